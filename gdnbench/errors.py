@@ -1,0 +1,95 @@
+"""Every way gdnbench can fail: one class a failure, an exit code a class of failure, a hint in each."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """What the process tells its caller.
+
+    Attributes:
+        meaning: one line, shown in `--help`.
+    """
+
+    meaning: str
+
+    def __new__(cls, value: int, meaning: str) -> ExitCode:
+        """An int that carries its meaning."""
+        member = int.__new__(cls, value)
+        member._value_ = value
+        member.meaning = meaning
+        return member
+
+    OK = 0, "everything asked for was done"
+    REGRESSION = 1, "a measured regression"
+    USAGE = 2, "a wrong option, name or value"
+    WRONG_NUMBERS = 3, "a kernel's numbers are wrong"
+    NOISY = 4, "could not measure well enough to answer"
+    ENVIRONMENT = 5, "no GPU, the wrong GPU, or no permission"
+    BUILD = 6, "a kernel did not build"
+    PROFILER = 7, "a profiler failed"
+    PARTIAL = 8, "some cases were not measured"
+    INTERRUPTED = 130, "stopped by Ctrl-C"
+
+
+class GdnbenchError(Exception):
+    """A failure a user can act on.
+
+    Args:
+        message: what is wrong, in one sentence.
+        hint: what to do next, in one sentence; may be empty where the message says it.
+    """
+
+    exit_code: ExitCode = ExitCode.USAGE
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(GdnbenchError):
+    """A wrong option, name or value."""
+
+    exit_code = ExitCode.USAGE
+
+
+class UnknownNameError(UsageError):
+    """A kernel, op, param or layout that does not exist."""
+
+
+class ShapeError(UsageError):
+    """A shape the op does not define."""
+
+
+class ParamError(UsageError):
+    """A value that a kernel's param does not allow."""
+
+
+class DeclarationError(GdnbenchError):
+    """A `variant.py` or `op.py` that cannot be loaded or contradicts itself."""
+
+    exit_code = ExitCode.BUILD
+
+
+class GpuNotFoundError(GdnbenchError):
+    """The GPU asked for is not on this machine."""
+
+    exit_code = ExitCode.ENVIRONMENT
+
+
+class MachineError(GdnbenchError):
+    """The machine lacks something that the command needs."""
+
+    exit_code = ExitCode.ENVIRONMENT
+
+
+class BuildError(GdnbenchError):
+    """The compiler rejected a kernel; the message is the compiler's own."""
+
+    exit_code = ExitCode.BUILD
+
+
+class RunFormatError(UsageError):
+    """A stored run that cannot be read."""

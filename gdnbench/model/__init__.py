@@ -1,0 +1,43 @@
+"""The vocabulary: frozen dataclasses that the rest of gdnbench speaks in."""
+
+from gdnbench.model.build import Build
+from gdnbench.model.case import Case, Role, Variant
+from gdnbench.model.gate import GateResult
+from gdnbench.model.gpu import Gpu, gpu_slug
+from gdnbench.model.kernel import CudaKernel, Device, Kernel, Requirement, TorchKernel, TritonKernel
+from gdnbench.model.measurement import Measurement, Timer, Timing, Versus
+from gdnbench.model.op import DTYPE_BYTES, Dtype, Op, RmsGate, TensorSpec, UlpGate
+from gdnbench.model.params import Param, Params, ParamValue
+from gdnbench.model.shape import Shape
+from gdnbench.model.status import Status
+
+__all__ = [
+    "DTYPE_BYTES",
+    "Build",
+    "Case",
+    "CudaKernel",
+    "Device",
+    "Dtype",
+    "GateResult",
+    "Gpu",
+    "Kernel",
+    "Measurement",
+    "Op",
+    "Param",
+    "ParamValue",
+    "Params",
+    "Requirement",
+    "RmsGate",
+    "Role",
+    "Shape",
+    "Status",
+    "TensorSpec",
+    "Timer",
+    "Timing",
+    "TorchKernel",
+    "TritonKernel",
+    "UlpGate",
+    "Variant",
+    "Versus",
+    "gpu_slug",
+]

@@ -1,0 +1,76 @@
+"""What one run measures: variants of kernels at shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from gdnbench.model.params import Params
+from gdnbench.model.shape import Shape
+
+
+class Role(StrEnum):
+    """Why a case is in a run."""
+
+    KERNEL = "kernel"  # to be measured
+    BASELINE = "baseline"  # what the others are compared with
+    CONTROL = "control"  # the baseline once more: its apparent difference is the run's noise floor
+    FLOOR = "floor"  # a bound on what is possible
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A kernel with its params fixed.
+
+    Attributes:
+        kernel: the kernel's name.
+        label: what a table calls it and `--kernel` accepts: `decode-v4`, `decode-v4b`, `decode-triton:BV=16`.
+        preset: the preset's name, empty for other params.
+        params: every param's value.
+    """
+
+    kernel: str
+    label: str
+    preset: str = ""
+    params: Params = field(default_factory=Params)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A variant at a shape, with its role in the run."""
+
+    variant: Variant
+    shape: Shape
+    role: Role = Role.KERNEL
+
+    @property
+    def id(self) -> str:
+        """Unique within a run; NVBench's benchmark names and every file of the run use it."""
+        axes = "_".join(f"{axis}{size}" for axis, size in self.shape.axes().items())
+        return f"{self.label}/{axes}"
+
+    @property
+    def label(self) -> str:
+        """The variant's label; the control's says that it is the baseline again."""
+        return f"{self.variant.label}@again" if self.role is Role.CONTROL else self.variant.label
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return {
+            "kernel": self.variant.kernel,
+            "label": self.variant.label,
+            "preset": self.variant.preset,
+            "params": dict(self.variant.params),
+            "shape": self.shape.axes(),
+            "role": self.role.value,
+        }
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Case:
+        """The inverse of `to_dict`."""
+        variant = Variant(
+            document["kernel"], document["label"], preset=document["preset"], params=Params(document["params"])
+        )
+        return cls(variant, Shape(**document["shape"]), Role(document["role"]))

@@ -1,0 +1,123 @@
+"""One row of a run: a case, how it ended, and its time if it has one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from gdnbench.model.case import Case, Role
+from gdnbench.model.status import Status
+
+Timer = Literal["nvbench", "cpu", ""]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timing:
+    """A measured time and what derives from it. Times in microseconds.
+
+    Attributes:
+        timer: `nvbench`, GPU time of cold launches; `cpu`, wall time of warm calls on the CPU.
+        samples: timed launches over all rounds.
+        rounds: rounds measured, the burn-in not counted.
+        time_us: median over rounds of the round's interquartile mean.
+        time_lo_us: lower end of its confidence interval over rounds.
+        time_hi_us: upper end.
+        median_us: median over rounds of the round's median, as other tools report it.
+        min_us: fastest sample.
+        p10_us: 10th percentile of all samples.
+        p90_us: 90th percentile of all samples.
+        noise: relative spread of the samples, 1.4826 * median absolute deviation / median.
+        cpu_time_us: time the host takes to launch; NaN where not measured.
+        sm_mhz: median SM clock during the samples; NaN where not measured.
+        bandwidth_gbs: the op's least traffic over the time, GB/s.
+        sol: the floor's time over this time; NaN without a floor.
+    """
+
+    timer: Timer
+    samples: int
+    rounds: int
+    time_us: float
+    time_lo_us: float
+    time_hi_us: float
+    median_us: float
+    min_us: float
+    p10_us: float
+    p90_us: float
+    noise: float
+    cpu_time_us: float = float("nan")
+    sm_mhz: float = float("nan")
+    bandwidth_gbs: float = float("nan")
+    sol: float = float("nan")
+
+    @property
+    def relative_half_width(self) -> float:
+        """Half the interval's width, relative to the time."""
+        return (self.time_hi_us - self.time_lo_us) / 2 / self.time_us
+
+
+@dataclass(frozen=True, kw_only=True)
+class Versus:
+    """A comparison with the baseline of the same shape and run.
+
+    Attributes:
+        baseline: the baseline's label.
+        speedup: baseline time / this time, from paired rounds; above 1 is faster.
+        low: lower end of its confidence interval, corrected for the number of comparisons.
+        high: upper end.
+        verdict: FASTER, SLOWER, SAME or UNCLEAR, as `stats.Verdict` names them.
+        more_rounds: rounds that would settle an UNCLEAR one; None where unknown or not needed.
+    """
+
+    baseline: str
+    speedup: float
+    low: float
+    high: float
+    verdict: str
+    more_rounds: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """One row of a run.
+
+    Attributes:
+        case: what was measured.
+        status: how it ended.
+        reason: why, unless OK.
+        timing: present only if the status is OK.
+        versus: present only beside a timing.
+        nbytes: the op's least traffic at the shape.
+        launches: kernels that one call launches; 0 where not counted.
+        registers: per thread; -1 where unknown.
+        shared_bytes: static shared memory per block; -1 where unknown.
+        spill_bytes: local memory per thread; -1 where unknown.
+        warnings: what qualifies these values.
+
+    Raises:
+        ValueError: for a time without an OK status, a failure without a reason, or a comparison without a time.
+    """
+
+    case: Case
+    status: Status
+    reason: str = ""
+    timing: Timing | None = None
+    versus: Versus | None = None
+    nbytes: int = 0
+    launches: int = 0
+    registers: int = -1
+    shared_bytes: int = -1
+    spill_bytes: int = -1
+    warnings: tuple[str, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        if self.timing and self.status is not Status.OK:
+            raise ValueError(f"{self.case.id}: a time cannot stand beside status {self.status}")
+        if self.status is not Status.OK and not self.reason:
+            raise ValueError(f"{self.case.id}: status {self.status} needs a reason")
+        if self.versus and not self.timing:
+            raise ValueError(f"{self.case.id}: a comparison needs a time")
+
+    @property
+    def role(self) -> Role:
+        """The case's role."""
+        return self.case.role

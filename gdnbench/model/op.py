@@ -1,0 +1,103 @@
+"""An op: a computation with a fixed tensor contract, and the gates that its kernels must pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Literal
+
+from gdnbench.model.shape import Shape
+
+Dtype = Literal["bf16", "fp32"]
+DTYPE_BYTES: Mapping[Dtype, int] = {"bf16": 2, "fp32": 4}
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """One tensor of an op's contract.
+
+    Attributes:
+        name: its name in every signature.
+        dims: sizes, an axis's name (`"B"`) or a number.
+        dtype: element type.
+    """
+
+    name: str
+    dims: tuple[str | int, ...]
+    dtype: Dtype
+
+    def sizes(self, shape: Shape) -> tuple[int, ...]:
+        """The tensor's sizes at a shape."""
+        axes = shape.axes()
+        return tuple(axes[dim] if isinstance(dim, str) else dim for dim in self.dims)
+
+    def nbytes(self, shape: Shape) -> int:
+        """The tensor's size in bytes at a shape."""
+        return prod(self.sizes(shape)) * DTYPE_BYTES[self.dtype]
+
+
+@dataclass(frozen=True)
+class UlpGate:
+    """Every element within `ulps` units in the last place of bf16, plus `atol`, of the oracle."""
+
+    tensor: str
+    ulps: float
+    atol: float
+
+
+@dataclass(frozen=True)
+class RmsGate:
+    """Root mean square of the error, relative to that of the oracle, at most `limit`."""
+
+    tensor: str
+    limit: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Op:
+    """A computation with a fixed tensor contract.
+
+    Attributes:
+        name: the op's name and its folder's, `decode`.
+        title: what it computes, in a line.
+        inputs: read-only tensors, in the order of every CUDA and Triton argument list.
+        scalars: fp32 scalars that follow the inputs, by name.
+        outputs: written tensors, which follow the scalars; separate from the inputs.
+        numerics: file beside `op.py` with `make_inputs` and `oracle`; it imports torch.
+        scenarios: the kinds of inputs that `make_inputs` knows and `verify` tries; the first is what is timed.
+        gates: what outputs are held to.
+        verify_batches: batch sizes that `verify` tries.
+        head_layouts: (HQ, HV) by name; the first is the default.
+        flops: floating-point operations at a shape.
+        baseline: the kernel that others are compared with.
+        fallback_baseline: the one to compare with where the baseline cannot be had.
+        floor: the pseudo-kernel that is the speed of light.
+        copy: the input and the output of equal size that the copying floor moves.
+    """
+
+    name: str
+    title: str
+    inputs: tuple[TensorSpec, ...]
+    scalars: tuple[str, ...]
+    outputs: tuple[TensorSpec, ...]
+    numerics: str
+    scenarios: tuple[str, ...]
+    gates: tuple[UlpGate | RmsGate, ...]
+    verify_batches: tuple[int, ...]
+    head_layouts: Mapping[str, tuple[int, int]]
+    flops: Callable[[Shape], int]
+    baseline: str
+    fallback_baseline: str
+    floor: str
+    copy: tuple[str, str]
+
+    @property
+    def default_shape(self) -> Shape:
+        """Batch 1 at the first head layout."""
+        query_heads, value_heads = next(iter(self.head_layouts.values()))
+        return Shape(HQ=query_heads, HV=value_heads)
+
+    def traffic_bytes(self, shape: Shape) -> int:
+        """The least bytes that must cross device memory: each input read once, each output written once."""
+        return sum(tensor.nbytes(shape) for tensor in (*self.inputs, *self.outputs))

@@ -1,0 +1,57 @@
+"""The axes of one workload."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from gdnbench.errors import ShapeError
+
+
+@dataclass(frozen=True, order=True)
+class Shape:
+    """One workload of an op.
+
+    Attributes:
+        B: batch size, sequences decoded at once.
+        HQ: query and key heads.
+        HV: value heads; value head h reads query/key head `h // (HV // HQ)`.
+        K: size of a query or key head.
+        V: size of a value head.
+
+    Raises:
+        ShapeError: if an axis is below 1, or HV is no multiple of HQ.
+    """
+
+    B: int = 1
+    HQ: int = 4
+    HV: int = 8
+    K: int = 128
+    V: int = 128
+
+    def __post_init__(self) -> None:
+        for axis, size in self.axes().items():
+            if size < 1:
+                raise ShapeError(f"{axis}={size}: an axis has at least one element", f"give {axis} >= 1")
+        if self.HV % self.HQ:
+            raise ShapeError(
+                f"HV={self.HV} is no multiple of HQ={self.HQ}: value heads share query heads evenly",
+                "give heads such as qk4_v8 or qk16_v32",
+            )
+
+    def axes(self) -> dict[str, int]:
+        """The axes by name, in declaration order."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @property
+    def heads(self) -> str:
+        """The head layout's name, `qk4_v8`."""
+        return f"qk{self.HQ}_v{self.HV}"
+
+    @property
+    def heads_pair(self) -> tuple[int, int]:
+        """(HQ, HV)."""
+        return self.HQ, self.HV
+
+    def __str__(self) -> str:
+        sizes = "" if (self.K, self.V) == (128, 128) else f" K={self.K} V={self.V}"
+        return f"B={self.B} {self.heads}{sizes}"
