@@ -1,0 +1,107 @@
+"""Finds the kernels: one folder per op, one folder per kernel."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from gdnbench.catalog.entry import Broken, Entry
+from gdnbench.catalog.load import LoadedOp, load_kernel, load_op
+from gdnbench.model import Op
+
+KERNELS_VARIABLE = "GDNBENCH_KERNELS"
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """All that was found.
+
+    Attributes:
+        roots: the folders searched, in order.
+        ops: ops by name.
+        op_folders: where each op is declared, by name.
+        entries: kernels by name, in the order found.
+        broken: folders that could not be loaded.
+    """
+
+    roots: tuple[Path, ...]
+    ops: dict[str, Op]
+    op_folders: dict[str, Path]
+    entries: dict[str, Entry]
+    broken: tuple[Broken, ...]
+
+    def of_op(self, op: str) -> tuple[Entry, ...]:
+        """The kernels of one op."""
+        return tuple(entry for entry in self.entries.values() if entry.op.name == op)
+
+
+def default_roots() -> tuple[Path, ...]:
+    """The bundled kernels, then the folders in `GDNBENCH_KERNELS` (separated as in `PATH`)."""
+    package = Path(__file__).resolve().parent.parent
+    checkout = package.parent / "kernels"
+    bundled = checkout if checkout.is_dir() else package / "_kernels"
+    more = os.environ.get(KERNELS_VARIABLE, "").split(os.pathsep)
+    return (bundled, *(Path(folder).resolve() for folder in more if folder))
+
+
+def load_catalog(roots: Iterable[Path] | None = None) -> Catalog:
+    """Loads every op and kernel under the roots; what fails to load is listed as broken and stops nothing.
+
+    A later root may add kernels to an op of an earlier one: its op folder then needs no `op.py`.
+    """
+    searched = tuple(default_roots() if roots is None else roots)
+    ops: dict[str, LoadedOp] = {}
+    entries: dict[str, Entry] = {}
+    broken: list[Broken] = []
+    for found in _find(searched, ops):
+        admitted = _claim_names(found, entries) if isinstance(found, Entry) else found
+        if isinstance(admitted, Broken):
+            broken.append(admitted)
+        else:
+            entries[admitted.kernel.name] = admitted
+    declared = {name: loaded.op for name, loaded in ops.items()}
+    folders = {name: loaded.folder for name, loaded in ops.items()}
+    return Catalog(searched, declared, folders, entries, tuple(broken))
+
+
+def _find(roots: Iterable[Path], ops: dict[str, LoadedOp]) -> Iterator[Entry | Broken]:
+    for root in roots:
+        if not root.is_dir():
+            yield Broken(root.name, root, f"{root} is not a folder (see {KERNELS_VARIABLE})")
+            continue
+        for op_folder in _folders(root):
+            op = _op_of(op_folder, ops)
+            if op is None:
+                continue
+            if isinstance(op, Broken):
+                yield op
+                continue
+            for folder in _folders(op_folder):
+                if (folder / "variant.py").is_file():
+                    yield load_kernel(folder, op)
+
+
+def _op_of(folder: Path, ops: dict[str, LoadedOp]) -> LoadedOp | Broken | None:
+    if (folder / "op.py").is_file():
+        op = load_op(folder)
+        if isinstance(op, LoadedOp):
+            ops.setdefault(op.op.name, op)
+        return op
+    return ops.get(folder.name)
+
+
+def _folders(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.is_dir() and path.name[0] not in "._")
+
+
+def _claim_names(entry: Entry, entries: dict[str, Entry]) -> Entry | Broken:
+    """The entry, or why its names cannot be used: a kernel and its presets share one namespace."""
+    taken = {variant.label: other for other in entries.values() for variant in (other.default, *other.presets)}
+    for variant in (entry.default, *entry.presets):
+        if variant.label in taken:
+            other = taken[variant.label]
+            reason = f"the name {variant.label} is taken by {other.folder}; choose another"
+            return Broken(f"{entry.op.name}/{entry.folder.name}", entry.folder, reason)
+    return entry

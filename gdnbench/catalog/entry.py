@@ -1,0 +1,94 @@
+"""A kernel as found: its declaration, its op and its folder."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gdnbench.model import Kernel, Op, ParamValue, Requirement, Variant
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A kernel that loaded.
+
+    Attributes:
+        kernel: its declaration.
+        op: the op that it implements.
+        folder: where `variant.py` and the source are.
+        op_folder: where `op.py` and the headers shared by the op's kernels are.
+        idea: the first line of `variant.py`'s docstring.
+    """
+
+    kernel: Kernel
+    op: Op
+    folder: Path
+    op_folder: Path
+    idea: str
+
+    @property
+    def source(self) -> Path:
+        """The implementing file."""
+        return self.folder / self.kernel.source
+
+    @property
+    def default(self) -> Variant:
+        """The kernel with every param at its default."""
+        return Variant(self.kernel.name, label=self.kernel.name, params=self.kernel.resolve({}))
+
+    @property
+    def presets(self) -> tuple[Variant, ...]:
+        """The kernel's presets, in the order declared."""
+        return tuple(
+            Variant(self.kernel.name, label=name, preset=name, params=self.kernel.resolve(values))
+            for name, values in self.kernel.presets.items()
+        )
+
+    def with_params(self, base: Variant, values: Mapping[str, ParamValue]) -> Variant:
+        """A variant of this kernel with some params changed by hand.
+
+        Raises:
+            ParamError: for an unknown param or a value outside its choices.
+        """
+        if not values:
+            return base
+        params = self.kernel.resolve({**base.params, **values})
+        told = "".join(f":{name}={params[name]}" for name in values)
+        return Variant(self.kernel.name, label=base.label + told, params=params)
+
+    def source_hash(self) -> str:
+        """SHA-256, shortened, of every file that the kernel is made of, the op's shared headers included."""
+        files = [*self.folder.rglob("*"), *self.op_folder.glob("*.cuh"), *self.op_folder.glob("*.py")]
+        digest = hashlib.sha256()
+        for path in sorted(path for path in files if path.is_file() and "__pycache__" not in path.parts):
+            digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+        return digest.hexdigest()[:16]
+
+    def missing(self) -> Requirement | None:
+        """The first module it needs and this Python lacks, if any."""
+        from importlib.util import find_spec  # on demand: `--help` needs no module finder
+
+        for need in self.kernel.requires:
+            try:
+                if find_spec(need.module) is None:
+                    return need
+            except ModuleNotFoundError:  # the package that should hold it
+                return need
+        return None
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A folder that should hold a kernel or an op and could not be loaded.
+
+    Attributes:
+        name: the name that `list` shows: op and folder.
+        folder: where it is.
+        reason: what went wrong, with file and line where Python tells.
+    """
+
+    name: str
+    folder: Path
+    reason: str
