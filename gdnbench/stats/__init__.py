@@ -1,0 +1,33 @@
+"""Medians, intervals and verdicts: pure functions of arrays.
+
+The path of a run's numbers: `interquartile_mean` makes one number of the samples of a round; `round_interval` makes
+a case's time of its rounds; `compare_rounds` and `compare_family` make verdicts of rounds that two cases share.
+`infer_tick_us` and `interpolated_median` give the median beside it, for comparison with tools that report one.
+"""
+
+from gdnbench.stats.comparison import Comparison, Verdict, compare_rounds, judge
+from gdnbench.stats.holm import compare_family
+from gdnbench.stats.interval import Interval, round_interval, t_interval
+from gdnbench.stats.margin import DEFAULT_MARGIN
+from gdnbench.stats.medians import interpolated_median
+from gdnbench.stats.midmean import interquartile_mean
+from gdnbench.stats.settle import more_rounds_to_settle
+from gdnbench.stats.ticks import infer_tick_us
+from gdnbench.stats.types import FloatArray
+
+__all__ = [
+    "DEFAULT_MARGIN",
+    "Comparison",
+    "FloatArray",
+    "Interval",
+    "Verdict",
+    "compare_family",
+    "compare_rounds",
+    "infer_tick_us",
+    "interpolated_median",
+    "interquartile_mean",
+    "judge",
+    "more_rounds_to_settle",
+    "round_interval",
+    "t_interval",
+]

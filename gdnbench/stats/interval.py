@@ -1,0 +1,94 @@
+"""A number with its interval, and the interval of a case's time."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from gdnbench.stats.student import t_half_width
+from gdnbench.stats.types import FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """An estimate and the ends of its confidence interval, all in one unit.
+
+    Attributes:
+        estimate: inside [low, high]; NaN where nothing was measured.
+        low: lower end, may be -infinity.
+        high: upper end, may be infinity.
+
+    Raises:
+        ValueError: if an end is NaN, low > high, or the estimate lies outside.
+    """
+
+    estimate: float
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if not self.low <= self.high:
+            raise ValueError(f"an interval needs low <= high, not [{self.low}, {self.high}]")
+        if self.estimate < self.low or self.estimate > self.high:
+            raise ValueError(f"estimate {self.estimate} lies outside [{self.low}, {self.high}]")
+
+    @property
+    def half_width(self) -> float:
+        """Half the distance between the ends, in the interval's unit; infinity where one end is."""
+        return (self.high - self.low) / 2.0
+
+    @property
+    def relative_half_width(self) -> float:
+        """Half-width over the size of the estimate: 0.01 is 1 %; infinity where the estimate is 0 or NaN."""
+        if self.estimate == 0 or math.isnan(self.estimate):
+            return math.inf
+        return self.half_width / abs(self.estimate)
+
+
+def t_interval(values: FloatArray, confidence: float = 0.95) -> Interval:
+    """Mean of independent values and its two-sided Student t-interval.
+
+    Args:
+        values: shape (n,), any unit. One value gives the interval (-infinity, infinity) around it.
+        confidence: between 0 and 1, both excluded.
+
+    Returns:
+        `mean ± t * sd / sqrt(n)`, in the unit of the values.
+
+    Raises:
+        ValueError: if there are no values, one is not finite, or `confidence` is out of range.
+    """
+    if values.size == 0:
+        raise ValueError("no values to take the interval of")
+    if not np.isfinite(values).all():
+        raise ValueError("values must be finite: drop missing ones before taking the interval")
+    mean = float(np.mean(values))
+    sd = float(np.std(values, ddof=1)) if values.size > 1 else math.inf
+    half_width = t_half_width(sd, values.size, confidence)
+    return Interval(mean, mean - half_width, mean + half_width)
+
+
+def round_interval(round_medians: FloatArray, confidence: float = 0.95) -> Interval:
+    """A case's time: the median of its round medians, and the t-interval over its rounds.
+
+    Rounds, not samples, are the independent repeats: the clock that one round ran at is shared by all its
+    samples, so an interval over pooled samples is too narrow. The interval is centred on the
+    mean of the rounds; where a few slow rounds pull the mean so far that the median falls outside, it is
+    widened just to hold the median, so that a printed value never lies outside its own interval.
+
+    Args:
+        round_medians: shape (rounds,), microseconds; NaN where a round is missing.
+        confidence: between 0 and 1, both excluded.
+
+    Returns:
+        The time in microseconds; from a single round, with the interval (-infinity, infinity).
+
+    Raises:
+        ValueError: if every round is missing, one is infinite, or `confidence` is out of range.
+    """
+    present = round_medians[~np.isnan(round_medians)]
+    over_rounds = t_interval(present, confidence)
+    median = float(np.median(present))
+    return Interval(median, min(over_rounds.low, median), max(over_rounds.high, median))
