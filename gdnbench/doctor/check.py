@@ -1,0 +1,38 @@
+"""One thing the doctor looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Level(StrEnum):
+    """How bad a finding is."""
+
+    OK = "ok"  # as it should be, or not needed here
+    WARN = "warn"  # something is lost: a kernel, a profiler, or trust in a number
+    FAIL = "fail"  # something asked for cannot work
+
+
+@dataclass(frozen=True)
+class Check:
+    """What the doctor found about one thing.
+
+    Attributes:
+        name: the thing, in a word or two.
+        level: how bad it is.
+        finding: what was found, in one sentence without a full stop.
+        remedy: what to do about it, a command where there is one; empty where nothing is to be done.
+        needed_to_measure: whether nothing can be measured while this fails.
+    """
+
+    name: str
+    level: Level
+    finding: str
+    remedy: str = ""
+    needed_to_measure: bool = False
+
+    @property
+    def is_fatal(self) -> bool:
+        """Whether nothing can be measured because of this."""
+        return self.level is Level.FAIL and self.needed_to_measure

@@ -1,0 +1,90 @@
+"""The profilers: Nsight Compute, its permission to read counters, and CUPTI."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+from gdnbench.doctor.check import Check, Level
+from gdnbench.doctor.versions import as_numbers
+
+_CAP_SYS_ADMIN, _CAP_PERFMON = 21, 38  # linux/capability.h
+_FIRST_DRIVER_WITH_PERFMON = 565
+_ALLOW_EVERYBODY = (
+    "echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' | sudo tee /etc/modprobe.d/nvidia-profiling.conf, "
+    "then reboot; in a container, start it with --cap-add=SYS_ADMIN"
+)
+
+
+def find_ncu(root: Path = Path("/")) -> Path | None:
+    """Finds Nsight Compute: on the PATH, else the newest of those that the toolkit and its own installer leave.
+
+    Args:
+        root: the folder that holds `usr` and `opt`.
+    """
+    if on_path := shutil.which("ncu"):
+        return Path(on_path)
+    found = [*root.glob("usr/local/cuda*/bin/ncu"), *root.glob("opt/nvidia/nsight-compute/*/ncu")]
+    return max(found, key=lambda path: [int(number) for number in re.findall(r"\d+", str(path))], default=None)
+
+
+def check_ncu(path: Path | None, version_text: str) -> Check:
+    """Whether Nsight Compute is there.
+
+    Args:
+        path: where it is; None if it is not there.
+        version_text: what `ncu --version` prints.
+    """
+    if path is None:
+        remedy = "install it: https://developer.nvidia.com/nsight-compute"
+        return Check("ncu", Level.WARN, "not found: no hardware counters", remedy)
+    version = re.search(r"Version ([\d.]+)", version_text)
+    if version is None:
+        return Check("ncu", Level.WARN, f"{path} does not run", "reinstall Nsight Compute")
+    return Check("ncu", Level.OK, f"{version.group(1)} ({path})")
+
+
+def check_counters(driver_params: str, process_status: str, driver_version: str | None) -> Check:
+    """Whether this process may read the GPU's hardware counters.
+
+    Args:
+        driver_params: the text of /proc/driver/nvidia/params; empty where it cannot be read.
+        process_status: the text of /proc/self/status.
+        driver_version: `580.159.04`; drivers from 565 on accept CAP_PERFMON as well as CAP_SYS_ADMIN.
+    """
+    admin_only = re.search(r"RmProfilingAdminOnly:\s*(\d)", driver_params)
+    if admin_only is None:
+        finding = "permission unknown; where it is missing, ncu says ERR_NVGPUCTRPERM"
+        return Check("counters", Level.WARN, finding, _ALLOW_EVERYBODY)
+    if admin_only.group(1) == "0":
+        return Check("counters", Level.OK, "every user may read them")
+    if _may_profile(process_status, driver_version):
+        return Check("counters", Level.OK, "this process may read them, other users may not")
+    return Check("counters", Level.WARN, "only administrators may read them: ncu will refuse", _ALLOW_EVERYBODY)
+
+
+def _may_profile(process_status: str, driver_version: str | None) -> bool:
+    effective = re.search(r"^CapEff:\s*([0-9a-f]+)", process_status, re.MULTILINE)
+    held = int(effective.group(1), 16) if effective else 0
+    knows_perfmon = driver_version is not None and as_numbers(driver_version)[0] >= _FIRST_DRIVER_WITH_PERFMON
+    return bool(held >> _CAP_SYS_ADMIN & 1) or (knows_perfmon and bool(held >> _CAP_PERFMON & 1))
+
+
+def check_cupti(version: str | None, torch_cuda: str | None, driver_cuda: str | None) -> Check:
+    """Whether CUPTI, which gives kernel times through torch's profiler, fits torch and the driver.
+
+    Args:
+        version: of the nvidia-cuda-cupti wheel; None if it is not installed.
+        torch_cuda: the CUDA that torch is built for, `13.0`.
+        driver_cuda: the newest CUDA the driver supports.
+    """
+    if version is None:
+        return Check("CUPTI", Level.OK, "no wheel of its own: torch brings or finds it")
+    if torch_cuda and as_numbers(version) != as_numbers(torch_cuda):
+        remedy = f"pip install 'nvidia-cuda-cupti=={torch_cuda}.*'"
+        return Check("CUPTI", Level.WARN, f"{version}, but torch is built for CUDA {torch_cuda}", remedy)
+    if driver_cuda and as_numbers(version)[0] > as_numbers(driver_cuda)[0]:
+        finding = f"{version}, but the driver goes up to CUDA {driver_cuda}"
+        return Check("CUPTI", Level.WARN, finding, "update the NVIDIA driver")
+    return Check("CUPTI", Level.OK, f"{version}, fits torch and the driver")
