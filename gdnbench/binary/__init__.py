@@ -1,0 +1,24 @@
+"""Cubins of CUDA and Triton kernels for any architecture, and what the compiler made of them; needs no GPU.
+
+Importing this package loads no compiler: `build` loads one when it must, `build_all` only in its subprocesses.
+"""
+
+from gdnbench.binary.ahead import build_all
+from gdnbench.binary.build import build
+from gdnbench.binary.cache import CACHE_VARIABLE, cache_folder
+from gdnbench.binary.job import Job, Result
+from gdnbench.binary.resources import Resources, read_resources
+from gdnbench.binary.sass import disassemble, widest_load_bits
+
+__all__ = [
+    "CACHE_VARIABLE",
+    "Job",
+    "Resources",
+    "Result",
+    "build",
+    "build_all",
+    "cache_folder",
+    "disassemble",
+    "read_resources",
+    "widest_load_bits",
+]

@@ -1,0 +1,103 @@
+"""Compiles CUDA kernels with NVRTC through cuda-core: no toolkit, no host compiler, no GPU."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from gdnbench.binary.code import Code
+from gdnbench.binary.versions import versions
+from gdnbench.catalog import Entry
+from gdnbench.errors import BuildError, GdnbenchError, MachineError, UsageError
+from gdnbench.model import Params, Shape
+
+# NVRTC optimises at -O3 unless told otherwise. Line tables let profilers map SASS to the source and change no code.
+# No fast-math: a kernel that wants __expf writes __expf.
+OPTIONS: Mapping[str, Any] = {"std": "c++17", "lineinfo": True}
+
+_PACKAGES = ("cuda-core", "nvidia-cuda-nvrtc", "nvidia-cuda-runtime")
+
+
+def fingerprint() -> dict[str, Any]:
+    """What besides the sources decides the code; loads no compiler."""
+    return {"options": dict(OPTIONS), "versions": versions(_PACKAGES)}
+
+
+def macros(params: Params, shape: Shape) -> dict[str, str]:
+    """The macros a kernel is compiled with. The batch size is none of them: one cubin serves all."""
+    axes = {f"GDN_{axis}": str(size) for axis, size in shape.axes().items() if axis != "B"}
+    return axes | {name: str(value) for name, value in params.items()}
+
+
+def compile_cuda(entry: Entry, params: Params, shape: Shape, arch: str) -> Code:
+    """Compiles a CUDA kernel.
+
+    Args:
+        entry: the kernel.
+        params: every param's value.
+        shape: its head layout counts, its batch size does not.
+        arch: the target, `sm_90`.
+
+    Raises:
+        BuildError: if the compiler rejects the kernel; the message is the compiler's.
+        UsageError: if the compiler does not know the target.
+        MachineError: if NVRTC or the CUDA headers are absent.
+    """
+    from cuda.core import Program, ProgramOptions
+
+    options = ProgramOptions(
+        name=str(entry.source),
+        arch=arch,
+        include_path=[str(entry.folder), str(entry.op_folder), _cuda_headers()],
+        define_macro=list(macros(params, shape).items()),
+        **OPTIONS,
+    )
+    symbol = entry.kernel.entry
+    try:
+        compiled = Program(entry.source.read_text(), "c++", options).compile("cubin", name_expressions=(symbol,))
+    except Exception as error:  # cuda-core keeps the class that it raises private
+        raise _explained(entry, arch, str(error)) from error
+    return Code(compiled.code, compiled.symbol_mapping[symbol].decode())
+
+
+def _cuda_headers() -> str:
+    from cuda.pathfinder import find_nvidia_header_directory
+
+    folder = find_nvidia_header_directory("cudart")
+    if folder is None:
+        raise MachineError("the CUDA headers are not installed", "pip install nvidia-cuda-runtime")
+    return str(folder)
+
+
+def _explained(entry: Entry, arch: str, text: str) -> GdnbenchError:
+    if "invalid value for --gpu-architecture" in text:
+        return UsageError(f"this CUDA compiler does not know {arch}", f"it knows {', '.join(_known_archs())}")
+    if "__nv_name_map" in text:
+        return BuildError(f"{entry.source} defines no kernel {entry.kernel.entry}", "see `entry` in variant.py")
+    if "NVRTC_ERROR" not in text:  # not the compiler's verdict: there is no compiler
+        return MachineError(f"NVRTC does not run: {text}", "pip install nvidia-cuda-nvrtc")
+    return BuildError(clean_log(text))
+
+
+def clean_log(text: str) -> str:
+    """The compiler's errors, with places written as editors and terminals link them: `file:line`.
+
+    Warnings, the count of errors, and what cuda-core puts before and after the log are left out.
+    """
+    log = text.partition("compilation log:")[2] or text
+    paragraphs = re.split(r"\n\s*\n", log.strip())
+    errors = [paragraph.rstrip() for paragraph in paragraphs if not _is_noise(paragraph)]
+    return re.sub(r"^(/.+?)\((\d+)\): ", r"\1:\2: ", "\n".join(errors or paragraphs), flags=re.MULTILINE)
+
+
+def _is_noise(paragraph: str) -> bool:
+    first = paragraph.partition("\n")[0]
+    return bool(re.search(r"\): warning #|^Remark:|errors? detected in the compilation of", first))
+
+
+def _known_archs() -> list[str]:
+    from cuda.bindings import nvrtc
+
+    _status, archs = nvrtc.nvrtcGetSupportedArchs()
+    return [f"sm_{arch}" for arch in archs]
