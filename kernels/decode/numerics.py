@@ -1,0 +1,92 @@
+"""Inputs and the float64 oracle of the decode step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+
+if TYPE_CHECKING:
+    from gdnbench import Shape
+
+Tensors = dict[str, torch.Tensor]
+
+WARM_UP_STEPS = 8
+SATURATED = 30.0  # sigmoid and softplus are at their limits in fp32
+LARGE = 1e3
+
+
+def make_inputs(shape: Shape, seed: int, device: str, scenario: str) -> tuple[Tensors, dict[str, float]]:
+    """Draws one decode step's inputs.
+
+    q and k are L2-normalised; v ~ N(0, 1); A_log = log U(1, 16); dt_bias is the inverse softplus of U(1e-3, 0.1);
+    a, b ~ N(0, 1); the state has seen a few steps of the recurrence, so that it correlates with keys as in use.
+
+    Args:
+        shape: the workload.
+        seed: of every draw.
+        device: a torch device.
+        scenario: `typical`; `saturated-gates`, a and b at ±30; `large-state`, a state of about 1e3;
+            `zero-b`, beta exactly one half.
+
+    Returns:
+        The input tensors and the scalars, by name.
+    """
+    random = torch.Generator(device="cpu").manual_seed(seed)
+    tensors = _draw(shape, random)
+    state = torch.zeros(shape.B, shape.HV, shape.V, shape.K)
+    if scenario == "large-state":
+        state = LARGE * torch.randn(state.shape, generator=random)
+    else:
+        for _ in range(WARM_UP_STEPS):
+            step = {**_draw(shape, random), "A_log": tensors["A_log"], "dt_bias": tensors["dt_bias"]}
+            _, state = decode_step(step, state, scale=1.0)
+    if scenario == "saturated-gates":
+        for name in ("a", "b"):
+            tensors[name] = SATURATED * torch.sign(tensors[name].float()).bfloat16()
+    if scenario == "zero-b":
+        tensors["b"] = torch.zeros_like(tensors["b"])
+    tensors["state"] = state
+    return {name: tensor.contiguous().to(device) for name, tensor in tensors.items()}, {"scale": shape.K**-0.5}
+
+
+def oracle(tensors: Tensors, scalars: dict[str, float]) -> Tensors:
+    """The outputs in float64, from the inputs as they are (bf16 inputs are exact in float64)."""
+    wide = {name: tensor.double() for name, tensor in tensors.items()}
+    output, state = decode_step(wide, wide["state"], scalars["scale"])
+    return {"output": output, "new_state": state}
+
+
+def decode_step(t: Tensors, state: torch.Tensor, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """The recurrence in the state's dtype; gives output [B, 1, HV, V] and the new state [B, HV, V, K]."""
+    dtype = state.dtype
+    per_head = t["v"].shape[2] // t["q"].shape[2]
+    q = t["q"][:, 0].to(dtype).repeat_interleave(per_head, dim=1)
+    k = t["k"][:, 0].to(dtype).repeat_interleave(per_head, dim=1)
+    v = t["v"][:, 0].to(dtype)
+    a, b = t["a"][:, 0].to(dtype), t["b"][:, 0].to(dtype)
+    g = torch.exp(-torch.exp(t["A_log"].to(dtype)) * F.softplus(a + t["dt_bias"].to(dtype)))
+    beta = torch.sigmoid(b)
+
+    state = g[..., None, None] * state
+    retrieved = torch.einsum("bhvk,bhk->bhv", state, k)
+    delta = beta[..., None] * (v - retrieved)
+    state = state + delta[..., :, None] * k[..., None, :]
+    output = scale * torch.einsum("bhvk,bhk->bhv", state, q)
+    return output[:, None], state
+
+
+def _draw(shape: Shape, random: torch.Generator) -> Tensors:
+    """One step's small tensors on the CPU, so that a seed means the same numbers on every device."""
+    B, HQ, HV, K, V = shape.B, shape.HQ, shape.HV, shape.K, shape.V
+    dt = torch.empty(HV).uniform_(1e-3, 0.1, generator=random)
+    return {
+        "q": F.normalize(torch.randn(B, 1, HQ, K, generator=random), dim=-1).bfloat16(),
+        "k": F.normalize(torch.randn(B, 1, HQ, K, generator=random), dim=-1).bfloat16(),
+        "v": torch.randn(B, 1, HV, V, generator=random).bfloat16(),
+        "A_log": torch.empty(HV).uniform_(1.0, 16.0, generator=random).log(),
+        "dt_bias": dt + torch.log(-torch.expm1(-dt)),
+        "a": torch.randn(B, 1, HV, generator=random).bfloat16(),
+        "b": torch.randn(B, 1, HV, generator=random).bfloat16(),
+    }

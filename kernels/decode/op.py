@@ -1,0 +1,46 @@
+"""One Gated Delta Net decode step: `gdn_decode_qk4_v8_d128_k_last` of the FlashInfer contest, for any head layout.
+
+Per value head h, with state S of [V, K] and query/key head h // (HV // HQ), in fp32:
+
+    g = exp(-exp(A_log) * softplus(a + dt_bias))        beta = sigmoid(b)
+    S = g * S;  r = S @ k;  S = S + beta * (v - r) k^T;  output = scale * (S @ q)
+"""
+
+from gdnbench import Op, RmsGate, Shape, TensorSpec, UlpGate
+
+
+def flops(shape: Shape) -> int:
+    """Per state element: 1 for the decay, 2 for S @ k, 2 for the rank-1 update, 2 for S @ q; per row: 3."""
+    rows = shape.B * shape.HV * shape.V
+    return rows * (7 * shape.K + 3)
+
+
+op = Op(
+    name="decode",
+    title="one decode step of Gated Delta Net",
+    inputs=(
+        TensorSpec("q", ("B", 1, "HQ", "K"), "bf16"),
+        TensorSpec("k", ("B", 1, "HQ", "K"), "bf16"),
+        TensorSpec("v", ("B", 1, "HV", "V"), "bf16"),
+        TensorSpec("state", ("B", "HV", "V", "K"), "fp32"),
+        TensorSpec("A_log", ("HV",), "fp32"),
+        TensorSpec("dt_bias", ("HV",), "fp32"),
+        TensorSpec("a", ("B", 1, "HV"), "bf16"),
+        TensorSpec("b", ("B", 1, "HV"), "bf16"),
+    ),
+    scalars=("scale",),
+    outputs=(
+        TensorSpec("output", ("B", 1, "HV", "V"), "bf16"),
+        TensorSpec("new_state", ("B", "HV", "V", "K"), "fp32"),
+    ),
+    numerics="numerics.py",
+    scenarios=("typical", "saturated-gates", "large-state", "zero-b"),
+    gates=(UlpGate("output", ulps=1.0, atol=1e-5), RmsGate("new_state", limit=1e-6)),
+    verify_batches=(1, 3, 7, 13, 64),
+    head_layouts={"qk4_v8": (4, 8), "qk16_v32": (16, 32), "qk8_v16": (8, 16), "qk2_v4": (2, 4)},
+    flops=flops,
+    baseline="decode-fla",
+    fallback_baseline="decode-reference",
+    floor="decode-floor-copy",
+    copy=("state", "new_state"),
+)

@@ -1,0 +1,16 @@
+"""A tile of BV state rows per program, gates fused, k-last pointers, no transposes, one pass over the state."""
+
+from gdnbench import Param, TritonKernel
+
+kernel = TritonKernel(
+    name="decode-triton",
+    entry="gdn_decode",
+    params={
+        "BV": Param(default=8, choices=(2, 4, 8, 16, 32, 64, 128), doc="state rows per program"),
+        "WARPS": Param(default=8, choices=(1, 2, 4, 8, 16), doc="warps per program"),
+        "STAGES": Param(default=1, choices=(1, 2, 3, 4), doc="pipeline depth; this kernel has no loop to pipeline"),
+    },
+    grid=lambda shape, p: (shape.V // p.BV, shape.B * shape.HV),
+    warps=lambda shape, p: p.WARPS,
+    stages=lambda shape, p: p.STAGES,
+)
