@@ -1,0 +1,82 @@
+"""Runs a kernel once on known inputs and passes what it wrote through every gate of its op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from gdnbench.errors import DeclarationError
+from gdnbench.launch import TORCH_DTYPES, Launcher, Workspace
+from gdnbench.model import GateResult, Op, Status, UlpGate
+from gdnbench.verify.gates import copied_gate, rms_gate, ulp_gate, unchanged_gate, written_gate
+
+Oracle = dict[str, torch.Tensor]
+"""The op's outputs by name, in float64."""
+
+
+def verify_launcher(
+    run: Launcher, workspace: Workspace, expected: Oracle, scenario: str, synchronize: Callable[[], None]
+) -> tuple[GateResult, ...]:
+    """Launches once on poisoned outputs and checks outputs and inputs.
+
+    Args:
+        run: bound to the workspace.
+        workspace: inputs and outputs.
+        expected: the oracle's outputs.
+        scenario: the kind of inputs, for the record.
+        synchronize: waits for the device.
+
+    Raises:
+        DeclarationError: if `run` returns something else than the op's outputs.
+    """
+    before = {name: tensor.clone() for name, tensor in workspace.inputs.items()}
+    workspace.poison_all()
+    synchronize()
+    outputs = run()
+    synchronize()
+    unchanged = [unchanged_gate(name, scenario, before[name], now) for name, now in workspace.inputs.items()]
+    # First, for a kernel that updates the state in place has wrong numbers, too, and this is why.
+    return (_worst(unchanged, "inputs unchanged"), *check_outputs(workspace.op, outputs, expected, scenario))
+
+
+def check_outputs(op: Op, outputs: Sequence[torch.Tensor], expected: Oracle, scenario: str) -> tuple[GateResult, ...]:
+    """The gates on outputs alone, that for unwritten elements first.
+
+    Raises:
+        DeclarationError: if there are too few or too many outputs, or one has another shape or dtype.
+    """
+    named = _named(op, outputs, expected)
+    written = [written_gate(name, scenario, tensor) for name, tensor in named.items()]
+    accuracy = [
+        ulp_gate(gate, scenario, named[gate.tensor], expected[gate.tensor])
+        if isinstance(gate, UlpGate)
+        else rms_gate(gate, scenario, named[gate.tensor], expected[gate.tensor])
+        for gate in op.gates
+    ]
+    return (_worst(written, "outputs written"), *accuracy)
+
+
+def check_copy(outputs: Sequence[torch.Tensor], workspace: Workspace, scenario: str) -> tuple[GateResult, ...]:
+    """For the copying floor: that it moved every bit that it claims to move."""
+    source, target = workspace.op.copy
+    named = dict(zip(workspace.outputs, outputs, strict=True))
+    return (copied_gate(source, scenario, workspace.inputs[source], named[target]),)
+
+
+def _worst(gates: Sequence[GateResult], name: str) -> GateResult:
+    """One result for several like gates: the worst one's, under its own name if it failed."""
+    worst = max(gates, key=lambda gate: gate.worst)
+    return worst if not worst.passed else GateResult(name, worst.scenario, worst.worst, worst.limit, "", Status.OK)
+
+
+def _named(op: Op, outputs: Sequence[torch.Tensor], expected: Oracle) -> dict[str, torch.Tensor]:
+    names = [spec.name for spec in op.outputs]
+    if not isinstance(outputs, (tuple, list)) or len(outputs) != len(names):
+        raise DeclarationError(f"the kernel must return {', '.join(names)}; it returned {type(outputs).__name__}")
+    named = dict(zip(names, outputs, strict=True))
+    for spec in op.outputs:
+        tensor, sizes = named[spec.name], tuple(expected[spec.name].shape)
+        if tuple(tensor.shape) != sizes or tensor.dtype != TORCH_DTYPES[spec.dtype]:
+            raise DeclarationError(f"{spec.name} is {tensor.dtype} {tuple(tensor.shape)}, not {spec.dtype} {sizes}")
+    return named
