@@ -1,0 +1,28 @@
+"""Runs on disk: one folder a run, written whole or not at all, read with every doubt spelled out."""
+
+from gdnbench.store.builds import BuildRow, read_builds, write_builds
+from gdnbench.store.folder import RunFolder, find_run, run_id_of
+from gdnbench.store.info import SCHEMA_VERSION, RunInfo, read_info, write_info
+from gdnbench.store.journal import Journal, read_journal
+from gdnbench.store.measurements import read_measurements, write_measurements
+from gdnbench.store.samples import RoundRow, write_rounds, write_samples
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "BuildRow",
+    "Journal",
+    "RoundRow",
+    "RunFolder",
+    "RunInfo",
+    "find_run",
+    "read_builds",
+    "read_info",
+    "read_journal",
+    "read_measurements",
+    "run_id_of",
+    "write_builds",
+    "write_info",
+    "write_measurements",
+    "write_rounds",
+    "write_samples",
+]

@@ -1,0 +1,74 @@
+"""`rounds.csv` and `samples.parquet`: everything that was measured, for those who want to judge for themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gdnbench.store.table import write_table
+
+if TYPE_CHECKING:
+    from gdnbench.stats import FloatArray
+
+ROUNDS, SAMPLES = "rounds.csv", "samples.parquet"
+_ROUND_COLUMNS = ("run_id", "case", "timer", "round", "samples", "time_us", "median_us", "sm_mhz", "low_clock")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundRow:
+    """One round of one case.
+
+    Attributes:
+        run_id: the run's name.
+        case: the case's id.
+        timer: what measured it.
+        round: 1 for the first after the burn-in.
+        samples: timed launches.
+        time_us: interquartile mean, microseconds.
+        median_us: median, interpolated inside its tick, microseconds.
+        sm_mhz: median SM clock; None where not measured.
+        low_clock: whether that is well below the run's median clock.
+    """
+
+    run_id: str
+    case: str
+    timer: str
+    round: int
+    samples: int
+    time_us: float
+    median_us: float
+    sm_mhz: float | None
+    low_clock: bool
+
+
+def write_rounds(folder: Path, rows: Sequence[RoundRow]) -> None:
+    """Writes `rounds.csv`."""
+    write_table(folder / ROUNDS, [asdict(row) for row in rows], _ROUND_COLUMNS)
+
+
+def write_samples(folder: Path, columns: Iterable[tuple[str, int, FloatArray, FloatArray]]) -> None:
+    """Writes `samples.parquet`: a row per sample with `case`, `round`, `time_us` and `sm_mhz`.
+
+    Args:
+        folder: the run's folder.
+        columns: per case and round: case id, round, times in microseconds, SM clocks in MHz (may be empty).
+    """
+    import numpy as np
+    import pandas as pd
+
+    frames = [
+        pd.DataFrame(
+            {
+                "case": case,
+                "round": np.int16(number),
+                "time_us": times.astype(np.float32),
+                "sm_mhz": (clocks if len(clocks) == len(times) else np.full(len(times), np.nan)).astype(np.float32),
+            }
+        )
+        for case, number, times, clocks in columns
+    ]
+    if frames:
+        whole = pd.concat(frames, ignore_index=True).astype({"case": "category"})
+        whole.to_parquet(folder / SAMPLES, index=False, compression="zstd")
