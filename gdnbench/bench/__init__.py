@@ -1,0 +1,1 @@
+"""Plans a run, measures it in worker processes, and analyses what they measured."""

@@ -1,0 +1,21 @@
+"""The environment of workers: which device they see, and where they find gdnbench."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import gdnbench
+from gdnbench.model import Gpu
+
+
+def worker_environment(gpu: Gpu | None) -> dict[str, str]:
+    """Variables on top of this process's: one GPU, or none, and this very gdnbench."""
+    package_parent = str(Path(gdnbench.__file__).resolve().parent.parent)
+    paths = [package_parent, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    return {
+        # By UUID: CUDA numbers GPUs by speed unless told otherwise, and NVML by bus.
+        "CUDA_VISIBLE_DEVICES": gpu.uuid if gpu else "",
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)),
+    }

@@ -1,0 +1,187 @@
+"""The preflight: each case is loaded, launched, verified, launched again and captured before anything is timed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import torch
+
+from gdnbench.bench.capture import capture
+from gdnbench.bench.device import CpuDevice, CudaDevice, WorkerDevice, is_alive
+from gdnbench.bench.events import Channel, Examined, Step
+from gdnbench.bench.task import Task
+from gdnbench.bench.workload import Workload
+from gdnbench.catalog import Entry
+from gdnbench.errors import BuildError, DeclarationError
+from gdnbench.launch import Launcher, Workspace, bind
+from gdnbench.launch.workspace import poison
+from gdnbench.model import Case, GateResult, Status, TorchKernel
+from gdnbench.verify import check_copy, check_outputs, verify_launcher
+
+LAUNCHES = 20
+BUILD_STEPS = 10  # a first launch may compile: torch.compile takes a minute on a small CPU
+
+
+class UnfitError(Exception):
+    """A case that cannot go on; carries its status."""
+
+    def __init__(self, status: Status, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+
+
+def examine_all(task: Task, channel: Channel) -> None:
+    """Examines the cases in turn; returns early where the process lost its device."""
+    device = CudaDevice() if task.device == "cuda" else CpuDevice()
+    workload = Workload(task)
+    with device.current():
+        for case in task.cases:
+            examined = Examination(task, channel, device, workload, case).conduct()
+            channel.send(examined)
+            if examined.poisoned:
+                return
+
+
+class Examination:
+    """The preflight of one case."""
+
+    def __init__(self, task: Task, channel: Channel, device: WorkerDevice, workload: Workload, case: Case) -> None:
+        self._task = task
+        self._channel = channel
+        self._device = device
+        self._workload = workload
+        self._case = case
+        self._entry: Entry = workload.entry(case)
+        self._gates: list[GateResult] = []
+        self._result = Examined(case.id, Status.OK)
+
+    def conduct(self) -> Examined:
+        """Every step until the first failure."""
+        try:
+            self._check_requirements()
+            run = self._load()
+            self._launch_first(run)
+            self._verify()
+            self._launch_again(run)
+            if isinstance(self._device, CudaDevice):
+                self._capture(run, self._device)
+        except UnfitError as unfit:
+            # A failed capture leaves torch's allocator in doubt, and a fault leaves no context: both end the process.
+            doubtful = unfit.status in {Status.SYNCHRONISES, Status.CRASHED} or not is_alive(self._device)
+            self._result = replace(self._result, status=unfit.status, reason=unfit.reason, poisoned=doubtful)
+            if unfit.status.is_failure:
+                self._workload.get.cache_clear()  # it may have written to inputs that the next kernel would share
+        return replace(self._result, gates=tuple(self._gates))
+
+    def _step(self, name: str, *, factor: int = 1) -> None:
+        self._channel.send(Step(self._case.id, name, self._task.step_limit_s * factor))
+
+    def _check_requirements(self) -> None:
+        kernel = self._entry.kernel
+        need = self._entry.missing()
+        if need:
+            raise UnfitError(Status.MISSING, f"needs the module {need.module}: {need.remedy}")
+        devices = kernel.runs_on if isinstance(kernel, TorchKernel) else kernel.devices
+        if self._task.device not in devices:
+            raise UnfitError(Status.UNSUPPORTED, "needs a GPU")
+
+    def _load(self) -> Launcher:
+        self._step("load", factor=BUILD_STEPS)
+        workspace, _ = self._workload.get(self._case.shape, self._workload.scenarios[0])
+        try:
+            return bind(self._entry, self._case.variant, workspace)
+        except BuildError as error:
+            raise UnfitError(Status.BUILD_FAILED, error.message) from error
+        except Exception as error:
+            raise UnfitError(Status.BROKEN, _one_line(error)) from error
+
+    def _launch_first(self, run: Launcher) -> None:
+        compiles = isinstance(self._entry.kernel, TorchKernel)
+        self._step("first launch", factor=BUILD_STEPS if compiles else 1)
+        with self._guarded():
+            run()
+            self._device.synchronize()
+
+    def _verify(self) -> None:
+        scenarios = self._workload.scenarios if not self._entry.kernel.floor else self._workload.scenarios[:1]
+        for scenario in scenarios:
+            self._step(f"verify {scenario}", factor=2)
+            workspace, expected = self._workload.get(self._case.shape, scenario)
+            with self._guarded():
+                run = bind(self._entry, self._case.variant, workspace)
+                gates = self._gate(run, workspace, expected, scenario)
+            self._judge(gates)
+
+    def _gate(
+        self, run: Launcher, workspace: Workspace, expected: dict[str, torch.Tensor], scenario: str
+    ) -> tuple[GateResult, ...]:
+        match self._entry.kernel.floor:
+            case "empty":
+                return ()
+            case "copy":
+                workspace.poison_all()
+                outputs = run()
+                self._device.synchronize()
+                return check_copy(outputs, workspace, scenario)
+            case _:
+                return verify_launcher(run, workspace, expected, scenario, self._device.synchronize)
+
+    def _launch_again(self, run: Launcher) -> None:
+        self._step(f"{LAUNCHES} launches")
+        with self._guarded():
+            warm_us = self._device.time_us(run, LAUNCHES)
+        self._result = replace(self._result, warm_us=warm_us)
+
+    def _capture(self, run: Launcher, device: CudaDevice) -> None:
+        self._step("capture")
+        try:
+            captured = capture(run, device.stream)
+        except Exception as error:
+            reason = f"cannot be captured into a CUDA graph: {_one_line(error)}"
+            raise UnfitError(Status.SYNCHRONISES if is_alive(device) else Status.CRASHED, reason) from error
+        self._result = replace(self._result, launches=captured.kernels)
+        if not captured.operations:
+            raise UnfitError(Status.WRONG_STREAM, "launched nothing on the stream it was given; use the current stream")
+        self._step("replay")
+        poison(captured.outputs)
+        with self._guarded():
+            captured.graph.replay()
+            device.synchronize()
+        self._check_replay(captured.outputs)
+
+    def _check_replay(self, outputs: tuple[torch.Tensor, ...]) -> None:
+        """A replay holds only what went to the stream: work done elsewhere is missing from its outputs."""
+        if self._entry.kernel.floor:
+            return
+        scenario = self._workload.scenarios[0]
+        workspace, expected = self._workload.get(self._case.shape, scenario)
+        gates = check_outputs(workspace.op, outputs, expected, scenario)
+        if not all(gate.passed for gate in gates):
+            reason = "part of its work does not go to the stream it was given: a captured launch gives other outputs"
+            raise UnfitError(Status.WRONG_STREAM, reason)
+
+    def _judge(self, gates: tuple[GateResult, ...]) -> None:
+        self._gates.extend(gates)
+        for gate in gates:
+            if not gate.passed:
+                raise UnfitError(gate.status, gate.reason)
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Turns what a kernel raises into its status."""
+        try:
+            yield
+        except Exception as error:
+            status = Status.FAILED if is_alive(self._device) else Status.CRASHED
+            raise UnfitError(status, _one_line(error)) from error
+
+
+def _one_line(error: Exception) -> str:
+    if isinstance(error, DeclarationError):
+        return error.message
+    text = str(error).strip() or type(error).__name__
+    first = text.partition("\n")[0]
+    return first if isinstance(error, RuntimeError) else f"{type(error).__name__}: {first}"

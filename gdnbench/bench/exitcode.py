@@ -1,0 +1,30 @@
+"""The exit code of a run, from its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gdnbench.errors import ExitCode
+from gdnbench.model import Measurement, Role
+from gdnbench.stats import Verdict
+
+# The gravest first: wrong numbers are worse news than a kernel that did not build.
+_GRAVITY = (ExitCode.WRONG_NUMBERS, ExitCode.BUILD, ExitCode.PARTIAL)
+
+
+def exit_code_of(measurements: Iterable[Measurement], *, interrupted: bool) -> ExitCode:
+    """What a run tells its caller: the gravest failure, else whether the A/A pair could be told to be the same."""
+    rows = list(measurements)
+    if interrupted:
+        return ExitCode.INTERRUPTED
+    codes = {row.status.exit_code for row in rows}
+    grave = next((code for code in _GRAVITY if code in codes), None)
+    if grave:
+        return grave
+    return ExitCode.NOISY if any(_contradicts(row) for row in rows) else ExitCode.OK
+
+
+def _contradicts(row: Measurement) -> bool:
+    """Whether a kernel was told apart from itself."""
+    apart = {Verdict.FASTER, Verdict.SLOWER}
+    return row.role is Role.CONTROL and row.versus is not None and row.versus.verdict in apart

@@ -1,0 +1,71 @@
+"""Writes a run's files and gives its folder its name."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from gdnbench.bench.analyse import Analysis
+from gdnbench.bench.measuring import Collected
+from gdnbench.store import (
+    BuildRow,
+    RunFolder,
+    RunInfo,
+    write_builds,
+    write_info,
+    write_measurements,
+    write_rounds,
+    write_samples,
+)
+from gdnbench.store.journal import drop_journal
+
+
+def write_run(
+    folder: RunFolder, info: RunInfo, analysis: Analysis, collected: Collected, builds: Sequence[BuildRow]
+) -> Path:
+    """Writes everything; returns the folder under its final name.
+
+    A run that is whole is tidied: the journal goes, and so do the workers' task files and logs unless a case failed.
+    """
+    write_measurements(folder.path, info, analysis.measurements)
+    write_rounds(folder.path, analysis.rounds)
+    write_builds(folder.path, builds)
+    write_samples(
+        folder.path,
+        (
+            (case_id, number, np.asarray(sampled.times_us), np.asarray(sampled.sm_mhz))
+            for case_id, rounds in collected.samples.items()
+            for number, sampled in sorted(rounds.items())
+        ),
+    )
+    _pack_timer_records(folder.path / "nvbench")
+    if info.complete:
+        drop_journal(folder.path)
+        if not any(row.status.is_failure for row in analysis.measurements):
+            _drop_worker_files(folder.path)
+    write_info(folder.path, info)
+    return folder.finish()
+
+
+def _pack_timer_records(folder: Path) -> None:
+    """NVBench's JSON, untouched but compressed (13 KB a state, thirtyfold); its sample files are in our parquet."""
+    if not folder.is_dir():
+        return
+    for record in folder.glob("*.json"):
+        if record.stat().st_size:
+            with record.open("rb") as source, gzip.open(f"{record}.gz", "wb") as target:
+                shutil.copyfileobj(source, target)
+        record.unlink()
+    for samples in folder.glob("*-bin"):
+        shutil.rmtree(samples)
+    if not any(folder.iterdir()):
+        folder.rmdir()
+
+
+def _drop_worker_files(folder: Path) -> None:
+    for path in (*folder.glob("examine-*"), *folder.glob("interpret-*"), *folder.glob("measure-*")):
+        path.unlink()

@@ -1,0 +1,178 @@
+"""Cold GPU times from NVBench, interleaved: one benchmark per round and case, run once each in shuffled order.
+
+NVBench flushes the L2 before each sample and holds the stream with a blocking kernel until the host has enqueued the
+whole launch, so neither a warm cache nor the host's launch cost is in the time. We bracket the launch ourselves
+(`timer=True`, which reads the same as leaving it to NVBench), so that what a kernel pinned in the L2 can be demoted
+behind the second event, outside the time. NVBench can run once per process.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import nvtx
+import torch
+
+from gdnbench.bench.device import CudaDevice
+from gdnbench.bench.events import Channel, Examined, HostTimes, Refused, Sampled, Step
+from gdnbench.bench.examine import BUILD_STEPS
+from gdnbench.bench.rotation import Rotation, make_copies
+from gdnbench.bench.scrub import Scrubber
+from gdnbench.bench.task import Task
+from gdnbench.bench.workload import Workload
+from gdnbench.launch import Workspace
+from gdnbench.model import Shape, Status
+
+SPIN_S = 0.5  # the SM clock rises from 345 MHz idle to 1980 MHz under load within this time on an H200
+BLOCKING_KERNEL_TIMEOUT_S = 2.0  # NVBench gives up on a launch that the host has not enqueued by then
+OPTIONS = (
+    *("-q", "-d", "0"),
+    *("--cold-warmup-runs", "50", "--cold-max-warmup-walltime", "0.5"),
+    *("--throttle-threshold", "0"),  # clocks are recorded and judged afterwards, over all rounds
+    *("--timeout", "20"),
+)
+
+
+def measure_all(task: Task, channel: Channel) -> None:
+    """Measures every round of the task and sends each as soon as it is known."""
+    try:
+        import cuda.bench as nvbench
+    except ImportError as error:
+        channel.send(Refused(f"cuda-bench does not load: {error}", "see `gdnbench doctor`"))
+        return
+    device = CudaDevice()
+    with device.current():
+        rotations = _bind_cases(task, channel, device)
+        scrub = Scrubber()
+    for position, ids in enumerate(task.order):
+        for case_id in ids:
+            benchmark = nvbench.register(
+                _Benchmark(task, channel, device, case_id, rotations[case_id], scrub, position)
+            )
+            benchmark.set_name(f"r{task.round_number(position):02d}/{case_id}")
+            benchmark.set_stopping_criterion("sample-count")
+            benchmark.set_criterion_param_int64("target-samples", task.samples[case_id])
+            benchmark.set_min_samples(task.samples[case_id])
+    channel.send(Step("", "raise the clocks", task.step_limit_s))
+    _spin()
+    gc.disable()
+    nvbench.run_all_benchmarks(["gdnbench", *OPTIONS, "--jsonbin", task.record])
+    gc.enable()
+    channel.send(HostTimes(_host_times(Path(task.record))))
+
+
+class _Benchmark:
+    """The function that NVBench calls for one round of one case."""
+
+    def __init__(
+        self,
+        task: Task,
+        channel: Channel,
+        device: CudaDevice,
+        case_id: str,
+        rotation: Rotation,
+        scrub: Scrubber,
+        position: int,
+    ) -> None:
+        self.__name__ = case_id
+        self._task = task
+        self._channel = channel
+        self._device = device
+        self._case_id = case_id
+        self._rotation = rotation
+        self._scrub = scrub
+        self._round = task.round_number(position)
+
+    def __call__(self, state: Any) -> None:
+        self._channel.send(Step(self._case_id, "measure", self._task.step_limit_s))
+        state.set_stream(_StreamHandle(self._device.stream))
+        state.set_blocking_kernel_timeout(BLOCKING_KERNEL_TIMEOUT_S)
+        # The range spans the whole state; inside a timed launch it would cost microseconds.
+        with nvtx.annotate(f"{self._case_id} round {self._round}"), self._device.current():
+            state.exec(self._sample, batched=False, timer=True)
+        if state.is_skipped():  # it left no samples, and the newest are another case's
+            reason = f"NVBench skipped it: {state.get_skip_reason()}"
+            self._channel.send(Examined(self._case_id, Status.FAILED, reason))
+            return
+        times_us, sm_mhz = _read_newest(Path(self._task.record))
+        self._channel.send(Sampled(self._round, self._case_id, times_us, sm_mhz))
+
+    def _sample(self, _launch: Any, timer: Any) -> None:
+        turn = self._rotation.turn()
+        timer.start()
+        outputs = turn.run()
+        timer.stop()
+        self._rotation.keep(outputs)
+        if self._task.scrub:
+            self._scrub(turn.input_ranges, outputs)
+
+
+class _StreamHandle:
+    """A torch stream in the form that NVBench takes."""
+
+    def __init__(self, stream: torch.cuda.Stream) -> None:
+        self._stream = stream
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return (0, self._stream.cuda_stream)
+
+
+def _bind_cases(task: Task, channel: Channel, device: CudaDevice) -> dict[str, Rotation]:
+    """Every case bound and warm: nothing compiles, loads or allocates once timing begins."""
+    workload = Workload(task)
+    copies: dict[Shape, list[Workspace]] = {}
+    rotations = {}
+    for case in task.cases:
+        channel.send(Step(case.id, "bind", task.step_limit_s * BUILD_STEPS))
+        if case.shape not in copies:
+            workspace, _ = workload.get(case.shape, workload.scenarios[0])
+            copies[case.shape] = make_copies(workspace, task.copies)
+        rotations[case.id] = Rotation(workload, case, copies[case.shape])
+        device.synchronize()
+    return rotations
+
+
+def _spin() -> None:
+    """Keeps the GPU busy until its clock has risen."""
+    matrix = torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16)
+    end = time.monotonic() + SPIN_S
+    while time.monotonic() < end:
+        matrix @ matrix
+        torch.cuda.synchronize()
+
+
+def _read_newest(record: Path) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """The samples that NVBench has just written: times in microseconds and SM clocks in MHz.
+
+    It numbers its files in order of measurement, float32 seconds in `<record>-bin`, Hz in `<record>-freqs-bin`.
+    """
+    folder = record.with_name(record.name + "-bin")
+    newest = max(folder.glob("*.bin"), key=lambda path: int(path.stem))
+    clocks = record.with_name(record.name + "-freqs-bin") / newest.name
+    times_us = np.fromfile(newest, np.float32).astype(float) * 1e6
+    sm_mhz = np.fromfile(clocks, np.float32).astype(float) / 1e6 if clocks.is_file() else np.empty(0)
+    # Four digits are a tenth of a nanosecond: below every timer's tick, and a third of float64's text.
+    return tuple(np.round(times_us, 4).tolist()), tuple(np.round(sm_mhz, 1).tolist())
+
+
+def _host_times(record: Path) -> dict[str, float]:
+    """Median over rounds of the mean host time per launch, microseconds, by case; the burn-in is left out."""
+    seconds: dict[str, list[float]] = {}
+    for benchmark in json.loads(record.read_text())["benchmarks"]:
+        number, _, case_id = benchmark["name"].partition("/")
+        for state in benchmark["states"]:
+            if number != "r00" and not state["is_skipped"]:
+                seconds.setdefault(case_id, []).append(_summary(state, "nv/cold/time/cpu/mean"))
+    return {case_id: float(np.median(values)) * 1e6 for case_id, values in seconds.items()}
+
+
+def _summary(state: dict[str, Any], tag: str) -> float:
+    for summary in state["summaries"]:
+        if summary["tag"] == tag:
+            return float(summary["data"][0]["value"])
+    return float("nan")

@@ -1,0 +1,102 @@
+"""Turns a request into cases, rounds and sample counts."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gdnbench.bench.request import Request
+from gdnbench.catalog import Catalog, Entry, find_variant
+from gdnbench.errors import MachineError
+from gdnbench.model import Case, Device, Role, TorchKernel, Variant
+
+# What a cold GPU sample costs beside the kernel, on an H200: L2 flush, blocking kernel, scrubbing.
+GPU_SAMPLE_US = 60.0
+GPU_ROUND_US = 25_000.0
+# torch's timer calls twice to warm up for each call that it times.
+CPU_CALLS_PER_SAMPLE = 3
+CPU_ROUND_US = 60_000.0
+FEWEST_SAMPLES = {"cuda": 40, "cpu": 5}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run measures.
+
+    Attributes:
+        cases: every case, ordered by shape; the control is the baseline once more.
+        baseline: the baseline's label, empty if there is none.
+        notes: what was decided on the user's behalf.
+    """
+
+    cases: tuple[Case, ...]
+    baseline: str
+    notes: tuple[str, ...]
+
+
+def make_plan(catalog: Catalog, request: Request, device: Device) -> Plan:
+    """Adds to what was asked for: the baseline, its control, and the floor that is the speed of light.
+
+    Raises:
+        UnknownNameError: for a baseline that does not exist.
+        MachineError: for a baseline that the user named and that cannot run here.
+    """
+    baseline, notes = _choose_baseline(catalog, request, device)
+    roles: dict[Variant, Role] = {}
+    if baseline:
+        roles[baseline] = Role.BASELINE
+    for variant in (*request.variants, *_floor(catalog, request, device)):
+        roles.setdefault(variant, Role.FLOOR if catalog.entries[variant.kernel].kernel.floor else Role.KERNEL)
+    cases = []
+    for shape in request.shapes:
+        cases += [Case(variant, shape, role) for variant, role in roles.items()]
+        if baseline:
+            cases.append(Case(baseline, shape, Role.CONTROL))
+    return Plan(tuple(cases), baseline.label if baseline else "", notes)
+
+
+def round_order(case_ids: Sequence[str], rounds: int, seed: int) -> tuple[tuple[str, ...], ...]:
+    """Every case once a round, each round in a shuffled order of its own, so that no case always follows another."""
+    generator = random.Random(seed)
+    return tuple(tuple(generator.sample(case_ids, len(case_ids))) for _ in range(rounds))
+
+
+def sample_count(asked: int, warm_us: float, device: Device) -> int:
+    """Samples per round: as many as asked for, fewer where a round of a slow kernel would take too long."""
+    if device == "cuda":
+        affordable = GPU_ROUND_US / (GPU_SAMPLE_US + warm_us)
+    else:
+        affordable = CPU_ROUND_US / (CPU_CALLS_PER_SAMPLE * max(warm_us, 1.0))
+    return min(asked, max(int(affordable), FEWEST_SAMPLES[device]))
+
+
+def unavailable(entry: Entry, device: Device) -> str:
+    """Why a kernel cannot run on a device, empty if it can; what needs no loading to know."""
+    need = entry.missing()
+    if need:
+        return f"it needs the module {need.module}: {need.remedy}"
+    devices = entry.kernel.runs_on if isinstance(entry.kernel, TorchKernel) else entry.kernel.devices
+    return "" if device in devices else "it needs a GPU"
+
+
+def _choose_baseline(catalog: Catalog, request: Request, device: Device) -> tuple[Variant | None, tuple[str, ...]]:
+    wanted = request.baseline or request.op.baseline
+    reason = "it could not be loaded"
+    if request.baseline or wanted in catalog.entries:
+        entry, variant = find_variant(catalog, wanted)
+        reason = unavailable(entry, device)
+        if not reason:
+            return variant, ()
+    if request.baseline:
+        raise MachineError(f"the baseline {wanted} cannot run here: {reason}", "choose another with --baseline")
+    fallback = request.op.fallback_baseline
+    if fallback not in catalog.entries:
+        return None, (f"no baseline: {wanted} cannot be had ({reason}), nor can {fallback}",)
+    note = f"the baseline {wanted} cannot be had ({reason}); compared with {fallback} instead"
+    return find_variant(catalog, fallback)[1], (note,)
+
+
+def _floor(catalog: Catalog, request: Request, device: Device) -> tuple[Variant, ...]:
+    floor = catalog.entries.get(request.op.floor)
+    return (floor.default,) if floor and device == "cuda" else ()

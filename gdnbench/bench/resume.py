@@ -1,0 +1,69 @@
+"""Reads a run that was stopped, so that it can go on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from gdnbench.bench.events import decode
+from gdnbench.bench.measuring import Collected
+from gdnbench.bench.request import Settings
+from gdnbench.catalog import Catalog
+from gdnbench.errors import RunFormatError, UsageError
+from gdnbench.model import Case
+from gdnbench.store import RunInfo, find_run, read_info, read_journal
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """An unfinished run.
+
+    Attributes:
+        path: its folder.
+        info: its description.
+        settings: how it is measured.
+        cases: what it measures.
+        collected: what it has measured.
+    """
+
+    path: Path
+    info: RunInfo
+    settings: Settings
+    cases: tuple[Case, ...]
+    collected: Collected
+
+
+def load_unfinished(results: Path, wanted: str, catalog: Catalog) -> Resumed:
+    """Reads the journal of an unfinished run. Cases that took their worker down get another chance.
+
+    Raises:
+        UnknownNameError: if there is no such run.
+        UsageError: if it is whole already, or a kernel has changed since.
+    """
+    path = find_run(results, wanted, hidden=True)
+    info = read_info(path)
+    if info.complete:
+        raise UsageError(f"{info.run_id} is complete: there is nothing to resume", f"gdnbench show {info.run_id}")
+    _check_sources(info, catalog)
+    collected = Collected()
+    for line in read_journal(path):
+        collected.take(_event(path, line))
+    collected.lost.clear()
+    cases = tuple(Case.from_dict(case) for case in info.cases)
+    return Resumed(path, info, Settings(**info.settings), cases, collected)
+
+
+def _event(path: Path, line: str):  # type: ignore[no-untyped-def]  # noqa: ANN202
+    try:
+        return decode(line)
+    except ValueError as error:
+        raise RunFormatError(f"the journal in {path} is damaged: {error}", "measure anew") from error
+
+
+def _check_sources(info: RunInfo, catalog: Catalog) -> None:
+    """Half a run of one kernel and half of another would be a lie."""
+    for name, source_hash in info.sources.items():
+        entry = catalog.entries.get(name)
+        if entry is None or entry.source_hash() != source_hash:
+            state = "is gone" if entry is None else "has changed"
+            raise UsageError(f"{name} {state} since {info.run_id} began", "start a new run")

@@ -1,0 +1,279 @@
+"""One run from request to folder: plan, build, check, measure, analyse, write; stopped at any point, it keeps all."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from gdnbench.bench.analyse import Analysis, analyse
+from gdnbench.bench.buildrows import build_rows
+from gdnbench.bench.environment import worker_environment
+from gdnbench.bench.events import Event, Examined, HostTimes, Sampled, encode
+from gdnbench.bench.finish import write_run
+from gdnbench.bench.measuring import Collected, Measuring
+from gdnbench.bench.observer import Observer
+from gdnbench.bench.plan import make_plan, sample_count
+from gdnbench.bench.preflight import Builds, Judged, Preflight, build_cases, share_with_controls
+from gdnbench.bench.request import Request, Settings
+from gdnbench.bench.resume import load_unfinished
+from gdnbench.bench.task import Phase, Task
+from gdnbench.catalog import Catalog
+from gdnbench.errors import GdnbenchError
+from gdnbench.machine import describe_machine, git_state, gpu_lock, list_gpus, read_state, select_gpu
+from gdnbench.model import Build, Case, Device, Gpu, Op, Role, Status, TritonKernel
+from gdnbench.store import Journal, RunFolder, RunInfo, run_id_of, write_info
+
+Record = Callable[[Event], None]
+
+ARCHS_WITHOUT_GPU = ("sm_90", "sm_100")  # Hopper and Blackwell: what people without one still write for
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run that is written.
+
+    Attributes:
+        path: its folder.
+        info: its description.
+        analysis: its rows.
+        interrupted: whether the user stopped it.
+    """
+
+    path: Path
+    info: RunInfo
+    analysis: Analysis
+    interrupted: bool
+
+
+@dataclass
+class Session:
+    """One run in the making.
+
+    Attributes:
+        catalog: what there is.
+        op: the op.
+        gpu: where to measure; None for the CPU.
+        cases: every case, controls included.
+        settings: how to measure.
+        folder: the run's hidden folder.
+        info: its description so far.
+        observer: told of every step.
+        collected: what an earlier, interrupted part of this run measured.
+    """
+
+    catalog: Catalog
+    op: Op
+    gpu: Gpu | None
+    cases: tuple[Case, ...]
+    settings: Settings
+    folder: RunFolder
+    info: RunInfo
+    observer: Observer
+    collected: Collected = field(default_factory=Collected)
+    judged: Judged = field(default_factory=dict)
+    interpreted: Judged = field(default_factory=dict)
+    builds: Builds = field(default_factory=Builds)
+
+    @classmethod
+    def begin(cls, catalog: Catalog, request: Request, gpu: Gpu | None, results: Path, observer: Observer) -> Session:
+        """Plans a new run and claims its folder.
+
+        Raises:
+            GdnbenchError: for a baseline that cannot be had, or a results folder that cannot be written.
+        """
+        plan = make_plan(catalog, request, _device(gpu))
+        now = datetime.now(UTC)
+        run_id = run_id_of(now, gpu.slug if gpu else "cpu", request.op.name, request.label)
+        folder = RunFolder.create(results, run_id)
+        entries = {case.variant.kernel: catalog.entries[case.variant.kernel] for case in plan.cases}
+        info = RunInfo(
+            run_id=folder.run_id,
+            timestamp=now.isoformat(timespec="seconds"),
+            complete=False,
+            command=request.command,
+            op=request.op.name,
+            gpu=gpu.slug if gpu else "cpu",
+            label=request.label,
+            baseline=plan.baseline,
+            settings=asdict(request.settings),
+            cases=[case.to_dict() for case in plan.cases],
+            machine=describe_machine(gpu),
+            git=git_state(next(iter(entries.values())).op_folder),
+            sources={name: entry.source_hash() for name, entry in entries.items()},
+            warnings=[*plan.notes, *_company(gpu)],
+        )
+        write_info(folder.path, info)
+        return cls(catalog, request.op, gpu, plan.cases, request.settings, folder, info, observer)
+
+    @classmethod
+    def resume(cls, catalog: Catalog, results: Path, run: str, observer: Observer) -> Session:
+        """Takes up a run that was stopped, on the GPU where it began.
+
+        Raises:
+            GdnbenchError: if there is no such run, it is whole, its kernels have changed, or its GPU is not here.
+        """
+        resumed = load_unfinished(results, run, catalog)
+        info, described = resumed.info, resumed.info.machine["gpu"]
+        gpu = select_gpu(described["uuid"] if described else "cpu", list_gpus())
+        folder = RunFolder.reopen(resumed.path)
+        op = catalog.ops[info.op]
+        return cls(catalog, op, gpu, resumed.cases, resumed.settings, folder, info, observer, resumed.collected)
+
+    def run(self) -> Finished:
+        """Measures and writes. Ctrl-C ends the run early and keeps what is finished.
+
+        Raises:
+            MachineError: if the workers cannot work here; what was measured by then stays for `--resume`.
+        """
+        interrupted = False
+        try:
+            with gpu_lock(self.gpu, self._say_waiting), Journal(self.folder.path) as journal:
+                self._work(lambda event: _append(journal, event))
+        except KeyboardInterrupt:
+            interrupted = True
+        except GdnbenchError:
+            self._abandon()
+            raise
+        return self._finish(interrupted)
+
+    def _abandon(self) -> None:
+        """Leaves no empty folder behind, and loses nothing that was measured."""
+        if self.collected.samples:
+            self._finish(interrupted=True)
+        else:
+            shutil.rmtree(self.folder.path)
+
+    def _say_waiting(self) -> None:
+        self.observer.note("another gdnbench is measuring here; waiting for it to finish")
+
+    def _work(self, record: Record) -> None:
+        candidates = [case for case in self.cases if case.role is not Role.CONTROL]
+        self.builds = build_cases(self.catalog, candidates, self._archs, self.observer)
+        self._judge(candidates, record)
+        if not self.gpu:
+            self._interpret(candidates)
+        self._measure(record)
+
+    def _judge(self, candidates: list[Case], record: Record) -> None:
+        for case in candidates:
+            failure = self.builds.failure(case, self._archs[0])
+            if failure:
+                self.judged[case.id] = Examined(case.id, Status.BUILD_FAILED, failure.message)
+                self.observer.examined(case, self.judged[case.id])
+        pending = tuple(case for case in candidates if case.id not in self.judged)
+        self.observer.begin("check", len(pending))
+        preflight = Preflight(self.folder.path, self._environment, self.observer, record)
+        preflight.judge(self._task(Phase.EXAMINE, pending), self.judged)
+        share_with_controls(self.cases, self.judged)
+        if preflight.started and self.gpu:
+            gpu = {**self.info.machine["gpu"], "sms": preflight.started.sms, "l2_bytes": preflight.started.l2_bytes}
+            self.info = replace(self.info, machine={**self.info.machine, "gpu": gpu})
+
+    def _interpret(self, candidates: list[Case]) -> None:
+        """Triton kernels at the smallest shape: the interpreter is slow, and a larger batch is more of the same."""
+        smallest = min(case.shape for case in candidates)
+        triton = tuple(
+            case
+            for case in candidates
+            if case.shape == smallest and isinstance(self.catalog.entries[case.variant.kernel].kernel, TritonKernel)
+        )
+        self.observer.begin("interpret", len(triton))
+        environment = {**self._environment, "TRITON_INTERPRET": "1"}
+        interpreter = Preflight(self.folder.path, environment, self.observer, lambda _event: None)
+        interpreter.judge(self._task(Phase.INTERPRET, triton), self.interpreted)
+
+    def _measure(self, record: Record) -> None:
+        healthy = tuple(case for case in self.cases if self._is_healthy(case))
+        samples = {
+            case.id: sample_count(self.settings.samples, self.judged[case.id].warm_us, self._device) for case in healthy
+        }
+        task = replace(
+            self._task(Phase.MEASURE, healthy),
+            samples=samples,
+            copies=self.settings.copies,
+            scrub=self.settings.scrub,
+        )
+        measuring = Measuring(self.folder.path, self._environment, self.observer, record)
+        measuring.measure(task, self.settings.rounds, self.collected)
+
+    def _finish(self, interrupted: bool) -> Finished:
+        analysis = analyse(
+            self.op,
+            self.cases,
+            self.judged,
+            self._builds_by_case(),
+            self.collected,
+            self.settings,
+            timer="nvbench" if self.gpu else "cpu",
+            run_id=self.info.run_id,
+        )
+        unfinished = any(row.status is Status.NOT_RUN for row in analysis.measurements)
+        gates = {
+            case_id: [asdict(gate) for gate in verdict.gates]
+            for case_id, verdict in self.judged.items()
+            if verdict.gates
+        }
+        known = dict.fromkeys((*self.info.warnings, *analysis.warnings))
+        complete = not interrupted and not unfinished and self._rounds_done()
+        info = replace(self.info, complete=complete, gates=gates, warnings=list(known))
+        rows = build_rows(self.catalog, self.cases, self._archs, self.builds, self.interpreted)
+        path = write_run(self.folder, info, analysis, self.collected, rows)
+        return Finished(path, info, analysis, interrupted)
+
+    def _rounds_done(self) -> bool:
+        ids = [case.id for case in self.cases if self._is_healthy(case)]
+        return not ids or len(self.collected.whole_rounds(ids)) >= self.settings.rounds
+
+    def _is_healthy(self, case: Case) -> bool:
+        verdict = self.judged.get(case.id)
+        return verdict is not None and verdict.status is Status.OK and case.id not in self.collected.lost
+
+    def _builds_by_case(self) -> dict[str, Build]:
+        if not self.gpu:
+            return {}
+        found = {case.id: self.builds.of(case, self.gpu.arch) for case in self.cases}
+        return {case_id: build for case_id, build in found.items() if build}
+
+    def _task(self, phase: Phase, cases: tuple[Case, ...]) -> Task:
+        return Task(
+            phase=phase,
+            device=self._device,
+            roots=tuple(str(root) for root in self.catalog.roots),
+            op=self.op.name,
+            cases=cases,
+            seed=self.settings.seed,
+            step_limit_s=self.settings.step_limit_s,
+        )
+
+    @property
+    def _device(self) -> Device:
+        return _device(self.gpu)
+
+    @property
+    def _archs(self) -> tuple[str, ...]:
+        return (self.gpu.arch,) if self.gpu else ARCHS_WITHOUT_GPU
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        return worker_environment(self.gpu)
+
+
+def _append(journal: Journal, event: Event) -> None:
+    if isinstance(event, Examined | Sampled | HostTimes):
+        journal.append(encode(event))
+
+
+def _device(gpu: Gpu | None) -> Device:
+    return "cuda" if gpu else "cpu"
+
+
+def _company(gpu: Gpu | None) -> list[str]:
+    """A warning if other processes hold the GPU: their work is in our times."""
+    others = read_state(gpu).processes if gpu else ()
+    if not others:
+        return []
+    names = ", ".join(f"{process.name or 'process'} ({process.pid})" for process in others)
+    return [f"other processes are on the GPU: {names}; times may be longer than they are"]

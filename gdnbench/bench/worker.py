@@ -1,0 +1,65 @@
+"""The worker process: `python -m gdnbench.bench.worker TASK.json EVENTS_FD`. Only workers import torch."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from pathlib import Path
+
+from gdnbench.bench.events import Channel, Refused, Started, Step
+from gdnbench.bench.task import Phase, Task
+from gdnbench.errors import GdnbenchError
+
+START_LIMIT_S = 180.0  # torch from a cold network disk
+
+
+def main(arguments: list[str]) -> int:
+    """Does one task; 0 unless the device or a library is out of reach."""
+    task, channel = Task.read(Path(arguments[0])), Channel(int(arguments[1]))
+    channel.send(Step("", "load torch", START_LIMIT_S))
+    try:
+        channel.send(_start(task))
+        _work(task, channel)
+    except GdnbenchError as error:
+        channel.send(Refused(error.message, error.hint))
+        return 1
+    except Exception as error:
+        traceback.print_exc()
+        channel.send(
+            Refused(f"{type(error).__name__}: {error}", "the worker's log in the run's folder has the details")
+        )
+        return 1
+    return 0
+
+
+def _start(task: Task) -> Started:
+    import torch
+
+    if task.device == "cpu":
+        return Started("cpu")
+    device = torch.cuda.get_device_properties(0)
+    return Started(device.name, device.multi_processor_count, device.L2_cache_size)
+
+
+def _work(task: Task, channel: Channel) -> None:
+    match task.phase:
+        case Phase.EXAMINE:
+            from gdnbench.bench.examine import examine_all
+
+            examine_all(task, channel)
+        case Phase.INTERPRET:
+            from gdnbench.bench.interpret import interpret_all
+
+            interpret_all(task, channel)
+        case Phase.MEASURE if task.device == "cuda":
+            from gdnbench.bench.nvbench import measure_all
+
+            measure_all(task, channel)
+        case Phase.MEASURE:
+            from gdnbench.bench.cpu import measure_all
+
+            measure_all(task, channel)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
