@@ -1,0 +1,42 @@
+# The two commands of the README are `make run` and `make test`; each sets up .venv by itself.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+ARGS   ?=
+
+.PHONY: run test test-gpu lint types wheel bench clean help
+
+run: $(STAMP)  ## measure every kernel (ARGS="--shape B=1,8,64" for more)
+	$(BIN)/gdnbench run --kernel all $(ARGS)
+
+test: lint types $(STAMP)  ## lint, types and every test that needs no GPU
+	$(BIN)/python -m pytest -m "not gpu" -n auto --dist loadfile $(ARGS)
+
+test-gpu:  ## every test on a machine with a GPU, with the Python at hand: make test-gpu PYTHON=python3
+	$(PYTHON) -m pytest $(ARGS)
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+wheel: $(STAMP)  ## dist/gdnbench-*.whl, with the kernels in it
+	$(BIN)/python -m build --wheel --no-isolation
+
+bench: $(STAMP)  ## how fast the command line answers
+	$(BIN)/python benchmarks/cli_startup.py
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit("gdnbench needs Python 3.11 or newer; set PYTHON=python3.12, say" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,fla]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache
+
+help:
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  \1\t/' | expand -t 14

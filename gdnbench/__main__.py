@@ -1,0 +1,7 @@
+"""`python -m gdnbench`."""
+
+import sys
+
+from gdnbench.cli.app import main
+
+sys.exit(main())

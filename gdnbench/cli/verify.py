@@ -1,0 +1,53 @@
+"""`gdnbench verify`: is it right?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gdnbench.cli.options import Batches, Csv, Gpu, Heads, Json, Op, Quiet
+
+
+def verify(
+    kernels: Annotated[list[str] | None, typer.Argument(metavar="[KERNEL]…", help="Names or globs; all.")] = None,
+    op: Op = "decode",
+    gpu: Gpu = "auto",
+    shape: Batches = "",
+    heads: Heads = "",
+    seed: Annotated[int | None, typer.Option(help="Of the inputs; fresh by default.")] = None,
+    step_limit: Annotated[float, typer.Option(help="Seconds that one step of one kernel may take.")] = 30.0,
+    json: Json = False,
+    csv: Csv = False,
+    quiet: Quiet = False,
+) -> None:
+    """Hold kernels against a float64 oracle.
+
+    Typical inputs, saturated gates, a large state and a zero b, at several batch
+    sizes; outputs are poisoned first and inputs checked for changes. On a GPU each
+    kernel is also captured into a CUDA graph and replayed, which shows work done
+    off its stream. Without a GPU, torch kernels run on the CPU and Triton kernels
+    in Triton's interpreter. Exits with 3 on wrong numbers.
+    """
+    from gdnbench.bench.verifying import verify_variants
+    from gdnbench.catalog import load_catalog
+    from gdnbench.cli.progress import watch
+    from gdnbench.machine import list_gpus, select_gpu
+    from gdnbench.report.verify_table import print_verdicts
+
+    catalog = load_catalog()
+    chosen = select_gpu(gpu, list_gpus())
+    with watch(quiet=quiet) as observer:
+        verdicts = verify_variants(
+            catalog,
+            op,
+            ",".join(kernels or ["all"]),
+            axes=shape,
+            heads=heads,
+            seed=seed,
+            step_limit_s=step_limit,
+            gpu=chosen,
+            observer=observer,
+        )
+    print_verdicts(verdicts, json=json, csv=csv)
+    raise typer.Exit(verdicts.exit_code)

@@ -1,0 +1,1 @@
+"""Tables, JSON and CSV from stored results; nothing here measures."""

@@ -1,0 +1,62 @@
+"""The two streams: data on stdout, progress and messages on stderr.
+
+Rich honours `NO_COLOR` and non-terminals by itself; a width is set only where a pipe would cut a table.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+
+_PIPE_WIDTH = 160
+
+
+def _width(stream: Any) -> int | None:
+    return None if stream.isatty() or "COLUMNS" in os.environ else _PIPE_WIDTH
+
+
+def data_console() -> Console:
+    """Where tables go: stdout."""
+    return Console(width=_width(sys.stdout), highlight=False)
+
+
+def message_console(*, quiet: bool = False) -> Console:
+    """Where progress, warnings and errors go: stderr; silent if `quiet`."""
+    return Console(stderr=True, quiet=quiet, width=_width(sys.stderr), highlight=False)
+
+
+def print_json(document: Any) -> None:
+    """Writes one JSON document to stdout; NaN and infinities become null, which JSON has and they are not."""
+    print(json.dumps(_finite(document), indent=2, default=str))
+
+
+def print_csv(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Writes rows as CSV to stdout; structured cells as JSON, missing ones empty."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    writer = csv.DictWriter(sys.stdout, columns, lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({name: _cell(value) for name, value in row.items()})
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, (dict, list, tuple)):
+        return json.dumps(value)
+    return f"{value:.6g}" if isinstance(value, float) else value
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return value

@@ -1,0 +1,32 @@
+"""A stored run on stdout: as tables, as JSON, or as CSV."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+from gdnbench.report.build_table import build_table
+from gdnbench.report.console import data_console, print_csv, print_json
+from gdnbench.report.run_table import print_tables
+from gdnbench.store import read_builds, read_info, read_measurements
+from gdnbench.store.measurements import measurement_row
+
+
+def print_run(folder: Path, *, json: bool, csv: bool) -> None:
+    """Reads a run's folder and prints it.
+
+    Raises:
+        RunFormatError: if the folder holds no run that this gdnbench can read.
+    """
+    info, measurements, builds = read_info(folder), read_measurements(folder), read_builds(folder)
+    rows = [measurement_row(info, each) for each in measurements]
+    if json:
+        print_json({"run": asdict(info), "measurements": rows, "builds": [asdict(build) for build in builds]})
+    elif csv:
+        print_csv(rows)
+    else:
+        console = data_console()
+        print_tables(console, info, measurements, folder)
+        if info.gpu == "cpu" and builds:
+            console.print(build_table(builds))
+        console.print(f"next: gdnbench show {info.run_id} --csv", markup=False, soft_wrap=True)

@@ -1,0 +1,89 @@
+"""What verification found: the worst error of each gate, where it is, and whether it passes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from gdnbench.bench.verifying import Verdicts
+from gdnbench.model import Case, GateResult, Status
+from gdnbench.report.console import data_console, print_csv, print_json
+
+
+def print_verdicts(verdicts: Verdicts, *, json: bool, csv: bool) -> None:
+    """Prints a row per variant and gate: the worst over all shapes and inputs."""
+    rows = [row for case in verdicts.cases for row in _rows(case, verdicts)]
+    if json:
+        print_json({"device": verdicts.device, "seed": verdicts.seed, "gates": rows})
+    elif csv:
+        print_csv(rows)
+    else:
+        _print_table(verdicts)
+
+
+def _rows(case: Case, verdicts: Verdicts) -> list[dict[str, Any]]:
+    verdict = verdicts.judged[case.id]
+    common = {
+        "kernel": case.variant.kernel,
+        "label": case.label,
+        **case.shape.axes(),
+        "interpreted": case.id in verdicts.interpreted,
+        "status": verdict.status.value,
+        "reason": verdict.reason,
+    }
+    gates: list[dict[str, Any]] = [
+        {"scenario": gate.scenario, "gate": gate.gate, "worst": gate.worst, "limit": gate.limit, "where": gate.where,
+         "passed": gate.passed}
+        for gate in verdict.gates
+    ]  # fmt: skip
+    empty: dict[str, Any] = {"scenario": "", "gate": "", "worst": None, "limit": None, "where": "", "passed": None}
+    return [{**common, **gate} for gate in gates or [empty]]
+
+
+def _print_table(verdicts: Verdicts) -> None:
+    console = data_console()
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table.add_column("kernel", overflow="fold")
+    table.add_column("gate", no_wrap=True)
+    table.add_column("worst", justify="right", no_wrap=True)
+    table.add_column("limit", justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    table.add_column("where", overflow="fold")
+    for label in dict.fromkeys(case.label for case in verdicts.cases):
+        _add_kernel(table, label, [case for case in verdicts.cases if case.label == label], verdicts)
+    console.print(table)
+    passed = sum(verdict.status is Status.OK for verdict in verdicts.judged.values())
+    console.print(f"\n{passed} of {len(verdicts.cases)} cases pass on {verdicts.device}; seed {verdicts.seed}")
+    console.print(f"next: gdnbench run --kernel {verdicts.cases[0].label}", markup=False, soft_wrap=True)
+
+
+def _add_kernel(table: Table, label: str, cases: list[Case], verdicts: Verdicts) -> None:
+    name = label
+    found = [(case, gate) for case in cases for gate in verdicts.judged[case.id].gates]
+    for gate in dict.fromkeys(gate.gate for _, gate in found):
+        case, worst = max(((c, g) for c, g in found if g.gate == gate), key=lambda pair: pair[1].worst)
+        where = f"B={case.shape.B} {worst.scenario} {worst.where}" if worst.worst else ""
+        table.add_row(name, *_gate_cells(worst), Text(where, style="dim"))
+        name = ""
+    for reason in _reasons(cases, verdicts):
+        table.add_row(name, reason)
+        name = ""
+
+
+def _gate_cells(gate: GateResult) -> Iterable[Text]:
+    verdict = Text("pass", style="green") if gate.passed else Text("FAIL", style="bold red")
+    return Text(gate.gate), Text(f"{gate.worst:.3g}"), Text(f"{gate.limit:g}"), verdict
+
+
+def _reasons(cases: list[Case], verdicts: Verdicts) -> list[Text]:
+    """Once each, what else befell a kernel: it crashed, hangs, or cannot run here."""
+    found: dict[tuple[Status, str], Text] = {}
+    for case in cases:
+        verdict = verdicts.judged[case.id]
+        if verdict.status is not Status.OK and all(gate.passed for gate in verdict.gates):
+            style = "red" if verdict.status.is_failure else "dim"
+            found.setdefault((verdict.status, verdict.reason), Text(f"{verdict.status}: {verdict.reason}", style=style))
+    return list(found.values())
