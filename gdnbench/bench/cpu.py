@@ -6,6 +6,8 @@ import gc
 
 from torch.utils.benchmark import Timer
 
+from gdnbench.bench.blame import Begin, blaming
+from gdnbench.bench.device import CpuDevice
 from gdnbench.bench.events import Channel, Sampled, Step
 from gdnbench.bench.examine import BUILD_STEPS
 from gdnbench.bench.task import Task
@@ -16,18 +18,19 @@ from gdnbench.model import Case
 
 def measure_all(task: Task, channel: Channel) -> None:
     """Measures every round of the task and sends each as soon as it is known."""
-    workload = Workload(task)
-    timers = {case.id: _timer(workload, case, task, channel) for case in task.cases}
-    gc.disable()
-    for position, ids in enumerate(task.order):
-        for case_id in ids:
-            channel.send(Step(case_id, "measure", task.step_limit_s))
-            times_us = tuple(_call_us(timers[case_id]) for _ in range(task.samples[case_id]))
-            channel.send(Sampled(task.round_number(position), case_id, times_us))
+    with blaming(channel, CpuDevice()) as begin:
+        workload = Workload(task)
+        timers = {case.id: _timer(workload, case, task, begin) for case in task.cases}
+        gc.disable()
+        for position, ids in enumerate(task.order):
+            for case_id in ids:
+                begin(Step(case_id, "measure", task.step_limit_s))
+                times_us = tuple(_call_us(timers[case_id]) for _ in range(task.samples[case_id]))
+                channel.send(Sampled(task.round_number(position), case_id, times_us))
 
 
-def _timer(workload: Workload, case: Case, task: Task, channel: Channel) -> Timer:
-    channel.send(Step(case.id, "bind", task.step_limit_s * BUILD_STEPS))
+def _timer(workload: Workload, case: Case, task: Task, begin: Begin) -> Timer:
+    begin(Step(case.id, "bind", task.step_limit_s * BUILD_STEPS))
     workspace, _ = workload.get(case.shape, workload.scenarios[0])
     run: Launcher = bind(workload.entry(case), case.variant, workspace)
     run()

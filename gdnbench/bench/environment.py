@@ -6,7 +6,12 @@ import os
 from pathlib import Path
 
 import gdnbench
-from gdnbench.model import Gpu
+from gdnbench.model import Device, Gpu
+
+
+def device_of(gpu: Gpu | None) -> Device:
+    """Where work runs: on the GPU if there is one."""
+    return "cuda" if gpu else "cpu"
 
 
 def worker_environment(gpu: Gpu | None) -> dict[str, str]:

@@ -43,11 +43,12 @@ def write_run(
         ),
     )
     _pack_timer_records(folder.path / "nvbench")
+    write_info(folder.path, info)
+    # Last, for until here a killed process leaves all that --resume needs.
     if info.complete:
         drop_journal(folder.path)
         if not any(row.status.is_failure for row in analysis.measurements):
             _drop_worker_files(folder.path)
-    write_info(folder.path, info)
     return folder.finish()
 
 

@@ -18,10 +18,7 @@ def interpret_all(task: Task, channel: Channel) -> None:
     workload = Workload(task)
     for case in task.cases:
         channel.send(Step(case.id, "interpret", task.step_limit_s * SLOWNESS))
-        verdict = _interpret(workload, case)
-        channel.send(verdict)
-        if verdict.status is not Status.OK:
-            workload.get.cache_clear()  # it may have written to inputs that the next kernel would share
+        channel.send(_interpret(workload, case))
 
 
 def _interpret(workload: Workload, case: Case) -> Examined:

@@ -2,27 +2,29 @@
 
 NVBench flushes the L2 before each sample and holds the stream with a blocking kernel until the host has enqueued the
 whole launch, so neither a warm cache nor the host's launch cost is in the time. We bracket the launch ourselves
-(`timer=True`, which reads the same as leaving it to NVBench), so that what a kernel pinned in the L2 can be demoted
-behind the second event, outside the time. NVBench can run once per process.
+(`timer=True`, which reads the same as leaving it to NVBench), to do between samples what NVBench does not: rotate
+placements, scrub the L2, dither the launch queue. NVBench can run once per process.
 """
 
 from __future__ import annotations
 
 import gc
 import json
+import os
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import nvtx
 import torch
 
-from gdnbench.bench.device import CudaDevice
+from gdnbench.bench.between import Between, Nothing
+from gdnbench.bench.blame import Begin, blaming
+from gdnbench.bench.device import CudaDevice, is_alive
 from gdnbench.bench.events import Channel, Examined, HostTimes, Refused, Sampled, Step
-from gdnbench.bench.examine import BUILD_STEPS
+from gdnbench.bench.examine import BUILD_STEPS, one_line
 from gdnbench.bench.rotation import Rotation, make_copies
-from gdnbench.bench.scrub import Scrubber
 from gdnbench.bench.task import Task
 from gdnbench.bench.workload import Workload
 from gdnbench.launch import Workspace
@@ -46,24 +48,26 @@ def measure_all(task: Task, channel: Channel) -> None:
         channel.send(Refused(f"cuda-bench does not load: {error}", "see `gdnbench doctor`"))
         return
     device = CudaDevice()
-    with device.current():
-        rotations = _bind_cases(task, channel, device)
-        scrub = Scrubber()
-    for position, ids in enumerate(task.order):
-        for case_id in ids:
-            benchmark = nvbench.register(
-                _Benchmark(task, channel, device, case_id, rotations[case_id], scrub, position)
-            )
-            benchmark.set_name(f"r{task.round_number(position):02d}/{case_id}")
-            benchmark.set_stopping_criterion("sample-count")
-            benchmark.set_criterion_param_int64("target-samples", task.samples[case_id])
-            benchmark.set_min_samples(task.samples[case_id])
-    channel.send(Step("", "raise the clocks", task.step_limit_s))
-    _spin()
-    gc.disable()
-    nvbench.run_all_benchmarks(["gdnbench", *OPTIONS, "--jsonbin", task.record])
-    gc.enable()
-    channel.send(HostTimes(_host_times(Path(task.record))))
+    with device.current(), blaming(channel, device) as begin:
+        rotations = _bind_cases(task, begin, device)
+        between = Nothing() if task.plain else Between(task.seed)
+        for position, ids in enumerate(task.order):
+            for case_id in ids:
+                function = _Benchmark(task, channel, device, case_id, rotations[case_id], between, position)
+                _register(nvbench, function, task.samples[case_id])
+        begin(Step("", "raise the clocks", task.step_limit_s))
+        _spin()
+        gc.disable()
+        nvbench.run_all_benchmarks(["gdnbench", *OPTIONS, "--jsonbin", task.record])
+        channel.send(HostTimes(_host_times(Path(task.record))))
+
+
+def _register(nvbench: Any, function: _Benchmark, samples: int) -> None:
+    benchmark = nvbench.register(function)
+    benchmark.set_name(function.__name__)
+    benchmark.set_stopping_criterion("sample-count")
+    benchmark.set_criterion_param_int64("target-samples", samples)
+    benchmark.set_min_samples(samples)
 
 
 class _Benchmark:
@@ -76,40 +80,47 @@ class _Benchmark:
         device: CudaDevice,
         case_id: str,
         rotation: Rotation,
-        scrub: Scrubber,
+        between: Between | Nothing,
         position: int,
     ) -> None:
-        self.__name__ = case_id
         self._task = task
         self._channel = channel
         self._device = device
         self._case_id = case_id
         self._rotation = rotation
-        self._scrub = scrub
+        self._between = between
         self._round = task.round_number(position)
+        self.__name__ = f"r{self._round:02d}/{case_id}"
 
     def __call__(self, state: Any) -> None:
         self._channel.send(Step(self._case_id, "measure", self._task.step_limit_s))
         state.set_stream(_StreamHandle(self._device.stream))
         state.set_blocking_kernel_timeout(BLOCKING_KERNEL_TIMEOUT_S)
-        # The range spans the whole state; inside a timed launch it would cost microseconds.
-        with nvtx.annotate(f"{self._case_id} round {self._round}"), self._device.current():
-            state.exec(self._sample, batched=False, timer=True)
+        try:
+            # The range spans the whole state; inside a timed launch it would cost microseconds.
+            with nvtx.annotate(self.__name__), self._device.current():
+                state.exec(self._sample, batched=False, timer=True)
+        except Exception as error:
+            self._give_up(one_line(error))
         if state.is_skipped():  # it left no samples, and the newest are another case's
-            reason = f"NVBench skipped it: {state.get_skip_reason()}"
-            self._channel.send(Examined(self._case_id, Status.FAILED, reason))
-            return
+            self._give_up(f"NVBench skipped it: {state.get_skip_reason()}")
         times_us, sm_mhz = _read_newest(Path(self._task.record))
         self._channel.send(Sampled(self._round, self._case_id, times_us, sm_mhz))
 
     def _sample(self, _launch: Any, timer: Any) -> None:
+        self._between.before()
         turn = self._rotation.turn()
         timer.start()
         outputs = turn.run()
         timer.stop()
         self._rotation.keep(outputs)
-        if self._task.scrub:
-            self._scrub(turn.input_ranges, outputs)
+        self._between.after(turn.input_ranges, outputs)
+
+    def _give_up(self, reason: str) -> NoReturn:
+        """Loses the case and ends the process, for NVBench would go on to its next round; the parent starts anew."""
+        status = Status.FAILED if is_alive(self._device) else Status.CRASHED
+        self._channel.send(Examined(self._case_id, status, reason))
+        os._exit(0)
 
 
 class _StreamHandle:
@@ -122,16 +133,16 @@ class _StreamHandle:
         return (0, self._stream.cuda_stream)
 
 
-def _bind_cases(task: Task, channel: Channel, device: CudaDevice) -> dict[str, Rotation]:
+def _bind_cases(task: Task, begin: Begin, device: CudaDevice) -> dict[str, Rotation]:
     """Every case bound and warm: nothing compiles, loads or allocates once timing begins."""
     workload = Workload(task)
     copies: dict[Shape, list[Workspace]] = {}
     rotations = {}
     for case in task.cases:
-        channel.send(Step(case.id, "bind", task.step_limit_s * BUILD_STEPS))
+        begin(Step(case.id, "bind", task.step_limit_s * BUILD_STEPS))
         if case.shape not in copies:
             workspace, _ = workload.get(case.shape, workload.scenarios[0])
-            copies[case.shape] = make_copies(workspace, task.copies)
+            copies[case.shape] = [workspace] if task.plain else make_copies(workspace)
         rotations[case.id] = Rotation(workload, case, copies[case.shape])
         device.synchronize()
     return rotations

@@ -84,7 +84,7 @@ def _choose_baseline(catalog: Catalog, request: Request, device: Device) -> tupl
     wanted = request.baseline or request.op.baseline
     reason = "it could not be loaded"
     if request.baseline or wanted in catalog.entries:
-        entry, variant = find_variant(catalog, wanted)
+        entry, variant = find_variant(catalog, request.op.name, wanted)
         reason = unavailable(entry, device)
         if not reason:
             return variant, ()
@@ -94,7 +94,7 @@ def _choose_baseline(catalog: Catalog, request: Request, device: Device) -> tupl
     if fallback not in catalog.entries:
         return None, (f"no baseline: {wanted} cannot be had ({reason}), nor can {fallback}",)
     note = f"the baseline {wanted} cannot be had ({reason}); compared with {fallback} instead"
-    return find_variant(catalog, fallback)[1], (note,)
+    return find_variant(catalog, request.op.name, fallback)[1], (note,)
 
 
 def _floor(catalog: Catalog, request: Request, device: Device) -> tuple[Variant, ...]:

@@ -23,8 +23,7 @@ class Settings:
         margin: relative difference below which two kernels are the same.
         confidence: of every interval.
         step_limit_s: seconds that one step of one kernel may take; building may take ten times that.
-        copies: placements of the tensors in GPU memory that samples rotate over, at most.
-        scrub: whether lines that a kernel pinned in the L2 are demoted after each sample.
+        plain: NVBench alone on a GPU: one placement of the tensors, no scrubbing, no dithering.
 
     Raises:
         UsageError: for a value that cannot be measured with.
@@ -36,16 +35,13 @@ class Settings:
     margin: float = 0.005
     confidence: float = 0.95
     step_limit_s: float = 30.0
-    copies: int = 32
-    scrub: bool = True
+    plain: bool = False
 
     def __post_init__(self) -> None:
         if self.rounds < 2:
             raise UsageError(f"--rounds {self.rounds}: an interval needs at least 2 rounds", "the default is 41")
         if self.samples < 1:
             raise UsageError(f"--samples {self.samples}: a round needs a sample", "the default is 250")
-        if self.copies < 1:
-            raise UsageError(f"--copies {self.copies}: there is at least one copy", "the default is 32")
         if not 0 <= self.margin < 1:
             raise UsageError(f"--margin {self.margin}: a margin lies between 0 and 1", "0.005 is half a percent")
         if not 0 < self.step_limit_s < float("inf"):
@@ -87,8 +83,7 @@ def choose_settings(
     seed: int | None,
     margin: float,
     step_limit_s: float,
-    copies: int,
-    scrub: bool,
+    plain: bool,
 ) -> Settings:
     """The defaults, or the quick ones, with what the user set; a fresh seed unless one is given.
 
@@ -102,8 +97,7 @@ def choose_settings(
         seed=secrets.randbelow(2**31) if seed is None else seed,
         margin=margin,
         step_limit_s=step_limit_s,
-        copies=copies,
-        scrub=scrub,
+        plain=plain,
     )
 
 

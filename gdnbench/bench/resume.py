@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from gdnbench.bench.events import decode
-from gdnbench.bench.measuring import Collected
+from gdnbench.bench.events import Event, Sampled, decode
+from gdnbench.bench.measuring import BURN_IN, Collected
 from gdnbench.bench.request import Settings
 from gdnbench.catalog import Catalog
 from gdnbench.errors import RunFormatError, UsageError
@@ -45,15 +46,34 @@ def load_unfinished(results: Path, wanted: str, catalog: Catalog) -> Resumed:
     if info.complete:
         raise UsageError(f"{info.run_id} is complete: there is nothing to resume", f"gdnbench show {info.run_id}")
     _check_sources(info, catalog)
-    collected = Collected()
-    for line in read_journal(path):
-        collected.take(_event(path, line))
+    collected = _replay(_event(path, line) for line in read_journal(path))
     collected.lost.clear()
     cases = tuple(Case.from_dict(case) for case in info.cases)
-    return Resumed(path, info, Settings(**info.settings), cases, collected)
+    return Resumed(path, info, _settings(info), cases, collected)
 
 
-def _event(path: Path, line: str):  # type: ignore[no-untyped-def]  # noqa: ANN202
+def _settings(info: RunInfo) -> Settings:
+    try:
+        return Settings(**info.settings)
+    except TypeError as error:
+        raise RunFormatError(f"the settings of {info.run_id} are not known here: {error}", "start a new run") from error
+
+
+def _replay(events: Iterable[Event]) -> Collected:
+    """What was measured. Each worker begins with a burn-in of its cases, and drops the round that the last one tore."""
+    collected = Collected()
+    burning: set[str] = set()
+    for event in events:
+        if isinstance(event, Sampled) and event.round == BURN_IN:
+            burning.add(event.case)
+        elif isinstance(event, Sampled) and burning:
+            collected.drop_torn_rounds(burning - collected.lost.keys())
+            burning.clear()
+        collected.take(event)
+    return collected
+
+
+def _event(path: Path, line: str) -> Event:
     try:
         return decode(line)
     except ValueError as error:

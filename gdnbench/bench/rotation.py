@@ -19,6 +19,7 @@ from gdnbench.bench.workload import Workload
 from gdnbench.launch import Launcher, Workspace, bind
 from gdnbench.model import Case
 
+MOST_COPIES = 32
 MOST_BYTES = 2 << 30  # per shape; one copy of a large batch covers so many pages that it averages by itself
 
 
@@ -54,8 +55,8 @@ class Rotation:
         self._outputs.append(outputs)
 
 
-def make_copies(workspace: Workspace, most: int) -> list[Workspace]:
+def make_copies(workspace: Workspace) -> list[Workspace]:
     """The workspace and copies of it elsewhere in memory, as many as the limits allow."""
     nbytes = workspace.op.traffic_bytes(workspace.shape)
-    count = max(1, min(most, MOST_BYTES // nbytes))
+    count = max(1, min(MOST_COPIES, MOST_BYTES // nbytes))
     return [workspace, *(workspace.copy() for _ in range(count - 1))]

@@ -1,30 +1,28 @@
-"""One run from request to folder: plan, build, check, measure, analyse, write; stopped at any point, it keeps all."""
+"""One run, once it is opened: build, check, measure, analyse, write; stopped at any point, it keeps all."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from gdnbench.bench.analyse import Analysis, analyse
 from gdnbench.bench.buildrows import build_rows
-from gdnbench.bench.environment import worker_environment
+from gdnbench.bench.environment import device_of, worker_environment
 from gdnbench.bench.events import Event, Examined, HostTimes, Sampled, encode
 from gdnbench.bench.finish import write_run
 from gdnbench.bench.measuring import Collected, Measuring
 from gdnbench.bench.observer import Observer
-from gdnbench.bench.plan import make_plan, sample_count
+from gdnbench.bench.plan import sample_count
 from gdnbench.bench.preflight import Builds, Judged, Preflight, build_cases, share_with_controls
-from gdnbench.bench.request import Request, Settings
-from gdnbench.bench.resume import load_unfinished
+from gdnbench.bench.request import Settings
 from gdnbench.bench.task import Phase, Task
 from gdnbench.catalog import Catalog
 from gdnbench.errors import GdnbenchError
-from gdnbench.machine import describe_machine, git_state, gpu_lock, list_gpus, read_state, select_gpu
+from gdnbench.machine import gpu_lock
 from gdnbench.model import Build, Case, Device, Gpu, Op, Role, Status, TritonKernel
-from gdnbench.store import Journal, RunFolder, RunInfo, run_id_of, write_info
+from gdnbench.store import Journal, RunFolder, RunInfo
 
 Record = Callable[[Event], None]
 
@@ -76,51 +74,6 @@ class Session:
     judged: Judged = field(default_factory=dict)
     interpreted: Judged = field(default_factory=dict)
     builds: Builds = field(default_factory=Builds)
-
-    @classmethod
-    def begin(cls, catalog: Catalog, request: Request, gpu: Gpu | None, results: Path, observer: Observer) -> Session:
-        """Plans a new run and claims its folder.
-
-        Raises:
-            GdnbenchError: for a baseline that cannot be had, or a results folder that cannot be written.
-        """
-        plan = make_plan(catalog, request, _device(gpu))
-        now = datetime.now(UTC)
-        run_id = run_id_of(now, gpu.slug if gpu else "cpu", request.op.name, request.label)
-        folder = RunFolder.create(results, run_id)
-        entries = {case.variant.kernel: catalog.entries[case.variant.kernel] for case in plan.cases}
-        info = RunInfo(
-            run_id=folder.run_id,
-            timestamp=now.isoformat(timespec="seconds"),
-            complete=False,
-            command=request.command,
-            op=request.op.name,
-            gpu=gpu.slug if gpu else "cpu",
-            label=request.label,
-            baseline=plan.baseline,
-            settings=asdict(request.settings),
-            cases=[case.to_dict() for case in plan.cases],
-            machine=describe_machine(gpu),
-            git=git_state(next(iter(entries.values())).op_folder),
-            sources={name: entry.source_hash() for name, entry in entries.items()},
-            warnings=[*plan.notes, *_company(gpu)],
-        )
-        write_info(folder.path, info)
-        return cls(catalog, request.op, gpu, plan.cases, request.settings, folder, info, observer)
-
-    @classmethod
-    def resume(cls, catalog: Catalog, results: Path, run: str, observer: Observer) -> Session:
-        """Takes up a run that was stopped, on the GPU where it began.
-
-        Raises:
-            GdnbenchError: if there is no such run, it is whole, its kernels have changed, or its GPU is not here.
-        """
-        resumed = load_unfinished(results, run, catalog)
-        info, described = resumed.info, resumed.info.machine["gpu"]
-        gpu = select_gpu(described["uuid"] if described else "cpu", list_gpus())
-        folder = RunFolder.reopen(resumed.path)
-        op = catalog.ops[info.op]
-        return cls(catalog, op, gpu, resumed.cases, resumed.settings, folder, info, observer, resumed.collected)
 
     def run(self) -> Finished:
         """Measures and writes. Ctrl-C ends the run early and keeps what is finished.
@@ -193,8 +146,7 @@ class Session:
         task = replace(
             self._task(Phase.MEASURE, healthy),
             samples=samples,
-            copies=self.settings.copies,
-            scrub=self.settings.scrub,
+            plain=self.settings.plain,
         )
         measuring = Measuring(self.folder.path, self._environment, self.observer, record)
         measuring.measure(task, self.settings.rounds, self.collected)
@@ -250,7 +202,7 @@ class Session:
 
     @property
     def _device(self) -> Device:
-        return _device(self.gpu)
+        return device_of(self.gpu)
 
     @property
     def _archs(self) -> tuple[str, ...]:
@@ -264,16 +216,3 @@ class Session:
 def _append(journal: Journal, event: Event) -> None:
     if isinstance(event, Examined | Sampled | HostTimes):
         journal.append(encode(event))
-
-
-def _device(gpu: Gpu | None) -> Device:
-    return "cuda" if gpu else "cpu"
-
-
-def _company(gpu: Gpu | None) -> list[str]:
-    """A warning if other processes hold the GPU: their work is in our times."""
-    others = read_state(gpu).processes if gpu else ()
-    if not others:
-        return []
-    names = ", ".join(f"{process.name or 'process'} ({process.pid})" for process in others)
-    return [f"other processes are on the GPU: {names}; times may be longer than they are"]

@@ -20,6 +20,8 @@ from gdnbench.errors import MachineError
 
 GRACE_S = 30.0  # for the driver to take down a process that has a kernel running
 LOG_LINES = 3
+LOG_LINE_CHARS = 300
+LOG_TAIL_BYTES = 1 << 16
 POLL_S = 0.5
 
 
@@ -159,5 +161,9 @@ def _cause(returncode: int) -> str:
 
 
 def _last_words(log: Path) -> str:
-    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    return ": " + " | ".join(lines[-LOG_LINES:]) if lines else ""
+    """The end of the log as far as it is text: a kernel may have printed anything, and any amount of it."""
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - LOG_TAIL_BYTES))
+        text = file.read().decode(errors="replace")
+    lines = ["".join(filter(str.isprintable, line)).strip()[-LOG_LINE_CHARS:] for line in text.splitlines()]
+    return ": " + " | ".join([line for line in lines if line][-LOG_LINES:]) if any(lines) else ""

@@ -33,8 +33,7 @@ class Task:
         order: measuring only: case ids by round; the first round is burn-in.
         first_round: measuring only: number of the round that follows the burn-in.
         samples: measuring only: samples per round, by case id.
-        copies: measuring on a GPU only: placements to rotate over, at most.
-        scrub: measuring on a GPU only: whether pinned lines of the L2 are demoted after each sample.
+        plain: measuring on a GPU only: NVBench alone, without rotation, scrubbing and dithering.
         record: measuring only: path where the timer leaves its own record.
     """
 
@@ -48,8 +47,7 @@ class Task:
     order: tuple[tuple[str, ...], ...] = ()
     first_round: int = 1
     samples: dict[str, int] = field(default_factory=dict)
-    copies: int = 1
-    scrub: bool = True
+    plain: bool = False
     record: str = ""
 
     def round_number(self, position: int) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gdnbench.bench.environment import worker_environment
+from gdnbench.bench.environment import device_of, worker_environment
 from gdnbench.bench.events import Examined
 from gdnbench.bench.observer import Observer
 from gdnbench.bench.preflight import Judged, Preflight, build_cases
@@ -73,7 +73,7 @@ def verify_variants(
     cases = tuple(Case(variant, shape) for shape in shapes for variant in variants)
     task = Task(
         phase=Phase.EXAMINE,
-        device="cuda" if gpu else "cpu",
+        device=device_of(gpu),
         roots=tuple(str(root) for root in catalog.roots),
         op=op,
         cases=cases,

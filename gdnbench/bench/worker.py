@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import signal
 import sys
 import traceback
 from pathlib import Path
@@ -10,11 +12,13 @@ from gdnbench.bench.events import Channel, Refused, Started, Step
 from gdnbench.bench.task import Phase, Task
 from gdnbench.errors import GdnbenchError
 
+PR_SET_PDEATHSIG = 1
 START_LIMIT_S = 180.0  # torch from a cold network disk
 
 
 def main(arguments: list[str]) -> int:
     """Does one task; 0 unless the device or a library is out of reach."""
+    _die_with_parent()
     task, channel = Task.read(Path(arguments[0])), Channel(int(arguments[1]))
     channel.send(Step("", "load torch", START_LIMIT_S))
     try:
@@ -30,6 +34,11 @@ def main(arguments: list[str]) -> int:
         )
         return 1
     return 0
+
+
+def _die_with_parent() -> None:
+    """A parent that is killed cannot stop its worker, and a kernel that hangs would keep the GPU for ever."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _start(task: Task) -> Started:

@@ -44,17 +44,17 @@ def select_variants(catalog: Catalog, op: str, wanted: str) -> tuple[Variant, ..
     return tuple(chosen.values())
 
 
-def find_variant(catalog: Catalog, label: str) -> tuple[Entry, Variant]:
-    """The kernel and variant that a label names exactly.
+def find_variant(catalog: Catalog, op: str, label: str) -> tuple[Entry, Variant]:
+    """The kernel and the one variant that a label names; params may follow it as in `select_variants`.
 
     Raises:
-        UnknownNameError: if there is none.
+        UnknownNameError: if there is none, or the label is a pattern that fits several.
+        ParamError: for an unknown param or a value outside its choices.
     """
-    for entry in catalog.entries.values():
-        for variant in _variants(entry):
-            if variant.label == label:
-                return entry, variant
-    raise _unknown(label, list(catalog.entries), catalog)
+    variants = select_variants(catalog, op, label)
+    if len(variants) > 1:
+        raise UnknownNameError(f"{label} names {len(variants)} kernels, and one is needed", "name it in full")
+    return catalog.entries[variants[0].kernel], variants[0]
 
 
 def _variants(entry: Entry) -> tuple[Variant, ...]:

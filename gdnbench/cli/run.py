@@ -23,8 +23,7 @@ def run(
     margin: Annotated[float, typer.Option(help="Relative difference that counts as none.")] = 0.005,
     seed: Annotated[int | None, typer.Option(help="Of inputs and order; fresh by default.")] = None,
     step_limit: Annotated[float, typer.Option(help="Seconds that one step of one kernel may take.")] = 30.0,
-    copies: Annotated[int, typer.Option(help="Placements in GPU memory to rotate over; 1 is plain NVBench.")] = 32,
-    scrub: Annotated[bool, typer.Option("--scrub/--no-scrub", help="Undo a kernel's own pinning of the L2.")] = True,
+    plain: Annotated[bool, typer.Option("--plain", help="NVBench alone: no rotation, scrubbing, dithering.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="7 rounds of 100 samples: a first look.")] = False,
     label: Annotated[str, typer.Option(help="Becomes part of the run's name.")] = "",
     resume: Annotated[str, typer.Option(metavar="RUN", help="Finish a run that was stopped.")] = "",
@@ -41,8 +40,8 @@ def run(
     kernel is compiled for Hopper and Blackwell.
     """
     from gdnbench.bench.exitcode import exit_code_of
+    from gdnbench.bench.opening import begin_session, resume_session
     from gdnbench.bench.request import choose_settings, make_request
-    from gdnbench.bench.session import Session
     from gdnbench.catalog import load_catalog
     from gdnbench.cli.progress import watch
     from gdnbench.machine import list_gpus, select_gpu
@@ -51,7 +50,7 @@ def run(
     catalog = load_catalog()
     with watch(quiet=quiet) as observer:
         if resume:
-            session = Session.resume(catalog, results, resume, observer)
+            session = resume_session(catalog, results, resume, observer)
         else:
             settings = choose_settings(
                 quick=quick,
@@ -60,13 +59,12 @@ def run(
                 seed=seed,
                 margin=margin,
                 step_limit_s=step_limit,
-                copies=copies,
-                scrub=scrub,
+                plain=plain,
             )
             request = make_request(
                 catalog, op, kernel, axes=shape, heads=heads, baseline=baseline, label=label, settings=settings
             )
-            session = Session.begin(catalog, request, select_gpu(gpu, list_gpus()), results, observer)
+            session = begin_session(catalog, request, select_gpu(gpu, list_gpus()), results, observer)
         finished = session.run()
     print_run(finished.path, json=json, csv=csv)
     raise typer.Exit(exit_code_of(finished.analysis.measurements, interrupted=finished.interrupted))

@@ -9,10 +9,12 @@ import torch
 from gdnbench.binary import build
 from gdnbench.binary.triton_aot import arguments, compile_triton
 from gdnbench.catalog import Entry
-from gdnbench.errors import DeclarationError
+from gdnbench.errors import BuildError, DeclarationError
 from gdnbench.launch.numerics import load_file
 from gdnbench.launch.workspace import Workspace
 from gdnbench.model import CudaKernel, Params, TorchKernel, TritonKernel, Variant
+
+DEFAULT_SHARED_BYTES = 48 << 10
 
 Launcher = Callable[[], tuple[torch.Tensor, ...]]
 """Launches on the current stream and returns the op's outputs, in the op's order."""
@@ -49,10 +51,12 @@ def _bind_cuda(entry: Entry, kernel: CudaKernel, variant: Variant, workspace: Wo
     built = build(entry, variant, workspace.shape, f"sm_{device.arch}")
     function = ObjectCode.from_cubin(Path(built.cubin).read_bytes()).get_kernel(built.symbol)
     shape, params = workspace.shape, variant.params
+    shared_bytes = kernel.shared_bytes(shape, params)
+    _allow_shared(int(function.handle), shared_bytes, device.device_id)
     config = LaunchConfig(
         grid=_three(kernel.grid(shape, params)),
         block=(kernel.block(shape, params), 1, 1),
-        shmem_size=kernel.shared_bytes(shape, params),
+        shmem_size=shared_bytes,
     )
     stream = Stream.from_handle(torch.cuda.current_stream().cuda_stream)
     bound = (
@@ -68,6 +72,18 @@ def _bind_cuda(entry: Entry, kernel: CudaKernel, variant: Variant, workspace: Wo
         return outputs
 
     return run
+
+
+def _allow_shared(kernel: int, nbytes: int, device: int) -> None:
+    """Raises the kernel's limit of dynamic shared memory, which is 48 KiB unless asked for."""
+    from cuda.bindings import driver
+
+    if nbytes <= DEFAULT_SHARED_BYTES:
+        return
+    limit = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    (status,) = driver.cuKernelSetAttribute(limit, nbytes, driver.CUkernel(kernel), driver.CUdevice(device))
+    if status != driver.CUresult.CUDA_SUCCESS:
+        raise BuildError(f"the GPU does not give a block {nbytes} bytes of shared memory ({status.name})")
 
 
 def _bind_triton(entry: Entry, kernel: TritonKernel, params: Params, workspace: Workspace) -> Launcher:

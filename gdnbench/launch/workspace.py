@@ -28,6 +28,7 @@ class Workspace:
         inputs: read-only tensors by name.
         scalars: fp32 scalars by name.
         outputs: tensors to be written, by name.
+        pristine: the inputs as they were drawn: a kernel may change them, and the next one needs them as they were.
     """
 
     op: Op
@@ -35,6 +36,7 @@ class Workspace:
     inputs: dict[str, torch.Tensor]
     scalars: dict[str, float]
     outputs: dict[str, torch.Tensor]
+    pristine: dict[str, torch.Tensor]
 
     @classmethod
     def make(cls, op: Op, numerics: Numerics, shape: Shape, *, seed: int, device: str, scenario: str) -> Workspace:
@@ -44,7 +46,8 @@ class Workspace:
             spec.name: torch.empty(spec.sizes(shape), dtype=TORCH_DTYPES[spec.dtype], device=device)
             for spec in op.outputs
         }
-        workspace = cls(op, shape, inputs, scalars, outputs)
+        pristine = {name: tensor.clone() for name, tensor in inputs.items()}
+        workspace = cls(op, shape, inputs, scalars, outputs, pristine)
         poison(tuple(outputs.values()))
         return workspace
 
@@ -63,6 +66,11 @@ class Workspace:
     def output_tensors(self) -> tuple[torch.Tensor, ...]:
         """The outputs in the op's order."""
         return tuple(self.outputs[spec.name] for spec in self.op.outputs)
+
+    def restore(self) -> None:
+        """Gives the inputs their values again."""
+        for name, tensor in self.pristine.items():
+            self.inputs[name].copy_(tensor)
 
     def poison_all(self) -> None:
         """Poisons the outputs, and memory that the allocator is likely to hand to a kernel that makes its own."""

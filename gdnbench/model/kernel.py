@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import ClassVar, Literal
 
@@ -15,6 +16,9 @@ Floor = Literal["", "empty", "copy"]
 Device = Literal["cuda", "cpu"]
 PerCase = Callable[[Shape, Params], int]
 Grid = Callable[[Shape, Params], tuple[int, ...]]
+
+AXES = tuple(axis.name for axis in fields(Shape))
+_PARAM_NAME = re.compile(r"[A-Z][A-Z0-9_]*")  # results have a column for each, beside lower-case ones
 
 NO_PARAMS: Mapping[str, Param] = MappingProxyType({})
 NO_PRESETS: Mapping[str, Mapping[str, ParamValue]] = MappingProxyType({})
@@ -64,6 +68,11 @@ class Kernel:
     floor: Floor = ""
 
     def __post_init__(self) -> None:
+        for name in self.params:
+            if name in AXES or not _PARAM_NAME.fullmatch(name):
+                raise DeclarationError(
+                    f"param {name}: a name is upper case, as in WARPS, and no axis ({', '.join(AXES)})"
+                )
         for preset, values in self.presets.items():
             try:
                 self.resolve(values)

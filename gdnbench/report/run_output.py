@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from pathlib import Path
 
+from gdnbench.errors import RunFormatError
 from gdnbench.report.build_table import build_table
 from gdnbench.report.console import data_console, print_csv, print_json
 from gdnbench.report.run_table import print_tables
@@ -19,6 +20,9 @@ def print_run(folder: Path, *, json: bool, csv: bool) -> None:
         RunFormatError: if the folder holds no run that this gdnbench can read.
     """
     info, measurements, builds = read_info(folder), read_measurements(folder), read_builds(folder)
+    if len(measurements) != len(info.cases):
+        lost = f"{folder} has {len(measurements)} measurements of {len(info.cases)} cases"
+        raise RunFormatError(f"{lost}: measurements.csv is cut off", "the run is damaged; measure anew")
     rows = [measurement_row(info, each) for each in measurements]
     if json:
         print_json({"run": asdict(info), "measurements": rows, "builds": [asdict(build) for build in builds]})

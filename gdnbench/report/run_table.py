@@ -59,7 +59,14 @@ def _print_shape(console: Console, info: RunInfo, rows: list[Measurement], shape
                     f"A/A: {row.case.variant.label} against itself {_speedup(row.versus)}, {row.versus.verdict.upper()}"
                 )
             )
-    _print_failures(console, [row for row in rows if row.status is not Status.OK and row.role is not Role.CONTROL])
+    _print_failures(console, [row for row in rows if row.status is not Status.OK and not _is_shadow(row, rows)])
+
+
+def _is_shadow(row: Measurement, rows: Sequence[Measurement]) -> bool:
+    """Whether a control failed only because its baseline did."""
+    return row.role is Role.CONTROL and any(
+        other.role is Role.BASELINE and other.status is row.status for other in rows
+    )
 
 
 def _table(info: RunInfo, rows: Sequence[Measurement], notes: bool) -> Table:

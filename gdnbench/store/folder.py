@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 from dataclasses import dataclass
@@ -9,14 +10,15 @@ from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
 
-from gdnbench.errors import MachineError, UnknownNameError
+from gdnbench.errors import MachineError, UnknownNameError, UsageError
 
+MOST_LABEL = 80  # characters; file systems take 255 for the whole name
 _PARTIAL = re.compile(r"\.(?P<run_id>.+)\.partial")
 
 
 def run_id_of(now: datetime, gpu: str, op: str, label: str) -> str:
     """The run's name: `<UTC yyyymmdd-hhmmss>-<gpu>-<op>[-label]`, with the label reduced to `[A-Za-z0-9._-]`."""
-    tail = re.sub(r"[^A-Za-z0-9._-]+", "-", label).strip("-.")
+    tail = re.sub(r"[^A-Za-z0-9._-]+", "-", label)[:MOST_LABEL].strip("-.")
     return f"{now:%Y%m%d-%H%M%S}-{gpu}-{op}" + (f"-{tail}" if tail else "")
 
 
@@ -49,13 +51,19 @@ class RunFolder:
             except OSError as error:
                 raise MachineError(f"cannot write to {results}: {error}", "choose another folder with --out") from error
             if not (results / name).exists():
+                _hold(path)
                 return cls(name, path)
             path.rmdir()
         raise MachineError(f"{results} holds a thousand runs named {run_id}", "choose another folder with --out")
 
     @classmethod
     def reopen(cls, path: Path) -> RunFolder:
-        """Takes up a run that was stopped: a finished folder is hidden again until it is whole."""
+        """Takes up a run that was stopped: a finished folder is hidden again until it is whole.
+
+        Raises:
+            UsageError: if another process is measuring it.
+        """
+        _hold(path)
         hidden = _PARTIAL.fullmatch(path.name)
         if hidden:
             return cls(hidden["run_id"], path)
@@ -68,6 +76,20 @@ class RunFolder:
         target = self.path.with_name(self.run_id)
         self.path.rename(target)
         return target
+
+
+def _hold(path: Path) -> None:
+    """Keeps a run to this process for as long as that lives; a lock on a folder outlasts its renaming.
+
+    Raises:
+        UsageError: if another process holds it.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(descriptor)
+        raise UsageError(f"{path} is being measured by another process", "wait for it to end") from error
 
 
 def find_run(results: Path, wanted: str = "", *, hidden: bool = False) -> Path:

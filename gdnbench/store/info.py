@@ -77,6 +77,9 @@ def read_info(folder: Path) -> RunInfo:
         found = document.get("schema") if isinstance(document, dict) else None
         message = f"{path} is of schema version {found}; this gdnbench reads {SCHEMA_VERSION}"
         raise RunFormatError(message, "use the gdnbench that wrote it, or measure anew")
+    missing = {"rounds", "samples", "margin", "confidence"} - document.get("settings", {}).keys()
+    if missing:
+        raise RunFormatError(f"{path} lacks the settings {', '.join(sorted(missing))}", "measure anew")
     known = {item.name for item in fields(RunInfo)}
     try:
         return RunInfo(**{name: value for name, value in document.items() if name in known})

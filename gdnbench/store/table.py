@@ -36,6 +36,8 @@ def read_table(path: Path, columns: Iterable[str]) -> list[dict[str, str]]:
         frame = pd.read_csv(path, dtype=str, keep_default_na=False, na_filter=False)
     except (OSError, ValueError) as error:
         raise RunFormatError(f"{path} cannot be read: {error}", "the run is damaged; measure anew") from error
+    if not path.read_bytes().endswith(b"\n"):
+        raise RunFormatError(f"{path} is cut off", "the run is damaged; measure anew")
     missing = [column for column in columns if column not in frame.columns]
     if missing:
         raise RunFormatError(f"{path} lacks the column {', '.join(missing)}", "was it written by this gdnbench?")

@@ -1,0 +1,53 @@
+"""What happens between samples, outside every timed launch."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import torch
+from cuda.core import Device, LaunchConfig, Program, ProgramOptions, Stream, launch
+
+from gdnbench.bench.scrub import Scrubber
+
+_MOST_DITHER = 8
+
+
+class Between:
+    """Dithers the launch queue before each sample and scrubs the L2 after it, on the stream current when it is made.
+
+    Dithering: the GPU's front end reads commands from a ring, and a launch costs up to 0.2 µs more where its commands
+    straddle some boundary of it. Every sample enqueues the same number of commands, so all samples of a round would
+    share one phase, and rounds would fall into two groups 0.2 µs apart. A random number of empty launches lets every
+    round see every phase: on an H200 it took the spread between rounds of a 5 µs kernel from 0.1 µs to 0.01 µs.
+    """
+
+    def __init__(self, seed: int) -> None:
+        device = Device(torch.cuda.current_device())
+        device.set_current()
+        source = 'extern "C" __global__ void nothing() {}'
+        code = Program(source, "c++", ProgramOptions(arch=f"sm_{device.arch}")).compile("cubin")
+        self._nothing = code.get_kernel("nothing")
+        self._stream = Stream.from_handle(torch.cuda.current_stream().cuda_stream)
+        self._config = LaunchConfig(grid=(1, 1, 1), block=(32, 1, 1))
+        self._random = random.Random(seed)
+        self._scrub = Scrubber()
+
+    def before(self) -> None:
+        """Before a sample."""
+        for _ in range(self._random.randrange(_MOST_DITHER)):
+            launch(self._stream, self._config, self._nothing)
+
+    def after(self, input_ranges: torch.Tensor, outputs: Sequence[torch.Tensor]) -> None:
+        """After a sample."""
+        self._scrub(input_ranges, outputs)
+
+
+class Nothing:
+    """For plain NVBench."""
+
+    def before(self) -> None:
+        """Nothing."""
+
+    def after(self, input_ranges: torch.Tensor, outputs: Sequence[torch.Tensor]) -> None:
+        """Nothing."""

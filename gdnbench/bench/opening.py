@@ -1,0 +1,90 @@
+"""Opens a run: a new one from a request, or one that was stopped."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+from gdnbench.bench.environment import device_of
+from gdnbench.bench.observer import Observer
+from gdnbench.bench.plan import Plan, make_plan
+from gdnbench.bench.request import Request
+from gdnbench.bench.resume import load_unfinished
+from gdnbench.bench.session import Session
+from gdnbench.catalog import Catalog
+from gdnbench.machine import describe_machine, git_state, list_gpus, read_state, select_gpu
+from gdnbench.model import Gpu
+from gdnbench.store import RunFolder, RunInfo, run_id_of, write_info
+
+
+def begin_session(catalog: Catalog, request: Request, gpu: Gpu | None, results: Path, observer: Observer) -> Session:
+    """Plans a new run and claims its folder.
+
+    Args:
+        catalog: what there is.
+        request: what to measure.
+        gpu: where; None for the CPU.
+        results: the folder that holds runs.
+        observer: told of every step.
+
+    Raises:
+        GdnbenchError: for a baseline that cannot be had, or a results folder that cannot be written.
+    """
+    plan = make_plan(catalog, request, device_of(gpu))
+    now = datetime.now(UTC)
+    folder = RunFolder.create(results, run_id_of(now, _slug(gpu), request.op.name, request.label))
+    info = _describe(catalog, request, gpu, plan, folder.run_id, now)
+    write_info(folder.path, info)
+    return Session(catalog, request.op, gpu, plan.cases, request.settings, folder, info, observer)
+
+
+def resume_session(catalog: Catalog, results: Path, run: str, observer: Observer) -> Session:
+    """Takes up a run that was stopped, on the GPU where it began.
+
+    Raises:
+        GdnbenchError: if there is no such run, it is whole, its kernels have changed, or its GPU is not here.
+    """
+    resumed = load_unfinished(results, run, catalog)
+    info, described = resumed.info, resumed.info.machine["gpu"]
+    gpu = select_gpu(described["uuid"] if described else "cpu", list_gpus())
+    folder = RunFolder.reopen(resumed.path)
+    op = catalog.ops[info.op]
+    return Session(catalog, op, gpu, resumed.cases, resumed.settings, folder, info, observer, resumed.collected)
+
+
+def _describe(catalog: Catalog, request: Request, gpu: Gpu | None, plan: Plan, run_id: str, now: datetime) -> RunInfo:
+    entries = {case.variant.kernel: catalog.entries[case.variant.kernel] for case in plan.cases}
+    return RunInfo(
+        run_id=run_id,
+        timestamp=now.isoformat(timespec="seconds"),
+        complete=False,
+        command=request.command,
+        op=request.op.name,
+        gpu=_slug(gpu),
+        label=request.label,
+        baseline=plan.baseline,
+        settings=asdict(request.settings),
+        cases=[case.to_dict() for case in plan.cases],
+        machine=describe_machine(gpu),
+        git=git_state(catalog.op_folders[request.op.name]),
+        sources={name: entry.source_hash() for name, entry in entries.items()},
+        warnings=[*plan.notes, *_left_out(catalog), *_company(gpu)],
+    )
+
+
+def _slug(gpu: Gpu | None) -> str:
+    return gpu.slug if gpu else "cpu"
+
+
+def _left_out(catalog: Catalog) -> list[str]:
+    return [f"{broken.name} is left out, for it does not load: {broken.reason}" for broken in catalog.broken]
+
+
+def _company(gpu: Gpu | None) -> list[str]:
+    """A warning if other processes hold the GPU: their work is in our times."""
+    others = read_state(gpu).processes if gpu else ()
+    if not others:
+        return []
+    names = ", ".join(f"{process.name or 'process'} ({process.pid})" for process in others or ())
+    return [f"other processes are on the GPU: {names}; times may be longer than they are"]
