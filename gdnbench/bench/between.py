@@ -16,10 +16,10 @@ _MOST_DITHER = 8
 class Between:
     """Dithers the launch queue before each sample and scrubs the L2 after it, on the stream current when it is made.
 
-    Dithering: the GPU's front end reads commands from a ring, and a launch costs up to 0.2 µs more where its commands
+    Dithering: the GPU's front end reads commands from a ring, and a launch costs more where its commands
     straddle some boundary of it. Every sample enqueues the same number of commands, so all samples of a round would
-    share one phase, and rounds would fall into two groups 0.2 µs apart. A random number of empty launches lets every
-    round see every phase: on an H200 it took the spread between rounds of a 5 µs kernel from 0.1 µs to 0.01 µs.
+    share one phase, and rounds would fall into two groups, 0.17 µs apart on an H200 (docs/measuring.md). A random
+    number of empty launches lets every round see every phase.
     """
 
     def __init__(self, seed: int) -> None:

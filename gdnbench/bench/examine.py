@@ -10,6 +10,7 @@ import torch
 
 from gdnbench.bench.capture import capture
 from gdnbench.bench.device import CpuDevice, CudaDevice, WorkerDevice, is_alive
+from gdnbench.bench.elsewhere import works_elsewhere
 from gdnbench.bench.events import Channel, Examined, Step
 from gdnbench.bench.task import Task
 from gdnbench.bench.workload import Workload
@@ -149,8 +150,7 @@ class Examination:
         try:
             captured = capture(run, device.stream)
         except Exception as error:
-            reason = f"cannot be captured into a CUDA graph: {one_line(error)}"
-            raise UnfitError(Status.SYNCHRONISES if is_alive(device) else Status.CRASHED, reason) from error
+            raise self._not_captured(run, device, one_line(error)) from error
         self._result = replace(self._result, launches=captured.kernels)
         if not captured.operations:
             raise UnfitError(Status.WRONG_STREAM, "launched nothing on the stream it was given; use the current stream")
@@ -160,6 +160,14 @@ class Examination:
             captured.graph.replay()
             device.synchronize()
         self._check_replay(captured.outputs)
+
+    def _not_captured(self, run: Launcher, device: CudaDevice, reason: str) -> UnfitError:
+        if not is_alive(device):
+            return UnfitError(Status.CRASHED, reason)
+        workspace, _ = self._workload.get(self._case.shape, self._workload.scenarios[0])
+        if works_elsewhere(run, workspace, device):
+            return UnfitError(Status.WRONG_STREAM, "works on another stream than the one it was given")
+        return UnfitError(Status.SYNCHRONISES, f"cannot be captured into a CUDA graph: {reason}")
 
     def _check_replay(self, outputs: tuple[torch.Tensor, ...]) -> None:
         """A replay holds only what went to the stream: work done elsewhere is missing from its outputs."""

@@ -121,7 +121,7 @@ def make_request(
     found = find_op(catalog, op)
     variants = select_variants(catalog, op, kernels)
     shapes = parse_shapes(found, axes, heads)
-    return Request(found, variants, shapes, settings, baseline, label, command=shlex.join(sys.argv))
+    return Request(found, variants, shapes, settings, baseline, label, command=shlex.join(["gdnbench", *sys.argv[1:]]))
 
 
 def find_op(catalog: Catalog, name: str) -> Op:

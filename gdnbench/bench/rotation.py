@@ -1,8 +1,8 @@
 """Launches a case on one copy of its tensors after the other, so that no single placement in memory is measured.
 
 Where a process's tensors lie in device memory is chance, and it matters: on an H200 at batch 1, the ratio of the same
-two kernels read 1.04 in one process and 1.17 in another, each to within 0.1 %. Over 32 placements a sample each, five
-processes agreed on the ratio to 0.4 %. A serving engine's state pool is large, so a rotation is also what it sees.
+two kernels read 1.04 in one process and 1.13 in another (docs/measuring.md). With 32 placements in turn, five processes
+agree on it to 0.9 %. A serving engine's state pool is large, so a rotation is also what it sees.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class Rounds:
         Args:
             case_id: the case.
             timer: what measured.
-            nbytes: the op's least traffic.
+            nbytes: the least that it must move; 0 for no bandwidth.
             floor_id: the case that is its speed of light; empty if there is none.
         """
         times = self.times[case_id]
@@ -82,7 +82,7 @@ class Rounds:
             noise=MAD_TO_SIGMA * float(np.median(np.abs(samples - middle))) / middle,
             cpu_time_us=self._cpu_us.get(case_id, float("nan")),
             sm_mhz=_median_known(self._clocks[case_id]),
-            bandwidth_gbs=nbytes / interval.estimate / 1e3,
+            bandwidth_gbs=nbytes / interval.estimate / 1e3 if nbytes else float("nan"),
             sol=floor_us / interval.estimate,
         )
 

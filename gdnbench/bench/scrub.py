@@ -1,8 +1,8 @@
 """Makes the next sample cold even after a kernel that asked the L2 to keep its data.
 
 A load with an `evict_last` policy (TorchInductor emits them) leaves lines that NVBench's flush, an ordinary fill of
-the cache, does not displace. They survive into the kernel's next sample, which is then up to 2 % fast, and into the
-samples of whichever kernel follows on the same tensors: up to 7 % fast for a whole round, on an H200. So, after
+the cache, does not displace. They survive into the kernel's next sample, and into those of whichever kernel follows on
+the same tensors: up to 7 % fast for a whole round on an H200 (docs/measuring.md). So, after
 each timed launch, every line of the op's tensors is demoted to ordinary priority; the next flush does the rest.
 """
 

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Column
 
 from gdnbench.bench.events import Examined
 from gdnbench.bench.observer import Observer
@@ -16,8 +17,8 @@ from gdnbench.report.console import message_console
 
 _PHASES = {
     "build": "building",
-    "check": "checking against float64",
-    "interpret": "interpreting Triton kernels",
+    "check": "checking",
+    "interpret": "interpreting",
     "measure": "measuring",
 }
 
@@ -29,15 +30,16 @@ def watch(*, quiet: bool) -> Iterator[Observer]:
     if quiet or not console.is_terminal:
         yield PlainObserver(console)
         return
+    # In a narrow terminal the step is cut, and nothing else.
+    rest = Column(no_wrap=True, overflow="ellipsis", ratio=1)
     columns = (
-        TextColumn("{task.description}", style="bold"),
-        BarColumn(bar_width=16),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(compact=True),
-        TextColumn("{task.fields[step]}", style="dim"),
+        TextColumn("{task.description}", style="bold", table_column=Column(no_wrap=True)),
+        BarColumn(bar_width=12),
+        MofNCompleteColumn(table_column=Column(no_wrap=True)),
+        TimeRemainingColumn(compact=True, table_column=Column(no_wrap=True, min_width=5)),
+        TextColumn("{task.fields[step]}", style="dim", table_column=rest),
     )
-    with Progress(*columns, console=console, transient=True) as progress:
+    with Progress(*columns, console=console, transient=True, expand=True) as progress:
         yield LiveObserver(progress)
 
 

@@ -9,7 +9,7 @@ import torch
 from gdnbench.binary import build
 from gdnbench.binary.triton_aot import arguments, compile_triton
 from gdnbench.catalog import Entry
-from gdnbench.errors import BuildError, DeclarationError
+from gdnbench.errors import DeclarationError
 from gdnbench.launch.numerics import load_file
 from gdnbench.launch.workspace import Workspace
 from gdnbench.model import CudaKernel, Params, TorchKernel, TritonKernel, Variant
@@ -83,7 +83,7 @@ def _allow_shared(kernel: int, nbytes: int, device: int) -> None:
     limit = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
     (status,) = driver.cuKernelSetAttribute(limit, nbytes, driver.CUkernel(kernel), driver.CUdevice(device))
     if status != driver.CUresult.CUDA_SUCCESS:
-        raise BuildError(f"the GPU does not give a block {nbytes} bytes of shared memory ({status.name})")
+        raise DeclarationError(f"the GPU does not give a block {nbytes} bytes of shared memory ({status.name})")
 
 
 def _bind_triton(entry: Entry, kernel: TritonKernel, params: Params, workspace: Workspace) -> Launcher:

@@ -29,7 +29,7 @@ class Timing:
         noise: relative spread of the samples, 1.4826 * median absolute deviation / median.
         cpu_time_us: time the host takes to launch; NaN where not measured.
         sm_mhz: median SM clock during the samples; NaN where not measured.
-        bandwidth_gbs: the op's least traffic over the time, GB/s.
+        bandwidth_gbs: the least traffic over the time, GB/s; NaN where nothing is moved.
         sol: the floor's time over this time; NaN without a floor.
     """
 
@@ -86,7 +86,7 @@ class Measurement:
         reason: why, unless OK.
         timing: present only if the status is OK.
         versus: present only beside a timing.
-        nbytes: the op's least traffic at the shape.
+        nbytes: the least that the kernel must move at the shape; 0 for the empty floor.
         launches: kernels that one call launches; 0 where not counted.
         registers: per thread; -1 where unknown.
         shared_bytes: static shared memory per block; -1 where unknown.

@@ -101,3 +101,7 @@ class Op:
     def traffic_bytes(self, shape: Shape) -> int:
         """The least bytes that must cross device memory: each input read once, each output written once."""
         return sum(tensor.nbytes(shape) for tensor in (*self.inputs, *self.outputs))
+
+    def copy_bytes(self, shape: Shape) -> int:
+        """What the copying floor moves: one tensor read, one written."""
+        return sum(tensor.nbytes(shape) for tensor in (*self.inputs, *self.outputs) if tensor.name in self.copy)

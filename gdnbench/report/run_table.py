@@ -46,7 +46,7 @@ def _print_shape(console: Console, info: RunInfo, rows: list[Measurement], shape
     shown = [row for row in rows if row.timing and row.role is not Role.CONTROL]
     shown.sort(key=lambda row: row.timing.time_us if row.timing else math.inf)
     console.print()
-    console.print(Text(f"{shape}  ({rows[0].nbytes / 1e6:.3g} MB)", style="bold"))
+    console.print(Text(f"{shape}  ({max(row.nbytes for row in rows) / 1e6:.3g} MB)", style="bold"))
     if shown:
         beside = console.width >= WIDE_ENOUGH_FOR_NOTES
         console.print(_table(info, shown, beside))
@@ -103,9 +103,8 @@ def _time(row: Measurement) -> Text:
 
 
 def _bandwidth(row: Measurement) -> Text:
-    timing = row.timing
-    # The empty floor moves no bytes; a bandwidth of its own would be made up.
-    return Text(f"{timing.bandwidth_gbs:.0f}" if timing and row.case.variant.kernel[-5:] != "empty" else "")
+    known = row.timing and not math.isnan(row.timing.bandwidth_gbs)
+    return Text(f"{row.timing.bandwidth_gbs:.0f}" if known and row.timing else "")
 
 
 def _sol(row: Measurement) -> Text:
