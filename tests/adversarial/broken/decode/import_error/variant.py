@@ -1,0 +1,5 @@
+"""Its implementation fails to import, on line 3."""
+
+from gdnbench import TorchKernel
+
+kernel = TorchKernel(name="test-import-fails")

@@ -1,0 +1,5 @@
+"""Wrong: defines `run`, not `bind`."""
+
+import honest
+
+run = honest.bind

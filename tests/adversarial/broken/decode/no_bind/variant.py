@@ -1,0 +1,5 @@
+"""Its implementation lacks the entry."""
+
+from gdnbench import TorchKernel
+
+kernel = TorchKernel(name="test-no-bind")

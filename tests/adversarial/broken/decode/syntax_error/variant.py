@@ -1,0 +1,5 @@
+"""A declaration that is no Python."""
+
+from gdnbench import TorchKernel
+
+kernel = TorchKernel(name="test-syntax-error"

@@ -1,0 +1,7 @@
+"""Right: only the declaration is at fault."""
+
+import honest
+
+
+def bind(tensors, shape, params):
+    return honest.bind(tensors)

@@ -1,0 +1,5 @@
+"""Wrong: imports what is not there."""
+
+import no_such_module
+
+kernel = no_such_module.kernel

@@ -1,0 +1,9 @@
+"""Triton whose file fails to import, on line 3."""
+
+from gdnbench import TritonKernel
+
+kernel = TritonKernel(
+    name="test-triton-import-error",
+    entry="kernel",
+    grid=lambda shape, p: (shape.V, shape.B * shape.HV),
+)

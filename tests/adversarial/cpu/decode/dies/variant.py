@@ -1,0 +1,8 @@
+"""Takes its process down at the first launch, in one of several ways."""
+
+from gdnbench import Param, TorchKernel
+
+kernel = TorchKernel(
+    name="test-dies",
+    params={"HOW": Param(default="abort", choices=("abort", "segfault", "exit", "ramble"), doc="how it dies")},
+)

@@ -1,0 +1,14 @@
+"""Wrong: divides zero by zero once."""
+
+import honest
+
+
+def bind(tensors, shape, params):
+    run = honest.bind(tensors)
+
+    def call():
+        output, state = run()
+        state[-1, -1, -1, -1] = (state[0, 0, 0, 0] - state[0, 0, 0, 0]) / 0.0
+        return output, state
+
+    return call

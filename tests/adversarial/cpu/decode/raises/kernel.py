@@ -1,0 +1,8 @@
+"""Wrong: raises, with a message that a careless table would take for markup."""
+
+
+def bind(tensors, shape, params):
+    def call():
+        raise ValueError("no [/bold] tile [red] fits")
+
+    return call

@@ -1,0 +1,8 @@
+"""Returns something else than the op's outputs."""
+
+from gdnbench import Param, TorchKernel
+
+kernel = TorchKernel(
+    name="test-returns",
+    params={"HOW": Param(default="one", choices=("one", "shape", "dtype", "none", "text"), doc="what it returns")},
+)

@@ -1,0 +1,5 @@
+"""Right, and slow: it gives a test time to interrupt it."""
+
+from gdnbench import TorchKernel
+
+kernel = TorchKernel(name="test-slow")

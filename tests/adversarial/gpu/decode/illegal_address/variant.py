@@ -1,0 +1,10 @@
+"""CUDA that writes to an address that nobody owns."""
+
+from gdnbench import CudaKernel
+
+kernel = CudaKernel(
+    name="test-illegal-address",
+    entry="fault",
+    grid=lambda shape, p: (1,),
+    block=lambda shape, p: 32,
+)

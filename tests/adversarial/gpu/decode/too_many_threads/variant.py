@@ -1,0 +1,10 @@
+"""CUDA with more threads a block than any GPU has."""
+
+from gdnbench import CudaKernel
+
+kernel = CudaKernel(
+    name="test-too-many-threads",
+    entry="wide",
+    grid=lambda shape, p: (1,),
+    block=lambda shape, p: 2048,
+)

@@ -1,0 +1,9 @@
+"""Triton that loads from an address that nobody owns."""
+
+from gdnbench import TritonKernel
+
+kernel = TritonKernel(
+    name="test-triton-fault",
+    entry="fault",
+    grid=lambda shape, p: (shape.V, shape.B * shape.HV),
+)

@@ -1,0 +1,23 @@
+"""What every test may rely on: no kernels but the bundled ones, no colours, and no GPU tests without a GPU."""
+
+import pytest
+
+
+def pytest_collection_modifyitems(items):
+    marked = [item for item in items if item.get_closest_marker("gpu")]
+    if marked and not _gpus():
+        for item in marked:
+            item.add_marker(pytest.mark.skip(reason="no NVIDIA GPU here"))
+
+
+def _gpus():
+    from gdnbench.machine import list_gpus
+
+    return list_gpus()
+
+
+@pytest.fixture(autouse=True)
+def _plain_environment(monkeypatch):
+    """The developer's own settings change nothing; the build cache stays shared, since compiling is slow."""
+    for name in ("GDNBENCH_KERNELS", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "COLUMNS", "LINES"):
+        monkeypatch.delenv(name, raising=False)

@@ -1,0 +1,9 @@
+"""A source that raises on line 5 when imported."""
+
+from gdnbench import TritonKernel
+
+kernel = TritonKernel(
+    name="test-import-error",
+    entry="kernel",
+    grid=lambda shape, p: (shape.V, shape.B * shape.HV),
+)

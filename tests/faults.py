@@ -1,0 +1,171 @@
+"""Runs gdnbench as a user does, in a process of its own, on the kernels in `adversarial/`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+ADVERSARIAL = REPOSITORY / "tests" / "adversarial"
+LIMIT_S = 120
+
+CPU = ("--gpu", "cpu", "--baseline", "decode-reference")
+# A margin so wide that no chance of a busy machine tells the baseline apart from itself, which is exit code 4.
+SHORT = ("--rounds", "3", "--samples", "5", "--step-limit", "4", "--margin", "0.9")
+
+
+@dataclass(frozen=True)
+class Gdnbench:
+    """The command line with its own kernels, results folder, build cache and lock."""
+
+    home: Path
+    roots: tuple[Path, ...] = ()
+
+    @property
+    def results(self) -> Path:
+        return self.home / "results"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        (self.home / "tmp").mkdir(parents=True, exist_ok=True)
+        return {
+            **os.environ,
+            "GDNBENCH_KERNELS": os.pathsep.join(map(str, self.roots)),
+            "GDNBENCH_CACHE": str(self.home / "builds"),
+            "TMPDIR": str(self.home / "tmp"),  # holds the lock that makes runs wait for each other
+            "PYTHONPATH": python_path(REPOSITORY, ADVERSARIAL),
+            "COLUMNS": "500",  # messages in one line
+            "OMP_NUM_THREADS": "1",  # threads that wait for each other on a busy machine make honest steps time out
+        }
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """Starts a command; the caller waits for it."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "gdnbench", *arguments],
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def __call__(self, *arguments: str) -> Done:
+        """Runs a command to its end."""
+        return finish(self.start(*arguments))
+
+    def start_run(self, kernels: str, *options: str) -> subprocess.Popen[str]:
+        """Starts `gdnbench run` with JSON on stdout."""
+        return self.start("run", "--kernel", kernels, "--out", str(self.results), "--json", *options)
+
+    def run(self, kernels: str, *options: str) -> Done:
+        """`gdnbench run` with JSON on stdout, to its end."""
+        return finish(self.start_run(kernels, *options))
+
+    def resume(self, run_id: str) -> Done:
+        """`gdnbench run --resume`, likewise."""
+        return self("run", "--resume", run_id, "--out", str(self.results), "-q", "--json")
+
+    def only_run(self) -> Path:
+        """The results folder's one entry, hidden or not."""
+        [folder] = self.results.iterdir()
+        return folder
+
+
+def python_path(*first: Path) -> str:
+    """PYTHONPATH with these folders before its own, all absolute: on some machines it is where libraries are."""
+    own = [Path(folder) for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
+    return os.pathsep.join(str(folder.resolve()) for folder in (*first, *own))
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """Standard output as JSON."""
+        return json.loads(self.out)
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """The run's description."""
+        return self.document["run"]
+
+    @property
+    def rows(self) -> dict[str, dict[str, Any]]:
+        """The run's rows by label."""
+        return {row["label"]: row for row in self.document["measurements"]}
+
+
+def finish(process: subprocess.Popen[str]) -> Done:
+    """Waits for a command; one that outlasts every patience is killed and fails the test."""
+    try:
+        out, err = process.communicate(timeout=LIMIT_S)
+    finally:
+        process.kill()
+    return Done(process.returncode, out, err)
+
+
+def wait_for(condition: Callable[[], Any], what: str, limit_s: float = 60.0) -> Any:
+    """Polls until the condition holds; returns what it gave."""
+    end = time.monotonic() + limit_s
+    while time.monotonic() < end:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.02)
+    raise AssertionError(f"waited {limit_s:.0f} s in vain for {what}")
+
+
+def measured(results: Path, number: int = 1) -> Callable[[], bool]:
+    """Whether a round of some case of the hidden run in a results folder is in its journal."""
+    wanted = f'"kind":"Sampled","round":{number},'
+
+    def is_there() -> bool:
+        return any(wanted in journal.read_text() for journal in results.glob(".*.partial/journal.jsonl"))
+
+    return is_there
+
+
+def workers_of(parent: int, phase: str = "") -> list[int]:
+    """The worker processes that a process has started, those of one phase if it is named."""
+    with contextlib.suppress(OSError):
+        children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+        return [int(child) for child in children if f"/{phase}" in _command_line(int(child))]
+    return []
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process exists and is not a zombie."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def _command_line(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    return ""
+
+
+def statuses(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Each row's status by label."""
+    return {label: row["status"] for label, row in rows.items()}
+
+
+def failures(rows: Mapping[str, Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """The rows that have no time to show."""
+    return (row for row in rows.values() if row["status"] != "ok")

@@ -1,0 +1,39 @@
+"""Run with TRITON_INTERPRET=1: every BV of the Triton kernel through all gates; prints one JSON line a variant."""
+
+import json
+import sys
+from pathlib import Path
+
+from gdnbench.bench.events import Examined
+from gdnbench.bench.interpret import interpret_all
+from gdnbench.bench.task import Phase, Task
+from gdnbench.catalog import default_roots, load_catalog, select_variants
+from gdnbench.model import Case, Shape
+
+
+class Lines:
+    def send(self, event):
+        if isinstance(event, Examined):
+            worst = {gate.gate: gate.worst for gate in event.gates}
+            scenarios = sorted({gate.scenario for gate in event.gates})
+            print(json.dumps([event.case, event.status, event.reason, scenarios, worst]))
+
+
+def main(extra_root):
+    roots = (default_roots()[0], extra_root)
+    catalog = load_catalog(roots)
+    blocks = catalog.entries["decode-triton"].kernel.params["BV"].choices
+    cases = tuple(
+        Case(variant, shape)
+        # A program takes 6 ms to interpret, so one head does for the many programs of a small block.
+        for shape, wanted in (
+            (Shape(HQ=1, HV=1), ["decode-spoils:BV=64", "decode-unscaled:BV=64", *(f"decode-triton:BV={block}" for block in blocks)]),
+            (Shape(B=2, HQ=2, HV=4), ["decode-triton:BV=64"]),
+        )
+        for variant in select_variants(catalog, "decode", ",".join(wanted))
+    )
+    task = Task(Phase.INTERPRET, "cpu", tuple(map(str, roots)), "decode", cases, seed=3, step_limit_s=60.0)
+    interpret_all(task, Lines())
+
+
+main(Path(sys.argv[1]))

@@ -1,0 +1,86 @@
+"""Runs made up for the tests: cases, measurements and samples whose medians are known."""
+
+import numpy as np
+
+from gdnbench.bench.events import Examined, Sampled
+from gdnbench.bench.measuring import Collected
+from gdnbench.model import Case, Measurement, Params, Role, Shape, Status, Timing, Variant, Versus
+from gdnbench.store import RunInfo, write_info, write_measurements
+
+TICK_US = 0.032
+SHAPE = Shape()
+
+
+def case(label, role=Role.KERNEL, shape=SHAPE, *, kernel="", preset="", **params):
+    variant = Variant(kernel or label.partition(":")[0], label, preset=preset, params=Params(params))
+    return Case(variant, shape, role)
+
+
+def timing(time_us=4.0, **more):
+    values = {
+        "timer": "nvbench", "samples": 10_500, "rounds": 21, "time_us": time_us, "time_lo_us": 0.999 * time_us,
+        "time_hi_us": 1.001 * time_us, "median_us": time_us, "min_us": 0.9 * time_us, "p10_us": 0.95 * time_us,
+        "p90_us": 1.1 * time_us, "noise": 0.0123, "cpu_time_us": 21.5, "sm_mhz": 1980.0,
+        "bandwidth_gbs": 1055 / time_us, "sol": 4.0 / time_us,
+    }  # fmt: skip
+    return Timing(**{**values, **more})
+
+
+def versus(speedup=1.1, verdict="faster", **more):
+    values = {"baseline": "decode-fla", "speedup": speedup, "low": 0.999 * speedup, "high": 1.001 * speedup}
+    return Versus(**{**values, "verdict": verdict, **more})
+
+
+def measured(of, time_us=4.0, against=None, **more):
+    return Measurement(
+        case=of, status=Status.OK, timing=timing(time_us), versus=against, nbytes=1_054_816, launches=1, **more
+    )
+
+
+def failed(of, status=Status.CRASHED, reason="the process died"):
+    return Measurement(case=of, status=status, reason=reason, nbytes=1_054_816)
+
+
+def info(**more):
+    values = {
+        "run_id": "20260102-030405-h200-decode",
+        "timestamp": "2026-01-02T03:04:05+00:00",
+        "complete": True,
+        "command": "gdnbench run",
+        "op": "decode",
+        "gpu": "h200",
+        "baseline": "decode-fla",
+        "settings": {"rounds": 21, "samples": 500, "seed": 1, "margin": 0.005, "confidence": 0.95, "step_limit_s": 30},
+        "machine": {"gpu": {"name": "NVIDIA H200"}},
+    }
+    return RunInfo(**{**values, **more})
+
+
+def store(folder, rows, **more):
+    """Writes a run's description and its rows, which belong together."""
+    described = info(cases=[row.case.to_dict() for row in rows], **more)
+    write_info(folder, described)
+    write_measurements(folder, described, rows)
+
+
+def ticked(median_us, samples, random):
+    """Samples about a median, in ticks, with a slow outlier."""
+    times = random.normal(median_us, 0.02 * median_us, samples)
+    times[-1] = 3 * median_us
+    return tuple((np.rint(times / TICK_US) * TICK_US).tolist())
+
+
+def collect(medians_us, rounds=8, samples=200, *, clock=1980.0, round_sd=0.0005):
+    """Samples of every case in every round; a round's level is shared by all of its cases, as on a GPU."""
+    random = np.random.default_rng(1)
+    collected = Collected()
+    for number in range(1, rounds + 1):
+        level = random.normal(1.0, 0.003)
+        for case_id, median_us in medians_us.items():
+            own = median_us * level * random.normal(1.0, round_sd)
+            collected.take(Sampled(number, case_id, ticked(own, samples, random), (clock,) * samples))
+    return collected
+
+
+def healthy(cases):
+    return {each.id: Examined(each.id, Status.OK, launches=1, warm_us=3.0) for each in cases}

@@ -1,0 +1,109 @@
+"""The preflight inside its worker, on the CPU: each way in which a kernel can be unfit, and what it leaves behind."""
+
+import pytest
+
+from gdnbench.bench.events import Examined, Step
+from gdnbench.bench.examine import examine_all
+from gdnbench.bench.task import Phase, Task
+from gdnbench.catalog import default_roots, load_catalog
+from gdnbench.model import Case, Shape, Status
+
+SHAPE = Shape(B=1, HQ=2, HV=4, K=32, V=16)
+HEADER = "import torch\nfrom gdnbench.launch.numerics import load_file\nfrom pathlib import Path\n"
+STEP = f"gdn_decode = load_file(Path({str(default_roots()[0])!r}) / 'decode/reference/kernel.py').gdn_decode\n"
+BODY = "def step(t): return gdn_decode(t.q, t.k, t.v, t.state, t.A_log, t.dt_bias, t.a, t.b, t.scale)\n"
+RIGHT = HEADER + STEP + BODY + "def bind(t, shape, params): return lambda: step(t)\n"
+IN_PLACE = HEADER + STEP + BODY + (
+    "def bind(t, shape, params):\n"
+    "    def run():\n"
+    "        output, state = step(t)\n"
+    "        return output, t.state.copy_(state)\n"
+    "    return run\n"
+)  # fmt: skip
+DECLARATION = "from gdnbench import Requirement, TorchKernel\nkernel = TorchKernel(name='decode-{}'{})\n"
+KERNELS = {
+    "right": (RIGHT, ""),
+    "inplace": (IN_PLACE, ""),
+    "raises": ("def bind(t, shape, params):\n    def run(): raise ValueError('bad tile\\nmore')\n    return run\n", ""),
+    "noentry": ("", ""),
+    "noimport": ("import a_module_that_is_not_there\n", ""),
+    "bindfails": ("def bind(t, shape, params): raise KeyError('BV')\n", ""),
+    "shape": ("def bind(t, shape, params): return lambda: (t.output[..., :1], t.new_state)\n", ""),
+    "unwritten": ("def bind(t, shape, params): return lambda: (t.output, t.new_state)\n", ""),
+    "gpuonly": (RIGHT, ", runs_on=('cuda',)"),
+    "missing": (RIGHT, ", requires=(Requirement('module_from_nowhere', extra='far'),)"),
+}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    root = tmp_path_factory.mktemp("kernels")
+    for name, (source, more) in KERNELS.items():
+        folder = root / "decode" / name
+        folder.mkdir(parents=True)
+        (folder / "variant.py").write_text(DECLARATION.format(name, more))
+        (folder / "kernel.py").write_text(source)
+    return root
+
+
+class Events(list):
+    send = list.append
+
+
+def examine(root, *names):
+    """Every event of a worker that examines these kernels in turn."""
+    roots = (default_roots()[0], root)
+    catalog = load_catalog(roots)
+    cases = tuple(Case(catalog.entries[name].default, SHAPE) for name in names)
+    events = Events()
+    examine_all(Task(Phase.EXAMINE, "cpu", tuple(map(str, roots)), "decode", cases, seed=5, step_limit_s=9.0), events)
+    return events
+
+
+def verdicts(root, *names):
+    return [event for event in examine(root, *names) if isinstance(event, Examined)]
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "reason"),
+    [
+        ("decode-right", Status.OK, ""),
+        ("decode-inplace", Status.CHANGED_INPUT, "state unchanged"),
+        ("decode-raises", Status.FAILED, "ValueError: bad tile"),
+        ("decode-noentry", Status.BROKEN, "must define bind"),
+        ("decode-noimport", Status.BROKEN, "a_module_that_is_not_there"),
+        ("decode-bindfails", Status.BROKEN, "BV"),
+        ("decode-shape", Status.FAILED, "output is torch.bfloat16"),
+        ("decode-unwritten", Status.UNWRITTEN, "written"),
+        ("decode-gpuonly", Status.UNSUPPORTED, "needs a GPU"),
+        ("decode-v4", Status.UNSUPPORTED, "needs a GPU"),
+        ("decode-missing", Status.MISSING, "pip install 'gdnbench[far]'"),
+    ],
+)
+def test_a_kernel_gets_the_status_of_its_first_failure(root, name, status, reason):
+    (verdict,) = verdicts(root, name)
+    assert verdict.status is status
+    assert reason in verdict.reason
+    assert "\n" not in verdict.reason
+
+
+def test_a_right_kernel_passes_every_gate_of_every_scenario_and_is_timed(root):
+    (verdict,) = verdicts(root, "decode-right")
+    assert {gate.scenario for gate in verdict.gates} == {"typical", "saturated-gates", "large-state", "zero-b"}
+    assert all(gate.passed for gate in verdict.gates)
+    assert verdict.warm_us > 0
+
+
+@pytest.mark.parametrize("bad", ["decode-inplace", "decode-raises", "decode-noentry", "decode-unwritten"])
+def test_a_bad_kernel_does_not_spoil_the_next_ones_inputs(root, bad):
+    first, second = verdicts(root, bad, "decode-right")
+    assert first.status is not Status.OK
+    assert (second.status, second.reason) == (Status.OK, "")
+
+
+def test_every_case_is_announced_before_it_is_worked_on(root):
+    events = examine(root, "decode-right", "decode-raises")
+    announced = [event.case for event in events if isinstance(event, Step)]
+    concluded = [event.case for event in events if isinstance(event, Examined)]
+    assert list(dict.fromkeys(announced)) == concluded
+    assert all(event.limit_s >= 9.0 for event in events if isinstance(event, Step))

@@ -1,0 +1,43 @@
+import pytest
+from run_data import case, failed, measured, versus
+
+from gdnbench.bench.exitcode import exit_code_of
+from gdnbench.errors import ExitCode
+from gdnbench.model import Role, Status
+
+BASELINE = measured(case("decode-fla", Role.BASELINE))
+KERNEL = measured(case("decode-v4"), against=versus(0.5, "slower"))
+SAME = measured(case("decode-fla", Role.CONTROL), against=versus(1.0, "same"))
+UNCLEAR = measured(case("decode-fla", Role.CONTROL), against=versus(1.0, "unclear"))
+APART = measured(case("decode-fla", Role.CONTROL), against=versus(1.02, "faster"))
+
+
+def failure(status):
+    return failed(case(f"decode-{status}"), status)
+
+
+@pytest.mark.parametrize(
+    ("rows", "code"),
+    [
+        ([], ExitCode.OK),
+        ([BASELINE, KERNEL, SAME], ExitCode.OK),
+        ([BASELINE, KERNEL, UNCLEAR], ExitCode.OK),
+        ([BASELINE, KERNEL, APART], ExitCode.NOISY),
+        ([BASELINE, failure(Status.UNSUPPORTED), failure(Status.MISSING)], ExitCode.OK),
+        ([BASELINE, failure(Status.CRASHED), APART], ExitCode.PARTIAL),
+        ([failure(Status.CRASHED), failure(Status.BUILD_FAILED)], ExitCode.BUILD),
+        ([failure(Status.BUILD_FAILED), failure(Status.UNWRITTEN), failure(Status.TIMED_OUT)], ExitCode.WRONG_NUMBERS),
+        ([BASELINE, failure(Status.NOT_RUN)], ExitCode.PARTIAL),
+    ],
+)
+def test_the_gravest_failure_decides(rows, code):
+    for order in (rows, rows[::-1]):
+        assert exit_code_of(order, interrupted=False) is code
+
+
+def test_an_interruption_is_told_whatever_else_happened():
+    assert exit_code_of([failure(Status.WRONG_NUMBERS)], interrupted=True) is ExitCode.INTERRUPTED
+
+
+def test_rows_may_come_from_a_generator():
+    assert exit_code_of((row for row in [APART]), interrupted=False) is ExitCode.NOISY

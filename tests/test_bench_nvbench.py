@@ -1,0 +1,337 @@
+"""The GPU timer on a replay: NVBench's real files from an H200, handed out by a stand-in for `cuda.bench`."""
+
+import gzip
+import json
+import os
+import sys
+from contextlib import nullcontext
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pytest
+from run_data import TICK_US, case, healthy
+
+from gdnbench.bench import nvbench, rotation
+from gdnbench.bench.analyse import analyse
+from gdnbench.bench.events import Examined, HostTimes, Refused, Sampled, Step
+from gdnbench.bench.measuring import Collected
+from gdnbench.bench.request import Settings
+from gdnbench.bench.task import Phase, Task
+from gdnbench.catalog import default_roots, load_catalog
+from gdnbench.model import Role, Shape, Status
+from gdnbench.stats import infer_tick_us
+
+DATA = Path(__file__).parent / "data" / "nvbench"
+RECORDED = np.load(DATA / "samples.npz")
+TIMES_US = RECORDED["times_s"].astype(float) * 1e6
+NAMES = ("ok", "add", "ok2", "mul")
+ROUNDS = len(TIMES_US) // len(NAMES)
+SHAPE = Shape(HQ=1, HV=1, K=8, V=8)
+CASES = tuple(
+    case(name, role, SHAPE, kernel="decode-reference")
+    for name, role in zip(NAMES, (Role.BASELINE, Role.KERNEL, Role.KERNEL, Role.KERNEL), strict=True)
+)
+
+
+class Replay(ModuleType):
+    """`cuda.bench` with the part that gdnbench uses; every state's samples are the next that were recorded."""
+
+    def __init__(self, skip=(), raising=()):
+        super().__init__("cuda.bench")
+        self.benchmarks, self.arguments, self._skip, self._raising = [], None, skip, raising
+        self.log, self.left = [], None  # what happened around the samples, and the process's exit code
+
+    def register(self, function):
+        self.benchmarks.append(Benchmark(function))
+        return self.benchmarks[-1]
+
+    def run_all_benchmarks(self, arguments):
+        self.arguments = arguments
+        record = Path(arguments[arguments.index("--jsonbin") + 1])
+        for number, benchmark in enumerate(self.benchmarks):
+            state = State(record, number, self.log, skipped=number in self._skip, raising=number in self._raising)
+            benchmark.function(state)
+        document = json.loads(gzip.decompress((DATA / "record.json.gz").read_bytes()))
+        for written, benchmark in zip(document["benchmarks"], self.benchmarks, strict=True):
+            written["name"] = benchmark.name
+        record.write_text(json.dumps(document))
+
+
+class Benchmark:
+    def __init__(self, function):
+        self.function, self.name, self.options = function, "", {}
+
+    def set_name(self, name):
+        self.name = name
+
+    def set_stopping_criterion(self, name):
+        self.options["criterion"] = name
+
+    def set_criterion_param_int64(self, name, value):
+        self.options[name] = value
+
+    def set_min_samples(self, value):
+        self.options["min-samples"] = value
+
+
+class State:
+    def __init__(self, record, number, log, *, skipped, raising):
+        self._record, self._number, self._log, self._skipped, self._raising = record, number, log, skipped, raising
+
+    def set_stream(self, stream):
+        assert stream.__cuda_stream__() == (0, 77)
+
+    def set_blocking_kernel_timeout(self, seconds):
+        assert seconds > 0
+
+    def is_skipped(self):
+        return self._skipped
+
+    def get_skip_reason(self):
+        return "out of memory" if self._skipped else ""
+
+    def exec(self, function, *, batched, sync=False, timer=False):
+        assert not (batched or sync)  # either would take away the blocking kernel
+        assert timer  # else NVBench brackets the whole sample, and what happens around the launch with it
+        if self._raising:
+            raise RuntimeError("no kernel image\nmore")
+        append = self._log.append
+        function(None, SimpleNamespace(start=lambda: append("start"), stop=lambda: append("stop")))
+        if self._skipped:
+            return
+        for suffix, values in (("-bin", "times_s"), ("-freqs-bin", "clocks_hz")):
+            folder = Path(f"{self._record}{suffix}")
+            folder.mkdir(exist_ok=True)
+            RECORDED[values][self._number].tofile(folder / f"{self._number}.bin")
+
+
+class Hooks:
+    """Stands in for what is done between samples, and writes into the same log as the timer."""
+
+    def __init__(self, log, seed):
+        self.log, self.seed, self.after_calls = log, seed, []
+
+    def before(self):
+        self.log.append("before")
+
+    def after(self, input_ranges, outputs):
+        self.log.append("after")
+        self.after_calls.append((input_ranges, outputs))
+
+
+def _leave(code):
+    raise SystemExit(code)
+
+
+class Events(list):
+    send = list.append
+
+
+@pytest.fixture
+def measure(tmp_path, monkeypatch):
+    device = SimpleNamespace(stream=SimpleNamespace(cuda_stream=77), current=nullcontext, synchronize=lambda: None)
+    monkeypatch.setattr(nvbench, "CudaDevice", lambda: device)
+    monkeypatch.setattr(nvbench, "is_alive", lambda _device: True)
+    monkeypatch.setattr(os, "_exit", _leave)
+    monkeypatch.setattr(rotation, "list_ranges", lambda tensors: tuple(tensor.data_ptr() for tensor in tensors))
+    monkeypatch.setattr(nvbench, "gc", SimpleNamespace(disable=lambda: None))
+    monkeypatch.setattr(nvbench, "SPIN_S", 0.0)
+    monkeypatch.setattr(nvbench, "torch", SimpleNamespace(randn=lambda *_a, **_k: None, bfloat16=None))
+
+    def run(first_round=1, skip=(), raising=(), plain=True):
+        replay, events = Replay(skip, raising), Events()
+        replay.hooks = []
+
+        def between(seed):
+            replay.hooks.append(Hooks(replay.log, seed))
+            return replay.hooks[-1]
+
+        monkeypatch.setattr(nvbench, "Between", between)
+        monkeypatch.setitem(sys.modules, "cuda.bench", replay)
+        monkeypatch.setattr("cuda.bench", replay, raising=False)
+        ids = [each.id for each in CASES]
+        task = Task(
+            phase=Phase.MEASURE, device="cpu", roots=(str(default_roots()[0]),), op="decode", cases=CASES, seed=1,
+            step_limit_s=30.0, order=(tuple(ids),) * ROUNDS, first_round=first_round,
+            samples=dict.fromkeys(ids, 300), plain=plain, record=str(tmp_path / "measure-0.json"),
+        )  # fmt: skip
+        try:
+            nvbench.measure_all(task, events)
+        except SystemExit as left:
+            replay.left = left.code
+        return events, replay
+
+    return run
+
+
+def test_each_state_gets_the_samples_that_were_measured_for_it(measure):
+    """Its file is the newest by number: 9.bin comes before 10.bin."""
+    sampled = [event for event in measure()[0] if isinstance(event, Sampled)]
+    assert [event.case for event in sampled] == [each.id for each in CASES] * ROUNDS
+    assert [event.round for event in sampled] == [number for number in range(ROUNDS) for _ in CASES]
+    for event, times_us, clocks_hz in zip(sampled, TIMES_US, RECORDED["clocks_hz"], strict=True):
+        assert event.times_us == pytest.approx(times_us.tolist(), abs=1e-4)
+        assert event.sm_mhz == pytest.approx((clocks_hz / 1e6).tolist(), abs=0.1)
+
+
+def test_later_parts_of_a_run_go_on_counting_rounds(measure):
+    sampled = [event for event in measure(first_round=9)[0] if isinstance(event, Sampled)]
+    assert list(dict.fromkeys(event.round for event in sampled)) == [0, *range(9, 8 + ROUNDS)]
+
+
+def test_the_samples_asked_for_are_the_samples_that_nvbench_is_asked_for(measure):
+    _, replay = measure()
+    assert {benchmark.options["criterion"] for benchmark in replay.benchmarks} == {"sample-count"}
+    assert {benchmark.options["target-samples"] for benchmark in replay.benchmarks} == {300}
+    assert len({benchmark.name for benchmark in replay.benchmarks}) == len(replay.benchmarks)
+
+
+def test_host_times_come_from_the_record_without_the_burn_in(measure):
+    (host,) = (event for event in measure()[0] if isinstance(event, HostTimes))
+    document = json.loads(gzip.decompress((DATA / "record.json.gz").read_bytes()))
+    means = [
+        float(summary["data"][0]["value"])
+        for each in document["benchmarks"]
+        for summary in each["states"][0]["summaries"]
+        if summary["tag"] == "nv/cold/time/cpu/mean"
+    ]
+    expected = np.median(np.reshape(means, (ROUNDS, -1))[1:], axis=0) * 1e6
+    assert list(host.cpu_us) == [each.id for each in CASES]
+    assert list(host.cpu_us.values()) == pytest.approx(expected.tolist())
+    assert all(10 < value < 100 for value in host.cpu_us.values())
+
+
+def test_every_measurement_is_announced_first(measure):
+    events, _ = measure()
+    for before, event in pairwise(events):
+        if isinstance(event, Sampled):
+            assert isinstance(before, Step)
+            assert before.case == event.case
+
+
+def test_a_state_that_nvbench_skips_is_lost_and_its_process_ends(measure):
+    """It does not get the samples of the state before, and NVBench does not go on to its next round."""
+    events, replay = measure(skip={6})
+    assert len([event for event in events if isinstance(event, Sampled)]) == 6
+    lost = events[-1]
+    assert isinstance(lost, Examined)
+    assert (lost.case, lost.status) == (CASES[2].id, Status.FAILED)
+    assert "out of memory" in lost.reason
+    assert replay.left == 0
+
+
+@pytest.mark.parametrize(("alive", "status"), [(True, Status.FAILED), (False, Status.CRASHED)])
+def test_a_case_that_raises_is_lost_with_its_reason_and_its_process_ends(measure, monkeypatch, alive, status):
+    monkeypatch.setattr(nvbench, "is_alive", lambda _device: alive)
+    events, replay = measure(raising={5})
+    assert len([event for event in events if isinstance(event, Sampled)]) == 5
+    assert events[-1] == Examined(CASES[1].id, status, "no kernel image")
+    assert replay.left == 0
+
+
+def test_a_run_that_nothing_disturbs_ends_by_itself(measure):
+    events, replay = measure()
+    assert replay.left is None
+    assert not [event for event in events if isinstance(event, Examined)]
+
+
+def test_what_is_done_between_samples_is_outside_the_time(measure):
+    _, replay = measure(plain=False)
+    assert replay.log == ["before", "start", "stop", "after"] * ROUNDS * len(CASES)
+    (hooks,) = replay.hooks  # one for all cases: its random numbers must not begin anew in each round
+    assert hooks.seed == 1
+
+
+def test_a_plain_run_does_nothing_between_samples(measure):
+    _, replay = measure(plain=True)
+    assert replay.log == ["start", "stop"] * ROUNDS * len(CASES)
+    assert replay.hooks == []
+
+
+def test_every_sample_of_a_case_runs_on_other_tensors_and_those_are_scrubbed(measure):
+    """What is scrubbed are the inputs that the sample read, and the outputs that it wrote."""
+    _, replay = measure(plain=False)
+    (hooks,) = replay.hooks
+    for first in range(len(CASES)):
+        own = hooks.after_calls[first :: len(CASES)]
+        assert len({input_ranges for input_ranges, _ in own}) == ROUNDS
+        assert all([tensor.shape[-1] for tensor in outputs] == [SHAPE.V, SHAPE.K] for _, outputs in own)
+
+
+def test_a_plain_run_stays_on_one_set_of_tensors(measure, monkeypatch):
+    seen = []
+    monkeypatch.setattr(rotation, "list_ranges", lambda tensors: seen.append([each.data_ptr() for each in tensors]))
+    measure(plain=True)
+    assert len(seen) == len(CASES)
+    assert all(each == seen[0] for each in seen)
+
+
+def test_one_bad_case_is_blamed_while_it_is_bound_before_anything_is_timed(measure, monkeypatch):
+    bind = rotation.bind
+
+    def fail(entry, variant, copy):
+        if variant.label == "ok2":
+            raise RuntimeError("no memory left")
+        return bind(entry, variant, copy)
+
+    monkeypatch.setattr(rotation, "bind", fail)
+    events, replay = measure()
+    assert events[-1] == Examined(CASES[2].id, Status.FAILED, "no memory left")
+    assert replay.arguments is None
+
+
+def test_a_machine_where_nvbench_does_not_load_is_refused_with_a_hint(measure, monkeypatch):
+    events = Events()
+    monkeypatch.setitem(sys.modules, "cuda.bench", None)
+    nvbench.measure_all(SimpleNamespace(), events)
+    (refused,) = events
+    assert isinstance(refused, Refused)
+    assert refused.hint
+
+
+def test_the_tick_of_an_h200_is_32_ns():
+    assert infer_tick_us(TIMES_US) == pytest.approx(TICK_US, rel=1e-4)
+
+
+@pytest.fixture
+def analysis(measure):
+    collected = Collected()
+    for event in measure()[0]:
+        collected.take(event)
+    op = load_catalog(default_roots()[:1]).ops["decode"]
+    return analyse(op, CASES, healthy(CASES), {}, collected, Settings(), timer="nvbench", run_id="r")
+
+
+def test_identical_kernels_are_not_told_apart(analysis):
+    same = next(row for row in analysis.measurements if row.case.label == "ok2")
+    assert same.versus.verdict in {"same", "unclear"}
+    assert same.versus.low < 1 < same.versus.high
+
+
+def test_different_kernels_are_told_apart(analysis):
+    """Two per cent apart: told from `ok`, and from nothing else."""
+    others = [row for row in analysis.measurements if row.case.label in {"add", "mul"}]
+    assert {row.versus.verdict for row in others} == {"slower"}
+
+
+def test_times_and_clocks_are_those_of_the_samples(analysis):
+    for position, row in enumerate(analysis.measurements):
+        samples = TIMES_US[position :: len(CASES)][1:]
+        assert row.timing.median_us == pytest.approx(np.median(samples), abs=TICK_US)
+        assert row.timing.time_us == pytest.approx(np.median(samples), rel=0.01)
+        assert row.timing.min_us == pytest.approx(samples.min(), abs=1e-4)
+        assert (row.timing.rounds, row.timing.samples) == (ROUNDS - 1, samples.size)
+        assert 1000 < row.timing.sm_mhz < 2000
+        assert row.status is Status.OK
+
+
+def test_unfit_cases_have_no_time_however_many_samples_there_are(measure):
+    collected = Collected()
+    for event in measure()[0]:
+        collected.take(event)
+    judged = healthy(CASES) | {CASES[1].id: Examined(CASES[1].id, Status.WRONG_NUMBERS, "wrong")}
+    op = load_catalog(default_roots()[:1]).ops["decode"]
+    rows = analyse(op, CASES, judged, {}, collected, Settings(), timer="nvbench", run_id="r").measurements
+    assert [row.timing is None for row in rows] == [False, True, False, False]

@@ -1,0 +1,146 @@
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+
+from gdnbench.bench.plan import make_plan, round_order, sample_count
+from gdnbench.bench.request import Settings, make_request
+from gdnbench.catalog import default_roots, load_catalog
+from gdnbench.errors import ExitCode, MachineError, UnknownNameError
+from gdnbench.model import Role, Shape
+
+CATALOG = load_catalog(default_roots()[:1])
+IDS = tuple("abcdefgh")
+
+
+def plan(kernels="decode-v4", device="cuda", catalog=CATALOG, **more):
+    request = make_request(catalog, "decode", kernels, axes="B=1,8", heads="", settings=Settings(), **more)
+    return make_plan(catalog, request, device)
+
+
+@pytest.fixture
+def without_fla(monkeypatch):
+    """As where fla-core is not installed."""
+    import importlib.util
+
+    real = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "fla" else real(name))
+
+
+def roles(found, shape=Shape()):  # noqa: B008 - frozen
+    return {case.label: case.role for case in found.cases if case.shape == shape}
+
+
+def test_a_run_gets_a_baseline_its_control_and_the_floor():
+    assert roles(plan()) == {
+        "decode-fla": Role.BASELINE,
+        "decode-v4": Role.KERNEL,
+        "decode-floor-copy": Role.FLOOR,
+        "decode-fla@again": Role.CONTROL,
+    }
+
+
+def test_every_shape_gets_every_case():
+    found = plan()
+    assert roles(found) == roles(found, Shape(B=8))
+    assert len(found.cases) == 2 * len(roles(found))
+    assert len({case.id for case in found.cases}) == len(found.cases)
+
+
+def test_naming_the_baseline_or_the_floor_does_not_measure_it_again():
+    assert sorted(roles(plan("decode-floor-copy,decode-v4,decode-fla"))) == sorted(roles(plan()))
+
+
+def test_all_is_planned_with_floors_as_floors():
+    found = roles(plan("all"))
+    assert {label for label, role in found.items() if role is Role.FLOOR} == {"decode-floor-copy", "decode-floor-empty"}
+    assert found["decode-v4b"] is Role.KERNEL
+
+
+def test_a_baseline_can_be_chosen():
+    found = plan(baseline="decode-v4b")
+    assert found.baseline == "decode-v4b"
+    assert roles(found)["decode-v4b"] is Role.BASELINE
+    assert "decode-fla" not in roles(found)
+    assert found.notes == ()
+
+
+def test_without_fla_the_reference_stands_in_and_a_note_says_so(without_fla):
+    found = plan()
+    assert found.baseline == "decode-reference"
+    assert roles(found)["decode-reference"] is Role.BASELINE
+    (note,) = found.notes
+    assert "decode-fla" in note
+    assert "pip install 'gdnbench[fla]'" in note
+
+
+def test_on_a_cpu_the_reference_stands_in_and_there_is_no_floor():
+    found = plan(device="cpu")
+    assert found.baseline == "decode-reference"
+    assert Role.FLOOR not in roles(found).values()
+    assert "GPU" in found.notes[0]
+
+
+def test_a_chosen_baseline_that_cannot_be_had_is_an_error(without_fla):
+    with pytest.raises(MachineError, match="decode-fla cannot run here") as caught:
+        plan(baseline="decode-fla")
+    assert "--baseline" in caught.value.hint
+    assert caught.value.exit_code is ExitCode.ENVIRONMENT
+
+
+def test_a_chosen_baseline_for_another_device_is_an_error():
+    with pytest.raises(MachineError, match="needs a GPU"):
+        plan(device="cpu", baseline="decode-v4")
+
+
+def test_a_chosen_baseline_that_does_not_exist_is_an_error():
+    with pytest.raises(UnknownNameError):
+        plan(baseline="decode-v44")
+
+
+def test_without_any_baseline_a_note_says_so(tmp_path, without_fla):
+    (tmp_path / "decode" / "mine").mkdir(parents=True)
+    (tmp_path / "decode" / "op.py").write_text((default_roots()[0] / "decode" / "op.py").read_text())
+    (tmp_path / "decode" / "mine" / "kernel.py").write_text("")
+    declaration = "from gdnbench import TorchKernel\nkernel = TorchKernel(name='decode-mine')\n"
+    (tmp_path / "decode" / "mine" / "variant.py").write_text(declaration)
+    found = plan("all", catalog=load_catalog([tmp_path]))
+    assert found.baseline == ""
+    assert roles(found) == {"decode-mine": Role.KERNEL}
+    assert "no baseline" in found.notes[0]
+
+
+def test_every_round_contains_every_case_once():
+    for ids in round_order(IDS, 21, seed=3):
+        assert Counter(ids) == Counter(IDS)
+
+
+def test_rounds_are_shuffled_each_in_its_own_way_and_by_the_seed():
+    order = round_order(IDS, 21, seed=3)
+    assert len(set(order)) == 21
+    assert order == round_order(IDS, 21, seed=3)
+    assert order != round_order(IDS, 21, seed=4)
+
+
+def test_no_case_always_follows_another():
+    pairs = Counter(pair for ids in round_order(IDS, 400, seed=1) for pair in pairwise(ids))
+    assert len(pairs) == len(IDS) * (len(IDS) - 1)
+    assert max(pairs.values()) < 2 * min(pairs.values())
+
+
+def test_an_order_of_nothing_is_empty():
+    assert round_order((), 3, seed=1) == ((), (), ())
+
+
+@pytest.mark.parametrize(
+    ("asked", "warm_us", "device", "samples"),
+    [(10, 5.0, "cuda", 10), (500, 1e6, "cuda", 40), (500, 1e7, "cpu", 5), (500, 0.0, "cpu", 500), (3, 1e7, "cpu", 3)],
+)
+def test_a_slow_kernel_gets_fewer_samples_but_never_too_few(asked, warm_us, device, samples):
+    assert sample_count(asked, warm_us, device) == samples
+
+
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_the_slower_a_kernel_the_fewer_its_samples(device):
+    counts = [sample_count(500, 10.0**power, device) for power in range(8)]
+    assert counts == sorted(counts, reverse=True)

@@ -1,0 +1,126 @@
+"""The parent's side of the preflight, with workers that do as they are told."""
+
+import pytest
+from run_data import case
+
+from gdnbench.bench import preflight
+from gdnbench.bench.events import Examined, Started, Step
+from gdnbench.bench.observer import Observer
+from gdnbench.bench.preflight import Preflight, share_with_controls
+from gdnbench.bench.supervise import End, Outcome
+from gdnbench.bench.task import Phase, Task
+from gdnbench.errors import MachineError
+from gdnbench.model import Role, Status
+
+CASES = tuple(case(name) for name in ("a", "b", "c"))
+A, B, C = (each.id for each in CASES)
+TASK = Task(Phase.EXAMINE, "cuda", (), "decode", CASES, seed=7, step_limit_s=30.0)
+
+
+class Watcher(Observer):
+    def __init__(self):
+        self.seen, self.advanced = [], 0
+
+    def examined(self, case, result):
+        self.seen.append((case.label, result.status))
+
+    def advance(self):
+        self.advanced += 1
+
+
+class Workers:
+    """Stands in for `supervise`: finds every case healthy, except where `fates` says otherwise."""
+
+    def __init__(self, fates):
+        self.tasks, self.names, self._fates = [], [], fates
+
+    def __call__(self, task, folder, name, environment, on_event):
+        assert len(self.tasks) < 20, "starts workers for ever"
+        self.tasks.append(task)
+        self.names.append(name)
+        on_event(Started("NVIDIA H200", 132, 62914560))
+        for each in task.cases:
+            fate = self._fates.get(each.id, Status.OK)
+            on_event(Step(each.id, "load", 30.0))
+            if isinstance(fate, End):
+                return Outcome(fate, "" if fate is End.FINISHED else each.id, "it was told to")
+            spoilt = fate is Status.CRASHED
+            on_event(Examined(each.id, fate, "" if fate is Status.OK else "told", poisoned=spoilt))
+            if spoilt:
+                return Outcome(End.FINISHED)
+        return Outcome(End.FINISHED)
+
+
+@pytest.fixture
+def judge(tmp_path, monkeypatch):
+    def run(judged=None, **fates):
+        workers = Workers({case(name).id: fate for name, fate in fates.items()})
+        monkeypatch.setattr(preflight, "supervise", workers)
+        watcher, journal, found = Watcher(), [], judged if judged is not None else {}
+        Preflight(tmp_path, {}, watcher, journal.append).judge(TASK, found)
+        return workers, found, watcher, journal
+
+    return run
+
+
+def statuses(judged):
+    return {case_id: verdict.status for case_id, verdict in judged.items()}
+
+
+def test_healthy_cases_need_one_worker(judge):
+    workers, judged, watcher, _ = judge()
+    assert len(workers.tasks) == 1
+    assert statuses(judged) == {A: Status.OK, B: Status.OK, C: Status.OK}
+    assert watcher.advanced == 3
+
+
+@pytest.mark.parametrize(
+    ("fate", "status"),
+    [(End.DIED, Status.CRASHED), (End.HUNG, Status.TIMED_OUT), (Status.CRASHED, Status.CRASHED)],
+)
+def test_a_worker_that_is_lost_costs_only_the_case_it_was_on(judge, fate, status):
+    workers, judged, watcher, journal = judge(b=fate)
+    assert statuses(judged) == {A: Status.OK, B: status, C: Status.OK}
+    assert judged[B].reason
+    assert [[each.id for each in task.cases] for task in workers.tasks] == [[A, B, C], [C]]
+    assert len(set(workers.names)) == 2
+    assert watcher.seen == [("a", Status.OK), ("b", status), ("c", Status.OK)]
+    assert judged[B] in journal
+
+
+def test_a_case_that_fails_without_harm_needs_no_new_worker(judge):
+    workers, judged, _, _ = judge(b=Status.WRONG_NUMBERS)
+    assert len(workers.tasks) == 1
+    assert statuses(judged)[B] is Status.WRONG_NUMBERS
+
+
+def test_what_is_judged_already_is_not_judged_again(judge):
+    before = Examined(B, Status.BUILD_FAILED, "error: expected ;")
+    workers, judged, _, _ = judge({B: before})
+    assert [each.id for each in workers.tasks[0].cases] == [A, C]
+    assert judged[B] is before
+
+
+def test_every_case_may_take_its_worker_down(judge):
+    workers, judged, _, _ = judge(a=End.DIED, b=End.HUNG, c=End.DIED)
+    assert len(workers.tasks) == 3
+    assert set(statuses(judged).values()) == {Status.CRASHED, Status.TIMED_OUT}
+
+
+def test_workers_that_end_without_a_verdict_are_the_machines_fault(judge):
+    with pytest.raises(MachineError):
+        judge(a=End.FINISHED)
+
+
+def test_a_control_shares_its_baselines_verdict_at_each_shape():
+    baseline, control = case("decode-fla", Role.BASELINE), case("decode-fla", Role.CONTROL)
+    judged = {baseline.id: Examined(baseline.id, Status.CRASHED, "SIGSEGV")}
+    share_with_controls((baseline, control), judged)
+    assert judged[control.id] == Examined(control.id, Status.CRASHED, "SIGSEGV")
+
+
+def test_a_control_whose_baseline_was_not_reached_has_no_verdict():
+    control = case("decode-fla", Role.CONTROL)
+    judged = {}
+    share_with_controls((case("decode-fla", Role.BASELINE), control), judged)
+    assert judged == {}

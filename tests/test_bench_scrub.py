@@ -1,0 +1,83 @@
+"""What is done around samples on a GPU, as far as it goes without one: addresses, counts of launches, code."""
+
+from collections import Counter
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from gdnbench.bench import between, scrub
+from gdnbench.bench.between import Between
+
+
+def test_ranges_are_the_addresses_and_sizes_in_bytes(monkeypatch):
+    on_cpu = SimpleNamespace(tensor=lambda rows, dtype, device: torch.tensor(rows, dtype=dtype), int64=torch.int64)
+    monkeypatch.setattr(scrub, "torch", on_cpu)
+    tensors = [torch.zeros(3, 5, dtype=torch.bfloat16), torch.zeros(7)]
+    listed = scrub.list_ranges(iter(tensors))
+    assert listed.dtype == torch.int64
+    assert listed.tolist() == [[tensors[0].data_ptr(), 30], [tensors[1].data_ptr(), 28]]
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
+def test_the_scrubber_compiles_for_every_gpu_that_has_priorities(arch):
+    from cuda.core import Program, ProgramOptions
+
+    names = ("demote_listed", "demote_one")
+    code = Program(scrub._SOURCE, "c++", ProgramOptions(arch=arch)).compile("cubin", name_expressions=names)
+    assert all(name.encode() in code.code for name in names)
+
+
+@pytest.fixture
+def around(monkeypatch):
+    """Makes a `Between` whose launches are counted; what is scrubbed is kept."""
+    launched, scrubbed = [], []
+    code = SimpleNamespace(compile=lambda _kind: SimpleNamespace(get_kernel=lambda name: name))
+    device = SimpleNamespace(set_current=lambda: None, arch="90")
+    stream = SimpleNamespace(from_handle=lambda handle: handle)
+    cuda = SimpleNamespace(current_device=lambda: 0, current_stream=lambda: SimpleNamespace(cuda_stream=77))
+    for name, stand_in in {
+        "torch": SimpleNamespace(cuda=cuda),
+        "Device": lambda _number: device,
+        "Program": lambda *_source: code,
+        "Stream": stream,
+        "launch": lambda *arguments: launched.append(arguments),
+        "Scrubber": lambda: lambda *tensors: scrubbed.append(tensors),
+    }.items():
+        monkeypatch.setattr(between, name, stand_in)
+    return lambda seed: (Between(seed), launched, scrubbed)
+
+
+def _dithers(around, seed, samples=800):
+    hooks, launched, _ = around(seed)
+    counts = []
+    for _ in range(samples):
+        launched.clear()
+        hooks.before()
+        counts.append(len(launched))
+    return counts
+
+
+def test_before_a_sample_there_are_up_to_seven_empty_launches_each_as_often(around):
+    counts = Counter(_dithers(around, seed=1))
+    assert sorted(counts) == list(range(8))
+    assert min(counts.values()) > 60
+
+
+def test_the_seed_decides_the_dithering(around):
+    assert _dithers(around, seed=1) == _dithers(around, seed=1) != _dithers(around, seed=2)
+
+
+def test_empty_launches_go_to_the_stream_that_is_timed(around):
+    hooks, launched, scrubbed = around(seed=1)
+    for _ in range(20):
+        hooks.before()
+    assert {(stream, kernel) for stream, _, kernel in launched} == {(77, "nothing")}
+    assert scrubbed == []
+
+
+def test_after_a_sample_its_inputs_and_outputs_are_scrubbed(around):
+    hooks, launched, scrubbed = around(seed=1)
+    hooks.after("ranges", ("output", "new_state"))
+    assert scrubbed == [("ranges", ("output", "new_state"))]
+    assert launched == []

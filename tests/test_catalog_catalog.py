@@ -1,0 +1,204 @@
+"""What is found, what is broken, and that the one does not stop the other."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from gdnbench.catalog import default_roots, load_catalog
+from gdnbench.model import CudaKernel, TorchKernel, TritonKernel
+
+BUNDLED = default_roots()[0]
+LANGUAGES = {
+    "decode-v1": CudaKernel,
+    "decode-v4": CudaKernel,
+    "decode-floor-copy": CudaKernel,
+    "decode-floor-empty": CudaKernel,
+    "decode-triton": TritonKernel,
+    "decode-fla": TorchKernel,
+    "decode-reference": TorchKernel,
+    "decode-compiled": TorchKernel,
+}
+
+TORCH_KERNEL = (
+    '"""An idea.\n\nAnd more."""\nfrom gdnbench import TorchKernel\nkernel = TorchKernel(name="decode-mine"{})\n'
+)
+PLAIN = TORCH_KERNEL.format("")
+
+
+def add_kernel(root, folder="mine", *, variant=PLAIN, source="kernel.py", op="decode"):
+    kernel = root / op / folder
+    kernel.mkdir(parents=True)
+    (kernel / "variant.py").write_text(variant)
+    if source:
+        (kernel / source).write_text("")
+    return kernel
+
+
+def load(*more):
+    return load_catalog([BUNDLED, *more])
+
+
+def test_every_bundled_kernel_loads():
+    catalog = load()
+    assert catalog.broken == ()
+    assert {name: type(entry.kernel) for name, entry in catalog.entries.items()} == LANGUAGES
+
+
+@pytest.mark.parametrize("name", LANGUAGES)
+def test_every_bundled_kernel_says_its_idea_and_has_its_source(name):
+    entry = load().entries[name]
+    assert entry.idea.endswith(".")
+    assert entry.source.is_file()
+    assert entry.op.name == "decode"
+
+
+def test_the_op_names_kernels_that_exist():
+    catalog = load()
+    op = catalog.ops["decode"]
+    assert {op.baseline, op.fallback_baseline, op.floor} <= set(catalog.entries)
+    assert catalog.entries[op.floor].kernel.floor == "copy"
+    assert catalog.entries[op.fallback_baseline].missing() is None
+
+
+def test_a_later_root_adds_kernels_without_an_op_of_its_own(tmp_path):
+    add_kernel(tmp_path)
+    entry = load(tmp_path).entries["decode-mine"]
+    assert entry.op.name == "decode"
+    assert entry.op_folder == BUNDLED / "decode"
+    assert entry.idea == "An idea."
+
+
+def test_a_root_of_its_own_needs_an_op(tmp_path):
+    add_kernel(tmp_path)
+    assert load_catalog([tmp_path]).entries == {}
+
+
+def test_the_environment_names_further_roots(tmp_path, monkeypatch):
+    one, other = tmp_path / "one", tmp_path / "other"
+    add_kernel(one)
+    add_kernel(other, variant=PLAIN.replace("mine", "yours"))
+    monkeypatch.setenv("GDNBENCH_KERNELS", os.pathsep.join([str(one), "", str(other)]))
+    assert default_roots() == (BUNDLED, one, other)
+    assert {"decode-mine", "decode-yours", "decode-v4"} <= set(load_catalog().entries)
+
+
+def test_a_root_that_is_not_there_is_told_and_stops_nothing(tmp_path):
+    catalog = load(tmp_path / "gone")
+    assert "decode-v4" in catalog.entries
+    assert "GDNBENCH_KERNELS" in catalog.broken[0].reason
+
+
+BROKEN = {
+    "syntax": ("def x(:\n", "variant.py:1"),
+    "raises": ("x = 1\nraise RuntimeError('no such chip')\n", "variant.py:2: RuntimeError: no such chip"),
+    "exits": ("import sys\nsys.exit(3)\n", "variant.py:2: SystemExit"),
+    "no-module": ("import a_module_that_is_not_there\n", "a_module_that_is_not_there"),
+    "sets-nothing": ("", "must set `kernel`"),
+    "sets-something-else": ("kernel = 'decode-mine'\n", "must set `kernel`"),
+    "default-outside-choices": (
+        "from gdnbench import Param\nPARAM = Param(default=3, choices=(1, 2))\n",
+        "variant.py:2: default 3",
+    ),
+    "preset-outside-choices": (TORCH_KERNEL.format(", presets={'decode-mine-b': {'BV': 1}}"), "no param BV"),
+    "unknown-field": (TORCH_KERNEL.format(", colour='red'"), "colour"),
+    "no-source": (TORCH_KERNEL.format(", source='elsewhere.py'"), "elsewhere.py"),
+    "name-of-another": (PLAIN.replace("decode-mine", "decode-v4"), "decode-v4 is taken"),
+    "name-of-a-preset": (PLAIN.replace("decode-mine", "decode-v4b"), "decode-v4b is taken"),
+    "preset-of-another": (TORCH_KERNEL.format(", presets={'decode-v1': {}}"), "decode-v1 is taken"),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_broken_kernel_is_listed_with_its_reason_and_stops_nothing(tmp_path, kind):
+    variant, reason = BROKEN[kind]
+    folder = add_kernel(tmp_path, "aa-first", variant=variant)
+    add_kernel(tmp_path, "zz-last", variant=PLAIN.replace("mine", "healthy"))
+    catalog = load(tmp_path)
+    (broken,) = catalog.broken
+    assert broken.name == "decode/aa-first"
+    assert broken.folder == folder
+    assert reason in broken.reason
+    assert {*LANGUAGES, "decode-healthy"} == set(catalog.entries)
+
+
+def test_a_variant_file_that_is_no_text_stops_nothing(tmp_path):
+    folder = add_kernel(tmp_path)
+    (folder / "variant.py").write_bytes(b"\x00\xff\xfe")
+    assert len(load(tmp_path).broken) == 1
+
+
+@pytest.mark.parametrize("op", ["raise ValueError('no')\n", "op = 3\n", "def op(:\n"])
+def test_a_broken_op_takes_only_its_own_kernels_with_it(tmp_path, op):
+    add_kernel(tmp_path, op="prefill")
+    (tmp_path / "prefill" / "op.py").write_text(op)
+    catalog = load(tmp_path)
+    assert [broken.name for broken in catalog.broken] == ["prefill"]
+    assert set(catalog.entries) == set(LANGUAGES)
+
+
+@pytest.mark.parametrize("folder", ["notes", ".hidden", "_draft", "__pycache__"])
+def test_a_folder_that_declares_nothing_is_no_kernel(tmp_path, folder):
+    (tmp_path / "decode" / folder).mkdir(parents=True)
+    if folder != "notes":
+        (tmp_path / "decode" / folder / "variant.py").write_text("raise ValueError\n")
+    assert load(tmp_path).broken == ()
+
+
+def test_two_kernels_in_folders_of_the_same_name_do_not_mix(tmp_path):
+    for name in ("one", "other"):
+        add_kernel(tmp_path / name, variant=PLAIN.replace("mine", name))
+    entries = load(tmp_path / "one", tmp_path / "other").entries
+    assert entries["decode-one"].folder != entries["decode-other"].folder
+
+
+def test_what_is_missing_is_found_without_importing_it(tmp_path):
+    add_kernel(
+        tmp_path,
+        variant=TORCH_KERNEL.replace("import TorchKernel", "import Requirement, TorchKernel").format(
+            ", requires=(Requirement('json', extra='a'), Requirement('module_from_nowhere', extra='b'))"
+        ),
+    )
+    assert load(tmp_path).entries["decode-mine"].missing().module == "module_from_nowhere"
+
+
+@pytest.fixture
+def copied(tmp_path):
+    return Path(shutil.copytree(BUNDLED, tmp_path / "kernels"))
+
+
+def _hash(root, name="decode-v4"):
+    return load_catalog([root]).entries[name].source_hash()
+
+
+@pytest.mark.parametrize("file", ["v4/kernel.cu", "v4/variant.py", "gdn.cuh", "op.py", "numerics.py"])
+def test_the_hash_changes_with_every_file_a_kernel_is_made_of(copied, file):
+    before = _hash(copied)
+    path = copied / "decode" / file
+    path.write_text(path.read_text() + "\n")
+    assert _hash(copied) != before
+
+
+@pytest.mark.parametrize("file", ["v1/kernel.cu", "v4/__pycache__/variant.cpython-311.pyc", "__pycache__/op.pyc"])
+def test_the_hash_does_not_change_with_anything_else(copied, file):
+    before = _hash(copied)
+    path = copied / "decode" / file
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("// changed")
+    assert _hash(copied) == before
+
+
+def test_the_hash_is_the_same_wherever_the_checkout_is(copied):
+    assert _hash(copied) == _hash(BUNDLED)
+
+
+def test_two_files_swapping_their_contents_change_the_hash(copied):
+    folder = copied / "decode" / "v4"
+    (folder / "a.cuh").write_text("one")
+    (folder / "b.cuh").write_text("other")
+    before = _hash(copied)
+    (folder / "a.cuh").rename(folder / "c.cuh")
+    (folder / "b.cuh").rename(folder / "a.cuh")
+    (folder / "c.cuh").rename(folder / "b.cuh")
+    assert _hash(copied) != before

@@ -1,0 +1,138 @@
+"""What `--kernel` understands."""
+
+import pytest
+
+from gdnbench.catalog import default_roots, find_variant, load_catalog, select_variants
+from gdnbench.errors import ExitCode, ParamError, UnknownNameError
+
+CATALOG = load_catalog(default_roots()[:1])
+
+
+def select(wanted):
+    return select_variants(CATALOG, "decode", wanted)
+
+
+def labels(wanted):
+    return [variant.label for variant in select(wanted)]
+
+
+def test_all_is_every_kernel_and_every_preset():
+    kernels = set(CATALOG.entries)
+    presets = {name for entry in CATALOG.entries.values() for name in entry.kernel.presets}
+    assert presets
+    assert set(labels("all")) == kernels | presets
+
+
+def test_a_name_is_the_kernel_at_its_defaults():
+    (variant,) = select("decode-v4")
+    assert (variant.kernel, variant.label, variant.preset, dict(variant.params)) == (
+        *("decode-v4", "decode-v4", ""),
+        {"WARPS": 8},
+    )
+
+
+def test_a_preset_fixes_params():
+    (variant,) = select("decode-v4b")
+    assert (variant.kernel, variant.preset, variant.params.WARPS) == ("decode-v4", "decode-v4b", 4)
+
+
+def test_params_after_colons_change_the_defaults():
+    (variant,) = select("decode-triton:BV=16:WARPS=4")
+    assert dict(variant.params) == {"BV": 16, "WARPS": 4, "STAGES": 1}
+    assert variant.label == "decode-triton:BV=16:WARPS=4"
+    assert variant.preset == ""
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ("decode-v1*", ["decode-v1", "decode-v1b", "decode-v1c", "decode-v1d"]),
+        ("decode-v?b", ["decode-v1b", "decode-v4b"]),
+        ("decode-v[14]", ["decode-v1", "decode-v4"]),
+        ("decode-v4,decode-fla", ["decode-v4", "decode-fla"]),
+        (" decode-v4 , ,decode-fla,", ["decode-v4", "decode-fla"]),
+        ("decode-v4,decode-v4", ["decode-v4"]),
+        ("decode-v4,decode-v4*", ["decode-v4", "decode-v4b"]),
+        ("decode-v4*:WARPS=2", ["decode-v4:WARPS=2", "decode-v4b:WARPS=2"]),
+    ],
+)
+def test_names_globs_and_lists(wanted, expected):
+    assert labels(wanted) == expected
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    ["decode-v4", "decode-v4b", "decode-triton:BV=16", "decode-triton:WARPS=4:BV=16", "decode-v4b:WARPS=16", "all"],
+)
+def test_a_variants_label_selects_that_variant_again(wanted):
+    for variant in select(wanted):
+        assert select(variant.label) == (variant,)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("decode-v5", "decode-v4"), ("decode-tritn", "decode-triton"), ("decode_fla", "decode-fla"), ("xyzzy", "list")],
+)
+def test_an_unknown_name_is_answered_with_the_nearest(name, hint):
+    with pytest.raises(UnknownNameError, match=name) as caught:
+        select(f"decode-v4,{name}")
+    assert hint in caught.value.hint
+    assert caught.value.exit_code is ExitCode.USAGE
+
+
+@pytest.mark.parametrize("wanted", ["", ",", " , "])
+def test_naming_nothing_is_an_error(wanted):
+    with pytest.raises(UnknownNameError, match="no kernel was named"):
+        select(wanted)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "why"),
+    [
+        ("decode-v4:WARPS", "sets no param"),
+        ("decode-v4:WARPS=", "sets no param"),
+        ("decode-v4:=4", "sets no param"),
+        ("decode-v4:", "sets no param"),
+        ("decode-v4:WARPS=3", "WARPS=3"),
+        ("decode-v4:BV=8", "no param BV"),
+        ("decode-fla:BV=8", "no param BV"),
+    ],
+)
+def test_a_param_that_cannot_be_set_is_an_error_with_a_hint(wanted, why):
+    with pytest.raises(ParamError, match=why) as caught:
+        select(wanted)
+    assert caught.value.hint
+
+
+def test_an_exact_label_finds_its_kernel():
+    entry, variant = find_variant(CATALOG, "decode", "decode-v4b")
+    assert (entry.kernel.name, variant.preset) == ("decode-v4", "decode-v4b")
+
+
+@pytest.mark.parametrize("label", ["decode-v*", "all", "", "decode-v9"])
+def test_only_an_exact_label_finds_anything(label):
+    with pytest.raises(UnknownNameError):
+        find_variant(CATALOG, "decode", label)
+
+
+@pytest.fixture
+def with_broken(tmp_path):
+    folder = tmp_path / "decode" / "v7_fast"
+    folder.mkdir(parents=True)
+    (folder / "variant.py").write_text("kernel = 1 / 0\n")
+    return load_catalog([default_roots()[0], tmp_path]), folder
+
+
+@pytest.mark.parametrize("name", ["decode-v7-fast", "decode-v7_fast"])
+def test_the_name_of_a_broken_kernel_is_answered_with_what_broke_it(with_broken, name):
+    catalog, folder = with_broken
+    with pytest.raises(UnknownNameError, match="ZeroDivisionError") as caught:
+        select_variants(catalog, "decode", name)
+    assert str(folder) in caught.value.hint
+
+
+@pytest.mark.parametrize("name", ["decode-v", "decode-fas", "fast", "d", ":BV=8"])
+def test_another_name_is_not_blamed_on_a_broken_kernel(with_broken, name):
+    with pytest.raises(UnknownNameError) as caught:
+        select_variants(with_broken[0], "decode", name)
+    assert "ZeroDivisionError" not in caught.value.message

@@ -1,0 +1,237 @@
+"""The command line as a user meets it; what it must not import is checked in processes of their own."""
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from faults import REPOSITORY, python_path
+from run_data import case, measured, store
+
+from gdnbench import __version__
+from gdnbench.catalog import default_roots
+from gdnbench.cli import app as cli
+from gdnbench.errors import ExitCode, MachineError
+from gdnbench.model import Role
+
+VERBS = sorted({command.name or command.callback.__name__ for command in cli.app.registered_commands})
+HEAVY = ("torch", "triton", "cuda.bench", "cuda.core")
+
+
+@pytest.fixture
+def run(capsys, monkeypatch):
+    """Runs `gdnbench ARGUMENTS` in this process; gives exit code, stdout and stderr."""
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def invoke(*arguments):
+        monkeypatch.setattr(sys, "argv", ["gdnbench", *arguments])
+        try:
+            code = cli.main()
+        except SystemExit as stop:
+            code = stop.code or 0
+        out, err = capsys.readouterr()
+        return int(code), out, err
+
+    return invoke
+
+
+@pytest.fixture
+def results(tmp_path):
+    folder = tmp_path / "20260102-030405-h200-decode"
+    folder.mkdir()
+    store(folder, [measured(case("decode-fla", Role.BASELINE))])
+    return tmp_path
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_explains_itself(run, verb):
+    code, out, err = run(verb, "--help")
+    assert (code, err) == (0, "")
+    assert verb in out
+    assert "--help" in out
+
+
+def test_the_help_names_every_verb_and_every_exit_code(run):
+    code, out, _ = run("--help")
+    assert code == 0
+    assert all(verb in out for verb in VERBS)
+    assert all(f"{code.value}: {code.meaning}" in out for code in ExitCode)
+
+
+def test_without_a_verb_the_help_is_shown(run):
+    code, out, err = run()
+    assert code in {0, ExitCode.USAGE}
+    assert "list" in out + err
+
+
+def test_the_version(run):
+    assert run("--version")[:2] == (0, f"gdnbench {__version__}\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--nonsense",),
+        ("nonsense",),
+        ("list", "--nonsense"),
+        ("list", "more"),
+        ("run", "--rounds", "many"),
+        ("run", "--rounds", "1"),
+        ("run", "--margin", "-1"),
+        ("run", "--kernel", "decode-nonsense"),
+        ("run", "--kernel", "decode-v4:WARPS=3"),
+        ("run", "--shape", "K=64"),
+        ("run", "--heads", "qk3_v4"),
+        ("run", "--op", "nonsense"),
+        ("run", "--baseline", "decode-nonsense"),
+        ("verify", "decode-nonsense"),
+        ("show", "no-such-run"),
+    ],
+    ids=" ".join,
+)
+def test_a_wrong_option_name_or_value_is_a_usage_error_and_leaves_nothing(run, tmp_path, monkeypatch, arguments):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run(*arguments)
+    assert code == ExitCode.USAGE
+    assert out == ""
+    assert "Traceback" not in err
+    assert err.strip()
+    assert list(tmp_path.rglob("*")) == []
+
+
+def test_an_error_comes_with_a_hint(run):
+    _, _, err = run("verify", "decode-v5")
+    assert "error:" in err
+    assert "did you mean decode-v4" in " ".join(err.split())
+
+
+@pytest.mark.parametrize("verb", ["run", "verify"])
+def test_a_gpu_that_is_not_here_is_the_environments_fault(run, tmp_path, monkeypatch, verb):
+    monkeypatch.chdir(tmp_path)
+    code, _, err = run(verb, "--gpu", "rtx9999")
+    assert code == ExitCode.ENVIRONMENT
+    assert "rtx9999" in err
+
+
+@pytest.mark.parametrize("options", [(), ("--plain",), ("--quick",), ("--quick", "--plain", "--rounds", "9")], ids=str)
+def test_run_measures_as_the_options_say(run, tmp_path, monkeypatch, options):
+    asked = []
+
+    def stop(_catalog, request, *_rest):
+        asked.append(request.settings)
+        raise MachineError("enough", "stop here")
+
+    monkeypatch.setattr("gdnbench.bench.opening.begin_session", stop)
+    code, _, _ = run("run", "--gpu", "cpu", "--kernel", "decode-reference", "--out", str(tmp_path), *options)
+    assert code == ExitCode.ENVIRONMENT
+    (settings,) = asked
+    assert settings.plain is ("--plain" in options)
+    assert settings.samples == (100 if "--quick" in options else 250)
+    assert settings.rounds == (9 if "--rounds" in options else 7 if "--quick" in options else 41)
+
+
+def test_list_as_json_is_every_kernel_in_full(run):
+    code, out, err = run("list", "--json")
+    assert (code, err) == (0, "")
+    documents = {document["kernel"]: document for document in json.loads(out)}
+    assert {"decode-v1", "decode-v4", "decode-triton", "decode-fla", "decode-reference", "decode-floor-copy"} <= set(
+        documents
+    )
+    v4 = documents["decode-v4"]
+    assert v4["presets"] == {"decode-v4b": {"WARPS": 4}}
+    assert v4["params"]["WARPS"]["default"] == 8
+    assert v4["params"]["WARPS"]["choices"] == [1, 2, 4, 8, 16]
+    assert (v4["op"], v4["language"], v4["status"]) == ("decode", "cuda", "ok")
+    assert Path(v4["folder"]) == default_roots()[0] / "decode" / "v4"
+    assert len({frozenset(document) for document in documents.values()}) == 1
+
+
+def test_list_as_csv_is_the_same_table(run):
+    rows = list(csv.DictReader(io.StringIO(run("list", "--csv")[1])))
+    documents = json.loads(run("list", "--json")[1])
+    assert [row["kernel"] for row in rows] == [document["kernel"] for document in documents]
+    assert json.loads(rows[0]["params"]) == documents[0]["params"]
+
+
+@pytest.mark.parametrize("columns", ["80", "120"])
+def test_list_cuts_nothing(run, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    code, out, _ = run("list")
+    assert code == 0
+    assert "…" not in out
+    assert "\x1b" not in out
+    assert "decode-floor-copy" in out
+    assert "decode-v1d" in out
+
+
+def test_a_broken_kernel_is_listed_and_stops_nothing(run, tmp_path, monkeypatch):
+    folder = tmp_path / "decode" / "mine"
+    folder.mkdir(parents=True)
+    (folder / "variant.py").write_text("raise ValueError('[bold] reasons')\n")
+    monkeypatch.setenv("GDNBENCH_KERNELS", str(tmp_path))
+    code, out, _ = run("list")
+    assert code == 0
+    assert "[bold] reasons" in " ".join(out.split())
+    (broken,) = (each for each in json.loads(run("list", "--json")[1]) if each["status"] == "broken")
+    assert broken["kernel"] == "decode/mine"
+
+
+def test_show_prints_the_latest_run(run, results):
+    for arguments in ((), ("h200",), ("20260102",), (str(results / "20260102-030405-h200-decode"),)):
+        code, out, err = run("show", *arguments, "--out", str(results))
+        assert (code, err) == (0, "")
+        assert "decode-fla" in out
+
+
+def test_show_of_a_damaged_run_says_what_to_do(run, results):
+    path = results / "20260102-030405-h200-decode" / "measurements.csv"
+    path.write_text(path.read_text()[:-40])
+    code, out, err = run("show", "--out", str(results))
+    assert (code, out) == (ExitCode.USAGE, "")
+    assert "measurements.csv" in "".join(err.split())
+    assert "hint:" in err
+
+
+SCRIPT = """
+import sys
+{statement}
+heavy = [name for name in {heavy!r} if name in sys.modules]
+print("HEAVY", heavy, file=sys.stderr)
+"""
+VERB = "from gdnbench.cli.app import main\nsys.argv = {argv!r}\ntry:\n    main()\nexcept SystemExit:\n    pass"
+
+
+def heavy_after(statement, heavy=HEAVY):
+    script = SCRIPT.format(statement=statement, heavy=heavy)
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": python_path(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stderr.splitlines()[-1]
+
+
+def test_the_catalog_needs_neither_torch_nor_numpy():
+    statement = "from gdnbench.catalog import load_catalog; assert load_catalog().entries"
+    assert heavy_after(statement, (*HEAVY, "numpy", "pandas", "rich")) == "HEAVY []"
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("run", "--help"), ("list",), ("list", "--json")], ids=" ".join)
+def test_verbs_that_measure_nothing_load_no_numbers_at_all(arguments):
+    assert heavy_after(VERB.format(argv=["gdnbench", *arguments]), (*HEAVY, "numpy", "pandas")) == "HEAVY []"
+
+
+def test_show_needs_no_torch(results):
+    assert heavy_after(VERB.format(argv=["gdnbench", "show", "--out", str(results)])) == "HEAVY []"
+
+
+def test_planning_and_supervising_a_run_needs_no_torch(tmp_path):
+    """The parent of a run, up to where its first worker would start."""
+    imports = "import gdnbench.bench.session, gdnbench.bench.verifying, gdnbench.bench.exitcode, gdnbench.cli.progress"
+    assert heavy_after(imports) == "HEAVY []"

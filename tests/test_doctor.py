@@ -1,0 +1,152 @@
+"""The whole command: a healthy H200, a machine without a GPU, and what the two print."""
+
+import io
+import json
+import sys
+from dataclasses import asdict
+
+import pytest
+import typer
+from fake_nvml import H200, FakeNvml
+from rich.console import Console
+from typer.testing import CliRunner
+
+from gdnbench.cli.doctor import doctor
+from gdnbench.doctor import Check, Level, diagnose, examine
+from gdnbench.doctor.loading import Loaded, TorchGpu
+from gdnbench.report.doctor_table import doctor_table
+
+ON_H200 = {
+    "libcuda": Loaded(),
+    "torch": Loaded(version="2.13.0", cuda="13.0", gpus=(TorchGpu("NVIDIA H200", H200["UUID"], 62914560),)),
+    "triton": Loaded(version="3.7.1"),
+    "nvrtc": Loaded(),
+    "nvbench": Loaded(),
+}
+NO_DRIVER = Loaded("OSError: libcuda.so.1: cannot open shared object file")
+ON_CPU = ON_H200 | {"libcuda": NO_DRIVER, "torch": Loaded(version="2.13.0+cpu"), "nvbench": NO_DRIVER}
+NO_TORCH = ON_CPU | {"torch": Loaded("ModuleNotFoundError: No module named 'torch'")}
+SECOND = H200 | {"UUID": "GPU-8ffb9999-0000-0000-0000-000000000000"}
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+    def set_up(*devices, loaded):
+        monkeypatch.setitem(sys.modules, "pynvml", FakeNvml(*devices, driver=bool(devices)))
+        monkeypatch.setattr(examine, "load_libraries", lambda gpu: loaded)
+
+    return set_up
+
+
+def run(*arguments, columns=80):
+    app = typer.Typer()
+    app.command()(doctor)
+    return CliRunner(env={"COLUMNS": str(columns), "NO_COLOR": "1"}).invoke(app, arguments)
+
+
+def by_name(checks):
+    return {check.name: check for check in checks}
+
+
+def test_a_healthy_h200(machine, tmp_path):
+    machine(H200, loaded=ON_H200)
+    checks = by_name(diagnose(tmp_path))
+    assert checks["torch"].finding == "2.13.0, built for CUDA 13.0, computes on the NVIDIA H200"
+    assert "60 MiB L2" in checks["GPU 0"].finding
+    assert checks["driver"].level is Level.OK
+    assert not any(check.is_fatal for check in checks.values())
+
+
+def test_auto_looks_at_every_gpu_and_a_named_one_alone(machine, tmp_path):
+    machine(H200, SECOND, loaded=ON_H200)
+    assert {"GPU 0", "GPU 1"} <= set(by_name(diagnose(tmp_path)))
+    alone = by_name(diagnose(tmp_path, "1"))
+    assert "GPU 1" in alone
+    assert "GPU 0" not in alone
+
+
+def test_a_second_gpu_in_trouble_stops_nothing(machine, tmp_path):
+    machine(H200, SECOND | {"ComputeMode": 2}, loaded=ON_H200)
+    assert by_name(diagnose(tmp_path))["GPU 1"].level is Level.FAIL
+    assert run("--out", str(tmp_path)).exit_code == 0
+    assert run("--out", str(tmp_path), "--gpu", "1").exit_code == 5
+
+
+def test_no_gpu_still_measures_on_the_cpu(machine, tmp_path):
+    machine(loaded=ON_CPU)
+    result = run("--out", str(tmp_path))
+    assert result.exit_code == 0
+    assert "next: gdnbench run --kernel all" in result.stdout
+    assert by_name(diagnose(tmp_path))["GPU"].level is Level.WARN
+
+
+def test_gpu_cpu_looks_at_no_gpu(machine, tmp_path):
+    machine(H200, loaded=ON_H200)
+    checks = by_name(diagnose(tmp_path, "cpu"))
+    assert checks["GPU"].level is Level.OK
+    assert "GPU 0" not in checks
+
+
+def test_a_hidden_gpu(machine, tmp_path, monkeypatch):
+    machine(H200, loaded=ON_CPU)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert "CUDA_VISIBLE_DEVICES" in by_name(diagnose(tmp_path))["GPU"].finding
+
+
+def test_a_gpu_that_is_not_here(machine, tmp_path):
+    machine(H200, loaded=ON_H200)
+    result = run("--out", str(tmp_path), "--gpu", "rtx 3090")
+    assert result.exit_code == 5
+    assert "0: NVIDIA H200" in result.stdout
+    assert "next: gdnbench doctor --gpu 'rtx 3090'" in result.stdout
+
+
+def test_no_torch_exits_5(machine, tmp_path):
+    machine(loaded=NO_TORCH)
+    result = run("--out", str(tmp_path))
+    assert result.exit_code == 5
+    assert "pip install torch" in result.stdout
+
+
+@pytest.mark.parametrize(("loaded", "exit_code"), [(ON_CPU, 0), (NO_TORCH, 5)])
+def test_json(machine, tmp_path, loaded, exit_code):
+    machine(loaded=loaded)
+    result = run("--json", "--out", str(tmp_path))
+    assert result.exit_code == exit_code
+    findings = json.loads(result.stdout)
+    assert {finding["level"] for finding in findings} <= {"ok", "warn", "fail"}
+    assert set(findings[0]) == set(asdict(Check("", Level.OK, "")))
+
+
+def printed(checks, width=80):
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    console.print(doctor_table(checks))
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize("loaded", [ON_H200, ON_CPU, NO_TORCH])
+def test_the_table_cuts_no_word_at_80_columns(machine, tmp_path, loaded):
+    hot = H200 | {"Temperature": 90, "CurrentClocksEventReasons": 0x7FE, "MigMode": [1, 1]}
+    machine(*([hot] if loaded is ON_H200 else []), loaded=loaded)
+    checks = [check for check in diagnose(tmp_path) if str(tmp_path) not in check.finding]
+    text = printed(checks)
+    assert "…" not in text
+    assert max(map(len, text.splitlines())) <= 80
+    words = text.split()
+    for check in checks:
+        assert [word for word in f"{check.finding} {check.remedy}".split() if word not in words] == []
+
+
+def test_a_word_longer_than_the_line_goes_on_in_the_next():
+    path = "/a" * 60
+    lines = printed([Check("results", Level.FAIL, path)]).splitlines()
+    assert "".join(line.removeprefix("results  fail").strip() for line in lines) == path
+
+
+def test_brackets_are_text_and_levels_are_words():
+    text = printed([Check("FLA", Level.WARN, "[bold]gone", "pip install 'gdnbench[fla]'")])
+    assert "warn" in text
+    assert "[bold]gone" in text
+    assert "pip install 'gdnbench[fla]'" in text

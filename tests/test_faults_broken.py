@@ -1,0 +1,119 @@
+"""Folders that do not load and sources that do not compile: each is listed with its reason and stops nothing."""
+
+import json
+
+import pytest
+from faults import ADVERSARIAL, CPU, SHORT, Gdnbench
+
+# Folder: what the reason begins with or contains.
+BROKEN = {
+    "decode/syntax_error": "variant.py:5: SyntaxError",
+    "decode/raises": "variant.py:3: RuntimeError: no [/bold] licence on this machine",
+    "decode/exits": "variant.py:5: SystemExit",
+    "decode/no_kernel": "variant.py must set `kernel`",
+    "decode/bad_default": "variant.py:7: default 12 is not among the choices (8, 16)",
+    "decode/bad_preset": "variant.py:5: preset test-bad-preset-b: test-bad-preset has no param WARPS",
+    "decode/no_source": "names the source missing.py",
+    "decode/name_taken": "the name decode-reference is taken by",
+}
+SOURCES = ADVERSARIAL / "broken" / "decode"
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory):
+    return Gdnbench(tmp_path_factory.mktemp("broken"), (ADVERSARIAL / "broken",))
+
+
+@pytest.fixture(scope="module")
+def listed(bench):
+    done = bench("list", "--json")
+    assert done.code == 0
+    return {kernel["kernel"]: kernel for kernel in json.loads(done.out)}
+
+
+@pytest.fixture(scope="module")
+def run(bench):
+    kernels = (
+        "decode-v4",
+        "test-cuda-syntax-error",
+        "test-triton-import-error",
+        "test-missing-extra",
+        "test-missing-submodule",
+        "test-import-fails",
+        "test-no-bind",
+        "test-talking-declaration",
+    )
+    return bench.run(",".join(kernels), *CPU, *SHORT, "-q")
+
+
+@pytest.mark.parametrize("folder", BROKEN)
+def test_a_declaration_that_does_not_load_is_listed_with_its_reason(listed, folder):
+    assert listed[folder]["status"] == "broken"
+    assert BROKEN[folder] in listed[folder]["reason"]
+
+
+def test_the_healthy_kernels_are_listed_as_ever(listed):
+    assert {name for name, kernel in listed.items() if kernel["status"] == "broken"} == set(BROKEN)
+    assert listed["decode-v4"]["status"] == listed["test-talking-declaration"]["status"] == "ok"
+
+
+@pytest.mark.parametrize(("name", "extra"), [("test-missing-extra", "flashinfer"), ("test-missing-submodule", "fla")])
+def test_a_missing_module_is_listed_with_the_line_that_mends_it(listed, name, extra):
+    assert listed[name]["status"] == "missing"
+    assert listed[name]["reason"].endswith(f"pip install 'gdnbench[{extra}]'")
+
+
+def test_the_table_shows_them_too(bench):
+    done = bench("list")
+    assert done.code == 0
+    assert "broken: variant.py:3: RuntimeError: no [/bold] licence on this machine" in done.out
+    assert "pip install 'gdnbench[flashinfer]'" in done.out
+
+
+def test_a_broken_kernel_asked_for_by_name_says_why(bench):
+    done = bench.run("decode-bad-default", *CPU, "-q")
+    assert done.code in {2, 6}
+    assert "could not be loaded: variant.py:7: default 12 is not among the choices (8, 16)" in done.err
+    assert str(SOURCES / "bad_default") in done.err
+
+
+@pytest.mark.slow
+def test_a_missing_extra_is_a_status_with_the_line_that_mends_it(run):
+    for name, extra in (("test-missing-extra", "flashinfer"), ("test-missing-submodule", "fla")):
+        row = run.rows[name]
+        assert row["status"] == "missing"
+        assert f"pip install 'gdnbench[{extra}]'" in row["reason"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("test-import-fails", "no table for this machine"), ("test-no-bind", "must define bind(tensors, shape, params)")],
+)
+def test_an_implementation_that_does_not_load_is_broken(run, name, reason):
+    assert run.rows[name]["status"] == "broken"
+    assert reason in run.rows[name]["reason"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("test-cuda-syntax-error", f'{SOURCES}/cuda_syntax_error/kernel.cu:6: error: expected a ";"'),
+        ("test-triton-import-error", f"{SOURCES}/triton_import_error/kernel.py:3: ModuleNotFoundError"),
+    ],
+)
+def test_a_source_that_does_not_compile_has_the_compilers_message_with_file_and_line(run, name, reason):
+    row = run.rows[name]
+    assert row["status"] == "build-failed"
+    assert row["reason"].startswith(reason)
+
+
+@pytest.mark.slow
+def test_the_healthy_kernels_run_all_the_same(run):
+    assert run.code == 6
+    for label in ("decode-reference", "test-talking-declaration"):
+        assert run.rows[label]["time_us"] > 0
+    assert run.rows["decode-v4"]["status"] == "unsupported"
+    built = [build for build in run.document["builds"] if build["label"] == "decode-v4"]
+    assert [(build["arch"], build["status"]) for build in built] == [("sm_90", "ok"), ("sm_100", "ok")]

@@ -1,0 +1,137 @@
+"""Kernels that misbehave on a GPU, all in one run, and what a healthy run on a GPU must look like."""
+
+import signal
+
+import pandas as pd
+import pytest
+from faults import ADVERSARIAL, Gdnbench, failures, finish, measured, statuses, wait_for
+
+from gdnbench.machine import list_gpus
+
+pytestmark = [pytest.mark.gpu, pytest.mark.slow]
+
+OPTIONS = ("--gpu", "0", "--baseline", "decode-reference", "--margin", "0.9", "-q")
+# Label: the statuses that are right, and a part of the reason.
+FAULTS = {
+    "test-illegal-address": ({"crashed"}, "illegal"),
+    "test-triton-fault": ({"crashed"}, "illegal"),
+    "test-endless": ({"timed-out"}, "step `first launch` did not end within 5 s"),
+    # The compiler does not know what a launch will ask for: it is the launch that fails, or the binding.
+    "test-too-much-shared": ({"failed", "broken"}, ""),
+    "test-too-many-threads": ({"failed"}, ""),
+    "test-side-stream": ({"wrong-stream"}, "stream"),
+    "test-default-stream": ({"wrong-stream"}, "stream"),
+    "test-half-stream": ({"wrong-stream"}, "stream"),
+    "test-waits": ({"synchronises"}, "cannot be captured"),
+    "test-asks": ({"synchronises"}, "cannot be captured"),
+    "test-allocates": ({"synchronises"}, "cannot be captured"),
+    "test-partial-cuda": ({"unwritten-output"}, "new_state written: fails for 1024 elements"),
+    "test-changed-cuda": ({"changed-input"}, "state unchanged"),
+    "test-wrong-cuda": ({"wrong-numbers"}, "output within 1 ulp"),
+    "test-drifting-cuda": ({"wrong-numbers"}, "output within 1 ulp"),
+    "test-late-raise": ({"failed"}, "ValueError: tired of being measured"),
+}
+# Last on the command line: what the others leave behind in the worker must not reach them.
+HEALTHY = ("test-large-shared", "decode-v4", "decode-triton", "decode-floor-empty")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _gpu():
+    if not list_gpus():
+        pytest.skip("no NVIDIA GPU here")
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory):
+    return Gdnbench(tmp_path_factory.mktemp("gpu"), (ADVERSARIAL / "gpu",))
+
+
+@pytest.fixture(scope="module")
+def faulty(bench):
+    kernels = ",".join([*FAULTS, *HEALTHY])
+    return bench.run(kernels, *OPTIONS, "--rounds", "3", "--samples", "50", "--step-limit", "5", "--label", "faults")
+
+
+@pytest.fixture(scope="module")
+def healthy(bench):
+    kernels = "decode-floor-empty,decode-floor-copy,decode-v4"
+    return bench.run(kernels, *OPTIONS, "--rounds", "5", "--samples", "100", "--label", "healthy")
+
+
+@pytest.mark.parametrize("label", FAULTS)
+def test_a_fault_is_a_status_and_a_reason_on_its_own_row(faulty, label):
+    right, reason = FAULTS[label]
+    row = faulty.rows[label]
+    assert row["status"] in right, row["reason"]
+    assert reason in row["reason"]
+    assert row["reason"]
+
+
+@pytest.mark.parametrize("label", [*HEALTHY, "decode-floor-copy", "decode-reference", "decode-reference@again"])
+def test_the_others_are_measured_in_every_round(faulty, label):
+    row = faulty.rows[label]
+    assert (row["status"], row["reason"]) == ("ok", "")
+    assert (row["timer"], row["rounds"]) == ("nvbench", 3)
+
+
+def test_the_run_is_complete_and_its_exit_code_says_wrong_numbers(faulty):
+    assert faulty.code == 3
+    assert faulty.info["complete"]
+    assert all(row.get("time_us") is None for row in failures(faulty.rows))
+
+
+def test_a_healthy_run_has_times_in_the_order_that_physics_asks_for(healthy):
+    assert healthy.code == 0, healthy.err
+    assert set(statuses(healthy.rows).values()) == {"ok"}
+    labels = ("decode-floor-empty", "decode-floor-copy", "decode-v4", "decode-reference")
+    times_us = [healthy.rows[label]["time_us"] for label in labels]
+    assert times_us == sorted(times_us)
+    assert 1 < times_us[0] < times_us[-1] < 1000
+    for row in healthy.rows.values():
+        assert 0 < row["min_us"] <= row["time_lo_us"] <= row["time_us"] <= row["time_hi_us"]
+
+
+def test_a_healthy_run_counts_launches_and_knows_its_builds(healthy):
+    v4, reference = healthy.rows["decode-v4"], healthy.rows["decode-reference"]
+    assert (v4["launches"], v4["spill_bytes"]) == (1, 0)
+    assert reference["launches"] > 5
+    assert 0 < v4["registers"] <= 255
+    assert 0 < v4["sol"] < 1.1
+
+
+def test_the_baseline_is_not_told_apart_from_itself(healthy):
+    again = healthy.rows["decode-reference@again"]
+    assert again["verdict"] == "same"
+    assert again["speedup"] == pytest.approx(1.0, abs=0.02)
+
+
+def test_nvbench_alone_measures_too(bench):
+    done = bench.run("decode-v4", *OPTIONS, "--rounds", "3", "--samples", "50", "--plain", "--label", "plain")
+    assert done.code == 0, done.err
+    assert set(statuses(done.rows).values()) == {"ok"}
+    assert done.info["settings"]["plain"] is True
+
+
+def test_every_sample_has_a_time_and_a_clock(healthy, bench):
+    samples = pd.read_parquet(bench.results / healthy.info["run_id"] / "samples.parquet")
+    assert (samples["time_us"] > 0).all()
+    assert samples["sm_mhz"].between(100, 4000).all()
+    counts = samples.groupby(["case", "round"], observed=True).size()
+    assert len(counts) == len(healthy.rows) * 5
+    assert counts.min() >= 40  # the fewest that a slow kernel gets
+
+
+def test_ctrl_c_keeps_what_was_measured_and_resume_adds_the_rest(tmp_path):
+    bench, rounds = Gdnbench(tmp_path), 40
+    process = bench.start_run("decode-v4", *OPTIONS, "--rounds", str(rounds), "--samples", "100")
+    wait_for(measured(bench.results, 2), "the second round")
+    process.send_signal(signal.SIGINT)
+    stopped = finish(process)
+    assert stopped.code == 130
+    assert not stopped.info["complete"]
+    assert all(1 <= row["rounds"] < rounds for row in stopped.rows.values())
+    done = bench.resume(stopped.info["run_id"])
+    assert done.code == 0, done.err
+    assert done.info["complete"]
+    assert {row["rounds"] for row in done.rows.values()} == {rounds}
+    assert bench.only_run().name == stopped.info["run_id"]

@@ -1,0 +1,189 @@
+"""Wrong options and damaged runs: each ends in one message, a hint and its exit code, and never in a traceback."""
+
+import json
+import sys
+from dataclasses import asdict
+
+import pytest
+
+from gdnbench.bench.request import Settings
+from gdnbench.cli.app import main
+from gdnbench.model import Case, Measurement, Role, Shape, Status, Timing, Variant
+from gdnbench.store import RunInfo, write_info, write_measurements
+
+REFERENCE = Variant("decode-reference", "decode-reference")
+TIMING = Timing(
+    timer="cpu",
+    samples=15,
+    rounds=3,
+    time_us=210.0,
+    median_us=211.0,
+    time_lo_us=200.0,
+    time_hi_us=220.0,
+    min_us=190.0,
+    p10_us=195.0,
+    p90_us=230.0,
+    noise=0.02,
+)
+ROWS = [
+    Measurement(case=Case(REFERENCE, Shape(), Role.BASELINE), status=Status.OK, timing=TIMING, nbytes=1_054_752),
+    Measurement(
+        case=Case(Variant("decode-mine", "decode-mine"), Shape(), Role.KERNEL),
+        status=Status.CRASHED,
+        reason="the process died in step `measure` (SIGKILL)",
+        nbytes=1_054_752,
+    ),
+]
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch, capsys):
+    """Runs the command line in this process: exit code, standard output and standard error."""
+    monkeypatch.setenv("COLUMNS", "500")
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["gdnbench", *arguments])
+        try:
+            code = main()
+        except SystemExit as end:
+            code = end.code
+        out, err = capsys.readouterr()
+        return int(code or 0), out, err
+
+    return call
+
+
+@pytest.fixture
+def stored(tmp_path):
+    """The folder of a stored run."""
+    folder = tmp_path / "results" / "20260101-000000-cpu-decode"
+    folder.mkdir(parents=True)
+    info = RunInfo(
+        run_id=folder.name,
+        timestamp="2026-01-01T00:00:00+00:00",
+        complete=True,
+        command="gdnbench run",
+        op="decode",
+        gpu="cpu",
+        baseline="decode-reference",
+        settings=asdict(Settings(rounds=3)),
+        cases=[row.case.to_dict() for row in ROWS],
+        machine={"gpu": None, "host": {}, "versions": {}},
+    )
+    write_info(folder, info)
+    write_measurements(folder, info, ROWS)
+    return folder
+
+
+RUN = ("run", "--gpu", "cpu", "--baseline", "decode-reference")
+WRONG_OPTIONS = {
+    "misspelt kernel": (["--kernel", "decode-refrence"], 2, "there is no kernel decode-refrence", "decode-reference"),
+    "kernel like none": (["--kernel", "xyzzy"], 2, "there is no kernel xyzzy", "gdnbench list"),
+    "no kernel": (["--kernel", ","], 2, "no kernel was named", "--kernel all"),
+    "unknown op": (["--op", "prefil"], 2, "there is no op prefil", "decode"),
+    "unknown param": (["--kernel", "decode-v4:BV=8"], 2, "decode-v4 has no param BV", "WARPS"),
+    "bad value": (["--kernel", "decode-v4:WARPS=3"], 2, "WARPS=3 is not a value of WARPS", "1, 2, 4, 8, 16"),
+    "no value": (["--kernel", "decode-v4:WARPS"], 2, "`WARPS` sets no param", "WARPS=4"),
+    "B=0": (["--shape", "B=0"], 2, "B=0: an axis has at least one element", "B >= 1"),
+    "B=-1": (["--shape", "B=-1"], 2, "B=-1: an axis has at least one element", "B >= 1"),
+    "B=x": (["--shape", "B=x"], 2, "a size is a whole number", "B=1,8,64"),
+    "Q=1": (["--shape", "Q=1"], 2, "give batch sizes as B=1,8,64", "--heads"),
+    "uneven heads": (["--heads", "qk3_v8"], 2, "HV=8 is no multiple of HQ=3", "qk4_v8"),
+    "no heads": (["--heads", "qk0_v8"], 2, "HQ=0: an axis has at least one element", "HQ >= 1"),
+    "unknown heads": (["--heads", "big"], 2, "there is no head layout big", "qk4_v8"),
+    "absent model": (["--gpu", "b100"], 5, "No GPU here is 'b100'", "--gpu cpu"),
+    "absent index": (["--gpu", "99"], 5, "No GPU here is '99'", "--gpu cpu"),
+    "unknown baseline": (["--baseline", "decode-refrence"], 2, "there is no kernel decode-refrence", "did you mean"),
+    "absent baseline": (["--baseline", "decode-v4"], 5, "decode-v4 cannot run here: it needs a GPU", "--baseline"),
+    "one round": (["--rounds", "1"], 2, "--rounds 1: an interval needs at least 2 rounds", "the default is"),
+    "no sample": (["--samples", "0"], 2, "--samples 0: a round needs a sample", "the default is"),
+    "no margin": (["--margin", "nan"], 2, "a margin lies between 0 and 1", "0.005"),
+    "no time": (["--step-limit", "0"], 2, "--step-limit 0: a step takes some time", "30"),
+    "unknown run": (["--resume", "20010101-x"], 2, "no runs in results", "gdnbench run"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG_OPTIONS)
+def test_a_wrong_option_is_refused_with_a_hint_and_leaves_nothing_behind(command, tmp_path, what):
+    options, wanted, message, hint = WRONG_OPTIONS[what]
+    code, out, err = command(*RUN, *options)
+    assert (code, out) == (wanted, "")
+    said, _, advice = err.partition("hint:")
+    assert message in said
+    assert hint in advice
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_results_that_cannot_be_written_are_the_environments_fault(command, tmp_path):
+    (tmp_path / "file").write_text("")
+    code, out, err = command(*RUN, "--kernel", "decode-reference", "--out", "file")
+    assert (code, out) == (5, "")
+    assert "cannot write to file" in err
+    assert "--out" in err
+
+
+def test_the_stored_run_is_shown(command, stored):
+    code, out, _ = command("show", stored.name)
+    assert code == 0
+    assert "decode-reference" in out
+    assert "SIGKILL" in out
+
+
+def test_an_unknown_run_is_answered_with_the_known_ones(command, stored):
+    code, out, err = command("show", "20260101-000001-cpu")
+    assert (code, out) == (2, "")
+    assert "no run 20260101-000001-cpu" in err
+    assert stored.name in err
+
+
+def _cut(fraction):
+    return lambda path: path.write_bytes(path.read_bytes()[: int(path.stat().st_size * fraction)])
+
+
+def _last_line_gone(path):
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
+
+
+def _replaced(old, new):
+    return lambda path: path.write_text(path.read_text().replace(old, new))
+
+
+def _other_schema(path):
+    path.write_text(json.dumps({**json.loads(path.read_text()), "schema": 99}))
+
+
+def _without(field):
+    return lambda path: path.write_text(
+        json.dumps({name: value for name, value in json.loads(path.read_text()).items() if name != field})
+    )
+
+
+DAMAGES = {
+    "no measurements": ("measurements.csv", lambda path: path.unlink(), "measurements.csv cannot be read"),
+    "empty measurements": ("measurements.csv", _cut(0), "measurements.csv cannot be read"),
+    "half a header": ("measurements.csv", _cut(0.2), "measurements.csv"),
+    "half a row": ("measurements.csv", _cut(0.8), "measurements.csv"),
+    "a byte short": ("measurements.csv", lambda path: path.write_bytes(path.read_bytes()[:-1]), "measurements.csv"),
+    "a row short": ("measurements.csv", _last_line_gone, "measurements.csv"),
+    "no number": ("measurements.csv", _replaced("210", "fast"), "measurements.csv line 2"),
+    "unknown status": ("measurements.csv", _replaced("crashed", "tired"), "measurements.csv line 3"),
+    "a time that failed": ("measurements.csv", _replaced(",ok,", ",crashed,"), "measurements.csv line 2"),
+    "no text": ("measurements.csv", lambda path: path.write_bytes(b"\xff\xfe\x00"), "measurements.csv"),
+    "half a description": ("run.json", _cut(0.5), "run.json cannot be read"),
+    "empty description": ("run.json", _cut(0), "run.json cannot be read"),
+    "a list": ("run.json", lambda path: path.write_text("[]"), "run.json is of schema version None"),
+    "another version": ("run.json", _other_schema, "run.json is of schema version 99; this gdnbench reads 1"),
+    "a missing field": ("run.json", _without("op"), "run.json lacks a field"),
+    "half the builds": ("builds.csv", lambda path: path.write_text("kernel,label\nx"), "builds.csv"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_run_is_told_from_a_whole_one(command, stored, damage):
+    name, harm, message = DAMAGES[damage]
+    harm(stored / name)
+    code, out, err = command("show", stored.name)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert "hint:" in err

@@ -1,0 +1,75 @@
+"""Triton's arithmetic without a GPU, in one process of its own: the interpreter is chosen when triton is imported."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from faults import REPOSITORY, python_path
+
+from gdnbench.catalog import default_roots, load_catalog
+
+TRITON = load_catalog(default_roots()[:1]).entries["decode-triton"]
+BLOCKS = TRITON.kernel.params["BV"].choices
+
+
+@pytest.fixture(scope="module")
+def verdicts(tmp_path_factory):
+    root = tmp_path_factory.mktemp("kernels")
+    for name, right, wrong in (
+        ("spoils", "tl.store(new_state + tile, s)", "tl.store(new_state + tile, s); tl.store(state + tile, s)"),
+        ("unscaled", "(scale * ", "("),
+    ):
+        folder = root / "decode" / name
+        folder.mkdir(parents=True)
+        declaration, source = TRITON.folder.joinpath("variant.py").read_text(), TRITON.source.read_text()
+        assert source.count(right) == 1
+        (folder / "variant.py").write_text(declaration.replace("decode-triton", f"decode-{name}"))
+        (folder / "kernel.py").write_text(source.replace(right, wrong))
+    done = subprocess.run(
+        [sys.executable, Path(__file__).with_name("interpreted.py"), str(root)],
+        env={**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": python_path(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    return {case: rest for case, *rest in lines}
+
+
+def verdict_of(verdicts, label, shape="B1_HQ1_HV1_K128_V128"):
+    return verdicts[f"{label}/{shape}"]
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_every_block_size_passes_all_gates_on_all_inputs(verdicts, block):
+    status, reason, scenarios, _ = verdict_of(verdicts, f"decode-triton:BV={block}")
+    assert (status, reason) == ("ok", "")
+    assert scenarios == ["large-state", "saturated-gates", "typical", "zero-b"]
+
+
+def test_value_heads_read_the_query_head_they_share(verdicts):
+    assert verdict_of(verdicts, "decode-triton:BV=64", "B2_HQ2_HV4_K128_V128")[0] == "ok"
+
+
+def test_block_sizes_agree_on_the_arithmetic(verdicts):
+    """A row's sums do not depend on how many rows a program has; only the gates' maxima are compared."""
+    worst = [verdict_of(verdicts, f"decode-triton:BV={block}")[3]["output within 1 ulp + 1e-05"] for block in BLOCKS]
+    assert max(worst) == pytest.approx(min(worst), rel=0.05)
+
+
+def test_the_interpreter_finds_wrong_numbers(verdicts):
+    status, reason, *_ = verdict_of(verdicts, "decode-unscaled:BV=64")
+    assert status == "wrong-numbers"
+    assert "output" in reason
+
+
+def test_a_kernel_that_changes_its_inputs_is_found_and_does_not_spoil_the_next(verdicts):
+    status, reason, *_ = verdict_of(verdicts, "decode-spoils:BV=64")
+    assert (status, reason.partition(":")[0]) == ("changed-input", "state unchanged")
+    labels = [case.partition("/")[0] for case in verdicts]
+    assert labels.index("decode-spoils:BV=64") < labels.index("decode-triton:BV=64")
+    assert verdict_of(verdicts, "decode-triton:BV=64")[0] == "ok"

@@ -1,0 +1,80 @@
+import json
+import subprocess
+import sys
+
+import pytest
+from fake_nvml import H200, FakeNvml
+
+from gdnbench.machine import describe_machine, git_state, list_gpus
+from gdnbench.machine.provenance import package_version, relevant_variables
+
+
+def git(folder, *arguments):
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
+    subprocess.run(["git", "-C", str(folder), *identity, *arguments], check=True, capture_output=True)
+
+
+def test_describes_a_gpu(monkeypatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml(H200))
+    gpu = describe_machine(list_gpus()[0])["gpu"]
+    assert gpu["name"] == "NVIDIA H200"
+    assert gpu["sms"] == 132
+    assert gpu["capability"] == [9, 0]
+    assert (gpu["driver"], gpu["cuda_driver"], gpu["ecc"], gpu["power_limit_w"]) == ("580.159.04", "13.0", True, 700)
+
+
+def test_describes_a_machine_without_one():
+    machine = describe_machine(None)
+    assert machine["gpu"] is None
+    assert machine["versions"]["python"].startswith("3.")
+    assert machine["host"]["cores"] >= machine["host"]["usable_cores"] >= 1
+    assert json.loads(json.dumps(machine)) == machine
+
+
+def test_an_absent_package_has_no_version():
+    assert package_version("gdnbench-no-such-package") is None
+
+
+def test_keeps_the_relevant_variables_and_no_secret():
+    environ = {
+        "TRITON_CACHE_DIR": "/c",
+        "CUDA_VISIBLE_DEVICES": "",
+        "NVIDIA_API_KEY": "nvapi-1",
+        "PYTORCH_CUDA_ALLOC_CONF": "a:b",
+        "TORCH_LOGS": "x",
+        "MY_CUDA_HOME": "no",
+        "HOME": "/root",
+    }
+    assert relevant_variables(environ) == {
+        "CUDA_VISIBLE_DEVICES": "",
+        "NVIDIA_API_KEY": "(withheld)",
+        "PYTORCH_CUDA_ALLOC_CONF": "a:b",
+        "TORCH_LOGS": "x",
+        "TRITON_CACHE_DIR": "/c",
+    }
+
+
+def test_git_state(tmp_path):
+    git(tmp_path, "init", "-b", "main")
+    assert git_state(tmp_path) == {"commit": None, "branch": "main", "dirty": False}
+    git(tmp_path, "commit", "--allow-empty", "-m", "one")
+    state = git_state(tmp_path)
+    assert len(state["commit"]) == 40
+    assert (state["branch"], state["dirty"]) == ("main", False)
+    (tmp_path / "kernel.cu").write_text("")
+    assert git_state(tmp_path)["dirty"] is True
+    git(tmp_path, "checkout", "--detach")
+    assert git_state(tmp_path)["branch"] is None
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_outside_a_checkout(tmp_path, monkeypatch, exists):
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    folder = tmp_path if exists else tmp_path / "none"
+    assert git_state(folder) == {"commit": None, "branch": None, "dirty": None}
+
+
+def test_without_git(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert git_state(tmp_path) == {"commit": None, "branch": None, "dirty": None}

@@ -1,0 +1,37 @@
+import json
+from itertools import product
+
+import pytest
+
+from gdnbench.model import Case, Params, Role, Shape, Variant
+
+VARIANTS = (
+    Variant("decode-v4", "decode-v4", params=Params({"WARPS": 8})),
+    Variant("decode-v4", "decode-v4b", preset="decode-v4b", params=Params({"WARPS": 4})),
+    Variant("decode-v4", "decode-v4:WARPS=4", params=Params({"WARPS": 4})),
+    Variant("decode-t", "decode-t:MODE=exact", params=Params({"MODE": "exact", "BV": 16})),
+    Variant("decode-fla", "decode-fla"),
+)
+SHAPES = (Shape(), Shape(B=11), Shape(HQ=1, HV=1), Shape(B=1, HQ=11, HV=11), Shape(K=64), Shape(V=64))
+
+
+def test_ids_are_unique_within_a_run():
+    cases = [Case(variant, shape) for variant, shape in product(VARIANTS, SHAPES)]
+    cases += [Case(VARIANTS[-1], shape, Role.CONTROL) for shape in SHAPES]
+    assert len({case.id for case in cases}) == len(cases)
+
+
+def test_the_control_is_told_from_its_baseline_and_carries_its_variant():
+    baseline, control = (Case(VARIANTS[0], Shape(), role) for role in (Role.BASELINE, Role.CONTROL))
+    assert baseline.id != control.id
+    assert baseline.label == baseline.variant.label
+    assert control.label.startswith(baseline.label)
+    assert control.variant == baseline.variant
+
+
+@pytest.mark.parametrize("role", Role)
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.label)
+def test_a_case_survives_json(variant, role):
+    case = Case(variant, Shape(B=3, HQ=2, HV=4, K=64, V=32), role)
+    assert Case.from_dict(json.loads(json.dumps(case.to_dict()))) == case
+    assert Case.from_dict(case.to_dict()).id == case.id

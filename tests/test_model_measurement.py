@@ -1,0 +1,75 @@
+import pytest
+
+from gdnbench.errors import ExitCode
+from gdnbench.model import Case, GateResult, Measurement, Shape, Status, Timing, Variant, Versus
+
+CASE = Case(Variant("decode-v4", "decode-v4"), Shape())
+TIMING = Timing(
+    timer="nvbench", samples=100, rounds=5, time_us=4.0, time_lo_us=3.9, time_hi_us=4.1, min_us=3.8, p10_us=3.9,
+    p90_us=4.2, median_us=4.0, noise=0.01,
+)  # fmt: skip
+VERSUS = Versus(baseline="decode-fla", speedup=1.1, low=1.09, high=1.11, verdict="faster")
+FAILURES = [status for status in Status if status is not Status.OK]
+
+
+def test_a_measured_case_holds_time_and_comparison():
+    row = Measurement(case=CASE, status=Status.OK, timing=TIMING, versus=VERSUS)
+    assert row.timing.relative_half_width == pytest.approx(0.025)
+
+
+@pytest.mark.parametrize("status", FAILURES)
+def test_a_time_cannot_stand_beside_a_failure(status):
+    with pytest.raises(ValueError, match=f"time.*{status}"):
+        Measurement(case=CASE, status=status, reason="because", timing=TIMING)
+
+
+@pytest.mark.parametrize("status", FAILURES)
+def test_a_failure_needs_a_reason(status):
+    with pytest.raises(ValueError, match="reason"):
+        Measurement(case=CASE, status=status)
+    assert Measurement(case=CASE, status=status, reason="because").timing is None
+
+
+def test_a_comparison_needs_a_time():
+    with pytest.raises(ValueError, match="comparison"):
+        Measurement(case=CASE, status=Status.OK, versus=VERSUS)
+
+
+def test_an_error_names_its_case():
+    with pytest.raises(ValueError, match="decode-v4"):
+        Measurement(case=CASE, status=Status.CRASHED)
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "failure"),
+    [
+        (Status.OK, ExitCode.OK, False),
+        (Status.MISSING, ExitCode.OK, False),
+        (Status.UNSUPPORTED, ExitCode.OK, False),
+        (Status.BUILD_FAILED, ExitCode.BUILD, True),
+        (Status.BROKEN, ExitCode.BUILD, True),
+        (Status.WRONG_NUMBERS, ExitCode.WRONG_NUMBERS, True),
+        (Status.UNWRITTEN, ExitCode.WRONG_NUMBERS, True),
+        (Status.CHANGED_INPUT, ExitCode.WRONG_NUMBERS, True),
+        (Status.WRONG_STREAM, ExitCode.PARTIAL, True),
+        (Status.SYNCHRONISES, ExitCode.PARTIAL, True),
+        (Status.CRASHED, ExitCode.PARTIAL, True),
+        (Status.TIMED_OUT, ExitCode.PARTIAL, True),
+        (Status.FAILED, ExitCode.PARTIAL, True),
+        (Status.NOT_RUN, ExitCode.PARTIAL, True),
+    ],
+)
+def test_every_status_has_an_exit_code(status, code, failure):
+    assert (status.exit_code, status.is_failure) == (code, failure)
+
+
+def test_a_gates_reason_says_what_how_much_and_where():
+    gate = GateResult("output within 1 ulp", "typical", 2.5, 1.0, "[0, 3]", "wrong-numbers")
+    assert not gate.passed
+    for part in ("output within 1 ulp", "2.5", "[0, 3]", "typical"):
+        assert part in gate.reason
+
+
+def test_a_counting_gates_reason_counts():
+    gate = GateResult("output written", "typical", 12.0, 0.0, "[0, 3]", Status.UNWRITTEN)
+    assert "12 elements" in gate.reason

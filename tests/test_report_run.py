@@ -1,0 +1,219 @@
+"""A stored run on stdout, in a terminal of 80 columns, as JSON and as CSV."""
+
+import csv
+import io
+import json
+import math
+import re
+
+import pytest
+from run_data import case, failed, info, measured, store, timing, versus
+
+from gdnbench.model import Measurement, Role, Shape, Status
+from gdnbench.report.run_output import print_run
+from gdnbench.store import BuildRow, write_builds
+
+LONG = "decode-triton:BV=128:WARPS=16:STAGES=4"
+BIG = Shape(B=256, HQ=16, HV=32)
+ROWS = [
+    measured(case("decode-fla", Role.BASELINE), 5.13),
+    measured(case("decode-v4", WARPS=8), 4.321, versus(1.187)),
+    measured(case(LONG, BV=128, WARPS=16, STAGES=4), 6.789, versus(0.756, "slower")),
+    measured(
+        case("decode-v1"),
+        5.12,
+        versus(1.002, "unclear", more_rounds=17),
+        warnings=("3 of 21 rounds below 97% of the run's median clock",),
+        spill_bytes=16,
+    ),
+    measured(case("decode-floor-copy", Role.FLOOR), 4.01),
+    Measurement(
+        case=case("decode-new"), status=Status.OK, nbytes=1,
+        timing=timing(5.0, sm_mhz=math.nan, cpu_time_us=math.nan, sol=math.nan),
+        versus=versus(1.026, "unclear", low=0.0, high=math.inf),
+    ),
+    measured(case("decode-fla", Role.CONTROL), 5.13, versus(1.0002, "same")),
+    failed(case("decode-broken"), Status.BUILD_FAILED, "kernel.cu(3): error: [expected] a ;\n  x = 1\n      ^"),
+    failed(case("decode-hopper-only"), Status.UNSUPPORTED, "needs a GPU"),
+    measured(case("decode-fla", Role.BASELINE, BIG), 12_345.6),
+    measured(case("decode-v4", shape=BIG, WARPS=8), 1023.4, versus(12.06)),
+]  # fmt: skip
+
+
+@pytest.fixture
+def stored(tmp_path):
+    store(tmp_path, ROWS, warnings=["other processes are on the GPU: python (1234)"])
+    return tmp_path
+
+
+@pytest.fixture
+def shown(stored, capsys, monkeypatch):
+    def show(columns="80", **form):
+        monkeypatch.setenv("COLUMNS", columns)
+        print_run(stored, **{"json": False, "csv": False, **form})
+        return capsys.readouterr().out
+
+    return show
+
+
+@pytest.mark.parametrize("columns", ["80", "100", "120", "200"])
+def test_no_cell_is_cut_and_no_number_is_wrapped(shown, columns):
+    text = shown(columns)
+    assert "…" not in text
+    for row in ROWS:
+        if row.timing and row.role is not Role.CONTROL:
+            start, time = row.case.label[:13], _time(row)
+            (line,) = (line for line in text.splitlines() if line.startswith(start) and time in line)
+            if row.versus:
+                assert f"{row.versus.speedup:.{3 if row.versus.speedup < 10 else 2}f}x" in line
+                assert row.versus.verdict.upper() in line
+
+
+def _time(row):
+    time_us = row.timing.time_us
+    return f" {time_us:.3f} ±" if time_us < 100 else f" {time_us:.1f} ±"
+
+
+@pytest.mark.parametrize("columns", ["80", "200"])
+def test_a_label_is_whole_or_folded_over_lines_of_its_own(shown, columns):
+    names = "".join(line[:40].split(" ")[0] for line in shown(columns).splitlines())
+    assert LONG in names
+
+
+@pytest.mark.parametrize("columns", ["80", "200"])
+def test_lines_of_the_table_fit_the_terminal(shown, columns):
+    lines = [line for line in shown(columns).splitlines() if "±" in line]
+    assert lines
+    assert max(map(len, lines)) <= int(columns)
+
+
+def test_a_table_per_shape_with_the_fastest_first(shown):
+    text = shown()
+    first, second = text.index("B=1 qk4_v8"), text.index("B=256 qk16_v32")
+    order = [text.index(f"\n{label} ") for label in ("decode-floor-copy", "decode-v4", "decode-v1")]
+    assert first < min(order) < max(order) < second
+    assert order == sorted(order)
+
+
+def test_what_qualifies_a_row_is_told_beside_or_below_it(shown):
+    for columns in ("80", "200"):
+        text = " ".join(shown(columns).split())
+        assert "3 of 21 rounds below 97%" in text
+        assert "17 more rounds" in text
+        assert "spills 16 B" in text
+        assert "other processes are on the GPU: python (1234)" in text
+
+
+def test_the_noise_floor_is_told(shown):
+    (line,) = (line for line in shown().splitlines() if line.startswith("A/A"))
+    assert "decode-fla" in line
+    assert "1.000x" in line
+    assert "SAME" in line
+
+
+def test_a_floor_that_moves_nothing_has_no_bandwidth_and_hides_no_traffic(stored, shown):
+    empty = Measurement(
+        case=case("decode-floor-empty", Role.FLOOR), status=Status.OK, timing=timing(2.0, bandwidth_gbs=math.nan)
+    )
+    store(stored, [empty, measured(case("decode-fla", Role.BASELINE), 5.13)])
+    text = shown()
+    assert "nan" not in text
+    assert "B=1 qk4_v8  (1.05 MB)" in text
+    document = json.loads(shown(json=True), parse_constant=pytest.fail)
+    assert [row["bandwidth_gbs"] for row in document["measurements"]] == [None, pytest.approx(1055 / 4.0, rel=0.3)]
+
+
+def test_failures_are_listed_with_all_of_their_reasons(shown):
+    text = shown()
+    assert "kernel.cu(3): error: [expected] a ;" in text
+    assert re.search(r"^ +\^$", text, re.MULTILINE)
+    for label, status in (("decode-broken", "build-failed"), ("decode-hopper-only", "unsupported")):
+        assert re.search(rf"{label}.*{status}|{status}.*{label}", text)
+
+
+@pytest.mark.parametrize("variable", ["NO_COLOR", None])
+def test_no_escape_codes_outside_a_terminal_or_where_unwanted(shown, monkeypatch, variable):
+    if variable:
+        monkeypatch.setenv(variable, "1")
+    assert "\x1b" not in shown()
+
+
+def test_a_partial_run_says_so(stored, shown):
+    assert "(partial)" not in shown()
+    store(stored, ROWS, complete=False)
+    assert "(partial)" in shown()
+
+
+def test_the_next_command_can_be_copied_however_narrow_the_terminal(stored, shown):
+    run_id = "20260102-030405-h200-decode-" + "a-long-label-" * 8
+    store(stored, ROWS, run_id=run_id)
+    (line,) = (line for line in shown().splitlines() if line.startswith("next: "))
+    assert run_id in line
+
+
+def test_json_is_whole_and_unknown_numbers_are_null(shown):
+    document = json.loads(shown(json=True), parse_constant=pytest.fail)
+    rows = {(row["label"], row["B"]): row for row in document["measurements"]}
+    assert len(rows) == len(ROWS)
+    assert rows["decode-new", 1]["sol"] is None
+    assert rows["decode-new", 1]["vs_hi"] is None
+    assert rows["decode-broken", 1]["status"] == "build-failed"
+    assert rows["decode-v4", 1]["time_us"] == pytest.approx(4.321)
+    assert document["run"]["run_id"] == info().run_id
+
+
+def test_csv_parses_and_holds_every_row(shown):
+    rows = list(csv.DictReader(io.StringIO(shown(csv=True))))
+    assert len(rows) == len(ROWS)
+    by_label = {row["label"]: row for row in rows if row["B"] == "1"}
+    assert by_label["decode-broken"]["reason"].count("\n") == 2
+    assert (by_label["decode-v4"]["time_us"], by_label["decode-broken"].get("time_us")) == ("4.321", "")
+    assert by_label[LONG]["BV"] == "128"
+
+
+def cpu_run(folder, builds):
+    rows = [
+        measured(case("decode-reference", Role.BASELINE), 812.3),
+        failed(case("decode-v4"), Status.UNSUPPORTED, "needs a GPU"),
+    ]
+    store(folder, rows, gpu="cpu", machine={"gpu": None}, baseline="decode-reference")
+    write_builds(folder, builds)
+
+
+def test_without_a_gpu_builds_are_shown_instead_of_times(stored, shown):
+    made = [
+        BuildRow(
+            kernel=label, label=label, language="cuda", heads="qk4_v8", arch=arch, registers=32, shared_bytes=49152,
+            spill_bytes=128, load_bits=256, code_bytes=4096, interpreter="passed",
+        )
+        for label in ("decode-v4", LONG)
+        for arch in ("sm_90", "sm_100")
+    ]  # fmt: skip
+    broken = BuildRow(
+        kernel="x", label="decode-x", language="cuda", heads="qk16_v32", arch="sm_90", status="build-failed",
+        reason="error: no [such] thing",
+    )  # fmt: skip
+    cpu_run(stored, [*made, broken])
+    text = shown()
+    assert "…" not in text
+    assert "error: no [such] thing" in text
+    lines = [line for line in text.splitlines() if "49152" in line]
+    assert len(lines) == 2
+    for line in lines:
+        assert line.count("49152") == line.count(" 32 ") == line.count(" 128 ") == line.count(" 256 ") == 2
+        assert "passed" in line
+    assert "MHz" not in text
+    assert "SOL" not in text
+
+
+@pytest.mark.parametrize("reason", ["\n", " ", "[bold]not markup[/bold]", "[/]", "x" * 500])
+def test_whatever_the_reason_a_run_can_be_shown(stored, shown, reason):
+    store(stored, [failed(case("decode-odd"), reason=reason)])
+    text = shown()
+    assert "decode-odd" in text
+    assert reason.strip() in text.replace("\n", "")
+
+
+def test_a_run_without_a_baseline_can_be_shown(stored, shown):
+    store(stored, [measured(case("decode-v4"))], baseline="")
+    assert "decode-v4" in shown()

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gdnbench.stats import Interval, round_interval, t_interval
+from gdnbench.stats.student import t_half_width, t_upper_tail
+
+TIMES = st.lists(st.floats(min_value=0.1, max_value=1000.0), min_size=1, max_size=30).map(np.array)
+
+
+# --- Interval
+
+
+def test_half_widths():
+    interval = Interval(4.0, 3.0, 6.0)
+    assert interval.half_width == 1.5
+    assert interval.relative_half_width == 0.375
+    assert Interval(-4.0, -6.0, -3.0).relative_half_width == 0.375
+
+
+def test_half_widths_without_end():
+    unbounded = Interval(4.0, -math.inf, math.inf)
+    assert unbounded.half_width == unbounded.relative_half_width == math.inf
+    assert Interval(0.0, -1.0, 1.0).relative_half_width == math.inf
+    assert Interval(math.nan, 0.0, 1.0).relative_half_width == math.inf
+
+
+@pytest.mark.parametrize(
+    ("estimate", "low", "high"),
+    [(1.0, 2.0, 0.0), (1.0, math.nan, 2.0), (1.0, 0.0, math.nan), (3.0, 0.0, 2.0), (-1.0, 0.0, 2.0)],
+)
+def test_an_illegal_interval_cannot_be_made(estimate, low, high):
+    with pytest.raises(ValueError, match=r"interval needs|lies outside"):
+        Interval(estimate, low, high)
+
+
+# --- Student's t
+
+
+@pytest.mark.parametrize(
+    ("n", "confidence", "critical"),
+    [(2, 0.95, 12.7062), (5, 0.95, 2.7764), (21, 0.95, 2.0860), (21, 0.99, 2.8453), (10_000, 0.95, 1.9602)],
+)
+def test_critical_values_are_those_of_the_tables(n, confidence, critical):
+    assert t_half_width(1.0, n, confidence) * math.sqrt(n) == pytest.approx(critical, abs=1e-4)
+
+
+def test_the_tail_is_that_of_the_tables_and_keeps_its_digits():
+    assert t_upper_tail(2.0860, 20) == pytest.approx(0.025, abs=1e-5)
+    assert 0.0 < t_upper_tail(40.0, 20) < 1e-18
+
+
+@pytest.mark.parametrize("confidence", [0.0, 1.0, -0.5, 1.5, math.nan])
+def test_an_impossible_confidence_is_refused(confidence):
+    with pytest.raises(ValueError, match="confidence"):
+        t_interval(np.array([1.0, 2.0]), confidence)
+
+
+# --- t_interval
+
+
+def test_an_interval_worked_by_hand():
+    # mean 3, sd sqrt(2.5), t_{4, 0.975} = 2.7764: 2.7764 * sqrt(2.5 / 5) = 1.9632
+    interval = t_interval(np.array([1.0, 2.0, 3.0, 4.0, 5.0]))
+    assert (interval.estimate, interval.low, interval.high) == pytest.approx((3.0, 1.0368, 4.9632), abs=1e-4)
+
+
+def test_one_value_says_nothing_of_its_spread():
+    assert t_interval(np.array([5.0])) == Interval(5.0, -math.inf, math.inf)
+
+
+def test_equal_values_have_an_interval_of_no_width():
+    assert t_interval(np.array([5.0, 5.0, 5.0])) == Interval(5.0, 5.0, 5.0)
+
+
+@pytest.mark.parametrize("values", [[], [1.0, math.nan], [1.0, math.inf]])
+def test_bad_values_are_refused(values):
+    with pytest.raises(ValueError, match="values"):
+        t_interval(np.array(values))
+
+
+@given(TIMES)
+def test_more_confidence_is_a_wider_interval(values):
+    assert t_interval(values, 0.99).half_width >= t_interval(values, 0.95).half_width
+
+
+# --- round_interval
+
+
+def test_a_time_is_the_median_in_the_interval_of_the_mean():
+    rounds = np.array([5.0, 5.1, 5.2, 5.3, 5.9])
+    interval, over_rounds = round_interval(rounds), t_interval(rounds)
+    assert interval.estimate == 5.2
+    assert (interval.low, interval.high) == (over_rounds.low, over_rounds.high)
+
+
+def test_missing_rounds_are_dropped():
+    assert round_interval(np.array([5.0, math.nan, 5.2])) == round_interval(np.array([5.0, 5.2]))
+
+
+def test_a_single_round_has_no_bounds():
+    assert round_interval(np.array([math.nan, 5.0])) == Interval(5.0, -math.inf, math.inf)
+
+
+def test_skewed_rounds_widen_the_interval_just_to_the_median():
+    rounds = np.append(np.full(60, 5.0), np.full(40, 6.0))
+    over_rounds, interval = t_interval(rounds), round_interval(rounds)
+    assert over_rounds.low > 5.0
+    assert interval == Interval(5.0, 5.0, over_rounds.high)
+    mirrored = round_interval(11.0 - rounds)
+    assert (mirrored.estimate, mirrored.high) == (6.0, 6.0)
+
+
+@pytest.mark.parametrize("rounds", [[], [math.nan, math.nan], [5.0, math.inf]])
+def test_a_case_without_a_time_is_refused(rounds):
+    with pytest.raises(ValueError, match="values"):
+        round_interval(np.array(rounds))
+
+
+@given(TIMES, st.floats(min_value=0.01, max_value=100.0))
+def test_a_time_scales_with_its_unit(rounds, factor):
+    scaled, plain = round_interval(rounds * factor), round_interval(rounds)
+    expected = [end * factor for end in (plain.estimate, plain.low, plain.high)]
+    assert [scaled.estimate, scaled.low, scaled.high] == pytest.approx(expected, rel=1e-9, abs=1e-9 * factor)
+
+
+@given(TIMES, st.randoms(use_true_random=False))
+def test_the_order_of_rounds_does_not_matter(rounds, random):
+    shuffled = np.array(random.sample(rounds.tolist(), rounds.size))
+    one, other = round_interval(rounds), round_interval(shuffled)
+    assert one.estimate == other.estimate
+    assert [one.low, one.high] == pytest.approx([other.low, other.high], rel=1e-9, abs=1e-9)

@@ -1,0 +1,204 @@
+"""Do the intervals and verdicts keep their promises? Simulated runs whose truth is known.
+
+Each claim is paired with a naive method that fails the same check on the same data, so that the checks are
+known to be able to fail.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from timing_model import MEDIAN_EFFICIENCY, TimingModel, midmeans
+
+from gdnbench.stats import (
+    Interval,
+    Verdict,
+    compare_family,
+    compare_rounds,
+    interpolated_median,
+    interquartile_mean,
+    round_interval,
+    t_interval,
+)
+from gdnbench.stats.student import t_half_width
+
+TRIALS = 2000
+BASELINE_US = 5.13
+DIFFERENT = {Verdict.FASTER, Verdict.SLOWER}
+
+
+def share(hits) -> float:
+    return float(np.mean(list(hits)))
+
+
+def at_most(promise: float, trials: int) -> float:
+    """The largest share that chance allows where `promise` holds: three standard errors above it."""
+    return promise + 3.0 * np.sqrt(promise * (1.0 - promise) / trials)
+
+
+def holds(interval: Interval, truth: float) -> bool:
+    return interval.low <= truth <= interval.high
+
+
+@pytest.fixture(scope="module")
+def drifting():
+    """Round times, shape (TRIALS, 41), of a baseline, its twin and a kernel 1 % faster, under all drift."""
+    model, rng = TimingModel(), np.random.default_rng(20240601)
+    levels = model.levels(rng, TRIALS)
+    return SimpleNamespace(
+        baseline=model.round_times(rng, BASELINE_US, levels),
+        twin=model.round_times(rng, BASELINE_US, levels),
+        faster=model.round_times(rng, BASELINE_US / 1.01, levels),
+    )
+
+
+@pytest.fixture(scope="module")
+def steady():
+    """A model without drift, but with a random clock in each round."""
+    return TimingModel(drift=0.0, walk_sd=0.0)
+
+
+@pytest.mark.parametrize("samples", [4, 5, 6, 7, 50, 250])
+def test_the_simulated_rounds_have_the_time_that_gdnbench_gives_them(samples):
+    model, rng = TimingModel(samples=samples), np.random.default_rng(8)
+    rounds = model.samples_us(rng, BASELINE_US, model.levels(rng, 2))
+    expected = [[interquartile_mean(one_round) for one_round in trial] for trial in rounds]
+    np.testing.assert_allclose(midmeans(rounds), expected, rtol=1e-12)
+
+
+def test_coverage_of_a_time(steady):
+    rng = np.random.default_rng(1)
+    times = steady.round_times(rng, BASELINE_US, steady.levels(rng, TRIALS))
+    truth = steady.true_time_us(BASELINE_US)
+    assert 0.93 <= share(holds(round_interval(trial), truth) for trial in times) <= 0.97
+
+
+def pooled_interval(samples_us, tick_us) -> Interval:
+    """What not to do: every sample an independent one, the textbook error of a median over them all."""
+    low, high = np.quantile(samples_us, [0.25, 0.75])
+    half_width = 1.96 * MEDIAN_EFFICIENCY * (high - low) / 1.349 / np.sqrt(samples_us.size)
+    median = interpolated_median(samples_us, tick_us)
+    return Interval(median, median - half_width, median + half_width)
+
+
+def test_pooling_the_samples_of_all_rounds_does_not_cover(steady):
+    rng = np.random.default_rng(2)
+    samples = steady.samples_us(rng, BASELINE_US, steady.levels(rng, 300)).reshape(300, -1)
+    truth = steady.true_time_us(BASELINE_US)
+    assert share(holds(pooled_interval(trial, steady.tick_us), truth) for trial in samples) < 0.85
+
+
+def test_coverage_of_a_speedup(drifting):
+    for kernel, truth in ((drifting.twin, 1.0), (drifting.faster, 1.01)):
+        comparisons = map(compare_rounds, kernel, drifting.baseline)
+        assert 0.93 <= share(holds(c.speedup, truth) for c in comparisons) <= 0.97
+
+
+def test_an_unpaired_interval_does_not_cover_at_its_level(drifting):
+    def unpaired(kernel, baseline) -> Interval:
+        kernel, baseline = t_interval(np.log(kernel)), t_interval(np.log(baseline))
+        mean, half = baseline.estimate - kernel.estimate, np.hypot(kernel.half_width, baseline.half_width)
+        return Interval(mean, mean - half, mean + half)
+
+    intervals = map(unpaired, drifting.twin, drifting.baseline)
+    assert share(holds(interval, 0.0) for interval in intervals) > 0.97
+
+
+def test_measuring_one_after_the_other_does_not_cover(drifting):
+    """Half the rounds for the baseline, then half for the kernel: the drift becomes a difference."""
+    first, last = drifting.baseline[:, :20], drifting.twin[:, -20:]
+    assert share(holds(compare_rounds(k, b).speedup, 1.0) for k, b in zip(last, first, strict=True)) < 0.5
+
+
+def test_one_percent_is_found(drifting):
+    found = map(compare_rounds, drifting.faster, drifting.baseline)
+    assert share(c.verdict is Verdict.FASTER for c in found) >= 0.95
+    found = map(compare_rounds, drifting.baseline, drifting.faster)
+    assert share(c.verdict is Verdict.SLOWER for c in found) >= 0.95
+
+
+def test_equal_kernels_are_called_the_same(drifting):
+    verdicts = [compare_rounds(k, b).verdict for k, b in zip(drifting.twin, drifting.baseline, strict=True)]
+    assert share(v in DIFFERENT for v in verdicts) <= 0.05
+    assert share(v is Verdict.SAME for v in verdicts) >= 0.95
+
+
+def test_without_a_margin_equal_kernels_differ_as_often_as_promised(drifting):
+    """The sharp test of the level: neither more often nor much less often than 5 %."""
+    comparisons = [compare_rounds(k, b, margin=0.0) for k, b in zip(drifting.twin, drifting.baseline, strict=True)]
+    false_claims = share(c.verdict in DIFFERENT for c in comparisons)
+    assert 1.0 - at_most(0.95, TRIALS) <= false_claims <= at_most(0.05, TRIALS)
+
+
+def families(trials: int, true_speedup: float, seed: int):
+    """Families of 12 kernels that share one baseline, as in a run."""
+    model, rng = TimingModel(), np.random.default_rng(seed)
+    for levels in model.levels(rng, trials):
+        baseline = model.normal_times(rng, BASELINE_US, levels)
+        kernels = model.normal_times(rng, BASELINE_US / true_speedup, np.tile(levels, (12, 1)))
+        yield {index: (kernel, baseline) for index, kernel in enumerate(kernels)}
+
+
+def any_different(comparisons) -> bool:
+    return any(comparison.verdict in DIFFERENT for comparison in comparisons)
+
+
+@pytest.mark.parametrize(("true_speedup", "margin"), [(1.0, 0.0), (1.005, 0.005)], ids=["equal", "on-the-margin"])
+def test_a_family_makes_no_more_false_claims_than_one(true_speedup, margin):
+    trials = list(families(TRIALS, true_speedup, seed=3))
+    corrected = share(any_different(compare_family(f, margin=margin).values()) for f in trials)
+    assert corrected <= at_most(0.05, TRIALS)
+    naive = share(any_different(compare_rounds(*p, margin=margin) for p in f.values()) for f in trials[:500])
+    assert naive > 0.10
+
+
+def test_a_family_still_finds_one_percent():
+    found = [
+        comparison.verdict is Verdict.FASTER
+        for family in families(300, 1.01, seed=4)
+        for comparison in compare_family(family).values()
+    ]
+    assert share(found) >= 0.95
+
+
+@pytest.mark.parametrize("true_speedup", [1.0, 1.002, 1.01], ids=["same", "0.2%", "1%"])
+def test_the_further_rounds_asked_for_settle_it(true_speedup):
+    """Five noisy rounds, then as many more as asked for; a quarter as many would not have done."""
+    model, rng = TimingModel(rounds=5, samples=50), np.random.default_rng(5)
+    enough, too_few = [], []
+    for levels in model.levels(rng, 1000):
+        kernel = model.normal_times(rng, BASELINE_US / true_speedup, levels)
+        baseline = model.normal_times(rng, BASELINE_US, levels)
+        more = compare_rounds(kernel, baseline).more_rounds
+        if more is None or more < 8:
+            continue
+        further = np.ones(more)
+        kernel = np.append(kernel, model.normal_times(rng, BASELINE_US / true_speedup, further))
+        baseline = np.append(baseline, model.normal_times(rng, BASELINE_US, further))
+        enough.append(compare_rounds(kernel, baseline).verdict is not Verdict.UNCLEAR)
+        part = 5 + more // 4
+        too_few.append(compare_rounds(kernel[:part], baseline[:part]).verdict is not Verdict.UNCLEAR)
+    assert len(enough) >= 200
+    assert share(enough) > 0.5 > share(too_few)
+
+
+@pytest.mark.parametrize("noise", [0.003, 0.01, 0.03])
+def test_the_interpolated_median_is_nearer_the_truth(noise):
+    """Over true times spread across a tick, so that no one phase of the grid decides."""
+    model, rng = TimingModel(noise=noise, outlier_share=0.0), np.random.default_rng(6)
+    truth = rng.uniform(5.0, 5.0 + model.tick_us, TRIALS)
+    samples = model.samples_us(rng, 1.0, truth)
+    errors = {tick: np.array([interpolated_median(s, tick) for s in samples]) - truth for tick in (model.tick_us, None)}
+    rms = {tick: np.sqrt(np.mean(error**2)) for tick, error in errors.items()}
+    assert rms[model.tick_us] < rms[None]
+
+
+def test_a_normal_quantile_would_be_too_short():
+    """Student's t is not decoration: with five rounds, 1.96 standard errors cover under 90 %."""
+    values = np.random.default_rng(7).normal(size=(TRIALS, 5))
+    means, sds = values.mean(axis=1), values.std(axis=1, ddof=1)
+    assert np.mean(np.abs(means) <= 1.96 * sds / np.sqrt(5)) < 0.90
+    student = [abs(mean) <= t_half_width(sd, 5, 0.95) for mean, sd in zip(means, sds, strict=True)]
+    assert 0.93 <= share(student) <= 0.97

@@ -1,0 +1,34 @@
+import pytest
+
+from gdnbench.errors import RunFormatError
+from gdnbench.store import BuildRow, read_builds, write_builds
+
+MADE = BuildRow(
+    kernel="decode-v4", label="decode-v4b", language="cuda", heads="qk4_v8", arch="sm_90", registers=32,
+    shared_bytes=0, spill_bytes=0, load_bits=128, code_bytes=4096, interpreter="passed",
+)  # fmt: skip
+FAILED = BuildRow(
+    kernel="decode-x", label="decode-x", language="cuda", heads="qk4_v8", arch="sm_100", status="build-failed",
+    reason="kernel.cu(3): error: identifier \"x\", undefined\n  y = x;",
+)  # fmt: skip
+
+
+def test_builds_come_back(tmp_path):
+    write_builds(tmp_path, [MADE, FAILED])
+    assert read_builds(tmp_path) == [MADE, FAILED]
+
+
+def test_a_run_without_builds_has_none(tmp_path):
+    assert read_builds(tmp_path) == []
+    write_builds(tmp_path, [])
+    assert read_builds(tmp_path) == []
+
+
+@pytest.mark.parametrize("damage", [("4096", "big"), ("4096", ""), (",spill_bytes", ""), ("qk4_v8", "a,b,c,d")])
+def test_a_damaged_file_is_named(tmp_path, damage):
+    write_builds(tmp_path, [MADE, FAILED])
+    path = tmp_path / "builds.csv"
+    path.write_text(path.read_text().replace(*damage, 1))
+    with pytest.raises(RunFormatError, match=r"builds.csv") as caught:
+        read_builds(tmp_path)
+    assert caught.value.hint

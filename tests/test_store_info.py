@@ -1,0 +1,91 @@
+import json
+import math
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from run_data import case, info
+
+from gdnbench.errors import ExitCode, RunFormatError
+from gdnbench.store import SCHEMA_VERSION, RunInfo, read_info, write_info
+
+
+def test_what_is_written_comes_back(tmp_path):
+    written = info(
+        label="ünïcödé, 'quoted'",
+        cases=[case("decode-v4", WARPS=8).to_dict()],
+        sources={"decode-v4": "abc"},
+        warnings=["one\ntwo"],
+    )
+    write_info(tmp_path, written)
+    assert read_info(tmp_path) == written
+
+
+def test_it_is_json_that_any_reader_takes(tmp_path):
+    write_info(tmp_path, info(gates={"x": [{"worst": math.inf, "limit": math.nan}]}))
+    text = (tmp_path / "run.json").read_text()
+    assert json.loads(text, parse_constant=pytest.fail)["schema"] == SCHEMA_VERSION
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.99])
+def test_a_file_cut_off_is_named(tmp_path, share):
+    write_info(tmp_path, info())
+    path = tmp_path / "run.json"
+    whole = path.read_text().rstrip()
+    path.write_text(whole[: int(share * len(whole))])
+    with pytest.raises(RunFormatError, match=r"run\.json") as caught:
+        read_info(tmp_path)
+    assert caught.value.hint
+    assert caught.value.exit_code is ExitCode.USAGE
+
+
+@pytest.mark.parametrize("text", ["null", "[]", "3", '"text"', "{}", '{"schema": 0}', '{"schema": "1"}'])
+def test_json_that_is_no_run_of_this_version_is_refused(tmp_path, text):
+    (tmp_path / "run.json").write_text(text)
+    with pytest.raises(RunFormatError, match=f"reads {SCHEMA_VERSION}"):
+        read_info(tmp_path)
+
+
+def test_a_run_of_a_later_version_is_refused_with_its_version(tmp_path):
+    write_info(tmp_path, info(schema=SCHEMA_VERSION + 1))
+    with pytest.raises(RunFormatError, match=f"version {SCHEMA_VERSION + 1}") as caught:
+        read_info(tmp_path)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("name", ["run_id", "timestamp", "complete", "gpu", "op", "command"])
+def test_a_field_that_is_missing_is_named(tmp_path, name):
+    write_info(tmp_path, info())
+    document = json.loads((tmp_path / "run.json").read_text())
+    del document[name]
+    (tmp_path / "run.json").write_text(json.dumps(document))
+    with pytest.raises(RunFormatError, match=name):
+        read_info(tmp_path)
+
+
+def test_a_field_that_is_not_known_is_passed_over(tmp_path):
+    write_info(tmp_path, info())
+    document = json.loads((tmp_path / "run.json").read_text()) | {"colour": "red"}
+    assert "colour" not in {field.name for field in fields(RunInfo)}
+    (tmp_path / "run.json").write_text(json.dumps(document))
+    assert read_info(tmp_path) == info()
+
+
+def test_bytes_that_are_no_text_are_named(tmp_path):
+    (tmp_path / "run.json").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(RunFormatError, match=r"run\.json"):
+        read_info(tmp_path)
+
+
+def test_a_write_that_fails_half_way_leaves_the_file_as_it_was(tmp_path, monkeypatch):
+    write_info(tmp_path, info(label="before"))
+
+    def full_disk(self, text, *_more, **_options):
+        with self.open("w") as file:
+            file.write(text[:10])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full_disk)
+    with pytest.raises(OSError, match="No space"):
+        write_info(tmp_path, info(label="after"))
+    assert read_info(tmp_path).label == "before"

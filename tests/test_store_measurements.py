@@ -1,0 +1,178 @@
+"""`measurements.csv`: everything that is written comes back, and nothing comes back from a damaged file."""
+
+import csv
+import math
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+from run_data import case, failed, info, measured, timing, versus
+
+from gdnbench.errors import RunFormatError
+from gdnbench.model import Measurement, Role, Shape, Status
+from gdnbench.store import read_measurements, write_measurements
+
+NAME = "measurements.csv"
+NASTY = "line 1: error, \"quoted\"\n  line 2: 'ünïcödé' → 100 %; \ttab\n\nlast, line"
+INTENDED = [
+    measured(case("decode-fla", Role.BASELINE)),
+    measured(case("decode-fla", Role.CONTROL), against=versus(1.0003, "same")),
+    measured(case("decode-v4b", preset="decode-v4b", kernel="decode-v4", WARPS=4), 3.5, versus(), registers=32),
+    measured(case("decode-triton:BV=16", BV=16, WARPS=8, MODE="fast"), 5.25, versus(0.7, "slower"), spill_bytes=0),
+    measured(
+        case("decode-v1", BV=8),
+        against=versus(1.0, "unclear", low=0.0, high=math.inf, more_rounds=17),
+        warnings=("3 of 21 rounds below 97% of the run's median clock", "interval of ±2.0%, ünïcödé, \"quoted\""),
+    ),
+    measured(case("decode-floor-copy", Role.FLOOR, Shape(B=64, HQ=16, HV=32, K=64, V=32), WARPS=8)),
+    failed(case("decode-v7", Role.KERNEL), Status.BUILD_FAILED, NASTY),
+    failed(case("decode-na"), Status.MISSING, "NA"),
+    failed(case("decode-nan"), Status.FAILED, "nan"),
+    failed(case("decode-spaces"), Status.FAILED, "  spaces  "),
+]  # fmt: skip
+
+
+@pytest.fixture
+def stored(tmp_path):
+    write_measurements(tmp_path, info(), INTENDED)
+    return tmp_path
+
+
+def _words(record):
+    return {name: value for name, value in vars(record).items() if not isinstance(value, float)}
+
+
+def _numbers(record):
+    return {name: value for name, value in vars(record).items() if isinstance(value, float)}
+
+
+def rows_of(folder):
+    with (folder / NAME).open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_everything_but_times_comes_back_exactly(stored):
+    def told(row):
+        return replace(row, timing=None, versus=None)
+
+    assert [told(row) for row in read_measurements(stored)] == [told(row) for row in INTENDED]
+
+
+def test_times_come_back_to_six_digits(stored):
+    for found, expected in zip(read_measurements(stored), INTENDED, strict=True):
+        for part in ("timing", "versus"):
+            left, right = getattr(found, part), getattr(expected, part)
+            assert (left is None) == (right is None)
+            if right:
+                assert _words(left) == _words(right)
+                assert _numbers(left) == pytest.approx(_numbers(right), rel=1e-5, nan_ok=True)
+
+
+def test_what_is_not_known_is_an_empty_cell_and_comes_back_as_unknown(tmp_path):
+    unknown = timing(cpu_time_us=math.nan, sm_mhz=math.nan, sol=math.nan)
+    write_measurements(tmp_path, info(), [Measurement(case=case("decode-x"), status=Status.OK, timing=unknown)])
+    (row,) = rows_of(tmp_path)
+    assert {row[name] for name in ("cpu_time_us", "sm_mhz", "sol", "registers", "spill_bytes", "verdict")} == {""}
+    (found,) = read_measurements(tmp_path)
+    assert math.isnan(found.timing.sol)
+    assert (found.registers, found.versus) == (-1, None)
+
+
+def test_the_file_is_tidy(stored):
+    rows = rows_of(stored)
+    assert len(rows) == len(INTENDED)
+    assert {"BV", "WARPS", "MODE"} < set(rows[0])
+    by_label = {row["label"]: row for row in rows}
+    triton, copy = by_label["decode-triton:BV=16"], by_label["decode-floor-copy"]
+    assert (triton["BV"], triton["MODE"], copy["BV"], copy["MODE"]) == ("16", "fast", "", "")
+    assert (copy["B"], copy["HV"], copy["K"]) == ("64", "32", "64")
+    assert by_label["decode-v7"]["reason"] == NASTY
+    assert by_label["decode-v7"]["time_us"] == ""
+
+
+def test_whole_numbers_stay_whole_in_a_column_with_gaps(stored):
+    by_label = {row["label"]: row for row in rows_of(stored)}
+    assert (by_label["decode-v4b"]["registers"], by_label["decode-v1"]["more_rounds"]) == ("32", "17")
+
+
+def test_a_run_without_rows_can_be_read(tmp_path):
+    write_measurements(tmp_path, info(), [])
+    assert read_measurements(tmp_path) == []
+
+
+@pytest.mark.parametrize("reason", ["a\rb", "a\r\nb", "\n", '"', ",", "=1+1", "null", "#", "\u2028", "0012"])
+def test_every_reason_comes_back(tmp_path, reason):
+    rows = [failed(case("decode-x"), reason=reason), failed(case("decode-y"))]
+    write_measurements(tmp_path, info(), rows)
+    first, second = read_measurements(tmp_path)
+    assert first.reason == reason.replace("\r\n", "\n").replace("\r", "\n")
+    assert second == rows[1]
+
+
+def test_a_file_cut_off_anywhere_gives_an_error_or_whole_rows(stored):
+    path = stored / NAME
+    whole, rows = path.read_bytes(), read_measurements(stored)
+    for size in range(0, len(whole), 13):
+        path.write_bytes(whole[:size])
+        try:
+            found = read_measurements(stored)
+        except RunFormatError as error:
+            assert NAME in error.message
+            assert error.hint
+        else:
+            assert [row.case for row in found] == [row.case for row in rows[: len(found)]]
+            assert [row.status for row in found] == [row.status for row in rows[: len(found)]]
+
+
+def _replace(path, old, new):
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (",verdict,", ",opinion,"),
+        ("run_id", "run"),
+        (",build-failed,", ",exploded,"),
+        (",nvbench,", ",nvbench,many,"),
+        (",floor,", ",ceiling,"),
+        (",64,16,32,64,32,", ",0,16,32,64,32,"),
+        (",64,16,32,64,32,", ",64,16,33,64,32,"),
+        (",64,16,32,64,32,", ",,16,32,64,32,"),
+        (",64,16,32,64,32,", ",64.5,16,32,64,32,"),
+    ],
+)
+def test_a_damaged_file_is_named_and_never_believed(stored, old, new):
+    _replace(stored / NAME, old, new)
+    with pytest.raises(RunFormatError, match=NAME) as caught:
+        read_measurements(stored)
+    assert caught.value.hint
+
+
+def test_a_failure_with_a_time_is_never_believed(stored):
+    path = stored / NAME
+    frame = pd.read_csv(path, dtype=str, keep_default_na=False)
+    frame.loc[0, ["status", "reason"]] = ["crashed", "it did"]
+    frame.to_csv(path, index=False)
+    with pytest.raises(RunFormatError, match="line 2"):
+        read_measurements(stored)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(RunFormatError, match=NAME):
+        read_measurements(tmp_path)
+
+
+def test_a_write_that_fails_half_way_leaves_the_file_as_it_was(stored, monkeypatch):
+    before = (stored / NAME).read_bytes()
+
+    def full_disk(_frame, path, **_options):
+        path.write_text("run_id,times")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pd.DataFrame, "to_csv", full_disk)
+    with pytest.raises(OSError, match="No space"):
+        write_measurements(stored, info(), INTENDED[:1])
+    assert (stored / NAME).read_bytes() == before

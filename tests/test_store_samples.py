@@ -1,0 +1,32 @@
+import csv
+
+import numpy as np
+import pandas as pd
+
+from gdnbench.store import RoundRow, write_rounds, write_samples
+
+
+def test_every_sample_is_kept_with_its_case_round_and_clock(tmp_path):
+    times = np.array([4.0, 4.032]), np.array([5.0])
+    write_samples(tmp_path, [("a/B1", 1, times[0], np.array([1980.0, 1965.0])), ("b/B1", 1, times[1], np.empty(0))])
+    frame = pd.read_parquet(tmp_path / "samples.parquet")
+    assert frame["case"].tolist() == ["a/B1", "a/B1", "b/B1"]
+    assert frame["time_us"].tolist() == np.float32([4.0, 4.032, 5.0]).tolist()
+    assert frame["sm_mhz"].tolist()[:2] == [1980.0, 1965.0]
+    assert np.isnan(frame["sm_mhz"].iloc[2])
+
+
+def test_a_run_without_samples_writes_none(tmp_path):
+    write_samples(tmp_path, [])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_rounds_are_tidy(tmp_path):
+    row = RoundRow(
+        run_id="r", case="a/B1", timer="cpu", round=1, samples=500, time_us=4.05, median_us=4.0321, sm_mhz=None,
+        low_clock=False,
+    )  # fmt: skip
+    write_rounds(tmp_path, [row])
+    with (tmp_path / "rounds.csv").open(newline="") as file:
+        (found,) = csv.DictReader(file)
+    assert (found["median_us"], found["sm_mhz"], found["low_clock"]) == ("4.0321", "", "False")

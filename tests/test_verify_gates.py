@@ -1,0 +1,136 @@
+"""Each gate at its edge: what just passes, what just fails, and what can never pass."""
+
+import pytest
+import torch
+
+from gdnbench.launch.workspace import poison
+from gdnbench.model import RmsGate, Status, UlpGate
+from gdnbench.verify.gates import copied_gate, rms_gate, ulp_gate, unchanged_gate, written_gate
+
+ONE_ULP = UlpGate("output", ulps=1.0, atol=0.0)
+DECODES = UlpGate("output", ulps=1.0, atol=1e-5)
+NOT_NUMBERS = [float("nan"), float("inf"), float("-inf")]
+
+
+def double(*values):
+    return torch.tensor(values, dtype=torch.float64)
+
+
+@pytest.mark.parametrize(
+    ("expected", "ulp"),
+    [(1.0, 2**-7), (1.999, 2**-7), (0.999, 2**-8), (-1.5, 2**-7), (2.0, 2**-6), (3e38, 2.0**120), (1e-40, 2.0**-133)],
+)
+def test_one_ulp_of_bf16_passes_and_anything_more_fails(expected, ulp):
+    for sign in (-1, 1):
+        exact = ulp_gate(ONE_ULP, "typical", double(expected + sign * ulp), double(expected))
+        above = ulp_gate(ONE_ULP, "typical", double(expected + sign * ulp * (1 + 1e-6)), double(expected))
+        assert exact.worst == pytest.approx(1.0)
+        assert (exact.passed, above.passed) == (exact.worst <= 1.0, False)
+
+
+def test_exactly_one_ulp_passes():
+    assert ulp_gate(ONE_ULP, "typical", double(1 + 2**-7), double(1.0)).passed
+
+
+def test_neighbouring_bf16_numbers_are_one_ulp_apart():
+    """The gate's ulp against bf16 itself: the next number up passes, the one after fails."""
+    values = torch.linspace(1, 4, 999).bfloat16()
+    bits = values.view(torch.int16)
+    for steps, passed in ((0, True), (1, True), (2, False)):
+        actual = (bits + steps).view(torch.bfloat16)
+        assert ulp_gate(DECODES, "typical", actual, values.double()).passed is passed
+
+
+def test_rounding_the_oracle_to_bf16_passes_everywhere():
+    expected = torch.cat([torch.logspace(-38, 38, 4001, dtype=torch.float64), torch.zeros(1, dtype=torch.float64)])
+    gate = ulp_gate(ONE_ULP, "typical", expected.bfloat16(), expected)
+    assert gate.worst <= 0.5
+
+
+@pytest.mark.parametrize(("error", "passed"), [(0.0, True), (0.9e-5, True), (1.1e-5, False), (1e-3, False)])
+def test_at_zero_only_the_absolute_tolerance_counts(error, passed):
+    assert ulp_gate(DECODES, "typical", double(error), double(0.0)).passed is passed
+
+
+@pytest.mark.parametrize("value", NOT_NUMBERS)
+@pytest.mark.parametrize("expected", [1.0, float("inf"), float("nan")])
+def test_what_is_no_number_never_passes(value, expected):
+    gate = ulp_gate(DECODES, "typical", double(1.0, value), double(1.0, expected))
+    assert gate.status is Status.WRONG_NUMBERS
+    assert gate.worst == float("inf")
+    assert gate.where == "[1]"
+
+
+def test_one_wrong_element_among_many_is_found_and_named():
+    expected = torch.ones(3, 1, 8, 128, dtype=torch.float64)
+    actual = expected.clone()
+    actual[2, 0, 5, 77] += 0.1
+    gate = ulp_gate(DECODES, "typical", actual, expected)
+    assert (gate.status, gate.where) == (Status.WRONG_NUMBERS, "[2, 0, 5, 77]")
+
+
+@pytest.mark.parametrize(("error", "passed"), [(0.99e-6, True), (1.01e-6, False)])
+@pytest.mark.parametrize("size", [1e-20, 1.0, 1e3, 1e20])
+def test_the_rms_gate_is_relative(error, passed, size):
+    expected = torch.full((8, 8), size, dtype=torch.float64)
+    gate = rms_gate(RmsGate("new_state", limit=1e-6), "typical", expected * (1 + error), expected)
+    assert gate.passed is passed
+    assert gate.worst == pytest.approx(error, rel=1e-3)
+
+
+@pytest.mark.parametrize("value", NOT_NUMBERS)
+def test_the_rms_gate_fails_for_one_element_that_is_no_number(value):
+    expected = torch.ones(4, 4, dtype=torch.float64)
+    actual = expected.clone()
+    actual[1, 2] = value
+    gate = rms_gate(RmsGate("new_state", limit=1e-6), "typical", actual, expected)
+    assert (gate.status, gate.worst, gate.where) == (Status.WRONG_NUMBERS, float("inf"), "[1, 2]")
+
+
+def test_the_rms_gate_of_nothing_but_zeros():
+    zeros, gate = torch.zeros(4, dtype=torch.float64), RmsGate("new_state", limit=1e-6)
+    assert rms_gate(gate, "typical", zeros, zeros).passed
+    assert not rms_gate(gate, "typical", zeros + 1e-30, zeros).passed
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_what_was_never_written_is_told_from_a_computed_nan(dtype):
+    tensor = torch.empty(2, 3, dtype=dtype)
+    poison((tensor,))
+    assert tensor.isnan().all()
+    tensor[:] = torch.zeros_like(tensor) / 0
+    assert written_gate("output", "typical", tensor).passed
+    poison((tensor[1:],))
+    gate = written_gate("output", "typical", tensor)
+    assert (gate.status, gate.worst, gate.where) == (Status.UNWRITTEN, 3.0, "[1, 0]")
+
+
+@pytest.mark.parametrize("value", [0.0, -0.0, 1.0, float("inf"), float("nan"), 3e38])
+def test_every_value_that_can_be_computed_counts_as_written(value):
+    for dtype in (torch.bfloat16, torch.float32):
+        assert written_gate("output", "typical", torch.full((4,), value, dtype=dtype)).passed
+
+
+def test_an_output_that_is_a_view_can_be_judged():
+    tensor = torch.empty(3, 2)
+    poison((tensor,))
+    tensor[2, 1] = 1.0
+    gate = written_gate("output", "typical", tensor.T)
+    assert (gate.worst, gate.where) == (5.0, "[0, 0]")
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_an_input_is_unchanged_bit_by_bit(dtype):
+    before = torch.tensor([0.0, 1.0, float("nan")], dtype=dtype)
+    assert unchanged_gate("state", "typical", before, before.clone()).passed
+    after = before.clone()
+    after[0] = -0.0
+    gate = unchanged_gate("state", "typical", before, after)
+    assert (gate.status, gate.worst, gate.where) == (Status.CHANGED_INPUT, 1.0, "[0]")
+
+
+def test_a_copy_is_exact():
+    source = torch.randn(4, 4)
+    assert copied_gate("state", "typical", source, source.clone()).passed
+    rounded = source.bfloat16().float()
+    assert copied_gate("state", "typical", source, rounded).status is Status.WRONG_NUMBERS
