@@ -20,6 +20,8 @@ LIMIT_S = 120
 CPU = ("--gpu", "cpu", "--baseline", "decode-reference")
 # A margin so wide that no chance of a busy machine tells the baseline apart from itself, which is exit code 4.
 SHORT = ("--rounds", "3", "--samples", "5", "--step-limit", "4", "--margin", "0.9")
+ROUNDS = 12
+LONG = (*SHORT, "--rounds", str(ROUNDS))  # with test-slow, more than a second of measuring
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,23 @@ def finish(process: subprocess.Popen[str]) -> Done:
     finally:
         process.kill()
     return Done(process.returncode, out, err)
+
+
+def assert_whole(done: Done, rounds: int = ROUNDS) -> None:
+    """The run ended well, and every case has every round."""
+    assert done.code == 0, done.err
+    assert done.info["complete"]
+    assert {row["rounds"] for row in done.rows.values()} == {rounds}
+
+
+def resume_whole(bench: Gdnbench) -> Done:
+    """Takes up the one run there is; it must end whole, in the one folder, without a journal."""
+    folder = bench.only_run()
+    done = bench.resume(folder.name.removeprefix(".").removesuffix(".partial"))
+    assert_whole(done)
+    assert bench.only_run().name == done.info["run_id"]
+    assert not (bench.only_run() / "journal.jsonl").exists()
+    return done
 
 
 def wait_for(condition: Callable[[], Any], what: str, limit_s: float = 60.0) -> Any:

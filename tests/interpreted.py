@@ -27,7 +27,10 @@ def main(extra_root):
         Case(variant, shape)
         # A program takes 6 ms to interpret, so one head does for the many programs of a small block.
         for shape, wanted in (
-            (Shape(HQ=1, HV=1), ["decode-spoils:BV=64", "decode-unscaled:BV=64", *(f"decode-triton:BV={block}" for block in blocks)]),
+            (
+                Shape(HQ=1, HV=1),
+                ["decode-spoils:BV=64", "decode-unscaled:BV=64", *(f"decode-triton:BV={block}" for block in blocks)],
+            ),
             (Shape(B=2, HQ=2, HV=4), ["decode-triton:BV=64"]),
         )
         for variant in select_variants(catalog, "decode", ",".join(wanted))
