@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 from gdnbench.bench.events import Examined
-from gdnbench.bench.interpret import interpret_all
 from gdnbench.bench.task import Phase, Task
+from gdnbench.bench.worker.interpret import interpret_all
 from gdnbench.catalog import default_roots, load_catalog, select_variants
 from gdnbench.model import Case, Shape
 

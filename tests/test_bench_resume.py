@@ -3,19 +3,22 @@
 import pytest
 
 from gdnbench.bench.events import Examined, Sampled, encode
+from gdnbench.bench.observer import Observer
+from gdnbench.bench.opening import resume_session
 from gdnbench.bench.request import Settings
 from gdnbench.bench.resume import load_unfinished
-from gdnbench.catalog import load_catalog
-from gdnbench.errors import RunFormatError
+from gdnbench.catalog import default_roots, load_catalog
+from gdnbench.errors import RunFormatError, UsageError
 from gdnbench.model import Status
-from gdnbench.store import Journal, RunInfo, write_info
+from gdnbench.store import Journal, RunFolder, RunInfo, write_info
 
 
-def _describe(folder, **more):
+def _describe(folder, complete=False, **more):
     settings = {**vars(Settings(rounds=3)), **more}
     info = RunInfo(
-        run_id="r", timestamp="", complete=False, command="", op="decode", gpu="cpu", settings=settings, cases=[]
-    )
+        run_id="r", timestamp="", complete=complete, command="", op="decode", gpu="cpu", settings=settings, cases=[],
+        machine={"gpu": None},
+    )  # fmt: skip
     write_info(folder, info)
 
 
@@ -45,6 +48,22 @@ def test_a_run_that_began_with_settings_unknown_here_is_not_taken_up(tmp_path):
     with pytest.raises(RunFormatError, match="copies") as caught:
         load_unfinished(tmp_path.parent, str(tmp_path), load_catalog([]))
     assert caught.value.hint
+
+
+def test_a_run_that_is_whole_is_not_taken_up(tmp_path):
+    _describe(tmp_path, complete=True)
+    with pytest.raises(UsageError, match="is complete") as caught:
+        load_unfinished(tmp_path.parent, str(tmp_path), load_catalog([]))
+    assert caught.value.hint == "gdnbench show r"
+
+
+def test_a_run_that_is_being_measured_is_not_taken_up(tmp_path):
+    measuring = RunFolder.create(tmp_path, "r")
+    _describe(measuring.path)
+    with pytest.raises(UsageError, match="is being measured by another process") as caught:
+        resume_session(load_catalog(default_roots()[:1]), tmp_path, "r", Observer())
+    assert caught.value.hint
+    assert [path.name for path in tmp_path.iterdir()] == [".r.partial"]
 
 
 def test_the_halves_of_a_round_of_two_parts_do_not_make_a_whole(tmp_path):

@@ -70,7 +70,7 @@ def test_ctrl_c_while_measuring_keeps_what_was_measured_and_resume_adds_the_rest
     assert len(after) == len(done.rows) * ROUNDS * 5
 
 
-def test_ctrl_c_before_anything_is_measured_and_what_resume_refuses(tmp_path):
+def test_ctrl_c_before_anything_is_measured_and_resume_refuses_a_kernel_that_has_changed(tmp_path):
     roots = (tmp_path / "kernels",)
     source = shutil.copytree(ADVERSARIAL / "cpu" / "decode" / "slow", roots[0] / "decode" / "slow") / "kernel.py"
     bench = Gdnbench(tmp_path, roots)
@@ -89,12 +89,6 @@ def test_ctrl_c_before_anything_is_measured_and_what_resume_refuses(tmp_path):
     assert f"test-slow has changed since {run_id} began" in refused.err
     source.write_text(honest)
     resume_whole(bench)
-    refused = bench.resume(run_id)
-    assert refused.code == 2
-    assert "is complete" in refused.err
-    refused = bench.resume("20010101-no-such-run")
-    assert refused.code == 2
-    assert "no run 20010101-no-such-run" in refused.err
 
 
 def test_two_runs_at_once_wait_for_each_other_and_keep_to_their_folders(bench):

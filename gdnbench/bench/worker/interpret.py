@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gdnbench.bench.device import CpuDevice
 from gdnbench.bench.events import Channel, Examined, Step
 from gdnbench.bench.task import Task
-from gdnbench.bench.workload import Workload
+from gdnbench.bench.worker.device import CpuDevice
+from gdnbench.bench.worker.workload import Workload
 from gdnbench.launch.interpret import bind_interpreted
 from gdnbench.model import Case, GateResult, Status
 from gdnbench.verify import verify_launcher

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from gdnbench.bench.device import WorkerDevice, is_alive
 from gdnbench.bench.events import Channel, Examined, Step
-from gdnbench.bench.examine import one_line
+from gdnbench.bench.worker.device import WorkerDevice, is_alive
+from gdnbench.bench.worker.examine import one_line
 from gdnbench.model import Status
 
 Begin = Callable[[Step], None]

@@ -14,8 +14,8 @@ from itertools import cycle
 
 import torch
 
-from gdnbench.bench.scrub import list_ranges
-from gdnbench.bench.workload import Workload
+from gdnbench.bench.worker.scrub import list_ranges
+from gdnbench.bench.worker.workload import Workload
 from gdnbench.launch import Launcher, Workspace, bind
 from gdnbench.model import Case
 

@@ -6,12 +6,12 @@ import gc
 
 from torch.utils.benchmark import Timer
 
-from gdnbench.bench.blame import Begin, blaming
-from gdnbench.bench.device import CpuDevice
 from gdnbench.bench.events import Channel, Sampled, Step
-from gdnbench.bench.examine import BUILD_STEPS
 from gdnbench.bench.task import Task
-from gdnbench.bench.workload import Workload
+from gdnbench.bench.worker.blame import Begin, blaming
+from gdnbench.bench.worker.device import CpuDevice
+from gdnbench.bench.worker.examine import BUILD_STEPS
+from gdnbench.bench.worker.workload import Workload
 from gdnbench.launch import Launcher, bind
 from gdnbench.model import Case
 

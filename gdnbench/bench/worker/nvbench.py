@@ -19,14 +19,14 @@ import numpy as np
 import nvtx
 import torch
 
-from gdnbench.bench.between import Between, Nothing
-from gdnbench.bench.blame import Begin, blaming
-from gdnbench.bench.device import CudaDevice, is_alive
 from gdnbench.bench.events import Channel, Examined, HostTimes, Refused, Sampled, Step
-from gdnbench.bench.examine import BUILD_STEPS, one_line
-from gdnbench.bench.rotation import Rotation, make_copies
 from gdnbench.bench.task import Task
-from gdnbench.bench.workload import Workload
+from gdnbench.bench.worker.between import Between, Nothing
+from gdnbench.bench.worker.blame import Begin, blaming
+from gdnbench.bench.worker.device import CudaDevice, is_alive
+from gdnbench.bench.worker.examine import BUILD_STEPS, one_line
+from gdnbench.bench.worker.rotation import Rotation, make_copies
+from gdnbench.bench.worker.workload import Workload
 from gdnbench.launch import Workspace
 from gdnbench.model import Shape, Status
 

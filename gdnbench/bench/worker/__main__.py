@@ -1,4 +1,4 @@
-"""The worker process: `python -m gdnbench.bench.worker TASK.json EVENTS_FD`. Only workers import torch."""
+"""The worker process: `python -m gdnbench.bench.worker TASK.json EVENTS_FD`."""
 
 from __future__ import annotations
 
@@ -53,19 +53,19 @@ def _start(task: Task) -> Started:
 def _work(task: Task, channel: Channel) -> None:
     match task.phase:
         case Phase.EXAMINE:
-            from gdnbench.bench.examine import examine_all
+            from gdnbench.bench.worker.examine import examine_all
 
             examine_all(task, channel)
         case Phase.INTERPRET:
-            from gdnbench.bench.interpret import interpret_all
+            from gdnbench.bench.worker.interpret import interpret_all
 
             interpret_all(task, channel)
         case Phase.MEASURE if task.device == "cuda":
-            from gdnbench.bench.nvbench import measure_all
+            from gdnbench.bench.worker.nvbench import measure_all
 
             measure_all(task, channel)
         case Phase.MEASURE:
-            from gdnbench.bench.cpu import measure_all
+            from gdnbench.bench.worker.cpu import measure_all
 
             measure_all(task, channel)
 

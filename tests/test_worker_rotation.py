@@ -6,10 +6,10 @@ import pytest
 import torch
 from run_data import case
 
-from gdnbench.bench import rotation
-from gdnbench.bench.rotation import Rotation, make_copies
 from gdnbench.bench.task import Phase, Task
-from gdnbench.bench.workload import Workload
+from gdnbench.bench.worker import rotation
+from gdnbench.bench.worker.rotation import Rotation, make_copies
+from gdnbench.bench.worker.workload import Workload
 from gdnbench.catalog import default_roots
 from gdnbench.model import Shape
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from cuda.core import Device, LaunchConfig, Program, ProgramOptions, Stream, launch
 
-from gdnbench.bench.scrub import Scrubber
+from gdnbench.bench.worker.scrub import Scrubber
 
 _MOST_DITHER = 8
 

@@ -3,8 +3,8 @@
 import pytest
 
 from gdnbench.bench.events import Examined, Step
-from gdnbench.bench.examine import examine_all
 from gdnbench.bench.task import Phase, Task
+from gdnbench.bench.worker.examine import examine_all
 from gdnbench.catalog import default_roots, load_catalog
 from gdnbench.model import Case, Shape, Status
 

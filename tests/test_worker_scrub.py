@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from gdnbench.bench import between, scrub
-from gdnbench.bench.between import Between
+from gdnbench.bench.worker import between, scrub
+from gdnbench.bench.worker.between import Between
 
 
 def test_ranges_are_the_addresses_and_sizes_in_bytes(monkeypatch):

@@ -6,7 +6,7 @@ import time
 
 import torch
 
-from gdnbench.bench.device import CudaDevice
+from gdnbench.bench.worker.device import CudaDevice
 from gdnbench.launch import Launcher, Workspace
 from gdnbench.launch.workspace import is_poison
 

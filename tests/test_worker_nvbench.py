@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from run_data import TICK_US, case, healthy
 
-from gdnbench.bench import nvbench, rotation
 from gdnbench.bench.analyse import analyse
 from gdnbench.bench.events import Examined, HostTimes, Refused, Sampled, Step
 from gdnbench.bench.measuring import Collected
 from gdnbench.bench.request import Settings
 from gdnbench.bench.task import Phase, Task
+from gdnbench.bench.worker import nvbench, rotation
 from gdnbench.catalog import default_roots, load_catalog
 from gdnbench.model import Role, Shape, Status
 from gdnbench.stats import infer_tick_us

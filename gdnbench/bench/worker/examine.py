@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import torch
 
-from gdnbench.bench.capture import capture
-from gdnbench.bench.device import CpuDevice, CudaDevice, WorkerDevice, is_alive
-from gdnbench.bench.elsewhere import works_elsewhere
 from gdnbench.bench.events import Channel, Examined, Step
 from gdnbench.bench.task import Task
-from gdnbench.bench.workload import Workload
+from gdnbench.bench.worker.capture import capture
+from gdnbench.bench.worker.device import CpuDevice, CudaDevice, WorkerDevice, is_alive
+from gdnbench.bench.worker.elsewhere import works_elsewhere
+from gdnbench.bench.worker.workload import Workload
 from gdnbench.catalog import Entry
 from gdnbench.errors import BuildError, DeclarationError
 from gdnbench.launch import Launcher, Workspace, bind
