@@ -45,37 +45,37 @@ def _rows(case: Case, verdicts: Verdicts) -> list[dict[str, Any]]:
 
 def _print_table(verdicts: Verdicts) -> None:
     console = data_console()
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("kernel", overflow="fold")
-    table.add_column("gate", no_wrap=True)
-    table.add_column("worst", justify="right", no_wrap=True)
-    table.add_column("limit", justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    table.add_column("where", overflow="fold")
     for label in dict.fromkeys(case.label for case in verdicts.cases):
-        _add_kernel(table, label, [case for case in verdicts.cases if case.label == label], verdicts)
-    console.print(table)
+        cases = [case for case in verdicts.cases if case.label == label]
+        console.print(Text(label, style="bold"))
+        console.print(_gate_table(cases, verdicts))
+        for reason in _reasons(cases, verdicts):
+            console.print(reason)
     passed = sum(verdict.status is Status.OK for verdict in verdicts.judged.values())
     console.print(f"\n{passed} of {len(verdicts.cases)} cases pass on {verdicts.device}; seed {verdicts.seed}")
     console.print(f"next: gdnbench run --kernel {verdicts.cases[0].label}", markup=False, soft_wrap=True)
 
 
-def _add_kernel(table: Table, label: str, cases: list[Case], verdicts: Verdicts) -> None:
-    name = label
+def _gate_table(cases: list[Case], verdicts: Verdicts) -> Table:
+    """A row per gate: the worst over all shapes and inputs. Every kernel's columns stand under the last one's."""
+    table = Table(box=None, show_header=False, padding=(0, 1, 0, 1))
+    table.add_column("gate", no_wrap=True, min_width=27)
+    table.add_column("worst", justify="right", no_wrap=True, min_width=8)
+    table.add_column("limit", no_wrap=True, min_width=8)
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("where", overflow="fold")
     found = [(case, gate) for case in cases for gate in verdicts.judged[case.id].gates]
     for gate in dict.fromkeys(gate.gate for _, gate in found):
         case, worst = max(((c, g) for c, g in found if g.gate == gate), key=lambda pair: pair[1].worst)
-        where = f"B={case.shape.B} {worst.scenario} {worst.where}" if worst.worst else ""
-        table.add_row(name, *_gate_cells(worst), Text(where, style="dim"))
-        name = ""
-    for reason in _reasons(cases, verdicts):
-        table.add_row(name, reason)
-        name = ""
+        place = worst.where.replace(" ", "")
+        where = f"B={case.shape.B} {worst.scenario} {place}" if worst.worst else ""
+        table.add_row(*_gate_cells(worst), Text(where, style="dim"))
+    return table
 
 
 def _gate_cells(gate: GateResult) -> Iterable[Text]:
     verdict = Text("pass", style="green") if gate.passed else Text("FAIL", style="bold red")
-    return Text(gate.gate), Text(f"{gate.worst:.3g}"), Text(f"{gate.limit:g}"), verdict
+    return Text(gate.gate), Text(f"{gate.worst:.3g}"), Text(f"of {gate.limit:g}"), verdict
 
 
 def _reasons(cases: list[Case], verdicts: Verdicts) -> list[Text]:
@@ -85,5 +85,7 @@ def _reasons(cases: list[Case], verdicts: Verdicts) -> list[Text]:
         verdict = verdicts.judged[case.id]
         if verdict.status is not Status.OK and all(gate.passed for gate in verdict.gates):
             style = "red" if verdict.status.is_failure else "dim"
-            found.setdefault((verdict.status, verdict.reason), Text(f"{verdict.status}: {verdict.reason}", style=style))
+            found.setdefault(
+                (verdict.status, verdict.reason), Text(f"  {verdict.status}: {verdict.reason}", style=style)
+            )
     return list(found.values())

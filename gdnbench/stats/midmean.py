@@ -12,7 +12,8 @@ def interquartile_mean(samples_us: FloatArray) -> float:
 
     Times of short kernels fall into a few narrow peaks, on an H200 about 0.16 µs apart. Where two peaks hold about
     half of the samples each, the median jumps from one to the other between rounds; this mean moves by a share of
-    the gap. It ignores up to a quarter of outliers on either side, and averages the timer's ticks away.
+    the gap. It ignores up to a quarter of outliers on either side. Ticks average away where the noise spans at least
+    one; below that the interpolated median is nearer the truth, by less than 0.1 % of 5 µs at ticks of 32 ns.
 
     Args:
         samples_us: shape [n], microseconds.
