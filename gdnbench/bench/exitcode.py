@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gdnbench.errors import ExitCode
-from gdnbench.model import Measurement, Role
+from gdnbench.model import Measurement, Role, Status
 from gdnbench.stats import Verdict
 
 # The gravest first: wrong numbers are worse news than a kernel that did not build.
@@ -17,11 +17,14 @@ def exit_code_of(measurements: Iterable[Measurement], *, interrupted: bool) -> E
     rows = list(measurements)
     if interrupted:
         return ExitCode.INTERRUPTED
-    codes = {row.status.exit_code for row in rows}
-    grave = next((code for code in _GRAVITY if code in codes), None)
-    if grave:
-        return grave
-    return ExitCode.NOISY if any(_contradicts(row) for row in rows) else ExitCode.OK
+    noisy = any(_contradicts(row) for row in rows)
+    return gravest(row.status for row in rows) or (ExitCode.NOISY if noisy else ExitCode.OK)
+
+
+def gravest(statuses: Iterable[Status]) -> ExitCode | None:
+    """The exit code of the worst failure; None if there is none."""
+    codes = {status.exit_code for status in statuses}
+    return next((code for code in _GRAVITY if code in codes), None)
 
 
 def _contradicts(row: Measurement) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 from gdnbench.bench.events import Event, Examined, HostTimes, Sampled, Step
 from gdnbench.bench.observer import Observer
 from gdnbench.bench.plan import round_order
-from gdnbench.bench.supervise import End, supervise
+from gdnbench.bench.supervise import supervise
 from gdnbench.bench.task import Task
 from gdnbench.errors import MachineError
 from gdnbench.model import Case, Status
@@ -119,8 +119,6 @@ class Measuring:
         recorded = replace(task, record=str(self.folder / "nvbench" / f"{name}.json"))
         (self.folder / "nvbench").mkdir(exist_ok=True)
         outcome = supervise(recorded, self.folder, name, self.environment, take)
-        if outcome.end is not End.FINISHED:
-            status = Status.CRASHED if outcome.end is End.DIED else Status.TIMED_OUT
-            lost = Examined(outcome.case, status, outcome.reason)
-            self.record(lost)
-            collected.take(lost)
+        if outcome.loss:
+            self.record(outcome.loss)
+            collected.take(outcome.loss)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from gdnbench.bench.request import Request
 from gdnbench.catalog import Catalog, Entry, find_variant
 from gdnbench.errors import MachineError
-from gdnbench.model import Case, Device, Role, TorchKernel, Variant
+from gdnbench.model import Case, Device, Role, Variant
 
 # What a cold GPU sample costs beside the kernel, on an H200: L2 flush, blocking kernel, scrubbing.
 GPU_SAMPLE_US = 60.0
@@ -76,8 +76,7 @@ def unavailable(entry: Entry, device: Device) -> str:
     need = entry.missing()
     if need:
         return f"it needs the module {need.module}: {need.remedy}"
-    devices = entry.kernel.runs_on if isinstance(entry.kernel, TorchKernel) else entry.kernel.devices
-    return "" if device in devices else "it needs a GPU"
+    return "" if device in entry.kernel.devices else "it needs a GPU"
 
 
 def _choose_baseline(catalog: Catalog, request: Request, device: Device) -> tuple[Variant | None, tuple[str, ...]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gdnbench.bench.events import Event, Examined, Started, Step
 from gdnbench.bench.observer import Observer
-from gdnbench.bench.supervise import End, supervise
+from gdnbench.bench.supervise import supervise
 from gdnbench.bench.task import Task
 from gdnbench.binary import Job, build_all
 from gdnbench.catalog import Catalog
@@ -39,6 +39,15 @@ class Builds:
     def failure(self, case: Case, arch: str) -> GdnbenchError | None:
         """Why there is none."""
         return self.failed.get((case.variant.label, case.shape.heads, arch))
+
+    def verdicts(self, cases: Sequence[Case], arch: str) -> Judged:
+        """The verdict on every case that did not build."""
+        failures = {case.id: self.failure(case, arch) for case in cases}
+        return {
+            case_id: Examined(case_id, Status.BUILD_FAILED, failure.message)
+            for case_id, failure in failures.items()
+            if failure
+        }
 
 
 def build_cases(catalog: Catalog, cases: Sequence[Case], archs: Sequence[str], observer: Observer) -> Builds:
@@ -107,11 +116,9 @@ class Preflight:
                     pass
 
         outcome = supervise(task, self.folder, name, self.environment, take)
-        if outcome.end is not End.FINISHED:
-            status = Status.CRASHED if outcome.end is End.DIED else Status.TIMED_OUT
-            verdict = Examined(outcome.case, status, outcome.reason)
-            self.record(verdict)
-            self._conclude(by_id[outcome.case], verdict, judged)
+        if outcome.loss:
+            self.record(outcome.loss)
+            self._conclude(by_id[outcome.case], outcome.loss, judged)
 
     def _conclude(self, case: Case, verdict: Examined, judged: Judged) -> None:
         judged[case.id] = verdict

@@ -111,10 +111,9 @@ class Session:
         self._measure(record)
 
     def _judge(self, candidates: list[Case], record: Record) -> None:
+        self.judged.update(self.builds.verdicts(candidates, self._archs[0]))
         for case in candidates:
-            failure = self.builds.failure(case, self._archs[0])
-            if failure:
-                self.judged[case.id] = Examined(case.id, Status.BUILD_FAILED, failure.message)
+            if case.id in self.judged:
                 self.observer.examined(case, self.judged[case.id])
         pending = tuple(case for case in candidates if case.id not in self.judged)
         self.observer.begin("check", len(pending))

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
 
-from gdnbench.bench.events import Event, Refused, Step, decode
+from gdnbench.bench.events import Event, Examined, Refused, Step, decode
 from gdnbench.bench.task import Task
 from gdnbench.errors import MachineError
+from gdnbench.model import Status
 
 GRACE_S = 30.0  # for the driver to take down a process that has a kernel running
 LOG_LINES = 3
@@ -46,6 +47,14 @@ class Outcome:
     end: End
     case: str = ""
     reason: str = ""
+
+    @property
+    def loss(self) -> Examined | None:
+        """The verdict on the case that the worker was lost on; None if it finished."""
+        if self.end is End.FINISHED:
+            return None
+        status = Status.CRASHED if self.end is End.DIED else Status.TIMED_OUT
+        return Examined(self.case, status, self.reason)
 
 
 def supervise(

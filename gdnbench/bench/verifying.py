@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gdnbench.bench.environment import device_of, worker_environment
-from gdnbench.bench.events import Examined
+from gdnbench.bench.exitcode import gravest
 from gdnbench.bench.observer import Observer
 from gdnbench.bench.preflight import Judged, Preflight, build_cases
 from gdnbench.bench.request import find_op, parse_shapes
@@ -43,11 +43,7 @@ class Verdicts:
     def exit_code(self) -> ExitCode:
         """3 for wrong numbers, 6 for a failed build, 8 for other failures, 5 if nothing could be verified here."""
         statuses = {verdict.status for verdict in self.judged.values()}
-        codes = {status.exit_code for status in statuses}
-        grave = (ExitCode.WRONG_NUMBERS, ExitCode.BUILD, ExitCode.PARTIAL)
-        if not statuses & {Status.OK} and not codes & set(grave):
-            return ExitCode.ENVIRONMENT
-        return next((code for code in grave if code in codes), ExitCode.OK)
+        return gravest(statuses) or (ExitCode.OK if Status.OK in statuses else ExitCode.ENVIRONMENT)
 
 
 def verify_variants(
@@ -93,10 +89,7 @@ def _judge(
     environment = worker_environment(gpu)
     if gpu:
         builds = build_cases(catalog, task.cases, (gpu.arch,), observer)
-        for case in task.cases:
-            failure = builds.failure(case, gpu.arch)
-            if failure:
-                judged[case.id] = Examined(case.id, Status.BUILD_FAILED, failure.message)
+        judged.update(builds.verdicts(task.cases, gpu.arch))
     triton = () if gpu else _to_interpret(catalog, task.cases)
     rest = tuple(case for case in task.cases if case not in triton and case.id not in judged)
     observer.begin("check", len(rest))

@@ -57,7 +57,6 @@ class Kernel:
     """
 
     language: ClassVar[str]
-    devices: ClassVar[tuple[Device, ...]] = ("cuda",)
 
     name: str
     source: str
@@ -78,6 +77,11 @@ class Kernel:
                 self.resolve(values)
             except ParamError as error:
                 raise DeclarationError(f"preset {preset}: {error.message}", error.hint) from error
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """The devices that the kernel can run on."""
+        return ("cuda",)
 
     def resolve(self, values: Mapping[str, ParamValue]) -> Params:
         """All params: the given values checked against their choices, the defaults for the rest.
@@ -164,3 +168,8 @@ class TorchKernel(Kernel):
     source: str = "kernel.py"
     entry: str = "bind"
     runs_on: tuple[Device, ...] = ("cuda", "cpu")
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """As declared."""
+        return self.runs_on

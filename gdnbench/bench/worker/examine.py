@@ -83,8 +83,7 @@ class Examination:
         need = self._entry.missing()
         if need:
             raise UnfitError(Status.MISSING, f"needs the module {need.module}: {need.remedy}")
-        devices = kernel.runs_on if isinstance(kernel, TorchKernel) else kernel.devices
-        if self._task.device not in devices:
+        if self._task.device not in kernel.devices:
             raise UnfitError(Status.UNSUPPORTED, "needs a GPU")
 
     def _load(self) -> Launcher:
