@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 import torch
@@ -26,15 +27,27 @@ class Captured:
     operations: int
 
 
-def capture(run: Launcher, stream: torch.cuda.Stream) -> Captured:
-    """Captures one call on a stream.
+def capture(run: Launcher, *, strict: bool) -> Captured:
+    """Captures one call on the current stream.
+
+    Args:
+        run: the call.
+        strict: whether calls that may wait for the device, such as an allocation by the driver, break the capture
+            wherever they are made. If not, only those made on the capturing stream do.
 
     Raises:
-        RuntimeError: if the call synchronises, allocates outside torch's allocator, or uses the default stream.
+        RuntimeError: what the call raised first, if the capture broke.
     """
+    torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph(keep_graph=True)
-    with torch.cuda.graph(graph, stream=stream):
+    graph.capture_begin(capture_error_mode="global" if strict else "relaxed")
+    try:
         outputs = run()
+    except Exception:
+        with suppress(RuntimeError):  # says only that there was an error
+            graph.capture_end()
+        raise
+    graph.capture_end()
     kernels, operations = _count_nodes(graph.raw_cuda_graph())
     return Captured(graph, tuple(outputs), kernels, operations)
 

@@ -10,9 +10,8 @@ import torch
 
 from gdnbench.bench.events import Channel, Examined, Step
 from gdnbench.bench.task import Task
-from gdnbench.bench.worker.capture import capture
+from gdnbench.bench.worker.capture import Captured, capture
 from gdnbench.bench.worker.device import CpuDevice, CudaDevice, WorkerDevice, is_alive
-from gdnbench.bench.worker.elsewhere import works_elsewhere
 from gdnbench.bench.worker.workload import Workload
 from gdnbench.catalog import Entry
 from gdnbench.errors import BuildError, DeclarationError
@@ -145,11 +144,9 @@ class Examination:
         return self._gate(run, workspace, expected, scenario)
 
     def _capture(self, run: Launcher, device: CudaDevice) -> None:
+        """A lenient capture lets work on other streams pass, so that it is named; the strict one then lets nothing."""
         self._step("capture")
-        try:
-            captured = capture(run, device.stream)
-        except Exception as error:
-            raise self._not_captured(run, device, one_line(error)) from error
+        captured = self._captured(run, device, strict=False)
         self._result = replace(self._result, launches=captured.kernels)
         if not captured.operations:
             raise UnfitError(Status.WRONG_STREAM, "launched nothing on the stream it was given; use the current stream")
@@ -159,14 +156,16 @@ class Examination:
             captured.graph.replay()
             device.synchronize()
         self._check_replay(captured.outputs)
+        self._step("strict capture")
+        self._captured(run, device, strict=True)
 
-    def _not_captured(self, run: Launcher, device: CudaDevice, reason: str) -> UnfitError:
-        if not is_alive(device):
-            return UnfitError(Status.CRASHED, reason)
-        workspace, _ = self._workload.get(self._case.shape, self._workload.scenarios[0])
-        if works_elsewhere(run, workspace, device):
-            return UnfitError(Status.WRONG_STREAM, "works on another stream than the one it was given")
-        return UnfitError(Status.SYNCHRONISES, f"cannot be captured into a CUDA graph: {reason}")
+    def _captured(self, run: Launcher, device: CudaDevice, *, strict: bool) -> Captured:
+        try:
+            return capture(run, strict=strict)
+        except Exception as error:
+            status = Status.SYNCHRONISES if is_alive(device) else Status.CRASHED
+            reason = one_line(error)
+            raise UnfitError(status, f"cannot be captured into a CUDA graph: {reason}") from error
 
     def _check_replay(self, outputs: tuple[torch.Tensor, ...]) -> None:
         """A replay holds only what went to the stream: work done elsewhere is missing from its outputs."""
