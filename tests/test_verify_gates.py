@@ -134,3 +134,27 @@ def test_a_copy_is_exact():
     assert copied_gate("state", "typical", source, source.clone()).passed
     rounded = source.bfloat16().float()
     assert copied_gate("state", "typical", source, rounded).status is Status.WRONG_NUMBERS
+
+
+def test_a_large_states_honest_rounding_passes_whatever_the_seed():
+    """Outputs near zero are what is left of terms of a thousand; a tolerance blind to that fails them by chance."""
+    blind = []
+    for seed in range(12):
+        random = torch.Generator().manual_seed(seed)
+        state = 1e3 * torch.randn(512, 128, 128, generator=random)
+        query = torch.nn.functional.normalize(torch.randn(512, 1, 128, generator=random), dim=-1)
+        running = sum((state * query).unbind(-1))  # fp32, in the order that loses most
+        expected = (state.double() * query.double()).sum(-1)
+        assert ulp_gate(DECODES, "large-state", running.bfloat16(), expected).passed
+        rms = float(expected.square().mean().sqrt())
+        blind.append(ulp_gate(UlpGate("output", 1.0, 1e-5 / rms), "large-state", running.bfloat16(), expected).passed)
+    assert not all(blind)
+
+
+def test_a_large_state_does_not_excuse_a_wrong_output():
+    expected = 1e3 * torch.randn(4096, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    actual = expected.bfloat16()
+    actual[7] *= 1.02
+    gate = ulp_gate(DECODES, "large-state", actual, expected)
+    assert gate.status is Status.WRONG_NUMBERS
+    assert gate.where == "[7]"

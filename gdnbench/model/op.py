@@ -39,7 +39,11 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class UlpGate:
-    """Every element within `ulps` units in the last place of bf16, plus `atol`, of the oracle."""
+    """Every element within `ulps` units in the last place of bf16, plus `atol`, of the oracle.
+
+    Where the oracle's root mean square exceeds 1, `atol` counts in units of it: an output near zero is then what is
+    left of terms that cancel, and an honest fp32 sum has lost digits that no order of summation can save.
+    """
 
     tensor: str
     ulps: float

@@ -14,14 +14,15 @@ SMALLEST_BF16_ULP = 2.0**-133  # of the subnormals
 
 
 def ulp_gate(gate: UlpGate, scenario: str, actual: torch.Tensor, expected: torch.Tensor) -> GateResult:
-    """Errors in units of the tolerance `ulps * ulp(expected) + atol`; a NaN or infinity is an infinite error.
+    """Errors in units of the tolerance `ulps * ulp(expected) + atol * max(1, rms(expected))`.
 
-    An ulp of bf16 at x is 2^(e - 8) for |x| in [2^(e-1), 2^e).
+    A NaN or infinity is an infinite error. An ulp of bf16 at x is 2^(e - 8) for |x| in [2^(e-1), 2^e).
     """
     _, exponent = torch.frexp(expected)
     ulp = torch.ldexp(torch.ones_like(expected), exponent - BF16_SIGNIFICAND_BITS)
     ulp = torch.where(expected == 0, 0.0, ulp).clamp(min=SMALLEST_BF16_ULP)  # frexp gives zero the exponent of 1/2
-    error = (actual.double() - expected).abs() / (gate.ulps * ulp + gate.atol)
+    atol = gate.atol * expected.square().nanmean().sqrt().clamp(min=1.0)
+    error = (actual.double() - expected).abs() / (gate.ulps * ulp + atol)
     error = torch.where(torch.isfinite(error), error, torch.inf)
     worst = float(error.max())
     name = f"{gate.tensor} within {gate.ulps:g} ulp + {gate.atol:g}"
