@@ -31,7 +31,10 @@ def main(extra_root):
                 Shape(HQ=1, HV=1),
                 ["decode-spoils:BV=64", "decode-unscaled:BV=64", *(f"decode-triton:BV={block}" for block in blocks)],
             ),
-            (Shape(B=2, HQ=2, HV=4), ["decode-triton:BV=64"]),
+            (
+                Shape(B=2, HQ=2, HV=4),
+                ["decode-triton:BV=64", "decode-triton-tma:BV=32:TILES=2", "decode-triton-ws:BV=32:TILES=4"],
+            ),
         )
         for variant in select_variants(catalog, "decode", ",".join(wanted))
     )

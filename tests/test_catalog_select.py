@@ -47,7 +47,7 @@ def test_params_after_colons_change_the_defaults():
     ("wanted", "expected"),
     [
         ("decode-v1*", ["decode-v1", "decode-v1b", "decode-v1c", "decode-v1d"]),
-        ("decode-v?b", ["decode-v1b", "decode-v4b"]),
+        ("decode-v?b", ["decode-v1b", "decode-v2b", "decode-v4b"]),
         ("decode-v[14]", ["decode-v1", "decode-v4"]),
         ("decode-v4,decode-fla", ["decode-v4", "decode-fla"]),
         (" decode-v4 , ,decode-fla,", ["decode-v4", "decode-fla"]),
@@ -71,7 +71,7 @@ def test_a_variants_label_selects_that_variant_again(wanted):
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("decode-v5", "decode-v4"), ("decode-tritn", "decode-triton"), ("decode_fla", "decode-fla"), ("xyzzy", "list")],
+    [("decode-v44", "decode-v4"), ("decode-tritn", "decode-triton"), ("decode_fla", "decode-fla"), ("xyzzy", "list")],
 )
 def test_an_unknown_name_is_answered_with_the_nearest(name, hint):
     with pytest.raises(UnknownNameError, match=name) as caught:

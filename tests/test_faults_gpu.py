@@ -32,7 +32,10 @@ FAULTS = {
     "test-late-raise": ({"failed"}, "ValueError: tired of being measured"),
 }
 # Last on the command line: what the others leave behind in the worker must not reach them.
-HEALTHY = ("test-large-shared", "decode-v4", "decode-triton", "decode-floor-empty")
+HEALTHY = (
+    *("test-large-shared", "test-updates"),
+    *("decode-v4", "decode-triton", "decode-triton-tma", "decode-triton-ws", "decode-floor-empty"),
+)
 
 
 @pytest.fixture(scope="module", autouse=True)

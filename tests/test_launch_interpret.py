@@ -55,6 +55,13 @@ def test_value_heads_read_the_query_head_they_share(verdicts):
     assert verdict_of(verdicts, "decode-triton:BV=64", "B2_HQ2_HV4_K128_V128")[0] == "ok"
 
 
+@pytest.mark.parametrize("label", ["decode-triton-tma:BV=32:TILES=2", "decode-triton-ws:BV=32:TILES=4"])
+def test_tiles_moved_through_descriptors_pass_all_gates_on_all_inputs(verdicts, label):
+    status, reason, scenarios, _ = verdict_of(verdicts, label, "B2_HQ2_HV4_K128_V128")
+    assert (status, reason) == ("ok", "")
+    assert len(scenarios) == 4
+
+
 def test_block_sizes_agree_on_the_arithmetic(verdicts):
     """A row's sums do not depend on how many rows a program has; only the gates' maxima are compared."""
     worst = [verdict_of(verdicts, f"decode-triton:BV={block}")[3]["output within 1 ulp + 1e-05"] for block in BLOCKS]

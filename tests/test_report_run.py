@@ -28,7 +28,7 @@ ROWS = [
     ),
     measured(case("decode-floor-copy", Role.FLOOR), 4.01),
     Measurement(
-        case=case("decode-new"), status=Status.OK, nbytes=1,
+        case=case("decode-new"), status=Status.OK, nbytes=1, launches=11,
         timing=timing(5.0, sm_mhz=math.nan, cpu_time_us=math.nan, sol=math.nan),
         versus=versus(1.026, "unclear", low=0.0, high=math.inf),
     ),
@@ -101,6 +101,7 @@ def test_what_qualifies_a_row_is_told_beside_or_below_it(shown):
         assert "3 of 21 rounds below 97%" in text
         assert "17 more rounds" in text
         assert "spills 16 B" in text
+        assert text.count(" launches") == text.count("11 launches") == 1  # the others are one launch each
         assert "other processes are on the GPU: python (1234)" in text
 
 
@@ -169,6 +170,7 @@ def test_csv_parses_and_holds_every_row(shown):
     assert by_label["decode-broken"]["reason"].count("\n") == 2
     assert (by_label["decode-v4"]["time_us"], by_label["decode-broken"].get("time_us")) == ("4.321", "")
     assert by_label[LONG]["BV"] == "128"
+    assert (by_label["decode-new"]["launches"], by_label["decode-v4"]["launches"]) == ("11", "1")
 
 
 def cpu_run(folder, builds):

@@ -42,10 +42,24 @@ def load_kernel(folder: Path, op: LoadedOp) -> Entry | Broken:
         kernel = _declared(module, "kernel", Kernel)
         if not (folder / kernel.source).is_file():
             raise DeclarationError(f"variant.py names the source {kernel.source}, which is not in {folder}")
+        _check_in_place(kernel, op.op)
     except DeclarationError as error:
         return Broken(f"{op.op.name}/{folder.name}", folder, error.message)
     idea = (module.__doc__ or "").strip().partition("\n")[0]
     return Entry(kernel, op.op, folder, op.folder, idea)
+
+
+def _check_in_place(kernel: Kernel, op: Op) -> None:
+    """What is updated in place is an output that can hold the input it starts from."""
+    for target, source in kernel.in_place.items():
+        output = next((spec for spec in op.outputs if spec.name == target), None)
+        start = next((spec for spec in op.inputs if spec.name == source), None)
+        if output is None:
+            raise DeclarationError(f"in_place: {target} is no output of {op.name}")
+        if start is None:
+            raise DeclarationError(f"in_place: {target} starts from {source}, which is no input of {op.name}")
+        if (output.dims, output.dtype) != (start.dims, start.dtype):
+            raise DeclarationError(f"in_place: {target} and {source} differ in sizes or element type")
 
 
 def _run_file(path: Path) -> ModuleType:

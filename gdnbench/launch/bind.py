@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import copy_context
+from functools import partial
+from math import prod
+from typing import Any
 
 import torch
 
@@ -12,58 +16,83 @@ from gdnbench.catalog import Entry
 from gdnbench.errors import DeclarationError
 from gdnbench.launch.numerics import load_file
 from gdnbench.launch.workspace import Workspace
-from gdnbench.model import CudaKernel, Params, TorchKernel, TritonKernel, Variant
+from gdnbench.model import CudaKernel, Params, Shape, TorchKernel, TritonKernel, Variant
 
 DEFAULT_SHARED_BYTES = 48 << 10
 
 Launcher = Callable[[], tuple[torch.Tensor, ...]]
 """Launches on the current stream and returns the op's outputs, in the op's order."""
 
+Binder = Callable[[Workspace], Launcher]
+"""Binds what is loaded to the tensors of a workspace."""
+
 
 def bind(entry: Entry, variant: Variant, workspace: Workspace) -> Launcher:
-    """A function that launches the variant on the workspace's tensors.
+    """Loads a variant and binds it, for one workspace; see `load`."""
+    return load(entry, variant, workspace.shape)(workspace)
 
-    A CUDA kernel is bound to the torch stream that is current now; the others follow the current stream.
+
+def load(entry: Entry, variant: Variant, shape: Shape) -> Binder:
+    """A function that binds the variant to workspaces of a shape; what is compiled is compiled and loaded once.
+
+    Binding gives the outputs that the kernel updates in place the values it starts from. A CUDA kernel is bound to the
+    torch stream that is current then; the others follow the current stream.
 
     Raises:
         BuildError: if the kernel does not compile.
-        DeclarationError: if a torch kernel lacks its entry.
+        DeclarationError: if a torch kernel lacks its entry, or a block asks for more shared memory than there is.
     """
+    binder = _load(entry, variant, shape)
+
+    def begin_and_bind(workspace: Workspace) -> Launcher:
+        workspace.begin(entry.kernel.in_place)
+        return binder(workspace)
+
+    return begin_and_bind
+
+
+def _load(entry: Entry, variant: Variant, shape: Shape) -> Binder:
     match entry.kernel:
         case CudaKernel():
-            return _bind_cuda(entry, entry.kernel, variant, workspace)
+            return _load_cuda(entry, entry.kernel, variant, shape)
         case TritonKernel():
-            return _bind_triton(entry, entry.kernel, variant.params, workspace)
+            return _load_triton(entry, entry.kernel, variant.params, shape)
         case TorchKernel():
-            return _bind_torch(entry, variant.params, workspace)
+            return _load_torch(entry, variant.params)
         case other:
             raise DeclarationError(f"{entry.kernel.name}: nothing launches a {type(other).__name__}")
 
 
-def _bind_cuda(entry: Entry, kernel: CudaKernel, variant: Variant, workspace: Workspace) -> Launcher:
-    import ctypes
+def _load_cuda(entry: Entry, kernel: CudaKernel, variant: Variant, shape: Shape) -> Binder:
     from pathlib import Path
 
-    from cuda.core import Device, LaunchConfig, ObjectCode, Stream, launch
+    from cuda.core import Device, LaunchConfig, ObjectCode
 
     device = Device(torch.cuda.current_device())
     device.set_current()
-    built = build(entry, variant, workspace.shape, f"sm_{device.arch}")
+    built = build(entry, variant, shape, f"sm_{device.arch}")
     function = ObjectCode.from_cubin(Path(built.cubin).read_bytes()).get_kernel(built.symbol)
-    shape, params = workspace.shape, variant.params
-    shared_bytes = kernel.shared_bytes(shape, params)
+    shared_bytes = kernel.shared_bytes(shape, variant.params)
     _allow_shared(int(function.handle), shared_bytes, device.device_id)
     config = LaunchConfig(
-        grid=_three(kernel.grid(shape, params)),
-        block=(kernel.block(shape, params), 1, 1),
+        grid=_three(kernel.grid(shape, variant.params)),
+        block=(kernel.block(shape, variant.params), 1, 1),
         shmem_size=shared_bytes,
     )
+    return partial(_bind_cuda, config, function)
+
+
+def _bind_cuda(config: Any, function: Any, workspace: Workspace) -> Launcher:
+    import ctypes
+
+    from cuda.core import Stream, launch
+
     stream = Stream.from_handle(torch.cuda.current_stream().cuda_stream)
     bound = (
         *(workspace.inputs[spec.name].data_ptr() for spec in workspace.op.inputs),
         *(ctypes.c_float(workspace.scalars[name]) for name in workspace.op.scalars),
         *(tensor.data_ptr() for tensor in workspace.output_tensors),
-        ctypes.c_int(shape.B),
+        ctypes.c_int(workspace.shape.B),
     )
     outputs = workspace.output_tensors
 
@@ -86,12 +115,15 @@ def _allow_shared(kernel: int, nbytes: int, device: int) -> None:
         raise DeclarationError(f"the GPU does not give a block {nbytes} bytes of shared memory ({status.name})")
 
 
-def _bind_triton(entry: Entry, kernel: TritonKernel, params: Params, workspace: Workspace) -> Launcher:
+def _load_triton(entry: Entry, kernel: TritonKernel, params: Params, shape: Shape) -> Binder:
     major, minor = torch.cuda.get_device_capability()
-    compiled = compile_triton(entry, params, workspace.shape, f"sm_{major}{minor}")
-    launch = compiled[_three(kernel.grid(workspace.shape, params))]
-    values = {**workspace.inputs, **workspace.scalars, **workspace.outputs}
-    bound = arguments(compiled, values)
+    compiled = compile_triton(entry, params, shape, f"sm_{major}{minor}")
+    return partial(_bind_triton, compiled, _three(kernel.grid(shape, params)))
+
+
+def _bind_triton(compiled: Any, grid: tuple[int, int, int], workspace: Workspace) -> Launcher:
+    launch = _with_scratch(compiled[grid], compiled, grid, "cuda")
+    bound = arguments(compiled, {**workspace.inputs, **workspace.scalars, **workspace.outputs})
     outputs = workspace.output_tensors
 
     def run() -> tuple[torch.Tensor, ...]:
@@ -101,13 +133,32 @@ def _bind_triton(entry: Entry, kernel: TritonKernel, params: Params, workspace: 
     return run
 
 
-def _bind_torch(entry: Entry, params: Params, workspace: Workspace) -> Launcher:
+def _with_scratch(
+    launch: Callable[..., None], compiled: Any, grid: tuple[int, int, int], device: str
+) -> Callable[..., None]:
+    """The launch, with the global memory in which a kernel keeps the tensor descriptors that it makes.
+
+    Triton asks its allocator at every launch. Here that always gets the one buffer, so that a timed launch allocates
+    nothing; and in a context of its own, for the allocator is a context variable that other libraries set, too.
+    """
+    nbytes = prod(grid) * compiled.metadata.num_ctas * compiled.metadata.global_scratch_size
+    if not nbytes:
+        return launch
+    import triton
+
+    scratch = torch.empty(nbytes, dtype=torch.uint8, device=device)  # torch aligns to more than a descriptor's 128
+    context = copy_context()
+    context.run(triton.set_allocator, lambda _nbytes, _alignment, _stream: scratch)
+    return partial(context.run, launch)
+
+
+def _load_torch(entry: Entry, params: Params) -> Binder:
     module = load_file(entry.source)
     function = getattr(module, entry.kernel.entry, None)
     if not callable(function):
         raise DeclarationError(f"{entry.source} must define {entry.kernel.entry}(tensors, shape, params)")
-    run: Launcher = function(workspace.namespace, workspace.shape, params)
-    return run
+    bind_to: Callable[..., Launcher] = function
+    return lambda workspace: bind_to(workspace.namespace, workspace.shape, params)
 
 
 def _three(grid: tuple[int, ...]) -> tuple[int, int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
@@ -72,13 +73,27 @@ class Workspace:
         for name, tensor in self.pristine.items():
             self.inputs[name].copy_(tensor)
 
-    def poison_all(self) -> None:
-        """Poisons the outputs, and memory that the allocator is likely to hand to a kernel that makes its own."""
-        poison(self.output_tensors)
-        poison(tuple(torch.empty_like(tensor) for tensor in self.output_tensors))
+    def begin(self, in_place: Mapping[str, str]) -> None:
+        """Gives the outputs that a kernel updates in place, named with their inputs, the values it starts from."""
+        self._begin(self.outputs, in_place)
+
+    def reset(self, outputs: Sequence[torch.Tensor], in_place: Mapping[str, str]) -> None:
+        """Poisons what a launch is to write, in the op's order, except what it updates in place: see `begin`."""
+        poison(outputs)
+        names = (spec.name for spec in self.op.outputs)
+        self._begin(dict(zip(names, outputs, strict=True)), in_place)
+
+    def reset_all(self, in_place: Mapping[str, str]) -> None:
+        """Resets the outputs, and poisons memory that the allocator is likely to hand to a kernel for its own."""
+        self.reset(self.output_tensors, in_place)
+        poison([torch.empty_like(tensor) for tensor in self.output_tensors])
+
+    def _begin(self, outputs: Mapping[str, torch.Tensor], in_place: Mapping[str, str]) -> None:
+        for name, source in in_place.items():
+            outputs[name].copy_(self.pristine[source])
 
 
-def poison(tensors: tuple[torch.Tensor, ...]) -> None:
+def poison(tensors: Sequence[torch.Tensor]) -> None:
     """Fills tensors with a NaN that tells "never written" from "computed as NaN"."""
     for tensor in tensors:
         bits, pattern = _POISON[tensor.dtype]

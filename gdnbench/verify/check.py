@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
 from gdnbench.errors import DeclarationError
 from gdnbench.launch import TORCH_DTYPES, Launcher, Workspace
-from gdnbench.model import GateResult, Op, Status, UlpGate
+from gdnbench.model import NOTHING_IN_PLACE, GateResult, Op, Status, UlpGate
 from gdnbench.verify.gates import copied_gate, rms_gate, ulp_gate, unchanged_gate, written_gate
 
 Oracle = dict[str, torch.Tensor]
@@ -16,7 +16,12 @@ Oracle = dict[str, torch.Tensor]
 
 
 def verify_launcher(
-    run: Launcher, workspace: Workspace, expected: Oracle, scenario: str, synchronize: Callable[[], None]
+    run: Launcher,
+    workspace: Workspace,
+    expected: Oracle,
+    scenario: str,
+    synchronize: Callable[[], None],
+    in_place: Mapping[str, str] = NOTHING_IN_PLACE,
 ) -> tuple[GateResult, ...]:
     """Launches once on poisoned outputs and checks outputs and inputs.
 
@@ -26,12 +31,13 @@ def verify_launcher(
         expected: the oracle's outputs.
         scenario: the kind of inputs, for the record.
         synchronize: waits for the device.
+        in_place: what the kernel updates in place, as declared; that is not poisoned, and its oracle tells an update.
 
     Raises:
         DeclarationError: if `run` returns something else than the op's outputs.
     """
     workspace.restore()  # an earlier kernel, or an earlier launch of this one, may have changed them
-    workspace.poison_all()
+    workspace.reset_all(in_place)
     synchronize()
     outputs = run()
     synchronize()

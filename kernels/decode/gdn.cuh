@@ -51,6 +51,15 @@ __device__ __forceinline__ float4 add_scaled(float4 x, float s, float4 y) {
   return make_float4(fmaf(s, y.x, x.x), fmaf(s, y.y, x.y), fmaf(s, y.z, x.z), fmaf(s, y.w, x.w));
 }
 
+// The dot product of two rows in one thread, a float4 at a time: each is summed by itself, then joins one of four sums.
+// So no addition waits for the one before it, and the rounding error is that of a warp's tree of sums.
+struct RowSum {
+  float parts[4] = {};
+
+  __device__ __forceinline__ void add(int quad, float4 x, float4 y) { parts[quad % 4] += dot(x, y); }
+  __device__ __forceinline__ float total() const { return (parts[0] + parts[1]) + (parts[2] + parts[3]); }
+};
+
 // Sum over the warp, in every lane.
 __device__ __forceinline__ float warp_sum(float x) {
 #pragma unroll

@@ -15,8 +15,7 @@ from gdnbench.bench.worker.device import CpuDevice, CudaDevice, WorkerDevice, is
 from gdnbench.bench.worker.workload import Workload
 from gdnbench.catalog import Entry
 from gdnbench.errors import BuildError, DeclarationError
-from gdnbench.launch import Launcher, Workspace, bind
-from gdnbench.launch.workspace import poison
+from gdnbench.launch import Binder, Launcher, Workspace, load
 from gdnbench.model import Case, GateResult, Status, TorchKernel
 from gdnbench.verify import check_copy, check_outputs, verify_launcher
 
@@ -62,9 +61,10 @@ class Examination:
         """Every step until the first failure."""
         try:
             self._check_requirements()
-            run = self._load()
+            bind = self._load()
+            run = self._bind(bind)
             self._launch_first(run)
-            self._verify()
+            self._verify(bind)
             self._launch_again(run)
             if isinstance(self._device, CudaDevice):
                 self._capture(run, self._device)
@@ -85,12 +85,23 @@ class Examination:
         if self._task.device not in kernel.devices:
             raise UnfitError(Status.UNSUPPORTED, "needs a GPU")
 
-    def _load(self) -> Launcher:
+    def _load(self) -> Binder:
         self._step("load", factor=BUILD_STEPS)
+        with self._unbroken():
+            return load(self._entry, self._case.variant, self._case.shape)
+
+    def _bind(self, bind: Binder) -> Launcher:
+        self._step("bind", factor=BUILD_STEPS)
         with self._guarded():  # a shape may be larger than the memory
             workspace, _ = self._workload.get(self._case.shape, self._workload.scenarios[0])
+        with self._unbroken():
+            return bind(workspace)
+
+    @contextmanager
+    def _unbroken(self) -> Iterator[None]:
+        """Turns what loading and binding raise into a status."""
         try:
-            return bind(self._entry, self._case.variant, workspace)
+            yield
         except BuildError as error:
             raise UnfitError(Status.BUILD_FAILED, error.message) from error
         except Exception as error:
@@ -103,14 +114,13 @@ class Examination:
             run()
             self._device.synchronize()
 
-    def _verify(self) -> None:
+    def _verify(self, bind: Binder) -> None:
         scenarios = self._workload.scenarios if not self._entry.kernel.floor else self._workload.scenarios[:1]
         for scenario in scenarios:
             self._step(f"verify {scenario}", factor=2)
             with self._guarded():
                 workspace, expected = self._workload.get(self._case.shape, scenario)
-                run = bind(self._entry, self._case.variant, workspace)
-                gates = self._gate(run, workspace, expected, scenario)
+                gates = self._gate(bind(workspace), workspace, expected, scenario)
             self._judge(gates)
 
     def _gate(
@@ -120,12 +130,13 @@ class Examination:
             case "empty":
                 return ()
             case "copy":
-                workspace.poison_all()
+                workspace.reset_all(self._entry.kernel.in_place)
                 outputs = run()
                 self._device.synchronize()
                 return check_copy(outputs, workspace, scenario)
             case _:
-                return verify_launcher(run, workspace, expected, scenario, self._device.synchronize)
+                in_place = self._entry.kernel.in_place
+                return verify_launcher(run, workspace, expected, scenario, self._device.synchronize, in_place)
 
     def _launch_again(self, run: Launcher) -> None:
         self._step(f"{LAUNCHES} launches")
@@ -151,8 +162,9 @@ class Examination:
         if not captured.operations:
             raise UnfitError(Status.WRONG_STREAM, "launched nothing on the stream it was given; use the current stream")
         self._step("replay")
-        poison(captured.outputs)
+        workspace, _ = self._workload.get(self._case.shape, self._workload.scenarios[0])
         with self._guarded():
+            workspace.reset(captured.outputs, self._entry.kernel.in_place)
             captured.graph.replay()
             device.synchronize()
         self._check_replay(captured.outputs)

@@ -23,11 +23,13 @@ def interpret_all(task: Task, channel: Channel) -> None:
 
 def _interpret(workload: Workload, case: Case) -> Examined:
     gates: list[GateResult] = []
+    entry = workload.entry(case)
     try:
         for scenario in workload.scenarios:
             workspace, expected = workload.get(case.shape, scenario)
-            run = bind_interpreted(workload.entry(case), case.variant, workspace)
-            gates.extend(verify_launcher(run, workspace, expected, scenario, CpuDevice().synchronize))
+            run = bind_interpreted(entry, case.variant, workspace)
+            synchronize, in_place = CpuDevice().synchronize, entry.kernel.in_place
+            gates.extend(verify_launcher(run, workspace, expected, scenario, synchronize, in_place))
     except Exception as error:
         return Examined(case.id, Status.FAILED, f"{type(error).__name__}: {error}", tuple(gates))
     failed = next((gate for gate in gates if not gate.passed), None)

@@ -20,7 +20,7 @@ import nvtx
 import torch
 
 from gdnbench.bench.events import Channel, Examined, HostTimes, Refused, Sampled, Step
-from gdnbench.bench.task import Task
+from gdnbench.bench.task import COLD_WARM_UPS, Task
 from gdnbench.bench.worker.between import Between, Nothing
 from gdnbench.bench.worker.blame import Begin, blaming
 from gdnbench.bench.worker.device import CudaDevice, is_alive
@@ -34,7 +34,7 @@ SPIN_S = 0.5  # the SM clock rises from 345 MHz idle to 1980 MHz under load with
 BLOCKING_KERNEL_TIMEOUT_S = 2.0  # NVBench gives up on a launch that the host has not enqueued by then
 OPTIONS = (
     *("-q", "-d", "0"),
-    *("--cold-warmup-runs", "50", "--cold-max-warmup-walltime", "0.5"),
+    *("--cold-warmup-runs", str(COLD_WARM_UPS), "--cold-max-warmup-walltime", "0.5"),
     *("--throttle-threshold", "0"),  # clocks are recorded and judged afterwards, over all rounds
     *("--timeout", "20"),
 )

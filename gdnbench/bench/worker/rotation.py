@@ -16,7 +16,7 @@ import torch
 
 from gdnbench.bench.worker.scrub import list_ranges
 from gdnbench.bench.worker.workload import Workload
-from gdnbench.launch import Launcher, Workspace, bind
+from gdnbench.launch import Launcher, Workspace, load
 from gdnbench.model import Case
 
 MOST_COPIES = 32
@@ -40,7 +40,8 @@ class Rotation:
 
     def __init__(self, workload: Workload, case: Case, copies: list[Workspace]) -> None:
         entry = workload.entry(case)
-        turns = [Turn(bind(entry, case.variant, copy), list_ranges(copy.inputs.values())) for copy in copies]
+        bind = load(entry, case.variant, case.shape)
+        turns = [Turn(bind(copy), list_ranges(copy.inputs.values())) for copy in copies]
         self._outputs: deque[tuple[torch.Tensor, ...]] = deque(maxlen=len(turns))
         for turn in turns:
             self.keep(turn.run())

@@ -1,0 +1,95 @@
+"""Kernels of other libraries, each with the library's function replaced by its mathematics: is it called rightly?"""
+
+import importlib.util
+import sys
+from types import ModuleType
+
+import pytest
+import torch
+from torch import einsum
+
+from gdnbench.catalog import default_roots, load_catalog
+from gdnbench.launch import Workspace, load_numerics
+from gdnbench.model import Shape
+from gdnbench.verify import verify_launcher
+
+CATALOG = load_catalog(default_roots()[:1])
+DECODE = CATALOG.ops["decode"]
+NUMERICS = load_numerics(DECODE, CATALOG.op_folders["decode"])
+SMALL = Shape(B=3, HQ=2, HV=4, K=32, V=16)  # K and V differ, so that a state of the wrong layout does not fit
+
+
+def step(q, k, v, k_first, g, beta, scale):
+    """One step on a k-first state [B, HV, K, V] in fp32, g the log of the decay, g and beta [B, 1, HV]."""
+    share = v.shape[2] // q.shape[2]
+    q, k = (tensor[:, 0].float().repeat_interleave(share, dim=1) for tensor in (q, k))
+    state = torch.exp(g[:, 0])[..., None, None] * k_first
+    delta = beta[:, 0, :, None] * (v[:, 0].float() - (state * k[..., None]).sum(-2))
+    state = state + einsum("bhk,bhv->bhkv", k, delta)
+    return (scale * (state * q[..., None]).sum(-2))[:, None].to(v.dtype), state
+
+
+def fla_step(q, k, v, *, g, beta, scale, initial_state, output_final_state, state_v_first):
+    batches, _, heads, rows = v.shape
+    assert output_final_state
+    assert not state_v_first
+    assert initial_state.shape == (batches, heads, k.shape[-1], rows)
+    assert initial_state.is_contiguous()
+    assert g.dtype == beta.dtype == torch.float32
+    assert g.shape == beta.shape == (batches, 1, heads)
+    return step(q, k, v, initial_state, g, beta, scale)
+
+
+def flashinfer_step(q, k, v, state, A_log, a, dt_bias, b, scale, output, use_qk_l2norm):
+    assert not use_qk_l2norm
+    g = -torch.exp(A_log) * torch.nn.functional.softplus(a.float() + dt_bias)
+    written, k_first = step(q, k, v, state.transpose(-1, -2), g, torch.sigmoid(b.float()), scale)
+    return output.copy_(written), state.copy_(k_first.transpose(-1, -2))
+
+
+LIBRARIES = {
+    "decode-fla-unfused": ("fla.ops.gated_delta_rule", "fused_recurrent_gated_delta_rule", fla_step),
+    "decode-flashinfer": ("flashinfer.gdn_decode", "gated_delta_rule_decode_pretranspose", flashinfer_step),
+}
+
+
+def load_with(monkeypatch, name):
+    """The kernel's own file as a module, with a library of our making in place of the real one."""
+    path, function, replacement = LIBRARIES[name]
+    parts = path.split(".")
+    for count in range(1, len(parts) + 1):
+        package = ".".join(parts[:count])
+        monkeypatch.setitem(sys.modules, package, ModuleType(package))
+    setattr(sys.modules[path], function, replacement)
+    spec = importlib.util.spec_from_file_location("kernel_of_a_library", CATALOG.entries[name].source)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("scenario", DECODE.scenarios)
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_the_library_is_called_so_that_it_computes_the_op(monkeypatch, name, scenario):
+    entry = CATALOG.entries[name]
+    workspace = Workspace.make(DECODE, NUMERICS, SMALL, seed=2, device="cpu", scenario=scenario)
+    expected = NUMERICS.oracle(workspace.inputs, workspace.scalars)
+    run = load_with(monkeypatch, name).bind(workspace.namespace, SMALL, entry.default.params)
+    for _ in range(2):  # what updates in place starts again
+        gates = verify_launcher(run, workspace, expected, scenario, lambda: None, entry.kernel.in_place)
+        assert [gate.reason for gate in gates if not gate.passed] == []
+
+
+def test_flashinfer_is_given_the_outputs_to_write_and_fla_makes_its_own(monkeypatch):
+    workspace = Workspace.make(DECODE, NUMERICS, SMALL, seed=2, device="cpu", scenario="typical")
+    workspace.begin(CATALOG.entries["decode-flashinfer"].kernel.in_place)
+    for name, given in (("decode-flashinfer", True), ("decode-fla-unfused", False)):
+        output, state = load_with(monkeypatch, name).bind(workspace.namespace, SMALL, None)()
+        assert (output is workspace.outputs["output"]) is given
+        assert (state is workspace.outputs["new_state"]) is given
+        assert state.is_contiguous()
+
+
+@pytest.mark.parametrize(("name", "extra"), [("decode-fla-unfused", "fla"), ("decode-flashinfer", "flashinfer")])
+def test_each_says_how_its_library_is_installed(name, extra):
+    (need,) = CATALOG.entries[name].kernel.requires
+    assert need.remedy == f"pip install 'gdnbench[{extra}]'"

@@ -1,0 +1,77 @@
+"""What binding prepares, so that a launch needs nothing more: outputs to start from, and a Triton kernel's scratch."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+import triton
+from triton.runtime import _allocation
+
+from gdnbench.catalog import default_roots, load_catalog
+from gdnbench.launch import Workspace, bind, load_numerics
+from gdnbench.launch.bind import _with_scratch
+from gdnbench.model import Shape
+
+SMALL = Shape(B=2, HQ=2, HV=4, K=32, V=16)
+KERNEL = "def bind(t, shape, params): return lambda: (t.output, t.new_state)\n"
+DECLARATION = """from gdnbench import TorchKernel
+kernel = TorchKernel(name='decode-{}'{})
+"""
+
+
+@pytest.fixture
+def catalog(tmp_path):
+    for name, more in (("fresh", ""), ("inplace", ", in_place={'new_state': 'state'}")):
+        folder = tmp_path / "decode" / name
+        folder.mkdir(parents=True)
+        (folder / "variant.py").write_text(DECLARATION.format(name, more))
+        (folder / "kernel.py").write_text(KERNEL)
+    return load_catalog([default_roots()[0], tmp_path])
+
+
+@pytest.mark.parametrize(("name", "begun"), [("decode-fresh", False), ("decode-inplace", True)])
+def test_a_kernel_that_updates_in_place_is_bound_to_a_state_to_start_from(catalog, name, begun):
+    op, entry = catalog.ops["decode"], catalog.entries[name]
+    numerics = load_numerics(op, catalog.op_folders["decode"])
+    workspace = Workspace.make(op, numerics, SMALL, seed=3, device="cpu", scenario="typical")
+    _, state = bind(entry, entry.default, workspace)()
+    assert torch.equal(state, workspace.inputs["state"]) is begun
+
+
+def compiled_with(scratch_size):
+    return SimpleNamespace(metadata=SimpleNamespace(num_ctas=2, global_scratch_size=scratch_size))
+
+
+def ask_allocator(nbytes):
+    """What Triton's launcher does for a kernel that makes tensor descriptors."""
+    return _allocation._allocator.get()(nbytes, 128, None)
+
+
+def test_every_launch_gets_the_scratch_that_binding_allocated():
+    given = []
+    launch = _with_scratch(lambda nbytes: given.append(ask_allocator(nbytes)), compiled_with(256), (4, 8, 1), "cpu")
+    for _ in range(2):
+        launch(2 * 4 * 8 * 256)
+    assert given[0] is given[1]
+    assert given[0].nbytes == 2 * 4 * 8 * 256
+
+
+def test_an_allocator_that_another_library_sets_is_not_asked_and_not_displaced(monkeypatch):
+    def of_another(_nbytes, _alignment, _stream):
+        raise AssertionError("an allocation in a launch")
+
+    before = _allocation._allocator.get()
+    launch = _with_scratch(ask_allocator, compiled_with(256), (1, 1, 1), "cpu")
+    triton.set_allocator(of_another)
+    try:
+        assert launch(512).nbytes == 512
+        assert _allocation._allocator.get() is of_another
+    finally:
+        triton.set_allocator(before)
+
+
+def test_a_kernel_without_descriptors_is_launched_as_it_is():
+    def launch():
+        """Nothing."""
+
+    assert _with_scratch(launch, compiled_with(0), (4, 8, 1), "cpu") is launch
