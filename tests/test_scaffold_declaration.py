@@ -1,0 +1,149 @@
+"""Only the tokens that name something or set a default change."""
+
+import ast
+
+import pytest
+
+from gdnbench.errors import UsageError
+from gdnbench.scaffold.declaration import Changes, rewrite
+
+SOURCE = '''\
+#!/usr/bin/env python
+# Licensed — to all. "decode-v4" is said here, and stays.
+"""One idea.
+
+And "more" about decode-v4.
+"""
+
+from gdnbench import CudaKernel, Param  # WARPS of decode-v4
+
+kernel = CudaKernel(
+    name = 'decode-v4',   # é, before and after
+    entry="gdn_decode_v4",
+\tparams={"WARPS": Param(default=8, choices=(4, 8), doc="decode-v4"), "BV": Param(16, (16, 32))},
+    presets={
+        # four warps
+        "decode-v4b": {"WARPS": 4},
+        "decode-v4c": {"WARPS": 4, "BV": 32},  # and 32 rows
+        "decode-v4d": {"BV": 32}
+    },
+    grid=lambda shape, p: (shape.V // p.WARPS, shape.B * shape.HV),
+    block=lambda shape, p: 32 * p.WARPS,
+)
+'''
+PRESETS = {"decode-v4b": "decode-v9b", "decode-v4c": "decode-v9c", "decode-v4d": "decode-v9d"}
+CHANGES = Changes("New: idea.", "decode-v9", "gdn_decode_v9", PRESETS, frozenset(), {"WARPS": 4, "BV": 32})
+EXPECTED = (
+    SOURCE.replace("One idea.", "New: idea.")
+    .replace("name = 'decode-v4'", "name = 'decode-v9'")
+    .replace("gdn_decode_v4", "gdn_decode_v9")
+    .replace('"decode-v4b"', '"decode-v9b"')
+    .replace('"decode-v4c"', '"decode-v9c"')
+    .replace('"decode-v4d"', '"decode-v9d"')
+    .replace("default=8", "default=4")
+    .replace("Param(16,", "Param(32,")
+)
+
+
+def changes(**more):
+    return Changes("New.", "decode-v9", **more)
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"], ids=["unix", "dos", "mac"])
+def test_all_else_stays_byte_for_byte(ending):
+    assert rewrite(SOURCE.replace("\n", ending), CHANGES) == EXPECTED.replace("\n", ending)
+
+
+def test_a_form_feed_is_no_new_line():
+    assert rewrite("\f" + SOURCE.replace("kernel =", "\f\nkernel ="), CHANGES) == "\f" + EXPECTED.replace(
+        "kernel =", "\f\nkernel ="
+    )
+
+
+def test_without_a_docstring_one_is_put_first():
+    assert rewrite('kernel = f(name="decode-v4")\n', changes()) == '"""New."""\n\nkernel = f(name="decode-v9")\n'
+
+
+@pytest.mark.parametrize(
+    "docstring",
+    ["", '"""One."""', "'One.'", 'r"""One."""', '"One." " And more."', '"""\nOne.\n"""', '"""One.\n\nMore."""'],
+)
+def test_the_idea_is_the_docstrings_first_line_and_may_hold_quotes(docstring):
+    idea = 'Says """x""" \\ and "y"'
+    found = ast.get_docstring(ast.parse(rewrite(f'{docstring}\nkernel = f(name="x")\n', Changes(idea, "decode-v9"))))
+    assert found.partition("\n")[0] == idea
+    assert found.endswith("More.") == docstring.endswith('More."""')
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'kernel: CudaKernel = f(name="decode-v4")\n',
+        'NAME = "decode-v4"\nkernel = f(name=NAME)\n',
+        'kernel = f(name=("decode-v4"))\n',
+        'kernel = f(**common, name="decode-v4")\n',
+    ],
+)
+def test_a_name_is_found_where_it_is_written(source):
+    assert rewrite('"""New."""\n' + source, changes()) == '"""New."""\n' + source.replace("v4", "v9")
+
+
+def test_presets_and_params_may_stand_under_names_of_their_own():
+    source = '''"""New."""
+WARPS = Param(default=8, choices=(4, 8))
+PARAMS = {"WARPS": WARPS}
+PRESETS = {"decode-v4b": {"WARPS": 4}}
+kernel = f(name="decode-v4", params=PARAMS, presets=PRESETS)
+'''
+    found = rewrite(source, changes(presets={"decode-v4b": "decode-v9b"}, defaults={"WARPS": 4}))
+    assert found == source.replace("v4", "v9").replace("default=8", "default=4")
+
+
+def test_a_default_is_written_as_python_writes_it():
+    source = '"""New."""\nkernel = f(name="decode-v9", params={"HINT": Param(default="ptx", choices=("ptx", "no"))})\n'
+    assert rewrite(source, changes(defaults={"HINT": "no"})) == source.replace('default="ptx"', 'default="no"')
+    assert rewrite(source, changes(defaults={"HINT": True})) == source.replace('default="ptx"', "default=True")
+
+
+ITEMS = {"decode-v4b": 1, "decode-v4c": 2, "decode-v4d": 3}
+
+
+@pytest.mark.parametrize(
+    "layout", ["{%s}", "{\n    %s,\n}", "{  # why\n    %s  # last\n}"], ids=["line", "lines", "notes"]
+)
+@pytest.mark.parametrize("dropped", ["b", "c", "d", "bc", "bd", "cd", "bcd", ""])
+def test_presets_are_left_out_and_the_others_stay_in_order(layout, dropped):
+    items = layout % (",\n    " if "\n" in layout else ", ").join(
+        f'"{name}": {{"BV": {n}}}' for name, n in ITEMS.items()
+    )
+    source = f'kernel = f(name="decode-v4", presets={items})\n'
+    out = {f"decode-v4{letter}" for letter in dropped}
+    renamed = {name: name.replace("v4", "v9") for name in ITEMS if name not in out}
+    found = rewrite(source, changes(presets=renamed, dropped=out))
+    call = ast.parse(found).body[-1].value
+    presets = next(keyword.value for keyword in call.keywords if keyword.arg == "presets")
+    expected = {new: {"BV": ITEMS[old]} for old, new in renamed.items()}
+    assert list(ast.literal_eval(presets).items()) == list(expected.items())
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'kernel = f(name=f"decode-{v}")\n',
+        'kernel = f(name="decode" + "-v4")\n',
+        'kernel = f("decode-v4")\n',
+        'kernel = g[0]\n',
+        'f(name="decode-v4")\n',
+        "from elsewhere import kernel\n",
+        'kernel = f(name="decode-v4", presets=all_presets())\n',
+        'kernel = f(name="decode-v4", presets={**PRESETS})\n',
+        'kernel = f(name="decode-v4", presets={f"decode-{v}": {} for v in "bc"})\n',
+        'kernel = f(name="decode-v4", presets={"decode-v4b": {}}, params=make())\n',
+        'kernel = f(name="decode-v4", presets={"decode-v4b": {}}, params={"WARPS": make})\n',
+        'kernel = f(name="decode-v4", presets={"decode-v4b": {}}, params={"WARPS": Param(**more)})\n',
+    ],
+)  # fmt: skip
+def test_what_is_computed_is_refused(source):
+    with pytest.raises(UsageError, match=r"variant\.py computes") as caught:
+        rewrite(source, changes(presets={"decode-v4b": "decode-v9b"}, defaults={"WARPS": 4}))
+    assert caught.value.hint

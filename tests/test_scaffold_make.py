@@ -1,0 +1,253 @@
+"""A copy of any kernel is a kernel: it loads, under names of its own, and says what it said."""
+
+import json
+import os
+from tokenize import tokenize
+
+import pytest
+
+from gdnbench.binary import build
+from gdnbench.catalog import default_roots, find_variant, load_catalog
+from gdnbench.errors import DeclarationError, ParamError, UnknownNameError, UsageError
+from gdnbench.model import Shape, TorchKernel
+from gdnbench.scaffold import make_kernel
+
+BUNDLED = default_roots()[0]
+CATALOG = load_catalog([BUNDLED])
+LABELS = [variant.label for entry in CATALOG.entries.values() for variant in (entry.default, *entry.presets)]
+
+MINE = '''"""Mine."""
+from gdnbench import TorchKernel
+kernel = TorchKernel(name="decode-mine"{})
+'''
+
+
+def everything_in(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if "__pycache__" not in path.parts)
+
+
+def load(root, name="decode-new1"):
+    catalog = load_catalog([BUNDLED, root])
+    assert catalog.broken == ()
+    return catalog.entries[name]
+
+
+def add(root, variant, source="", folder="mine"):
+    path = root / "decode" / folder
+    path.mkdir(parents=True)
+    (path / "variant.py").write_text(variant)
+    (path / "kernel.py").write_text(source)
+    return path
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_a_copy_of_every_kernel_and_preset_loads_with_its_params(tmp_path, label):
+    made = make_kernel("decode-new1", label, tmp_path)
+    origin, variant = find_variant(CATALOG, "decode", label)
+    copy = load(tmp_path)
+    assert copy.folder == made.folder == tmp_path / "decode" / "new1"
+    assert type(copy.kernel) is type(origin.kernel)
+    assert copy.default.params == variant.params
+    assert copy.idea.startswith(f"Copy of {label}: ")
+    assert copy.kernel.requires == origin.kernel.requires
+    assert everything_in(copy.folder) == everything_in(origin.folder) == sorted(map(str, made.files))
+
+
+@pytest.mark.parametrize("name", CATALOG.entries)
+def test_a_copy_differs_from_the_original_in_strings_and_its_functions_name_alone(tmp_path, name):
+    make_kernel("decode-new1", name, tmp_path)
+    origin, copy = CATALOG.entries[name], load(tmp_path)
+    assert origin.source.read_bytes() == copy.source.read_bytes().replace(
+        copy.kernel.entry.encode(), origin.kernel.entry.encode()
+    )
+    old, new = (tokens(folder / "variant.py") for folder in (origin.folder, copy.folder))
+    strings = {before: after for before, after in zip(old, new, strict=True) if before != after}
+    docstring, *labels = strings
+    assert docstring.startswith('"""')
+    names = {name, *origin.kernel.presets, origin.kernel.entry}
+    assert {json.loads(label) for label in labels} <= names
+    assert set(copy.kernel.presets) == {json.loads(strings[f'"{preset}"']) for preset in origin.kernel.presets}
+
+
+def tokens(path):
+    with path.open("rb") as file:
+        return [token.string for token in tokenize(file.readline)]
+
+
+@pytest.mark.parametrize("name", ["decode-v4", "decode-triton"])
+def test_a_copy_of_a_gpu_kernel_compiles_elsewhere(tmp_path, monkeypatch, name):
+    monkeypatch.setenv("GDNBENCH_CACHE", str(tmp_path / "builds"))
+    make_kernel("decode-new1", name, tmp_path / "mine")
+    copy = load(tmp_path / "mine")
+    built = build(copy, copy.default, Shape(), "sm_90")
+    assert built.symbol == copy.kernel.entry
+
+
+def test_a_function_takes_the_new_name_in_all_files(tmp_path):
+    make_kernel("decode-new1", "decode-v4", tmp_path)
+    copy = load(tmp_path)
+    assert copy.kernel.entry == "gdn_decode_new1"
+    text = copy.source.read_text()
+    assert "gdn_decode_new1(" in text
+    assert "gdn_decode_v4" not in text
+    assert text.replace("gdn_decode_new1", "gdn_decode_v4") == CATALOG.entries["decode-v4"].source.read_text()
+
+
+def test_params_after_colons_become_the_defaults(tmp_path):
+    make_kernel("decode-new1", "decode-triton:BV=16:WARPS=4", tmp_path)
+    copy = load(tmp_path)
+    assert dict(copy.default.params) == {**CATALOG.entries["decode-triton"].default.params, "BV": 16, "WARPS": 4}
+    assert copy.idea.startswith("Copy of decode-triton with BV=16 WARPS=4: ")
+    assert copy.kernel.entry == "gdn_decode"
+
+
+def test_a_preset_that_has_become_the_default_is_left_out(tmp_path):
+    make_kernel("decode-new1", "decode-v1b", tmp_path)
+    assert load(tmp_path).kernel.presets == {"decode-new1c": {"BV": 4}, "decode-new1d": {"BV": 2}}
+
+
+def test_a_copy_can_be_copied(tmp_path):
+    make_kernel("decode-new1", "decode-v4b", tmp_path)
+    make_kernel("decode-new2-wide", "decode-new1:WARPS=16", tmp_path)
+    copy = load(tmp_path, "decode-new2-wide")
+    assert copy.folder.name == "new2_wide"
+    assert copy.kernel.entry == "gdn_decode_new2_wide"
+    assert copy.default.params.WARPS == 16
+
+
+def test_presets_with_names_of_their_own_go_behind_the_new_one(tmp_path):
+    mine = MINE.format(', params={"BV": Param(default=1, choices=(1, 2))}, presets={"decode-wide": {"BV": 2}}')
+    add(tmp_path, mine.replace("import", "import Param,"))
+    make_kernel("decode-new1", "decode-wide", tmp_path)
+    make_kernel("decode-new2", "decode-mine", tmp_path)
+    assert load(tmp_path, "decode-new1").default.params.BV == 2
+    assert load(tmp_path, "decode-new2").kernel.presets == {"decode-new2-wide": {"BV": 2}}
+
+
+def test_other_files_are_copied_as_they_are(tmp_path):
+    folder = add(tmp_path, "\ufeff" + MINE.format(', entry="decode_mine"'), "from helper import decode_mine\n")
+    (folder / "deep").mkdir()
+    (folder / "deep" / "table.bin").write_bytes(b"\0 decode_mine \xff")
+    (folder / "notes.txt").write_bytes(b"decode_mine, not decode_mine2 or \xe9decode_mined\r\n")
+    made = make_kernel("decode-new1", "decode-mine", tmp_path)
+    assert (made.folder / "deep" / "table.bin").read_bytes() == b"\0 decode_mine \xff"
+    assert (made.folder / "notes.txt").read_bytes() == b"decode_new1, not decode_mine2 or \xe9decode_mined\r\n"
+    assert (made.folder / "kernel.py").read_text() == "from helper import decode_new1\n"
+    assert isinstance(load(tmp_path).kernel, TorchKernel)
+
+
+def test_a_function_keeps_its_name_where_the_new_one_is_in_use(tmp_path):
+    add(tmp_path, MINE.format(', entry="decode_mine"'), "def decode_new1(): ...\ndef decode_mine(): ...\n")
+    make_kernel("decode-new1", "decode-mine", tmp_path)
+    assert load(tmp_path).kernel.entry == "decode_mine"
+
+
+def test_a_source_that_several_kernels_share_is_not_changed(tmp_path):
+    add(tmp_path, MINE.format(', entry="decode_mine", source="../shared.py"'))
+    (tmp_path / "decode" / "shared.py").write_text("def decode_mine(): ...\n")
+    make_kernel("decode-new1", "decode-mine", tmp_path)
+    assert load(tmp_path).kernel.entry == "decode_mine"
+
+
+def test_it_goes_where_the_catalog_looks(tmp_path, monkeypatch):
+    monkeypatch.setenv("GDNBENCH_KERNELS", str(tmp_path / "mine"))
+    add(tmp_path / "mine", MINE.format(""))
+    made = make_kernel("decode-new1", "decode-mine")
+    assert made.folder == tmp_path / "mine" / "decode" / "new1"
+    assert made.is_in_catalog
+    assert "decode-new1" in load_catalog().entries
+
+
+def test_a_floor_says_that_it_is_one(tmp_path):
+    (note,) = make_kernel("decode-new1", "decode-floor-copy", tmp_path).notes
+    assert "floor" in note
+    assert make_kernel("decode-new2", "decode-v4", tmp_path).notes == ()
+
+
+def test_files_that_will_be_missing_elsewhere_are_told(tmp_path):
+    (note,) = make_kernel("decode-new1", "decode-compiled", tmp_path).notes
+    assert "kernel.py:" in note
+    assert make_kernel("decode-new2", "decode-new1", tmp_path).notes == ()
+
+
+def refuse(tmp_path, kind, match, *arguments):
+    before = everything_in(tmp_path)
+    with pytest.raises(kind, match=match) as caught:
+        make_kernel(*arguments)
+    assert caught.value.hint
+    assert everything_in(tmp_path) == before
+    return caught.value
+
+
+def test_a_name_that_is_taken(tmp_path):
+    add(tmp_path, MINE.format(', presets={"decode-mine-b": {}}'))
+    to = tmp_path
+    refuse(tmp_path, UsageError, "decode-v4 exists already: a kernel in .*v4", "decode-v4", "decode-v1", to)
+    refuse(tmp_path, UsageError, "decode-v4b exists already: a preset of decode-v4", "decode-v4b", "decode-v1", to)
+    refuse(tmp_path, UsageError, "decode-mine exists already", "decode-mine", "decode-v1", to)
+    add(tmp_path, MINE.replace("mine", "zz-b").format(""), folder="zz_b")
+    message = refuse(tmp_path, UsageError, "decode-zz-b exists already", "decode-zz", "decode-mine", to).message
+    assert "decode-mine-b would become it" in message
+
+
+def test_a_folder_that_is_there(tmp_path):
+    (tmp_path / "decode" / "new1").mkdir(parents=True)
+    refuse(tmp_path, UsageError, "exists", "decode-new1", "decode-v4", tmp_path)
+
+
+def test_an_origin_that_is_not_there(tmp_path):
+    assert "decode-v4" in refuse(tmp_path, UnknownNameError, "decode-v44", "decode-new1", "decode-v44", tmp_path).hint
+    refuse(tmp_path, UnknownNameError, "one is needed", "decode-new1", "decode-v*", tmp_path)
+    refuse(tmp_path, ParamError, "WARPS=3", "decode-new1", "decode-v4:WARPS=3", tmp_path)
+    hint = refuse(tmp_path, UsageError, "copy of another", "decode-new1", "", tmp_path).hint
+    assert "decode-v1, " in hint
+    assert "floor" not in hint
+
+
+def test_a_broken_origin(tmp_path):
+    add(tmp_path, "raise ValueError('a reason')\n")
+    refuse(tmp_path, UnknownNameError, "a reason", "decode-new1", "decode-mine", tmp_path)
+
+
+def test_a_place_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").touch()
+    refuse(tmp_path, UsageError, "cannot write", "decode-new1", "decode-v4", tmp_path / "file" / "more")
+    refuse(tmp_path, UsageError, "not a folder", "decode-new1", "decode-v4", tmp_path / "file")
+
+
+def test_a_place_whose_op_does_not_load(tmp_path):
+    (tmp_path / "decode").mkdir()
+    (tmp_path / "decode" / "op.py").write_text("raise ValueError('no op')\n")
+    refuse(tmp_path, UsageError, "no op", "decode-new1", "decode-v4", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("variant", "kind", "match"),
+    [
+        (MINE.format("").replace('"decode-mine"', '"-".join(["decode", "mine"])'), UsageError, "computes its name"),
+        (MINE.format(', presets={f"decode-mine{x}": {} for x in "bc"}'), UsageError, "computes its presets"),
+        (MINE.format("") + 'assert kernel.name == "decode-mine"\n', DeclarationError, "AssertionError"),
+        (MINE.format("") + "from pathlib import Path\nassert Path(__file__).parent.parent.name == 'decode'\n"
+         "assert 'mine' in __file__.split('/')\n", DeclarationError, "AssertionError"),
+        (MINE.format(', presets={"decode-mine-b": {}, "decode-b": {}}'), DeclarationError, "not"),
+    ],
+)  # fmt: skip
+def test_a_copy_that_would_not_load_is_not_made(tmp_path, variant, kind, match):
+    add(tmp_path, variant)
+    refuse(tmp_path, kind, match, "decode-new1", "decode-mine", tmp_path)
+
+
+def test_a_declaration_in_another_encoding_is_refused(tmp_path):
+    folder = add(tmp_path, "")
+    (folder / "variant.py").write_bytes(b"# coding: latin-1\n# \xe9\n" + MINE.format("").encode())
+    refuse(tmp_path, UsageError, "UTF-8", "decode-new1", "decode-mine", tmp_path)
+
+
+def test_files_get_the_permissions_of_new_files(tmp_path):
+    folder = add(tmp_path, MINE.format(""))
+    (folder / "kernel.py").chmod(0o400)
+    made = make_kernel("decode-new1", "decode-mine", tmp_path)
+    (tmp_path / "fresh").mkdir()
+    assert made.folder.stat().st_mode == (tmp_path / "fresh").stat().st_mode
+    assert os.access(made.source, os.W_OK)
+    assert made.source.stat().st_mode & 0o200
