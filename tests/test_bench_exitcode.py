@@ -1,7 +1,7 @@
 import pytest
 from run_data import case, failed, measured, versus
 
-from gdnbench.bench.exitcode import exit_code_of
+from gdnbench.bench.exitcode import exit_code_of, exit_code_of_sweep
 from gdnbench.errors import ExitCode
 from gdnbench.model import Role, Status
 
@@ -41,3 +41,23 @@ def test_an_interruption_is_told_whatever_else_happened():
 
 def test_rows_may_come_from_a_generator():
     assert exit_code_of((row for row in [APART]), interrupted=False) is ExitCode.NOISY
+
+
+@pytest.mark.parametrize(
+    ("rows", "code"),
+    [
+        ([BASELINE, KERNEL, SAME, failure(Status.BUILD_FAILED), failure(Status.WRONG_NUMBERS)], ExitCode.OK),
+        ([BASELINE, KERNEL, APART, failure(Status.BUILD_FAILED)], ExitCode.NOISY),
+        ([BASELINE, SAME, failure(Status.BUILD_FAILED), failure(Status.CRASHED)], ExitCode.BUILD),
+        ([BASELINE, KERNEL, SAME, failure(Status.NOT_RUN)], ExitCode.PARTIAL),
+        ([failure(Status.UNSUPPORTED)], ExitCode.OK),
+        ([], ExitCode.OK),
+    ],
+)
+def test_of_a_sweep_a_point_that_cannot_work_is_an_answer_unless_none_works(rows, code):
+    for order in (rows, rows[::-1]):
+        assert exit_code_of_sweep(order, interrupted=False) is code
+
+
+def test_an_interrupted_sweep_says_so():
+    assert exit_code_of_sweep([BASELINE, KERNEL], interrupted=True) is ExitCode.INTERRUPTED

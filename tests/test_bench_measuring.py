@@ -34,6 +34,11 @@ def test_the_burn_in_is_dropped():
     assert collect(sampled(0, A), sampled(1, A)).samples == {A: {1: sampled(1, A)}}
 
 
+def test_each_worker_that_measured_a_case_is_counted():
+    collected = collect(sampled(0, A), sampled(0, B), sampled(1, A), sampled(1, B), sampled(0, A), sampled(2, A))
+    assert collected.burn_ins == {A: 2, B: 1}
+
+
 def test_a_case_that_is_lost_takes_its_samples_with_it():
     collected = collect(sampled(1, A), sampled(1, B), Examined(A, Status.CRASHED, "SIGSEGV"))
     assert set(collected.samples) == {B}

@@ -1,4 +1,5 @@
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -144,3 +145,58 @@ def test_a_slow_kernel_gets_fewer_samples_but_never_too_few(asked, warm_us, devi
 def test_the_slower_a_kernel_the_fewer_its_samples(device):
     counts = [sample_count(500, 10.0**power, device) for power in range(8)]
     assert counts == sorted(counts, reverse=True)
+
+
+@pytest.fixture
+def by_shape(tmp_path):
+    """A catalog whose one kernel has other defaults at B=8."""
+    folder = tmp_path / "decode" / "mine"
+    folder.mkdir(parents=True)
+    (tmp_path / "decode" / "op.py").write_text((default_roots()[0] / "decode" / "op.py").read_text())
+    (folder / "kernel.py").write_text("")
+    (folder / "variant.py").write_text(
+        "from gdnbench import Param, Shape, TorchKernel\n"
+        "kernel = TorchKernel(\n"
+        "    name='decode-mine',\n"
+        "    params={'BV': Param(default=4, choices=(4, 8)), 'MODE': Param(default=1, choices=(1, 2))},\n"
+        "    presets={'decode-mine-wide': {'MODE': 2}},\n"
+        "    by_shape={Shape(B=1): {}, Shape(B=8): {'BV': 8}},\n"
+        ")\n"
+    )
+    return load_catalog([tmp_path])
+
+
+def params(found, label):
+    return [dict(case.variant.params) for case in found.cases if case.label == label]
+
+
+def test_a_kernel_by_its_bare_name_takes_its_defaults_for_each_shape(by_shape):
+    found = plan("decode-mine", catalog=by_shape)
+    assert params(found, "decode-mine") == [{"BV": 4, "MODE": 1}, {"BV": 8, "MODE": 1}]
+    assert {case.variant.kernel for case in found.cases} == {"decode-mine"}
+
+
+def test_a_baseline_and_its_control_take_the_same_defaults(by_shape):
+    found = plan("decode-mine:BV=4", catalog=by_shape, baseline="decode-mine")
+    assert params(found, "decode-mine") == params(found, "decode-mine@again")
+    assert [each["BV"] for each in params(found, "decode-mine")] == [4, 8]
+
+
+@pytest.mark.parametrize(
+    ("label", "wanted"), [("decode-mine:MODE=2", {"BV": 4, "MODE": 2}), ("decode-mine-wide", {"BV": 4, "MODE": 2})]
+)
+def test_params_that_are_named_hold_at_every_shape_beside_the_plain_defaults(by_shape, label, wanted):
+    assert params(plan(label, catalog=by_shape), label) == [wanted, wanted]
+
+
+def swept_plan(name, device="cpu"):
+    points = tuple(CATALOG.entries[name].with_params(CATALOG.entries[name].default, {"WARPS": w}) for w in (2, 4))
+    request = make_request(CATALOG, "decode", name, axes="B=1,8", heads="", settings=Settings())
+    return make_plan(CATALOG, replace(request, variants=points, swept={name: ("WARPS",)}), device)
+
+
+def test_a_sweep_of_which_nothing_runs_here_measures_no_baseline_either():
+    found = swept_plan("decode-v4")
+    assert (found.baseline, found.notes) == ("", ())
+    assert set(roles(found)) == {"decode-v4:WARPS=2", "decode-v4:WARPS=4"}
+    assert "decode-floor-copy" in roles(swept_plan("decode-v4", device="cuda"))

@@ -78,7 +78,8 @@ def test_settings_that_cannot_be_measured_with_are_usage_errors(bad):
 
 
 def chosen(**more):
-    defaults = {field.name: field.default for field in fields(Settings) if field.name != "confidence"}
+    not_asked = {"confidence", "budget_s"}  # the one is fixed, the other belongs to sweeps
+    defaults = {field.name: field.default for field in fields(Settings) if field.name not in not_asked}
     values = {**defaults, "quick": False, "rounds": None, "samples": None, "seed": None}
     return choose_settings(**{**values, **more})
 
@@ -90,8 +91,8 @@ def test_what_the_user_sets_beats_the_quick_defaults_and_those_beat_the_others()
 
 
 def test_the_defaults_are_those_that_the_documentation_names():
-    assert (Settings().rounds, Settings().samples, Settings().plain) == (41, 250, False)
-    assert (QUICK.rounds, QUICK.samples, QUICK.plain) == (7, 100, False)
+    assert (Settings().rounds, Settings().samples, Settings().plain) == (41, 100, False)
+    assert (QUICK.rounds, QUICK.samples, QUICK.plain) == (7, 50, False)
 
 
 @pytest.mark.parametrize("quick", [False, True])

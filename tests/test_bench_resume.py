@@ -13,18 +13,18 @@ from gdnbench.model import Status
 from gdnbench.store import Journal, RunFolder, RunInfo, write_info
 
 
-def _describe(folder, complete=False, **more):
+def _describe(folder, complete=False, swept=None, **more):
     settings = {**vars(Settings(rounds=3)), **more}
     info = RunInfo(
         run_id="r", timestamp="", complete=complete, command="", op="decode", gpu="cpu", settings=settings, cases=[],
-        machine={"gpu": None},
+        machine={"gpu": None}, swept=swept or {},
     )  # fmt: skip
     write_info(folder, info)
 
 
-def _replayed(folder, *parts):
+def _replayed(folder, *parts, **more):
     """What a run of two cases, stopped after each part, has measured: samples by case and round."""
-    _describe(folder)
+    _describe(folder, **more)
     for part in parts:
         with Journal(folder) as journal:
             for event in part:
@@ -89,3 +89,62 @@ def test_a_line_that_a_kill_cut_off_costs_only_itself(tmp_path):
     (tmp_path / "journal.jsonl").write_text(f"{whole}\n{cut}")
     collected = _replayed(tmp_path, [_sampled(0, "a", 2), _sampled(2, "a", 2)])
     assert {number: sampled.times_us for number, sampled in collected.samples["a"].items()} == {1: (1.0,), 2: (2.0,)}
+
+
+def _rounds(collected):
+    return {case: sorted(rounds) for case, rounds in collected.samples.items()}
+
+
+def _worker(cases, *rounds, torn=""):
+    """What one worker reports: a burn-in, whole rounds, and a round that only some cases saw."""
+    last = max(rounds, default=0) + 1
+    whole = [_sampled(number, case, number) for number in (0, *rounds) for case in cases]
+    return [*whole, *(_sampled(last, case, last) for case in torn)]
+
+
+SWEPT = {"swept": {"decode-x": ["BV"]}, "budget_s": 60.0}
+
+
+def test_points_that_left_a_race_keep_their_rounds_and_the_others_theirs(tmp_path):
+    collected = _replayed(tmp_path, [*_worker("abc", 1, 2, 3), *_worker("ab", 4, 5), *_worker("a", 6)], **SWEPT)
+    assert _rounds(collected) == {"a": [1, 2, 3, 4, 5, 6], "b": [1, 2, 3, 4, 5], "c": [1, 2, 3]}
+
+
+def test_a_round_that_was_torn_in_a_race_is_dropped_for_those_that_were_in_it(tmp_path):
+    collected = _replayed(tmp_path, [*_worker("abc", 1, 2, 3), *_worker("ab", 4, torn="b")], **SWEPT)
+    assert _rounds(collected) == {"a": [1, 2, 3, 4], "b": [1, 2, 3, 4], "c": [1, 2, 3]}
+
+
+def test_a_round_that_was_torn_is_dropped_even_if_the_next_worker_died_in_its_burn_in(tmp_path):
+    """Else the point that has one round less would seem to have left the race."""
+    first = [*_worker("abc", 1, 2, 3), *_worker("ab", 4, torn="b")]
+    collected = _replayed(tmp_path, first, [_sampled(0, "a", 0)], **SWEPT)
+    assert _rounds(collected) == {"a": [1, 2, 3, 4], "b": [1, 2, 3, 4], "c": [1, 2, 3]}
+
+
+def test_a_torn_round_is_measured_anew_and_not_made_of_two_halves(tmp_path):
+    collected = _replayed(tmp_path, _worker("ab", 1, torn="b"), [*_worker("ab"), _sampled(2, "a", 9)])
+    assert _rounds(collected) == {"a": [1], "b": [1]}
+
+
+def test_how_often_a_race_has_looked_is_known_again(tmp_path):
+    parts = [[*_worker("abc", 1, 2), *_worker("ab", 3)], _worker("ab", 4)]
+    assert _replayed(tmp_path, *parts, **SWEPT).burn_ins == {"a": 3, "b": 3, "c": 1}
+
+
+def test_a_point_that_was_lost_in_a_race_stays_lost(tmp_path):
+    """The others are ahead of it: it could not be compared with them."""
+    lost = Examined("b", Status.CRASHED, "SIGKILL")
+    collected = _replayed(tmp_path, [*_worker("ab", 1), lost, *_worker("a", 2)], **SWEPT)
+    assert collected.lost == {"b": lost}
+    assert _rounds(collected) == {"a": [1, 2]}
+
+
+def test_a_point_that_failed_before_anything_was_measured_is_tried_again(tmp_path):
+    failed = Examined("b", Status.TIMED_OUT, "step `load`")
+    assert _replayed(tmp_path, [failed], **SWEPT).lost == {}
+
+
+def test_a_race_goes_on_with_its_budget(tmp_path):
+    _describe(tmp_path, **SWEPT)
+    assert load_unfinished(tmp_path.parent, str(tmp_path), load_catalog([])).settings.budget_s == 60.0

@@ -104,7 +104,7 @@ def test_a_wrong_option_name_or_value_is_a_usage_error_and_leaves_nothing(run, t
 
 
 def test_an_error_comes_with_a_hint(run):
-    _, _, err = run("verify", "decode-v5")
+    _, _, err = run("verify", "decode-v44")
     assert "error:" in err
     assert "did you mean decode-v4" in " ".join(err.split())
 
@@ -130,7 +130,7 @@ def test_run_measures_as_the_options_say(run, tmp_path, monkeypatch, options):
     assert code == ExitCode.ENVIRONMENT
     (settings,) = asked
     assert settings.plain is ("--plain" in options)
-    assert settings.samples == (100 if "--quick" in options else 250)
+    assert settings.samples == (50 if "--quick" in options else 100)
     assert settings.rounds == (9 if "--rounds" in options else 7 if "--quick" in options else 41)
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from gdnbench.errors import DeclarationError, ParamError
-from gdnbench.model import CudaKernel, Param, Params, Requirement, TorchKernel, TritonKernel
+from gdnbench.model import CudaKernel, Param, Params, Requirement, Shape, TorchKernel, TritonKernel
 
 PARAMS = {"BV": Param(default=8, choices=(8, 16)), "MODE": Param(default="fast", choices=("fast", "exact"))}
 
@@ -57,3 +57,60 @@ def test_each_language_has_its_usual_source_file(kernel, language, source):
 
 def test_a_requirement_says_how_it_is_met():
     assert Requirement("fla", extra="fla").remedy == "pip install 'gdnbench[fla]'"
+
+
+def _by_shape(*batches):
+    """A kernel with a value of its own for each batch size."""
+    choices = (0, *batches)
+    by_shape = {Shape(B=batch): {"AT": batch} for batch in batches}
+    return TorchKernel(name="decode-x", params={"AT": Param(default=0, choices=choices)}, by_shape=by_shape)
+
+
+@pytest.mark.parametrize(
+    ("batch", "nearest"),
+    [(1, 1), (2, 1), (3, 8), (8, 8), (16, 8), (22, 8), (23, 64), (64, 64), (10**6, 64)],
+)
+def test_defaults_are_those_of_the_nearest_shape_on_a_logarithmic_scale(batch, nearest):
+    assert _by_shape(64, 1, 8).defaults(Shape(B=batch))["AT"] == nearest
+
+
+@pytest.mark.parametrize(("one", "middle", "other"), [(1, 2, 4), (16, 24, 36), (9, 15, 25), (49, 77, 121)])
+def test_halfway_between_two_shapes_the_smaller_ones_defaults_hold(one, middle, other):
+    for batches in ((one, other), (other, one)):
+        assert _by_shape(*batches).defaults(Shape(B=middle))["AT"] == one
+
+
+def test_it_is_the_number_of_heads_in_the_batch_that_counts():
+    kernel = _by_shape(1, 8)
+    assert kernel.defaults(Shape(B=1, HQ=16, HV=64))["AT"] == 8
+    assert kernel.defaults(Shape(B=8, HQ=1, HV=1))["AT"] == 1
+
+
+def test_what_a_shape_does_not_fix_stays_at_its_default():
+    kernel = _kernel(by_shape={Shape(): {"BV": 16}})
+    assert kernel.defaults(Shape(B=9)) == Params({"BV": 16, "MODE": "fast"})
+    assert kernel.resolve({}) == Params({"BV": 8, "MODE": "fast"})
+
+
+def test_without_shapes_defaults_are_the_same_everywhere():
+    assert _kernel().defaults(Shape(B=64)) == _kernel().resolve({})
+
+
+def test_a_preset_keeps_its_params_at_every_shape():
+    kernel = _kernel(presets={"decode-xb": {"MODE": "exact"}}, by_shape={Shape(): {"BV": 16}})
+    assert kernel.resolve(kernel.presets["decode-xb"]) == Params({"BV": 8, "MODE": "exact"})
+
+
+@pytest.mark.parametrize(
+    ("by_shape", "why"),
+    [
+        ({Shape(B=8): {"BV": 32}}, "by_shape B=8 qk4_v8: .*BV=32"),
+        ({Shape(B=8): {"WARPS": 4}}, "by_shape B=8 qk4_v8: .*no param WARPS"),
+        ({8: {"BV": 16}}, "by_shape 8: not a Shape"),
+        ({"B=8": {"BV": 16}}, "by_shape 'B=8': not a Shape"),
+    ],
+)
+def test_defaults_by_shape_that_cannot_hold_are_refused_when_declared(by_shape, why):
+    with pytest.raises(DeclarationError, match=why) as caught:
+        _kernel(by_shape=by_shape)
+    assert caught.value.hint

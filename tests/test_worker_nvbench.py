@@ -269,14 +269,15 @@ def test_a_plain_run_stays_on_one_set_of_tensors(measure, monkeypatch):
 
 
 def test_one_bad_case_is_blamed_while_it_is_bound_before_anything_is_timed(measure, monkeypatch):
-    bind = rotation.bind
+    load = rotation.load
 
-    def fail(entry, variant, copy):
-        if variant.label == "ok2":
-            raise RuntimeError("no memory left")
-        return bind(entry, variant, copy)
+    def fail(_copy):
+        raise RuntimeError("no memory left")
 
-    monkeypatch.setattr(rotation, "bind", fail)
+    def load_or_fail(entry, variant, shape):
+        return fail if variant.label == "ok2" else load(entry, variant, shape)
+
+    monkeypatch.setattr(rotation, "load", load_or_fail)
     events, replay = measure()
     assert events[-1] == Examined(CASES[2].id, Status.FAILED, "no memory left")
     assert replay.arguments is None

@@ -95,11 +95,17 @@ def test_outputs_live_for_one_turn_of_the_rotation(turning):
     assert [output() is not None for output in kept] == [False] * 3 + [True] * 3
 
 
-def test_every_copy_is_launched_once_before_anything_is_timed(workload, workspace, monkeypatch):
-    launched = []
+def test_a_case_is_loaded_once_and_every_copy_launched_once_before_anything_is_timed(workload, workspace, monkeypatch):
+    loaded, launched = [], []
+
+    def load(_entry, variant, shape):
+        loaded.append((variant, shape))
+        return lambda copy: lambda: launched.append(id(copy)) or ()
+
     monkeypatch.setattr(rotation, "list_ranges", lambda _tensors: None)
     monkeypatch.setattr(rotation, "MOST_COPIES", 3)
-    monkeypatch.setattr(rotation, "bind", lambda _entry, _variant, copy: lambda: launched.append(id(copy)) or ())
+    monkeypatch.setattr(rotation, "load", load)
     copies = make_copies(workspace)
     Rotation(workload, CASE, copies)
+    assert loaded == [(CASE.variant, CASE.shape)]
     assert launched == [id(copy) for copy in copies]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from gdnbench.bench.events import Examined
 from gdnbench.bench.preflight import Builds, Judged
 from gdnbench.catalog import Catalog
-from gdnbench.model import Case, Status, TorchKernel
+from gdnbench.model import Case, Status, TorchKernel, Variant
 from gdnbench.store import BuildRow
 
 
@@ -15,26 +16,31 @@ def build_rows(
     catalog: Catalog, cases: Sequence[Case], archs: Sequence[str], builds: Builds, interpreted: Judged
 ) -> list[BuildRow]:
     """Every build that was tried, once per head layout, with the interpreter's verdict beside it."""
-    rows: dict[tuple[str, str, str], BuildRow] = {}
-    verdicts = {
-        (case.variant.label, case.shape.heads): interpreted[case.id] for case in cases if case.id in interpreted
-    }
+    rows: dict[tuple[Variant, str, str], BuildRow] = {}
+    verdicts = {(case.variant, case.shape.heads): interpreted[case.id] for case in cases if case.id in interpreted}
+    several = Counter(variant.label for variant in {case.variant for case in cases})
     for case in cases:
         if isinstance(catalog.entries[case.variant.kernel].kernel, TorchKernel):
             continue
         for arch in archs:
-            key = (case.variant.label, case.shape.heads, arch)
+            key = (case.variant, case.shape.heads, arch)
             if key not in rows and (key in builds.made or key in builds.failed):
                 language = catalog.entries[case.variant.kernel].kernel.language
-                rows[key] = _row(case, language, arch, builds, verdicts.get(key[:2]))
+                label = _full_label(case.variant) if several[case.variant.label] > 1 else case.variant.label
+                rows[key] = _row(case, label, language, arch, builds, verdicts.get(key[:2]))
     return list(rows.values())
 
 
-def _row(case: Case, language: str, arch: str, builds: Builds, verdict: Examined | None) -> BuildRow:
+def _full_label(variant: Variant) -> str:
+    """For a kernel whose defaults change with the shape: its bare name stands for several builds."""
+    return ":".join((variant.label, *(f"{name}={value}" for name, value in variant.params.items())))
+
+
+def _row(case: Case, label: str, language: str, arch: str, builds: Builds, verdict: Examined | None) -> BuildRow:
     build, failure = builds.of(case, arch), builds.failure(case, arch)
     return BuildRow(
         kernel=case.variant.kernel,
-        label=case.variant.label,
+        label=label,
         language=language,
         heads=case.shape.heads,
         arch=arch,

@@ -21,6 +21,15 @@ def exit_code_of(measurements: Iterable[Measurement], *, interrupted: bool) -> E
     return gravest(row.status for row in rows) or (ExitCode.NOISY if noisy else ExitCode.OK)
 
 
+def exit_code_of_sweep(measurements: Iterable[Measurement], *, interrupted: bool) -> ExitCode:
+    """What a sweep tells its caller: a point that cannot work is an answer, unless no point works."""
+    rows = list(measurements)
+    points = [row for row in rows if row.role is Role.KERNEL]
+    if any(row.timing for row in points) and not any(row.status is Status.NOT_RUN for row in points):
+        rows = [row for row in rows if row.timing]
+    return exit_code_of(rows, interrupted=interrupted)
+
+
 def gravest(statuses: Iterable[Status]) -> ExitCode | None:
     """The exit code of the worst failure; None if there is none."""
     codes = {status.exit_code for status in statuses}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -26,16 +27,20 @@ class Collected:
         samples: by case id, then by round.
         cpu_us: host time per launch, microseconds, by case id.
         lost: cases that took their worker down while being measured, by id.
+        burn_ins: in how many workers a case was measured, by id.
     """
 
     samples: dict[str, dict[int, Sampled]] = field(default_factory=dict)
     cpu_us: dict[str, float] = field(default_factory=dict)
     lost: dict[str, Examined] = field(default_factory=dict)
+    burn_ins: Counter[str] = field(default_factory=Counter)
 
     def take(self, event: Event) -> None:
-        """Keeps what an event says; the burn-in round is dropped."""
+        """Keeps what an event says; of the burn-in round, only that it was."""
         match event:
-            case Sampled(round=number, case=case_id) if number != BURN_IN:
+            case Sampled(round=number, case=case_id) if number == BURN_IN:
+                self.burn_ins[case_id] += 1
+            case Sampled(round=number, case=case_id):
                 self.samples.setdefault(case_id, {})[number] = event
             case HostTimes():
                 self.cpu_us.update(event.cpu_us)
@@ -75,14 +80,15 @@ class Measuring:
     observer: Observer
     record: Callable[[Event], None]
 
-    def measure(self, task: Task, rounds: int, collected: Collected) -> None:
-        """Adds to what was collected before until `rounds` rounds are whole.
+    def measure(self, task: Task, rounds: int, collected: Collected, phase: str = "measure") -> None:
+        """Adds to what was collected before until `rounds` rounds are whole; `phase` is what progress calls it.
 
         Raises:
             MachineError: if a worker ends well and has measured nothing.
         """
         cases = [case for case in task.cases if case.id not in collected.lost]
-        self.observer.begin("measure", (rounds + 1) * len(cases))
+        done = collected.whole_rounds(case.id for case in cases)
+        self.observer.begin(phase, (rounds + 1 - len(done)) * len(cases))
         for attempt in count():
             ids = [case.id for case in cases]
             collected.drop_torn_rounds(ids)

@@ -10,13 +10,16 @@ class Observer:
     """Hooks of a run, in the order in which they are called."""
 
     def begin(self, phase: str, total: int) -> None:
-        """A phase of so many units begins: `build`, `check`, `interpret` or `measure`."""
+        """A phase of so many units begins: `build`, `check`, `interpret`, `measure`, `coarse` or `race`."""
 
     def step(self, what: str) -> None:
         """Something is under way, in a few words."""
 
     def advance(self) -> None:
         """One unit of the phase is done."""
+
+    def standing(self, text: str) -> None:
+        """How a race stands, in a few words."""
 
     def examined(self, case: Case, result: Examined) -> None:
         """A case passed or failed its preflight."""

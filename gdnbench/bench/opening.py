@@ -65,6 +65,7 @@ def _describe(catalog: Catalog, request: Request, gpu: Gpu | None, plan: Plan, r
         label=request.label,
         baseline=plan.baseline,
         settings=asdict(request.settings),
+        swept={kernel: list(names) for kernel, names in request.swept.items()},
         cases=[case.to_dict() for case in plan.cases],
         machine=describe_machine(gpu),
         git=git_state(catalog.op_folders[request.op.name]),

@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gdnbench.bench.request import Request
+from gdnbench.bench.task import COLD_WARM_UPS
 from gdnbench.catalog import Catalog, Entry, find_variant
 from gdnbench.errors import MachineError
 from gdnbench.model import Case, Device, Role, Variant
 
-# What a cold GPU sample costs beside the kernel, on an H200: L2 flush, blocking kernel, scrubbing.
-GPU_SAMPLE_US = 60.0
+# What a cold GPU sample costs beside the kernel, on an H200: L2 flush, blocking kernel, scrubbing, the host.
+GPU_SAMPLE_US = 100.0
 GPU_ROUND_US = 25_000.0
+GPU_STATE_US = 4_000.0  # of NVBench itself, for each round of a case
 # torch's timer calls twice to warm up for each call that it times.
 CPU_CALLS_PER_SAMPLE = 3
 CPU_ROUND_US = 60_000.0
@@ -43,6 +45,8 @@ def make_plan(catalog: Catalog, request: Request, device: Device) -> Plan:
         MachineError: for a baseline that the user named and that cannot run here.
     """
     baseline, notes = _choose_baseline(catalog, request, device)
+    if request.swept and not _any_runs(catalog, request, device):
+        baseline, notes = None, ()  # a sweep compares its own points, and there are no times
     roles: dict[Variant, Role] = {}
     if baseline:
         roles[baseline] = Role.BASELINE
@@ -50,9 +54,10 @@ def make_plan(catalog: Catalog, request: Request, device: Device) -> Plan:
         roles.setdefault(variant, Role.FLOOR if catalog.entries[variant.kernel].kernel.floor else Role.KERNEL)
     cases = []
     for shape in request.shapes:
-        cases += [Case(variant, shape, role) for variant, role in roles.items()]
+        there = {variant: catalog.entries[variant.kernel].at(variant, shape) for variant in roles}
+        cases += [Case(there[variant], shape, role) for variant, role in roles.items()]
         if baseline:
-            cases.append(Case(baseline, shape, Role.CONTROL))
+            cases.append(Case(there[baseline], shape, Role.CONTROL))
     return Plan(tuple(cases), baseline.label if baseline else "", notes)
 
 
@@ -71,12 +76,23 @@ def sample_count(asked: int, warm_us: float, device: Device) -> int:
     return min(asked, max(int(affordable), FEWEST_SAMPLES[device]))
 
 
+def round_cost_s(samples: int, warm_us: float, device: Device) -> float:
+    """About how long a round of one case takes, in seconds."""
+    if device == "cuda":
+        return (GPU_STATE_US + (samples + COLD_WARM_UPS) * (GPU_SAMPLE_US + warm_us)) * 1e-6
+    return samples * CPU_CALLS_PER_SAMPLE * warm_us * 1e-6
+
+
 def unavailable(entry: Entry, device: Device) -> str:
     """Why a kernel cannot run on a device, empty if it can; what needs no loading to know."""
     need = entry.missing()
     if need:
         return f"it needs the module {need.module}: {need.remedy}"
     return "" if device in entry.kernel.devices else "it needs a GPU"
+
+
+def _any_runs(catalog: Catalog, request: Request, device: Device) -> bool:
+    return any(not unavailable(catalog.entries[variant.kernel], device) for variant in request.variants)
 
 
 def _choose_baseline(catalog: Catalog, request: Request, device: Device) -> tuple[Variant | None, tuple[str, ...]]:

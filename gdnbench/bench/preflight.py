@@ -14,7 +14,7 @@ from gdnbench.bench.task import Task
 from gdnbench.binary import Job, build_all
 from gdnbench.catalog import Catalog
 from gdnbench.errors import GdnbenchError, MachineError
-from gdnbench.model import Build, Case, Role, Status, TorchKernel
+from gdnbench.model import Build, Case, Role, Status, TorchKernel, Variant
 
 Judged = dict[str, Examined]
 """The preflight's verdict by case id."""
@@ -25,20 +25,20 @@ class Builds:
     """What the compilers made of the cases' variants.
 
     Attributes:
-        made: by variant label, head layout and architecture.
+        made: by variant, head layout and architecture.
         failed: likewise, the compiler's message.
     """
 
-    made: dict[tuple[str, str, str], Build] = field(default_factory=dict)
-    failed: dict[tuple[str, str, str], GdnbenchError] = field(default_factory=dict)
+    made: dict[tuple[Variant, str, str], Build] = field(default_factory=dict)
+    failed: dict[tuple[Variant, str, str], GdnbenchError] = field(default_factory=dict)
 
     def of(self, case: Case, arch: str) -> Build | None:
         """The build of a case for an architecture."""
-        return self.made.get((case.variant.label, case.shape.heads, arch))
+        return self.made.get((case.variant, case.shape.heads, arch))
 
     def failure(self, case: Case, arch: str) -> GdnbenchError | None:
         """Why there is none."""
-        return self.failed.get((case.variant.label, case.shape.heads, arch))
+        return self.failed.get((case.variant, case.shape.heads, arch))
 
     def verdicts(self, cases: Sequence[Case], arch: str) -> Judged:
         """The verdict on every case that did not build."""
@@ -57,7 +57,7 @@ def build_cases(catalog: Catalog, cases: Sequence[Case], archs: Sequence[str], o
         entry = catalog.entries[case.variant.kernel]
         if not isinstance(entry.kernel, TorchKernel) and entry.missing() is None:
             for arch in archs:
-                jobs[case.variant.label, case.shape.heads, arch] = Job(entry, case.variant, case.shape, arch)
+                jobs[case.variant, case.shape.heads, arch] = Job(entry, case.variant, case.shape, arch)
     observer.begin("build", len(jobs))
     results = build_all(list(jobs.values()), on_result=lambda _job, _result: observer.advance())
     builds = Builds()

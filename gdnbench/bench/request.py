@@ -5,7 +5,8 @@ from __future__ import annotations
 import secrets
 import shlex
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from gdnbench.catalog import Catalog, select_variants
 from gdnbench.errors import UnknownNameError, UsageError
@@ -24,31 +25,33 @@ class Settings:
         confidence: of every interval.
         step_limit_s: seconds that one step of one kernel may take; building may take ten times that.
         plain: NVBench alone on a GPU: one placement of the tensors, no scrubbing, no dithering.
+        budget_s: for a race, the seconds that measuring may take; None for a run of so many rounds.
 
     Raises:
         UsageError: for a value that cannot be measured with.
     """
 
     rounds: int = 41
-    samples: int = 250
+    samples: int = 100
     seed: int = 0
     margin: float = 0.005
     confidence: float = 0.95
     step_limit_s: float = 30.0
     plain: bool = False
+    budget_s: float | None = None
 
     def __post_init__(self) -> None:
         if self.rounds < 2:
             raise UsageError(f"--rounds {self.rounds}: an interval needs at least 2 rounds", "the default is 41")
         if self.samples < 1:
-            raise UsageError(f"--samples {self.samples}: a round needs a sample", "the default is 250")
+            raise UsageError(f"--samples {self.samples}: a round needs a sample", "the default is 100")
         if not 0 <= self.margin < 1:
             raise UsageError(f"--margin {self.margin}: a margin lies between 0 and 1", "0.005 is half a percent")
         if not 0 < self.step_limit_s < float("inf"):
             raise UsageError(f"--step-limit {self.step_limit_s:g}: a step takes some time", "the default is 30 s")
 
 
-QUICK = Settings(rounds=7, samples=100)
+QUICK = Settings(rounds=7, samples=50)
 """For a first look: seconds instead of minutes, and intervals a few times as wide."""
 
 
@@ -63,6 +66,7 @@ class Request:
         settings: how to measure.
         baseline: what to compare with; empty for the op's own, or what stands in for it here.
         label: the user's label for the run.
+        swept: for a sweep, the params that the variants try, by kernel.
         command: the command line, for the record.
     """
 
@@ -72,6 +76,7 @@ class Request:
     settings: Settings
     baseline: str = ""
     label: str = ""
+    swept: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     command: str = ""
 
 

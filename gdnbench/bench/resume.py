@@ -35,7 +35,9 @@ class Resumed:
 
 
 def load_unfinished(results: Path, wanted: str, catalog: Catalog) -> Resumed:
-    """Reads the journal of an unfinished run. Cases that took their worker down get another chance.
+    """Reads the journal of an unfinished run.
+
+    Cases that took their worker down get another chance, except in a race, where the others are ahead of them.
 
     Raises:
         UnknownNameError: if there is no such run.
@@ -47,7 +49,8 @@ def load_unfinished(results: Path, wanted: str, catalog: Catalog) -> Resumed:
         raise UsageError(f"{info.run_id} is complete: there is nothing to resume", f"gdnbench show {info.run_id}")
     _check_sources(info, catalog)
     collected = _replay(_event(path, line) for line in read_journal(path))
-    collected.lost.clear()
+    if not (info.swept and any(collected.samples.values())):
+        collected.lost.clear()
     cases = tuple(Case.from_dict(case) for case in info.cases)
     return Resumed(path, info, _settings(info), cases, collected)
 
@@ -60,16 +63,19 @@ def _settings(info: RunInfo) -> Settings:
 
 
 def _replay(events: Iterable[Event]) -> Collected:
-    """What was measured. Each worker begins with a burn-in of its cases, and drops the round that the last one tore."""
+    """What was measured. A worker begins with a burn-in of its cases; the round that the last one tore is dropped."""
     collected = Collected()
-    burning: set[str] = set()
+    crew: set[str] = set()  # of the worker at hand
+    burning = False
     for event in events:
-        if isinstance(event, Sampled) and event.round == BURN_IN:
-            burning.add(event.case)
-        elif isinstance(event, Sampled) and burning:
-            collected.drop_torn_rounds(burning - collected.lost.keys())
-            burning.clear()
+        if isinstance(event, Sampled):
+            if event.round == BURN_IN and not burning:
+                collected.drop_torn_rounds(crew - collected.lost.keys())
+                crew = set()
+            burning = event.round == BURN_IN
+            crew |= {event.case} if burning else set()
         collected.take(event)
+    collected.drop_torn_rounds(crew - collected.lost.keys())
     return collected
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from gdnbench.bench.analyse import Analysis, analyse
 from gdnbench.bench.buildrows import build_rows
+from gdnbench.bench.conclude import conclude
 from gdnbench.bench.environment import device_of, worker_environment
 from gdnbench.bench.events import Event, Examined, HostTimes, Sampled, encode
 from gdnbench.bench.finish import write_run
@@ -16,13 +17,15 @@ from gdnbench.bench.measuring import Collected, Measuring
 from gdnbench.bench.observer import Observer
 from gdnbench.bench.plan import sample_count
 from gdnbench.bench.preflight import Builds, Judged, Preflight, build_cases, share_with_controls
+from gdnbench.bench.race import Race
 from gdnbench.bench.request import Settings
+from gdnbench.bench.schedule import FixedRounds, Schedule
 from gdnbench.bench.task import Phase, Task
 from gdnbench.catalog import Catalog
 from gdnbench.errors import GdnbenchError
 from gdnbench.machine import gpu_lock
-from gdnbench.model import Build, Case, Device, Gpu, Op, Role, Status, TritonKernel
-from gdnbench.store import Journal, RunFolder, RunInfo
+from gdnbench.model import Build, Case, Device, Gpu, Op, Role, Status, Sweep, TritonKernel
+from gdnbench.store import Journal, RunFolder, RunInfo, write_sweep
 
 Record = Callable[[Event], None]
 
@@ -60,6 +63,10 @@ class Session:
         info: its description so far.
         observer: told of every step.
         collected: what an earlier, interrupted part of this run measured.
+        judged: the preflight's verdicts.
+        interpreted: the verdicts of Triton's interpreter.
+        builds: what the compilers made.
+        measured_all: whether nothing is left to measure.
     """
 
     catalog: Catalog
@@ -74,6 +81,7 @@ class Session:
     judged: Judged = field(default_factory=dict)
     interpreted: Judged = field(default_factory=dict)
     builds: Builds = field(default_factory=Builds)
+    measured_all: bool = False
 
     def run(self) -> Finished:
         """Measures and writes. Ctrl-C ends the run early and keeps what is finished.
@@ -142,13 +150,19 @@ class Session:
         samples = {
             case.id: sample_count(self.settings.samples, self.judged[case.id].warm_us, self._device) for case in healthy
         }
-        task = replace(
-            self._task(Phase.MEASURE, healthy),
-            samples=samples,
-            plain=self.settings.plain,
-        )
+        warm_us = {case.id: self.judged[case.id].warm_us for case in healthy}
+        task = replace(self._task(Phase.MEASURE, healthy), samples=samples, plain=self.settings.plain)
         measuring = Measuring(self.folder.path, self._environment, self.observer, record)
-        measuring.measure(task, self.settings.rounds, self.collected)
+        schedule = choose_schedule(self.settings, self._device)
+        while leg := schedule.next_leg(healthy, self.collected, samples, warm_us):
+            self.observer.standing(leg.standing)
+            try:
+                measuring.measure(replace(task, cases=leg.cases), leg.rounds, self.collected, leg.phase)
+            finally:
+                if self.info.swept:  # a point with fewer rounds counts as dropped, and one that was cut short is not
+                    left = [case.id for case in leg.cases if case.id not in self.collected.lost]
+                    self.collected.drop_torn_rounds(left)
+        self.measured_all = True
 
     def _finish(self, interrupted: bool) -> Finished:
         analysis = analyse(
@@ -168,15 +182,19 @@ class Session:
             if verdict.gates
         }
         known = dict.fromkeys((*self.info.warnings, *analysis.warnings))
-        complete = not interrupted and not unfinished and self._rounds_done()
+        complete = not interrupted and not unfinished and self.measured_all
         info = replace(self.info, complete=complete, gates=gates, warnings=list(known))
         rows = build_rows(self.catalog, self.cases, self._archs, self.builds, self.interpreted)
+        if info.swept:
+            write_sweep(self.folder.path, self._conclude(info.swept))
         path = write_run(self.folder, info, analysis, self.collected, rows)
         return Finished(path, info, analysis, interrupted)
 
-    def _rounds_done(self) -> bool:
-        ids = [case.id for case in self.cases if self._is_healthy(case)]
-        return not ids or len(self.collected.whole_rounds(ids)) >= self.settings.rounds
+    def _conclude(self, swept: Mapping[str, Sequence[str]]) -> Sweep:
+        """The sweep's answer, without points that an earlier part of it measured and the check now refuses."""
+        refused = {case_id for case_id, verdict in self.judged.items() if verdict.status is not Status.OK}
+        samples = {case_id: rounds for case_id, rounds in self.collected.samples.items() if case_id not in refused}
+        return conclude(self.catalog, self.cases, swept, replace(self.collected, samples=samples), self.settings)
 
     def _is_healthy(self, case: Case) -> bool:
         verdict = self.judged.get(case.id)
@@ -210,6 +228,13 @@ class Session:
     @property
     def _environment(self) -> dict[str, str]:
         return worker_environment(self.gpu)
+
+
+def choose_schedule(settings: Settings, device: Device) -> Schedule:
+    """A race where there is a budget for one, else so many rounds."""
+    if settings.budget_s is None:
+        return FixedRounds(settings.rounds)
+    return Race(settings.budget_s, settings.margin, settings.confidence, device)
 
 
 def _append(journal: Journal, event: Event) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from gdnbench.model import Case, Device
 
+COLD_WARM_UPS = 10  # untimed launches before the samples of a round; the burn-in round has done the rest
+
 
 class Phase(StrEnum):
     """The kinds of work."""

@@ -66,7 +66,9 @@ def verify_variants(
     found = find_op(catalog, op)
     shapes = parse_shapes(found, axes or _batches(found), heads)
     variants = select_variants(catalog, op, kernels)
-    cases = tuple(Case(variant, shape) for shape in shapes for variant in variants)
+    cases = tuple(
+        Case(catalog.entries[variant.kernel].at(variant, shape), shape) for shape in shapes for variant in variants
+    )
     task = Task(
         phase=Phase.EXAMINE,
         device=device_of(gpu),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gdnbench.model import Kernel, Op, ParamValue, Requirement, Variant
+from gdnbench.model import Kernel, Op, ParamValue, Requirement, Shape, Variant
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,10 @@ class Entry:
             Variant(self.kernel.name, label=name, preset=name, params=self.kernel.resolve(values))
             for name, values in self.kernel.presets.items()
         )
+
+    def at(self, variant: Variant, shape: Shape) -> Variant:
+        """A variant as it is at a shape: the kernel by its bare name takes its defaults for that shape."""
+        return replace(variant, params=self.kernel.defaults(shape)) if variant == self.default else variant
 
     def with_params(self, base: Variant, values: Mapping[str, ParamValue]) -> Variant:
         """A variant of this kernel with some params changed by hand.

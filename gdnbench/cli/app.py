@@ -10,8 +10,10 @@ import typer
 from gdnbench import __version__
 from gdnbench.cli.doctor import doctor
 from gdnbench.cli.list import list_kernels
+from gdnbench.cli.new import new
 from gdnbench.cli.run import run
 from gdnbench.cli.show import show
+from gdnbench.cli.sweep import sweep
 from gdnbench.cli.verify import verify
 from gdnbench.errors import ExitCode, GdnbenchError
 
@@ -27,9 +29,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("list")(list_kernels)
+app.command()(new)
 app.command()(doctor)
 app.command()(verify)
 app.command()(run)
+app.command()(sweep)
 app.command()(show)
 
 

@@ -20,6 +20,8 @@ _PHASES = {
     "check": "checking",
     "interpret": "interpreting",
     "measure": "measuring",
+    "coarse": "first pass",
+    "race": "racing",
 }
 
 
@@ -59,6 +61,11 @@ class PlainObserver(Observer):
         if result.status.is_failure:
             first = result.reason.partition("\n")[0]
             self._console.print(f"[red]{result.status}[/] {escape(f'{case.label} {case.shape}: {first}')}")
+
+    def standing(self, text: str) -> None:
+        """Says it."""
+        if text:
+            self._console.print(escape(text), style="dim")
 
     def note(self, text: str) -> None:
         """Says it."""

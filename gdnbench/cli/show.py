@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,13 +11,27 @@ from gdnbench.cli.options import RESULTS, Csv, Json, Results
 
 
 def show(
-    run: Annotated[str, typer.Argument(help="A run's id, the start of one, a folder, or a GPU's name (h200).")] = "",
+    run: Annotated[str, typer.Argument(help="A run's id, its start or label, a folder, or a GPU's name (h200).")] = "",
     results: Results = RESULTS,
+    plot: Annotated[Path | None, typer.Option(help="Of a sweep: also draw it into a PNG or SVG file.")] = None,
+    emit_dispatch: Annotated[
+        bool, typer.Option("--emit-dispatch", help="Of a sweep: print the best point per shape as a declaration.")
+    ] = False,
     json: Json = False,
     csv: Csv = False,
 ) -> None:
-    """Print a stored run's table again; the latest one by default. Needs no GPU."""
+    """Print a stored run's or sweep's table again; the latest one by default. Needs no GPU."""
     from gdnbench.report.run_output import print_run
-    from gdnbench.store import find_run
+    from gdnbench.report.sweep_figure import check_figure, draw_sweep
+    from gdnbench.report.sweep_output import print_sweep
+    from gdnbench.store import find_run, read_sweep
 
-    print_run(find_run(results, run), json=json, csv=csv)
+    folder = find_run(results, run)
+    if plot:
+        check_figure(plot)
+    if plot or emit_dispatch or read_sweep(folder):
+        print_sweep(folder, json=json, csv=csv, dispatch=emit_dispatch)
+    else:
+        print_run(folder, json=json, csv=csv)
+    if plot:
+        draw_sweep(folder, plot)

@@ -4,15 +4,25 @@ from gdnbench.model.build import Build
 from gdnbench.model.case import Case, Role, Variant
 from gdnbench.model.gate import GateResult
 from gdnbench.model.gpu import Gpu, gpu_slug
-from gdnbench.model.kernel import CudaKernel, Device, Kernel, Requirement, TorchKernel, TritonKernel
+from gdnbench.model.kernel import (
+    NOTHING_IN_PLACE,
+    CudaKernel,
+    Device,
+    Kernel,
+    Requirement,
+    TorchKernel,
+    TritonKernel,
+)
 from gdnbench.model.measurement import Measurement, Timer, Timing, Versus
 from gdnbench.model.op import DTYPE_BYTES, Dtype, Op, RmsGate, TensorSpec, UlpGate
 from gdnbench.model.params import Param, Params, ParamValue
 from gdnbench.model.shape import Shape
 from gdnbench.model.status import Status
+from gdnbench.model.sweep import OneForAll, Place, Plateau, Point, Sweep
 
 __all__ = [
     "DTYPE_BYTES",
+    "NOTHING_IN_PLACE",
     "Build",
     "Case",
     "CudaKernel",
@@ -22,15 +32,20 @@ __all__ = [
     "Gpu",
     "Kernel",
     "Measurement",
+    "OneForAll",
     "Op",
     "Param",
     "ParamValue",
     "Params",
+    "Place",
+    "Plateau",
+    "Point",
     "Requirement",
     "RmsGate",
     "Role",
     "Shape",
     "Status",
+    "Sweep",
     "TensorSpec",
     "Timer",
     "Timing",

@@ -22,6 +22,8 @@ _PARAM_NAME = re.compile(r"[A-Z][A-Z0-9_]*")  # results have a column for each, 
 
 NO_PARAMS: Mapping[str, Param] = MappingProxyType({})
 NO_PRESETS: Mapping[str, Mapping[str, ParamValue]] = MappingProxyType({})
+NOT_BY_SHAPE: Mapping[Shape, Mapping[str, ParamValue]] = MappingProxyType({})
+NOTHING_IN_PLACE: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,13 @@ class Kernel:
         entry: the function in it.
         params: compile-time constants, by name.
         presets: further names of this kernel with some params fixed.
+        by_shape: defaults that hold at some shapes, as a sweep found them; at any other shape, those of the nearest
+            one do, by the number of heads in the batch.
         requires: modules beyond gdnbench's own dependencies.
         floor: for a pseudo-kernel, the bound it measures; empty for a real one.
+        in_place: outputs that it updates where they stand, each with the input that it starts from:
+            `{"new_state": "state"}`. It is given the output and leaves the input alone. Before every launch that is
+            checked, the output holds the input's values; from one timed launch to the next it evolves.
     """
 
     language: ClassVar[str]
@@ -63,8 +70,10 @@ class Kernel:
     entry: str
     params: Mapping[str, Param] = field(default_factory=lambda: NO_PARAMS)
     presets: Mapping[str, Mapping[str, ParamValue]] = field(default_factory=lambda: NO_PRESETS)
+    by_shape: Mapping[Shape, Mapping[str, ParamValue]] = field(default_factory=lambda: NOT_BY_SHAPE)
     requires: tuple[Requirement, ...] = ()
     floor: Floor = ""
+    in_place: Mapping[str, str] = field(default_factory=lambda: NOTHING_IN_PLACE)
 
     def __post_init__(self) -> None:
         for name in self.params:
@@ -72,16 +81,33 @@ class Kernel:
                 raise DeclarationError(
                     f"param {name}: a name is upper case, as in WARPS, and no axis ({', '.join(AXES)})"
                 )
+        if not isinstance(self.in_place, Mapping):
+            raise DeclarationError('in_place: a mapping from outputs to inputs, as in {"new_state": "state"}')
         for preset, values in self.presets.items():
             try:
                 self.resolve(values)
             except ParamError as error:
                 raise DeclarationError(f"preset {preset}: {error.message}", error.hint) from error
+        for shape, values in self.by_shape.items():
+            if not isinstance(shape, Shape):
+                raise DeclarationError(f"by_shape {shape!r}: not a Shape", "as in {Shape(B=8): {...}}")
+            try:
+                self.resolve(values)
+            except ParamError as error:
+                raise DeclarationError(f"by_shape {shape}: {error.message}", error.hint) from error
 
     @property
     def devices(self) -> tuple[Device, ...]:
         """The devices that the kernel can run on."""
         return ("cuda",)
+
+    def defaults(self, shape: Shape) -> Params:
+        """All params at their defaults for a shape."""
+        if not self.by_shape:
+            return self.resolve({})
+        heads = shape.B * shape.HV
+        nearest = min(self.by_shape, key=lambda known: (_times_apart(known.B * known.HV, heads), known))
+        return self.resolve(self.by_shape[nearest])
 
     def resolve(self, values: Mapping[str, ParamValue]) -> Params:
         """All params: the given values checked against their choices, the defaults for the rest.
@@ -99,6 +125,11 @@ class Kernel:
                 for name, param in self.params.items()
             }
         )
+
+
+def _times_apart(one: int, other: int) -> float:
+    """The larger over the smaller: a distance that grows as the logarithm's does, and does not round a tie apart."""
+    return max(one, other) / min(one, other)
 
 
 def _one(_shape: Shape, _params: Params) -> int:

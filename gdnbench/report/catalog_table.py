@@ -46,6 +46,9 @@ def _what(entry: Entry) -> Any:
     for name, param in entry.kernel.params.items():
         choices = ", ".join(str(choice) for choice in param.choices)
         lines.append(Text(f"{name} = {param.default} of {choices}: {param.doc}", style="dim"))
+    if entry.kernel.by_shape:
+        tuned = [f"{shape} {_values(values)}" for shape, values in entry.kernel.by_shape.items()]
+        lines.append(Text("defaults by shape: " + "; ".join(tuned), style="dim"))
     need = entry.missing()
     if need:
         lines.append(Text(f"not available: needs {need.module}; {need.remedy}", style="yellow"))
@@ -68,6 +71,7 @@ def _document(entry: Entry) -> dict[str, Any]:
             name: {"default": param.default, "choices": list(param.choices), "doc": param.doc}
             for name, param in kernel.params.items()
         },
+        "by_shape": [{"shape": shape.axes(), "params": dict(values)} for shape, values in kernel.by_shape.items()],
         "requires": [need.module for need in kernel.requires],
         "status": "missing" if need else "ok",
         "reason": f"needs {need.module}: {need.remedy}" if need else "",

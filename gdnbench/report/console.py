@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
+
+from gdnbench.finite import finite
 
 _PIPE_WIDTH = 160
 
@@ -34,7 +35,7 @@ def message_console(*, quiet: bool = False) -> Console:
 
 def print_json(document: Any) -> None:
     """Writes one JSON document to stdout; NaN and infinities become null, which JSON has and they are not."""
-    print(json.dumps(_finite(document), indent=2, default=str))
+    print(json.dumps(finite(document), indent=2, default=str))
 
 
 def print_csv(rows: Sequence[Mapping[str, Any]]) -> None:
@@ -50,13 +51,3 @@ def _cell(value: Any) -> Any:
     if isinstance(value, (dict, list, tuple)):
         return json.dumps(value)
     return f"{value:.6g}" if isinstance(value, float) else value
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    return value

@@ -52,14 +52,17 @@ def _print_shape(console: Console, info: RunInfo, rows: list[Measurement], shape
         console.print(_table(info, shown, beside))
         if not beside:
             _print_notes(console, shown)
+    print_controls(console, rows)
+    _print_failures(console, [row for row in rows if row.status is not Status.OK and not _is_shadow(row, rows)])
+
+
+def print_controls(console: Console, rows: Sequence[Measurement], *, shapes: bool = False) -> None:
+    """What the baseline reads against itself: the noise floor of every comparison; with its shape if there are more."""
     for row in rows:
         if row.role is Role.CONTROL and row.versus:
-            console.print(
-                Text(
-                    f"A/A: {row.case.variant.label} against itself {_speedup(row.versus)}, {row.versus.verdict.upper()}"
-                )
-            )
-    _print_failures(console, [row for row in rows if row.status is not Status.OK and not _is_shadow(row, rows)])
+            where = f" {row.case.shape}" if shapes else ""
+            told = f"{_speedup(row.versus)}, {row.versus.verdict.upper()}"
+            console.print(Text(f"A/A{where}: {row.case.variant.label} against itself {told}"))
 
 
 def _is_shadow(row: Measurement, rows: Sequence[Measurement]) -> bool:
@@ -99,7 +102,7 @@ def _name(row: Measurement) -> Text:
 def _time(row: Measurement) -> Text:
     timing = row.timing
     assert timing
-    return Text(f"{_digits(timing.time_us)} ±{_percent(timing.relative_half_width)}")
+    return Text(f"{_digits(timing.time_us)} ±{percent(timing.relative_half_width)}")
 
 
 def _bandwidth(row: Measurement) -> Text:
@@ -122,7 +125,7 @@ def _speedup(versus: Versus) -> str:
     if not math.isfinite(versus.high):
         return f"{versus.speedup:.3f}x"
     half = (versus.high - versus.low) / 2 / versus.speedup
-    return f"{versus.speedup:.{3 if versus.speedup < 10 else 2}f}x ±{_percent(half)}"
+    return f"{versus.speedup:.{3 if versus.speedup < 10 else 2}f}x ±{percent(half)}"
 
 
 def _verdict(row: Measurement) -> Text:
@@ -185,5 +188,6 @@ def _digits(time_us: float) -> str:
     return f"{time_us:.3f}" if time_us < 100 else f"{time_us:.1f}"
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
+    """A share as people read it, with two decimals while they matter."""
     return f"{share:.2%}" if share < 0.1 else f"{share:.0%}"

@@ -1,11 +1,12 @@
 """Runs on disk: one folder a run, written whole or not at all, read with every doubt spelled out."""
 
 from gdnbench.store.builds import BuildRow, read_builds, write_builds
-from gdnbench.store.folder import RunFolder, find_run, run_id_of
+from gdnbench.store.folder import RunFolder, find_run, list_runs, run_id_of
 from gdnbench.store.info import SCHEMA_VERSION, RunInfo, read_info, write_info
 from gdnbench.store.journal import Journal, read_journal
 from gdnbench.store.measurements import read_measurements, write_measurements
-from gdnbench.store.samples import RoundRow, write_rounds, write_samples
+from gdnbench.store.samples import RoundRow, read_rounds, write_rounds, write_samples
+from gdnbench.store.sweep import read_sweep, write_sweep
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -15,14 +16,18 @@ __all__ = [
     "RunFolder",
     "RunInfo",
     "find_run",
+    "list_runs",
     "read_builds",
     "read_info",
     "read_journal",
     "read_measurements",
+    "read_rounds",
+    "read_sweep",
     "run_id_of",
     "write_builds",
     "write_info",
     "write_measurements",
     "write_rounds",
     "write_samples",
+    "write_sweep",
 ]

@@ -97,7 +97,8 @@ def find_run(results: Path, wanted: str = "", *, hidden: bool = False) -> Path:
 
     Args:
         results: where runs are.
-        wanted: empty for the latest; else a folder, a run id, the start of one, or a GPU's name for its latest run.
+        wanted: empty for the latest; else a folder, a run id, the start of one or its end, the label, or a GPU's name
+            for its latest run.
         hidden: whether to look among runs whose process was killed, too.
 
     Raises:
@@ -110,12 +111,17 @@ def find_run(results: Path, wanted: str = "", *, hidden: bool = False) -> Path:
     if not runs:
         raise UnknownNameError(f"no runs in {results}", "measure one: gdnbench run --kernel all")
     matches = [name for name in runs if name == wanted] or [
-        name for name in runs if name.startswith(wanted) or f"-{wanted.lower()}-" in name
+        name for name in runs if name.startswith(wanted) or f"-{wanted.lower()}-" in f"{name}-"
     ]
     if not matches:
         near = get_close_matches(wanted, runs, n=3, cutoff=0.3)
         raise UnknownNameError(f"no run {wanted} in {results}", f"there are {', '.join(near or sorted(runs)[-3:])}")
     return runs[max(matches)]
+
+
+def list_runs(results: Path, *, hidden: bool = False) -> list[Path]:
+    """Every stored run's folder, oldest first; with `hidden`, also those whose process was killed."""
+    return [path for _, path in sorted(_runs(results, hidden=hidden).items())]
 
 
 def _runs(results: Path, *, hidden: bool) -> dict[str, Path]:
@@ -126,7 +132,7 @@ def _runs(results: Path, *, hidden: bool) -> dict[str, Path]:
         for entry in entries:
             partial = _PARTIAL.fullmatch(entry.name)
             path = Path(entry.path)
-            if partial and hidden:
+            if partial and hidden and (path / "run.json").is_file():
                 found[partial["run_id"]] = path
             elif not entry.name.startswith(".") and (path / "run.json").is_file():
                 found[entry.name] = path

@@ -28,6 +28,7 @@ class RunInfo:
         label: the user's label.
         baseline: the label of what others are compared with; empty if there is none.
         settings: rounds, samples, seed, margin, confidence and time limit.
+        swept: for a sweep, the params that it tries, by kernel.
         cases: every case, as `Case.to_dict` gives it.
         machine: host, GPU, library versions and environment.
         git: commit, branch and dirty flag of the checkout.
@@ -46,6 +47,7 @@ class RunInfo:
     label: str = ""
     baseline: str = ""
     settings: dict[str, Any] = field(default_factory=dict)
+    swept: dict[str, list[str]] = field(default_factory=dict)
     cases: list[dict[str, Any]] = field(default_factory=list)
     machine: dict[str, Any] = field(default_factory=dict)
     git: dict[str, Any] = field(default_factory=dict)

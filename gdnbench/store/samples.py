@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gdnbench.store.table import write_table
+from gdnbench.store.table import number, read_table, write_table
 
 if TYPE_CHECKING:
     from gdnbench.stats import FloatArray
@@ -46,6 +46,23 @@ class RoundRow:
 def write_rounds(folder: Path, rows: Sequence[RoundRow]) -> None:
     """Writes `rounds.csv`."""
     write_table(folder / ROUNDS, [asdict(row) for row in rows], _ROUND_COLUMNS)
+
+
+def read_rounds(folder: Path) -> dict[str, FloatArray]:
+    """Round times in microseconds by case id, shape (rounds,), NaN where a round of the run is missing.
+
+    Raises:
+        RunFormatError: if `rounds.csv` is missing or cut off.
+    """
+    import numpy as np
+
+    rows = read_table(folder / ROUNDS, ("case", "round", "time_us"))
+    last = max((int(row["round"]) for row in rows), default=0)
+    found: dict[str, FloatArray] = {}
+    for row in rows:
+        times = found.setdefault(row["case"], np.full(last, np.nan))
+        times[int(row["round"]) - 1] = number(row["time_us"])
+    return found
 
 
 def write_samples(folder: Path, columns: Iterable[tuple[str, int, FloatArray, FloatArray]]) -> None:

@@ -1,0 +1,182 @@
+"""What a sweep found: the best points of each kernel and shape, and one point for all shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from gdnbench.model.params import Params
+from gdnbench.model.shape import Shape
+
+
+class Place(StrEnum):
+    """Where a point came in."""
+
+    BEST = "best"  # the fastest
+    TIED = "tied"  # shown to be within the margin of the fastest
+    UNCLEAR = "unclear"  # may be within the margin or beyond it
+    SLOWER = "slower"  # shown to be slower than another by more than the margin
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """One point of the grid at one shape.
+
+    Attributes:
+        kernel: the kernel's name.
+        label: the variant's label.
+        params: every param's value.
+        shape: the workload.
+        place: where it came in.
+        slower_by: its time over the fastest point's, less 1; from the rounds that both were measured in.
+        slower_lo: lower end of the interval, corrected for the number of points and looks.
+        slower_hi: upper end; infinity where unknown.
+        rounds: how many rounds it was measured in.
+    """
+
+    kernel: str
+    label: str
+    params: Params
+    shape: Shape
+    place: Place
+    slower_by: float
+    slower_lo: float
+    slower_hi: float
+    rounds: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plateau:
+    """The points of a kernel that are as good as the best at a shape.
+
+    Attributes:
+        kernel: the kernel's name.
+        shape: the workload.
+        best: label of the fastest point.
+        simplest: label of the point to take: the one of `tied` nearest to the kernel's defaults.
+        tied: labels of the fastest and of all that tie with it.
+        unclear: labels of those that could not be told from it.
+        within: the largest difference from the fastest that the intervals of `tied` allow; 0 for a single point.
+    """
+
+    kernel: str
+    shape: Shape
+    best: str
+    simplest: str
+    tied: tuple[str, ...]
+    unclear: tuple[str, ...]
+    within: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneForAll:
+    """The one point to take if every shape is to have the same.
+
+    Attributes:
+        kernel: the kernel's name.
+        label: the point's label.
+        regret: by shape, its time over the best point's, less 1.
+    """
+
+    kernel: str
+    label: str
+    regret: dict[Shape, float]
+
+    @property
+    def worst(self) -> tuple[Shape, float]:
+        """The shape that pays most, and what it pays."""
+        return max(self.regret.items(), key=lambda item: item[1])
+
+    @property
+    def mean(self) -> float:
+        """What a shape pays on average."""
+        return sum(self.regret.values()) / len(self.regret)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep:
+    """A sweep's answer.
+
+    Attributes:
+        axes: the values tried, by kernel and param.
+        budget_s: seconds that measuring was allowed.
+        points: every point that was measured, fastest first within its kernel and shape.
+        plateaus: one for each kernel and shape.
+        one_for_all: one for each kernel; empty for a single shape.
+
+    Raises:
+        ValueError: if a plateau or a point for all shapes is made of points that are not there.
+    """
+
+    axes: dict[str, dict[str, list[Any]]]
+    budget_s: float
+    points: tuple[Point, ...]
+    plateaus: tuple[Plateau, ...]
+    one_for_all: tuple[OneForAll, ...]
+
+    def __post_init__(self) -> None:
+        for plateau in self.plateaus:
+            named = {plateau.best, plateau.simplest, *plateau.tied, *plateau.unclear}
+            if not named <= {point.label for point in self.of(plateau)}:
+                raise ValueError(f"the plateau of {plateau.kernel} at {plateau.shape} lacks some of its points")
+        for one in self.one_for_all:
+            if (one.kernel, one.label) not in {(point.kernel, point.label) for point in self.points}:
+                raise ValueError(f"there is no point {one.label} to take for all shapes")
+
+    def of(self, plateau: Plateau) -> tuple[Point, ...]:
+        """The points that raced for a plateau, fastest first."""
+        return tuple(point for point in self.points if (point.kernel, point.shape) == (plateau.kernel, plateau.shape))
+
+    def point(self, plateau: Plateau, label: str) -> Point:
+        """The point of a label among those that raced for a plateau."""
+        return next(point for point in self.of(plateau) if point.label == label)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return {
+            "axes": self.axes,
+            "budget_s": self.budget_s,
+            "plateaus": [asdict(plateau) for plateau in self.plateaus],
+            "one_for_all": [
+                {
+                    "kernel": one.kernel,
+                    "label": one.label,
+                    "regret": [{"shape": shape.axes(), "regret": regret} for shape, regret in one.regret.items()],
+                }
+                for one in self.one_for_all
+            ],
+            "points": [
+                {**vars(point), "params": dict(point.params), "shape": point.shape.axes()} for point in self.points
+            ],
+        }
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Sweep:
+        """The inverse of `to_dict`."""
+        return cls(
+            axes=document["axes"],
+            budget_s=document["budget_s"],
+            points=tuple(_point(point) for point in document["points"]),
+            plateaus=tuple(_plateau(plateau) for plateau in document["plateaus"]),
+            one_for_all=tuple(_one_for_all(one) for one in document["one_for_all"]),
+        )
+
+
+def _point(document: Mapping[str, Any]) -> Point:
+    known = {"params": Params(document["params"]), "shape": Shape(**document["shape"])}
+    high = document["slower_hi"]
+    return Point(
+        **{**document, **known, "place": Place(document["place"]), "slower_hi": float("inf") if high is None else high}
+    )
+
+
+def _plateau(document: Mapping[str, Any]) -> Plateau:
+    lists = {"tied": tuple(document["tied"]), "unclear": tuple(document["unclear"])}
+    return Plateau(**{**document, **lists, "shape": Shape(**document["shape"])})
+
+
+def _one_for_all(document: Mapping[str, Any]) -> OneForAll:
+    regret = {Shape(**each["shape"]): each["regret"] for each in document["regret"]}
+    return OneForAll(kernel=document["kernel"], label=document["label"], regret=regret)

@@ -1,0 +1,61 @@
+"""A GPU made up for the tests of sweeps: it has a clock of its own, and the true time of every case is known."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gdnbench.bench.events import Sampled
+from gdnbench.bench.measuring import BURN_IN, Collected
+from gdnbench.bench.plan import round_cost_s
+from gdnbench.bench.race import START_S, Race
+from gdnbench.bench.schedule import Leg
+from gdnbench.model import Case
+
+SAMPLES = 100
+FEW = 4  # are kept of each round: enough for its time
+
+
+class SimulatedGpu:
+    """Measures legs as `Measuring` does: one worker a leg, a burn-in, then every case once a round.
+
+    Args:
+        times_us: true time of each case.
+        noise: relative standard deviation of a round's time about its truth.
+        seed: of the noise.
+    """
+
+    def __init__(self, times_us: dict[Case, float], noise: float = 0.006, seed: int = 1) -> None:
+        self.cases = tuple(times_us)
+        self.samples = {case.id: SAMPLES for case in times_us}
+        self.warm_us = {case.id: time_us for case, time_us in times_us.items()}
+        self.now_s, self._noise, self._random = 0.0, noise, np.random.default_rng(seed)
+
+    def clock(self) -> float:
+        return self.now_s
+
+    def race(self, budget_s: float = 1e6, margin: float = 0.005) -> Race:
+        return Race(budget_s, margin, 0.95, "cuda", self.clock)
+
+    def next_leg(self, race: Race, collected: Collected) -> Leg | None:
+        return race.next_leg(self.cases, collected, self.samples, self.warm_us)
+
+    def measure(self, leg: Leg, collected: Collected) -> None:
+        ids = [case.id for case in leg.cases]
+        done = collected.whole_rounds(ids)
+        assert all(set(collected.samples.get(case_id, ())) == done for case_id in ids), "rounds would be thrown away"
+        self.now_s += START_S
+        for number in (BURN_IN, *range(max(done, default=0) + 1, leg.rounds + 1)):
+            level = self._random.normal(1.0, 0.01)
+            for case_id in ids:
+                time_us = self.warm_us[case_id] * level * self._random.normal(1.0, self._noise)
+                collected.take(Sampled(number, case_id, (time_us,) * FEW))
+                self.now_s += round_cost_s(SAMPLES, self.warm_us[case_id], "cuda")
+
+    def run(self, race: Race, collected: Collected | None = None) -> tuple[Collected, list[Leg]]:
+        """A race to its end."""
+        collected, legs = collected or Collected(), []
+        while leg := self.next_leg(race, collected):
+            legs.append(leg)
+            assert len(legs) < 200, "races for ever"
+            self.measure(leg, collected)
+        return collected, legs

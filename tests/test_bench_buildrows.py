@@ -1,0 +1,79 @@
+"""One row a build, also where a kernel's bare name stands for several."""
+
+from types import SimpleNamespace
+
+import pytest
+from run_data import case
+
+from gdnbench.bench.buildrows import build_rows
+from gdnbench.bench.events import Examined
+from gdnbench.bench.preflight import Builds
+from gdnbench.errors import BuildError
+from gdnbench.model import Build, CudaKernel, Shape, Status, TorchKernel
+
+SMALL, LARGE = Shape(B=1), Shape(B=64)
+ARCHS = ("sm_90", "sm_100")
+CATALOG = SimpleNamespace(
+    entries={
+        "decode-x": SimpleNamespace(
+            kernel=CudaKernel(name="decode-x", entry="f", grid=lambda s, p: (1,), block=lambda s, p: 32)
+        ),
+        "decode-torch": SimpleNamespace(kernel=TorchKernel(name="decode-torch")),
+    }
+)
+
+
+def built(cases, registers=lambda params: params["BV"]):
+    """Builds of all cases, whose registers tell their params."""
+    return Builds(
+        made={
+            (each.variant, each.shape.heads, arch): Build(arch, registers(each.variant.params), 0, 0, 128, 4096)
+            for each in cases
+            for arch in ARCHS
+        }
+    )
+
+
+def rows_of(cases, builds=None, interpreted=None):
+    found = build_rows(CATALOG, cases, ARCHS, builds or built(cases), interpreted or {})
+    return [(row.label, row.arch, row.registers) for row in found]
+
+
+def test_a_variant_is_listed_once_for_each_architecture_however_many_shapes_it_has():
+    cases = [case("decode-x", shape=shape, BV=8) for shape in (SMALL, LARGE)]
+    assert rows_of(cases) == [("decode-x", "sm_90", 8), ("decode-x", "sm_100", 8)]
+
+
+def test_builds_of_one_name_with_other_params_are_all_listed_and_told_apart():
+    """As where the defaults of a kernel change with the shape."""
+    cases = [case("decode-x", shape=shape, BV=bv) for shape, bv in ((SMALL, 8), (LARGE, 16))]
+    assert rows_of(cases) == [
+        *(("decode-x:BV=8", arch, 8) for arch in ARCHS),
+        *(("decode-x:BV=16", arch, 16) for arch in ARCHS),
+    ]
+
+
+def test_head_layouts_are_builds_of_their_own():
+    cases = [case("decode-x", shape=shape, BV=8) for shape in (SMALL, Shape(HQ=16, HV=32))]
+    assert len(rows_of(cases)) == 4
+
+
+def test_kernels_that_nothing_compiles_are_not_listed():
+    torch = case("decode-torch")
+    assert rows_of([torch], built([torch], registers=lambda _: 1)) == []
+
+
+def test_a_build_that_failed_is_listed_with_the_compilers_words():
+    one = case("decode-x", BV=8)
+    builds = Builds(failed={(one.variant, one.shape.heads, "sm_90"): BuildError("error: no such thing")})
+    (row,) = build_rows(CATALOG, [one], ARCHS, builds, {})
+    assert (row.status, row.reason, row.registers) == ("build-failed", "error: no such thing", -1)
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "said"), [(Status.OK, "", "passed"), (Status.FAILED, "IndexError", "failed: IndexError")]
+)
+def test_the_interpreters_verdict_goes_with_the_variant_that_it_judged(status, reason, said):
+    cases = [case("decode-x", shape=shape, BV=bv) for shape, bv in ((SMALL, 8), (LARGE, 16))]
+    found = build_rows(CATALOG, cases, ARCHS, built(cases), {cases[0].id: Examined(cases[0].id, status, reason)})
+    assert [row.interpreter for row in found] == [said, said, "", ""]

@@ -1,0 +1,356 @@
+"""`gdnbench sweep` as a user meets it: on the CPU, stopped and taken up, and asked for what cannot be."""
+
+import csv
+import json
+import signal
+import sys
+
+import pytest
+from faults import CPU, REPOSITORY, SHORT, Gdnbench, finish, is_running, wait_for, workers_of
+from sweep_data import JOINT, KERNEL, point, store_sweep, sweep_of
+
+from gdnbench.cli.app import main
+from gdnbench.model import Place
+from gdnbench.store import read_info, read_measurements, read_sweep
+
+TUNABLE = REPOSITORY / "tests" / "tunable"
+# A margin so wide that a busy machine does not tell the baseline apart from itself, which is exit code 4.
+SWEEP = ("sweep", "test-tunable", "--gpu", "cpu", "--baseline", "decode-reference", "--margin", "0.3", "--json", "-q")
+BUDGET = ("--budget", "14s", "--samples", "10")
+INFEASIBLE = {"test-tunable:DELAY=1:WIDE=1": "wrong-numbers", "test-tunable:DELAY=99:WIDE=1": "broken"}
+
+
+@pytest.fixture
+def bench(tmp_path):
+    return Gdnbench(tmp_path, (TUNABLE,))
+
+
+def sweep(bench, *options):
+    return bench(*SWEEP, "--out", str(bench.results), *options)
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    """One sweep over all delays, and what it printed."""
+    bench = Gdnbench(tmp_path_factory.mktemp("sweep"), (TUNABLE,))
+    done = sweep(bench, *BUDGET, "-p", "DELAY", "-p", "WIDE=1", "--plot", str(bench.home / "sweep.svg"))
+    return bench, done
+
+
+@pytest.mark.slow
+def test_a_sweep_finds_the_best_point(swept):
+    _, done = swept
+    assert done.code == 0, done.err
+    (plateau,) = done.document["sweep"]["plateaus"]
+    assert plateau["kernel"] == "test-tunable"
+    assert "test-tunable:DELAY=2:WIDE=1" in {*plateau["tied"], *plateau["unclear"]}
+    points = {point["label"]: point for point in done.document["sweep"]["points"]}
+    assert set(points) == {f"test-tunable:DELAY={delay}:WIDE=1" for delay in (2, 3, 4)}
+    assert points["test-tunable:DELAY=2:WIDE=1"]["place"] != "slower"
+
+
+@pytest.mark.slow
+def test_points_that_cannot_work_are_rows_with_a_reason(swept):
+    _, done = swept
+    for label, status in INFEASIBLE.items():
+        assert done.rows[label]["status"] == status
+        assert done.rows[label].get("time_us") is None
+    assert "output within 1 ulp" in done.rows["test-tunable:DELAY=1:WIDE=1"]["reason"]
+    assert "99 is more than there is" in done.rows["test-tunable:DELAY=99:WIDE=1"]["reason"]
+
+
+@pytest.mark.slow
+def test_what_is_stored_agrees_with_itself(swept):
+    bench, done = swept
+    folder = bench.only_run()
+    assert folder.name == done.info["run_id"]
+    assert done.info["complete"]
+    assert done.info["swept"] == {"test-tunable": ["DELAY", "WIDE"]}
+    assert done.info["label"] == "sweep"
+    found, rows = read_sweep(folder), {row.case.label: row for row in read_measurements(folder)}
+    assert found.axes == {"test-tunable": {"DELAY": [1, 2, 3, 4, 99], "WIDE": [1]}}
+    assert found.budget_s == 14.0
+    for each in found.points:
+        assert rows[each.label].timing.rounds == each.rounds
+        assert dict(rows[each.label].case.variant.params) == dict(each.params)
+    best = next(each for each in found.points if each.place is Place.BEST)
+    assert rows[best.label].timing.rounds == max(each.rounds for each in found.points)
+    assert {label for label, row in rows.items() if row.timing} == {
+        *(each.label for each in found.points),
+        *("decode-reference", "decode-reference@again"),
+    }
+
+
+@pytest.mark.slow
+def test_it_is_drawn_where_it_was_asked_to_be(swept):
+    bench, _ = swept
+    assert "DELAY" in (bench.home / "sweep.svg").read_text()
+
+
+@pytest.mark.slow
+def test_show_prints_the_same_again(swept):
+    bench, done = swept
+    assert bench("show", "--out", str(bench.results), "--json").document == done.document
+    table = bench("show", "--out", str(bench.results))
+    assert table.code == 0
+    assert "sweep on the CPU" in table.out
+    assert "99 is more than there is" in table.out
+
+
+@pytest.mark.slow
+def test_show_prints_it_as_a_declaration(swept):
+    bench, done = swept
+    shown = bench("show", "--out", str(bench.results), "--emit-dispatch")
+    assert shown.code == 0
+    assert f"# test-tunable on cpu: {done.info['run_id']}" in shown.out
+    (plateau,) = done.document["sweep"]["plateaus"]
+    delay = plateau["simplest"].split("DELAY=")[1][0]
+    assert f'Shape(B=1): {{"DELAY": {delay}, "WIDE": 1}}' in shown.out
+
+
+# Two points that lie about the margin apart, so that the race goes on for as long as the budget lasts.
+STOPPED = ("-p", "DELAY=2,3", "-p", "WIDE=1", "--samples", "20", "--budget", "12s")
+
+
+def measured_whole(results, number):
+    """Whether a round is in the journal of the hidden sweep, for every one of its four cases."""
+    wanted = f'"kind":"Sampled","round":{number},'
+    return lambda: any(path.read_text().count(wanted) == 4 for path in results.glob(".*.partial/journal.jsonl"))
+
+
+def journaled(folder):
+    """The measured rounds of each case, as the journal has them."""
+    events = [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
+    return [(each["case"], each["round"]) for each in events if each["kind"] == "Sampled" and each["round"] > 0]
+
+
+def rounds_of(folder):
+    with (folder / "rounds.csv").open() as file:
+        return [(row["case"], int(row["round"])) for row in csv.DictReader(file)]
+
+
+def times_of(folder):
+    with (folder / "rounds.csv").open() as file:
+        return {(row["case"], int(row["round"])): row["time_us"] for row in csv.DictReader(file)}
+
+
+def assert_taken_up(bench, done, run_id):
+    """The sweep is whole, in the one folder, under the name that it had, and no round is in it twice."""
+    assert done.code == 0, done.err
+    assert done.info["run_id"] == run_id
+    assert done.info["complete"]
+    assert bench.only_run().name == run_id
+    rounds = rounds_of(bench.only_run())
+    assert len(rounds) == len(set(rounds))
+    assert {row["status"] for row in done.rows.values()} == {"ok"}
+
+
+@pytest.mark.slow
+def test_a_sweep_that_was_killed_goes_on_with_the_same_command(bench):
+    process = bench.start(*SWEEP, "--out", str(bench.results), *STOPPED)
+    wait_for(measured_whole(bench.results, 2), "the second round")
+    workers = workers_of(process.pid)
+    process.kill()
+    process.wait()
+    wait_for(lambda: not any(map(is_running, workers)), "the orphaned worker to end", 5)
+    hidden = bench.only_run()
+    run_id = hidden.name.removeprefix(".").removesuffix(".partial")
+    before = set(journaled(hidden))
+    other = sweep(bench, "-p", "DELAY=2", "-p", "WIDE=1", "--samples", "20", "--budget", "12s")
+    assert other.code == 0, other.err
+    assert other.info["run_id"] != run_id  # another grid is another sweep
+    (bench.results / other.info["run_id"]).rename(bench.home / "other")
+
+    done = sweep(bench, *STOPPED)
+    assert_taken_up(bench, done, run_id)
+    whole = {(case, number) for case, number in before if number <= 2}
+    assert whole <= set(rounds_of(bench.only_run()))
+    assert not (bench.only_run() / "journal.jsonl").exists()
+
+
+@pytest.mark.slow
+def test_a_sweep_stopped_by_ctrl_c_goes_on_with_what_it_has_and_resume_finishes_it_too(bench):
+    process = bench.start(*SWEEP, "--out", str(bench.results), *STOPPED)
+    wait_for(measured_whole(bench.results, 2), "the second round")
+    process.send_signal(signal.SIGINT)
+    stopped = finish(process)
+    assert stopped.code == 130
+    assert not stopped.info["complete"]
+    folder = bench.only_run()
+    assert not folder.name.startswith(".")
+    kept = times_of(folder)
+    assert len(kept) >= 2 * 4
+    assert len({number for _, number in kept}) * 4 == len(kept)  # a round that was torn is in none
+    assert {point["place"] for point in stopped.document["sweep"]["points"]} <= {"best", "tied", "unclear", "slower"}
+    shown = bench("show", "--out", str(bench.results))
+    assert shown.code == 0
+    assert "(partial)" in shown.out
+
+    process = bench.start(*SWEEP, "--out", str(bench.results), *STOPPED)
+    wait_for(lambda: workers_of(process.pid, "measure"), "the worker that measures on")
+    process.send_signal(signal.SIGINT)
+    assert finish(process).code == 130
+    again = times_of(bench.only_run())
+    assert {key: again[key] for key in kept} == kept
+
+    done = bench.resume(folder.name)
+    assert_taken_up(bench, done, folder.name)
+    assert read_sweep(bench.only_run()).points
+    after = times_of(bench.only_run())
+    assert {key: after[key] for key in kept} == kept
+
+
+DECLARED = """from gdnbench import Param, Shape, TorchKernel
+kernel = TorchKernel(
+    name="test-declared",
+    params={"BV": Param(default=4, choices=(4, 8, 16)), "MODE": Param(default=1, choices=(1, 2))},
+    by_shape={Shape(B=1): {"BV": 8}, Shape(B=4): {"BV": 16}},
+)
+"""
+IMPLEMENTED = """import honest
+
+def bind(tensors, shape, params):
+    wanted = {1: 8, 4: 16}[shape.B] if params.MODE == 1 else 4
+    assert params.BV == wanted, f"BV={params.BV} at B={shape.B}"
+    return honest.bind(tensors)
+"""
+
+
+@pytest.mark.slow
+def test_what_a_kernel_declares_by_shape_is_what_a_run_of_its_bare_name_takes(tmp_path):
+    folder = tmp_path / "kernels" / "decode" / "declared"
+    folder.mkdir(parents=True)
+    (folder / "variant.py").write_text(DECLARED)
+    (folder / "kernel.py").write_text(IMPLEMENTED)
+    bench = Gdnbench(tmp_path, (tmp_path / "kernels",))
+    done = bench.run("test-declared,test-declared:MODE=2", *CPU, *SHORT, "--rounds", "2", "--shape", "B=1,4", "-q")
+    assert done.code == 0, done.err
+    rows = {(row["label"], row["B"]): (row.get("BV"), row.get("MODE")) for row in done.document["measurements"]}
+    assert rows["test-declared", 1] == (8, 1)
+    assert rows["test-declared", 4] == (16, 1)
+    assert rows["test-declared:MODE=2", 1] == rows["test-declared:MODE=2", 4] == (4, 2)
+    verified = bench("verify", "test-declared", "--gpu", "cpu", "--shape", "B=1,4")
+    assert verified.code == 0, verified.out + verified.err
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch, capsys):
+    """Runs the command line in this process: exit code, standard output and standard error."""
+    monkeypatch.setenv("COLUMNS", "500")
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["gdnbench", *arguments])
+        try:
+            code = main()
+        except SystemExit as end:
+            code = end.code
+        out, err = capsys.readouterr()
+        return int(code or 0), out, err
+
+    return call
+
+
+TRITON = ("sweep", "decode-triton", "--gpu", "cpu")
+ALL = ("sweep", "--gpu", "cpu")
+WRONG = {
+    "unknown param": ((*TRITON, "-p", "BLOCK"), 2, "decode-triton has no param BLOCK", "BV, WARPS"),
+    "bad value": ((*TRITON, "-p", "BV=5"), 2, "BV=5 is not a value of BV", "128"),
+    "given twice": ((*TRITON, "-p", "BV=4", "-p", "BV=8"), 2, "--param BV is given twice", "--param BV="),
+    "missing value": ((*TRITON, "-p", "BV="), 2, "a value is missing", "--param BV=4,8,16"),
+    "missing name": ((*TRITON, "-p", "=4"), 2, "a value is missing", "--param BV=4,8,16"),
+    "no params": (("sweep", "decode-fla", "--gpu", "cpu"), 2, "decode-fla has no params to sweep", "decode-v4 has"),
+    "nothing has it": ((*ALL, "-p", "BLOCK"), 2, "no kernel has the params BLOCK", "decode-v4 has"),
+    "misspelt kernel": (("sweep", "decode-trition"), 2, "there is no kernel decode-trition", "decode-triton"),
+    "misspelt option": ((*ALL, "-k", "decode-trition"), 2, "there is no kernel decode-trition", "decode-triton"),
+    "unknown op": ((*TRITON, "--op", "prefil"), 2, "there is no op prefil", "decode"),
+    "bad shape": ((*TRITON, "--shape", "8"), 2, "give batch sizes as B=1,8,64", "--heads"),
+    "bad heads": ((*TRITON, "--heads", "big"), 2, "there is no head layout big", "qk4_v8"),
+    "no budget": ((*TRITON, "--budget", "0"), 2, "--budget 0: a budget is a time", "1m30s"),
+    "hours": ((*TRITON, "--budget", "1h"), 2, "--budget 1h: a budget is a time", "1m30s"),
+    "small budget": ((*TRITON, "--budget", "2s"), 2, "--budget 2s is too small", "or more, or fewer points or shapes"),
+    "no sample": ((*TRITON, "--samples", "0"), 2, "--samples 0: a round needs a sample", "default"),
+    "no margin": ((*TRITON, "--margin", "1"), 2, "a margin lies between 0 and 1", "0.005"),
+    "no step": ((*TRITON, "--step-limit", "0"), 2, "--step-limit 0: a step takes some time", "default"),
+    "unknown baseline": ((*TRITON, "--baseline", "decode-x"), 2, "there is no kernel decode-x", "decode"),
+    "absent model": (("sweep", "decode-triton", "--gpu", "b100"), 5, "No GPU here is 'b100'", "--gpu cpu"),
+    "figure format": ((*TRITON, "--plot", "sweep.gif"), 2, "--plot sweep.gif", "sweep.png"),
+    "figure folder": ((*TRITON, "--plot", "no/sweep.png"), 2, "there is no folder no", "make it first"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_a_wrong_question_is_refused_with_a_hint_and_leaves_nothing_behind(command, tmp_path, what):
+    arguments, wanted, message, hint = WRONG[what]
+    code, out, err = command(*arguments)
+    assert (code, out) == (wanted, "")
+    said, _, advice = err.partition("hint:")
+    assert message in said
+    assert hint in advice
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def stored(tmp_path):
+    folder = tmp_path / "results" / "20260102-030405-h200-decode"
+    folder.mkdir(parents=True)
+    store_sweep(folder, JOINT)
+    return folder
+
+
+def test_show_tells_a_sweep_from_a_run(command, stored):
+    code, out, _ = command("show")
+    assert code == 0
+    assert "2 points tie within" in out
+    (stored / "sweep.json").unlink()
+    code, out, _ = command("show")
+    assert code == 0
+    assert "points tie" not in out
+    assert "decode-x" in out
+
+
+def test_show_draws_a_sweep(command, stored):
+    code, out, _ = command("show", "--plot", "sweep.png")
+    assert code == 0
+    assert "2 points tie within" in out
+    assert (stored.parents[1] / "sweep.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("option", [("--plot", "x.png"), ("--emit-dispatch",)])
+def test_show_refuses_to_make_of_a_run_what_only_a_sweep_has(command, stored, option):
+    (stored / "sweep.json").unlink()
+    code, out, err = command("show", *option)
+    assert (code, out) == (2, "")
+    assert "is no sweep" in err
+    assert "hint:" in err
+
+
+def test_show_refuses_a_figure_that_cannot_be_before_it_prints(command, stored):
+    code, out, err = command("show", stored.name, "--plot", "x.gif")
+    assert (code, out) == (2, "")
+    assert "sweep.png" in err
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": 99}', '{"schema": 1}'])
+@pytest.mark.parametrize("option", [(), ("--json",), ("--emit-dispatch",)])
+def test_a_damaged_sweep_is_told_from_a_whole_one(command, stored, text, option):
+    (stored / "sweep.json").write_text(text)
+    code, out, err = command("show", *option)
+    assert (code, out) == (2, "")
+    assert "sweep.json" in err
+    assert "hint:" in err
+
+
+def test_a_declaration_can_be_pasted_from_the_start(command, stored):
+    code, out, _ = command("show", stored.name, "--emit-dispatch")
+    assert code == 0
+    assert out.startswith("    # decode-x on NVIDIA H200: ")
+    assert "by_shape={" in out
+
+
+def test_a_sweep_of_a_single_point_can_be_shown(command, stored):
+    store_sweep(stored, sweep_of({KERNEL: {"BV": [4]}}, [point(0.0, BV=4)]))
+    code, out, _ = command("show")
+    assert code == 0
+    assert "the best is BV=4" in out
+    assert read_info(stored).swept == {KERNEL: ["BV"]}

@@ -1,0 +1,94 @@
+"""`sweep.json`: written whole, read whole or refused."""
+
+import json
+import math
+
+import pytest
+from sweep_data import JOINT, SMALL, point, sweep_of
+
+from gdnbench.errors import RunFormatError
+from gdnbench.store import read_sweep, write_sweep
+from gdnbench.store.sweep import NAME
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_sweep(tmp_path, JOINT)
+    return tmp_path
+
+
+def test_what_is_written_is_read(folder):
+    assert any(math.isinf(each.slower_hi) for each in JOINT.points)
+    assert read_sweep(folder) == JOINT
+
+
+def test_the_file_is_json_without_infinities(folder):
+    json.loads((folder / NAME).read_text(), parse_constant=pytest.fail)
+
+
+def test_a_sweep_without_any_point_is_read(tmp_path):
+    empty = sweep_of({"decode-x": {"BV": [4, 8]}})
+    write_sweep(tmp_path, empty)
+    assert read_sweep(tmp_path) == empty
+
+
+def test_params_that_are_text_stay_text(tmp_path):
+    found = sweep_of({"decode-x": {"MODE": ["fast", "1"]}}, [point(0.0, SMALL, MODE="fast"), point(0.1, MODE="1")])
+    write_sweep(tmp_path, found)
+    assert read_sweep(tmp_path) == found
+
+
+def test_a_run_that_is_no_sweep_has_none(tmp_path):
+    assert read_sweep(tmp_path) is None
+
+
+def changed(**fields):
+    return lambda path: path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+
+
+def without(field):
+    def harm(path):
+        document = json.loads(path.read_text())
+        del document[field]
+        path.write_text(json.dumps(document))
+
+    return harm
+
+
+def first_point(**fields):
+    def harm(path):
+        document = json.loads(path.read_text())
+        document["points"][0] |= fields
+        path.write_text(json.dumps(document))
+
+    return harm
+
+
+DAMAGES = {
+    "empty": lambda path: path.write_text(""),
+    "cut": lambda path: path.write_text(path.read_text()[:-100]),
+    "a list": lambda path: path.write_text("[]"),
+    "a number": lambda path: path.write_text("1"),
+    "no text": lambda path: path.write_bytes(b"\xff\xfe\x00"),
+    "no points": without("points"),
+    "no plateaus": without("plateaus"),
+    "no axes": without("axes"),
+    "no schema": without("schema"),
+    "points of nothing": changed(points=None),
+    "a point too short": changed(points=[{}]),
+    "an unknown place": first_point(place="third"),
+    "an unknown field": first_point(colour="red"),
+    "an impossible shape": first_point(shape={"B": 0}),
+    "an axis that is none": first_point(shape={"Q": 1}),
+    "another schema": changed(schema=99),
+    "a plateau of no point": changed(points=[]),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_file_is_refused_with_a_hint(folder, damage):
+    path = folder / NAME
+    DAMAGES[damage](path)
+    with pytest.raises(RunFormatError, match=r"sweep\.json") as caught:
+        read_sweep(folder)
+    assert caught.value.hint
