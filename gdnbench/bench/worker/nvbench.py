@@ -51,9 +51,10 @@ def measure_all(task: Task, channel: Channel) -> None:
     with device.current(), blaming(channel, device) as begin:
         rotations = _bind_cases(task, begin, device)
         between = Nothing() if task.plain else Between(task.seed)
+        records = _Records(Path(task.record))
         for position, ids in enumerate(task.order):
             for case_id in ids:
-                function = _Benchmark(task, channel, device, case_id, rotations[case_id], between, position)
+                function = _Benchmark(task, channel, device, case_id, rotations[case_id], between, records, position)
                 _register(nvbench, function, task.samples[case_id])
         begin(Step("", "raise the clocks", task.step_limit_s))
         _spin()
@@ -81,6 +82,7 @@ class _Benchmark:
         case_id: str,
         rotation: Rotation,
         between: Between | Nothing,
+        records: _Records,
         position: int,
     ) -> None:
         self._task = task
@@ -89,6 +91,7 @@ class _Benchmark:
         self._case_id = case_id
         self._rotation = rotation
         self._between = between
+        self._records = records
         self._round = task.round_number(position)
         self.__name__ = f"r{self._round:02d}/{case_id}"
 
@@ -104,7 +107,7 @@ class _Benchmark:
             self._give_up(one_line(error))
         if state.is_skipped():  # it left no samples, and the newest are another case's
             self._give_up(f"NVBench skipped it: {state.get_skip_reason()}")
-        times_us, sm_mhz = _read_newest(Path(self._task.record))
+        times_us, sm_mhz = self._records.take()
         self._channel.send(Sampled(self._round, self._case_id, times_us, sm_mhz))
 
     def _sample(self, _launch: Any, timer: Any) -> None:
@@ -157,18 +160,26 @@ def _spin() -> None:
         torch.cuda.synchronize()
 
 
-def _read_newest(record: Path) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """The samples that NVBench has just written: times in microseconds and SM clocks in MHz.
+class _Records:
+    """The files that NVBench leaves for each round of a case, in the order in which it writes them.
 
-    It numbers its files in order of measurement, float32 seconds in `<record>-bin`, Hz in `<record>-freqs-bin`.
+    It numbers them from 0: float32 seconds in `<record>-bin`, Hz in `<record>-freqs-bin`.
     """
-    folder = record.with_name(record.name + "-bin")
-    newest = max(folder.glob("*.bin"), key=lambda path: int(path.stem))
-    clocks = record.with_name(record.name + "-freqs-bin") / newest.name
-    times_us = np.fromfile(newest, np.float32).astype(float) * 1e6
-    sm_mhz = np.fromfile(clocks, np.float32).astype(float) / 1e6 if clocks.is_file() else np.empty(0)
-    # Four digits are a tenth of a nanosecond: below every timer's tick, and a third of float64's text.
-    return tuple(np.round(times_us, 4).tolist()), tuple(np.round(sm_mhz, 1).tolist())
+
+    def __init__(self, record: Path) -> None:
+        self._times = record.with_name(record.name + "-bin")
+        self._clocks = record.with_name(record.name + "-freqs-bin")
+        self._next = 0
+
+    def take(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """The samples that it has just written: times in microseconds and SM clocks in MHz."""
+        name = f"{self._next}.bin"
+        self._next += 1
+        times_us = np.fromfile(self._times / name, np.float32).astype(float) * 1e6
+        clocks = self._clocks / name
+        sm_mhz = np.fromfile(clocks, np.float32).astype(float) / 1e6 if clocks.is_file() else np.empty(0)
+        # Four digits are a tenth of a nanosecond: below every timer's tick, and a third of float64's text.
+        return tuple(np.round(times_us, 4).tolist()), tuple(np.round(sm_mhz, 1).tolist())
 
 
 def _host_times(record: Path) -> dict[str, float]:
