@@ -121,6 +121,14 @@ def test_globs_and_lists_name_several(catalog):
         assert [base.label for _, base in bases] == ["decode-both", "decode-both-wide"]
 
 
+def test_a_glob_means_those_of_its_matches_that_have_the_params(catalog):
+    for name in ("decode-*", "all"):
+        bases = choose_bases(catalog, "decode", [name], parse_params(["BV"]))
+        assert {entry.kernel.name for entry, _ in bases} == {"decode-both"}
+    with pytest.raises(UsageError, match="no kernel has the params BV"):
+        choose_bases(catalog, "decode", ["decode-one*"], parse_params(["BV"]))
+
+
 @pytest.mark.parametrize(
     ("params", "kernels"),
     [(["WARPS"], {"decode-both", "decode-one"}), (["BV"], {"decode-both"}), ([], {"decode-both", "decode-one"})],

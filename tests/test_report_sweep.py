@@ -182,10 +182,17 @@ ODD = {
 @pytest.mark.parametrize("what", ODD)
 def test_whatever_it_found_a_sweep_can_be_shown(tmp_path, shown, what):
     store_sweep(tmp_path, ODD[what])
-    for form in ({}, {"json": True}, {"csv": True}, {"dispatch": True}):
+    forms = ({}, {"json": True}, {"csv": True}, {"dispatch": True})
+    for form in forms if ODD[what].plateaus else forms[:-1]:
         text = shown(folder=tmp_path, **form)
         assert "nan" not in text
         assert "Traceback" not in text
+
+
+def test_without_a_time_there_is_nothing_to_declare(tmp_path, shown):
+    store_sweep(tmp_path, ODD["none works"])
+    with pytest.raises(UsageError, match="no point"):
+        shown(folder=tmp_path, dispatch=True)
 
 
 WIDE = sweep_of(

@@ -42,24 +42,33 @@ def choose_bases(catalog: Catalog, op: str, names: Sequence[str], wanted: Wanted
     Args:
         catalog: what there is.
         op: the op whose kernels are meant.
-        names: names or globs as typed; none for every kernel that has all of the params.
+        names: names or globs as typed; a glob means the kernels among its matches that have all of the params, and
+            none means every kernel that has.
         wanted: the params.
 
     Raises:
         UnknownNameError: for a name that nothing has.
         UsageError: if no kernel has all of the params.
     """
-    if names:
-        variants = select_variants(catalog, op, ",".join(names))
-        return tuple((catalog.entries[variant.kernel], variant) for variant in variants)
-    having = tuple(
-        (entry, entry.default)
-        for entry in catalog.of_op(op)
-        if entry.kernel.params and not entry.kernel.floor and wanted.keys() <= entry.kernel.params.keys()
-    )
-    if not having:
+    chosen: dict[Variant, Entry] = {}
+    for name in ",".join(names or ["all"]).split(","):
+        for variant in select_variants(catalog, op, name):
+            entry = catalog.entries[variant.kernel]
+            # Of `all`, the presets lead to points that their kernels have, too.
+            if _is_exact(name) or (_has(entry, wanted) and not (name == "all" and variant.preset)):
+                chosen[variant] = entry
+    if not chosen:
         raise UsageError(f"no kernel has the params {', '.join(wanted)}", _who_has_what(catalog, op))
-    return having
+    return tuple((entry, variant) for variant, entry in chosen.items())
+
+
+def _is_exact(name: str) -> bool:
+    return name != "all" and not set("*?[") & set(name.partition(":")[0])
+
+
+def _has(entry: Entry, wanted: Wanted) -> bool:
+    """Whether a glob means it: floors are nobody's kernels."""
+    return bool(entry.kernel.params) and not entry.kernel.floor and wanted.keys() <= entry.kernel.params.keys()
 
 
 def grid_axes(catalog: Catalog, entry: Entry, wanted: Wanted) -> Axes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from gdnbench.errors import UsageError
 from gdnbench.model import Plateau, Shape, Sweep
 from gdnbench.report.sweep_view import tell
 from gdnbench.store import RunInfo
@@ -12,7 +13,13 @@ DEFAULTS = Shape()
 
 
 def dispatch_text(info: RunInfo, sweep: Sweep) -> str:
-    """Python for `variant.py`, one `by_shape` for each kernel, with the run that it comes from."""
+    """Python for `variant.py`, one `by_shape` for each kernel, with the run that it comes from.
+
+    Raises:
+        UsageError: if no point has a time.
+    """
+    if not sweep.plateaus:
+        raise UsageError(f"no point of {info.run_id} has a time", f"gdnbench show {info.run_id} says why")
     kernels = dict.fromkeys(plateau.kernel for plateau in sweep.plateaus)
     return "\n".join(_of_kernel(info, sweep, kernel) for kernel in kernels)
 
