@@ -1,0 +1,217 @@
+"""How a kernel's time should change from one GPU to another, and whether what was measured is that.
+
+The model: time = fixed part + bytes / peak bandwidth. The fixed part is the launch and the latency of memory; at a
+few microseconds it is most of the time, no data sheet gives it, and it does not shrink on a larger GPU.
+
+- The bytes are the least that the op must move, the bandwidth is the data sheet's peak. No kernel reaches it: on an
+  H200 the copying floor moves 67 MB at 68 % of it, launch included (results/20261121-101900-h200-decode-main). On the
+  other hand some of what is written stays in the L2. What is called traffic here is the scale of it, not its time.
+- Where both sources have measured an empty kernel at the shape, the fixed part is expected to scale as that does.
+  Otherwise it is expected to stay as it is, and what it did is told beside what it did for the other kernels.
+- The model knows nothing of the L2: a state that stays in it (a warm cache) may be faster than the data sheet's
+  bandwidth, and then the fixed part is taken as 0. Nor does it know of clocks, or of an op bound by arithmetic.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from statistics import median
+from typing import Literal
+
+from gdnbench.compare.figure import Figure, Source
+from gdnbench.machine.specs import GpuSpec, spec_of
+from gdnbench.model import Role, Shape, Status
+
+Bound = Literal["latency", "mixed", "bandwidth"]
+
+FLOOR = "{op}-floor-empty"  # the pseudo-kernel that does nothing on a kernel's grid: what launching alone costs
+FEWEST_PEERS = 3  # of fewer other kernels the median says little
+LIKE_ITS_PEERS = 1.25  # the study's fixed parts grew by 1.49 to 1.87 times, within 1.25 of their median either way
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expectation:
+    """What the GPUs alone would make of a kernel's time.
+
+    Attributes:
+        ratio: the expected right time over the left one, were the kernel equally good on both.
+        bound: what the times are made of: `latency` where the fixed part is more than half of both, `bandwidth` where
+            it is less than half of both.
+        residual: the measured ratio over the expected one; above 1 the right is slower than its GPU explains.
+        reason: why, for a reader who writes kernels.
+    """
+
+    ratio: float
+    bound: Bound
+    residual: float
+    reason: str
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One side of a comparison. Times in microseconds.
+
+    Attributes:
+        gpu: short name.
+        time_us: what was measured.
+        traffic_us: the least traffic at peak bandwidth, at most the time.
+        floor_us: the empty kernel's time at the shape; NaN where it was not measured.
+    """
+
+    gpu: str
+    time_us: float
+    traffic_us: float
+    floor_us: float
+
+    @property
+    def fixed_us(self) -> float:
+        return self.time_us - self.traffic_us
+
+
+def expect(left: Figure, right: Figure, left_source: Source, right_source: Source) -> Expectation | None:
+    """What the time on the right should be, from the time on the left and the two GPUs.
+
+    Args:
+        left: a kernel's figure.
+        right: the same kernel's figure at the same shape, from another GPU.
+        left_source: where `left` is from; its floors and other kernels are used.
+        right_source: where `right` is from.
+
+    Returns:
+        None where nothing can be expected: the GPUs are one model or not in `gpus.toml`, a time is missing, the
+        timers differ (one counts the launch, another does not), or the op's traffic is not known.
+    """
+    left_spec, right_spec = spec_of(left_source.gpu), spec_of(right_source.gpu)
+    if left_spec is None or right_spec is None or left_spec == right_spec:
+        return None
+    if not (_is_timed(left) and _is_timed(right)) or left.timer != right.timer or left.shape != right.shape:
+        return None
+    nbytes = _bytes_of(left, right)
+    if nbytes is None:
+        return None
+    before = _side(left, left_source, left_spec, nbytes)
+    after = _side(right, right_source, right_spec, nbytes)
+    floors = after.floor_us / before.floor_us
+    launch = 1.0 if math.isnan(floors) else floors
+    bandwidths = left_spec.bandwidth_gbs / right_spec.bandwidth_gbs
+    ratio = (before.traffic_us * bandwidths + before.fixed_us * launch) / before.time_us
+    bound = _bound(before, after)
+    reason = _reason(bound, before, after, _growths(left, left_source, right_source))
+    return Expectation(ratio=ratio, bound=bound, residual=after.time_us / before.time_us / ratio, reason=reason)
+
+
+def _is_timed(figure: Figure) -> bool:
+    return figure.status is Status.OK and math.isfinite(figure.time_us) and figure.time_us > 0
+
+
+def _side(figure: Figure, source: Source, spec: GpuSpec, nbytes: int) -> _Side:
+    floor = _floor_us(source, figure)
+    return _Side(source.gpu, figure.time_us, min(_traffic_us(nbytes, spec), figure.time_us), floor)
+
+
+def _traffic_us(nbytes: int, spec: GpuSpec) -> float:
+    """GB/s are thousands of bytes a microsecond."""
+    return nbytes / (spec.bandwidth_gbs * 1e3)
+
+
+def _bytes_of(left: Figure, right: Figure) -> int | None:
+    """The least traffic; a floor moves what it says, which may be nothing."""
+    known = left.nbytes or right.nbytes
+    if known or Role.FLOOR in (left.role, right.role):
+        return known
+    return _op_traffic(left.op, left.shape)
+
+
+@cache
+def _op_traffic(op: str, shape: Shape) -> int | None:
+    """By the op's own formula; None where there is no such op."""
+    from gdnbench.catalog import load_catalog  # on demand: most figures bring their bytes
+
+    declared = load_catalog().ops.get(op)
+    return None if declared is None else declared.traffic_bytes(shape)
+
+
+def _floor_us(source: Source, figure: Figure) -> float:
+    """The empty kernel's time beside a figure; of several grids the default one's, NaN where there is none."""
+    name = FLOOR.format(op=figure.op)
+    found = [
+        each
+        for each in source.figures
+        if each.role is Role.FLOOR
+        and each.kernel == name
+        and each.shape == figure.shape
+        and each.timer == figure.timer
+        and _is_timed(each)
+    ]
+    return min(found, key=lambda each: each.label != name).time_us if found else math.nan
+
+
+def _bound(before: _Side, after: _Side) -> Bound:
+    mostly_fixed = [side.fixed_us > side.time_us / 2 for side in (before, after)]
+    if all(mostly_fixed):
+        return "latency"
+    return "mixed" if any(mostly_fixed) else "bandwidth"
+
+
+def _growths(figure: Figure, left: Source, right: Source) -> list[float]:
+    """How the fixed parts of the other kernels changed between two sources, at a figure's shape and timer."""
+    sides = [_fixed_parts(figure, source) for source in (left, right)]
+    common = sides[0].keys() & sides[1].keys() - {figure.label}
+    return [sides[1][label] / sides[0][label] for label in common if sides[0][label] > 0]
+
+
+def _fixed_parts(figure: Figure, source: Source) -> dict[str, float]:
+    """The fixed part of every kernel beside a figure, microseconds, by label."""
+    spec = spec_of(source.gpu)
+    parts = {}
+    for each in source.figures:
+        if (each.op, each.shape, each.timer) != (figure.op, figure.shape, figure.timer) or each.role is Role.FLOOR:
+            continue
+        nbytes = _bytes_of(each, each)
+        if spec is not None and nbytes is not None and _is_timed(each):
+            parts[each.label] = max(each.time_us - _traffic_us(nbytes, spec), 0.0)
+    return parts
+
+
+def _reason(bound: Bound, before: _Side, after: _Side, growths: list[float]) -> str:
+    headline = f"{_times(after.time_us / before.time_us)} on {after.gpu}"
+    traffic = (
+        f"{after.traffic_us:.2f} of {after.time_us:.2f} µs is traffic at peak bandwidth"
+        f" ({before.traffic_us:.2f} of {before.time_us:.2f} on {before.gpu})"
+    )
+    rest = f"the rest, launch and latency, {_went(before.fixed_us, after.fixed_us)}"
+    if bound == "latency":
+        return f"{headline}: {traffic}; {rest}{_blame(before, after, growths)}"
+    if bound == "bandwidth":
+        return f"{headline}: {traffic}, and traffic alone is {_times(after.traffic_us / before.traffic_us)} there"
+    return f"{headline}: {traffic}; {rest}"
+
+
+def _blame(before: _Side, after: _Side, growths: list[float]) -> str:
+    """What the change of the fixed part is laid to: the launch, if that was measured, else what befell the others."""
+    if not math.isnan(after.floor_us / before.floor_us):
+        return f"; an empty kernel {_went(before.floor_us, after.floor_us)}. Latency, not bandwidth."
+    if len(growths) < FEWEST_PEERS:
+        return ". Latency, not bandwidth."
+    own, theirs = after.fixed_us / before.fixed_us, median(growths)
+    compared = f", {own:.2f}x (median of {len(growths)} other kernels: {theirs:.2f}x)"
+    if after.time_us <= before.time_us:
+        return f"{compared}. Latency, not bandwidth."
+    if own <= LIKE_ITS_PEERS * theirs:
+        return f"{compared}. Latency, not a bad port."
+    return f"{compared}. Latency, and more of it than this GPU costs the others: look at the port."
+
+
+def _went(before_us: float, after_us: float) -> str:
+    if f"{before_us:.1f}" == f"{after_us:.1f}":
+        return f"stayed at {after_us:.1f} µs"
+    return f"{'grew' if after_us > before_us else 'shrank'} from {before_us:.1f} to {after_us:.1f} µs"
+
+
+def _times(ratio: float) -> str:
+    """A ratio of times in words: 1.33 is `1.33x slower`."""
+    if f"{max(ratio, 1 / ratio):.2f}" == "1.00":
+        return "as fast"
+    return f"{ratio:.2f}x slower" if ratio > 1 else f"{1 / ratio:.2f}x faster"

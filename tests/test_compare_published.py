@@ -1,0 +1,181 @@
+"""Published figures: every table in the repository loads and is cited, and a damaged one says where."""
+
+import math
+import shutil
+from pathlib import Path
+
+import pytest
+
+from gdnbench.compare.figure import Kind
+from gdnbench.compare.published import COLUMNS, find_published, list_published, load_published
+from gdnbench.errors import RunFormatError, UnknownNameError
+from gdnbench.model import Shape
+
+RESULTS = Path(__file__).parent.parent / "results"
+TABLES = ["b200", "b200-cupti", "contest", "flashinfer", "rtx3090", "rtx3090-bv"]
+HEADER = ",".join(COLUMNS)
+ROW = "decode,decode-v4,1,4,8,128,128,nvbench,7.07,b200,a paper,2026-02-24,"
+
+pytestmark = pytest.mark.skipif(not (RESULTS / "published").is_dir(), reason="the checkout's results are not here")
+
+
+def table(tmp_path, *lines, name="mine"):
+    folder = tmp_path / "published" / name
+    folder.mkdir(parents=True)
+    (folder / "figures.csv").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def by_label(name):
+    return {figure.label: figure for figure in load_published(find_published(RESULTS, name)).figures}
+
+
+def test_the_repositorys_tables():
+    assert list_published(RESULTS) == TABLES
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_figure_is_cited_and_has_a_time_and_no_more_certainty_than_was_published(name):
+    source = load_published(find_published(RESULTS, name))
+    assert (source.name, source.kind, source.gpu) == (f"published/{name}", Kind.PUBLISHED, name.split("-")[0]) or (
+        source.gpu == "b200"
+    )
+    for figure in source.figures:
+        assert figure.citation
+        assert figure.time_us > 1
+        assert math.isnan(figure.low_us)
+        assert math.isnan(figure.high_us)
+        assert figure.rounds_us.size == 0
+        assert figure.op == "decode"
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_table_is_explained_in_the_readme(name):
+    assert f"| `{name}` |" in (RESULTS / "published" / "README.md").read_text()
+
+
+@pytest.mark.parametrize(("table_name", "label", "time_us", "timer"), [
+    ("rtx3090", "decode-v4b", 5.29, "nvbench"),
+    ("b200", "decode-v4", 7.07, "nvbench"),
+    ("b200-cupti", "decode-triton", 2.56, "cupti"),
+    ("rtx3090-bv", "decode-triton:BV=16", 4.25, "events"),
+])  # fmt: skip
+def test_some_figures_as_published(table_name, label, time_us, timer):
+    figure = by_label(table_name)[label]
+    assert (figure.time_us, figure.timer, figure.shape) == (time_us, timer, Shape())
+
+
+def test_v4b_was_not_measured_on_the_b200():
+    assert "decode-v4b" not in by_label("b200")
+
+
+def test_a_column_beyond_the_usual_ones_is_a_param():
+    figures = by_label("rtx3090-bv").values()
+    assert [figure.params["BV"] for figure in figures] == [4, 8, 16, 32, 64, 128]
+    assert {figure.kernel for figure in figures} == {"decode-triton"}
+
+
+def test_batch_sizes_are_shapes():
+    shapes = [figure.shape for figure in load_published(find_published(RESULTS, "flashinfer")).figures]
+    assert shapes == [Shape(B=batch, HQ=16, HV=32) for batch in (1, 2, 4, 8, 16, 32, 64, 128, 256)]
+
+
+def test_a_citation_tells_where_when_and_what(tmp_path):
+    folder = table(tmp_path, HEADER, ROW + "FLA-derived Triton", ROW.replace("v4", "v5").replace("2026-02-24", ""))
+    first, second = load_published(folder).figures
+    assert first.citation == "a paper, 2026-02-24 (FLA-derived Triton)"
+    assert second.citation == "a paper"
+
+
+@pytest.mark.parametrize("name", ["b200", "published/b200", "published/b200/"])
+def test_a_table_is_found_by_its_name_with_or_without_the_folder(name):
+    assert find_published(RESULTS, name) == RESULTS / "published" / "b200"
+
+
+@pytest.mark.parametrize(("name", "hint"), [("b20", "b200"), ("rtx3900", "rtx3090"), ("", "b200"), ("zzz", "contest")])
+def test_an_unknown_name_gets_the_nearest_ones(name, hint):
+    with pytest.raises(UnknownNameError) as caught:
+        find_published(RESULTS, name)
+    assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize("name", ["..", "../published/b200", "/etc", "published/../published/b200"])
+def test_a_name_is_not_a_path(name):
+    with pytest.raises(UnknownNameError):
+        find_published(RESULTS, name)
+
+
+def test_where_nothing_is_published_there_is_nothing_to_find(tmp_path):
+    assert list_published(tmp_path) == list_published(tmp_path / "absent") == []
+    with pytest.raises(UnknownNameError) as caught:
+        find_published(tmp_path, "b200")
+    assert "figures.csv" in caught.value.hint
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_a_missing_column_is_named(tmp_path, column):
+    position = COLUMNS.index(column)
+    lines = [",".join(cell for at, cell in enumerate(line.split(",")) if at != position) for line in (HEADER, ROW)]
+    with pytest.raises(RunFormatError, match=column):
+        load_published(table(tmp_path, *lines))
+
+
+@pytest.mark.parametrize(("old", "new", "said"), [
+    ("7.07", "fast", "line 3.*fast"),
+    ("7.07", "", "line 3"),
+    ("7.07", "nan", "line 3.*nan"),
+    ("7.07", "-1", "line 3.*-1"),
+    ("7.07", "0", "line 3"),
+    ("7.07", "1e999", "line 3"),
+    (",1,4,8", ",1.5,4,8", "line 3"),
+    (",1,4,8", ",0,4,8", "line 3.*B=0"),
+    (",1,4,8", ",1,3,8", "line 3.*HV=8"),
+    ("decode-v4", "", "line 3.*kernel is empty"),
+    ("nvbench", "", "line 3.*timer is empty"),
+    ("a paper", " ", "line 3.*published_in is empty"),
+    ("b200", "h200", "2 GPUs.*b200, h200"),
+])  # fmt: skip
+def test_a_wrong_cell_is_named_with_its_line(tmp_path, old, new, said):
+    folder = table(tmp_path, HEADER, ROW.replace("decode-v4", "decode-v1"), ROW.replace(old, new, 1))
+    with pytest.raises(RunFormatError, match=said) as caught:
+        load_published(folder)
+    assert caught.value.hint
+
+
+def test_a_figure_that_is_there_twice_is_refused(tmp_path):
+    with pytest.raises(RunFormatError, match="decode-v4 at B=1 qk4_v8 twice"):
+        load_published(table(tmp_path, HEADER, ROW, ROW.replace("7.07", "7.08")))
+
+
+@pytest.mark.parametrize("text", [b"", b"\n", HEADER.encode() + b"\n", b"\xff\xfe\x00", b"\x00" * 100])
+def test_an_empty_table_or_none_at_all_is_refused(tmp_path, text):
+    (tmp_path / "figures.csv").write_bytes(text)
+    with pytest.raises(RunFormatError):
+        load_published(tmp_path)
+
+
+def test_a_folder_without_a_table_is_refused(tmp_path):
+    with pytest.raises(RunFormatError, match=r"figures\.csv"):
+        load_published(tmp_path)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_cut_off_anywhere_is_refused_or_shorter_by_whole_rows(tmp_path, name):
+    whole = load_published(find_published(RESULTS, name)).figures
+    shutil.copytree(find_published(RESULTS, name), tmp_path / name)
+    path = tmp_path / name / "figures.csv"
+    text = path.read_bytes()
+    for length in range(0, len(text), 7):
+        path.write_bytes(text[:length])
+        try:
+            rest = load_published(tmp_path / name).figures
+        except RunFormatError:
+            continue
+        assert rest == whole[: len(rest)] or [each.label for each in rest] == [
+            each.label for each in whole[: len(rest)]
+        ]
+
+
+def test_unicode_is_text_like_any_other(tmp_path):
+    (figure,) = load_published(table(tmp_path, HEADER, ROW.replace("a paper", "„Größe” 測定 🚀"), name="ünï")).figures
+    assert figure.citation.startswith("„Größe” 測定 🚀")

@@ -1,0 +1,65 @@
+"""The table of GPUs on paper: complete, cited, named as the driver's names become, and packed with gdnbench."""
+
+from dataclasses import FrozenInstanceError, fields
+from pathlib import Path
+
+import pytest
+
+from gdnbench.machine import specs
+from gdnbench.machine.specs import GpuSpec, spec_of
+from gdnbench.model import gpu_slug
+
+DRIVERS_NAMES = {
+    "NVIDIA GeForce RTX 3090": "rtx3090",
+    "NVIDIA A100-SXM4-80GB": "a100",
+    "NVIDIA H100 80GB HBM3": "h100",
+    "NVIDIA H200": "h200",
+    "NVIDIA B200": "b200",
+}
+VALUES = {"bandwidth_gbs", "boost_mhz", "sms", "l2_bytes"}
+
+
+@pytest.mark.parametrize(("name", "slug"), DRIVERS_NAMES.items())
+def test_a_gpu_is_found_by_the_name_that_its_driver_gives(name, slug):
+    spec = spec_of(gpu_slug(name))
+    assert (spec.slug, type(spec)) == (slug, GpuSpec)
+
+
+@pytest.mark.parametrize("slug", ["", "cpu", "gpu", "rtx3090ti", "B200", "h20", "../gpus", "nameless"])
+def test_an_unknown_gpu_has_no_spec(slug):
+    assert spec_of(slug) is None
+
+
+@pytest.mark.parametrize("slug", DRIVERS_NAMES.values())
+def test_every_value_has_a_source_and_nothing_else_has(slug):
+    spec = spec_of(slug)
+    assert set(spec.sources) == VALUES
+    assert all(len(source) > 20 for source in spec.sources.values())
+    assert {field.name for field in fields(spec)} - {"slug", "name", "sources"} == VALUES
+
+
+@pytest.mark.parametrize("slug", DRIVERS_NAMES.values())
+def test_values_are_in_the_units_that_their_names_say(slug):
+    spec = spec_of(slug)
+    assert 500 < spec.bandwidth_gbs < 10_000
+    assert 1000 < spec.boost_mhz < 3000
+    assert 80 <= spec.sms <= 200
+    assert 4 << 20 < spec.l2_bytes < 200 << 20
+
+
+def test_bandwidth_grows_from_one_generation_to_the_next():
+    bandwidths = [spec_of(slug).bandwidth_gbs for slug in ("rtx3090", "a100", "h100", "h200", "b200")]
+    assert bandwidths == sorted(bandwidths)
+
+
+def test_a_spec_is_frozen_and_hashable():
+    spec = spec_of("h200")
+    assert len({spec, spec_of("h200")}) == 1
+    with pytest.raises(FrozenInstanceError):
+        spec.sms = 1
+
+
+def test_the_table_lies_beside_the_module_that_reads_it():
+    """The wheel takes every file of the package; one elsewhere would be missing there."""
+    assert Path(specs.__file__).with_name("gpus.toml") == specs.TABLE
+    assert specs.TABLE.is_file()
