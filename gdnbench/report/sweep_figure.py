@@ -22,19 +22,23 @@ MOST_ACROSS = 3
 WORST_PERCENT = 20.0  # the colours' end: slower points are all alike bad
 
 
-def check_figure(path: Path) -> None:
+def check_figure(path: Path, option: str = "--plot") -> None:
     """Refuses what could not be drawn, before anything is measured for it.
+
+    Args:
+        path: where to draw.
+        option: what the file was named with.
 
     Raises:
         UsageError: for a format that is not known, or a folder that does not exist.
         MachineError: without the library that draws.
     """
     if path.suffix.lower() not in FORMATS:
-        raise UsageError(f"--plot {path}: the name ends in {', '.join(FORMATS)}", "as in --plot sweep.png")
+        raise UsageError(f"{option} {path}: the name ends in {', '.join(FORMATS)}", f"as in {option} sweep.png")
     if not path.absolute().parent.is_dir():
-        raise UsageError(f"--plot {path}: there is no folder {path.parent}", "make it first")
+        raise UsageError(f"{option} {path}: there is no folder {path.parent}", "make it first")
     if find_spec("matplotlib") is None:
-        raise MachineError("--plot needs matplotlib", "pip install 'gdnbench[plot]'")
+        raise MachineError(f"{option} needs matplotlib", "pip install 'gdnbench[plot]'")
 
 
 def draw_sweep(folder: Path, path: Path) -> None:

@@ -32,7 +32,7 @@ def t_half_width(sd: float, n: int, confidence: float) -> float:
     return float(stdtrit(n - 1, 1.0 - (1.0 - confidence) / 2.0)) * sd / math.sqrt(n)
 
 
-def t_upper_tail(t: float, df: int) -> float:
+def t_upper_tail(t: float, df: float) -> float:
     """P(T >= t) for Student's t with `df` degrees of freedom.
 
     Taken as the lower tail at -t: `1 - stdtr(df, t)` loses every digit of a small probability.

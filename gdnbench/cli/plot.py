@@ -1,0 +1,49 @@
+"""`gdnbench plot`: one chart of a stored run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gdnbench.cli.options import RESULTS, Batches, Heads, Results
+
+
+def plot(
+    words: Annotated[
+        list[str],
+        typer.Argument(metavar="[RUN] CHART", help="A run as `show` takes it; time, sol, samples, rounds or sweep."),
+    ],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="A PNG, SVG or PDF file, not the terminal.")
+    ] = None,
+    kernel: Annotated[
+        str, typer.Option("--kernel", "-k", help="Names or globs, or all; the baseline, floors and five fastest.")
+    ] = "",
+    shape: Batches = "",
+    heads: Heads = "",
+    results: Results = RESULTS,
+) -> None:
+    """Draw one chart of a stored run, the latest by default. Needs no GPU.
+
+    time: time against batch size. sol: share of the speed of light. samples: how the
+    samples lie. rounds: times over the rounds, which shows drift. sweep: its points.
+    """
+    from gdnbench.report.console import data_console, message_console
+    from gdnbench.report.plots.asked import asked_shapes
+    from gdnbench.report.plots.charts import check_choice, draw_chart, print_chart, split_words
+    from gdnbench.report.sweep_figure import check_figure
+    from gdnbench.store import find_run
+
+    run, chart = split_words(words)
+    if output:
+        check_figure(output, option="-o")
+    folder = find_run(results, run)
+    shapes = asked_shapes(folder, shape, heads)
+    check_choice(chart, kernel, shapes)
+    if output:
+        draw_chart(output, chart, folder, kernel, shapes)
+        message_console().print(f"drawn into {output}", markup=False, soft_wrap=True)
+    else:
+        print_chart(data_console(), chart, folder, kernel, shapes)

@@ -1,0 +1,199 @@
+"""`gdnbench history` as a user meets it."""
+
+import csv
+import io
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from history_data import BASELINE, FLOOR, KERNEL, TIMES, store_run
+
+from gdnbench.cli.app import main
+from gdnbench.model import Shape
+
+RECORDED = Path(__file__).resolve().parents[1] / "results"
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    def call(*arguments, columns="80"):
+        monkeypatch.setenv("COLUMNS", columns)
+        monkeypatch.setattr(sys, "argv", ["gdnbench", *map(str, arguments)])
+        try:
+            code = main()
+        except SystemExit as stop:
+            code = stop.code or 0
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call
+
+
+@pytest.fixture
+def stepped(tmp_path):
+    """Four runs; from the third on the kernel is 8 % slower, of other sources and on another card."""
+    for day in range(4):
+        late = day >= 2
+        store_run(
+            tmp_path, day, {**TIMES, KERNEL: 4.4 * (1.08 if late else 1.0)}, commit=str(day) * 40, dirty=day == 1,
+            sources={KERNEL: "new" if late else "old"}, card="GPU-22222222-b" if late else "GPU-11111111-a",
+        )  # fmt: skip
+    return tmp_path
+
+
+def flat(text):
+    return " ".join(text.split())
+
+
+def test_a_history_is_a_row_a_run_oldest_first(run, stepped):
+    code, out, err = run("history", KERNEL, "--out", stepped)
+    assert (code, err) == (0, "")
+    rows = [line for line in out.splitlines() if line.startswith("202601")]
+    assert [row[:15] for row in rows] == [f"2026010{day}-030405" for day in (2, 3, 4, 5)]
+    assert "0000000 " in rows[0]
+    assert "1111111*" in rows[1]
+    assert "±" in rows[0]
+    assert re.search(r"\+[78]\.\d%", rows[2])
+    assert "source" in rows[2]
+    assert "22222222" in flat(out)
+
+
+def test_a_step_is_told_in_words_with_what_changed_and_what_to_do_next(run, stepped):
+    _, out, _ = run("history", KERNEL, "--out", stepped)
+    text = flat(out)
+    assert "STEP 20260104-030405" in text
+    assert "slower than 20260103-030405" in text
+    assert "changed: source" in text
+    assert out.splitlines()[-1] == "next: gdnbench compare 20260103-030405 20260104-030405"
+
+
+def test_without_a_step_the_first_and_the_last_run_are_proposed(run, stepped):
+    _, out, _ = run("history", BASELINE, "--out", stepped)
+    assert "STEP  2" not in out
+    assert out.splitlines()[-1] == "next: gdnbench compare 20260102-030405 20260105-030405"
+
+
+def test_of_a_single_run_another_is_proposed(run, tmp_path):
+    store_run(tmp_path, 0)
+    _, out, _ = run("history", KERNEL, "--out", tmp_path)
+    assert out.splitlines()[-1] == f"next: gdnbench run --kernel {KERNEL}"
+    assert "┌" not in out
+
+
+def test_three_runs_or_more_make_a_chart(run, stepped):
+    _, out, _ = run("history", KERNEL, "--out", stepped)
+    assert f"time / {FLOOR}, by run" in out
+    assert out.count("●") == 4
+
+
+@pytest.mark.parametrize("colour", ["NO_COLOR", "FORCE_COLOR"])
+def test_it_fits_into_80_columns_with_and_without_colour(run, stepped, monkeypatch, colour):
+    monkeypatch.setenv(colour, "1")
+    _, out, _ = run("history", KERNEL, "--out", stepped)
+    assert ("\x1b" in out) == (colour == "FORCE_COLOR")
+    if colour == "NO_COLOR":
+        assert max(map(len, out.splitlines())) <= 80
+
+
+def test_in_a_wide_terminal_the_whole_run_id_the_date_and_the_card_are_shown(run, stepped):
+    _, out, _ = run("history", KERNEL, "--out", stepped, columns="160")
+    assert "2026-01-02 03:04  20260102-030405-h200-decode" in out
+    assert "11111111" in out
+
+
+def test_a_failed_run_is_a_row_with_its_status_and_reason(run, tmp_path):
+    store_run(tmp_path, 0)
+    store_run(tmp_path, 1, broken=(KERNEL,))
+    code, out, _ = run("history", KERNEL, "--out", tmp_path)
+    assert code == 0
+    assert "20260103-030405  crashed: the process died" in out
+
+
+def test_several_shapes_make_a_table_each(run, tmp_path):
+    store_run(tmp_path, 0)
+    store_run(tmp_path, 1, shape=Shape(B=8))
+    _, out, _ = run("history", KERNEL, "--shape", "B=1,8", "--out", tmp_path)
+    assert f"{KERNEL} B=1 qk4_v8 on h200" in out
+    assert f"{KERNEL} B=8 qk4_v8 on h200" in out
+    store_run(tmp_path, 2, shape=Shape(HQ=16, HV=32))
+    assert "qk16_v32" in run("history", KERNEL, "--heads", "qk16_v32", "--out", tmp_path)[1]
+
+
+def test_json_holds_every_row_and_no_more(run, stepped):
+    code, out, _ = run("history", KERNEL, "--out", stepped, "--json")
+    (document,) = json.loads(out)["histories"]
+    assert code == 0
+    assert (document["label"], document["gpu"], document["anchor"]) == (KERNEL, "h200", FLOOR)
+    assert [row["step"] for row in document["rows"]] == ["", "", "slower", ""]
+    row = document["rows"][2]
+    assert row["changes"]["source"] == {"before": "old", "after": "new"}
+    assert row["speedup_lo"] < row["speedup"] < row["speedup_hi"] < 1
+    assert document["rows"][0]["speedup"] is None
+    assert document["rows"][1]["dirty"] is True
+
+
+def test_csv_is_a_row_a_run(run, stepped):
+    _, out, _ = run("history", KERNEL, "--out", stepped, "--csv")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert [row["step"] for row in rows] == ["", "", "slower", ""]
+    assert float(rows[0]["ratio"]) == pytest.approx(1.1, abs=0.01)
+    assert rows[2]["changed"] == "source card"
+
+
+def test_a_damaged_run_is_a_warning_that_names_it(run, stepped):
+    damaged = store_run(stepped, 9)
+    (damaged / "run.json").write_text("{")
+    code, out, err = run("history", KERNEL, "--out", stepped, "--json")
+    assert code == 0
+    assert damaged.name in flat(err)
+    assert len(json.loads(out)["histories"][0]["rows"]) == 4
+
+
+def test_another_gpu_can_be_asked_for(run, stepped):
+    store_run(stepped, 9, gpu="b200")
+    assert "on b200" in run("history", KERNEL, "--out", stepped)[1]
+    assert "on h200" in run("history", KERNEL, "--gpu", "h200", "--out", stepped)[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["decode-xy"], "did you mean decode-x"),
+        ([KERNEL, "--gpu", "b200"], "there are runs of it on h200"),
+        ([KERNEL, "--shape", "B=3"], "there are B=1 qk4_v8"),
+        ([KERNEL, "--shape", "3"], "give batch sizes"),
+        ([KERNEL, "--heads", "wide"], "no head layout"),
+        ([KERNEL, "--margin", "-1"], "a margin lies between 0 and 1"),
+        ([KERNEL, "--margin", "nan"], "a margin lies between 0 and 1"),
+        ([KERNEL, "--op", "prefill"], "there is no op prefill"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_what_can(run, stepped, arguments, told):
+    code, out, err = run("history", *arguments, "--out", stepped)
+    assert code == 2
+    assert out == ""
+    assert told in flat(err)
+
+
+def test_a_folder_without_runs_is_an_error(run, tmp_path):
+    for folder in (tmp_path, tmp_path / "nowhere"):
+        code, _, err = run("history", KERNEL, "--out", folder)
+        assert code == 2
+        assert "no runs in" in err
+
+
+def test_text_in_brackets_is_shown_as_it_is(run, tmp_path):
+    store_run(tmp_path, 0, {**TIMES, "decode-[x]": 4.0}, commit="[bold]")
+    code, out, _ = run("history", "decode-[x]", "--out", tmp_path)
+    assert code == 0
+    assert "decode-[x] B=1" in out
+
+
+def test_stored_runs_have_a_history(run):
+    code, out, _ = run("history", "decode-v4", "--shape", "B=1,8,64", "--out", RECORDED)
+    assert code == 0
+    assert out.count("decode-v4 B=") == 3
+    assert out.splitlines()[-1].startswith("next: gdnbench ")
+    assert max(len(line) for line in out.splitlines()[:-1]) <= 80

@@ -1,0 +1,127 @@
+"""`gdnbench plot` as a user meets it."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from history_data import KERNEL, store_run
+
+from gdnbench.cli.app import main
+from gdnbench.model import Shape
+from gdnbench.report import sweep_figure
+
+RECORDED = Path(__file__).resolve().parents[1] / "results"
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    def call(*arguments):
+        monkeypatch.setenv("COLUMNS", "80")
+        monkeypatch.setattr(sys, "argv", ["gdnbench", "plot", *map(str, arguments)])
+        try:
+            code = main()
+        except SystemExit as stop:
+            code = stop.code or 0
+        out, err = capsys.readouterr()
+        return code, out, " ".join(err.split())
+
+    return call
+
+
+@pytest.fixture
+def results(tmp_path):
+    folder = tmp_path / "results"
+    store_run(folder, 0, samples=True)
+    store_run(folder, 1, samples=True, shape=Shape(B=8), label="-later")
+    return folder
+
+
+def test_the_latest_run_is_drawn_into_a_file(run, results, tmp_path):
+    code, out, err = run("rounds", "-o", tmp_path / "chart.svg", "--out", results)
+    assert (code, out) == (0, "")
+    assert "chart.svg" in err
+    text = (tmp_path / "chart.svg").read_text()
+    assert "20260103-030405-h200-decode-later" in text
+    assert KERNEL in text
+
+
+def test_without_a_file_the_terminal_is_drawn_into(run, results):
+    code, out, err = run("20260102", "time", "--out", results)
+    assert (code, err) == (0, "")
+    assert "20260102-030405-h200-decode" in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("colour", ["NO_COLOR", "FORCE_COLOR"])
+def test_colours_come_only_where_they_are_wanted(run, results, monkeypatch, colour):
+    monkeypatch.setenv(colour, "1")
+    assert ("\x1b[3" in run("sol", "--out", results)[1]) == (colour == "FORCE_COLOR")
+    assert ("\x1b" in run("time", "--out", results)[1]) == (colour == "FORCE_COLOR")
+
+
+def test_kernels_and_shapes_can_be_chosen(run, results):
+    _, out, _ = run("rounds", "-k", "decode-x", "--shape", "B=8", "--out", results)
+    assert "B=8 qk4_v8" in out
+    assert KERNEL in out
+    assert "decode-fla" not in out
+
+
+def test_heads_alone_mean_every_batch_size_at_them(run, tmp_path):
+    store_run(tmp_path, 0, shape=Shape(B=4, HQ=16, HV=32))
+    assert "B=4 qk16_v32" in run("rounds", "--heads", "qk16_v32", "--out", tmp_path)[1]
+
+
+@pytest.mark.parametrize("chart", ["time", "sol", "samples", "rounds"])
+def test_a_recorded_run_is_shown(run, chart):
+    code, out, _ = run("20261121-104159", chart, "--out", RECORDED)
+    assert code == 0
+    assert "decode-floor-copy" in out
+
+
+def test_a_recorded_sweep_is_shown(run):
+    assert "decode-triton" in run("20261121-180525", "sweep", "--out", RECORDED)[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["tmie"], "did you mean time"),
+        (["h200", "pie"], "the charts are time, sol"),
+        (["nowhere", "time"], "no run nowhere"),
+        (["time", "-k", "decode-xy"], "did you mean decode-x"),
+        (["time", "--shape", "B=5"], "there are B=8 qk4_v8"),
+        (["rounds", "--heads", "qk16_v32"], "there are B=8 qk4_v8"),
+        (["time", "--shape", "5"], "give batch sizes"),
+        (["sweep"], "has no swept times"),
+        (["sweep", "-k", "decode-x"], "leave out --kernel"),
+        (["time", "-o", "chart.gif"], "-o chart.gif: the name ends in .png"),
+        (["time", "-o", "nowhere/chart.png"], "there is no folder nowhere"),
+        (["a", "b", "time"], "name a run"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_what_can(run, results, arguments, told):
+    code, out, err = run(*arguments, "--out", results)
+    assert code == 2
+    assert out == ""
+    assert told in err
+
+
+def test_without_matplotlib_the_terminal_still_works(run, results, monkeypatch, tmp_path):
+    monkeypatch.setattr(sweep_figure, "find_spec", lambda _name: None)
+    code, _, err = run("time", "-o", tmp_path / "chart.png", "--out", results)
+    assert code == 5
+    assert "-o needs matplotlib" in err
+    assert run("time", "--out", results)[0] == 0
+
+
+def test_a_damaged_run_is_named(run, results):
+    (results / "20260103-030405-h200-decode-later" / "rounds.csv").write_text("")
+    code, _, err = run("time", "--out", results)
+    assert code == 2
+    assert "rounds.csv" in err
+
+
+def test_a_folder_without_runs_is_an_error(run, tmp_path):
+    code, _, err = run("time", "--out", tmp_path)
+    assert code == 2
+    assert "no runs in" in err

@@ -1,0 +1,259 @@
+"""A kernel's history: steps of its ratio to the anchor, and what changed beside it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from history_data import BASELINE, FLOOR, KERNEL, PEER, TIMES, store_run
+from run_data import SHAPE
+
+from gdnbench.compare.history import history_of
+from gdnbench.compare.history_choice import check_shapes, choose_gpu, choose_label, of_gpu
+from gdnbench.compare.recorded import load_recorded
+from gdnbench.errors import GdnbenchError, UnknownNameError
+from gdnbench.model import Shape, Status
+
+RECORDED = Path(__file__).resolve().parents[1] / "results"
+
+
+def history(results, label=KERNEL, **more):
+    runs, warnings = load_recorded(results)
+    assert not warnings
+    return history_of(of_gpu(runs, "h200"), label, SHAPE, gpu="h200", **more)
+
+
+def steps(found):
+    return [place for place, row in enumerate(found.rows) if row.is_step]
+
+
+def with_kernel(time_us):
+    return {**TIMES, KERNEL: time_us}
+
+
+def test_a_planted_step_is_marked_where_it_is_and_its_size_is_right(tmp_path):
+    for day in range(6):
+        store_run(tmp_path, day, with_kernel(4.4 if day < 3 else 4.4 * 1.06))
+    found = history(tmp_path)
+    assert steps(found) == [3]
+    row = found.largest_step
+    assert 1 / row.change.speedup.estimate == pytest.approx(1.06, abs=0.005)
+    assert row.change.verdict.value == "slower"
+    assert row.since == found.rows[2].run.source.name
+
+
+def test_drift_of_all_kernels_together_is_no_step(tmp_path):
+    for day, level in enumerate([1.0, 1.05, 0.96, 1.08, 0.9, 1.0]):
+        store_run(tmp_path, day, level=level)
+    found = history(tmp_path)
+    times = [row.figure.time_us for row in found.rows]
+    assert max(times) / min(times) > 1.15
+    assert steps(found) == []
+
+
+def test_noise_is_no_step(tmp_path):
+    random = np.random.default_rng(5)
+    for day in range(12):
+        store_run(tmp_path, day, {name: time * np.exp(random.normal(0.0, 0.004)) for name, time in TIMES.items()})
+    for label in (KERNEL, PEER, BASELINE):
+        assert steps(history(tmp_path, label)) == []
+
+
+def test_the_margin_decides_what_is_a_step(tmp_path):
+    for day in range(4):
+        store_run(tmp_path, day, with_kernel(4.4 if day < 2 else 4.4 * 1.06))
+    assert steps(history(tmp_path, margin=0.03)) == [2]
+    assert steps(history(tmp_path, margin=0.10)) == []
+
+
+def test_another_kernels_step_makes_none_of_this_one(tmp_path):
+    for day in range(5):
+        store_run(tmp_path, day, {**TIMES, PEER: 4.8 if day < 2 else 6.0})
+    assert steps(history(tmp_path)) == []
+    assert steps(history(tmp_path, PEER)) == [2]
+
+
+def test_the_ratio_is_the_kernels_time_over_the_floors(tmp_path):
+    store_run(tmp_path, 0)
+    (row,) = history(tmp_path).rows
+    assert row.ratio.estimate == pytest.approx(1.1, abs=0.005)
+    assert row.ratio.low < row.ratio.estimate < row.ratio.high
+    assert row.change is None
+
+
+def test_the_floor_is_held_against_the_baseline(tmp_path):
+    store_run(tmp_path, 0)
+    found = history(tmp_path, FLOOR)
+    assert found.anchor == BASELINE
+    assert found.rows[0].ratio.estimate == pytest.approx(0.8, abs=0.005)
+
+
+def test_without_a_floor_the_baseline_is_the_anchor(tmp_path):
+    times = {name: time for name, time in TIMES.items() if name != FLOOR}
+    for day in range(3):
+        store_run(tmp_path, day, times)
+    assert history(tmp_path).anchor == BASELINE
+
+
+def test_without_any_anchor_there_are_times_and_no_steps(tmp_path):
+    for day, time in enumerate([4.0, 8.0]):
+        store_run(tmp_path, day, {KERNEL: time})
+    found = history(tmp_path)
+    assert found.anchor == ""
+    assert [row.ratio for row in found.rows] == [None, None]
+    assert steps(found) == []
+
+
+def test_a_failed_run_is_a_row_and_the_step_is_found_across_it(tmp_path):
+    store_run(tmp_path, 0)
+    store_run(tmp_path, 1, broken=(KERNEL,))
+    store_run(tmp_path, 2, with_kernel(5.2))
+    found = history(tmp_path)
+    assert [row.figure.status for row in found.rows] == [Status.OK, Status.CRASHED, Status.OK]
+    assert steps(found) == [2]
+    assert found.rows[2].since == found.rows[0].run.source.name
+
+
+def test_a_step_across_a_failed_run_tells_what_changed_in_that_run(tmp_path):
+    store_run(tmp_path, 0)
+    store_run(tmp_path, 1, broken=(KERNEL,), sources={KERNEL: "new"})
+    store_run(tmp_path, 2, with_kernel(5.2), sources={KERNEL: "new"})
+    row = history(tmp_path).rows[2]
+    assert row.changes == {}
+    assert set(row.causes) == {"source"}
+
+
+def test_a_run_whose_floor_failed_has_a_time_and_no_ratio(tmp_path):
+    store_run(tmp_path, 0)
+    store_run(tmp_path, 1, broken=(FLOOR,))
+    assert history(tmp_path).rows[1].ratio is None
+
+
+def test_plain_runs_are_compared_with_plain_runs_only(tmp_path):
+    for day in range(4):
+        store_run(tmp_path, day, with_kernel(4.4 if day % 2 else 5.0), plain=not day % 2)
+    found = history(tmp_path)
+    assert steps(found) == []
+    assert found.rows[2].since == found.rows[0].run.source.name
+    assert "method" in found.rows[1].changes
+
+
+def test_what_changed_is_said(tmp_path):
+    store_run(tmp_path, 0, params={KERNEL: {"BV": 8}})
+    store_run(tmp_path, 1, card="GPU-22222222-b", sources={KERNEL: "s1"}, params={KERNEL: {"BV": 16}})
+    store_run(tmp_path, 2, card="GPU-22222222-b", sources={KERNEL: "s1", FLOOR: "s1"}, params={KERNEL: {"BV": 16}},
+              versions={"triton": "3.7.1"})  # fmt: skip
+    first, second, third = history(tmp_path).rows
+    assert first.changes == {}
+    assert set(second.changes) == {"source", "params", "card"}
+    assert (second.changes["card"].before, second.changes["card"].after) == ("11111111", "22222222")
+    assert (second.changes["params"].before, second.changes["params"].after) == ("BV=8", "BV=16")
+    assert set(third.changes) == {"anchor", "triton"}
+
+
+def test_what_is_not_known_has_not_changed(tmp_path):
+    store_run(tmp_path, 0, sources={KERNEL: ""}, card="")
+    store_run(tmp_path, 1)
+    assert history(tmp_path).rows[1].changes == {}
+
+
+def test_runs_are_ordered_by_when_they_began_not_by_name(tmp_path):
+    later, earlier = store_run(tmp_path, 1), store_run(tmp_path, 0)
+    later.rename(tmp_path / "0-first-by-name")
+    assert [row.run.source.name for row in history(tmp_path).rows] == [earlier.name, later.name]
+
+
+def test_changed_peers_tell_nothing_of_scatter(tmp_path):
+    for day in range(4):
+        store_run(tmp_path, day, {**TIMES, PEER: 4.8 * 1.2**day, BASELINE: 5.0 * 1.2**day},
+                  sources={PEER: f"s{day}", BASELINE: f"s{day}"})  # fmt: skip
+    assert history(tmp_path).scatter.df == 4
+
+
+def test_a_damaged_run_is_left_out_and_named(tmp_path):
+    store_run(tmp_path, 0)
+    for day, name in enumerate(["run.json", "measurements.csv", "rounds.csv"], start=1):
+        file = store_run(tmp_path, day) / name
+        file.write_bytes(file.read_bytes()[:-40])
+    odd = store_run(tmp_path, 5) / "rounds.csv"
+    odd.write_text(odd.read_text().replace(",nvbench,1,", ",nvbench,first,"))
+    runs, warnings = load_recorded(tmp_path)
+    for day, time in ((6, "-4.0"), (7, "0"), (8, "inf")):
+        file = store_run(tmp_path, day) / "rounds.csv"
+        header, first, *lines = file.read_text().splitlines(keepends=True)
+        cells = first.split(",")
+        file.write_text("".join([header, ",".join([*cells[:5], time, *cells[6:]]), *lines]))
+    runs, warnings = load_recorded(tmp_path)
+    assert len(runs) == 1
+    assert [warning[:8] for warning in warnings] == [f"202601{day:02}" for day in (3, 4, 5, 7, 8, 9, 10)]
+
+
+def test_where_every_run_is_damaged_that_is_the_error(tmp_path):
+    (store_run(tmp_path, 0) / "run.json").write_text("{")
+    with pytest.raises(GdnbenchError, match=r"none of the 1 runs .* can be read"):
+        load_recorded(tmp_path)
+
+
+def test_a_label_is_found_with_its_params_in_any_order(tmp_path):
+    store_run(tmp_path, 0, {**TIMES, "decode-x:BV=8:WARPS=4": 4.0})
+    runs, _ = load_recorded(tmp_path)
+    assert choose_label(runs, "decode-x:WARPS=4:BV=8") == "decode-x:BV=8:WARPS=4"
+    assert choose_label(runs, KERNEL) == KERNEL
+
+
+def test_an_unknown_label_is_told_its_neighbours_or_all_there_are(tmp_path):
+    store_run(tmp_path, 0)
+    runs, _ = load_recorded(tmp_path)
+    with pytest.raises(UnknownNameError, match="decode-xx") as caught:
+        choose_label(runs, "decode-xx")
+    assert "did you mean decode-x" in caught.value.hint
+    with pytest.raises(UnknownNameError) as caught:
+        choose_label(runs, "zzz")
+    assert all(name in caught.value.hint for name in TIMES)
+
+
+def test_the_gpu_is_that_of_the_latest_run_with_the_kernel(tmp_path):
+    store_run(tmp_path, 0, gpu="h200")
+    store_run(tmp_path, 1, gpu="b200")
+    store_run(tmp_path, 2, {BASELINE: 5.0}, gpu="h100")
+    runs, _ = load_recorded(tmp_path)
+    assert choose_gpu(runs, KERNEL, "") == choose_gpu(runs, KERNEL, "auto") == "b200"
+    assert choose_gpu(runs, KERNEL, "H200") == choose_gpu(runs, KERNEL, "NVIDIA H200") == "h200"
+    with pytest.raises(UnknownNameError, match="h100") as caught:
+        choose_gpu(runs, KERNEL, "h100")
+    assert "h200, b200" in caught.value.hint
+
+
+def test_a_shape_that_no_run_has_is_refused_with_those_there_are(tmp_path):
+    store_run(tmp_path, 0)
+    store_run(tmp_path, 1, shape=Shape(B=64))
+    runs, _ = load_recorded(tmp_path)
+    check_shapes(runs, KERNEL, "h200", [SHAPE, Shape(B=64)])
+    with pytest.raises(UnknownNameError, match="B=2") as caught:
+        check_shapes(runs, KERNEL, "h200", [replace(SHAPE, B=2)])
+    assert "B=1 qk4_v8, B=64 qk4_v8" in caught.value.hint
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    """The first twelve runs that are stored: later ones are no part of what is asserted here."""
+    runs, _ = load_recorded(RECORDED)
+    return [run for run in runs if run.source.gpu == "h200" and run.timestamp < "2026-11-21T18:56"]
+
+
+def test_on_stored_runs_the_change_of_params_is_the_only_step(recorded):
+    found = history_of(recorded, "decode-triton", Shape(B=64), gpu="h200")
+    (place,) = steps(found)
+    row = found.rows[place]
+    assert row.run.source.name.startswith("20261121-181852")
+    assert 1 / row.change.speedup.estimate == pytest.approx(0.936, abs=0.003)
+    assert "params" in row.changes
+
+
+@pytest.mark.parametrize("batch", [1, 8, 64])
+def test_on_stored_runs_a_kernel_that_stayed_as_it_was_has_no_steps(recorded, batch):
+    found = history_of(recorded, "decode-v4", Shape(B=batch), gpu="h200")
+    assert found.anchor == "decode-floor-copy"
+    assert len(found.rows) >= 6
+    assert steps(found) == []
+    assert 0.001 < found.scatter.sd < 0.006

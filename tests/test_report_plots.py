@@ -1,0 +1,262 @@
+"""Single charts of a stored run, really drawn."""
+
+import math
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+from history_data import BASELINE, FLOOR, KERNEL, PEER, TIMES, store_run
+from rich.console import Console
+from sweep_data import JOINT, store_sweep
+
+from gdnbench.errors import RunFormatError, UnknownNameError, UsageError
+from gdnbench.model import Shape
+from gdnbench.report.plots.charts import CHARTS, draw_chart, print_chart, split_words
+from gdnbench.report.plots.strips import BLOCKS, blocks
+from gdnbench.report.plots.style import PALETTE, colours, log_ticks, markers, spread
+from gdnbench.report.plots.view import open_view
+
+PNG = b"\x89PNG\r\n\x1a\n"
+OF_ANY_RUN = [chart for chart in CHARTS if chart != "sweep"]
+RECORDED = Path(__file__).resolve().parents[1] / "results"
+MAIN = RECORDED / "20261121-101900-h200-decode-main"
+SWEEP = RECORDED / "20261121-180525-h200-decode-sweep-bv"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return store_run(tmp_path, 0, samples=True)
+
+
+def words(path):
+    return " ".join(text for element in ET.parse(path).iter() for text in [element.text] if text and text.strip())
+
+
+def shown(chart, folder, width=80, **more):
+    console = Console(width=width, record=True, file=open("/dev/null", "w"), color_system=None)  # noqa: PTH123, SIM115
+    print_chart(console, chart, folder, **more)
+    return console.export_text()
+
+
+@pytest.mark.parametrize("chart", OF_ANY_RUN)
+def test_a_chart_becomes_a_png(tmp_path, folder, chart):
+    draw_chart(tmp_path / "chart.png", chart, folder)
+    made = (tmp_path / "chart.png").read_bytes()
+    assert made.startswith(PNG)
+    assert len(made) > 5000
+
+
+@pytest.mark.parametrize("chart", OF_ANY_RUN)
+def test_a_chart_becomes_an_svg_that_names_its_kernels_units_and_run(tmp_path, folder, chart):
+    draw_chart(tmp_path / "chart.svg", chart, folder)
+    text = words(tmp_path / "chart.svg")
+    for word in (KERNEL, BASELINE, FLOOR, "NVIDIA H200", "20260102-030405-h200-decode", "qk4_v8", "µs"):
+        assert word in text, word
+
+
+@pytest.mark.parametrize("chart", OF_ANY_RUN)
+def test_a_chart_fits_into_a_terminal_of_80_columns(folder, chart):
+    text = shown(chart, folder)
+    assert KERNEL in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("chart", OF_ANY_RUN)
+@pytest.mark.parametrize("width", [20, 40])
+def test_a_narrow_terminal_breaks_nothing(folder, chart, width):
+    assert max(map(len, shown(chart, folder, width).splitlines()[2:])) <= width
+
+
+@pytest.mark.parametrize("chart", OF_ANY_RUN)
+def test_a_recorded_run_is_drawn_and_shown(tmp_path, chart):
+    draw_chart(tmp_path / "chart.svg", chart, MAIN)
+    assert "decode-fla" in words(tmp_path / "chart.svg")
+    assert "decode-fla" in shown(chart, MAIN)
+
+
+def test_a_recorded_sweep_is_drawn_and_shown(tmp_path):
+    draw_chart(tmp_path / "chart.png", "sweep", SWEEP)
+    assert (tmp_path / "chart.png").read_bytes().startswith(PNG)
+    assert "% slower than the best, by BV" in shown("sweep", SWEEP)
+
+
+@pytest.mark.parametrize("chart", ["time", "sol", "rounds"])
+def test_a_sweep_is_a_run_too(tmp_path, chart):
+    draw_chart(tmp_path / "chart.svg", chart, SWEEP)
+    assert "decode-triton" in words(tmp_path / "chart.svg")
+
+
+def test_a_run_that_swept_nothing_has_no_chart_of_a_sweep(tmp_path, folder):
+    with pytest.raises(UsageError, match="has no swept times"):
+        shown("sweep", folder)
+    with pytest.raises(UsageError, match="has no swept times"):
+        draw_chart(tmp_path / "chart.png", "sweep", folder)
+
+
+def test_by_default_the_baseline_the_floors_and_the_five_fastest_are_shown(tmp_path):
+    times = {**TIMES, **{f"decode-k{place}": 6.0 + place for place in range(9)}}
+    labels = open_view(store_run(tmp_path, 0, times)).labels
+    assert set(labels) == {FLOOR, BASELINE, KERNEL, PEER, "decode-k0", "decode-k1", "decode-k2"}
+
+
+def test_a_floor_that_moves_nothing_is_left_out_where_it_would_squeeze_the_others():
+    assert "decode-floor-empty" in open_view(MAIN).labels
+    assert "decode-floor-empty" not in open_view(MAIN, empty=False).labels
+    assert "decode-floor-empty" in open_view(MAIN, "decode-floor*", empty=False).labels
+
+
+def test_kernels_are_chosen_by_name_glob_or_all(folder):
+    assert open_view(folder, "decode-x").labels == (KERNEL,)
+    assert set(open_view(folder, "decode-f*, decode-x").labels) == {BASELINE, FLOOR, KERNEL}
+    assert set(open_view(folder, "all").labels) == set(TIMES)
+
+
+@pytest.mark.parametrize(("kernels", "hint"), [("decode-xx", "decode-x"), ("zz", "there are"), (" , ", "--kernel")])
+def test_a_kernel_that_the_run_does_not_have_is_refused(folder, kernels, hint):
+    with pytest.raises(UnknownNameError) as caught:
+        open_view(folder, kernels)
+    assert hint in caught.value.hint
+
+
+def test_a_shape_that_the_run_does_not_have_is_refused_with_those_it_has(folder):
+    with pytest.raises(UnknownNameError, match="B=9") as caught:
+        open_view(folder, shapes=[Shape(B=9)])
+    assert "B=1 qk4_v8" in caught.value.hint
+
+
+def test_only_time_shows_every_batch_size_by_default():
+    assert [shape.B for shape in open_view(MAIN, every=True).shapes] == [1, 8, 64]
+    assert [shape.B for shape in open_view(MAIN).shapes] == [1]
+
+
+def test_every_shape_has_a_panel(tmp_path):
+    shapes = [Shape(B=1), Shape(B=64)]
+    for chart in ("sol", "samples", "rounds"):
+        draw_chart(tmp_path / "chart.svg", chart, MAIN, shapes=shapes)
+        assert all(str(shape) in words(tmp_path / "chart.svg") for shape in shapes)
+
+
+def test_time_names_the_batch_sizes_and_every_line(tmp_path):
+    draw_chart(tmp_path / "chart.svg", "time", MAIN, "decode-v*")
+    text = words(tmp_path / "chart.svg")
+    for word in ("batch size B", "time, µs", "1", "8", "64", "decode-v1d", "decode-v4b"):
+        assert word in text.split() or word in text
+
+
+def test_the_share_is_the_copying_floors_time_over_the_kernels(folder):
+    (line,) = [line for line in shown("sol", folder).splitlines() if line.startswith(KERNEL)]
+    share, time = line.split()[-3:-1]
+    assert float(share.rstrip("%")) == pytest.approx(100 / 1.1, abs=0.5)
+    assert float(time) == pytest.approx(4.4, abs=0.02)
+
+
+def test_without_a_floor_there_is_no_speed_of_light(tmp_path):
+    folder = store_run(tmp_path, 0, {KERNEL: 4.0, BASELINE: 5.0})
+    with pytest.raises(UsageError, match="no copying floor"):
+        shown("sol", folder)
+    with pytest.raises(UsageError, match="only floors"):
+        shown("sol", store_run(tmp_path, 1), kernels=FLOOR)
+
+
+def test_without_samples_their_file_is_named(folder, tmp_path):
+    (folder / "samples.parquet").write_bytes(b"PAR1")
+    with pytest.raises(RunFormatError, match=r"samples\.parquet") as caught:
+        shown("samples", folder)
+    assert "rounds" in caught.value.hint
+    (folder / "samples.parquet").unlink()
+    with pytest.raises(RunFormatError, match=r"samples\.parquet"):
+        draw_chart(tmp_path / "chart.png", "samples", folder)
+
+
+def test_a_run_whose_kernels_all_failed_has_no_chart(tmp_path):
+    folder = store_run(tmp_path, 0, broken=tuple(TIMES))
+    with pytest.raises(UnknownNameError, match="no times to draw"):
+        shown("time", folder)
+
+
+@pytest.mark.parametrize("chart", ["time", "samples", "rounds"])
+def test_kernels_far_apart_are_drawn_together(tmp_path, chart):
+    folder = store_run(tmp_path, 0, {KERNEL: 3.0, BASELINE: 900.0}, samples=True)
+    draw_chart(tmp_path / "chart.png", chart, folder)
+    assert BASELINE in shown(chart, folder)
+
+
+def test_an_interval_that_is_unknown_or_rounded_away_is_no_bar(tmp_path, folder):
+    table = folder / "measurements.csv"
+    lines = table.read_text().splitlines()
+    columns = lines[0].split(",")
+    low, high, time = (columns.index(name) for name in ("time_lo_us", "time_hi_us", "time_us"))
+    for place, ends in enumerate([("-inf", "inf"), ("", "")], start=1):
+        cells = lines[place].split(",")
+        cells[low], cells[high] = ends
+        lines[place] = ",".join(cells)
+    cells = lines[3].split(",")
+    cells[low] = cells[high] = str(float(cells[time]) + 1e-6)
+    lines[3] = ",".join(cells)
+    table.write_text("\n".join(lines) + "\n")
+    for chart in OF_ANY_RUN:
+        draw_chart(tmp_path / "chart.png", chart, folder)
+        assert shown(chart, folder)
+
+
+def test_text_that_matplotlib_or_rich_would_interpret_is_shown_as_it_is(tmp_path):
+    name = "decode-[x]$a_b^c$"
+    folder = store_run(tmp_path, 0, {name: 4.0, FLOOR: 3.0}, samples=True)
+    for chart in OF_ANY_RUN:
+        draw_chart(tmp_path / "chart.svg", chart, folder)
+        assert name in words(tmp_path / "chart.svg")
+        assert name in shown(chart, folder)
+
+
+def test_a_sweep_that_was_made_up_is_shown(tmp_path):
+    store_sweep(tmp_path, JOINT)
+    assert "% slower than the best" in shown("sweep", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        (["time"], ("", "time")),
+        (["h200", "time"], ("h200", "time")),
+        (["time", "h200"], ("h200", "time")),
+        (["time", "sol"], ("time", "sol")),
+    ],
+)
+def test_the_run_may_be_left_out_or_come_second(given, meant):
+    assert split_words(given) == meant
+
+
+@pytest.mark.parametrize("given", [[], ["tim"], ["h200", "x"], ["h200", "time", "sol"]])
+def test_a_chart_that_does_not_exist_is_refused(given):
+    with pytest.raises(UsageError) as caught:
+        split_words(given)
+    assert "time" in caught.value.hint
+
+
+def test_no_two_kernels_of_six_share_a_colour_or_a_marker():
+    figures = open_view(MAIN, "decode-v1*,decode-v4*,decode-triton").source.figures
+    figures = [each for each in figures if each.label in {"decode-v1", "decode-v1b", "decode-v1c", "decode-v4"}]
+    assert len(set(colours(figures).values())) == len(set(markers(figures).values())) == 4
+    assert set(colours(figures).values()) <= set(PALETTE)
+
+
+def test_labels_are_moved_apart_and_no_farther_than_needed():
+    assert spread([0.1, 0.5, 0.9], 0.2) == pytest.approx([0.1, 0.5, 0.9])
+    assert spread([0.5, 0.5], 0.2) == pytest.approx([0.4, 0.6])
+    moved = spread([0.3, 0.52, 0.5, 0.5, 0.9], 0.1)
+    assert moved == pytest.approx([0.3, 0.6066667, 0.4066667, 0.5066667, 0.9], abs=1e-6)
+    random = np.random.default_rng(1).uniform(size=12).tolist()
+    assert min(np.diff(sorted(spread(random, 0.1)))) >= 0.1 - 1e-9
+    assert np.argsort(spread(random, 0.1)).tolist() == np.argsort(random).tolist()
+    assert spread([], 0.1) == []
+
+
+def test_a_logarithmic_axis_names_round_numbers():
+    assert log_ticks(2.5, 60.0) == [3, 5, 10, 20, 30, 50]
+    assert log_ticks(0.15, 0.6) == pytest.approx([0.2, 0.3, 0.5])
+
+
+def test_blocks_are_as_high_as_their_values():
+    assert blocks(np.array([0.0, 0.5, 1.0, math.nan, -9.0, 9.0]), 0.0, 1.0) == f"{BLOCKS[0]}▅{BLOCKS[-1]} ▁█"
+    assert blocks(np.array([2.0, 2.0]), 2.0, 2.0) == "▁▁"
