@@ -4,11 +4,15 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 ARGS   ?=
+H200   := 20261121-185458 20261121-180544 20261121-182329 20261121-182434
 
-.PHONY: run test test-gpu lint types wheel bench clean help
+.PHONY: run report test test-gpu lint types wheel bench clean help
 
 run: $(STAMP)  ## measure every kernel (ARGS="--shape B=1,8,64" for more)
 	$(BIN)/gdnbench run --kernel all $(ARGS)
+
+report: $(STAMP)  ## report.html, of the H200 runs that are in the repository
+	$(BIN)/gdnbench report $(H200) --output report.html $(ARGS)
 
 test: lint types $(STAMP)  ## lint, types and every test that needs no GPU
 	$(BIN)/python -m pytest -m "not gpu" -n auto --dist loadfile $(ARGS)

@@ -8,9 +8,13 @@ from typing import Annotated
 import typer
 
 from gdnbench import __version__
+from gdnbench.cli.compare import compare
 from gdnbench.cli.doctor import doctor
+from gdnbench.cli.history import history
 from gdnbench.cli.list import list_kernels
 from gdnbench.cli.new import new
+from gdnbench.cli.plot import plot
+from gdnbench.cli.report import report
 from gdnbench.cli.run import run
 from gdnbench.cli.show import show
 from gdnbench.cli.sweep import sweep
@@ -35,6 +39,10 @@ app.command()(verify)
 app.command()(run)
 app.command()(sweep)
 app.command()(show)
+app.command()(report)
+app.command()(compare)
+app.command()(history)
+app.command()(plot)
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,0 +1,54 @@
+"""`gdnbench compare`: how do two GPUs, runs or commits differ?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gdnbench.cli.options import RESULTS, Csv, Json, Results
+
+
+def compare(
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="A [B]…",
+            help="A run (id, its start, label or folder, or a GPU's name for the latest), published/NAME, git:REV, "
+            "NVBench's JSON, or CSV with kernel and time_us.",
+        ),
+    ],
+    rows: Annotated[str, typer.Option(metavar="KEY,…", help="What tells a row: kernel,B; op,shape,label,params.")] = "",
+    cols: Annotated[str, typer.Option(metavar="KEY,…", help="What varies: run, gpu, kernel, label, timer, B, …")] = "",
+    chosen: Annotated[
+        str, typer.Option("--filter", metavar="KEY=GLOB…", help="What is shown: 'kernel=decode-v4* B=1,8'.")
+    ] = "",
+    margin: Annotated[float, typer.Option(help="Relative difference that counts as none.")] = 0.005,
+    raw: Annotated[bool, typer.Option("--raw", help="Leave in what all cases of a run moved by together.")] = False,
+    fail_on: Annotated[
+        str, typer.Option(metavar="slower[:1%]", help="Exit 1 where the last column is slower; sets the margin.")
+    ] = "",
+    strict: Annotated[bool, typer.Option("--strict", help="With --fail-on: exit 4 where it cannot be told.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print a table for a pull request.")] = False,
+    results: Results = RESULTS,
+    json: Json = False,
+    csv: Csv = False,
+) -> None:
+    """Set runs, GPUs, commits, kernels or published figures side by side.
+
+    Each column is compared with the first: time of the first / time of the other,
+    with an interval and a verdict where both were measured by gdnbench. Needs no GPU.
+    """
+    from gdnbench.compare.comparison import compare_sources
+    from gdnbench.compare.gate import check, parse_gate
+    from gdnbench.compare.ratio import check_settings
+    from gdnbench.compare.resolve import load_sources
+    from gdnbench.report.compare_output import print_compared
+
+    settings = check_settings(parse_gate(fail_on, margin) if fail_on else margin, raw=raw, strict=strict, gate=fail_on)
+    side = compare_sources(load_sources(sources, results), rows=rows, columns=cols, filtered=chosen, settings=settings)
+    outcome = check(side.grid.rows, side.columns[-1].ratios, settings.margin) if fail_on else None
+    options = {"--rows": rows, "--cols": cols, "--filter": chosen, "--out": "" if results == RESULTS else str(results)}
+    command = [*sources, *(part for name, value in options.items() if value for part in (name, value))]
+    print_compared(side, outcome, command, json=json, csv=csv, as_markdown=markdown)
+    raise typer.Exit(outcome.exit_code(strict=strict) if outcome else 0)

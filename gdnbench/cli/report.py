@@ -1,0 +1,29 @@
+"""`gdnbench report`: stored runs as one HTML file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gdnbench.cli.options import RESULTS, Results
+
+
+def report(
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[RUN]…", help="Ids, starts, labels, folders, GPUs, published/NAME; the latest run."),
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("report.html"),
+    profiles: Annotated[Path, typer.Option(help="Where profilers wrote what they read.")] = Path("profiles"),
+    results: Results = RESULTS,
+) -> None:
+    """Write runs and sweeps as one HTML file, with sortable tables and charts. Needs no GPU and no network."""
+    from gdnbench.report.html import check_output, write_report
+    from gdnbench.report.html.choose import choose_sources
+    from gdnbench.report.html.told import print_written
+
+    check_output(output)
+    folders, published = choose_sources(results, runs or [])
+    print_written(write_report(folders, published, output, profiles=profiles))

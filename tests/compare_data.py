@@ -1,0 +1,94 @@
+"""Sources made up for the tests of `compare`, and stored runs with a change planted in them."""
+
+import csv
+import shutil
+from pathlib import Path
+
+import numpy as np
+
+from gdnbench.compare.comparison import compare_sources
+from gdnbench.compare.figure import Figure, Kind, Source
+from gdnbench.compare.ratio import Settings
+from gdnbench.model import Params, Role, Shape, Status
+
+RESULTS = Path(__file__).resolve().parents[1] / "results"
+MAIN = "20261121-181852-h200-decode-main"
+DEFAULT = ("20261121-104356-h200-decode-default-1", "20261121-104456-h200-decode-default-2")
+B1, B8 = Shape(B=1), Shape(B=8)
+ANCHORS = ("decode-floor-copy", "decode-floor-empty", "decode-fla")
+ROLES = {"decode-floor-copy": Role.FLOOR, "decode-floor-empty": Role.FLOOR, "decode-fla": Role.BASELINE}
+
+
+def figure(label="decode-v4", time_us=5.0, shape=B1, *, rounds=21, sd=0.002, seed=0, **more):
+    """A kernel's time with rounds about it, whose mean logarithm is just that of the time."""
+    logs = np.random.default_rng(seed).normal(0.0, sd, rounds)
+    values = {
+        "op": "decode",
+        "kernel": label.partition(":")[0],
+        "timer": "nvbench",
+        "role": ROLES.get(label, Role.KERNEL),
+        "source_hash": "as-ever",
+        "rounds_us": time_us * np.exp(logs - logs.mean()) if rounds else np.empty(0),
+    }
+    return Figure(**{**values, "label": label, "shape": shape, "time_us": time_us, **more})
+
+
+def failed(label="decode-v4", status=Status.CRASHED, shape=B1):
+    return figure(label, float("nan"), shape, rounds=0, status=status, reason="the process died")
+
+
+def source(*figures, name="one", gpu="h200", **more):
+    return Source(**{"name": name, "kind": Kind.MEASURED, "gpu": gpu, "figures": figures, **more})
+
+
+def run_of(times, name="one", *, moved=1.0, shapes=(B1, B8), strays=None, **more):
+    """A run with floors, baseline and kernels at some shapes; all times moved together, some on their own."""
+    times = {"decode-floor-copy": 4.0, "decode-floor-empty": 2.8, "decode-fla": 5.1, **times}
+    seed = sum(map(ord, name))
+    figures = [
+        figure(label, time_us * moved * (strays or {}).get((label, shape.B), 1.0), shape, seed=seed + 97 * index)
+        for shape in shapes
+        for index, (label, time_us) in enumerate(times.items())
+    ]
+    return source(*figures, name=name, **more)
+
+
+def published(*figures, name="published/b200", gpu="b200"):
+    return source(*figures, name=name, gpu=gpu, kind=Kind.PUBLISHED)
+
+
+def compared(*sources, rows="", columns="", filtered="", margin=0.005, raw=False):
+    return compare_sources(
+        sources, rows=rows, columns=columns, filtered=filtered, settings=Settings(margin=margin, raw=raw)
+    )
+
+
+def ratios_of(side, column=0):
+    """Ratios by label and batch."""
+    pairs = zip(side.grid.rows, side.columns[column].ratios, strict=True)
+    return {(row.entries[0].figure.label, row.entries[0].figure.shape.B): ratio for row, ratio in pairs}
+
+
+def plant(folder, kernel, factor, run=MAIN):
+    """A copy of a stored run in which one kernel's times are multiplied."""
+    folder.mkdir(parents=True)
+    shutil.copy(RESULTS / run / "run.json", folder)
+    _scale(RESULTS / run, folder, "measurements.csv", ("time_us", "time_lo_us", "time_hi_us"), "label", kernel, factor)
+    _scale(RESULTS / run, folder, "rounds.csv", ("time_us",), "case", kernel, factor)
+    return folder
+
+
+def _scale(run, folder, name, columns, key, kernel, factor):
+    with (run / name).open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        if row[key].partition("/")[0] == kernel:
+            row.update({column: f"{float(row[column]) * factor:.6g}" for column in columns if row[column]})
+    with (folder / name).open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def with_params(label, **params):
+    return {"label": label, "params": Params(params)}

@@ -1,0 +1,112 @@
+"""Runs made up for the report's tests: many kernels at three shapes, with all that a report has to bear."""
+
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+from run_data import case, failed, measured, store, versus
+from sweep_data import JOINT, store_sweep
+
+from gdnbench.model import Role, Shape, Status
+from gdnbench.store import RoundRow, write_rounds, write_samples
+
+SHAPES = (Shape(B=1), Shape(B=8), Shape(B=64))
+HOSTILE = "</script><script>alert(1)</script> <b>&amp;</b> \u2028 {{ 7*7 }}"
+KERNELS = [f"decode-k{number}" for number in range(12)]
+MACHINE = {
+    "gpu": {"name": "NVIDIA H200", "driver": "580.1", "sm_max_mhz": 1980, "l2_bytes": 62_914_560},
+    "versions": {"python": "3.12.3", "triton": "3.6.0"},
+}
+
+
+def rows_of(shape):
+    """A baseline, its control, two floors, kernels that are ever slower, and two failures."""
+    scale = 4.0 + shape.B / 4
+    kernels = [
+        measured(
+            case(label, shape=shape),
+            scale * (1.02 + 0.03 * number),
+            versus(1.2 / (1 + 0.03 * number), "faster" if number < 4 else "unclear" if number == 4 else "slower"),
+            registers=30 + number,
+            spill_bytes=312 if number == 9 else 0,
+            shared_bytes=1024,
+        )
+        for number, label in enumerate(KERNELS)
+    ]
+    return [
+        measured(case("decode-fla", Role.BASELINE, shape), scale * 1.25),
+        *kernels,
+        measured(case("decode-floor-copy", Role.FLOOR, shape), scale),
+        measured(case("decode-floor-empty", Role.FLOOR, shape), 2.0),
+        measured(case("decode-fla", Role.CONTROL, shape), scale * 1.25, versus(1.0002, "same")),
+        failed(case("decode-broken", shape=shape), Status.BUILD_FAILED, f"kernel.cu(3): {HOSTILE}\n  x = 1"),
+        failed(case("decode-hopper", shape=shape), Status.UNSUPPORTED, "needs a GPU of another kind"),
+    ]
+
+
+def store_run(results, run_id="20260102-030405-h200-decode-main", *, samples=True, **more):
+    """A run's folder with everything in it."""
+    folder = results / run_id
+    folder.mkdir()
+    rows = [row for shape in SHAPES for row in rows_of(shape)]
+    described = {"label": "main", "machine": MACHINE, "warnings": [f"a warning that says {HOSTILE}"], **more}
+    store(folder, rows, run_id=run_id, **described)
+    if samples:
+        _store_times(folder, run_id, [row for row in rows if row.timing])
+    return folder
+
+
+def store_swept(results, run_id="20260102-040506-h200-decode-sweep"):
+    folder = results / run_id
+    folder.mkdir()
+    store_sweep(folder, JOINT, without=[{"BV": 4, "WARPS": 8}], run_id=run_id, machine=MACHINE)
+    return folder
+
+
+def _store_times(folder, run_id, rows, rounds=8, count=40):
+    random = np.random.default_rng(1)
+    times = {
+        (row.case.id, number): row.timing.time_us * (1 + 0.02 * np.abs(random.normal(size=count)))
+        for row in rows
+        for number in range(1, rounds + 1)
+    }
+    write_samples(folder, ((name, number, found, np.empty(0)) for (name, number), found in times.items()))
+    write_rounds(
+        folder,
+        [
+            RoundRow(
+                run_id=run_id, case=name, timer="nvbench", round=number, samples=count, sm_mhz=1980.0, low_clock=False,
+                time_us=float(np.mean(found)), median_us=float(np.median(found)),
+            )
+            for (name, number), found in times.items()
+        ],
+    )  # fmt: skip
+
+
+class Elements(HTMLParser):
+    """Every element of a page with its attributes, and the page's text by element."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.found, self.texts, self.closed, self._open = [], [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+        self._open.append(tag)
+
+    def handle_endtag(self, tag):
+        self.closed.append(tag)
+        while self._open and self._open.pop() != tag:
+            pass
+
+    def handle_data(self, data):
+        self.texts.append((self._open[-1] if self._open else "", data))
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.found if name == tag]
+
+    @property
+    def seen(self):
+        """What is read on the page: no scripts, no style."""
+        return re.sub(r"\s+", " ", " ".join(data for tag, data in self.texts if tag not in {"script", "style"}))

@@ -1,0 +1,89 @@
+"""`gdnbench report` as a user meets it."""
+
+import sys
+
+import pytest
+from report_data import store_run, store_swept
+
+from gdnbench.cli import app as cli
+from gdnbench.errors import ExitCode
+
+RUN = "20260102-030405-h200-decode-main"
+
+
+@pytest.fixture
+def run(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "results").mkdir()
+    store_run(tmp_path / "results", samples=False)
+    store_swept(tmp_path / "results")
+
+    def invoke(*arguments):
+        monkeypatch.setattr(sys, "argv", ["gdnbench", "report", *arguments])
+        try:
+            code = cli.main()
+        except SystemExit as stop:
+            code = stop.code or 0
+        out, err = capsys.readouterr()
+        return int(code), out, err
+
+    return invoke
+
+
+def test_the_latest_run_by_default_and_what_to_do_next(run, tmp_path):
+    code, out, err = run()
+    assert (code, err) == (0, "")
+    first, second = out.splitlines()
+    assert first.startswith("report.html  (")
+    assert second == f"next: python3 -m webbrowser {(tmp_path / 'report.html').as_uri()}"
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "20260102-040506-h200-decode-sweep" in text
+    assert RUN not in text
+
+
+@pytest.mark.parametrize("wanted", [RUN, "20260102-03", "main", f"results/{RUN}"])
+def test_runs_are_named_as_for_show(run, tmp_path, wanted):
+    code, _, err = run(wanted, "-o", "out.html")
+    assert (code, err) == (0, "")
+    assert f'<h2 id="run-1">{RUN}' in (tmp_path / "out.html").read_text(encoding="utf-8")
+
+
+def test_a_run_that_is_named_twice_is_shown_once(run, tmp_path):
+    assert run(RUN, "main", "sweep")[0] == 0
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert text.index('id="run-1"') < text.index('id="run-2"')
+    assert 'id="run-3"' not in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["no-such-run"], "no-such-run"),
+        (["published/nothing"], "nothing"),
+        (["-o", "."], "is a folder"),
+        (["-o", "missing/report.html"], "there is no folder"),
+        ([RUN, "--nonsense"], "nonsense"),
+    ],
+    ids=str,
+)
+def test_a_wrong_name_is_a_usage_error_and_writes_nothing(run, tmp_path, arguments, told):
+    code, out, err = run(*arguments)
+    assert (code, out) == (ExitCode.USAGE, "")
+    assert told in " ".join(err.split())
+    assert not list(tmp_path.glob("*.html"))
+
+
+def test_what_was_published_needs_a_run_beside_it(run, tmp_path):
+    folder = tmp_path / "results" / "published" / "b200"
+    folder.mkdir(parents=True)
+    (folder / "figures.csv").write_text("")
+    code, _, err = run("published/b200")
+    assert code == ExitCode.USAGE
+    assert "hint:" in err
+
+
+def test_without_the_libraries_it_says_what_to_install(run, monkeypatch):
+    monkeypatch.setattr("gdnbench.report.html.build.find_spec", lambda _name: None)
+    code, _, err = run()
+    assert code == ExitCode.ENVIRONMENT
+    assert "gdnbench[report]" in err

@@ -1,0 +1,230 @@
+"""The report's file: its structure, what is in it, and that nothing in it reaches outside or breaks out."""
+
+import json
+import math
+import re
+from collections import Counter
+
+import pytest
+from report_data import HOSTILE, KERNELS, SHAPES, Elements, store_run, store_swept
+from run_data import case, failed, measured, store
+
+from gdnbench.compare import Figure, Kind, Source
+from gdnbench.errors import ExitCode, RunFormatError
+from gdnbench.model import Role, Shape, Status
+from gdnbench.report.html import published as published_module
+from gdnbench.report.html import write_report
+from gdnbench.report.html.render import inline_json
+from gdnbench.store import BuildRow, write_builds
+
+VOID = {"meta", "input", "br", "img", "link"}
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    results = tmp_path_factory.mktemp("results")
+    return store_run(results), store_swept(results)
+
+
+@pytest.fixture(scope="module")
+def whole(stored, tmp_path_factory):
+    output = tmp_path_factory.mktemp("out") / "report.html"
+    written = write_report(stored, [], output, profiles=output.parent)
+    text = output.read_text(encoding="utf-8")
+    assert written.size_bytes == output.stat().st_size == len(text.encode())
+    return text
+
+
+@pytest.fixture(scope="module")
+def page(whole):
+    return Elements(whole)
+
+
+def made(tmp_path, *folders, published=(), profiles=None):
+    output = tmp_path / "made.html"
+    write_report(folders, published, output, profiles=profiles or tmp_path / "none")
+    return Elements(output.read_text(encoding="utf-8"))
+
+
+def test_one_heading_of_the_first_order_and_the_landmarks(page):
+    assert [len(page.all(tag)) for tag in ("h1", "main", "header", "nav", "footer", "title")] == [1] * 6
+    assert page.all("html") == [{"lang": "en"}]
+    assert any("width=device-width" in attributes.get("content", "") for attributes in page.all("meta"))
+
+
+def test_every_id_is_unique_and_every_link_leads_to_one(page):
+    ids = [attributes["id"] for _, attributes in page.found if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    links = [attributes["href"] for attributes in page.all("a")]
+    assert links[0] == "#content"
+    assert {link.removeprefix("#") for link in links} <= set(ids)
+    labelled = {attributes["aria-labelledby"] for _, attributes in page.found if "aria-labelledby" in attributes}
+    assert labelled <= set(ids)
+
+
+def test_nothing_is_loaded_from_elsewhere(whole, page):
+    for _, attributes in page.found:
+        assert not {"src", "srcset", "action", "background", "poster"} & attributes.keys()
+        assert not any(value and re.match(r"(https?:)?//", value) for value in attributes.values())
+    assert page.all("link") == []
+    (style,) = re.findall(r"<style>(.*?)</style>", whole, re.DOTALL)
+    assert not re.search(r"url\(|@import|https?:", style)
+    (policy,) = (
+        attributes["content"]
+        for attributes in page.all("meta")
+        if attributes.get("http-equiv") == "Content-Security-Policy"
+    )
+    assert policy.startswith("default-src 'none'")
+    assert "http" not in policy
+
+
+def test_elements_are_closed(page):
+    assert Counter(tag for tag, _ in page.found if tag not in VOID) == Counter(page.closed)
+
+
+def test_what_users_write_is_text(whole, page):
+    assert HOSTILE.split(" <b>")[0] in page.seen  # as text, that is: unescaped by the parser
+    assert "alert(1)</script>" not in whole
+    assert "{{ 7*7 }}" in page.seen
+    assert not page.all("b") or all(not attributes for attributes in page.all("b"))
+
+
+@pytest.mark.parametrize("text", [HOSTILE, "<!--", "]]>", "\u2029", "'\"\\"])
+def test_json_in_a_script_cannot_end_it(text):
+    inlined = inline_json({"kernel": text, "time": math.nan})
+    assert not set("<>&\u2028\u2029") & set(inlined)
+    assert json.loads(inlined) == {"kernel": text, "time": None}
+
+
+def test_every_table_has_a_caption_and_headings_of_buttons_to_sort_by(page, whole):
+    tables = page.all("table")
+    assert len(tables) == whole.count("<caption>")
+    sortable = [attributes for attributes in tables if attributes.get("class") == "sortable"]
+    assert len(sortable) == 1 + len(SHAPES) + 1 + 2  # the summary, the shapes, the sweep's answers and its two plateaus
+    assert len(re.findall(r'<th scope="col"[^>]*><button type="button"', whole)) >= 5 * len(sortable)
+
+
+def test_the_table_of_a_shape_holds_every_number(whole):
+    (row,) = re.findall(r"<tr>\s*<th[^>]*>decode-k9</th>.*?</tr>", whole, re.DOTALL)[:1]
+    cells = re.sub(r"<[^>]+>", " ", row).split()
+    assert cells[:2] == ["decode-k9", "5.482"]
+    assert {"▼", "SLOWER", "39", "312", "1024"} <= set(cells)
+
+
+def test_the_summary_names_the_fastest_kernel_and_what_it_reads_against_itself(whole):
+    (summary,) = re.findall(r'<table class="sortable" id="summary-table">.*?</table>', whole, re.DOTALL)
+    text = " ".join(re.sub(r"<[^>]+>", " ", summary).split())
+    assert text.count("▲ FASTER") == 3 + 2
+    assert f"qk4_v8 {KERNELS[0]} 4.335" in text
+    assert "1.000x" in text
+
+
+def test_failures_come_with_their_reasons_and_runs_with_their_warnings(page):
+    for told in ("build-failed", "decode-broken", "needs a GPU of another kind", "a warning that says", "not measured"):
+        assert told in page.seen
+
+
+def test_provenance_names_what_the_numbers_rest_on(page):
+    for told in ("580.1", "1980", "62.9 MB", "3.6.0", "gdnbench run", "median SM clock", "seed"):
+        assert told in page.seen
+
+
+def test_charts_reserve_their_height_and_tell_what_they_are(page, whole):
+    places = [attributes for attributes in page.all("div") if attributes.get("class") == "chart"]
+    assert len(places) == 2 + 2 * len(SHAPES) + 2
+    assert all(re.fullmatch(r"height:\d+px", attributes["style"]) for attributes in places)
+    specs = [json.loads(found) for found in re.findall(r"data-chart=[^>]*>(.*?)</script>", whole, re.DOTALL)]
+    assert len(specs) == len(places)
+    assert all(spec["description"] and spec["$schema"].endswith("v6.json") for spec in specs)
+
+
+def test_every_chart_is_one_that_the_library_compiles(whole):
+    import vl_convert
+
+    for found in re.findall(r"data-chart=[^>]*>(.*?)</script>", whole, re.DOTALL):
+        spec = vl_convert.vegalite_to_vega(json.loads(found), vl_version="6.4")
+        assert spec["marks"]
+        assert vl_convert.vegalite_to_svg(json.loads(found), vl_version="6.4").startswith("<svg")
+
+
+def test_the_file_stays_small(whole):
+    assert len(whole) < 1_300_000  # of which the library is 900 kB
+
+
+def test_a_run_on_a_cpu_shows_what_was_compiled_instead(tmp_path):
+    rows = [
+        measured(case("decode-reference", Role.BASELINE), 812.3),
+        failed(case("decode-v4"), Status.UNSUPPORTED, "needs a GPU"),
+    ]
+    store(tmp_path, rows, gpu="cpu", machine={"gpu": None}, baseline="decode-reference")
+    build = BuildRow(
+        kernel="decode-v4", label="decode-v4", language="cuda", heads="qk4_v8", arch="sm_100", registers=37,
+        shared_bytes=0, spill_bytes=0, load_bits=256, code_bytes=1,
+    )  # fmt: skip
+    write_builds(tmp_path, [build])
+    page = made(tmp_path, tmp_path)
+    assert "the CPU" in page.seen
+    assert "sm_100 37" in page.seen
+    assert "CPU time µs" in page.seen
+
+
+def test_a_run_of_one_shape_without_samples_or_times_is_shown(tmp_path):
+    store(tmp_path, [failed(case("decode-v4"))], complete=False)
+    page = made(tmp_path, tmp_path)
+    assert "the process died" in page.seen
+    assert "partial" in page.seen
+    assert not [attributes for attributes in page.all("div") if attributes.get("class") == "chart"]
+
+
+def test_runs_of_two_gpus_stand_side_by_side(tmp_path):
+    one = store_run(tmp_path, samples=False)
+    other = store_run(tmp_path, "20260103-030405-b200-decode", samples=False, gpu="b200")
+    seen = made(tmp_path, one, other).seen
+    assert "Across GPUs" in seen
+    assert "b200 µs" in seen
+    assert "nothing here is paired" in seen
+    assert "Across GPUs" not in made(tmp_path, one).seen
+
+
+def test_published_figures_stand_apart_with_their_citation(tmp_path, stored, monkeypatch):
+    figure = Figure(
+        op="decode", kernel="theirs", label="theirs", shape=Shape(B=8), timer="cupti", time_us=3.21,
+        citation="A. Author, 2026",
+    )  # fmt: skip
+    source = Source(name="published/b200", kind=Kind.PUBLISHED, gpu="b200", figures=(figure,))
+    monkeypatch.setattr(published_module, "load_figures", lambda _folder: source)
+    page = made(tmp_path, stored[0], published=[tmp_path])
+    assert "A. Author, 2026" in page.seen
+    assert "Not measured by gdnbench" in page.seen
+    assert "Across GPUs" not in page.seen  # what others measured is compared with nothing
+    assert [attributes for attributes in page.all("section") if attributes.get("class") == "published"]
+
+
+def test_counters_are_shown_where_there_are_some(tmp_path, stored):
+    folder = tmp_path / "ncu" / "one"
+    folder.mkdir(parents=True)
+    head = "kernel,shape,gpu,section,metric,unit,value\n"
+    lines = [f"{kernel},B=1 qk4_v8,h200,SpeedOfLight,Memory Throughput,%,71.5" for kernel in ("decode-k1", "unknown")]
+    (folder / "counters.csv").write_text(head + "\n".join(lines) + "\n")
+    (folder / "of-another-kind.csv").write_text("a,b\n1,2\n")
+    seen = made(tmp_path, stored[0], profiles=tmp_path).seen
+    assert "Memory Throughput % 71.5" in seen
+    assert "unknown" not in seen.partition("Counters of one launch")[2].partition("Provenance")[0]
+    assert "Memory Throughput" not in made(tmp_path, stored[0]).seen
+
+
+@pytest.mark.parametrize("name", ["run.json", "measurements.csv", "rounds.csv", "samples.parquet", "sweep.json"])
+def test_a_damaged_run_is_named_and_the_last_report_stays(tmp_path, name):
+    sound = store_run(tmp_path)
+    damaged = store_swept(tmp_path) if name == "sweep.json" else store_run(tmp_path, "20260105-000000-h200-decode")
+    path = damaged / name
+    path.write_bytes(path.read_bytes()[:-40])
+    output = tmp_path / "report.html"
+    output.write_text("the last one")
+    with pytest.raises(RunFormatError) as caught:
+        write_report([sound, damaged], [], output, profiles=tmp_path)
+    assert damaged.name in caught.value.message
+    assert caught.value.hint
+    assert caught.value.exit_code == ExitCode.USAGE
+    assert output.read_text() == "the last one"
+    assert not list(tmp_path.glob(".*.new"))

@@ -1,0 +1,107 @@
+"""Differences of separate rounds: means, Satterthwaite's degrees of freedom, and verdicts that agree with intervals."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from gdnbench.stats import Verdict, compare_rounds
+from gdnbench.stats.unpaired import Blur, UnpairedLogRatio, compare_unpaired, unpaired_log_ratio
+
+RNG = np.random.default_rng(3)
+LEFT, RIGHT = 5.0 * np.exp(RNG.normal(0, 0.01, 11)), 4.0 * np.exp(RNG.normal(0, 0.03, 31))
+
+
+def test_it_is_welchs_t_interval_where_nothing_else_blurs():
+    expected = stats.ttest_ind(np.log(LEFT), np.log(RIGHT), equal_var=False)
+    low, high = expected.confidence_interval(0.95)
+    ratio = unpaired_log_ratio(RIGHT, LEFT)
+    found = ratio.speedup(0.95)
+    assert ratio.df == pytest.approx(expected.df)
+    assert np.log([found.low, found.high]) == pytest.approx([low, high])
+    assert ratio.p_value(0.0) == pytest.approx(expected.pvalue)
+
+
+def test_sides_can_change_places():
+    one, other = unpaired_log_ratio(RIGHT, LEFT).speedup(0.9), unpaired_log_ratio(LEFT, RIGHT).speedup(0.9)
+    assert (one.low, one.high) == pytest.approx((1 / other.high, 1 / other.low))
+
+
+def test_missing_rounds_are_left_out():
+    with_gaps = np.append(RIGHT, [np.nan, np.nan])
+    assert unpaired_log_ratio(with_gaps, LEFT).speedup(0.95) == unpaired_log_ratio(RIGHT, LEFT).speedup(0.95)
+
+
+@pytest.mark.parametrize("rounds", [[], [np.nan], [4.0]])
+def test_too_few_rounds_tell_nothing(rounds):
+    ratio = unpaired_log_ratio(np.array(rounds, dtype=float), LEFT)
+    assert (ratio.speedup(0.95).low, ratio.speedup(0.95).high) == (0.0, math.inf)
+    assert ratio.p_value(0.005) == 1.0
+    assert compare_unpaired({"x": ratio})["x"].verdict is Verdict.UNCLEAR
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, np.inf])
+def test_impossible_times_are_refused(bad):
+    with pytest.raises(ValueError, match="positive and finite"):
+        unpaired_log_ratio(np.array([4.0, bad]), LEFT)
+
+
+def test_a_level_that_is_none_is_refused():
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        unpaired_log_ratio(RIGHT, LEFT).speedup(1.0)
+
+
+def test_noise_is_added_in_quadrature_and_bias_whole():
+    plain = unpaired_log_ratio(RIGHT, LEFT)
+    half = plain.half_width(0.95)
+    wide = UnpairedLogRatio(plain.mean, plain.blurs, noise=0.03, bias=0.02)
+    assert wide.half_width(0.95) == pytest.approx(math.hypot(half, 0.03) + 0.02)
+
+
+def test_a_blur_of_few_degrees_of_freedom_widens_most():
+    half = [unpaired_log_ratio(RIGHT, LEFT, blurs=(Blur(1e-4, df),)).half_width(0.95) for df in (math.inf, 8, 1)]
+    assert half == sorted(half)
+    assert unpaired_log_ratio(RIGHT, LEFT).half_width(0.95) < half[0]
+
+
+def test_identical_rounds_have_no_width():
+    same = np.full(5, 4.0)
+    ratio = unpaired_log_ratio(same, same)
+    assert ratio.speedup(0.95).half_width == 0
+    assert ratio.p_value(0.005) == 1.0
+    assert unpaired_log_ratio(same, 1.02 * same).p_value(0.005) == 0.0
+
+
+@given(
+    mean=st.floats(-0.1, 0.1),
+    sd=st.floats(1e-4, 0.05),
+    noise=st.floats(0, 0.03),
+    bias=st.floats(0, 0.03),
+    df=st.floats(1, 50),
+    level=st.floats(0.001, 0.2),
+)
+def test_the_p_value_and_the_interval_agree(mean, sd, noise, bias, df, level):
+    ratio = UnpairedLogRatio(mean, (Blur(sd**2, df),), noise, bias)
+    interval, p = ratio.speedup(1 - level), ratio.p_value(0.005)
+    if abs(p - level) > 1e-9:
+        assert (interval.low > 1.005 or interval.high < 1 / 1.005) == (p < level)
+
+
+def test_a_family_is_corrected_as_a_runs_own_is():
+    ratios = {index: UnpairedLogRatio(0.02, (Blur(0.006**2, 30.0),)) for index in range(20)}
+    alone = compare_unpaired({0: ratios[0]})[0]
+    together = compare_unpaired(ratios)[0]
+    assert alone.verdict is Verdict.FASTER
+    assert together.verdict is Verdict.UNCLEAR
+    assert together.speedup.half_width > alone.speedup.half_width
+    assert together.more_rounds is None
+
+
+def test_pairing_is_worth_it_where_rounds_share_their_level():
+    level = np.exp(RNG.normal(0, 0.02, 31))
+    one, other = 5.0 * level, 4.9 * level * np.exp(RNG.normal(0, 0.001, 31))
+    paired, apart = compare_rounds(other, one).speedup, unpaired_log_ratio(other, one).speedup(0.95)
+    assert paired.half_width < 0.2 * apart.half_width
