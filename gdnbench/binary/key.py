@@ -26,6 +26,7 @@ def build_key(entry: Entry, params: Params, shape: Shape, arch: str) -> str:
         "schema": _SCHEMA,
         "source": str(entry.source),  # line tables name it, so a copy elsewhere is another build
         "source_hash": entry.source_hash(),
+        "arguments": [*((spec.name, spec.dtype) for spec in (*entry.op.inputs, *entry.op.outputs)), *entry.op.scalars],
         "params": dict(params),
         "heads": {axis: size for axis, size in shape.axes().items() if axis != "B"},
         "arch": arch,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gdnbench.model import Kernel, Op, ParamValue, Requirement, Shape, Variant
+from gdnbench.model import CudaKernel, Kernel, Op, ParamValue, Requirement, Shape, Variant
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,13 @@ class Entry:
         return Variant(self.kernel.name, label=base.label + told, params=params)
 
     def source_hash(self) -> str:
-        """SHA-256, shortened, of every file that the kernel is made of, the op's shared headers included."""
-        files = [*self.folder.rglob("*"), *self.op_folder.glob("*.cuh"), *self.op_folder.glob("*.py")]
+        """SHA-256, shortened, of every file that the kernel's code is made of.
+
+        That is its folder, and for CUDA the op's shared headers. What the op says of inputs and tolerances is not in
+        it: a kernel is the same, and two runs of it can be compared, when a gate changes.
+        """
+        shared = self.op_folder.glob("*.cuh") if isinstance(self.kernel, CudaKernel) else ()
+        files = [*self.folder.rglob("*"), *shared]
         digest = hashlib.sha256()
         for path in sorted(path for path in files if path.is_file() and "__pycache__" not in path.parts):
             digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
