@@ -116,6 +116,7 @@ def test_across_gpus_what_the_hardware_explains_stands_beside(shown):
     side = compared(*sides, filtered="B=1 label=decode-v4,decode-v1,decode-triton,decode-v2,decode-v3")
     text = shown(side)
     assert re.search(r"ratio +verdict +expected +residual", text)
+    assert "B: launch and latency are most of both times in 5 of 5 cases" in text
     assert "B: 2 more such lines are in --json and --csv" in text
     assert max(len(line) for line in text.splitlines()) <= 80
     rows = json.loads(shown(side, json=True))["cases"]

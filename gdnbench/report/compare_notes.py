@@ -21,7 +21,7 @@ def notes(side: SideBySide) -> list[str]:
     headings = side.headings
     lines = [line for column in side.columns for line in _shift_lines(side, column)]
     for heading, column in zip(headings[1:], side.columns, strict=True):
-        lines += _reasons(side, heading, column)
+        lines += _bounds(heading, column) + _reasons(side, heading, column)
         lines += _no_interval(heading, column) + _unclear(side, heading, column)
     return [*lines, *_failures(side), *_alone(side)]
 
@@ -45,6 +45,17 @@ def _shift(one: str, other: str, shift: Shift, kernels: Sequence[str], *, raw: b
         why = f"{pair}: too few other unchanged cases tell the shift of {of}"
         lines.append(f"{why}: not taken out, and ±{ASSUMED:.0%} added, which a process may differ by")
     return lines
+
+
+def _bounds(heading: str, column: Column) -> list[str]:
+    """What the times are made of, on both GPUs; a case that is made of one thing here and another there is not told."""
+    bounds = [expected.bound for expected in column.expected if expected]
+    told = {"latency": "launch and latency are", "bandwidth": "traffic at peak bandwidth is"}
+    return [
+        f"{heading}: {words} most of both times in {bounds.count(bound)} of {_cases(len(bounds))}"
+        for bound, words in told.items()
+        if bound in bounds
+    ]
 
 
 def _reasons(side: SideBySide, heading: str, column: Column) -> list[str]:
