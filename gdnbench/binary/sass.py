@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from gdnbench.binary.tools import run_cuobjdump
@@ -32,11 +33,12 @@ def disassemble(cubin: Path, symbol: str) -> str:
 
 def widest_load_bits(sass: str) -> int:
     """Width in bits of the widest global load per thread; 0 where there is none."""
-    widths = [_width(modifiers) for modifiers in _LOAD.findall(sass)]
+    widths = [width_bits(modifiers.split(".")) for modifiers in _LOAD.findall(sass)]
     bulk = [_BULK_BITS] if _BULK_COPY.search(sass) else []
     return max(widths + bulk, default=0)
 
 
-def _width(modifiers: str) -> int:
-    told = (_WIDTHS.get(modifier) for modifier in modifiers.split("."))
+def width_bits(modifiers: Iterable[str]) -> int:
+    """Width in bits of a load or store per thread, from its opcode's modifiers."""
+    told = (_WIDTHS.get(modifier) for modifier in modifiers)
     return next(filter(None, told), _DEFAULT_BITS)

@@ -11,6 +11,7 @@ from gdnbench import __version__
 from gdnbench.cli.compare import compare
 from gdnbench.cli.doctor import doctor
 from gdnbench.cli.history import history
+from gdnbench.cli.inspect import inspect
 from gdnbench.cli.list import list_kernels
 from gdnbench.cli.new import new
 from gdnbench.cli.plot import plot
@@ -38,6 +39,7 @@ app.command()(doctor)
 app.command()(verify)
 app.command()(run)
 app.command()(sweep)
+app.command()(inspect)
 app.command()(show)
 app.command()(report)
 app.command()(compare)

@@ -1,0 +1,96 @@
+"""All that one cubin tells of a kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from gdnbench.binary import disassemble, read_resources
+from gdnbench.binary.block import required_threads
+from gdnbench.binary.limits import limits_of
+from gdnbench.binary.mix import Mix, read_mix
+from gdnbench.binary.occupancy import Occupancy, occupancy
+from gdnbench.binary.resources import Resources
+from gdnbench.inspection.archs import Device
+from gdnbench.inspection.subject import Subject
+from gdnbench.model import Build, TritonKernel
+
+
+@dataclass(frozen=True)
+class Anatomy:
+    """A kernel, at a shape, for an architecture.
+
+    Attributes:
+        subject: what was built.
+        build: what the build cache has of it.
+        resources: as the cubin tells them.
+        threads: per block.
+        dynamic_shared_bytes: per block, asked for at the launch.
+        blocks: of the grid.
+        occupancy: of one SM.
+        device: the GPU that waves are counted for, if its size is known.
+        mix: the instructions.
+        sass: the disassembly.
+    """
+
+    subject: Subject
+    build: Build
+    resources: Resources
+    threads: int
+    dynamic_shared_bytes: int
+    blocks: int
+    occupancy: Occupancy
+    device: Device | None
+    mix: Mix
+    sass: str
+
+    @property
+    def arch(self) -> str:
+        """The target, `sm_90`."""
+        return self.build.arch
+
+    @property
+    def shared_bytes(self) -> int:
+        """Shared memory per block in bytes, static and dynamic."""
+        return self.resources.shared_bytes + self.dynamic_shared_bytes
+
+    @property
+    def waves(self) -> float | None:
+        """How often the grid fills the GPU; None where its size is unknown or not one block fits."""
+        if self.device is None or not self.occupancy.blocks:
+            return None
+        return self.blocks / (self.device.sms * self.occupancy.blocks)
+
+
+def dissect(subject: Subject, build: Build, device: Device | None) -> Anatomy:
+    """Reads a cubin.
+
+    Raises:
+        BuildError: if the kernel's declaration fails at the shape.
+        MachineError: if `cuobjdump` is absent or cannot read the cubin.
+    """
+    cubin = Path(build.cubin)
+    resources = read_resources(cubin, build.symbol, build.arch)
+    sass = disassemble(cubin, build.symbol)
+    is_triton = isinstance(subject.entry.kernel, TritonKernel)
+    threads = subject.threads(required_threads(cubin) if is_triton else None)
+    # A build counts what Triton asks of the launch as its shared memory; a cubin does not.
+    dynamic = build.shared_bytes - resources.shared_bytes + subject.dynamic_shared_bytes()
+    resident = occupancy(
+        limits_of(build.arch),
+        threads=threads,
+        registers=resources.registers,
+        shared_bytes=resources.shared_bytes + dynamic,
+    )
+    return Anatomy(
+        subject=subject,
+        build=build,
+        resources=resources,
+        threads=threads,
+        dynamic_shared_bytes=dynamic,
+        blocks=subject.blocks(),
+        occupancy=resident,
+        device=device,
+        mix=read_mix(sass),
+        sass=sass,
+    )

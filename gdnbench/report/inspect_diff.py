@@ -1,0 +1,44 @@
+"""What changed from one kernel to another, side by side."""
+
+from __future__ import annotations
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from gdnbench.inspection.anatomy import Anatomy
+from gdnbench.inspection.difference import Change, Pair
+from gdnbench.report.inspect_cells import number
+
+
+def changed(pair: Pair) -> Group:
+    """One pair: the numbers that differ, or that none does."""
+    subject = pair.after.subject
+    title = Text(f"{subject.name}  {subject.shape}  {pair.after.arch}, beside {pair.before.subject.name}", style="bold")
+    if not (isinstance(pair.before, Anatomy) and isinstance(pair.after, Anatomy)):
+        return Group(title, Text("  one of them did not build", style="red"))
+    if pair.same:
+        return Group(title, Text("  the same: every number, and the code but for names of registers and addresses"))
+    if not pair.changes:
+        return Group(title, Text("  the numbers are the same, the code is not: --sass shows where"))
+    alike = [] if pair.sass_diff() else [Text("  the code is the same", style="dim")]
+    return Group(title, _table(pair), *alike)
+
+
+def _table(pair: Pair) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table.add_column("")
+    table.add_column(Text(pair.before.subject.name), justify="right", overflow="fold")
+    table.add_column(Text(pair.after.subject.name), justify="right", overflow="fold")
+    table.add_column("change", justify="right", no_wrap=True)
+    for change in pair.changes:
+        table.add_row(Text(change.title), number(change.before), number(change.after), Text(difference(change)))
+    return table
+
+
+def difference(change: Change) -> str:
+    """By how much a number changed, `+4`; empty for what is no number."""
+    before, after = change.before, change.after
+    if isinstance(before, str) or isinstance(after, str) or before is None or after is None:
+        return ""
+    return f"{after - before:+.3g}" if isinstance(after - before, float) else f"{after - before:+d}"

@@ -1,0 +1,275 @@
+"""`gdnbench inspect` as a user meets it; the builds are real."""
+
+import csv
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from faults import REPOSITORY, python_path
+
+from gdnbench.catalog import catalog as catalogs
+from gdnbench.catalog import default_roots
+from gdnbench.cli import app as cli
+from gdnbench.errors import ExitCode
+
+BROKEN = Path(__file__).parent / "data" / "binary" / "kernels"
+
+
+@pytest.fixture
+def run(capsys, monkeypatch):
+    """Runs `gdnbench inspect ARGUMENTS` in this process, without a GPU; gives exit code, stdout and stderr."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("gdnbench.machine.list_gpus", tuple)
+
+    def invoke(*arguments):
+        monkeypatch.setattr(sys, "argv", ["gdnbench", "inspect", *arguments])
+        try:
+            code = cli.main()
+        except SystemExit as stop:
+            code = stop.code or 0
+        out, err = capsys.readouterr()
+        return int(code), out, err
+
+    return invoke
+
+
+@pytest.fixture
+def one(run):
+    """The JSON of one kernel for one architecture."""
+
+    def invoke(label, arch="sm_90", *arguments):
+        code, out, _ = run(label, "--arch", arch, "--json", *arguments)
+        assert code == 0
+        [row] = json.loads(out)
+        return row
+
+    return invoke
+
+
+@pytest.fixture(params=["kernels", "."])
+def checkout(request, tmp_path, monkeypatch):
+    """The bundled kernels in a repository of their own, committed, at its top or below; gives their folder."""
+    folder = tmp_path / "clone" / request.param
+    shutil.copytree(default_roots()[0], folder, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(catalogs, "default_roots", lambda: (folder,))
+    monkeypatch.setenv("GDNBENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    _git(tmp_path / "clone", "init", "-q")
+    _git(folder, "add", ".")
+    _git(folder, "commit", "-q", "-m", "one")
+    return folder
+
+
+def _git(folder, *arguments):
+    identity = ("-c", "user.name=t", "-c", "user.email=t@example.org")
+    subprocess.run(["git", "-C", str(folder), *identity, *arguments], check=True, capture_output=True)
+
+
+def test_every_bundled_kernel_for_three_architectures(run):
+    code, out, _ = run("--arch", "sm_86,sm_90,sm_100", "--json")
+    rows = json.loads(out)
+    assert code == 0
+    assert {row["arch"] for row in rows} == {"sm_86", "sm_90", "sm_100"}
+    assert {"decode-v1", "decode-v5i", "decode-triton", "decode-triton-ws"} <= {row["label"] for row in rows}
+    for row in rows:
+        assert row["status"] == "ok"
+        assert 0 < row["regs"] <= 255
+        assert 0 < row["occupancy"] <= 100
+        assert row["warps"] == row["blocks"] * row["threads"] / 32
+        assert sum(row["mix"].values()) == row["instructions"]
+        assert (row["spills"] > 0) == (row["label"] == "decode-rowreg-w2") == (row["spill_stores"] > 0)
+
+
+def test_the_numbers_of_one_kernel(one):
+    row = one("decode-v4")
+    assert (row["threads"], row["grid"], row["waves_on"]) == (256, 128, "h200")
+    assert row["waves"] == pytest.approx(128 / (132 * row["blocks"]))
+    assert row["load_bits"] == 128
+    assert one("decode-v4:WARPS=4", "sm_90", "--shape", "B=8")["grid"] == 8 * 8 * 128 / 4
+
+
+def test_what_the_kernels_are_made_for_is_seen(one):
+    assert {"EF", "EL", "NA"} <= one("decode-v5")["hints"].keys()
+    assert one("decode-v6")["mix"]["global-to-shared copy 128"] == 1
+    assert one("decode-triton-tma")["mix"]["TMA load"] > 0
+    assert one("decode-rowreg-w2")["spill_loads"] > 0
+
+
+def test_the_block_of_a_kernel_with_specialised_warps_is_the_compilers(one):
+    row = one("decode-triton-ws", "sm_100")
+    assert row["threads"] > 32 * row["params"]["WARPS"]
+    assert row["dynamic_smem"] > 0
+
+
+@pytest.mark.parametrize(
+    "arguments", [("decode-v4",), ("decode-v5", "decode-v6", "--arch", "sm_100"), ("decode-v[1-4]*", "--arch", "sm_90")]
+)
+def test_tables_fit_a_terminal_and_say_what_to_do_next(run, monkeypatch, arguments):
+    monkeypatch.setenv("NO_COLOR", "1")
+    code, out, _ = run(*arguments)
+    assert code == 0
+    *table, last = out.rstrip("\n").split("\n")
+    assert all(len(line) <= 80 for line in table)
+    assert last.startswith("next: gdnbench inspect decode-")
+    assert "\x1b" not in out
+    assert "static" in out
+
+
+def test_csv_has_a_row_a_build(run):
+    _, out, _ = run("decode-v4", "--csv")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert [row["arch"] for row in rows] == ["sm_90", "sm_100"]
+    assert json.loads(rows[0]["mix"])["global load 128"] == 1
+
+
+def test_sass_can_be_piped(run):
+    code, out, _ = run("decode-v6", "--arch", "sm_90,sm_100", "--sass", "-q")
+    assert code == 0
+    headers = [line for line in out.splitlines() if line.startswith("//")]
+    assert [header.partition(" for ")[2][:5] for header in headers] == ["sm_90", "sm_10"]
+    assert "LDGSTS.E.BYPASS.128" in out
+
+
+def test_torch_kernels_are_named_and_left_out(run):
+    code, out, err = run("decode-v4", "decode-reference", "--arch", "sm_90")
+    assert code == 0
+    assert "decode-reference: reached through Python" in err
+    assert "decode-v4" in out
+    code, _, err = run("decode-reference")
+    assert code == ExitCode.USAGE
+    assert "no build" in err
+
+
+def test_a_kernel_beside_itself_has_not_changed(run):
+    code, out, _ = run("decode-v4", "--diff", "decode-v4:WARPS=8", "--json", "--sass")
+    assert code == 0
+    for pair in json.loads(out):
+        assert pair["same"] is True
+        assert pair["changes"] == pair["sass_diff"] == []
+
+
+def test_two_names_of_the_same_code_have_not_changed(run):
+    _, out, _ = run("decode-v4", "--shape", "B=8", "--diff", "decode-v5:HINT=none", "--arch", "sm_90")
+    assert "the same" in out
+    assert out.endswith("next: gdnbench inspect decode-v4\n")
+    assert run("decode-v4", "--diff", "decode-v5:HINT=none", "--arch", "sm_90", "--csv")[:2] == (0, "")
+
+
+def test_a_kernel_beside_another(run):
+    _, out, _ = run("decode-v5", "--diff", "decode-v4", "--arch", "sm_90")
+    assert "hint .NA                0          1      +1" in out
+    assert out.endswith("next: gdnbench inspect decode-v5 --diff decode-v4 --arch sm_90 --sass\n")
+    _, out, _ = run("decode-v5", "--diff", "decode-v4", "--arch", "sm_90", "--sass")
+    assert "-STG.E.128 desc[UR][R.64], R\n+STG.E.EF.128 desc[UR][R.64], R\n" in out
+
+
+def test_beside_a_revision(run, checkout):
+    code, out, _ = run("decode-v4b", "--diff", "git:HEAD", "--arch", "sm_90")
+    assert code == 0
+    assert "the same" in out
+    source = checkout / "decode" / "v4" / "kernel.cu"
+    shutil.copy(checkout / "decode" / "v1" / "kernel.cu", source)
+    source.write_text(source.read_text().replace("gdn_decode_v1", "gdn_decode_v4").replace("BV", "(8)"))
+    edited = source.read_text()
+    code, out, _ = run("decode-v4b", "--diff", "git:HEAD", "--arch", "sm_90", "--json", "--sass")
+    [pair] = json.loads(out)
+    assert code == 0
+    assert "instructions" in [change["quantity"] for change in pair["changes"]]
+    assert pair["sass_diff"]
+    assert source.read_text() == edited
+    _git(checkout, "commit", "-q", "-a", "-m", "two")
+    assert "the same" in run("decode-v4b", "--diff", "git:HEAD", "--arch", "sm_90")[1]
+    assert "instructions" in run("decode-v4b", "--diff", "git:HEAD~1", "--arch", "sm_90")[1]
+
+
+def test_a_revision_that_lacks_the_kernel(run, checkout):
+    shutil.rmtree(checkout / "decode" / "v6")
+    _git(checkout, "commit", "-q", "-a", "-m", "two")
+    _git(checkout, "checkout", "-q", "HEAD~1", "--", ".")
+    code, _, err = run("decode-v6", "--diff", "git:HEAD", "--arch", "sm_90")
+    assert code == ExitCode.USAGE
+    assert "no kernel decode-v6" in err
+
+
+def test_rules_name_who_breaks_what(run):
+    rules = "spills,regs>200,smem>48K"
+    code, _, err = run("decode-rowreg*", "--arch", "sm_90", "--fail-on", rules, "-q")
+    assert code == ExitCode.REGRESSION
+    assert [line.split(":")[:2] for line in err.splitlines()] == [
+        ["breaks decode-rowreg-w2 B=1 qk4_v8 sm_90", " spills"],
+        ["breaks decode-rowreg-w2 B=1 qk4_v8 sm_90", " regs>200"],
+    ]
+    _, out, _ = run("decode-rowreg-w2", "--arch", "sm_90", "--fail-on", rules, "-q", "--json")
+    assert json.loads(out)[0]["breaks"] == ["spills", "regs>200"]
+    assert run("decode-v4", "--arch", "sm_90", "--fail-on", rules)[0] == ExitCode.OK
+
+
+def test_a_kernel_that_does_not_build_is_a_row_and_exit_code_6(run, monkeypatch):
+    monkeypatch.setenv("GDNBENCH_KERNELS", str(BROKEN))
+    code, out, _ = run("test-syntax-error", "decode-v4", "--arch", "sm_90", "--fail-on", "regs>1")
+    assert code == ExitCode.BUILD
+    assert "failed" in out
+    assert "kernel.cu:5: error" in out.replace("\n", "")
+    _, out, _ = run("test-syntax-error", "--arch", "sm_90", "--json")
+    assert json.loads(out)[0]["status"] == "build-failed"
+
+
+def test_a_declaration_that_fails_at_the_shape_fails_alone(run, monkeypatch, tmp_path):
+    folder = tmp_path / "mine" / "decode" / "v9"
+    shutil.copytree(default_roots()[0] / "decode" / "v4", folder)
+    declaration = (folder / "variant.py").read_text().replace("decode-v4", "decode-v9")
+    (folder / "variant.py").write_text(
+        declaration.replace("block=lambda shape, p: ", "block=lambda shape, p: 1 // 0 + ")
+    )
+    monkeypatch.setenv("GDNBENCH_KERNELS", str(tmp_path / "mine"))
+    code, out, _ = run("decode-v9", "decode-v4", "--arch", "sm_90")
+    assert code == ExitCode.BUILD
+    assert "`block` in variant.py of decode-v9 failed: ZeroDivisionError" in out
+    assert "next: gdnbench inspect decode-v4" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("decode-v4", "--arch", "sm_75"), "sm_80, sm_86, sm_89, sm_90, sm_100, sm_120"),
+        (("decode-v4", "--arch", "hopper"), "not an architecture"),
+        (("decode-v44",), "did you mean decode-v4"),
+        (("decode-v4", "--fail-on", "speed>3"), "there is no speed"),
+        (("decode-v4", "--diff", "git:"), "names no revision"),
+        (("decode-v4", "--diff", "decode-reference"), "no build of gdnbench's own"),
+        (("decode-v4", "--diff", "decode-v*"), "one is needed"),
+        (("decode-v4", "--shape", "C=1"), "B=1,8,64"),
+    ],
+)
+def test_bad_input_is_told_what_is_understood(run, arguments, said):
+    code, out, err = run(*arguments)
+    assert (code, out) == (ExitCode.USAGE, "")
+    assert said in err.replace("\n", " ")
+
+
+def test_a_revision_that_does_not_exist(run, checkout):
+    code, _, err = run("decode-v4", "--diff", "git:no-such")
+    assert code == ExitCode.USAGE
+    assert "git has no no-such" in err
+
+
+def test_the_parent_loads_no_compiler():
+    code = (
+        "import sys; from gdnbench.cli import app; sys.argv = ['gdnbench', 'inspect', 'decode-v4', '-q'];\n"
+        "try: app.main()\n"
+        "except SystemExit: pass\n"
+        "print([name for name in ('torch', 'triton', 'cuda.core', 'cuda.bench') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"PYTHONPATH": python_path(REPOSITORY)},
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
