@@ -63,7 +63,9 @@ def test_the_others_are_measured_in_every_round(done, label):
     row = done.rows[label]
     assert (row["status"], row["reason"]) == ("ok", "")
     assert (row["timer"], row["rounds"], row["samples"]) == ("cpu", 3, 15)
-    assert 0 < row["time_lo_us"] <= row["time_us"] <= row["time_hi_us"]
+    # Of three rounds on a busy machine, the interval may reach anywhere.
+    assert row["time_lo_us"] <= row["time_us"] <= row["time_hi_us"]
+    assert row["time_us"] > 0
 
 
 @pytest.mark.slow
