@@ -69,7 +69,7 @@ def test_racing_builders_agree_and_leave_no_litter():
     with ThreadPoolExecutor(4) as threads:
         builds = list(threads.map(lambda _: _build(), range(4)))
     assert len(set(builds)) == 1
-    assert sorted(path.suffix for path in cache_folder().iterdir()) == [".cubin", ".json"]
+    assert sorted(path.suffix for path in cache_folder().iterdir()) == [".cubin", ".json", ".sass"]
 
 
 def test_racing_writers_of_different_code_leave_a_whole_build():

@@ -5,8 +5,40 @@ from pathlib import Path
 import pytest
 
 from gdnbench.binary import widest_load_bits
+from gdnbench.binary.sass import disassemble
 
 RECORDED = (Path(__file__).parent / "data" / "binary" / "decode_v4_sm_100.sass").read_text()
+
+
+@pytest.fixture
+def tool(monkeypatch):
+    """Stands in for cuobjdump: what it would print, and how often it is asked."""
+    asked = []
+    monkeypatch.setattr("gdnbench.binary.sass.run_cuobjdump", lambda *words: asked.append(words) or f"SASS of {words}")
+    return asked
+
+
+def test_the_tool_is_asked_once_for_each_kernel_of_a_cubin(tool, tmp_path):
+    one, other = tmp_path / "one.cubin", tmp_path / "other.cubin"
+    texts = [disassemble(cubin, symbol) for cubin in (one, other) for symbol in ("a", "b")]
+    assert [disassemble(cubin, symbol) for cubin in (one, other) for symbol in ("a", "b")] == texts
+    assert len(set(texts)) == len(tool) == 4
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_a_folder_that_cannot_be_written_costs_only_time(tool, tmp_path):
+    gone = tmp_path / "nowhere" / "one.cubin"
+    assert disassemble(gone, "a") == disassemble(gone, "a")
+    assert len(tool) == 2
+
+
+def test_what_is_kept_and_is_no_text_is_made_anew(tool, tmp_path):
+    cubin = tmp_path / "one.cubin"
+    text = disassemble(cubin, "a")
+    [kept] = tmp_path.iterdir()
+    kept.write_bytes(b"\xff\xfe")
+    assert disassemble(cubin, "a") == text
+    assert len(tool) == 2
 
 
 def test_widest_of_a_whole_kernel():

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import re
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -23,12 +26,21 @@ _DEFAULT_BITS = 32
 
 
 def disassemble(cubin: Path, symbol: str) -> str:
-    """The SASS of one kernel, the device functions that it calls included.
+    """The SASS of one kernel, the device functions that it calls included; kept beside the cubin for the next time.
 
     Raises:
         MachineError: if `cuobjdump` is absent or cannot read the cubin.
     """
-    return run_cuobjdump(cubin, "-sass", "-fun", symbol)
+    # A cubin of the cache is named by its content, so what is kept beside it cannot be of another.
+    kept = cubin.with_suffix(f".{hashlib.sha256(symbol.encode()).hexdigest()[:8]}.sass")
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        return kept.read_text()
+    sass = run_cuobjdump(cubin, "-sass", "-fun", symbol)
+    with contextlib.suppress(OSError):  # a read-only cache costs time, and nothing else
+        with tempfile.NamedTemporaryFile("w", dir=kept.parent, prefix=".", suffix=".tmp", delete=False) as file:
+            file.write(sass)
+        Path(file.name).rename(kept)
+    return sass
 
 
 def widest_load_bits(sass: str) -> int:
