@@ -1,5 +1,7 @@
 """What every test may rely on: no kernels but the bundled ones, no colours, and no GPU tests without a GPU."""
 
+import sys
+
 import pytest
 
 
@@ -21,3 +23,21 @@ def _plain_environment(monkeypatch):
     """The developer's own settings change nothing; the build cache stays shared, since compiling is slow."""
     for name in ("GDNBENCH_KERNELS", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "COLUMNS", "LINES"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def command_line(monkeypatch, capsys):
+    """Runs `gdnbench ARGUMENTS` in this process; gives exit code, stdout and stderr."""
+    from gdnbench.cli.app import main
+
+    def call(*arguments, columns="80"):
+        monkeypatch.setenv("COLUMNS", columns)
+        monkeypatch.setattr(sys, "argv", ["gdnbench", *map(str, arguments)])
+        try:
+            code = main()
+        except SystemExit as stop:
+            code = stop.code or 0
+        out, err = capsys.readouterr()
+        return int(code), out, err
+
+    return call

@@ -23,20 +23,9 @@ HEAVY = ("torch", "triton", "cuda.bench", "cuda.core")
 
 
 @pytest.fixture
-def run(capsys, monkeypatch):
+def run(command_line):
     """Runs `gdnbench ARGUMENTS` in this process; gives exit code, stdout and stderr."""
-    monkeypatch.setenv("COLUMNS", "80")
-
-    def invoke(*arguments):
-        monkeypatch.setattr(sys, "argv", ["gdnbench", *arguments])
-        try:
-            code = cli.main()
-        except SystemExit as stop:
-            code = stop.code or 0
-        out, err = capsys.readouterr()
-        return int(code), out, err
-
-    return invoke
+    return command_line
 
 
 @pytest.fixture

@@ -4,31 +4,19 @@ import csv
 import io
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
 from history_data import BASELINE, FLOOR, KERNEL, TIMES, store_run
 
-from gdnbench.cli.app import main
 from gdnbench.model import Shape
 
 RECORDED = Path(__file__).resolve().parents[1] / "results"
 
 
 @pytest.fixture
-def run(monkeypatch, capsys):
-    def call(*arguments, columns="80"):
-        monkeypatch.setenv("COLUMNS", columns)
-        monkeypatch.setattr(sys, "argv", ["gdnbench", *map(str, arguments)])
-        try:
-            code = main()
-        except SystemExit as stop:
-            code = stop.code or 0
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return call
+def run(command_line):
+    return command_line
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,28 +15,16 @@ from faults import REPOSITORY, python_path
 
 from gdnbench.catalog import catalog as catalogs
 from gdnbench.catalog import default_roots
-from gdnbench.cli import app as cli
 from gdnbench.errors import ExitCode
 
 BROKEN = Path(__file__).parent / "data" / "binary" / "kernels"
 
 
 @pytest.fixture
-def run(capsys, monkeypatch):
+def run(command_line, monkeypatch):
     """Runs `gdnbench inspect ARGUMENTS` in this process, without a GPU; gives exit code, stdout and stderr."""
-    monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr("gdnbench.machine.list_gpus", tuple)
-
-    def invoke(*arguments):
-        monkeypatch.setattr(sys, "argv", ["gdnbench", "inspect", *arguments])
-        try:
-            code = cli.main()
-        except SystemExit as stop:
-            code = stop.code or 0
-        out, err = capsys.readouterr()
-        return int(code), out, err
-
-    return invoke
+    return partial(command_line, "inspect")
 
 
 @pytest.fixture

@@ -5,32 +5,21 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 from faults import REPOSITORY, Gdnbench, python_path
 
-from gdnbench.cli import app as cli
 from gdnbench.errors import ExitCode
 
 QUICK = ("--gpu", "cpu", "--shape", "B=1", "--heads", "qk2_v4", "--json")
 
 
 @pytest.fixture
-def run(capsys, monkeypatch, tmp_path):
+def run(command_line, monkeypatch, tmp_path):
     """Runs `gdnbench new ARGUMENTS` in this process and an empty folder; gives exit code, stdout and stderr."""
-    monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.chdir(tmp_path)
-
-    def invoke(*arguments):
-        monkeypatch.setattr(sys, "argv", ["gdnbench", "new", *arguments])
-        try:
-            code = cli.main()
-        except SystemExit as stop:
-            code = stop.code or 0
-        out, err = capsys.readouterr()
-        return int(code), out, err
-
-    return invoke
+    return partial(command_line, "new")
 
 
 def test_it_prints_the_files_and_what_to_do_next(run, tmp_path):

@@ -1,12 +1,10 @@
 """`gdnbench plot` as a user meets it."""
 
-import sys
 from pathlib import Path
 
 import pytest
 from history_data import KERNEL, store_run
 
-from gdnbench.cli.app import main
 from gdnbench.model import Shape
 from gdnbench.report import sweep_figure
 
@@ -14,15 +12,11 @@ RECORDED = Path(__file__).resolve().parents[1] / "results"
 
 
 @pytest.fixture
-def run(monkeypatch, capsys):
+def run(command_line):
+    """Runs `gdnbench plot ARGUMENTS` in this process; gives exit code, stdout, and stderr in one line."""
+
     def call(*arguments):
-        monkeypatch.setenv("COLUMNS", "80")
-        monkeypatch.setattr(sys, "argv", ["gdnbench", "plot", *map(str, arguments)])
-        try:
-            code = main()
-        except SystemExit as stop:
-            code = stop.code or 0
-        out, err = capsys.readouterr()
+        code, out, err = command_line("plot", *arguments)
         return code, out, " ".join(err.split())
 
     return call

@@ -1,33 +1,22 @@
 """`gdnbench report` as a user meets it."""
 
-import sys
+from functools import partial
 
 import pytest
 from report_data import store_run, store_swept
 
-from gdnbench.cli import app as cli
 from gdnbench.errors import ExitCode
 
 RUN = "20260102-030405-h200-decode-main"
 
 
 @pytest.fixture
-def run(capsys, monkeypatch, tmp_path):
+def run(command_line, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "results").mkdir()
     store_run(tmp_path / "results", samples=False)
     store_swept(tmp_path / "results")
-
-    def invoke(*arguments):
-        monkeypatch.setattr(sys, "argv", ["gdnbench", "report", *arguments])
-        try:
-            code = cli.main()
-        except SystemExit as stop:
-            code = stop.code or 0
-        out, err = capsys.readouterr()
-        return int(code), out, err
-
-    return invoke
+    return partial(command_line, "report")
 
 
 def test_the_latest_run_by_default_and_what_to_do_next(run, tmp_path):

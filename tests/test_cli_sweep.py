@@ -3,13 +3,12 @@
 import csv
 import json
 import signal
-import sys
+from functools import partial
 
 import pytest
 from faults import CPU, REPOSITORY, SHORT, Gdnbench, finish, is_running, wait_for, workers_of
 from sweep_data import JOINT, KERNEL, point, store_sweep, sweep_of
 
-from gdnbench.cli.app import main
 from gdnbench.model import Place
 from gdnbench.store import read_info, read_measurements, read_sweep
 
@@ -234,21 +233,10 @@ def test_what_a_kernel_declares_by_shape_is_what_a_run_of_its_bare_name_takes(tm
 
 
 @pytest.fixture
-def command(tmp_path, monkeypatch, capsys):
-    """Runs the command line in this process: exit code, standard output and standard error."""
-    monkeypatch.setenv("COLUMNS", "500")
+def command(command_line, monkeypatch, tmp_path):
+    """Runs the command line in this process and an empty folder: exit code, standard output and standard error."""
     monkeypatch.chdir(tmp_path)
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["gdnbench", *arguments])
-        try:
-            code = main()
-        except SystemExit as end:
-            code = end.code
-        out, err = capsys.readouterr()
-        return int(code or 0), out, err
-
-    return call
+    return partial(command_line, columns="500")
 
 
 TRITON = ("sweep", "decode-triton", "--gpu", "cpu")

@@ -1,13 +1,12 @@
 """Wrong options and damaged runs: each ends in one message, a hint and its exit code, and never in a traceback."""
 
 import json
-import sys
 from dataclasses import asdict
+from functools import partial
 
 import pytest
 
 from gdnbench.bench.request import Settings
-from gdnbench.cli.app import main
 from gdnbench.model import Case, Measurement, Role, Shape, Status, Timing, Variant
 from gdnbench.store import RunInfo, write_info, write_measurements
 
@@ -37,21 +36,10 @@ ROWS = [
 
 
 @pytest.fixture
-def command(tmp_path, monkeypatch, capsys):
-    """Runs the command line in this process: exit code, standard output and standard error."""
-    monkeypatch.setenv("COLUMNS", "500")
+def command(command_line, monkeypatch, tmp_path):
+    """Runs the command line in this process and an empty folder: exit code, standard output and standard error."""
     monkeypatch.chdir(tmp_path)
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["gdnbench", *arguments])
-        try:
-            code = main()
-        except SystemExit as end:
-            code = end.code
-        out, err = capsys.readouterr()
-        return int(code or 0), out, err
-
-    return call
+    return partial(command_line, columns="500")
 
 
 @pytest.fixture
