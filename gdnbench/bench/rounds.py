@@ -17,10 +17,10 @@ from gdnbench.stats import (
     interquartile_mean,
     round_interval,
 )
+from gdnbench.stats.scale import MAD_TO_SD
 from gdnbench.store import RoundRow
 
 LOW_CLOCK = 0.97  # of the run's median SM clock; a kernel of 5 µs then reads up to 3 % slow
-MAD_TO_SIGMA = 1.4826  # of a normal distribution
 
 
 class Rounds:
@@ -79,7 +79,7 @@ class Rounds:
             min_us=float(samples.min()),
             p10_us=float(p10),
             p90_us=float(p90),
-            noise=MAD_TO_SIGMA * float(np.median(np.abs(samples - middle))) / middle,
+            noise=MAD_TO_SD * float(np.median(np.abs(samples - middle))) / middle,
             cpu_time_us=self._cpu_us.get(case_id, float("nan")),
             sm_mhz=_median_known(self._clocks[case_id]),
             bandwidth_gbs=nbytes / interval.estimate / 1e3 if nbytes else float("nan"),

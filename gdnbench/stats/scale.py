@@ -13,6 +13,9 @@ import numpy as np
 
 from gdnbench.stats.types import FloatArray
 
+MAD_TO_SD = 1.4826
+"""The standard deviation of normal values over their median absolute deviation, 1 / Phi^-1(3/4)."""
+
 EFFICIENCY = 0.82
 """Of Q_n on normal values: it tells as much as the standard deviation of this share of them."""
 

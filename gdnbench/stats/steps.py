@@ -12,20 +12,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtrit
 
 from gdnbench.stats.comparison import Comparison, judge
-from gdnbench.stats.interval import Interval
 from gdnbench.stats.paired import PairedLogRatio
+from gdnbench.stats.scale import MAD_TO_SD
 from gdnbench.stats.types import FloatArray
+from gdnbench.stats.unpaired import Blur, UnpairedLogRatio
 
 PRIOR_SD = 0.005
 """Taken for the scatter where no peer tells: the ratios of five runs lie within 0.9 %, an sd of 0.4 %; rounded up."""
 
 PRIOR_DF = 4
 """How many pairs of runs that assumption is worth: those of the five runs."""
-
-_MAD_TO_SD = 1.4826  # of a normal distribution: 1 / Phi^-1(3/4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +55,7 @@ def run_to_run_scatter(changes: Sequence[FloatArray]) -> Scatter:
     told = [change for change in changes if change.size > 0]
     if not told:
         return Scatter()
-    own = _MAD_TO_SD * float(np.median(np.abs(np.concatenate(told)))) / math.sqrt(2.0)
+    own = MAD_TO_SD * float(np.median(np.abs(np.concatenate(told)))) / math.sqrt(2.0)
     df = PRIOR_DF + len(told)
     return Scatter(math.sqrt((PRIOR_DF * PRIOR_SD**2 + len(told) * own**2) / df), df)
 
@@ -86,28 +84,11 @@ def compare_runs(
     Raises:
         ValueError: if `margin` or `confidence` is out of range.
     """
-    if not 0.0 < confidence < 1.0:
-        raise ValueError(f"confidence must lie between 0 and 1, not {confidence}")
-    mean = after.mean - before.mean
-    half_width = _half_width(before, after, scatter, confidence)
-    unknown = math.isinf(half_width)
-    low, high = (0.0, math.inf) if unknown else (math.exp(mean - half_width), _exp(mean + half_width))
-    speedup = Interval(math.exp(mean), low, high)
+    blurs = (_of_rounds(before), _of_rounds(after), Blur(2.0 * scatter.sd**2, scatter.df))
+    speedup = UnpairedLogRatio(after.mean - before.mean, blurs).speedup(confidence)
     return Comparison(speedup, judge(speedup, margin))
 
 
-def _half_width(before: PairedLogRatio, after: PairedLogRatio, scatter: Scatter, confidence: float) -> float:
-    if min(before.n, after.n) < 2:
-        return math.inf
-    parts = [(run.sd**2 / run.n, run.n - 1.0) for run in (before, after)] + [(2.0 * scatter.sd**2, scatter.df)]
-    variance = sum(part for part, _ in parts)
-    if variance == 0.0:
-        return 0.0
-    df = variance**2 / sum(part**2 / freedom for part, freedom in parts)
-    return float(stdtrit(df, 1.0 - (1.0 - confidence) / 2.0)) * math.sqrt(variance)
-
-
-def _exp(x: float) -> float:
-    """`exp` that gives infinity where `math.exp` raises."""
-    with np.errstate(over="ignore"):
-        return float(np.exp(x))
+def _of_rounds(run: PairedLogRatio) -> Blur:
+    """How well a run's rounds tell its mean; one round says nothing of that."""
+    return Blur(run.sd**2 / run.n, run.n - 1.0) if run.n > 1 else Blur(math.inf, 1.0)
