@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from gdnbench.bench.measuring import Collected
 from gdnbench.bench.race import Group, group_cases, judge_groups, survivors
 from gdnbench.bench.request import Settings
+from gdnbench.bench.rounds import Rounds
 from gdnbench.catalog import Catalog
 from gdnbench.model import Case, Kernel, OneForAll, Params, Place, Plateau, Point, Shape, Sweep
 from gdnbench.stats import Comparison, Field, Verdict
@@ -32,7 +33,8 @@ def conclude(
         settings: margin, confidence and budget.
     """
     groups = group_cases([case for case in cases if collected.samples.get(case.id)])
-    fields = judge_groups(groups, collected, settings.margin, settings.confidence)
+    rounds = Rounds(collected, settings.confidence)
+    fields = judge_groups(groups, rounds, collected, settings.margin, settings.confidence)
     points = {group: _points(field, collected) for group, field in fields.items()}
     plateaus = tuple(_plateau(catalog.entries[kernel].kernel, shape, points[kernel, shape]) for kernel, shape in fields)
     return Sweep(

@@ -87,7 +87,8 @@ class Race:
         self, cases: tuple[Case, ...], collected: Collected, costs_s: Mapping[str, float], done: int
     ) -> Leg | None:
         groups = group_cases(cases)
-        fields = judge_groups(groups, collected, self._margin, self._confidence)
+        rounds = Rounds(collected, self._confidence)
+        fields = judge_groups(groups, rounds, collected, self._margin, self._confidence)
         still = {group: survivors(field, collected) for group, field in fields.items()}
         wanted = max((self._more_rounds(field, still[group]) for group, field in fields.items()), default=0)
         racing = {
@@ -106,7 +107,7 @@ class Race:
         more = min(max(wanted, FEWEST_ROUNDS_A_LEG), MOST_ROUNDS_A_LEG, affordable, MOST_ROUNDS - done)
         if more < FEWEST_ROUNDS_A_LEG:
             return None
-        return Leg("race", entered, done + more, _standing(fields, still, groups, collected))
+        return Leg("race", entered, done + more, _standing(fields, still, groups, rounds))
 
     def _more_rounds(self, field: Field[Case], still: Sequence[Case]) -> int:
         """Rounds that would settle the survivors; 0 if they are settled."""
@@ -143,19 +144,19 @@ def group_cases(cases: Sequence[Case]) -> dict[Group, tuple[Case, ...]]:
 
 
 def judge_groups(
-    groups: Mapping[Group, Sequence[Case]], collected: Collected, margin: float, confidence: float
+    groups: Mapping[Group, Sequence[Case]], rounds: Rounds, collected: Collected, margin: float, confidence: float
 ) -> dict[Group, Field[Case]]:
     """Every group's leader, and the others against it; groups that were not measured are left out.
 
     The race looks at a group after each worker that measured it, so what was measured tells how often; a group that is
     settled is measured no more, and stays settled.
     """
-    times = Rounds(collected, confidence).times
+    times = rounds.times
     measured = {group: {case: times[case.id] for case in cases if case.id in times} for group, cases in groups.items()}
     return {
         group: compare_with_best(points, margin=margin, confidence=confidence, look=_looks(points, collected))
         for group, points in measured.items()
-        if any(np.isfinite(rounds).any() for rounds in points.values())
+        if any(np.isfinite(each).any() for each in points.values())
     }
 
 
@@ -178,9 +179,8 @@ def _standing(
     fields: Mapping[Group, Field[Case]],
     still: Mapping[Group, Sequence[Case]],
     groups: Mapping[Group, Sequence[Case]],
-    collected: Collected,
+    rounds: Rounds,
 ) -> str:
-    rounds = Rounds(collected, 0.95)
     one_kernel = len({kernel for kernel, _ in groups}) == 1
     told = []
     for group, field in fields.items():

@@ -47,7 +47,9 @@ def load_unfinished(results: Path, wanted: str, catalog: Catalog) -> Resumed:
     info = read_info(path)
     if info.complete:
         raise UsageError(f"{info.run_id} is complete: there is nothing to resume", f"gdnbench show {info.run_id}")
-    _check_sources(info, catalog)
+    changed = source_change(info, catalog)
+    if changed:  # half a run of one kernel and half of another would be a lie
+        raise UsageError(f"{changed} since {info.run_id} began", "start a new run")
     collected = _replay(_event(path, line) for line in read_journal(path))
     if not (info.swept and any(collected.samples.values())):
         collected.lost.clear()
@@ -86,10 +88,10 @@ def _event(path: Path, line: str) -> Event:
         raise RunFormatError(f"the journal in {path} is damaged: {error}", "measure anew") from error
 
 
-def _check_sources(info: RunInfo, catalog: Catalog) -> None:
-    """Half a run of one kernel and half of another would be a lie."""
+def source_change(info: RunInfo, catalog: Catalog) -> str:
+    """The first kernel that is not as the run knew it, in words; empty if there is none."""
     for name, source_hash in info.sources.items():
         entry = catalog.entries.get(name)
         if entry is None or entry.source_hash() != source_hash:
-            state = "is gone" if entry is None else "has changed"
-            raise UsageError(f"{name} {state} since {info.run_id} began", "start a new run")
+            return f"{name} {'is gone' if entry is None else 'has changed'}"
+    return ""

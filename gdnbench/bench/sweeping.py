@@ -17,6 +17,7 @@ from gdnbench.bench.opening import begin_session, resume_session
 from gdnbench.bench.plan import make_plan, unavailable
 from gdnbench.bench.race import COARSE_ROUNDS, check_budget
 from gdnbench.bench.request import Request, Settings, find_op, parse_shapes
+from gdnbench.bench.resume import source_change
 from gdnbench.bench.session import Session
 from gdnbench.catalog import Catalog, choose_bases, grid_axes, grid_points, parse_params
 from gdnbench.errors import RunFormatError, UsageError
@@ -144,10 +145,5 @@ def _asks_the_same(info: RunInfo, catalog: Catalog, request: Request, gpu: Gpu |
         and (info.op, info.gpu, info.label) == (request.op.name, gpu.slug if gpu else "cpu", request.label)
         and info.cases == [case.to_dict() for case in cases]
         and before == asked
-        and all(_unchanged(catalog, kernel, known) for kernel, known in info.sources.items())
+        and not source_change(info, catalog)
     )
-
-
-def _unchanged(catalog: Catalog, kernel: str, source_hash: str) -> bool:
-    entry = catalog.entries.get(kernel)
-    return entry is not None and entry.source_hash() == source_hash
