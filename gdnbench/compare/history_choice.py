@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
+from gdnbench.compare.filter import some
 from gdnbench.compare.recorded import Recorded
 from gdnbench.errors import UnknownNameError, UsageError
 from gdnbench.model import Shape, gpu_slug
-
-MOST_NAMES = 12
 
 
 def choose_label(runs: Sequence[Recorded], wanted: str) -> str:
@@ -26,7 +25,7 @@ def choose_label(runs: Sequence[Recorded], wanted: str) -> str:
             return label
     near = get_close_matches(wanted, labels, n=3, cutoff=0.6)
     plain = [label for label in labels if ":" not in label]
-    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {_told(sorted(plain or labels))}"
+    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {some(sorted(plain or labels))}"
     raise UnknownNameError(f"no stored run has the kernel {wanted}", hint)
 
 
@@ -55,7 +54,7 @@ def check_shapes(runs: Sequence[Recorded], label: str, gpu: str, shapes: Iterabl
     known = sorted({figure.shape for run in of_gpu(runs, gpu) for figure in run.figures if figure.label == label})
     for shape in shapes:
         if shape not in known:
-            told = _told([str(each) for each in known])
+            told = some([str(each) for each in known])
             raise UnknownNameError(f"no stored run has {label} at {shape} on {gpu}", f"there are {told}")
 
 
@@ -82,8 +81,3 @@ def of_gpu(runs: Sequence[Recorded], gpu: str) -> list[Recorded]:
 def _parts(label: str) -> tuple[str, frozenset[str]]:
     name, *settings = label.split(":")
     return name, frozenset(settings)
-
-
-def _told(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return ", ".join(names[:MOST_NAMES]) + more

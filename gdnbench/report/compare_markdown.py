@@ -9,7 +9,6 @@ from gdnbench.compare.comparison import SideBySide
 from gdnbench.compare.keys import Entry
 from gdnbench.model import Status
 from gdnbench.report.compare_notes import notes
-from gdnbench.report.compare_table import time_text
 from gdnbench.report.compare_text import (
     interval_text,
     legend,
@@ -18,6 +17,7 @@ from gdnbench.report.compare_text import (
     source_lines,
     verdict_text,
 )
+from gdnbench.report.run_table import time_text
 
 
 def markdown(side: SideBySide, outcome: Sequence[str]) -> str:

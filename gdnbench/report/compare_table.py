@@ -24,8 +24,9 @@ from gdnbench.report.compare_text import (
     source_lines,
     verdict_text,
 )
+from gdnbench.report.console import fits
+from gdnbench.report.run_table import time_text
 
-UNLIMITED = 1000  # columns, in which any table shows how wide it would be
 GROUPED = "shape"
 
 _STYLES = {"FASTER": "bold green", "SLOWER": "bold red", "UNCLEAR": "yellow", "floor": "dim"}
@@ -53,8 +54,7 @@ def print_comparison(console: Console, side: SideBySide) -> None:
 
 
 def _fits(console: Console, side: SideBySide, columns: Sequence[int]) -> bool:
-    table = _table(side, list(enumerate(side.grid.rows)), columns)
-    return console.measure(table, options=console.options.update(width=UNLIMITED)).maximum <= console.width
+    return fits(console, _table(side, list(enumerate(side.grid.rows)), columns))
 
 
 def _print_sections(console: Console, side: SideBySide, columns: Sequence[int]) -> None:
@@ -130,11 +130,6 @@ def _time(entry: Entry | None) -> Text:
     if figure.status is not Status.OK or math.isnan(figure.time_us):
         return Text(figure.status.value, style="red" if figure.status.is_failure else "dim")
     return Text(time_text(figure.time_us))
-
-
-def time_text(time_us: float) -> str:
-    """Microseconds with the digits that matter."""
-    return f"{time_us:.3f}" if time_us < 100 else f"{time_us:.1f}"
 
 
 def _add_means(table: Table, side: SideBySide, columns: Sequence[int], names: int) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from gdnbench.compare.comparison import SideBySide
 from gdnbench.compare.figure import Kind, Source
+from gdnbench.compare.filter import some as first_few
 from gdnbench.compare.gate import Outcome
 from gdnbench.compare.join import Row
 from gdnbench.compare.ratio import Ratio, is_floor
@@ -102,6 +103,4 @@ def legend(side: SideBySide) -> list[str]:
 
 def some(names: Iterable[str]) -> str:
     """The first few of many, each once."""
-    told = list(dict.fromkeys(names))
-    more = f" and {len(told) - MOST_NAMES} more" if len(told) > MOST_NAMES else ""
-    return ", ".join(told[:MOST_NAMES]) + more
+    return first_few(list(dict.fromkeys(names)), MOST_NAMES)

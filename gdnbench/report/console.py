@@ -10,13 +10,17 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from gdnbench.finite import finite
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
 _PIPE_WIDTH = 160
+_UNLIMITED = 1000  # columns, in which any table shows how wide it would be
 
 
 def _width(stream: Any) -> int | None:
@@ -31,6 +35,11 @@ def data_console() -> Console:
 def message_console(*, quiet: bool = False) -> Console:
     """Where progress, warnings and errors go: stderr; silent if `quiet`."""
     return Console(stderr=True, quiet=quiet, width=_width(sys.stderr), highlight=False)
+
+
+def fits(console: Console, table: Table) -> bool:
+    """Whether a table is no wider than the console."""
+    return console.measure(table, options=console.options.update(width=_UNLIMITED)).maximum <= console.width
 
 
 def print_json(document: Any) -> None:

@@ -102,7 +102,7 @@ def _name(row: Measurement) -> Text:
 def _time(row: Measurement) -> Text:
     timing = row.timing
     assert timing
-    return Text(f"{_digits(timing.time_us)} ±{percent(timing.relative_half_width)}")
+    return Text(f"{time_text(timing.time_us)} ±{percent(timing.relative_half_width)}")
 
 
 def _bandwidth(row: Measurement) -> Text:
@@ -184,7 +184,8 @@ def _legend(info: RunInfo) -> Text:
     return Text("\n".join(lines))
 
 
-def _digits(time_us: float) -> str:
+def time_text(time_us: float) -> str:
+    """Microseconds; nanoseconds matter below a hundred."""
     return f"{time_us:.3f}" if time_us < 100 else f"{time_us:.1f}"
 
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.ansi import AnsiDecoder
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from gdnbench.model import Plateau, Point, Sweep
 from gdnbench.report.sweep_view import best_at, leading_params, varied
+from gdnbench.report.terminal import TerminalChart
 
-_CHART_LINES = 14
-_WIDEST_CHART = 76
 _NARROWEST_CELL = 7
 _WORST = 0.2  # slower by this much, a cell is as red as it gets
 _GREENEST, _REDDEST = (38, 166, 91), (192, 57, 43)
@@ -37,24 +35,16 @@ def print_charts(console: Console, sweep: Sweep) -> None:
 def _print_lines(
     console: Console, sweep: Sweep, plateaus: Sequence[Plateau], name: str, values: Sequence[int | str]
 ) -> None:
-    import plotext
-
-    plotext.clear_figure()
-    for plateau in plateaus:
-        best = best_at(sweep.of(plateau), [name])
-        places = [place for place, value in enumerate(values) if (value,) in best]
-        percents = [100 * best[values[place],].slower_by for place in places]
-        plotext.plot(places, percents, marker="braille", label=str(plateau.shape))
-    plotext.xticks(list(range(len(values))), [str(value) for value in values])
-    plotext.xlabel(name)
-    plotext.theme("pro" if console.color_system else "clear")
-    plotext.canvas_color("default")
-    plotext.axes_color("default")
-    plotext.plotsize(min(console.width, _WIDEST_CHART), _CHART_LINES)
     console.print()
     console.print(Text(f"{plateaus[0].kernel}: % slower than the best, by {name}", style="bold"))
-    for line in AnsiDecoder().decode(plotext.build()):
-        console.print(line, no_wrap=True, crop=True)
+    with TerminalChart(console) as chart:
+        for plateau in plateaus:
+            best = best_at(sweep.of(plateau), [name])
+            places = [place for place, value in enumerate(values) if (value,) in best]
+            percents = [100 * best[values[place],].slower_by for place in places]
+            chart.curve(places, percents, label=str(plateau.shape))
+        chart.x_ticks({place: str(value) for place, value in enumerate(values)})
+        chart.labels(x=name)
 
 
 def _print_heat(

@@ -12,14 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 from gdnbench.model import Measurement, OneForAll, Place, Plateau, Point, Role, Shape, Status, Sweep
+from gdnbench.report.console import fits
 from gdnbench.report.run_table import percent, print_controls
 from gdnbench.report.sweep_chart import print_charts
 from gdnbench.report.sweep_view import tell
 from gdnbench.store import RunInfo
 
 MOST_ROWS = 12  # of points beyond the plateau, a reader wants the shape, which the chart shows
-
-UNLIMITED = 1000  # columns, in which any table shows how wide it would be
 
 _STYLES = {Place.BEST: "bold green", Place.TIED: "green", Place.UNCLEAR: "yellow", Place.SLOWER: ""}
 _WORDS = {Place.BEST: "BEST", Place.TIED: "TIES", Place.UNCLEAR: "UNCLEAR", Place.SLOWER: "SLOWER"}
@@ -69,7 +68,7 @@ def _print_plateau(console: Console, sweep: Sweep, plateau: Plateau, rows: Rows)
     console.print()
     console.print(Text(f"{plateau.kernel}  {plateau.shape}", style="bold"))
     table = _table(shown, names, rows)
-    if console.measure(table, options=console.options.update(width=UNLIMITED)).maximum > console.width:
+    if not fits(console, table):
         table = _table(shown, names, rows, builds=False)
     console.print(table)
     if len(points) > len(shown):

@@ -50,6 +50,10 @@ class TerminalChart:
         self._plot.plot(x, y, marker="braille", color=colour)
         self._plot.scatter(x, y, marker=point, color=colour, label=label or None)
 
+    def curve(self, x: Sequence[float], y: Sequence[float], *, label: str) -> None:
+        """Adds a line without its points, in the chart's next colour."""
+        self._plot.plot(x, y, marker="braille", label=label)
+
     def upright(self, x: float) -> None:
         """Adds a vertical line."""
         self._plot.vline(x)

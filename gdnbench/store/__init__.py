@@ -5,7 +5,7 @@ from gdnbench.store.folder import RunFolder, find_run, list_runs, run_id_of
 from gdnbench.store.info import SCHEMA_VERSION, RunInfo, read_info, write_info
 from gdnbench.store.journal import Journal, read_journal
 from gdnbench.store.measurements import read_measurements, write_measurements
-from gdnbench.store.samples import RoundRow, read_rounds, write_rounds, write_samples
+from gdnbench.store.samples import RoundRow, read_rounds, read_samples, write_rounds, write_samples
 from gdnbench.store.sweep import read_sweep, write_sweep
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "read_journal",
     "read_measurements",
     "read_rounds",
+    "read_samples",
     "read_sweep",
     "run_id_of",
     "write_builds",

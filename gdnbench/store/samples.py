@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gdnbench.errors import RunFormatError
 from gdnbench.store.table import number, read_table, write_table
 
 if TYPE_CHECKING:
@@ -89,3 +90,25 @@ def write_samples(folder: Path, columns: Iterable[tuple[str, int, FloatArray, Fl
     if frames:
         whole = pd.concat(frames, ignore_index=True).astype({"case": "category"})
         whole.to_parquet(folder / SAMPLES, index=False, compression="zstd")
+
+
+def read_samples(folder: Path, cases: Collection[str] | None = None) -> dict[str, FloatArray]:
+    """The samples of all rounds in microseconds, shape (samples,), by case id.
+
+    Args:
+        folder: the run's folder.
+        cases: ids of those that are wanted; None for all.
+
+    Raises:
+        RunFormatError: if `samples.parquet` is missing or damaged.
+    """
+    import pandas as pd
+
+    path = folder / SAMPLES
+    wanted = None if cases is None else [("case", "in", list(cases))]
+    try:
+        frame = pd.read_parquet(path, columns=["case", "time_us"], filters=wanted)
+    except (OSError, ValueError, KeyError) as error:
+        raise RunFormatError(f"{path} cannot be read: {error}", "the run is damaged; measure anew") from error
+    grouped = frame.groupby("case", observed=True)["time_us"]
+    return {str(case): times.to_numpy(dtype=float) for case, times in grouped}

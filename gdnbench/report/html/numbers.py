@@ -6,7 +6,7 @@ import math
 
 from gdnbench.model import Versus
 from gdnbench.report.html.content import Cell
-from gdnbench.report.run_table import percent
+from gdnbench.report.run_table import percent, time_text
 
 GLYPHS = {"faster": "▲", "slower": "▼", "same": "=", "unclear": "?", "best": "★", "tied": "="}
 
@@ -18,11 +18,6 @@ def time_cell(time_us: float, low_us: float = math.nan, high_us: float = math.na
     known = math.isfinite(high_us - low_us)
     aside = f"±{percent((high_us - low_us) / 2 / time_us)}" if known else ""
     return Cell(text=time_text(time_us), aside=aside, sort=time_us)
-
-
-def time_text(time_us: float) -> str:
-    """Microseconds; nanoseconds matter below a hundred."""
-    return f"{time_us:.3f}" if time_us < 100 else f"{time_us:.1f}"
 
 
 def speedup_cell(versus: Versus | None) -> Cell:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from gdnbench.compare.filter import some
 from gdnbench.model import Measurement, Plateau, Role, Shape
 from gdnbench.report.html.content import Cell, Column, Row, Table
 from gdnbench.report.html.failures import control_cell
@@ -27,6 +28,7 @@ _COLUMNS = (
 )
 
 
+MOST_PEERS = 3
 START = len("20260102-030405")  # of a run's id, and enough to name it
 
 
@@ -53,7 +55,7 @@ def _run_rows(run: Stored, link: str) -> list[Row]:
     for shape in run.shapes:
         lead = lead_of(run.info, run.at(shape), run.rounds)
         if lead:
-            tie = f"or {_some(lead.peers)}: not told apart" if lead.peers else ""
+            tie = f"or {some(lead.peers, MOST_PEERS)}: not told apart" if lead.peers else ""
             found.append(_row(run, shape, lead.row, tie, link))
     return found
 
@@ -69,11 +71,6 @@ def _sweep_rows(run: Stored, link: str) -> list[Row]:
 
 def _ties(others: int) -> str:
     return f"{others} other{'s tie' if others > 1 else ' ties'}" if others else ""
-
-
-def _some(labels: Sequence[str], most: int = 3) -> str:
-    more = f" and {len(labels) - most} more" if len(labels) > most else ""
-    return ", ".join(labels[:most]) + more
 
 
 def _row(run: Stored, shape: Shape, row: Measurement, tie: str, link: str) -> Row:

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gdnbench.errors import RunFormatError
 from gdnbench.model import Measurement, Role
 from gdnbench.report.html.charts.theme import OPACITY, SHOWN, STROKE, WIDTH, chart_spec, picked, tips
 from gdnbench.report.html.content import Chart
+from gdnbench.store import read_samples
 from gdnbench.store.samples import SAMPLES
 
 if TYPE_CHECKING:
@@ -26,21 +26,12 @@ def read_quantiles(folder: Path) -> dict[str, FloatArray]:
     Raises:
         RunFormatError: if the samples are there and cannot be read.
     """
-    path = folder / SAMPLES
-    if not path.is_file():
+    if not (folder / SAMPLES).is_file():
         return {}
     import numpy as np
-    import pandas as pd
 
-    try:
-        frame = pd.read_parquet(path, columns=["case", "time_us"])
-    except (OSError, ValueError) as error:
-        raise RunFormatError(f"{path} cannot be read: {error}", "the run is damaged; measure anew") from error
     shares = np.linspace(*ENDS, SHARES)
-    return {
-        str(case): np.quantile(times.to_numpy(), shares)
-        for case, times in frame.groupby("case", observed=True)["time_us"]
-    }
+    return {case: np.quantile(times, shares) for case, times in read_samples(folder).items()}
 
 
 def samples_chart(
