@@ -66,9 +66,9 @@ class Gdnbench:
         """Starts `gdnbench run` with JSON on stdout."""
         return self.start("run", "--kernel", kernels, "--out", str(self.results), "--json", *options)
 
-    def run(self, kernels: str, *options: str) -> Done:
+    def run(self, kernels: str, *options: str, limit_s: float = LIMIT_S) -> Done:
         """`gdnbench run` with JSON on stdout, to its end."""
-        return finish(self.start_run(kernels, *options))
+        return finish(self.start_run(kernels, *options), limit_s)
 
     def resume(self, run_id: str) -> Done:
         """`gdnbench run --resume`, likewise."""
@@ -110,10 +110,10 @@ class Done:
         return {row["label"]: row for row in self.document["measurements"]}
 
 
-def finish(process: subprocess.Popen[str]) -> Done:
+def finish(process: subprocess.Popen[str], limit_s: float = LIMIT_S) -> Done:
     """Waits for a command; one that outlasts every patience is killed and fails the test."""
     try:
-        out, err = process.communicate(timeout=LIMIT_S)
+        out, err = process.communicate(timeout=limit_s)
     finally:
         process.kill()
     return Done(process.returncode, out, err)

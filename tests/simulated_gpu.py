@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from gdnbench.bench.events import Sampled
-from gdnbench.bench.measuring import BURN_IN, Collected
+from gdnbench.bench.measuring import Collected
 from gdnbench.bench.plan import round_cost_s
 from gdnbench.bench.race import START_S, Race
 from gdnbench.bench.schedule import Leg
+from gdnbench.bench.task import BURN_IN
 from gdnbench.model import Case
 
 SAMPLES = 100

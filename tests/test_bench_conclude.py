@@ -8,8 +8,9 @@ from run_data import case, collect
 from simulated_gpu import SimulatedGpu
 
 from gdnbench.bench.conclude import conclude, simplicity
-from gdnbench.bench.measuring import BURN_IN, Collected, Sampled
+from gdnbench.bench.measuring import Collected, Sampled
 from gdnbench.bench.request import Settings
+from gdnbench.bench.task import BURN_IN
 from gdnbench.model import Param, Params, Place, Role, Shape, TorchKernel
 
 SMALL, LARGE, HUGE = Shape(B=1), Shape(B=8), Shape(B=64)

@@ -290,7 +290,7 @@ def test_a_point_that_the_check_now_refuses_is_no_answer_though_it_was_measured(
         session.judged[wrong] = Examined(wrong, Status.WRONG_NUMBERS, "output within 1 ulp")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(session_module, "gpu_lock", lambda *_: nullcontext())
+    monkeypatch.setattr(session_module, "alone_on", lambda *_: nullcontext())
     monkeypatch.setattr(session_module.Session, "_work", work)
     finished = begin()[0].run()
     found = read_sweep(finished.path)

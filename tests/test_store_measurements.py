@@ -10,7 +10,7 @@ from run_data import case, failed, info, measured, timing, versus
 
 from gdnbench.errors import RunFormatError
 from gdnbench.model import Measurement, Role, Shape, Status
-from gdnbench.store import read_measurements, write_measurements
+from gdnbench.store import read_clocks, read_measurements, write_measurements
 
 NAME = "measurements.csv"
 NASTY = "line 1: error, \"quoted\"\n  line 2: 'ünïcödé' → 100 %; \ttab\n\nlast, line"
@@ -158,6 +158,28 @@ def test_a_failure_with_a_time_is_never_believed(stored):
     frame.to_csv(path, index=False)
     with pytest.raises(RunFormatError, match="line 2"):
         read_measurements(stored)
+
+
+def test_a_further_clocks_rows_are_kept_apart(tmp_path):
+    def by_cupti(row):
+        return replace(row, clock="cupti", timing=replace(row.timing, timer="cupti") if row.timing else None)
+
+    further = [by_cupti(row) for row in INTENDED[:7]]
+    write_measurements(tmp_path, info(), [*INTENDED, *further])
+    assert [row.case for row in read_measurements(tmp_path)] == [row.case for row in INTENDED]
+    ((clock, found),) = read_clocks(tmp_path).items()
+    assert clock == "cupti"
+    assert [(row.case, row.status, row.reason) for row in found] == [
+        (row.case, row.status, row.reason) for row in INTENDED[:7]
+    ]
+    assert [bool(row.timing) for row in found] == [True] * 6 + [False]
+    assert rows_of(tmp_path)[-1]["timer"] == "cupti"
+
+
+@pytest.mark.parametrize(("clock", "timer"), [("cupti", "nvbench"), (None, "graph"), ("graph", "cupti")])
+def test_a_time_of_another_clock_is_no_measurement(clock, timer):
+    with pytest.raises(ValueError, match="a time by"):
+        Measurement(case=case("decode-x"), status=Status.OK, timing=timing(timer=timer), clock=clock)
 
 
 def test_a_missing_file_is_named(tmp_path):

@@ -137,8 +137,7 @@ def measure(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "_exit", _leave)
     monkeypatch.setattr(rotation, "list_ranges", lambda tensors: tuple(tensor.data_ptr() for tensor in tensors))
     monkeypatch.setattr(nvbench, "gc", SimpleNamespace(disable=lambda: None))
-    monkeypatch.setattr(nvbench, "SPIN_S", 0.0)
-    monkeypatch.setattr(nvbench, "torch", SimpleNamespace(randn=lambda *_a, **_k: None, bfloat16=None))
+    monkeypatch.setattr(nvbench, "spin", lambda: None)
 
     def run(first_round=1, skip=(), raising=(), plain=True):
         replay, events = Replay(skip, raising), Events()
@@ -188,19 +187,14 @@ def test_the_samples_asked_for_are_the_samples_that_nvbench_is_asked_for(measure
     assert len({benchmark.name for benchmark in replay.benchmarks}) == len(replay.benchmarks)
 
 
-def test_host_times_come_from_the_record_without_the_burn_in(measure):
+def test_host_times_are_the_calls_own_without_the_burn_in(measure, monkeypatch):
+    """The clock runs 1 ms a call in the burn-in, then 1, 2, 3, ... µs a call, over all cases."""
+    calls = [1_000_000] * len(CASES) + [1000 * number for number in range(1, len(CASES) * ROUNDS)]
+    readings = iter([reading for nanoseconds in calls for reading in (0, nanoseconds)])
+    monkeypatch.setattr(nvbench.time, "perf_counter_ns", lambda: next(readings))
     (host,) = (event for event in measure()[0] if isinstance(event, HostTimes))
-    document = json.loads(gzip.decompress((DATA / "record.json.gz").read_bytes()))
-    means = [
-        float(summary["data"][0]["value"])
-        for each in document["benchmarks"]
-        for summary in each["states"][0]["summaries"]
-        if summary["tag"] == "nv/cold/time/cpu/mean"
-    ]
-    expected = np.median(np.reshape(means, (ROUNDS, -1))[1:], axis=0) * 1e6
-    assert list(host.cpu_us) == [each.id for each in CASES]
-    assert list(host.cpu_us.values()) == pytest.approx(expected.tolist())
-    assert all(10 < value < 100 for value in host.cpu_us.values())
+    expected = np.median(np.reshape(range(1, len(CASES) * (ROUNDS - 1) + 1), (ROUNDS - 1, -1)), axis=0)
+    assert host.cpu_us == pytest.approx(dict(zip([each.id for each in CASES], expected.tolist(), strict=True)))
 
 
 def test_every_measurement_is_announced_first(measure):

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from gdnbench.bench.worker import between, scrub
+from gdnbench.bench.worker import between, empty, scrub
 from gdnbench.bench.worker.between import Between
 
 
@@ -23,7 +23,7 @@ def test_ranges_are_the_addresses_and_sizes_in_bytes(monkeypatch):
 def test_the_scrubber_compiles_for_every_gpu_that_has_priorities(arch):
     from cuda.core import Program, ProgramOptions
 
-    names = ("demote_listed", "demote_one")
+    names = ("gdnbench_demote_listed", "gdnbench_demote_one")
     code = Program(scrub._SOURCE, "c++", ProgramOptions(arch=arch)).compile("cubin", name_expressions=names)
     assert all(name.encode() in code.code for name in names)
 
@@ -42,9 +42,9 @@ def around(monkeypatch):
         "Program": lambda *_source: code,
         "Stream": stream,
         "launch": lambda *arguments: launched.append(arguments),
-        "Scrubber": lambda: lambda *tensors: scrubbed.append(tensors),
     }.items():
-        monkeypatch.setattr(between, name, stand_in)
+        monkeypatch.setattr(empty, name, stand_in)
+    monkeypatch.setattr(between, "Scrubber", lambda: lambda *tensors: scrubbed.append(tensors))
     return lambda seed: (Between(seed), launched, scrubbed)
 
 
@@ -72,7 +72,7 @@ def test_empty_launches_go_to_the_stream_that_is_timed(around):
     hooks, launched, scrubbed = around(seed=1)
     for _ in range(20):
         hooks.before()
-    assert {(stream, kernel) for stream, _, kernel in launched} == {(77, "nothing")}
+    assert {(stream, kernel) for stream, _, kernel in launched} == {(77, "gdnbench_nothing")}
     assert scrubbed == []
 
 

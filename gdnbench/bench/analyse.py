@@ -9,7 +9,7 @@ from gdnbench.bench.events import Examined
 from gdnbench.bench.measuring import Collected
 from gdnbench.bench.request import Settings
 from gdnbench.bench.rounds import LOW_CLOCK, Rounds
-from gdnbench.model import Build, Case, Measurement, Op, Role, Shape, Status, Timer, Timing, Versus
+from gdnbench.model import Build, Case, Clock, Measurement, Op, Role, Shape, Status, Timer, Timing, Versus
 from gdnbench.stats import Comparison, Verdict, compare_family, compare_rounds
 from gdnbench.store import RoundRow
 
@@ -24,11 +24,18 @@ class Analysis:
         measurements: one per case, in the order of the plan.
         rounds: one per case and round.
         warnings: what qualifies the whole run.
+        clocks: by each further clock, one per case that has a time by the run's own timer.
     """
 
     measurements: tuple[Measurement, ...]
     rounds: tuple[RoundRow, ...]
     warnings: tuple[str, ...]
+    clocks: tuple[Measurement, ...] = ()
+
+    @property
+    def rows(self) -> tuple[Measurement, ...]:
+        """The measurements by every clock, those of the run's own timer first."""
+        return (*self.measurements, *self.clocks)
 
 
 def analyse(
@@ -41,6 +48,7 @@ def analyse(
     *,
     timer: Timer,
     run_id: str,
+    clock: Clock | None = None,
 ) -> Analysis:
     """Rows for every case, measured or not.
 
@@ -53,6 +61,7 @@ def analyse(
         settings: margin and confidence.
         timer: what measured.
         run_id: for the rows.
+        clock: the further clock that measured; None for the run's own timer.
     """
     rounds = Rounds(collected, settings.confidence)
     verdicts = {case.id: _verdict(case, judged, collected) for case in cases}
@@ -61,7 +70,7 @@ def analyse(
     floors = _floors(op, measured, rounds)
     rows = []
     for case in cases:
-        row = _bare_row(op, case, verdicts[case.id], builds.get(case.id))
+        row = replace(_bare_row(op, case, verdicts[case.id], builds.get(case.id)), clock=clock)
         if case in measured:
             timing = rounds.timing(case.id, timer, row.nbytes, floors.get(case.shape, ""))
             warnings = _row_warnings(timing, rounds.low_clock(case.id))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
-from gdnbench.model import GateResult, Status
+from gdnbench.model import Clock, GateResult, Status
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,7 @@ class Examined:
         launches: kernels that one call launches; 0 where not counted.
         warm_us: time of a warm call, which decides how many samples a round affords.
         poisoned: the process can no longer use its device and ends.
+        clock: the further clock that lost the case; empty for the preflight and the run's own timer.
     """
 
     case: str
@@ -55,6 +56,7 @@ class Examined:
     launches: int = 0
     warm_us: float = 0.0
     poisoned: bool = False
+    clock: Clock | Literal[""] = ""
 
 
 @dataclass(frozen=True)
@@ -65,18 +67,20 @@ class Sampled:
         round: 0 is burn-in.
         case: the case's id.
         times_us: every sample, microseconds.
-        sm_mhz: SM clock during each sample; empty where not measured.
+        sm_mhz: SM clock during each sample, or once in the round; empty where not measured.
+        clock: the further clock that took the samples; empty for the run's own timer.
     """
 
     round: int
     case: str
     times_us: tuple[float, ...]
     sm_mhz: tuple[float, ...] = ()
+    clock: Clock | Literal[""] = ""
 
 
 @dataclass(frozen=True)
 class HostTimes:
-    """Mean time the host takes for a launch, microseconds, by case; known only when the timer is done."""
+    """Time the host takes for a launch, microseconds, by case; known only when the timer is done."""
 
     cpu_us: dict[str, float]
 

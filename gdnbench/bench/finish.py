@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import gzip
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from gdnbench.bench.analyse import Analysis
 from gdnbench.bench.measuring import Collected
+from gdnbench.model import Clock
+from gdnbench.stats import FloatArray
 from gdnbench.store import (
     BuildRow,
     RunFolder,
@@ -25,31 +27,37 @@ from gdnbench.store.journal import drop_journal
 
 
 def write_run(
-    folder: RunFolder, info: RunInfo, analysis: Analysis, collected: Collected, builds: Sequence[BuildRow]
+    folder: RunFolder,
+    info: RunInfo,
+    analysis: Analysis,
+    collected: Collected,
+    builds: Sequence[BuildRow],
+    clocked: Mapping[Clock, Collected] | None = None,
 ) -> Path:
     """Writes everything; returns the folder under its final name.
 
     A run that is whole is tidied: the journal goes, and so do the workers' task files and logs unless a case failed.
     """
-    write_measurements(folder.path, info, analysis.measurements)
+    write_measurements(folder.path, info, analysis.rows)
     write_rounds(folder.path, analysis.rounds)
     write_builds(folder.path, builds)
-    write_samples(
-        folder.path,
-        (
-            (case_id, number, np.asarray(sampled.times_us), np.asarray(sampled.sm_mhz))
-            for case_id, rounds in collected.samples.items()
-            for number, sampled in sorted(rounds.items())
-        ),
-    )
+    write_samples(folder.path, _columns(collected))
+    for clock, found in (clocked or {}).items():
+        write_samples(folder.path, _columns(found), clock)
     _pack_timer_records(folder.path / "nvbench")
     write_info(folder.path, info)
     # Last, for until here a killed process leaves all that --resume needs.
     if info.complete:
         drop_journal(folder.path)
-        if not any(row.status.is_failure for row in analysis.measurements):
+        if not any(row.status.is_failure for row in analysis.rows):
             _drop_worker_files(folder.path)
     return folder.finish()
+
+
+def _columns(collected: Collected) -> Iterator[tuple[str, int, FloatArray, FloatArray]]:
+    for case_id, rounds in collected.samples.items():
+        for number, sampled in sorted(rounds.items()):
+            yield case_id, number, np.asarray(sampled.times_us), np.asarray(sampled.sm_mhz)
 
 
 def _pack_timer_records(folder: Path) -> None:

@@ -12,11 +12,9 @@ from gdnbench.bench.events import Event, Examined, HostTimes, Sampled, Step
 from gdnbench.bench.observer import Observer
 from gdnbench.bench.plan import round_order
 from gdnbench.bench.supervise import supervise
-from gdnbench.bench.task import Task
+from gdnbench.bench.task import BURN_IN, Task
 from gdnbench.errors import MachineError
-from gdnbench.model import Case, Status
-
-BURN_IN = 0
+from gdnbench.model import Case, Clock, Status
 
 
 @dataclass
@@ -24,7 +22,7 @@ class Collected:
     """Everything that was measured.
 
     Attributes:
-        samples: by case id, then by round.
+        samples: by case id, then by round; all by one clock.
         cpu_us: host time per launch, microseconds, by case id.
         lost: cases that took their worker down while being measured, by id.
         burn_ins: in how many workers a case was measured, by id.
@@ -111,8 +109,7 @@ class Measuring:
         by_id: dict[str, Case] = {case.id: case for case in task.cases}
 
         def take(event: Event) -> None:
-            self.record(event)
-            collected.take(event)
+            self._keep(event, task.clock, collected)
             match event:
                 case Sampled():
                     self.observer.advance()
@@ -126,5 +123,11 @@ class Measuring:
         (self.folder / "nvbench").mkdir(exist_ok=True)
         outcome = supervise(recorded, self.folder, name, self.environment, take)
         if outcome.loss:
-            self.record(outcome.loss)
-            collected.take(outcome.loss)
+            self._keep(outcome.loss, task.clock, collected)
+
+    def _keep(self, event: Event, clock: Clock | None, collected: Collected) -> None:
+        """The journal must tell the clocks apart, of which the worker reads one and says nothing."""
+        if isinstance(event, Examined | Sampled):
+            event = replace(event, clock=clock or "")
+        self.record(event)
+        collected.take(event)

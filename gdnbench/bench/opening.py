@@ -13,6 +13,7 @@ from gdnbench.bench.request import Request
 from gdnbench.bench.resume import load_unfinished
 from gdnbench.bench.session import Session
 from gdnbench.catalog import Catalog
+from gdnbench.errors import MachineError
 from gdnbench.machine import describe_machine, git_state, list_gpus, read_state, select_gpu
 from gdnbench.model import Gpu
 from gdnbench.store import RunFolder, RunInfo, run_id_of, write_info
@@ -29,8 +30,11 @@ def begin_session(catalog: Catalog, request: Request, gpu: Gpu | None, results: 
         observer: told of every step.
 
     Raises:
-        GdnbenchError: for a baseline that cannot be had, or a results folder that cannot be written.
+        GdnbenchError: for a baseline or a clock that cannot be had, or a results folder that cannot be written.
     """
+    if request.settings.clocks and gpu is None:
+        wanted = ", ".join(request.settings.clocks)
+        raise MachineError(f"--timer {wanted}: there is no second clock without a GPU", "leave --timer out")
     plan = make_plan(catalog, request, device_of(gpu))
     now = datetime.now(UTC)
     folder = RunFolder.create(results, run_id_of(now, _slug(gpu), request.op.name, request.label))
@@ -50,7 +54,8 @@ def resume_session(catalog: Catalog, results: Path, run: str, observer: Observer
     gpu = select_gpu(described["uuid"] if described else "cpu", list_gpus())
     folder = RunFolder.reopen(resumed.path)
     op = catalog.ops[info.op]
-    return Session(catalog, op, gpu, resumed.cases, resumed.settings, folder, info, observer, resumed.collected)
+    settings, collected, clocked = resumed.settings, resumed.collected, resumed.clocked
+    return Session(catalog, op, gpu, resumed.cases, settings, folder, info, observer, collected, clocked)
 
 
 def _describe(catalog: Catalog, request: Request, gpu: Gpu | None, plan: Plan, run_id: str, now: datetime) -> RunInfo:

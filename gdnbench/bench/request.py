@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from gdnbench.catalog import Catalog, select_variants
 from gdnbench.errors import UnknownNameError, UsageError
-from gdnbench.model import Op, Shape, Variant
+from gdnbench.model import CLOCKS, Clock, Op, Shape, Variant
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,7 @@ class Settings:
         step_limit_s: seconds that one step of one kernel may take; building may take ten times that.
         plain: NVBench alone on a GPU: one placement of the tensors, no scrubbing, no dithering.
         budget_s: for a race, the seconds that measuring may take; None for a run of so many rounds.
+        clocks: the clocks to read beside NVBench, on a GPU, each in a worker of its own.
 
     Raises:
         UsageError: for a value that cannot be measured with.
@@ -39,6 +40,7 @@ class Settings:
     step_limit_s: float = 30.0
     plain: bool = False
     budget_s: float | None = None
+    clocks: tuple[Clock, ...] = ()
 
     def __post_init__(self) -> None:
         if self.rounds < 2:
@@ -53,6 +55,8 @@ class Settings:
 
 QUICK = Settings(rounds=7, samples=50)
 """For a first look: seconds instead of minutes, and intervals a few times as wide."""
+
+NVBENCH = "nvbench"
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,7 @@ def choose_settings(
     margin: float,
     step_limit_s: float,
     plain: bool,
+    clocks: tuple[Clock, ...] = (),
 ) -> Settings:
     """The defaults, or the quick ones, with what the user set; a fresh seed unless one is given.
 
@@ -103,7 +108,22 @@ def choose_settings(
         margin=margin,
         step_limit_s=step_limit_s,
         plain=plain,
+        clocks=clocks,
     )
+
+
+def parse_clocks(timers: str) -> tuple[Clock, ...]:
+    """The clocks of `--timer nvbench,cupti,graph`; NVBench is read in any case and is none of them.
+
+    Raises:
+        UsageError: for a name that is no timer.
+    """
+    names = {name.strip() for name in timers.split(",")}
+    unknown = names - {NVBENCH, *CLOCKS}
+    if unknown:
+        known = ", ".join((NVBENCH, *CLOCKS))
+        raise UsageError(f"--timer {timers}: there is no timer {min(unknown)!r}", f"there are {known}")
+    return tuple(clock for clock in CLOCKS if clock in names)
 
 
 def make_request(

@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from gdnbench.bench.events import Event, Sampled, decode
-from gdnbench.bench.measuring import BURN_IN, Collected
+from gdnbench.bench.events import Event, Examined, Sampled, decode
+from gdnbench.bench.measuring import Collected
 from gdnbench.bench.request import Settings
+from gdnbench.bench.task import BURN_IN
 from gdnbench.catalog import Catalog
 from gdnbench.errors import RunFormatError, UsageError
-from gdnbench.model import Case
+from gdnbench.model import Case, Clock
 from gdnbench.store import RunInfo, find_run, read_info, read_journal
 
 
@@ -24,7 +25,8 @@ class Resumed:
         info: its description.
         settings: how it is measured.
         cases: what it measures.
-        collected: what it has measured.
+        collected: what its own timer has measured.
+        clocked: what its further clocks have measured.
     """
 
     path: Path
@@ -32,6 +34,7 @@ class Resumed:
     settings: Settings
     cases: tuple[Case, ...]
     collected: Collected
+    clocked: dict[Clock, Collected]
 
 
 def load_unfinished(results: Path, wanted: str, catalog: Catalog) -> Resumed:
@@ -50,16 +53,30 @@ def load_unfinished(results: Path, wanted: str, catalog: Catalog) -> Resumed:
     changed = source_change(info, catalog)
     if changed:  # half a run of one kernel and half of another would be a lie
         raise UsageError(f"{changed} since {info.run_id} began", "start a new run")
-    collected = _replay(_event(path, line) for line in read_journal(path))
+    settings = settings_of(info)
+    events = [_event(path, line) for line in read_journal(path)]
+    collected = _replay(event for event in events if not _clock(event))
     if not (info.swept and any(collected.samples.values())):
         collected.lost.clear()
+    clocked = {clock: _replay(event for event in events if _clock(event) == clock) for clock in settings.clocks}
+    for each in clocked.values():
+        each.lost.clear()
     cases = tuple(Case.from_dict(case) for case in info.cases)
-    return Resumed(path, info, _settings(info), cases, collected)
+    return Resumed(path, info, settings, cases, collected, clocked)
 
 
-def _settings(info: RunInfo) -> Settings:
+def _clock(event: Event) -> str:
+    return event.clock if isinstance(event, Examined | Sampled) else ""
+
+
+def settings_of(info: RunInfo) -> Settings:
+    """How a run is measured.
+
+    Raises:
+        RunFormatError: for settings that this gdnbench does not know.
+    """
     try:
-        return Settings(**info.settings)
+        return Settings(**{**info.settings, "clocks": tuple(info.settings.get("clocks", ()))})
     except TypeError as error:
         raise RunFormatError(f"the settings of {info.run_id} are not known here: {error}", "start a new run") from error
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
+from gdnbench.bench.alone import alone_on
 from gdnbench.bench.analyse import Analysis, analyse
 from gdnbench.bench.buildrows import build_rows
+from gdnbench.bench.clocks import read_clock, with_clocks
 from gdnbench.bench.conclude import conclude
 from gdnbench.bench.environment import device_of, worker_environment
 from gdnbench.bench.events import Event, Examined, HostTimes, Sampled, encode
@@ -23,8 +26,7 @@ from gdnbench.bench.schedule import FixedRounds, Schedule
 from gdnbench.bench.task import Phase, Task
 from gdnbench.catalog import Catalog
 from gdnbench.errors import GdnbenchError
-from gdnbench.machine import gpu_lock
-from gdnbench.model import Build, Case, Device, Gpu, Op, Role, Status, Sweep, TritonKernel
+from gdnbench.model import Build, Case, Clock, Device, Gpu, Op, Role, Status, Sweep, TritonKernel
 from gdnbench.store import Journal, RunFolder, RunInfo, write_sweep
 
 Record = Callable[[Event], None]
@@ -62,7 +64,8 @@ class Session:
         folder: the run's hidden folder.
         info: its description so far.
         observer: told of every step.
-        collected: what an earlier, interrupted part of this run measured.
+        collected: what the run's own timer has measured, in an earlier, interrupted part of this run or now.
+        clocked: what the further clocks have measured, likewise.
         judged: the preflight's verdicts.
         interpreted: the verdicts of Triton's interpreter.
         builds: what the compilers made.
@@ -78,6 +81,7 @@ class Session:
     info: RunInfo
     observer: Observer
     collected: Collected = field(default_factory=Collected)
+    clocked: dict[Clock, Collected] = field(default_factory=dict)
     judged: Judged = field(default_factory=dict)
     interpreted: Judged = field(default_factory=dict)
     builds: Builds = field(default_factory=Builds)
@@ -91,7 +95,7 @@ class Session:
         """
         interrupted = False
         try:
-            with gpu_lock(self.gpu, self._say_waiting), Journal(self.folder.path) as journal:
+            with alone_on(self.gpu, self.observer), Journal(self.folder.path) as journal:
                 self._work(lambda event: _append(journal, event))
         except KeyboardInterrupt:
             interrupted = True
@@ -107,9 +111,6 @@ class Session:
         else:
             shutil.rmtree(self.folder.path)
 
-    def _say_waiting(self) -> None:
-        self.observer.note("another gdnbench is measuring here; waiting for it to finish")
-
     def _work(self, record: Record) -> None:
         candidates = [case for case in self.cases if case.role is not Role.CONTROL]
         self.builds = build_cases(self.catalog, candidates, self._archs, self.observer)
@@ -117,6 +118,8 @@ class Session:
         if not self.gpu:
             self._interpret(candidates)
         self._measure(record)
+        self._read_clocks(record)
+        self.measured_all = True
 
     def _judge(self, candidates: list[Case], record: Record) -> None:
         self.judged.update(self.builds.verdicts(candidates, self._archs[0]))
@@ -147,14 +150,10 @@ class Session:
 
     def _measure(self, record: Record) -> None:
         healthy = tuple(case for case in self.cases if self._is_healthy(case))
-        samples = {
-            case.id: sample_count(self.settings.samples, self.judged[case.id].warm_us, self._device) for case in healthy
-        }
+        task, measuring = self._timing_task(healthy), self._measuring(record)
         warm_us = {case.id: self.judged[case.id].warm_us for case in healthy}
-        task = replace(self._task(Phase.MEASURE, healthy), samples=samples, plain=self.settings.plain)
-        measuring = Measuring(self.folder.path, self._environment, self.observer, record)
         schedule = choose_schedule(self.settings, self._device)
-        while leg := schedule.next_leg(healthy, self.collected, samples, warm_us):
+        while leg := schedule.next_leg(healthy, self.collected, task.samples, warm_us):
             self.observer.standing(leg.standing)
             try:
                 measuring.measure(replace(task, cases=leg.cases), leg.rounds, self.collected, leg.phase)
@@ -162,19 +161,26 @@ class Session:
                 if self.info.swept:  # a point with fewer rounds counts as dropped, and one that was cut short is not
                     left = [case.id for case in leg.cases if case.id not in self.collected.lost]
                     self.collected.drop_torn_rounds(left)
-        self.measured_all = True
+
+    def _read_clocks(self, record: Record) -> None:
+        """The same rounds by each further clock, of the cases that have a time to stand beside."""
+        timed = tuple(case for case in self.cases if self._is_healthy(case))
+        for clock in self.settings.clocks:
+            task = replace(self._timing_task(timed), clock=clock)
+            collected = self.clocked.setdefault(clock, Collected())
+            read_clock(self._measuring(record), task, self.settings.rounds, collected)
+
+    def _timing_task(self, cases: tuple[Case, ...]) -> Task:
+        samples = {
+            case.id: sample_count(self.settings.samples, self.judged[case.id].warm_us, self._device) for case in cases
+        }
+        return replace(self._task(Phase.MEASURE, cases), samples=samples, plain=self.settings.plain)
+
+    def _measuring(self, record: Record) -> Measuring:
+        return Measuring(self.folder.path, self._environment, self.observer, record)
 
     def _finish(self, interrupted: bool) -> Finished:
-        analysis = analyse(
-            self.op,
-            self.cases,
-            self.judged,
-            self._builds_by_case(),
-            self.collected,
-            self.settings,
-            timer="nvbench" if self.gpu else "cpu",
-            run_id=self.info.run_id,
-        )
+        analysis = self._analyse()
         unfinished = any(row.status is Status.NOT_RUN for row in analysis.measurements)
         gates = {
             case_id: [asdict(gate) for gate in verdict.gates]
@@ -187,8 +193,25 @@ class Session:
         rows = build_rows(self.catalog, self.cases, self._archs, self.builds, self.interpreted)
         if info.swept:
             write_sweep(self.folder.path, self._conclude(info.swept))
-        path = write_run(self.folder, info, analysis, self.collected, rows)
+        path = write_run(self.folder, info, analysis, self.collected, rows, self.clocked)
         return Finished(path, info, analysis, interrupted)
+
+    def _analyse(self) -> Analysis:
+        judge = partial(
+            analyse,
+            self.op,
+            judged=self.judged,
+            builds=self._builds_by_case(),
+            settings=self.settings,
+            run_id=self.info.run_id,
+        )
+        own = judge(cases=self.cases, collected=self.collected, timer="nvbench" if self.gpu else "cpu")
+        timed = [row.case for row in own.measurements if row.timing]
+        found = {clock: self.clocked.get(clock, Collected()) for clock in self.settings.clocks}
+        return with_clocks(
+            own,
+            {clock: judge(cases=timed, collected=found[clock], timer=clock, clock=clock) for clock in found},
+        )
 
     def _conclude(self, swept: Mapping[str, Sequence[str]]) -> Sweep:
         """The sweep's answer, without points that an earlier part of it measured and the check now refuses."""

@@ -8,7 +8,7 @@ import secrets
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 
 from gdnbench.bench.environment import device_of
@@ -17,7 +17,7 @@ from gdnbench.bench.opening import begin_session, resume_session
 from gdnbench.bench.plan import make_plan, unavailable
 from gdnbench.bench.race import COARSE_ROUNDS, check_budget
 from gdnbench.bench.request import Request, Settings, find_op, parse_shapes
-from gdnbench.bench.resume import source_change
+from gdnbench.bench.resume import settings_of, source_change
 from gdnbench.bench.session import Session
 from gdnbench.catalog import Catalog, choose_bases, grid_axes, grid_points, parse_params
 from gdnbench.errors import RunFormatError, UsageError
@@ -25,7 +25,6 @@ from gdnbench.model import Case, Gpu, Params, Variant
 from gdnbench.store import RunInfo, list_runs, read_info
 
 _DURATION = re.compile(r"(?:(?P<minutes>\d+(?:\.\d+)?)m)?(?:(?P<seconds>\d+(?:\.\d+)?)s?)?")
-_NOT_ASKED_FOR = {"seed", "budget_s"}  # another seed or more time makes no other sweep
 
 
 def choose_sweep_settings(
@@ -135,10 +134,9 @@ def _find_stopped(catalog: Catalog, request: Request, gpu: Gpu | None, results: 
 
 
 def _asks_the_same(info: RunInfo, catalog: Catalog, request: Request, gpu: Gpu | None, cases: Sequence[Case]) -> bool:
-    asked, before = asdict(request.settings), dict(info.settings)
-    for name in _NOT_ASKED_FOR:
-        asked.pop(name)
-        before.pop(name, None)
+    asked = request.settings
+    # Another seed or more time makes no other sweep.
+    before = replace(settings_of(info), seed=asked.seed, budget_s=asked.budget_s)
     return (
         not info.complete
         and bool(info.swept)

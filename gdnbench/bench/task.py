@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from gdnbench.model import Case, Device
+from gdnbench.model import Case, Clock, Device
 
+BURN_IN = 0  # the number of the round that is dropped
 COLD_WARM_UPS = 10  # untimed launches before the samples of a round; the burn-in round has done the rest
 
 
@@ -35,7 +36,8 @@ class Task:
         order: measuring only: case ids by round; the first round is burn-in.
         first_round: measuring only: number of the round that follows the burn-in.
         samples: measuring only: samples per round, by case id.
-        plain: measuring on a GPU only: NVBench alone, without rotation, scrubbing and dithering.
+        plain: measuring on a GPU only: without rotation, scrubbing and dithering.
+        clock: measuring on a GPU only: the further clock to read; None for NVBench.
         record: measuring only: path where the timer leaves its own record.
     """
 
@@ -50,11 +52,12 @@ class Task:
     first_round: int = 1
     samples: dict[str, int] = field(default_factory=dict)
     plain: bool = False
+    clock: Clock | None = None
     record: str = ""
 
     def round_number(self, position: int) -> int:
         """The number of the round at a position of `order`: 0 for the burn-in."""
-        return 0 if position == 0 else self.first_round + position - 1
+        return BURN_IN if position == 0 else self.first_round + position - 1
 
     def write(self, path: Path) -> None:
         """Writes the task for a worker to read."""

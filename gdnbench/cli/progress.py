@@ -22,6 +22,9 @@ _PHASES = {
     "measure": "measuring",
     "coarse": "first pass",
     "race": "racing",
+    "cupti": "reading CUPTI",
+    "graph": "replaying graphs",
+    "profile": "profiling",
 }
 
 

@@ -17,6 +17,7 @@ PACKAGES = (
     "cuda-bench",
     "cuda-core",
     "cuda-bindings",
+    "cupti-python",
     "nvidia-cuda-nvrtc",
     "nvidia-cuda-runtime",
     "fla-core",

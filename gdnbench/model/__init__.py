@@ -13,7 +13,7 @@ from gdnbench.model.kernel import (
     TorchKernel,
     TritonKernel,
 )
-from gdnbench.model.measurement import Measurement, Timer, Timing, Versus
+from gdnbench.model.measurement import CLOCKS, Clock, Measurement, Timer, Timing, Versus
 from gdnbench.model.op import DTYPE_BYTES, Dtype, Op, RmsGate, TensorSpec, UlpGate
 from gdnbench.model.params import Param, Params, ParamValue
 from gdnbench.model.shape import Shape
@@ -21,10 +21,12 @@ from gdnbench.model.status import Status
 from gdnbench.model.sweep import OneForAll, Place, Plateau, Point, Sweep
 
 __all__ = [
+    "CLOCKS",
     "DTYPE_BYTES",
     "NOTHING_IN_PLACE",
     "Build",
     "Case",
+    "Clock",
     "CudaKernel",
     "Device",
     "Dtype",

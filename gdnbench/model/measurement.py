@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from gdnbench.model.case import Case, Role
 from gdnbench.model.status import Status
 
-Timer = Literal["nvbench", "cpu", ""]
+Clock = Literal["cupti", "graph"]
+"""A clock that a run can read beside its own timer."""
+
+CLOCKS: tuple[Clock, ...] = get_args(Clock)
+
+Timer = Literal["nvbench", "cpu", "cupti", "graph", ""]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,8 +21,9 @@ class Timing:
     """A measured time and what derives from it. Times in microseconds.
 
     Attributes:
-        timer: `nvbench`, GPU time of cold launches; `cpu`, wall time of warm calls on the CPU.
-        samples: timed launches over all rounds.
+        timer: `nvbench`, GPU time of cold launches, event to event; `cupti`, first block's start to last block's end;
+            `graph`, a launch's share of a CUDA graph's replay; `cpu`, wall time of warm calls on the CPU.
+        samples: timed launches over all rounds; for `graph`, timed replays.
         rounds: rounds measured, the burn-in not counted.
         time_us: median over rounds of the round's interquartile mean.
         time_lo_us: lower end of its confidence interval over rounds.
@@ -27,7 +33,7 @@ class Timing:
         p10_us: 10th percentile of all samples.
         p90_us: 90th percentile of all samples.
         noise: relative spread of the samples, 1.4826 * median absolute deviation / median.
-        cpu_time_us: time the host takes to launch; NaN where not measured.
+        cpu_time_us: time the host takes to enqueue a launch, while the GPU waits; NaN where not measured.
         sm_mhz: median SM clock during the samples; NaN where not measured.
         bandwidth_gbs: the least traffic over the time, GB/s; NaN where nothing is moved.
         sol: the floor's time over this time; NaN without a floor.
@@ -92,9 +98,11 @@ class Measurement:
         shared_bytes: static shared memory per block; -1 where unknown.
         spill_bytes: local memory per thread; -1 where unknown.
         warnings: what qualifies these values.
+        clock: the further clock that the row is of; None for the run's own timer.
 
     Raises:
-        ValueError: for a time without an OK status, a failure without a reason, or a comparison without a time.
+        ValueError: for a time without an OK status, a failure without a reason, a comparison without a time, or a time
+            of another clock.
     """
 
     case: Case
@@ -108,6 +116,7 @@ class Measurement:
     shared_bytes: int = -1
     spill_bytes: int = -1
     warnings: tuple[str, ...] = field(default=())
+    clock: Clock | None = None
 
     def __post_init__(self) -> None:
         if self.timing and self.status is not Status.OK:
@@ -116,6 +125,8 @@ class Measurement:
             raise ValueError(f"{self.case.id}: status {self.status} needs a reason")
         if self.versus and not self.timing:
             raise ValueError(f"{self.case.id}: a comparison needs a time")
+        if self.timing and (self.clock or self.timing.timer in CLOCKS) and self.timing.timer != self.clock:
+            raise ValueError(f"{self.case.id}: a time by {self.timing.timer} in a row of {self.clock or 'the run'}")
 
     @property
     def role(self) -> Role:

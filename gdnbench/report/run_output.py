@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
+from typing import Any
+
+from rich.console import Console
 
 from gdnbench.errors import RunFormatError
-from gdnbench.model import Measurement
+from gdnbench.model import Measurement, Shape
 from gdnbench.report.build_table import build_table
+from gdnbench.report.clocks import Clocks, Gap, gaps_of
+from gdnbench.report.clocks_table import LEGEND, print_clocks
 from gdnbench.report.console import data_console, print_csv, print_json
 from gdnbench.report.run_table import print_tables
-from gdnbench.store import RunInfo, read_builds, read_info, read_measurements
+from gdnbench.store import RunInfo, read_builds, read_clocks, read_info, read_measurements
 from gdnbench.store.measurements import measurement_row
 
 
@@ -21,18 +28,36 @@ def print_run(folder: Path, *, json: bool, csv: bool) -> None:
         RunFormatError: if the folder holds no run that this gdnbench can read.
     """
     info, measurements = read_rows(folder)
-    builds = read_builds(folder)
-    rows = [measurement_row(info, each) for each in measurements]
+    builds, clocks = read_builds(folder), read_clocks(folder)
     if json:
+        rows = _flat_rows(info, measurements, clocks)
         print_json({"run": asdict(info), "measurements": rows, "builds": [asdict(build) for build in builds]})
     elif csv:
-        print_csv(rows)
+        print_csv(_flat_rows(info, measurements, clocks))
     else:
         console = data_console()
-        print_tables(console, info, measurements, folder)
+        below = partial(_print_clocks, console, measurements, clocks)
+        print_tables(console, info, measurements, folder, below, LEGEND if clocks else ())
         if info.gpu == "cpu" and builds:
             console.print(build_table(builds))
         console.print(f"next: gdnbench show {info.run_id} --csv", markup=False, soft_wrap=True)
+
+
+def _flat_rows(info: RunInfo, measurements: Sequence[Measurement], clocks: Clocks) -> list[dict[str, Any]]:
+    """A row per case and clock; where there are several clocks, the gap between them beside the run's own."""
+    gaps = gaps_of(measurements, clocks)
+    own = [
+        {**measurement_row(info, row), **(gaps.get(row.case.id, Gap()).cells() if clocks else {})}
+        for row in measurements
+    ]
+    return [*own, *(measurement_row(info, row) for rows in clocks.values() for row in rows)]
+
+
+def _print_clocks(console: Console, measurements: Sequence[Measurement], clocks: Clocks, shape: Shape) -> None:
+    here = [row for row in measurements if row.case.shape == shape]
+    print_clocks(
+        console, here, {clock: [row for row in rows if row.case.shape == shape] for clock, rows in clocks.items()}
+    )
 
 
 def read_rows(folder: Path) -> tuple[RunInfo, list[Measurement]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -18,15 +18,32 @@ WIDE_ENOUGH_FOR_NOTES = 120  # columns; in a narrower terminal notes follow the 
 _VERDICT_STYLES = {"faster": "bold green", "slower": "bold red", "same": "", "unclear": "yellow"}
 
 
-def print_tables(console: Console, info: RunInfo, measurements: Sequence[Measurement], folder: Path) -> None:
-    """Prints a run: what it is, its warnings, a table for each shape, and where it is stored."""
+def print_tables(
+    console: Console,
+    info: RunInfo,
+    measurements: Sequence[Measurement],
+    folder: Path,
+    below: Callable[[Shape], None] = lambda _shape: None,
+    legend: Sequence[str] = (),
+) -> None:
+    """Prints a run: what it is, its warnings, a table for each shape, and where it is stored.
+
+    Args:
+        console: where to.
+        info: the run.
+        measurements: its rows.
+        folder: where it is stored.
+        below: prints what belongs below a shape's table.
+        legend: explains that.
+    """
     console.print(_headline(info))
     for warning in info.warnings:
         console.print(Text(f"warning: {warning}", style="yellow"))
     for shape in dict.fromkeys(each.case.shape for each in measurements):
         _print_shape(console, info, [each for each in measurements if each.case.shape == shape], shape)
+        below(shape)
     console.print()
-    console.print(_legend(info), style="dim")
+    console.print(Text("\n").join([_legend(info), *map(Text, legend)]), style="dim")
     console.print(Text(f"stored in {folder}", style="dim"), soft_wrap=True)
 
 
@@ -53,7 +70,7 @@ def _print_shape(console: Console, info: RunInfo, rows: list[Measurement], shape
         if not beside:
             _print_notes(console, shown)
     print_controls(console, rows)
-    _print_failures(console, [row for row in rows if row.status is not Status.OK and not _is_shadow(row, rows)])
+    print_failures(console, [row for row in rows if row.status is not Status.OK and not _is_shadow(row, rows)])
 
 
 def print_controls(console: Console, rows: Sequence[Measurement], *, shapes: bool = False) -> None:
@@ -160,15 +177,16 @@ def _print_notes(console: Console, rows: Sequence[Measurement]) -> None:
             console.print(Text(f"  {row.case.label}: {'; '.join(_notes(row))}", style="dim"))
 
 
-def _print_failures(console: Console, rows: Sequence[Measurement]) -> None:
-    """What was not measured and why; kernels that share a status and a reason share a line."""
+def print_failures(console: Console, rows: Sequence[Measurement], what: str = "") -> None:
+    """What was not measured and why, `what` in front; kernels that share a status and a reason share a line."""
     grouped: dict[tuple[Status, str], list[str]] = {}
     for row in rows:
         grouped.setdefault((row.status, row.reason), []).append(row.case.label)
     for (status, reason), labels in grouped.items():
         first, *more = reason.strip().splitlines() or [""]
         names = ", ".join(labels)
-        console.print(Text.assemble((status.value, "red" if status.is_failure else "yellow"), f"  {names}: {first}"))
+        style = "red" if status.is_failure else "yellow"
+        console.print(Text.assemble((what + status.value, style), f"  {names}: {first}"))
         for line in more:
             console.print(Text(f"    {line}", style="dim"))
 

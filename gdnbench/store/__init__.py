@@ -4,7 +4,7 @@ from gdnbench.store.builds import BuildRow, read_builds, write_builds
 from gdnbench.store.folder import RunFolder, find_run, list_runs, run_id_of
 from gdnbench.store.info import SCHEMA_VERSION, RunInfo, read_info, write_info
 from gdnbench.store.journal import Journal, read_journal
-from gdnbench.store.measurements import read_measurements, write_measurements
+from gdnbench.store.measurements import read_clocks, read_measurements, write_measurements
 from gdnbench.store.samples import RoundRow, read_rounds, read_samples, write_rounds, write_samples
 from gdnbench.store.sweep import read_sweep, write_sweep
 
@@ -18,6 +18,7 @@ __all__ = [
     "find_run",
     "list_runs",
     "read_builds",
+    "read_clocks",
     "read_info",
     "read_journal",
     "read_measurements",

@@ -1,4 +1,4 @@
-"""`measurements.csv`: one row per case."""
+"""`measurements.csv`: one row per case, and a further one for each clock that was read beside the run's own timer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,21 @@ from pathlib import Path
 from typing import Any, cast
 
 from gdnbench.errors import RunFormatError, ShapeError
-from gdnbench.model import Case, Measurement, Params, ParamValue, Role, Shape, Status, Timer, Timing, Variant, Versus
+from gdnbench.model import (
+    CLOCKS,
+    Case,
+    Clock,
+    Measurement,
+    Params,
+    ParamValue,
+    Role,
+    Shape,
+    Status,
+    Timer,
+    Timing,
+    Variant,
+    Versus,
+)
 from gdnbench.store.info import RunInfo
 from gdnbench.store.table import Row, number, read_table, write_table
 
@@ -55,7 +69,7 @@ def measurement_row(info: RunInfo, measurement: Measurement) -> Row:
         "role": case.role.value,
         **case.variant.params,
         **case.shape.axes(),
-        "timer": "",
+        "timer": measurement.clock or "",
         "bytes": measurement.nbytes,
         **{name: _known(getattr(measurement, name)) for name in _BUILD},
         "status": measurement.status.value,
@@ -66,11 +80,28 @@ def measurement_row(info: RunInfo, measurement: Measurement) -> Row:
 
 
 def read_measurements(folder: Path) -> list[Measurement]:
-    """Reads `measurements.csv`.
+    """Reads `measurements.csv`: a row per case, by the run's own timer.
 
     Raises:
         RunFormatError: if it is missing, cut off or contradicts itself.
     """
+    return [row for row in _read_all(folder) if row.clock is None]
+
+
+def read_clocks(folder: Path) -> dict[Clock, list[Measurement]]:
+    """Reads the rows of the further clocks in `measurements.csv`; a run that has none gives none.
+
+    Raises:
+        RunFormatError: if it is missing, cut off or contradicts itself.
+    """
+    clocks: dict[Clock, list[Measurement]] = {}
+    for row in _read_all(folder):
+        if row.clock:
+            clocks.setdefault(row.clock, []).append(row)
+    return clocks
+
+
+def _read_all(folder: Path) -> list[Measurement]:
     measurements = []
     for line, row in enumerate(read_table(folder / NAME, (*_BEFORE_PARAMS, *_AFTER_PARAMS)), start=2):
         try:
@@ -107,11 +138,13 @@ def _known(value: Any) -> Any:
 
 
 def _measurement(row: dict[str, str]) -> Measurement:
+    clock = next((clock for clock in CLOCKS if clock == row["timer"]), None)
+    has_time = bool(row["time_us"]) if clock else bool(row["timer"])
     return Measurement(
         case=_case(row),
         status=Status(row["status"]),
         reason=row["reason"],
-        timing=_timing(row) if row["timer"] else None,
+        timing=_timing(row) if has_time else None,
         versus=_versus(row) if row["verdict"] else None,
         nbytes=int(row["bytes"]),
         launches=_count(row["launches"]),
@@ -119,6 +152,7 @@ def _measurement(row: dict[str, str]) -> Measurement:
         shared_bytes=_count(row["shared_bytes"]),
         spill_bytes=_count(row["spill_bytes"]),
         warnings=tuple(row["warnings"].split(_SEPARATOR)) if row["warnings"] else (),
+        clock=clock,
     )
 
 

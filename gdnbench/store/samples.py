@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gdnbench.errors import RunFormatError
+from gdnbench.model import CLOCKS, Clock
 from gdnbench.store.table import number, read_table, write_table
 
 if TYPE_CHECKING:
@@ -50,14 +51,15 @@ def write_rounds(folder: Path, rows: Sequence[RoundRow]) -> None:
 
 
 def read_rounds(folder: Path) -> dict[str, FloatArray]:
-    """Round times in microseconds by case id, shape (rounds,), NaN where a round of the run is missing.
+    """Round times by the run's own timer, microseconds, by case id; shape (rounds,), NaN where a round is missing.
 
     Raises:
         RunFormatError: if `rounds.csv` is missing or cut off.
     """
     import numpy as np
 
-    rows = read_table(folder / ROUNDS, ("case", "round", "time_us"))
+    rows = read_table(folder / ROUNDS, ("case", "timer", "round", "time_us"))
+    rows = [row for row in rows if row["timer"] not in CLOCKS]
     last = max((int(row["round"]) for row in rows), default=0)
     found: dict[str, FloatArray] = {}
     for row in rows:
@@ -66,12 +68,17 @@ def read_rounds(folder: Path) -> dict[str, FloatArray]:
     return found
 
 
-def write_samples(folder: Path, columns: Iterable[tuple[str, int, FloatArray, FloatArray]]) -> None:
+def write_samples(
+    folder: Path, columns: Iterable[tuple[str, int, FloatArray, FloatArray]], clock: Clock | None = None
+) -> None:
     """Writes `samples.parquet`: a row per sample with `case`, `round`, `time_us` and `sm_mhz`.
+
+    A further clock's samples go into a file of their own, `samples-cupti.parquet`, so that none takes them for others.
 
     Args:
         folder: the run's folder.
         columns: per case and round: case id, round, times in microseconds, SM clocks in MHz (may be empty).
+        clock: the further clock that took them; None for the run's own timer.
     """
     import numpy as np
     import pandas as pd
@@ -89,11 +96,12 @@ def write_samples(folder: Path, columns: Iterable[tuple[str, int, FloatArray, Fl
     ]
     if frames:
         whole = pd.concat(frames, ignore_index=True).astype({"case": "category"})
-        whole.to_parquet(folder / SAMPLES, index=False, compression="zstd")
+        path = folder / SAMPLES
+        whole.to_parquet(path.with_stem(f"{path.stem}-{clock}") if clock else path, index=False, compression="zstd")
 
 
 def read_samples(folder: Path, cases: Collection[str] | None = None) -> dict[str, FloatArray]:
-    """The samples of all rounds in microseconds, shape (samples,), by case id.
+    """The samples of all rounds by the run's own timer in microseconds, shape (samples,), by case id.
 
     Args:
         folder: the run's folder.

@@ -6,6 +6,7 @@ import ctypes
 import signal
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 from gdnbench.bench.events import Channel, Refused, Started, Step
@@ -60,14 +61,22 @@ def _work(task: Task, channel: Channel) -> None:
             from gdnbench.bench.worker.interpret import interpret_all
 
             interpret_all(task, channel)
-        case Phase.MEASURE if task.device == "cuda":
-            from gdnbench.bench.worker.nvbench import measure_all
-
-            measure_all(task, channel)
         case Phase.MEASURE:
-            from gdnbench.bench.worker.cpu import measure_all
+            choose_timer(task)(task, channel)
 
-            measure_all(task, channel)
+
+def choose_timer(task: Task) -> Callable[[Task, Channel], None]:
+    """The timer of a task; only its own libraries are loaded."""
+    match task.clock:
+        case "cupti":
+            from gdnbench.bench.worker.cupti import measure_all
+        case "graph":
+            from gdnbench.bench.worker.graph import measure_all
+        case None if task.device == "cuda":
+            from gdnbench.bench.worker.nvbench import measure_all
+        case None:
+            from gdnbench.bench.worker.cpu import measure_all
+    return measure_all
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@ import random
 from collections.abc import Sequence
 
 import torch
-from cuda.core import Device, LaunchConfig, Program, ProgramOptions, Stream, launch
 
+from gdnbench.bench.worker.empty import EmptyKernel
 from gdnbench.bench.worker.scrub import Scrubber
 
 _MOST_DITHER = 8
@@ -23,20 +23,14 @@ class Between:
     """
 
     def __init__(self, seed: int) -> None:
-        device = Device(torch.cuda.current_device())
-        device.set_current()
-        source = 'extern "C" __global__ void nothing() {}'
-        code = Program(source, "c++", ProgramOptions(arch=f"sm_{device.arch}")).compile("cubin")
-        self._nothing = code.get_kernel("nothing")
-        self._stream = Stream.from_handle(torch.cuda.current_stream().cuda_stream)
-        self._config = LaunchConfig(grid=(1, 1, 1), block=(32, 1, 1))
+        self._nothing = EmptyKernel("nothing")
         self._random = random.Random(seed)
         self._scrub = Scrubber()
 
     def before(self) -> None:
         """Before a sample."""
         for _ in range(self._random.randrange(_MOST_DITHER)):
-            launch(self._stream, self._config, self._nothing)
+            self._nothing.launch()
 
     def after(self, input_ranges: torch.Tensor, outputs: Sequence[torch.Tensor]) -> None:
         """After a sample."""

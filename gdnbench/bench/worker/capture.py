@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -27,20 +28,21 @@ class Captured:
     operations: int
 
 
-def capture(run: Launcher, *, strict: bool) -> Captured:
+def capture(run: Launcher, *, strict: bool, pool: Any = None) -> Captured:
     """Captures one call on the current stream.
 
     Args:
         run: the call.
         strict: whether calls that may wait for the device, such as an allocation by the driver, break the capture
             wherever they are made. If not, only those made on the capturing stream do.
+        pool: handle of memory that the graph shares with others, which must not be replayed at the same time.
 
     Raises:
         RuntimeError: what the call raised first, if the capture broke.
     """
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph(keep_graph=True)
-    graph.capture_begin(capture_error_mode="global" if strict else "relaxed")
+    graph.capture_begin(pool=pool, capture_error_mode="global" if strict else "relaxed")
     try:
         outputs = run()
     except Exception:

@@ -9,10 +9,10 @@ placements, scrub the L2, dither the launch queue. NVBench can run once per proc
 from __future__ import annotations
 
 import gc
-import json
 import os
 import time
 from pathlib import Path
+from statistics import median
 from typing import Any, NoReturn
 
 import numpy as np
@@ -20,17 +20,16 @@ import nvtx
 import torch
 
 from gdnbench.bench.events import Channel, Examined, HostTimes, Refused, Sampled, Step
-from gdnbench.bench.task import COLD_WARM_UPS, Task
+from gdnbench.bench.task import BURN_IN, COLD_WARM_UPS, Task
 from gdnbench.bench.worker.between import Between, Nothing
-from gdnbench.bench.worker.blame import Begin, blaming
+from gdnbench.bench.worker.blame import blaming
+from gdnbench.bench.worker.bound import bind_cases
 from gdnbench.bench.worker.device import CudaDevice, is_alive
-from gdnbench.bench.worker.examine import BUILD_STEPS, one_line
-from gdnbench.bench.worker.rotation import Rotation, make_copies
-from gdnbench.bench.worker.workload import Workload
-from gdnbench.launch import Workspace
-from gdnbench.model import Shape, Status
+from gdnbench.bench.worker.examine import one_line
+from gdnbench.bench.worker.rotation import Rotation
+from gdnbench.bench.worker.spin import spin
+from gdnbench.model import Status
 
-SPIN_S = 0.5  # the SM clock rises from 345 MHz idle to 1980 MHz under load within this time on an H200
 BLOCKING_KERNEL_TIMEOUT_S = 2.0  # NVBench gives up on a launch that the host has not enqueued by then
 OPTIONS = (
     *("-q", "-d", "0"),
@@ -49,18 +48,20 @@ def measure_all(task: Task, channel: Channel) -> None:
         return
     device = CudaDevice()
     with device.current(), blaming(channel, device) as begin:
-        rotations = _bind_cases(task, begin, device)
+        rotations = bind_cases(task, begin, device)
         between = Nothing() if task.plain else Between(task.seed)
         records = _Records(Path(task.record))
+        host_us: dict[str, list[float]] = {}
         for position, ids in enumerate(task.order):
             for case_id in ids:
-                function = _Benchmark(task, channel, device, case_id, rotations[case_id], between, records, position)
+                turns = rotations[case_id]
+                function = _Benchmark(task, channel, device, case_id, turns, between, records, host_us, position)
                 _register(nvbench, function, task.samples[case_id])
         begin(Step("", "raise the clocks", task.step_limit_s))
-        _spin()
+        spin()
         gc.disable()
         nvbench.run_all_benchmarks(["gdnbench", *OPTIONS, "--jsonbin", task.record])
-        channel.send(HostTimes(_host_times(Path(task.record))))
+        channel.send(HostTimes({case_id: median(rounds) for case_id, rounds in host_us.items()}))
 
 
 def _register(nvbench: Any, function: _Benchmark, samples: int) -> None:
@@ -83,6 +84,7 @@ class _Benchmark:
         rotation: Rotation,
         between: Between | Nothing,
         records: _Records,
+        host_us: dict[str, list[float]],
         position: int,
     ) -> None:
         self._task = task
@@ -92,6 +94,8 @@ class _Benchmark:
         self._rotation = rotation
         self._between = between
         self._records = records
+        self._host_us = host_us
+        self._host_ns: list[int] = []
         self._round = task.round_number(position)
         self.__name__ = f"r{self._round:02d}/{case_id}"
 
@@ -107,6 +111,8 @@ class _Benchmark:
             self._give_up(one_line(error))
         if state.is_skipped():  # it left no samples, and the newest are another case's
             self._give_up(f"NVBench skipped it: {state.get_skip_reason()}")
+        if self._round != BURN_IN:
+            self._host_us.setdefault(self._case_id, []).append(median(self._host_ns) / 1e3)
         times_us, sm_mhz = self._records.take()
         self._channel.send(Sampled(self._round, self._case_id, times_us, sm_mhz))
 
@@ -114,7 +120,11 @@ class _Benchmark:
         self._between.before()
         turn = self._rotation.turn()
         timer.start()
+        # The GPU waits for the host here, so nothing of the kernel is in the host's time. NVBench's own
+        # `nv/cold/time/cpu` ends when the GPU does.
+        begin_ns = time.perf_counter_ns()
         outputs = turn.run()
+        self._host_ns.append(time.perf_counter_ns() - begin_ns)
         timer.stop()
         self._rotation.keep(outputs)
         self._between.after(turn.input_ranges, outputs)
@@ -134,30 +144,6 @@ class _StreamHandle:
 
     def __cuda_stream__(self) -> tuple[int, int]:
         return (0, self._stream.cuda_stream)
-
-
-def _bind_cases(task: Task, begin: Begin, device: CudaDevice) -> dict[str, Rotation]:
-    """Every case bound and warm: nothing compiles, loads or allocates once timing begins."""
-    workload = Workload(task)
-    copies: dict[Shape, list[Workspace]] = {}
-    rotations = {}
-    for case in task.cases:
-        begin(Step(case.id, "bind", task.step_limit_s * BUILD_STEPS))
-        if case.shape not in copies:
-            workspace, _ = workload.get(case.shape, workload.scenarios[0])
-            copies[case.shape] = [workspace] if task.plain else make_copies(workspace)
-        rotations[case.id] = Rotation(workload, case, copies[case.shape])
-        device.synchronize()
-    return rotations
-
-
-def _spin() -> None:
-    """Keeps the GPU busy until its clock has risen."""
-    matrix = torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16)
-    end = time.monotonic() + SPIN_S
-    while time.monotonic() < end:
-        matrix @ matrix
-        torch.cuda.synchronize()
 
 
 class _Records:
@@ -180,21 +166,3 @@ class _Records:
         sm_mhz = np.fromfile(clocks, np.float32).astype(float) / 1e6 if clocks.is_file() else np.empty(0)
         # Four digits are a tenth of a nanosecond: below every timer's tick, and a third of float64's text.
         return tuple(np.round(times_us, 4).tolist()), tuple(np.round(sm_mhz, 1).tolist())
-
-
-def _host_times(record: Path) -> dict[str, float]:
-    """Median over rounds of the mean host time per launch, microseconds, by case; the burn-in is left out."""
-    seconds: dict[str, list[float]] = {}
-    for benchmark in json.loads(record.read_text())["benchmarks"]:
-        number, _, case_id = benchmark["name"].partition("/")
-        for state in benchmark["states"]:
-            if number != "r00" and not state["is_skipped"]:
-                seconds.setdefault(case_id, []).append(_summary(state, "nv/cold/time/cpu/mean"))
-    return {case_id: float(np.median(values)) * 1e6 for case_id, values in seconds.items()}
-
-
-def _summary(state: dict[str, Any], tag: str) -> float:
-    for summary in state["summaries"]:
-        if summary["tag"] == tag:
-            return float(summary["data"][0]["value"])
-    return float("nan")

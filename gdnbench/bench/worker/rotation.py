@@ -36,6 +36,9 @@ class Rotation:
 
     Outputs are kept until the rotation comes round again: torch's allocator would otherwise give a kernel that
     allocates its own outputs the same place each time.
+
+    Attributes:
+        turns: every placement.
     """
 
     def __init__(self, workload: Workload, case: Case, copies: list[Workspace]) -> None:
@@ -45,11 +48,12 @@ class Rotation:
         self._outputs: deque[tuple[torch.Tensor, ...]] = deque(maxlen=len(turns))
         for turn in turns:
             self.keep(turn.run())
-        self._turns: Iterator[Turn] = cycle(turns)
+        self.turns = tuple(turns)
+        self._next: Iterator[Turn] = cycle(turns)
 
     def turn(self) -> Turn:
         """The next placement."""
-        return next(self._turns)
+        return next(self._next)
 
     def keep(self, outputs: tuple[torch.Tensor, ...]) -> None:
         """Holds a launch's outputs for one turn of the rotation."""

@@ -23,11 +23,13 @@ __device__ void demote_range(long long begin, long long bytes) {
     asm volatile("applypriority.global.L2::evict_normal [%0], 128;" ::"l"(begin + at) : "memory");
 }
 
-extern "C" __global__ void demote_listed(const longlong2* ranges, const int count) {
+extern "C" __global__ void gdnbench_demote_listed(const longlong2* ranges, const int count) {
   for (int i = 0; i < count; ++i) demote_range(ranges[i].x, ranges[i].y);
 }
 
-extern "C" __global__ void demote_one(const long long begin, const long long bytes) { demote_range(begin, bytes); }
+extern "C" __global__ void gdnbench_demote_one(const long long begin, const long long bytes) {
+  demote_range(begin, bytes);
+}
 """
 _THREADS = 256
 _BLOCKS_PER_SM = 4
@@ -68,6 +70,6 @@ def list_ranges(tensors: Iterable[torch.Tensor]) -> torch.Tensor:
 
 
 def _compile(arch: str) -> tuple[Any, Any]:
-    names = ("demote_listed", "demote_one")
+    names = ("gdnbench_demote_listed", "gdnbench_demote_one")
     code = Program(_SOURCE, "c++", ProgramOptions(arch=f"sm_{arch}")).compile("cubin", name_expressions=names)
     return code.get_kernel(names[0]), code.get_kernel(names[1])

@@ -1,0 +1,92 @@
+"""Three clocks on a real GPU: each in its place, for kernels of one launch and of many."""
+
+import pytest
+from faults import Gdnbench
+
+from gdnbench.report.clocks import gaps_of
+from gdnbench.store import read_clocks, read_measurements
+
+pytestmark = [pytest.mark.gpu, pytest.mark.slow]
+
+SINGLE = ("decode-floor-empty", "decode-floor-copy", "decode-v4", "decode-triton")
+PATIENCE_S = 290  # tests beside this one want the GPU to themselves, too
+OPTIONS = ("--gpu", "0", "--baseline", "decode-reference", "--margin", "0.9", "--quick", "-q")
+
+
+@pytest.fixture(scope="module", params=["default", "plain"])
+def clocked(request, tmp_path_factory):
+    """The rows of a run by clock and label, and the gaps by label."""
+    bench = Gdnbench(tmp_path_factory.mktemp("clocks"))
+    plain = ("--plain",) if request.param == "plain" else ()
+    done = bench.run(",".join(SINGLE), "--timer", "nvbench,cupti,graph", *OPTIONS, *plain, limit_s=PATIENCE_S)
+    assert done.code == 0, done.err
+    folder = bench.only_run()
+    own, clocks = read_measurements(folder), read_clocks(folder)
+    gaps = gaps_of(own, clocks)
+    rows = {clock: {row.case.label: row for row in found} for clock, found in {"nvbench": own, **clocks}.items()}
+    return rows, {row.case.label: gaps[row.case.id] for row in own}
+
+
+def time_us(rows, clock, label):
+    return rows[clock][label].timing.time_us
+
+
+def test_every_case_has_a_time_by_every_clock(clocked):
+    rows, _ = clocked
+    labels = {*SINGLE, "decode-reference", "decode-reference@again"}
+    for clock in ("nvbench", "cupti", "graph"):
+        assert {label for label, row in rows[clock].items() if row.timing} == labels
+        assert {row.timing.rounds for row in rows[clock].values()} == {7}
+
+
+@pytest.mark.parametrize("label", [*SINGLE, "decode-reference"])
+def test_the_hardwares_time_is_within_nvbenchs(clocked, label):
+    rows, _ = clocked
+    assert 0.2 < time_us(rows, "cupti", label) < time_us(rows, "nvbench", label)
+
+
+@pytest.mark.parametrize("label", SINGLE)
+def test_a_replayed_launch_lies_between_the_two(clocked, label):
+    """By the hardware's record nothing but the kernel is in the time; a graph adds a node's latency, no events."""
+    rows, _ = clocked
+    slack_us = 0.3  # of a quick run's few replays
+    assert time_us(rows, "cupti", label) - slack_us < time_us(rows, "graph", label)
+    assert time_us(rows, "graph", label) < time_us(rows, "nvbench", label)
+
+
+@pytest.mark.parametrize("clock", ["nvbench", "cupti", "graph"])
+def test_every_clock_has_the_order_that_physics_asks_for(clocked, clock):
+    rows, _ = clocked
+    times = [time_us(rows, clock, label) for label in (*SINGLE[:3], "decode-reference")]
+    assert times == sorted(times)
+
+
+def test_the_launch_is_most_of_the_gap_of_a_kernel_of_one_launch(clocked):
+    _, gaps = clocked
+    for label in SINGLE:
+        assert 0.5 < gaps[label].launch_us < 6
+        assert abs(gaps[label].rest_us) < gaps[label].launch_us
+
+
+def test_every_clock_ran_at_a_loaded_gpus_clock(clocked):
+    """A GPU that has fallen asleep reads twice the time."""
+    rows, _ = clocked
+    usual = rows["nvbench"]["decode-v4"].timing.sm_mhz
+    for clock in ("cupti", "graph"):
+        for row in rows[clock].values():
+            assert row.timing.sm_mhz == pytest.approx(usual, rel=0.1)
+
+
+def test_the_hosts_time_is_its_own_and_not_the_kernels(clocked):
+    """The reference runs for more than ten times as long, and launches many kernels."""
+    rows, _ = clocked
+    host_us = {label: rows["nvbench"][label].timing.cpu_time_us for label in (*SINGLE, "decode-reference")}
+    assert all(0.5 < value < 1000 for value in host_us.values())
+    assert host_us["decode-v4"] < time_us(rows, "nvbench", "decode-reference")
+    assert host_us["decode-v4"] < host_us["decode-reference"]
+
+
+def test_the_baseline_is_not_told_apart_from_itself_by_any_clock(clocked):
+    rows, _ = clocked
+    for clock in ("nvbench", "cupti", "graph"):
+        assert rows[clock]["decode-reference@again"].versus.speedup == pytest.approx(1.0, abs=0.05)

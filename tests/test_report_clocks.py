@@ -1,0 +1,237 @@
+"""Several clocks of one run: the gap between them, its split, and every view of a run that has them."""
+
+import csv
+import io
+import json
+import math
+from dataclasses import replace
+
+import pytest
+from clocks_data import LABELS, RUN_ID, rows_of, store_clocks, time_us, without_time
+
+from gdnbench.compare.measured import load_run
+from gdnbench.model import Role, Shape, Status
+from gdnbench.report.clocks import contradictions, gaps_of
+from gdnbench.store import read_clocks, read_measurements
+
+B1 = Shape(B=1)
+CLOCKS = {"cupti": rows_of("cupti"), "graph": rows_of("graph")}
+WITHOUT_EMPTY = tuple(label for label in LABELS if label != "decode-floor-empty")
+
+
+def case_id(label, shape=B1):
+    return next(row.case.id for row in rows_of("nvbench") if (row.case.label, row.case.shape) == (label, shape))
+
+
+@pytest.mark.parametrize("shape", [B1, Shape(B=8)])
+def test_the_gap_is_split_by_the_empty_floors_own(shape):
+    gap = gaps_of(rows_of("nvbench"), CLOCKS)[case_id("decode-v4", shape)]
+    empty = time_us("nvbench", "decode-floor-empty", shape) - time_us("cupti", "decode-floor-empty", shape)
+    assert gap.gap_us == pytest.approx(4.60 - 2.336)
+    assert gap.launch_us == pytest.approx(empty)
+    assert gap.rest_us == pytest.approx(gap.gap_us - empty)
+
+
+def test_the_empty_floors_gap_is_all_launch():
+    assert gaps_of(rows_of("nvbench"), CLOCKS)[case_id("decode-floor-empty")].rest_us == 0
+
+
+def test_without_the_empty_floor_the_gap_is_not_split():
+    gap = gaps_of(rows_of("nvbench", WITHOUT_EMPTY), {"cupti": rows_of("cupti", WITHOUT_EMPTY)})[case_id("decode-v4")]
+    assert gap.gap_us == pytest.approx(4.60 - 2.336)
+    assert math.isnan(gap.launch_us)
+    assert gap.cells()["rest_us"] is None
+
+
+def test_an_empty_floor_that_cupti_has_no_time_of_splits_nothing():
+    rows = [without_time(row) if row.case.label == "decode-floor-empty" else row for row in rows_of("cupti")]
+    gaps = gaps_of(rows_of("nvbench"), {"cupti": rows})
+    assert case_id("decode-floor-empty") not in gaps
+    assert math.isnan(gaps[case_id("decode-v4")].launch_us)
+
+
+def test_a_copying_floor_is_not_taken_for_the_empty_one():
+    labels = ("decode-fla", "decode-floor-copy", "decode-v4")
+    assert math.isnan(
+        gaps_of(rows_of("nvbench", labels), {"cupti": rows_of("cupti", labels)})[case_id("decode-v4")].launch_us
+    )
+
+
+def test_without_cupti_there_is_no_gap():
+    assert gaps_of(rows_of("nvbench"), {"graph": rows_of("graph")}) == {}
+
+
+def test_clocks_that_contradict_each_other_are_named():
+    rows = [
+        replace(row, versus=replace(row.versus, speedup=0.97, verdict="slower"))
+        if row.case.label == "decode-v4" and row.case.shape == B1
+        else row
+        for row in rows_of("cupti")
+    ]
+    ((own, other),) = contradictions(rows_of("nvbench"), {"cupti": rows})
+    assert (own.clock, other.clock, own.case.id) == (None, "cupti", other.case.id)
+    assert contradictions(rows_of("nvbench"), CLOCKS) == []
+
+
+@pytest.fixture
+def shown(tmp_path, command_line):
+    """Stores a run and shows it; gives stdout."""
+
+    def show(*arguments, columns="80", **stored):
+        store_clocks(tmp_path, **stored)
+        code, out, _ = command_line("show", "--out", tmp_path, *arguments, columns=columns)
+        assert code == 0
+        return out
+
+    return show
+
+
+def test_a_case_has_all_its_clocks_in_one_row_of_80_columns(shown):
+    out = shown()
+    lines = out.splitlines()
+    assert max(len(line) for line in lines if not line.startswith("stored in")) <= 80
+    header = next(line for line in lines if line.startswith("µs"))
+    assert header.split() == ["µs", "NVBench", "CUPTI", "graph", "gap", "launch", "rest", "host"]
+    cells = next(line.split() for line in lines[lines.index(header) :] if line.startswith("decode-v4 "))
+    assert cells == ["decode-v4", "4.600", "2.336", "±0.10%", "2.540", "±0.10%", "2.26", "2.13", "0.13", "2.3"]
+    assert len([line for line in lines if line.startswith("µs ")]) == 2  # one table a shape
+    assert lines[-1].startswith("next: gdnbench show")
+
+
+def test_a_wide_table_has_nvbenchs_interval_too(shown):
+    out = shown(columns="160")
+    cells = [line.split() for line in out.splitlines() if line.startswith("decode-v4 ")][1]
+    assert cells[:3] == ["decode-v4", "4.600", "±0.10%"]
+
+
+def test_the_control_has_no_row_of_its_own(shown):
+    assert "@again" not in shown()
+
+
+def test_the_legend_says_what_each_clock_holds(shown, tmp_path, command_line):
+    out = shown()
+    for word in ("event to event", "last\nblock's end", "no host", "empty floor's gap"):
+        assert word in out
+    store_clocks(tmp_path / "plain", rows=rows_of("nvbench"), clocks=())
+    plain = command_line("show", "--out", tmp_path / "plain")[1]
+    assert "CUPTI" not in plain
+    assert "host" not in plain
+
+
+def test_a_clock_that_was_not_read_has_no_column(shown):
+    out = shown(clocks=("graph",))
+    header = next(line for line in out.splitlines() if line.startswith("µs"))
+    assert header.split() == ["µs", "NVBench", "graph", "host"]
+
+
+def test_without_the_empty_floor_the_table_says_so(shown):
+    rows = [row for clock in ("nvbench", "cupti") for row in rows_of(clock, WITHOUT_EMPTY)]
+    out = shown(rows=rows, clocks=("cupti",))
+    assert out.count("no split of the gap: the empty floor is not in this run") == 2
+
+
+def test_a_case_that_a_clock_has_no_time_of_says_why_and_makes_none_up(shown):
+    rows = [*rows_of("nvbench"), *rows_of("cupti"), *rows_of("graph")]
+    rows = [without_time(row) if row.clock == "cupti" and row.case.label == "decode-v4" else row for row in rows]
+    out = shown(rows=rows)
+    lines = out.splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("µs"))
+    cells = next(line.split() for line in lines[at:] if line.startswith("decode-v4 "))
+    assert cells == ["decode-v4", "4.600", "2.540", "±0.10%", "2.3"]
+    assert out.count("CUPTI failed  decode-v4: CUPTI recorded 0 of 100 launches") == 2
+
+
+def test_a_clock_without_any_time_still_says_why(shown):
+    rows = [*rows_of("nvbench"), *(without_time(row, reason="CUPTI records nothing here") for row in rows_of("cupti"))]
+    out = shown(rows=rows, clocks=("cupti",))
+    assert "CUPTI records nothing here" in out
+    assert "gap" not in out.split("±: 95%")[0]
+
+
+def test_warnings_of_a_clock_say_of_which(shown):
+    rows = [replace(row, warnings=("3 of 41 rounds below 97%",)) if row.clock == "graph" else row
+            for row in (*rows_of("nvbench"), *rows_of("graph"))]  # fmt: skip
+    assert "  decode-v4 by graph: 3 of 41 rounds below 97%" in shown(rows=rows, clocks=("graph",))
+
+
+def test_csv_has_a_row_per_case_and_timer_and_the_gap_beside_nvbench(shown):
+    rows = list(csv.DictReader(io.StringIO(shown("--csv"))))
+    assert len(rows) == 3 * 2 * (len(LABELS) + 1)
+    keys = [(row["label"], row["B"], row["timer"]) for row in rows]
+    assert len(set(keys)) == len(keys)
+    by_key = dict(zip(keys, rows, strict=True))
+    v4 = by_key["decode-v4", "1", "nvbench"]
+    assert float(v4["gap_us"]) == pytest.approx(2.264, abs=1e-4)
+    assert float(v4["launch_us"]) + float(v4["rest_us"]) == pytest.approx(float(v4["gap_us"]), abs=1e-4)
+    assert float(v4["cpu_time_us"]) == 2.3
+    graph = by_key["decode-v4", "1", "graph"]
+    assert (graph["time_us"], graph["gap_us"], graph["cpu_time_us"]) == ("2.54", "", "")
+
+
+def test_json_has_them_too(shown):
+    rows = json.loads(shown("--json"))["measurements"]
+    assert {row["timer"] for row in rows} == {"nvbench", "cupti", "graph"}
+    assert all(("gap_us" in row) == (row["timer"] == "nvbench") for row in rows)
+
+
+def test_a_run_without_further_clocks_prints_as_it_always_did(shown):
+    rows = list(csv.DictReader(io.StringIO(shown("--csv", rows=rows_of("nvbench"), clocks=()))))
+    assert "gap_us" not in rows[0]
+    assert {row["timer"] for row in rows} == {"nvbench"}
+
+
+def test_a_source_of_figures_has_nvbench_alone(tmp_path):
+    source = load_run(store_clocks(tmp_path))
+    assert {figure.timer for figure in source.figures} == {"nvbench"}
+    assert len(source.figures) == 2 * len(LABELS)
+    for figure in source.figures:
+        assert figure.rounds_us.mean() == pytest.approx(time_us("nvbench", figure.label, figure.shape), rel=0.002)
+
+
+def test_compare_does_not_mix_clocks(tmp_path, command_line):
+    """The same run with and without further clocks is the same, to the digit."""
+    store_clocks(tmp_path)
+    store_clocks(tmp_path, rows=rows_of("nvbench"), clocks=(), run_id="20260103-030405-h200-decode-alone")
+    code, out, _ = command_line("compare", "clocks", "alone", "--out", tmp_path, "--json")
+    assert code == 0
+    assert "cupti" not in out
+    assert "2.336" not in out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("compare", RUN_ID, "--cols", "label"),
+        ("history", "decode-v4", "--shape", "B=1"),
+        ("plot", RUN_ID, "time"),
+        ("plot", RUN_ID, "samples"),
+        ("plot", RUN_ID, "rounds"),
+    ],
+    ids=lambda arguments: "-".join(arguments[:1] + arguments[2:3]),
+)
+def test_every_view_of_a_run_with_three_clocks_is_that_of_nvbench_alone(tmp_path, command_line, arguments):
+    seen = []
+    for name, rows in (("three", None), ("alone", rows_of("nvbench"))):
+        store_clocks(tmp_path / name, rows=rows)
+        code, out, err = command_line(*arguments, "--out", tmp_path / name)
+        assert code == 0, err
+        seen.append(out.replace(f"/{name}", ""))
+    assert seen[0] == seen[1]
+    assert "decode-v4" in seen[0]
+
+
+def test_a_report_of_a_run_with_three_clocks_is_of_nvbench(tmp_path, command_line):
+    store_clocks(tmp_path)
+    code, _, err = command_line("report", RUN_ID, "--output", tmp_path / "r.html", "--out", tmp_path)
+    assert code == 0, err
+    page = (tmp_path / "r.html").read_text()
+    assert "4.600" in page
+    assert "2.336" not in page
+
+
+def test_a_row_of_a_clock_without_a_time_comes_back(tmp_path):
+    rows = [*rows_of("nvbench"), *(without_time(row, Status.CRASHED) for row in rows_of("graph"))]
+    folder = store_clocks(tmp_path, rows=rows, clocks=("graph",))
+    assert [row.role for row in read_measurements(folder)].count(Role.CONTROL) == 2
+    (found,) = read_clocks(folder).values()
+    assert found == [row for row in rows if row.clock == "graph"]

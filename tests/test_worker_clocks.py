@@ -1,0 +1,261 @@
+"""The workers of the further clocks on a GPU made up for them, whose true times are known."""
+
+import random
+from contextlib import nullcontext
+from functools import partial
+from itertools import pairwise
+from types import SimpleNamespace
+
+import pytest
+from run_data import case
+
+from gdnbench.bench.events import Examined, Refused, Sampled, Step
+from gdnbench.bench.task import COLD_WARM_UPS, Phase, Task
+from gdnbench.bench.worker import blame, cupti, graph
+from gdnbench.bench.worker.__main__ import choose_timer
+from gdnbench.bench.worker.records import FILL, Record
+from gdnbench.model import Status
+
+SHORT, LONG = case("short"), case("long")
+TRUE_US = {SHORT.id: (1.0,), LONG.id: (2.0, 3.0)}
+FLUSH_NS, PAUSE_NS = 38_000, 500
+PLACES = 4
+
+
+class Gpu:
+    """Does one thing after the other and writes down what, as CUPTI does."""
+
+    def __init__(self):
+        self.now_ns, self.records, self.log, self.captured = 0, [], [], []
+
+    def do(self, name, took_ns):
+        self.records.append(Record(name, self.now_ns, self.now_ns + took_ns))
+        self.now_ns += took_ns + PAUSE_NS
+
+
+class Between:
+    def __init__(self, gpu, seed):
+        self._gpu, self._random = gpu, random.Random(seed)
+
+    def before(self):
+        for _ in range(self._random.randrange(8)):
+            self._gpu.do("gdnbench_nothing", 600)
+
+    def after(self, ranges, outputs):
+        self._gpu.log.append(("scrub", ranges, outputs))
+        self._gpu.do("gdnbench_demote_listed", 2_000)
+
+
+class Rotation:
+    def __init__(self, gpu, times_us):
+        self._gpu, self._times_us, self.fails, self._at = gpu, times_us, False, 0
+        self.turns = tuple(SimpleNamespace(run=partial(self.run, place), input_ranges=place) for place in range(PLACES))
+
+    def turn(self):
+        self._at += 1
+        return self.turns[(self._at - 1) % PLACES]
+
+    def keep(self, _outputs):
+        pass
+
+    def run(self, place=0):
+        if self.fails:
+            raise RuntimeError("no luck\nmore")
+        for time_us in self._times_us:
+            self._gpu.do("kernel", int(time_us * 1e3))
+        return (f"out {place}",)
+
+
+class Recorder:
+    """Gives what was recorded between start and stop, shuffled."""
+
+    def __init__(self, gpu):
+        self._gpu, self.lose = gpu, lambda _record: False
+
+    def start(self):
+        self._gpu.records.clear()
+
+    def stop(self):
+        found = [record for record in self._gpu.records if not self.lose(record)]
+        random.Random(1).shuffle(found)
+        return found
+
+
+class Events(list):
+    send = list.append
+
+
+@pytest.fixture
+def worker(monkeypatch):
+    """Runs a clock's `measure_all`; gives its events. `gpu`, `rotations` and `recorder` may be meddled with before."""
+    gpu = Gpu()
+    device = SimpleNamespace(stream=gpu, current=nullcontext, synchronize=lambda: None)
+    rotations = {case_id: Rotation(gpu, times_us) for case_id, times_us in TRUE_US.items()}
+    recorder = Recorder(gpu)
+    for module in (cupti, graph):
+        for name, stand_in in {
+            "CudaDevice": lambda: device,
+            "bind_cases": lambda *_: rotations,
+            "Flush": lambda: lambda: gpu.do(FILL, FLUSH_NS),
+            "Between": lambda seed: Between(gpu, seed),
+            "SmClock": lambda _stack: SimpleNamespace(read=lambda: (1980.0,)),
+            "spin": lambda: None,
+            "gc": SimpleNamespace(disable=lambda: None),
+        }.items():
+            monkeypatch.setattr(module, name, stand_in)
+    monkeypatch.setattr(blame, "is_alive", lambda _device: True)
+    monkeypatch.setattr(
+        cupti, "EmptyKernel", lambda name: SimpleNamespace(launch=lambda: gpu.do(f"gdnbench_{name}", 600))
+    )
+    monkeypatch.setattr(cupti, "choose_recorder", lambda: recorder)
+    _fake_graphs(monkeypatch, gpu)
+
+    def run(module, **more):
+        values = {"order": ((SHORT.id, LONG.id), (LONG.id, SHORT.id), (SHORT.id, LONG.id)), "first_round": 5}
+        task = Task(
+            Phase.MEASURE, "cuda", (), "decode", (SHORT, LONG), seed=1, step_limit_s=30.0,
+            samples={SHORT.id: 30, LONG.id: 20}, **{**values, **more},
+        )  # fmt: skip
+        events = Events()
+        module.measure_all(task, events)
+        return events
+
+    return SimpleNamespace(run=run, gpu=gpu, rotations=rotations, recorder=recorder)
+
+
+def _fake_graphs(monkeypatch, gpu):
+    """A graph is what its capture would have taken; its replay takes as long, and its pauses with it."""
+
+    class Event:
+        def __init__(self, enable_timing):
+            assert enable_timing
+
+        def record(self, stream):
+            self.at_ns = stream.now_ns
+
+        def elapsed_time(self, end):
+            return (end.at_ns - self.at_ns) / 1e6
+
+    def capture(run, *, strict, pool):
+        assert not strict
+        assert pool == "pool"
+        begin_ns = gpu.now_ns
+        outputs = run()
+        took_ns = gpu.now_ns - begin_ns
+        gpu.captured.append(took_ns)
+
+        def replay():
+            gpu.now_ns += took_ns
+
+        return SimpleNamespace(graph=SimpleNamespace(replay=replay), outputs=outputs)
+
+    cuda = SimpleNamespace(Event=Event, graph_pool_handle=lambda: "pool")
+    monkeypatch.setattr(graph, "torch", SimpleNamespace(cuda=cuda, cat=tuple))
+    monkeypatch.setattr(graph, "list_ranges", tuple)
+    monkeypatch.setattr(graph, "capture", capture)
+
+
+def sampled(events):
+    return [event for event in events if isinstance(event, Sampled)]
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_cupti_gives_every_sample_of_every_round_its_true_time(worker, plain):
+    found = sampled(worker.run(cupti, plain=plain))
+    assert [(each.round, each.case) for each in found] == [
+        (0, SHORT.id), (0, LONG.id), (5, LONG.id), (5, SHORT.id), (6, SHORT.id), (6, LONG.id),
+    ]  # fmt: skip
+    for each in found:
+        is_short = each.case == SHORT.id
+        expected = 1.0 if is_short else 2.0 + PAUSE_NS / 1e3 + 3.0
+        assert each.times_us == pytest.approx([expected] * (30 if is_short else 20))
+        assert each.sm_mhz == (1980.0,)
+
+
+def test_cupti_leaves_the_warm_ups_out(worker):
+    calls = []
+    run = worker.rotations[SHORT.id].run
+    worker.rotations[SHORT.id].turns = (SimpleNamespace(run=lambda: calls.append(1) or run(), input_ranges=0),) * PLACES
+    found = sampled(worker.run(cupti, order=((SHORT.id,),)))
+    assert len(found[0].times_us) == 30
+    assert len(calls) == 30 + COLD_WARM_UPS
+
+
+def test_every_sample_is_scrubbed_unless_the_run_is_plain(worker):
+    worker.run(cupti)
+    assert len(worker.gpu.log) == 3 * (30 + 20 + 2 * COLD_WARM_UPS)
+    worker.gpu.log.clear()
+    worker.run(cupti, plain=True)
+    assert worker.gpu.log == []
+
+
+@pytest.mark.parametrize(("blind", "unseen"), [("gdnbench_case", "no kernel of ours"), (FILL, "no fill of ours")])
+def test_cupti_that_records_nothing_refuses_and_blames_no_case(worker, blind, unseen):
+    worker.recorder.lose = lambda record: record.name == blind
+    events = worker.run(cupti)
+    assert isinstance(events[-1], Refused)
+    assert unseen in events[-1].message
+    assert events[-1].hint
+    assert not sampled(events)
+
+
+def test_a_case_whose_kernels_are_not_recorded_is_lost_with_the_reason(worker):
+    worker.recorder.lose = lambda record: record.end_ns - record.start_ns == 1_000
+    events = worker.run(cupti)
+    assert events[-1] == Examined(SHORT.id, Status.FAILED, "CUPTI recorded 0 of 30 launches")
+
+
+def test_a_round_whose_cases_cannot_be_told_apart_is_no_cases_fault(worker):
+    marks = []
+
+    def lose(record):
+        if record.name == "gdnbench_case":
+            marks.append(record)
+        return len(marks) == 3  # the first is the trial's, the second and third are the first round's
+
+    worker.recorder.lose = lose
+    with pytest.raises(RuntimeError, match="1 of 2 cases"):
+        worker.run(cupti)
+
+
+@pytest.mark.parametrize("module", [cupti, graph])
+def test_a_case_that_raises_is_blamed_and_ends_the_worker(worker, module):
+    worker.rotations[LONG.id].fails = True
+    events = worker.run(module)
+    assert events[-1] == Examined(LONG.id, Status.FAILED, "no luck")
+    assert sampled(events) == []
+
+
+@pytest.mark.parametrize("module", [cupti, graph])
+def test_every_step_of_a_case_is_announced(worker, module):
+    events = worker.run(module)
+    for before, event in pairwise(events):
+        if isinstance(event, Sampled):
+            assert isinstance(before, Step)
+            assert before.case == event.case
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_a_graph_gives_a_launch_its_time_and_what_a_node_adds(worker, plain):
+    found = sampled(worker.run(graph, plain=plain))
+    assert len(found) == 6
+    for each in found:
+        nodes_us = (1.0, 0.5) if each.case == SHORT.id else (2.0, 0.5, 3.0, 0.5)
+        assert each.times_us == pytest.approx([sum(nodes_us)] * 6)
+        assert each.sm_mhz == (1980.0,)
+
+
+def test_a_graph_visits_every_placement_and_scrubs_them_all(worker):
+    worker.run(graph, order=((LONG.id,),))
+    assert len(worker.gpu.log) == 6
+    _, ranges, others = worker.gpu.log[0]
+    *inputs, outputs = ranges
+    assert inputs == list(range(PLACES))
+    assert len(set(outputs)) == PLACES  # the last launch on each placement
+    assert others == ()
+
+
+@pytest.mark.parametrize(("clock", "module"), [("cupti", cupti), ("graph", graph)])
+def test_the_tasks_clock_chooses_the_timer(clock, module):
+    task = Task(Phase.MEASURE, "cuda", (), "decode", (), seed=1, step_limit_s=1.0, clock=clock)
+    assert choose_timer(task) is module.measure_all
