@@ -91,5 +91,39 @@ class BuildError(GdnbenchError):
     exit_code = ExitCode.BUILD
 
 
+class ProfilerError(GdnbenchError):
+    """A profiler that failed, or gave what cannot be used."""
+
+    exit_code = ExitCode.PROFILER
+
+
+class ReportFormatError(ProfilerError):
+    """A file that is no profiler's report, or a damaged one."""
+
+
+class NothingProfiledError(ProfilerError):
+    """The profiler ran, and saw no launch of what it was to watch."""
+
+
+class CounterPermissionError(ProfilerError):
+    """The driver does not let this user read the GPU's counters."""
+
+
+class CountersTakenError(ProfilerError):
+    """Another program, DCGM mostly, holds the GPU's counters."""
+
+
+class ProfilerTooOldError(ProfilerError):
+    """The profiler does not know this GPU."""
+
+
+class WorkerFailedError(ProfilerError):
+    """What the profiler was to watch failed by itself."""
+
+
+class MissingCounterError(ProfilerError):
+    """A counter that could not be read: the profiler wrote NaN."""
+
+
 class RunFormatError(UsageError):
     """A stored run that cannot be read."""

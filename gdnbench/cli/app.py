@@ -13,7 +13,9 @@ from gdnbench.cli.doctor import doctor
 from gdnbench.cli.history import history
 from gdnbench.cli.inspect import inspect
 from gdnbench.cli.list import list_kernels
+from gdnbench.cli.ncu import ncu
 from gdnbench.cli.new import new
+from gdnbench.cli.nsys import nsys
 from gdnbench.cli.plot import plot
 from gdnbench.cli.report import report
 from gdnbench.cli.run import run
@@ -40,6 +42,8 @@ app.command()(verify)
 app.command()(run)
 app.command()(sweep)
 app.command()(inspect)
+app.command()(ncu)
+app.command()(nsys)
 app.command()(show)
 app.command()(report)
 app.command()(compare)

@@ -11,7 +11,7 @@ from gdnbench.doctor.versions import as_numbers
 
 _CAP_SYS_ADMIN, _CAP_PERFMON = 21, 38  # linux/capability.h
 _FIRST_DRIVER_WITH_PERFMON = 565
-_ALLOW_EVERYBODY = (
+ALLOW_EVERYBODY = (
     "echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' | sudo tee /etc/modprobe.d/nvidia-profiling.conf, "
     "then reboot; in a container, start it with --cap-add=SYS_ADMIN"
 )
@@ -56,12 +56,12 @@ def check_counters(driver_params: str, process_status: str, driver_version: str 
     admin_only = re.search(r"RmProfilingAdminOnly:\s*(\d)", driver_params)
     if admin_only is None:
         finding = "permission unknown; where it is missing, ncu says ERR_NVGPUCTRPERM"
-        return Check("counters", Level.WARN, finding, _ALLOW_EVERYBODY)
+        return Check("counters", Level.WARN, finding, ALLOW_EVERYBODY)
     if admin_only.group(1) == "0":
         return Check("counters", Level.OK, "every user may read them")
     if _may_profile(process_status, driver_version):
         return Check("counters", Level.OK, "this process may read them, other users may not")
-    return Check("counters", Level.WARN, "only administrators may read them: ncu will refuse", _ALLOW_EVERYBODY)
+    return Check("counters", Level.WARN, "only administrators may read them: ncu will refuse", ALLOW_EVERYBODY)
 
 
 def _may_profile(process_status: str, driver_version: str | None) -> bool:

@@ -1,0 +1,70 @@
+"""`gdnbench ncu`: what do the hardware counters say?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gdnbench.cli.options import PROFILES, Batches, Csv, Gpu, Heads, Json, Op, Profiles, Quiet
+
+
+def ncu(
+    kernels: Annotated[
+        list[str], typer.Argument(metavar="KERNEL", help="Names or globs, params after colons; with --import, files.")
+    ],
+    op: Op = "decode",
+    gpu: Gpu = "auto",
+    shape: Batches = "",
+    heads: Heads = "",
+    diff: Annotated[
+        str, typer.Option(metavar="OTHER", help="Show what moved from KERNEL to this one, a kernel or a file.")
+    ] = "",
+    stored: Annotated[bool, typer.Option("--import", help="Read reports (.ncu-rep, .csv); needs no GPU.")] = False,
+    repeat: Annotated[
+        int | None, typer.Option(min=1, help="Launches to profile of each; 1 by default, 3 with --diff.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the inputs.")] = 0,
+    path: Annotated[Path | None, typer.Option("--ncu", help="Nsight Compute; found by itself by default.")] = None,
+    profiles: Profiles = PROFILES,
+    limit: Annotated[float, typer.Option(help="Seconds that one kernel may take.")] = 300.0,
+    json: Json = False,
+    csv: Csv = False,
+    quiet: Quiet = False,
+) -> None:
+    """Put the hardware counters of kernels side by side, with Nsight Compute.
+
+    Each kernel is launched in a process of its own, warmed, and profiled alone: every
+    section, the clocks as they are, the caches flushed before each replay. The reports
+    stay in profiles/ncu, with their metrics as CSV beside them.
+    """
+    from gdnbench.catalog import load_catalog
+    from gdnbench.cli.progress import watch
+    from gdnbench.profilers.ncu.difference import differ
+    from gdnbench.profilers.ncu.functions import check_read, functions_of
+    from gdnbench.profilers.ncu.sources import Wanted, find_pair, find_sources, open_sources
+    from gdnbench.report.ncu_output import print_differences, print_functions
+
+    wanted = Wanted(
+        catalog=load_catalog(),
+        op=op,
+        axes=shape,
+        heads=heads,
+        gpu=gpu,
+        ncu=path,
+        profiles=profiles,
+        repeat=repeat or (3 if diff else 1),
+        seed=seed,
+        limit_s=limit,
+    )
+    sources = find_pair(wanted, kernels, diff, stored=stored) if diff else find_sources(wanted, kernels, stored=stored)
+    with watch(quiet=quiet) as observer:
+        reports = open_sources(wanted, sources, observer)
+    columns = [functions_of(report) for report in reports]
+    functions = [function for column in columns for function in column]
+    if diff:
+        print_differences(differ(columns[0], columns[1]), json=json, csv=csv)
+    else:
+        print_functions(functions, json=json, csv=csv)
+    check_read(functions)

@@ -1,0 +1,87 @@
+"""Where the time of a kernel goes inside it: how long each warp of each launch spent in each named phase."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gdnbench.stats import FloatArray
+
+BETWEEN = "(between)"
+TOTAL = "total"
+
+
+@dataclass(frozen=True)
+class Breakdown:
+    """Durations by phase.
+
+    Attributes:
+        phases: by name, in the order in which they run: an array [launches, warps]. A phase that a warp runs several
+            times is summed; NaN where a warp does not run it.
+        totals: an array [launches, warps]: from a warp's first phase's begin to its last one's end.
+        unit: of all of them, `µs`; `cycles` where the clock is not known.
+        nested: phases that lie inside others, whose time they are part of.
+    """
+
+    phases: Mapping[str, FloatArray] = field(repr=False)
+    totals: FloatArray = field(repr=False)
+    unit: str = "µs"
+    nested: frozenset[str] = frozenset()
+
+    @property
+    def launches(self) -> int:
+        """How many launches it holds."""
+        return int(self.totals.shape[0])
+
+    @property
+    def warps(self) -> int:
+        """How many warps one launch has."""
+        return int(self.totals.shape[1])
+
+    def rows(self) -> tuple[PhaseRow, ...]:
+        """A row for each phase, one for the time between them, and the total; the outer phases' shares add to 1."""
+        between = self.totals.copy()
+        for name, durations in self.phases.items():
+            if name not in self.nested:
+                between -= np.nan_to_num(durations)
+        named = {**self.phases, BETWEEN: between, TOTAL: self.totals}
+        return tuple(_row(name, durations, self.totals) for name, durations in named.items())
+
+
+@dataclass(frozen=True)
+class PhaseRow:
+    """One phase over all warps of all launches, in the breakdown's unit.
+
+    Attributes:
+        name: the phase.
+        share: of the time that all warps spent.
+        average: mean over the warps that run it.
+        minimum: the shortest.
+        p95: the 95th percentile.
+        maximum: the longest.
+        spread: from the 5th to the 95th percentile of the warps of a launch, the mean over launches: how unequally
+            warps are served.
+    """
+
+    name: str
+    share: float
+    average: float
+    minimum: float
+    p95: float
+    maximum: float
+    spread: float
+
+
+def _row(name: str, durations: FloatArray, totals: FloatArray) -> PhaseRow:
+    low, high = np.nanpercentile(durations, [5, 95], axis=1)
+    return PhaseRow(
+        name,
+        share=float(np.nansum(durations) / np.sum(totals)),
+        average=float(np.nanmean(durations)),
+        minimum=float(np.nanmin(durations)),
+        p95=float(np.nanpercentile(durations, 95)),
+        maximum=float(np.nanmax(durations)),
+        spread=float(np.mean(high - low)),
+    )

@@ -1,0 +1,74 @@
+"""Nsight Systems: a timeline of a hundred launches, with NVTX ranges that name them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from gdnbench.errors import MachineError, ProfilerError
+from gdnbench.model import Gpu
+from gdnbench.profilers.assignment import Assignment
+from gdnbench.profilers.place import folder_of, stem_of
+from gdnbench.profilers.process import run_worker
+
+LAUNCHES = 100
+_ELSEWHERE = "gdnbench ncu and gdnbench run do without it"
+
+
+def find_nsys(root: Path = Path("/")) -> Path | None:
+    """Finds Nsight Systems: on the PATH, else the newest of those that the toolkit and its own installer leave.
+
+    Args:
+        root: the folder that holds `usr` and `opt`.
+    """
+    if on_path := shutil.which("nsys"):
+        return Path(on_path)
+    found = [*root.glob("opt/nvidia/nsight-systems*/*/bin/nsys"), *root.glob("usr/local/cuda*/bin/nsys")]
+    return max(found, key=lambda path: [int(number) for number in re.findall(r"\d+", str(path))], default=None)
+
+
+def nsys_command(nsys: Path, report: Path) -> Sequence[str]:
+    """The profiler's command line, which the worker's follows.
+
+    CPU sampling is off: it needs a kernel setting that few machines have, and the timeline is about the GPU.
+    """
+    return (
+        str(nsys),
+        "profile",
+        "--trace=cuda,nvtx",
+        "--sample=none",
+        "--cpuctxsw=none",
+        "--force-overwrite=true",
+        f"--output={report}",
+    )
+
+
+def record_timeline(assignment: Assignment, gpu: Gpu, nsys: Path | None, profiles: Path, *, limit_s: float) -> Path:
+    """Records a timeline of a kernel's launches.
+
+    Args:
+        assignment: what to launch, and how often.
+        gpu: where.
+        nsys: Nsight Systems; None where it is not installed.
+        profiles: the folder that holds profiles.
+        limit_s: seconds that it may take.
+
+    Returns:
+        The report, `profiles/nsys/<kernel>/<run>.nsys-rep`.
+
+    Raises:
+        MachineError: if Nsight Systems is not installed.
+        ProfilerError: if it or the worker failed.
+    """
+    if nsys is None:
+        remedy = f"install it: https://developer.nvidia.com/nsight-systems, or give --nsys PATH; {_ELSEWHERE}"
+        raise MachineError("Nsight Systems (nsys) is not installed here", remedy)
+    folder = folder_of(profiles, "nsys", assignment.case.label)
+    report = folder / f"{stem_of(assignment.case, gpu.slug)}.nsys-rep"
+    ended = run_worker(assignment, gpu, limit_s=limit_s, wrapper=nsys_command(nsys, report))
+    if ended.returncode or not report.is_file():
+        said = ended.last_line or f"exit code {ended.returncode}"
+        raise ProfilerError(f"nsys left no timeline of {assignment.case.label}: {said}", "see `gdnbench doctor`")
+    return report

@@ -1,0 +1,293 @@
+"""`gdnbench ncu` as a user meets it; ncu is a script that answers with a recorded report."""
+
+import csv
+import io
+import json
+import os
+from functools import partial
+
+import pytest
+from ncu_data import DATA, TRITON, UNFUSED_PAGE, V1, V4, fake_ncu, unpack_report, with_value
+
+from gdnbench.errors import ExitCode
+from gdnbench.model import Gpu
+from gdnbench.profilers.ncu.store import read_profiles, write_profiles
+
+H200 = Gpu(0, "NVIDIA H200", "GPU-0000", (9, 0))
+FOUR = (V1, V4, TRITON, DATA / "decode-fla-B1.csv.gz")
+
+
+@pytest.fixture
+def run(command_line, monkeypatch):
+    """Runs `gdnbench ncu ARGUMENTS` in this process, without a GPU; gives exit code, stdout and stderr."""
+    monkeypatch.setattr("gdnbench.profilers.choice.list_gpus", tuple)
+    return partial(command_line, "ncu")
+
+
+@pytest.fixture
+def profile(run, monkeypatch, tmp_path):
+    """The same with an H200 and an ncu that runs `body`, and leaves the report of decode-v1 unless told otherwise."""
+    monkeypatch.setattr("gdnbench.profilers.choice.list_gpus", lambda: (H200,))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    recorded = unpack_report(tmp_path)
+
+    def call(*arguments, body=f'cp "{recorded}" "$report"'):
+        return run(*arguments, "--ncu", fake_ncu(tmp_path, body), "--profiles", tmp_path / "profiles")
+
+    return call
+
+
+def _value(out, title):
+    [line] = [line for line in out.splitlines() if line.strip().startswith(title)]
+    return line.strip().removeprefix(title).lstrip(", %µs").split()
+
+
+def test_four_kernels_in_eighty_columns(run):
+    code, out, err = run("--import", *FOUR)
+    assert (code, err) == (0, "")
+    table, _, rest = out.partition("long_scoreboard: waiting")
+    assert max(map(len, table.splitlines())) <= 80
+    assert "…" not in out
+    head = out.splitlines()[:5]
+    assert "NVIDIA H200" in head[0]
+    assert "B=1 qk4_v8" in head[0]
+    assert head[1].split() == ["v1", "v4", "triton"]
+    assert _value(out, "duration") == ["3.58", "3.07", "2.85", "3.49"]
+    assert _value(out, "grid, blocks") == ["128", "128", "64", "128"]
+    assert _value(out, "DRAM read") == ["540", "kB", "535", "kB", "535", "kB", "540", "kB"]
+    assert "not with times of" in rest
+    assert rest.splitlines()[-1].startswith("next: gdnbench ncu --import ")
+
+
+def test_the_next_line_runs(run):
+    _, out, _ = run("--import", V1, V4)
+    [command] = [line.removeprefix("next: gdnbench ncu ") for line in out.splitlines() if line.startswith("next:")]
+    code, out, _ = run(*command.split())
+    assert code == 0
+    assert out.startswith("decode-v1 B=1 qk4_v8 on NVIDIA H200  ->  decode-v4 B=1 qk4_v8")
+
+
+def test_what_follows_one_kernel(run):
+    def last(*arguments):
+        return run("--import", *arguments)[1].splitlines()[-1]
+
+    assert last(V1) == f"next: gdnbench explain decode-v1 --shape B=1 --from {V1}"
+    assert last(UNFUSED_PAGE).startswith("next: gdnbench explain decode-fla-unfused")
+    # Of kernels with several functions nobody knows which to compare with which.
+    assert last(UNFUSED_PAGE, V1).startswith("report:")
+
+
+def test_stalls_most_of_the_first_kernel_first(run):
+    _, out, _ = run("--import", TRITON, V1)
+    lines = out.splitlines()
+    start = lines.index(next(line for line in lines if line.startswith("a warp's cycles")))
+    first = [float(cells[1]) for line in lines[start + 1 : start + 8] if len(cells := line.split()) > 3]
+    assert len(first) > 4
+    assert first == sorted(first, reverse=True)
+
+
+@pytest.mark.parametrize(("columns", "blocks"), [("80", 2), ("200", 1), ("40", 5)])
+def test_more_kernels_than_fit_stand_in_blocks(run, columns, blocks):
+    code, out, _ = run("--import", *FOUR, DATA / "test-spilling-B64.csv.gz", columns=columns)
+    assert code == 0
+    assert sum(line.strip().startswith("grid, blocks") for line in out.splitlines()) == blocks
+    assert "B=64" in out
+
+
+def test_a_column_for_every_function(run):
+    code, out, _ = run("--import", UNFUSED_PAGE)
+    assert code == 0
+    assert "6 launches" in out
+    assert len(_value(out, "duration")) == 4
+
+
+def test_two_reports_of_one_kernel_are_told_apart(run, tmp_path):
+    later = tmp_path / "later.csv"
+    write_profiles(later, read_profiles(V1))
+    _, out, _ = run("--import", V1, later)
+    assert "later.csv" in out.partition("time")[0]
+
+
+def test_json_and_csv_hold_every_quantity(run):
+    _, out, err = run("--import", V1, V4, "--json")
+    first, second = json.loads(out)
+    assert (err, first["kernel"], first["B"], first["launches"]) == ("", "decode-v1", 1, 3)
+    assert first["quantities"]["dram_read_bytes"] == 540160
+    assert second["quantities"]["instructions"] == 196608
+    assert first["stalls"]["selected"] == pytest.approx(1)
+    _, out, _ = run("--import", V1, V4, "--csv")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert [row["kernel"] for row in rows] == ["decode-v1", "decode-v4"]
+    assert rows[1]["instructions"] == "196608"
+    assert float(rows[0]["stall_long_scoreboard"]) == pytest.approx(first["stalls"]["long_scoreboard"], rel=1e-5)
+
+
+def test_what_moved(run):
+    code, out, _ = run("--import", V1, "--diff", V4)
+    assert code == 0
+    assert max(map(len, out.partition("shown:")[0].splitlines())) <= 80
+    assert _value(out, "duration") == ["3.58", "3.07", "-14%", "better"]
+    assert "grid, blocks" not in out
+    assert "3 and 3 launches" in out.replace("\n", " ")
+    _, out, _ = run(V1, "--diff", V4, "--json")
+    [document] = json.loads(out)
+    moves = {move["quantity"]: move for move in document["moves"]}
+    assert moves["instructions"]["after"] == 196608
+    assert moves["duration_us"]["before_low"] < moves["duration_us"]["before"] < moves["duration_us"]["before_high"]
+    _, out, _ = run(V1, "--diff", V4, "--csv")
+    assert {row["quantity"] for row in csv.DictReader(io.StringIO(out))} == set(moves)
+
+
+def test_nothing_moved(run):
+    code, out, _ = run(V1, "--diff", V1)
+    assert code == 0
+    assert "nothing moved" in out
+
+
+def test_a_diff_is_of_two(run):
+    code, _, err = run("--import", V1, V4, "--diff", TRITON)
+    assert code == ExitCode.USAGE
+    assert "one with one" in err
+    code, _, err = run("decode-v*", "--diff", V4)
+    assert code == ExitCode.USAGE
+
+
+def test_nan_is_shown_and_fails(run, tmp_path):
+    [profile] = read_profiles(DATA / "decode-v4-B64.csv.gz")
+    write_profiles(tmp_path / "p.csv", [with_value(profile, "dram__bytes_read.sum", float("nan"))])
+    code, out, err = run("--import", tmp_path / "p.csv")
+    assert code == ExitCode.PROFILER
+    assert _value(out, "DRAM read") == ["nan"]
+    assert "could not read DRAM read of decode-v4" in err
+    code, out, _ = run("--import", tmp_path / "p.csv", "--json")
+    assert code == ExitCode.PROFILER
+    assert json.loads(out)[0]["quantities"]["dram_read_bytes"] is None
+
+
+def test_no_report(run, tmp_path):
+    code, out, err = run("--import", "/etc/passwd")
+    assert (code, out) == (ExitCode.PROFILER, "")
+    assert "hint:" in err
+
+
+def test_no_gpu(run):
+    code, _, err = run("decode-v4", columns="300")
+    assert code == ExitCode.ENVIRONMENT
+    assert "gdnbench ncu --import FILE.ncu-rep" in err
+
+
+def test_no_ncu(run, monkeypatch):
+    monkeypatch.setattr("gdnbench.profilers.choice.list_gpus", lambda: (H200,))
+    monkeypatch.setattr("gdnbench.profilers.ncu.tool.find_ncu", lambda: None)
+    code, _, err = run("decode-v4", columns="300")
+    assert code == ExitCode.ENVIRONMENT
+    assert "gdnbench ncu --import FILE.ncu-rep" in err
+    code, _, err = run("decode-v4", "--ncu", "/nowhere/ncu")
+    assert code == ExitCode.ENVIRONMENT
+    assert "/nowhere/ncu" in err
+
+
+@pytest.mark.parametrize("arguments", [("decode-none",), ("decode-v4", "--shape", "B=1,8"), ()])
+def test_usage(run, arguments):
+    assert run(*arguments)[0] == ExitCode.USAGE
+
+
+def test_profiling_keeps_the_report_and_its_metrics(profile, tmp_path):
+    code, out, err = profile("decode-v1", "--repeat", "3")
+    assert code == 0, err
+    assert "profiling (1)" in err
+    [report] = (tmp_path / "profiles" / "ncu" / "decode-v1").glob("*-h200-B1-qk4_v8.ncu-rep")
+    stored = read_profiles(report.with_suffix(".csv"))
+    assert [one.launch for one in stored] == [0, 1, 2]
+    assert str(report) in out
+    arguments = (tmp_path / "arguments").read_text()
+    for part in (
+        "--set full --import-source yes --clock-control none --cache-control all",
+        "--nvtx --nvtx-include gdnbench@profiled",
+        f"--export {report}",
+        "-m gdnbench.profilers.worker",
+    ):
+        assert part in arguments
+
+
+def test_profiles_carry_the_label_that_was_asked_for(profile, tmp_path):
+    code, out, _ = profile("decode-triton:BV=16", "--shape", "B=8", "--heads", "qk16_v32", "-q")
+    assert code == 0
+    assert "B=8 qk16_v32" in out
+    [table] = (tmp_path / "profiles" / "ncu" / "decode-triton_BV=16").glob("*-h200-B8-qk16_v32.csv")
+    assert read_profiles(table)[0].label == "decode-triton:BV=16"
+
+
+def test_several_kernels_one_process_each(profile, tmp_path):
+    recorded = tmp_path / "decode-v1-B1.ncu-rep"
+    body = f'echo once >> "{tmp_path}/calls"; cp "{recorded}" "$report"'
+    code, out, err = profile("decode-v1", "decode-v4", body=body)
+    assert code == 0
+    assert "profiling (2)" in err
+    assert (tmp_path / "calls").read_text().count("once") == 2
+    assert _value(out, "grid, blocks") == ["128", "128"]
+
+
+def test_a_kernel_against_a_report(profile, tmp_path):
+    code, out, _ = profile("decode-v1", "--diff", V4)
+    assert code == 0
+    assert _value(out, "registers, per thread")[:2] == ["67", "30"]
+
+
+def test_a_kernel_against_itself_is_profiled_twice(profile, tmp_path):
+    code, out, _ = profile("decode-v1", "--diff", "decode-v1")
+    assert code == 0
+    assert "nothing moved" in out
+    assert len(list((tmp_path / "profiles").rglob("*.ncu-rep"))) == 2
+    assert len(list((tmp_path / "profiles").rglob("*.csv"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "said"),
+    [
+        ("echo '==WARNING== No kernels were profiled.'", ExitCode.PROFILER, "no launch"),
+        ("echo '==ERROR== ERR_NVGPUCTRPERM - The user'; exit 1", ExitCode.PROFILER, "ERR_NVGPUCTRPERM"),
+        ("echo boom; echo '==ERROR== The application returned an error code (1).'; exit 1", ExitCode.PROFILER, "boom"),
+        ('echo nonsense > "$report"', ExitCode.PROFILER, "no profiled launch"),
+        ("sleep 60", ExitCode.PROFILER, "--limit"),
+    ],
+)
+def test_failures(profile, tmp_path, body, code, said):
+    found, out, err = profile("decode-v1", "--limit", "2", body=body)
+    assert (found, out) == (code, "")
+    assert said in err
+    assert list((tmp_path / "profiles").rglob("*.csv")) == []
+
+
+def test_a_kernel_whose_library_is_missing(profile, monkeypatch):
+    monkeypatch.setattr("gdnbench.catalog.entry.Entry.missing", lambda self: self.kernel.requires[0])
+    code, _, err = profile("decode-fla")
+    assert code == ExitCode.ENVIRONMENT
+    assert "pip install 'gdnbench[fla]'" in err
+
+
+def test_an_error_is_not_coloured_in_a_pipe(run):
+    assert "\x1b" not in "".join(run("--import", V1, "--diff", V4)[1:])
+
+
+@pytest.mark.gpu
+def test_a_real_profile(command_line, tmp_path):
+    code, out, err = command_line("ncu", "decode-v4", "decode-v1", "--profiles", tmp_path, "--json")
+    assert code == 0, err
+    first, second = json.loads(out)
+    assert (first["kernel"], second["kernel"]) == ("decode-v4", "decode-v1")
+    assert first["function"] == "gdn_decode_v4"
+    assert first["quantities"]["grid_blocks"] == 128
+    assert 1 < first["quantities"]["duration_us"] < 100
+    assert os.path.exists(first["report"])  # noqa: PTH110
+
+
+@pytest.mark.gpu
+def test_a_kernel_barely_differs_from_itself(command_line, tmp_path):
+    code, out, err = command_line("ncu", "decode-v4", "--diff", "decode-v4", "--profiles", tmp_path, "--json")
+    assert code == 0, err
+    [document] = json.loads(out)
+    assert document["has_spread"]
+    moved = {move["quantity"] for move in document["moves"]}
+    assert len(moved) <= document["compared"] / 8
+    assert not moved & {"instructions", "registers", "grid_blocks", "global_sectors", "occupancy_limit_pct"}
