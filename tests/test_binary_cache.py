@@ -28,7 +28,7 @@ def _own_cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def no_compiler(monkeypatch):
-    def refuse(*_arguments):
+    def refuse(*_arguments, **_options):
         raise AssertionError("compiled")
 
     monkeypatch.setattr(import_module("gdnbench.binary.build"), "compile_cuda", refuse)
@@ -99,9 +99,22 @@ def test_what_the_key_depends_on(tmp_path, monkeypatch):
     assert key != build_key(V4, V4.default.params, Shape(HQ=16, HV=32), "sm_90")
     assert key != build_key(V4, Params({"WARPS": 4}), Shape(), "sm_90")
     assert key != build_key(COPY, V4.default.params, Shape(), "sm_90")
+    assert key != build_key(V4, V4.default.params, Shape(), "sm_90", stamped=True)
     elsewhere = replace(V4, folder=tmp_path / "v4")
     elsewhere.folder.mkdir()
     assert key != build_key(elsewhere, V4.default.params, Shape(), "sm_90")
+
+
+@pytest.mark.parametrize("stamped", [False, True])
+def test_headers_that_gdnbench_brings_are_in_the_key(tmp_path, monkeypatch, stamped):
+    header = tmp_path / "gdnbench" / "phases.cuh"
+    header.parent.mkdir()
+    header.write_text("// one")
+    monkeypatch.setattr("gdnbench.binary.nvrtc.HEADERS", tmp_path)
+    key = build_key(V4, V4.default.params, Shape(), "sm_90", stamped=stamped)
+    assert key == build_key(V4, V4.default.params, Shape(), "sm_90", stamped=stamped)
+    header.write_text("// another")
+    assert key != build_key(V4, V4.default.params, Shape(), "sm_90", stamped=stamped)
 
 
 def test_tritons_switches_are_in_the_key(monkeypatch):

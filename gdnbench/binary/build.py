@@ -14,7 +14,7 @@ from gdnbench.catalog import Entry
 from gdnbench.model import Build, Params, Shape, TritonKernel, Variant
 
 
-def build(entry: Entry, variant: Variant, shape: Shape, arch: str) -> Build:
+def build(entry: Entry, variant: Variant, shape: Shape, arch: str, *, stamped: bool = False) -> Build:
     """The build of a variant, from the cache or a compiler.
 
     `shared_bytes` counts, beside static shared memory, what Triton asks of the launch: the compiler fixed both. A
@@ -25,6 +25,7 @@ def build(entry: Entry, variant: Variant, shape: Shape, arch: str) -> Build:
         variant: its params.
         shape: the head layout; the batch size does not matter.
         arch: the target, `sm_90`. No GPU is needed.
+        stamped: for a CUDA kernel, whether its marks read the clock.
 
     Raises:
         BuildError: if the kernel's source fails to load or the compiler rejects it.
@@ -33,18 +34,18 @@ def build(entry: Entry, variant: Variant, shape: Shape, arch: str) -> Build:
         TypeError: for a kernel that is not compiled, such as a `TorchKernel`.
     """
     capability(arch)  # refuses what is not a target's name before a compiler does so less clearly
-    key = build_key(entry, variant.params, shape, arch)
+    key = build_key(entry, variant.params, shape, arch, stamped=stamped)
     cached = cache.load_build(key)
     if cached is not None:
         return cached
-    built = _describe(_compile(entry, variant.params, shape, arch), entry.kernel.name, arch)
+    built = _describe(_compile(entry, variant.params, shape, arch, stamped), entry.kernel.name, arch)
     cache.store_build(key, built)
     return built
 
 
-def _compile(entry: Entry, params: Params, shape: Shape, arch: str) -> Code:
+def _compile(entry: Entry, params: Params, shape: Shape, arch: str, stamped: bool) -> Code:
     if not isinstance(entry.kernel, TritonKernel):
-        return compile_cuda(entry, params, shape, arch)
+        return compile_cuda(entry, params, shape, arch, stamped=stamped)
     compiled = compile_triton(entry, params, shape, arch)
     return Code(compiled.asm["cubin"], compiled.metadata.name, compiled.metadata.shared)
 

@@ -28,7 +28,7 @@ def main() -> None:
 def _attempt(message: dict[str, object]) -> Result:
     try:
         job = decode_job(message)
-        return build(job.entry, job.variant, job.shape, job.arch)
+        return build(job.entry, job.variant, job.shape, job.arch, stamped=job.stamped)
     except GdnbenchError as error:
         return error
     except Exception as error:

@@ -21,6 +21,7 @@ class Job:
         variant: its params.
         shape: the head layout; the batch size does not matter.
         arch: the target, `sm_90`.
+        stamped: for a CUDA kernel, whether its marks read the clock, as `gdnbench phases` needs.
 
     Raises:
         TypeError: for a kernel that is not compiled, such as a `TorchKernel`.
@@ -30,6 +31,7 @@ class Job:
     variant: Variant
     shape: Shape
     arch: str
+    stamped: bool = False
 
     def __post_init__(self) -> None:
         kernel = self.entry.kernel
@@ -43,7 +45,8 @@ class Job:
         Raises:
             BuildError: if the kernel's `warps` or `stages` fails.
         """
-        return build_key(self.entry, self.variant.params, self.shape, self.arch)
+        return build_key(self.entry, self.variant.params, self.shape, self.arch, stamped=self.stamped)
 
     def __str__(self) -> str:
-        return f"{self.variant.label} at {self.shape.heads} for {self.arch}"
+        marks = " with its phases stamped" if self.stamped else ""
+        return f"{self.variant.label} at {self.shape.heads} for {self.arch}{marks}"

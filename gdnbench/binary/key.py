@@ -13,7 +13,7 @@ from gdnbench.model import CudaKernel, Kernel, Params, Shape, TritonKernel
 _SCHEMA = 1  # raise it when what is stored, or how it is read from a cubin, changes
 
 
-def build_key(entry: Entry, params: Params, shape: Shape, arch: str) -> str:
+def build_key(entry: Entry, params: Params, shape: Shape, arch: str, *, stamped: bool = False) -> str:
     """SHA-256, shortened, of what decides the code; equal for shapes that differ only in the batch size.
 
     Loads no compiler, so the parent process can ask.
@@ -30,14 +30,14 @@ def build_key(entry: Entry, params: Params, shape: Shape, arch: str) -> str:
         "params": dict(params),
         "heads": {axis: size for axis, size in shape.axes().items() if axis != "B"},
         "arch": arch,
-        "compiler": _fingerprint(entry.kernel, params, shape),
+        "compiler": _fingerprint(entry.kernel, params, shape, stamped=stamped),
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def _fingerprint(kernel: Kernel, params: Params, shape: Shape) -> dict[str, Any]:
+def _fingerprint(kernel: Kernel, params: Params, shape: Shape, *, stamped: bool) -> dict[str, Any]:
     if isinstance(kernel, CudaKernel):
-        return nvrtc.fingerprint()
+        return nvrtc.fingerprint(stamped=stamped)
     if isinstance(kernel, TritonKernel):
         return triton_aot.fingerprint(kernel, params, shape)
     raise TypeError(f"{kernel.name} is a {type(kernel).__name__}, which has no cubin")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+import gdnbench
 from gdnbench.binary.code import Code
 from gdnbench.binary.versions import versions
 from gdnbench.catalog import Entry
@@ -16,21 +19,33 @@ from gdnbench.model import Params, Shape
 # No fast-math: a kernel that wants __expf writes __expf.
 OPTIONS: Mapping[str, Any] = {"std": "c++17", "lineinfo": True}
 
+# Headers that gdnbench brings to kernels: `#include <gdnbench/phases.cuh>`.
+HEADERS = Path(gdnbench.__file__).parent / "include"
+STAMPED = "GDNBENCH_PHASES"  # the macro that turns the marks of phases.cuh into clock reads
+
 _PACKAGES = ("cuda-core", "nvidia-cuda-nvrtc", "nvidia-cuda-runtime")
 
 
-def fingerprint() -> dict[str, Any]:
+def fingerprint(*, stamped: bool) -> dict[str, Any]:
     """What besides the sources decides the code; loads no compiler."""
-    return {"options": dict(OPTIONS), "versions": versions(_PACKAGES)}
+    facts = {"options": dict(OPTIONS), "versions": versions(_PACKAGES), "headers": _headers_hash()}
+    return facts | ({"stamped": True} if stamped else {})
 
 
-def macros(params: Params, shape: Shape) -> dict[str, str]:
+def _headers_hash() -> str:
+    digest = hashlib.sha256()
+    for path in sorted(HEADERS.rglob("*.cuh")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def macros(params: Params, shape: Shape, *, stamped: bool) -> dict[str, str]:
     """The macros a kernel is compiled with. The batch size is none of them: one cubin serves all."""
     axes = {f"GDN_{axis}": str(size) for axis, size in shape.axes().items() if axis != "B"}
-    return axes | {name: str(value) for name, value in params.items()}
+    return axes | {name: str(value) for name, value in params.items()} | ({STAMPED: "1"} if stamped else {})
 
 
-def compile_cuda(entry: Entry, params: Params, shape: Shape, arch: str) -> Code:
+def compile_cuda(entry: Entry, params: Params, shape: Shape, arch: str, *, stamped: bool = False) -> Code:
     """Compiles a CUDA kernel.
 
     Args:
@@ -38,6 +53,7 @@ def compile_cuda(entry: Entry, params: Params, shape: Shape, arch: str) -> Code:
         params: every param's value.
         shape: its head layout counts, its batch size does not.
         arch: the target, `sm_90`.
+        stamped: whether its marks read the clock, for `gdnbench phases`; else they are nothing.
 
     Raises:
         BuildError: if the compiler rejects the kernel; the message is the compiler's.
@@ -49,8 +65,8 @@ def compile_cuda(entry: Entry, params: Params, shape: Shape, arch: str) -> Code:
     options = ProgramOptions(
         name=str(entry.source),
         arch=arch,
-        include_path=[str(entry.folder), str(entry.op_folder), _cuda_headers()],
-        define_macro=list(macros(params, shape).items()),
+        include_path=[str(entry.folder), str(entry.op_folder), str(HEADERS), _cuda_headers()],
+        define_macro=list(macros(params, shape, stamped=stamped).items()),
         **OPTIONS,
     )
     symbol = entry.kernel.entry

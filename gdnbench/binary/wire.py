@@ -24,6 +24,7 @@ def encode_job(job: Job) -> str:
         "params": dict(job.variant.params),
         "shape": job.shape.axes(),
         "arch": job.arch,
+        "stamped": job.stamped,
     }
     return json.dumps(message) + "\n"
 
@@ -41,7 +42,7 @@ def decode_job(message: dict[str, Any]) -> Job:
         raise BuildError(f"{entry.folder}: {entry.reason}")
     params = entry.kernel.resolve(message["params"])
     variant = Variant(entry.kernel.name, message["label"], params=params)
-    return Job(entry, variant, Shape(**message["shape"]), message["arch"])
+    return Job(entry, variant, Shape(**message["shape"]), message["arch"], message["stamped"])
 
 
 def encode_result(result: Result) -> str:

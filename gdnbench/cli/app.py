@@ -16,6 +16,7 @@ from gdnbench.cli.list import list_kernels
 from gdnbench.cli.ncu import ncu
 from gdnbench.cli.new import new
 from gdnbench.cli.nsys import nsys
+from gdnbench.cli.phases import phases
 from gdnbench.cli.plot import plot
 from gdnbench.cli.report import report
 from gdnbench.cli.run import run
@@ -44,6 +45,7 @@ app.command()(sweep)
 app.command()(inspect)
 app.command()(ncu)
 app.command()(nsys)
+app.command()(phases)
 app.command()(show)
 app.command()(report)
 app.command()(compare)

@@ -1,7 +1,17 @@
 """Turns a variant at a shape into a function without arguments; imports torch, so only workers import this."""
 
-from gdnbench.launch.bind import Binder, Launcher, bind, load
+from gdnbench.launch.bind import Binder, Launcher, bind, load, load_stamped
 from gdnbench.launch.numerics import Numerics, load_numerics
 from gdnbench.launch.workspace import TORCH_DTYPES, Workspace
 
-__all__ = ["TORCH_DTYPES", "Binder", "Launcher", "Numerics", "Workspace", "bind", "load", "load_numerics"]
+__all__ = [
+    "TORCH_DTYPES",
+    "Binder",
+    "Launcher",
+    "Numerics",
+    "Workspace",
+    "bind",
+    "load",
+    "load_numerics",
+    "load_stamped",
+]

@@ -42,7 +42,24 @@ def load(entry: Entry, variant: Variant, shape: Shape) -> Binder:
         BuildError: if the kernel does not compile.
         DeclarationError: if a torch kernel lacks its entry, or a block asks for more shared memory than there is.
     """
-    binder = _load(entry, variant, shape)
+    return _beginning(entry, _load(entry, variant, shape))
+
+
+def load_stamped(entry: Entry, variant: Variant, shape: Shape) -> tuple[Binder, Any]:
+    """A CUDA kernel whose marks read the clock, as `load` loads it, and its code: cuda-core's `ObjectCode`.
+
+    Raises:
+        BuildError: if the kernel does not compile.
+        DeclarationError: if it is not in CUDA C++, or a block asks for more shared memory than there is.
+    """
+    if not isinstance(entry.kernel, CudaKernel):
+        raise DeclarationError(f"{entry.kernel.name} is no CUDA kernel, and has no marks")
+    binder, code = _load_cuda(entry, entry.kernel, variant, shape, stamped=True)
+    return _beginning(entry, binder), code
+
+
+def _beginning(entry: Entry, binder: Binder) -> Binder:
+    """A binder that first gives the outputs that the kernel updates in place the values it starts from."""
 
     def begin_and_bind(workspace: Workspace) -> Launcher:
         workspace.begin(entry.kernel.in_place)
@@ -54,7 +71,7 @@ def load(entry: Entry, variant: Variant, shape: Shape) -> Binder:
 def _load(entry: Entry, variant: Variant, shape: Shape) -> Binder:
     match entry.kernel:
         case CudaKernel():
-            return _load_cuda(entry, entry.kernel, variant, shape)
+            return _load_cuda(entry, entry.kernel, variant, shape)[0]
         case TritonKernel():
             return _load_triton(entry, entry.kernel, variant.params, shape)
         case TorchKernel():
@@ -63,15 +80,18 @@ def _load(entry: Entry, variant: Variant, shape: Shape) -> Binder:
             raise DeclarationError(f"{entry.kernel.name}: nothing launches a {type(other).__name__}")
 
 
-def _load_cuda(entry: Entry, kernel: CudaKernel, variant: Variant, shape: Shape) -> Binder:
+def _load_cuda(
+    entry: Entry, kernel: CudaKernel, variant: Variant, shape: Shape, *, stamped: bool = False
+) -> tuple[Binder, Any]:
     from pathlib import Path
 
     from cuda.core import Device, LaunchConfig, ObjectCode
 
     device = Device(torch.cuda.current_device())
     device.set_current()
-    built = build(entry, variant, shape, f"sm_{device.arch}")
-    function = ObjectCode.from_cubin(Path(built.cubin).read_bytes()).get_kernel(built.symbol)
+    built = build(entry, variant, shape, f"sm_{device.arch}", stamped=stamped)
+    code = ObjectCode.from_cubin(Path(built.cubin).read_bytes())
+    function = code.get_kernel(built.symbol)
     shared_bytes = kernel.shared_bytes(shape, variant.params)
     _allow_shared(int(function.handle), shared_bytes, device.device_id)
     config = LaunchConfig(
@@ -79,7 +99,7 @@ def _load_cuda(entry: Entry, kernel: CudaKernel, variant: Variant, shape: Shape)
         block=(kernel.block(shape, variant.params), 1, 1),
         shmem_size=shared_bytes,
     )
-    return partial(_bind_cuda, config, function)
+    return partial(_bind_cuda, config, function), code
 
 
 def _bind_cuda(config: Any, function: Any, workspace: Workspace) -> Launcher:
@@ -118,10 +138,18 @@ def _allow_shared(kernel: int, nbytes: int, device: int) -> None:
 def _load_triton(entry: Entry, kernel: TritonKernel, params: Params, shape: Shape) -> Binder:
     major, minor = torch.cuda.get_device_capability()
     compiled = compile_triton(entry, params, shape, f"sm_{major}{minor}")
-    return partial(_bind_triton, compiled, _three(kernel.grid(shape, params)))
+    return partial(bind_compiled, compiled, kernel.grid(shape, params))
 
 
-def _bind_triton(compiled: Any, grid: tuple[int, int, int], workspace: Workspace) -> Launcher:
+def bind_compiled(compiled: Any, blocks: tuple[int, ...], workspace: Workspace) -> Launcher:
+    """Binds what Triton compiled, ahead of time or by its JIT, to a workspace; it is loaded if it is not yet.
+
+    Args:
+        compiled: Triton's `CompiledKernel`.
+        blocks: programs per axis.
+        workspace: the tensors.
+    """
+    grid = _three(blocks)
     launch = _with_scratch(compiled[grid], compiled, grid, "cuda")
     bound = arguments(compiled, {**workspace.inputs, **workspace.scalars, **workspace.outputs})
     outputs = workspace.output_tensors

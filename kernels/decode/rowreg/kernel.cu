@@ -1,6 +1,10 @@
 // A thread owns whole rows: the state stays in its registers from load to store and no sum crosses lanes.
 // The price is access: lanes read along rows 512 bytes apart, 32 lines a load, and L1 must keep what later ones want.
+#include <gdnbench/phases.cuh>
+
 #include "gdn.cuh"
+
+GDNBENCH_PHASE_NAMES(gates_and_qk, load_state, update_and_store);
 
 constexpr int THREADS = gdn::WARP * WARPS;
 constexpr int ROWS = GDN_V / THREADS;  // a thread's rows; two are 256 registers, above the limit of 255, and spill
@@ -8,6 +12,7 @@ constexpr int QUADS = GDN_K / 4;
 
 // One block per SM is enough: the compiler may give a thread every register there is.
 extern "C" __global__ void __launch_bounds__(THREADS, 1) gdn_decode_rowreg(GDN_DECODE_ARGUMENTS) {
+  GDNBENCH_PHASES_BEGIN();
   const int lane = threadIdx.x % gdn::WARP;
   const int warp = threadIdx.x / gdn::WARP;
   const int head_of_batch = blockIdx.x;
@@ -28,6 +33,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) gdn_decode_rowreg(GDN_D
   if (warp == 1) queries[lane] = gdn::load_bf16x4(q + key_head * GDN_K + lane * gdn::PER_LANE);
   const gdn::Gates gate = gdn::gates(A_log[head], dt_bias[head], a[head_of_batch], b[head_of_batch]);
   __syncthreads();
+  GDNBENCH_PHASE_USING(gates_and_qk, gate.decay, gate.write);
+  GDNBENCH_PHASE_USING(load_state, s);
 
 #pragma unroll
   for (int row = 0; row < ROWS; ++row) {
@@ -48,4 +55,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) gdn_decode_rowreg(GDN_D
     }
     output[value] = __float2bfloat16(scale * sum.total());
   }
+  GDNBENCH_PHASE(update_and_store);
 }

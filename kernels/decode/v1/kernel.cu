@@ -1,8 +1,13 @@
 // Lane l holds elements 4l … 4l+3 of each of BV rows: a row is one coalesced 512-byte access of the warp.
 // More rows a warp means more loads in flight and fewer warps to hide what remains.
+#include <gdnbench/phases.cuh>
+
 #include "gdn.cuh"
 
+GDNBENCH_PHASE_NAMES(gates, load_qkv, load_state, update_and_store);
+
 extern "C" __global__ void __launch_bounds__(32) gdn_decode_v1(GDN_DECODE_ARGUMENTS) {
+  GDNBENCH_PHASES_BEGIN();
   const int lane = threadIdx.x;
   const int head_of_batch = blockIdx.y;
   const int head = head_of_batch % GDN_HV;
@@ -16,6 +21,9 @@ extern "C" __global__ void __launch_bounds__(32) gdn_decode_v1(GDN_DECODE_ARGUME
   const float4 k4 = gdn::load_bf16x4(k + key_head * GDN_K + lane * gdn::PER_LANE);
   const float4 q4 = gdn::load_bf16x4(q + key_head * GDN_K + lane * gdn::PER_LANE);
   const gdn::Gates gate = gdn::gates(A_log[head], dt_bias[head], a[head_of_batch], b[head_of_batch]);
+  GDNBENCH_PHASE_USING(gates, gate.decay, gate.write);
+  GDNBENCH_PHASE_USING(load_qkv, k4, q4);
+  GDNBENCH_PHASE_USING(load_state, s);
 
 #pragma unroll
   for (int row = 0; row < BV; ++row) {
@@ -27,4 +35,5 @@ extern "C" __global__ void __launch_bounds__(32) gdn_decode_v1(GDN_DECODE_ARGUME
     const float sum = gdn::warp_sum(gdn::dot(updated, q4));
     if (lane == 0) output[value] = __float2bfloat16(scale * sum);
   }
+  GDNBENCH_PHASE(update_and_store);  // of all rows: a mark in the loop would end the overlap of its rows
 }

@@ -1,11 +1,16 @@
 // v1's split of K over the lanes, four warps a block: k and q are loaded and converted once for all four.
 // Even 32 rows, 128 registers a lane, leave room below the limit of 255, so every row is loaded before any is used.
+#include <gdnbench/phases.cuh>
+
 #include "gdn.cuh"
+
+GDNBENCH_PHASE_NAMES(gates_and_qk, load_state, update_and_store);
 
 constexpr int WARPS = 4;
 static_assert(GDN_V % (WARPS * ROWS) == 0, "no row is left over, and no warp reaches beyond its head");
 
 extern "C" __global__ void __launch_bounds__(32 * WARPS) gdn_decode_v2(GDN_DECODE_ARGUMENTS) {
+  GDNBENCH_PHASES_BEGIN();
   const int lane = threadIdx.x % gdn::WARP;
   const int warp = threadIdx.x / gdn::WARP;
   const int head_of_batch = blockIdx.y;
@@ -25,6 +30,8 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) gdn_decode_v2(GDN_DECOD
   const gdn::Gates gate = gdn::gates(A_log[head], dt_bias[head], a[head_of_batch], b[head_of_batch]);
   __syncthreads();
   const float4 k4 = keys[lane], q4 = queries[lane];
+  GDNBENCH_PHASE_USING(gates_and_qk, gate.decay, gate.write, k4, q4);
+  GDNBENCH_PHASE_USING(load_state, s);
 
 #pragma unroll
   for (int row = 0; row < ROWS; ++row) {
@@ -36,4 +43,5 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) gdn_decode_v2(GDN_DECOD
     const float sum = gdn::warp_sum(gdn::dot(updated, q4));
     if (lane == 0) output[value] = __float2bfloat16(scale * sum);
   }
+  GDNBENCH_PHASE(update_and_store);  // of all rows: a mark in the loop would end the overlap of its rows
 }

@@ -1,6 +1,10 @@
 // Thread t computes row t of a tile alone, so no sum crosses lanes; shared memory turns coalesced loads into rows.
 // A block is one warp, so __syncwarp is all the synchronisation that sharing the tile takes.
+#include <gdnbench/phases.cuh>
+
 #include "gdn.cuh"
+
+GDNBENCH_PHASE_NAMES(load, retrieve, update, store_output, store_state);
 
 namespace {
 
@@ -30,6 +34,7 @@ __device__ __forceinline__ void write(float* p, float4 x) { p[0] = x.x, p[1] = x
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(ROWS) gdn_decode_v3(GDN_DECODE_ARGUMENTS) {
+  GDNBENCH_PHASES_BEGIN();
   const int lane = threadIdx.x;
   const int head_of_batch = blockIdx.y;
   const int head = head_of_batch % GDN_HV;
@@ -49,12 +54,14 @@ extern "C" __global__ void __launch_bounds__(ROWS) gdn_decode_v3(GDN_DECODE_ARGU
   const float v_row = __bfloat162float(v[first_value + lane]);
   const gdn::Gates gate = gdn::gates(A_log[head], dt_bias[head], a[head_of_batch], b[head_of_batch]);
   __syncwarp();
+  GDNBENCH_PHASE_USING(load, gate.decay, gate.write, v_row);
 
   float* mine = tile[lane];
   gdn::RowSum retrieved, sum;
 #pragma unroll UNROLLED
   for (int i = 0; i < QUADS; ++i) retrieved.add(i, gdn::scaled(gate.decay, read(mine + i * 4)), keys[i]);
   const float delta = gate.write * (v_row - retrieved.total());
+  GDNBENCH_PHASE_USING(retrieve, delta);
   __syncwarp();  // nobody is waited for: k is now read again, and not kept in 128 more registers, which spill
 #pragma unroll UNROLLED
   for (int i = 0; i < QUADS; ++i) {
@@ -62,7 +69,9 @@ extern "C" __global__ void __launch_bounds__(ROWS) gdn_decode_v3(GDN_DECODE_ARGU
     write(mine + i * 4, updated);
     sum.add(i, updated, queries[i]);
   }
+  GDNBENCH_PHASE_USING(update, sum.parts);
   output[first_value + lane] = __float2bfloat16(scale * sum.total());
+  GDNBENCH_PHASE(store_output);
 
   __syncwarp();
 #pragma unroll
@@ -70,4 +79,5 @@ extern "C" __global__ void __launch_bounds__(ROWS) gdn_decode_v3(GDN_DECODE_ARGU
     const auto [row, column] = place(step, lane);
     __stcs(reinterpret_cast<float4*>(new_state + origin + row * GDN_K + column), read(&tile[row][column]));
   }
+  GDNBENCH_PHASE(store_state);
 }

@@ -1,5 +1,9 @@
 // v4, telling the caches what it knows: a state element is used once, q and k are read again by every row of a head.
+#include <gdnbench/phases.cuh>
+
 #include "gdn.cuh"
+
+GDNBENCH_PHASE_NAMES(gates, load_qkv, load_state, update, store_state, store_output);
 
 namespace {
 
@@ -35,6 +39,7 @@ __device__ __forceinline__ void store_once(float4* p, float4 x) {
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(32 * WARPS) gdn_decode_v5(GDN_DECODE_ARGUMENTS) {
+  GDNBENCH_PHASES_BEGIN();
   const int lane = threadIdx.x % gdn::WARP;
   const int row = blockIdx.x * WARPS + threadIdx.x / gdn::WARP;
   const int head_of_batch = blockIdx.y;
@@ -48,11 +53,17 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) gdn_decode_v5(GDN_DECOD
   const float4 q4 = load_often(q + key_head * GDN_K + lane * gdn::PER_LANE);
   const float v_row = __bfloat162float(v[value]);
   const gdn::Gates gate = gdn::gates(A_log[head], dt_bias[head], a[head_of_batch], b[head_of_batch]);
+  GDNBENCH_PHASE_USING(gates, gate.decay, gate.write);
+  GDNBENCH_PHASE_USING(load_qkv, k4, q4, v_row);
+  GDNBENCH_PHASE_USING(load_state, s);
 
   const float4 decayed = gdn::scaled(gate.decay, s);
   const float delta = gate.write * (v_row - gdn::warp_sum(gdn::dot(decayed, k4)));
   const float4 updated = gdn::add_scaled(decayed, delta, k4);
+  GDNBENCH_PHASE_USING(update, updated);
   store_once(reinterpret_cast<float4*>(new_state + place), updated);
+  GDNBENCH_PHASE(store_state);
   const float sum = gdn::warp_sum(gdn::dot(updated, q4));
   if (lane == 0) output[value] = __float2bfloat16(scale * sum);
+  GDNBENCH_PHASE(store_output);
 }

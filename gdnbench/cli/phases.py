@@ -1,0 +1,63 @@
+"""`gdnbench phases`: where inside a CUDA kernel does time go?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gdnbench.cli.options import PROFILES, Batches, Csv, Gpu, Heads, Json, Op, Profiles, Quiet
+
+
+def phases(
+    kernels: Annotated[
+        list[str] | None, typer.Argument(metavar="[KERNEL]…", help="Names, params after colons.")
+    ] = None,
+    op: Op = "decode",
+    gpu: Gpu = "auto",
+    shape: Batches = "",
+    heads: Heads = "",
+    launches: Annotated[int, typer.Option(min=1, help="Cold launches to stamp.")] = 200,
+    seed: Annotated[int, typer.Option(help="Of the inputs.")] = 0,
+    stored: Annotated[
+        list[Path] | None,
+        typer.Option("--import", metavar="FILE", help="Show stored stamps; needs no GPU; repeatable."),
+    ] = None,
+    profiles: Profiles = PROFILES,
+    limit: Annotated[float, typer.Option(help="Seconds that one kernel may take.")] = 120.0,
+    json: Json = False,
+    csv: Csv = False,
+    quiet: Quiet = False,
+) -> None:
+    """Show how long each warp of a CUDA kernel spends in each of its phases.
+
+    The kernel is compiled again with its marks as clock reads, checked against the
+    oracle, launched cold, and timed beside itself without them: what stamping costs
+    is shown. Marks are lines of <gdnbench/phases.cuh> in the kernel; else they are
+    nothing. For Triton kernels, see `gdnbench proton`.
+    """
+    from gdnbench.cli.progress import watch
+    from gdnbench.errors import UsageError
+    from gdnbench.profilers.phases.stamps import read_stamps
+    from gdnbench.report.phases_output import print_stamped
+
+    if bool(kernels) == bool(stored):
+        raise UsageError("name kernels, or files to --import", "as in `gdnbench phases decode-v4`")
+    found = {path: read_stamps(path) for path in stored or []}
+    if kernels:
+        from gdnbench.bench.alone import alone_on
+        from gdnbench.catalog import load_catalog
+        from gdnbench.profilers.choice import choose_case, choose_gpu
+        from gdnbench.profilers.phases.collect import check_language, stamp
+
+        catalog = load_catalog()
+        cases = [choose_case(catalog, op, label, axes=shape, heads=heads) for label in kernels]
+        for case in cases:
+            check_language(catalog.entries[case.variant.kernel], case.label)
+        chosen = choose_gpu(gpu, "stamping", "`gdnbench phases --import FILE.npz` shows stored stamps")
+        with watch(quiet=quiet) as observer, alone_on(chosen, observer):
+            for case in cases:
+                observer.note(f"stamping {case.label} at {case.shape}")
+                found |= [stamp(catalog, case, chosen, profiles, seed=seed, launches=launches, limit_s=limit)]
+    print_stamped(found, json=json, csv=csv)

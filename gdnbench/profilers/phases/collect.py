@@ -1,0 +1,90 @@
+"""Stamps a kernel's phases in a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from gdnbench.binary import Job, build_all
+from gdnbench.catalog import Catalog, Entry
+from gdnbench.errors import GdnbenchError, ProfilerError, UsageError
+from gdnbench.model import Build, Case, CudaKernel, Gpu, TritonKernel
+from gdnbench.profilers.assignment import Errand
+from gdnbench.profilers.choice import prepare
+from gdnbench.profilers.phases.stamps import Stamps, read_stamps
+from gdnbench.profilers.place import folder_of, stem_of
+from gdnbench.profilers.process import run_worker
+
+_MARK = b"gdnbench_phase_names"  # the symbol that GDNBENCH_PHASE_NAMES defines
+
+
+def check_language(entry: Entry, label: str) -> None:
+    """Refuses what cannot be stamped.
+
+    Raises:
+        UsageError: for a kernel that is not in CUDA C++.
+    """
+    if isinstance(entry.kernel, TritonKernel):
+        raise UsageError(f"{label} is a Triton kernel, whose phases Proton records", f"gdnbench proton {label}")
+    if not isinstance(entry.kernel, CudaKernel):
+        raise UsageError(f"{label} is reached through Python, and has no source to stamp", f"gdnbench ncu {label}")
+
+
+def stamp(
+    catalog: Catalog, case: Case, gpu: Gpu, profiles: Path, *, seed: int, launches: int, limit_s: float
+) -> tuple[Path, Stamps]:
+    """Builds a kernel with and without its marks, launches both, and stores the stamps.
+
+    Args:
+        catalog: where the kernel is.
+        case: the kernel, its params and the shape.
+        gpu: where.
+        profiles: the folder that holds profiles.
+        seed: of the inputs.
+        launches: how often to launch; less where the stamps would not fit in memory.
+        limit_s: seconds that the worker may take.
+
+    Returns:
+        The file, `profiles/phases/<kernel>/<run>.npz`, and what it holds.
+
+    Raises:
+        UsageError: if the kernel is not in CUDA C++, or has no marks.
+        BuildError: if it does not build.
+        ProfilerError: if the worker failed.
+    """
+    entry = catalog.entries[case.variant.kernel]
+    check_language(entry, case.label)
+    check_marks(entry, _build(entry, case, gpu.arch), case.label)
+    path = folder_of(profiles, "phases", case.label) / f"{stem_of(case, gpu.slug)}.npz"
+    assignment = prepare(catalog, case, Errand.PHASES, seed=seed, launches=launches, result=str(path.resolve()))
+    ended = run_worker(assignment, gpu, limit_s=limit_s)
+    if ended.returncode or not path.is_file():
+        said = ended.last_line or f"exit code {ended.returncode}"
+        raise ProfilerError(f"{case.label} was not stamped: {said}", f"gdnbench verify {case.label}")
+    return path, read_stamps(path)
+
+
+def check_marks(entry: Entry, built: Build, label: str) -> None:
+    """Refuses a stamped build that stamps nothing.
+
+    Raises:
+        UsageError: if its source has no marks.
+    """
+    if _MARK not in Path(built.cubin).read_bytes():
+        raise UsageError(
+            f"{label} has no marks of phases",
+            f"include <gdnbench/phases.cuh> in {entry.source}, whose first lines say how, or do as decode-v4 does",
+        )
+
+
+def _build(entry: Entry, case: Case, arch: str) -> Build:
+    """Both builds, so that the worker finds them in the cache; the stamped one is returned."""
+    plain, stamped = (Job(entry, case.variant, case.shape, arch, stamped=marks) for marks in (False, True))
+    results: Mapping[Job, Build | GdnbenchError] = build_all([plain, stamped])
+    for job in (plain, stamped):
+        result = results[job]
+        if isinstance(result, GdnbenchError):
+            raise result
+    built = results[stamped]
+    assert isinstance(built, Build)
+    return built

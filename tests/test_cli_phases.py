@@ -1,0 +1,192 @@
+"""`gdnbench phases` from the command line: stored stamps, a worker that is played, and what is refused."""
+
+import csv
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from stamps_data import about, stamps
+
+from gdnbench.errors import ExitCode
+from gdnbench.model import Gpu
+from gdnbench.profilers.assignment import Errand
+from gdnbench.profilers.process import Ended
+
+H200 = Gpu(0, "NVIDIA H200", "GPU-1", (9, 0), 132, 60 << 20, 140 << 30)
+
+
+@pytest.fixture
+def stored(tmp_path):
+    path = tmp_path / "a.npz"
+    stamps(after=150, skew_ns=10).write(path)
+    return path
+
+
+@pytest.fixture
+def with_gpu(monkeypatch):
+    monkeypatch.setattr("gdnbench.profilers.choice.list_gpus", lambda: [H200])
+
+
+@pytest.fixture
+def worker(monkeypatch, with_gpu):
+    """Plays the worker: `told` is what it got, `ended` how it ends, `write` whether it leaves stamps."""
+
+    class Worker:
+        told = None
+        ended = Ended(0, "")
+        write = True
+
+        def __call__(self, assignment, gpu, *, limit_s):
+            self.told, self.gpu, self.limit_s = assignment, gpu, limit_s
+            if self.write:
+                made = replace(stamps(launches=5), about=about(label=assignment.case.label, asked=assignment.launches))
+                made.write(Path(assignment.result))
+            return self.ended
+
+    played = Worker()
+    monkeypatch.setattr("gdnbench.profilers.phases.collect.run_worker", played)
+    return played
+
+
+def test_stored_stamps_are_shown_in_80_columns_with_what_stamping_costs(command_line, stored):
+    code, out, err = command_line("phases", "--import", stored)
+    assert (code, err) == (ExitCode.OK, "")
+    lines = out.splitlines()
+    told = [line for line in lines if not line.startswith(("stored in", "next:"))]
+    assert max(map(len, told)) <= 80
+    rows = {line.split()[0]: line.split() for line in lines if line}
+    assert [line.split()[0] for line in lines[3:8]] == ["load", "update", "store", "(between)", "total"]
+    assert float(rows["update"][2]) == pytest.approx(0.5, rel=0.01)
+    assert rows["total"][1] == "100%"
+    assert "stamping costs" in out
+    assert "registers 30 to 32" in out
+    assert "SM clock: 1500 MHz" in out
+    assert lines[-1] == "next: gdnbench ncu decode-v4 --shape B=2 --heads qk4_v8"
+
+
+def test_json_holds_every_number_of_the_table(command_line, stored):
+    code, out, _ = command_line("phases", "--import", stored, "--import", stored, "--json")
+    [document] = json.loads(out)  # one file named twice is one
+    assert code == ExitCode.OK
+    assert [row["name"] for row in document["phases"]] == ["load", "update", "store", "(between)", "total"]
+    assert document["phases"][1]["avg_us"] == pytest.approx(0.5, rel=0.01)
+    assert (document["launches"], document["warps"], document["asked"]) == (50, 64, 50)
+    assert document["overhead"] == pytest.approx(document["stamped_us"] / document["plain_us"] - 1)
+    assert document["step_ns"] == 32
+    assert document["warnings"] == []
+
+
+def test_csv_has_a_line_a_phase(command_line, stored):
+    code, out, _ = command_line("phases", "--import", stored, "--csv")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert code == ExitCode.OK
+    assert [(row["name"], row["label"], row["B"]) for row in rows][:2] == [
+        ("load", "decode-v4", "2"),
+        ("update", "decode-v4", "2"),
+    ]
+    assert float(rows[1]["avg_us"]) == pytest.approx(0.5, rel=0.01)
+
+
+def test_what_qualifies_the_numbers_is_said(command_line, tmp_path):
+    cause = about(phases=("load", "update", "store"), asked=200, stamped_spill_bytes=16)
+    made = stamps(about_=cause, warps=8)
+    made.records[:, :, 6] = 0
+    made.records[0, 7] = 0xFFFFFFFF
+    replace(made, stamped_us=made.plain_us * 1.5).write(tmp_path / "a.npz")
+    _, out, _ = command_line("phases", "--import", tmp_path / "a.npz")
+    said = [line for line in out.splitlines() if line.startswith("warning: ")]
+    assert len(said) == 5
+    for part in ("200 launches", "no warp passed store", "left out: 1", "16 B", "bends"):
+        assert any(part in line for line in said)
+
+
+def test_a_kernel_is_stamped_by_a_worker_and_kept(command_line, worker, tmp_path):
+    code, out, err = command_line(
+        "phases", "decode-v4:WARPS=4", "--shape", "B=8", "--launches", 7, "--limit", 9, "--profiles", tmp_path
+    )
+    assert code == ExitCode.OK
+    assert worker.told.errand is Errand.PHASES
+    assert (worker.told.launches, worker.told.case.shape.B, worker.limit_s, worker.gpu) == (7, 8, 9, H200)
+    [kept] = (tmp_path / "phases" / "decode-v4_WARPS=4").glob("*-h200-B8-qk4_v8.npz")
+    assert str(kept) in out
+    assert "stamping decode-v4:WARPS=4" in err
+    assert "7 launches were asked for, and the stamps of 5 fit" in out
+
+
+def test_quiet_says_nothing_on_stderr(command_line, worker, tmp_path):
+    _, out, err = command_line("phases", "decode-v4", "-q", "--profiles", tmp_path)
+    assert "update" in out
+    assert err == ""
+
+
+@pytest.mark.parametrize(
+    ("ended", "write"),
+    [
+        (Ended(1, "…\nthe stamped kernel's numbers are wrong: x\n"), True),
+        (Ended(-11, ""), False),
+        (Ended(0, ""), False),
+    ],
+)
+def test_a_worker_that_fails_is_a_profilers_failure(command_line, worker, tmp_path, ended, write):
+    worker.ended, worker.write = ended, write
+    code, out, err = command_line("phases", "decode-v4", "--profiles", tmp_path)
+    assert (code, out) == (ExitCode.PROFILER, "")
+    assert "decode-v4 was not stamped" in err
+    assert ended.last_line in err
+
+
+def test_a_kernel_without_marks_is_refused_before_any_worker(command_line, worker, tmp_path):
+    code, _, err = command_line("phases", "decode-floor-copy", "--profiles", tmp_path)
+    assert code == ExitCode.USAGE
+    assert "phases.cuh" in err
+    assert worker.told is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["decode-triton"], "gdnbench proton decode-triton"),
+        (["decode-reference"], "reached through Python"),
+        (["decode-v4", "--shape", "B=1,8"], "2 shapes"),
+        (["decode-vv"], "there is no kernel"),
+        ([], "name kernels"),
+        (["decode-v4", "--import", "a.npz"], "name kernels"),
+        (["--import", "absent.npz"], "holds no stamps"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(command_line, with_gpu, arguments, said):
+    code, out, err = command_line("phases", *arguments, columns="300")
+    assert (code, out) == (ExitCode.USAGE, "")
+    assert said in err
+
+
+def test_without_a_gpu_stored_stamps_are_what_can_be_shown(command_line, monkeypatch):
+    monkeypatch.setattr("gdnbench.profilers.choice.list_gpus", lambda: [])
+    code, _, err = command_line("phases", "decode-v4", columns="300")
+    assert code == ExitCode.ENVIRONMENT
+    assert "--import" in err
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    "label", ["decode-v1", "decode-v2", "decode-v3", "decode-v4", "decode-v5", "decode-v6", "decode-rowreg"]
+)
+def test_on_a_gpu_phases_add_up(command_line, label, tmp_path):
+    code, out, err = command_line("phases", label, "--launches", 20, "--json", "--profiles", tmp_path)
+    assert code == ExitCode.OK, err
+    [document] = json.loads(out)
+    assert document["launches"] == 20
+    assert document["silent_warps"] == 0
+    assert document["unpassed"] == []
+    assert 0 < document["skew_us"] < document["span_us"] < document["stamped_us"]
+    assert 200 < document["sm_mhz"] < 4000
+    records = np.load(document["file"])["records"].astype(np.int64)
+    assert (records[:, :, 4:].sum(axis=2) <= records[:, :, 3]).all()
+    assert (records[:, :, 4:] > 0).all()
+    lasted = (records[:, :, 1] - records[:, :, 0]) % 2**32
+    assert (lasted < 1e6).all()
+    cycles = [row for row in document["phases"] if row["name"] not in {"(between)", "total"}]
+    assert sum(row["share"] for row in cycles) <= 1

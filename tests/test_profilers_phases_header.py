@@ -1,0 +1,145 @@
+"""What the marks of phases.cuh compile to: nothing, and clock reads where they stand."""
+
+import re
+import shutil
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from gdnbench.binary import build, disassemble
+from gdnbench.binary.instruction import read_instructions
+from gdnbench.catalog import default_roots, load_catalog
+from gdnbench.errors import BuildError, UsageError
+from gdnbench.model import CudaKernel, Shape
+from gdnbench.profilers.phases.collect import check_language, check_marks
+
+CATALOG = load_catalog([default_roots()[0]])
+MARKED = [
+    entry
+    for entry in CATALOG.entries.values()
+    if isinstance(entry.kernel, CudaKernel) and "GDNBENCH_PHASE_NAMES" in entry.source.read_text()
+]
+ARCHS = ["sm_86", "sm_90", "sm_100"]
+MARK = re.compile(r"^ *GDNBENCH_PHASE.*\n|^#include <gdnbench/phases.cuh>\n", re.MULTILINE)
+each_marked = pytest.mark.parametrize("entry", MARKED, ids=lambda entry: entry.kernel.name)
+each_arch = pytest.mark.parametrize("arch", ARCHS)
+
+
+def _instructions(entry, arch, **options):
+    built = build(entry, entry.default, Shape(), arch, **options)
+    return [*read_instructions(disassemble(Path(built.cubin), built.symbol))]
+
+
+def _is_mark(one):
+    return one.operands.endswith("SR_CLOCKLO")
+
+
+def _copy(entry, folder, change):
+    """The kernel in a folder of its own, its source changed."""
+    copied = folder / entry.folder.name
+    shutil.copytree(entry.folder, copied)
+    source = copied / entry.kernel.source
+    source.write_text(change(source.read_text()))
+    return replace(entry, folder=copied)
+
+
+def test_every_kernel_on_the_ladder_is_marked():
+    names = {entry.kernel.name.removeprefix("decode-") for entry in MARKED}
+    assert names >= {"v1", "v2", "v3", "v4", "v5", "v6", "rowreg"}
+
+
+@each_arch
+@each_marked
+def test_marks_compile_to_nothing(entry, arch, tmp_path):
+    unmarked = _copy(entry, tmp_path, lambda text: MARK.sub("", text))
+    assert "GDNBENCH" not in unmarked.source.read_text()
+    assert _instructions(entry, arch) == _instructions(unmarked, arch)
+
+
+@each_arch
+@each_marked
+def test_a_stamped_kernel_reads_its_clock_at_each_mark_and_spills_nothing(entry, arch):
+    source = entry.source.read_text()
+    marks = len(re.findall(r"^ *GDNBENCH_PHASE(?:_USING)?\(", source, re.MULTILINE))
+    reads = [one for one in _instructions(entry, arch, stamped=True) if _is_mark(one)]
+    assert len(reads) == marks + 2  # and where the warp begins and ends
+    assert build(entry, entry.default, Shape(), arch, stamped=True).spill_bytes == 0
+
+
+@each_arch
+def test_the_marks_of_v4_stand_between_what_they_part(arch):
+    code = _instructions(CATALOG.entries["decode-v4"], arch, stamped=True)
+    marks = [place for place, one in enumerate(code) if _is_mark(one)]
+    begin, gates, load_qkv, load_state, update, store_state, store_output, end = marks
+    loads = [place for place, one in enumerate(code) if one.name == "LDG" and "CONSTANT" in one.modifiers]
+    state_store, output_store = (place for place, one in enumerate(code) if one.name == "STG" and place < end)
+    shuffles = [place for place, one in enumerate(code) if one.name == "SHFL" and place < end]
+    assert begin < min(loads)
+    assert max(loads) < gates  # so no load waits for a mark
+    assert any(one.name == "MUFU" for one in code[begin:gates])
+    assert not any(one.name in {"MUFU", "SHFL"} for one in code[gates:load_state])
+    assert sum(load_state < place < update for place in shuffles) == 5  # a sum over 32 lanes
+    assert sum(store_state < place < store_output for place in shuffles) == 5
+    assert update < state_store < store_state < output_store < store_output
+    assert code[state_store].modifiers[-1] == "128"
+    assert load_qkv < load_state
+
+
+@each_arch
+def test_a_mark_that_uses_values_is_behind_a_branch_that_needs_them(arch):
+    code = _instructions(CATALOG.entries["decode-v4"], arch, stamped=True)
+    marks = [place for place, one in enumerate(code) if _is_mark(one)]
+    for first, place in pairwise(marks[:5]):
+        names = [one.name for one in code[first:place]]
+        needs = next(offset for offset, one in enumerate(code[first:place]) if "0x7fedcba9" in one.operands)
+        assert "BRA" in names[needs:] or "NANOSLEEP" in names[needs:]
+    state = next(one for one in code if one.name == "LDG" and one.modifiers[1] == "128")
+    needed = next(one for one in code[marks[2] : marks[3]] if "0x7fedcba9" in one.operands)
+    assert state.operands.split(",")[0] in needed.operands  # the first of the four registers that the load fills
+
+
+def test_the_phases_are_in_the_cubin_as_the_source_lists_them():
+    entry = CATALOG.entries["decode-v4"]
+    cubin = Path(build(entry, entry.default, Shape(), "sm_90", stamped=True).cubin).read_bytes()
+    assert b"gates, load_qkv, load_state, update, store_state, store_output\0" in cubin
+    assert b"gdnbench_phase_records" in cubin
+
+
+def test_a_mark_of_a_phase_that_is_not_listed_does_not_compile(tmp_path):
+    wrong = _copy(
+        CATALOG.entries["decode-v4"], tmp_path, lambda text: text.replace("PHASE(store_state)", "PHASE(stor)")
+    )
+    build(wrong, wrong.default, Shape(), "sm_90")
+    with pytest.raises(BuildError, match="stor"):
+        build(wrong, wrong.default, Shape(), "sm_90", stamped=True)
+
+
+def test_a_phase_in_a_loop_adds_up_and_values_may_be_of_any_type(tmp_path):
+    def change(text):
+        loop = "  for (int i = 0; i < batches; ++i) { GDNBENCH_PHASE_USING(update, i, scale, batches == 1, state); }\n"
+        return text.replace("  GDNBENCH_PHASE(store_output);\n", loop)
+
+    entry = _copy(CATALOG.entries["decode-v4"], tmp_path, change)
+    code = _instructions(entry, "sm_90", stamped=True)
+    assert sum(map(_is_mark, code)) >= 8
+
+
+def test_a_kernel_without_marks_is_refused_with_how_to_add_them():
+    entry = CATALOG.entries["decode-floor-copy"]
+    built = build(entry, entry.default, Shape(), "sm_90", stamped=True)
+    with pytest.raises(UsageError, match="has no marks") as caught:
+        check_marks(entry, built, "decode-floor-copy")
+    assert "<gdnbench/phases.cuh>" in caught.value.hint
+    marked = CATALOG.entries["decode-v4"]
+    check_marks(marked, build(marked, marked.default, Shape(), "sm_90", stamped=True), "decode-v4")
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"), [("decode-triton", "gdnbench proton decode-triton"), ("decode-reference", "gdnbench ncu")]
+)
+def test_a_kernel_that_is_not_in_cuda_is_sent_elsewhere(name, instead):
+    with pytest.raises(UsageError) as caught:
+        check_language(CATALOG.entries[name], name)
+    assert instead in caught.value.hint

@@ -1,0 +1,146 @@
+"""Stamps of known clocks, and stamps that something is wrong with."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from stamps_data import MHZ, STEP_NS, about, records, stamps
+
+from gdnbench.errors import ProfilerError, RunFormatError
+from gdnbench.profilers.breakdown import BETWEEN, TOTAL
+from gdnbench.profilers.phases.reading import read
+from gdnbench.profilers.phases.stamps import SM, UNWRITTEN, Stamps, read_stamps
+
+
+def _rows(reading):
+    return {row.name: row for row in reading.breakdown.rows()}
+
+
+def test_cycles_become_microseconds_by_the_clock_of_the_launches():
+    reading = read(stamps(skew_ns=10))
+    assert reading.timeline.sm_mhz == pytest.approx(MHZ, rel=0.002)
+    load = _rows(reading)["load"]
+    assert load.minimum == pytest.approx(1.0, rel=0.003)
+    assert load.maximum == pytest.approx(1 + 63 * 0.02, rel=0.003)
+    assert load.average == pytest.approx(1 + 63 * 0.02 / 2, rel=0.003)
+    assert _rows(reading)["update"].average == pytest.approx(0.5, rel=0.003)
+
+
+def test_the_spread_is_that_between_warps_of_a_launch_and_not_between_launches():
+    made = stamps(warps=16)
+    slower = made.records.copy()
+    slower[25:, :, 5] += 7500  # in half of the launches, each warp alike
+    row = _rows(read(replace(made, records=slower)))["update"]
+    assert row.spread == pytest.approx(0, abs=1e-9)
+    assert row.maximum > 5 * row.minimum
+
+
+def test_shares_of_phases_and_of_what_follows_the_last_mark_make_the_whole():
+    rows = _rows(read(stamps(after=450)))
+    assert sum(row.share for name, row in rows.items() if name != TOTAL) == pytest.approx(1)
+    assert rows[BETWEEN].average == pytest.approx(0.3, rel=0.003)
+
+
+def test_the_span_of_a_launch_and_how_far_apart_its_warps_begin():
+    line = read(stamps(skew_ns=20)).timeline
+    assert line.skew_us == pytest.approx(63 * 0.020, abs=0.033)
+    assert line.span_us == pytest.approx(63 * 0.020 + (1500 + 63 * 30 + 1050) / MHZ, abs=0.033)
+    assert line.step_ns == STEP_NS
+
+
+def test_a_timer_that_wraps_during_the_launches_changes_nothing():
+    plain, wrapping = (read(stamps(skew_ns=20, origin_ns=origin)) for origin in (2**20, 2**32 - 2_500_000))
+    assert wrapping.timeline.sm_mhz == pytest.approx(plain.timeline.sm_mhz, rel=0.003)
+    assert wrapping.timeline.span_us == pytest.approx(plain.timeline.span_us, abs=0.033)
+
+
+def test_a_phase_that_some_warps_skip_is_averaged_over_those_that_pass_it():
+    cycles = np.full((20, 8, 3), 300)
+    cycles[:, ::2, 1] = 0
+    reading = read(Stamps(about(), records(cycles, skew_ns=3), np.array([4.0]), np.array([4.2])))
+    row = _rows(reading)["update"]
+    assert row.minimum == pytest.approx(0.2, rel=0.02)
+    assert row.share == pytest.approx(4 / (2 * 8 + 4))
+    assert reading.unpassed == ()
+
+
+def test_a_phase_that_no_warp_passes_is_told_and_has_no_row():
+    cycles = np.full((20, 8, 3), 300)
+    cycles[:, :, 2] = 0
+    reading = read(Stamps(about(), records(cycles), np.array([4.0]), np.array([4.2])))
+    assert reading.unpassed == ("store",)
+    assert "store" not in _rows(reading)
+
+
+def test_warps_without_a_record_are_counted_and_left_out():
+    made = stamps(warps=16)
+    silent = made.records.copy()
+    silent[3, 5] = UNWRITTEN  # once is enough
+    silent[:, 9] = UNWRITTEN
+    reading = read(replace(made, records=silent))
+    assert (reading.silent, reading.breakdown.warps) == (2, 14)
+    assert reading.timeline.sm_mhz == pytest.approx(MHZ, rel=0.005)
+
+
+def test_no_record_at_all_is_an_error_that_names_the_cause():
+    made = stamps(launches=2, warps=4)
+    with pytest.raises(ProfilerError, match="no warp of decode-v4") as caught:
+        read(replace(made, records=np.full_like(made.records, UNWRITTEN)))
+    assert "GDNBENCH_PHASES_BEGIN" in caught.value.hint
+
+
+def test_a_timer_that_stands_still_is_an_error():
+    made = stamps(launches=2, warps=4)
+    stopped = made.records.copy()
+    stopped[:, :, :SM] = 4096
+    with pytest.raises(ProfilerError, match="did not move"):
+        read(replace(made, records=stopped))
+
+
+def test_what_stamping_costs_is_the_ratio_of_medians():
+    cost = read(stamps()).overhead
+    assert cost.plain_us == pytest.approx(4.11, abs=0.03)
+    assert cost.share == pytest.approx(cost.stamped_us / cost.plain_us - 1)
+    assert cost.share == pytest.approx(0.1, abs=0.02)
+
+
+def test_stamps_survive_the_file(tmp_path):
+    made = stamps(launches=3, warps=5)
+    made.write(tmp_path / "a.npz")
+    again = read_stamps(tmp_path / "a.npz")
+    assert again.about == made.about
+    assert (again.records == made.records).all()
+    assert (again.stamped_us == made.stamped_us).all()
+    assert [path.name for path in tmp_path.iterdir()] == ["a.npz"]
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda path: path.unlink(),
+        lambda path: path.write_bytes(path.read_bytes()[:-200]),
+        lambda path: path.write_bytes(b""),
+        lambda path: path.write_text("phase,share\n"),
+        lambda path: np.savez(path, records=np.zeros(3)),
+        lambda path: np.savez(path, about=np.array("{}"), records=np.zeros(3), plain_us=np.zeros(1), stamped_us=0),
+    ],
+)
+def test_a_file_that_holds_no_stamps_is_refused(tmp_path, spoil):
+    path = tmp_path / "a.npz"
+    stamps(launches=3, warps=5).write(path)
+    spoil(path)
+    with pytest.raises(RunFormatError, match=r"a\.npz holds no stamps"):
+        read_stamps(path)
+
+
+def test_records_that_do_not_fit_the_phases_are_refused(tmp_path):
+    replace(stamps(launches=3, warps=5), about=about(phases=("load", "store"))).write(tmp_path / "a.npz")
+    with pytest.raises(RunFormatError, match="for 2 phases"):
+        read_stamps(tmp_path / "a.npz")
+
+
+def test_a_file_of_no_launch_is_refused(tmp_path):
+    made = stamps(launches=3, warps=5)
+    replace(made, records=made.records[:0]).write(tmp_path / "a.npz")
+    with pytest.raises(ProfilerError, match="no launch"):
+        read_stamps(tmp_path / "a.npz")
