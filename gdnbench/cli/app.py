@@ -18,6 +18,7 @@ from gdnbench.cli.new import new
 from gdnbench.cli.nsys import nsys
 from gdnbench.cli.phases import phases
 from gdnbench.cli.plot import plot
+from gdnbench.cli.proton import proton
 from gdnbench.cli.report import report
 from gdnbench.cli.run import run
 from gdnbench.cli.show import show
@@ -43,6 +44,7 @@ app.command()(verify)
 app.command()(run)
 app.command()(sweep)
 app.command()(inspect)
+app.command()(proton)
 app.command()(ncu)
 app.command()(nsys)
 app.command()(phases)

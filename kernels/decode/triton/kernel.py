@@ -3,6 +3,8 @@
 import triton
 import triton.language as tl
 
+from gdnbench import trace
+
 
 @triton.jit
 def log1p(x):
@@ -30,18 +32,24 @@ def gdn_decode(
 
     # The state is the long read, so it goes first: everything below overlaps with it.
     tile = head_of_batch.to(tl.int64) * V * K + rows[:, None] * K + columns[None, :]
-    s = tl.load(state + tile)
-    k_row = tl.load(k + key_head * K + columns).to(tl.float32)
-    q_row = tl.load(q + key_head * K + columns).to(tl.float32)
-    v_rows = tl.load(v + head_of_batch * V + rows).to(tl.float32)
+    with trace.scope("load_state"):
+        s = tl.load(state + tile)
+    with trace.scope("load_qkv"):
+        k_row = tl.load(k + key_head * K + columns).to(tl.float32)
+        q_row = tl.load(q + key_head * K + columns).to(tl.float32)
+        v_rows = tl.load(v + head_of_batch * V + rows).to(tl.float32)
 
-    x = tl.load(a + head_of_batch).to(tl.float32) + tl.load(dt_bias + head)
-    g = tl.exp(-tl.exp(tl.load(A_log + head)) * softplus(x))
-    beta = 1.0 / (1.0 + tl.exp(-tl.load(b + head_of_batch).to(tl.float32)))
+    with trace.scope("gates"):
+        x = tl.load(a + head_of_batch).to(tl.float32) + tl.load(dt_bias + head)
+        g = tl.exp(-tl.exp(tl.load(A_log + head)) * softplus(x))
+        beta = 1.0 / (1.0 + tl.exp(-tl.load(b + head_of_batch).to(tl.float32)))
 
-    s = g * s
-    retrieved = tl.sum(s * k_row[None, :], axis=1)
-    delta = beta * (v_rows - retrieved)
-    s = s + delta[:, None] * k_row[None, :]
-    tl.store(new_state + tile, s)
-    tl.store(output + head_of_batch * V + rows, (scale * tl.sum(s * q_row[None, :], axis=1)).to(tl.bfloat16))
+    with trace.scope("update"):
+        s = g * s
+        retrieved = tl.sum(s * k_row[None, :], axis=1)
+        delta = beta * (v_rows - retrieved)
+        s = s + delta[:, None] * k_row[None, :]
+    with trace.scope("store_state"):
+        tl.store(new_state + tile, s)
+    with trace.scope("store_output"):
+        tl.store(output + head_of_batch * V + rows, (scale * tl.sum(s * q_row[None, :], axis=1)).to(tl.bfloat16))

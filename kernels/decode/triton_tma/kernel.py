@@ -3,6 +3,8 @@
 import triton
 import triton.language as tl
 
+from gdnbench import trace
+
 
 @triton.jit
 def log1p(x):
@@ -36,24 +38,31 @@ def gdn_decode_tma(
     if not WS:
         target = tl.make_tensor_descriptor(new_state, [all_rows, K], [K, 1], [BV, K])
 
-    k_row = tl.load(k + key_head * K + columns).to(tl.float32)
-    q_row = tl.load(q + key_head * K + columns).to(tl.float32)
-    x = tl.load(a + head_of_batch).to(tl.float32) + tl.load(dt_bias + head)
-    g = tl.exp(-tl.exp(tl.load(A_log + head)) * softplus(x))
-    beta = 1.0 / (1.0 + tl.exp(-tl.load(b + head_of_batch).to(tl.float32)))
+    with trace.scope("load_qkv"):
+        k_row = tl.load(k + key_head * K + columns).to(tl.float32)
+        q_row = tl.load(q + key_head * K + columns).to(tl.float32)
+    with trace.scope("gates"):
+        x = tl.load(a + head_of_batch).to(tl.float32) + tl.load(dt_bias + head)
+        g = tl.exp(-tl.exp(tl.load(A_log + head)) * softplus(x))
+        beta = 1.0 / (1.0 + tl.exp(-tl.load(b + head_of_batch).to(tl.float32)))
 
     first = head_of_batch * V + tl.program_id(0) * (TILES * BV)
     # num_stages is given here, too: without it Triton pipelines only loads that feed a matrix product.
     for tile in tl.range(0, TILES, num_stages=STAGES, warp_specialize=WS):
         begin = first + tile * BV
         rows = begin + tl.arange(0, BV)
-        s = g * source.load([begin, 0])
-        retrieved = tl.sum(s * k_row[None, :], axis=1)
-        delta = beta * (tl.load(v + rows).to(tl.float32) - retrieved)
-        s = s + delta[:, None] * k_row[None, :]
-        # Triton 3.7.1 fails to partition a loop that stores through a descriptor among warps.
-        if WS:
-            tl.store(new_state + rows[:, None].to(tl.int64) * K + columns[None, :], s)
-        else:
-            target.store([begin, 0], s)
-        tl.store(output + rows, (scale * tl.sum(s * q_row[None, :], axis=1)).to(tl.bfloat16))
+        with trace.scope("load_state"):
+            s = source.load([begin, 0])
+        with trace.scope("update"):
+            s = g * s
+            retrieved = tl.sum(s * k_row[None, :], axis=1)
+            delta = beta * (tl.load(v + rows).to(tl.float32) - retrieved)
+            s = s + delta[:, None] * k_row[None, :]
+        with trace.scope("store_state"):
+            # Triton 3.7.1 fails to partition a loop that stores through a descriptor among warps.
+            if WS:
+                tl.store(new_state + rows[:, None].to(tl.int64) * K + columns[None, :], s)
+            else:
+                target.store([begin, 0], s)
+        with trace.scope("store_output"):
+            tl.store(output + rows, (scale * tl.sum(s * q_row[None, :], axis=1)).to(tl.bfloat16))

@@ -1,0 +1,1 @@
+"""Proton, Triton's profiler: where the time goes inside a Triton kernel."""

@@ -1,0 +1,80 @@
+"""The parent's side: how much to trace, the worker, and what it leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from math import prod
+from pathlib import Path
+
+from gdnbench.catalog import Catalog
+from gdnbench.errors import ProfilerError, UsageError
+from gdnbench.model import Case, CudaKernel, Gpu, TritonKernel
+from gdnbench.profilers.assignment import Assignment
+from gdnbench.profilers.place import folder_of, stem_of
+from gdnbench.profilers.process import run_worker
+from gdnbench.profilers.proton.recording import WARM_UPS
+
+# Six scopes are 1.5 KB of trace for each warp of each launch, so this is 100 MB before it is gzipped.
+_MOST_WARPS = 65536
+
+
+def refuse_cuda(catalog: Catalog, case: Case) -> None:
+    """Proton instruments what Triton compiles.
+
+    Raises:
+        UsageError: for a CUDA kernel.
+    """
+    if isinstance(catalog.entries[case.variant.kernel].kernel, CudaKernel):
+        label = case.label
+        raise UsageError(f"{label} is written in CUDA, and Proton sees into Triton kernels", f"gdnbench phases {label}")
+
+
+def limit_launches(catalog: Catalog, case: Case, wanted: int, note: Callable[[str], None]) -> int:
+    """How many launches to trace: as many as asked for, or as keep the trace at a size that can be read.
+
+    Args:
+        catalog: what there is.
+        case: what is traced.
+        wanted: launches asked for.
+        note: told if there will be fewer.
+
+    Raises:
+        UsageError: if a single launch is too large.
+    """
+    kernel, params = catalog.entries[case.variant.kernel].kernel, case.variant.params
+    if not isinstance(kernel, TritonKernel):
+        return wanted
+    blocks, warps = prod(kernel.grid(case.shape, params)), kernel.warps(case.shape, params)
+    fitting = _MOST_WARPS // (blocks * warps) - WARM_UPS
+    if fitting < 1:
+        large = f"{blocks} blocks of {warps} warps are too many to trace, at 1.5 KB a warp and launch"
+        raise UsageError(large, f"all blocks do the same: trace a smaller batch than B={case.shape.B}")
+    if fitting < wanted:
+        note(f"tracing {fitting} of {wanted} launches: {blocks} blocks of {warps} warps make a large trace")
+    return min(wanted, fitting)
+
+
+def record(assignment: Assignment, gpu: Gpu, profiles: Path, *, limit_s: float) -> Path:
+    """Runs the worker.
+
+    Args:
+        assignment: what to record; its `result` is set here.
+        gpu: where.
+        profiles: the folder that holds profiles.
+        limit_s: seconds that it may take.
+
+    Returns:
+        The file to read as a `Recording`.
+
+    Raises:
+        ProfilerError: if the worker fails.
+        MachineError: if nothing can be written there.
+    """
+    case = assignment.case
+    path = folder_of(profiles, "proton", case.label) / f"{stem_of(case, gpu.slug)}.json"
+    ended = run_worker(replace(assignment, result=str(path.resolve())), gpu, limit_s=limit_s)
+    if ended.returncode or not path.is_file():
+        said = ended.last_line or f"its worker ended with {ended.returncode}"
+        raise ProfilerError(f"{case.label} could not be traced: {said}", f"gdnbench verify {case.label}")
+    return path

@@ -1,0 +1,64 @@
+"""Compiles a Triton kernel as Proton instruments it, for an H200 that is not here; prints what came of it as JSON.
+
+Run in a process of its own, with a Triton cache of its own: Proton's hook changes the compiler for good.
+"""
+
+import json
+import re
+import sys
+from types import SimpleNamespace
+
+import torch
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.profiler import language
+from triton.profiler.hooks import InstrumentationHook
+
+from gdnbench.catalog import find_variant, load_catalog
+from gdnbench.launch import Workspace, load_numerics
+from gdnbench.model import Case, Shape
+from gdnbench.profilers.worker.instrumented import MODE, capacity_of
+from gdnbench.profilers.worker.jit import Jit
+from gdnbench.profilers.worker.stage import Stage
+
+H200 = SimpleNamespace(
+    get_current_device=lambda: 0,
+    get_current_stream=lambda _: 0,
+    get_current_target=lambda: GPUTarget("cuda", 90, 32),
+    utils=SimpleNamespace(get_device_properties=lambda _: {"max_shared_mem": 232448}),
+)
+
+
+def stage_of(label):
+    catalog, shape = load_catalog(), Shape(B=1)
+    entry, variant = find_variant(catalog, "decode", label)
+    numerics = load_numerics(entry.op, catalog.op_folders["decode"])
+    workspace = Workspace.make(entry.op, numerics, shape, seed=0, device="cpu", scenario="typical")
+    return Stage(entry, Case(entry.at(variant, shape), shape), (workspace,))
+
+
+def main(label):
+    triton.runtime.driver.set_active(H200)
+    torch.cuda.get_device_capability = lambda: (9, 0)
+    jit = Jit(stage_of(label))
+    same, plain = jit.makes_our_code(), jit.compile()
+    language.enable_semantic("triton")
+    InstrumentationHook(MODE).activate()
+    traced = jit.compile()
+    print(
+        json.dumps(
+            {
+                "same": same,
+                "scopes": re.findall(r'proton\.record start "(\w+)"', traced.asm["ttgir"]),
+                "plain_scopes": re.findall(r"proton\.record", plain.asm["ttgir"]),
+                "bytes": traced.metadata.profile_scratch_size,
+                "plain_bytes": plain.metadata.profile_scratch_size,
+                "warps": traced.metadata.num_warps,
+                "capacity": capacity_of(traced.metadata),
+                "clocks": len(re.findall(r"%clock\b", traced.asm["ptx"])),
+            }
+        )
+    )
+
+
+main(sys.argv[1])
