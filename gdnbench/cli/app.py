@@ -10,6 +10,7 @@ import typer
 from gdnbench import __version__
 from gdnbench.cli.compare import compare
 from gdnbench.cli.doctor import doctor
+from gdnbench.cli.explain import explain
 from gdnbench.cli.history import history
 from gdnbench.cli.inspect import inspect
 from gdnbench.cli.list import list_kernels
@@ -48,6 +49,7 @@ app.command()(proton)
 app.command()(ncu)
 app.command()(nsys)
 app.command()(phases)
+app.command()(explain)
 app.command()(show)
 app.command()(report)
 app.command()(compare)

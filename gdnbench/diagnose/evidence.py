@@ -1,0 +1,153 @@
+"""All that is known of one kernel at one shape."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gdnbench.catalog import Catalog, Entry
+from gdnbench.diagnose.account import Account, account_of
+from gdnbench.diagnose.launch import Launch, launch_of_anatomy, launch_of_profile
+from gdnbench.inspection.anatomy import Anatomy
+from gdnbench.machine.specs import spec_of
+from gdnbench.model import Shape, Variant
+from gdnbench.profilers.ncu.profile import Profile
+from gdnbench.profilers.ncu.quantities import value_of
+
+_LOCAL_SECTORS = "memory_l2_theoretical_sectors_local"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a run says of the kernel. Times in microseconds.
+
+    Attributes:
+        run_id: the run.
+        gpu: its GPU's short name.
+        time_us: of the kernel.
+        times_us: of every kernel and floor of the run at the shape, by label.
+        empty: label of the empty floor; empty if the run lacks it.
+        copy: label of the copying floor; likewise.
+        copy_bytes: what that floor moves.
+        launches: that one call of the kernel makes; 0 where they were not counted.
+    """
+
+    run_id: str
+    gpu: str
+    time_us: float
+    times_us: Mapping[str, float] = field(repr=False)
+    empty: str = ""
+    copy: str = ""
+    copy_bytes: int = 0
+    launches: int = 0
+
+    @property
+    def empty_us(self) -> float | None:
+        """Time of the empty floor."""
+        return self.times_us.get(self.empty)
+
+    @property
+    def copy_us(self) -> float | None:
+        """Time of the copying floor."""
+        return self.times_us.get(self.copy)
+
+    @property
+    def launch_share(self) -> float | None:
+        """The share of the kernel's time that an empty kernel takes, too."""
+        return None if self.empty_us is None else min(1.0, self.empty_us / self.time_us)
+
+    @property
+    def gain(self) -> float | None:
+        """The share of the kernel's time that lies above the copying floor; 0 for a kernel that beats it."""
+        return None if self.copy_us is None else max(0.0, 1 - self.copy_us / self.time_us)
+
+    @property
+    def copy_peak_share(self) -> float | None:
+        """The bandwidth of the copying floor, of what the GPU's maker says it has; None where one is unknown."""
+        spec = spec_of(self.gpu)
+        if spec is None or self.copy_us is None or not self.copy_bytes:
+            return None
+        return self.copy_bytes / (self.copy_us * 1e-6) / (spec.bandwidth_gbs * 1e9)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What rules read.
+
+    Attributes:
+        catalog: all kernels, among which experiments are found.
+        entry: the kernel.
+        variant: its params at the shape.
+        shape: the workload.
+        profile: ncu's counters, if there are any.
+        profile_path: where they stand.
+        anatomy: what the compiler made of it, where there is no profile.
+        measured: its times, if a run has them.
+    """
+
+    catalog: Catalog = field(repr=False)
+    entry: Entry = field(repr=False)
+    variant: Variant
+    shape: Shape
+    profile: Profile | None = None
+    profile_path: Path | None = None
+    anatomy: Anatomy | None = field(default=None, repr=False)
+    measured: Measured | None = None
+
+    @property
+    def label(self) -> str:
+        """The kernel's label."""
+        return self.variant.label
+
+    @property
+    def launch(self) -> Launch | None:
+        """How it lies over the GPU."""
+        if self.profile:
+            return launch_of_profile(self.profile)
+        return launch_of_anatomy(self.anatomy) if self.anatomy else None
+
+    @property
+    def account(self) -> Account | None:
+        """Where its time went; None without the counters for it."""
+        launch = self.launch
+        return account_of(self.profile, launch) if self.profile and launch else None
+
+    @property
+    def own_share(self) -> float:
+        """The share of its time that is not the launch's; 1 where that is not known, which bounds it."""
+        if self.account:
+            return self.account.working
+        launch = self.measured.launch_share if self.measured else None
+        return 1 - launch if launch is not None else 1.0
+
+    @property
+    def excess_share(self) -> float:
+        """The share of the sectors asked of L2 that lanes side by side would not need; 0 where that is not known."""
+        return _share_of(self.counter("excess_sectors"), self.counter("global_sectors"))
+
+    @property
+    def local_share(self) -> float:
+        """The share of accesses to memory that are of spilled registers: of sectors, or of the code's instructions."""
+        if self.profile:
+            local, other = self.profile.number(_LOCAL_SECTORS), self.counter("global_sectors")
+            return _share_of(local or 0.0, (local or 0.0) + other)
+        families = self.anatomy.mix.families if self.anatomy else {}
+        local_count = sum(count for name, count in families.items() if name.startswith("local"))
+        memory = sum(count for name, count in families.items() if name.startswith(("local", "global")))
+        return _share_of(local_count, memory)
+
+    @property
+    def occupancy_limit_pct(self) -> float:
+        """Warps that an SM can have of this kernel, in % of those that it could have; NaN where that is not known."""
+        return self.anatomy.occupancy.percent if self.anatomy else self.counter("occupancy_limit_pct")
+
+    def counter(self, key: str) -> float:
+        """A quantity of the profile by its key; NaN where there is none, which no comparison holds for."""
+        value = value_of(self.profile, key) if self.profile else None
+        return float("nan") if value is None else value
+
+
+def _share_of(part: float, whole: float) -> float:
+    return part / whole if whole > 0 and not math.isnan(part) else 0.0

@@ -1,0 +1,162 @@
+"""What to try next, as a line that runs: found in the catalog and in what was measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import count
+
+from gdnbench.diagnose.evidence import Evidence
+from gdnbench.diagnose.finding import Experiment
+from gdnbench.diagnose.layout import Layout, by_param, others, own_layout
+from gdnbench.model import TorchKernel
+
+_DEFAULT_OP = "decode"  # of every verb's --op
+
+Wanted = Callable[[Layout, Layout], bool]
+"""Whether another grid, the second, is what is looked for beside this one."""
+
+
+def profile(evidence: Evidence) -> Experiment:
+    """The counters that are not there yet."""
+    return Experiment(("gdnbench", "ncu", evidence.label, *_shape(evidence)), "counters tell what warps wait for")
+
+
+def measure(evidence: Evidence) -> Experiment:
+    """The kernel beside the copying floor."""
+    labels = dict.fromkeys((evidence.label, evidence.entry.op.floor))
+    said = "the copying floor is the bound: how far is it?"
+    return Experiment(("gdnbench", "run", "--kernel", ",".join(labels), *_shape(evidence)), said)
+
+
+def more_warps(evidence: Evidence) -> Experiment:
+    """More warps at the same grid, by a param or in another kernel; else more warps by any grid, else by hand."""
+    grid = own_layout(evidence)
+    same_grid = _by_param(evidence, lambda own, other: other.blocks == own.blocks and other.threads > own.threads)
+    if same_grid:
+        return sweep(evidence, same_grid, "more warps at the same grid")
+    peer = _peer(evidence, lambda own, other: other.blocks == own.blocks and other.threads > own.threads)
+    if peer and grid:
+        warps, own = peer.threads // 32, grid.threads // 32
+        said = f"{peer.label} has the same {peer.blocks} blocks, each of {warps} warps instead of {own}"
+        return Experiment(("gdnbench", "run", "--kernel", f"{evidence.label},{peer.label}", *_shape(evidence)), said)
+    in_all = _by_param(evidence, lambda own, other: other.total > own.total)
+    if in_all:
+        return sweep(evidence, in_all, "fewer rows a warp make more warps in all")
+    return by_hand(evidence, "warps", "split a warp's rows among several warps of the block")
+
+
+def another_grid(evidence: Evidence, why: str, change: str) -> Experiment:
+    """Another number of blocks, by the kernel's own params; else by hand."""
+    names = _by_param(evidence, lambda own, other: other.blocks != own.blocks)
+    return sweep(evidence, names, why) if names else by_hand(evidence, "grid", change)
+
+
+def shorter_path(evidence: Evidence) -> Experiment:
+    """What a faster kernel of the same grid does otherwise; else the kernel's params, else by hand."""
+    faster = faster_peer(evidence, same_grid=True)
+    if faster:
+        command = ("gdnbench", "inspect", evidence.label, "--diff", faster)
+        return Experiment((*command, *_shape(evidence)), f"{_times(evidence, faster)} on the same grid: what differs?")
+    if evidence.entry.kernel.params:
+        return sweep(evidence, (), "which params make the shortest path?")
+    return by_hand(evidence, "early", "start every load before the first use, and overlap what does not depend")
+
+
+def less_traffic(evidence: Evidence) -> Experiment:
+    """How far the copying floor is, where that is not known; else what a faster kernel does, else the params."""
+    is_known = evidence.measured is not None and evidence.measured.copy_us is not None
+    if not is_known and evidence.label != evidence.entry.op.floor:
+        return measure(evidence)
+    return fewer_instructions(evidence)
+
+
+def fewer_instructions(evidence: Evidence) -> Experiment:
+    """What a faster kernel does otherwise, whatever its grid; else the kernel's params, else its code."""
+    faster = faster_peer(evidence, same_grid=False)
+    if faster:
+        command = ("gdnbench", "ncu", evidence.label, "--diff", faster, *_shape(evidence))
+        return Experiment(command, f"{_times(evidence, faster)}: which counters move?")
+    if evidence.entry.kernel.params:
+        return sweep(evidence, (), "which params do the least beside the work?")
+    if isinstance(evidence.entry.kernel, TorchKernel):
+        return measure(evidence)
+    command = ("gdnbench", "inspect", evidence.label, *_shape(evidence))
+    return Experiment(command, "which instructions are not the op's own?")
+
+
+def more_work_a_launch(evidence: Evidence) -> Experiment:
+    """How many sequences the same launch carries at no cost."""
+    batch = evidence.shape.B
+    sizes = ",".join(str(batch * times) for times in (1, 2, 4, 8))
+    command = ("gdnbench", "run", "--kernel", evidence.label, *_shape(evidence, sizes))
+    return Experiment(command, "how many sequences does the launch carry at no cost?")
+
+
+def other_params(evidence: Evidence, why: str, suffix: str, change: str) -> Experiment:
+    """The kernel's params, if it has any; else by hand."""
+    return sweep(evidence, (), why) if evidence.entry.kernel.params else by_hand(evidence, suffix, change)
+
+
+def sweep(evidence: Evidence, names: Sequence[str], why: str) -> Experiment:
+    """Every value of some params, of all if none is named."""
+    params = [word for name in names for word in ("--param", name)]
+    return Experiment(("gdnbench", "sweep", "--kernel", evidence.label, *params, *_shape(evidence)), why)
+
+
+def by_hand(evidence: Evidence, suffix: str, change: str) -> Experiment:
+    """A copy of the kernel to change; a kernel of another library is set beside those here instead."""
+    if isinstance(evidence.entry.kernel, TorchKernel):
+        return fewer_instructions(evidence)
+    op, kernel = evidence.entry.op.name, evidence.entry.kernel.name
+    name = f"{op}-{kernel.partition('-')[2]}-{suffix}"
+    taken = evidence.catalog.entries
+    free = next(each for number in count(1) if (each := name if number == 1 else f"{name}-{number}") not in taken)
+    return Experiment(("gdnbench", "new", free, "--from", evidence.label), f"in the copy: {change}")
+
+
+def faster_peer(evidence: Evidence, *, same_grid: bool) -> str:
+    """The fastest kernel of the run that beat this one at the shape, of the same grid if asked; empty if none did."""
+    if evidence.measured is None:
+        return ""
+    own, times = own_layout(evidence), evidence.measured.times_us
+    known = {other.label: other for other in others(evidence)}
+    beating = [
+        label
+        for label, other in known.items()
+        if times.get(label, math.inf) < evidence.measured.time_us
+        and (not same_grid or (own and (own.blocks, own.threads) == (other.blocks, other.threads)))
+    ]
+    return min(beating, key=lambda label: times[label], default="")
+
+
+def _by_param(evidence: Evidence, wanted: Wanted) -> tuple[str, ...]:
+    own = own_layout(evidence)
+    return tuple(dict.fromkeys(name for name, other in by_param(evidence) if own and wanted(own, other)))
+
+
+def _peer(evidence: Evidence, wanted: Wanted) -> Layout | None:
+    """A kernel whose grid is wanted, rather one that was faster than one that was not measured, or one of its language.
+
+    One that is known to be slower proves nothing.
+    """
+    own = own_layout(evidence)
+    times = evidence.measured.times_us if evidence.measured else {}
+    bound = evidence.measured.time_us if evidence.measured else math.inf
+    fitting = [
+        other for other in others(evidence) if own and wanted(own, other) and times.get(other.label, 0.0) < bound
+    ]
+    language = evidence.entry.kernel.language
+    return min(fitting, key=lambda other: (other.label not in times, other.language != language), default=None)
+
+
+def _times(evidence: Evidence, label: str) -> str:
+    measured = evidence.measured
+    assert measured
+    return f"{label} takes {measured.times_us[label]:.3g} of this one's {measured.time_us:.3g} µs"
+
+
+def _shape(evidence: Evidence, sizes: str = "") -> tuple[str, ...]:
+    shape, op = evidence.shape, evidence.entry.op
+    heads = () if shape.heads_pair == op.default_shape.heads_pair else ("--heads", shape.heads)
+    return ("--shape", f"B={sizes or shape.B}", *heads, *(() if op.name == _DEFAULT_OP else ("--op", op.name)))

@@ -1,0 +1,47 @@
+"""Lines of evidence, and the few numbers that several rules read of it."""
+
+from __future__ import annotations
+
+import math
+
+from gdnbench.diagnose.evidence import Evidence
+from gdnbench.diagnose.finding import Fact, Number
+from gdnbench.profilers.ncu.quantities import BY_KEY
+
+_UNITS = ("dram_pct", "l2_pct", "l1_pct", "sm_pct")
+
+
+def fact(counter: str, value: Number, unit: str = "", note: str = "") -> Fact:
+    """A line on a counter under the title that `gdnbench ncu` has for it, or on a stall reason under ncu's name."""
+    quantity = BY_KEY.get(counter)
+    return Fact(counter, quantity.title if quantity else counter.replace("_", ": ", 1), value, unit, note)
+
+
+def noted(evidence: Evidence, counter: str, note: str = "") -> tuple[Fact, ...]:
+    """A line on a counter of the profile; none where the report lacks it."""
+    value = evidence.counter(counter)
+    return () if math.isnan(value) else (fact(counter, value, BY_KEY[counter].unit, note),)
+
+
+def counted(counter: str, title: str, value: float, note: str) -> tuple[Fact, ...]:
+    """A line on what was made of a counter; none where that was not known."""
+    return () if math.isnan(value) else (Fact(counter, title, value, "", note),)
+
+
+def busiest(evidence: Evidence) -> float:
+    """How busy the busiest of DRAM, L2, L1 and the SMs' pipes is, in % of its peak; NaN where one is not known."""
+    values = [evidence.counter(key) for key in _UNITS]
+    return math.nan if any(map(math.isnan, values)) else max(values)
+
+
+def least_dram_time(evidence: Evidence) -> str:
+    """How long the kernel's DRAM traffic would take at the DRAM's peak, by the same counters; empty if unknown."""
+    percent, duration = evidence.counter("dram_pct"), evidence.counter("duration_us")
+    if math.isnan(percent + duration):
+        return ""
+    return f"at its peak the traffic takes {duration * percent / 100:.2g} of {duration:.3g} µs"
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 warp`, `8 warps`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

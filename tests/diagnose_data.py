@@ -1,0 +1,73 @@
+"""Recorded profiles as evidence: the kernels are the bundled ones and the specimens, each with one flaw."""
+
+from functools import cache
+from pathlib import Path
+
+from gdnbench.catalog import default_roots, find_variant, load_catalog
+from gdnbench.diagnose.evidence import Evidence, Measured
+from gdnbench.inspection.archs import device_of
+from gdnbench.inspection.examine import examine
+from gdnbench.inspection.subject import Subject
+from gdnbench.model import Shape
+from gdnbench.profilers.ncu.store import read_profiles
+
+SPECIMENS = Path(__file__).parent / "specimens"
+RECORDED = Path(__file__).parent / "data" / "ncu"
+RESULTS = Path(__file__).parents[1] / "results"
+
+
+@cache
+def kernels():
+    return load_catalog([*default_roots(), SPECIMENS])
+
+
+def recording(name):
+    return RECORDED / f"{name}.csv.gz"
+
+
+@cache
+def recorded(name):
+    """Evidence from each launch of a recording, `decode-v1-B1`."""
+    return tuple(_evidence(profile.label, profile.shape, profile=profile) for profile in read_profiles(recording(name)))
+
+
+def measured(time_us, *, empty=None, copy=None, gpu="h200", copy_bytes=1_048_576, launches=1, **times_us):
+    times = {"decode-floor-empty": empty, "decode-floor-copy": copy, **times_us}
+    known = {label.replace("_", "-"): time for label, time in times.items() if time is not None}
+    return Measured(
+        run_id="a-run",
+        gpu=gpu,
+        time_us=time_us,
+        times_us=known,
+        empty="decode-floor-empty" if empty else "",
+        copy="decode-floor-copy" if copy else "",
+        copy_bytes=copy_bytes,
+        launches=launches,
+    )
+
+
+@cache
+def _built(label, batch):
+    entry, variant = find_variant(kernels(), "decode", label)
+    shape = Shape(B=batch)
+    subject = Subject(label, entry, entry.at(variant, shape), shape)
+    [found] = examine([subject], ["sm_90"], lambda arch: device_of(arch, ()), _Silent())
+    return found
+
+
+def coded(label, batch=1, times=None):
+    """Evidence without counters: what the compiler made of a kernel for the H200, and perhaps times."""
+    return _evidence(label, Shape(B=batch), anatomy=_built(label, batch), measured=times)
+
+
+def _evidence(label, shape, **known):
+    entry, variant = find_variant(kernels(), "decode", label)
+    return Evidence(kernels(), entry, entry.at(variant, shape), shape, **known)
+
+
+class _Silent:
+    def begin(self, *_):
+        pass
+
+    def advance(self, *_):
+        pass

@@ -1,0 +1,154 @@
+"""Every line that is proposed runs: its verb takes the options, and its kernels and params exist."""
+
+from dataclasses import replace
+
+import pytest
+import typer
+from diagnose_data import SPECIMENS, coded, kernels, measured, recorded
+from test_diagnose_rules import CAUSES
+
+from gdnbench.bench.request import choose_settings as settings_of_run
+from gdnbench.bench.request import make_request, parse_shapes
+from gdnbench.bench.sweeping import choose_sweep_settings, make_sweep_request
+from gdnbench.catalog import find_variant
+from gdnbench.cli.app import app
+from gdnbench.diagnose import experiment
+from gdnbench.diagnose.ranking import rank
+from gdnbench.diagnose.rules import RULES
+from gdnbench.model import Gpu, Shape
+
+H200 = Gpu(0, "NVIDIA H200", "GPU-0", (9, 0), sms=132)
+AT_64 = measured(23.8, empty=7.56, copy=20.55, copy_bytes=67_108_864, decode_triton=21.3, decode_v1=21.6)
+SEVERAL = measured(28.6, empty=2.74, copy=3.99, launches=11, decode_triton=4.35)
+AT_1 = measured(4.6, empty=2.74, copy=3.99, decode_v6=4.39, decode_triton=4.35, decode_v2=6.97)
+
+
+def parsed(command):
+    """The values that a command line gives to its verb; fails as the command line would."""
+    program, verb, *arguments = command
+    assert program == "gdnbench"
+    return typer.main.get_command(app).commands[verb].make_context(verb, list(arguments)).params
+
+
+def check_run(values):
+    settings = settings_of_run(
+        quick=True, rounds=None, samples=None, seed=None, margin=0.005, step_limit_s=30.0, plain=False
+    )
+    chosen = (values["kernel"], values["shape"], values["heads"])
+    make_request(kernels(), values["op"], chosen[0], axes=chosen[1], heads=chosen[2], settings=settings)
+
+
+def check_sweep(values):
+    settings = choose_sweep_settings(budget="60s", samples=100, seed=1, margin=0.005, step_limit_s=30.0)
+    make_sweep_request(
+        kernels(),
+        values["op"],
+        [values["kernel"]],
+        list(values["param"] or []),
+        axes=values["shape"],
+        heads=values["heads"],
+        settings=settings,
+        gpu=H200,
+        baseline="",
+        label="",
+    )
+
+
+def check_labels(values):
+    for label in (*values["kernels"], values["diff"]):
+        if label:
+            find_variant(kernels(), values["op"], label)
+    parse_shapes(kernels().ops[values["op"]], values["shape"], values["heads"])
+
+
+def check_new(values):
+    assert values["name"] not in kernels().entries
+    find_variant(kernels(), "decode", values["origin"])
+
+
+CHECKS = {"run": check_run, "sweep": check_sweep, "inspect": check_labels, "ncu": check_labels, "new": check_new}
+
+
+def check(tried):
+    assert tried.why
+    CHECKS[tried.command[1]](parsed(tried.command))
+
+
+def proposed(evidence):
+    return [finding.experiment for rule in RULES if (finding := rule(evidence))]
+
+
+@pytest.mark.parametrize("name", CAUSES)
+@pytest.mark.parametrize("times", [None, AT_1, SEVERAL])
+def test_what_rules_propose_from_counters_runs(name, times):
+    [evidence, *_] = recorded(name)
+    for tried in proposed(replace(evidence, measured=times)):
+        check(tried)
+
+
+@pytest.mark.parametrize("label", ["decode-v1", "decode-v3", "decode-rowreg-w2", "decode-triton", "decode-v4b"])
+@pytest.mark.parametrize(("batch", "times"), [(1, None), (1, AT_1), (64, AT_64)])
+def test_what_rules_propose_from_the_code_runs(label, batch, times):
+    evidence = coded(label, batch, times)
+    for tried in [*proposed(evidence), experiment.profile(evidence), experiment.measure(evidence)]:
+        check(tried)
+
+
+def test_a_copy_by_hand_is_made_as_it_is_proposed(command_line, monkeypatch, tmp_path):
+    monkeypatch.setenv("GDNBENCH_KERNELS", str(SPECIMENS))
+    for name in ("test-spilling-B64", "test-conflicts-B64"):
+        _, *arguments = rank(recorded(name)[0])[0].experiment.command
+        code, out, err = command_line(*arguments, "--to", tmp_path)
+        assert (code, "kernel.cu" in out) == (0, True), err
+
+
+def test_a_param_that_gives_more_warps_to_the_same_grid_comes_first():
+    evidence = coded("decode-triton:BV=16:WARPS=1")
+    tried = experiment.more_warps(evidence)
+    assert tried.command[:6] == ("gdnbench", "sweep", "--kernel", "decode-triton:BV=16:WARPS=1", "--param", "WARPS")
+
+
+def test_a_kernel_that_is_known_to_be_slower_is_not_proposed():
+    evidence = recorded("decode-v1-B1")[0]
+    slow = measured(5.1, copy=3.99, decode_v4=5.2, decode_v5=5.0)
+    assert "decode-v1,decode-v5" in experiment.more_warps(replace(evidence, measured=slow)).command
+
+
+def test_without_another_kernel_of_the_grid_fewer_rows_a_warp_are_swept():
+    evidence = recorded("decode-v1-B1")[0]
+    alone = replace(evidence.catalog, entries={"decode-v1": evidence.entry})
+    tried = experiment.more_warps(replace(evidence, catalog=alone))
+    assert tried.command == ("gdnbench", "sweep", "--kernel", "decode-v1", "--param", "BV", "--shape", "B=1")
+
+
+def test_without_any_param_either_a_copy_is_proposed():
+    evidence = coded("test-spilling")
+    alone = replace(evidence.catalog, entries={"test-spilling": evidence.entry})
+    tried = experiment.more_warps(replace(evidence, catalog=alone))
+    assert tried.command == ("gdnbench", "new", "decode-spilling-warps", "--from", "test-spilling")
+
+
+def test_a_copy_takes_a_name_that_is_free():
+    evidence = coded("test-spilling")
+    taken = {**evidence.catalog.entries, "decode-spilling-rows": evidence.entry}
+    tried = experiment.by_hand(replace(evidence, catalog=replace(evidence.catalog, entries=taken)), "rows", "change it")
+    assert tried.command[2] == "decode-spilling-rows-2"
+
+
+def test_the_code_is_compared_with_a_faster_kernel_of_the_same_grid_only():
+    """decode-triton is faster still, on a grid of its own; decode-v2 is slower."""
+    evidence = coded("decode-v4", 1, AT_1)
+    assert experiment.shorter_path(evidence).command[3:5] == ("--diff", "decode-v6")
+    assert experiment.fewer_instructions(evidence).command[3:5] == ("--diff", "decode-triton")
+
+
+def test_another_head_layout_is_carried_along():
+    evidence = replace(coded("decode-v4"), shape=Shape(B=8, HQ=16, HV=32))
+    tried = experiment.profile(evidence)
+    assert tried.command[3:] == ("--shape", "B=8", "--heads", "qk16_v32")
+    check(tried)
+
+
+def test_a_kernel_of_another_library_is_not_copied():
+    evidence = recorded("decode-fla-B1")[0]
+    assert experiment.by_hand(evidence, "x", "change it").command[1] == "run"

@@ -1,0 +1,143 @@
+"""Every rule against every recording: it comes first where its cause was planted, and nowhere else."""
+
+import math
+from dataclasses import replace
+
+import pytest
+from diagnose_data import coded, measured, recorded
+
+from gdnbench.diagnose.ranking import MOST_FINDINGS, rank
+from gdnbench.diagnose.rules import LEAST_SHARE, RULES
+from gdnbench.profilers.ncu.profile import Metric
+
+# The cause that each kernel was made for, or is known for, and what may be told after it.
+CAUSES = {
+    "decode-v1-B1": ("too_few_warps", {"latency"}),
+    "decode-fla-B1": ("too_few_warps", {"latency"}),
+    "decode-v4-B1": ("latency", set()),
+    "decode-triton-B1": ("latency", {"idle_sms"}),
+    "decode-v6-B8": ("latency", {"uneven_sms"}),
+    "decode-v4-B64": ("bandwidth", set()),
+    "decode-v4-B256": ("bandwidth", set()),
+    "decode-floor-copy-B256": ("bandwidth", set()),
+    "decode-floor-empty-B1": ("launch_bound", {"latency"}),
+    "test-spilling-B64": ("spilling", {"uneven_sms"}),
+    "test-scattered-B64": ("uncoalesced", {"uneven_sms"}),
+    "test-conflicts-B64": ("bank_conflicts", {"uneven_sms"}),
+    "test-barriers-B64": ("barriers", set()),
+    "test-arithmetic-B64": ("compute", set()),
+    "test-tail-B17": ("uneven_sms", {"latency", "limited_occupancy"}),
+}
+CELLS = [(name, rule.__name__) for name in CAUSES for rule in RULES]
+
+
+@pytest.mark.parametrize(("name", "rule"), CELLS)
+def test_a_rule_speaks_where_its_cause_is_and_is_silent_elsewhere(name, rule):
+    first, later = CAUSES[name]
+    for evidence in recorded(name):
+        told = [finding.rule for finding in rank(evidence)]
+        if rule == first:
+            assert told[0] == rule
+        else:
+            assert rule not in told or rule in later
+
+
+@pytest.mark.parametrize("name", CAUSES)
+def test_what_may_be_told_after_the_cause_is_told_of_some_launch(name):
+    first, later = CAUSES[name]
+    assert {finding.rule for evidence in recorded(name) for finding in rank(evidence)} == {first, *later}
+
+
+@pytest.mark.parametrize("name", CAUSES)
+def test_a_finding_has_evidence_with_numbers_and_a_share_of_the_time(name):
+    for evidence in recorded(name):
+        findings = rank(evidence)
+        assert 1 <= len(findings) <= MOST_FINDINGS
+        assert [finding.share for finding in findings] == sorted((each.share for each in findings), reverse=True)
+        for finding in findings:
+            assert LEAST_SHARE <= finding.share <= 1
+            assert finding.basis == "counters"
+            assert len(finding.facts) >= 2
+            assert all(math.isfinite(fact.value) and fact.title and fact.counter for fact in finding.facts)
+
+
+def test_names_of_findings_are_those_of_their_rules():
+    told = {rule.__name__: rule(each) for name in CAUSES for each in recorded(name) for rule in RULES}
+    assert all(finding.rule == name for name, finding in told.items() if finding)
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_a_lone_warp_a_block_asks_for_more_warps_and_not_for_more_blocks(place):
+    """128 blocks on 132 SMs: ncu asks for a larger grid, which is the problem's and not to be had."""
+    first = rank(recorded("decode-v1-B1")[place])[0]
+    assert first.experiment.command == ("gdnbench", "run", "--kernel", "decode-v1,decode-v4", "--shape", "B=1")
+    assert "same 128 blocks, each of 8 warps instead of 1" in first.experiment.why
+    facts = {fact.title: fact.value for fact in first.facts}
+    assert (facts["warps in flight"], facts["warp schedulers"], facts["instructions per warp"]) == (128, 528, 514)
+
+
+def test_sms_without_a_block_count_for_no_more_than_the_others_issue():
+    """68 of 132 SMs are idle, half of the GPU; but what takes the time is waiting, which no SM shortens."""
+    evidence = recorded("decode-triton-B1")[0]
+    [idle] = [finding for finding in rank(evidence) if finding.rule == "idle_sms"]
+    assert idle.share == pytest.approx(68 / 132 * evidence.account.issuing)
+    assert idle.share < 0.1
+
+
+def test_a_report_without_the_counters_leaves_what_the_launch_tells():
+    """As of `ncu --set basic`: no cycles of the schedulers, no stalls."""
+    evidence = recorded("decode-v1-B1")[0]
+    few = {name: metric for name, metric in evidence.profile.metrics.items() if name.startswith("launch__")}
+    bare = replace(evidence, profile=replace(evidence.profile, metrics=few))
+    assert bare.account is None
+    assert [(finding.rule, finding.basis) for finding in rank(bare)] == [("too_few_warps", "code")]
+
+
+def test_a_counter_that_could_not_be_read_makes_no_finding():
+    evidence = recorded("test-arithmetic-B64")[0]
+    name = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
+    metrics = {**evidence.profile.metrics, name: Metric(name, "%", math.nan)}
+    assert rank(evidence)[0].rule == "compute"
+    assert rank(replace(evidence, profile=replace(evidence.profile, metrics=metrics))) == ()
+
+
+@pytest.mark.parametrize(
+    ("label", "batch", "times", "rule", "basis"),
+    [
+        ("decode-v1", 1, measured(5.1, empty=2.74, copy=3.99), "too_few_warps", "code"),
+        ("decode-v2", 1, None, "too_few_warps", "code"),
+        ("decode-v4", 1, measured(4.6, empty=2.74, copy=3.99), "latency", "times"),
+        ("decode-v4", 1, measured(3.1, empty=2.74, copy=2.9), "launch_bound", "times"),
+        ("decode-v4", 64, measured(23.8, empty=7.56, copy=20.55, copy_bytes=67_108_864), "bandwidth", "times"),
+        ("test-spilling", 64, None, "spilling", "code"),
+        ("test-scattered", 64, None, "narrow_loads", "code"),
+        ("test-tail", 17, None, "limited_occupancy", "code"),
+    ],
+)
+def test_without_counters_the_code_and_the_times_tell(label, batch, times, rule, basis):
+    first = rank(coded(label, batch, times))[0]
+    assert (first.rule, first.basis) == (rule, basis)
+
+
+def test_without_anything_known_to_be_wrong_nothing_is_told():
+    """decode-v4 has warps enough, loads 16 bytes and spills none; without a time there is no more to say."""
+    assert rank(coded("decode-v4", 1)) == ()
+
+
+def test_what_the_code_implies_is_no_more_than_there_is_to_gain():
+    bare, timed = (coded("decode-v1", 1, times) for times in (None, measured(5.1, empty=2.74, copy=3.99)))
+    assert rank(bare)[0].share == pytest.approx(1 - 128 / 528)
+    assert rank(timed)[0].share == pytest.approx(1 - 3.99 / 5.1)
+
+
+def test_a_floor_of_unknown_bandwidth_calls_nothing_saturated():
+    """The bandwidth of a GPU that gpus.toml lacks is not guessed."""
+    assert rank(coded("decode-v4", 64, measured(23.8, copy=20.55, gpu="l40s", copy_bytes=67_108_864))) == ()
+
+
+def test_counters_of_one_launch_of_many_explain_nothing():
+    evidence = recorded("decode-fla-B1")[0]
+    [only] = rank(replace(evidence, measured=measured(28.6, empty=2.74, copy=3.99, launches=11)))
+    assert (only.rule, only.basis) == ("many_launches", "times")
+    assert only.share == pytest.approx(1 - 3.99 / 28.6)
+    assert len(rank(replace(evidence, measured=measured(28.6, empty=2.74, copy=3.99, launches=1)))) > 1
