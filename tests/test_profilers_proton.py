@@ -188,7 +188,7 @@ def test_a_triton_kernel_is_traced_on_a_gpu(command_line, tmp_path):
 
 @pytest.mark.gpu
 def test_a_kernel_without_scopes_has_its_times_alone(command_line, tmp_path):
-    code, out, err = command_line("proton", "decode-torch", "--json", "--profiles", tmp_path)
+    code, out, err = command_line("proton", "decode-reference", "--json", "--profiles", tmp_path)
     assert code == 0, err
     found = json.loads(out)
     assert (found["scopes"], found["trace"]) == ([], None)

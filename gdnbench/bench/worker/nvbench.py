@@ -16,7 +16,6 @@ from statistics import median
 from typing import Any, NoReturn
 
 import numpy as np
-import nvtx
 import torch
 
 from gdnbench.bench.events import Channel, Examined, HostTimes, Refused, Sampled, Step
@@ -104,8 +103,7 @@ class _Benchmark:
         state.set_stream(_StreamHandle(self._device.stream))
         state.set_blocking_kernel_timeout(BLOCKING_KERNEL_TIMEOUT_S)
         try:
-            # The range spans the whole state; inside a timed launch it would cost microseconds.
-            with nvtx.annotate(self.__name__), self._device.current():
+            with self._device.current():
                 state.exec(self._sample, batched=False, timer=True)
         except Exception as error:
             self._give_up(one_line(error))
