@@ -6,6 +6,7 @@ Importing this package imports neither torch nor triton.
 
 from gdnbench.model import (
     CudaKernel,
+    DispatchKernel,
     Op,
     Param,
     Params,
@@ -22,6 +23,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CudaKernel",
+    "DispatchKernel",
     "Op",
     "Param",
     "Params",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
 from gdnbench.bench.events import Sampled
@@ -10,7 +12,7 @@ from gdnbench.bench.plan import round_cost_s
 from gdnbench.bench.race import START_S, Race
 from gdnbench.bench.schedule import Leg
 from gdnbench.bench.task import BURN_IN
-from gdnbench.model import Case
+from gdnbench.model import Case, Role
 
 SAMPLES = 100
 FEW = 4  # are kept of each round: enough for its time
@@ -23,10 +25,14 @@ class SimulatedGpu:
         times_us: true time of each case.
         noise: relative standard deviation of a round's time about its truth.
         seed: of the noise.
+        swept: the kernels that race; without them, those whose cases are in the role of a kernel.
     """
 
-    def __init__(self, times_us: dict[Case, float], noise: float = 0.006, seed: int = 1) -> None:
+    def __init__(
+        self, times_us: dict[Case, float], noise: float = 0.006, seed: int = 1, swept: Collection[str] = ()
+    ) -> None:
         self.cases = tuple(times_us)
+        self.swept = swept or {case.variant.kernel for case in times_us if case.role is Role.KERNEL}
         self.samples = {case.id: SAMPLES for case in times_us}
         self.warm_us = {case.id: time_us for case, time_us in times_us.items()}
         self.now_s, self._noise, self._random = 0.0, noise, np.random.default_rng(seed)
@@ -35,7 +41,7 @@ class SimulatedGpu:
         return self.now_s
 
     def race(self, budget_s: float = 1e6, margin: float = 0.005) -> Race:
-        return Race(budget_s, margin, 0.95, "cuda", self.clock)
+        return Race(budget_s, margin, 0.95, "cuda", self.swept, self.clock)
 
     def next_leg(self, race: Race, collected: Collected) -> Leg | None:
         return race.next_leg(self.cases, collected, self.samples, self.warm_us)

@@ -26,7 +26,7 @@ MEDIANS_US = {BASELINE.id: 5.0, FAST.id: 4.5, SLOW.id: 5.5, SAME.id: 5.0, FLOOR.
 def rows_of(cases=CASES, collected=None, judged=None, builds=None, settings=Settings(), op=DECODE):  # noqa: B008
     found = analyse(
         op, cases, judged or healthy(cases), builds or {}, collected or collect(MEDIANS_US), settings,
-        timer="nvbench", run_id="r",
+        timer="nvbench", run_id="r", copying={"decode-floor-copy", "decode-floor-other"},
     )  # fmt: skip
     return {row.case.id: row for row in found.measurements}, found
 
@@ -276,3 +276,33 @@ def test_the_speed_of_light_is_the_fastest_copy_whatever_the_order(first):
     collected = collect(MEDIANS_US | {slower.id: 4.4})
     rows, _ = rows_of(cases=(BASELINE, FAST, *floors), collected=collected)
     assert rows[FAST.id].timing.sol == pytest.approx(4.0 / 4.5, rel=0.01)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_several_copying_kernels_the_fastest_at_the_shape_is_the_speed_of_light(order):
+    """A bound that another copy beats is none; which one that is may change with the batch."""
+    large = Shape(B=64)
+    own = {shape: case("decode-floor-copy", Role.FLOOR, shape, WARPS=8) for shape in (SHAPE, large)}
+    other = {shape: case("decode-floor-other", Role.FLOOR, shape, LANES=4) for shape in (SHAPE, large)}
+    kernel = {shape: case("decode-fast", shape=shape) for shape in (SHAPE, large)}
+    times = {
+        own[SHAPE]: 4.0, other[SHAPE]: 3.6, kernel[SHAPE]: 4.5,
+        own[large]: 20.0, other[large]: 22.0, kernel[large]: 25.0,
+    }  # fmt: skip
+    found, _ = rows_of(tuple(times)[::order], collect({each.id: time_us for each, time_us in times.items()}))
+    for shape, share in ((SHAPE, 3.6 / 4.5), (large, 20.0 / 25.0)):
+        assert found[kernel[shape].id].timing.sol == pytest.approx(share, rel=0.006)
+        for floors in (own, other):
+            assert found[floors[shape].id].nbytes == DECODE.copy_bytes(shape)
+            assert found[floors[shape].id].versus is None
+
+
+def test_an_empty_floor_that_is_faster_than_every_copy_is_no_speed_of_light():
+    empty = case("decode-floor-empty", Role.FLOOR)
+    found, _ = rows_of((FAST, FLOOR, empty), collect({FAST.id: 4.5, FLOOR.id: 4.0, empty.id: 2.0}))
+    assert found[FAST.id].timing.sol == pytest.approx(4.0 / 4.5, rel=0.006)
+
+
+def test_a_copying_floor_moves_its_own_bytes_as_a_baseline_too():
+    found, _ = rows_of((case("decode-floor-copy", Role.BASELINE),), collect({FLOOR.id: 4.0}))
+    assert [row.nbytes for row in found.values()] == [DECODE.copy_bytes(SHAPE)]

@@ -77,3 +77,11 @@ def test_the_interpreters_verdict_goes_with_the_variant_that_it_judged(status, r
     cases = [case("decode-x", shape=shape, BV=bv) for shape, bv in ((SMALL, 8), (LARGE, 16))]
     found = build_rows(CATALOG, cases, ARCHS, built(cases), {cases[0].id: Examined(cases[0].id, status, reason)})
     assert [row.interpreter for row in found] == [said, said, "", ""]
+
+
+def test_what_a_dispatcher_picked_is_told_with_its_kernel():
+    cases = [case("decode-auto", shape=shape, kernel="decode-x", BV=bv) for shape, bv in ((SMALL, 8), (LARGE, 16))]
+    assert rows_of(cases) == [
+        *(("decode-auto: decode-x BV=8", arch, 8) for arch in ARCHS),
+        *(("decode-auto: decode-x BV=16", arch, 16) for arch in ARCHS),
+    ]

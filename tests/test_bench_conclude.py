@@ -17,7 +17,8 @@ SMALL, LARGE, HUGE = Shape(B=1), Shape(B=8), Shape(B=64)
 PARAMS = {"BV": Param(default=8, choices=(16, 8, 4, 2)), "WARPS": Param(default=4, choices=(1, 2, 4, 8))}
 CATALOG = SimpleNamespace(
     entries={
-        name: SimpleNamespace(kernel=TorchKernel(name=name, params=PARAMS)) for name in ("decode-x", "decode-other")
+        name: SimpleNamespace(kernel=TorchKernel(name=name, params=PARAMS, floor="copy" if "floor" in name else ""))
+        for name in ("decode-x", "decode-other", "decode-floor")
     }
 )
 
@@ -189,8 +190,9 @@ def test_params_that_were_not_swept_are_no_axis():
 
 
 def test_baselines_controls_and_floors_are_no_points():
-    beside = [case("decode-x", role, SMALL) for role in (Role.BASELINE, Role.CONTROL, Role.FLOOR)]
-    found = sweep({**dict.fromkeys(beside, 1.0), point(4): 4.0})
+    beside = [case("decode-x", role, SMALL) for role in (Role.BASELINE, Role.CONTROL)]
+    beside.append(case("decode-floor", Role.FLOOR, SMALL))
+    found = sweep({**dict.fromkeys(beside, 1.0), point(4): 4.0}, swept={"decode-x": ["BV", "WARPS"]})
     assert labels(found.points) == ["BV=4:WARPS=4"]
 
 
@@ -235,3 +237,74 @@ def test_a_sweep_that_ran_out_of_budget_never_drops_the_best():
         small, large = found.plateaus
         assert tied <= {*small.tied, *small.unclear}
         assert best in {*large.tied, *large.unclear}
+
+
+def floor(bv, shape=SMALL):
+    return case(f"decode-floor:BV={bv}:WARPS=4", Role.FLOOR, shape, BV=bv, WARPS=4)
+
+
+def test_swept_floors_have_a_plateau():
+    found = sweep({floor(4): 4.0, floor(8): 4.4})
+    (plateau,) = found.plateaus
+    assert (plateau.kernel, plateau.best) == ("decode-floor", floor(4).label)
+    assert found.axes == {"decode-floor": {"BV": [4, 8], "WARPS": [4]}}
+
+
+def other(bv, shape=SMALL):
+    return point(bv, shape=shape, kernel="decode-other")
+
+
+def test_at_each_shape_the_kernels_best_points_are_held_against_each_other():
+    found = sweep(
+        {
+            point(4): 4.0, point(8): 4.4, other(4): 4.8, other(8): 4.4,
+            point(4, shape=LARGE): 9.0, other(8, LARGE): 8.0, other(4, LARGE): 8.5,
+        }
+    )  # fmt: skip
+    assert [(each.label, each.place) for each in found.final(SMALL)] == [
+        (point(4).label, Place.BEST),
+        (other(8).label, Place.SLOWER),
+    ]
+    assert [each.label for each in found.final(LARGE)] == [other(8).label, point(4).label]
+    assert found.final(SMALL)[1].slower_by == pytest.approx(0.1, abs=0.01)
+    assert found.final(SMALL)[1].slower_lo < found.final(SMALL)[1].slower_by < found.final(SMALL)[1].slower_hi
+
+
+def test_it_is_the_simplest_point_of_a_plateau_that_stands_for_its_kernel():
+    found = sweep({point(4): 4.0, point(8): 4.001, other(16): 5.0}, margin=0.02)
+    assert found.final(SMALL)[0].label == point(8).label
+
+
+def test_kernels_that_tie_are_told_so():
+    found = sweep({point(4): 4.0, other(4): 4.001}, margin=0.01)
+    assert [each.place for each in found.final(SMALL)] == [Place.BEST, Place.TIED]
+
+
+def test_a_kernel_whose_race_ended_early_is_compared_in_the_rounds_that_both_had():
+    """And may lead: that the others raced on among themselves is no merit."""
+    quick, slow = other(4), point(4)
+    collected = collect({quick.id: 4.0, slow.id: 4.4}, rounds=7, samples=20)
+    for number in range(8, 40):  # by which time the GPU has become faster
+        collected.take(Sampled(number, slow.id, (3.0,) * 20))
+    swept = {"decode-x": ["BV"], "decode-other": ["BV"]}
+    found = conclude(CATALOG, [quick, slow], swept, collected, Settings())
+    best, second = found.final(SMALL)
+    assert (best.label, second.label) == (quick.label, slow.label)
+    assert second.slower_by == pytest.approx(0.1, abs=0.01)
+    assert (best.rounds, second.rounds) == (7, 7)
+
+
+def test_kernels_that_share_no_round_are_not_compared():
+    early, late = other(4), point(4)
+    collected = collect({early.id: 4.0}, rounds=2, samples=20)
+    for number in (3, 4):
+        collected.take(Sampled(number, late.id, (3.0,) * 20))
+    found = conclude(CATALOG, [early, late], {"decode-x": ["BV"], "decode-other": ["BV"]}, collected, Settings())
+    assert found.finals == ()
+    assert len(found.plateaus) == 2
+
+
+def test_a_floor_is_no_rival_of_kernels():
+    assert sweep({floor(4): 3.0, point(4): 4.0}).finals == ()
+    found = sweep({floor(4): 3.0, point(4): 4.0, other(4): 4.4})
+    assert {each.kernel for each in found.finals} == {"decode-x", "decode-other"}

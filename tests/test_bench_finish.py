@@ -36,7 +36,7 @@ def finish(tmp_path):
         (folder.path / "measure-0.log").write_text("said something")
         found = analyse(
             CATALOG.ops["decode"], CASES, judged or healthy(CASES), {}, collected, Settings(), timer="nvbench",
-            run_id="run",
+            run_id="run", copying=(),
         )  # fmt: skip
         described = info(
             run_id="run", complete=complete, settings=SETTINGS, sources=SOURCES, cases=[c.to_dict() for c in CASES]

@@ -8,15 +8,20 @@ from gdnbench.bench.plan import make_plan, round_order, sample_count
 from gdnbench.bench.request import Settings, make_request
 from gdnbench.catalog import default_roots, load_catalog
 from gdnbench.errors import ExitCode, MachineError, UnknownNameError
-from gdnbench.model import Role, Shape
+from gdnbench.model import Gpu, Role, Shape
 
 CATALOG = load_catalog(default_roots()[:1])
 IDS = tuple("abcdefgh")
 
 
-def plan(kernels="decode-v4", device="cuda", catalog=CATALOG, **more):
+H200, B200 = (
+    Gpu(0, f"NVIDIA {name}", "GPU-0", capability) for name, capability in (("H200", (9, 0)), ("B200", (10, 0)))
+)
+
+
+def plan(kernels="decode-v4", gpu=H200, catalog=CATALOG, **more):
     request = make_request(catalog, "decode", kernels, axes="B=1,8", heads="", settings=Settings(), **more)
-    return make_plan(catalog, request, device)
+    return make_plan(catalog, request, gpu)
 
 
 @pytest.fixture
@@ -76,7 +81,7 @@ def test_without_fla_the_reference_stands_in_and_a_note_says_so(without_fla):
 
 
 def test_on_a_cpu_the_reference_stands_in_and_there_is_no_floor():
-    found = plan(device="cpu")
+    found = plan(gpu=None)
     assert found.baseline == "decode-reference"
     assert Role.FLOOR not in roles(found).values()
     assert "GPU" in found.notes[0]
@@ -91,7 +96,7 @@ def test_a_chosen_baseline_that_cannot_be_had_is_an_error(without_fla):
 
 def test_a_chosen_baseline_for_another_device_is_an_error():
     with pytest.raises(MachineError, match="needs a GPU"):
-        plan(device="cpu", baseline="decode-v4")
+        plan(gpu=None, baseline="decode-v4")
 
 
 def test_a_chosen_baseline_that_does_not_exist_is_an_error():
@@ -189,14 +194,120 @@ def test_params_that_are_named_hold_at_every_shape_beside_the_plain_defaults(by_
     assert params(plan(label, catalog=by_shape), label) == [wanted, wanted]
 
 
-def swept_plan(name, device="cpu"):
-    points = tuple(CATALOG.entries[name].with_params(CATALOG.entries[name].default, {"WARPS": w}) for w in (2, 4))
-    request = make_request(CATALOG, "decode", name, axes="B=1,8", heads="", settings=Settings())
-    return make_plan(CATALOG, replace(request, variants=points, swept={name: ("WARPS",)}), device)
+def swept_plan(*names, gpu=None, **more):
+    points = tuple(
+        CATALOG.entries[name].with_params(CATALOG.entries[name].default, {"WARPS": warps})
+        for name in names
+        for warps in (2, 4)
+    )
+    request = make_request(CATALOG, "decode", ",".join(names), axes="B=1,8", heads="", settings=Settings(), **more)
+    return make_plan(CATALOG, replace(request, variants=points, swept=dict.fromkeys(names, ("WARPS",))), gpu)
 
 
 def test_a_sweep_of_which_nothing_runs_here_measures_no_baseline_either():
     found = swept_plan("decode-v4")
     assert (found.baseline, found.notes) == ("", ())
     assert set(roles(found)) == {"decode-v4:WARPS=2", "decode-v4:WARPS=4"}
-    assert "decode-floor-copy" in roles(swept_plan("decode-v4", device="cuda"))
+    assert "decode-floor-copy" in roles(swept_plan("decode-v4", gpu=H200))
+
+
+def test_a_swept_floor_is_its_own_floor_and_has_no_baseline():
+    found = swept_plan("decode-floor-copy", gpu=H200)
+    assert (found.baseline, found.notes) == ("", ())
+    assert roles(found) == {"decode-floor-copy:WARPS=2": Role.FLOOR, "decode-floor-copy:WARPS=4": Role.FLOOR}
+
+
+def test_the_empty_floor_is_swept_beside_the_copying_one():
+    assert roles(swept_plan("decode-floor-empty", gpu=H200))["decode-floor-copy"] is Role.FLOOR
+
+
+def test_a_baseline_that_is_named_is_measured_beside_a_swept_floor():
+    found = roles(swept_plan("decode-floor-copy", gpu=H200, baseline="decode-v4b"))
+    assert found["decode-v4b"] is Role.BASELINE
+    assert found["decode-v4b@again"] is Role.CONTROL
+
+
+def test_a_floor_swept_among_kernels_leaves_them_their_baseline():
+    found = swept_plan("decode-floor-copy", "decode-v4", gpu=H200)
+    assert found.baseline == "decode-fla"
+    assert roles(found)["decode-v4:WARPS=2"] is Role.KERNEL
+    assert roles(found)["decode-floor-copy:WARPS=2"] is Role.FLOOR
+
+
+TABLE = """
+[h200.qk4_v8]
+source = "20260102-030405-h200-decode"
+B1 = { kernel = "decode-v4", WARPS = 2 }
+B8 = { kernel = "decode-v6" }
+
+[b200.qk4_v8]
+source = "20260102-040506-b200-decode"
+B1 = { kernel = "decode-v6", WARPS = 16 }
+"""
+
+
+@pytest.fixture
+def with_dispatcher(tmp_path):
+    """The bundled kernels and a dispatcher of our own among them."""
+    folder = tmp_path / "decode" / "mine"
+    folder.mkdir(parents=True)
+    (folder / "variant.py").write_text(
+        "from gdnbench import DispatchKernel\nkernel = DispatchKernel(name='decode-mine')\n"
+    )
+    (folder / "dispatch.toml").write_text(TABLE)
+    return load_catalog([default_roots()[0], tmp_path])
+
+
+def picked(found, label="decode-mine"):
+    return [case.variant.in_full for case in found.cases if case.label == label]
+
+
+def test_a_dispatcher_is_planned_as_the_kernel_that_it_picks_at_each_shape(with_dispatcher):
+    found = plan("decode-mine", catalog=with_dispatcher)
+    assert picked(found) == ["decode-v4 WARPS=2", "decode-v6 WARPS=8"]
+    assert roles(found)["decode-mine"] is Role.KERNEL
+    assert found.notes == ()
+
+
+def test_a_dispatcher_picks_for_the_gpu_at_hand(with_dispatcher):
+    found = plan("decode-mine", gpu=B200, catalog=with_dispatcher)
+    assert picked(found) == ["decode-v6 WARPS=16"] * 2
+    assert found.notes == ()
+
+
+def test_a_gpu_that_the_table_does_not_have_is_told(with_dispatcher):
+    rtx = Gpu(0, "NVIDIA GeForce RTX 3090", "GPU-0", (8, 6))
+    found = plan("decode-mine", gpu=rtx, catalog=with_dispatcher)
+    assert picked(found) == ["decode-v4 WARPS=2", "decode-v6 WARPS=8"]
+    (note,) = found.notes
+    assert "decode-mine has no rows for rtx3090" in note
+    assert "h200" in note
+
+
+def test_without_a_gpu_nothing_is_said_of_tuning(with_dispatcher):
+    found = plan("decode-mine", gpu=None, catalog=with_dispatcher)
+    assert not any("rows" in note for note in found.notes)
+
+
+def test_a_dispatcher_and_what_it_picks_are_cases_of_their_own(with_dispatcher):
+    found = plan("decode-mine,decode-v6,decode-v4:WARPS=2", catalog=with_dispatcher)
+    assert len({case.id for case in found.cases}) == len(found.cases)
+    assert len(roles(found)) == len(roles(plan("decode-v4"))) + 2
+
+
+def test_a_dispatcher_can_be_the_baseline(with_dispatcher):
+    found = plan("decode-v4", catalog=with_dispatcher, baseline="decode-mine")
+    assert found.baseline == "decode-mine"
+    assert picked(found, "decode-mine@again") == picked(found) == ["decode-v4 WARPS=2", "decode-v6 WARPS=8"]
+
+
+def test_a_dispatcher_that_picks_what_cannot_run_here_is_no_baseline(with_dispatcher):
+    with pytest.raises(MachineError, match="decode-mine cannot run here: it needs a GPU"):
+        plan("decode-v4", gpu=None, catalog=with_dispatcher, baseline="decode-mine")
+
+
+def test_a_dispatcher_of_kernels_that_run_on_a_cpu_is_a_baseline_there(with_dispatcher):
+    table = with_dispatcher.entries["decode-mine"].folder / "dispatch.toml"
+    table.write_text(TABLE + '\n[cpu.qk4_v8]\nsource = "r"\nB1 = { kernel = "decode-reference" }\n')
+    found = plan("decode-v4", gpu=None, catalog=load_catalog(with_dispatcher.roots), baseline="decode-mine")
+    assert picked(found) == ["decode-reference"] * 2

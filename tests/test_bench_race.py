@@ -220,3 +220,31 @@ def test_how_it_stands_is_told_with_the_best_and_how_many_are_left():
     _, legs = gpu.run(gpu.race())
     assert legs[0].standing == ""
     assert re.search(r"B=1 qk4_v8 .*N=[01] [34]\.\d{3} µs.* 2 of 4 ", legs[1].standing)
+
+
+def swept_floors(times_us, shape=SMALL):
+    return {
+        case(f"floor:N={n}", Role.FLOOR, shape, N=n): time_us for n, time_us in enumerate(times_us)
+    }  # fmt: skip
+
+
+def test_floors_that_are_swept_race_as_kernels_do():
+    gpu = SimulatedGpu(swept_floors(TIES), swept=["floor"])
+    collected, legs = gpu.run(gpu.race())
+    assert legs[0].phase == "coarse"
+    assert len(legs) > 1
+    for leg in legs[1:]:
+        assert labels(leg) == {"floor:N=0", "floor:N=1"}
+    assert min(rounds_of(collected).values()) == COARSE_ROUNDS
+
+
+def test_floors_race_beside_kernels_in_a_group_of_their_own():
+    gpu = SimulatedGpu({**swept_floors((3.0, 3.0, 3.5)), **points((4.0, 4.4))}, swept=["floor", "k"])
+    _, legs = gpu.run(gpu.race())
+    assert len(legs) > 1
+    assert labels(legs[1]) == {"floor:N=0", "floor:N=1"}
+
+
+def test_floors_beside_the_points_do_not_race():
+    gpu = SimulatedGpu({**points((4.0, 4.4)), **swept_floors((3.0, 3.0))}, swept=["k"])
+    assert len(gpu.run(gpu.race())[1]) == 1

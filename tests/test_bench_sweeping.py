@@ -5,14 +5,17 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from simulated_gpu import SimulatedGpu
 
 from gdnbench.bench import session as session_module
+from gdnbench.bench.conclude import conclude
 from gdnbench.bench.events import Examined, Sampled, encode
 from gdnbench.bench.observer import Observer
+from gdnbench.bench.plan import make_plan
 from gdnbench.bench.sweeping import choose_sweep_settings, make_sweep_request, open_sweep, parse_duration
 from gdnbench.catalog import default_roots, load_catalog
 from gdnbench.errors import ExitCode, UnknownNameError, UsageError
-from gdnbench.model import Role, Shape, Status
+from gdnbench.model import Gpu, Role, Shape, Status
 from gdnbench.store import Journal, read_info, read_sweep, write_info
 
 OP = default_roots()[0] / "decode" / "op.py"
@@ -299,3 +302,39 @@ def test_a_point_that_the_check_now_refuses_is_no_answer_though_it_was_measured(
     rows = {row.case.label: row for row in finished.analysis.measurements}
     assert rows["decode-mine:BV=4"].status is Status.WRONG_NUMBERS
     assert rows["decode-mine:BV=8"].timing.rounds == 2
+
+
+@pytest.fixture
+def with_floor(roots):
+    """A catalog with a floor of two params in it."""
+    folder = roots[0] / "decode" / "floor"
+    folder.mkdir()
+    (folder / "kernel.py").write_text("")
+    text = DECLARATION.format("floor", ("cuda",)).replace("presets={'decode-floor-wide': {'BV': 4}}", "floor='copy'")
+    (folder / "variant.py").write_text(text)
+    return load_catalog(roots)
+
+
+def test_a_floor_is_swept_from_the_question_to_the_answer(with_floor):
+    """Floors were left out of the race once: they had no time, and the sweep no points."""
+    gpu = Gpu(0, "NVIDIA H200", "GPU-0", (9, 0))
+    request = ask(with_floor, ["decode-floor"], ["WARPS"], axes="B=1,8", gpu=gpu)
+    assert request.baseline == ""
+    plan = make_plan(with_floor, request, gpu)
+    assert {case.role for case in plan.cases} == {Role.FLOOR}
+    times = {case: 4.0 * case.shape.B * (1 + 0.05 * (case.variant.params["WARPS"] != 2)) for case in plan.cases}
+    simulated = SimulatedGpu(times, swept=request.swept)
+    collected, _ = simulated.run(simulated.race())
+    found = conclude(with_floor, plan.cases, request.swept, collected, request.settings)
+    assert [(each.shape.B, each.best) for each in found.plateaus] == [
+        (1, "decode-floor:WARPS=2"),
+        (8, "decode-floor:WARPS=2"),
+    ]
+    assert len(found.points) == len(plan.cases) == 6
+    assert found.one_for_all[0].label == "decode-floor:WARPS=2"
+
+
+def test_a_floor_among_kernels_leaves_them_their_own_baseline(with_floor):
+    gpu = Gpu(0, "NVIDIA H200", "GPU-0", (9, 0))
+    request = ask(with_floor, ["decode-floor", "decode-gpu"], ["WARPS"], gpu=gpu)
+    assert request.baseline == "decode-gpu"

@@ -7,16 +7,19 @@ from pathlib import Path
 import pytest
 
 from gdnbench.catalog import default_roots, load_catalog
-from gdnbench.model import CudaKernel, TorchKernel, TritonKernel
+from gdnbench.model import CudaKernel, DispatchKernel, TorchKernel, TritonKernel
 
 BUNDLED = default_roots()[0]
 LANGUAGES = {
+    "decode-auto": DispatchKernel,
     "decode-v1": CudaKernel,
     "decode-v2": CudaKernel,
     "decode-v3": CudaKernel,
     "decode-v4": CudaKernel,
     "decode-v5": CudaKernel,
     "decode-v6": CudaKernel,
+    "decode-v7": CudaKernel,
+    "decode-v8": CudaKernel,
     "decode-rowreg": CudaKernel,
     "decode-floor-copy": CudaKernel,
     "decode-floor-empty": CudaKernel,

@@ -4,9 +4,12 @@ from dataclasses import replace
 
 import pytest
 from compare_data import B1, B8, compared, figure, published, ratios_of, run_of, source, with_params
+from run_data import case, measured, store
 
+from gdnbench.compare.measured import load_run
 from gdnbench.errors import UnknownNameError, UsageError
 from gdnbench.model import Params, Status
+from gdnbench.store import write_rounds
 
 KERNELS = {"decode-v4": 4.7, "decode-triton": 4.4}
 
@@ -128,3 +131,23 @@ def test_a_filter_takes_globs_and_lists_of_every_key():
 def test_a_filter_hides_no_anchors():
     side = compared(run_of(KERNELS), run_of(KERNELS, "other", moved=1.03), filtered="label=decode-v4")
     assert ratios_of(side)["decode-v4", 1].value == pytest.approx(1.0, abs=1e-9)
+
+
+def test_what_a_dispatcher_picked_is_told_apart_as_other_params_are(tmp_path):
+    """Two kernels whose params happen to be alike are no one kernel that became faster."""
+    sides = []
+    for name, kernel in (("20260101-000000-h200-decode", "decode-v4"), ("20260102-000000-h200-decode", "decode-v6")):
+        folder = tmp_path / name
+        folder.mkdir()
+        rows = [measured(case("decode-auto", kernel=kernel, WARPS=8)), measured(case("decode-v1"))]
+        store(folder, rows, run_id=name)
+        write_rounds(folder, [])
+        sides.append(load_run(folder))
+    side = compared(*sides)
+    assert [row.entries[0].figure.label for row in side.grid.rows] == ["decode-v1"]
+    assert {str(row.entries[0 if row.entries[0] else 1].figure.params) for row in side.grid.alone} == {
+        "KERNEL=decode-v4 WARPS=8",
+        "KERNEL=decode-v6 WARPS=8",
+    }
+    joined = compared(*sides, rows="shape,label")
+    assert {row.entries[0].figure.label for row in joined.grid.rows} == {"decode-auto", "decode-v1"}

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 from diagnose_data import RESULTS, kernels, recorded, recording
+from run_data import case, measured, store
 
 from gdnbench.bench.observer import Observer
 from gdnbench.diagnose.gather import Question, gather
 from gdnbench.errors import UnknownNameError, UsageError
-from gdnbench.model import Gpu, Shape
+from gdnbench.model import Gpu, Role, Shape
 from gdnbench.profilers.ncu.store import write_profiles
 
 H200 = Gpu(0, "NVIDIA H200", "GPU-0", (9, 0), sms=132)
@@ -134,3 +135,26 @@ def test_a_report_without_our_ranges_is_of_the_kernel_whose_function_it_names(as
     assert ask(file=path, axes="B=1").profile.function == "gdn_decode_v1"
     with pytest.raises(UsageError, match="no launch of decode-v4"):
         ask("decode-v4", file=path)
+
+
+def test_a_dispatcher_is_explained_as_the_kernel_that_it_picks(ask, runs):
+    evidence = ask("decode-auto", gpus=(H200,), axes="B=8", results=runs)
+    pick = kernels().entries["decode-auto"].dispatch.pick(Shape(B=8), "h200")
+    assert (evidence.entry.kernel.name, evidence.variant.params) == (pick.kernel, pick.params)
+    assert not evidence.variant.is_picked
+    assert evidence.label.partition(":")[0] in {pick.kernel, *evidence.entry.kernel.presets}
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_several_copying_floors_the_fastest_bounds_the_kernel(ask, tmp_path, order):
+    folder = tmp_path / "results" / "20260102-030405-h200-decode"
+    folder.mkdir(parents=True)
+    floors = [
+        measured(case("decode-floor-copy", Role.FLOOR, WARPS=8), 4.0),
+        measured(case("decode-floor-copy:WARPS=16", Role.FLOOR, WARPS=16), 3.7),
+        measured(case("decode-floor-empty", Role.FLOOR, WARPS=8), 2.7),
+    ]
+    params = kernels().entries["decode-v4"].default.params
+    store(folder, [measured(case("decode-v4", **params), 4.6), *floors[::order]])
+    found = ask("decode-v4", results=tmp_path / "results").measured
+    assert (found.copy, found.copy_us, found.empty_us) == ("decode-floor-copy:WARPS=16", 3.7, 2.7)

@@ -35,3 +35,19 @@ def test_a_case_survives_json(variant, role):
     case = Case(variant, Shape(B=3, HQ=2, HV=4, K=64, V=32), role)
     assert Case.from_dict(json.loads(json.dumps(case.to_dict()))) == case
     assert Case.from_dict(case.to_dict()).id == case.id
+
+
+@pytest.mark.parametrize(
+    ("kernel", "role", "is_point"),
+    [
+        ("decode-v4", Role.KERNEL, True),
+        ("decode-v4", Role.BASELINE, False),
+        ("decode-v4", Role.CONTROL, False),
+        ("decode-floor-copy", Role.FLOOR, True),
+        ("decode-floor-empty", Role.FLOOR, False),
+        ("decode-v1", Role.KERNEL, False),
+    ],
+)
+def test_the_points_of_a_sweep_are_of_its_kernels_and_not_what_stands_beside_them(kernel, role, is_point):
+    case = Case(Variant(kernel, f"{kernel}:WARPS=4"), Shape(), role)
+    assert case.is_point_of({"decode-v4": ("WARPS",), "decode-floor-copy": ("WARPS",)}) is is_point

@@ -1,7 +1,7 @@
 import pytest
 
 from gdnbench.errors import ExitCode, ShapeError
-from gdnbench.model import Shape
+from gdnbench.model import Shape, nearest_shape
 
 
 def test_the_default_is_the_contests_layout_at_batch_1():
@@ -40,3 +40,21 @@ def test_equal_shapes_are_one_key_and_smaller_batches_come_first():
 )
 def test_it_reads_as_it_is_typed(shape, text):
     assert str(shape) == text
+
+
+def test_a_shape_that_is_known_stands_for_itself_whatever_else_has_as_many_heads():
+    """B=1 qk8_v16 has as many heads in the batch as B=2 qk4_v8, and is the smaller."""
+    known = [Shape(B=1, HQ=8, HV=16), Shape(B=2)]
+    for order in (known, known[::-1]):
+        assert nearest_shape(order, Shape(B=2)) == Shape(B=2)
+        assert nearest_shape(order, Shape(B=1, HQ=8, HV=16)) == Shape(B=1, HQ=8, HV=16)
+
+
+def test_of_equally_near_shapes_it_is_one_of_the_same_heads_and_then_the_smaller():
+    assert nearest_shape([Shape(B=2, HQ=8, HV=16), Shape(B=4)], Shape(B=8)) == Shape(B=4)
+    assert nearest_shape([Shape(B=16), Shape(B=4)], Shape(B=8)) == Shape(B=4)
+
+
+def test_where_no_shape_is_known_none_is_the_nearest():
+    with pytest.raises(ValueError, match="empty"):
+        nearest_shape([], Shape())

@@ -4,6 +4,7 @@ import json
 import math
 import re
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from report_data import HOSTILE, KERNELS, SHAPES, Elements, store_run, store_swept
@@ -14,6 +15,7 @@ from gdnbench.errors import ExitCode, RunFormatError
 from gdnbench.model import Role, Shape, Status
 from gdnbench.report.html import published as published_module
 from gdnbench.report.html import write_report
+from gdnbench.report.html.charts.times import times_charts
 from gdnbench.report.html.render import inline_json
 from gdnbench.store import BuildRow, write_builds
 
@@ -228,3 +230,19 @@ def test_a_damaged_run_is_named_and_the_last_report_stays(tmp_path, name):
     assert caught.value.exit_code == ExitCode.USAGE
     assert output.read_text() == "the last one"
     assert not list(tmp_path.glob(".*.new"))
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_distance_is_from_the_fastest_copying_floor(order):
+    rows = []
+    for shape in SHAPES:
+        floors = [
+            measured(case("decode-floor-copy", Role.FLOOR, shape), 4.0),
+            measured(case("decode-floor-other", Role.FLOOR, shape), 3.2),
+            replace(measured(case("decode-floor-empty", Role.FLOOR, shape), 2.0), nbytes=0),
+        ]
+        rows += [*floors[::order], measured(case("decode-v4", shape=shape), 4.8)]
+    charts = times_charts(rows, prefix="p", picker="q", shown=["decode-v4"], baseline="")
+    text = json.dumps([chart.spec for chart in charts])
+    assert '"above": "1.500"' in text
+    assert '"above": "1.200"' not in text

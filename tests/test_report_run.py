@@ -219,3 +219,29 @@ def test_whatever_the_reason_a_run_can_be_shown(stored, shown, reason):
 def test_a_run_without_a_baseline_can_be_shown(stored, shown):
     store(stored, [measured(case("decode-v4"))], baseline="")
     assert "decode-v4" in shown()
+
+
+PICKED = [
+    measured(case("decode-auto", kernel="decode-v6", WARPS=8), 4.3, versus(1.19)),
+    measured(case("decode-auto", shape=BIG, kernel="decode-triton", BV=16, WARPS=8), 1000.0, versus(12.0)),
+]
+
+
+@pytest.mark.parametrize("columns", ["80", "200"])
+def test_what_a_dispatcher_picked_is_told_at_each_shape(stored, shown, columns):
+    store(stored, ROWS + PICKED)
+    small, large = shown(columns).split("B=256 qk16_v32")
+    assert "decode-v6 WARPS=8" in small
+    assert "decode-triton BV=16 WARPS=8" in large
+    assert "decode-auto" in small
+    if columns == "80":
+        assert "  decode-auto: decode-v6 WARPS=8\n" in small
+
+
+def test_rows_of_a_dispatcher_hold_the_kernel_that_was_picked(stored, shown):
+    store(stored, ROWS + PICKED)
+    rows = [row for row in csv.DictReader(io.StringIO(shown(csv=True))) if row["label"] == "decode-auto"]
+    assert [(row["kernel"], row["BV"], row["WARPS"]) for row in rows] == [
+        ("decode-v6", "", "8"),
+        ("decode-triton", "16", "8"),
+    ]

@@ -5,18 +5,20 @@ import io
 import json
 import math
 import re
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from run_data import info, store
+from run_data import case, failed, info, measured, store
 from sweep_data import JOINT, KERNEL, LARGE, SMALL, label_of, point, store_sweep, sweep_of
 
+from gdnbench.catalog.dispatch import read_dispatch
 from gdnbench.errors import RunFormatError, UsageError
-from gdnbench.model import OneForAll, Param, Place, Shape, TorchKernel
+from gdnbench.model import OneForAll, Param, Place, Role, Shape, Status, TorchKernel
 from gdnbench.report.sweep_output import print_sweep
 from gdnbench.report.sweep_view import best_at, leading_params
-from gdnbench.store import read_info, read_measurements, read_sweep
+from gdnbench.store import read_info, read_measurements, read_sweep, write_sweep
 
 RECORDED = Path(__file__).resolve().parents[1] / "results"
 ONE_PARAM = RECORDED / "20261121-180525-h200-decode-sweep-bv"
@@ -372,3 +374,119 @@ def test_in_colour_a_point_that_read_faster_than_the_best_is_as_green_as_that(tm
         monkeypatch.setenv(name, value)
     store_sweep(tmp_path, ODD["faster in the rounds it had"])
     assert shown(folder=tmp_path).count("48;2;38;166;91m") == 2
+
+
+TWO = {"decode-x": {"BV": [4, 8]}, "decode-y": {"WARPS": [2, 4]}}
+
+
+def rivals(shape, best, others):
+    """The final of two kernels at a shape, and the plateaus of one point each that they come from."""
+    first = point(0.0, shape, kernel=best[0], **best[1])
+    second = point(others[2], shape, others[3], kernel=others[0], **others[1])
+    alone = [[first], [replace(second, place=Place.BEST, slower_by=0.0, slower_lo=0.0, slower_hi=0.0)]]
+    return (first, second), alone
+
+
+SMALL_FINAL = rivals(SMALL, ("decode-x", {"BV": 8}), ("decode-y", {"WARPS": 2}, 0.09, Place.SLOWER))
+LARGE_FINAL = rivals(LARGE, ("decode-y", {"WARPS": 4}), ("decode-x", {"BV": 8}, 0.001, Place.TIED))
+WIDE_HEADS = Shape(B=2, HQ=16, HV=32)
+WIDE_FINAL = rivals(WIDE_HEADS, ("decode-y", {"WARPS": 4}), ("decode-x", {"BV": 4}, 0.004, Place.UNCLEAR))
+RACED = replace(
+    sweep_of(TWO, *SMALL_FINAL[1], *LARGE_FINAL[1], *WIDE_FINAL[1]),
+    finals=(*SMALL_FINAL[0], *LARGE_FINAL[0], *WIDE_FINAL[0]),
+)
+
+
+def test_where_several_kernels_raced_the_declaration_is_a_dispatchers_table(tmp_path, shown):
+    store_sweep(tmp_path, RACED)
+    document = tomllib.loads(shown(folder=tmp_path, dispatch=True))
+    assert document == {
+        "h200": {
+            "qk4_v8": {
+                "source": info().run_id,
+                "B1": {"kernel": "decode-x", "BV": 8},
+                "B64": {"kernel": "decode-y", "WARPS": 4},
+            },
+            "qk16_v32": {"source": info().run_id, "B2": {"kernel": "decode-y", "WARPS": 4}},
+        }
+    }
+
+
+def test_a_dispatchers_table_says_who_ties(tmp_path, shown):
+    store_sweep(tmp_path, RACED)
+    rows = {line.partition(" = ")[0]: line for line in shown(folder=tmp_path, dispatch=True).splitlines()}
+    assert "#" not in rows["B1"]
+    assert rows["B64"].endswith("  # decode-x ties")
+    assert rows["B2"].endswith("  # decode-x may tie")
+
+
+def test_a_printed_table_is_one_that_a_dispatcher_takes(tmp_path, shown):
+    store_sweep(tmp_path, RACED)
+    (tmp_path / "dispatch.toml").write_text(shown(folder=tmp_path, dispatch=True))
+    kernels = {
+        "decode-x": TorchKernel(name="decode-x", params={"BV": Param(default=4, choices=(4, 8))}),
+        "decode-y": TorchKernel(name="decode-y", params={"WARPS": Param(default=2, choices=(2, 4))}),
+    }
+    dispatch = read_dispatch(tmp_path / "dispatch.toml", kernels)
+    for shape in (SMALL, LARGE, WIDE_HEADS):
+        best = RACED.final(shape)[0]
+        pick = dispatch.pick(shape, "h200")
+        assert (pick.kernel, pick.params, pick.source) == (best.kernel, best.params, info().run_id)
+
+
+def test_text_is_quoted_in_a_dispatchers_table(tmp_path, shown):
+    final, alone = rivals(SMALL, ("decode-x", {"MODE": 'a"b'}), ("decode-y", {"WARPS": 2}, 0.1, Place.SLOWER))
+    store_sweep(tmp_path, replace(sweep_of({**TWO, "decode-x": {"MODE": ['a"b']}}, *alone), finals=final))
+    assert tomllib.loads(shown(folder=tmp_path, dispatch=True))["h200"]["qk4_v8"]["B1"]["MODE"] == 'a"b'
+
+
+def test_kernels_that_raced_are_shown_beside_each_other_at_each_shape(tmp_path, shown):
+    store_sweep(tmp_path, RACED)
+    text = shown(folder=tmp_path)
+    lines = section(text, "the kernels at B=64 qk4_v8").splitlines()
+    assert [line.split() for line in lines[1:]] == [
+        ["decode-y", "WARPS=4", "BEST"],
+        ["decode-x", "BV=8", "0.10%", "±0.20%", "TIES"],
+    ]
+    assert max(map(len, text.splitlines()[:-2])) <= 80
+
+
+def test_one_kernel_that_raced_alone_has_no_rivals_to_show(shown):
+    assert "the kernels at" not in shown()
+
+
+def test_finals_are_stored_and_read_again(tmp_path):
+    store_sweep(tmp_path, RACED)
+    assert read_sweep(tmp_path) == RACED
+    assert read_sweep(SEVERAL).finals == ()
+
+
+def test_a_final_of_points_that_did_not_race_is_refused():
+    with pytest.raises(ValueError, match="did not race there"):
+        replace(RACED, finals=(replace(RACED.finals[0], shape=Shape(B=3)),))
+
+
+def store_floors(folder):
+    """A sweep of a floor: its points are in the role of a floor, and there is no baseline."""
+    floor = "decode-floor-copy"
+    points = [point(0.0, kernel=floor, WARPS=8), point(0.07, kernel=floor, WARPS=16)]
+    rows = [
+        measured(case(each.label, Role.FLOOR, kernel=floor, **each.params), 4.0 * (1 + each.slower_by))
+        for each in points
+    ]
+    rows.append(failed(case(f"{floor}:WARPS=1", Role.FLOOR, WARPS=1), Status.BUILD_FAILED, "too few"))
+    found = sweep_of({floor: {"WARPS": [1, 8, 16]}}, points)
+    store(folder, rows, swept={floor: ["WARPS"]}, baseline="")
+    write_sweep(folder, found)
+
+
+def test_a_sweep_of_a_floor_is_shown_as_one_of_a_kernel(tmp_path, shown):
+    store_floors(tmp_path)
+    text = flat(shown(folder=tmp_path))
+    assert "3 points: decode-floor-copy WARPS=1,8,16" in text
+    assert "the best is WARPS=8" in text
+    assert "build-failed decode-floor-copy, 1 points (WARPS=1 at B=1 qk4_v8): too few" in text
+    assert "A/A" not in text
+    rows = list(csv.DictReader(io.StringIO(shown(folder=tmp_path, csv=True))))
+    assert [row["place"] for row in rows] == ["best", "slower", ""]
+    assert 'Shape(B=1): {"WARPS": 8}' in shown(folder=tmp_path, dispatch=True)

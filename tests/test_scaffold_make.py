@@ -14,7 +14,10 @@ from gdnbench.scaffold import make_kernel
 
 BUNDLED = default_roots()[0]
 CATALOG = load_catalog([BUNDLED])
-LABELS = [variant.label for entry in CATALOG.entries.values() for variant in (entry.default, *entry.presets)]
+NAMES = [name for name, entry in CATALOG.entries.items() if not entry.dispatch]
+LABELS = [
+    variant.label for name in NAMES for variant in (CATALOG.entries[name].default, *CATALOG.entries[name].presets)
+]
 
 MINE = '''"""Mine."""
 from gdnbench import TorchKernel
@@ -53,7 +56,17 @@ def test_a_copy_of_every_kernel_and_preset_loads_with_its_params(tmp_path, label
     assert everything_in(copy.folder) == everything_in(origin.folder) == sorted(map(str, made.files))
 
 
-@pytest.mark.parametrize("name", CATALOG.entries)
+def test_a_dispatcher_has_no_code_to_copy_and_the_kernels_that_it_picks_are_named(tmp_path):
+    with pytest.raises(UsageError, match="decode-auto picks kernels") as caught:
+        make_kernel("decode-new1", "decode-auto", tmp_path)
+    table = CATALOG.entries["decode-auto"].dispatch
+    picked = {pick.kernel for rows in table.picks.values() for pick in rows.values()}
+    assert picked
+    assert all(name in caught.value.hint for name in picked)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_copy_differs_from_the_original_in_strings_and_its_functions_name_alone(tmp_path, name):
     make_kernel("decode-new1", name, tmp_path)
     origin, copy = CATALOG.entries[name], load(tmp_path)

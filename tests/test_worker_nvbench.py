@@ -296,7 +296,7 @@ def analysis(measure):
     for event in measure()[0]:
         collected.take(event)
     op = load_catalog(default_roots()[:1]).ops["decode"]
-    return analyse(op, CASES, healthy(CASES), {}, collected, Settings(), timer="nvbench", run_id="r")
+    return analyse(op, CASES, healthy(CASES), {}, collected, Settings(), timer="nvbench", run_id="r", copying=())
 
 
 def test_identical_kernels_are_not_told_apart(analysis):
@@ -328,5 +328,5 @@ def test_unfit_cases_have_no_time_however_many_samples_there_are(measure):
         collected.take(event)
     judged = healthy(CASES) | {CASES[1].id: Examined(CASES[1].id, Status.WRONG_NUMBERS, "wrong")}
     op = load_catalog(default_roots()[:1]).ops["decode"]
-    rows = analyse(op, CASES, judged, {}, collected, Settings(), timer="nvbench", run_id="r").measurements
+    rows = analyse(op, CASES, judged, {}, collected, Settings(), timer="nvbench", run_id="r", copying=()).measurements
     assert [row.timing is None for row in rows] == [False, True, False, False]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gdnbench.bench.events import Examined
@@ -48,6 +48,7 @@ def analyse(
     *,
     timer: Timer,
     run_id: str,
+    copying: Collection[str],
     clock: Clock | None = None,
 ) -> Analysis:
     """Rows for every case, measured or not.
@@ -61,16 +62,17 @@ def analyse(
         settings: margin and confidence.
         timer: what measured.
         run_id: for the rows.
+        copying: names of the kernels that are copying floors.
         clock: the further clock that measured; None for the run's own timer.
     """
     rounds = Rounds(collected, settings.confidence)
     verdicts = {case.id: _verdict(case, judged, collected) for case in cases}
     measured = [case for case in cases if case.id in rounds.times and verdicts[case.id].status is Status.OK]
     comparisons = _compare(measured, rounds, settings)
-    floors = _floors(op, measured, rounds)
+    floors = _floors(measured, copying, rounds)
     rows = []
     for case in cases:
-        row = replace(_bare_row(op, case, verdicts[case.id], builds.get(case.id)), clock=clock)
+        row = _bare_row(op, case, verdicts[case.id], builds.get(case.id), copying, clock)
         if case in measured:
             timing = rounds.timing(case.id, timer, row.nbytes, floors.get(case.shape, ""))
             warnings = _row_warnings(timing, rounds.low_clock(case.id))
@@ -81,9 +83,9 @@ def analyse(
     return Analysis(tuple(rows), tuple(rounds.rows(run_id, timer)), _run_warnings(rows))
 
 
-def _floors(op: Op, measured: Sequence[Case], rounds: Rounds) -> dict[Shape, str]:
+def _floors(measured: Sequence[Case], copying: Collection[str], rounds: Rounds) -> dict[Shape, str]:
     """Id of the fastest copying floor of each shape: the one that is the speed of light."""
-    copies = [case for case in measured if case.variant.kernel == op.floor]
+    copies = [case for case in measured if case.variant.kernel in copying]
     copies.sort(key=lambda case: rounds.interval(case.id).estimate, reverse=True)
     return {case.shape: case.id for case in copies}
 
@@ -122,24 +124,27 @@ def _verdict(case: Case, judged: Mapping[str, Examined], collected: Collected) -
     return collected.lost.get(case.id) or judged.get(case.id, not_reached)
 
 
-def _bare_row(op: Op, case: Case, verdict: Examined, build: Build | None) -> Measurement:
+def _bare_row(
+    op: Op, case: Case, verdict: Examined, build: Build | None, copying: Collection[str], clock: Clock | None
+) -> Measurement:
     return Measurement(
         case=case,
         status=verdict.status,
         reason=verdict.reason,
-        nbytes=_bytes_moved(op, case),
+        nbytes=_bytes_moved(op, case, copying),
         launches=verdict.launches,
         registers=build.registers if build else -1,
         shared_bytes=build.shared_bytes if build else -1,
         spill_bytes=build.spill_bytes if build else -1,
+        clock=clock,
     )
 
 
-def _bytes_moved(op: Op, case: Case) -> int:
+def _bytes_moved(op: Op, case: Case, copying: Collection[str]) -> int:
     """The least that the case must move; the empty floor moves nothing, and has no bandwidth."""
-    if case.role is not Role.FLOOR:
-        return op.traffic_bytes(case.shape)
-    return op.copy_bytes(case.shape) if case.variant.kernel == op.floor else 0
+    if case.variant.kernel in copying:
+        return op.copy_bytes(case.shape)
+    return 0 if case.role is Role.FLOOR else op.traffic_bytes(case.shape)
 
 
 def _row_warnings(timing: Timing, low_clock: int) -> tuple[str, ...]:

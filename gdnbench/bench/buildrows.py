@@ -26,13 +26,16 @@ def build_rows(
             key = (case.variant, case.shape.heads, arch)
             if key not in rows and (key in builds.made or key in builds.failed):
                 language = catalog.entries[case.variant.kernel].kernel.language
-                label = _full_label(case.variant) if several[case.variant.label] > 1 else case.variant.label
+                is_one_of_several = several[case.variant.label] > 1 or case.variant.is_picked
+                label = _full_label(case.variant) if is_one_of_several else case.variant.label
                 rows[key] = _row(case, label, language, arch, builds, verdicts.get(key[:2]))
     return list(rows.values())
 
 
 def _full_label(variant: Variant) -> str:
-    """For a kernel whose defaults change with the shape: its bare name stands for several builds."""
+    """For a kernel whose defaults change with the shape, or a dispatcher: its bare name stands for several builds."""
+    if variant.is_picked:
+        return f"{variant.label}: {variant.in_full}"
     return ":".join((variant.label, *(f"{name}={value}" for name, value in variant.params.items())))
 
 

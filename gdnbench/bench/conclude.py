@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from gdnbench.bench.finals import finals
 from gdnbench.bench.measuring import Collected
+from gdnbench.bench.points import make_point, place_of
 from gdnbench.bench.race import Group, group_cases, judge_groups, survivors
 from gdnbench.bench.request import Settings
 from gdnbench.bench.rounds import Rounds
 from gdnbench.catalog import Catalog
 from gdnbench.model import Case, Kernel, OneForAll, Params, Place, Plateau, Point, Shape, Sweep
-from gdnbench.stats import Comparison, Field, Verdict
+from gdnbench.stats import Field
 
-_PLACES = {Verdict.SAME: Place.TIED, Verdict.SLOWER: Place.SLOWER}
 Axes = dict[str, dict[str, list[str | int]]]
 
 
@@ -32,44 +33,30 @@ def conclude(
         collected: the samples.
         settings: margin, confidence and budget.
     """
-    groups = group_cases([case for case in cases if collected.samples.get(case.id)])
+    groups = group_cases([case for case in cases if collected.samples.get(case.id)], swept)
     rounds = Rounds(collected, settings.confidence)
     fields = judge_groups(groups, rounds, collected, settings.margin, settings.confidence)
     points = {group: _points(field, collected) for group, field in fields.items()}
     plateaus = tuple(_plateau(catalog.entries[kernel].kernel, shape, points[kernel, shape]) for kernel, shape in fields)
     return Sweep(
-        axes=_axes(group_cases(cases), swept),
+        axes=_axes(group_cases(cases, swept), swept),
         budget_s=settings.budget_s or 0.0,
         points=tuple(point for group in points.values() for point in group),
         plateaus=plateaus,
         one_for_all=_one_for_all(catalog, plateaus, points, settings.margin),
+        finals=tuple(finals(catalog, plateaus, groups, rounds, settings)),
     )
 
 
 def _points(field: Field[Case], collected: Collected) -> list[Point]:
     """The leader and the others, fastest first."""
     still = set(survivors(field, collected))
-    found = [_point(field.leader, Place.BEST, None, collected)]
+    found = [make_point(field.leader, Place.BEST, None, len(collected.samples[field.leader.id]))]
     for case, comparison in field.others.items():
         # What an earlier look dropped stays slower: later intervals of its few rounds only grow.
-        place = _PLACES.get(comparison.verdict, Place.UNCLEAR) if case in still else Place.SLOWER
-        found.append(_point(case, place, comparison, collected))
+        place = place_of(comparison) if case in still else Place.SLOWER
+        found.append(make_point(case, place, comparison, len(collected.samples[case.id])))
     return [found[0], *sorted(found[1:], key=lambda point: point.slower_by)]
-
-
-def _point(case: Case, place: Place, comparison: Comparison | None, collected: Collected) -> Point:
-    speedup = comparison.speedup if comparison else None
-    return Point(
-        kernel=case.variant.kernel,
-        label=case.label,
-        params=case.variant.params,
-        shape=case.shape,
-        place=place,
-        slower_by=1.0 / speedup.estimate - 1.0 if speedup else 0.0,
-        slower_lo=1.0 / speedup.high - 1.0 if speedup else 0.0,
-        slower_hi=(1.0 / speedup.low - 1.0 if speedup.low > 0 else float("inf")) if speedup else 0.0,
-        rounds=len(collected.samples[case.id]),
-    )
 
 
 def _plateau(kernel: Kernel, shape: Shape, points: Sequence[Point]) -> Plateau:

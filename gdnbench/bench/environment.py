@@ -8,10 +8,17 @@ from pathlib import Path
 import gdnbench
 from gdnbench.model import Device, Gpu
 
+CPU = "cpu"
+
 
 def device_of(gpu: Gpu | None) -> Device:
     """Where work runs: on the GPU if there is one."""
     return "cuda" if gpu else "cpu"
+
+
+def slug_of(gpu: Gpu | None) -> str:
+    """What the device is called in run ids, results and dispatchers' tables: `h200`, or `cpu`."""
+    return gpu.slug if gpu else CPU
 
 
 def worker_environment(gpu: Gpu | None) -> dict[str, str]:

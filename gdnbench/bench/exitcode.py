@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from gdnbench.errors import ExitCode
 from gdnbench.model import Measurement, Role, Status
@@ -21,10 +21,10 @@ def exit_code_of(measurements: Iterable[Measurement], *, interrupted: bool) -> E
     return gravest(row.status for row in rows) or (ExitCode.NOISY if noisy else ExitCode.OK)
 
 
-def exit_code_of_sweep(measurements: Iterable[Measurement], *, interrupted: bool) -> ExitCode:
-    """What a sweep tells its caller: a point that cannot work is an answer, unless no point works."""
+def exit_code_of_sweep(measurements: Iterable[Measurement], swept: Collection[str], *, interrupted: bool) -> ExitCode:
+    """What a sweep of some kernels tells its caller: a point that cannot work is an answer, unless no point works."""
     rows = list(measurements)
-    points = [row for row in rows if row.role is Role.KERNEL]
+    points = [row for row in rows if row.case.is_point_of(swept)]
     if any(row.timing for row in points) and not any(row.status is Status.NOT_RUN for row in points):
         rows = [row for row in rows if row.timing]
     return exit_code_of(rows, interrupted=interrupted)

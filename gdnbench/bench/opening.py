@@ -6,7 +6,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gdnbench.bench.environment import device_of
+from gdnbench.bench.environment import slug_of
 from gdnbench.bench.observer import Observer
 from gdnbench.bench.plan import Plan, make_plan
 from gdnbench.bench.request import Request
@@ -35,9 +35,9 @@ def begin_session(catalog: Catalog, request: Request, gpu: Gpu | None, results: 
     if request.settings.clocks and gpu is None:
         wanted = ", ".join(request.settings.clocks)
         raise MachineError(f"--timer {wanted}: there is no second clock without a GPU", "leave --timer out")
-    plan = make_plan(catalog, request, device_of(gpu))
+    plan = make_plan(catalog, request, gpu)
     now = datetime.now(UTC)
-    folder = RunFolder.create(results, run_id_of(now, _slug(gpu), request.op.name, request.label))
+    folder = RunFolder.create(results, run_id_of(now, slug_of(gpu), request.op.name, request.label))
     info = _describe(catalog, request, gpu, plan, folder.run_id, now)
     write_info(folder.path, info)
     return Session(catalog, request.op, gpu, plan.cases, request.settings, folder, info, observer)
@@ -66,7 +66,7 @@ def _describe(catalog: Catalog, request: Request, gpu: Gpu | None, plan: Plan, r
         complete=False,
         command=request.command,
         op=request.op.name,
-        gpu=_slug(gpu),
+        gpu=slug_of(gpu),
         label=request.label,
         baseline=plan.baseline,
         settings=asdict(request.settings),
@@ -77,10 +77,6 @@ def _describe(catalog: Catalog, request: Request, gpu: Gpu | None, plan: Plan, r
         sources={name: entry.source_hash() for name, entry in entries.items()},
         warnings=[*plan.notes, *_left_out(catalog), *_company(gpu)],
     )
-
-
-def _slug(gpu: Gpu | None) -> str:
-    return gpu.slug if gpu else "cpu"
 
 
 def _left_out(catalog: Catalog) -> list[str]:

@@ -6,11 +6,12 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gdnbench.bench.environment import CPU, device_of, slug_of
 from gdnbench.bench.request import Request
 from gdnbench.bench.task import COLD_WARM_UPS
 from gdnbench.catalog import Catalog, Entry, find_variant
 from gdnbench.errors import MachineError
-from gdnbench.model import Case, Device, Role, Variant
+from gdnbench.model import Case, Device, Gpu, Role, Variant
 
 # What a cold GPU sample costs beside the kernel, on an H200: L2 flush, blocking kernel, scrubbing, the host.
 GPU_SAMPLE_US = 100.0
@@ -37,16 +38,25 @@ class Plan:
     notes: tuple[str, ...]
 
 
-def make_plan(catalog: Catalog, request: Request, device: Device) -> Plan:
+def make_plan(catalog: Catalog, request: Request, gpu: Gpu | None) -> Plan:
     """Adds to what was asked for: the baseline, its control, and the floor that is the speed of light.
+
+    A sweep of the floor itself has its points for that; where floors alone are swept, there is no baseline either
+    unless one is named, for a floor has no verdict.
+
+    Args:
+        catalog: what there is.
+        request: what to measure.
+        gpu: where; None for the CPU.
 
     Raises:
         UnknownNameError: for a baseline that does not exist.
         MachineError: for a baseline that the user named and that cannot run here.
     """
-    baseline, notes = _choose_baseline(catalog, request, device)
-    if request.swept and not _any_runs(catalog, request, device):
-        baseline, notes = None, ()  # a sweep compares its own points, and there are no times
+    device, slug = device_of(gpu), slug_of(gpu)
+    baseline, notes = _choose_baseline(catalog, request, gpu)
+    if request.swept and not _needs_baseline(catalog, request, device):
+        baseline, notes = None, ()
     roles: dict[Variant, Role] = {}
     if baseline:
         roles[baseline] = Role.BASELINE
@@ -54,11 +64,12 @@ def make_plan(catalog: Catalog, request: Request, device: Device) -> Plan:
         roles.setdefault(variant, Role.FLOOR if catalog.entries[variant.kernel].kernel.floor else Role.KERNEL)
     cases = []
     for shape in request.shapes:
-        there = {variant: catalog.entries[variant.kernel].at(variant, shape) for variant in roles}
+        there = {variant: catalog.at(variant, shape, slug)[1] for variant in roles}
         cases += [Case(there[variant], shape, role) for variant, role in roles.items()]
         if baseline:
             cases.append(Case(there[baseline], shape, Role.CONTROL))
-    return Plan(tuple(cases), baseline.label if baseline else "", notes)
+    notes += tuple(_not_tuned(catalog.entries[variant.kernel], slug) for variant in roles)
+    return Plan(tuple(cases), baseline.label if baseline else "", tuple(filter(None, notes)))
 
 
 def round_order(case_ids: Sequence[str], rounds: int, seed: int) -> tuple[tuple[str, ...], ...]:
@@ -91,16 +102,20 @@ def unavailable(entry: Entry, device: Device) -> str:
     return "" if device in entry.kernel.devices else "it needs a GPU"
 
 
-def _any_runs(catalog: Catalog, request: Request, device: Device) -> bool:
-    return any(not unavailable(catalog.entries[variant.kernel], device) for variant in request.variants)
+def _needs_baseline(catalog: Catalog, request: Request, device: Device) -> bool:
+    """A sweep compares its own points; a baseline beside them is for kernels that have a time, or was asked for."""
+    entries = [catalog.entries[name] for name in request.swept]
+    wanted = bool(request.baseline) or not all(entry.kernel.floor for entry in entries)
+    return wanted and any(not unavailable(entry, device) for entry in entries)
 
 
-def _choose_baseline(catalog: Catalog, request: Request, device: Device) -> tuple[Variant | None, tuple[str, ...]]:
+def _choose_baseline(catalog: Catalog, request: Request, gpu: Gpu | None) -> tuple[Variant | None, tuple[str, ...]]:
     wanted = request.baseline or request.op.baseline
     reason = "it could not be loaded"
     if request.baseline or wanted in catalog.entries:
-        entry, variant = find_variant(catalog, request.op.name, wanted)
-        reason = unavailable(entry, device)
+        _, variant = find_variant(catalog, request.op.name, wanted)
+        kernels = [catalog.at(variant, shape, slug_of(gpu))[0] for shape in request.shapes]
+        reason = next(filter(None, (unavailable(entry, device_of(gpu)) for entry in kernels)), "")
         if not reason:
             return variant, ()
     if request.baseline:
@@ -114,4 +129,12 @@ def _choose_baseline(catalog: Catalog, request: Request, device: Device) -> tupl
 
 def _floor(catalog: Catalog, request: Request, device: Device) -> tuple[Variant, ...]:
     floor = catalog.entries.get(request.op.floor)
-    return (floor.default,) if floor and device == "cuda" else ()
+    is_point = request.op.floor in request.swept
+    return (floor.default,) if floor and device == "cuda" and not is_point else ()
+
+
+def _not_tuned(entry: Entry, gpu: str) -> str:
+    """A word on a dispatcher whose table knows nothing of the GPU; empty where it does, or there is none."""
+    if entry.dispatch is None or gpu in {CPU, *entry.dispatch.picks}:
+        return ""
+    return f"{entry.kernel.name} has no rows for {gpu} and takes those of {entry.dispatch.first_gpu}: not tuned here"

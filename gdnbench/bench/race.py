@@ -7,7 +7,7 @@ of how one process lays out its memory does not win by it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from gdnbench.bench.plan import round_cost_s
 from gdnbench.bench.rounds import Rounds
 from gdnbench.bench.schedule import Leg
 from gdnbench.errors import UsageError
-from gdnbench.model import Case, Device, Role, Shape
+from gdnbench.model import Case, Device, Shape
 from gdnbench.stats import Field, Verdict, compare_with_best
 
 COARSE_ROUNDS = 7
@@ -39,6 +39,7 @@ class Race:
         margin: relative difference that counts as none.
         confidence: that no group loses its best point, for each group.
         device: where, which decides what a round costs.
+        swept: the kernels whose points race; what else there is stands beside them.
         clock: seconds.
     """
 
@@ -48,12 +49,14 @@ class Race:
         margin: float,
         confidence: float,
         device: Device,
+        swept: Collection[str],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._budget_s = budget_s
         self._margin = margin
         self._confidence = confidence
         self._device = device
+        self._swept = frozenset(swept)
         self._clock = clock
         self._deadline: float | None = None
 
@@ -66,7 +69,7 @@ class Race:
             UsageError: if the budget does not suffice for the fewest rounds of all points.
         """
         left = tuple(case for case in cases if case.id not in collected.lost)
-        if not any(case.role is Role.KERNEL for case in left):
+        if not any(case.is_point_of(self._swept) for case in left):
             return None
         if self._deadline is None:
             self._deadline = self._clock() + self._budget_s
@@ -86,7 +89,7 @@ class Race:
     def _race_leg(
         self, cases: tuple[Case, ...], collected: Collected, costs_s: Mapping[str, float], done: int
     ) -> Leg | None:
-        groups = group_cases(cases)
+        groups = group_cases(cases, self._swept)
         rounds = Rounds(collected, self._confidence)
         fields = judge_groups(groups, rounds, collected, self._margin, self._confidence)
         still = {group: survivors(field, collected) for group, field in fields.items()}
@@ -99,7 +102,9 @@ class Race:
         }
         open_shapes = {case.shape for case in cases if case.id in racing}
         entered = tuple(
-            case for case in cases if case.id in racing or (case.role is not Role.KERNEL and case.shape in open_shapes)
+            case
+            for case in cases
+            if case.id in racing or (not case.is_point_of(self._swept) and case.shape in open_shapes)
         )
         if not entered:
             return None
@@ -133,11 +138,11 @@ def check_budget(budget_s: float, cases: int, samples: int, device: Device) -> N
         raise _too_small(budget_s, cases, round_s)
 
 
-def group_cases(cases: Sequence[Case]) -> dict[Group, tuple[Case, ...]]:
+def group_cases(cases: Sequence[Case], swept: Collection[str]) -> dict[Group, tuple[Case, ...]]:
     """The racing points by kernel and shape."""
     groups: dict[Group, tuple[Case, ...]] = {}
     for case in cases:
-        if case.role is Role.KERNEL:
+        if case.is_point_of(swept):
             key = (case.variant.kernel, case.shape)
             groups[key] = (*groups.get(key, ()), case)
     return groups

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -48,6 +48,11 @@ class Rounds:
     def low_clock(self, case_id: str) -> int:
         """How many of a case's rounds ran well below the run's median clock."""
         return int(np.sum(self._clocks[case_id] < LOW_CLOCK * self._usual_mhz))
+
+    def together(self, case_ids: Sequence[str]) -> dict[str, FloatArray]:
+        """The times of several cases, in the rounds in which every one of them was measured."""
+        common = np.logical_and.reduce([np.isfinite(self.times[case_id]) for case_id in case_ids])
+        return {case_id: self.times[case_id][common] for case_id in case_ids}
 
     def interval(self, case_id: str) -> Interval:
         """A case's time, with its interval over rounds."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -152,7 +152,7 @@ class Session:
         healthy = tuple(case for case in self.cases if self._is_healthy(case))
         task, measuring = self._timing_task(healthy), self._measuring(record)
         warm_us = {case.id: self.judged[case.id].warm_us for case in healthy}
-        schedule = choose_schedule(self.settings, self._device)
+        schedule = choose_schedule(self.settings, self._device, self.info.swept)
         while leg := schedule.next_leg(healthy, self.collected, task.samples, warm_us):
             self.observer.standing(leg.standing)
             try:
@@ -204,6 +204,7 @@ class Session:
             builds=self._builds_by_case(),
             settings=self.settings,
             run_id=self.info.run_id,
+            copying={name for name, entry in self.catalog.entries.items() if entry.kernel.floor == "copy"},
         )
         own = judge(cases=self.cases, collected=self.collected, timer="nvbench" if self.gpu else "cpu")
         timed = [row.case for row in own.measurements if row.timing]
@@ -253,11 +254,11 @@ class Session:
         return worker_environment(self.gpu)
 
 
-def choose_schedule(settings: Settings, device: Device) -> Schedule:
-    """A race where there is a budget for one, else so many rounds."""
+def choose_schedule(settings: Settings, device: Device, swept: Collection[str]) -> Schedule:
+    """A race between the points of the swept kernels where there is a budget for one, else so many rounds."""
     if settings.budget_s is None:
         return FixedRounds(settings.rounds)
-    return Race(settings.budget_s, settings.margin, settings.confidence, device)
+    return Race(settings.budget_s, settings.margin, settings.confidence, device, swept)
 
 
 def _append(journal: Journal, event: Event) -> None:

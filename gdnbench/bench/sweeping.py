@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from gdnbench.bench.environment import device_of
+from gdnbench.bench.environment import device_of, slug_of
 from gdnbench.bench.observer import Observer
 from gdnbench.bench.opening import begin_session, resume_session
 from gdnbench.bench.plan import make_plan, unavailable
@@ -19,7 +19,7 @@ from gdnbench.bench.race import COARSE_ROUNDS, check_budget
 from gdnbench.bench.request import Request, Settings, find_op, parse_shapes
 from gdnbench.bench.resume import settings_of, source_change
 from gdnbench.bench.session import Session
-from gdnbench.catalog import Catalog, choose_bases, grid_axes, grid_points, parse_params
+from gdnbench.catalog import Catalog, Entry, choose_bases, grid_axes, grid_points, parse_params
 from gdnbench.errors import RunFormatError, UsageError
 from gdnbench.model import Case, Gpu, Params, Variant
 from gdnbench.store import RunInfo, list_runs, read_info
@@ -102,10 +102,17 @@ def make_sweep_request(
     shapes = parse_shapes(found, axes, heads)
     if settings.budget_s is not None:
         check_budget(settings.budget_s, len(points) * len(shapes), settings.samples, device_of(gpu))
-    entry, base = bases[0]
-    own = base.label if not unavailable(entry, device_of(gpu)) else ""
     command = shlex.join(["gdnbench", *sys.argv[1:]])
-    return Request(found, tuple(points.values()), shapes, settings, baseline or own, label, swept, command)
+    baseline = baseline or _own_baseline(bases, gpu)
+    return Request(found, tuple(points.values()), shapes, settings, baseline, label, swept, command)
+
+
+def _own_baseline(bases: Sequence[tuple[Entry, Variant]], gpu: Gpu | None) -> str:
+    """The first kernel as it is without the sweep; none where that cannot run, or where floors alone are swept."""
+    for entry, base in bases:
+        if not entry.kernel.floor:
+            return base.label if not unavailable(entry, device_of(gpu)) else ""
+    return ""
 
 
 def open_sweep(catalog: Catalog, request: Request, gpu: Gpu | None, results: Path, observer: Observer) -> Session:
@@ -124,7 +131,7 @@ def open_sweep(catalog: Catalog, request: Request, gpu: Gpu | None, results: Pat
 
 
 def _find_stopped(catalog: Catalog, request: Request, gpu: Gpu | None, results: Path) -> RunInfo | None:
-    cases = make_plan(catalog, request, device_of(gpu)).cases
+    cases = make_plan(catalog, request, gpu).cases
     for path in reversed(list_runs(results, hidden=True)):
         with contextlib.suppress(RunFormatError):  # another's damaged run is no reason not to sweep
             info = read_info(path)
@@ -140,7 +147,7 @@ def _asks_the_same(info: RunInfo, catalog: Catalog, request: Request, gpu: Gpu |
     return (
         not info.complete
         and bool(info.swept)
-        and (info.op, info.gpu, info.label) == (request.op.name, gpu.slug if gpu else "cpu", request.label)
+        and (info.op, info.gpu, info.label) == (request.op.name, slug_of(gpu), request.label)
         and info.cases == [case.to_dict() for case in cases]
         and before == asked
         and not source_change(info, catalog)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gdnbench.bench.environment import device_of, worker_environment
+from gdnbench.bench.environment import device_of, slug_of, worker_environment
 from gdnbench.bench.exitcode import gravest
 from gdnbench.bench.observer import Observer
 from gdnbench.bench.preflight import Judged, Preflight, build_cases
@@ -66,9 +66,7 @@ def verify_variants(
     found = find_op(catalog, op)
     shapes = parse_shapes(found, axes or _batches(found), heads)
     variants = select_variants(catalog, op, kernels)
-    cases = tuple(
-        Case(catalog.entries[variant.kernel].at(variant, shape), shape) for shape in shapes for variant in variants
-    )
+    cases = tuple(Case(catalog.at(variant, shape, slug_of(gpu))[1], shape) for shape in shapes for variant in variants)
     task = Task(
         phase=Phase.EXAMINE,
         device=device_of(gpu),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from gdnbench.catalog.dispatch import read_dispatch
 from gdnbench.catalog.entry import Broken, Entry
 from gdnbench.catalog.load import LoadedOp, load_kernel, load_op
-from gdnbench.model import Op
+from gdnbench.errors import DeclarationError
+from gdnbench.model import DispatchKernel, Op, Shape, Variant
 
 KERNELS_VARIABLE = "GDNBENCH_KERNELS"
 
@@ -36,6 +38,22 @@ class Catalog:
         """The kernels of one op."""
         return tuple(entry for entry in self.entries.values() if entry.op.name == op)
 
+    def at(self, variant: Variant, shape: Shape, gpu: str = "") -> tuple[Entry, Variant]:
+        """A variant as it is at a shape, and its kernel: for a dispatcher, those that it picks.
+
+        Args:
+            variant: one of a kernel of this catalog.
+            shape: the workload.
+            gpu: the GPU's short name; empty for none in particular.
+        """
+        there = self.entries[variant.kernel].at(variant, shape, gpu)
+        return self.entries[there.kernel], there
+
+    def behind(self, variant: Variant, shape: Shape, gpu: str = "") -> tuple[Entry, Variant]:
+        """As `at`, for who looks at one kernel: what a dispatcher picks goes by its own name here."""
+        entry, there = self.at(variant, shape, gpu)
+        return (entry, entry.named(there.params, shape)) if there.is_picked else (entry, there)
+
 
 def default_roots() -> tuple[Path, ...]:
     """The bundled kernels, then the folders in `GDNBENCH_KERNELS` (separated as in `PATH`)."""
@@ -61,6 +79,7 @@ def load_catalog(roots: Iterable[Path] | None = None) -> Catalog:
             broken.append(admitted)
         else:
             entries[admitted.kernel.name] = admitted
+    broken += _fill_dispatchers(entries)
     declared = {name: loaded.op for name, loaded in ops.items()}
     folders = {name: loaded.folder for name, loaded in ops.items()}
     return Catalog(searched, declared, folders, entries, tuple(broken))
@@ -81,6 +100,20 @@ def _find(roots: Iterable[Path], ops: dict[str, LoadedOp]) -> Iterator[Entry | B
             for folder in _folders(op_folder):
                 if (folder / "variant.py").is_file():
                     yield load_kernel(folder, op)
+
+
+def _fill_dispatchers(entries: dict[str, Entry]) -> list[Broken]:
+    """Gives each dispatcher its table, now that all kernels are known; takes out those whose table cannot hold."""
+    broken = []
+    for name, entry in list(entries.items()):
+        if isinstance(entry.kernel, DispatchKernel):
+            own = {each.kernel.name: each.kernel for each in entries.values() if each.op.name == entry.op.name}
+            try:
+                entries[name] = replace(entry, dispatch=read_dispatch(entry.source, own))
+            except DeclarationError as error:
+                del entries[name]
+                broken.append(Broken(f"{entry.op.name}/{entry.folder.name}", entry.folder, error.message))
+    return broken
 
 
 def _op_of(folder: Path, ops: dict[str, LoadedOp]) -> LoadedOp | Broken | None:

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gdnbench.model import CudaKernel, Kernel, Op, ParamValue, Requirement, Shape, Variant
+from gdnbench.catalog.dispatch import Dispatch
+from gdnbench.model import CudaKernel, Kernel, Op, Params, ParamValue, Requirement, Shape, Variant
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class Entry:
         folder: where `variant.py` and the source are.
         op_folder: where `op.py` and the headers shared by the op's kernels are.
         idea: the first line of `variant.py`'s docstring.
+        dispatch: a dispatcher's table; None for a kernel with code of its own.
     """
 
     kernel: Kernel
@@ -27,6 +29,7 @@ class Entry:
     folder: Path
     op_folder: Path
     idea: str
+    dispatch: Dispatch | None = None
 
     @property
     def source(self) -> Path:
@@ -46,9 +49,32 @@ class Entry:
             for name, values in self.kernel.presets.items()
         )
 
-    def at(self, variant: Variant, shape: Shape) -> Variant:
-        """A variant as it is at a shape: the kernel by its bare name takes its defaults for that shape."""
-        return replace(variant, params=self.kernel.defaults(shape)) if variant == self.default else variant
+    def at(self, variant: Variant, shape: Shape, gpu: str = "") -> Variant:
+        """A variant as it is at a shape: the kernel by its bare name takes its defaults for that shape.
+
+        A dispatcher's is of the kernel that it picks, under the dispatcher's label: look the entry up again, or use
+        `Catalog.at`.
+
+        Args:
+            variant: one of this kernel.
+            shape: the workload.
+            gpu: the GPU's short name, on which a dispatcher's choice depends; empty for none in particular.
+        """
+        if variant != self.default:
+            return variant
+        if self.dispatch:
+            pick = self.dispatch.pick(shape, gpu)
+            return Variant(pick.kernel, label=variant.label, params=pick.params)
+        return replace(variant, params=self.kernel.defaults(shape))
+
+    def named(self, params: Params, shape: Shape) -> Variant:
+        """The variant that has these params at a shape, by the shortest label that means it there."""
+        for known in (self.default, *self.presets):
+            there = self.at(known, shape)
+            if there.params == params:
+                return there
+        changed = {name: value for name, value in params.items() if value != self.default.params[name]}
+        return self.with_params(self.default, changed or params)
 
     def with_params(self, base: Variant, values: Mapping[str, ParamValue]) -> Variant:
         """A variant of this kernel with some params changed by hand.

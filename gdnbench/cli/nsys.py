@@ -38,7 +38,7 @@ def nsys(
     from gdnbench.report.console import print_json
 
     catalog = load_catalog()
-    case = choose_case(catalog, op, kernel, axes=shape, heads=heads)
+    case = choose_case(catalog, op, kernel, axes=shape, heads=heads, gpu=gpu)
     chosen = choose_gpu(gpu, "a timeline")
     assignment = prepare(catalog, case, Errand.LAUNCH, seed=seed, launches=launches)
     with watch(quiet=quiet) as observer, alone_on(chosen, observer):

@@ -52,7 +52,7 @@ def phases(
         from gdnbench.profilers.phases.collect import check_language, stamp
 
         catalog = load_catalog()
-        cases = [choose_case(catalog, op, label, axes=shape, heads=heads) for label in kernels]
+        cases = [choose_case(catalog, op, label, axes=shape, heads=heads, gpu=gpu) for label in kernels]
         for case in cases:
             check_language(catalog.entries[case.variant.kernel], case.label)
         chosen = choose_gpu(gpu, "stamping", "`gdnbench phases --import FILE.npz` shows stored stamps")

@@ -49,7 +49,7 @@ def proton(
     from gdnbench.profilers.proton.record import limit_launches, record, refuse_cuda
 
     catalog = load_catalog()
-    case = choose_case(catalog, op, kernel, axes=shape, heads=heads)
+    case = choose_case(catalog, op, kernel, axes=shape, heads=heads, gpu=gpu)
     refuse_cuda(catalog, case)
     with watch(quiet=quiet) as observer:
         count = limit_launches(catalog, case, launches, observer.note)

@@ -15,7 +15,7 @@ def show(
     results: Results = RESULTS,
     plot: Annotated[Path | None, typer.Option(help="Of a sweep: also draw it into a PNG or SVG file.")] = None,
     emit_dispatch: Annotated[
-        bool, typer.Option("--emit-dispatch", help="Of a sweep: print the best point per shape as a declaration.")
+        bool, typer.Option("--emit-dispatch", help="Of a sweep: print the best of each shape as a declaration.")
     ] = False,
     json: Json = False,
     csv: Csv = False,

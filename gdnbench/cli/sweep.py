@@ -32,7 +32,7 @@ def sweep(
     label: Annotated[str, typer.Option(help="Becomes part of the sweep's name.")] = "sweep",
     plot: Annotated[Path | None, typer.Option(help="Also draw it into a PNG or SVG file.")] = None,
     emit_dispatch: Annotated[
-        bool, typer.Option("--emit-dispatch", help="Print the best point per shape as a declaration.")
+        bool, typer.Option("--emit-dispatch", help="Print the best of each shape as a declaration.")
     ] = False,
     results: Results = RESULTS,
     json: Json = False,
@@ -76,4 +76,6 @@ def sweep(
     print_sweep(finished.path, json=json, csv=csv, dispatch=emit_dispatch)
     if plot:
         draw_sweep(finished.path, plot)
-    raise typer.Exit(exit_code_of_sweep(finished.analysis.measurements, interrupted=finished.interrupted))
+    raise typer.Exit(
+        exit_code_of_sweep(finished.analysis.measurements, finished.info.swept, interrupted=finished.interrupted)
+    )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gdnbench.compare.figure import Figure, Kind, Source
-from gdnbench.model import Measurement, Role, Shape
+from gdnbench.model import Measurement, Params, Role, Shape, Variant
 from gdnbench.stats import FloatArray
 from gdnbench.store import RunInfo, read_info, read_measurements, read_rounds
 
@@ -40,7 +40,7 @@ def _figure(info: RunInfo, row: Measurement, rounds: dict[str, FloatArray]) -> F
         op=info.op,
         kernel=variant.kernel,
         label=variant.label,
-        params=variant.params,
+        params=_params(variant),
         shape=row.case.shape,
         role=row.role,
         timer=timing.timer if timing else "",
@@ -54,6 +54,11 @@ def _figure(info: RunInfo, row: Measurement, rounds: dict[str, FloatArray]) -> F
         reason=row.reason,
         source_hash=info.sources.get(variant.kernel, ""),
     )
+
+
+def _params(variant: Variant) -> Params:
+    """What a dispatcher picked tells one case from another as a param does."""
+    return Params({"KERNEL": variant.kernel, **variant.params}) if variant.is_picked else variant.params
 
 
 def _noise(measurements: list[Measurement]) -> dict[Shape, float]:

@@ -61,18 +61,19 @@ def gather(catalog: Catalog, question: Question, observer: Observer) -> Evidence
         BuildError: if the kernel does not build, and nothing else is known of it.
     """
     op = find_op(catalog, question.op)
-    entry, asked = find_variant(catalog, op.name, question.label)
+    _, named = find_variant(catalog, op.name, question.label)
     shapes = parse_shapes(op, question.axes, question.heads)
     if len(shapes) > 1:
         raise UsageError(f"{len(shapes)} shapes are given, and one is explained", "as in --shape B=1")
     gpus = list_gpus()
     slug, shape = _slug(question.gpu, gpus), shapes[0]
+    entry, asked = catalog.behind(named, shape, slug or "")
     path = question.file or latest(question.profiles, asked.label, shape, slug)
     profile = _choose(path, read_any(path), entry, asked) if path else None
     if profile and question.file:
         shape = _agreed(profile, shape, question)
-    variant = entry.at(asked, shape)
     slug = gpu_slug(profile.gpu) if profile else slug
+    entry, variant = catalog.behind(named, shape, slug or "")
     measured = last_measured(question.results, catalog.entries, variant, shape, slug)
     built = None
     if profile is None and not isinstance(entry.kernel, TorchKernel):

@@ -54,10 +54,10 @@ def own_layout(evidence: Evidence) -> Layout | None:
 
 
 def others(evidence: Evidence) -> Iterator[Layout]:
-    """The grids of the op's other kernels and presets, in catalog order; floors are nobody's kernels."""
+    """The grids of the op's other kernels and presets, in catalog order, less what is nobody's kernel."""
     shape = evidence.shape
     for entry in evidence.catalog.of_op(evidence.entry.op.name):
-        for variant in (entry.default, *entry.presets) if not entry.kernel.floor else ():
+        for variant in (entry.default, *entry.presets) if not (entry.kernel.floor or entry.dispatch) else ():
             found = layout_of(entry, entry.at(variant, shape), shape)
             if found and variant.label != evidence.label:
                 yield found

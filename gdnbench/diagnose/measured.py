@@ -46,12 +46,14 @@ def _measured(
     kinds = {
         label: entries[row.case.variant.kernel].kernel.floor for label, row in timed.items() if _is_here(row, entries)
     }
-    copy = next((label for label, kind in kinds.items() if kind == "copy"), "")
+    times_us = {label: row.timing.time_us for label, row in timed.items() if row.timing}
+    copies = [label for label, kind in kinds.items() if kind == "copy"]
+    copy = min(copies, key=lambda label: times_us[label], default="")
     return Measured(
         run_id=info.run_id,
         gpu=info.gpu,
         time_us=own.timing.time_us,
-        times_us={label: row.timing.time_us for label, row in timed.items() if row.timing},
+        times_us=times_us,
         empty=next((label for label, kind in kinds.items() if kind == "empty"), ""),
         copy=copy,
         copy_bytes=timed[copy].nbytes if copy else 0,

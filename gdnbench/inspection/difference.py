@@ -91,10 +91,11 @@ def others(subjects: Sequence[Subject], catalog: Catalog, op: str, wanted: str) 
 
 
 def _find(catalog: Catalog, op: str, label: str, subject: Subject, name: str) -> Subject:
-    entry, variant = find_variant(catalog, op, label)
+    _, asked = find_variant(catalog, op, label)
+    entry, variant = catalog.behind(asked, subject.shape)
     if isinstance(entry.kernel, TorchKernel):
         raise UsageError(f"{label} has no build of gdnbench's own", "compare with a CUDA or Triton kernel")
-    return Subject(name, entry, entry.at(variant, subject.shape), subject.shape)
+    return Subject(name, entry, variant, subject.shape)
 
 
 def _changes(before: Anatomy, after: Anatomy) -> tuple[Change, ...]:

@@ -91,12 +91,17 @@ def choose_subjects(
         UsageError: if none of the kernels has a build of its own.
     """
     variants = select_variants(catalog, op, ",".join(names) or "all")
-    entries = {variant: catalog.entries[variant.kernel] for variant in variants}
-    foreign = [variant.label for variant in variants if isinstance(entries[variant].kernel, TorchKernel)]
+    found: dict[tuple[Variant, Shape], Entry] = {}  # what a dispatcher picks may be named beside it
+    for shape in shapes:
+        for asked in variants:
+            entry, variant = catalog.behind(asked, shape)
+            found[variant, shape] = entry
+    foreign = dict.fromkeys(
+        variant.label for (variant, _), entry in found.items() if isinstance(entry.kernel, TorchKernel)
+    )
     subjects = tuple(
-        Subject(variant.label, entry, entry.at(variant, shape), shape)
-        for shape in shapes
-        for variant, entry in entries.items()
+        Subject(variant.label, entry, variant, shape)
+        for (variant, shape), entry in found.items()
         if not isinstance(entry.kernel, TorchKernel)
     )
     said = f"{', '.join(foreign)}: reached through Python, no build of gdnbench's own to inspect"

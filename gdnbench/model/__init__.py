@@ -2,6 +2,7 @@
 
 from gdnbench.model.build import Build
 from gdnbench.model.case import Case, Role, Variant
+from gdnbench.model.dispatch import DispatchKernel
 from gdnbench.model.gate import GateResult
 from gdnbench.model.gpu import Gpu, gpu_slug
 from gdnbench.model.kernel import (
@@ -16,7 +17,7 @@ from gdnbench.model.kernel import (
 from gdnbench.model.measurement import CLOCKS, Clock, Measurement, Timer, Timing, Versus
 from gdnbench.model.op import DTYPE_BYTES, Dtype, Op, RmsGate, TensorSpec, UlpGate
 from gdnbench.model.params import Param, Params, ParamValue
-from gdnbench.model.shape import Shape
+from gdnbench.model.shape import Shape, nearest_shape
 from gdnbench.model.status import Status
 from gdnbench.model.sweep import OneForAll, Place, Plateau, Point, Sweep
 
@@ -29,6 +30,7 @@ __all__ = [
     "Clock",
     "CudaKernel",
     "Device",
+    "DispatchKernel",
     "Dtype",
     "GateResult",
     "Gpu",
@@ -57,4 +59,5 @@ __all__ = [
     "Variant",
     "Versus",
     "gpu_slug",
+    "nearest_shape",
 ]

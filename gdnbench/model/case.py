@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -36,6 +36,16 @@ class Variant:
     preset: str = ""
     params: Params = field(default_factory=Params)
 
+    @property
+    def is_picked(self) -> bool:
+        """Whether a dispatcher picked it: it then goes by the dispatcher's name, to which no param can be added."""
+        return ":" not in self.label and self.label not in {self.kernel, self.preset}
+
+    @property
+    def in_full(self) -> str:
+        """The kernel and all of its params: `decode-v4 WARPS=8`."""
+        return f"{self.kernel} {self.params}".rstrip()
+
 
 @dataclass(frozen=True)
 class Case:
@@ -55,6 +65,10 @@ class Case:
     def label(self) -> str:
         """The variant's label; the control's says that it is the baseline again."""
         return f"{self.variant.label}@again" if self.role is Role.CONTROL else self.variant.label
+
+    def is_point_of(self, swept: Collection[str]) -> bool:
+        """Whether it is a point of a sweep over these kernels, and not what is measured beside the points."""
+        return self.variant.kernel in swept and self.role in {Role.KERNEL, Role.FLOOR}
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""

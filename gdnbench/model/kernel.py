@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 
 from gdnbench.errors import DeclarationError, ParamError
 from gdnbench.model.params import Param, Params, ParamValue
-from gdnbench.model.shape import Shape
+from gdnbench.model.shape import Shape, nearest_shape
 
 Floor = Literal["", "empty", "copy"]
 Device = Literal["cuda", "cpu"]
@@ -105,9 +105,7 @@ class Kernel:
         """All params at their defaults for a shape."""
         if not self.by_shape:
             return self.resolve({})
-        heads = shape.B * shape.HV
-        nearest = min(self.by_shape, key=lambda known: (_times_apart(known.B * known.HV, heads), known))
-        return self.resolve(self.by_shape[nearest])
+        return self.resolve(self.by_shape[nearest_shape(self.by_shape, shape)])
 
     def resolve(self, values: Mapping[str, ParamValue]) -> Params:
         """All params: the given values checked against their choices, the defaults for the rest.
@@ -125,11 +123,6 @@ class Kernel:
                 for name, param in self.params.items()
             }
         )
-
-
-def _times_apart(one: int, other: int) -> float:
-    """The larger over the smaller: a distance that grows as the logarithm's does, and does not round a tie apart."""
-    return max(one, other) / min(one, other)
 
 
 def _one(_shape: Shape, _params: Params) -> int:

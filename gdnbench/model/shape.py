@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
 from gdnbench.errors import ShapeError
@@ -55,3 +56,28 @@ class Shape:
     def __str__(self) -> str:
         sizes = "" if (self.K, self.V) == (128, 128) else f" K={self.K} V={self.V}"
         return f"B={self.B} {self.heads}{sizes}"
+
+
+def nearest_shape(known: Iterable[Shape], wanted: Shape) -> Shape:
+    """The shape that stands in for one that is not known: the nearest by the number of heads in the batch, B * HV.
+
+    Distance is the larger number over the smaller. Of equally near ones it is one of the same head layout, then the
+    smaller; a shape that is known stands for itself.
+
+    Raises:
+        ValueError: if none is known.
+    """
+    heads = wanted.B * wanted.HV
+    return min(
+        known,
+        key=lambda each: (
+            _times_apart(each.B * each.HV, heads),
+            (each.HQ, each.HV, each.K, each.V) != (wanted.HQ, wanted.HV, wanted.K, wanted.V),
+            each,
+        ),
+    )
+
+
+def _times_apart(one: int, other: int) -> float:
+    """Grows as the distance of logarithms does, and does not round a tie apart."""
+    return max(one, other) / min(one, other)

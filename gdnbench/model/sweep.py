@@ -105,6 +105,8 @@ class Sweep:
         points: every point that was measured, fastest first within its kernel and shape.
         plateaus: one for each kernel and shape.
         one_for_all: one for each kernel; empty for a single shape.
+        finals: for each shape at which several kernels raced, the simplest point of each kernel's plateau against the
+            fastest of these, fastest first; floors are nobody's rivals.
 
     Raises:
         ValueError: if a plateau or a point for all shapes is made of points that are not there.
@@ -115,6 +117,7 @@ class Sweep:
     points: tuple[Point, ...]
     plateaus: tuple[Plateau, ...]
     one_for_all: tuple[OneForAll, ...]
+    finals: tuple[Point, ...] = ()
 
     def __post_init__(self) -> None:
         for plateau in self.plateaus:
@@ -124,10 +127,18 @@ class Sweep:
         for one in self.one_for_all:
             if (one.kernel, one.label) not in {(point.kernel, point.label) for point in self.points}:
                 raise ValueError(f"there is no point {one.label} to take for all shapes")
+        known = {(point.label, point.shape) for point in self.points}
+        for final in self.finals:
+            if (final.label, final.shape) not in known:
+                raise ValueError(f"{final.label} is in the final at {final.shape}, and did not race there")
 
     def of(self, plateau: Plateau) -> tuple[Point, ...]:
         """The points that raced for a plateau, fastest first."""
         return tuple(point for point in self.points if (point.kernel, point.shape) == (plateau.kernel, plateau.shape))
+
+    def final(self, shape: Shape) -> tuple[Point, ...]:
+        """The best points of the kernels at a shape, fastest first; none where one kernel raced alone."""
+        return tuple(point for point in self.finals if point.shape == shape)
 
     def point(self, plateau: Plateau, label: str) -> Point:
         """The point of a label among those that raced for a plateau."""
@@ -147,9 +158,8 @@ class Sweep:
                 }
                 for one in self.one_for_all
             ],
-            "points": [
-                {**vars(point), "params": dict(point.params), "shape": point.shape.axes()} for point in self.points
-            ],
+            "points": [_document(point) for point in self.points],
+            "finals": [_document(point) for point in self.finals],
         }
 
     @classmethod
@@ -161,7 +171,12 @@ class Sweep:
             points=tuple(_point(point) for point in document["points"]),
             plateaus=tuple(_plateau(plateau) for plateau in document["plateaus"]),
             one_for_all=tuple(_one_for_all(one) for one in document["one_for_all"]),
+            finals=tuple(_point(point) for point in document.get("finals", ())),  # older sweeps have none
         )
+
+
+def _document(point: Point) -> dict[str, Any]:
+    return {**vars(point), "params": dict(point.params), "shape": point.shape.axes()}
 
 
 def _point(document: Mapping[str, Any]) -> Point:

@@ -10,21 +10,32 @@ from gdnbench.model import Case, Gpu
 from gdnbench.profilers.assignment import Assignment, Errand
 
 
-def choose_case(catalog: Catalog, op: str, label: str, *, axes: str, heads: str) -> Case:
-    """The kernel of a label at the one shape asked for, with its params for that shape.
+def choose_case(catalog: Catalog, op: str, label: str, *, axes: str, heads: str, gpu: str = "auto") -> Case:
+    """The kernel of a label at the one shape asked for, with its params for that shape; of a dispatcher what it picks.
+
+    Args:
+        catalog: what there is.
+        op: the op whose kernels are meant.
+        label: a kernel or a preset, params after colons.
+        axes: the shape, as `--shape` takes it.
+        heads: the head layout, as `--heads` takes it.
+        gpu: as `--gpu` takes it.
 
     Raises:
         UnknownNameError: if there is no such kernel, op or layout.
         UsageError: for several shapes.
+        GpuNotFoundError: if the GPU asked for is not here.
         MachineError: if the kernel needs a module that this Python lacks.
     """
     shapes = parse_shapes(find_op(catalog, op), axes, heads)
     if len(shapes) > 1:
         raise UsageError(f"{len(shapes)} shapes were named, and a profile is of one", "as in --shape B=8")
-    entry, variant = find_variant(catalog, op, label)
+    _, asked = find_variant(catalog, op, label)
+    chosen = select_gpu(gpu, list_gpus())
+    entry, variant = catalog.behind(asked, shapes[0], chosen.slug if chosen else "")
     if need := entry.missing():
-        raise MachineError(f"{label} needs the module {need.module}", need.remedy)
-    return Case(entry.at(variant, shapes[0]), shapes[0])
+        raise MachineError(f"{variant.label} needs the module {need.module}", need.remedy)
+    return Case(variant, shapes[0])
 
 
 def choose_gpu(wanted: str, purpose: str, instead: str = "") -> Gpu:

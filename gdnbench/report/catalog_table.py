@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from gdnbench.catalog import Catalog, Entry
+from gdnbench.catalog import Catalog, Entry, Pick
+from gdnbench.model import Shape
 from gdnbench.report.console import data_console
 
 
@@ -49,10 +51,16 @@ def _what(entry: Entry) -> Any:
     if entry.kernel.by_shape:
         tuned = [f"{shape} {_values(values)}" for shape, values in entry.kernel.by_shape.items()]
         lines.append(Text("defaults by shape: " + "; ".join(tuned), style="dim"))
+    if entry.dispatch:
+        lines += [Text(f"{gpu}: {_picks(rows)}", style="dim") for gpu, rows in entry.dispatch.picks.items()]
     need = entry.missing()
     if need:
         lines.append(Text(f"not available: needs {need.module}; {need.remedy}", style="yellow"))
     return Text("\n").join(lines)
+
+
+def _picks(rows: Mapping[Shape, Pick]) -> str:
+    return "; ".join(f"{shape} {pick.kernel} {pick.params}".rstrip() for shape, pick in sorted(rows.items()))
 
 
 def _values(values: Any) -> str:
@@ -72,6 +80,17 @@ def _document(entry: Entry) -> dict[str, Any]:
             for name, param in kernel.params.items()
         },
         "by_shape": [{"shape": shape.axes(), "params": dict(values)} for shape, values in kernel.by_shape.items()],
+        "dispatch": [
+            {
+                "gpu": gpu,
+                "shape": shape.axes(),
+                "kernel": pick.kernel,
+                "params": dict(pick.params),
+                "source": pick.source,
+            }
+            for gpu, rows in (entry.dispatch.picks if entry.dispatch else {}).items()
+            for shape, pick in rows.items()
+        ],
         "requires": [need.module for need in kernel.requires],
         "status": "missing" if need else "ok",
         "reason": f"needs {need.module}: {need.remedy}" if need else "",

@@ -1,4 +1,4 @@
-"""The best point of each shape as a kernel's declaration takes it."""
+"""The best point of each shape: of one kernel as its declaration takes it, of several as a dispatcher's table."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 
 from gdnbench.errors import UsageError
 from gdnbench.model import Plateau, Shape, Sweep
+from gdnbench.report.dispatch_table import dispatch_table
 from gdnbench.report.sweep_view import tell
 from gdnbench.store import RunInfo
 
@@ -13,13 +14,18 @@ DEFAULTS = Shape()
 
 
 def dispatch_text(info: RunInfo, sweep: Sweep) -> str:
-    """Python for `variant.py`, one `by_shape` for each kernel, with the run that it comes from.
+    """What was found, to be pasted, with the run that it comes from.
+
+    Where several kernels raced it is TOML, which `dispatch_table` makes, and else Python for the kernel's `variant.py`.
+    Floors, that no dispatcher picks, are declared as a kernel is that raced alone.
 
     Raises:
         UsageError: if no point has a time.
     """
     if not sweep.plateaus:
         raise UsageError(f"no point of {info.run_id} has a time", f"gdnbench show {info.run_id} says why")
+    if sweep.finals:
+        return dispatch_table(info, sweep)
     kernels = dict.fromkeys(plateau.kernel for plateau in sweep.plateaus)
     return "\n".join(_of_kernel(info, sweep, kernel) for kernel in kernels)
 

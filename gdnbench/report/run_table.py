@@ -160,7 +160,8 @@ def _clock(row: Measurement) -> Text:
 
 
 def _notes(row: Measurement) -> list[str]:
-    notes = list(row.warnings)
+    notes = [row.case.variant.in_full] if row.case.variant.is_picked else []
+    notes += row.warnings
     if row.launches > 1:
         notes.append(f"{row.launches} launches")
     if row.spill_bytes > 0:
@@ -198,7 +199,7 @@ def _legend(info: RunInfo) -> Text:
         f"FASTER or SLOWER beyond {settings['margin']:.2%}, with Holm's correction for the number of kernels.",
     ]
     if info.gpu != "cpu":
-        lines.append("SOL: time of the copying floor / time of the kernel. GB/s: least traffic of the op / time.")
+        lines.append("SOL: time of the fastest copying floor / the kernel's. GB/s: least traffic of the op / time.")
     return Text("\n".join(lines))
 
 

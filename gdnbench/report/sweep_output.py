@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gdnbench.errors import RunFormatError, UsageError
-from gdnbench.model import Measurement, Point, Role, Sweep
+from gdnbench.model import Measurement, Point, Sweep
 from gdnbench.report.build_table import build_table
 from gdnbench.report.console import data_console, print_csv, print_json
 from gdnbench.report.dispatch import dispatch_text
@@ -57,7 +57,7 @@ def _rows(info: RunInfo, measurements: list[Measurement], sweep: Sweep) -> list[
     return [
         {**measurement_row(info, row), **_place(points.get((row.case.label, row.case.shape)))}
         for row in measurements
-        if row.role is Role.KERNEL
+        if row.case.is_point_of(sweep.axes)
     ]
 
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gdnbench.model import Measurement, OneForAll, Place, Plateau, Point, Role, Shape, Status, Sweep
+from gdnbench.model import Measurement, OneForAll, Place, Plateau, Point, Shape, Status, Sweep
 from gdnbench.report.console import fits
 from gdnbench.report.run_table import percent, print_controls
 from gdnbench.report.sweep_chart import print_charts
@@ -40,7 +40,8 @@ def print_sweep_tables(
     for one in sweep.one_for_all:
         console.print()
         console.print(_one_for_all(sweep, one))
-    _print_infeasible(console, measurements)
+    _print_finals(console, sweep)
+    _print_infeasible(console, [row for row in measurements if row.case.is_point_of(sweep.axes)])
     print_controls(console, measurements, shapes=True)
     console.print()
     console.print(_legend(info), style="dim")
@@ -49,7 +50,7 @@ def print_sweep_tables(
 
 def _headline(info: RunInfo, sweep: Sweep, measurements: Sequence[Measurement]) -> Text:
     gpu = info.machine.get("gpu") or {}
-    count = sum(row.role is Role.KERNEL for row in measurements)
+    count = sum(row.case.is_point_of(sweep.axes) for row in measurements)
     text = Text(f"sweep on {gpu.get('name') or 'the CPU (no GPU here, or none wanted)'}", style="bold")
     tried = "; ".join(
         f"{kernel} " + " ".join(f"{name}={','.join(map(str, values))}" for name, values in axes.items())
@@ -137,19 +138,31 @@ def _one_for_all(sweep: Sweep, one: OneForAll) -> Text:
     return Text(f"{one.kernel}, one point for every shape: {told} {cost}", style="bold")
 
 
-def _print_infeasible(console: Console, measurements: Sequence[Measurement]) -> None:
+def _print_finals(console: Console, sweep: Sweep) -> None:
+    """The kernels beside each other, a line for each at each shape."""
+    for shape in dict.fromkeys(point.shape for point in sweep.finals):
+        table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+        for point in sweep.final(shape):
+            label = f"{point.kernel} {tell(point.params, [*sweep.axes[point.kernel]])}"
+            table.add_row(label, _slower(point), Text(_WORDS[point.place], style=_STYLES[point.place]))
+        console.print()
+        console.print(Text(f"the kernels at {shape}", style="bold"))
+        console.print(table)
+
+
+def _print_infeasible(console: Console, points: Sequence[Measurement]) -> None:
     grouped: dict[tuple[str, Status, str], list[str]] = {}
-    counts = Counter(row.case.variant.kernel for row in measurements if row.role is Role.KERNEL)
-    for row in measurements:
-        if row.role is Role.KERNEL and row.status is not Status.OK:
+    counts = Counter(row.case.variant.kernel for row in points)
+    for row in points:
+        if row.status is not Status.OK:
             reason = (row.reason.strip().splitlines() or [""])[0]
             key = (row.case.variant.kernel, row.status, reason)
             grouped.setdefault(key, []).append(f"{row.case.variant.label.partition(':')[2]} at {row.case.shape}")
     if grouped:
         console.print()
-    for (kernel, status, reason), points in grouped.items():
-        some = ", ".join(points[:3]) + (" …" if len(points) > 3 else "")
-        which = "every point" if len(points) == counts[kernel] else f"{len(points)} points ({some})"
+    for (kernel, status, reason), labels in grouped.items():
+        some = ", ".join(labels[:3]) + (" …" if len(labels) > 3 else "")
+        which = "every point" if len(labels) == counts[kernel] else f"{len(labels)} points ({some})"
         style = "yellow" if status.is_failure else "dim"
         console.print(Text.assemble((status.value, style), f"  {kernel}, {which}: {reason}"))
 

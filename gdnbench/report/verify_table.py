@@ -47,7 +47,8 @@ def _print_table(verdicts: Verdicts) -> None:
     console = data_console()
     for label in dict.fromkeys(case.label for case in verdicts.cases):
         cases = [case for case in verdicts.cases if case.label == label]
-        console.print(Text(label, style="bold"))
+        picked = ", ".join(dict.fromkeys(case.variant.in_full for case in cases if case.variant.is_picked))
+        console.print(Text(f"{label}: {picked}" if picked else label, style="bold"))
         console.print(_gate_table(cases, verdicts))
         for reason in _reasons(cases, verdicts):
             console.print(reason)

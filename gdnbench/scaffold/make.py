@@ -83,9 +83,13 @@ def _with_root(catalog: Catalog, root: Path | None) -> Catalog:
 
 def _find(catalog: Catalog, op: str, origin: str) -> tuple[Entry, Variant]:
     if not origin:
-        names = [entry.kernel.name for entry in catalog.of_op(op) if not entry.kernel.floor]
+        names = [entry.kernel.name for entry in catalog.of_op(op) if not (entry.kernel.floor or entry.dispatch)]
         raise UsageError("a new kernel begins as a copy of another", f"say which with --from: {', '.join(names)}")
-    return find_variant(catalog, op, origin)
+    entry, variant = find_variant(catalog, op, origin)
+    if entry.dispatch:
+        picked = dict.fromkeys(pick.kernel for rows in entry.dispatch.picks.values() for pick in rows.values())
+        raise UsageError(f"{origin} picks kernels and has no code to copy", f"copy one of them: {', '.join(picked)}")
+    return entry, variant
 
 
 def _op_folder(catalog: Catalog, root: Path, origin: Entry) -> Path:

@@ -30,6 +30,38 @@ __device__ __forceinline__ Gates gates(float A_log, float dt_bias, __nv_bfloat16
   return {expf(-rate), 1.f / (1.f + expf(-__bfloat162float(b)))};
 }
 
+// 2^x and 1/x by the special function unit: an error of 2 ulp, and none of the library's branches.
+__device__ __forceinline__ float exp2_mufu(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+__device__ __forceinline__ float reciprocal_mufu(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// log(1 + u) for u in [0, 1], to 3e-8: the degree-8 interpolation of log1p(u) / u at the Chebyshev nodes. Relative to
+// the result, as a logarithm of 1 + u is not: 1 + u has lost a small u. Summed by halves, five operations deep.
+__device__ __forceinline__ float log1p_unit(float u) {
+  const float u2 = u * u, u4 = u2 * u2;
+  const float p01 = fmaf(u, -0.49999446f, 0.99999994f), p23 = fmaf(u, -0.24835399f, 0.3331812f);
+  const float p45 = fmaf(u, -0.13602248f, 0.19076881f), p67 = fmaf(u, -0.029074065f, 0.077516086f);
+  const float low = fmaf(u2, p23, p01), high = fmaf(u4, 0.0051261024f, fmaf(u2, p67, p45));
+  return u * fmaf(u4, high, low);
+}
+
+// The gates in two dozen instructions: where nothing else is left to wait for, they are the longest chain.
+__device__ __forceinline__ Gates short_gates(float A_log, float dt_bias, float a, float b) {
+  constexpr float LOG2_E = 1.442695041f;
+  const float x = a + dt_bias;
+  const float softplus = fmaxf(x, 0.f) + log1p_unit(exp2_mufu(-LOG2_E * fabsf(x)));
+  const float rate = exp2_mufu(LOG2_E * A_log) * softplus;
+  return {exp2_mufu(-LOG2_E * rate), reciprocal_mufu(1.f + exp2_mufu(-LOG2_E * b))};
+}
+
 // Four consecutive bf16 as one 8-byte load.
 __device__ __forceinline__ float4 load_bf16x4(const __nv_bfloat16* p) {
   const uint2 bits = *reinterpret_cast<const uint2*>(p);
@@ -60,11 +92,28 @@ struct RowSum {
   __device__ __forceinline__ float total() const { return (parts[0] + parts[1]) + (parts[2] + parts[3]); }
 };
 
-// Sum over the warp, in every lane.
-__device__ __forceinline__ float warp_sum(float x) {
+// Branches that are never taken, for ptxas, which schedules as if a wait for memory cost little. To save registers it
+// moves loads down to their uses, past the wait for other loads, so that two trips to memory take place one after the
+// other; and it puts off arithmetic until its result is wanted. Past a branch it moves no load, and what a branch asks
+// for is computed before it. The batch size is not 0, and a gate is not negative.
+__device__ __forceinline__ void loads_first(int batches) {
+  asm volatile("{ .reg .pred never; setp.eq.s32 never, %0, 0; @never trap; }" ::"r"(batches) : "memory");
+}
+
+__device__ __forceinline__ void gates_first(Gates gate) {
+  asm volatile("{ .reg .pred never; setp.lt.f32 never, %0, 0f00000000; @never trap; }" ::"f"(gate.decay * gate.write)
+               : "memory");
+}
+
+// Sum over groups of so many neighbouring lanes, in every lane.
+template <int Lanes>
+__device__ __forceinline__ float group_sum(float x) {
 #pragma unroll
-  for (int offset = WARP / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(ALL_LANES, x, offset);
+  for (int offset = Lanes / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(ALL_LANES, x, offset);
   return x;
 }
+
+// Sum over the warp, in every lane.
+__device__ __forceinline__ float warp_sum(float x) { return group_sum<WARP>(x); }
 
 }  // namespace gdn

@@ -56,6 +56,7 @@ def find_sources(wanted: Wanted, names: Sequence[str], *, stored: bool) -> tuple
     Raises:
         UnknownNameError: for a kernel, op or layout that does not exist.
         UsageError: for several shapes.
+        GpuNotFoundError: if the GPU asked for is not here.
         MachineError: for a kernel whose module this Python lacks.
     """
     sources: dict[Source, None] = {}
@@ -99,7 +100,10 @@ def open_sources(wanted: Wanted, sources: Sequence[Source], observer: Observer) 
 
 def _cases(wanted: Wanted, name: str) -> tuple[Case, ...]:
     labels = [variant.label for variant in select_variants(wanted.catalog, wanted.op, name)]
-    return tuple(choose_case(wanted.catalog, wanted.op, one, axes=wanted.axes, heads=wanted.heads) for one in labels)
+    return tuple(
+        choose_case(wanted.catalog, wanted.op, one, axes=wanted.axes, heads=wanted.heads, gpu=wanted.gpu)
+        for one in labels
+    )
 
 
 def _profile(wanted: Wanted, cases: Sequence[Case], observer: Observer) -> tuple[Report, ...]:

@@ -94,7 +94,8 @@ def _clock(row: Measurement) -> Cell:
 
 
 def _notes(row: Measurement) -> Cell:
-    notes = list(row.warnings)
+    notes = [row.case.variant.in_full] if row.case.variant.is_picked else []
+    notes += row.warnings
     if row.versus and row.versus.verdict == "unclear":
         more = row.versus.more_rounds
         notes.append(f"{more} more rounds would settle it" if more else "more rounds would not settle it")

@@ -1,0 +1,24 @@
+"""v7's arithmetic on a tile that one bulk asynchronous copy brings into shared memory while gates are computed."""
+
+from gdnbench import CudaKernel, Param, Shape
+
+kernel = CudaKernel(
+    name="decode-v8",
+    entry="gdn_decode_v8",
+    params={
+        "TILE": Param(default=16, choices=(8, 16, 32, 64), doc="rows per block, copied at once"),
+        "WARPS": Param(default=4, choices=(1, 2, 4, 8), doc="warps per block"),
+    },
+    # On an NVIDIA H200: results/20261121-221410-h200-decode-candidates.
+    by_shape={
+        Shape(B=1): {"TILE": 16, "WARPS": 4},
+        Shape(B=8): {"TILE": 16, "WARPS": 4},
+        Shape(B=16): {"TILE": 8, "WARPS": 2},
+        Shape(B=32): {"TILE": 32, "WARPS": 2},
+        Shape(B=64): {"TILE": 32, "WARPS": 2},
+        Shape(B=128): {"TILE": 16, "WARPS": 2},
+        Shape(B=256): {"TILE": 8, "WARPS": 2},
+    },
+    grid=lambda shape, p: (shape.B * shape.HV * shape.V // p.TILE,),
+    block=lambda shape, p: 32 * p.WARPS,
+)

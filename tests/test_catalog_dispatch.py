@@ -1,0 +1,201 @@
+"""Dispatchers: which kernel they pick where, under which name, and tables that cannot hold."""
+
+import pytest
+
+from gdnbench.catalog import default_roots, load_catalog, select_variants
+from gdnbench.errors import DeclarationError, ParamError
+from gdnbench.model import DispatchKernel, Param, Shape, TorchKernel, Variant
+
+BUNDLED = default_roots()[0]
+HEADER = '[h200.qk4_v8]\nsource = "20260102-030405-h200-decode"\n'
+TABLE = f"""
+{HEADER}B1 = {{ kernel = "decode-v4", WARPS = 2 }}
+B8 = {{ kernel = "decode-v6", source = "20260102-040506-h200-decode" }}
+B64 = {{ kernel = "decode-triton", BV = 16, WARPS = 8 }}
+
+[h200.qk16_v32]
+source = "20260103-030405-h200-decode"
+B2 = {{ kernel = "decode-v1", BV = 4 }}
+
+[b200.qk4_v8]
+source = "20260104-030405-b200-decode"
+B1 = {{ kernel = "decode-v5", HINT = "none" }}
+"""
+
+
+@pytest.fixture
+def made(tmp_path):
+    """A catalog of the bundled kernels and a dispatcher with this table."""
+
+    def make(table=TABLE, **more):
+        folder = tmp_path / "decode" / "mine"
+        folder.mkdir(parents=True, exist_ok=True)
+        declaration = (
+            '"""An idea."""\nfrom gdnbench import DispatchKernel\nkernel = DispatchKernel(name="decode-mine")\n'
+        )
+        (folder / "variant.py").write_text(more.get("variant", declaration))
+        if table is not None:
+            (folder / "dispatch.toml").write_text(table)
+        return load_catalog([BUNDLED, tmp_path])
+
+    return make
+
+
+@pytest.fixture
+def pick(made):
+    catalog = made()
+    return lambda shape, gpu="h200": catalog.at(catalog.entries["decode-mine"].default, shape, gpu)[1]
+
+
+@pytest.mark.parametrize(
+    ("shape", "wanted"),
+    [
+        (Shape(B=1), "decode-v4 WARPS=2"),
+        (Shape(B=8), "decode-v6 WARPS=8"),
+        (Shape(B=64), "decode-triton BV=16 WARPS=8 STAGES=1"),
+        (Shape(B=2, HQ=16, HV=32), "decode-v1 BV=4"),
+        (Shape(B=2), "decode-v4 WARPS=2"),
+        (Shape(B=3), "decode-v6 WARPS=8"),  # 24 heads: nearer to 64 than to 8
+        (Shape(B=1000), "decode-triton BV=16 WARPS=8 STAGES=1"),
+        (Shape(B=1, HQ=32, HV=64), "decode-v1 BV=4"),  # B * HV = 64 in another layout, as at qk4_v8 B=8: the smaller
+    ],
+)
+def test_a_shape_takes_its_row_or_that_of_the_nearest(pick, shape, wanted):
+    assert pick(shape).in_full == wanted
+
+
+def test_a_row_of_the_same_heads_stands_before_one_of_another_layout_with_as_much_work(pick):
+    """B=2 qk16_v32 is smaller than B=8 qk4_v8, and both have 64 heads in the batch."""
+    assert pick(Shape(B=8)).kernel == "decode-v6"
+    assert pick(Shape(B=2, HQ=16, HV=32)).kernel == "decode-v1"
+
+
+def test_each_gpu_has_its_own_rows_and_one_without_takes_the_first_ones(pick):
+    assert pick(Shape(B=64), "b200").in_full == "decode-v5 HINT=none WARPS=8"
+    for gpu in ("rtx3090", ""):
+        assert pick(Shape(B=1), gpu) == pick(Shape(B=1), "h200")
+
+
+def test_what_is_picked_goes_by_the_dispatchers_name_and_binds_the_kernel(made):
+    catalog = made()
+    entry, variant = catalog.at(catalog.entries["decode-mine"].default, Shape(B=1))
+    assert (variant.kernel, variant.label, variant.preset) == ("decode-v4", "decode-mine", "")
+    assert variant.is_picked
+    assert entry is catalog.entries["decode-v4"]
+
+
+def test_who_looks_at_one_kernel_sees_it_under_its_own_name(made):
+    catalog = made()
+    named = {shape: catalog.behind(catalog.entries["decode-mine"].default, Shape(B=shape))[1] for shape in (1, 8, 64)}
+    assert [named[batch].label for batch in (1, 8, 64)] == ["decode-v4:WARPS=2", "decode-v6", "decode-triton"]
+    for batch, variant in named.items():
+        (again,) = select_variants(catalog, "decode", variant.label)
+        assert catalog.at(again, Shape(B=batch))[1] == variant
+        assert not variant.is_picked
+
+
+def test_a_preset_of_the_same_params_lends_its_name(made):
+    catalog = made(f'{HEADER}B1 = {{ kernel = "decode-v4", WARPS = 4 }}\n')
+    assert catalog.behind(catalog.entries["decode-mine"].default, Shape())[1].label == "decode-v4b"
+
+
+def test_params_that_are_the_plain_defaults_but_not_those_of_the_shape_are_all_named(made):
+    """The bare name would mean others there."""
+    catalog = made(f'{HEADER}B1 = {{ kernel = "decode-triton" }}\n')
+    variant = catalog.behind(catalog.entries["decode-mine"].default, Shape())[1]
+    assert variant.label == "decode-triton:BV=8:WARPS=8:STAGES=1"
+    assert catalog.at(variant, Shape())[1].params == {"BV": 8, "WARPS": 8, "STAGES": 1}
+
+
+@pytest.mark.parametrize("label", ["decode-v4", "decode-v4b", "decode-v4b:WARPS=2", "decode-triton", "decode-fla"])
+def test_what_no_dispatcher_picked_is_not_taken_for_it(label):
+    (variant,) = select_variants(load_catalog([BUNDLED]), "decode", label)
+    assert not variant.is_picked
+
+
+def test_a_kernel_without_params_is_told_by_its_name_alone():
+    assert Variant("decode-fla", "decode-mine").in_full == "decode-fla"
+
+
+def test_a_dispatcher_has_no_params_to_set(made):
+    with pytest.raises(ParamError, match="decode-mine has no param WARPS"):
+        select_variants(made(), "decode", "decode-mine:WARPS=4")
+
+
+def test_a_row_without_a_source_of_its_own_has_its_tables(made):
+    rows = made().entries["decode-mine"].dispatch.picks["h200"]
+    assert rows[Shape(B=1)].source == "20260102-030405-h200-decode"
+    assert rows[Shape(B=8)].source == "20260102-040506-h200-decode"
+
+
+BROKEN = {
+    "no file": (None, "dispatch.toml, which is not in"),
+    "no TOML": ("[h200", "dispatch.toml: "),
+    "empty": ("", "dispatch.toml has no rows"),
+    "no rows": (HEADER, "dispatch.toml has no rows"),
+    "no layouts": ("[h200]\n", "dispatch.toml has no rows"),
+    "no GPU": ('h200 = "x"\n', "[h200]: not a table"),
+    "layout": ('[h200.big]\nB1 = { kernel = "decode-v4", source = "r" }\n', "big is no head layout"),
+    "heads": ('[h200.qk4_v7]\nB1 = { kernel = "decode-v4", source = "r" }\n', "HV=7 is no multiple"),
+    "batch": (f'{HEADER}8 = {{ kernel = "decode-v4" }}\n', "8 is no batch size"),
+    "no batch": (f'{HEADER}B0 = {{ kernel = "decode-v4" }}\n', "B=0"),
+    "row": (f"{HEADER}B8 = 3\n", "[h200.qk4_v8] B8: not a table"),
+    "no source": ('[h200.qk4_v8]\nB8 = { kernel = "decode-v4" }\n', "B8: no source"),
+    "no kernel": (f"{HEADER}B8 = {{ WARPS = 4 }}\n", "B8: there is no kernel "),
+    "unknown kernel": (f'{HEADER}B8 = {{ kernel = "decode-v99" }}\n', "B8: there is no kernel decode-v99"),
+    "a preset": (f'{HEADER}B8 = {{ kernel = "decode-v4b" }}\n', "B8: there is no kernel decode-v4b"),
+    "unknown param": (f'{HEADER}B8 = {{ kernel = "decode-v4", BV = 4 }}\n', "decode-v4 has no param BV"),
+    "bad value": (f'{HEADER}B8 = {{ kernel = "decode-v4", WARPS = 3 }}\n', "WARPS=3"),
+    "itself": (f'{HEADER}B8 = {{ kernel = "decode-mine" }}\n', "decode-mine picks kernels itself"),
+    "another dispatcher": (f'{HEADER}B8 = {{ kernel = "decode-auto" }}\n', "decode-auto picks kernels itself"),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_table_that_cannot_hold_is_listed_as_broken_with_its_place(made, kind):
+    table, reason = BROKEN[kind]
+    catalog = made(table)
+    (broken,) = catalog.broken
+    assert broken.name == "decode/mine"
+    assert reason in broken.reason
+    assert "decode-mine" not in catalog.entries
+    assert "decode-v4" in catalog.entries
+
+
+def test_a_table_that_is_no_text_is_broken(made, tmp_path):
+    made()
+    (tmp_path / "decode" / "mine" / "dispatch.toml").write_bytes(b"\xff\xfe\x00")
+    assert len(made(None).broken) == 1
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"params": {"BV": Param(default=1, choices=(1,))}},
+        {"presets": {"decode-x": {}}},
+        {"floor": "copy"},
+        {"in_place": {"new_state": "state"}},
+        {"entry": "f"},
+        {"by_shape": {Shape(): {}}},
+    ],
+)
+def test_a_dispatcher_declares_nothing_that_is_its_kernels(given):
+    with pytest.raises(DeclarationError, match=f"{next(iter(given))}: a dispatcher has none"):
+        DispatchKernel(name="decode-x", **given)
+
+
+def test_a_dispatcher_may_pick_kernels_of_a_later_root(tmp_path, made):
+    folder = tmp_path / "decode" / "zz"
+    folder.mkdir(parents=True)
+    (folder / "kernel.py").write_text("")
+    (folder / "variant.py").write_text("from gdnbench import TorchKernel\nkernel = TorchKernel(name='decode-zz')\n")
+    catalog = made(f'{HEADER}B1 = {{ kernel = "decode-zz" }}\n')
+    assert isinstance(catalog.at(catalog.entries["decode-mine"].default, Shape())[0].kernel, TorchKernel)
+
+
+def test_the_bundled_dispatcher_names_runs_that_are_stored():
+    dispatch = load_catalog([BUNDLED]).entries["decode-auto"].dispatch
+    sources = {pick.source for rows in dispatch.picks.values() for pick in rows.values()}
+    assert sources
+    for source in sources:
+        assert (BUNDLED.parent / "results" / source / "measurements.csv").is_file()

@@ -1,0 +1,61 @@
+"""What `gdnbench list` shows of a dispatcher: what it picks where, and why a table is broken."""
+
+import csv
+import io
+import json
+
+import pytest
+
+TABLE = """
+[h200.qk4_v8]
+source = "20260102-030405-h200-decode"
+B8 = { kernel = "decode-v6" }
+B1 = { kernel = "decode-v4", WARPS = 2 }
+
+[b200.qk16_v32]
+source = "20260102-040506-b200-decode"
+B1 = { kernel = "decode-fla" }
+"""
+
+
+@pytest.fixture
+def listed(command_line, tmp_path, monkeypatch):
+    """Lists the bundled kernels and a dispatcher with a table."""
+    folder = tmp_path / "decode" / "mine"
+    folder.mkdir(parents=True)
+    (folder / "variant.py").write_text(
+        "from gdnbench import DispatchKernel\nkernel = DispatchKernel(name='decode-mine')\n"
+    )
+    monkeypatch.setenv("GDNBENCH_KERNELS", str(tmp_path))
+
+    def show(*form, table=TABLE):
+        (folder / "dispatch.toml").write_text(table)
+        code, out, err = command_line("list", *form)
+        assert (code, err) == (0, "")
+        return out
+
+    return show
+
+
+def test_a_dispatcher_shows_what_it_picks_where_in_the_order_of_shapes(listed):
+    text = " ".join(listed().split())
+    assert "h200: B=1 qk4_v8 decode-v4 WARPS=2; B=8 qk4_v8 decode-v6 WARPS=8" in text
+    assert "b200: B=1 qk16_v32 decode-fla" in text
+    assert max(map(len, listed().splitlines())) <= 80
+
+
+def test_its_document_holds_every_row_with_its_source(listed):
+    documents = {each["kernel"]: each for each in json.loads(listed("--json"))}
+    first, second, third = documents["decode-mine"]["dispatch"]
+    assert (first["gpu"], first["shape"]["B"], first["kernel"]) == ("h200", 8, "decode-v6")
+    assert second["params"] == {"WARPS": 2}
+    assert third["source"] == "20260102-040506-b200-decode"
+    assert documents["decode-v4"]["dispatch"] == []
+    assert documents["decode-mine"]["language"] == "dispatch"
+    rows = {row["kernel"]: row for row in csv.DictReader(io.StringIO(listed("--csv")))}
+    assert json.loads(rows["decode-mine"]["dispatch"]) == documents["decode-mine"]["dispatch"]
+
+
+def test_a_table_that_cannot_hold_is_shown_as_broken_with_the_reason(listed):
+    text = " ".join(listed(table=TABLE.replace("decode-v6", "decode-v66")).split())
+    assert "decode/mine broken: dispatch.toml [h200.qk4_v8] B8: there is no kernel decode-v66" in text
