@@ -5,6 +5,7 @@ import math
 import re
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from report_data import HOSTILE, KERNELS, SHAPES, Elements, store_run, store_swept
@@ -13,12 +14,14 @@ from run_data import case, failed, measured, store
 from gdnbench.compare import Figure, Kind, Source
 from gdnbench.errors import ExitCode, RunFormatError
 from gdnbench.model import Role, Shape, Status
+from gdnbench.profilers.ncu.store import read_profiles, write_profiles
 from gdnbench.report.html import published as published_module
 from gdnbench.report.html import write_report
 from gdnbench.report.html.charts.times import times_charts
 from gdnbench.report.html.render import inline_json
 from gdnbench.store import BuildRow, write_builds
 
+RECORDED = Path(__file__).parent / "data" / "ncu"
 VOID = {"meta", "input", "br", "img", "link"}
 
 
@@ -203,16 +206,21 @@ def test_published_figures_stand_apart_with_their_citation(tmp_path, stored, mon
 
 
 def test_counters_are_shown_where_there_are_some(tmp_path, stored):
-    folder = tmp_path / "ncu" / "one"
-    folder.mkdir(parents=True)
-    head = "kernel,shape,gpu,section,metric,unit,value\n"
-    lines = [f"{kernel},B=1 qk4_v8,h200,SpeedOfLight,Memory Throughput,%,71.5" for kernel in ("decode-k1", "unknown")]
-    (folder / "counters.csv").write_text(head + "\n".join(lines) + "\n")
-    (folder / "of-another-kind.csv").write_text("a,b\n1,2\n")
+    """As `gdnbench ncu` stores them: of a kernel of the run, of one that is not in it, and of another GPU."""
+    for label, gpu in (("decode-k1", "h200"), ("unknown", "h200"), ("decode-k1", "b200")):
+        folder = tmp_path / "ncu" / label
+        folder.mkdir(parents=True, exist_ok=True)
+        profiles = [replace(profile, label=label) for profile in read_profiles(RECORDED / "decode-v4-B1.csv.gz")]
+        write_profiles(folder / f"20260102-030405-{gpu}-B1-qk4_v8.csv", profiles)
     seen = made(tmp_path, stored[0], profiles=tmp_path).seen
-    assert "Memory Throughput % 71.5" in seen
-    assert "unknown" not in seen.partition("Counters of one launch")[2].partition("Provenance")[0]
-    assert "Memory Throughput" not in made(tmp_path, stored[0]).seen
+    counters = seen.partition("Counters of single launches")[2].partition("Provenance")[0]
+    assert "h200, B=1 qk4_v8" in counters
+    assert "b200" not in counters
+    assert "unknown" not in counters
+    assert re.search(r"block, threads 256\b", counters)
+    assert re.search(r"active warps/scheduler [12]\.\d", counters)
+    assert "long_scoreboard: waiting for global or local memory" in counters
+    assert "Counters of single launches" not in made(tmp_path, stored[0]).seen
 
 
 @pytest.mark.parametrize("name", ["run.json", "measurements.csv", "rounds.csv", "samples.parquet", "sweep.json"])

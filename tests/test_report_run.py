@@ -76,8 +76,16 @@ def _time(row):
 
 @pytest.mark.parametrize("columns", ["80", "200"])
 def test_a_label_is_whole_or_folded_over_lines_of_its_own(shown, columns):
-    names = "".join(line[:40].split(" ")[0] for line in shown(columns).splitlines())
+    names = "".join(line[:40].strip().split(" ")[0] for line in shown(columns).splitlines())
     assert LONG in names
+
+
+def test_params_go_to_a_line_of_their_own_where_the_table_is_too_wide(shown):
+    name, params = LONG.split(":", 1)
+    lines = shown("90").splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith(f"{name} "))
+    assert lines[at + 1].strip() == f":{params}"
+    assert LONG in shown("160")
 
 
 @pytest.mark.parametrize("columns", ["80", "200"])

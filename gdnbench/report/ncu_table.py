@@ -60,7 +60,7 @@ def _table(block: Sequence[Function], everything: Sequence[Function]) -> Table:
 
 def _add_stalls(table: Table, block: Sequence[Function], everything: Sequence[Function]) -> None:
     """Rows of the stalls, most of the first function's first, so that every block has the same rows."""
-    reasons = list(_reasons(everything))
+    reasons = list(stall_reasons(everything))
     if not reasons:
         return
     table.add_row(Text("a warp's cycles/instruction", style="bold"))
@@ -70,7 +70,8 @@ def _add_stalls(table: Table, block: Sequence[Function], everything: Sequence[Fu
         table.add_row(Text(f"  {reason}"), *cells)
 
 
-def _reasons(functions: Sequence[Function]) -> Iterator[str]:
+def stall_reasons(functions: Sequence[Function]) -> Iterator[str]:
+    """The stalls worth a row, most of the first function's first."""
     found = [function.stalls() for function in functions]
     for reason in dict.fromkeys(reason for stalls in found for reason in stalls):
         if any(stalls.get(reason, 0.0) >= _LEAST_SHARE * sum(stalls.values()) for stalls in found if stalls):

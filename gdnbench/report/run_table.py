@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gdnbench.model import Measurement, Role, Shape, Status, Versus
+from gdnbench.report.console import fits
 from gdnbench.store import RunInfo
 
 WIDE_ENOUGH_FOR_NOTES = 120  # columns; in a narrower terminal notes follow the table
@@ -66,7 +67,9 @@ def _print_shape(console: Console, info: RunInfo, rows: list[Measurement], shape
     console.print(Text(f"{shape}  ({max(row.nbytes for row in rows) / 1e6:.3g} MB)", style="bold"))
     if shown:
         beside = console.width >= WIDE_ENOUGH_FOR_NOTES
-        console.print(_table(info, shown, beside))
+        table = _table(info, shown, beside)
+        # Where notes stand beside the rows, it is they that are folded.
+        console.print(table if beside or fits(console, table) else _table(info, shown, beside, broken=True))
         if not beside:
             _print_notes(console, shown)
     print_controls(console, rows)
@@ -89,7 +92,8 @@ def _is_shadow(row: Measurement, rows: Sequence[Measurement]) -> bool:
     )
 
 
-def _table(info: RunInfo, rows: Sequence[Measurement], notes: bool) -> Table:
+def _table(info: RunInfo, rows: Sequence[Measurement], notes: bool, *, broken: bool = False) -> Table:
+    """The rows of a shape; `broken` puts a label's params on a line of their own."""
     on_gpu = info.gpu != "cpu"
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("kernel", overflow="fold")
@@ -104,7 +108,7 @@ def _table(info: RunInfo, rows: Sequence[Measurement], notes: bool) -> Table:
     if notes:
         table.add_column("notes")
     for row in rows:
-        cells = [_name(row), _time(row)]
+        cells = [_name(row, broken), _time(row)]
         cells += [_bandwidth(row), _sol(row)] if on_gpu else []
         cells += [_versus(row), _verdict(row)]
         cells += [_clock(row)] if on_gpu else []
@@ -112,8 +116,9 @@ def _table(info: RunInfo, rows: Sequence[Measurement], notes: bool) -> Table:
     return table
 
 
-def _name(row: Measurement) -> Text:
-    return Text(row.case.label, style="dim" if row.role is Role.FLOOR else "bold" if row.role is Role.BASELINE else "")
+def _name(row: Measurement, broken: bool) -> Text:
+    label = row.case.label.replace(":", "\n  :", 1) if broken else row.case.label
+    return Text(label, style="dim" if row.role is Role.FLOOR else "bold" if row.role is Role.BASELINE else "")
 
 
 def _time(row: Measurement) -> Text:

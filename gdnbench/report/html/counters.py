@@ -1,79 +1,85 @@
-"""What Nsight Compute read of the kernels, where it was asked: `profiles/ncu/<name>/*.csv`."""
+"""What Nsight Compute read of the kernels of a report, where `gdnbench ncu` has profiled them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from gdnbench.errors import RunFormatError
+from gdnbench.finite import finite
+from gdnbench.model import Shape
+from gdnbench.profilers.ncu.collect import Report
+from gdnbench.profilers.ncu.functions import Function, functions_of
+from gdnbench.profilers.ncu.quantities import QUANTITIES, STALL_MEANINGS
+from gdnbench.profilers.ncu.store import latest, read_profiles
 from gdnbench.report.html.content import Cell, Column, Part, Row, Section, Table
 from gdnbench.report.html.stored import Stored
-from gdnbench.store.table import read_table
+from gdnbench.report.ncu_cells import cell, heading, stall_text, titled
+from gdnbench.report.ncu_table import NOT_A_TIME, stall_reasons
 
-_COLUMNS = ("kernel", "shape", "gpu", "section", "metric", "unit", "value")
-_LEAD = "Counters of one launch each, read by Nsight Compute in many passes: they explain a time, and are none."
-
-LONGEST = 10  # characters of a number that is shown as it stands
-
-Line = dict[str, str]
+_LEAD = (
+    "Counters of single launches, read by Nsight Compute in many replays: they explain a time, and are none; "
+    f"{NOT_A_TIME}"
+)
 
 
 def counters_section(profiles: Path, runs: Sequence[Stored]) -> Section | None:
-    """A table for each GPU and shape of the report that was profiled; None where nothing was.
+    """A table for each GPU and shape of the report at which kernels were profiled; None where none was.
 
     Raises:
-        RunFormatError: if a file of counters cannot be read.
+        ReportFormatError: if a stored profile cannot be read.
     """
-    gpus = {run.info.gpu for run in runs}
-    kernels = {name for run in runs for row in run.rows for name in (row.case.label, row.case.variant.kernel)}
-    lines = [line for path in sorted((profiles / "ncu").glob("*/*.csv")) for line in _read(path)]
-    groups: dict[tuple[str, str], list[Line]] = {}
-    for line in lines:
-        if line["gpu"] in gpus and line["kernel"] in kernels:
-            groups.setdefault((line["gpu"], line["shape"]), []).append(line)
+    groups: dict[tuple[str, Shape], dict[Path, None]] = {}
+    for gpu, shape, path in _profiled(profiles, runs):
+        groups.setdefault((gpu, shape), {})[path] = None
     if not groups:
         return None
     parts = tuple(
-        _part(gpu, shape, found, f"counters-{number}") for number, ((gpu, shape), found) in enumerate(groups.items())
+        _part(gpu, shape, [function for path in paths for function in _functions(path)], f"counters-{number}")
+        for number, ((gpu, shape), paths) in enumerate(groups.items())
     )
     return Section(id="counters", title="Counters", lead=_LEAD, parts=parts)
 
 
-def _read(path: Path) -> list[Line]:
-    """The rows of one file; a CSV of another kind is no table of counters, and is left alone."""
-    try:
-        return read_table(path, _COLUMNS)
-    except RunFormatError as error:
-        if "lacks the column" in error.message:
-            return []
-        raise
+def _profiled(profiles: Path, runs: Sequence[Stored]) -> Iterator[tuple[str, Shape, Path]]:
+    """The newest profile of every case of the report on its GPU, as far as there is one."""
+    for run in runs:
+        for row in run.rows:
+            if path := latest(profiles, row.case.variant.label, row.case.shape, run.info.gpu):
+                yield run.info.gpu, row.case.shape, path
 
 
-def _part(gpu: str, shape: str, lines: Sequence[Line], name: str) -> Part:
-    kernels = list(dict.fromkeys(line["kernel"] for line in lines))
-    metrics = dict.fromkeys((line["section"], line["metric"], line["unit"]) for line in lines)
-    values = {(line["section"], line["metric"], line["unit"], line["kernel"]): line["value"] for line in lines}
-    rows = tuple(
-        Row(
-            cells=(
-                *(Cell(text=text, sort=text) for text in metric),
-                *(_value(values.get((*metric, kernel), "")) for kernel in kernels),
-            )
-        )
-        for metric in metrics
-    )
+def _functions(path: Path) -> tuple[Function, ...]:
+    return functions_of(Report(path, read_profiles(path)))
+
+
+def _part(gpu: str, shape: Shape, functions: Sequence[Function], name: str) -> Part:
     columns = (
-        *(Column(heading=heading, numeric=False) for heading in ("section", "metric", "unit")),
-        *(Column(heading=kernel) for kernel in kernels),
+        Column(heading="", numeric=False),
+        Column(heading="quantity", numeric=False),
+        *(Column(heading=" ".join(heading(function, functions))) for function in functions),
     )
+    rows = (*_quantities(functions), *_stalls(functions))
     table = Table(id=f"{name}-table", caption=f"{gpu}, {shape}: counters by kernel", columns=columns, rows=rows)
     return Part(id=name, title=f"{gpu}, {shape}", table=table)
 
 
-def _value(text: str) -> Cell:
-    try:
-        number = float(text.replace(",", ""))
-    except ValueError:
-        return Cell(text=text, sort=text or None)
-    # A counter's last digits are those of a division.
-    return Cell(text=text if len(text) <= LONGEST else f"{number:.3f}", sort=number)
+def _quantities(functions: Sequence[Function]) -> Iterator[Row]:
+    for quantity in QUANTITIES:
+        cells = (Cell(text=cell(function, quantity), sort=finite(function.median(quantity))) for function in functions)
+        yield Row(cells=(_text(quantity.group), _text(titled(quantity.title, quantity.unit)), *cells))
+
+
+def _stalls(functions: Sequence[Function]) -> Iterator[Row]:
+    found = [function.stalls() for function in functions]
+    for reason in stall_reasons(functions):
+        cells = (
+            Cell(text=stall_text(stalls.get(reason, 0.0), sum(stalls.values())), sort=stalls.get(reason))
+            for stalls in found
+        )
+        meaning = STALL_MEANINGS.get(reason, "")
+        told = f"{reason}: {meaning}" if meaning else reason
+        yield Row(cells=(_text("cycles/instruction"), _text(told), *cells))
+
+
+def _text(text: str) -> Cell:
+    return Cell(text=text, sort=text)
