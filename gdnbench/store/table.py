@@ -13,11 +13,14 @@ Row = dict[str, Any]
 
 def write_table(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> None:
     """Writes rows as CSV in one step; floats with six significant digits, missing values empty."""
+    import numpy as np
     import pandas as pd
 
     temporary = path.with_name(path.name + ".new")
-    # Without the conversion a whole number in a column with gaps is written as 8.0.
-    frame = pd.DataFrame(list(rows), columns=list(columns)).convert_dtypes()
+    # Without the conversion a whole number in a column with gaps is written as 8.0. It casts to see whether it may, and
+    # an infinite bound of an interval is no reason for a warning.
+    with np.errstate(invalid="ignore"):
+        frame = pd.DataFrame(list(rows), columns=list(columns)).convert_dtypes()
     # A lone carriage return, as of a compiler's progress bar, would end the row: Python's csv does not quote it.
     frame = frame.replace(r"\r\n?", "\n", regex=True)
     frame.to_csv(temporary, index=False, float_format="%.6g")
