@@ -4,11 +4,15 @@ import sys
 
 import pytest
 
+GPU_PATIENCE_S = 900  # tests that run side by side take turns on the GPU, as gdnbench itself sees to
+
 
 def pytest_collection_modifyitems(items):
     marked = [item for item in items if item.get_closest_marker("gpu")]
-    if marked and not _gpus():
-        for item in marked:
+    has_gpu = bool(marked) and bool(_gpus())
+    for item in marked:
+        item.add_marker(pytest.mark.timeout(GPU_PATIENCE_S))
+        if not has_gpu:
             item.add_marker(pytest.mark.skip(reason="no NVIDIA GPU here"))
 
 

@@ -26,10 +26,11 @@ LONG = (*SHORT, "--rounds", str(ROUNDS))  # with test-slow, more than a second o
 
 @dataclass(frozen=True)
 class Gdnbench:
-    """The command line with its own kernels, results folder, build cache and lock."""
+    """The command line with its own kernels, results folder, build cache and, unless it takes turns, its own lock."""
 
     home: Path
     roots: tuple[Path, ...] = ()
+    takes_turns: bool = False  # on the GPU, with whatever else measures or profiles there
 
     @property
     def results(self) -> Path:
@@ -38,11 +39,13 @@ class Gdnbench:
     @property
     def environment(self) -> dict[str, str]:
         (self.home / "tmp").mkdir(parents=True, exist_ok=True)
+        # TMPDIR holds the lock that makes runs wait for each other.
+        own_lock = {} if self.takes_turns else {"TMPDIR": str(self.home / "tmp")}
         return {
             **os.environ,
+            **own_lock,
             "GDNBENCH_KERNELS": os.pathsep.join(map(str, self.roots)),
             "GDNBENCH_CACHE": str(self.home / "builds"),
-            "TMPDIR": str(self.home / "tmp"),  # holds the lock that makes runs wait for each other
             "PYTHONPATH": python_path(REPOSITORY, ADVERSARIAL),
             "COLUMNS": "500",  # messages in one line
             "OMP_NUM_THREADS": "1",  # threads that wait for each other on a busy machine make honest steps time out
