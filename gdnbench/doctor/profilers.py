@@ -23,9 +23,20 @@ def find_ncu(root: Path = Path("/")) -> Path | None:
     Args:
         root: the folder that holds `usr` and `opt`.
     """
-    if on_path := shutil.which("ncu"):
+    return newest_installed("ncu", root, "usr/local/cuda*/bin/ncu", "opt/nvidia/nsight-compute/*/ncu")
+
+
+def newest_installed(program: str, root: Path, *patterns: str) -> Path | None:
+    """A program on the PATH, else the newest of those that fit the patterns, by the numbers in their paths.
+
+    Args:
+        program: its name.
+        root: what the patterns are below.
+        patterns: where installers leave it, as `Path.glob` takes them.
+    """
+    if on_path := shutil.which(program):
         return Path(on_path)
-    found = [*root.glob("usr/local/cuda*/bin/ncu"), *root.glob("opt/nvidia/nsight-compute/*/ncu")]
+    found = [path for pattern in patterns for path in root.glob(pattern)]
     return max(found, key=lambda path: [int(number) for number in re.findall(r"\d+", str(path))], default=None)
 
 

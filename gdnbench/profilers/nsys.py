@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from gdnbench.errors import MachineError, ProfilerError
+from gdnbench.doctor.profilers import newest_installed
+from gdnbench.errors import MachineError
 from gdnbench.model import Gpu
 from gdnbench.profilers.assignment import Assignment
 from gdnbench.profilers.place import folder_of, stem_of
-from gdnbench.profilers.process import run_worker
+from gdnbench.profilers.process import check_left, run_worker
 
-LAUNCHES = 100
 _ELSEWHERE = "gdnbench ncu and gdnbench run do without it"
 
 
@@ -23,10 +21,7 @@ def find_nsys(root: Path = Path("/")) -> Path | None:
     Args:
         root: the folder that holds `usr` and `opt`.
     """
-    if on_path := shutil.which("nsys"):
-        return Path(on_path)
-    found = [*root.glob("opt/nvidia/nsight-systems*/*/bin/nsys"), *root.glob("usr/local/cuda*/bin/nsys")]
-    return max(found, key=lambda path: [int(number) for number in re.findall(r"\d+", str(path))], default=None)
+    return newest_installed("nsys", root, "opt/nvidia/nsight-systems*/*/bin/nsys", "usr/local/cuda*/bin/nsys")
 
 
 def nsys_command(nsys: Path, report: Path) -> Sequence[str]:
@@ -68,7 +63,5 @@ def record_timeline(assignment: Assignment, gpu: Gpu, nsys: Path | None, profile
     folder = folder_of(profiles, "nsys", assignment.case.label)
     report = folder / f"{stem_of(assignment.case, gpu.slug)}.nsys-rep"
     ended = run_worker(assignment, gpu, limit_s=limit_s, wrapper=nsys_command(nsys, report))
-    if ended.returncode or not report.is_file():
-        said = ended.last_line or f"exit code {ended.returncode}"
-        raise ProfilerError(f"nsys left no timeline of {assignment.case.label}: {said}", "see `gdnbench doctor`")
+    check_left(ended, report, f"nsys left no timeline of {assignment.case.label}", "see `gdnbench doctor`")
     return report

@@ -34,6 +34,23 @@ class Ended:
         return lines[-1].strip() if lines else ""
 
 
+def check_left(ended: Ended, path: Path, failure: str, hint: str) -> None:
+    """Makes sure that a process left what it was run for.
+
+    Args:
+        ended: how it ended.
+        path: the file that it was to leave.
+        failure: what to say if it failed or left nothing; its last words follow.
+        hint: what to do then.
+
+    Raises:
+        ProfilerError: if so.
+    """
+    if ended.returncode or not path.is_file():
+        said = ended.last_line or f"its worker ended with {ended.returncode}"
+        raise ProfilerError(f"{failure}: {said}", hint)
+
+
 def run_worker(
     assignment: Assignment,
     gpu: Gpu,

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from gdnbench.binary import Job, build_all
 from gdnbench.catalog import Catalog, Entry
-from gdnbench.errors import GdnbenchError, ProfilerError, UsageError
+from gdnbench.errors import GdnbenchError, UsageError
 from gdnbench.model import Build, Case, CudaKernel, Gpu, TritonKernel
 from gdnbench.profilers.assignment import Errand
 from gdnbench.profilers.choice import prepare
 from gdnbench.profilers.phases.stamps import Stamps, read_stamps
 from gdnbench.profilers.place import folder_of, stem_of
-from gdnbench.profilers.process import run_worker
+from gdnbench.profilers.process import check_left, run_worker
 
 _MARK = b"gdnbench_phase_names"  # the symbol that GDNBENCH_PHASE_NAMES defines
 
@@ -58,9 +58,7 @@ def stamp(
     path = folder_of(profiles, "phases", case.label) / f"{stem_of(case, gpu.slug)}.npz"
     assignment = prepare(catalog, case, Errand.PHASES, seed=seed, launches=launches, result=str(path.resolve()))
     ended = run_worker(assignment, gpu, limit_s=limit_s)
-    if ended.returncode or not path.is_file():
-        said = ended.last_line or f"exit code {ended.returncode}"
-        raise ProfilerError(f"{case.label} was not stamped: {said}", f"gdnbench verify {case.label}")
+    check_left(ended, path, f"{case.label} was not stamped", f"gdnbench verify {case.label}")
     return path, read_stamps(path)
 
 

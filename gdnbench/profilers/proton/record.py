@@ -8,11 +8,11 @@ from math import prod
 from pathlib import Path
 
 from gdnbench.catalog import Catalog
-from gdnbench.errors import ProfilerError, UsageError
+from gdnbench.errors import UsageError
 from gdnbench.model import Case, CudaKernel, Gpu, TritonKernel
 from gdnbench.profilers.assignment import Assignment
 from gdnbench.profilers.place import folder_of, stem_of
-from gdnbench.profilers.process import run_worker
+from gdnbench.profilers.process import check_left, run_worker
 from gdnbench.profilers.proton.recording import WARM_UPS
 
 # Six scopes are 1.5 KB of trace for each warp of each launch, so this is 100 MB before it is gzipped.
@@ -74,7 +74,5 @@ def record(assignment: Assignment, gpu: Gpu, profiles: Path, *, limit_s: float) 
     case = assignment.case
     path = folder_of(profiles, "proton", case.label) / f"{stem_of(case, gpu.slug)}.json"
     ended = run_worker(replace(assignment, result=str(path.resolve())), gpu, limit_s=limit_s)
-    if ended.returncode or not path.is_file():
-        said = ended.last_line or f"its worker ended with {ended.returncode}"
-        raise ProfilerError(f"{case.label} could not be traced: {said}", f"gdnbench verify {case.label}")
+    check_left(ended, path, f"{case.label} could not be traced", f"gdnbench verify {case.label}")
     return path
