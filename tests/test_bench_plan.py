@@ -3,6 +3,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from dispatch_data import write_dispatcher
 
 from gdnbench.bench.plan import make_plan, round_order, sample_count
 from gdnbench.bench.request import Settings, make_request
@@ -249,12 +250,7 @@ B1 = { kernel = "decode-v6", WARPS = 16 }
 @pytest.fixture
 def with_dispatcher(tmp_path):
     """The bundled kernels and a dispatcher of our own among them."""
-    folder = tmp_path / "decode" / "mine"
-    folder.mkdir(parents=True)
-    (folder / "variant.py").write_text(
-        "from gdnbench import DispatchKernel\nkernel = DispatchKernel(name='decode-mine')\n"
-    )
-    (folder / "dispatch.toml").write_text(TABLE)
+    write_dispatcher(tmp_path, TABLE)
     return load_catalog([default_roots()[0], tmp_path])
 
 

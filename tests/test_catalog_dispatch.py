@@ -1,6 +1,7 @@
 """Dispatchers: which kernel they pick where, under which name, and tables that cannot hold."""
 
 import pytest
+from dispatch_data import DECLARATION, write_dispatcher
 
 from gdnbench.catalog import default_roots, load_catalog, select_variants
 from gdnbench.errors import DeclarationError, ParamError
@@ -28,14 +29,7 @@ def made(tmp_path):
     """A catalog of the bundled kernels and a dispatcher with this table."""
 
     def make(table=TABLE, **more):
-        folder = tmp_path / "decode" / "mine"
-        folder.mkdir(parents=True, exist_ok=True)
-        declaration = (
-            '"""An idea."""\nfrom gdnbench import DispatchKernel\nkernel = DispatchKernel(name="decode-mine")\n'
-        )
-        (folder / "variant.py").write_text(more.get("variant", declaration))
-        if table is not None:
-            (folder / "dispatch.toml").write_text(table)
+        write_dispatcher(tmp_path, table, more.get("variant", DECLARATION))
         return load_catalog([BUNDLED, tmp_path])
 
     return make

@@ -1,6 +1,7 @@
 """Which kernel a profile is of."""
 
 import pytest
+from dispatch_data import write_dispatcher
 
 from gdnbench.catalog import load_catalog
 from gdnbench.errors import GpuNotFoundError, UsageError
@@ -24,12 +25,7 @@ B1 = { kernel = "decode-v1", BV = 4 }
 @pytest.fixture
 def choose(tmp_path, monkeypatch):
     """Chooses on a machine with an H200 and a B200, with a dispatcher in the catalog."""
-    folder = tmp_path / "decode" / "mine"
-    folder.mkdir(parents=True)
-    (folder / "dispatch.toml").write_text(TABLE)
-    (folder / "variant.py").write_text(
-        "from gdnbench import DispatchKernel\nkernel = DispatchKernel(name='decode-mine')\n"
-    )
+    write_dispatcher(tmp_path, TABLE)
     monkeypatch.setenv("GDNBENCH_KERNELS", str(tmp_path))
     monkeypatch.setattr("gdnbench.profilers.choice.list_gpus", lambda: (H200, B200))
     return lambda label="decode-mine", axes="", **more: choose_case(

@@ -5,6 +5,7 @@ import io
 import json
 
 import pytest
+from dispatch_data import write_dispatcher
 
 TABLE = """
 [h200.qk4_v8]
@@ -21,11 +22,7 @@ B1 = { kernel = "decode-fla" }
 @pytest.fixture
 def listed(command_line, tmp_path, monkeypatch):
     """Lists the bundled kernels and a dispatcher with a table."""
-    folder = tmp_path / "decode" / "mine"
-    folder.mkdir(parents=True)
-    (folder / "variant.py").write_text(
-        "from gdnbench import DispatchKernel\nkernel = DispatchKernel(name='decode-mine')\n"
-    )
+    folder = write_dispatcher(tmp_path)
     monkeypatch.setenv("GDNBENCH_KERNELS", str(tmp_path))
 
     def show(*form, table=TABLE):
