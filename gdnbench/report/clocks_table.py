@@ -13,7 +13,7 @@ from rich.text import Text
 from gdnbench.model import Clock, Measurement, Role
 from gdnbench.report.clocks import Clocks, Gap, contradictions, gaps_of, is_empty_floor
 from gdnbench.report.console import fits
-from gdnbench.report.run_table import percent, print_failures, time_text
+from gdnbench.report.run_table import name_cell, percent, print_failures, time_text
 
 _TITLES: dict[Clock, str] = {"cupti": "CUPTI", "graph": "graph"}
 
@@ -67,7 +67,7 @@ class _View:
         for row in self.rows:
             case_id = row.case.id
             others = [_time(found.get(case_id), interval=True) for found in by_clock]
-            table.add_row(_name(row), _time(row, interval=roomy), *others, *self._gap(case_id), _host(row))
+            table.add_row(name_cell(row), _time(row, interval=roomy), *others, *self._gap(case_id), _host(row))
         return table
 
     def _gap(self, case_id: str) -> list[str]:
@@ -75,10 +75,6 @@ class _View:
             return []
         gap = self.gaps.get(case_id, Gap())
         return [_difference(value) for value in (gap.gap_us, gap.launch_us, gap.rest_us)]
-
-
-def _name(row: Measurement) -> Text:
-    return Text(row.case.label, style="dim" if row.role is Role.FLOOR else "bold" if row.role is Role.BASELINE else "")
 
 
 def _time(row: Measurement | None, *, interval: bool) -> str:

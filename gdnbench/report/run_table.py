@@ -108,7 +108,7 @@ def _table(info: RunInfo, rows: Sequence[Measurement], notes: bool, *, broken: b
     if notes:
         table.add_column("notes")
     for row in rows:
-        cells = [_name(row, broken), _time(row)]
+        cells = [name_cell(row, broken=broken), _time(row)]
         cells += [_bandwidth(row), _sol(row)] if on_gpu else []
         cells += [_versus(row), _verdict(row)]
         cells += [_clock(row)] if on_gpu else []
@@ -116,7 +116,8 @@ def _table(info: RunInfo, rows: Sequence[Measurement], notes: bool, *, broken: b
     return table
 
 
-def _name(row: Measurement, broken: bool) -> Text:
+def name_cell(row: Measurement, *, broken: bool = False) -> Text:
+    """A row's label; `broken` puts its params on a line of their own."""
     label = row.case.label.replace(":", "\n  :", 1) if broken else row.case.label
     return Text(label, style="dim" if row.role is Role.FLOOR else "bold" if row.role is Role.BASELINE else "")
 
