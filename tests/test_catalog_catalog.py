@@ -20,6 +20,7 @@ LANGUAGES = {
     "decode-v6": CudaKernel,
     "decode-v7": CudaKernel,
     "decode-v8": CudaKernel,
+    "decode-v9": CudaKernel,
     "decode-rowreg": CudaKernel,
     "decode-floor-copy": CudaKernel,
     "decode-floor-empty": CudaKernel,

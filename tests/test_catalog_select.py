@@ -109,7 +109,7 @@ def test_an_exact_label_finds_its_kernel():
     assert (entry.kernel.name, variant.preset) == ("decode-v4", "decode-v4b")
 
 
-@pytest.mark.parametrize("label", ["decode-v*", "all", "", "decode-v9"])
+@pytest.mark.parametrize("label", ["decode-v*", "all", "", "decode-v99"])
 def test_only_an_exact_label_finds_anything(label):
     with pytest.raises(UnknownNameError):
         find_variant(CATALOG, "decode", label)

@@ -23,37 +23,37 @@ def run(command_line, monkeypatch, tmp_path):
 
 
 def test_it_prints_the_files_and_what_to_do_next(run, tmp_path):
-    code, out, err = run("decode-v9", "--from", "decode-v4", "--to", "mine")
+    code, out, err = run("decode-v99", "--from", "decode-v4", "--to", "mine")
     assert (code, err) == (0, "")
     assert out.splitlines() == [
-        "mine/decode/v9/kernel.cu",
-        "mine/decode/v9/variant.py",
+        "mine/decode/v99/kernel.cu",
+        "mine/decode/v99/variant.py",
         "",
         f"next: export GDNBENCH_KERNELS={tmp_path}/mine",
-        "next: edit mine/decode/v9/kernel.cu, and say its idea in variant.py",
-        "next: gdnbench verify decode-v9",
-        "next: gdnbench run --kernel decode-v4,decode-v9",
+        "next: edit mine/decode/v99/kernel.cu, and say its idea in variant.py",
+        "next: gdnbench verify decode-v99",
+        "next: gdnbench run --kernel decode-v4,decode-v99",
     ]
     assert all((tmp_path / line).is_file() for line in out.splitlines()[:2])
 
 
 def test_what_the_catalog_knows_needs_no_export(run, tmp_path, monkeypatch):
     monkeypatch.setenv("GDNBENCH_KERNELS", f"{tmp_path}/one")
-    code, out, _ = run("decode-v9", "--from", "decode-v4b", "--to", "one")
+    code, out, _ = run("decode-v99", "--from", "decode-v4b", "--to", "one")
     assert code == 0
     assert "export" not in out
-    assert "next: gdnbench run --kernel decode-v4b,decode-v9\n" in out
+    assert "next: gdnbench run --kernel decode-v4b,decode-v99\n" in out
     assert (
         f"""next: export GDNBENCH_KERNELS="$GDNBENCH_KERNELS":'{tmp_path}/a b'\n"""
-        in run("decode-v10", "--from", "decode-v9", "--to", "a b")[1]
+        in run("decode-v10", "--from", "decode-v99", "--to", "a b")[1]
     )
 
 
 def test_as_json(run, tmp_path):
-    code, out, err = run("decode-v9", "--from", "decode-v4", "--to", "mine", "--json")
+    code, out, err = run("decode-v99", "--from", "decode-v4", "--to", "mine", "--json")
     assert (code, err) == (0, "")
-    folder = f"{tmp_path}/mine/decode/v9"
-    assert json.loads(out) == {"name": "decode-v9", "folder": folder, "files": ["kernel.cu", "variant.py"]}
+    folder = f"{tmp_path}/mine/decode/v99"
+    assert json.loads(out) == {"name": "decode-v99", "folder": folder, "files": ["kernel.cu", "variant.py"]}
 
 
 def test_notes_go_to_stderr_and_can_be_silenced(run):
@@ -67,16 +67,16 @@ def test_notes_go_to_stderr_and_can_be_silenced(run):
     ("arguments", "said"),
     [
         ((), "NAME"),
-        (("decode-v9",), "say which with --from: decode-"),
-        (("decode-v9", "--from", "decode-v44"), "did you mean decode-v4"),
-        (("decode-v9", "--from", "decode-*"), "name it in full"),
-        (("decode-v9", "--from", "decode-v4:WARPS=3"), "WARPS=3"),
-        (("v9", "--from", "decode-v4"), "begins with decode-"),
+        (("decode-v99",), "say which with --from: decode-"),
+        (("decode-v99", "--from", "decode-v44"), "did you mean decode-v4"),
+        (("decode-v99", "--from", "decode-*"), "name it in full"),
+        (("decode-v99", "--from", "decode-v4:WARPS=3"), "WARPS=3"),
+        (("v99", "--from", "decode-v4"), "begins with decode-"),
         (("decode-V9", "--from", "decode-v4"), "lower-case"),
         (("decode-v1", "--from", "decode-v4"), "a kernel in"),
         (("decode-v4b", "--from", "decode-v4"), "a preset of decode-v4"),
-        (("decode-v9", "--from", "decode-v4", "--to", f"{REPOSITORY}/kernels/decode"), f"--to {REPOSITORY}/kernels"),
-        (("decode-v9", "--from", "decode-v4", "--to", f"{REPOSITORY}/LICENSE/x"), "cannot write"),
+        (("decode-v99", "--from", "decode-v4", "--to", f"{REPOSITORY}/kernels/decode"), f"--to {REPOSITORY}/kernels"),
+        (("decode-v99", "--from", "decode-v4", "--to", f"{REPOSITORY}/LICENSE/x"), "cannot write"),
     ],
     ids=str,
 )
@@ -94,15 +94,15 @@ def test_a_mistake_is_a_usage_error_with_a_hint_and_leaves_nothing(run, tmp_path
 def test_a_new_kernel_lists_and_verifies_at_once(tmp_path, origin):
     gdnbench = Gdnbench(tmp_path, roots=(tmp_path / "mine",))
     (tmp_path / "mine").mkdir()
-    made = gdnbench("new", "decode-v9", "--from", origin, "--to", str(tmp_path / "mine"), "--json")
+    made = gdnbench("new", "decode-v99", "--from", origin, "--to", str(tmp_path / "mine"), "--json")
     assert made.code == 0, made.err
     listed = {each["kernel"]: each for each in json.loads(gdnbench("list", "--json").out)}
-    assert listed["decode-v9"]["status"] == "ok"
-    assert listed["decode-v9"]["folder"] == json.loads(made.out)["folder"]
-    verified = gdnbench("verify", "decode-v9", *QUICK)
+    assert listed["decode-v99"]["status"] == "ok"
+    assert listed["decode-v99"]["folder"] == json.loads(made.out)["folder"]
+    verified = gdnbench("verify", "decode-v99", *QUICK)
     assert verified.code == 0, verified.err
     gates = json.loads(verified.out)["gates"]
-    assert {gate["label"] for gate in gates} == {"decode-v9"}
+    assert {gate["label"] for gate in gates} == {"decode-v99"}
     assert all(gate["passed"] for gate in gates)
 
 
@@ -122,31 +122,31 @@ def python_tree(site, kernels):
 
 def test_in_a_checkout_it_goes_beside_the_original(tmp_path):
     gdnbench = python_tree(tmp_path, "kernels")
-    done = gdnbench("new", "decode-v9", "--from", "decode-v4", here=tmp_path)
+    done = gdnbench("new", "decode-mine", "--from", "decode-v4", here=tmp_path)
     assert done.returncode == 0, done.stderr
     told = (REPOSITORY / "CONTRIBUTING.md").read_text()
-    assert f"$ gdnbench new decode-v9 --from decode-v4\n{done.stdout}```\n" in told
-    assert (tmp_path / "kernels" / "decode" / "v9" / "variant.py").read_text() in told
-    assert '"decode-v9"' in gdnbench("list", "--json", here=tmp_path).stdout
+    assert f"$ gdnbench new decode-mine --from decode-v4\n{done.stdout}```\n" in told
+    assert (tmp_path / "kernels" / "decode" / "mine" / "variant.py").read_text() in told
+    assert '"decode-mine"' in gdnbench("list", "--json", here=tmp_path).stdout
 
 
 def test_from_a_wheel_it_goes_where_one_is(tmp_path):
     gdnbench = python_tree(tmp_path / "site", "gdnbench/_kernels")
     here = tmp_path / "project"
     here.mkdir()
-    done = gdnbench("new", "decode-v9", "--from", "decode-v4", here=here)
+    done = gdnbench("new", "decode-v99", "--from", "decode-v4", here=here)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("kernels/decode/v9/kernel.cu\n")
+    assert done.stdout.startswith("kernels/decode/v99/kernel.cu\n")
     assert f"next: export GDNBENCH_KERNELS={here}/kernels\n" in done.stdout
     listed = gdnbench("list", "--json", here=tmp_path, GDNBENCH_KERNELS=f"{here}/kernels")
-    assert '"decode-v9"' in listed.stdout
-    assert not (tmp_path / "site" / "gdnbench" / "_kernels" / "decode" / "v9").exists()
+    assert '"decode-v99"' in listed.stdout
+    assert not (tmp_path / "site" / "gdnbench" / "_kernels" / "decode" / "v99").exists()
 
 
 def test_it_loads_neither_torch_nor_numpy(tmp_path):
     script = (
         "import sys\nfrom gdnbench.cli.app import main\n"
-        f"sys.argv = ['gdnbench', 'new', 'decode-v9', '--from', 'decode-v4', '--to', {str(tmp_path)!r}]\n"
+        f"sys.argv = ['gdnbench', 'new', 'decode-v99', '--from', 'decode-v4', '--to', {str(tmp_path)!r}]\n"
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
         "print([name for name in ('torch', 'triton', 'cuda.bench', 'cuda.core', 'numpy') if name in sys.modules])"
     )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def new(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the new kernel: its op, a dash, more: decode-v9.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the new kernel: its op, a dash, more: decode-mine.")],
     origin: Annotated[
         str, typer.Option("--from", metavar="KERNEL", help="What to copy: decode-v4, decode-v4b, decode-v4:WARPS=4.")
     ] = "",

@@ -11,7 +11,7 @@ _REST = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
 def op_named_by(name: str, ops: Iterable[str]) -> str:
-    """The op whose kernel `name` would be: `decode` of `decode-v9`.
+    """The op whose kernel `name` would be: `decode` of `decode-mine`.
 
     Raises:
         UsageError: if it is not the name of any op's kernel.
@@ -23,7 +23,7 @@ def op_named_by(name: str, ops: Iterable[str]) -> str:
     beginnings = " or ".join(f"{op}-" for op in known)
     raise UsageError(
         f"{name!r} is not a kernel's name",
-        f"a name begins with {beginnings}; lower-case letters, digits and single dashes follow, as in decode-v9",
+        f"a name begins with {beginnings}; lower-case letters, digits and single dashes follow, as in decode-mine",
     )
 
 
@@ -33,9 +33,9 @@ def folder_of(name: str, op: str) -> str:
 
 
 def preset_of(preset: str, op: str, old: str, new: str) -> str:
-    """A preset's new name: `decode-v4b` becomes `decode-v9b`.
+    """A preset's new name: `decode-v4b` becomes `decode-mineb`.
 
-    One that does not begin with its kernel's name is put behind the new one: `decode-wide` becomes `decode-v9-wide`.
+    One that does not begin with its kernel's name is put behind the new one: `decode-wide` becomes `decode-mine-wide`.
     """
     if preset.startswith(old):
         return new + preset.removeprefix(old)
@@ -43,7 +43,7 @@ def preset_of(preset: str, op: str, old: str, new: str) -> str:
 
 
 def entry_of(entry: str, old: str, new: str) -> str:
-    """The function's new name: `gdn_decode_v4` becomes `gdn_decode_v9`; one without the old name in it stays."""
+    """The function's new name: `gdn_decode_v4` becomes `gdn_decode_mine`; one without the old name in it stays."""
     carried = re.escape(_identifier(old))
     return re.sub(rf"(?<![A-Za-z0-9]){carried}(?![A-Za-z0-9])", _identifier(new), entry)
 

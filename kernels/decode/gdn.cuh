@@ -70,8 +70,29 @@ __device__ __forceinline__ float4 load_bf16x4(const __nv_bfloat16* p) {
   return make_float4(lo.x, lo.y, hi.x, hi.y);
 }
 
+// The same in two steps, for a load here and the conversion, an instruction an element, where it is waited for.
+__device__ __forceinline__ uint2 load_bits(const __nv_bfloat16* p) { return *reinterpret_cast<const uint2*>(p); }
+
+__device__ __forceinline__ float4 widen(uint2 bits) {
+  return make_float4(__uint_as_float(bits.x << 16), __uint_as_float(bits.x & 0xffff0000u),
+                     __uint_as_float(bits.y << 16), __uint_as_float(bits.y & 0xffff0000u));
+}
+
 __device__ __forceinline__ float dot(float4 x, float4 y) {
   return fmaf(x.x, y.x, fmaf(x.y, y.y, fmaf(x.z, y.z, x.w * y.w)));
+}
+
+// The same over several quads: two chains that run side by side, and one instruction an element.
+template <int Quads>
+__device__ __forceinline__ float dot_of_quads(const float4 (&x)[Quads], const float4 (&y)[Quads]) {
+  float odd = x[0].y * y[0].y, even = x[0].x * y[0].x;
+#pragma unroll
+  for (int i = 0; i < Quads; ++i) {
+    if (i > 0) even = fmaf(x[i].x, y[i].x, even), odd = fmaf(x[i].y, y[i].y, odd);
+    even = fmaf(x[i].z, y[i].z, even);
+    odd = fmaf(x[i].w, y[i].w, odd);
+  }
+  return even + odd;
 }
 
 __device__ __forceinline__ float4 scaled(float s, float4 x) {
@@ -99,6 +120,9 @@ struct RowSum {
 __device__ __forceinline__ void loads_first(int batches) {
   asm volatile("{ .reg .pred never; setp.eq.s32 never, %0, 0; @never trap; }" ::"r"(batches) : "memory");
 }
+
+// What is given is computed before this, and so before a branch that follows.
+__device__ __forceinline__ void ready(float x) { asm volatile("" ::"f"(x)); }
 
 __device__ __forceinline__ void gates_first(Gates gate) {
   asm volatile("{ .reg .pred never; setp.lt.f32 never, %0, 0f00000000; @never trap; }" ::"f"(gate.decay * gate.write)

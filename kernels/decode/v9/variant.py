@@ -1,0 +1,19 @@
+"""v7 with the shortest way from the last byte of the state to its store."""
+
+from gdnbench import CudaKernel, Param, Params
+
+
+def _rows(p: Params) -> int:
+    return p.WARPS * 32 // p.LANES
+
+
+kernel = CudaKernel(
+    name="decode-v9",
+    entry="gdn_decode_v9",
+    params={
+        "LANES": Param(default=16, choices=(8, 16, 32), doc="lanes that share a row of the state"),
+        "WARPS": Param(default=8, choices=(4, 8, 16), doc="warps per block"),
+    },
+    grid=lambda shape, p: (shape.B * shape.HV * shape.V // _rows(p),),
+    block=lambda shape, p: 32 * p.WARPS,
+)
