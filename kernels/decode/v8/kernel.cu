@@ -1,5 +1,5 @@
-// One thread asks for the whole tile, so that it costs one instruction, no registers and no address arithmetic. What each
-// warp does before the tile is there, the gates and q . k, is hidden behind the wait.
+// One thread asks for the whole tile, so that it costs one instruction, no registers and no address arithmetic. All else
+// is asked for before anything is waited for, and what needs no state, the gates and q . k, is done before the tile is.
 #include <gdnbench/phases.cuh>
 
 #include "gdn.cuh"
@@ -16,6 +16,13 @@ constexpr unsigned TILE_BYTES = TILE * GDN_K * sizeof(float);
 static_assert(TILE % GROUPS == 0 && GDN_V % TILE == 0, "a block works on one head, and no row is left over");
 
 #if __CUDA_ARCH__ >= 900
+
+// Blocks of a cluster are launched together. They do not speak to each other.
+#if CLUSTER > 1
+#define CLUSTERED __cluster_dims__(CLUSTER)
+#else
+#define CLUSTERED
+#endif
 
 __device__ __forceinline__ unsigned shared_address(const void* p) {
   return static_cast<unsigned>(__cvta_generic_to_shared(p));
@@ -44,6 +51,8 @@ __device__ __forceinline__ void wait_for_copy(const unsigned long long* arrived)
 
 #else
 
+#define CLUSTERED
+
 // Before Hopper there are no bulk copies: all threads copy, and the block's barrier that follows is the wait.
 __device__ __forceinline__ void begin_copy(float* tile, const float* source, unsigned long long*) {
   for (unsigned i = threadIdx.x; i < TILE * GDN_K / 4; i += blockDim.x)
@@ -56,37 +65,43 @@ __device__ __forceinline__ void wait_for_copy(const unsigned long long*) {}
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(gdn::WARP * WARPS) gdn_decode_v8(GDN_DECODE_ARGUMENTS) {
+extern "C" __global__ void CLUSTERED __launch_bounds__(gdn::WARP * WARPS) gdn_decode_v8(GDN_DECODE_ARGUMENTS) {
   GDNBENCH_PHASES_BEGIN();
   __shared__ __align__(128) float tile[TILE][GDN_K];
   __shared__ __align__(8) unsigned long long arrived;
+#if GATHER
+  __shared__ __align__(4) __nv_bfloat16 gathered[TILE];
+#endif
   const unsigned first = blockIdx.x * TILE;
   begin_copy(tile[0], state + static_cast<size_t>(first) * GDN_K, &arrived);
-  __syncthreads();  // nobody waits at a barrier that is not there yet
 
   const unsigned column = threadIdx.x % LANES * 4;  // of the first of a lane's quads, which lie LANES quads apart
   const unsigned group = threadIdx.x / LANES;
   const unsigned head_of_batch = first / GDN_V;
   const unsigned head = head_of_batch % GDN_HV;
   const unsigned key = head_of_batch / (GDN_HV / GDN_HQ) * GDN_K + column;
+  uint2 k_bits[QUADS], q_bits[QUADS];
+  __nv_bfloat16 v_row[PASSES];
+  const float A = A_log[head], bias = dt_bias[head];
+  const __nv_bfloat16 a_head = a[head_of_batch], b_head = b[head_of_batch];
+#pragma unroll
+  for (int i = 0; i < QUADS; ++i) {
+    k_bits[i] = gdn::load_bits(k + key + i * LANES * 4);
+    q_bits[i] = gdn::load_bits(q + key + i * LANES * 4);
+  }
+#pragma unroll
+  for (int pass = 0; pass < PASSES; ++pass) v_row[pass] = v[first + pass * GROUPS + group];
+  gdn::loads_first(batches);
+  __syncthreads();  // nobody waits at a barrier that is not there yet
+
+  const gdn::Gates gate = gdn::short_gates(A, bias, __bfloat162float(a_head), __bfloat162float(b_head));
   float4 k4[QUADS], q4[QUADS];
 #pragma unroll
   for (int i = 0; i < QUADS; ++i) {
-    k4[i] = gdn::load_bf16x4(k + key + i * LANES * 4);
-    q4[i] = gdn::load_bf16x4(q + key + i * LANES * 4);
+    k4[i] = gdn::widen(k_bits[i]);
+    q4[i] = gdn::widen(q_bits[i]);
   }
-  __nv_bfloat16 v_row[PASSES];
-#pragma unroll
-  for (int pass = 0; pass < PASSES; ++pass) v_row[pass] = v[first + pass * GROUPS + group];
-  const float A = A_log[head], bias = dt_bias[head];
-  const __nv_bfloat16 a_head = a[head_of_batch], b_head = b[head_of_batch];
-  gdn::loads_first(batches);
-
-  const gdn::Gates gate = gdn::short_gates(A, bias, __bfloat162float(a_head), __bfloat162float(b_head));
-  float qk = 0.f;
-#pragma unroll
-  for (int i = 0; i < QUADS; ++i) qk += gdn::dot(q4[i], k4[i]);
-  qk = gdn::group_sum<LANES>(qk);
+  const float qk = gdn::group_sum<LANES>(gdn::dot_of_quads(q4, k4));
   gdn::gates_first(gate);
   GDNBENCH_PHASE_USING(prepare, gate.decay, gate.write, qk, v_row);
   wait_for_copy(&arrived);
@@ -96,22 +111,27 @@ extern "C" __global__ void __launch_bounds__(gdn::WARP * WARPS) gdn_decode_v8(GD
   for (int pass = 0; pass < PASSES; ++pass) {
     const unsigned row = pass * GROUPS + group;
     float4 s[QUADS];
-    float sk = 0.f, sq = 0.f;
 #pragma unroll
-    for (int i = 0; i < QUADS; ++i) {
-      s[i] = *reinterpret_cast<const float4*>(&tile[row][column + i * LANES * 4]);
-      sk += gdn::dot(s[i], k4[i]);
-      sq += gdn::dot(s[i], q4[i]);
-    }
-    sk = gdn::group_sum<LANES>(sk);
-    sq = gdn::group_sum<LANES>(sq);
+    for (int i = 0; i < QUADS; ++i) s[i] = *reinterpret_cast<const float4*>(&tile[row][column + i * LANES * 4]);
+    const float sk = gdn::group_sum<LANES>(gdn::dot_of_quads(s, k4));
+    const float sq = gdn::group_sum<LANES>(gdn::dot_of_quads(s, q4));
     const float delta = gate.write * fmaf(-gate.decay, sk, __bfloat162float(v_row[pass]));
     const size_t place = static_cast<size_t>(first + row) * GDN_K + column;
 #pragma unroll
     for (int i = 0; i < QUADS; ++i)
       *reinterpret_cast<float4*>(new_state + place + i * LANES * 4) =
           gdn::add_scaled(gdn::scaled(gate.decay, s[i]), delta, k4[i]);
-    if (column == 0) output[first + row] = __float2bfloat16(scale * fmaf(gate.decay, sq, delta * qk));
+    const __nv_bfloat16 result = __float2bfloat16(scale * fmaf(gate.decay, sq, delta * qk));
+#if GATHER
+    if (column == 0) gathered[row] = result;
+#else
+    if (column == 0) output[first + row] = result;
+#endif
   }
+#if GATHER
+  __syncthreads();
+  if (threadIdx.x < TILE / 2)
+    reinterpret_cast<unsigned*>(output + first)[threadIdx.x] = reinterpret_cast<const unsigned*>(gathered)[threadIdx.x];
+#endif
   GDNBENCH_PHASE(update_and_store);
 }

@@ -6,15 +6,18 @@ kernel = CudaKernel(
     name="decode-v8",
     entry="gdn_decode_v8",
     params={
-        "TILE": Param(default=16, choices=(8, 16, 32, 64), doc="rows per block, copied at once"),
-        "WARPS": Param(default=4, choices=(1, 2, 4, 8), doc="warps per block"),
+        "TILE": Param(default=16, choices=(8, 16, 32), doc="rows per block, copied at once"),
+        "WARPS": Param(default=4, choices=(2, 4), doc="warps per block"),
+        "GATHER": Param(default=0, choices=(0, 1), doc="1: the outputs of a block leave by one store"),
+        "CLUSTER": Param(default=1, choices=(1, 2), doc="blocks that are launched together, from Hopper on"),
     },
-    # On an NVIDIA H200: results/20261121-221410-h200-decode-candidates.
+    # On an NVIDIA H200: results/20261122-003003-h200-decode-dispatch.
     by_shape={
-        Shape(B=1): {"TILE": 16, "WARPS": 4},
-        Shape(B=8): {"TILE": 16, "WARPS": 4},
-        Shape(B=16): {"TILE": 8, "WARPS": 2},
-        Shape(B=32): {"TILE": 32, "WARPS": 2},
+        Shape(B=1): {"TILE": 16, "WARPS": 4, "GATHER": 1},
+        Shape(B=4): {"TILE": 8, "WARPS": 2, "CLUSTER": 2},
+        Shape(B=8): {"TILE": 8, "WARPS": 2, "CLUSTER": 2},
+        Shape(B=16): {"TILE": 16, "WARPS": 4, "GATHER": 1, "CLUSTER": 2},
+        Shape(B=32): {"TILE": 32, "WARPS": 2, "GATHER": 1},
         Shape(B=64): {"TILE": 32, "WARPS": 2},
         Shape(B=128): {"TILE": 16, "WARPS": 2},
         Shape(B=256): {"TILE": 8, "WARPS": 2},
