@@ -59,7 +59,9 @@ def resume_session(catalog: Catalog, results: Path, run: str, observer: Observer
 
 
 def _describe(catalog: Catalog, request: Request, gpu: Gpu | None, plan: Plan, run_id: str, now: datetime) -> RunInfo:
-    entries = {case.variant.kernel: catalog.entries[case.variant.kernel] for case in plan.cases}
+    # A label is a dispatcher's name where one picked: its table is part of what was measured.
+    names = {name for case in plan.cases for name in (case.variant.kernel, case.variant.label)}
+    entries = {name: catalog.entries[name] for name in sorted(names & catalog.entries.keys())}
     return RunInfo(
         run_id=run_id,
         timestamp=now.isoformat(timespec="seconds"),

@@ -32,7 +32,7 @@ class RunInfo:
         cases: every case, as `Case.to_dict` gives it.
         machine: host, GPU, library versions and environment.
         git: commit, branch and dirty flag of the checkout.
-        sources: hash of each kernel's sources.
+        sources: hash of the sources of each kernel, and of each dispatcher's table, by name.
         gates: what the correctness gates found, by case id.
         warnings: what qualifies the whole run.
         schema: version of this format.
