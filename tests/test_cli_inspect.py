@@ -209,16 +209,16 @@ def test_a_kernel_that_does_not_build_is_a_row_and_exit_code_6(run, monkeypatch)
 
 
 def test_a_declaration_that_fails_at_the_shape_fails_alone(run, monkeypatch, tmp_path):
-    folder = tmp_path / "mine" / "decode" / "v9"
+    folder = tmp_path / "mine" / "decode" / "v99"
     shutil.copytree(default_roots()[0] / "decode" / "v4", folder)
-    declaration = (folder / "variant.py").read_text().replace("decode-v4", "decode-v9")
+    declaration = (folder / "variant.py").read_text().replace("decode-v4", "decode-v99")
     (folder / "variant.py").write_text(
         declaration.replace("block=lambda shape, p: ", "block=lambda shape, p: 1 // 0 + ")
     )
     monkeypatch.setenv("GDNBENCH_KERNELS", str(tmp_path / "mine"))
-    code, out, _ = run("decode-v9", "decode-v4", "--arch", "sm_90")
+    code, out, _ = run("decode-v99", "decode-v4", "--arch", "sm_90")
     assert code == ExitCode.BUILD
-    assert "`block` in variant.py of decode-v9 failed: ZeroDivisionError" in out
+    assert "`block` in variant.py of decode-v99 failed: ZeroDivisionError" in out
     assert "next: gdnbench inspect decode-v4" in out
 
 

@@ -103,7 +103,7 @@ extern "C" __global__ void CLUSTERED __launch_bounds__(gdn::WARP * WARPS) gdn_de
   }
   const float qk = gdn::group_sum<LANES>(gdn::dot_of_quads(q4, k4));
   gdn::gates_first(gate);
-  GDNBENCH_PHASE_USING(prepare, gate.decay, gate.write, qk, v_row);
+  GDNBENCH_PHASE_USING(prepare, gate.decay, gate.write);
   wait_for_copy(&arrived);
   GDNBENCH_PHASE(load_state);
 
