@@ -13,16 +13,22 @@ from gdnbench.report.inspect_cells import number
 
 def changed(pair: Pair) -> Group:
     """One pair: the numbers that differ, or that none does."""
-    subject = pair.after.subject
-    title = Text(f"{subject.name}  {subject.shape}  {pair.after.arch}, beside {pair.before.subject.name}", style="bold")
+    heading = title(pair)
     if not (isinstance(pair.before, Anatomy) and isinstance(pair.after, Anatomy)):
-        return Group(title, Text("  one of them did not build", style="red"))
+        return Group(heading, Text("  one of them did not build", style="red"))
     if pair.same:
-        return Group(title, Text("  the same: every number, and the code but for names of registers and addresses"))
+        return Group(heading, Text("  the same: every number, and the code but for names of registers and addresses"))
     if not pair.changes:
-        return Group(title, Text("  the numbers are the same, the code is not: --sass shows where"))
+        return Group(heading, Text("  the numbers are the same, the code is not: --sass shows where"))
     alike = [] if pair.sass_diff() else [Text("  the code is the same", style="dim")]
-    return Group(title, _table(pair), *alike)
+    return Group(heading, _table(pair), *alike)
+
+
+def title(pair: Pair) -> Text:
+    """What is compared with what."""
+    subject = pair.after.subject
+    said = f"{subject.name}  {subject.shape}  {pair.after.arch}, beside {pair.before.subject.name}"
+    return Text(said, style="bold")
 
 
 def _table(pair: Pair) -> Table:

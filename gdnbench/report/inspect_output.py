@@ -35,7 +35,7 @@ def print_inspected(
         _print_sass(findings)
     else:
         _print_tables(findings)
-    _print_breaches(broken)
+    print_breaches(broken)
 
 
 def print_changed(pairs: Sequence[Pair], broken: tuple[Breach, ...], *, sass: bool, json: bool, csv: bool) -> None:
@@ -46,14 +46,14 @@ def print_changed(pairs: Sequence[Pair], broken: tuple[Breach, ...], *, sass: bo
     elif csv:
         if rows := [row for pair in pairs for row in change_rows(pair)]:
             print_csv(rows)
-        _print_failures(both)
+        print_failures(both)
     elif sass:
         for line in (line for pair in pairs for line in pair.sass_diff()):
             print(line)
-        _print_failures(both)
+        print_failures(both)
     else:
         _print_pairs(pairs)
-    _print_breaches(broken)
+    print_breaches(broken)
 
 
 def _print_tables(findings: Sequence[Finding]) -> None:
@@ -62,7 +62,7 @@ def _print_tables(findings: Sequence[Finding]) -> None:
     one = len({(finding.subject.name, finding.subject.shape) for finding in findings}) == 1
     whole = len(built) == len(findings) and len(built) <= (_MOST_COLUMNS if one else _MOST_NAMED_COLUMNS)
     console.print(detail(built) if whole else summary(findings))
-    _print_failures(findings, stderr=False)
+    print_failures(findings, stderr=False)
     console.print(_next(built, whole), markup=False, soft_wrap=True)
 
 
@@ -78,7 +78,7 @@ def _print_pairs(pairs: Sequence[Pair]) -> None:
     console = data_console()
     for pair in pairs:
         console.print(changed(pair))
-    _print_failures([finding for pair in pairs for finding in (pair.before, pair.after)], stderr=False)
+    print_failures([finding for pair in pairs for finding in (pair.before, pair.after)], stderr=False)
     shown = next((pair for pair in pairs if pair.sass_diff()), pairs[0])
     name, other = shown.after.subject.name, shown.before.subject.name
     if not shown.sass_diff():
@@ -93,10 +93,11 @@ def _print_sass(findings: Sequence[Finding]) -> None:
         if isinstance(finding, Anatomy):
             print(f"// {described(finding)} for {finding.arch}, {finding.resources.registers} registers")
             print(listing(finding.sass))
-    _print_failures(findings)
+    print_failures(findings)
 
 
-def _print_failures(findings: Sequence[Finding], *, stderr: bool = True) -> None:
+def print_failures(findings: Sequence[Finding], *, stderr: bool = True) -> None:
+    """Says what did not build, and why; nothing if all did."""
     console = message_console() if stderr else data_console()
     for finding in findings:
         if isinstance(finding, Failure):
@@ -104,7 +105,8 @@ def _print_failures(findings: Sequence[Finding], *, stderr: bool = True) -> None
             console.print(Text(said, style="red"), soft_wrap=True)
 
 
-def _print_breaches(broken: tuple[Breach, ...]) -> None:
+def print_breaches(broken: tuple[Breach, ...]) -> None:
+    """Says on stderr which rules are broken, and by whom."""
     console = message_console()
     for breach in broken:
         console.print(Text(f"breaks {breach}", style="red"), soft_wrap=True)

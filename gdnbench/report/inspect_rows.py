@@ -15,8 +15,17 @@ from gdnbench.model import Status
 
 def row(finding: Finding, broken: tuple[Breach, ...] = (), *, sass: bool = False) -> dict[str, Any]:
     """One kernel at one shape for one architecture; numbers are missing where it did not build."""
+    known = identity(finding)
+    if not isinstance(finding, Anatomy):
+        return {**known, "status": Status.BUILD_FAILED.value, "reason": finding.error.message}
+    texts = [breach.rule.text for breach in broken if breach.anatomy is finding]
+    return {**known, "status": "ok", "reason": "", "breaks": texts, **_numbers(finding), **_code(finding, sass)}
+
+
+def identity(finding: Finding) -> dict[str, Any]:
+    """What was built, and for which architecture."""
     subject = finding.subject
-    known: dict[str, Any] = {
+    return {
         "kernel": subject.variant.kernel,
         "label": subject.name,
         "language": subject.entry.kernel.language,
@@ -24,10 +33,6 @@ def row(finding: Finding, broken: tuple[Breach, ...] = (), *, sass: bool = False
         **subject.shape.axes(),
         "arch": finding.arch,
     }
-    if not isinstance(finding, Anatomy):
-        return {**known, "status": Status.BUILD_FAILED.value, "reason": finding.error.message}
-    texts = [breach.rule.text for breach in broken if breach.anatomy is finding]
-    return {**known, "status": "ok", "reason": "", "breaks": texts, **_numbers(finding), **_code(finding, sass)}
 
 
 def _numbers(anatomy: Anatomy) -> dict[str, Any]:
@@ -54,17 +59,22 @@ def pair_document(pair: Pair, broken: tuple[Breach, ...], *, sass: bool) -> dict
         "before": row(pair.before),
         "after": row(pair.after, broken),
         "same": pair.same,
-        "changes": [_change_row(change) for change in pair.changes],
+        "changes": [change_row(change) for change in pair.changes],
     }
     return document | ({"sass_diff": pair.sass_diff()} if sass else {})
 
 
 def change_rows(pair: Pair) -> list[dict[str, Any]]:
     """What differs, a row each, as CSV has it."""
+    return [{**pair_identity(pair), **change_row(change)} for change in pair.changes]
+
+
+def pair_identity(pair: Pair) -> dict[str, Any]:
+    """What is compared, and for which architecture."""
     subject = pair.after.subject
-    place = {"before": pair.before.subject.name, "after": subject.name, **subject.shape.axes(), "arch": pair.after.arch}
-    return [{**place, **_change_row(change)} for change in pair.changes]
+    return {"before": pair.before.subject.name, "after": subject.name, **subject.shape.axes(), "arch": pair.after.arch}
 
 
-def _change_row(change: Change) -> dict[str, Any]:
+def change_row(change: Change) -> dict[str, Any]:
+    """One difference."""
     return {"quantity": change.key, "value_before": change.before, "value_after": change.after}

@@ -1,0 +1,181 @@
+"""`gdnbench inspect --schedule` as a user meets it; the builds are real."""
+
+import csv
+import io
+import json
+from functools import partial
+from pathlib import Path
+
+import pytest
+from schedule_data import EXIT, STORE, does, load, sass, use
+
+from gdnbench.binary.schedule import read_schedule
+from gdnbench.errors import ExitCode
+from gdnbench.report.schedule_listing import schedule_listing
+
+_FAILED_PAIR = (
+    "test-syntax-error  B=1 qk4_v8  sm_90, beside decode-v7\n"
+    "  one of them did not build\n"
+    "next: mend what the compiler rejects, and inspect again\n"
+)
+BROKEN = Path(__file__).parent / "data" / "binary" / "kernels"
+
+
+@pytest.fixture
+def run(command_line, monkeypatch):
+    """Runs `gdnbench inspect ARGUMENTS --schedule` in this process, without a GPU; gives exit code, stdout, stderr."""
+    monkeypatch.setattr("gdnbench.machine.list_gpus", tuple)
+    return partial(command_line, "inspect", "--schedule")
+
+
+def _row(out, title):
+    """The cells of the first row with a title."""
+    return next(line for line in out.splitlines() if line.startswith(f"  {title} ")).removeprefix(f"  {title} ").split()
+
+
+def _listing(*lines):
+    return list(schedule_listing(read_schedule(sass(*lines))))
+
+
+def test_one_kernel_has_its_numbers_and_its_code(run):
+    code, out, _ = run("decode-v7", "--arch", "sm_90")
+    _, known, _ = run("decode-v7", "--arch", "sm_90", "--json")
+    schedule = json.loads(known)[0]["schedule"]
+    assert code == 0
+    assert _row(out, "first global load") == [str(schedule["first_load"])]
+    assert _row(out, "to the last store") == [str(schedule["to_last_store"])]
+    for row in schedule["instructions"]:
+        assert f"\n{row['address']} {row['cycle']:>5} {row['stall']:>5} " in out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("decode-v7", "--arch", "sm_86,sm_90"),
+        ("decode-v4", "--arch", "sm_100"),
+        ("decode-triton-ws", "--arch", "sm_90", "--shape", "B=8"),
+        ("decode-v9", "--diff", "decode-v7", "--arch", "sm_90,sm_100"),
+    ],
+)
+def test_lines_fit_a_terminal(run, arguments):
+    code, out, _ = run(*arguments)
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= 80
+    assert "\x1b" not in out
+    assert "static" in out
+
+
+def test_numbers_of_two_kernels_stand_side_by_side(run):
+    code, out, _ = run("decode-v7", "--diff", "decode-v4", "--arch", "sm_90")
+    assert code == 0
+    before, after, change = _row(out, "first global load")
+    assert int(after) - int(before) == int(change)
+    assert _row(out, "only after: another trip to memory") == ["6", "0", "-6"]
+    assert "decode-v4: 1 call on the way" in out
+    assert "LDG.E" not in out
+    assert out.endswith("next: gdnbench inspect decode-v7 --schedule --arch sm_90\n")
+
+
+def test_a_kernel_beside_itself_shows_no_change(run):
+    code, out, _ = run("decode-v4", "--diff", "decode-v4:WARPS=8", "--arch", "sm_90")
+    assert code == 0
+    assert len(_row(out, "first global load")) == 2
+    assert run("decode-v4", "--diff", "decode-v4:WARPS=8", "--arch", "sm_90", "--csv")[:2] == (0, "")
+
+
+def test_json_of_two_kernels_has_both_schedules_and_no_code(run):
+    _, out, _ = run("decode-v7", "--diff", "decode-v4", "--arch", "sm_90", "--json")
+    [pair] = json.loads(out)
+    assert (pair["before"]["schedule"]["late_loads"], pair["after"]["schedule"]["late_loads"]) == (6, 0)
+    assert [len(pair[side]["schedule"]["late"]) for side in ("before", "after")] == [6, 0]
+    assert "instructions" not in pair["before"]["schedule"]
+
+
+def test_csv_of_two_kernels_has_a_row_a_difference(run):
+    _, out, _ = run("decode-v7", "--diff", "decode-v4", "--arch", "sm_90", "--csv")
+    rows = {row["quantity"]: (row["value_before"], row["value_after"]) for row in csv.DictReader(io.StringIO(out))}
+    assert rows["late_loads"] == ("6", "0")
+    assert rows["calls"] == ("1", "0")
+    assert all(before != after for before, after in rows.values())
+
+
+def test_csv_has_a_row_an_instruction_that_the_machine_code_has(run, command_line):
+    _, out, _ = run("decode-v6", "--arch", "sm_90", "--csv")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    _, code, _ = command_line("inspect", "decode-v6", "--arch", "sm_90", "--sass", "-q")
+    listed = [line.partition("*/  ")[2].removesuffix(" ;") for line in code.splitlines()[1:]]
+    assert [row["instruction"] for row in rows] == listed[: len(rows)]
+    assert all(text in ("NOP", f"BRA {int(rows[-1]['address'], 16) + 16:#x}") for text in listed[len(rows) :])
+    assert any(row["cycle"] == "" for row in rows)
+    waited = next(json.loads(row["waits_for"]) for row in rows if row["instruction"].startswith("DEPBAR"))
+    assert [one["opcode"] for one in waited[0]["for"]] == ["LDGDEPBAR"]
+
+
+def test_a_listing_says_who_sets_and_who_waits():
+    lines = _listing(
+        load(4, 5, stall=3),
+        load(8, 5, ".128", read=0),
+        use(5, stall=4),
+        does(STORE, waits=(0, 2)),
+        EXIT,
+        does("MOV R0, R1", waits=(1, 3), write=2),
+    )
+    assert [line.split() for line in lines] == [
+        ["at", "cycle", "stall", "sets", "waits", "for", "instruction"],
+        ["0000", "0", "3", "w5", "LDG.E", "R4,", "desc[UR4][R2.64]"],
+        ["0010", "3", "1", "w5", "r0", "LDG.E.128", "R8,", "desc[UR4][R2.64]"],
+        ["0020", "4", "4", "w5", "2", "LDG", "FADD", "R0,", "R4,", "R5"],
+        ["0030", "8", "1", "r0", "LDG", "STG.E", "desc[UR4][R2.64],", "R0"],
+        ["2"],
+        ["0040", "9", "1", "EXIT"],
+        ["0050", "-", "1", "w2", "1", "3", "MOV", "R0,", "R1"],
+    ]
+
+
+def test_what_is_long_goes_on_in_the_next_line_and_nothing_is_cut():
+    text = "HFMA2.MMA R144, -RZ, RZ, 0.96630859375, -0.0022525787353515625"
+    lines = _listing(text, EXIT)
+    assert max(map(len, lines)) <= 80
+    assert " ".join(" ".join(lines[1:3]).split()).endswith(text)
+
+
+def test_a_kernel_without_loads_has_dashes(run):
+    code, out, _ = run("decode-floor-empty", "--arch", "sm_90")
+    assert code == 0
+    assert _row(out, "first global load") == _row(out, "to the last store") == ["-"]
+
+
+def test_rules_are_held_beside_schedules(run):
+    code, _, err = run("decode-v7", "--arch", "sm_90", "--fail-on", "regs>1", "-q")
+    assert code == ExitCode.REGRESSION
+    assert "breaks decode-v7" in err
+
+
+def test_a_kernel_that_does_not_build_is_told_and_exit_code_6(run, monkeypatch):
+    monkeypatch.setenv("GDNBENCH_KERNELS", str(BROKEN))
+    code, out, err = run("test-syntax-error", "decode-v7", "--arch", "sm_90", "-q")
+    assert code == ExitCode.BUILD
+    assert "kernel.cu:5: error" in err.replace("\n", "")
+    assert "first global load" in out
+    for form in ((), ("--csv",)):
+        code, out, err = run("test-syntax-error", "--diff", "decode-v7", "--arch", "sm_90", "-q", *form)
+        assert code == ExitCode.BUILD
+        assert "kernel.cu:5: error" in err.replace("\n", "")
+        assert out in ("", _FAILED_PAIR)
+    assert run("test-syntax-error", "--arch", "sm_90", "--csv")[1] == ""
+    _, out, _ = run("test-syntax-error", "--arch", "sm_90", "--json")
+    [row] = json.loads(out)
+    assert row["status"] == "build-failed"
+    assert "schedule" not in row
+
+
+def test_torch_kernels_have_no_schedule_and_it_is_said(run):
+    code, out, err = run("decode-reference")
+    assert (code, out) == (ExitCode.USAGE, "")
+    assert "no build" in err
+
+
+def test_two_listings_at_once_are_refused(run):
+    code, out, err = run("decode-v7", "--sass")
+    assert (code, out) == (ExitCode.USAGE, "")
+    assert "ask for one" in err
