@@ -122,6 +122,21 @@ def test_a_whole_name_beats_one_that_begins_with_it(results):
     assert find_run(results, RUNS[3]) == results / RUNS[3]
 
 
+def test_a_whole_label_beats_one_that_begins_with_it(results):
+    longer = RunFolder.create(results, "20260106-000000-b200-decode-before-lunch")
+    write_info(longer.path, info())
+    longer.finish()
+    assert find_run(results, "before") == results / "20260102-000000-b200-decode-before"
+    assert find_run(results, "before-lunch") == find_run(results, "lunch") == results / longer.run_id
+
+
+def test_the_latest_run_may_have_a_label(results):
+    latest = RunFolder.create(results, "20260106-000000-h200-decode-late")
+    write_info(latest.path, info())
+    latest.finish()
+    assert find_run(results) == find_run(results, "h200") == results / latest.run_id
+
+
 def test_a_run_elsewhere_is_found_by_its_path(results, tmp_path_factory):
     assert find_run(tmp_path_factory.mktemp("none"), str(results / RUNS[0])) == results / RUNS[0]
 

@@ -110,13 +110,20 @@ def find_run(results: Path, wanted: str = "", *, hidden: bool = False) -> Path:
     runs = _runs(results, hidden=hidden)
     if not runs:
         raise UnknownNameError(f"no runs in {results}", "measure one: gdnbench run --kernel all")
-    matches = [name for name in runs if name == wanted] or [
-        name for name in runs if name.startswith(wanted) or f"-{wanted.lower()}-" in f"{name}-"
-    ]
+    matches = (
+        [name for name in runs if name == wanted]
+        or [name for name in runs if wanted and _label_in(name) == wanted]  # `main` is not the start of `main-again`
+        or [name for name in runs if name.startswith(wanted) or f"-{wanted.lower()}-" in f"{name}-"]
+    )
     if not matches:
         near = get_close_matches(wanted, runs, n=3, cutoff=0.3)
         raise UnknownNameError(f"no run {wanted} in {results}", f"there are {', '.join(near or sorted(runs)[-3:])}")
     return runs[max(matches)]
+
+
+def _label_in(run_id: str) -> str:
+    """What stands behind date, time, GPU and op."""
+    return "-".join(run_id.split("-")[4:])
 
 
 def list_runs(results: Path, *, hidden: bool = False) -> list[Path]:
