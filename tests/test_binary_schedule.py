@@ -6,8 +6,7 @@ import pytest
 from schedule_data import EXIT, STORE, does, load, sass, use
 
 from gdnbench.binary import build, disassemble
-from gdnbench.binary.milestones import count_waits, milestones
-from gdnbench.binary.schedule import Step, read_schedule
+from gdnbench.binary.schedule import Step, count_waits, find_milestones, read_schedule
 from gdnbench.catalog import default_roots, find_variant, load_catalog
 from gdnbench.errors import MachineError
 from gdnbench.model import Shape
@@ -21,7 +20,7 @@ def _way(*lines):
 
 
 def _milestones(*lines):
-    return milestones(read_schedule(sass(*lines)))
+    return find_milestones(read_schedule(sass(*lines)))
 
 
 def _texts(steps):
@@ -87,7 +86,7 @@ def test_a_kernel_without_loads_has_no_milestones_but_its_stores():
 
 
 def test_no_code_has_no_schedule():
-    found = milestones(read_schedule(""))
+    found = find_milestones(read_schedule(""))
     assert (found.end, found.stores, found.loops) == (None, (), 0)
 
 
@@ -219,7 +218,7 @@ def test_encodings_are_needed():
 
 
 def test_a_recorded_kernel_that_copies_in_the_background():
-    found = milestones(V6)
+    found = find_milestones(V6)
     assert (len(V6.code), len(V6.way)) == (263, 206)
     assert [step.instruction.name for step in found.early_loads].count("LDGSTS") == 1
     assert (_cycles(found.early_loads)[0], _cycles(found.early_loads)[-1], found.late_loads) == (45, 114, ())
@@ -238,7 +237,7 @@ def test_kernels_that_load_all_at_once(label, arch):
     entry, variant = find_variant(catalog, "decode", label)
     built = build(entry, variant, Shape(), arch)
     schedule = read_schedule(disassemble(Path(built.cubin), built.symbol))
-    found = milestones(schedule)
+    found = find_milestones(schedule)
     assert (len(found.early_loads), found.late_loads) == (11, ())
     assert len(found.stores) == 3
     assert count_waits(found.middle)["SHFL"] >= 8

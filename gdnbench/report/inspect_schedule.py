@@ -8,8 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
-from gdnbench.binary.milestones import Milestones, milestones
-from gdnbench.binary.schedule import Schedule, read_schedule
+from gdnbench.binary.schedule import Milestones, Schedule, find_milestones, read_schedule
 from gdnbench.inspection.anatomy import Anatomy
 from gdnbench.inspection.difference import Pair
 from gdnbench.inspection.examine import Finding
@@ -83,7 +82,7 @@ def _print_one(finding: Finding) -> None:
     if not isinstance(finding, Anatomy):
         return
     schedule = _schedule(finding)
-    found = milestones(schedule)
+    found = find_milestones(schedule)
     console = data_console()
     console.print(Text(described(finding), style="bold"), table([(finding.arch, found)]), sep="\n")
     _print_lines([*remarks(found), *legend(), "", *LISTING_LEGEND, *schedule_listing(schedule), ""])
@@ -125,7 +124,7 @@ def _schedule(anatomy: Anatomy) -> Schedule:
 
 
 def _milestones(anatomy: Anatomy) -> Milestones:
-    return milestones(_schedule(anatomy))
+    return find_milestones(_schedule(anatomy))
 
 
 def _print_rows(rows: Sequence[dict[str, Any]]) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gdnbench.binary.milestones import Milestones, count_waits
-from gdnbench.binary.schedule import Step
+from gdnbench.binary.schedule import Milestones, Step, count_waits
 
 
 @dataclass(frozen=True)

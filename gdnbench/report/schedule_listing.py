@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from textwrap import wrap
 
-from gdnbench.binary.control import Control
-from gdnbench.binary.schedule import Coded, Schedule, Step
-from gdnbench.binary.scoreboard import Hold, Wait
+from gdnbench.binary.schedule import Coded, Hold, Schedule, Step, Wait
+from gdnbench.binary.schedule.control import Control
 
 _WIDTH = 80
 _HEADINGS = ("at", "cycle", "stall", "sets", "waits for", "instruction")

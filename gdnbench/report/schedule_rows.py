@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from gdnbench.binary.milestones import Milestones, Shared, milestones
-from gdnbench.binary.schedule import Coded, Schedule, Step
-from gdnbench.binary.scoreboard import Wait
+from gdnbench.binary.schedule import Coded, Milestones, Schedule, Shared, Step, Wait, find_milestones
 from gdnbench.inspection.difference import Change
 from gdnbench.report.schedule_facts import WAITS, numbers
 
 
 def document(schedule: Schedule, *, listing: bool) -> dict[str, Any]:
     """All that a schedule tells, cycles as issue cycles; with the code if it is wanted."""
-    known = _facts(milestones(schedule))
+    known = _facts(find_milestones(schedule))
     return known | ({"instructions": instruction_rows(schedule)} if listing else {})
 
 

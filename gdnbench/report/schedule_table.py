@@ -8,7 +8,7 @@ from textwrap import wrap
 from rich.table import Table
 from rich.text import Text
 
-from gdnbench.binary.milestones import Milestones, Shared
+from gdnbench.binary.schedule import Milestones, Shared
 from gdnbench.report.schedule_facts import SECTIONS, WAITS
 
 _WIDTH = 80

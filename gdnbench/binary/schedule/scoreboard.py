@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gdnbench.binary.control import SCOREBOARDS, Control
 from gdnbench.binary.instruction import Instruction
+from gdnbench.binary.schedule.control import SCOREBOARDS, Control
 
 # `DEPBAR.LE SB0, 0x1` waits until at most one is left, and results of one kind come in order; `DEPBAR {5,4}` names
 # scoreboards as the wait mask does.

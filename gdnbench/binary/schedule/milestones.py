@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from gdnbench.binary.access import loads_global, stores_global, tells_arrival
 from gdnbench.binary.sass import width_bits
-from gdnbench.binary.schedule import Schedule, Step
-from gdnbench.binary.scoreboard import Hold
+from gdnbench.binary.schedule.access import loads_global, stores_global, tells_arrival
+from gdnbench.binary.schedule.scoreboard import Hold
+from gdnbench.binary.schedule.steps import Schedule, Step
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Milestones:
         return self.stores[-1].cycle - self.arrivals[0].cycle if self.arrivals and self.stores else None
 
 
-def milestones(schedule: Schedule) -> Milestones:
+def find_milestones(schedule: Schedule) -> Milestones:
     """Reads them off the way through a schedule."""
     way = schedule.way
     turn = next((at for at, step in enumerate(way) if _awaits_memory(step)), len(way))

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gdnbench.binary.control import Control, read_controls
 from gdnbench.binary.instruction import Instruction, read_instructions
-from gdnbench.binary.scoreboard import Scoreboards, Wait
-from gdnbench.binary.way import loops, padding, way_through
+from gdnbench.binary.schedule.control import Control, read_controls
+from gdnbench.binary.schedule.scoreboard import Scoreboards, Wait
+from gdnbench.binary.schedule.way import loops, padding, way_through
 
 
 @dataclass(frozen=True)
