@@ -15,14 +15,14 @@ constexpr int PASSES = TILE / GROUPS;
 constexpr unsigned TILE_BYTES = TILE * GDN_K * sizeof(float);
 static_assert(TILE % GROUPS == 0 && GDN_V % TILE == 0, "a block works on one head, and no row is left over");
 
-#if __CUDA_ARCH__ >= 900
-
 // Blocks of a cluster are launched together. They do not speak to each other.
-#if CLUSTER > 1
+#if CLUSTER > 1 && __CUDA_ARCH__ >= 900
 #define CLUSTERED __cluster_dims__(CLUSTER)
 #else
 #define CLUSTERED
 #endif
+
+#if __CUDA_ARCH__ >= 900
 
 __device__ __forceinline__ unsigned shared_address(const void* p) {
   return static_cast<unsigned>(__cvta_generic_to_shared(p));
@@ -50,8 +50,6 @@ __device__ __forceinline__ void wait_for_copy(const unsigned long long* arrived)
 }
 
 #else
-
-#define CLUSTERED
 
 // Before Hopper there are no bulk copies: all threads copy, and the block's barrier that follows is the wait.
 __device__ __forceinline__ void begin_copy(float* tile, const float* source, unsigned long long*) {

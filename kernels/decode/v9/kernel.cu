@@ -1,5 +1,5 @@
-// v7, with less left to do once the last byte is there. What does not need the state is done before the wait for it: bf16
-// becomes float, q . k is multiplied out, the stores' addresses are ready. Then a sum is two chains of multiply-adds.
+// v7, with less left to do once the last byte is there. Before the state is waited for, k and q become floats and q . k is
+// multiplied out; each sum is then two chains of multiply-adds, and the gates stand behind the sums' shuffles.
 #include <gdnbench/phases.cuh>
 
 #include "gdn.cuh"
