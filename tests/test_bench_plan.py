@@ -3,7 +3,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from dispatch_data import write_dispatcher
+from dispatch_data import H200_ROWS, write_dispatcher
 
 from gdnbench.bench.plan import make_plan, round_order, sample_count
 from gdnbench.bench.request import Settings, make_request
@@ -235,15 +235,10 @@ def test_a_floor_swept_among_kernels_leaves_them_their_baseline():
     assert roles(found)["decode-floor-copy:WARPS=2"] is Role.FLOOR
 
 
-TABLE = """
-[h200.qk4_v8]
-source = "20260102-030405-h200-decode"
-B1 = { kernel = "decode-v4", WARPS = 2 }
-B8 = { kernel = "decode-v6" }
-
+TABLE = f"""{H200_ROWS}
 [b200.qk4_v8]
 source = "20260102-040506-b200-decode"
-B1 = { kernel = "decode-v6", WARPS = 16 }
+B1 = {{ kernel = "decode-v6", WARPS = 16 }}
 """
 
 

@@ -1,7 +1,7 @@
 """Which kernel a profile is of."""
 
 import pytest
-from dispatch_data import write_dispatcher
+from dispatch_data import H200_ROWS, write_dispatcher
 
 from gdnbench.catalog import load_catalog
 from gdnbench.errors import GpuNotFoundError, UsageError
@@ -10,15 +10,10 @@ from gdnbench.profilers.choice import choose_case
 
 H200 = Gpu(0, "NVIDIA H200", "GPU-0", (9, 0))
 B200 = Gpu(1, "NVIDIA B200", "GPU-1", (10, 0))
-TABLE = """
-[h200.qk4_v8]
-source = "20260102-030405-h200-decode"
-B1 = { kernel = "decode-v4", WARPS = 2 }
-B8 = { kernel = "decode-v6" }
-
+TABLE = f"""{H200_ROWS}
 [b200.qk4_v8]
 source = "20260102-040506-b200-decode"
-B1 = { kernel = "decode-v1", BV = 4 }
+B1 = {{ kernel = "decode-v1", BV = 4 }}
 """
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from gdnbench.compare.filter import some
 from gdnbench.errors import RunFormatError, UnknownNameError
 from gdnbench.store import RunInfo, list_runs, read_info
+from gdnbench.wording import plural
 
 PREFIX = "git:"
 _SHORT = 8
@@ -30,7 +31,7 @@ def run_of_commit(revision: str, results: Path) -> Path:
         if info.git.get("commit") == commit:
             return folder
     counts = Counter(str(info.git["commit"])[:_SHORT] for _, info in known)
-    have = [f"{short} ({count} run{'s' if count > 1 else ''})" for short, count in counts.items()]
+    have = [f"{short} ({plural(count, 'run')})" for short, count in counts.items()]
     hint = f"runs have the commits {some(have)}" if have else "no stored run knows its commit"
     raise UnknownNameError(f"no run of commit {commit[:_SHORT]} ({revision}) in {results}", hint)
 

@@ -40,8 +40,3 @@ def least_dram_time(evidence: Evidence) -> str:
     if math.isnan(percent + duration):
         return ""
     return f"at its peak the traffic takes {duration * percent / 100:.2g} of {duration:.3g} µs"
-
-
-def plural(count: int, noun: str) -> str:
-    """`1 warp`, `8 warps`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -9,6 +9,7 @@ from gdnbench.binary.limits import SUB_PARTITIONS, WARP_SIZE
 from gdnbench.inspection.anatomy import Anatomy
 from gdnbench.profilers.ncu.profile import Profile
 from gdnbench.profilers.ncu.quantities import value_of
+from gdnbench.wording import plural
 
 _LIMITS = {
     "registers": "launch__occupancy_limit_registers",
@@ -74,12 +75,7 @@ class Launch:
         return max(0.0, 1 - self.resident_warps / self.schedulers)
 
     def __str__(self) -> str:
-        blocks = "1 block" if self.blocks == 1 else f"{self.blocks} blocks"
-        return f"{blocks} of {_warps(self.warps_per_block)} on {self.sms} SMs"
-
-
-def _warps(count: int) -> str:
-    return "1 warp" if count == 1 else f"{count} warps"
+        return f"{plural(self.blocks, 'block')} of {plural(self.warps_per_block, 'warp')} on {self.sms} SMs"
 
 
 def launch_of_profile(profile: Profile) -> Launch | None:

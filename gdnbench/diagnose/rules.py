@@ -14,9 +14,10 @@ from collections.abc import Callable, Sequence
 from gdnbench.diagnose import experiment
 from gdnbench.diagnose.account import Account
 from gdnbench.diagnose.evidence import Evidence, Measured
-from gdnbench.diagnose.facts import busiest, counted, fact, least_dram_time, noted, plural
+from gdnbench.diagnose.facts import busiest, counted, fact, least_dram_time, noted
 from gdnbench.diagnose.finding import Basis, Fact, Finding
 from gdnbench.profilers.ncu.quantities import STALL_MEANINGS
+from gdnbench.wording import plural
 
 Rule = Callable[[Evidence], Finding | None]
 

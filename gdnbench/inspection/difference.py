@@ -44,25 +44,29 @@ class Pair:
     after: Finding
 
     @property
-    def changes(self) -> tuple[Change, ...]:
-        """What differs; nothing where one did not build."""
+    def built(self) -> tuple[Anatomy, Anatomy] | tuple[()]:
+        """Before and after; nothing where one did not build."""
         if isinstance(self.before, Failure) or isinstance(self.after, Failure):
             return ()
-        return _changes(self.before, self.after)
+        return self.before, self.after
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """What differs; nothing where one did not build."""
+        return _changes(*self.built) if self.built else ()
 
     def sass_diff(self, context: int = 3) -> list[str]:
         """A unified diff of the code, registers and addresses made alike; empty where it is the same."""
-        if isinstance(self.before, Failure) or isinstance(self.after, Failure):
+        if not self.built:
             return []
-        one, other = normal_lines(self.before.sass), normal_lines(self.after.sass)
-        before, after = (f"{finding.subject.name} {finding.arch}" for finding in (self.before, self.after))
+        one, other = (normal_lines(anatomy.sass) for anatomy in self.built)
+        before, after = (f"{anatomy.subject.name} {anatomy.arch}" for anatomy in self.built)
         return list(unified_diff(one, other, before, after, lineterm="", n=context))
 
     @property
     def same(self) -> bool:
         """Whether both built, into the same code with the same numbers."""
-        built = isinstance(self.before, Anatomy) and isinstance(self.after, Anatomy)
-        return built and not self.changes and not self.sass_diff()
+        return bool(self.built) and not self.changes and not self.sass_diff()
 
 
 def others(subjects: Sequence[Subject], catalog: Catalog, op: str, wanted: str) -> tuple[Subject, ...]:

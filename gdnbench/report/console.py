@@ -48,7 +48,9 @@ def print_json(document: Any) -> None:
 
 
 def print_csv(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Writes rows as CSV to stdout; structured cells as JSON, missing ones empty."""
+    """Writes rows as CSV to stdout, nothing if there are none; structured cells as JSON, missing ones empty."""
+    if not rows:
+        return  # no rows have no columns, and a heading of none is an empty line
     columns = list(dict.fromkeys(name for row in rows for name in row))
     writer = csv.DictWriter(sys.stdout, columns, lineterminator="\n")
     writer.writeheader()

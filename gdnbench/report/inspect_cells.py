@@ -7,6 +7,7 @@ from rich.text import Text
 from gdnbench.inspection.anatomy import Anatomy
 from gdnbench.inspection.quantities import Number
 
+NOTHING_BUILT = "next: mend what the compiler rejects, and inspect again"
 STATIC = "counts are static: a loop's body counts once however often it runs"
 
 

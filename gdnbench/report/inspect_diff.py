@@ -6,7 +6,6 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from gdnbench.inspection.anatomy import Anatomy
 from gdnbench.inspection.difference import Change, Pair
 from gdnbench.report.inspect_cells import number
 
@@ -14,14 +13,19 @@ from gdnbench.report.inspect_cells import number
 def changed(pair: Pair) -> Group:
     """One pair: the numbers that differ, or that none does."""
     heading = title(pair)
-    if not (isinstance(pair.before, Anatomy) and isinstance(pair.after, Anatomy)):
-        return Group(heading, Text("  one of them did not build", style="red"))
+    if not pair.built:
+        return Group(heading, not_both())
     if pair.same:
         return Group(heading, Text("  the same: every number, and the code but for names of registers and addresses"))
     if not pair.changes:
         return Group(heading, Text("  the numbers are the same, the code is not: --sass shows where"))
     alike = [] if pair.sass_diff() else [Text("  the code is the same", style="dim")]
     return Group(heading, _table(pair), *alike)
+
+
+def not_both() -> Text:
+    """What stands for a comparison where one of a pair did not build."""
+    return Text("  one of them did not build", style="red")
 
 
 def title(pair: Pair) -> Text:

@@ -13,7 +13,7 @@ from gdnbench.inspection.difference import Pair
 from gdnbench.inspection.examine import Failure, Finding
 from gdnbench.inspection.rules import Breach
 from gdnbench.report.console import data_console, message_console, print_csv, print_json
-from gdnbench.report.inspect_cells import described
+from gdnbench.report.inspect_cells import NOTHING_BUILT, described
 from gdnbench.report.inspect_detail import detail
 from gdnbench.report.inspect_diff import changed
 from gdnbench.report.inspect_rows import change_rows, pair_document, row
@@ -44,8 +44,7 @@ def print_changed(pairs: Sequence[Pair], broken: tuple[Breach, ...], *, sass: bo
     if json:
         print_json([pair_document(pair, broken, sass=sass) for pair in pairs])
     elif csv:
-        if rows := [row for pair in pairs for row in change_rows(pair)]:
-            print_csv(rows)
+        print_csv([row for pair in pairs for row in change_rows(pair)])
         print_failures(both)
     elif sass:
         for line in (line for pair in pairs for line in pair.sass_diff()):
@@ -68,7 +67,7 @@ def _print_tables(findings: Sequence[Finding]) -> None:
 
 def _next(built: Sequence[Anatomy], whole: bool) -> str:
     if not built:
-        return "next: mend what the compiler rejects, and inspect again"
+        return NOTHING_BUILT
     first = next((one for one in built if not one.subject.entry.kernel.floor), built[0])
     command = ["gdnbench", "inspect", first.subject.name]
     return f"next: {shlex.join([*command, '--arch', first.arch, '--sass'] if whole else command)}"

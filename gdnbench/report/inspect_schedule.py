@@ -14,8 +14,8 @@ from gdnbench.inspection.difference import Pair
 from gdnbench.inspection.examine import Finding
 from gdnbench.inspection.rules import Breach
 from gdnbench.report.console import data_console, print_csv, print_json
-from gdnbench.report.inspect_cells import described
-from gdnbench.report.inspect_diff import title
+from gdnbench.report.inspect_cells import NOTHING_BUILT, described
+from gdnbench.report.inspect_diff import not_both, title
 from gdnbench.report.inspect_output import print_breaches, print_failures
 from gdnbench.report.inspect_rows import change_row, identity, pair_document, pair_identity, row
 from gdnbench.report.schedule_listing import LEGEND as LISTING_LEGEND
@@ -29,7 +29,7 @@ def print_schedules(findings: Sequence[Finding], broken: tuple[Breach, ...], *, 
     if json:
         print_json([_document(finding, broken) for finding in findings])
     elif csv:
-        _print_rows([row for finding in findings for row in _instructions(finding)])
+        print_csv([row for finding in findings for row in _instructions(finding)])
     else:
         for finding in findings:
             _print_one(finding)
@@ -43,7 +43,7 @@ def print_schedule_pairs(pairs: Sequence[Pair], broken: tuple[Breach, ...], *, j
     if json:
         print_json([_pair_document(pair, broken) for pair in pairs])
     elif csv:
-        _print_rows([row for pair in pairs for row in _changes(pair)])
+        print_csv([row for pair in pairs for row in _changes(pair)])
     else:
         _print_pairs(pairs)
     if not json:
@@ -74,7 +74,7 @@ def _instructions(finding: Finding) -> list[dict[str, Any]]:
 
 
 def _changes(pair: Pair) -> list[dict[str, Any]]:
-    found = changes(*map(_milestones, both)) if (both := _built(pair)) else []
+    found = changes(*map(_milestones, pair.built)) if pair.built else []
     return [{**pair_identity(pair), **change_row(change)} for change in found]
 
 
@@ -93,7 +93,7 @@ def _print_pairs(pairs: Sequence[Pair]) -> None:
     for pair in pairs:
         console.print(title(pair))
         _print_pair(pair)
-    if any(_built(pair) for pair in pairs):
+    if any(pair.built for pair in pairs):
         _print_lines(legend())
     console.print(_next([pair.after for pair in pairs]), markup=False, soft_wrap=True)
 
@@ -101,22 +101,16 @@ def _print_pairs(pairs: Sequence[Pair]) -> None:
 def _next(findings: Sequence[Finding]) -> str:
     shown = next((one for one in findings if isinstance(one, Anatomy)), None)
     if shown is None:
-        return "next: mend what the compiler rejects, and inspect again"
+        return NOTHING_BUILT
     return f"next: {shlex.join(['gdnbench', 'inspect', shown.subject.name, '--schedule', '--arch', shown.arch])}"
 
 
 def _print_pair(pair: Pair) -> None:
     console = data_console()
-    both = [(one.subject.name, _milestones(one)) for one in _built(pair)]
-    console.print(table(both) if both else Text("  one of them did not build", style="red"))
+    both = [(one.subject.name, _milestones(one)) for one in pair.built]
+    console.print(table(both) if both else not_both())
     for name, found in both:
         _print_lines(remarks(found, name))
-
-
-def _built(pair: Pair) -> tuple[Anatomy, ...]:
-    """Both of a pair; neither if one did not build."""
-    built = tuple(one for one in (pair.before, pair.after) if isinstance(one, Anatomy))
-    return built if len(built) == 2 else ()
 
 
 def _schedule(anatomy: Anatomy) -> Schedule:
@@ -125,11 +119,6 @@ def _schedule(anatomy: Anatomy) -> Schedule:
 
 def _milestones(anatomy: Anatomy) -> Milestones:
     return find_milestones(_schedule(anatomy))
-
-
-def _print_rows(rows: Sequence[dict[str, Any]]) -> None:
-    if rows:
-        print_csv(rows)
 
 
 def _print_lines(lines: Iterable[str]) -> None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from gdnbench.binary.schedule import Milestones, Step, count_waits
 
+WIDTH = 80  # of what is printed of schedules, as of a terminal
+
 
 @dataclass(frozen=True)
 class Fact:

@@ -9,8 +9,8 @@ from textwrap import wrap
 
 from gdnbench.binary.schedule import Coded, Hold, Schedule, Step, Wait
 from gdnbench.binary.schedule.control import Control
+from gdnbench.report.schedule_facts import WIDTH
 
-_WIDTH = 80
 _HEADINGS = ("at", "cycle", "stall", "sets", "waits for", "instruction")
 
 LEGEND = (
@@ -31,7 +31,7 @@ def schedule_listing(schedule: Schedule) -> Iterator[str]:
 def _lines(numbers: Iterable[str], waits: list[str], instruction: str, width: int) -> Iterator[str]:
     address, cycle, stall, sets = numbers
     head = f"{address:>4} {cycle:>5} {stall:>5} {sets:5}"
-    texts = wrap(instruction, _WIDTH - len(head) - width - 2, subsequent_indent="  ", break_on_hyphens=False)
+    texts = wrap(instruction, WIDTH - len(head) - width - 2, subsequent_indent="  ", break_on_hyphens=False)
     for at, (wait, text) in enumerate(zip_longest(waits, texts, fillvalue="")):
         yield f"{head if at == 0 else '':{len(head)}} {wait:{width}} {text}".rstrip()
 

@@ -9,9 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from gdnbench.binary.schedule import Milestones, Shared
-from gdnbench.report.schedule_facts import SECTIONS, WAITS
-
-_WIDTH = 80
+from gdnbench.report.schedule_facts import SECTIONS, WAITS, WIDTH
+from gdnbench.wording import plural
 
 _LEGEND = (
     "cycles: sums of stall counts from the first instruction, as if nothing were waited for; waits: instructions that "
@@ -46,12 +45,12 @@ def remarks(found: Milestones, name: str = "") -> Iterable[str]:
     late = () if name else _late(found)
     head = f"{name}: " if name else ""
     for text in (*map(_shared, found.shared), *late, *_unfollowed(found)):
-        yield from wrap(f"{head}{text}", _WIDTH, subsequent_indent="  ")
+        yield from wrap(f"{head}{text}", WIDTH, subsequent_indent="  ")
 
 
 def legend() -> Iterable[str]:
     """What the cycles are."""
-    return wrap(_LEGEND, _WIDTH)
+    return wrap(_LEGEND, WIDTH)
 
 
 def _sections(found: Sequence[Milestones]) -> Iterable[tuple[str, list[Row]]]:
@@ -89,10 +88,6 @@ def _late(found: Milestones) -> Iterable[str]:
 
 def _unfollowed(found: Milestones) -> Iterable[str]:
     if found.loops:
-        yield f"{_several(found.loops, 'branch', 'branches')} back: what is between counts once"
+        yield f"{plural(found.loops, 'branch', 'branches')} back: what is between counts once"
     if found.calls:
-        yield f"{_several(found.calls, 'call', 'calls')} on the way: the code of what is called does not count"
-
-
-def _several(count: int, one: str, more: str) -> str:
-    return f"{count} {one if count == 1 else more}"
+        yield f"{plural(found.calls, 'call')} on the way: the code of what is called does not count"

@@ -7,11 +7,12 @@ until it is 0, and so for every instruction that has named it since it was last 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gdnbench.binary.instruction import Instruction
-from gdnbench.binary.schedule.control import SCOREBOARDS, Control
+from gdnbench.binary.schedule.control import Control
 
 # `DEPBAR.LE SB0, 0x1` waits until at most one is left, and results of one kind come in order; `DEPBAR {5,4}` names
 # scoreboards as the wait mask does.
@@ -51,14 +52,14 @@ class Scoreboards:
     """Who holds which, while instructions pass in order."""
 
     def __init__(self) -> None:
-        self._held: dict[int, list[Hold]] = {number: [] for number in range(SCOREBOARDS)}
+        self._held: defaultdict[int, list[Hold]] = defaultdict(list)
 
     def pass_by(self, instruction: Instruction, control: Control, cycle: int) -> tuple[Wait, ...]:
         """What an instruction waits for; it then holds what it names itself."""
         waits = tuple(Wait(number, self._free(number, left)) for number, left in _waited(instruction, control))
         for number, reads in ((control.write_scoreboard, False), (control.read_scoreboard, True)):
             if number is not None:
-                self._held.setdefault(number, []).append(Hold(instruction, cycle, reads))
+                self._held[number].append(Hold(instruction, cycle, reads))
         return waits
 
     def _free(self, number: int, left: int) -> tuple[Hold, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gdnbench.model import Role
 from gdnbench.report.html.stored import Stored, timed
+from gdnbench.wording import plural
 
 
 def lead_line(stored: Stored) -> str:
@@ -17,11 +18,7 @@ def lead_line(stored: Stored) -> str:
 
 def _counts(stored: Stored) -> str:
     if stored.sweep:
-        return _count(len(stored.sweep.points), "point")
+        return plural(len(stored.sweep.points), "point")
     floors = {row.case.label: row.role is Role.FLOOR for row in timed(stored.rows)}
     counts = ((len(floors) - sum(floors.values()), "kernel"), (sum(floors.values()), "floor"))
-    return " and ".join(_count(count, name) for count, name in counts if count) or "nothing timed"
-
-
-def _count(count: int, name: str) -> str:
-    return f"{count} {name}{'s' if count > 1 else ''}"
+    return " and ".join(plural(count, name) for count, name in counts if count) or "nothing timed"

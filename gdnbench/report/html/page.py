@@ -19,6 +19,7 @@ from gdnbench.report.html.stored import Stored
 from gdnbench.report.html.summary import summary_table
 from gdnbench.report.html.sweep_section import sweep_section
 from gdnbench.report.html.words import words_for
+from gdnbench.wording import plural
 
 
 def page_of(runs: Sequence[Stored], published: Sequence[Source], profiles: Path) -> Page:
@@ -54,7 +55,7 @@ def _subtitle(runs: Sequence[Stored]) -> str:
     when = stamps[0] if stamps[0] == stamps[-1] else f"{stamps[0]} to {stamps[-1]}"
     swept = sum(run.sweep is not None for run in runs)
     counts = [(len(runs) - swept, "run"), (swept, "sweep")]
-    told = " and ".join(f"{count} {name}{'s' if count > 1 else ''}" for count, name in counts if count)
+    told = " and ".join(plural(count, name) for count, name in counts if count)
     return f"{told}, measured {when}"
 
 
