@@ -18,15 +18,15 @@ from gdnbench.model import Status
 
 SHORT, LONG = case("short"), case("long")
 TRUE_US = {SHORT.id: (1.0,), LONG.id: (2.0, 3.0)}
-FLUSH_NS, PAUSE_NS = 38_000, 500
+FLUSH_NS, PAUSE_NS, HOST_NS = 38_000, 500, 90_000
 PLACES = 4
 
 
 class Gpu:
-    """Does one thing after the other and writes down what, as CUPTI does."""
+    """Does one thing after the other and writes down what, as CUPTI does; waits for a slow host unless it is held."""
 
     def __init__(self):
-        self.now_ns, self.records, self.log, self.captured = 0, [], [], []
+        self.now_ns, self.records, self.log, self.captured, self.is_held = 0, [], [], [], False
 
     def do(self, name, took_ns):
         self.records.append(Record(name, self.now_ns, self.now_ns + took_ns))
@@ -46,6 +46,18 @@ class Between:
         self._gpu.do("gdnbench_demote_listed", 2_000)
 
 
+class Hold:
+    def __init__(self, gpu):
+        self._gpu = gpu
+
+    def begin(self):
+        self._gpu.do("gdnbench_hold", 200_000)
+        self._gpu.is_held = True
+
+    def release(self):
+        self._gpu.is_held = False
+
+
 class Rotation:
     def __init__(self, gpu, times_us):
         self._gpu, self._times_us, self.fails, self._at = gpu, times_us, False, 0
@@ -62,6 +74,7 @@ class Rotation:
         if self.fails:
             raise RuntimeError("no luck\nmore")
         for time_us in self._times_us:
+            self._gpu.now_ns += 0 if self._gpu.is_held else HOST_NS
             self._gpu.do("kernel", int(time_us * 1e3))
         return (f"out {place}",)
 
@@ -108,6 +121,7 @@ def worker(monkeypatch):
         cupti, "EmptyKernel", lambda name: SimpleNamespace(launch=lambda: gpu.do(f"gdnbench_{name}", 600))
     )
     monkeypatch.setattr(cupti, "choose_recorder", lambda: recorder)
+    monkeypatch.setattr(cupti, "Hold", lambda: Hold(gpu))
     _fake_graphs(monkeypatch, gpu)
 
     def run(module, **more):
@@ -140,7 +154,9 @@ def _fake_graphs(monkeypatch, gpu):
         assert not strict
         assert pool == "pool"
         begin_ns = gpu.now_ns
+        gpu.is_held = True  # a replay has no host
         outputs = run()
+        gpu.is_held = False
         took_ns = gpu.now_ns - begin_ns
         gpu.captured.append(took_ns)
 
@@ -170,6 +186,11 @@ def test_cupti_gives_every_sample_of_every_round_its_true_time(worker, plain):
         expected = 1.0 if is_short else 2.0 + PAUSE_NS / 1e3 + 3.0
         assert each.times_us == pytest.approx([expected] * (30 if is_short else 20))
         assert each.sm_mhz == (1980.0,)
+
+
+def test_cupti_releases_every_hold(worker):
+    worker.run(cupti)
+    assert not worker.gpu.is_held
 
 
 def test_cupti_leaves_the_warm_ups_out(worker):

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from gdnbench.bench.worker import between, empty, scrub
+from gdnbench.bench.worker import between, hold, own, scrub
 from gdnbench.bench.worker.between import Between
 
 
@@ -20,11 +20,13 @@ def test_ranges_are_the_addresses_and_sizes_in_bytes(monkeypatch):
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
-def test_the_scrubber_compiles_for_every_gpu_that_has_priorities(arch):
+@pytest.mark.parametrize(
+    ("module", "names"), [(scrub, ("gdnbench_demote_listed", "gdnbench_demote_one")), (hold, ("gdnbench_hold",))]
+)
+def test_what_is_launched_around_samples_compiles_for_every_gpu(module, names, arch):
     from cuda.core import Program, ProgramOptions
 
-    names = ("gdnbench_demote_listed", "gdnbench_demote_one")
-    code = Program(scrub._SOURCE, "c++", ProgramOptions(arch=arch)).compile("cubin", name_expressions=names)
+    code = Program(module._SOURCE, "c++", ProgramOptions(arch=arch)).compile("cubin", name_expressions=names)
     assert all(name.encode() in code.code for name in names)
 
 
@@ -43,7 +45,7 @@ def around(monkeypatch):
         "Stream": stream,
         "launch": lambda *arguments: launched.append(arguments),
     }.items():
-        monkeypatch.setattr(empty, name, stand_in)
+        monkeypatch.setattr(own, name, stand_in)
     monkeypatch.setattr(between, "Scrubber", lambda: lambda *tensors: scrubbed.append(tensors))
     return lambda seed: (Between(seed), launched, scrubbed)
 

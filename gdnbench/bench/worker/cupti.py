@@ -1,7 +1,8 @@
 """Kernel times as the hardware records them, through CUPTI: from the first block's start to the last block's end.
 
-Nothing brackets the launch here, so no launch latency is in the time; and the host may be slow, for the GPU's own
-clock is read. The samples are made as NVBench's: flushed, on one placement after the other, dithered, scrubbed.
+Nothing brackets the launch here, so no launch latency is in the time. The GPU is held back until a sample is enqueued:
+else a case of several kernels would be charged for a slow host between them. The samples are made as NVBench's:
+flushed, on one placement after the other, dithered, scrubbed.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from gdnbench.bench.worker.between import Between, Nothing
 from gdnbench.bench.worker.blame import Begin, blaming
 from gdnbench.bench.worker.bound import bind_cases
 from gdnbench.bench.worker.device import CudaDevice
-from gdnbench.bench.worker.empty import OURS, EmptyKernel
+from gdnbench.bench.worker.empty import EmptyKernel
 from gdnbench.bench.worker.flush import Flush
+from gdnbench.bench.worker.hold import Hold
+from gdnbench.bench.worker.own import OURS
 from gdnbench.bench.worker.recorder import Recorder, choose_recorder
 from gdnbench.bench.worker.records import CASE, END, FILL, launch_times_us, split_cases, split_launches
 from gdnbench.bench.worker.rotation import Rotation
@@ -64,6 +67,7 @@ class _Rounds:
         self._sm_clock = sm_clock
         self._flush = Flush()
         self._between = Nothing() if task.plain else Between(task.seed)
+        self._hold = Hold()
         self._case, self._end = EmptyKernel(CASE), EmptyKernel(END)
         self._recorder: Recorder = choose_recorder()
 
@@ -98,10 +102,12 @@ class _Rounds:
         self._case.launch()
         for _ in range(COLD_WARM_UPS + self._task.samples[case_id]):
             self._between.before()
+            self._hold.begin()
             self._flush()
             turn = rotation.turn()
             outputs = turn.run()
             self._end.launch()
+            self._hold.release()
             rotation.keep(outputs)
             self._between.after(turn.input_ranges, outputs)
         sm_mhz = self._sm_clock.read()

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import torch
-from cuda.core import Device, LaunchConfig, Program, ProgramOptions, Stream, launch
+
+from gdnbench.bench.worker.own import OwnKernel
 
 _SOURCE = r"""
 // applypriority takes whole lines of 128 bytes (PTX ISA, "applypriority"); torch aligns allocations to 512.
@@ -40,12 +40,12 @@ class Scrubber:
     """Demotes tensors in the L2, on the stream that is current when it is made."""
 
     def __init__(self) -> None:
-        device = Device(torch.cuda.current_device())
-        device.set_current()
-        self._kernels = _compile(device.arch) if tuple(device.compute_capability) >= _FIRST_CAPABILITY else None
-        self._stream = Stream.from_handle(torch.cuda.current_stream().cuda_stream)
+        self._listed = self._one = None
+        if torch.cuda.get_device_capability() < _FIRST_CAPABILITY:
+            return
         blocks = _BLOCKS_PER_SM * torch.cuda.get_device_properties(0).multi_processor_count
-        self._config = LaunchConfig(grid=(blocks, 1, 1), block=(_THREADS, 1, 1))
+        self._listed = OwnKernel("demote_listed", _SOURCE, blocks=blocks, threads=_THREADS)
+        self._one = OwnKernel("demote_one", _SOURCE, blocks=blocks, threads=_THREADS)
 
     def __call__(self, listed: torch.Tensor, others: Sequence[torch.Tensor]) -> None:
         """Enqueues the demotion of tensors.
@@ -54,22 +54,15 @@ class Scrubber:
             listed: what `list_ranges` made of those known before; nothing may be copied to the GPU now.
             others: those known only now, such as outputs that a kernel allocates itself.
         """
-        if self._kernels is None:
+        if self._listed is None or self._one is None:
             return
-        listing, one = self._kernels
-        launch(self._stream, self._config, listing, listed.data_ptr(), ctypes.c_int(len(listed)))
+        self._listed.launch(listed.data_ptr(), ctypes.c_int(len(listed)))
         for tensor in others:
             nbytes = ctypes.c_longlong(tensor.numel() * tensor.element_size())
-            launch(self._stream, self._config, one, ctypes.c_longlong(tensor.data_ptr()), nbytes)
+            self._one.launch(tensor.data_ptr(), nbytes)
 
 
 def list_ranges(tensors: Iterable[torch.Tensor]) -> torch.Tensor:
     """(address, bytes) of each tensor as int64 [n, 2] on the GPU."""
     rows = [(tensor.data_ptr(), tensor.numel() * tensor.element_size()) for tensor in tensors]
     return torch.tensor(rows, dtype=torch.int64, device="cuda")
-
-
-def _compile(arch: str) -> tuple[Any, Any]:
-    names = ("gdnbench_demote_listed", "gdnbench_demote_one")
-    code = Program(_SOURCE, "c++", ProgramOptions(arch=f"sm_{arch}")).compile("cubin", name_expressions=names)
-    return code.get_kernel(names[0]), code.get_kernel(names[1])
