@@ -46,7 +46,7 @@ def _gpu():
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory):
-    return Gdnbench(tmp_path_factory.mktemp("gpu"), (ADVERSARIAL / "gpu",))
+    return Gdnbench(tmp_path_factory.mktemp("gpu"), (ADVERSARIAL / "gpu",), takes_turns=True)
 
 
 @pytest.fixture(scope="module")
@@ -125,11 +125,11 @@ def test_every_sample_has_a_time_and_a_clock(healthy, bench):
 
 
 def test_ctrl_c_keeps_what_was_measured_and_resume_adds_the_rest(tmp_path):
-    bench, rounds = Gdnbench(tmp_path), 40
+    bench, rounds = Gdnbench(tmp_path, takes_turns=True), 40
     process = bench.start_run("decode-v4", *OPTIONS, "--rounds", str(rounds), "--samples", "100")
-    wait_for(measured(bench.results, 2), "the second round")
+    wait_for(measured(bench.results, 2), "the second round", bench.limit_s)
     process.send_signal(signal.SIGINT)
-    stopped = finish(process)
+    stopped = finish(process, bench.limit_s)
     assert stopped.code == 130
     assert not stopped.info["complete"]
     assert all(1 <= row["rounds"] < rounds for row in stopped.rows.values())
