@@ -1,4 +1,4 @@
-"""Run with TRITON_INTERPRET=1: every BV of the Triton kernel through all gates; prints one JSON line a variant."""
+"""Run with TRITON_INTERPRET=1: every BV of the Triton kernels through all gates; prints one JSON line a variant."""
 
 import json
 import sys
@@ -29,11 +29,17 @@ def main(extra_root):
         for shape, wanted in (
             (
                 Shape(HQ=1, HV=1),
-                ["decode-spoils:BV=64", "decode-unscaled:BV=64", *(f"decode-triton:BV={block}" for block in blocks)],
+                [
+                    *("decode-spoils:BV=64", "decode-unscaled:BV=64"),
+                    *(f"{kernel}:BV={block}" for kernel in ("decode-triton", "decode-triton-one") for block in blocks),
+                ],
             ),
             (
                 Shape(B=2, HQ=2, HV=4),
-                ["decode-triton:BV=64", "decode-triton-tma:BV=32:TILES=2", "decode-triton-ws:BV=32:TILES=4"],
+                [
+                    *("decode-triton:BV=64", "decode-triton-one:BV=64"),
+                    *("decode-triton-tma:BV=32:TILES=2", "decode-triton-ws:BV=32:TILES=4"),
+                ],
             ),
         )
         for variant in select_variants(catalog, "decode", ",".join(wanted))

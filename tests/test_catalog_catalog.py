@@ -25,6 +25,7 @@ LANGUAGES = {
     "decode-floor-copy": CudaKernel,
     "decode-floor-empty": CudaKernel,
     "decode-triton": TritonKernel,
+    "decode-triton-one": TritonKernel,
     "decode-triton-tma": TritonKernel,
     "decode-fla": TorchKernel,
     "decode-fla-unfused": TorchKernel,

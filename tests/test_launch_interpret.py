@@ -45,14 +45,16 @@ def verdict_of(verdicts, label, shape="B1_HQ1_HV1_K128_V128"):
 
 
 @pytest.mark.parametrize("block", BLOCKS)
-def test_every_block_size_passes_all_gates_on_all_inputs(verdicts, block):
-    status, reason, scenarios, _ = verdict_of(verdicts, f"decode-triton:BV={block}")
+@pytest.mark.parametrize("kernel", ["decode-triton", "decode-triton-one"])
+def test_every_block_size_passes_all_gates_on_all_inputs(verdicts, kernel, block):
+    status, reason, scenarios, _ = verdict_of(verdicts, f"{kernel}:BV={block}")
     assert (status, reason) == ("ok", "")
     assert scenarios == ["large-state", "saturated-gates", "typical", "zero-b"]
 
 
-def test_value_heads_read_the_query_head_they_share(verdicts):
-    assert verdict_of(verdicts, "decode-triton:BV=64", "B2_HQ2_HV4_K128_V128")[0] == "ok"
+@pytest.mark.parametrize("kernel", ["decode-triton", "decode-triton-one"])
+def test_value_heads_read_the_query_head_they_share(verdicts, kernel):
+    assert verdict_of(verdicts, f"{kernel}:BV=64", "B2_HQ2_HV4_K128_V128")[0] == "ok"
 
 
 @pytest.mark.parametrize("label", ["decode-triton-tma:BV=32:TILES=2", "decode-triton-ws:BV=32:TILES=4"])
