@@ -231,15 +231,17 @@ def test_a_recorded_kernel_that_copies_in_the_background():
 
 
 @pytest.mark.parametrize("arch", ["sm_90", "sm_100"])
-@pytest.mark.parametrize("label", ["decode-v7", "decode-v9"])
-def test_kernels_that_load_all_at_once(label, arch):
+@pytest.mark.parametrize(
+    ("label", "loads", "stores"), [("decode-v7", 11, 3), ("decode-v9", 17, 5), ("decode-v9:LANES=16:WARPS=8", 11, 3)]
+)
+def test_kernels_that_load_all_at_once(label, loads, stores, arch):
     catalog = load_catalog([default_roots()[0]])
     entry, variant = find_variant(catalog, "decode", label)
     built = build(entry, variant, Shape(), arch)
     schedule = read_schedule(disassemble(Path(built.cubin), built.symbol))
     found = find_milestones(schedule)
-    assert (len(found.early_loads), found.late_loads) == (11, ())
-    assert len(found.stores) == 3
+    assert (len(found.early_loads), found.late_loads) == (loads, ())
+    assert len(found.stores) == stores
     assert count_waits(found.middle)["SHFL"] >= 8
     assert found.early_loads[-1].cycle < found.arrivals[0].cycle < found.stores[0].cycle < found.stores[-1].cycle
     assert found.to_first_store < found.to_last_store < found.end < 3 * len(schedule.way)
