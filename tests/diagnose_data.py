@@ -1,8 +1,10 @@
 """Recorded profiles as evidence: the kernels are the bundled ones and the specimens, each with one flaw."""
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+from gdnbench.binary.schedule import find_milestones, read_schedule
 from gdnbench.catalog import default_roots, find_variant, load_catalog
 from gdnbench.diagnose.evidence import Evidence, Measured
 from gdnbench.inspection.archs import device_of
@@ -57,7 +59,17 @@ def _built(label, batch):
 
 def coded(label, batch=1, times=None):
     """Evidence without counters: what the compiler made of a kernel for the H200, and perhaps times."""
-    return _evidence(label, Shape(B=batch), anatomy=_built(label, batch), measured=times)
+    found = _built(label, batch)
+    return _evidence(label, Shape(B=batch), anatomy=found, order=_order(found), measured=times)
+
+
+def in_order(evidence, label):
+    """The evidence, as if the code were that of another kernel: its loads issue when those do."""
+    return replace(evidence, order=_order(_built(label, evidence.shape.B)))
+
+
+def _order(anatomy):
+    return find_milestones(read_schedule(anatomy.sass))
 
 
 def _evidence(label, shape, **known):

@@ -9,7 +9,8 @@ from run_data import case, measured, store
 
 from gdnbench.bench.observer import Observer
 from gdnbench.diagnose.gather import Question, gather
-from gdnbench.errors import UnknownNameError, UsageError
+from gdnbench.errors import BuildError, UnknownNameError, UsageError
+from gdnbench.inspection.examine import Failure
 from gdnbench.model import Gpu, Role, Shape
 from gdnbench.profilers.ncu.store import write_profiles
 
@@ -51,6 +52,20 @@ def runs(tmp_path):
 def test_a_file_tells_its_kernel_and_shape(ask):
     evidence = ask("decode-v4", file=recording("decode-v4-B64"))
     assert (evidence.shape, evidence.profile.function, evidence.anatomy) == (Shape(B=64), "gdn_decode_v4", None)
+
+
+def test_beside_counters_the_code_tells_when_loads_issue(ask):
+    evidence = ask("decode-v4", file=recording("decode-v4-B1"))
+    assert (len(evidence.order.early_loads), evidence.late_loads) == (2, 6)
+
+
+def test_counters_answer_for_a_kernel_that_does_not_build(ask, monkeypatch):
+    failed = Failure(None, "sm_90", BuildError("no"))
+    monkeypatch.setattr("gdnbench.diagnose.gather.examine", lambda *_: (failed,))
+    evidence = ask("decode-v4", file=recording("decode-v4-B1"))
+    assert (evidence.order, evidence.late_loads) == (None, 0)
+    with pytest.raises(BuildError):
+        ask("decode-v4")
 
 
 def test_of_several_launches_the_typical_one_speaks(ask):

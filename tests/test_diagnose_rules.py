@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from diagnose_data import coded, measured, recorded
+from diagnose_data import coded, in_order, measured, recorded
 
 from gdnbench.diagnose.ranking import MOST_FINDINGS, rank
 from gdnbench.diagnose.rules import LEAST_SHARE, RULES
@@ -141,3 +141,41 @@ def test_counters_of_one_launch_of_many_explain_nothing():
     assert (only.rule, only.basis) == ("many_launches", "times")
     assert only.share == pytest.approx(1 - 3.99 / 28.6)
     assert len(rank(replace(evidence, measured=measured(28.6, empty=2.74, copy=3.99, launches=1)))) > 1
+
+
+def test_loads_that_start_when_others_have_arrived_are_told_with_the_waiting():
+    """decode-v4 waits for its gates' tensors, and only then asks for the state."""
+    [first] = rank(in_order(recorded("decode-v4-B1")[0], "decode-v4"))
+    late = first.facts[-1]
+    assert (late.counter, late.value, late.note) == ("late_loads", 6, "of 8: they start when others have arrived")
+    assert "start all before the first use" in first.meaning
+    assert first.experiment.command == ("gdnbench", "inspect", "decode-v4", "--schedule", "--shape", "B=1")
+
+
+def test_a_faster_kernel_of_the_grid_is_compared_in_its_order():
+    times = measured(4.6, empty=2.74, copy=3.99, decode_v6=4.4)
+    [first] = rank(replace(in_order(recorded("decode-v4-B1")[0], "decode-v4"), measured=times))
+    assert first.experiment.command[:6] == ("gdnbench", "inspect", "decode-v4", "--diff", "decode-v6", "--schedule")
+
+
+@pytest.mark.parametrize("label", ["decode-v6", "decode-v7", "decode-triton-one"])
+def test_loads_that_all_go_out_first_are_no_cause(label):
+    [first] = rank(in_order(recorded("decode-v4-B1")[0], label))
+    assert "late_loads" not in {fact.counter for fact in first.facts}
+    assert "Load everything first" in first.meaning
+    assert "--schedule" not in first.experiment.command
+
+
+def test_loads_of_a_loop_are_not_late():
+    evidence = in_order(recorded("decode-v4-B1")[0], "decode-v4")
+    looping = replace(evidence, order=replace(evidence.order, loops=1))
+    assert (evidence.late_loads, looping.late_loads) == (6, 0)
+
+
+def test_without_counters_late_loads_stand_beside_the_times():
+    times = measured(4.6, empty=2.74, copy=3.99)
+    late, early = (rank(coded(label, 1, times))[0] for label in ("decode-v4", "decode-v6"))
+    assert late.facts[-1].counter == "late_loads"
+    assert "start all before the first use" in late.meaning
+    assert early.facts[-1].counter == "time_us"
+    assert "Counters tell for which" in early.meaning

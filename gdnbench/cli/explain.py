@@ -28,8 +28,8 @@ def explain(
     """Say what takes a kernel's time, and what to try next. Needs no GPU.
 
     At most three causes, ranked by the share of the time that each explains, with
-    the evidence and an experiment to run. Reads the newest profile of `gdnbench ncu`
-    and the last run; without a profile, what the compiler made of the kernel.
+    the evidence and an experiment to run. Reads the newest profile of `gdnbench ncu`,
+    the last run, and what the compiler makes of the kernel: the most with all three.
     """
     from gdnbench.catalog import load_catalog
     from gdnbench.cli.progress import watch

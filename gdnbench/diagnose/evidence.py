@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gdnbench.binary.schedule import Milestones
 from gdnbench.catalog import Catalog, Entry
 from gdnbench.diagnose.account import Account, account_of
 from gdnbench.diagnose.launch import Launch, launch_of_anatomy, launch_of_profile
@@ -84,6 +85,7 @@ class Evidence:
         profile: ncu's counters, if there are any.
         profile_path: where they stand.
         anatomy: what the compiler made of it, where there is no profile.
+        order: when its loads issue, as the code is now; None where it was not built.
         measured: its times, if a run has them.
     """
 
@@ -94,6 +96,7 @@ class Evidence:
     profile: Profile | None = None
     profile_path: Path | None = None
     anatomy: Anatomy | None = field(default=None, repr=False)
+    order: Milestones | None = field(default=None, repr=False)
     measured: Measured | None = None
 
     @property
@@ -121,6 +124,11 @@ class Evidence:
             return self.account.working
         launch = self.measured.launch_share if self.measured else None
         return 1 - launch if launch is not None else 1.0
+
+    @property
+    def late_loads(self) -> int:
+        """Global loads that issue only after another was waited for; 0 where that is not known, as in a loop."""
+        return len(self.order.late_loads) if self.order and not self.order.loops else 0
 
     @property
     def excess_share(self) -> float:

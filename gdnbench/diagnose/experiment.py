@@ -53,11 +53,15 @@ def another_grid(evidence: Evidence, why: str, change: str) -> Experiment:
 
 
 def shorter_path(evidence: Evidence) -> Experiment:
-    """What a faster kernel of the same grid does otherwise; else the kernel's params, else by hand."""
+    """What a faster kernel of the same grid does otherwise; else which loads are late, the params, or by hand."""
     faster = faster_peer(evidence, same_grid=True)
+    order = ("--schedule",) if evidence.late_loads else ()
     if faster:
-        command = ("gdnbench", "inspect", evidence.label, "--diff", faster)
+        command = ("gdnbench", "inspect", evidence.label, "--diff", faster, *order)
         return Experiment((*command, *_shape(evidence)), f"{_times(evidence, faster)} on the same grid: what differs?")
+    if order:
+        command = ("gdnbench", "inspect", evidence.label, *order)
+        return Experiment((*command, *_shape(evidence)), "which loads come late, and what is waited for before them?")
     if evidence.entry.kernel.params:
         return sweep(evidence, (), "which params make the shortest path?")
     return by_hand(evidence, "early", "start every load before the first use, and overlap what does not depend")

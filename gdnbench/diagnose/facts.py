@@ -40,3 +40,12 @@ def least_dram_time(evidence: Evidence) -> str:
     if math.isnan(percent + duration):
         return ""
     return f"at its peak the traffic takes {duration * percent / 100:.2g} of {duration:.3g} µs"
+
+
+def late_loads(evidence: Evidence) -> tuple[Fact, ...]:
+    """A line on loads that issue only after others were waited for; none where all go out first, as far as is known."""
+    late = evidence.late_loads
+    if not evidence.order or not late:
+        return ()
+    note = f"of {len(evidence.order.early_loads) + late}: they start when others have arrived"
+    return (Fact("late_loads", "loads behind a wait", late, "", note),)

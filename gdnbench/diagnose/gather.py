@@ -10,6 +10,7 @@ from statistics import median_low
 
 from gdnbench.bench.observer import Observer
 from gdnbench.bench.request import find_op, parse_shapes
+from gdnbench.binary.schedule import find_milestones, read_schedule
 from gdnbench.catalog import Catalog, Entry, find_variant
 from gdnbench.diagnose.evidence import Evidence
 from gdnbench.diagnose.measured import last_measured
@@ -76,16 +77,17 @@ def gather(catalog: Catalog, question: Question, observer: Observer) -> Evidence
     entry, variant = catalog.behind(named, shape, slug or "")
     measured = last_measured(question.results, catalog.entries, variant, shape, slug)
     built = None
-    if profile is None and not isinstance(entry.kernel, TorchKernel):
+    if not isinstance(entry.kernel, TorchKernel):
         built = _build(
             Subject(asked.label, entry, variant, shape), slug or (measured.gpu if measured else ""), gpus, observer
         )
-    if isinstance(built, Failure) and not measured:
+    if isinstance(built, Failure) and not (profile or measured):
         raise built.error
     if not (profile or measured or built):
         raise _nothing(asked, shape)
-    anatomy = built if isinstance(built, Anatomy) else None
-    return Evidence(catalog, entry, variant, shape, profile, path, anatomy, measured)
+    code = built if isinstance(built, Anatomy) else None
+    order = find_milestones(read_schedule(code.sass)) if code else None
+    return Evidence(catalog, entry, variant, shape, profile, path, None if profile else code, order, measured)
 
 
 def _slug(gpu: str, gpus: Sequence[Gpu]) -> str | None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from gdnbench.diagnose import experiment
 from gdnbench.diagnose.account import Account
 from gdnbench.diagnose.evidence import Evidence, Measured
-from gdnbench.diagnose.facts import busiest, counted, fact, least_dram_time, noted
+from gdnbench.diagnose.facts import busiest, counted, fact, late_loads, least_dram_time, noted
 from gdnbench.diagnose.finding import Basis, Fact, Finding
 from gdnbench.profilers.ncu.quantities import STALL_MEANINGS
 from gdnbench.wording import plural
@@ -54,6 +54,12 @@ DEPENDENCY_STALLS = (
     "no_instruction",
     "branch_resolving",
     "dispatch_stall",
+)
+
+
+_ONE_TRIP = "Load everything first, and wait for as little as possible in a row."
+_MANY_TRIPS = (
+    "Loads that start when others have arrived pay for the way to memory again: start all before the first use."
 )
 
 
@@ -117,16 +123,18 @@ def latency(evidence: Evidence) -> Finding | None:
     if not busiest(evidence) < LATENCY_PCT:
         return None
     reasons = [reason for reason in account.reasons if reason in DEPENDENCY_STALLS]
-    facts = [
+    facts = (
         *_stalls(account, reasons[:3]),
         *noted(evidence, "active_warps", "to choose from"),
         *noted(evidence, "eligible_warps", "ready to issue, on average"),
         *noted(evidence, "dram_pct", least_dram_time(evidence)),
-    ]
+        *late_loads(evidence),
+    )
     once = launch.waves <= 1
+    advice = _MANY_TRIPS if evidence.late_loads else _ONE_TRIP
     meaning = (
         f"The grid runs at once ({launch.waves:.2g} waves), so the time is one warp's path from its first load to its "
-        "last store. Load everything first, and wait for as little as possible in a row."
+        f"last store. {advice}"
         if once
         else f"Blocks follow one another in {launch.waves:.3g} waves, and the warps that an SM has do not cover each "
         "other's waiting. More warps, or more independent loads in each, would."
@@ -135,7 +143,7 @@ def latency(evidence: Evidence) -> Finding | None:
     share = account.waiting_for(DEPENDENCY_STALLS) * (1 - _missing_room(evidence))
     share *= launch.used_sms / launch.sms if launch.missing_warps else 1
     title = f"latency: {STALL_MEANINGS[reasons[0]]}" if reasons else "latency"
-    return Finding("latency", title, share, "counters", tuple(facts), meaning, experiment.shorter_path(evidence))
+    return Finding("latency", title, share, "counters", facts, meaning, experiment.shorter_path(evidence))
 
 
 def _latency_by_times(evidence: Evidence) -> Finding | None:
@@ -147,10 +155,11 @@ def _latency_by_times(evidence: Evidence) -> Finding | None:
     facts = (
         Fact("time_us", "time", measured.time_us, "µs", evidence.label),
         Fact("time_us", "time of the floor", measured.copy_us, "µs", _of_peak(measured)),
+        *late_loads(evidence),
     )
     meaning = (
         "At this shape not even a copy of the state is held up by bandwidth, so what the kernel takes beyond it is "
-        "waiting for results. Counters tell for which."
+        f"waiting for results. {_MANY_TRIPS if evidence.late_loads else 'Counters tell for which.'}"
     )
     title = "latency, beyond that of a copy"
     return Finding("latency", title, measured.gain, "times", facts, meaning, experiment.shorter_path(evidence))
