@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from diagnose_data import coded, in_order, measured, recorded
 
-from gdnbench.diagnose.ranking import MOST_FINDINGS, rank
-from gdnbench.diagnose.rules import LEAST_SHARE, RULES
+from gdnbench.diagnose.ranking import LEAST_SHARE, MOST_FINDINGS, rank
+from gdnbench.diagnose.rules import RULES
 from gdnbench.profilers.ncu.profile import Metric
 
 # The cause that each kernel was made for, or is known for, and what may be told after it.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from gdnbench.diagnose.evidence import Evidence
+from gdnbench.diagnose.account import Account
+from gdnbench.diagnose.evidence import Evidence, Measured
 from gdnbench.diagnose.finding import Fact, Number
-from gdnbench.profilers.ncu.quantities import BY_KEY
+from gdnbench.profilers.ncu.quantities import BY_KEY, STALL_MEANINGS
 
 _UNITS = ("dram_pct", "l2_pct", "l1_pct", "sm_pct")
 
@@ -49,3 +51,14 @@ def late_loads(evidence: Evidence) -> tuple[Fact, ...]:
         return ()
     note = f"of {len(evidence.order.early_loads) + late}: they start when others have arrived"
     return (Fact("late_loads", "loads behind a wait", late, "", note),)
+
+
+def stalls(account: Account, reasons: Sequence[str]) -> tuple[Fact, ...]:
+    """Lines on what waiting warps wait for."""
+    shares = {name: 100 * account.reasons.get(name, 0.0) for name in reasons}
+    return tuple(fact(f"stall_{name}", share, "%", STALL_MEANINGS[name]) for name, share in shares.items())
+
+
+def of_peak(measured: Measured) -> str:
+    """Which floor copies, and how near that comes to the bandwidth that the GPU's maker gives."""
+    return f"{measured.copy}: {measured.copy_peak_share or math.nan:.0%} of the DRAM's peak"

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from gdnbench.diagnose.evidence import Evidence
 from gdnbench.diagnose.finding import Finding
-from gdnbench.diagnose.rules import LEAST_SHARE, RULES, many_launches
+from gdnbench.diagnose.rules import RULES
+from gdnbench.diagnose.rules.launches import many_launches
+
+LEAST_SHARE = 0.05
+"""What explains less of the time is not told: ncu's counters differ by some per cent from launch to launch."""
 
 MOST_FINDINGS = 3
 """A fourth cause is not the next thing to try."""

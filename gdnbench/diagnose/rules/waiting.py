@@ -1,0 +1,88 @@
+"""Warps that wait: for results, or for one another."""
+
+from __future__ import annotations
+
+import math
+
+from gdnbench.diagnose import experiment
+from gdnbench.diagnose.evidence import Evidence
+from gdnbench.diagnose.facts import busiest, late_loads, least_dram_time, noted, of_peak, stalls
+from gdnbench.diagnose.finding import Fact, Finding
+from gdnbench.diagnose.rules.grid import missing_room
+from gdnbench.diagnose.rules.shares import DEPENDENCY_STALLS, LATENCY_PCT
+from gdnbench.profilers.ncu.quantities import STALL_MEANINGS
+
+_ONE_TRIP = "Load everything first, and wait for as little as possible in a row."
+_MANY_TRIPS = (
+    "Loads that start when others have arrived pay for the way to memory again: start all before the first use."
+)
+
+
+def latency(evidence: Evidence) -> Finding | None:
+    """Nothing is saturated, and warps wait for results; without counters, what a kernel takes beyond a copy."""
+    account, launch = evidence.account, evidence.launch
+    if account is None or launch is None:
+        return _latency_by_times(evidence)
+    if not busiest(evidence) < LATENCY_PCT:
+        return None
+    reasons = [reason for reason in account.reasons if reason in DEPENDENCY_STALLS]
+    facts = (
+        *stalls(account, reasons[:3]),
+        *noted(evidence, "active_warps", "to choose from"),
+        *noted(evidence, "eligible_warps", "ready to issue, on average"),
+        *noted(evidence, "dram_pct", least_dram_time(evidence)),
+        *late_loads(evidence),
+    )
+    once = launch.waves <= 1
+    advice = _MANY_TRIPS if evidence.late_loads else _ONE_TRIP
+    meaning = (
+        f"The grid runs at once ({launch.waves:.2g} waves), so the time is one warp's path from its first load to its "
+        f"last store. {advice}"
+        if once
+        else f"Blocks follow one another in {launch.waves:.3g} waves, and the warps that an SM has do not cover each "
+        "other's waiting. More warps, or more independent loads in each, would."
+    )
+    # What is told as too few warps, or as blocks that find no room, is not told again.
+    share = account.waiting_for(DEPENDENCY_STALLS) * (1 - missing_room(evidence))
+    share *= launch.used_sms / launch.sms if launch.missing_warps else 1
+    title = f"latency: {STALL_MEANINGS[reasons[0]]}" if reasons else "latency"
+    return Finding("latency", title, share, "counters", facts, meaning, experiment.shorter_path(evidence))
+
+
+def _latency_by_times(evidence: Evidence) -> Finding | None:
+    measured, launch = evidence.measured, evidence.launch
+    if measured is None or not measured.gain or measured.copy_us is None or (launch and launch.missing_warps):
+        return None
+    if not 100 * (measured.copy_peak_share or math.nan) < LATENCY_PCT:
+        return None
+    facts = (
+        Fact("time_us", "time", measured.time_us, "µs", evidence.label),
+        Fact("time_us", "time of the floor", measured.copy_us, "µs", of_peak(measured)),
+        *late_loads(evidence),
+    )
+    meaning = (
+        "At this shape not even a copy of the state is held up by bandwidth, so what the kernel takes beyond it is "
+        f"waiting for results. {_MANY_TRIPS if evidence.late_loads else 'Counters tell for which.'}"
+    )
+    title = "latency, beyond that of a copy"
+    return Finding("latency", title, measured.gain, "times", facts, meaning, experiment.shorter_path(evidence))
+
+
+def barriers(evidence: Evidence) -> Finding | None:
+    """Warps wait at barriers for the others of their block."""
+    account = evidence.account
+    if account is None or "barrier" not in account.reasons:
+        return None
+    facts = (
+        *stalls(account, ("barrier",)),
+        *noted(evidence, "block_threads", "wait for one another"),
+        *noted(evidence, "issue_active_pct"),
+        *noted(evidence, "instructions"),
+    )
+    meaning = (
+        "A barrier holds up the block until its last warp is there. Where barriers are for sums, sum within a warp by "
+        "shuffles, and join the warps by one barrier; smaller blocks wait for fewer."
+    )
+    tried = experiment.by_hand(evidence, "shuffles", "sum by shuffles within a warp, without barriers")
+    share = account.waiting_for(("barrier",))
+    return Finding("barriers", "barriers", share, "counters", facts, meaning, tried)
