@@ -4,7 +4,6 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from gdnbench.binary.schedule import find_milestones, read_schedule
 from gdnbench.catalog import default_roots, find_variant, load_catalog
 from gdnbench.diagnose.evidence import Evidence, Measured
 from gdnbench.inspection.archs import device_of
@@ -60,16 +59,12 @@ def _built(label, batch):
 def coded(label, batch=1, times=None):
     """Evidence without counters: what the compiler made of a kernel for the H200, and perhaps times."""
     found = _built(label, batch)
-    return _evidence(label, Shape(B=batch), anatomy=found, order=_order(found), measured=times)
+    return _evidence(label, Shape(B=batch), anatomy=found, order=found.order, measured=times)
 
 
 def in_order(evidence, label):
     """The evidence, as if the code were that of another kernel: its loads issue when those do."""
-    return replace(evidence, order=_order(_built(label, evidence.shape.B)))
-
-
-def _order(anatomy):
-    return find_milestones(read_schedule(anatomy.sass))
+    return replace(evidence, order=_built(label, evidence.shape.B).order)
 
 
 def _evidence(label, shape, **known):

@@ -245,3 +245,52 @@ def test_kernels_that_load_all_at_once(label, loads, stores, arch):
     assert count_waits(found.middle)["SHFL"] >= 8
     assert found.early_loads[-1].cycle < found.arrivals[0].cycle < found.stores[0].cycle < found.stores[-1].cycle
     assert found.to_first_store < found.to_last_store < found.end < 3 * len(schedule.way)
+
+
+def _copy(operands, **control):
+    return does(f"LDGSTS.E.BYPASS.128 {operands}", **control)
+
+
+TRIPS = {
+    "none": ((STORE,), 0),
+    "all go out first": ((load(4, 1), load(5, 2), use(1), use(2)), 1),
+    "a chain of three": ((load(4, 1), use(1), load(5, 2), use(2), load(6, 3), use(3)), 3),
+    # The second wait is for a load of the first trip, so that the last load is of the second, as the one before it.
+    "what was waited for late, but was under way": (
+        (load(4, 1), load(5, 2), use(1), load(6, 3), use(2), load(7, 4), use(3, 4)),
+        2,
+    ),
+    "a wait for no memory": ((load(4, 1), does("MUFU.EX2 R6, R7", write=0), use(0), load(5, 2), use(1, 2)), 1),
+    "a wait until operands are read": ((load(4, 5, read=1), use(1), load(5, 5), use(5)), 1),
+    "a copy to shared memory": (
+        (_copy("[R4], desc[UR4][R2.64]"), does("LDGDEPBAR", write=0), use(0), load(5, 2), use(2)),
+        2,
+    ),
+    "a copy in bulk": (
+        (
+            does("UBLKCP.S.G [UR8], [UR4], UR7"),
+            _mbarrier(1),
+            use(1),
+            does("LDG.E R7, desc[UR4][R2.64]", write=2),
+            use(2),
+        ),
+        2,
+    ),
+    "a barrier without a copy": ((_mbarrier(1), use(1), load(5, 2), use(2)), 1),
+    "a loop that loads and waits": ((load(4, 1), use(1), "@P0 BRA 0x0"), None),
+    "a loop that only loads": ((load(4, 1), "@P0 BRA 0x0", use(1), load(5, 2), use(2)), 2),
+    "a loop that only waits": ((load(4, 1), use(1), "@P0 BRA 0x10", load(5, 2), use(2)), 2),
+}
+
+
+@pytest.mark.parametrize("name", TRIPS)
+def test_trips_are_loads_behind_what_was_waited_for(name):
+    lines, trips = TRIPS[name]
+    assert _milestones(*lines, EXIT).trips == trips
+
+
+@pytest.mark.parametrize(("label", "trips"), [("decode-v1", 4), ("decode-v4", 2), ("decode-v6", 1), ("decode-v8", 1)])
+def test_trips_of_kernels(label, trips):
+    entry, variant = find_variant(load_catalog([default_roots()[0]]), "decode", label)
+    built = build(entry, entry.at(variant, Shape()), Shape(), "sm_90")
+    assert find_milestones(read_schedule(disassemble(Path(built.cubin), built.symbol))).trips == trips

@@ -78,10 +78,10 @@ def test_csv_has_a_row_for_each_line_of_evidence(run):
 
 
 def test_a_kernel_that_nothing_is_wrong_with(run, tmp_path):
-    code, out, _ = run("decode-v4", "--out", tmp_path)
+    code, out, _ = run("decode-v6", "--out", tmp_path)
     assert code == ExitCode.OK
     assert "no cause stands out" in out
-    assert out.endswith("next: gdnbench ncu decode-v4 --shape B=1\n")
+    assert out.endswith("next: gdnbench ncu decode-v6 --shape B=1\n")
 
 
 @pytest.mark.parametrize(

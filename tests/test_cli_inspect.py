@@ -198,6 +198,14 @@ def test_rules_name_who_breaks_what(run):
     assert run("decode-v4", "--arch", "sm_90", "--fail-on", rules)[0] == ExitCode.OK
 
 
+def test_trips_to_memory_can_be_a_rule_and_one_that_is_not_known_breaks_none(run):
+    code, _, err = run("decode-v4,decode-v6,decode-triton-ws", "--arch", "sm_90", "--fail-on", "trips>1", "-q")
+    assert code == ExitCode.REGRESSION
+    assert err == "breaks decode-v4 B=1 qk4_v8 sm_90: trips>1: trips to memory in a row: 2\n"
+    _, out, _ = run("decode-v4,decode-v6,decode-triton-ws", "--arch", "sm_90", "-q", "--json")
+    assert [row["trips"] for row in json.loads(out)] == [2, 1, None]
+
+
 def test_a_kernel_that_does_not_build_is_a_row_and_exit_code_6(run, monkeypatch):
     monkeypatch.setenv("GDNBENCH_KERNELS", str(BROKEN))
     code, out, _ = run("test-syntax-error", "decode-v4", "--arch", "sm_90", "--fail-on", "regs>1")

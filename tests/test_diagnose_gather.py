@@ -56,14 +56,14 @@ def test_a_file_tells_its_kernel_and_shape(ask):
 
 def test_beside_counters_the_code_tells_when_loads_issue(ask):
     evidence = ask("decode-v4", file=recording("decode-v4-B1"))
-    assert (len(evidence.order.early_loads), evidence.late_loads) == (2, 6)
+    assert (len(evidence.order.early_loads), evidence.trips) == (2, 2)
 
 
 def test_counters_answer_for_a_kernel_that_does_not_build(ask, monkeypatch):
     failed = Failure(None, "sm_90", BuildError("no"))
     monkeypatch.setattr("gdnbench.diagnose.gather.examine", lambda *_: (failed,))
     evidence = ask("decode-v4", file=recording("decode-v4-B1"))
-    assert (evidence.order, evidence.late_loads) == (None, 0)
+    assert (evidence.order, evidence.trips) == (None, 0)
     with pytest.raises(BuildError):
         ask("decode-v4")
 

@@ -120,8 +120,20 @@ def test_without_counters_the_code_and_the_times_tell(label, batch, times, rule,
 
 
 def test_without_anything_known_to_be_wrong_nothing_is_told():
-    """decode-v4 has warps enough, loads 16 bytes and spills none; without a time there is no more to say."""
-    assert rank(coded("decode-v4", 1)) == ()
+    """decode-v6 has warps enough, loads 16 bytes first and spills none; without a time there is no more to say."""
+    assert rank(coded("decode-v6", 1)) == ()
+
+
+@pytest.mark.parametrize(("label", "trips"), [("decode-v4", 2), ("decode-triton", 2), ("decode-triton-tma", 3)])
+def test_without_times_either_one_trip_after_the_other_bounds_the_time(label, trips):
+    [told] = [finding for finding in rank(coded(label)) if finding.rule == "latency"]
+    assert told.basis == "code"
+    assert told.share == pytest.approx(1 - 1 / trips)
+    assert told.facts[0].value == trips
+
+
+def test_trips_of_blocks_that_follow_one_another_cover_each_other():
+    assert "latency" not in {finding.rule for finding in rank(coded("decode-v4", 64))}
 
 
 def test_what_the_code_implies_is_no_more_than_there_is_to_gain():
@@ -146,8 +158,8 @@ def test_counters_of_one_launch_of_many_explain_nothing():
 def test_loads_that_start_when_others_have_arrived_are_told_with_the_waiting():
     """decode-v4 waits for its gates' tensors, and only then asks for the state."""
     [first] = rank(in_order(recorded("decode-v4-B1")[0], "decode-v4"))
-    late = first.facts[-1]
-    assert (late.counter, late.value, late.note) == ("late_loads", 6, "of 8: they start when others have arrived")
+    trips = first.facts[-1]
+    assert (trips.counter, trips.value, trips.note) == ("trips", 2, "6 of 8 loads start when others have arrived")
     assert "start all before the first use" in first.meaning
     assert first.experiment.command == ("gdnbench", "inspect", "decode-v4", "--schedule", "--shape", "B=1")
 
@@ -161,21 +173,21 @@ def test_a_faster_kernel_of_the_grid_is_compared_in_its_order():
 @pytest.mark.parametrize("label", ["decode-v6", "decode-v7", "decode-triton-one"])
 def test_loads_that_all_go_out_first_are_no_cause(label):
     [first] = rank(in_order(recorded("decode-v4-B1")[0], label))
-    assert "late_loads" not in {fact.counter for fact in first.facts}
+    assert "trips" not in {fact.counter for fact in first.facts}
     assert "Load everything first" in first.meaning
     assert "--schedule" not in first.experiment.command
 
 
-def test_loads_of_a_loop_are_not_late():
+def test_trips_of_a_loop_are_not_known():
     evidence = in_order(recorded("decode-v4-B1")[0], "decode-v4")
-    looping = replace(evidence, order=replace(evidence.order, loops=1))
-    assert (evidence.late_loads, looping.late_loads) == (6, 0)
+    looping = replace(evidence, order=replace(evidence.order, trips=None))
+    assert (evidence.trips, looping.trips) == (2, 0)
 
 
-def test_without_counters_late_loads_stand_beside_the_times():
+def test_without_counters_trips_stand_beside_the_times():
     times = measured(4.6, empty=2.74, copy=3.99)
     late, early = (rank(coded(label, 1, times))[0] for label in ("decode-v4", "decode-v6"))
-    assert late.facts[-1].counter == "late_loads"
+    assert late.facts[-1].counter == "trips"
     assert "start all before the first use" in late.meaning
     assert early.facts[-1].counter == "time_us"
     assert "Counters tell for which" in early.meaning

@@ -126,9 +126,9 @@ class Evidence:
         return 1 - launch if launch is not None else 1.0
 
     @property
-    def late_loads(self) -> int:
-        """Global loads that issue only after another was waited for; 0 where that is not known, as in a loop."""
-        return len(self.order.late_loads) if self.order and not self.order.loops else 0
+    def trips(self) -> int:
+        """To global memory in a row, each begun when the one before it has ended; 0 where that is not known."""
+        return (self.order.trips or 0) if self.order else 0
 
     @property
     def excess_share(self) -> float:

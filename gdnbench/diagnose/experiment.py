@@ -55,7 +55,7 @@ def another_grid(evidence: Evidence, why: str, change: str) -> Experiment:
 def shorter_path(evidence: Evidence) -> Experiment:
     """What a faster kernel of the same grid does otherwise; else which loads are late, the params, or by hand."""
     faster = faster_peer(evidence, same_grid=True)
-    order = ("--schedule",) if evidence.late_loads else ()
+    order = ("--schedule",) if evidence.trips > 1 else ()
     if faster:
         command = ("gdnbench", "inspect", evidence.label, "--diff", faster, *order)
         return Experiment((*command, *_shape(evidence)), f"{_times(evidence, faster)} on the same grid: what differs?")

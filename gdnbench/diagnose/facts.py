@@ -44,13 +44,13 @@ def least_dram_time(evidence: Evidence) -> str:
     return f"at its peak the traffic takes {duration * percent / 100:.2g} of {duration:.3g} µs"
 
 
-def late_loads(evidence: Evidence) -> tuple[Fact, ...]:
-    """A line on loads that issue only after others were waited for; none where all go out first, as far as is known."""
-    late = evidence.late_loads
-    if not evidence.order or not late:
+def trips(evidence: Evidence) -> tuple[Fact, ...]:
+    """A line on trips to memory in a row; none where all loads go out first, as far as is known."""
+    if not evidence.order or evidence.trips <= 1:
         return ()
-    note = f"of {len(evidence.order.early_loads) + late}: they start when others have arrived"
-    return (Fact("late_loads", "loads behind a wait", late, "", note),)
+    late, early = len(evidence.order.late_loads), len(evidence.order.early_loads)
+    note = f"{late} of {late + early} loads start when others have arrived"
+    return (Fact("trips", "trips to memory in a row", evidence.trips, "", note),)
 
 
 def stalls(account: Account, reasons: Sequence[str]) -> tuple[Fact, ...]:

@@ -10,7 +10,6 @@ from statistics import median_low
 
 from gdnbench.bench.observer import Observer
 from gdnbench.bench.request import find_op, parse_shapes
-from gdnbench.binary.schedule import find_milestones, read_schedule
 from gdnbench.catalog import Catalog, Entry, find_variant
 from gdnbench.diagnose.evidence import Evidence
 from gdnbench.diagnose.measured import last_measured
@@ -86,8 +85,8 @@ def gather(catalog: Catalog, question: Question, observer: Observer) -> Evidence
     if not (profile or measured or built):
         raise _nothing(asked, shape)
     code = built if isinstance(built, Anatomy) else None
-    order = find_milestones(read_schedule(code.sass)) if code else None
-    return Evidence(catalog, entry, variant, shape, profile, path, None if profile else code, order, measured)
+    anatomy, order = (None if profile else code), (code.order if code else None)
+    return Evidence(catalog, entry, variant, shape, profile, path, anatomy, order, measured)
 
 
 def _slug(gpu: str, gpus: Sequence[Gpu]) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from gdnbench.binary import disassemble, read_resources
@@ -11,6 +12,7 @@ from gdnbench.binary.limits import limits_of
 from gdnbench.binary.mix import Mix, read_mix
 from gdnbench.binary.occupancy import Occupancy, occupancy
 from gdnbench.binary.resources import Resources
+from gdnbench.binary.schedule import Milestones, find_milestones, read_schedule
 from gdnbench.inspection.archs import Device
 from gdnbench.inspection.subject import Subject
 from gdnbench.model import Build, TritonKernel
@@ -43,6 +45,11 @@ class Anatomy:
     device: Device | None
     mix: Mix
     sass: str
+
+    @cached_property
+    def order(self) -> Milestones:
+        """What its schedule comes to: when loads issue, and what waits for them."""
+        return find_milestones(read_schedule(self.sass))
 
     @property
     def arch(self) -> str:

@@ -52,6 +52,7 @@ CODE: tuple[Quantity, ...] = (
     Quantity("code", "code, bytes", lambda it: it.mix.code_bytes),
     Quantity("predicated", "under a predicate", lambda it: it.mix.predicated),
     Quantity("load_bits", "widest global load, bits", lambda it: it.build.load_bits),
+    Quantity("trips", "trips to memory in a row", lambda it: it.order.trips),
 )
 
 QUANTITIES: Mapping[str, Quantity] = {one.key: one for one in (*RESOURCES, *OCCUPANCY, *CODE)}

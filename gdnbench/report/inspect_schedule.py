@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
-from gdnbench.binary.schedule import Milestones, Schedule, find_milestones, read_schedule
+from gdnbench.binary.schedule import Schedule, read_schedule
 from gdnbench.inspection.anatomy import Anatomy
 from gdnbench.inspection.difference import Pair
 from gdnbench.inspection.examine import Finding
@@ -74,18 +74,17 @@ def _instructions(finding: Finding) -> list[dict[str, Any]]:
 
 
 def _changes(pair: Pair) -> list[dict[str, Any]]:
-    found = changes(*map(_milestones, pair.built)) if pair.built else []
+    found = changes(*(one.order for one in pair.built)) if pair.built else []
     return [{**pair_identity(pair), **change_row(change)} for change in found]
 
 
 def _print_one(finding: Finding) -> None:
     if not isinstance(finding, Anatomy):
         return
-    schedule = _schedule(finding)
-    found = find_milestones(schedule)
+    found = finding.order
     console = data_console()
     console.print(Text(described(finding), style="bold"), table([(finding.arch, found)]), sep="\n")
-    _print_lines([*remarks(found), *legend(), "", *LISTING_LEGEND, *schedule_listing(schedule), ""])
+    _print_lines([*remarks(found), *legend(), "", *LISTING_LEGEND, *schedule_listing(_schedule(finding)), ""])
 
 
 def _print_pairs(pairs: Sequence[Pair]) -> None:
@@ -107,7 +106,7 @@ def _next(findings: Sequence[Finding]) -> str:
 
 def _print_pair(pair: Pair) -> None:
     console = data_console()
-    both = [(one.subject.name, _milestones(one)) for one in pair.built]
+    both = [(one.subject.name, one.order) for one in pair.built]
     console.print(table(both) if both else not_both())
     for name, found in both:
         _print_lines(remarks(found, name))
@@ -115,10 +114,6 @@ def _print_pair(pair: Pair) -> None:
 
 def _schedule(anatomy: Anatomy) -> Schedule:
     return read_schedule(anatomy.sass)
-
-
-def _milestones(anatomy: Anatomy) -> Milestones:
-    return find_milestones(_schedule(anatomy))
 
 
 def _print_lines(lines: Iterable[str]) -> None:

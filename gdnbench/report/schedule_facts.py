@@ -50,7 +50,8 @@ BETWEEN: tuple[Fact, ...] = (
 
 LOADS: tuple[Fact, ...] = (
     Fact("early_loads", "before one is waited for", lambda it: len(it.early_loads)),
-    Fact("late_loads", "only after: another trip to memory", lambda it: len(it.late_loads)),
+    Fact("late_loads", "only after", lambda it: len(it.late_loads)),
+    Fact("trips", "trips to memory in a row", lambda it: it.trips),
 )
 
 SECTIONS: Mapping[str, tuple[Fact, ...]] = {

@@ -83,7 +83,7 @@ def _shared(shared: Shared) -> str:
 
 def _late(found: Milestones) -> Iterable[str]:
     for step in found.late_loads:
-        yield f"another trip, at cycle {step.cycle}: {step.instruction}"
+        yield f"behind a wait, at cycle {step.cycle}: {step.instruction}"
 
 
 def _unfollowed(found: Milestones) -> Iterable[str]:

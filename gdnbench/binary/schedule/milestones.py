@@ -13,6 +13,7 @@ from gdnbench.binary.sass import width_bits
 from gdnbench.binary.schedule.access import loads_global, stores_global, tells_arrival
 from gdnbench.binary.schedule.scoreboard import Hold
 from gdnbench.binary.schedule.steps import Schedule, Step
+from gdnbench.binary.schedule.trips import count_trips
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,9 @@ class Milestones:
 
     Attributes:
         early_loads: global loads that issue before one is waited for.
-        late_loads: those that issue after: another trip to memory.
+        late_loads: those that issue after.
+        trips: to global memory in a row, each begun when the one before it has ended; 1 where all loads go out first,
+            None where loops both load and wait.
         arrivals: instructions that wait for a global load or an mbarrier, until the last store.
         stores: global stores behind the first of `arrivals`; all of them if there is none.
         first: steps until the first global load, it included; none if there is no load.
@@ -54,6 +57,7 @@ class Milestones:
 
     early_loads: tuple[Step, ...]
     late_loads: tuple[Step, ...]
+    trips: int | None
     arrivals: tuple[Step, ...]
     stores: tuple[Step, ...]
     first: tuple[Step, ...]
@@ -84,6 +88,7 @@ def find_milestones(schedule: Schedule) -> Milestones:
     return Milestones(
         early_loads=_loads(before),
         late_loads=_loads(after),
+        trips=count_trips(way),
         arrivals=tuple(filter(_awaits_memory, middle)),
         stores=stores,
         first=_until_first_load(way),

@@ -34,10 +34,12 @@ class Step(Coded):
     Attributes:
         cycle: at which it issues if nothing is waited for, counted from the first instruction.
         waits: what it waits for.
+        loops: it stands in a loop, whose body the way passes once.
     """
 
     cycle: int
     waits: tuple[Wait, ...]
+    loops: bool
 
 
 @dataclass(frozen=True)
@@ -69,16 +71,17 @@ def read_schedule(sass: str) -> Schedule:
     """
     code = list(read_instructions(sass))
     controls = read_controls(sass, len(code))
-    steps = _pass_through(code, controls)
+    bodies = loops(code)
+    steps = _pass_through(code, controls, bodies)
     every = (steps.get(at) or Coded(code[at], controls[at]) for at in range(padding(code)))
-    return Schedule(tuple(every), loops(code))
+    return Schedule(tuple(every), len(bodies))
 
 
-def _pass_through(code: list[Instruction], controls: list[Control]) -> dict[int, Step]:
+def _pass_through(code: list[Instruction], controls: list[Control], bodies: tuple[range, ...]) -> dict[int, Step]:
     """The instructions on the way, by their place in the code."""
     scoreboards, cycle, steps = Scoreboards(), 0, {}
     for at in way_through(code):
         waits = scoreboards.pass_by(code[at], controls[at], cycle)
-        steps[at] = Step(code[at], controls[at], cycle, waits)
+        steps[at] = Step(code[at], controls[at], cycle, waits, any(at in body for body in bodies))
         cycle += max(controls[at].stall, 1)  # one warp issues one instruction a cycle at most
     return steps

@@ -27,9 +27,10 @@ def way_through(code: Sequence[Instruction]) -> tuple[int, ...]:
     return tuple(places)
 
 
-def loops(code: Sequence[Instruction]) -> int:
-    """How many branches before the final EXIT go back to what was passed, or to themselves."""
-    return sum(target <= at for at, target in _targets(code[: _final_exit(code) + 1]).items())
+def loops(code: Sequence[Instruction]) -> tuple[range, ...]:
+    """The places of each loop: from what a branch before the final EXIT goes back to, until that branch."""
+    branches = _targets(code[: _final_exit(code) + 1]).items()
+    return tuple(range(target, at + 1) for at, target in branches if target <= at)
 
 
 def padding(code: Sequence[Instruction]) -> int:

@@ -6,10 +6,10 @@ import math
 
 from gdnbench.diagnose import experiment
 from gdnbench.diagnose.evidence import Evidence
-from gdnbench.diagnose.facts import busiest, late_loads, least_dram_time, noted, of_peak, stalls
+from gdnbench.diagnose.facts import busiest, fact, least_dram_time, noted, of_peak, stalls, trips
 from gdnbench.diagnose.finding import Fact, Finding
 from gdnbench.diagnose.rules.grid import missing_room
-from gdnbench.diagnose.rules.shares import DEPENDENCY_STALLS, LATENCY_PCT
+from gdnbench.diagnose.rules.shares import DEPENDENCY_STALLS, LATENCY_PCT, bounded
 from gdnbench.profilers.ncu.quantities import STALL_MEANINGS
 
 _ONE_TRIP = "Load everything first, and wait for as little as possible in a row."
@@ -19,7 +19,10 @@ _MANY_TRIPS = (
 
 
 def latency(evidence: Evidence) -> Finding | None:
-    """Nothing is saturated, and warps wait for results; without counters, what a kernel takes beyond a copy."""
+    """Nothing is saturated, and warps wait for results.
+
+    Without counters, what a kernel takes beyond a copy; without times either, loads that start behind a wait.
+    """
     account, launch = evidence.account, evidence.launch
     if account is None or launch is None:
         return _latency_by_times(evidence)
@@ -31,10 +34,10 @@ def latency(evidence: Evidence) -> Finding | None:
         *noted(evidence, "active_warps", "to choose from"),
         *noted(evidence, "eligible_warps", "ready to issue, on average"),
         *noted(evidence, "dram_pct", least_dram_time(evidence)),
-        *late_loads(evidence),
+        *trips(evidence),
     )
     once = launch.waves <= 1
-    advice = _MANY_TRIPS if evidence.late_loads else _ONE_TRIP
+    advice = _MANY_TRIPS if evidence.trips > 1 else _ONE_TRIP
     meaning = (
         f"The grid runs at once ({launch.waves:.2g} waves), so the time is one warp's path from its first load to its "
         f"last store. {advice}"
@@ -51,21 +54,37 @@ def latency(evidence: Evidence) -> Finding | None:
 
 def _latency_by_times(evidence: Evidence) -> Finding | None:
     measured, launch = evidence.measured, evidence.launch
-    if measured is None or not measured.gain or measured.copy_us is None or (launch and launch.missing_warps):
+    if launch and launch.missing_warps:
         return None
-    if not 100 * (measured.copy_peak_share or math.nan) < LATENCY_PCT:
+    if measured is None or measured.copy_us is None:
+        return _latency_by_code(evidence)
+    if not measured.gain or not 100 * (measured.copy_peak_share or math.nan) < LATENCY_PCT:
         return None
     facts = (
         Fact("time_us", "time", measured.time_us, "µs", evidence.label),
         Fact("time_us", "time of the floor", measured.copy_us, "µs", of_peak(measured)),
-        *late_loads(evidence),
+        *trips(evidence),
     )
     meaning = (
         "At this shape not even a copy of the state is held up by bandwidth, so what the kernel takes beyond it is "
-        f"waiting for results. {_MANY_TRIPS if evidence.late_loads else 'Counters tell for which.'}"
+        f"waiting for results. {_MANY_TRIPS if evidence.trips > 1 else 'Counters tell for which.'}"
     )
     title = "latency, beyond that of a copy"
     return Finding("latency", title, measured.gain, "times", facts, meaning, experiment.shorter_path(evidence))
+
+
+def _latency_by_code(evidence: Evidence) -> Finding | None:
+    launch = evidence.launch
+    # Where registers spill, the compiler had none for loads that are to go out together.
+    if launch is None or launch.waves > 1 or evidence.trips <= 1 or evidence.local_share:
+        return None
+    facts = (*trips(evidence), fact("waves", launch.waves, "", str(launch)))
+    meaning = (
+        f"The grid runs at once, so the time is one warp's path from its first load to its last store. {_MANY_TRIPS}"
+    )
+    share = bounded(evidence, evidence.own_share * (1 - 1 / evidence.trips))  # all trips but the first
+    title = "latency: one trip to memory after the other"
+    return Finding("latency", title, share, "code", facts, meaning, experiment.shorter_path(evidence))
 
 
 def barriers(evidence: Evidence) -> Finding | None:
