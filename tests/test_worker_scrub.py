@@ -34,14 +34,14 @@ def test_what_is_launched_around_samples_compiles_for_every_gpu(module, names, a
 def around(monkeypatch):
     """Makes a `Between` whose launches are counted; what is scrubbed is kept."""
     launched, scrubbed = [], []
-    code = SimpleNamespace(compile=lambda _kind: SimpleNamespace(get_kernel=lambda name: name))
+    code = SimpleNamespace(get_kernel=lambda name: name)
     device = SimpleNamespace(set_current=lambda: None, arch="90")
     stream = SimpleNamespace(from_handle=lambda handle: handle)
     cuda = SimpleNamespace(current_device=lambda: 0, current_stream=lambda: SimpleNamespace(cuda_stream=77))
     for name, stand_in in {
         "torch": SimpleNamespace(cuda=cuda),
         "Device": lambda _number: device,
-        "Program": lambda *_source: code,
+        "_compile": lambda _source, _arch: code,
         "Stream": stream,
         "launch": lambda *arguments: launched.append(arguments),
     }.items():

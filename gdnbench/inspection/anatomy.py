@@ -12,7 +12,7 @@ from gdnbench.binary.limits import limits_of
 from gdnbench.binary.mix import Mix, read_mix
 from gdnbench.binary.occupancy import Occupancy, occupancy
 from gdnbench.binary.resources import Resources
-from gdnbench.binary.schedule import Milestones, find_milestones, read_schedule
+from gdnbench.binary.schedule import Milestones, Schedule, find_milestones, read_schedule
 from gdnbench.inspection.archs import Device
 from gdnbench.inspection.subject import Subject
 from gdnbench.model import Build, TritonKernel
@@ -47,9 +47,14 @@ class Anatomy:
     sass: str
 
     @cached_property
+    def schedule(self) -> Schedule:
+        """When each instruction issues, and what it waits for."""
+        return read_schedule(self.sass)
+
+    @cached_property
     def order(self) -> Milestones:
         """What its schedule comes to: when loads issue, and what waits for them."""
-        return find_milestones(read_schedule(self.sass))
+        return find_milestones(self.schedule)
 
     @property
     def arch(self) -> str:

@@ -8,7 +8,6 @@ from typing import Any
 
 from rich.text import Text
 
-from gdnbench.binary.schedule import Schedule, read_schedule
 from gdnbench.inspection.anatomy import Anatomy
 from gdnbench.inspection.difference import Pair
 from gdnbench.inspection.examine import Finding
@@ -20,7 +19,7 @@ from gdnbench.report.inspect_output import print_breaches, print_failures
 from gdnbench.report.inspect_rows import change_row, identity, pair_document, pair_identity, row
 from gdnbench.report.schedule_listing import LEGEND as LISTING_LEGEND
 from gdnbench.report.schedule_listing import schedule_listing
-from gdnbench.report.schedule_rows import changes, document, instruction_rows
+from gdnbench.report.schedule_rows import changes, facts, instruction_rows
 from gdnbench.report.schedule_table import legend, remarks, table
 
 
@@ -52,25 +51,24 @@ def print_schedule_pairs(pairs: Sequence[Pair], broken: tuple[Breach, ...], *, j
 
 
 def _document(finding: Finding, broken: tuple[Breach, ...]) -> dict[str, Any]:
-    return row(finding, broken) | _schedule_document(finding, listing=True)
+    listing = {"instructions": instruction_rows(finding.schedule)} if isinstance(finding, Anatomy) else {}
+    return row(finding, broken) | _schedule_document(finding, listing)
 
 
-def _schedule_document(finding: Finding, *, listing: bool) -> dict[str, Any]:
-    if not isinstance(finding, Anatomy):
-        return {}
-    return {"schedule": document(_schedule(finding), listing=listing)}
+def _schedule_document(finding: Finding, listing: dict[str, Any]) -> dict[str, Any]:
+    return {"schedule": facts(finding.order) | listing} if isinstance(finding, Anatomy) else {}
 
 
 def _pair_document(pair: Pair, broken: tuple[Breach, ...]) -> dict[str, Any]:
     known = pair_document(pair, broken, sass=False)
     both = {"before": pair.before, "after": pair.after}
-    return known | {key: known[key] | _schedule_document(one, listing=False) for key, one in both.items()}
+    return known | {key: known[key] | _schedule_document(one, {}) for key, one in both.items()}
 
 
 def _instructions(finding: Finding) -> list[dict[str, Any]]:
     if not isinstance(finding, Anatomy):
         return []
-    return [{**identity(finding), **one} for one in instruction_rows(_schedule(finding))]
+    return [{**identity(finding), **one} for one in instruction_rows(finding.schedule)]
 
 
 def _changes(pair: Pair) -> list[dict[str, Any]]:
@@ -84,7 +82,7 @@ def _print_one(finding: Finding) -> None:
     found = finding.order
     console = data_console()
     console.print(Text(described(finding), style="bold"), table([(finding.arch, found)]), sep="\n")
-    _print_lines([*remarks(found), *legend(), "", *LISTING_LEGEND, *schedule_listing(_schedule(finding)), ""])
+    _print_lines([*remarks(found), *legend(), "", *LISTING_LEGEND, *schedule_listing(finding.schedule), ""])
 
 
 def _print_pairs(pairs: Sequence[Pair]) -> None:
@@ -110,10 +108,6 @@ def _print_pair(pair: Pair) -> None:
     console.print(table(both) if both else not_both())
     for name, found in both:
         _print_lines(remarks(found, name))
-
-
-def _schedule(anatomy: Anatomy) -> Schedule:
-    return read_schedule(anatomy.sass)
 
 
 def _print_lines(lines: Iterable[str]) -> None:

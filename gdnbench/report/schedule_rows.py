@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from gdnbench.binary.schedule import Coded, Milestones, Schedule, Shared, Step, Wait, find_milestones
+from gdnbench.binary.schedule import Coded, Milestones, Schedule, Shared, Step, Wait
 from gdnbench.inspection.difference import Change
 from gdnbench.report.schedule_facts import WAITS, numbers
 
 
-def document(schedule: Schedule, *, listing: bool) -> dict[str, Any]:
-    """All that a schedule tells, cycles as issue cycles; with the code if it is wanted."""
-    known = _facts(find_milestones(schedule))
-    return known | ({"instructions": instruction_rows(schedule)} if listing else {})
-
-
-def _facts(found: Milestones) -> dict[str, Any]:
+def facts(found: Milestones) -> dict[str, Any]:
+    """All that a schedule comes to, cycles as issue cycles."""
     return {
         **numbers(found),
         **{key: dict(read(found)) for key, (_, read) in WAITS.items()},

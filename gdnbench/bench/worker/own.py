@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -25,8 +26,7 @@ class OwnKernel:
         """
         device = Device(torch.cuda.current_device())
         device.set_current()
-        code = Program(source, "c++", ProgramOptions(arch=f"sm_{device.arch}")).compile("cubin")
-        self._kernel = code.get_kernel(OURS + name)
+        self._kernel = _compile(source, device.arch).get_kernel(OURS + name)
         self._stream = Stream.from_handle(torch.cuda.current_stream().cuda_stream)
         self._config = LaunchConfig(grid=(blocks, 1, 1), block=(threads, 1, 1))
 
@@ -37,3 +37,9 @@ class OwnKernel:
             arguments: addresses as int, all else as ctypes of the parameters' types.
         """
         launch(self._stream, self._config, self._kernel, *arguments)
+
+
+@cache
+def _compile(source: str, arch: str) -> Any:
+    """The code of a source, which may hold several of them: each is compiled once."""
+    return Program(source, "c++", ProgramOptions(arch=f"sm_{arch}")).compile("cubin")

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gdnbench.binary.sass import width_bits
-from gdnbench.binary.schedule.access import loads_global, stores_global, tells_arrival
+from gdnbench.binary.schedule.access import loads_global, stores_global
 from gdnbench.binary.schedule.scoreboard import Hold
 from gdnbench.binary.schedule.steps import Schedule, Step
 from gdnbench.binary.schedule.trips import count_trips
@@ -81,7 +81,7 @@ class Milestones:
 def find_milestones(schedule: Schedule) -> Milestones:
     """Reads them off the way through a schedule."""
     way = schedule.way
-    turn = next((at for at, step in enumerate(way) if _awaits_memory(step)), len(way))
+    turn = next((at for at, step in enumerate(way) if step.arrivals), len(way))
     before, after = way[:turn], way[turn:]
     stores = _stores(after) if after else _stores(way)
     middle = tuple(step for step in after if not stores or step.cycle <= stores[-1].cycle)
@@ -89,7 +89,7 @@ def find_milestones(schedule: Schedule) -> Milestones:
         early_loads=_loads(before),
         late_loads=_loads(after),
         trips=count_trips(way),
-        arrivals=tuple(filter(_awaits_memory, middle)),
+        arrivals=tuple(step for step in middle if step.arrivals),
         stores=stores,
         first=_until_first_load(way),
         middle=middle,
@@ -110,11 +110,6 @@ def count_waits(steps: Iterable[Step]) -> dict[str, int]:
 def described(hold: Hold) -> str:
     """What is waited for: an opcode's result, `SHFL`, or that it has read its registers, `LDG operands`."""
     return f"{hold.instruction.name} operands" if hold.reads else hold.instruction.name
-
-
-def _awaits_memory(step: Step) -> bool:
-    holds = (hold for wait in step.waits for hold in wait.holds)
-    return any(tells_arrival(hold.instruction) and not hold.reads for hold in holds)
 
 
 def _loads(steps: Iterable[Step]) -> tuple[Step, ...]:

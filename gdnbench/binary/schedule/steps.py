@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gdnbench.binary.instruction import Instruction, read_instructions
+from gdnbench.binary.schedule.access import tells_arrival
 from gdnbench.binary.schedule.control import Control, read_controls
 from gdnbench.binary.schedule.scoreboard import Scoreboards, Wait
 from gdnbench.binary.schedule.way import loops, padding, way_through
@@ -34,12 +35,18 @@ class Step(Coded):
     Attributes:
         cycle: at which it issues if nothing is waited for, counted from the first instruction.
         waits: what it waits for.
-        loops: it stands in a loop, whose body the way passes once.
+        repeats: it stands in a loop, whose body the way passes once.
     """
 
     cycle: int
     waits: tuple[Wait, ...]
-    loops: bool
+    repeats: bool
+
+    @property
+    def arrivals(self) -> tuple[Instruction, ...]:
+        """Those whose data of global memory it waits for."""
+        holds = (hold for wait in self.waits for hold in wait.holds if not hold.reads)
+        return tuple(hold.instruction for hold in holds if tells_arrival(hold.instruction))
 
 
 @dataclass(frozen=True)

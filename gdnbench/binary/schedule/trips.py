@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gdnbench.binary.instruction import Instruction
 from gdnbench.binary.schedule.access import loads_global, tells_arrival
 from gdnbench.binary.schedule.steps import Step
 
@@ -18,20 +17,14 @@ def count_trips(way: Sequence[Step]) -> int | None:
 
     None where loops both load and wait: how often they run is not in the code.
     """
-    repeated = [step for step in way if step.loops]
-    if any(loads_global(step.instruction) for step in repeated) and any(map(_arrivals, repeated)):
+    repeated = [step for step in way if step.repeats]
+    if any(loads_global(step.instruction) for step in repeated) and any(step.arrivals for step in repeated):
         return None
     waited, copied = 0, 0
     trips: dict[str, int] = {}
     for step in way:
-        waited = max([waited, *(trips.get(one.address, copied) for one in _arrivals(step))])
+        waited = max([waited, *(trips.get(one.address, copied) for one in step.arrivals)])
         if loads_global(step.instruction):
             trips[step.instruction.address] = waited + 1
             copied = copied if tells_arrival(step.instruction) else waited + 1
     return max(trips.values(), default=0)
-
-
-def _arrivals(step: Step) -> list[Instruction]:
-    """Those whose data a step waits for."""
-    holds = (hold for wait in step.waits for hold in wait.holds if not hold.reads)
-    return [hold.instruction for hold in holds if tells_arrival(hold.instruction)]
