@@ -28,9 +28,11 @@ class ExitCode(IntEnum):
     NOISY = 4, "could not measure well enough to answer"
     ENVIRONMENT = 5, "no GPU, the wrong GPU, or no permission"
     BUILD = 6, "a kernel did not build"
-    PROFILER = 7, "a profiler failed"
+    PROFILER = 7, "a profiler failed, or its report cannot be read"
     PARTIAL = 8, "some cases were not measured"
+    CRASHED = 70, "gdnbench itself failed; a log says where"
     INTERRUPTED = 130, "stopped by Ctrl-C"
+    UNREAD = 141, "the reader of the output was gone"
 
 
 class GdnbenchError(Exception):
@@ -79,10 +81,20 @@ class GpuNotFoundError(GdnbenchError):
     exit_code = ExitCode.ENVIRONMENT
 
 
+class UnreadOutputError(GdnbenchError):
+    """The reader of standard output, `head` perhaps, has seen enough."""
+
+    exit_code = ExitCode.UNREAD
+
+
 class MachineError(GdnbenchError):
     """The machine lacks something that the command needs."""
 
     exit_code = ExitCode.ENVIRONMENT
+
+
+class ChartError(MachineError):
+    """A chart in the terminal that could not be drawn."""
 
 
 class BuildError(GdnbenchError):
@@ -126,4 +138,14 @@ class MissingCounterError(ProfilerError):
 
 
 class RunFormatError(UsageError):
-    """A stored run that cannot be read."""
+    """A stored run that is damaged."""
+
+
+class UnreadableError(RunFormatError):
+    """A stored file that this user, or this machine, cannot read."""
+
+    exit_code = ExitCode.ENVIRONMENT
+
+
+class LeftOutWarning(UserWarning):
+    """What could not be read among many, and was left out."""

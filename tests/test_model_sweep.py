@@ -1,23 +1,11 @@
 """What a sweep found, and its way through JSON."""
 
-import json
 from dataclasses import replace
 
 import pytest
 from sweep_data import JOINT, KERNEL, LARGE, SMALL, label_of
 
-from gdnbench.model import OneForAll, Params, Sweep
-
-
-def test_a_sweep_survives_json():
-    assert Sweep.from_dict(json.loads(json.dumps(JOINT.to_dict()))) == JOINT
-
-
-def test_what_json_holds_is_typed_again():
-    read = Sweep.from_dict(json.loads(json.dumps(JOINT.to_dict())))
-    assert isinstance(read.points[0].params, Params)
-    assert {each.shape for each in read.points} == {SMALL, LARGE}
-    assert read.one_for_all[0].regret[SMALL] == 0.004
+from gdnbench.model import OneForAll
 
 
 def test_a_plateau_knows_its_own_points_fastest_first():

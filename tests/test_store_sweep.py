@@ -4,9 +4,10 @@ import json
 import math
 
 import pytest
-from sweep_data import JOINT, SMALL, point, sweep_of
+from sweep_data import JOINT, LARGE, SMALL, point, sweep_of
 
 from gdnbench.errors import RunFormatError
+from gdnbench.model import Params
 from gdnbench.store import read_sweep, write_sweep
 from gdnbench.store.sweep import NAME
 
@@ -20,6 +21,13 @@ def folder(tmp_path):
 def test_what_is_written_is_read(folder):
     assert any(math.isinf(each.slower_hi) for each in JOINT.points)
     assert read_sweep(folder) == JOINT
+
+
+def test_what_json_holds_is_typed_again(folder):
+    read = read_sweep(folder)
+    assert isinstance(read.points[0].params, Params)
+    assert {each.shape for each in read.points} == {SMALL, LARGE}
+    assert read.one_for_all[0].regret[SMALL] == 0.004
 
 
 def test_the_file_is_json_without_infinities(folder):

@@ -2,9 +2,10 @@
 
 from gdnbench.model.build import Build
 from gdnbench.model.case import Case, Role, Variant
+from gdnbench.model.code_state import CodeState
 from gdnbench.model.dispatch import DispatchKernel
-from gdnbench.model.gate import GateResult
-from gdnbench.model.gpu import Gpu, gpu_slug
+from gdnbench.model.gate import GateResult, Wrong
+from gdnbench.model.gpu import CPU, Gpu, gpu_slug
 from gdnbench.model.kernel import (
     NOTHING_IN_PLACE,
     CudaKernel,
@@ -23,11 +24,13 @@ from gdnbench.model.sweep import OneForAll, Place, Plateau, Point, Sweep
 
 __all__ = [
     "CLOCKS",
+    "CPU",
     "DTYPE_BYTES",
     "NOTHING_IN_PLACE",
     "Build",
     "Case",
     "Clock",
+    "CodeState",
     "CudaKernel",
     "Device",
     "DispatchKernel",
@@ -58,6 +61,7 @@ __all__ = [
     "UlpGate",
     "Variant",
     "Versus",
+    "Wrong",
     "gpu_slug",
     "nearest_shape",
 ]

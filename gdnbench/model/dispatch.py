@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from gdnbench.errors import DeclarationError
 from gdnbench.model.kernel import Kernel
+from gdnbench.model.name import check_name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +27,7 @@ class DispatchKernel(Kernel):
     entry: str = ""
 
     def __post_init__(self) -> None:
+        check_name(self.name)
         given = [
             name for name in ("entry", "params", "presets", "by_shape", "floor", "in_place") if getattr(self, name)
         ]

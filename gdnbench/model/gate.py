@@ -8,6 +8,30 @@ from gdnbench.model.status import Status
 
 
 @dataclass(frozen=True)
+class Wrong:
+    """The elements of a tensor that a gate refuses.
+
+    Attributes:
+        count: how many.
+        of: how many elements the tensor has.
+        got: the value at `GateResult.where`; None for an element that was never written.
+        expected: what it should have been; None where any value would do.
+        spread: where they are, axis by axis: `HV 4-7 of 8; V 0 of 128; every B`.
+    """
+
+    count: int
+    of: int
+    got: float | None
+    expected: float | None
+    spread: str
+
+    def __str__(self) -> str:
+        values = [f"got {self.got:.6g}"] if self.got is not None else []
+        values += [f"expected {self.expected:.6g}"] if self.expected is not None else []
+        return "; ".join([*filter(None, [", ".join(values)]), f"{self.count:,} of {self.of:,} wrong", self.spread])
+
+
+@dataclass(frozen=True)
 class GateResult:
     """What one gate found on one set of inputs.
 
@@ -18,6 +42,7 @@ class GateResult:
         limit: the largest error that passes.
         where: index of the worst element, as text; empty where no element stands out.
         status: OK, or what a failure here makes of the case.
+        wrong: the elements at fault; None where the gate is passed, or a run was stored before this was known.
     """
 
     gate: str
@@ -26,6 +51,7 @@ class GateResult:
     limit: float
     where: str
     status: Status
+    wrong: Wrong | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "status", Status(self.status))
@@ -42,4 +68,5 @@ class GateResult:
             error = f"fails for {self.worst:.0f} elements, first at {self.where}"
         else:
             error = f"error {self.worst:.3g}, at most {self.limit:g} passes, worst at {self.where}"
-        return f"{self.gate}: {error} ({self.scenario} inputs)"
+        told = f": {self.wrong}" if self.wrong else ""
+        return f"{self.gate}: {error}{told} ({self.scenario} inputs)"

@@ -6,6 +6,9 @@ import re
 from dataclasses import dataclass
 from itertools import takewhile
 
+CPU = "cpu"
+"""What stands in the place of a GPU's short name where there was none."""
+
 _VENDOR_WORDS = re.compile(r"\b(nvidia|geforce|tesla|quadro|graphics|device)\b", re.IGNORECASE)
 _MODEL = re.compile(r"(rtx)?(pro)?[a-z]{0,2}\d{1,4}[a-z]{0,2}")
 

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import ClassVar, Literal
 
 from gdnbench.errors import DeclarationError, ParamError
+from gdnbench.model.name import check_name
 from gdnbench.model.params import Param, Params, ParamValue
 from gdnbench.model.shape import Shape, nearest_shape
 
@@ -18,6 +19,7 @@ PerCase = Callable[[Shape, Params], int]
 Grid = Callable[[Shape, Params], tuple[int, ...]]
 
 AXES = tuple(axis.name for axis in fields(Shape))
+_CHOICE = re.compile(r"[^\s:,=/\x00-\x1f\x7f-\x9f]{1,40}")  # stands in a label: decode-x:MODE=fast
 _PARAM_NAME = re.compile(r"[A-Z][A-Z0-9_]*")  # results have a column for each, beside lower-case ones
 
 NO_PARAMS: Mapping[str, Param] = MappingProxyType({})
@@ -76,6 +78,8 @@ class Kernel:
     in_place: Mapping[str, str] = field(default_factory=lambda: NOTHING_IN_PLACE)
 
     def __post_init__(self) -> None:
+        for name in (self.name, *self.presets):
+            check_name(name)
         for name in self.params:
             if name in AXES or not _PARAM_NAME.fullmatch(name):
                 raise DeclarationError(
@@ -83,6 +87,12 @@ class Kernel:
                 )
         if not isinstance(self.in_place, Mapping):
             raise DeclarationError('in_place: a mapping from outputs to inputs, as in {"new_state": "state"}')
+        for name, param in self.params.items():
+            for choice in param.choices:
+                if isinstance(choice, str) and not _CHOICE.fullmatch(choice):
+                    raise DeclarationError(
+                        f"param {name}: the choice {choice!r} has a space or one of : , = / in it, or none at all"
+                    )
         for preset, values in self.presets.items():
             try:
                 self.resolve(values)

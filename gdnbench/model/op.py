@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
+from gdnbench.model.name import check_name
 from gdnbench.model.shape import Shape
 
 Dtype = Literal["bf16", "fp32"]
@@ -95,6 +96,9 @@ class Op:
     fallback_baseline: str
     floor: str
     copy: tuple[str, str]
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
 
     @property
     def default_shape(self) -> Shape:

@@ -7,6 +7,9 @@ from dataclasses import dataclass, fields
 
 from gdnbench.errors import ShapeError
 
+MOST_ELEMENTS = 2**31 - 1
+"""Of an axis: kernels take sizes as 32-bit integers."""
+
 
 @dataclass(frozen=True, order=True)
 class Shape:
@@ -33,6 +36,8 @@ class Shape:
         for axis, size in self.axes().items():
             if size < 1:
                 raise ShapeError(f"{axis}={size}: an axis has at least one element", f"give {axis} >= 1")
+            if size > MOST_ELEMENTS:
+                raise ShapeError(f"{axis}={size}: an axis has at most {MOST_ELEMENTS:,} elements", "give less")
         if self.HV % self.HQ:
             raise ShapeError(
                 f"HV={self.HV} is no multiple of HQ={self.HQ}: value heads share query heads evenly",

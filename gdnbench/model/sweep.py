@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
@@ -162,36 +161,6 @@ class Sweep:
             "finals": [_document(point) for point in self.finals],
         }
 
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Sweep:
-        """The inverse of `to_dict`."""
-        return cls(
-            axes=document["axes"],
-            budget_s=document["budget_s"],
-            points=tuple(_point(point) for point in document["points"]),
-            plateaus=tuple(_plateau(plateau) for plateau in document["plateaus"]),
-            one_for_all=tuple(_one_for_all(one) for one in document["one_for_all"]),
-            finals=tuple(_point(point) for point in document.get("finals", ())),  # older sweeps have none
-        )
-
 
 def _document(point: Point) -> dict[str, Any]:
     return {**vars(point), "params": dict(point.params), "shape": point.shape.axes()}
-
-
-def _point(document: Mapping[str, Any]) -> Point:
-    known = {"params": Params(document["params"]), "shape": Shape(**document["shape"])}
-    high = document["slower_hi"]
-    return Point(
-        **{**document, **known, "place": Place(document["place"]), "slower_hi": float("inf") if high is None else high}
-    )
-
-
-def _plateau(document: Mapping[str, Any]) -> Plateau:
-    lists = {"tied": tuple(document["tied"]), "unclear": tuple(document["unclear"])}
-    return Plateau(**{**document, **lists, "shape": Shape(**document["shape"])})
-
-
-def _one_for_all(document: Mapping[str, Any]) -> OneForAll:
-    regret = {Shape(**each["shape"]): each["regret"] for each in document["regret"]}
-    return OneForAll(kernel=document["kernel"], label=document["label"], regret=regret)

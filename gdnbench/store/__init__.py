@@ -1,7 +1,18 @@
 """Runs on disk: one folder a run, written whole or not at all, read with every doubt spelled out."""
 
 from gdnbench.store.builds import BuildRow, read_builds, write_builds
-from gdnbench.store.folder import RunFolder, find_run, list_runs, run_id_of
+from gdnbench.store.find import (
+    Named,
+    compares,
+    find_newest,
+    find_run,
+    is_whole,
+    list_runs,
+    name_runs,
+    readable,
+    runs_beside,
+)
+from gdnbench.store.folder import RunFolder, run_id_of
 from gdnbench.store.info import SCHEMA_VERSION, RunInfo, read_info, write_info
 from gdnbench.store.journal import Journal, read_journal
 from gdnbench.store.measurements import read_clocks, read_measurements, write_measurements
@@ -12,11 +23,16 @@ __all__ = [
     "SCHEMA_VERSION",
     "BuildRow",
     "Journal",
+    "Named",
     "RoundRow",
     "RunFolder",
     "RunInfo",
+    "compares",
+    "find_newest",
     "find_run",
+    "is_whole",
     "list_runs",
+    "name_runs",
     "read_builds",
     "read_clocks",
     "read_info",
@@ -25,7 +41,9 @@ __all__ = [
     "read_rounds",
     "read_samples",
     "read_sweep",
+    "readable",
     "run_id_of",
+    "runs_beside",
     "write_builds",
     "write_info",
     "write_measurements",

@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated, Literal
 
-from gdnbench.errors import RunFormatError
-from gdnbench.store.table import read_table, write_table
+from msgspec import Meta
+
+from gdnbench.codec import convert_cells
+from gdnbench.store.schema import Name
+from gdnbench.store.table import read_rows, write_table
 
 NAME = "builds.csv"
 _COUNTS = ("registers", "shared_bytes", "spill_bytes", "load_bits", "code_bytes")
 _COLUMNS = ("kernel", "label", "language", "heads", "arch", *_COUNTS, "status", "reason", "interpreter")
+
+_CountOrUnknown = Annotated[int, Meta(ge=-1, le=2**53)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,17 +40,17 @@ class BuildRow:
         interpreter: verdict of Triton's interpreter on the arithmetic; empty where it was not asked.
     """
 
-    kernel: str
-    label: str
-    language: str
-    heads: str
-    arch: str
-    registers: int = -1
-    shared_bytes: int = -1
-    spill_bytes: int = -1
-    load_bits: int = -1
-    code_bytes: int = -1
-    status: str = "ok"
+    kernel: Name
+    label: Name
+    language: Name
+    heads: Name
+    arch: Name
+    registers: _CountOrUnknown = -1
+    shared_bytes: _CountOrUnknown = -1
+    spill_bytes: _CountOrUnknown = -1
+    load_bits: _CountOrUnknown = -1
+    code_bytes: _CountOrUnknown = -1
+    status: Literal["ok", "build-failed"] = "ok"
     reason: str = ""
     interpreter: str = ""
 
@@ -59,11 +65,14 @@ def read_builds(folder: Path) -> list[BuildRow]:
 
     Raises:
         RunFormatError: if it is cut off or damaged.
+        UnreadableError: if it is there, and cannot be read.
     """
-    if not (folder / NAME).is_file():
-        return []
-    rows = read_table(folder / NAME, _COLUMNS)
-    try:
-        return [BuildRow(**{**row, **{name: int(row[name]) for name in _COUNTS}}) for row in rows]  # type: ignore[arg-type]
-    except (ValueError, TypeError) as error:
-        raise RunFormatError(f"{folder / NAME}: {error}", "the run is damaged; measure anew") from error
+    path = folder / NAME
+    return read_rows(path, _COLUMNS, _row) if path.exists() else []
+
+
+def _row(cells: dict[str, str]) -> BuildRow:
+    for name in _COUNTS:
+        if not cells[name]:
+            raise ValueError(f"{name}: empty")
+    return convert_cells(cells, BuildRow)

@@ -7,13 +7,12 @@ import os
 import re
 from dataclasses import dataclass
 from datetime import datetime
-from difflib import get_close_matches
 from pathlib import Path
 
-from gdnbench.errors import MachineError, UnknownNameError, UsageError
+from gdnbench.errors import MachineError, UsageError
 
 MOST_LABEL = 80  # characters; file systems take 255 for the whole name
-_PARTIAL = re.compile(r"\.(?P<run_id>.+)\.partial")
+PARTIAL = re.compile(r"\.(?P<run_id>.+)\.partial")
 
 
 def run_id_of(now: datetime, gpu: str, op: str, label: str) -> str:
@@ -64,7 +63,7 @@ class RunFolder:
             UsageError: if another process is measuring it.
         """
         _hold(path)
-        hidden = _PARTIAL.fullmatch(path.name)
+        hidden = PARTIAL.fullmatch(path.name)
         if hidden:
             return cls(hidden["run_id"], path)
         target = path.with_name(f".{path.name}.partial")
@@ -90,57 +89,3 @@ def _hold(path: Path) -> None:
     except BlockingIOError as error:
         os.close(descriptor)
         raise UsageError(f"{path} is being measured by another process", "wait for it to end") from error
-
-
-def find_run(results: Path, wanted: str = "", *, hidden: bool = False) -> Path:
-    """A stored run's folder.
-
-    Args:
-        results: where runs are.
-        wanted: empty for the latest; else a folder, a run id, the start of one or its end, the label, or a GPU's name
-            for its latest run.
-        hidden: whether to look among runs whose process was killed, too.
-
-    Raises:
-        UnknownNameError: if there is none.
-    """
-    direct = Path(wanted)
-    if wanted and (direct / "run.json").is_file():
-        return direct
-    runs = _runs(results, hidden=hidden)
-    if not runs:
-        raise UnknownNameError(f"no runs in {results}", "measure one: gdnbench run --kernel all")
-    matches = (
-        [name for name in runs if name == wanted]
-        or [name for name in runs if wanted and _label_in(name) == wanted]  # `main` is not the start of `main-again`
-        or [name for name in runs if name.startswith(wanted) or f"-{wanted.lower()}-" in f"{name}-"]
-    )
-    if not matches:
-        near = get_close_matches(wanted, runs, n=3, cutoff=0.3)
-        raise UnknownNameError(f"no run {wanted} in {results}", f"there are {', '.join(near or sorted(runs)[-3:])}")
-    return runs[max(matches)]
-
-
-def _label_in(run_id: str) -> str:
-    """What stands behind date, time, GPU and op."""
-    return "-".join(run_id.split("-")[4:])
-
-
-def list_runs(results: Path, *, hidden: bool = False) -> list[Path]:
-    """Every stored run's folder, oldest first; with `hidden`, also those whose process was killed."""
-    return [path for _, path in sorted(_runs(results, hidden=hidden).items())]
-
-
-def _runs(results: Path, *, hidden: bool) -> dict[str, Path]:
-    if not results.is_dir():
-        return {}
-    found = {}
-    with os.scandir(results) as entries:
-        for entry in entries:
-            partial = _PARTIAL.fullmatch(entry.name)
-            path = Path(entry.path)
-            if partial and hidden and (path / "run.json").is_file():
-                found[partial["run_id"]] = path
-            elif not entry.name.startswith(".") and (path / "run.json").is_file():
-                found[entry.name] = path
-    return found

@@ -4,11 +4,26 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
+from gdnbench.codec import SchemaError, convert, decode_json
 from gdnbench.errors import RunFormatError
+from gdnbench.model import CPU
+from gdnbench.store.reading import DAMAGED, decode_file, read_file
+from gdnbench.store.schema import (
+    CaseDocument,
+    GateDocument,
+    GitDocument,
+    Line,
+    MachineDocument,
+    MaybeName,
+    Name,
+    ParamName,
+    SettingsDocument,
+    Timestamp,
+)
 
 SCHEMA_VERSION = 1
 NAME = "run.json"
@@ -27,7 +42,7 @@ class RunInfo:
         gpu: the GPU's short name, `h200`; `cpu` without one.
         label: the user's label.
         baseline: the label of what others are compared with; empty if there is none.
-        settings: rounds, samples, seed, margin, confidence and time limit.
+        settings: rounds, samples, seed, margin, confidence and time limit; those that another version wrote, too.
         swept: for a sweep, the params that it tries, by kernel.
         cases: every case, as `Case.to_dict` gives it.
         machine: host, GPU, library versions and environment.
@@ -38,23 +53,31 @@ class RunInfo:
         schema: version of this format.
     """
 
-    run_id: str
-    timestamp: str
+    run_id: Name
+    timestamp: Timestamp
     complete: bool
     command: str
-    op: str
-    gpu: str
+    op: Name
+    gpu: Name
+    settings: dict[str, Any]
     label: str = ""
-    baseline: str = ""
-    settings: dict[str, Any] = field(default_factory=dict)
-    swept: dict[str, list[str]] = field(default_factory=dict)
-    cases: list[dict[str, Any]] = field(default_factory=list)
-    machine: dict[str, Any] = field(default_factory=dict)
-    git: dict[str, Any] = field(default_factory=dict)
-    sources: dict[str, str] = field(default_factory=dict)
-    gates: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    baseline: MaybeName = ""
+    swept: dict[Name, list[ParamName]] = field(default_factory=dict)
+    cases: list[CaseDocument] = field(default_factory=list)
+    machine: MachineDocument = field(default_factory=MachineDocument)
+    git: GitDocument = field(default_factory=GitDocument)
+    sources: dict[Name, Line] = field(default_factory=dict)
+    gates: dict[str, list[GateDocument]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     schema: int = SCHEMA_VERSION
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether times are a GPU's."""
+        return self.gpu != CPU
+
+    def __post_init__(self) -> None:
+        convert({"settings": self.settings}, _WithSettings)  # by value: one that is not known here must not be lost
 
 
 def write_info(folder: Path, info: RunInfo) -> None:
@@ -64,29 +87,31 @@ def write_info(folder: Path, info: RunInfo) -> None:
     temporary.replace(folder / NAME)
 
 
+class _Versioned(TypedDict):
+    schema: int
+
+
+class _WithSettings(TypedDict):
+    settings: SettingsDocument
+
+
 def read_info(folder: Path) -> RunInfo:
-    """Reads `run.json`.
+    """Reads `run.json`; fields that are not known here are passed over.
 
     Raises:
-        RunFormatError: if it is missing, cut off, of another schema version, or lacks a field.
+        RunFormatError: if it is missing, cut off, of another schema version, or a field does not fit.
+        UnreadableError: if it is there, and cannot be read.
     """
     path = folder / NAME
+    text = read_file(path)
     try:
-        document = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise RunFormatError(f"{path} cannot be read: {error}", "is this the folder of a gdnbench run?") from error
-    if not isinstance(document, dict) or document.get("schema") != SCHEMA_VERSION:
-        found = document.get("schema") if isinstance(document, dict) else None
-        message = f"{path} is of schema version {found}; this gdnbench reads {SCHEMA_VERSION}"
+        version = decode_json(text, _Versioned)["schema"]
+    except SchemaError as error:
+        raise RunFormatError(f"{path}: {error} (this gdnbench reads {SCHEMA_VERSION})", DAMAGED) from error
+    if version != SCHEMA_VERSION:
+        message = f"{path} is of schema version {version}; this gdnbench reads {SCHEMA_VERSION}"
         raise RunFormatError(message, "use the gdnbench that wrote it, or measure anew")
-    missing = {"rounds", "samples", "margin", "confidence"} - document.get("settings", {}).keys()
-    if missing:
-        raise RunFormatError(f"{path} lacks the settings {', '.join(sorted(missing))}", "measure anew")
-    known = {item.name for item in fields(RunInfo)}
-    try:
-        return RunInfo(**{name: value for name, value in document.items() if name in known})
-    except TypeError as error:
-        raise RunFormatError(f"{path} lacks a field: {error}", "measure anew") from error
+    return decode_file(path, text, RunInfo)
 
 
 def _plain(value: Any) -> Any:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal
 
-from gdnbench.errors import RunFormatError, ShapeError
+from gdnbench.codec import convert, convert_cells
+from gdnbench.errors import RunFormatError
 from gdnbench.model import (
     CLOCKS,
     Case,
@@ -24,7 +26,20 @@ from gdnbench.model import (
     Versus,
 )
 from gdnbench.store.info import RunInfo
-from gdnbench.store.table import Row, number, read_table, write_table
+from gdnbench.store.reading import DAMAGED
+from gdnbench.store.schema import (
+    Axis,
+    Count,
+    HighEnd,
+    LowEnd,
+    MaybeName,
+    Microseconds,
+    Name,
+    NotNegative,
+    ParamValues,
+    Positive,
+)
+from gdnbench.store.table import Row, read_rows, write_table
 
 NAME = "measurements.csv"
 _BEFORE_PARAMS = ("run_id", "timestamp", "gpu", "op", "kernel", "label", "preset", "role")
@@ -46,6 +61,9 @@ _VERSUS = ("vs_baseline", "vs_lo", "vs_hi", "verdict", "more_rounds", "baseline"
 _BUILD = ("launches", "registers", "shared_bytes", "spill_bytes")
 _AFTER_PARAMS = (*_AXES, "timer", *_TIMING, *_VERSUS, *_BUILD, "status", "reason", "warnings")
 _SEPARATOR = "; "
+_ROUNDED = 1 + 1e-5  # what six digits may move a value by, against the end of its own interval
+
+Verdict = Literal["faster", "slower", "same", "unclear"]
 
 
 def write_measurements(folder: Path, info: RunInfo, measurements: Sequence[Measurement]) -> None:
@@ -102,13 +120,13 @@ def read_clocks(folder: Path) -> dict[Clock, list[Measurement]]:
 
 
 def _read_all(folder: Path) -> list[Measurement]:
-    measurements = []
-    for line, row in enumerate(read_table(folder / NAME, (*_BEFORE_PARAMS, *_AFTER_PARAMS)), start=2):
-        try:
-            measurements.append(_measurement(row))
-        except (ValueError, ShapeError) as error:
-            hint = "the run is damaged; measure anew"
-            raise RunFormatError(f"{folder / NAME} line {line}: {error}", hint) from error
+    path = folder / NAME
+    measurements = read_rows(path, (*_BEFORE_PARAMS, *_AFTER_PARAMS), _measurement)
+    seen: set[tuple[str, Clock | None]] = set()
+    for line, row in enumerate(measurements, start=2):
+        if (row.case.id, row.clock) in seen:
+            raise RunFormatError(f"{path} line {line}: {row.case.id} stands there twice", DAMAGED)
+        seen.add((row.case.id, row.clock))
     return measurements
 
 
@@ -137,47 +155,103 @@ def _known(value: Any) -> Any:
     return None if (isinstance(value, float) and math.isnan(value)) or value == -1 else value
 
 
-def _measurement(row: dict[str, str]) -> Measurement:
-    clock = next((clock for clock in CLOCKS if clock == row["timer"]), None)
-    has_time = bool(row["time_us"]) if clock else bool(row["timer"])
+@dataclass(frozen=True, kw_only=True)
+class _Row:
+    """A row of the file but for its params; what a case can lack has an empty cell."""
+
+    kernel: Name
+    label: Name
+    preset: MaybeName = ""
+    role: Role
+    B: Axis
+    HQ: Axis
+    HV: Axis
+    K: Axis
+    V: Axis
+    timer: Timer = ""
+    samples: Count = 0
+    rounds: Count = 0
+    time_us: Microseconds | None = None
+    time_lo_us: LowEnd = -math.inf
+    time_hi_us: HighEnd = math.inf
+    median_us: Microseconds = math.nan
+    min_us: Microseconds = math.nan
+    p10_us: Microseconds = math.nan
+    p90_us: Microseconds = math.nan
+    noise: NotNegative = math.nan
+    cpu_time_us: Microseconds = math.nan
+    sm_mhz: Positive = math.nan
+    bytes: Count
+    bandwidth_gbs: NotNegative = math.nan
+    sol: Positive = math.nan
+    vs_baseline: Positive | None = None
+    vs_lo: NotNegative | None = None
+    vs_hi: HighEnd | None = None
+    verdict: Verdict | None = None
+    more_rounds: Count | None = None
+    baseline: MaybeName = ""
+    launches: Count = 0
+    registers: Count = -1
+    shared_bytes: Count = -1
+    spill_bytes: Count = -1
+    status: Status
+    reason: str = ""
+    warnings: str = ""
+
+
+def _measurement(cells: dict[str, str]) -> Measurement:
+    row = convert_cells(cells, _Row)
     return Measurement(
-        case=_case(row),
-        status=Status(row["status"]),
-        reason=row["reason"],
-        timing=_timing(row) if has_time else None,
-        versus=_versus(row) if row["verdict"] else None,
-        nbytes=int(row["bytes"]),
-        launches=_count(row["launches"]),
-        registers=_count(row["registers"]),
-        shared_bytes=_count(row["shared_bytes"]),
-        spill_bytes=_count(row["spill_bytes"]),
-        warnings=tuple(row["warnings"].split(_SEPARATOR)) if row["warnings"] else (),
-        clock=clock,
+        case=_case(row, cells),
+        status=row.status,
+        reason=row.reason,
+        timing=_timing(row),
+        versus=_versus(row),
+        nbytes=row.bytes,
+        launches=row.launches,
+        registers=row.registers,
+        shared_bytes=row.shared_bytes,
+        spill_bytes=row.spill_bytes,
+        warnings=tuple(row.warnings.split(_SEPARATOR)) if row.warnings else (),
+        clock=next((clock for clock in CLOCKS if clock == row.timer), None),
     )
 
 
-def _case(row: dict[str, str]) -> Case:
+def _case(row: _Row, cells: dict[str, str]) -> Case:
     fixed = {*_BEFORE_PARAMS, *_AFTER_PARAMS}
-    params = Params({name: _value(text) for name, text in row.items() if name not in fixed and text})
-    role = Role(row["role"])
-    label = row["label"].removesuffix("@again") if role is Role.CONTROL else row["label"]
-    variant = Variant(row["kernel"], label, preset=row["preset"], params=params)
-    return Case(variant, Shape(**{axis: int(row[axis]) for axis in _AXES}), role)
+    params = convert({name: _value(text) for name, text in cells.items() if name not in fixed and text}, ParamValues)
+    label = row.label.removesuffix("@again") if row.role is Role.CONTROL else row.label
+    variant = Variant(row.kernel, label, preset=row.preset, params=Params(params))
+    return Case(variant, Shape(**{axis: getattr(row, axis) for axis in _AXES}), row.role)
 
 
-def _timing(row: dict[str, str]) -> Timing:
-    values = {name: number(row[name]) for name in (*_TIMES, "bandwidth_gbs", "sol")}
-    return Timing(timer=cast(Timer, row["timer"]), samples=int(row["samples"]), rounds=int(row["rounds"]), **values)
+def _timing(row: _Row) -> Timing | None:
+    """The times of a row that has one: of the run's own timer, a row with its name; of a clock, one with a time."""
+    if row.time_us is None:
+        if row.timer and row.timer not in CLOCKS:
+            raise ValueError("time_us: empty beside a timer")
+        return None
+    if not row.time_lo_us <= row.time_us * _ROUNDED or not row.time_us <= row.time_hi_us * _ROUNDED:
+        ends = f"{row.time_lo_us:g} to {row.time_hi_us:g}"
+        raise ValueError(f"time_us: {row.time_us:g} lies outside its interval, {ends}")
+    values = {name: getattr(row, name) for name in (*_TIMES, "bandwidth_gbs", "sol")}
+    return Timing(timer=row.timer, samples=row.samples, rounds=row.rounds, **values)
 
 
-def _versus(row: dict[str, str]) -> Versus:
+def _versus(row: _Row) -> Versus | None:
+    if row.verdict is None:
+        return None
+    if row.vs_baseline is None or row.vs_lo is None or row.vs_hi is None:
+        raise ValueError("vs_baseline: empty beside a verdict")
+    if not row.vs_lo <= row.vs_baseline * _ROUNDED or not row.vs_baseline <= row.vs_hi * _ROUNDED:
+        raise ValueError(f"vs_baseline: {row.vs_baseline:g} lies outside its interval, {row.vs_lo:g} to {row.vs_hi:g}")
     return Versus(
-        baseline=row["baseline"],
-        speedup=number(row["vs_baseline"]),
-        low=number(row["vs_lo"]),
-        high=number(row["vs_hi"]),
-        verdict=row["verdict"],
-        more_rounds=int(row["more_rounds"]) if row["more_rounds"] else None,
+        baseline=row.baseline,
+        speedup=row.vs_baseline,
+        low=row.vs_lo,
+        high=row.vs_hi,
+        verdict=row.verdict,
+        more_rounds=row.more_rounds,
     )
 
 
@@ -186,7 +260,3 @@ def _value(text: str) -> ParamValue:
         return int(text)
     except ValueError:
         return text
-
-
-def _count(text: str) -> int:
-    return int(text) if text else -1

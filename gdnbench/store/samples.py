@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gdnbench.codec import convert_cells
 from gdnbench.errors import RunFormatError
-from gdnbench.model import CLOCKS, Clock
-from gdnbench.store.table import number, read_table, write_table
+from gdnbench.model import CLOCKS, Clock, Timer
+from gdnbench.store.reading import DAMAGED, unreadable
+from gdnbench.store.schema import LONGEST_US, Line, Microseconds, RoundNumber
+from gdnbench.store.table import read_rows, write_table
 
 if TYPE_CHECKING:
     from gdnbench.stats import FloatArray
@@ -50,21 +54,35 @@ def write_rounds(folder: Path, rows: Sequence[RoundRow]) -> None:
     write_table(folder / ROUNDS, [asdict(row) for row in rows], _ROUND_COLUMNS)
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Round:
+    """What is read again of a row of `rounds.csv`."""
+
+    case: Line
+    timer: Timer
+    round: RoundNumber
+    time_us: Microseconds = math.nan
+
+
 def read_rounds(folder: Path) -> dict[str, FloatArray]:
     """Round times by the run's own timer, microseconds, by case id; shape (rounds,), NaN where a round is missing.
 
     Raises:
-        RunFormatError: if `rounds.csv` is missing or cut off.
+        RunFormatError: if `rounds.csv` is missing, cut off or damaged.
+        UnreadableError: if it is there, and cannot be read.
     """
     import numpy as np
 
-    rows = read_table(folder / ROUNDS, ("case", "timer", "round", "time_us"))
-    rows = [row for row in rows if row["timer"] not in CLOCKS]
-    last = max((int(row["round"]) for row in rows), default=0)
+    path = folder / ROUNDS
+    rows = read_rows(path, ("case", "timer", "round", "time_us"), lambda cells: convert_cells(cells, _Round))
+    rows = [row for row in rows if row.timer not in CLOCKS]
+    last = max((row.round for row in rows), default=0)
     found: dict[str, FloatArray] = {}
     for row in rows:
-        times = found.setdefault(row["case"], np.full(last, np.nan))
-        times[int(row["round"]) - 1] = number(row["time_us"])
+        times = found.setdefault(row.case, np.full(last, np.nan))
+        if not np.isnan(times[row.round - 1]):
+            raise RunFormatError(f"{path}: round {row.round} of {row.case} stands there twice", DAMAGED)
+        times[row.round - 1] = row.time_us
     return found
 
 
@@ -109,14 +127,25 @@ def read_samples(folder: Path, cases: Collection[str] | None = None) -> dict[str
 
     Raises:
         RunFormatError: if `samples.parquet` is missing or damaged.
+        UnreadableError: if it is there, and cannot be read.
     """
+    import numpy as np
     import pandas as pd
 
     path = folder / SAMPLES
     wanted = None if cases is None else [("case", "in", list(cases))]
     try:
         frame = pd.read_parquet(path, columns=["case", "time_us"], filters=wanted)
-    except (OSError, ValueError, KeyError) as error:
-        raise RunFormatError(f"{path} cannot be read: {error}", "the run is damaged; measure anew") from error
-    grouped = frame.groupby("case", observed=True)["time_us"]
-    return {str(case): times.to_numpy(dtype=float) for case, times in grouped}
+        found = {
+            str(case): times.to_numpy(dtype=float) for case, times in frame.groupby("case", observed=True)["time_us"]
+        }
+    except FileNotFoundError as error:
+        raise RunFormatError(f"{path} is missing", "samples are kept by the run that took them, if at all") from error
+    except PermissionError as error:
+        raise unreadable(path, error) from error
+    except (OSError, ValueError, LookupError, TypeError, NotImplementedError) as error:
+        raise RunFormatError(f"{path} cannot be read: {error}", DAMAGED) from error
+    for case, times in found.items():
+        if not (np.isfinite(times) & (times > 0) & (times <= LONGEST_US)).all():
+            raise RunFormatError(f"{path}: a sample of {case} is no time", DAMAGED)
+    return found

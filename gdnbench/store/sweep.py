@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from gdnbench.errors import RunFormatError, ShapeError
 from gdnbench.finite import finite
-from gdnbench.model import Sweep
+from gdnbench.model import OneForAll, Params, Place, Plateau, Point, Shape, Sweep
+from gdnbench.store.reading import DAMAGED, read_document
+from gdnbench.store.schema import MOST_ROUNDS, Name, NotNegative, ParamCell, ParamName, ParamValues, ShapeDocument
 
 SCHEMA_VERSION = 1
 NAME = "sweep.json"
@@ -23,15 +29,106 @@ def read_sweep(folder: Path) -> Sweep | None:
     """Reads `sweep.json`; None for a run that is no sweep.
 
     Raises:
-        RunFormatError: if it is cut off, of another schema version, or lacks a field.
+        RunFormatError: if it is cut off, of another schema version, lacks a field, or contradicts itself.
     """
     path = folder / NAME
-    if not path.is_file():
+    if not path.exists():
         return None
+    document = read_document(path, _SweepDocument)
+    if document.schema != SCHEMA_VERSION:
+        raise RunFormatError(f"{path} is of another schema version", "use the gdnbench that wrote it")
     try:
-        document = json.loads(path.read_text())
-        if document.pop("schema") != SCHEMA_VERSION:
-            raise RunFormatError(f"{path} is of another schema version", "use the gdnbench that wrote it")
-        return Sweep.from_dict(document)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, ShapeError) as error:
-        raise RunFormatError(f"{path} cannot be read: {error}", "the sweep is damaged; sweep anew") from error
+        return document.sweep()
+    except (ValueError, ShapeError) as error:
+        raise RunFormatError(f"{path}: {error}", DAMAGED) from error
+
+
+class _Closed(Struct, forbid_unknown_fields=True):
+    """A field that is not known here may change what the others mean."""
+
+
+class _PointDocument(_Closed):
+    kernel: Name
+    label: Name
+    params: ParamValues
+    shape: ShapeDocument
+    place: Place
+    slower_by: Annotated[float, Meta(gt=-1, le=1e9)]
+    slower_lo: Annotated[float, Meta(ge=-1, le=1e9)]
+    slower_hi: Annotated[float, Meta(gt=-1, le=1e18)] | None
+    rounds: Annotated[int, Meta(ge=0, le=MOST_ROUNDS)]
+
+    def point(self) -> Point:
+        return Point(
+            kernel=self.kernel,
+            label=self.label,
+            params=Params(self.params),
+            shape=Shape(**self.shape),
+            place=self.place,
+            slower_by=self.slower_by,
+            slower_lo=self.slower_lo,
+            slower_hi=math.inf if self.slower_hi is None else self.slower_hi,
+            rounds=self.rounds,
+        )
+
+
+class _PlateauDocument(_Closed):
+    kernel: Name
+    shape: ShapeDocument
+    best: Name
+    simplest: Name
+    tied: tuple[Name, ...]
+    unclear: tuple[Name, ...]
+    within: NotNegative
+
+    def plateau(self) -> Plateau:
+        return Plateau(
+            kernel=self.kernel,
+            shape=Shape(**self.shape),
+            best=self.best,
+            simplest=self.simplest,
+            tied=self.tied,
+            unclear=self.unclear,
+            within=self.within,
+        )
+
+
+class _RegretDocument(_Closed):
+    shape: ShapeDocument
+    regret: NotNegative
+
+
+class _OneForAllDocument(_Closed):
+    kernel: Name
+    label: Name
+    regret: Annotated[tuple[_RegretDocument, ...], Meta(min_length=1)]
+
+    def one_for_all(self) -> OneForAll:
+        regret = {Shape(**each.shape): each.regret for each in self.regret}
+        return OneForAll(kernel=self.kernel, label=self.label, regret=regret)
+
+
+class _SweepDocument(_Closed):
+    schema: int
+    axes: dict[Name, dict[ParamName, list[ParamCell]]]
+    budget_s: NotNegative
+    points: tuple[_PointDocument, ...]
+    plateaus: tuple[_PlateauDocument, ...]
+    one_for_all: tuple[_OneForAllDocument, ...]
+    finals: tuple[_PointDocument, ...] = ()  # older sweeps have none
+
+    def sweep(self) -> Sweep:
+        """The answer.
+
+        Raises:
+            ValueError: if it is made of points that are not there.
+            ShapeError: for a shape that none can have.
+        """
+        return Sweep(
+            axes=self.axes,
+            budget_s=self.budget_s,
+            points=tuple(each.point() for each in self.points),
+            plateaus=tuple(each.plateau() for each in self.plateaus),
+            one_for_all=tuple(each.one_for_all() for each in self.one_for_all),
+            finals=tuple(each.point() for each in self.finals),
+        )

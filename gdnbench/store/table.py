@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import csv
+import io
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from gdnbench.errors import RunFormatError
+from gdnbench.errors import RunFormatError, ShapeError
+from gdnbench.store.reading import DAMAGED, read_file
 
+T = TypeVar("T")
 Row = dict[str, Any]
 
 
@@ -31,26 +35,59 @@ def read_table(path: Path, columns: Iterable[str]) -> list[dict[str, str]]:
     """The rows of a CSV file as text.
 
     Raises:
-        RunFormatError: if it is missing, lacks one of `columns`, or was cut off.
+        RunFormatError: if it is missing, no text, lacks one of `columns`, or was cut off.
+        UnreadableError: if it is there, and cannot be read.
     """
     import pandas as pd
 
+    content = read_file(path)
+    if not content.endswith(b"\n"):
+        raise RunFormatError(f"{path} is cut off", DAMAGED)
     try:
-        frame = pd.read_csv(path, dtype=str, keep_default_na=False, na_filter=False)
-    except (OSError, ValueError) as error:
-        raise RunFormatError(f"{path} cannot be read: {error}", "the run is damaged; measure anew") from error
-    if not path.read_bytes().endswith(b"\n"):
-        raise RunFormatError(f"{path} is cut off", "the run is damaged; measure anew")
+        frame = pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False, na_filter=False)
+    except (OSError, ValueError, OverflowError) as error:
+        raise RunFormatError(f"{path} cannot be read: {error}", DAMAGED) from error
     missing = [column for column in columns if column not in frame.columns]
     if missing:
-        raise RunFormatError(f"{path} lacks the column {', '.join(missing)}", "was it written by this gdnbench?")
+        more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+        lacking = f"{path} lacks the column {', '.join(missing[:3])}{more}"
+        raise RunFormatError(lacking, "was it written by this gdnbench?")
     rows = [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
     for line, row in enumerate(rows, start=2):
         if not all(isinstance(value, str) for value in row.values()):
-            raise RunFormatError(f"{path} line {line} is cut off", "the run is damaged; measure anew")
+            raise RunFormatError(f"{path} line {line} is cut off", DAMAGED)
     return rows
 
 
-def number(text: str) -> float:
-    """A CSV cell as a float; NaN if empty."""
-    return float(text) if text else float("nan")
+def quick_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    """The rows of a CSV file with their lines, of each the cells that are not empty; without pandas, for quick verbs.
+
+    Raises:
+        RunFormatError: if it is missing, no text, or was cut off.
+        UnreadableError: if it is there, and cannot be read.
+    """
+    content = read_file(path)
+    if not content.endswith(b"\n"):
+        raise RunFormatError(f"{path} is cut off", DAMAGED)
+    try:
+        rows = csv.DictReader(io.StringIO(content.decode(), newline=""), strict=True)
+        for cells in rows:
+            yield rows.line_num, {name: text for name, text in cells.items() if name and isinstance(text, str) and text}
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise RunFormatError(f"{path} cannot be read: {error}", DAMAGED) from error
+
+
+def read_rows(path: Path, columns: Iterable[str], of: Callable[[dict[str, str]], T]) -> list[T]:
+    """The rows of a CSV file, each made by `of` of its cells; it raises ValueError or ShapeError where they do not fit.
+
+    Raises:
+        RunFormatError: naming file, line and field; and as `read_table`.
+        UnreadableError: as `read_table`.
+    """
+    rows = []
+    for line, cells in enumerate(read_table(path, columns), start=2):
+        try:
+            rows.append(of(cells))
+        except (ValueError, ShapeError) as error:
+            raise RunFormatError(f"{path} line {line}, {error}", DAMAGED) from error
+    return rows

@@ -1,0 +1,70 @@
+"""Stored text, decoded by a schema: every type and range is checked, and what does not fit is named by its field.
+
+A schema is a dataclass or a TypedDict whose fields carry their ranges, `Annotated[float, msgspec.Meta(gt=0)]`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+_PATTERN = re.compile(r"Expected `str` matching regex .*", re.DOTALL)
+_PLACE = re.compile(r"(?P<why>.*?) - at `(?P<where>.*)`", re.DOTALL)
+
+
+class SchemaError(ValueError):
+    """What does not fit its schema; the text names the field."""
+
+
+def decode_json(text: bytes | str, schema: type[T]) -> T:
+    """A JSON document as its schema has it; fields that the schema lacks are passed over.
+
+    Raises:
+        SchemaError: if it is no JSON (NaN and infinity are none), or a field is missing, of another type or out of
+            its range.
+    """
+    try:
+        return msgspec.json.decode(text, type=schema)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise SchemaError(_told(error)) from error
+    except RecursionError as error:
+        raise SchemaError("lists or objects are nested too deeply") from error
+
+
+def convert(value: Any, schema: type[T]) -> T:
+    """A parsed document as its schema has it.
+
+    Raises:
+        SchemaError: as `decode_json`.
+    """
+    return _convert(value, schema, strict=True)
+
+
+def convert_cells(cells: Mapping[str, str], schema: type[T]) -> T:
+    """A row of a CSV file as its schema has it; an empty cell is a field that is not given.
+
+    Raises:
+        SchemaError: as `decode_json`.
+    """
+    return _convert({name: text for name, text in cells.items() if text}, schema, strict=False)
+
+
+def _convert(value: Any, schema: type[T], *, strict: bool) -> T:
+    try:
+        return msgspec.convert(value, schema, strict=strict)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise SchemaError(_told(error)) from error
+    except RecursionError as error:
+        raise SchemaError("lists or objects are nested too deeply") from error
+
+
+def _told(error: Exception) -> str:
+    """`field: why` of msgspec's `why - at $.field`."""
+    found = _PLACE.fullmatch(str(error))
+    why = _PATTERN.sub("Expected text of another form", found["why"] if found else str(error))
+    return f"{found['where'].removeprefix('$').removeprefix('.')}: {why}" if found else why

@@ -1,0 +1,21 @@
+"""What ops, kernels and presets may be called: their names become parts of labels, folders' names and columns."""
+
+from __future__ import annotations
+
+import re
+
+from gdnbench.errors import DeclarationError
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,79}")
+
+
+def check_name(name: str) -> None:
+    """Refuses any other name.
+
+    Raises:
+        DeclarationError: saying what a name is made of.
+    """
+    if not _NAME.fullmatch(name):
+        raise DeclarationError(
+            f"the name {name[:80]!r} is not made of letters, digits and . _ + -, a letter or digit first"
+        )

@@ -1,0 +1,151 @@
+"""What stored files may hold: the types of fields and cells, each with its range.
+
+Ranges are wider than anything that a GPU can do, and narrow enough that no value of them harms a reader: a kernel of
+12 days is a damaged cell, and a round of number 1e11 would be 745 GiB of empty rounds.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, NotRequired, TypedDict
+
+from msgspec import Meta
+
+from gdnbench.model import Clock, Role, Status
+
+LONGEST_US = 1e12
+"""Twelve days, in microseconds."""
+
+MOST_ROUNDS = 10_000
+"""A run of 41 rounds takes a minute or two; a race has some hundreds."""
+
+_NO_CONTROLS = r"^[^\x00-\x1f\x7f-\x9f]*$"
+
+Line = Annotated[str, Meta(max_length=10_000, pattern=_NO_CONTROLS)]
+"""Text in one line, without control characters."""
+
+Name = Annotated[str, Meta(min_length=1, max_length=300, pattern=r"^[^\x00-\x1f\x7f-\x9f/]+$")]
+"""What is a part of a path or of a case's id: a line without a slash."""
+
+MaybeName = Annotated[str, Meta(max_length=300, pattern=r"^[^\x00-\x1f\x7f-\x9f/]*$")]
+
+Timestamp = Annotated[str, Meta(max_length=40, pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")]
+"""ISO 8601."""
+
+Count = Annotated[int, Meta(ge=0, le=2**53)]
+Axis = Annotated[int, Meta(ge=1, le=2**31 - 1)]
+Seed = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+RoundNumber = Annotated[int, Meta(ge=1, le=MOST_ROUNDS)]
+Microseconds = Annotated[float, Meta(gt=0, le=LONGEST_US)]
+LowEnd = Annotated[float, Meta(lt=LONGEST_US)]
+"""Of an interval; minus infinity where there is none."""
+
+HighEnd = Annotated[float, Meta(gt=0)]
+"""Of an interval; infinity where there is none."""
+
+Positive = Annotated[float, Meta(gt=0, le=1e18)]
+NotNegative = Annotated[float, Meta(ge=0, le=1e18)]
+Share = Annotated[float, Meta(ge=0, lt=1)]
+ParamCell = Annotated[int, Meta(ge=-(2**62), le=2**62)] | Annotated[str, Meta(max_length=100, pattern=_NO_CONTROLS)]
+ParamName = Annotated[str, Meta(pattern=r"^[A-Z][A-Z0-9_]*$", max_length=100)]
+ParamValues = dict[ParamName, ParamCell]
+Fact = int | float | str | bool | None
+"""What JSON can say in one word."""
+
+
+class ShapeDocument(TypedDict):
+    """A shape's axes, by name."""
+
+    B: Axis
+    HQ: Axis
+    HV: Axis
+    K: Axis
+    V: Axis
+
+
+class CaseDocument(TypedDict):
+    """A case, as `Case.to_dict` gives it."""
+
+    kernel: Name
+    label: Name
+    preset: MaybeName
+    params: ParamValues
+    shape: ShapeDocument
+    role: Role
+
+
+class SettingsDocument(TypedDict):
+    """How a run was measured; the first runs have no more than the first six."""
+
+    rounds: Annotated[int, Meta(ge=2, le=MOST_ROUNDS)]
+    samples: Annotated[int, Meta(ge=1, le=2**53)]
+    margin: Share
+    confidence: Annotated[float, Meta(gt=0, lt=1)]
+    seed: NotRequired[Seed]
+    step_limit_s: NotRequired[Positive]
+    plain: NotRequired[bool]
+    budget_s: NotRequired[Positive | None]
+    clocks: NotRequired[tuple[Clock, ...]]
+
+
+class GpuDocument(TypedDict, total=False):
+    """The GPU, and those of its settings that change its speed; null is what the driver did not tell."""
+
+    index: Count
+    name: Line
+    uuid: Line
+    capability: tuple[Count, Count]
+    sms: Count
+    l2_bytes: Count
+    memory_bytes: Count
+    memory_mhz: Count | None
+    sm_max_mhz: Count | None
+    power_limit_w: NotNegative | None
+    ecc: bool | None
+    mig: bool | None
+    persistence: bool | None
+    compute_mode: Line | None
+    driver: Line | None
+    cuda_driver: Line | None
+
+
+class MachineDocument(TypedDict, total=False):
+    """Where a run was measured; no `gpu` on the CPU."""
+
+    host: dict[str, Fact]
+    gpu: GpuDocument | None
+    versions: dict[str, Line | None]
+    environment: dict[str, str]
+
+
+class GitDocument(TypedDict, total=False):
+    """The checkout that a run was measured from; null is what git did not tell."""
+
+    commit: Line | None
+    branch: Line | None
+    dirty: bool | None
+
+
+AnyFloat = float | Literal["inf", "nan", "-inf"]
+"""What is not finite is its name, for JSON has no number for it."""
+
+
+class WrongDocument(TypedDict):
+    """The elements that a gate refuses."""
+
+    count: Count
+    of: Count
+    got: AnyFloat | None
+    expected: AnyFloat | None
+    spread: str
+
+
+class GateDocument(TypedDict):
+    """What a gate found; the first runs do not tell which elements are wrong."""
+
+    gate: str
+    scenario: str
+    worst: AnyFloat
+    limit: float
+    where: str
+    status: Status
+    wrong: NotRequired[WrongDocument | None]

@@ -1,0 +1,203 @@
+"""Runs are found by what one remembers of them; of many that a name may mean, the newest that serves."""
+
+import shutil
+
+import pytest
+from run_data import case, failed, info, measured, store
+from sweep_data import JOINT
+
+from gdnbench.errors import ExitCode, LeftOutWarning, RunFormatError, UnknownNameError
+from gdnbench.model import Role
+from gdnbench.store import RunFolder, compares, find_run, list_runs, name_runs, write_info, write_sweep
+
+RUNS = (
+    "20260101-000000-h200-decode",
+    "20260102-000000-b200-decode-before",
+    "20260103-000000-h200-decode-after",
+    "20260104-000000-b200-decode",
+)
+KERNELS = [measured(case("decode-fla", Role.BASELINE)), measured(case("decode-v4"), 3.5)]
+
+
+def add(results, run_id, rows=KERNELS, **more):
+    folder = results / run_id
+    folder.mkdir()
+    store(folder, rows, run_id=run_id, gpu=run_id.split("-")[2], **more)
+    return folder
+
+
+@pytest.fixture
+def results(tmp_path):
+    for name in RUNS:
+        add(tmp_path, name)
+    killed = RunFolder.create(tmp_path, "20260105-000000-h200-decode")
+    write_info(killed.path, info(run_id=killed.run_id, complete=False))
+    (tmp_path / "not-a-run").mkdir()
+    (tmp_path / "README.md").write_text("")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        ("", RUNS[3]),
+        ("h200", RUNS[2]),
+        ("H200", RUNS[2]),
+        ("b200", RUNS[3]),
+        ("decode", RUNS[3]),
+        ("20260102", RUNS[1]),
+        ("20260102-000000-b200-decode-before", RUNS[1]),
+        ("2026", RUNS[3]),
+    ],
+)
+def test_a_run_is_found_by_what_one_remembers(results, wanted, found):
+    assert find_run(results, wanted) == results / found
+
+
+def test_a_whole_name_beats_one_that_begins_with_it(results):
+    add(results, RUNS[3] + "-more")
+    assert find_run(results, RUNS[3]) == results / RUNS[3]
+
+
+def test_a_whole_label_beats_one_that_begins_with_it(results):
+    longer = add(results, "20260106-000000-b200-decode-before-lunch")
+    assert find_run(results, "before") == results / "20260102-000000-b200-decode-before"
+    assert find_run(results, "before-lunch") == find_run(results, "lunch") == longer
+
+
+def test_the_latest_run_may_have_a_label(results):
+    latest = add(results, "20260106-000000-h200-decode-late")
+    assert find_run(results) == find_run(results, "h200") == latest
+
+
+def test_a_run_elsewhere_is_found_by_its_path(results, tmp_path_factory):
+    assert find_run(tmp_path_factory.mktemp("none"), str(results / RUNS[0])) == results / RUNS[0]
+
+
+def test_a_killed_run_shows_only_where_it_is_looked_for(results):
+    assert find_run(results).name == RUNS[3]
+    assert name_runs(results, "", stopped=True).runs[0].name == ".20260105-000000-h200-decode.partial"
+    assert len(list_runs(results, stopped=True)) == len(list_runs(results)) + 1
+
+
+def test_a_killed_run_that_is_named_is_told_from_one_that_never_was(results):
+    with pytest.raises(UnknownNameError, match="20260105-000000-h200-decode was stopped") as caught:
+        find_run(results, "20260105")
+    assert f"gdnbench run --resume 20260105-000000-h200-decode --out {results}" in caught.value.hint
+
+
+@pytest.mark.parametrize("wanted", ["a100", "2027", "..", "not-a-run", "README.md", "x" * 5000, "a\0b", "ü\x1b[31m"])
+def test_an_unknown_run_is_answered_with_those_there_are(results, wanted):
+    with pytest.raises(UnknownNameError, match="no run") as caught:
+        find_run(results, wanted)
+    assert "2026010" in caught.value.hint
+
+
+def test_where_there_are_no_runs_the_hint_says_how_to_get_one(tmp_path):
+    (tmp_path / "file").write_text("")
+    for results in (tmp_path, tmp_path / "gone", tmp_path / "file"):
+        for wanted in ("", "h200"):
+            with pytest.raises(UnknownNameError) as caught:
+                find_run(results, wanted)
+            assert "gdnbench run" in caught.value.hint
+
+
+def sweep(results, run_id):
+    folder = add(results, run_id, swept={"decode-v4": ["WARPS"]})
+    write_sweep(folder, JOINT)
+
+
+PASSED_OVER = {
+    "a sweep": sweep,
+    "an ablation": lambda results, run_id: add(results, run_id, [KERNELS[0], measured(case("decode-x", Role.FLOOR))]),
+    "a run without a time": lambda results, run_id: add(results, run_id, [failed(case("decode-v4"))]),
+    "a run of the baseline": lambda results, run_id: add(results, run_id, KERNELS[:1]),
+}
+
+
+@pytest.mark.parametrize("kind", PASSED_OVER)
+def test_a_gpus_name_means_the_latest_run_that_compared_kernels(results, kind):
+    newest = "20260107-000000-h200-decode-other"
+    PASSED_OVER[kind](results, newest)
+    assert find_run(results, "h200") == results / RUNS[2]
+    assert find_run(results, "decode") == results / RUNS[3]
+    assert find_run(results, serves=compares) == results / RUNS[3]
+    for named in ("", newest, "other", "20260107", str(results / newest)):
+        assert find_run(results, named) == results / newest
+
+
+@pytest.mark.parametrize("kind", PASSED_OVER)
+def test_where_no_run_compared_kernels_the_latest_is_meant(tmp_path, kind):
+    PASSED_OVER[kind](tmp_path, "20260107-000000-h200-decode-one")
+    PASSED_OVER[kind](tmp_path, "20260108-000000-h200-decode-two")
+    assert find_run(tmp_path, "h200").name == "20260108-000000-h200-decode-two"
+
+
+def test_a_run_on_the_cpu_is_not_the_latest_of_an_op(results):
+    cpu = add(results, "20260107-000000-cpu-decode")
+    assert find_run(results, "decode") == find_run(results, serves=compares) == results / RUNS[3]
+    assert find_run(results) == find_run(results, "cpu") == cpu
+
+
+HARMS = {
+    "no measurements": lambda folder: (folder / "measurements.csv").unlink(),
+    "half a run.json": lambda folder: (folder / "run.json").write_text('{"schema": 1, "run_id"'),
+    "a folder for run.json": lambda folder: (shutil.rmtree(folder), (folder / "run.json").mkdir(parents=True)),
+    "another schema": lambda folder: (folder / "run.json").write_text('{"schema": 99}'),
+}
+
+
+@pytest.mark.parametrize("wanted", ["", "h200", "decode"])
+@pytest.mark.parametrize("harm", [name for name in HARMS if not name.startswith("a folder")])
+def test_a_damaged_run_is_left_out_with_a_warning(results, harm, wanted):
+    newest = add(results, "20260107-000000-h200-decode")
+    HARMS[harm](newest)
+    with pytest.warns(LeftOutWarning, match="20260107-000000-h200-decode is left out"):
+        assert find_run(results, wanted) == results / RUNS[2 if wanted == "h200" else 3]
+    with pytest.raises(RunFormatError), pytest.warns(LeftOutWarning):
+        shutil.copytree(newest, results / "alone" / newest.name)
+        find_run(results / "alone", wanted)
+
+
+def test_a_damaged_run_that_is_named_is_that_run(results):
+    newest = add(results, "20260107-000000-h200-decode")
+    HARMS["no measurements"](newest)
+    assert find_run(results, newest.name) == newest
+
+
+def test_a_folder_that_may_not_be_read_is_left_out(results, monkeypatch):
+    newest = add(results, "20260107-000000-h200-decode")
+    deny(monkeypatch, newest)
+    with pytest.warns(LeftOutWarning, match=r"run\.json cannot be read: Permission denied"):
+        assert find_run(results) == results / RUNS[3]
+    with pytest.raises(RunFormatError) as caught:
+        compares(newest)
+    assert caught.value.exit_code is ExitCode.ENVIRONMENT
+    assert "damaged" not in caught.value.hint
+
+
+def deny(monkeypatch, folder):
+    """As if this user had no right to look into a folder, whoever runs the tests."""
+    from pathlib import Path
+
+    def denied(method):
+        plain = getattr(Path, method)
+
+        def call(self, *args, **kwargs):
+            if folder in self.parents:
+                raise PermissionError(13, "Permission denied", str(self))
+            return plain(self, *args, **kwargs)
+
+        monkeypatch.setattr(Path, method, call)
+
+    for method in ("is_file", "exists", "read_bytes", "stat", "open"):
+        denied(method)
+
+
+def test_a_results_folder_that_may_not_be_read_is_no_empty_one(tmp_path, monkeypatch):
+    def denied(_path):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("os.scandir", denied)
+    with pytest.raises(RunFormatError, match="Permission denied"):
+        find_run(tmp_path)
