@@ -10,7 +10,7 @@ import pytest
 
 from gdnbench.binary import Job, build_all
 from gdnbench.catalog import default_roots, load_catalog
-from gdnbench.errors import BuildError, UsageError
+from gdnbench.errors import BuildError, MachineError, UsageError
 from gdnbench.model import Build, Shape
 
 ROOT = Path(__file__).parent / "data" / "binary" / "kernels"
@@ -45,14 +45,36 @@ def test_crashing_failing_and_talking_kernels_harm_only_themselves():
     assert noisy.symbol == "kernel"
 
 
-def test_a_kernel_that_hangs_is_stopped_and_the_rest_is_built():
+def test_a_source_that_hangs_when_imported_costs_one_limit_and_the_rest_is_built():
     started = time.monotonic()
-    results = build_all([_job("test-hangs"), _job("decode-v4")], processes=1, timeout_s=3)
-    assert time.monotonic() - started < 15
-    hangs, v4 = results.values()
-    assert isinstance(hangs, BuildError)
-    assert "not built within 3 s" in hangs.message
+    jobs = [_job("test-hangs"), _job("test-hangs", arch="sm_100"), _job("decode-v4")]
+    results = build_all(jobs, processes=1, import_s=3)
+    assert time.monotonic() - started < 20
+    *hanging, v4 = results.values()
+    for hangs in hanging:
+        assert isinstance(hangs, BuildError)
+        assert "importing its source did not end within 3 s" in hangs.message
     assert isinstance(v4, Build)
+
+
+def test_a_build_that_takes_too_long_is_stopped_and_the_rest_is_built():
+    long, v4 = build_all([_job("decode-triton"), _job("decode-v4")], processes=2, timeout_s=1e-3).values()
+    assert "not built within 0.001 s" in long.message
+    assert "not built within 0.001 s" in v4.message
+
+
+def test_a_cache_that_cannot_be_written_is_the_machines_fault(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("GDNBENCH_CACHE", str(tmp_path / "file"))
+    with pytest.raises(MachineError, match="cannot write to the build cache"):
+        build_all([_job("decode-v4")])
+
+
+def test_a_limit_that_is_no_size_is_refused_before_anything_is_built(monkeypatch):
+    monkeypatch.setenv("GDNBENCH_CACHE_LIMIT", "much")
+    monkeypatch.setattr("gdnbench.binary.ahead.BuilderProcess", None)
+    with pytest.raises(UsageError, match="much is no size"):
+        build_all([_job("decode-v4")])
 
 
 def test_errors_keep_their_class_across_the_process():

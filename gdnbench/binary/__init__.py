@@ -3,7 +3,7 @@
 Importing this package loads no compiler: `build` loads one when it must, `build_all` only in its subprocesses.
 """
 
-from gdnbench.binary.ahead import build_all
+from gdnbench.binary.ahead import build_all, build_processes, count_builds
 from gdnbench.binary.build import build
 from gdnbench.binary.cache import CACHE_VARIABLE, cache_folder
 from gdnbench.binary.job import Job, Result
@@ -17,7 +17,9 @@ __all__ = [
     "Result",
     "build",
     "build_all",
+    "build_processes",
     "cache_folder",
+    "count_builds",
     "disassemble",
     "read_resources",
     "widest_load_bits",

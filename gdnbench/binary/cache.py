@@ -6,11 +6,13 @@ written aside and renamed, so that builders may race: whoever comes last leaves 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import re
 import tempfile
+import time
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -18,6 +20,8 @@ from gdnbench.errors import MachineError
 from gdnbench.model import Build
 
 CACHE_VARIABLE = "GDNBENCH_CACHE"
+
+_USED_AGAIN_S = 3600.0  # a use is noted once an hour: reading a build need not write
 
 
 def cache_folder() -> Path:
@@ -30,17 +34,35 @@ def cache_folder() -> Path:
     return user_cache_path("gdnbench") / "builds"
 
 
+def has_build(key: str) -> bool:
+    """Whether a build is stored under a key, be it intact or not."""
+    return (cache_folder() / f"{key}.json").is_file()
+
+
 def load_build(key: str) -> Build | None:
-    """The build stored under a key; None where there is none, or it is damaged and so must be built again."""
+    """The build stored under a key; None where there is none, or it is damaged and so must be built again.
+
+    A build that is found counts as used now, which keeps it from eviction.
+    """
+    stored = cache_folder() / f"{key}.json"
     try:
-        fields = json.loads((cache_folder() / f"{key}.json").read_text())
+        fields = json.loads(stored.read_text())
         digest = fields.pop("digest")
         build = Build(**fields)
         path = cache_folder() / build.cubin
         intact = _digest(path.read_bytes()) == digest
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
-    return replace(build, cubin=str(path)) if intact else None
+    if not intact:
+        return None
+    _mark_used(stored)
+    return replace(build, cubin=str(path))
+
+
+def _mark_used(stored: Path) -> None:
+    with contextlib.suppress(OSError):  # a cache that cannot be written is as good for reading
+        if time.time() - stored.stat().st_mtime > _USED_AGAIN_S:
+            os.utime(stored)
 
 
 def store_cubin(cubin: bytes, kernel: str, arch: str) -> Path:

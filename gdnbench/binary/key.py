@@ -8,6 +8,7 @@ from typing import Any
 
 from gdnbench.binary import nvrtc, triton_aot
 from gdnbench.catalog import Entry
+from gdnbench.errors import BuildError
 from gdnbench.model import CudaKernel, Kernel, Params, Shape, TritonKernel
 
 _SCHEMA = 1  # raise it when what is stored, or how it is read from a cubin, changes
@@ -19,13 +20,13 @@ def build_key(entry: Entry, params: Params, shape: Shape, arch: str, *, stamped:
     Loads no compiler, so the parent process can ask.
 
     Raises:
-        BuildError: if the kernel's `warps` or `stages` fails.
+        BuildError: if the kernel's `warps` or `stages` fails, or a file in its folder cannot be read.
         TypeError: for a kernel that is not compiled, such as a `TorchKernel`.
     """
     facts = {
         "schema": _SCHEMA,
         "source": str(entry.source),  # line tables name it, so a copy elsewhere is another build
-        "source_hash": entry.source_hash(),
+        "source_hash": _source_hash(entry),
         "arguments": [*((spec.name, spec.dtype) for spec in (*entry.op.inputs, *entry.op.outputs)), *entry.op.scalars],
         "params": dict(params),
         "heads": {axis: size for axis, size in shape.axes().items() if axis != "B"},
@@ -33,6 +34,13 @@ def build_key(entry: Entry, params: Params, shape: Shape, arch: str, *, stamped:
         "compiler": _fingerprint(entry.kernel, params, shape, stamped=stamped),
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _source_hash(entry: Entry) -> str:
+    try:
+        return entry.source_hash()
+    except OSError as error:
+        raise BuildError(f"{entry.folder}: a file in it cannot be read: {error.strerror or error}") from error
 
 
 def _fingerprint(kernel: Kernel, params: Params, shape: Shape, *, stamped: bool) -> dict[str, Any]:

@@ -13,30 +13,34 @@ from pathlib import Path
 
 import gdnbench
 from gdnbench.binary.job import Job, Result
-from gdnbench.binary.wire import decode_result, encode_job
+from gdnbench.binary.wire import Stage, decode_reply, encode_job
 from gdnbench.errors import BuildError
 
+START_LIMIT_S = 180.0  # compilers from a cold network disk
 _TAIL_LINES = 8  # of what a builder wrote to stderr before it died
 
 
 class BuilderProcess:
-    """A subprocess that builds one job at a time: `assign` one, wait for `replies`, `collect` its result.
+    """A subprocess that builds one job at a time: `assign` one, then wait for `replies` and `collect` until it is done.
 
     Args:
-        timeout_s: limit for each job, in seconds.
+        timeout_s: limit for compiling a job, in seconds.
+        import_s: limit for running a Triton kernel's source, in seconds.
 
     Attributes:
-        replies: file descriptor that becomes readable when the job is done or the process is dead.
+        replies: file descriptor that becomes readable when there is something to collect or the process is dead.
+        stage: how far it is with its job.
         alive: whether it can take a further job.
     """
 
-    def __init__(self, timeout_s: float) -> None:
-        self._timeout_s = timeout_s
+    def __init__(self, timeout_s: float, import_s: float) -> None:
+        self._limits_s = {Stage.STARTING: START_LIMIT_S, Stage.IMPORTING: import_s, Stage.COMPILING: timeout_s}
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - the process writes to it as long as it lives
         self._process = subprocess.Popen(
             [sys.executable, "-m", "gdnbench.binary.builder"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            bufsize=0,  # a line that waits in a buffer would not make `replies` readable
             stderr=self._log,
             env=_environment(),
             start_new_session=True,  # a process group, which `close` kills whole: compilers start ptxas
@@ -49,7 +53,8 @@ class BuilderProcess:
 
     def assign(self, job: Job) -> None:
         """Hands over a job and starts its clock."""
-        self._job, self._deadline = job, time.monotonic() + self._timeout_s
+        self._job = job
+        self._begin(Stage.STARTING)
         self._log_start = os.fstat(self._log.fileno()).st_size
         # A process that has died meanwhile takes no job; `collect` will find it dead.
         with contextlib.suppress(BrokenPipeError):
@@ -58,17 +63,27 @@ class BuilderProcess:
 
     @property
     def left_s(self) -> float:
-        """Time left for the job, in seconds; 0 or less when it is over."""
+        """Time left for the stage, in seconds; 0 or less when it is over."""
         return self._deadline - time.monotonic()
 
-    def collect(self, readable: bool) -> Result:
-        """The job's result, once `replies` is readable or the time is over; a process that failed is closed."""
+    def collect(self, readable: bool) -> Result | None:
+        """What became of the job, once `replies` is readable or the time is over; None while it goes on.
+
+        A process that failed is closed.
+        """
         reply = self._results.readline() if readable else b""
         if reply.endswith(b"\n"):
-            return decode_result(reply.decode())
+            told = decode_reply(reply.decode())
+            if not isinstance(told, Stage):
+                return told
+            self._begin(told)
+            return None
         result = self._death() if readable else self._overrun()
         self.close()
         return result
+
+    def _begin(self, stage: Stage) -> None:
+        self.stage, self._deadline = stage, time.monotonic() + self._limits_s[stage]
 
     def close(self) -> None:
         """Kills the process and all that it started."""
@@ -82,8 +97,11 @@ class BuilderProcess:
         self._log.close()
 
     def _overrun(self) -> BuildError:
-        hint = "does its source wait for something when it is imported?"
-        return BuildError(f"{self._job}: not built within {self._timeout_s:g} s", hint)
+        limit_s = self._limits_s[self.stage]
+        if self.stage is Stage.IMPORTING:
+            hint = "what does it wait for outside its functions?"
+            return BuildError(f"{self._job}: importing its source did not end within {limit_s:g} s", hint)
+        return BuildError(f"{self._job}: not built within {limit_s:g} s, while {self.stage}")
 
     def _death(self) -> BuildError:
         code = self._process.wait()

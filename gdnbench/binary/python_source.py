@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-import traceback
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from gdnbench.errors import BuildError
+from gdnbench.raised import raised_at
 
 
 def load_function(source: Path, name: str) -> Any:
@@ -35,7 +35,5 @@ def load_function(source: Path, name: str) -> Any:
 
 def _place(source: Path, error: BaseException) -> str:
     """File and line in the source itself, not in what it called."""
-    if isinstance(error, SyntaxError) and error.filename == str(source):
-        return f"{source}:{error.lineno}"
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(source)]
-    return f"{source}:{lines[-1]}" if lines else str(source)
+    at = raised_at(error, source)
+    return f"{source}:{at[1]}" if at else str(source)

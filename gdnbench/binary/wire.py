@@ -1,9 +1,10 @@
-"""What travels between the parent and a builder: one line of JSON each way a job, in turn."""
+"""What travels between the parent and a builder: a job as a line of JSON, and lines back until one is its result."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,14 @@ from gdnbench.catalog import Broken
 from gdnbench.catalog.load import load_kernel, load_op
 from gdnbench.errors import BuildError, GdnbenchError
 from gdnbench.model import Build, Shape, Variant
+
+
+class Stage(StrEnum):
+    """How far a builder is with a job; it says so as each stage begins, for each has a limit of its own."""
+
+    STARTING = "starting"  # it loads the compilers
+    IMPORTING = "importing"  # it runs the kernel's source, which may do anything
+    COMPILING = "compiling"
 
 
 def encode_job(job: Job) -> str:
@@ -53,9 +62,16 @@ def encode_result(result: Result) -> str:
     return json.dumps(told) + "\n"
 
 
-def decode_result(line: str) -> Result:
-    """The result that a line tells of, an error as the class that was raised."""
+def encode_stage(stage: Stage) -> str:
+    """A stage that begins, as a line."""
+    return json.dumps({"stage": stage}) + "\n"
+
+
+def decode_reply(line: str) -> Stage | Result:
+    """What a line tells of: a stage that begins, or the result, an error as the class that was raised."""
     message = json.loads(line)
+    if "stage" in message:
+        return Stage(message["stage"])
     if "build" in message:
         return Build(**message["build"])
     kind = getattr(errors, message["class"], BuildError)

@@ -11,7 +11,8 @@ from gdnbench.catalog.dispatch import read_dispatch
 from gdnbench.catalog.entry import Broken, Entry
 from gdnbench.catalog.load import LoadedOp, load_kernel, load_op
 from gdnbench.errors import DeclarationError
-from gdnbench.model import DispatchKernel, Op, Shape, Variant
+from gdnbench.model import CodeState, DispatchKernel, Op, Shape, Variant
+from gdnbench.places import is_file, is_folder
 
 KERNELS_VARIABLE = "GDNBENCH_KERNELS"
 
@@ -54,6 +55,23 @@ class Catalog:
         entry, there = self.at(variant, shape, gpu)
         return (entry, entry.named(there.params, shape)) if there.is_picked else (entry, there)
 
+    def owner(self, label: str) -> Entry | None:
+        """The kernel whose label it is: its name or a preset's, params after colons or not; None if it is not here."""
+        name = label.partition(":")[0]
+        return self.entries.get(name) or next(
+            (entry for entry in self.entries.values() if name in entry.kernel.presets), None
+        )
+
+    def code_state(self, label: str, stored: str) -> CodeState:
+        """Whether a stored hash is that of the code which a label means now; unknown for a kernel that is not here.
+
+        Args:
+            label: a kernel's or a preset's, params after colons or not.
+            stored: the hash of its sources; empty where a file does not tell.
+        """
+        owner = self.owner(label)
+        return owner.code_state(stored) if owner else CodeState.UNKNOWN
+
 
 def default_roots() -> tuple[Path, ...]:
     """The bundled kernels, then the folders in `GDNBENCH_KERNELS` (separated as in `PATH`)."""
@@ -87,10 +105,13 @@ def load_catalog(roots: Iterable[Path] | None = None) -> Catalog:
 
 def _find(roots: Iterable[Path], ops: dict[str, LoadedOp]) -> Iterator[Entry | Broken]:
     for root in roots:
-        if not root.is_dir():
+        if not is_folder(root):
             yield Broken(root.name, root, f"{root} is not a folder (see {KERNELS_VARIABLE})")
             continue
         for op_folder in _folders(root):
+            if isinstance(op_folder, Broken):
+                yield op_folder
+                continue
             op = _op_of(op_folder, ops)
             if op is None:
                 continue
@@ -98,7 +119,9 @@ def _find(roots: Iterable[Path], ops: dict[str, LoadedOp]) -> Iterator[Entry | B
                 yield op
                 continue
             for folder in _folders(op_folder):
-                if (folder / "variant.py").is_file():
+                if isinstance(folder, Broken):
+                    yield folder
+                elif is_file(folder / "variant.py"):
                     yield load_kernel(folder, op)
 
 
@@ -117,7 +140,7 @@ def _fill_dispatchers(entries: dict[str, Entry]) -> list[Broken]:
 
 
 def _op_of(folder: Path, ops: dict[str, LoadedOp]) -> LoadedOp | Broken | None:
-    if (folder / "op.py").is_file():
+    if is_file(folder / "op.py"):
         op = load_op(folder)
         if isinstance(op, LoadedOp):
             ops.setdefault(op.op.name, op)
@@ -125,8 +148,17 @@ def _op_of(folder: Path, ops: dict[str, LoadedOp]) -> LoadedOp | Broken | None:
     return ops.get(folder.name)
 
 
-def _folders(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if path.is_dir() and path.name[0] not in "._")
+def _folders(folder: Path) -> list[Path | Broken]:
+    """The folders in a folder; what cannot be looked into is broken."""
+    try:
+        found = sorted(path for path in folder.iterdir() if path.name[0] not in "._" and is_folder(path))
+    except OSError as error:
+        return [Broken(folder.name, folder, f"{folder} cannot be read: {error.strerror}")]
+    return [path if os.access(path, os.R_OK | os.X_OK) else _unreadable(path) for path in found]
+
+
+def _unreadable(folder: Path) -> Broken:
+    return Broken(f"{folder.parent.name}/{folder.name}", folder, f"{folder} cannot be read: Permission denied")
 
 
 def _claim_names(entry: Entry, entries: dict[str, Entry]) -> Entry | Broken:

@@ -54,6 +54,11 @@ class Dispatch:
     picks: Mapping[str, Mapping[Shape, Pick]]
 
     @property
+    def rows(self) -> tuple[Pick, ...]:
+        """What it picks, in the order of the table."""
+        return tuple(pick for rows in self.picks.values() for pick in rows.values())
+
+    @property
     def first_gpu(self) -> str:
         """The GPU that stands in for one without rows."""
         return next(iter(self.picks))

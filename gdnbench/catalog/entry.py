@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gdnbench.catalog.dispatch import Dispatch
-from gdnbench.model import CudaKernel, Kernel, Op, Params, ParamValue, Requirement, Shape, Variant
+from gdnbench.model import CodeState, CudaKernel, Kernel, Op, Params, ParamValue, Requirement, Shape, Variant
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,21 @@ class Entry:
         for path in sorted(path for path in files if path.is_file() and "__pycache__" not in path.parts):
             digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
         return digest.hexdigest()[:16]
+
+    def code_state(self, stored: str) -> CodeState:
+        """Whether a hash that `source_hash` once gave is that of the code as it is now.
+
+        Args:
+            stored: the hash; empty where a file does not tell.
+        """
+        return CodeState.of(stored, self.known_source())
+
+    def known_source(self) -> str:
+        """`source_hash`, to compare with what is stored; empty where a file of the kernel cannot be read."""
+        try:
+            return self.source_hash()
+        except OSError:
+            return ""
 
     def missing(self) -> Requirement | None:
         """The first module it needs and this Python lacks, if any."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-import traceback
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,8 @@ from typing import TypeVar
 from gdnbench.catalog.entry import Broken, Entry
 from gdnbench.errors import DeclarationError, GdnbenchError
 from gdnbench.model import Kernel, Op
+from gdnbench.places import is_file
+from gdnbench.raised import raised_at
 
 T = TypeVar("T")
 
@@ -40,7 +41,7 @@ def load_kernel(folder: Path, op: LoadedOp) -> Entry | Broken:
     try:
         module = _run_file(folder / "variant.py")
         kernel = _declared(module, "kernel", Kernel)
-        if not (folder / kernel.source).is_file():
+        if not is_file(folder / kernel.source):
             raise DeclarationError(f"variant.py names the source {kernel.source}, which is not in {folder}")
         _check_in_place(kernel, op.op)
     except DeclarationError as error:
@@ -80,10 +81,8 @@ def _run_file(path: Path) -> ModuleType:
 
 def _place(error: BaseException, path: Path) -> str:
     """File and line of the failure in the declaration itself, not in what it called."""
-    if isinstance(error, SyntaxError):
-        return f"{path.name}:{error.lineno}"
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
-    return f"{path.name}:{lines[-1]}" if lines else path.name
+    at = raised_at(error, path)
+    return f"{path.name}:{at[1]}" if at else path.name
 
 
 def _declared(module: ModuleType, name: str, kind: type[T]) -> T:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
@@ -35,7 +36,7 @@ def select_variants(catalog: Catalog, op: str, wanted: str) -> tuple[Variant, ..
         matches = [pair for label, pair in known.items() if fnmatchcase(label, pattern)]
         if not matches:
             raise _unknown(name, list(known), catalog)
-        values = dict(_setting(setting) for setting in settings)
+        values = _settings(settings)
         for entry, variant in matches:
             changed = entry.with_params(variant, values)
             chosen.setdefault(changed.label, changed)
@@ -59,6 +60,14 @@ def find_variant(catalog: Catalog, op: str, label: str) -> tuple[Entry, Variant]
 
 def _variants(entry: Entry) -> tuple[Variant, ...]:
     return (entry.default, *entry.presets)
+
+
+def _settings(texts: Sequence[str]) -> dict[str, str]:
+    values: dict[str, str] = {}
+    for name, value in map(_setting, texts):
+        if values.setdefault(name, value) != value:
+            raise ParamError(f"{name}={values[name]} and {name}={value} are given at once", f"give {name} once")
+    return values
 
 
 def _setting(text: str) -> tuple[str, str]:
