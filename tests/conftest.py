@@ -1,8 +1,13 @@
 """What every test may rely on: no kernels but the bundled ones, no colours, and no GPU tests without a GPU."""
 
+import signal
 import sys
 
 import pytest
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts what runs in its background so, and every command that a test starts would ignore Ctrl-C, too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 GPU_PATIENCE_S = 900  # tests that run side by side take turns on the GPU, as gdnbench itself sees to
 

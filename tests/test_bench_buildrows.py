@@ -27,7 +27,7 @@ def built(cases, registers=lambda params: params["BV"]):
     """Builds of all cases, whose registers tell their params."""
     return Builds(
         made={
-            (each.variant, each.shape.heads, arch): Build(arch, registers(each.variant.params), 0, 0, 128, 4096)
+            (each.variant, each.shape, arch): Build(arch, registers(each.variant.params), 0, 0, 128, 4096)
             for each in cases
             for arch in ARCHS
         }
@@ -53,6 +53,23 @@ def test_builds_of_one_name_with_other_params_are_all_listed_and_told_apart():
     ]
 
 
+def test_a_batch_size_that_is_compiled_otherwise_has_a_row_of_its_own():
+    """As with `warps=lambda shape, p: 1 if shape.B == 1 else 8`."""
+    cases = [case("decode-x", shape=Shape(B=batch), BV=8) for batch in (1, 8, 64)]
+    builds = Builds(
+        made={
+            (each.variant, each.shape, arch): Build(arch, 40 if each.shape.B == 1 else 24, 0, 0, 128, 4096)
+            for each in cases
+            for arch in ARCHS
+        }
+    )
+    assert rows_of(cases, builds) == [
+        *((f"decode-x at B={batch}", "sm_90", registers) for batch, registers in ((1, 40), (8, 24))),
+        *((f"decode-x at B={batch}", "sm_100", registers) for batch, registers in ((1, 40), (8, 24))),
+    ]
+    assert [builds.of(each, "sm_90").registers for each in cases] == [40, 24, 24]
+
+
 def test_head_layouts_are_builds_of_their_own():
     cases = [case("decode-x", shape=shape, BV=8) for shape in (SMALL, Shape(HQ=16, HV=32))]
     assert len(rows_of(cases)) == 4
@@ -60,12 +77,12 @@ def test_head_layouts_are_builds_of_their_own():
 
 def test_kernels_that_nothing_compiles_are_not_listed():
     torch = case("decode-torch")
-    assert rows_of([torch], built([torch], registers=lambda _: 1)) == []
+    assert rows_of([torch], Builds()) == []
 
 
 def test_a_build_that_failed_is_listed_with_the_compilers_words():
     one = case("decode-x", BV=8)
-    builds = Builds(failed={(one.variant, one.shape.heads, "sm_90"): BuildError("error: no such thing")})
+    builds = Builds(failed={(one.variant, one.shape, "sm_90"): BuildError("error: no such thing")})
     (row,) = build_rows(CATALOG, [one], ARCHS, builds, {})
     assert (row.status, row.reason, row.registers) == ("build-failed", "error: no such thing", -1)
 

@@ -1,16 +1,18 @@
 """The parent's side of the preflight, with workers that do as they are told."""
 
+from dataclasses import replace
+
 import pytest
 from run_data import case
 
 from gdnbench.bench import preflight
-from gdnbench.bench.events import Examined, Started, Step
+from gdnbench.bench.events import IMPORT_STEP, Examined, Started, Step
 from gdnbench.bench.observer import Observer
 from gdnbench.bench.preflight import Preflight, share_with_controls
 from gdnbench.bench.supervise import End, Outcome
 from gdnbench.bench.task import Phase, Task
 from gdnbench.errors import MachineError
-from gdnbench.model import Role, Status
+from gdnbench.model import Role, Shape, Status
 
 CASES = tuple(case(name) for name in ("a", "b", "c"))
 A, B, C = (each.id for each in CASES)
@@ -33,17 +35,18 @@ class Workers:
 
     def __init__(self, fates):
         self.tasks, self.names, self._fates = [], [], fates
+        self.step = "load"
 
-    def __call__(self, task, folder, name, environment, on_event):
+    def __call__(self, task, folder, name, environment, on_event, stop):
         assert len(self.tasks) < 20, "starts workers for ever"
         self.tasks.append(task)
         self.names.append(name)
         on_event(Started("NVIDIA H200", 132, 62914560))
         for each in task.cases:
             fate = self._fates.get(each.id, Status.OK)
-            on_event(Step(each.id, "load", 30.0))
+            on_event(Step(each.id, self.step, 30.0))
             if isinstance(fate, End):
-                return Outcome(fate, "" if fate is End.FINISHED else each.id, "it was told to")
+                return Outcome(fate, "" if fate is End.FINISHED else each.id, "it was told to", self.step)
             spoilt = fate is Status.CRASHED
             on_event(Examined(each.id, fate, "" if fate is Status.OK else "told", poisoned=spoilt))
             if spoilt:
@@ -53,11 +56,12 @@ class Workers:
 
 @pytest.fixture
 def judge(tmp_path, monkeypatch):
-    def run(judged=None, **fates):
+    def run(judged=None, step="load", task=TASK, **fates):
         workers = Workers({case(name).id: fate for name, fate in fates.items()})
+        workers.step = step
         monkeypatch.setattr(preflight, "supervise", workers)
         watcher, journal, found = Watcher(), [], judged if judged is not None else {}
-        Preflight(tmp_path, {}, watcher, journal.append).judge(TASK, found)
+        Preflight(tmp_path, {}, watcher, journal.append).judge(task, found)
         return workers, found, watcher, journal
 
     return run
@@ -92,6 +96,20 @@ def test_a_case_that_fails_without_harm_needs_no_new_worker(judge):
     workers, judged, _, _ = judge(b=Status.WRONG_NUMBERS)
     assert len(workers.tasks) == 1
     assert statuses(judged)[B] is Status.WRONG_NUMBERS
+
+
+@pytest.mark.parametrize("fate", [End.DIED, End.HUNG])
+def test_a_worker_that_is_lost_while_it_imports_costs_all_cases_of_the_kernel_one_limit(judge, fate):
+    """The file is the same at every batch size, and would be waited for at each."""
+    shapes = [Shape(B=batch) for batch in (1, 8, 64)]
+    cases = tuple(case(name, shape=shape) for shape in shapes for name in ("a", "b"))
+    workers, judged, watcher, journal = judge(step=IMPORT_STEP, task=replace(TASK, cases=cases), b=fate)
+    assert len(workers.tasks) == 2
+    assert [case_id for case_id, verdict in judged.items() if verdict.status is not Status.OK] == [
+        each.id for each in cases if each.label == "b"
+    ]
+    assert watcher.advanced == len(cases)
+    assert sum(isinstance(event, Examined) and event.reason == "it was told to" for event in journal) == 3
 
 
 def test_what_is_judged_already_is_not_judged_again(judge):

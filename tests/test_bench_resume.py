@@ -16,7 +16,8 @@ from gdnbench.store import Journal, RunFolder, RunInfo, write_info
 def _describe(folder, complete=False, swept=None, **more):
     settings = {**vars(Settings(rounds=3)), **more}
     info = RunInfo(
-        run_id="r", timestamp="", complete=complete, command="", op="decode", gpu="cpu", settings=settings, cases=[],
+        run_id="r", timestamp="2026-01-02T03:04:05+00:00", complete=complete, command="", op="decode", gpu="cpu",
+        settings=settings, cases=[],
         machine={"gpu": None}, swept=swept or {},
     )  # fmt: skip
     write_info(folder, info)
@@ -33,7 +34,7 @@ def _replayed(folder, *parts, **more):
 
 
 def _sampled(number, case, part):
-    return Sampled(number, case, (float(part),))
+    return Sampled(number, case, (float(part) or 9.0,))
 
 
 @pytest.mark.parametrize("plain", [False, True])

@@ -64,7 +64,7 @@ def test_a_missing_module_is_listed_with_the_line_that_mends_it(listed, name, ex
 
 
 def test_the_table_shows_them_too(bench):
-    done = bench("list")
+    done = bench("list", "--long")
     assert done.code == 0
     assert "broken: variant.py:3: RuntimeError: no [/bold] licence on this machine" in done.out
     assert "pip install 'gdnbench[flashinfer]'" in done.out

@@ -64,7 +64,7 @@ def stored(tmp_path):
     return folder
 
 
-RUN = ("run", "--gpu", "cpu", "--baseline", "decode-reference")
+RUN = {"--gpu": "cpu", "--baseline": "decode-reference"}
 WRONG_OPTIONS = {
     "misspelt kernel": (["--kernel", "decode-refrence"], 2, "there is no kernel decode-refrence", "decode-reference"),
     "kernel like none": (["--kernel", "xyzzy"], 2, "there is no kernel xyzzy", "gdnbench list"),
@@ -88,6 +88,7 @@ WRONG_OPTIONS = {
     "no sample": (["--samples", "0"], 2, "--samples 0: a round needs a sample", "the default is"),
     "no margin": (["--margin", "nan"], 2, "a margin lies between 0 and 1", "0.005"),
     "no time": (["--step-limit", "0"], 2, "--step-limit 0: a step takes some time", "30"),
+    "rounds twice": (["--rounds", "3", "--rounds", "5"], 2, "--rounds is given 2 times", "give --rounds once"),
     "unknown run": (["--resume", "20010101-x"], 2, "no runs in results", "gdnbench run"),
 }
 
@@ -95,7 +96,9 @@ WRONG_OPTIONS = {
 @pytest.mark.parametrize("what", WRONG_OPTIONS)
 def test_a_wrong_option_is_refused_with_a_hint_and_leaves_nothing_behind(command, tmp_path, what):
     options, wanted, message, hint = WRONG_OPTIONS[what]
-    code, out, err = command(*RUN, *options)
+    defaults = [word for option in RUN.items() if option[0] not in options for word in option]
+    defaults = [] if "--resume" in options else defaults
+    code, out, err = command("run", *defaults, *options)
     assert (code, out) == (wanted, "")
     said, _, advice = err.partition("hint:")
     assert message in said
@@ -105,7 +108,7 @@ def test_a_wrong_option_is_refused_with_a_hint_and_leaves_nothing_behind(command
 
 def test_results_that_cannot_be_written_are_the_environments_fault(command, tmp_path):
     (tmp_path / "file").write_text("")
-    code, out, err = command(*RUN, "--kernel", "decode-reference", "--out", "file")
+    code, out, err = command("run", "--gpu", "cpu", "--kernel", "decode-reference", "--out", "file")
     assert (code, out) == (5, "")
     assert "cannot write to file" in err
     assert "--out" in err
@@ -148,8 +151,8 @@ def _without(field):
 
 
 DAMAGES = {
-    "no measurements": ("measurements.csv", lambda path: path.unlink(), "measurements.csv cannot be read"),
-    "empty measurements": ("measurements.csv", _cut(0), "measurements.csv cannot be read"),
+    "no measurements": ("measurements.csv", lambda path: path.unlink(), "measurements.csv is missing"),
+    "empty measurements": ("measurements.csv", _cut(0), "measurements.csv is cut off"),
     "half a header": ("measurements.csv", _cut(0.2), "measurements.csv"),
     "half a row": ("measurements.csv", _cut(0.8), "measurements.csv"),
     "a byte short": ("measurements.csv", lambda path: path.write_bytes(path.read_bytes()[:-1]), "measurements.csv"),
@@ -158,11 +161,11 @@ DAMAGES = {
     "unknown status": ("measurements.csv", _replaced("crashed", "tired"), "measurements.csv line 3"),
     "a time that failed": ("measurements.csv", _replaced(",ok,", ",crashed,"), "measurements.csv line 2"),
     "no text": ("measurements.csv", lambda path: path.write_bytes(b"\xff\xfe\x00"), "measurements.csv"),
-    "half a description": ("run.json", _cut(0.5), "run.json cannot be read"),
-    "empty description": ("run.json", _cut(0), "run.json cannot be read"),
-    "a list": ("run.json", lambda path: path.write_text("[]"), "run.json is of schema version None"),
+    "half a description": ("run.json", _cut(0.5), "run.json: Input data was truncated"),
+    "empty description": ("run.json", _cut(0), "run.json: Input data was truncated"),
+    "a list": ("run.json", lambda path: path.write_text("[]"), "run.json: Expected `object`, got `array`"),
     "another version": ("run.json", _other_schema, "run.json is of schema version 99; this gdnbench reads 1"),
-    "a missing field": ("run.json", _without("op"), "run.json lacks a field"),
+    "a missing field": ("run.json", _without("op"), "run.json: Object missing required field `op`"),
     "half the builds": ("builds.csv", lambda path: path.write_text("kernel,label\nx"), "builds.csv"),
 }
 

@@ -243,7 +243,7 @@ def test_a_round_whose_cases_cannot_be_told_apart_is_no_cases_fault(worker):
 def test_a_case_that_raises_is_blamed_and_ends_the_worker(worker, module):
     worker.rotations[LONG.id].fails = True
     events = worker.run(module)
-    assert events[-1] == Examined(LONG.id, Status.FAILED, "no luck")
+    assert events[-1] == Examined(LONG.id, Status.FAILED, "RuntimeError: no luck")
     assert sampled(events) == []
 
 

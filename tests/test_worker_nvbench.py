@@ -221,7 +221,7 @@ def test_a_case_that_raises_is_lost_with_its_reason_and_its_process_ends(measure
     monkeypatch.setattr(nvbench, "is_alive", lambda _device: alive)
     events, replay = measure(raising={5})
     assert len([event for event in events if isinstance(event, Sampled)]) == 5
-    assert events[-1] == Examined(CASES[1].id, status, "no kernel image")
+    assert events[-1] == Examined(CASES[1].id, status, "RuntimeError: no kernel image")
     assert replay.left == 0
 
 
@@ -273,7 +273,7 @@ def test_one_bad_case_is_blamed_while_it_is_bound_before_anything_is_timed(measu
 
     monkeypatch.setattr(rotation, "load", load_or_fail)
     events, replay = measure()
-    assert events[-1] == Examined(CASES[2].id, Status.FAILED, "no memory left")
+    assert events[-1] == Examined(CASES[2].id, Status.FAILED, "RuntimeError: no memory left")
     assert replay.arguments is None
 
 

@@ -5,6 +5,7 @@ import random
 import pytest
 
 from gdnbench.bench.worker.records import FILL, Record, launch_times_us, split_cases, split_launches
+from gdnbench.errors import ProfilerError
 
 OURS = "gdnbench_"
 
@@ -95,7 +96,7 @@ def test_with_less_than_half_of_the_launches_there_is_no_time(whole):
         line.launch(("v4", 2_000))
     for _ in range(10 - whole):
         line.launch()
-    with pytest.raises(RuntimeError, match=f"{whole} of 10 launches"):
+    with pytest.raises(ProfilerError, match=f"{whole} of 10 launches"):
         times_of(line.records, 10)
 
 

@@ -8,28 +8,40 @@ from collections.abc import Sequence
 from gdnbench.bench.events import Examined
 from gdnbench.bench.preflight import Builds, Judged
 from gdnbench.catalog import Catalog
-from gdnbench.model import Case, Status, TorchKernel, Variant
+from gdnbench.model import Build, Case, Status, Variant
 from gdnbench.store import BuildRow
 
 
 def build_rows(
     catalog: Catalog, cases: Sequence[Case], archs: Sequence[str], builds: Builds, interpreted: Judged
 ) -> list[BuildRow]:
-    """Every build that was tried, once per head layout, with the interpreter's verdict beside it."""
-    rows: dict[tuple[Variant, str, str], BuildRow] = {}
-    verdicts = {(case.variant, case.shape.heads): interpreted[case.id] for case in cases if case.id in interpreted}
-    several = Counter(variant.label for variant in {case.variant for case in cases})
+    """Every build that was tried, once per head layout, with the interpreter's verdict beside it.
+
+    A variant that is compiled otherwise at other batch sizes has a row for each, and its label says where.
+    """
+    distinct: dict[tuple[Variant, str, str], dict[Build | str, Case]] = {}
     for case in cases:
-        if isinstance(catalog.entries[case.variant.kernel].kernel, TorchKernel):
-            continue
         for arch in archs:
-            key = (case.variant, case.shape.heads, arch)
-            if key not in rows and (key in builds.made or key in builds.failed):
-                language = catalog.entries[case.variant.kernel].kernel.language
-                is_one_of_several = several[case.variant.label] > 1 or case.variant.is_picked
-                label = _full_label(case.variant) if is_one_of_several else case.variant.label
-                rows[key] = _row(case, label, language, arch, builds, verdicts.get(key[:2]))
-    return list(rows.values())
+            result = _result(builds, case, arch)
+            if result is not None:
+                alike = distinct.setdefault((case.variant, case.shape.heads, arch), {})
+                alike.setdefault(result, case)
+    verdicts = {(case.variant, case.shape.heads): interpreted[case.id] for case in cases if case.id in interpreted}
+    names = Counter(variant.label for variant in {case.variant for case in cases})
+    rows = []
+    for (variant, heads, arch), found in distinct.items():
+        label = _full_label(variant) if names[variant.label] > 1 or variant.is_picked else variant.label
+        language = catalog.entries[variant.kernel].kernel.language
+        for case in found.values():
+            at = f" at B={case.shape.B}" if len(found) > 1 else ""
+            rows.append(_row(case, label + at, language, arch, builds, verdicts.get((variant, heads))))
+    return rows
+
+
+def _result(builds: Builds, case: Case, arch: str) -> Build | str | None:
+    """The build, or why there is none; None for a kernel that is not compiled."""
+    failure = builds.failure(case, arch)
+    return failure.message if failure else builds.of(case, arch)
 
 
 def _full_label(variant: Variant) -> str:

@@ -6,9 +6,14 @@ import os
 from pathlib import Path
 
 import gdnbench
-from gdnbench.model import Device, Gpu
+from gdnbench.model import CPU, Device, Gpu
 
-CPU = "cpu"
+ARCHS_WITHOUT_GPU = ("sm_90", "sm_100")  # Hopper and Blackwell: what people without one still write for
+
+
+def archs_of(gpu: Gpu | None) -> tuple[str, ...]:
+    """What kernels are compiled for."""
+    return (gpu.arch,) if gpu else ARCHS_WITHOUT_GPU
 
 
 def device_of(gpu: Gpu | None) -> Device:

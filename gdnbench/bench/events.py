@@ -5,9 +5,16 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+from msgspec import Meta
+
+from gdnbench.codec import SchemaError, convert
 from gdnbench.model import Clock, GateResult, Status
+from gdnbench.store.schema import MOST_ROUNDS, Microseconds, NotNegative
+
+AnyRound = Annotated[int, Meta(ge=0, le=MOST_ROUNDS)]
+"""0 is burn-in."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +30,10 @@ class Started:
     device: str
     sms: int = 0
     l2_bytes: int = 0
+
+
+IMPORT_STEP = "import"
+"""The step in which a kernel's file is run; how that ends does not depend on the case."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +65,7 @@ class Examined:
     reason: str = ""
     gates: tuple[GateResult, ...] = ()
     launches: int = 0
-    warm_us: float = 0.0
+    warm_us: NotNegative = 0.0
     poisoned: bool = False
     clock: Clock | Literal[""] = ""
 
@@ -71,10 +82,10 @@ class Sampled:
         clock: the further clock that took the samples; empty for the run's own timer.
     """
 
-    round: int
+    round: AnyRound
     case: str
-    times_us: tuple[float, ...]
-    sm_mhz: tuple[float, ...] = ()
+    times_us: tuple[Microseconds, ...]
+    sm_mhz: tuple[NotNegative, ...] = ()
     clock: Clock | Literal[""] = ""
 
 
@@ -82,7 +93,7 @@ class Sampled:
 class HostTimes:
     """Time the host takes for a launch, microseconds, by case; known only when the timer is done."""
 
-    cpu_us: dict[str, float]
+    cpu_us: dict[str, NotNegative]
 
 
 @dataclass(frozen=True)
@@ -94,7 +105,7 @@ class Refused:
 
 
 Event = Started | Step | Examined | Sampled | HostTimes | Refused
-_KINDS = {kind.__name__: kind for kind in (Started, Step, Examined, Sampled, HostTimes, Refused)}
+_KINDS: dict[str, Any] = {kind.__name__: kind for kind in (Started, Step, Examined, Sampled, HostTimes, Refused)}
 
 
 def encode(event: Event) -> str:
@@ -110,16 +121,10 @@ def decode(line: str) -> Event:
     """
     try:
         fields: dict[str, Any] = json.loads(line)
-        kind = _KINDS[fields.pop("kind")]
-        if kind is Examined:
-            fields["status"] = Status(fields["status"])
-            fields["gates"] = tuple(GateResult(**gate) for gate in fields["gates"])
-        if kind is Sampled:
-            fields["times_us"], fields["sm_mhz"] = tuple(fields["times_us"]), tuple(fields["sm_mhz"])
-        event: Event = kind(**fields)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        kind: type[Event] = _KINDS[fields.pop("kind")]
+        return convert(fields, kind)
+    except (SchemaError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"not an event: {line[:80]}") from error
-    return event
 
 
 class Channel:

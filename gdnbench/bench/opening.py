@@ -13,10 +13,12 @@ from gdnbench.bench.request import Request
 from gdnbench.bench.resume import load_unfinished
 from gdnbench.bench.session import Session
 from gdnbench.catalog import Catalog
+from gdnbench.codec import convert
 from gdnbench.errors import MachineError
 from gdnbench.machine import describe_machine, git_state, list_gpus, read_state, select_gpu
 from gdnbench.model import Gpu
 from gdnbench.store import RunFolder, RunInfo, run_id_of, write_info
+from gdnbench.store.schema import CaseDocument, GitDocument, MachineDocument
 
 
 def begin_session(catalog: Catalog, request: Request, gpu: Gpu | None, results: Path, observer: Observer) -> Session:
@@ -73,10 +75,10 @@ def _describe(catalog: Catalog, request: Request, gpu: Gpu | None, plan: Plan, r
         baseline=plan.baseline,
         settings=asdict(request.settings),
         swept={kernel: list(names) for kernel, names in request.swept.items()},
-        cases=[case.to_dict() for case in plan.cases],
-        machine=describe_machine(gpu),
-        git=git_state(catalog.op_folders[request.op.name]),
-        sources={name: entry.source_hash() for name, entry in entries.items()},
+        cases=convert([case.to_dict() for case in plan.cases], list[CaseDocument]),
+        machine=convert(describe_machine(gpu), MachineDocument),
+        git=convert(git_state(catalog.op_folders[request.op.name]), GitDocument),
+        sources={name: entry.known_source() for name, entry in entries.items()},
         warnings=[*plan.notes, *_left_out(catalog), *_company(gpu)],
     )
 
@@ -91,4 +93,4 @@ def _company(gpu: Gpu | None) -> list[str]:
     if not others:
         return []
     names = ", ".join(f"{process.name or 'process'} ({process.pid})" for process in others or ())
-    return [f"other processes are on the GPU: {names}; times may be longer than they are"]
+    return [f"other processes are on the GPU: {names}; times may be inflated"]

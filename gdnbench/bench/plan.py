@@ -6,12 +6,12 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gdnbench.bench.environment import CPU, device_of, slug_of
+from gdnbench.bench.environment import device_of, slug_of
 from gdnbench.bench.request import Request
 from gdnbench.bench.task import COLD_WARM_UPS
 from gdnbench.catalog import Catalog, Entry, find_variant
 from gdnbench.errors import MachineError
-from gdnbench.model import Case, Device, Gpu, Role, Variant
+from gdnbench.model import CPU, Case, Device, Gpu, Role, Variant
 
 # What a cold GPU sample costs beside the kernel, on an H200: L2 flush, blocking kernel, scrubbing, the host.
 GPU_SAMPLE_US = 100.0
@@ -92,6 +92,14 @@ def round_cost_s(samples: int, warm_us: float, device: Device) -> float:
     if device == "cuda":
         return (GPU_STATE_US + (samples + COLD_WARM_UPS) * (GPU_SAMPLE_US + warm_us)) * 1e-6
     return samples * CPU_CALLS_PER_SAMPLE * warm_us * 1e-6
+
+
+def longest_round_s(samples: int, device: Device) -> float:
+    """How long a round of one case may take, in seconds: `sample_count` keeps it to that, but for very slow kernels."""
+    if device == "cuda":
+        full_us = (samples + COLD_WARM_UPS) * GPU_SAMPLE_US
+        return (GPU_STATE_US + min(full_us, GPU_ROUND_US)) * 1e-6
+    return CPU_ROUND_US * 1e-6
 
 
 def unavailable(entry: Entry, device: Device) -> str:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 
-from gdnbench.bench.events import Event, Examined, Started, Step
+from gdnbench.bench.events import IMPORT_STEP, Event, Examined, Started, Step
 from gdnbench.bench.observer import Observer
-from gdnbench.bench.supervise import supervise
-from gdnbench.bench.task import Task
+from gdnbench.bench.supervise import Outcome, supervise
+from gdnbench.bench.task import BUILD_STEPS, IMPORT_STEPS, Task
 from gdnbench.binary import Job, build_all
 from gdnbench.catalog import Catalog
 from gdnbench.errors import GdnbenchError, MachineError
-from gdnbench.model import Build, Case, Role, Status, TorchKernel, Variant
+from gdnbench.model import Build, Case, Role, Shape, Status, TorchKernel, Variant
 
 Judged = dict[str, Examined]
 """The preflight's verdict by case id."""
+
+
+BuildId = tuple[Variant, Shape, str]
+"""Variant, shape and architecture. Most batch sizes share a build, but `warps` and `stages` may depend on the batch."""
 
 
 @dataclass
@@ -25,41 +30,65 @@ class Builds:
     """What the compilers made of the cases' variants.
 
     Attributes:
-        made: by variant, head layout and architecture.
+        made: what compiled.
         failed: likewise, the compiler's message.
     """
 
-    made: dict[tuple[Variant, str, str], Build] = field(default_factory=dict)
-    failed: dict[tuple[Variant, str, str], GdnbenchError] = field(default_factory=dict)
+    made: dict[BuildId, Build] = field(default_factory=dict)
+    failed: dict[BuildId, GdnbenchError] = field(default_factory=dict)
 
     def of(self, case: Case, arch: str) -> Build | None:
         """The build of a case for an architecture."""
-        return self.made.get((case.variant, case.shape.heads, arch))
+        return self.made.get((case.variant, case.shape, arch))
 
     def failure(self, case: Case, arch: str) -> GdnbenchError | None:
         """Why there is none."""
-        return self.failed.get((case.variant, case.shape.heads, arch))
+        return self.failed.get((case.variant, case.shape, arch))
 
-    def verdicts(self, cases: Sequence[Case], arch: str) -> Judged:
-        """The verdict on every case that did not build."""
-        failures = {case.id: self.failure(case, arch) for case in cases}
+    def verdicts(self, cases: Sequence[Case], archs: Sequence[str]) -> Judged:
+        """The verdict on every case that did not build for all of these architectures."""
         return {
-            case_id: Examined(case_id, Status.BUILD_FAILED, failure.message)
-            for case_id, failure in failures.items()
-            if failure
+            case.id: Examined(case.id, Status.BUILD_FAILED, failures[0].message)
+            for case in cases
+            if (failures := [failure for arch in archs if (failure := self.failure(case, arch))])
         }
 
 
-def build_cases(catalog: Catalog, cases: Sequence[Case], archs: Sequence[str], observer: Observer) -> Builds:
-    """Compiles every CUDA and Triton case for every architecture, in parallel processes."""
+def build_jobs(catalog: Catalog, cases: Sequence[Case], archs: Sequence[str]) -> dict[BuildId, Job]:
+    """What there is to compile: each CUDA and Triton variant at each shape; those that are alike are built once."""
     jobs = {}
     for case in cases:
         entry = catalog.entries[case.variant.kernel]
         if not isinstance(entry.kernel, TorchKernel) and entry.missing() is None:
             for arch in archs:
-                jobs[case.variant, case.shape.heads, arch] = Job(entry, case.variant, case.shape, arch)
+                jobs[case.variant, case.shape, arch] = Job(entry, case.variant, case.shape, arch)
+    return jobs
+
+
+def build_cases(
+    catalog: Catalog, cases: Sequence[Case], archs: Sequence[str], step_limit_s: float, observer: Observer
+) -> Builds:
+    """Compiles every CUDA and Triton case for every architecture, in parallel processes.
+
+    Args:
+        catalog: the kernels.
+        cases: what to compile.
+        archs: for which architectures.
+        step_limit_s: seconds that an ordinary step may take; importing a source may take three times that, and
+            compiling it ten times.
+        observer: told of every build.
+
+    Raises:
+        MachineError: if the cache cannot be written, or a compiler is absent.
+    """
+    jobs = build_jobs(catalog, cases, archs)
     observer.begin("build", len(jobs))
-    results = build_all(list(jobs.values()), on_result=lambda _job, _result: observer.advance())
+    results = build_all(
+        list(jobs.values()),
+        timeout_s=BUILD_STEPS * step_limit_s,
+        import_s=IMPORT_STEPS * step_limit_s,
+        on_result=lambda _job, _result: observer.advance(),
+    )
     builds = Builds()
     for key, job in jobs.items():
         result = results[job]
@@ -80,6 +109,7 @@ class Preflight:
         observer: told of every step.
         record: called with every event.
         started: what the worker said of its device; None until one has started.
+        stop: set by another thread when no verdict is wanted any more.
     """
 
     folder: Path
@@ -87,6 +117,7 @@ class Preflight:
     observer: Observer
     record: Callable[[Event], None]
     started: Started | None = None
+    stop: threading.Event = field(default_factory=threading.Event)
 
     def judge(self, task: Task, judged: Judged) -> None:
         """Adds every case's verdict to `judged`, each as soon as it is known.
@@ -115,15 +146,24 @@ class Preflight:
                 case _:
                     pass
 
-        outcome = supervise(task, self.folder, name, self.environment, take)
+        outcome = supervise(task, self.folder, name, self.environment, take, self.stop)
         if outcome.loss:
-            self.record(outcome.loss)
-            self._conclude(by_id[outcome.case], outcome.loss, judged)
+            for case in _lost_with(by_id[outcome.case], outcome, task.cases, judged):
+                loss = replace(outcome.loss, case=case.id)
+                self.record(loss)
+                self._conclude(case, loss, judged)
 
     def _conclude(self, case: Case, verdict: Examined, judged: Judged) -> None:
         judged[case.id] = verdict
         self.observer.examined(case, verdict)
         self.observer.advance()
+
+
+def _lost_with(lost: Case, outcome: Outcome, cases: Sequence[Case], judged: Judged) -> list[Case]:
+    """The case that a worker was lost on; and where it was the kernel's file that it ran, the kernel's other cases."""
+    if outcome.step != IMPORT_STEP:
+        return [lost]
+    return [case for case in cases if case.variant.kernel == lost.variant.kernel and case.id not in judged]
 
 
 def share_with_controls(cases: Sequence[Case], judged: Judged) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from gdnbench.catalog import Catalog, select_variants
 from gdnbench.errors import UnknownNameError, UsageError
 from gdnbench.model import CLOCKS, Clock, Op, Shape, Variant
+from gdnbench.store.schema import MOST_ROUNDS
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ class Settings:
     def __post_init__(self) -> None:
         if self.rounds < 2:
             raise UsageError(f"--rounds {self.rounds}: an interval needs at least 2 rounds", "the default is 41")
+        if self.rounds > MOST_ROUNDS:
+            raise UsageError(f"--rounds {self.rounds}: at most {MOST_ROUNDS:,} are kept", "the default is 41")
         if self.samples < 1:
             raise UsageError(f"--samples {self.samples}: a round needs a sample", "the default is 100")
         if not 0 <= self.margin < 1:

@@ -13,7 +13,7 @@ from gdnbench.bench.task import BURN_IN
 from gdnbench.catalog import Catalog
 from gdnbench.errors import RunFormatError, UsageError
 from gdnbench.model import Case, Clock
-from gdnbench.store import RunInfo, find_run, read_info, read_journal
+from gdnbench.store import RunInfo, find_newest, name_runs, read_info, read_journal
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,8 @@ def load_unfinished(results: Path, wanted: str, catalog: Catalog) -> Resumed:
         UnknownNameError: if there is no such run.
         UsageError: if it is whole already, or a kernel has changed since.
     """
-    path = find_run(results, wanted, hidden=True)
+    named = name_runs(results, wanted, stopped=True)
+    path = named.runs[0] if named.is_one else find_newest(named.runs, lambda folder: not read_info(folder).complete)
     info = read_info(path)
     if info.complete:
         raise UsageError(f"{info.run_id} is complete: there is nothing to resume", f"gdnbench show {info.run_id}")
@@ -109,6 +110,6 @@ def source_change(info: RunInfo, catalog: Catalog) -> str:
     """The first kernel that is not as the run knew it, in words; empty if there is none."""
     for name, source_hash in info.sources.items():
         entry = catalog.entries.get(name)
-        if entry is None or entry.source_hash() != source_hash:
+        if entry is None or entry.known_source() != source_hash:
             return f"{name} {'is gone' if entry is None else 'has changed'}"
     return ""

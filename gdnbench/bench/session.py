@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -13,7 +14,7 @@ from gdnbench.bench.analyse import Analysis, analyse
 from gdnbench.bench.buildrows import build_rows
 from gdnbench.bench.clocks import read_clock, with_clocks
 from gdnbench.bench.conclude import conclude
-from gdnbench.bench.environment import device_of, worker_environment
+from gdnbench.bench.environment import archs_of, device_of, worker_environment
 from gdnbench.bench.events import Event, Examined, HostTimes, Sampled, encode
 from gdnbench.bench.finish import write_run
 from gdnbench.bench.measuring import Collected, Measuring
@@ -23,15 +24,16 @@ from gdnbench.bench.preflight import Builds, Judged, Preflight, build_cases, sha
 from gdnbench.bench.race import Race
 from gdnbench.bench.request import Settings
 from gdnbench.bench.schedule import FixedRounds, Schedule
+from gdnbench.bench.side_by_side import run_side_by_side
 from gdnbench.bench.task import Phase, Task
 from gdnbench.catalog import Catalog
+from gdnbench.codec import convert
 from gdnbench.errors import GdnbenchError
 from gdnbench.model import Build, Case, Clock, Device, Gpu, Op, Role, Status, Sweep, TritonKernel
 from gdnbench.store import Journal, RunFolder, RunInfo, write_sweep
+from gdnbench.store.schema import GateDocument, GpuDocument
 
 Record = Callable[[Event], None]
-
-ARCHS_WITHOUT_GPU = ("sm_90", "sm_100")  # Hopper and Blackwell: what people without one still write for
 
 
 @dataclass(frozen=True)
@@ -113,39 +115,46 @@ class Session:
 
     def _work(self, record: Record) -> None:
         candidates = [case for case in self.cases if case.role is not Role.CONTROL]
-        self.builds = build_cases(self.catalog, candidates, self._archs, self.observer)
-        self._judge(candidates, record)
-        if not self.gpu:
-            self._interpret(candidates)
+        limit_s = self.settings.step_limit_s
+        self.builds = build_cases(self.catalog, candidates, self._archs, limit_s, self.observer)
+        self._check(candidates, record)
         self._measure(record)
         self._read_clocks(record)
         self.measured_all = True
 
-    def _judge(self, candidates: list[Case], record: Record) -> None:
-        self.judged.update(self.builds.verdicts(candidates, self._archs[0]))
+    def _check(self, candidates: list[Case], record: Record) -> None:
+        """Judges every case; without a GPU, Triton kernels meanwhile in Triton's interpreter."""
+        self.judged.update(self.builds.verdicts(candidates, self._archs))
         for case in candidates:
             if case.id in self.judged:
                 self.observer.examined(case, self.judged[case.id])
         pending = tuple(case for case in candidates if case.id not in self.judged)
-        self.observer.begin("check", len(pending))
-        preflight = Preflight(self.folder.path, self._environment, self.observer, record)
+        triton = () if self.gpu else self._to_interpret(pending)
+        self.observer.begin("check", len(pending) + len(triton))
+        parts = [partial(self._judge, pending, record), *([partial(self._interpret, triton)] if triton else [])]
+        run_side_by_side(*parts)
+
+    def _judge(self, pending: tuple[Case, ...], record: Record, stop: threading.Event) -> None:
+        preflight = Preflight(self.folder.path, self._environment, self.observer, record, stop=stop)
         preflight.judge(self._task(Phase.EXAMINE, pending), self.judged)
         share_with_controls(self.cases, self.judged)
         if preflight.started and self.gpu:
-            gpu = {**self.info.machine["gpu"], "sms": preflight.started.sms, "l2_bytes": preflight.started.l2_bytes}
+            described = self.info.machine.get("gpu") or GpuDocument()
+            gpu: GpuDocument = {**described, "sms": preflight.started.sms, "l2_bytes": preflight.started.l2_bytes}
             self.info = replace(self.info, machine={**self.info.machine, "gpu": gpu})
 
-    def _interpret(self, candidates: list[Case]) -> None:
+    def _to_interpret(self, pending: tuple[Case, ...]) -> tuple[Case, ...]:
         """Triton kernels at the smallest shape: the interpreter is slow, and a larger batch is more of the same."""
-        smallest = min(case.shape for case in candidates)
-        triton = tuple(
+        smallest = min((case.shape for case in self.cases), default=None)
+        return tuple(
             case
-            for case in candidates
+            for case in pending
             if case.shape == smallest and isinstance(self.catalog.entries[case.variant.kernel].kernel, TritonKernel)
         )
-        self.observer.begin("interpret", len(triton))
+
+    def _interpret(self, triton: tuple[Case, ...], stop: threading.Event) -> None:
         environment = {**self._environment, "TRITON_INTERPRET": "1"}
-        interpreter = Preflight(self.folder.path, environment, self.observer, lambda _event: None)
+        interpreter = Preflight(self.folder.path, environment, self.observer, lambda _event: None, stop=stop)
         interpreter.judge(self._task(Phase.INTERPRET, triton), self.interpreted)
 
     def _measure(self, record: Record) -> None:
@@ -183,7 +192,7 @@ class Session:
         analysis = self._analyse()
         unfinished = any(row.status is Status.NOT_RUN for row in analysis.measurements)
         gates = {
-            case_id: [asdict(gate) for gate in verdict.gates]
+            case_id: convert([asdict(gate) for gate in verdict.gates], list[GateDocument])
             for case_id, verdict in self.judged.items()
             if verdict.gates
         }
@@ -247,7 +256,7 @@ class Session:
 
     @property
     def _archs(self) -> tuple[str, ...]:
-        return (self.gpu.arch,) if self.gpu else ARCHS_WITHOUT_GPU
+        return archs_of(self.gpu)
 
     @property
     def _environment(self) -> dict[str, str]:

@@ -8,8 +8,10 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
@@ -42,11 +44,13 @@ class Outcome:
         end: how.
         case: id of the case it was on; empty if none.
         reason: what to say of that case.
+        step: what it was doing then.
     """
 
     end: End
     case: str = ""
     reason: str = ""
+    step: str = ""
 
     @property
     def loss(self) -> Examined | None:
@@ -58,7 +62,12 @@ class Outcome:
 
 
 def supervise(
-    task: Task, folder: Path, name: str, environment: Mapping[str, str], on_event: Callable[[Event], None]
+    task: Task,
+    folder: Path,
+    name: str,
+    environment: Mapping[str, str],
+    on_event: Callable[[Event], None],
+    stop: threading.Event | None = None,
 ) -> Outcome:
     """Runs a worker to its end.
 
@@ -68,16 +77,18 @@ def supervise(
         name: of those files.
         environment: variables on top of this process's.
         on_event: called with each event as it arrives.
+        stop: set by another thread when the work is no longer wanted.
 
     Returns:
         How it ended. A worker that dies or hangs outside any case is the machine's fault, not a case's.
 
     Raises:
         MachineError: if the worker refused the task, or died or hung outside any case.
+        CancelledError: if it was stopped.
     """
     task_file, log = folder / f"{name}.json", folder / f"{name}.log"
     task.write(task_file)
-    watch = _Watch(on_event)
+    watch = _Watch(on_event, stop or threading.Event())
     read_end, write_end = os.pipe()
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -103,8 +114,9 @@ def supervise(
 class _Watch:
     """Reads a worker's events and keeps the time."""
 
-    def __init__(self, on_event: Callable[[Event], None]) -> None:
+    def __init__(self, on_event: Callable[[Event], None], stop: threading.Event) -> None:
         self._on_event = on_event
+        self._stop = stop
         self._step = Step("", "start", GRACE_S)
         self._deadline = time.monotonic() + GRACE_S
         self._refused: Refused | None = None
@@ -114,6 +126,8 @@ class _Watch:
         """Reads until the worker closes its end or is gone; False if a step outlasted its limit first."""
         pending = b""
         while (wait := self._deadline - time.monotonic()) > 0:
+            if self._stop.is_set():
+                raise CancelledError
             ready, _, _ = select.select([descriptor], [], [], min(wait, POLL_S))
             if not ready:
                 # A child of the worker may keep the pipe open after the worker's death.
@@ -151,7 +165,7 @@ class _Watch:
             reason = f"step `{step.step}` did not end within {step.limit_s:.0f} s"
         if not case:
             raise MachineError(f"worker: {reason}", "see `gdnbench doctor`")
-        return Outcome(End.DIED if in_time else End.HUNG, case, reason)
+        return Outcome(End.DIED if in_time else End.HUNG, case, reason, step.step)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import secrets
 import shlex
@@ -20,9 +19,9 @@ from gdnbench.bench.request import Request, Settings, find_op, parse_shapes
 from gdnbench.bench.resume import settings_of, source_change
 from gdnbench.bench.session import Session
 from gdnbench.catalog import Catalog, Entry, choose_bases, grid_axes, grid_points, parse_params
-from gdnbench.errors import RunFormatError, UsageError
+from gdnbench.errors import UsageError
 from gdnbench.model import Case, Gpu, Params, Variant
-from gdnbench.store import RunInfo, list_runs, read_info
+from gdnbench.store import RunInfo, list_runs, read_info, readable
 
 _DURATION = re.compile(r"(?:(?P<minutes>\d+(?:\.\d+)?)m)?(?:(?P<seconds>\d+(?:\.\d+)?)s?)?")
 
@@ -132,12 +131,8 @@ def open_sweep(catalog: Catalog, request: Request, gpu: Gpu | None, results: Pat
 
 def _find_stopped(catalog: Catalog, request: Request, gpu: Gpu | None, results: Path) -> RunInfo | None:
     cases = make_plan(catalog, request, gpu).cases
-    for path in reversed(list_runs(results, hidden=True)):
-        with contextlib.suppress(RunFormatError):  # another's damaged run is no reason not to sweep
-            info = read_info(path)
-            if _asks_the_same(info, catalog, request, gpu, cases):
-                return info
-    return None
+    infos = readable(list_runs(results, stopped=True)[::-1], read_info)
+    return next((info for info in infos if _asks_the_same(info, catalog, request, gpu, cases)), None)
 
 
 def _asks_the_same(info: RunInfo, catalog: Catalog, request: Request, gpu: Gpu | None, cases: Sequence[Case]) -> bool:

@@ -10,6 +10,8 @@ from pathlib import Path
 from gdnbench.model import Case, Clock, Device
 
 BURN_IN = 0  # the number of the round that is dropped
+BUILD_STEPS = 10  # a step that compiles may take so many times an ordinary one: torch.compile takes a minute at times
+IMPORT_STEPS = 3  # likewise one that imports a kernel's file, and with it perhaps a library from a cold disk
 COLD_WARM_UPS = 10  # untimed launches before the samples of a round; the burn-in round has done the rest
 
 

@@ -42,7 +42,10 @@ def verify_launcher(
     outputs = run()
     synchronize()
     before = workspace.pristine
-    unchanged = [unchanged_gate(name, scenario, before[name], now) for name, now in workspace.inputs.items()]
+    axes = _axes(workspace.op)
+    unchanged = [
+        unchanged_gate(name, scenario, before[name], now, axes[name]) for name, now in workspace.inputs.items()
+    ]
     # First, for a kernel that updates the state in place has wrong numbers, too, and this is why.
     return (_worst(unchanged, "inputs unchanged"), *check_outputs(workspace.op, outputs, expected, scenario))
 
@@ -53,12 +56,12 @@ def check_outputs(op: Op, outputs: Sequence[torch.Tensor], expected: Oracle, sce
     Raises:
         DeclarationError: if there are too few or too many outputs, or one has another shape or dtype.
     """
-    named = _named(op, outputs, expected)
-    written = [written_gate(name, scenario, tensor) for name, tensor in named.items()]
+    named, axes = _named(op, outputs, expected), _axes(op)
+    written = [written_gate(name, scenario, tensor, axes[name]) for name, tensor in named.items()]
     accuracy = [
-        ulp_gate(gate, scenario, named[gate.tensor], expected[gate.tensor])
+        ulp_gate(gate, scenario, named[gate.tensor], expected[gate.tensor], axes[gate.tensor])
         if isinstance(gate, UlpGate)
-        else rms_gate(gate, scenario, named[gate.tensor], expected[gate.tensor])
+        else rms_gate(gate, scenario, named[gate.tensor], expected[gate.tensor], axes[gate.tensor])
         for gate in op.gates
     ]
     return (_worst(written, "outputs written"), *accuracy)
@@ -68,13 +71,22 @@ def check_copy(outputs: Sequence[torch.Tensor], workspace: Workspace, scenario: 
     """For the copying floor: that it moved every bit that it claims to move."""
     source, target = workspace.op.copy
     named = dict(zip(workspace.outputs, outputs, strict=True))
-    return (copied_gate(source, scenario, workspace.inputs[source], named[target]),)
+    axes = _axes(workspace.op)[source]
+    return (copied_gate(source, scenario, workspace.inputs[source], named[target], axes),)
 
 
 def _worst(gates: Sequence[GateResult], name: str) -> GateResult:
     """One result for several like gates: the worst one's, under its own name if it failed."""
     worst = max(gates, key=lambda gate: gate.worst)
     return worst if not worst.passed else GateResult(name, worst.scenario, worst.worst, worst.limit, "", Status.OK)
+
+
+def _axes(op: Op) -> dict[str, tuple[str, ...]]:
+    """What the op calls the axes of each of its tensors; an axis of a fixed size by its number."""
+    return {
+        spec.name: tuple(dim if isinstance(dim, str) else f"axis {place}" for place, dim in enumerate(spec.dims))
+        for spec in (*op.inputs, *op.outputs)
+    }
 
 
 def _named(op: Op, outputs: Sequence[torch.Tensor], expected: Oracle) -> dict[str, torch.Tensor]:

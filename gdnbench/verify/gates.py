@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 
 from gdnbench.launch.workspace import is_poison
 from gdnbench.model import GateResult, RmsGate, Status, UlpGate
+from gdnbench.verify.wrong import tell_wrong
 
 BF16_SIGNIFICAND_BITS = 8  # one implicit, seven stored
 SMALLEST_BF16_ULP = 2.0**-133  # of the subnormals
 
 
-def ulp_gate(gate: UlpGate, scenario: str, actual: torch.Tensor, expected: torch.Tensor) -> GateResult:
+Place = tuple[int, ...]
+"""An element's index along each axis."""
+
+
+def ulp_gate(
+    gate: UlpGate, scenario: str, actual: torch.Tensor, expected: torch.Tensor, axes: Sequence[str] = ()
+) -> GateResult:
     """Errors in units of the tolerance `ulps * ulp(expected) + atol * max(1, rms(expected))`.
 
     A NaN or infinity is an infinite error. An ulp of bf16 at x is 2^(e - 8) for |x| in [2^(e-1), 2^e).
@@ -25,39 +33,65 @@ def ulp_gate(gate: UlpGate, scenario: str, actual: torch.Tensor, expected: torch
     error = (actual.double() - expected).abs() / (gate.ulps * ulp + atol)
     error = torch.where(torch.isfinite(error), error, torch.inf)
     worst = float(error.max())
-    name = f"{gate.tensor} within {gate.ulps:g} ulp + {gate.atol:g}"
-    return GateResult(name, scenario, worst, 1.0, _index(error), _wrong_if(worst > 1.0))
+    name, place = f"{gate.tensor} within {gate.ulps:g} ulp + {gate.atol:g}", _largest(error)
+    wrong = tell_wrong(error > 1.0, place, actual, expected, axes)
+    return GateResult(name, scenario, worst, 1.0, _index(place), _wrong_if(worst > 1.0), wrong)
 
 
-def rms_gate(gate: RmsGate, scenario: str, actual: torch.Tensor, expected: torch.Tensor) -> GateResult:
-    """Root mean square error relative to the oracle's root mean square; the index is of the largest error."""
+def rms_gate(
+    gate: RmsGate, scenario: str, actual: torch.Tensor, expected: torch.Tensor, axes: Sequence[str] = ()
+) -> GateResult:
+    """Root mean square error relative to the oracle's root mean square; the index is of the largest error.
+
+    No single element fails this gate. Told as wrong are those whose own error is more than the limit times the
+    oracle's root mean square: were all others right to that, the gate would be passed.
+    """
     error = actual.double() - expected
     relative = float(error.norm() / expected.norm().clamp(min=torch.finfo(torch.float64).tiny))
     worst = math.inf if math.isnan(relative) else relative
-    where = _index(error.abs().nan_to_num(torch.inf))
-    return GateResult(f"{gate.tensor} relative RMS", scenario, worst, gate.limit, where, _wrong_if(worst > gate.limit))
+    size = error.abs().nan_to_num(torch.inf)
+    place, failed = _largest(size), worst > gate.limit
+    rms = expected.square().mean().sqrt().nan_to_num(0.0)
+    wrong = tell_wrong(size > gate.limit * rms, place, actual, expected, axes) if failed else None
+    name = f"{gate.tensor} relative RMS"
+    return GateResult(name, scenario, worst, gate.limit, _index(place), _wrong_if(failed), wrong)
 
 
-def written_gate(name: str, scenario: str, actual: torch.Tensor) -> GateResult:
+def written_gate(name: str, scenario: str, actual: torch.Tensor, axes: Sequence[str] = ()) -> GateResult:
     """Counts the elements that still hold the poison they were filled with before the launch."""
-    return _count_gate(f"{name} written", scenario, is_poison(actual), Status.UNWRITTEN)
+    return _count_gate(f"{name} written", scenario, is_poison(actual), Status.UNWRITTEN, axes=axes)
 
 
-def unchanged_gate(name: str, scenario: str, before: torch.Tensor, after: torch.Tensor) -> GateResult:
+def unchanged_gate(
+    name: str, scenario: str, before: torch.Tensor, after: torch.Tensor, axes: Sequence[str] = ()
+) -> GateResult:
     """Counts the elements of an input whose bits changed."""
-    return _count_gate(f"{name} unchanged", scenario, _differs(before, after), Status.CHANGED_INPUT)
+    gate = f"{name} unchanged"
+    return _count_gate(gate, scenario, _differs(before, after), Status.CHANGED_INPUT, after, before, axes)
 
 
-def copied_gate(name: str, scenario: str, source: torch.Tensor, target: torch.Tensor) -> GateResult:
+def copied_gate(
+    name: str, scenario: str, source: torch.Tensor, target: torch.Tensor, axes: Sequence[str] = ()
+) -> GateResult:
     """Counts the elements of a copy whose bits are not the source's."""
-    return _count_gate(f"{name} copied", scenario, _differs(source, target), Status.WRONG_NUMBERS)
+    gate = f"{name} copied"
+    return _count_gate(gate, scenario, _differs(source, target), Status.WRONG_NUMBERS, target, source, axes)
 
 
-def _count_gate(gate: str, scenario: str, failing: torch.Tensor, failure: Status) -> GateResult:
-    count = int(failing.sum())
-    if not count:
+def _count_gate(
+    gate: str,
+    scenario: str,
+    failing: torch.Tensor,
+    failure: Status,
+    got: torch.Tensor | None = None,
+    expected: torch.Tensor | None = None,
+    axes: Sequence[str] = (),
+) -> GateResult:
+    place = _largest(failing.double())
+    wrong = tell_wrong(failing, place, got, expected, axes)
+    if not wrong:
         return GateResult(gate, scenario, 0.0, 0.0, "", Status.OK)
-    return GateResult(gate, scenario, float(count), 0.0, _index(failing.double()), failure)
+    return GateResult(gate, scenario, float(wrong.count), 0.0, _index(place), failure, wrong)
 
 
 def _differs(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
@@ -69,6 +103,9 @@ def _wrong_if(failed: bool) -> Status:
     return Status.WRONG_NUMBERS if failed else Status.OK
 
 
-def _index(error: torch.Tensor) -> str:
-    place = torch.unravel_index(error.argmax(), error.shape)
-    return "[" + ", ".join(str(int(axis)) for axis in place) + "]"
+def _largest(error: torch.Tensor) -> Place:
+    return tuple(int(axis) for axis in torch.unravel_index(error.argmax(), error.shape))
+
+
+def _index(place: Place) -> str:
+    return f"[{', '.join(map(str, place))}]"

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from gdnbench.bench.events import Channel, Examined, Step
 from gdnbench.bench.worker.device import WorkerDevice, is_alive
-from gdnbench.bench.worker.examine import one_line
 from gdnbench.model import Status
+from gdnbench.raised import tell_raised
 
 Begin = Callable[[Step], None]
 """Announces a step to the parent."""
 
 
 @contextmanager
-def blaming(channel: Channel, device: WorkerDevice) -> Iterator[Begin]:
+def blaming(channel: Channel, device: WorkerDevice, roots: Sequence[str]) -> Iterator[Begin]:
     """Tells the parent of a case that raises, and swallows the exception; the worker is to end then.
+
+    Args:
+        channel: to the parent.
+        device: where the case runs.
+        roots: the catalog's folders, of whose files the line is told.
 
     Raises:
         Exception: what is raised outside any case's step.
@@ -34,4 +40,4 @@ def blaming(channel: Channel, device: WorkerDevice) -> Iterator[Begin]:
         if not case_id:
             raise
         status = Status.FAILED if is_alive(device) else Status.CRASHED
-        channel.send(Examined(case_id, status, one_line(error)))
+        channel.send(Examined(case_id, status, tell_raised(error, *map(Path, roots))))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from gdnbench.bench.events import Step
-from gdnbench.bench.task import Task
+from gdnbench.bench.task import BUILD_STEPS, Task
 from gdnbench.bench.worker.blame import Begin
 from gdnbench.bench.worker.device import CudaDevice
-from gdnbench.bench.worker.examine import BUILD_STEPS
 from gdnbench.bench.worker.rotation import Rotation, make_copies
 from gdnbench.bench.worker.workload import Workload
 from gdnbench.launch import Workspace

@@ -7,10 +7,9 @@ import gc
 from torch.utils.benchmark import Timer
 
 from gdnbench.bench.events import Channel, Sampled, Step
-from gdnbench.bench.task import Task
+from gdnbench.bench.task import BUILD_STEPS, Task
 from gdnbench.bench.worker.blame import Begin, blaming
 from gdnbench.bench.worker.device import CpuDevice
-from gdnbench.bench.worker.examine import BUILD_STEPS
 from gdnbench.bench.worker.workload import Workload
 from gdnbench.launch import Launcher, bind
 from gdnbench.model import Case
@@ -18,7 +17,7 @@ from gdnbench.model import Case
 
 def measure_all(task: Task, channel: Channel) -> None:
     """Measures every round of the task and sends each as soon as it is known."""
-    with blaming(channel, CpuDevice()) as begin:
+    with blaming(channel, CpuDevice(), task.roots) as begin:
         workload = Workload(task)
         timers = {case.id: _timer(workload, case, task, begin) for case in task.cases}
         gc.disable()

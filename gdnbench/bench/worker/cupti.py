@@ -32,7 +32,7 @@ COLLECT_STEPS = 4  # reading a round's records takes longer than a step of one c
 def measure_all(task: Task, channel: Channel) -> None:
     """Measures every round of the task and sends each as soon as its records are read."""
     device = CudaDevice()
-    with ExitStack() as stack, device.current(), blaming(channel, device) as begin:
+    with ExitStack() as stack, device.current(), blaming(channel, device, task.roots) as begin:
         rotations = bind_cases(task, begin, device)
         begin(Step("", "raise the clocks", task.step_limit_s))
         spin()

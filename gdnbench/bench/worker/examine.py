@@ -8,19 +8,19 @@ from dataclasses import replace
 
 import torch
 
-from gdnbench.bench.events import Channel, Examined, Step
-from gdnbench.bench.task import Task
+from gdnbench.bench.events import IMPORT_STEP, Channel, Examined, Step
+from gdnbench.bench.task import BUILD_STEPS, IMPORT_STEPS, Task
 from gdnbench.bench.worker.capture import Captured, capture
 from gdnbench.bench.worker.device import CpuDevice, CudaDevice, WorkerDevice, is_alive
 from gdnbench.bench.worker.workload import Workload
 from gdnbench.catalog import Entry
-from gdnbench.errors import BuildError, DeclarationError
-from gdnbench.launch import Binder, Launcher, Workspace, load
+from gdnbench.errors import BuildError
+from gdnbench.launch import Binder, Launcher, Workspace, load, load_file
 from gdnbench.model import Case, GateResult, Status, TorchKernel
+from gdnbench.raised import tell_raised
 from gdnbench.verify import check_copy, check_outputs, verify_launcher
 
 LAUNCHES = 20
-BUILD_STEPS = 10  # a first launch may compile: torch.compile takes a minute on a small CPU
 
 
 class UnfitError(Exception):
@@ -86,6 +86,10 @@ class Examination:
             raise UnfitError(Status.UNSUPPORTED, "needs a GPU")
 
     def _load(self) -> Binder:
+        if isinstance(self._entry.kernel, TorchKernel):
+            self._step(IMPORT_STEP, factor=IMPORT_STEPS)
+            with self._unbroken():
+                load_file(self._entry.source)
         self._step("load", factor=BUILD_STEPS)
         with self._unbroken():
             return load(self._entry, self._case.variant, self._case.shape)
@@ -105,7 +109,7 @@ class Examination:
         except BuildError as error:
             raise UnfitError(Status.BUILD_FAILED, error.message) from error
         except Exception as error:
-            raise UnfitError(Status.BROKEN, one_line(error)) from error
+            raise UnfitError(Status.BROKEN, tell_raised(error, self._entry.folder)) from error
 
     def _launch_first(self, run: Launcher) -> None:
         compiles = isinstance(self._entry.kernel, TorchKernel)
@@ -176,8 +180,8 @@ class Examination:
             return capture(run, strict=strict)
         except Exception as error:
             status = Status.SYNCHRONISES if is_alive(device) else Status.CRASHED
-            reason = one_line(error)
-            raise UnfitError(status, f"cannot be captured into a CUDA graph: {reason}") from error
+            told = tell_raised(error, self._entry.folder)
+            raise UnfitError(status, f"cannot be captured into a CUDA graph: {told}") from error
 
     def _check_replay(self, outputs: tuple[torch.Tensor, ...]) -> None:
         """A replay holds only what went to the stream: work done elsewhere is missing from its outputs."""
@@ -203,13 +207,4 @@ class Examination:
             yield
         except Exception as error:
             status = Status.FAILED if is_alive(self._device) else Status.CRASHED
-            raise UnfitError(status, one_line(error)) from error
-
-
-def one_line(error: Exception) -> str:
-    """What an exception says, in a line."""
-    if isinstance(error, DeclarationError):
-        return error.message
-    text = str(error).strip() or type(error).__name__
-    first = text.partition("\n")[0]
-    return first if isinstance(error, RuntimeError) else f"{type(error).__name__}: {first}"
+            raise UnfitError(status, tell_raised(error, self._entry.folder)) from error

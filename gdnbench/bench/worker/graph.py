@@ -33,7 +33,7 @@ Timed = tuple[torch.cuda.Event, torch.cuda.Event]
 def measure_all(task: Task, channel: Channel) -> None:
     """Measures every round of the task and sends each as soon as it is known."""
     device = CudaDevice()
-    with ExitStack() as stack, device.current(), blaming(channel, device) as begin:
+    with ExitStack() as stack, device.current(), blaming(channel, device, task.roots) as begin:
         rotations = bind_cases(task, begin, device)
         begin(Step("", "capture the flush", task.step_limit_s))
         replays = _Replays(device, Nothing() if task.plain else Between(task.seed))

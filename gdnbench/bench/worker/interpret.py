@@ -2,37 +2,59 @@
 
 from __future__ import annotations
 
-from gdnbench.bench.events import Channel, Examined, Step
-from gdnbench.bench.task import Task
+from collections.abc import Sequence
+
+from gdnbench.bench.events import IMPORT_STEP, Channel, Examined, Step
+from gdnbench.bench.task import IMPORT_STEPS, Task
 from gdnbench.bench.worker.device import CpuDevice
 from gdnbench.bench.worker.workload import Workload
+from gdnbench.launch import load_file
 from gdnbench.launch.interpret import bind_interpreted
 from gdnbench.model import Case, GateResult, Status
+from gdnbench.raised import tell_raised
 from gdnbench.verify import verify_launcher
 
 SLOWNESS = 10  # the interpreter runs a program at a time, in NumPy
 
 
 def interpret_all(task: Task, channel: Channel) -> None:
-    """Verifies each case on every kind of inputs."""
+    """Verifies each case on every kind of inputs; beyond the smallest batch on the first, for the time that it takes.
+
+    What a larger batch can show is a wrong index, and that shows on any inputs.
+    """
     workload = Workload(task)
     for case in task.cases:
-        channel.send(Step(case.id, "interpret", task.step_limit_s * SLOWNESS))
-        channel.send(_interpret(workload, case))
+        smallest = min(other.shape for other in task.cases if other.shape.heads == case.shape.heads)
+        scenarios = workload.scenarios if case.shape == smallest else workload.scenarios[:1]
+        channel.send(_Interpretation(task, channel, workload, case).conduct(scenarios))
 
 
-def _interpret(workload: Workload, case: Case) -> Examined:
-    gates: list[GateResult] = []
-    entry = workload.entry(case)
-    try:
-        for scenario in workload.scenarios:
-            workspace, expected = workload.get(case.shape, scenario)
-            run = bind_interpreted(entry, case.variant, workspace)
-            synchronize, in_place = CpuDevice().synchronize, entry.kernel.in_place
-            gates.extend(verify_launcher(run, workspace, expected, scenario, synchronize, in_place))
-    except Exception as error:
-        return Examined(case.id, Status.FAILED, f"{type(error).__name__}: {error}", tuple(gates))
-    failed = next((gate for gate in gates if not gate.passed), None)
-    if failed:
-        return Examined(case.id, failed.status, failed.reason, tuple(gates))
-    return Examined(case.id, Status.OK, gates=tuple(gates))
+class _Interpretation:
+    """The verification of one case."""
+
+    def __init__(self, task: Task, channel: Channel, workload: Workload, case: Case) -> None:
+        self._task, self._channel, self._workload, self._case = task, channel, workload, case
+        self._entry = workload.entry(case)
+
+    def conduct(self, scenarios: Sequence[str]) -> Examined:
+        gates: list[GateResult] = []
+        try:
+            self._step(IMPORT_STEP, factor=IMPORT_STEPS)
+            load_file(self._entry.source)
+            for scenario in scenarios:
+                self._step(f"interpret {scenario}", factor=SLOWNESS)
+                gates.extend(self._verify(scenario))
+        except Exception as error:
+            return Examined(self._case.id, Status.FAILED, tell_raised(error, self._entry.folder), tuple(gates))
+        failed = next((gate for gate in gates if not gate.passed), None)
+        status, reason = (failed.status, failed.reason) if failed else (Status.OK, "")
+        return Examined(self._case.id, status, reason, tuple(gates))
+
+    def _verify(self, scenario: str) -> tuple[GateResult, ...]:
+        workspace, expected = self._workload.get(self._case.shape, scenario)
+        run = bind_interpreted(self._entry, self._case.variant, workspace)
+        in_place = self._entry.kernel.in_place
+        return verify_launcher(run, workspace, expected, scenario, CpuDevice().synchronize, in_place)
+
+    def _step(self, name: str, *, factor: int = 1) -> None:
+        self._channel.send(Step(self._case.id, name, self._task.step_limit_s * factor))

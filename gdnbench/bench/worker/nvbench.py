@@ -24,10 +24,10 @@ from gdnbench.bench.worker.between import Between, Nothing
 from gdnbench.bench.worker.blame import blaming
 from gdnbench.bench.worker.bound import bind_cases
 from gdnbench.bench.worker.device import CudaDevice, is_alive
-from gdnbench.bench.worker.examine import one_line
 from gdnbench.bench.worker.rotation import Rotation
 from gdnbench.bench.worker.spin import spin
 from gdnbench.model import Status
+from gdnbench.raised import tell_raised
 
 BLOCKING_KERNEL_TIMEOUT_S = 2.0  # NVBench gives up on a launch that the host has not enqueued by then
 OPTIONS = (
@@ -46,7 +46,7 @@ def measure_all(task: Task, channel: Channel) -> None:
         channel.send(Refused(f"cuda-bench does not load: {error}", "see `gdnbench doctor`"))
         return
     device = CudaDevice()
-    with device.current(), blaming(channel, device) as begin:
+    with device.current(), blaming(channel, device, task.roots) as begin:
         rotations = bind_cases(task, begin, device)
         between = Nothing() if task.plain else Between(task.seed)
         records = _Records(Path(task.record))
@@ -106,7 +106,7 @@ class _Benchmark:
             with self._device.current():
                 state.exec(self._sample, batched=False, timer=True)
         except Exception as error:
-            self._give_up(one_line(error))
+            self._give_up(tell_raised(error, *map(Path, self._task.roots)))
         if state.is_skipped():  # it left no samples, and the newest are another case's
             self._give_up(f"NVBench skipped it: {state.get_skip_reason()}")
         if self._round != BURN_IN:

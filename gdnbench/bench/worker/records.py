@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from gdnbench.errors import ProfilerError
+
 FILL = "Memset (Device)"  # as torch's profiler names it
 CASE = "case"
 END = "end"
@@ -67,13 +69,13 @@ def launch_times_us(launches: Sequence[Launch], expected: int) -> tuple[float, .
         expected: how many there were.
 
     Raises:
-        RuntimeError: if fewer than half of them are whole.
+        ProfilerError: if fewer than half of them are whole.
     """
     sizes = Counter(len(launch) for launch in launches if launch)
     usual = max(sizes, key=lambda size: (sizes[size], size), default=0)
     whole = [launch for launch in launches if launch and len(launch) == usual]
     if not whole or len(whole) < FEWEST_WHOLE * expected:
-        raise RuntimeError(f"CUPTI recorded {len(whole)} of {expected} launches")
+        raise ProfilerError(f"CUPTI recorded {len(whole)} of {expected} launches")
     return tuple(
         (max(record.end_ns for record in launch) - min(record.start_ns for record in launch)) / 1e3 for launch in whole
     )

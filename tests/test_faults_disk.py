@@ -1,0 +1,38 @@
+"""A disk that fills while a run is measured: it is told, and what was measured is not lost."""
+
+import resource
+import subprocess
+import sys
+
+import pytest
+from faults import CPU, Gdnbench
+
+LONGEST_FILE = 24_000  # bytes: run.json has 9,000, and a journal grows with each round
+OPTIONS = (*CPU, "--rounds", "41", "--samples", "100", "--margin", "0.9")
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_full_disk_ends_a_run_in_words_and_resume_finishes_it(tmp_path):
+    bench = Gdnbench(tmp_path)
+    stopped = subprocess.run(
+        [sys.executable, "-m", "gdnbench", "run", "decode-reference", *OPTIONS, "-q", "--out", str(bench.results)],
+        env=bench.environment,
+        capture_output=True,
+        text=True,
+        timeout=bench.limit_s,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (LONGEST_FILE, LONGEST_FILE)),
+    )
+    assert stopped.returncode == 5, stopped.stderr
+    assert stopped.stderr.startswith("error: ")
+    assert "File too large" in stopped.stderr
+    assert "hint:" in stopped.stderr
+    assert "Traceback" not in stopped.stderr
+    [run] = bench("runs", "--out", str(bench.results), "--json").document
+    assert run["state"] == "stopped"
+
+    done = bench.resume(run["run_id"])
+    assert done.code == 0, done.err
+    assert done.info["complete"]
+    assert {row["rounds"] for row in done.rows.values()} == {41}
