@@ -2,16 +2,15 @@
 
 import csv
 import shutil
-from pathlib import Path
 
 import numpy as np
+from committed import RESULTS
 
 from gdnbench.compare.comparison import compare_sources
 from gdnbench.compare.figure import Figure, Kind, Source
 from gdnbench.compare.ratio import Settings
 from gdnbench.model import Params, Role, Shape, Status
 
-RESULTS = Path(__file__).resolve().parents[1] / "results"
 MAIN = "20261121-181852-h200-decode-main"
 DEFAULT = ("20261121-104356-h200-decode-default-1", "20261121-104456-h200-decode-default-2")
 B1, B8 = Shape(B=1), Shape(B=8)

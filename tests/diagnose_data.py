@@ -1,8 +1,11 @@
 """Recorded profiles as evidence: the kernels are the bundled ones and the specimens, each with one flaw."""
 
+import shutil
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+
+from committed import RESULTS
 
 from gdnbench.catalog import default_roots, find_variant, load_catalog
 from gdnbench.diagnose.evidence import Evidence, Measured
@@ -11,10 +14,10 @@ from gdnbench.inspection.examine import examine
 from gdnbench.inspection.subject import Subject
 from gdnbench.model import Shape
 from gdnbench.profilers.ncu.store import read_profiles
+from gdnbench.store import read_info, write_info
 
 SPECIMENS = Path(__file__).parent / "specimens"
 RECORDED = Path(__file__).parent / "data" / "ncu"
-RESULTS = Path(__file__).parents[1] / "results"
 
 
 @cache
@@ -45,6 +48,16 @@ def measured(time_us, *, empty=None, copy=None, gpu="h200", copy_bytes=1_048_576
         copy_bytes=copy_bytes,
         launches=launches,
     )
+
+
+def copy_run(folder, run_id="20261121-185458-h200-decode-main"):
+    """Copies a run of the repository, less its samples, as if the kernels had not changed since; gives the run."""
+    path = folder / run_id
+    shutil.copytree(RESULTS / run_id, path, ignore=shutil.ignore_patterns("*.parquet", "nvbench"))
+    info = read_info(path)
+    entries = kernels().entries
+    write_info(path, replace(info, sources={name: entries[name].source_hash() for name in info.sources}))
+    return path
 
 
 @cache

@@ -3,9 +3,9 @@
 import math
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from committed import RESULTS
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -15,7 +15,6 @@ from gdnbench.compare.published import find_published, load_published
 from gdnbench.machine.specs import spec_of
 from gdnbench.model import Role, Shape, Status
 
-RESULTS = Path(__file__).parent.parent / "results"
 SLUGS = ("rtx3090", "a100", "h100", "h200", "b200")
 TRAFFIC = 1_054_816  # bytes of B=1 qk4_v8: 1,054,752 for the entry and 64 for A_log and dt_bias
 

@@ -3,10 +3,10 @@
 import gzip
 import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
+from committed import RESULTS
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +17,6 @@ from gdnbench.compare.naming import join_label, split_label
 from gdnbench.errors import GdnbenchError, RunFormatError, UsageError
 from gdnbench.model import Role, Shape, Status
 
-RESULTS = Path(__file__).parent.parent / "results"
 RUN = RESULTS / "20261121-101900-h200-decode-main"
 SMALL = RESULTS / "20261121-104327-h200-decode-plain-1" / "nvbench" / "measure-0.json.gz"
 needs_runs = pytest.mark.skipif(not SMALL.is_file(), reason="the checkout's results are not here")

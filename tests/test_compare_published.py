@@ -2,16 +2,15 @@
 
 import math
 import shutil
-from pathlib import Path
 
 import pytest
+from committed import RESULTS
 
 from gdnbench.compare.figure import Kind
 from gdnbench.compare.published import COLUMNS, find_published, list_published, load_published
 from gdnbench.errors import RunFormatError, UnknownNameError
 from gdnbench.model import Shape
 
-RESULTS = Path(__file__).parent.parent / "results"
 TABLES = ["b200", "b200-cupti", "contest", "flashinfer", "rtx3090", "rtx3090-bv"]
 HEADER = ",".join(COLUMNS)
 ROW = "decode,decode-v4,1,4,8,128,128,nvbench,7.07,b200,a paper,2026-02-24,"

@@ -6,7 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from compare_data import DEFAULT, MAIN, RESULTS, plant
+from committed import RESULTS
+from compare_data import DEFAULT, MAIN, plant
 
 from gdnbench.compare.figure import Kind
 from gdnbench.compare.resolve import load_source, load_sources
@@ -18,13 +19,30 @@ def copy(tmp_path):
     return plant(tmp_path / "copy", "decode-v4", 1.0, DEFAULT[0])
 
 
-@pytest.mark.parametrize("text", [MAIN, MAIN[:15], str(RESULTS / MAIN), str(RESULTS / MAIN / "run.json")])
+@pytest.mark.parametrize(
+    "text", [MAIN, MAIN[:15], RESULTS / MAIN, RESULTS / MAIN / "run.json"], ids=["id", "start", "folder", "file"]
+)
 def test_a_run_by_id_start_and_folder(text):
-    assert load_source(text, RESULTS).name == MAIN
+    assert load_source(str(text), RESULTS).name == MAIN
 
 
-def test_a_gpu_stands_for_its_latest_run():
-    assert load_source("h200", RESULTS).name == max(path.name for path in RESULTS.glob("2*-h200-*"))
+def test_a_gpu_stands_for_its_latest_run_that_compared_kernels():
+    newest = max(path.name for path in RESULTS.glob("2*-h200-*"))
+    assert newest.endswith("-ablation")
+    assert load_source("h200", RESULTS).name == "20261122-024300-h200-decode-hopper-qk16"
+
+
+def test_beside_another_source_it_is_the_latest_that_timed_what_the_other_did():
+    one, _ = load_sources(["h200", "published/b200"], RESULTS)
+    assert one.name == "20261122-024054-h200-decode-hopper"
+    swept, one = load_sources(["sweep-batches", "h200"], RESULTS)
+    assert (swept.name, one.name) == ("20261121-182329-h200-decode-sweep-batches", "20261122-024054-h200-decode-hopper")
+
+
+def test_where_nothing_is_shared_the_latest_is_taken(tmp_path):
+    path = tmp_path / "figures.csv"
+    path.write_text("kernel,time_us,B\nnever-heard-of,3.5,1\n")
+    assert load_sources(["h200", str(path)], RESULTS)[0].name == load_source("h200", RESULTS).name
 
 
 def test_published_figures_by_name_and_folder():
@@ -146,9 +164,9 @@ def lose_rounds(folder):
         (cut_rows, "cut off"),
         (cut_bytes, "cut off"),
         (rename_column, "lacks the column time_us"),
-        (spoil_number, "cannot be read"),
+        (spoil_number, "line 3, round: Expected `int`"),
         (other_version, "schema version 9"),
-        (lose_rounds, "cannot be read"),
+        (lose_rounds, "rounds.csv is missing"),
     ],
 )
 def test_a_damaged_run_is_told(copy, damage, told):

@@ -12,10 +12,11 @@ from gdnbench.bench.request import make_request, parse_shapes
 from gdnbench.bench.sweeping import choose_sweep_settings, make_sweep_request
 from gdnbench.catalog import find_variant
 from gdnbench.cli.app import app
-from gdnbench.diagnose import experiment
+from gdnbench.cli.options import joined, sizes, terms
+from gdnbench.diagnose import experiment, layout
 from gdnbench.diagnose.ranking import rank
 from gdnbench.diagnose.rules import RULES
-from gdnbench.model import Gpu, Shape
+from gdnbench.model import CodeState, Gpu, Shape
 
 H200 = Gpu(0, "NVIDIA H200", "GPU-0", (9, 0), sms=132)
 AT_64 = measured(23.8, empty=7.56, copy=20.55, copy_bytes=67_108_864, decode_triton=21.3, decode_v1=21.6)
@@ -34,8 +35,9 @@ def check_run(values):
     settings = settings_of_run(
         quick=True, rounds=None, samples=None, seed=None, margin=0.005, step_limit_s=30.0, plain=False
     )
-    chosen = (values["kernel"], values["shape"], values["heads"])
-    make_request(kernels(), values["op"], chosen[0], axes=chosen[1], heads=chosen[2], settings=settings)
+    named = joined(terms(values["kernels"], values["kernel"]))
+    axes, heads = sizes(values["shape"]), joined(values["heads"])
+    make_request(kernels(), values["op"], named, axes=axes, heads=heads, settings=settings)
 
 
 def check_sweep(values):
@@ -43,10 +45,10 @@ def check_sweep(values):
     make_sweep_request(
         kernels(),
         values["op"],
-        [values["kernel"]],
+        terms(values["kernels"], values["kernel"]),
         list(values["param"] or []),
-        axes=values["shape"],
-        heads=values["heads"],
+        axes=sizes(values["shape"]),
+        heads=joined(values["heads"]),
         settings=settings,
         gpu=H200,
         baseline="",
@@ -58,7 +60,7 @@ def check_labels(values):
     for label in (*values["kernels"], values["diff"]):
         if label:
             find_variant(kernels(), values["op"], label)
-    parse_shapes(kernels().ops[values["op"]], values["shape"], values["heads"])
+    parse_shapes(kernels().ops[values["op"]], sizes(values["shape"]), joined(values["heads"]))
 
 
 def check_new(values):
@@ -140,6 +142,35 @@ def test_the_code_is_compared_with_a_faster_kernel_of_the_same_grid_only():
     evidence = coded("decode-v4", 1, AT_1)
     assert experiment.shorter_path(evidence).command[3:5] == ("--diff", "decode-v6")
     assert experiment.fewer_instructions(evidence).command[3:5] == ("--diff", "decode-triton")
+
+
+def test_a_kernel_whose_code_changed_since_is_no_peer():
+    changed = replace(AT_1, changed=("decode-v6", "decode-triton"))
+    evidence = coded("decode-v4", 1, changed)
+    assert "--diff" not in experiment.shorter_path(evidence).command
+    assert "--diff" not in experiment.fewer_instructions(evidence).command
+    # Nor is one proposed as slower that may be faster by now.
+    slow = measured(5.1, copy=3.99, decode_v4=5.2)
+    [evidence, *_] = recorded("decode-v1-B1")
+    assert "decode-v4" not in experiment.more_warps(replace(evidence, measured=slow)).command[3]
+    since = replace(slow, changed=("decode-v4",))
+    assert "decode-v4" in experiment.more_warps(replace(evidence, measured=since)).command[3]
+
+
+def test_times_of_other_code_compare_with_none():
+    evidence = coded("decode-v4", 1, replace(AT_1, code=CodeState.CHANGED))
+    assert "--diff" not in experiment.shorter_path(evidence).command
+    assert "--diff" not in experiment.fewer_instructions(evidence).command
+    assert experiment.less_traffic(evidence) == experiment.measure(evidence)
+
+
+def test_of_other_code_the_grid_is_that_of_the_declaration():
+    """The counters are of one warp a block; by its declaration the kernel has as many as decode-v4."""
+    [evidence, *_] = recorded("decode-v1-B1")
+    v4 = kernels().entries["decode-v4"]
+    mistaken = replace(evidence, entry=v4, variant=v4.default)
+    assert layout.own_layout(mistaken).threads == 32
+    assert layout.own_layout(replace(mistaken, profile_code=CodeState.CHANGED)).threads == 256
 
 
 def test_another_head_layout_is_carried_along():

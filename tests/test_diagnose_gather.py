@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from diagnose_data import RESULTS, kernels, recorded, recording
+from diagnose_data import copy_run, kernels, recorded, recording
 from run_data import case, measured, store
 
 from gdnbench.bench.observer import Observer
@@ -45,8 +45,7 @@ def profiles(tmp_path):
 @pytest.fixture
 def runs(tmp_path):
     """A folder with one run."""
-    shutil.copytree(RESULTS / RUN, tmp_path / "results" / RUN, ignore=shutil.ignore_patterns("*.parquet", "nvbench"))
-    return tmp_path / "results"
+    return copy_run(tmp_path / "results", RUN).parent
 
 
 def test_a_file_tells_its_kernel_and_shape(ask):

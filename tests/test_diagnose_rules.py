@@ -8,6 +8,7 @@ from diagnose_data import coded, in_order, measured, recorded
 
 from gdnbench.diagnose.ranking import LEAST_SHARE, MOST_FINDINGS, rank
 from gdnbench.diagnose.rules import RULES
+from gdnbench.model import CodeState
 from gdnbench.profilers.ncu.profile import Metric
 
 # The cause that each kernel was made for, or is known for, and what may be told after it.
@@ -140,6 +141,22 @@ def test_what_the_code_implies_is_no_more_than_there_is_to_gain():
     bare, timed = (coded("decode-v1", 1, times) for times in (None, measured(5.1, empty=2.74, copy=3.99)))
     assert rank(bare)[0].share == pytest.approx(1 - 128 / 528)
     assert rank(timed)[0].share == pytest.approx(1 - 3.99 / 5.1)
+
+
+def test_times_of_other_code_bound_nothing_that_the_code_implies():
+    times = replace(measured(5.1, empty=2.74, copy=3.99), code=CodeState.CHANGED)
+    first = rank(coded("decode-v1", 1, times))[0]
+    assert (first.basis, first.share) == ("code", pytest.approx(1 - 128 / 528))
+
+
+def test_times_of_other_code_are_silent_where_counters_of_this_one_speak():
+    """Eleven launches were counted of the former code; the counters are of the code as it is."""
+    [evidence, *_] = recorded("decode-v4-B1")
+    times = replace(measured(28.6, empty=2.74, copy=3.99, launches=11), code=CodeState.CHANGED)
+    assert [finding.rule for finding in rank(replace(evidence, measured=times))] == ["latency"]
+    both = replace(evidence, measured=times, profile_code=CodeState.CHANGED)
+    assert [finding.rule for finding in rank(both)] == ["many_launches"]
+    assert both.code_of("times") is CodeState.CHANGED
 
 
 def test_a_floor_of_unknown_bandwidth_calls_nothing_saturated():

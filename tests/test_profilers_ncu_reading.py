@@ -78,12 +78,17 @@ def test_every_function_of_a_kernel_with_many(tmp_path):
 def test_labels_with_params_and_other_head_sizes():
     text = page_text(V1_PAGE)
     name = "decode decode-v1 B=1 qk4_v8"
-    [profile, *_] = parse_page(text.replace(name, "decode decode-triton:BV=16:WARPS=4 B=7 qk16_v32 K=64 V=256"))
+    [profile, *_] = parse_page(
+        text.replace(name, "decode decode-triton:BV=16:WARPS=4 B=7 qk16_v32 K=64 V=256"), V1_PAGE
+    )
     assert profile.label == "decode-triton:BV=16:WARPS=4"
     assert profile.shape == Shape(B=7, HQ=16, HV=32, K=64, V=256)
-    [profile, *_] = parse_page(text.replace(name, "something of another tool"))
+    assert profile.source == ""
+    [profile, *_] = parse_page(text.replace(name, f"{name} source=0123456789abcdef"), V1_PAGE)
+    assert (profile.label, profile.shape, profile.source) == ("decode-v1", Shape(), "0123456789abcdef")
+    [profile, *_] = parse_page(text.replace(name, "something of another tool"), V1_PAGE)
     assert (profile.label, profile.op, profile.shape) == ("", "", None)
-    [profile, *_] = parse_page(text.replace("gdnbench:", "elsewhere:"))
+    [profile, *_] = parse_page(text.replace("gdnbench:", "elsewhere:"), V1_PAGE)
     assert profile.label == ""
 
 
@@ -94,7 +99,25 @@ def test_messages_around_a_page_do_not_matter(tmp_path):
 
 def test_a_page_with_nan():
     text = page_text(V1_PAGE)
-    assert math.isnan(parse_page(text.replace('"540.416000"', '"nan"'))[0].number("dram__bytes_read.sum"))
+    assert math.isnan(parse_page(text.replace('"540.416000"', '"nan"'), V1_PAGE)[0].number("dram__bytes_read.sum"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"Kernel Name"', '"Kernel"', "lacks the column Kernel Name"),
+        ('"CC"', '"C"', "lacks the column CC"),
+        ('"540.416000"', '"-540.416000"', "dram__bytes_read.sum is "),
+        ('"540.416000"', '"inf"', "dram__bytes_read.sum is inf"),
+        ('"540.416000"', '"much"', "dram__bytes_read.sum is no number, but 'much'"),
+        ('"ID","Process ID"', '"ID","Process ID","Process ID"', "is cut off"),
+    ],
+)
+def test_a_page_that_cannot_be_is_refused_with_its_name(tmp_path, old, new, said):
+    (tmp_path / "page.csv").write_text(page_text(V1_PAGE).replace(old, new))
+    with pytest.raises(ReportFormatError, match=said) as caught:
+        read_any(tmp_path / "page.csv")
+    assert "page.csv" in caught.value.message
 
 
 def test_a_page_that_is_cut_off(tmp_path):

@@ -1,7 +1,11 @@
 """Profiles on disk: every digit and every text survives, and damage is told."""
 
+import csv
 import gzip
+import io
 import math
+import os
+import re
 from dataclasses import replace
 
 import pytest
@@ -11,14 +15,18 @@ from ncu_data import V1, V1_PAGE, V4
 
 from gdnbench.errors import ExitCode, ReportFormatError
 from gdnbench.model import Shape
+from gdnbench.profilers.ncu.collect import Report
+from gdnbench.profilers.ncu.functions import functions_of
 from gdnbench.profilers.ncu.profile import Metric, Profile
 from gdnbench.profilers.ncu.reading import read_any
-from gdnbench.profilers.ncu.store import COLUMNS, latest, read_profiles, write_profiles
+from gdnbench.profilers.ncu.store import COLUMNS, read_profiles, write_profiles
+
+SOURCE = "0123456789abcdef"
 
 
 def _profile(value, **changes):
     metrics = {"a.sum": Metric("a.sum", "byte", value, "SpeedOfLight")}
-    profile = Profile("decode-v4", "decode", Shape(B=8), "NVIDIA H200", "sm_90", "f", 0, metrics)
+    profile = Profile("decode-v4", "decode", Shape(B=8), "NVIDIA H200", "sm_90", "f", 0, metrics, SOURCE)
     return replace(profile, **changes)
 
 
@@ -63,7 +71,7 @@ def test_the_table_is_tidy(tmp_path):
     write_profiles(tmp_path / "p.csv", [_profile(540416.0)])
     header, row = (tmp_path / "p.csv").read_text().splitlines()
     assert header == ",".join(COLUMNS)
-    assert row == "decode-v4,decode,8,4,8,128,128,NVIDIA H200,sm_90,f,0,SpeedOfLight,a.sum,byte,540416"
+    assert row == f"decode-v4,decode,8,4,8,128,128,NVIDIA H200,sm_90,{SOURCE},f,0,SpeedOfLight,a.sum,byte,540416"
 
 
 def test_every_cut_through_a_file_is_told(tmp_path):
@@ -113,28 +121,139 @@ def test_another_table(tmp_path):
         read_profiles(tmp_path / "p.csv")
 
 
-def test_the_latest_of_a_kernel_at_a_shape(tmp_path):
-    folder = tmp_path / "ncu" / "decode-triton_BV=16"
-    folder.mkdir(parents=True)
-    for stem in (
-        "20261121-100000-h200-B1-qk4_v8",
-        "20261121-110000-h200-B1-qk4_v8",
-        "20261121-120000-b200-B1-qk4_v8",
-        "20261121-130000-h200-B16-qk4_v8",
-        "20261121-140000-h200-B1-qk4_v8-K64-V64",
-        "notes",
-    ):
-        (folder / f"{stem}.csv").touch()
-    (folder / "20261121-150000-h200-B1-qk4_v8.ncu-rep").touch()  # whose metrics were never stored
+def _with_cell(path, column, value):
+    """Writes the recorded profiles of decode-v4 with another cell in the third row of the file, line 4."""
+    write_profiles(path, read_profiles(V4))
+    rows = [list(row) for row in csv.reader(io.StringIO(path.read_text()))]
+    rows[3][rows[0].index(column)] = value
+    with path.open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(rows)
 
-    def found(shape, gpu=None):
-        path = latest(tmp_path, "decode-triton:BV=16", shape, gpu)
-        return path and path.name[:15]
 
-    assert found(Shape()) == "20261121-120000"
-    assert found(Shape(), "h200") == "20261121-110000"
-    assert found(Shape(B=16)) == "20261121-130000"
-    assert found(Shape(K=64, V=64)) == "20261121-140000"
-    assert found(Shape(), "rtx3090") is None
-    assert found(Shape(B=2)) is None
-    assert latest(tmp_path, "decode-triton", Shape()) is None
+@pytest.mark.parametrize(
+    ("column", "value", "said"),
+    [
+        ("B", "0", "$.B"),
+        ("B", "-1", "$.B"),
+        ("HQ", "nan", "$.HQ"),
+        ("HV", "9" * 5000, "$.HV"),
+        ("K", "12.5", "$.K"),
+        ("V", "", "V of the shape is missing"),
+        ("HV", "9", "HV=9 is no multiple of HQ=4"),
+        ("launch", "-1", "$.launch"),
+        ("launch", "first", "$.launch"),
+        ("source", "yes", "$.source"),
+        ("source", "0123456789ABCDEF", "$.source"),
+        ("source", f"{SOURCE}0", "$.source"),
+        ("source", f"{SOURCE}\n", "$.source"),
+        ("source", "../../../etc/passwd", "$.source"),
+        ("kernel", "decode-\x1b[31mv4", "$.kernel"),
+        ("gpu", "NVIDIA\x00H200", "$.gpu"),
+        ("metric", "", "metric"),
+        ("value", "x" * 200_000, "field larger than field limit"),
+    ],
+)
+def test_a_cell_that_cannot_be_what_it_is_is_named_with_its_line(tmp_path, column, value, said):
+    _with_cell(tmp_path / "p.csv", column, value)
+    with pytest.raises(ReportFormatError) as caught:
+        read_profiles(tmp_path / "p.csv")
+    assert f"{tmp_path / 'p.csv'} line {5 if value.endswith(chr(10)) else 4}: " in caught.value.message
+    assert said in caught.value.message
+    assert len(caught.value.message) < 400
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("metric", "value"),
+    [
+        ("launch__sm_count", "0"),
+        ("launch__grid_size", "0"),
+        ("launch__block_size", "0.5"),
+        ("launch__occupancy_limit_warps", "-1"),
+        ("gpu__time_duration.sum", "-3"),
+        ("gpu__time_duration.sum", "inf"),
+        ("gpu__time_duration.sum", "soon"),
+        ("sm__cycles_elapsed.max", "1e300"),
+        ("smsp__issue_active.avg.per_cycle_active", "-inf"),
+        ("gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed", "1e9"),
+        ("smsp__average_warps_issue_stalled_wait_per_issue_active.ratio", "-0.1"),
+    ],
+)
+def test_a_counter_that_cannot_be_so_is_named_with_its_line(tmp_path, metric, value):
+    path = tmp_path / "p.csv"
+    write_profiles(path, read_profiles(V4))
+    lines = path.read_text().splitlines(keepends=True)
+    [number] = [n for n, line in enumerate(lines) if f",0,{line.split(',')[-4]},{metric}," in line]
+    lines[number] = lines[number].rpartition(",")[0] + f",{value}\n"
+    path.write_text("".join(lines))
+    with pytest.raises(ReportFormatError, match=rf"p\.csv line {number + 1}: {re.escape(metric)} is "):
+        read_profiles(path)
+
+
+@pytest.mark.parametrize("metric", ["device__some_number", "smsp__pcsamp_interval", "a.sum"])
+@pytest.mark.parametrize("value", [-1.0, math.inf, "n/a"])
+def test_what_gdnbench_does_not_read_may_be_anything(tmp_path, metric, value):
+    write_profiles(tmp_path / "p.csv", [_profile(1.0, metrics={metric: Metric(metric, "", value)})])
+    assert read_profiles(tmp_path / "p.csv")[0].metrics[metric].value == value
+
+
+def test_a_number_that_ncu_says_it_has_not_is_absent(tmp_path):
+    name = "launch__sm_count"
+    write_profiles(tmp_path / "p.csv", [_profile(1.0, metrics={name: Metric(name, "", "n/a")})])
+    assert read_profiles(tmp_path / "p.csv")[0].number(name) is None
+
+
+def test_a_file_of_before_there_was_a_source_is_read(tmp_path):
+    write_profiles(tmp_path / "p.csv", [_profile(1.0)])
+    assert read_profiles(tmp_path / "p.csv")[0].source == SOURCE
+    text = (tmp_path / "p.csv").read_text()
+    (tmp_path / "p.csv").write_text(text.replace("source,", "").replace(f"{SOURCE},", ""))
+    assert read_profiles(tmp_path / "p.csv") == (_profile(1.0, source=""),)
+
+
+def test_launches_of_two_codes_in_one_table_are_two(tmp_path):
+    both = (_profile(1.0), _profile(2.0, source="f" * 16))
+    write_profiles(tmp_path / "p.csv", both)
+    assert read_profiles(tmp_path / "p.csv") == both
+    assert [one.source for one in functions_of(Report(tmp_path / "p.csv", both))] == [SOURCE, "f" * 16]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda lines: [*lines, lines[-1]], "a.sum is there twice"),
+        (lambda lines: [*lines, "decode-v4\n"], "1 cells, and the head has 16"),
+        (lambda lines: [*lines, lines[-1].replace("\n", ",more\n")], "17 cells"),
+        (lambda lines: [lines[0].replace("section", "kernel,section"), *lines[1:]], "two columns have one name"),
+        (lambda lines: [*lines, '"open\n'], "unexpected end of data"),
+        (lambda lines: [lines[0], "\n"], "0 cells"),
+    ],
+)
+def test_a_table_that_is_none_is_told(tmp_path, spoil, said):
+    path = tmp_path / "p.csv"
+    write_profiles(path, [_profile(1.0)])
+    path.write_text("".join(spoil(path.read_text().splitlines(keepends=True))))
+    with pytest.raises(ReportFormatError, match=said):
+        read_profiles(path)
+
+
+def test_a_file_that_is_not_of_text_or_not_a_file_is_told(tmp_path):
+    (tmp_path / "p.csv").write_bytes(b"kernel\xff\xfe\n")
+    with pytest.raises(ReportFormatError, match=r"p\.csv cannot be read: 'utf-8'"):
+        read_profiles(tmp_path / "p.csv")
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(ReportFormatError, match=r"folder\.csv is no file"):
+        read_profiles(tmp_path / "folder.csv")
+    os.mkfifo(tmp_path / "pipe.csv")  # which would be waited for
+    with pytest.raises(ReportFormatError, match=r"pipe\.csv is no file"):
+        read_profiles(tmp_path / "pipe.csv")
+    with pytest.raises(ReportFormatError, match="cannot be read"):
+        read_profiles(tmp_path / "null\0byte.csv")
+
+
+def test_an_archive_that_unpacks_without_end_is_not_unpacked(tmp_path, monkeypatch):
+    monkeypatch.setattr("gdnbench.profilers.files.MOST_BYTES", 1 << 20)
+    for name in ("p.csv.gz", "p.page.csv.gz"):
+        (tmp_path / name).write_bytes(gzip.compress(bytes(100 << 20)))
+        with pytest.raises(ReportFormatError, match="holds more than 1 MiB"):
+            read_any(tmp_path / name)

@@ -1,5 +1,7 @@
 """Recording with Proton: what the parent asks for, what the worker leaves, and what a scope compiles to."""
 
+import gzip
+import io
 import json
 import os
 import subprocess
@@ -9,11 +11,11 @@ from pathlib import Path
 import pytest
 import torch
 from faults import python_path
-from proton_data import CUPTI, SCOPES, recording, store, write_trace
+from proton_data import CLOCK32, CUPTI, SCOPES, recording, store, write_trace
 
 from gdnbench import trace
 from gdnbench.catalog import load_catalog
-from gdnbench.errors import ProfilerError, RunFormatError, UsageError
+from gdnbench.errors import ExitCode, ProfilerError, ReportFormatError, UsageError
 from gdnbench.model import Gpu
 from gdnbench.profilers.assignment import Errand
 from gdnbench.profilers.choice import choose_case, prepare
@@ -22,6 +24,7 @@ from gdnbench.profilers.proton import record as recorder
 from gdnbench.profilers.proton.kernel_trace import durations_us
 from gdnbench.profilers.proton.opened import open_stored
 from gdnbench.profilers.proton.recording import Recording
+from gdnbench.profilers.proton.trace_file import write_trace as write_trace_file
 
 H200 = Gpu(index=0, name="NVIDIA H200", uuid="GPU-8ffb366f", capability=(9, 0))
 
@@ -68,8 +71,158 @@ def test_a_trace_of_other_launches_than_were_made_is_refused(tmp_path):
 def test_a_file_that_is_no_recording_is_refused(tmp_path, content):
     path = tmp_path / "other.json"
     path.write_text(content)
-    with pytest.raises(RunFormatError, match=r"other\.json"):
+    with pytest.raises(ReportFormatError, match=r"other\.json"):
         open_stored(path)
+
+
+def _edited(path, **fields):
+    document = json.loads(path.read_text())
+    path.write_text(json.dumps({**document, **fields}))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("schema", 2),
+        ("op", 3),
+        ("case", {}),
+        ("case", []),
+        ("language", "cuda"),
+        ("gpu", ["NVIDIA H200"]),
+        ("triton", None),
+        ("times_us", {}),
+        ("times_us", {"instrumented": [5.0]}),
+        ("times_us", {"plain": []}),
+        ("times_us", {"plain": 5.0}),
+        ("times_us", {"plain": [0.0]}),
+        ("times_us", {"plain": [-1.0]}),
+        ("times_us", {"plain": ["5.0"]}),
+        ("times_us", {"plain": [1e300]}),
+        ("times_us", {"plain": [None]}),
+        ("cupti_us", {"f": []}),
+        ("cupti_us", {"f": [-0.5]}),
+        ("trace", "../../../etc/passwd"),
+        ("trace", "/etc/passwd"),
+        ("trace", "a\0b"),
+        ("trace", 3),
+        ("mode", {}),
+        ("launches", -1),
+        ("launches", 2.5),
+        ("capacity", "32"),
+        ("capacity", 10**40),
+        ("sm_mhz", [0.0]),
+        ("sm_mhz", [-1980.0]),
+        ("sm_mhz", 1980.0),
+        ("notes", "one"),
+        ("source", "0123"),
+        ("source", 123),
+    ],
+)
+def test_a_field_that_cannot_be_what_it_is_is_named(tmp_path, field, value):
+    path = _edited(store(tmp_path), **{field: value})
+    with pytest.raises(ReportFormatError, match=field) as raised:
+        open_stored(path)
+    assert path.name in raised.value.message
+    assert raised.value.hint
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("label", ""),
+        ("label", "decode v4"),
+        ("kernel", None),
+        ("params", {"BV": 1.5}),
+        ("params", {"BV": [1]}),
+        ("params", {"": 1}),
+        ("role", "villain"),
+        ("shape", {"B": -1, "HQ": 4, "HV": 8, "K": 128, "V": 128}),
+        ("shape", {"B": 1, "HQ": 3, "HV": 8, "K": 128, "V": 128}),
+        ("shape", {"B": 1}),
+    ],
+)
+def test_a_part_of_a_case_that_cannot_be_is_refused(tmp_path, part, value):
+    path = store(tmp_path)
+    case = {**json.loads(path.read_text())["case"], part: value}
+    with pytest.raises(ReportFormatError, match=path.name):
+        open_stored(_edited(path, case=case))
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_a_number_that_json_has_not_is_refused(tmp_path, number):
+    path = store(tmp_path)
+    path.write_text(path.read_text().replace("1979.0", number))
+    with pytest.raises(ReportFormatError, match=path.name):
+        open_stored(path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[" * 200_000,
+        '{"schema": 1, "op": ' + '{"a":' * 100_000 + "1" + "}" * 100_001,
+        '{"schema": 1, "traceEvents": ' + "[" * 100_000 + "]" * 100_000 + "}",
+    ],
+)
+@pytest.mark.parametrize("name", ["a.json", "a.chrome_trace", "a.chrome_trace.gz"])
+def test_what_is_nested_deeply_ends_in_an_error_and_no_traceback(command_line, tmp_path, name, content):
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(content.encode()) if name.endswith(".gz") else content.encode())
+    code, out, err = command_line("proton", "--import", path, columns="300")
+    assert (code, out) == (ExitCode.PROFILER, "")
+    assert str(path) in err
+    assert "Traceback" not in err
+
+
+def test_a_recording_that_is_no_text_is_refused(tmp_path):
+    path = store(tmp_path)
+    path.write_bytes(path.read_bytes().replace(b"NVIDIA", b"\xff\xfe"))
+    with pytest.raises(ReportFormatError, match=path.name):
+        open_stored(path)
+
+
+def test_files_of_before_there_was_a_source_are_read():
+    folder = Path(__file__).parents[1] / "profiles" / "proton" / "decode-triton"
+    for path in folder.iterdir():
+        opened = open_stored(path)
+        assert opened.origin.source == ""
+        assert opened.breakdown.launches
+    assert len(list(folder.iterdir())) == 2
+
+
+def test_a_trace_says_what_it_is_of_and_is_otherwise_as_proton_wrote_it(tmp_path):
+    written = tmp_path / "trace.chrome_trace"
+    written.write_bytes(gzip.decompress(CLOCK32.read_bytes()))
+    path = tmp_path / "a.chrome_trace.gz"
+    with written.open("rb") as file:
+        write_trace_file(file, path, label="decode-triton:BV=16", source="0123456789abcdef")
+    opened = open_stored(path)
+    assert (opened.origin.label, opened.origin.source) == ("decode-triton:BV=16", "0123456789abcdef")
+    before, after = json.loads(written.read_bytes()), json.loads(gzip.decompress(path.read_bytes()))
+    assert {name: value for name, value in after.items() if name != "otherData"} == before
+    assert after["otherData"] == {"gdnbench_kernel": "decode-triton:BV=16", "gdnbench_source": "0123456789abcdef"}
+
+
+def test_a_trace_of_a_kernel_without_scopes_stays_empty(tmp_path):
+    with io.BytesIO(b"") as file:
+        write_trace_file(file, tmp_path / "a.chrome_trace.gz", label="decode-triton", source="0123456789abcdef")
+    assert gzip.decompress((tmp_path / "a.chrome_trace.gz").read_bytes()) == b""
+
+
+@pytest.mark.parametrize("other", [{"gdnbench_source": "no hash"}, {"gdnbench_kernel": 3}, ["x"], None])
+def test_what_a_trace_says_of_itself_is_checked(tmp_path, other):
+    path = tmp_path / "a.chrome_trace"
+    path.write_text(json.dumps({"otherData": other, "traceEvents": []}))
+    with pytest.raises(ReportFormatError, match=r"a\.chrome_trace is not a trace"):
+        open_stored(path)
+
+
+def test_what_other_tools_say_of_a_trace_does_not_matter(tmp_path):
+    document = json.loads(gzip.decompress(CLOCK32.read_bytes()))
+    path = tmp_path / "a.chrome_trace"
+    path.write_text(json.dumps({**document, "otherData": {"version": 3}, "stackFrames": {}}))
+    assert open_stored(path).origin == open_stored(CLOCK32).origin
 
 
 def test_kernel_times_are_those_between_the_flushes():

@@ -1,4 +1,4 @@
-"""`git:REV`: the latest run of a commit."""
+"""`git:REV`: the runs of a commit."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections import Counter
 from pathlib import Path
 
 from gdnbench.compare.filter import some
-from gdnbench.errors import RunFormatError, UnknownNameError
-from gdnbench.store import RunInfo, list_runs, read_info
+from gdnbench.errors import UnknownNameError
+from gdnbench.store import RunInfo, list_runs, read_info, readable
 from gdnbench.wording import plural
 
 PREFIX = "git:"
 _SHORT = 8
 
 
-def run_of_commit(revision: str, results: Path) -> Path:
-    """The folder of the latest stored run of a revision.
+def runs_of_commit(revision: str, results: Path) -> tuple[Path, ...]:
+    """The folders of a revision's stored runs, newest first; at least one.
 
     Args:
         revision: what `git rev-parse` takes: a tag, a branch, `HEAD~1`, the start of a hash.
@@ -27,9 +27,9 @@ def run_of_commit(revision: str, results: Path) -> Path:
     """
     commit = _resolve(revision)
     known = _commits(results)
-    for folder, info in reversed(known):
-        if info.git.get("commit") == commit:
-            return folder
+    found = tuple(folder for folder, info in reversed(known) if info.git.get("commit") == commit)
+    if found:
+        return found
     counts = Counter(str(info.git["commit"])[:_SHORT] for _, info in known)
     have = [f"{short} ({plural(count, 'run')})" for short, count in counts.items()]
     hint = f"runs have the commits {some(have)}" if have else "no stored run knows its commit"
@@ -49,13 +49,6 @@ def _resolve(revision: str) -> str:
 
 
 def _commits(results: Path) -> list[tuple[Path, RunInfo]]:
-    """Runs that know their commit, oldest first; one that cannot be read stops no search."""
-    found = []
-    for folder in list_runs(results):
-        try:
-            info = read_info(folder)
-        except RunFormatError:
-            continue
-        if info.git.get("commit"):
-            found.append((folder, info))
-    return found
+    """Runs that know their commit, oldest first."""
+    known = readable(list_runs(results), lambda folder: (folder, read_info(folder)))
+    return [(folder, info) for folder, info in known if info.git.get("commit")]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
+from gdnbench.compare.figure import Figure
 from gdnbench.compare.filter import some
 from gdnbench.compare.recorded import Recorded
 from gdnbench.errors import UnknownNameError, UsageError
-from gdnbench.model import Shape, gpu_slug
+from gdnbench.model import CPU, Shape, gpu_slug
 
 
 def choose_label(runs: Sequence[Recorded], wanted: str) -> str:
@@ -30,14 +32,17 @@ def choose_label(runs: Sequence[Recorded], wanted: str) -> str:
 
 
 def choose_gpu(runs: Sequence[Recorded], label: str, wanted: str) -> str:
-    """The GPU model whose runs are meant; that of the latest run that has the kernel unless one is named.
+    """The GPU model whose runs are meant: unless one is named, that of the latest run which timed the kernel on a GPU.
+
+    Where none did, it is what the latest run that has the kernel was on.
 
     Raises:
         UnknownNameError: if no run on that GPU has the kernel, with the GPUs whose runs do.
     """
     having = [run.source.gpu for run in runs if any(figure.label == label for figure in run.figures)]
     if wanted in ("", "auto"):
-        return having[-1]
+        timed = [run.source.gpu for run in runs if any(_is_timed(figure, label) for figure in run.figures)]
+        return next((gpu for gpu in reversed(timed) if gpu != CPU), (timed or having)[-1])
     slug = wanted.lower() if wanted.lower() in having else gpu_slug(wanted)
     if slug not in having:
         known = ", ".join(dict.fromkeys(having))
@@ -76,6 +81,10 @@ def of_op(runs: Sequence[Recorded], op: str) -> list[Recorded]:
 def of_gpu(runs: Sequence[Recorded], gpu: str) -> list[Recorded]:
     """The runs on one GPU model."""
     return [run for run in runs if run.source.gpu == gpu]
+
+
+def _is_timed(figure: Figure, label: str) -> bool:
+    return figure.label == label and math.isfinite(figure.time_us)
 
 
 def _parts(label: str) -> tuple[str, frozenset[str]]:

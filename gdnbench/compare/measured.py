@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from gdnbench.compare.figure import Figure, Kind, Source
 from gdnbench.model import Measurement, Params, Role, Shape, Variant
 from gdnbench.stats import FloatArray
 from gdnbench.store import RunInfo, read_info, read_measurements, read_rounds
+from gdnbench.store.schema import GpuDocument
 
 VERSIONS = ("torch", "triton", "cuda-bench", "cuda-core", "nvidia-cuda-nvrtc", "fla-core", "flashinfer-python")
 
@@ -73,7 +73,7 @@ def _noise(measurements: list[Measurement]) -> dict[Shape, float]:
 
 def conditions_of(info: RunInfo) -> dict[str, str]:
     """What a time depends on beside the kernel, by name; what is unknown is left out."""
-    gpu: dict[str, Any] = info.machine.get("gpu") or {}
+    gpu = info.machine.get("gpu") or GpuDocument()
     versions = info.machine.get("versions", {})
     known = {
         "GPU": gpu.get("uuid"),

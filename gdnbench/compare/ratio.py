@@ -17,6 +17,9 @@ from gdnbench.model import Role, Status
 from gdnbench.stats import Comparison, compare_family
 from gdnbench.stats.unpaired import Blur, UnpairedLogRatio, compare_unpaired, unpaired_log_ratio
 
+NO_ROUNDS = "not measured here"
+OTHER_TIMER = "the timers differ"
+
 T = TypeVar("T")
 ShiftOf = Callable[[Source, Source], Shift | None]
 
@@ -55,11 +58,13 @@ class Ratio:
 
     Attributes:
         value: time of the first / time of the later: above 1 the later is faster.
-        comparison: its interval and verdict; None where a side has no rounds.
+        comparison: its interval and verdict; None where there can be none.
+        untold: why there is none.
     """
 
     value: float
     comparison: Comparison | None = None
+    untold: str = ""
 
 
 def compare_column(rows: Sequence[Row], column: int, shift_of: ShiftOf, settings: Settings) -> tuple[Ratio | None, ...]:
@@ -69,7 +74,7 @@ def compare_column(rows: Sequence[Row], column: int, shift_of: ShiftOf, settings
     family of its own for Holm's correction, in which floors have no part: they are no claims, but what claims rest on.
     """
     pairs = {index: pair for index, row in enumerate(rows) if (pair := timed_pair(row, column))}
-    told = {index: pair for index, pair in pairs.items() if _has_rounds(*pair)}
+    told = {index: pair for index, pair in pairs.items() if _has_rounds(*pair) and same_timer(*pair)}
     paired = {
         index: (right.figure.rounds_us, left.figure.rounds_us)
         for index, (left, right) in told.items()
@@ -98,6 +103,11 @@ def timed_pair(row: Row, column: int) -> tuple[Entry, Entry] | None:
 def same_run(left: Entry, right: Entry) -> bool:
     """Whether both were measured in the same rounds."""
     return left.source is right.source and left.figure.rounds_us.shape == right.figure.rounds_us.shape
+
+
+def same_timer(left: Entry, right: Entry) -> bool:
+    """Whether both time the same span: one timer's holds the launch, another's does not."""
+    return left.figure.timer == right.figure.timer
 
 
 def unpaired(left: Entry, right: Entry, shift_of: ShiftOf, settings: Settings) -> UnpairedLogRatio:
@@ -141,4 +151,9 @@ def _families(told: Mapping[int, T], pairs: Mapping[int, tuple[Entry, Entry]]) -
 def _ratio(left: Entry, right: Entry, comparison: Comparison | None) -> Ratio:
     if comparison:
         return Ratio(comparison.speedup.estimate, comparison)
-    return Ratio(left.figure.time_us / right.figure.time_us)
+    return Ratio(left.figure.time_us / right.figure.time_us, untold=_untold(left, right))
+
+
+def _untold(left: Entry, right: Entry) -> str:
+    both_measured = left.source.kind is Kind.MEASURED and right.source.kind is Kind.MEASURED
+    return NO_ROUNDS if same_timer(left, right) or not both_measured else OTHER_TIMER

@@ -14,11 +14,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gdnbench.diagnose.launch import Launch
+from gdnbench.profilers.ncu.counters import CYCLES
 from gdnbench.profilers.ncu.profile import Profile
 from gdnbench.profilers.ncu.quantities import stalls, value_of
 
 _READY = frozenset({"selected", "not_selected"})
-_COUNTERS = ("sm__cycles_elapsed.max", "sm__cycles_active.max", "sm__cycles_active.avg", "smsp__cycles_active.avg")
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,9 @@ class Account:
 def account_of(profile: Profile, launch: Launch) -> Account | None:
     """Opens the accounts of a profiled launch; None where the report lacks a counter."""
     issue = value_of(profile, "issue_active_pct")
-    if not profile.has_all(*_COUNTERS) or issue is None or math.isnan(issue):
+    if not profile.has_all(*CYCLES) or issue is None or math.isnan(issue):
         return None
-    elapsed, longest, mean, with_warps = (profile.number(name) or 0.0 for name in _COUNTERS)
+    elapsed, longest, mean, with_warps = (profile.number(name) or 0.0 for name in CYCLES)
     if not elapsed:
         return None
     # The averages are over all SMs; of those without a block nothing is said here. A counter is read in a pass of its

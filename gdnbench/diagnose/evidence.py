@@ -10,14 +10,14 @@ from pathlib import Path
 from gdnbench.binary.schedule import Milestones
 from gdnbench.catalog import Catalog, Entry
 from gdnbench.diagnose.account import Account, account_of
+from gdnbench.diagnose.finding import Basis
 from gdnbench.diagnose.launch import Launch, launch_of_anatomy, launch_of_profile
 from gdnbench.inspection.anatomy import Anatomy
 from gdnbench.machine.specs import spec_of
-from gdnbench.model import Shape, Variant
+from gdnbench.model import CodeState, Shape, Variant
+from gdnbench.profilers.ncu.counters import LOCAL_SECTORS
 from gdnbench.profilers.ncu.profile import Profile
 from gdnbench.profilers.ncu.quantities import value_of
-
-_LOCAL_SECTORS = "memory_l2_theoretical_sectors_local"
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,8 @@ class Measured:
         copy: label of the copying floor; likewise.
         copy_bytes: what that floor moves.
         launches: that one call of the kernel makes; 0 where they were not counted.
+        code: whether the kernel's time is of its code as it is now.
+        changed: labels whose code is known to be another now.
     """
 
     run_id: str
@@ -43,6 +45,13 @@ class Measured:
     copy: str = ""
     copy_bytes: int = 0
     launches: int = 0
+    code: CodeState = CodeState.UNKNOWN
+    changed: tuple[str, ...] = ()
+
+    @property
+    def known_us(self) -> dict[str, float]:
+        """The times that say something of the code as it is now, as far as that is known."""
+        return {label: time for label, time in self.times_us.items() if label not in self.changed}
 
     @property
     def empty_us(self) -> float | None:
@@ -87,6 +96,8 @@ class Evidence:
         anatomy: what the compiler made of it, where there is no profile.
         order: when its loads issue, as the code is now; None where it was not built.
         measured: its times, if a run has them.
+        profile_code: whether the counters are of the code as it is now.
+        warnings: stored profiles that could not be read.
     """
 
     catalog: Catalog = field(repr=False)
@@ -98,6 +109,27 @@ class Evidence:
     anatomy: Anatomy | None = field(default=None, repr=False)
     order: Milestones | None = field(default=None, repr=False)
     measured: Measured | None = None
+    profile_code: CodeState = CodeState.UNKNOWN
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def own_times(self) -> Measured | None:
+        """The times, unless they are of other code than the kernel's is now."""
+        return self.measured if self.measured and self.measured.code is not CodeState.CHANGED else None
+
+    @property
+    def times(self) -> Measured | None:
+        """The times that rules read: those of other code only where no counters of this one are there."""
+        has_counters = self.profile is not None and self.profile_code is not CodeState.CHANGED
+        return self.own_times if has_counters else self.measured
+
+    def code_of(self, basis: Basis) -> CodeState:
+        """Whether what a share rests on is of the code as it is now."""
+        if basis == "counters":
+            return self.profile_code
+        if basis == "times":
+            return self.measured.code if self.measured else CodeState.UNKNOWN
+        return CodeState.CURRENT
 
     @property
     def label(self) -> str:
@@ -122,7 +154,7 @@ class Evidence:
         """The share of its time that is not the launch's; 1 where that is not known, which bounds it."""
         if self.account:
             return self.account.working
-        launch = self.measured.launch_share if self.measured else None
+        launch = self.own_times.launch_share if self.own_times else None
         return 1 - launch if launch is not None else 1.0
 
     @property
@@ -139,7 +171,7 @@ class Evidence:
     def local_share(self) -> float:
         """The share of accesses to memory that are of spilled registers: of sectors, or of the code's instructions."""
         if self.profile:
-            local, other = self.profile.number(_LOCAL_SECTORS), self.counter("global_sectors")
+            local, other = self.profile.number(LOCAL_SECTORS), self.counter("global_sectors")
             return _share_of(local or 0.0, (local or 0.0) + other)
         families = self.anatomy.mix.families if self.anatomy else {}
         local_count = sum(count for name, count in families.items() if name.startswith("local"))

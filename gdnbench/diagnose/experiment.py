@@ -69,7 +69,7 @@ def shorter_path(evidence: Evidence) -> Experiment:
 
 def less_traffic(evidence: Evidence) -> Experiment:
     """How far the copying floor is, where that is not known; else what a faster kernel does, else the params."""
-    is_known = evidence.measured is not None and evidence.measured.copy_us is not None
+    is_known = evidence.own_times is not None and evidence.own_times.copy_us is not None
     if not is_known and evidence.label != evidence.entry.op.floor:
         return measure(evidence)
     return fewer_instructions(evidence)
@@ -120,15 +120,19 @@ def by_hand(evidence: Evidence, suffix: str, change: str) -> Experiment:
 
 
 def faster_peer(evidence: Evidence, *, same_grid: bool) -> str:
-    """The fastest kernel of the run that beat this one at the shape, of the same grid if asked; empty if none did."""
-    if evidence.measured is None:
+    """The fastest kernel of the run that beat this one at the shape, of the same grid if asked; empty if none did.
+
+    Times of other code, of this kernel's or of another's, say nothing of which is faster now.
+    """
+    measured = evidence.own_times
+    if measured is None:
         return ""
-    own, times = own_layout(evidence), evidence.measured.times_us
+    own, times = own_layout(evidence), measured.known_us
     known = {other.label: other for other in others(evidence)}
     beating = [
         label
         for label, other in known.items()
-        if times.get(label, math.inf) < evidence.measured.time_us
+        if times.get(label, math.inf) < measured.time_us
         and (not same_grid or (own and (own.blocks, own.threads) == (other.blocks, other.threads)))
     ]
     return min(beating, key=lambda label: times[label], default="")
@@ -142,11 +146,11 @@ def _by_param(evidence: Evidence, wanted: Wanted) -> tuple[str, ...]:
 def _peer(evidence: Evidence, wanted: Wanted) -> Layout | None:
     """A kernel whose grid is wanted, rather one that was faster than one that was not measured, or one of its language.
 
-    One that is known to be slower proves nothing.
+    One that is known to be slower proves nothing. Times of other code count as none.
     """
-    own = own_layout(evidence)
-    times = evidence.measured.times_us if evidence.measured else {}
-    bound = evidence.measured.time_us if evidence.measured else math.inf
+    own, measured = own_layout(evidence), evidence.own_times
+    times = measured.known_us if measured else {}
+    bound = measured.time_us if measured else math.inf
     fitting = [
         other for other in others(evidence) if own and wanted(own, other) and times.get(other.label, 0.0) < bound
     ]

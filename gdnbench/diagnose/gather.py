@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median_low
 
 from gdnbench.bench.observer import Observer
 from gdnbench.bench.request import find_op, parse_shapes
-from gdnbench.catalog import Catalog, Entry, find_variant
+from gdnbench.catalog import Catalog, find_variant
+from gdnbench.diagnose.counters import find_newest, read_file
 from gdnbench.diagnose.evidence import Evidence
 from gdnbench.diagnose.measured import last_measured
 from gdnbench.errors import GdnbenchError, UsageError
@@ -21,9 +20,6 @@ from gdnbench.inspection.subject import Subject
 from gdnbench.machine import list_gpus, select_gpu
 from gdnbench.model import Gpu, Shape, TorchKernel, Variant, gpu_slug
 from gdnbench.profilers.ncu.profile import Profile
-from gdnbench.profilers.ncu.quantities import value_of
-from gdnbench.profilers.ncu.reading import read_any
-from gdnbench.profilers.ncu.store import latest
 
 
 @dataclass(frozen=True)
@@ -68,8 +64,11 @@ def gather(catalog: Catalog, question: Question, observer: Observer) -> Evidence
     gpus = list_gpus()
     slug, shape = _slug(question.gpu, gpus), shapes[0]
     entry, asked = catalog.behind(named, shape, slug or "")
-    path = question.file or latest(question.profiles, asked.label, shape, slug)
-    profile = _choose(path, read_any(path), entry, asked) if path else None
+    if question.file:
+        counters = read_file(question.file, entry, asked)
+    else:
+        counters = find_newest(question.profiles, entry, asked, shape, slug)
+    profile = counters.profile
     if profile and question.file:
         shape = _agreed(profile, shape, question)
     slug = gpu_slug(profile.gpu) if profile else slug
@@ -86,7 +85,19 @@ def gather(catalog: Catalog, question: Question, observer: Observer) -> Evidence
         raise _nothing(asked, shape)
     code = built if isinstance(built, Anatomy) else None
     anatomy, order = (None if profile else code), (code.order if code else None)
-    return Evidence(catalog, entry, variant, shape, profile, path, anatomy, order, measured)
+    return Evidence(
+        catalog,
+        entry,
+        variant,
+        shape,
+        profile,
+        counters.path,
+        anatomy,
+        order,
+        measured,
+        profile_code=counters.code,
+        warnings=counters.warnings,
+    )
 
 
 def _slug(gpu: str, gpus: Sequence[Gpu]) -> str | None:
@@ -98,27 +109,6 @@ def _slug(gpu: str, gpus: Sequence[Gpu]) -> str | None:
         chosen = select_gpu(gpu, gpus)
         return chosen.slug if chosen else None
     return gpu_slug(gpu)
-
-
-def _choose(path: Path, profiles: Sequence[Profile], entry: Entry, asked: Variant) -> Profile:
-    """The typical launch of a kernel: of the function that takes most of the time, the one of median duration."""
-    own = [profile for profile in profiles if profile.label == asked.label]
-    own = own or [profile for profile in profiles if not profile.label and entry.kernel.entry in profile.function]
-    if not own:
-        names = ", ".join(dict.fromkeys(profile.name for profile in profiles))
-        raise UsageError(f"{path} holds no launch of {asked.label}", f"it holds {names}")
-    totals: dict[str, float] = {}
-    for profile in own:
-        totals[profile.function] = totals.get(profile.function, 0.0) + _duration(profile)
-    main = max(totals, key=lambda function: totals[function])
-    launches = [profile for profile in own if profile.function == main]
-    typical = median_low(map(_duration, launches))
-    return next(profile for profile in launches if _duration(profile) == typical)
-
-
-def _duration(profile: Profile) -> float:
-    value = value_of(profile, "duration_us")
-    return 0.0 if value is None or math.isnan(value) else value
 
 
 def _agreed(profile: Profile, shape: Shape, question: Question) -> Shape:

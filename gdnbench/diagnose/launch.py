@@ -7,16 +7,10 @@ from dataclasses import dataclass
 
 from gdnbench.binary.limits import SUB_PARTITIONS, WARP_SIZE
 from gdnbench.inspection.anatomy import Anatomy
+from gdnbench.profilers.ncu.counters import OCCUPANCY_LIMITS
 from gdnbench.profilers.ncu.profile import Profile
 from gdnbench.profilers.ncu.quantities import value_of
 from gdnbench.wording import plural
-
-_LIMITS = {
-    "registers": "launch__occupancy_limit_registers",
-    "shared memory": "launch__occupancy_limit_shared_mem",
-    "warps": "launch__occupancy_limit_warps",
-    "blocks": "launch__occupancy_limit_blocks",
-}
 
 
 @dataclass(frozen=True)
@@ -80,10 +74,11 @@ class Launch:
 
 def launch_of_profile(profile: Profile) -> Launch | None:
     """The launch that a profiler saw; None where its report lacks a number."""
-    limits = {name: value for name, metric in _LIMITS.items() if (value := profile.number(metric))}
+    found = {name: profile.number(metric) or 0.0 for name, metric in OCCUPANCY_LIMITS.items()}
+    limits = {name: value for name, value in found.items() if value >= 1}  # which NaN is not
     keys = ("grid_blocks", "block_threads", "sms", "registers")
     values = [value for key in keys if (value := value_of(profile, key)) is not None and math.isfinite(value)]
-    if len(values) < len(keys) or len(limits) < len(_LIMITS):
+    if len(values) < len(keys) or len(limits) < len(found):
         return None
     blocks, threads, sms, registers = map(int, values)
     limiting = min(limits, key=lambda name: limits[name])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 
 from gdnbench.catalog import Entry
 from gdnbench.diagnose.evidence import Evidence
 from gdnbench.errors import BuildError
 from gdnbench.inspection.subject import Subject
-from gdnbench.model import Shape, TorchKernel, Variant
+from gdnbench.model import CodeState, Shape, TorchKernel, Variant
 
 
 @dataclass(frozen=True)
@@ -40,17 +41,18 @@ def layout_of(entry: Entry, variant: Variant, shape: Shape) -> Layout | None:
         return None
     subject = Subject(variant.label, entry, variant, shape)
     try:
-        return Layout(variant.label, entry.kernel.language, subject.blocks(), subject.threads(None))
+        return Layout(variant.label, entry.kernel.language, prod(subject.grid()), subject.threads(None))
     except BuildError:
         return None
 
 
 def own_layout(evidence: Evidence) -> Layout | None:
-    """The explained kernel's grid: as it was seen, else as it is declared."""
+    """The explained kernel's grid: as it was seen, else as it is declared; of other code it was seen in vain."""
+    declared = layout_of(evidence.entry, evidence.variant, evidence.shape)
     launch = evidence.launch
-    if launch:
+    if launch and not (declared and evidence.profile_code is CodeState.CHANGED):
         return Layout(evidence.label, evidence.entry.kernel.language, launch.blocks, launch.threads)
-    return layout_of(evidence.entry, evidence.variant, evidence.shape)
+    return declared
 
 
 def others(evidence: Evidence) -> Iterator[Layout]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from pathlib import Path
 
 from gdnbench.binary import disassemble, read_resources
@@ -17,6 +18,9 @@ from gdnbench.inspection.archs import Device
 from gdnbench.inspection.subject import Subject
 from gdnbench.model import Build, TritonKernel
 
+MOST_BLOCKS = (2**31 - 1, 65_535, 65_535)
+"""Of a grid along x, y and z: CUDA C++ Programming Guide, technical specifications per compute capability (3.0 on)."""
+
 
 @dataclass(frozen=True)
 class Anatomy:
@@ -28,7 +32,7 @@ class Anatomy:
         resources: as the cubin tells them.
         threads: per block.
         dynamic_shared_bytes: per block, asked for at the launch.
-        blocks: of the grid.
+        grid: blocks along x, y and z.
         occupancy: of one SM.
         device: the GPU that waves are counted for, if its size is known.
         mix: the instructions.
@@ -40,7 +44,7 @@ class Anatomy:
     resources: Resources
     threads: int
     dynamic_shared_bytes: int
-    blocks: int
+    grid: tuple[int, ...]
     occupancy: Occupancy
     device: Device | None
     mix: Mix
@@ -65,6 +69,20 @@ class Anatomy:
     def shared_bytes(self) -> int:
         """Shared memory per block in bytes, static and dynamic."""
         return self.resources.shared_bytes + self.dynamic_shared_bytes
+
+    @property
+    def blocks(self) -> int:
+        """Of the whole grid."""
+        return prod(self.grid)
+
+    @property
+    def refused(self) -> str:
+        """Why CUDA would not launch the grid; empty where it would."""
+        for axis, blocks, most in zip("xyz", self.grid, MOST_BLOCKS, strict=False):
+            if not 1 <= blocks <= most:
+                grid = " x ".join(map(str, self.grid))
+                return f"a grid of {grid} blocks cannot be launched: {axis} takes 1 to {most:,}"
+        return ""
 
     @property
     def waves(self) -> float | None:
@@ -100,7 +118,7 @@ def dissect(subject: Subject, build: Build, device: Device | None) -> Anatomy:
         resources=resources,
         threads=threads,
         dynamic_shared_bytes=dynamic,
-        blocks=subject.blocks(),
+        grid=subject.grid(),
         occupancy=resident,
         device=device,
         mix=read_mix(sass),

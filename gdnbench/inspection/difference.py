@@ -8,7 +8,7 @@ from difflib import unified_diff
 
 from gdnbench.binary.normal import normal_lines
 from gdnbench.catalog import Catalog, find_variant
-from gdnbench.errors import UsageError
+from gdnbench.errors import UnknownNameError, UsageError
 from gdnbench.inspection.anatomy import Anatomy
 from gdnbench.inspection.examine import Failure, Finding
 from gdnbench.inspection.quantities import QUANTITIES, Number, mix_order, mix_rows
@@ -89,9 +89,22 @@ def others(subjects: Sequence[Subject], catalog: Catalog, op: str, wanted: str) 
         raise UsageError("--diff git: names no revision", "as in --diff git:HEAD~1")
     folders = {subject.entry.folder.parent: subject.entry for subject in subjects}
     then = {folder: catalog_at(entry, revision) for folder, entry in folders.items()}
+    for subject in subjects:
+        _check_was_there(subject, then[subject.entry.folder.parent], revision)
     return tuple(
         _find(then[subject.entry.folder.parent], op, subject.variant.label, subject, wanted) for subject in subjects
     )
+
+
+def _check_was_there(subject: Subject, then: Catalog, revision: str) -> None:
+    kernel, folder = subject.entry.kernel.name, subject.entry.folder.name
+    if kernel in then.entries:
+        return
+    reason = next((broken.reason for broken in then.broken if broken.folder.name == folder), "")
+    if reason:
+        raise UsageError(f"{kernel} did not load at {revision}: {reason}", "compare with another revision")
+    hint = f"it is new since: compare it with another kernel, or commit it; git log {subject.entry.folder}"
+    raise UnknownNameError(f"{revision} has no kernel {kernel}", hint)
 
 
 def _find(catalog: Catalog, op: str, label: str, subject: Subject, name: str) -> Subject:

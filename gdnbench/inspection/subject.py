@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
 
 from gdnbench.binary import Job
 from gdnbench.catalog import Catalog, Entry, select_variants
@@ -32,8 +31,8 @@ class Subject:
         """The build that shows it."""
         return Job(self.entry, self.variant, self.shape, arch)
 
-    def blocks(self) -> int:
-        """Blocks of the grid.
+    def grid(self) -> tuple[int, ...]:
+        """Blocks along x, y and z, as far as the declaration gives them.
 
         Raises:
             BuildError: if the declaration's `grid` fails.
@@ -41,7 +40,7 @@ class Subject:
         kernel = self.entry.kernel
         assert isinstance(kernel, CudaKernel | TritonKernel)
         try:
-            return prod(kernel.grid(self.shape, self.variant.params))
+            return tuple(kernel.grid(self.shape, self.variant.params))
         except Exception as error:
             raise _declaration_failed(self, "grid", error) from error
 

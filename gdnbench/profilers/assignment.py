@@ -31,6 +31,7 @@ class Assignment:
         seed: of the inputs.
         launches: how often to launch what is profiled.
         result: path where the worker leaves what it has to tell, where the errand has a result of its own.
+        source: hash of the kernel's sources, which the profile records.
     """
 
     errand: Errand
@@ -40,6 +41,7 @@ class Assignment:
     seed: int
     launches: int
     result: str = ""
+    source: str = ""
 
     def write(self, path: Path) -> None:
         """Writes the assignment for a worker to read."""

@@ -57,7 +57,10 @@ def choose_gpu(wanted: str, purpose: str, instead: str = "") -> Gpu:
 
 
 def prepare(catalog: Catalog, case: Case, errand: Errand, *, seed: int, launches: int, result: str = "") -> Assignment:
-    """The worker's assignment for a case."""
-    op = catalog.entries[case.variant.kernel].op.name
+    """The worker's assignment for a case.
+
+    What a dispatcher picked goes by its own name here, so that the sources are those of the kernel alone.
+    """
+    entry = catalog.entries[case.variant.kernel]
     roots = tuple(str(root) for root in catalog.roots)
-    return Assignment(errand, roots, op, case, seed, launches, result)
+    return Assignment(errand, roots, entry.op.name, case, seed, launches, result, entry.known_source())

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from gdnbench.errors import MachineError
+from gdnbench.errors import MachineError, ReportFormatError
 from gdnbench.model import Case, Shape
 
 _STEM = re.compile(r"(?P<time>\d{8}-\d{6})-(?P<gpu>[a-z0-9]+)-(?P<shape>B\d.*)")
@@ -54,22 +54,33 @@ def folder_of(profiles: Path, profiler: str, label: str) -> Path:
     return folder
 
 
-def latest_of(
+def find_stored(
     profiles: Path, profiler: str, label: str, shape: Shape, *, suffix: str, gpu: str | None = None
-) -> Path | None:
-    """The newest file of a kernel at a shape; None where there is none.
+) -> tuple[Path, ...]:
+    """The files of a kernel at a shape, the newest first.
 
     Args:
         profiles: the folder that holds all profiles.
         profiler: whose: `ncu`.
         label: the kernel's label.
         shape: the workload.
-        suffix: of the file, `.csv`.
+        suffix: of the files, `.csv`.
         gpu: the GPU's short name, `h200`; any GPU if not given.
+
+    Raises:
+        ReportFormatError: if the kernel's folder cannot be read.
     """
-    newest: tuple[str, Path] | None = None
-    for path in _path_of(profiles, profiler, label).glob(f"*{suffix}"):
-        parts = _STEM.fullmatch(path.name.removesuffix(suffix))
+    folder = _path_of(profiles, profiler, label)
+    try:
+        names = [path.name for path in folder.iterdir()]
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        hint = "give yourself the right to read it, or choose another folder with --profiles"
+        raise ReportFormatError(f"{folder} cannot be read: {error.strerror}", hint) from error
+    found = []
+    for name in names:
+        parts = _STEM.fullmatch(name.removesuffix(suffix)) if name.endswith(suffix) else None
         if parts and parts["shape"] == _words_of(shape) and gpu in {None, parts["gpu"]}:
-            newest = max(newest or ("", path), (parts["time"], path))
-    return newest[1] if newest else None
+            found.append((parts["time"], folder / name))
+    return tuple(path for _, path in sorted(found, reverse=True))

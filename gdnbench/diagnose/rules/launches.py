@@ -16,7 +16,7 @@ LAUNCH_CYCLES = 0.75
 
 def many_launches(evidence: Evidence) -> Finding | None:
     """One call makes several launches; what it takes beyond a copy of the state is between them, and of them."""
-    measured = evidence.measured
+    measured = evidence.times
     if measured is None or measured.launches <= 1 or not measured.gain or measured.copy_us is None:
         return None
     facts = (
@@ -34,7 +34,7 @@ def many_launches(evidence: Evidence) -> Finding | None:
 
 def launch_bound(evidence: Evidence) -> Finding | None:
     """The kernel takes hardly longer than an empty one."""
-    account, measured = evidence.account, evidence.measured
+    account, measured = evidence.account, evidence.times
     by_time = measured.launch_share if measured else None
     by_cycles = account.launch if account else None
     over = (by_time or 0.0) >= 1 / LAUNCH_RATIO or (by_time is None and (by_cycles or 0.0) >= LAUNCH_CYCLES)

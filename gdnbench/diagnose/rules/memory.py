@@ -43,7 +43,7 @@ def bandwidth(evidence: Evidence) -> Finding | None:
 
 
 def _bandwidth_by_times(evidence: Evidence) -> Finding | None:
-    measured = evidence.measured
+    measured = evidence.times
     if measured is None or measured.copy_us is None or measured.gain is None:
         return None
     if not 100 * (measured.copy_peak_share or math.nan) >= LATENCY_PCT:

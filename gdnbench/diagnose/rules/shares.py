@@ -28,5 +28,5 @@ def basis_of(evidence: Evidence) -> Basis:
 
 def bounded(evidence: Evidence, share: float) -> float:
     """What follows from the code alone, but no more than there is to gain; counters speak for themselves."""
-    gain = evidence.measured.gain if evidence.measured else None
+    gain = evidence.own_times.gain if evidence.own_times else None
     return share if evidence.account or gain is None else min(share, gain)

@@ -53,7 +53,7 @@ def latency(evidence: Evidence) -> Finding | None:
 
 
 def _latency_by_times(evidence: Evidence) -> Finding | None:
-    measured, launch = evidence.measured, evidence.launch
+    measured, launch = evidence.times, evidence.launch
     if launch and launch.missing_warps:
         return None
     if measured is None or measured.copy_us is None:

@@ -12,9 +12,10 @@ from pathlib import Path
 
 from gdnbench.bench.environment import worker_environment
 from gdnbench.errors import ReportFormatError
+from gdnbench.profilers.files import read_text
 from gdnbench.profilers.ncu.nvidia_reader import load_reader, read_with
 from gdnbench.profilers.ncu.profile import Profile
-from gdnbench.profilers.ncu.store import WHAT_IS_READ, read_profiles, write_profiles
+from gdnbench.profilers.ncu.store import WHAT_IS_READ, parse_profiles, write_profiles
 from gdnbench.profilers.process import run_command
 
 _LIMIT_S = 120.0  # a report of torch's kernels, 46 MB, takes a few seconds
@@ -43,7 +44,7 @@ def read_apart(path: Path, ncu: Path | None) -> tuple[Profile, ...] | None:
         ended = run_command(command, limit_s=_LIMIT_S, environment=environment)
         if ended.returncode == _Exit.NO_REPORT:
             raise ReportFormatError(ended.last_line, WHAT_IS_READ)
-        return read_profiles(read) if ended.returncode == _Exit.READ else None
+        return parse_profiles(read_text(read, WHAT_IS_READ), path) if ended.returncode == _Exit.READ else None
 
 
 def main(arguments: list[str]) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gdnbench.bench.alone import alone_on
 from gdnbench.bench.observer import Observer
-from gdnbench.model import Case, Gpu
+from gdnbench.model import Gpu
 from gdnbench.profilers.assignment import Assignment
 from gdnbench.profilers.ncu.failures import failure_of
 from gdnbench.profilers.ncu.profile import Profile
@@ -70,7 +70,7 @@ class Collector:
         ended = run_worker(assignment, self.gpu, limit_s=self.limit_s, wrapper=ncu_command(self.ncu, path))
         if ended.returncode or not path.is_file():
             raise failure_of(ended)
-        profiles = tuple(_labelled(profile, assignment.op, case) for profile in read_any(path, self.ncu))
+        profiles = tuple(_labelled(profile, assignment) for profile in read_any(path, self.ncu))
         write_profiles(folder / f"{stem}.csv", profiles)
         self.observer.advance()
         return Report(path, profiles)
@@ -98,6 +98,7 @@ def load_report(path: Path, ncu: Path | None) -> Report:
     return Report(path, read_any(path, ncu))
 
 
-def _labelled(profile: Profile, op: str, case: Case) -> Profile:
+def _labelled(profile: Profile, assignment: Assignment) -> Profile:
     """A profile with what was asked for, which some versions of ncu's module do not tell."""
-    return replace(profile, label=case.label, op=op, shape=case.shape)
+    case = assignment.case
+    return replace(profile, label=case.label, op=assignment.op, shape=case.shape, source=assignment.source)

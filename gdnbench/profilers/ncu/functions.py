@@ -47,6 +47,11 @@ class Function:
         """The GPU's name."""
         return self.profiles[0].gpu
 
+    @property
+    def source(self) -> str:
+        """Hash of the kernel's sources; empty where the report does not tell."""
+        return self.profiles[0].source
+
     def values(self, quantity: Quantity) -> tuple[float, ...]:
         """A quantity of every launch; empty where the report lacks it."""
         values = [quantity.read(profile) for profile in self.profiles]
@@ -75,9 +80,10 @@ class Function:
 
 def functions_of(report: Report) -> tuple[Function, ...]:
     """Every function of a report, in the order of their first launch."""
-    found: dict[tuple[str, Shape | None, str, str], list[Profile]] = {}
+    found: dict[tuple[str, Shape | None, str, str, str], list[Profile]] = {}
     for profile in report.profiles:
-        found.setdefault((profile.label, profile.shape, profile.gpu, profile.function), []).append(profile)
+        key = (profile.label, profile.shape, profile.gpu, profile.function, profile.source)
+        found.setdefault(key, []).append(profile)
     return tuple(Function(report.path, tuple(profiles)) for profiles in found.values())
 
 

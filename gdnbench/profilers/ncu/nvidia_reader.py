@@ -16,7 +16,7 @@ from gdnbench.errors import ReportFormatError
 from gdnbench.profilers.ncu.keep import GPU_NAME, is_kept
 from gdnbench.profilers.ncu.profile import Metric, Profile, Value
 from gdnbench.profilers.ncu.store import WHAT_IS_READ
-from gdnbench.profilers.ranges import DOMAIN, parse_name
+from gdnbench.profilers.ranges import DOMAIN, Launched, parse_name
 
 _MAJOR, _MINOR = (f"device__attribute_compute_capability_{part}" for part in ("major", "minor"))
 
@@ -78,29 +78,30 @@ def read_with(reader: ModuleType, path: Path) -> tuple[Profile, ...]:
 
 
 def _profile_of(reader: ModuleType, action: Any, launches: Counter[tuple[str, str]]) -> Profile:
-    op, label, shape = _named(action) or ("", "", None)
+    named = _named(action)
     function = str(action.name())
-    key = (label, function)
+    key = (named.label, function)
     launches[key] += 1
     found = {name: action.metric_by_name(name) for name in action.metric_names()}
     return Profile(
-        label=label,
-        op=op,
-        shape=shape,
+        label=named.label,
+        op=named.op,
+        shape=named.shape,
         gpu=found[GPU_NAME].as_string() if GPU_NAME in found else "",
         arch=f"sm_{found[_MAJOR].as_uint64()}{found[_MINOR].as_uint64()}" if _MAJOR in found else "",
         function=function,
         launch=launches[key] - 1,
         metrics=dict(_metrics(reader, found, _sections(action))),
+        source=named.source,
     )
 
 
-def _named(action: Any) -> Any:
+def _named(action: Any) -> Launched:
     """What the ranges of our domain around a launch say."""
     state = action.nvtx_state()
     domains = [state.domain_by_id(number) for number in state.domains()] if state else []
     ranges = [text for domain in domains if domain.name() == DOMAIN for text in domain.push_pop_ranges()]
-    return next(filter(None, map(parse_name, ranges)), None)
+    return next(filter(None, map(parse_name, ranges)), Launched())
 
 
 def _sections(action: Any) -> Mapping[str, str]:

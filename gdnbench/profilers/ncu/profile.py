@@ -41,6 +41,7 @@ class Profile:
         function: the GPU function that ran, `gdn_decode_v4`.
         launch: its number among the launches of the same function in the report, from 0.
         metrics: every counter, by name.
+        source: hash of the kernel's sources; empty for a report of before there was one, or that is not gdnbench's.
     """
 
     label: str
@@ -51,6 +52,7 @@ class Profile:
     function: str
     launch: int
     metrics: Mapping[str, Metric] = field(repr=False)
+    source: str = ""
 
     @property
     def name(self) -> str:

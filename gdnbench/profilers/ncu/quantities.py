@@ -7,15 +7,23 @@ counter differently, all names are given, the newest first.
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from gdnbench.profilers.ncu.profile import Profile
+from gdnbench.profilers.ncu.counters import (
+    CYCLES,
+    LOCAL_SECTORS,
+    OCCUPANCY_LIMITS,
+    STALL,
+    Counter,
+    Ratio,
+    Sum,
+    counter,
+)
+from gdnbench.profilers.ncu.profile import Profile, Value
 
 Better = Literal["lower", "higher", ""]
-Read = Callable[[Profile], float | None]
+Read = Counter | Sum | Ratio
 
 
 @dataclass(frozen=True)
@@ -39,77 +47,51 @@ class Quantity:
     better: Better = ""
 
 
-def _counter(*names: str, scale: float = 1.0) -> Read:
-    def read(profile: Profile) -> float | None:
-        value = profile.number(*names)
-        return None if value is None else value * scale
-
-    return read
-
-
-def _sum(*names: str) -> Read:
-    def read(profile: Profile) -> float | None:
-        values = [profile.number(name) for name in names]
-        return None if any(value is None for value in values) else sum(value for value in values if value is not None)
-
-    return read
-
-
-def _ratio(above: str, below: str, scale: float = 1.0) -> Read:
-    def read(profile: Profile) -> float | None:
-        over, under = profile.number(above), profile.number(below)
-        if over is None or under is None:
-            return None
-        return over / under * scale if under else None
-
-    return read
-
-
 # In sectors, whatever unit the report gives it: 2025.3 writes "byte".
 _EXCESS = ("derived__memory_l2_theoretical_sectors_global_excessive", "memory_l2_theoretical_sectors_global_excessive")
 _SECTORS = "memory_l2_theoretical_sectors_global"
 _BYTES_PER_SECTOR = "smsp__sass_average_data_bytes_per_sector_mem_global_op_{}.ratio"
 QUANTITIES: tuple[Quantity, ...] = (
-    Quantity("duration_us", "duration", "µs", "time", _counter("gpu__time_duration.sum", scale=1e-3), "lower"),
+    Quantity("duration_us", "duration", "µs", "time", counter("gpu__time_duration.sum", scale=1e-3), "lower"),
     # The GPC's, as ncu's own "Elapsed Cycles" and "SM Frequency": the SMs' begin and end less sharply, which in 3 µs
     # makes the clock look 5 % higher than it can be.
-    Quantity("cycles", "cycles", "", "time", _counter("gpc__cycles_elapsed.max", "sm__cycles_elapsed.max"), "lower"),
+    Quantity("cycles", "cycles", "", "time", counter("gpc__cycles_elapsed.max", "sm__cycles_elapsed.max"), "lower"),
     Quantity(
         "sm_mhz",
         "SM clock",
         "MHz",
         "time",
-        _counter("gpc__cycles_elapsed.avg.per_second", "sm__cycles_elapsed.avg.per_second", scale=1e-6),
+        counter("gpc__cycles_elapsed.avg.per_second", "sm__cycles_elapsed.avg.per_second", scale=1e-6),
     ),
-    Quantity("grid_blocks", "grid", "blocks", "launch", _counter("launch__grid_size")),
-    Quantity("block_threads", "block", "threads", "launch", _counter("launch__block_size")),
-    Quantity("registers", "registers", "per thread", "launch", _counter("launch__registers_per_thread")),
+    Quantity("grid_blocks", "grid", "blocks", "launch", counter("launch__grid_size")),
+    Quantity("block_threads", "block", "threads", "launch", counter("launch__block_size")),
+    Quantity("registers", "registers", "per thread", "launch", counter("launch__registers_per_thread")),
     Quantity(
         "shared_bytes",
         "shared memory",
         "B",
         "launch",
-        _sum("launch__shared_mem_per_block_static", "launch__shared_mem_per_block_dynamic"),
+        Sum(("launch__shared_mem_per_block_static", "launch__shared_mem_per_block_dynamic")),
     ),
     Quantity(
         "spill_requests",
         "spills to local memory",
         "",
         "launch",
-        _sum("smsp__sass_inst_executed_op_local_ld.sum", "smsp__sass_inst_executed_op_local_st.sum"),
+        Sum(("smsp__sass_inst_executed_op_local_ld.sum", "smsp__sass_inst_executed_op_local_st.sum")),
         "lower",
     ),
-    Quantity("waves", "waves per SM", "", "launch", _counter("launch__waves_per_multiprocessor")),
-    Quantity("sms", "SMs", "", "launch", _counter("launch__sm_count")),
+    Quantity("waves", "waves per SM", "", "launch", counter("launch__waves_per_multiprocessor")),
+    Quantity("sms", "SMs", "", "launch", counter("launch__sm_count")),
     Quantity(
-        "occupancy_limit_pct", "theoretical occupancy", "%", "warps", _counter("sm__maximum_warps_per_active_cycle_pct")
+        "occupancy_limit_pct", "theoretical occupancy", "%", "warps", counter("sm__maximum_warps_per_active_cycle_pct")
     ),
     Quantity(
         "occupancy_pct",
         "achieved occupancy",
         "%",
         "warps",
-        _counter("sm__warps_active.avg.pct_of_peak_sustained_active"),
+        counter("sm__warps_active.avg.pct_of_peak_sustained_active"),
         "higher",
     ),
     Quantity(
@@ -117,7 +99,7 @@ QUANTITIES: tuple[Quantity, ...] = (
         "active warps/scheduler",
         "",
         "warps",
-        _counter("smsp__warps_active.avg.per_cycle_active"),
+        counter("smsp__warps_active.avg.per_cycle_active"),
         "higher",
     ),
     Quantity(
@@ -125,7 +107,7 @@ QUANTITIES: tuple[Quantity, ...] = (
         "eligible warps/scheduler",
         "",
         "warps",
-        _counter("smsp__warps_eligible.avg.per_cycle_active"),
+        counter("smsp__warps_eligible.avg.per_cycle_active"),
         "higher",
     ),
     Quantity(
@@ -133,7 +115,7 @@ QUANTITIES: tuple[Quantity, ...] = (
         "busiest SM, of the average",
         "x",
         "warps",
-        _ratio("sm__cycles_active.max", "sm__cycles_active.avg"),
+        Ratio(("sm__cycles_active.max", "sm__cycles_active.avg")),
         "lower",
     ),
     Quantity(
@@ -141,21 +123,21 @@ QUANTITIES: tuple[Quantity, ...] = (
         "issue slots used",
         "%",
         "instructions",
-        _counter("smsp__issue_active.avg.per_cycle_active", scale=100),
+        counter("smsp__issue_active.avg.per_cycle_active", scale=100),
         "higher",
     ),
     Quantity(
-        "ipc", "IPC, active cycles", "", "instructions", _counter("sm__inst_executed.avg.per_cycle_active"), "higher"
+        "ipc", "IPC, active cycles", "", "instructions", counter("sm__inst_executed.avg.per_cycle_active"), "higher"
     ),
-    Quantity("instructions", "warp instructions", "", "instructions", _counter("smsp__inst_executed.sum"), "lower"),
-    Quantity("l1_hit_pct", "L1 hit rate", "%", "memory", _counter("l1tex__t_sector_hit_rate.pct"), "higher"),
-    Quantity("l2_hit_pct", "L2 hit rate", "%", "memory", _counter("lts__t_sector_hit_rate.pct"), "higher"),
+    Quantity("instructions", "warp instructions", "", "instructions", counter("smsp__inst_executed.sum"), "lower"),
+    Quantity("l1_hit_pct", "L1 hit rate", "%", "memory", counter("l1tex__t_sector_hit_rate.pct"), "higher"),
+    Quantity("l2_hit_pct", "L2 hit rate", "%", "memory", counter("lts__t_sector_hit_rate.pct"), "higher"),
     Quantity(
         "load_bytes_per_sector",
         "bytes used/sector, loads",
         "",
         "memory",
-        _counter(_BYTES_PER_SECTOR.format("ld")),
+        counter(_BYTES_PER_SECTOR.format("ld")),
         "higher",
     ),
     Quantity(
@@ -163,19 +145,19 @@ QUANTITIES: tuple[Quantity, ...] = (
         "bytes used/sector, stores",
         "",
         "memory",
-        _counter(_BYTES_PER_SECTOR.format("st")),
+        counter(_BYTES_PER_SECTOR.format("st")),
         "higher",
     ),
-    Quantity("global_sectors", "sectors to L2", "", "memory", _counter(_SECTORS), "lower"),
-    Quantity("excess_sectors", "excess sectors", "", "memory", _counter(*_EXCESS), "lower"),
-    Quantity("dram_read_bytes", "DRAM read", "B", "memory", _counter("dram__bytes_read.sum"), "lower"),
-    Quantity("dram_write_bytes", "DRAM written", "B", "memory", _counter("dram__bytes_write.sum"), "lower"),
+    Quantity("global_sectors", "sectors to L2", "", "memory", counter(_SECTORS), "lower"),
+    Quantity("excess_sectors", "excess sectors", "", "memory", counter(*_EXCESS), "lower"),
+    Quantity("dram_read_bytes", "DRAM read", "B", "memory", counter("dram__bytes_read.sum"), "lower"),
+    Quantity("dram_write_bytes", "DRAM written", "B", "memory", counter("dram__bytes_write.sum"), "lower"),
     Quantity(
         "dram_bytes_per_s",
         "DRAM bandwidth",
         "B/s",
         "memory",
-        _sum("dram__bytes_read.sum.per_second", "dram__bytes_write.sum.per_second"),
+        Sum(("dram__bytes_read.sum.per_second", "dram__bytes_write.sum.per_second")),
         "higher",
     ),
     Quantity(
@@ -183,44 +165,67 @@ QUANTITIES: tuple[Quantity, ...] = (
         "DRAM, of its peak",
         "%",
         "memory",
-        _counter("gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"),
+        counter("gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"),
         "higher",
     ),
-    Quantity("l2_pct", "L2, of its peak", "%", "memory", _counter("lts__throughput.avg.pct_of_peak_sustained_elapsed")),
-    Quantity(
-        "l1_pct", "L1, of its peak", "%", "memory", _counter("l1tex__throughput.avg.pct_of_peak_sustained_active")
-    ),
-    Quantity("shared_wavefronts", "shared wavefronts", "", "memory", _counter("memory_l1_wavefronts_shared"), "lower"),
+    Quantity("l2_pct", "L2, of its peak", "%", "memory", counter("lts__throughput.avg.pct_of_peak_sustained_elapsed")),
+    Quantity("l1_pct", "L1, of its peak", "%", "memory", counter("l1tex__throughput.avg.pct_of_peak_sustained_active")),
+    Quantity("shared_wavefronts", "shared wavefronts", "", "memory", counter("memory_l1_wavefronts_shared"), "lower"),
     Quantity(
         "excess_wavefronts",
         "of bank conflicts",
         "",
         "memory",
-        _counter("derived__memory_l1_wavefronts_shared_excessive", "memory_l1_wavefronts_shared_excessive"),
+        counter("derived__memory_l1_wavefronts_shared_excessive", "memory_l1_wavefronts_shared_excessive"),
         "lower",
     ),
-    Quantity("sm_pct", "SM, of its peak", "%", "pipes", _counter("sm__throughput.avg.pct_of_peak_sustained_elapsed")),
-    Quantity("fma_pct", "FMA", "%", "pipes", _counter("sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active")),
-    Quantity("alu_pct", "ALU", "%", "pipes", _counter("sm__inst_executed_pipe_alu.avg.pct_of_peak_sustained_active")),
+    Quantity("sm_pct", "SM, of its peak", "%", "pipes", counter("sm__throughput.avg.pct_of_peak_sustained_elapsed")),
+    Quantity("fma_pct", "FMA", "%", "pipes", counter("sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active")),
+    Quantity("alu_pct", "ALU", "%", "pipes", counter("sm__inst_executed_pipe_alu.avg.pct_of_peak_sustained_active")),
     Quantity(
         "xu_pct",
         "XU (MUFU, conversions)",
         "%",
         "pipes",
-        _counter("sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active"),
+        counter("sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active"),
     ),
     Quantity(
         "lsu_pct",
         "LSU (loads, shuffles)",
         "%",
         "pipes",
-        _counter("sm__inst_executed_pipe_lsu.avg.pct_of_peak_sustained_active"),
+        counter("sm__inst_executed_pipe_lsu.avg.pct_of_peak_sustained_active"),
     ),
 )
 
 BY_KEY = {quantity.key: quantity for quantity in QUANTITIES}
 
-_STALL = re.compile(r"smsp__average_warps_issue_stalled_(\w+)_per_issue_active\.ratio")
+_READ = frozenset(name for quantity in QUANTITIES for name in quantity.read.names) | {
+    *CYCLES,
+    *OCCUPANCY_LIMITS.values(),
+    LOCAL_SECTORS,
+}
+_AT_LEAST_ONE = frozenset({"launch__grid_size", "launch__block_size", "launch__sm_count"})
+_MOST, _MOST_PCT = 2.0**64, 1000.0  # a counter has 64 bits; some exceed their peak by a little
+_ABSENT = frozenset({"", "n/a", "no data"})  # texts that ncu puts where a report lacks a number
+
+
+def check_value(name: str, value: Value) -> None:
+    """Refuses what a counter that gdnbench reads cannot be; other metrics may be anything.
+
+    Raises:
+        ValueError: if it is a text, or a number out of range; NaN is where ncu could not read a counter.
+    """
+    if name not in _READ and not STALL.fullmatch(name):
+        return
+    if isinstance(value, str):
+        if value not in _ABSENT:
+            raise ValueError(f"{name} is no number, but {value[:40]!r}")
+        return
+    least, most = float(name in _AT_LEAST_ONE), _MOST_PCT if "pct" in name else _MOST
+    if not (math.isnan(value) or least <= value <= most):
+        raise ValueError(f"{name} is {value:.6g}, and can be {least:g} to {most:g}")
+
 
 STALL_MEANINGS: dict[str, str] = {
     "long_scoreboard": "waiting for global or local memory",
@@ -271,5 +276,5 @@ def _stall_values(profile: Profile) -> dict[str, float]:
     return {
         match.group(1): value
         for name in profile.metrics
-        if (match := _STALL.fullmatch(name)) and (value := profile.number(name)) is not None
+        if (match := STALL.fullmatch(name)) and (value := profile.number(name)) is not None
     }

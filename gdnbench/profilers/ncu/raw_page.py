@@ -7,47 +7,31 @@ from __future__ import annotations
 
 import csv
 import re
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from gdnbench.errors import ReportFormatError
-from gdnbench.model import Shape
 from gdnbench.profilers.ncu.failures import failure_of
 from gdnbench.profilers.ncu.keep import GPU_NAME, is_kept
 from gdnbench.profilers.ncu.profile import Metric, Profile, Value
-from gdnbench.profilers.ncu.store import WHAT_IS_READ, open_text
+from gdnbench.profilers.ncu.quantities import check_value
+from gdnbench.profilers.ncu.store import WHAT_IS_READ
 from gdnbench.profilers.ncu.units import to_base
 from gdnbench.profilers.process import run_command
-from gdnbench.profilers.ranges import DOMAIN, parse_name
+from gdnbench.profilers.ranges import DOMAIN, Launched, parse_name
 
 _FIRST = '"ID","Process ID"'
+_NEEDED = ("Kernel Name", "CC")
 _STACK = "Push/Pop_Range"
 _NUMBER = re.compile(r"[-+]?[\d,]*\.?\d+(e[-+]?\d+)?|nan|inf", re.IGNORECASE)
 _IMPORT_LIMIT_S = 300.0
+_PREAMBLE = 20_000  # characters in which a page begins
 
 
-def is_page(path: Path) -> bool:
-    """Whether a file is a raw page; what a shell put in front of it, ncu's messages, does not matter."""
-    try:
-        with open_text(path, "rt") as file:
-            return any(line.startswith(_FIRST) for line in file.readlines(10_000))
-    except (OSError, EOFError, UnicodeDecodeError, zlib.error):
-        return False
-
-
-def read_page(path: Path) -> tuple[Profile, ...]:
-    """Reads a raw page from a file.
-
-    Raises:
-        ReportFormatError: if it cannot be read or is cut off.
-    """
-    try:
-        with open_text(path, "rt") as file:
-            return parse_page(file.read())
-    except (OSError, EOFError, UnicodeDecodeError, zlib.error, csv.Error) as error:
-        raise ReportFormatError(f"{path} cannot be read: {error}", WHAT_IS_READ) from error
+def is_page(text: str) -> bool:
+    """Whether a text is a raw page; what a shell put in front of it, ncu's messages, does not matter."""
+    return any(line.startswith(_FIRST) for line in text[:_PREAMBLE].splitlines())
 
 
 def export_page(ncu: Path, path: Path) -> tuple[Profile, ...]:
@@ -60,57 +44,64 @@ def export_page(ncu: Path, path: Path) -> tuple[Profile, ...]:
     ended = run_command(command, limit_s=_IMPORT_LIMIT_S)
     if ended.returncode:
         raise failure_of(ended)
-    try:
-        return parse_page(ended.output)
-    except csv.Error as error:
-        raise ReportFormatError(f"{path}: ncu's page cannot be read: {error}", WHAT_IS_READ) from error
+    return parse_page(ended.output, path)
 
 
-def parse_page(text: str) -> tuple[Profile, ...]:
+def parse_page(text: str, path: Path) -> tuple[Profile, ...]:
     """Reads the text of a raw page.
 
+    Args:
+        text: the page.
+        path: where it comes from, for errors.
+
     Raises:
-        ReportFormatError: if a line lacks cells.
+        ReportFormatError: if a line lacks cells, or a cell cannot be what it is.
     """
     start = text.find(_FIRST)
     if start < 0:
         return ()
     lines = (line for line in text[start:].splitlines(keepends=True) if not line.startswith("=="))  # ncu's messages
-    heads, *rest = csv.reader(lines, strict=True)
-    if not rest or any(len(cells) != len(heads) for cells in rest):
-        raise ReportFormatError("ncu's page is cut off", WHAT_IS_READ)
-    units, *launches = rest
-    counted: Counter[tuple[str, str]] = Counter()
-    return tuple(_profile_of(heads, units, cells, counted) for cells in launches)
+    try:
+        heads, *rest = csv.reader(lines, strict=True)
+        if missing := [head for head in _NEEDED if head not in heads]:
+            raise ReportFormatError(f"{path}: ncu's page lacks the column {missing[0]}", WHAT_IS_READ)
+        if not rest or any(len(cells) != len(heads) for cells in rest):
+            raise ReportFormatError(f"{path}: ncu's page is cut off", WHAT_IS_READ)
+        units, *launches = rest
+        counted: Counter[tuple[str, str]] = Counter()
+        return tuple(_profile_of(heads, units, cells, counted) for cells in launches)
+    except (ValueError, csv.Error) as error:
+        raise ReportFormatError(f"{path}: ncu's page cannot be read: {error}", WHAT_IS_READ) from error
 
 
 def _profile_of(
     heads: Sequence[str], units: Sequence[str], cells: Sequence[str], counted: Counter[tuple[str, str]]
 ) -> Profile:
     row = dict(zip(heads, cells, strict=True))
-    op, label, shape = _named(row)
+    named = _named(row)
     function = _bare(row["Kernel Name"])
-    counted[label, function] += 1
+    counted[named.label, function] += 1
     return Profile(
-        label=label,
-        op=op,
-        shape=shape,
+        label=named.label,
+        op=named.op,
+        shape=named.shape,
         gpu=row.get(GPU_NAME, ""),
         arch=f"sm_{row['CC'].replace('.', '')}",
         function=function,
-        launch=counted[label, function] - 1,
+        launch=counted[named.label, function] - 1,
         metrics={metric.name: metric for metric in _metrics(heads, units, cells)},
+        source=named.source,
     )
 
 
-def _named(row: Mapping[str, str]) -> tuple[str, str, Shape | None]:
+def _named(row: Mapping[str, str]) -> Launched:
     """What the ranges say: `629  "gdnbench:decode decode-v1 B=1 qk4_v8:none:…"`, one text in quotes each."""
     texts = [cell for head, cell in row.items() if _STACK in head]
     inside = [part for text in texts for part in re.findall(rf'"{DOMAIN}:([^"]*)"', text)]
-    return next(filter(None, map(_parse_range, inside)), ("", "", None))
+    return next(filter(None, map(_parse_range, inside)), Launched())
 
 
-def _parse_range(text: str) -> tuple[str, str, Shape] | None:
+def _parse_range(text: str) -> Launched | None:
     """A range as the page has it: its name, five words on it, and its message, which is the name again.
 
     The name may hold colons itself, as in `decode-triton:BV=16`.
@@ -133,6 +124,7 @@ def _metrics(heads: Sequence[str], units: Sequence[str], cells: Sequence[str]) -
             value = _value_of(cell)
             if isinstance(value, float):
                 value, unit = to_base(value, unit)  # noqa: PLW2901
+            check_value(name, value)
             yield Metric(name, unit, value)
 
 

@@ -6,10 +6,11 @@ from pathlib import Path
 
 from gdnbench.doctor.profilers import find_ncu
 from gdnbench.errors import ReportFormatError
+from gdnbench.profilers.files import check_file, read_text
 from gdnbench.profilers.ncu.apart import read_apart
 from gdnbench.profilers.ncu.profile import Profile
-from gdnbench.profilers.ncu.raw_page import export_page, is_page, read_page
-from gdnbench.profilers.ncu.store import WHAT_IS_READ, read_profiles
+from gdnbench.profilers.ncu.raw_page import export_page, is_page, parse_page
+from gdnbench.profilers.ncu.store import WHAT_IS_READ, parse_profiles
 from gdnbench.profilers.ncu.tool import no_ncu
 
 _STORED = (".csv", ".csv.gz")
@@ -29,11 +30,11 @@ def read_any(path: Path, ncu: Path | None = None) -> tuple[Profile, ...]:
         ReportFormatError: for a file that is none of them, or holds nothing.
         MachineError: if nothing on this machine reads reports.
     """
-    if not path.is_file():
-        raise ReportFormatError(f"{path}: there is no such file", WHAT_IS_READ)
     if not path.name.endswith(_STORED):
+        check_file(path, WHAT_IS_READ)
         return _some(path, read_report(path, ncu))
-    return _some(path, read_page(path) if is_page(path) else read_profiles(path))
+    text = read_text(path, WHAT_IS_READ)
+    return _some(path, parse_page(text, path) if is_page(text) else parse_profiles(text, path))
 
 
 def read_report(path: Path, ncu: Path | None = None) -> tuple[Profile, ...]:

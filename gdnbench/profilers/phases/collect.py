@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from gdnbench.binary import Job, build_all
@@ -54,10 +55,10 @@ def stamp(
     """
     entry = catalog.entries[case.variant.kernel]
     check_language(entry, case.label)
+    assignment = prepare(catalog, case, Errand.PHASES, seed=seed, launches=launches)
     check_marks(entry, _build(entry, case, gpu.arch), case.label)
     path = folder_of(profiles, "phases", case.label) / f"{stem_of(case, gpu.slug)}.npz"
-    assignment = prepare(catalog, case, Errand.PHASES, seed=seed, launches=launches, result=str(path.resolve()))
-    ended = run_worker(assignment, gpu, limit_s=limit_s)
+    ended = run_worker(replace(assignment, result=str(path.resolve())), gpu, limit_s=limit_s)
     check_left(ended, path, f"{case.label} was not stamped", f"gdnbench verify {case.label}")
     return path, read_stamps(path)
 

@@ -108,12 +108,15 @@ def _timeline(records: WordArray) -> Timeline:
     lasted = end - begin
     if lasted.sum() <= 0:
         raise ProfilerError("the GPU's global timer did not move during the launches", "profile a larger shape")
+    cycles = records[:, :, TOTAL].sum(dtype=np.int64)
+    if not cycles:
+        raise ProfilerError("no warp counted a cycle during the launches", "stamp the kernel again")
     first = begin.min(axis=1)
     return Timeline(
         span_us=float(np.median(end.max(axis=1) - first)) / 1e3,
         skew_us=float(np.median(begin.max(axis=1) - first)) / 1e3,
         step_ns=_step(np.stack([begin, end], axis=1)),
-        sm_mhz=float(records[:, :, TOTAL].sum(dtype=np.int64) / lasted.sum()) * 1e3,
+        sm_mhz=float(cycles / lasted.sum()) * 1e3,
     )
 
 

@@ -9,6 +9,7 @@ from gdnbench.profilers.breakdown import Breakdown
 from gdnbench.profilers.proton.recording import Recording
 from gdnbench.profilers.proton.tabulate import tabulate
 from gdnbench.profilers.proton.trace import read_trace
+from gdnbench.profilers.proton.trace_file import Origin
 
 
 @dataclass(frozen=True)
@@ -19,11 +20,13 @@ class Opened:
         path: the file.
         recording: what gdnbench measured; None for a trace that it did not record.
         breakdown: where the time goes; None for a kernel without scopes.
+        origin: what it is of.
     """
 
     path: Path
     recording: Recording | None
     breakdown: Breakdown | None
+    origin: Origin
 
     @property
     def trace(self) -> Path | None:
@@ -37,10 +40,12 @@ def open_stored(path: Path) -> Opened:
     """Reads a recording, or a trace that Proton's instrumentation wrote: its times stay cycles, of all its launches.
 
     Raises:
-        RunFormatError: if the file is no recording.
+        ReportFormatError: if the file is no recording, or the trace cannot be read.
         ProfilerError: if the trace cannot be used.
     """
     if path.suffix == ".json":
         recording = Recording.read(path)
-        return Opened(path, recording, recording.breakdown(path.parent))
-    return Opened(path, None, tabulate(read_trace(path), sm_mhz=None))
+        origin = Origin(recording.case.variant.label, recording.source)
+        return Opened(path, recording, recording.breakdown(path.parent), origin)
+    spans = read_trace(path)
+    return Opened(path, None, tabulate(spans, sm_mhz=None), spans.origin)

@@ -6,18 +6,56 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Literal
 
-from gdnbench.errors import ProfilerError, RunFormatError
+import msgspec
+from msgspec import Meta
+
+from gdnbench.errors import ProfilerError, ReportFormatError, ShapeError
 from gdnbench.model import Case
 from gdnbench.profilers.breakdown import Breakdown
+from gdnbench.profilers.fields import (
+    CaseFields,
+    Count,
+    FileName,
+    LaunchMicroseconds,
+    Microseconds,
+    Name,
+    Source,
+    Text,
+    check_schema,
+    decode,
+)
+from gdnbench.profilers.files import read_content
 from gdnbench.profilers.proton.tabulate import tabulate
 from gdnbench.profilers.proton.trace import read_trace
 
-SCHEMA = 1
+SCHEMA: Literal[1] = 1
 PLAIN, INSTRUMENTED = "plain", "instrumented"
 WARM_UPS = 1
 """Traced launches that do not count: the first one also loads the code, and took 12 to 50 % longer on an H200."""
+
+_HINT = "`--import` takes the .json that `gdnbench proton` wrote, or a .chrome_trace of Proton's"
+_SOME = Meta(min_length=1)
+
+
+class _Stored(msgspec.Struct, frozen=True):
+    """A recording as it is stored."""
+
+    op: Name
+    case: CaseFields
+    language: Literal["triton", "torch"]
+    gpu: Text
+    triton: Text
+    times_us: dict[Text, Annotated[list[LaunchMicroseconds], _SOME]]
+    cupti_us: dict[Text, Annotated[list[Microseconds], _SOME]] = {}
+    trace: FileName = ""
+    mode: Text = ""
+    launches: Count = 0
+    capacity: Count = 0
+    sm_mhz: tuple[Annotated[float, Meta(ge=1, le=1e6)], ...] = ()
+    notes: tuple[str, ...] = ()
+    source: Source = ""
 
 
 @dataclass(frozen=True)
@@ -40,6 +78,7 @@ class Recording:
         capacity: passes through scopes that a warp can record in a launch.
         sm_mhz: the SM clock in MHz, measured before and after the traced launches.
         notes: what qualifies the numbers.
+        source: hash of the kernel's sources; empty in files of before there was one.
     """
 
     op: str
@@ -55,6 +94,7 @@ class Recording:
     capacity: int = 0
     sm_mhz: tuple[float, ...] = ()
     notes: tuple[str, ...] = ()
+    source: str = ""
 
     def write(self, path: Path) -> None:
         """Writes it."""
@@ -66,17 +106,18 @@ class Recording:
         """Reads what `write` wrote.
 
         Raises:
-            RunFormatError: if the file is not one of ours.
+            ReportFormatError: if the file is not one of ours, or a field of it cannot be what it is.
         """
-        hint = "`--import` takes the .json that `gdnbench proton` wrote, or a .chrome_trace of Proton's"
+        content = read_content(path, _HINT)
         try:
-            document: dict[str, Any] = json.loads(path.read_text())
-            if document.pop("schema") != SCHEMA:
-                raise RunFormatError(f"{path} was written by another version of gdnbench", hint)
-            lists = {name: tuple(document[name]) for name in ("sm_mhz", "notes")}
-            return cls(**{**document, **lists, "case": Case.from_dict(document["case"])})
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise RunFormatError(f"cannot read {path}: {type(error).__name__}: {error}", hint) from error
+            check_schema(content, SCHEMA)
+            stored = decode(content, _Stored)
+            if PLAIN not in stored.times_us:
+                raise ValueError(f"times_us lacks {PLAIN}")
+            case = stored.case.case()
+        except (ValueError, ShapeError) as error:
+            raise ReportFormatError(f"{path} cannot be read: {error}", _HINT) from error
+        return cls(**{**msgspec.structs.asdict(stored), "case": case})
 
     @property
     def clock_mhz(self) -> float | None:

@@ -22,7 +22,7 @@ def launch_bare(assignment: Assignment) -> None:
             run()
         torch.cuda.synchronize()
         for _ in range(assignment.launches):
-            _launch(run, name_of(assignment.op, stage.case))
+            _launch(run, name_of(assignment.op, stage.case, assignment.source))
 
 
 def _launch(run: Launcher, name: str) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
@@ -17,7 +15,9 @@ from gdnbench.bench.worker.flush import Flush
 from gdnbench.bench.worker.spin import spin
 from gdnbench.launch import Launcher
 from gdnbench.launch.bind import bind_compiled
+from gdnbench.profilers.assignment import Assignment
 from gdnbench.profilers.proton.recording import WARM_UPS
+from gdnbench.profilers.proton.trace_file import write_trace
 from gdnbench.profilers.worker.altered import check_altered
 from gdnbench.profilers.worker.clock import measure_sm_mhz
 from gdnbench.profilers.worker.jit import Jit
@@ -51,12 +51,12 @@ class Instrumented:
     notes: tuple[str, ...]
 
 
-def instrument(stage: Stage, launches: int, base: Path) -> Instrumented | None:
+def instrument(stage: Stage, assignment: Assignment, base: Path) -> Instrumented | None:
     """Traces cold launches of a Triton kernel.
 
     Args:
         stage: the kernel and its tensors.
-        launches: how many, besides those that warm up.
+        assignment: how many launches, besides those that warm up; the trace records what it is of.
         base: path of the trace, without suffixes.
 
     Returns:
@@ -69,11 +69,12 @@ def instrument(stage: Stage, launches: int, base: Path) -> Instrumented | None:
     jit = Jit(stage)
     same = jit.makes_our_code()
     with TemporaryDirectory(prefix="gdnbench-proton-") as folder:
-        compiled, sm_mhz = _trace(jit, launches, Path(folder) / "trace")
+        compiled, sm_mhz = _trace(jit, assignment.launches, Path(folder) / "trace")
         if not compiled.metadata.profile_scratch_size:
             return None
         trace = base.with_name(f"{base.name}.chrome_trace.gz")
-        _compress(Path(folder) / "trace.chrome_trace", trace)
+        with (Path(folder) / "trace.chrome_trace").open("rb") as written:
+            write_trace(written, trace, label=stage.case.label, source=assignment.source)
     launchers = _launchers(jit, compiled, stage)
     check_altered(launchers[0], stage, "instrumented")
     return Instrumented(trace, launchers, capacity_of(compiled.metadata), sm_mhz, _notes(same, *sm_mhz))
@@ -108,12 +109,6 @@ def capacity_of(metadata: Any) -> int:
     """
     buffer = 1 << (int(metadata.profile_scratch_size).bit_length() - 1)
     return int(buffer // metadata.num_warps // _PASS_BYTES)
-
-
-def _compress(source: Path, target: Path) -> None:
-    """Perfetto opens gzipped traces, which are a twentieth as large."""
-    with source.open("rb") as plain, gzip.open(target, "wb", compresslevel=6) as packed:
-        shutil.copyfileobj(plain, packed)
 
 
 def _launchers(jit: Jit, compiled: Any, stage: Stage) -> list[Launcher]:

@@ -103,4 +103,5 @@ def _about(assignment: Assignment, stage: Stage, names: tuple[str, ...]) -> Abou
         registers=plain.registers,
         stamped_registers=stamped.registers,
         stamped_spill_bytes=stamped.spill_bytes,
+        source=assignment.source,
     )

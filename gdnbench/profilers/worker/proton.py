@@ -34,7 +34,7 @@ def trace_scopes(assignment: Assignment) -> None:
         stage = set_stage(assignment, copies=_PLACEMENTS)
         # Before Proton begins: a build of ours would be instrumented then, and cached as the plain kernel.
         plain = _bind_plain(stage)
-        traced = instrument(stage, assignment.launches, result.with_suffix("")) if _is_triton(stage) else None
+        traced = instrument(stage, assignment, result.with_suffix("")) if _is_triton(stage) else None
         arms = {PLAIN: plain, **({INSTRUMENTED: traced.launchers} if traced else {})}
         times_us = time_cold(arms, _SAMPLES, assignment.seed)
         cupti_us, said = record_kernel_times(plain)  # last, for CUPTI slows launches that it watches
@@ -47,6 +47,7 @@ def trace_scopes(assignment: Assignment) -> None:
         times_us=times_us,
         cupti_us=cupti_us,
         notes=said,
+        source=assignment.source,
     )
     _with_trace(recording, traced, assignment.launches).write(result)
 
