@@ -27,7 +27,7 @@ def listed(command_line, tmp_path, monkeypatch):
 
     def show(*form, table=TABLE):
         (folder / "dispatch.toml").write_text(table)
-        code, out, err = command_line("list", *form)
+        code, out, err = command_line("list", *(form or ["--long"]))
         assert (code, err) == (0, "")
         return out
 

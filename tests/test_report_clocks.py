@@ -89,7 +89,7 @@ def shown(tmp_path, command_line):
 def test_a_case_has_all_its_clocks_in_one_row_of_80_columns(shown):
     out = shown()
     lines = out.splitlines()
-    assert max(len(line) for line in lines if not line.startswith("stored in")) <= 80
+    assert max(len(line) for line in lines if not line.startswith(("stored in", "next:"))) <= 80
     header = next(line for line in lines if line.startswith("µs"))
     assert header.split() == ["µs", "NVBench", "CUPTI", "graph", "gap", "launch", "rest", "host"]
     cells = next(line.split() for line in lines[lines.index(header) :] if line.startswith("decode-v4 "))

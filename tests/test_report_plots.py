@@ -1,17 +1,18 @@
 """Single charts of a stored run, really drawn."""
 
 import math
-from pathlib import Path
+import re
 from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
+from committed import RESULTS as RECORDED
 from history_data import BASELINE, FLOOR, KERNEL, PEER, TIMES, store_run
 from rich.console import Console
 from sweep_data import JOINT, store_sweep
 
 from gdnbench.errors import RunFormatError, UnknownNameError, UsageError
-from gdnbench.model import Shape
+from gdnbench.model import Role, Shape
 from gdnbench.report.plots.charts import CHARTS, draw_chart, print_chart, split_words
 from gdnbench.report.plots.strips import BLOCKS, blocks
 from gdnbench.report.plots.style import PALETTE, colours, log_ticks, markers, spread
@@ -19,8 +20,8 @@ from gdnbench.report.plots.view import open_view
 
 PNG = b"\x89PNG\r\n\x1a\n"
 OF_ANY_RUN = [chart for chart in CHARTS if chart != "sweep"]
-RECORDED = Path(__file__).resolve().parents[1] / "results"
 MAIN = RECORDED / "20261121-101900-h200-decode-main"
+LONG_NAMES = RECORDED / "20261122-003003-h200-decode-dispatch"
 SWEEP = RECORDED / "20261121-180525-h200-decode-sweep-bv"
 
 
@@ -66,6 +67,41 @@ def test_a_chart_fits_into_a_terminal_of_80_columns(folder, chart):
 @pytest.mark.parametrize("width", [20, 40])
 def test_a_narrow_terminal_breaks_nothing(folder, chart, width):
     assert max(map(len, shown(chart, folder, width).splitlines()[2:])) <= width
+
+
+@pytest.mark.parametrize("chart", OF_ANY_RUN)
+@pytest.mark.parametrize("width", [60, 80])
+@pytest.mark.parametrize("kernels", ["", "all"])
+def test_every_kernel_is_named_and_no_number_cut_at_60_columns(chart, width, kernels):
+    lines = shown(chart, LONG_NAMES, width, kernels=kernels).splitlines()
+    text = "\n".join(lines)
+    view = open_view(LONG_NAMES, kernels, every=chart == "time", empty=chart in {"time", "rounds"})
+    figures = [each for shape in view.shapes for each in view.at(shape)]
+    for figure in figures if chart != "sol" else [each for each in figures if each.role is not Role.FLOOR]:
+        assert figure.label in text
+        assert chart == "time" or f"{figure.time_us:.3f}" in text
+    assert max(map(len, lines[1:])) <= width
+    endings = {"sol": "µs", "rounds": "%"}
+    told = [line for line in lines if re.search(r"\d\.\d{3}", line)]
+    assert all(line.rstrip().endswith(endings.get(chart, "")) for line in told)
+
+
+def test_time_lists_its_lines_by_their_time_at_the_largest_batch():
+    rows = [line.split() for line in shown("time", MAIN).splitlines() if re.match(r"[a-z]  decode-", line)]
+    view = open_view(MAIN, every=True)
+    assert {row[1] for row in rows} == set(view.labels)
+    largest = {each.label: f"{each.time_us:.3f}" for each in view.at(view.shapes[-1])}
+    assert {row[1]: row[-1] for row in rows} == largest
+    assert [float(row[-1]) for row in rows] == sorted((float(row[-1]) for row in rows), reverse=True)
+
+
+def test_in_a_picture_the_time_stands_beside_each_name(tmp_path):
+    draw_chart(tmp_path / "chart.svg", "time", MAIN)
+    text = words(tmp_path / "chart.svg")
+    view = open_view(MAIN, every=True)
+    assert "µs at B=64" in text
+    for figure in view.at(view.shapes[-1]):
+        assert f"{figure.label}  {figure.time_us:.3f}" in text
 
 
 @pytest.mark.parametrize("chart", OF_ANY_RUN)
@@ -232,6 +268,13 @@ def test_a_chart_that_does_not_exist_is_refused(given):
     with pytest.raises(UsageError) as caught:
         split_words(given)
     assert "time" in caught.value.hint
+
+
+def test_the_kernels_that_are_shown_by_default_have_markers_of_their_own():
+    view = open_view(MAIN, every=True)
+    figures = [each for shape in view.shapes for each in view.at(shape)]
+    assert len(view.labels) == 8
+    assert len(set(markers(figures).values())) == 8
 
 
 def test_no_two_kernels_of_six_share_a_colour_or_a_marker():

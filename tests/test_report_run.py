@@ -48,9 +48,9 @@ def stored(tmp_path):
 
 @pytest.fixture
 def shown(stored, capsys, monkeypatch):
-    def show(columns="80", **form):
+    def show(columns="80", folder=stored, **form):
         monkeypatch.setenv("COLUMNS", columns)
-        print_run(stored, **{"json": False, "csv": False, **form})
+        print_run(folder, **{"json": False, "csv": False, **form})
         return capsys.readouterr().out
 
     return show
@@ -154,10 +154,20 @@ def test_a_partial_run_says_so(stored, shown):
 
 
 def test_the_next_command_can_be_copied_however_narrow_the_terminal(stored, shown):
-    run_id = "20260102-030405-h200-decode-" + "a-long-label-" * 8
-    store(stored, ROWS, run_id=run_id)
-    (line,) = (line for line in shown().splitlines() if line.startswith("next: "))
-    assert run_id in line
+    folder = stored / ("20260102-030405-h200-decode-" + "a-long-label-" * 8)
+    folder.mkdir()
+    store(folder, ROWS, run_id=folder.name)
+    (line,) = (line for line in shown(folder=folder).splitlines() if line.startswith("next: "))
+    assert line == f"next: gdnbench show {folder.name} --out {stored} --csv"
+
+
+def test_a_run_that_was_stopped_is_to_be_finished(stored, shown):
+    folder = stored / ".20260102-030405-h200-decode.partial"
+    folder.mkdir()
+    store(folder, ROWS, complete=False)
+    assert shown().splitlines()[-1].startswith("next: gdnbench show ")
+    assert "(partial)" in shown(folder=folder)
+    assert shown(folder=folder).splitlines()[-1] == f"next: gdnbench run --resume {info().run_id} --out {stored}"
 
 
 def test_json_is_whole_and_unknown_numbers_are_null(shown):

@@ -5,12 +5,14 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
+from committed import RESULTS
 from sweep_data import JOINT, KERNEL, LARGE, SMALL, point, store_sweep, sweep_of
 
 from gdnbench.errors import ExitCode, MachineError, UsageError
 from gdnbench.model import Place
-from gdnbench.report import sweep_figure
-from gdnbench.report.sweep_figure import check_figure, draw_sweep
+from gdnbench.report import picture_file
+from gdnbench.report.picture_file import check_picture
+from gdnbench.report.sweep_figure import draw_sweep
 
 PNG = b"\x89PNG\r\n\x1a\n"
 LINE = sweep_of(
@@ -105,32 +107,32 @@ def test_there_is_a_panel_for_each_kernel_and_shape(draw):
 
 @pytest.mark.parametrize("folder", ["20261121-180525-h200-decode-sweep-bv", "20261121-180544-h200-decode-sweep-joint"])
 def test_recorded_sweeps_are_drawn(tmp_path, folder):
-    draw_sweep(Path(__file__).resolve().parents[1] / "results" / folder, tmp_path / "figure.svg")
+    draw_sweep(RESULTS / folder, tmp_path / "figure.svg")
     assert "BV" in words(tmp_path / "figure.svg")
 
 
 @pytest.mark.parametrize("name", ["figure", "figure.gif", "figure.png.txt", ".png"])
 def test_a_name_that_says_no_format_is_refused_with_one_that_does(tmp_path, name):
     with pytest.raises(UsageError, match="--plot") as caught:
-        check_figure(tmp_path / name)
-    assert "sweep.png" in caught.value.hint
+        check_picture(tmp_path / name)
+    assert "chart.png" in caught.value.hint
 
 
 def test_a_folder_that_does_not_exist_is_named(tmp_path):
     with pytest.raises(UsageError, match=r"there is no folder .*nowhere") as caught:
-        check_figure(tmp_path / "nowhere" / "figure.png")
+        check_picture(tmp_path / "nowhere" / "figure.png")
     assert caught.value.hint
 
 
 def test_a_name_in_the_current_folder_is_taken(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    check_figure(Path("figure.svg"))
+    check_picture(Path("figure.svg"))
 
 
 def test_without_the_library_that_draws_its_install_command_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(sweep_figure, "find_spec", lambda _name: None)
+    monkeypatch.setattr(picture_file, "find_spec", lambda _name: None)
     with pytest.raises(MachineError, match="matplotlib") as caught:
-        check_figure(tmp_path / "figure.png")
+        check_picture(tmp_path / "figure.png")
     assert "pip install" in caught.value.hint
     assert caught.value.exit_code is ExitCode.ENVIRONMENT
 

@@ -12,24 +12,27 @@ from run_data import case
 from gdnbench.bench.events import Examined
 from gdnbench.bench.verifying import Verdicts
 from gdnbench.errors import ExitCode
-from gdnbench.model import GateResult, Shape, Status
+from gdnbench.model import GateResult, Shape, Status, Wrong
 from gdnbench.report.verify_table import print_verdicts
 
 OUTPUT = "output within 1 ulp + 1e-05"
 GOOD, BAD = case("decode-triton:BV=128:WARPS=16", BV=128), case("decode-bad")
 GOOD_64, FAR = case("decode-triton:BV=128:WARPS=16", shape=Shape(B=64), BV=128), case("decode-far")
+WRONG = Wrong(64, 1024, 0.25, -1.5, "HV 3 of 8; V 0,2,…,126 of 128")
+FAILED = GateResult(OUTPUT, "zero-b", math.inf, 1.0, "[0, 0, 7, 127]", Status.WRONG_NUMBERS, WRONG)
+BAD_3 = case("decode-bad", shape=Shape(B=3))
 JUDGED = {
     GOOD.id: Examined(GOOD.id, Status.OK, gates=(GateResult(OUTPUT, "typical", 0.51, 1.0, "[0, 0, 3, 9]", "ok"),)),
     GOOD_64.id: Examined(
         GOOD_64.id, Status.OK, gates=(GateResult(OUTPUT, "saturated-gates", 0.97, 1.0, "[63, 0, 7, 127]", "ok"),)
     ),
     BAD.id: Examined(
-        BAD.id, Status.WRONG_NUMBERS, "wrong",
-        (GateResult(OUTPUT, "zero-b", math.inf, 1.0, "[0, 0, 7, 127]", "wrong-numbers"),),
+        BAD.id, Status.WRONG_NUMBERS, FAILED.reason, (FAILED,),
     ),
+    BAD_3.id: Examined(BAD_3.id, Status.WRONG_NUMBERS, "another element", (FAILED,)),
     FAR.id: Examined(FAR.id, Status.UNSUPPORTED, "needs a GPU [any]"),
 }  # fmt: skip
-VERDICTS = Verdicts(7, "cpu", (GOOD, GOOD_64, BAD, FAR), JUDGED, frozenset({GOOD.id}))
+VERDICTS = Verdicts(7, "cpu", (GOOD, GOOD_64, BAD, BAD_3, FAR), JUDGED, frozenset({GOOD.id}))
 
 
 @pytest.fixture
@@ -45,11 +48,49 @@ def shown(capsys, monkeypatch):
 
 def test_the_table_shows_the_worst_over_all_shapes_and_inputs(shown):
     text = shown()
-    assert "…" not in text
+    assert not re.search("…(?!,)", text)
     assert re.search(r"^decode-tri\S*\s+(.*\n\s+)*?.*0\.97\s+of 1\s+pass", text, re.MULTILINE)
     assert re.search(r"^decode-bad\S*\s+(.*\n\s+)*?.*inf\s+of 1\s+FAIL", text, re.MULTILINE)
-    assert "2 of 4 cases pass" in text
-    assert "seed 7" in text
+    assert "3 kernels: 1 passed in Triton's interpreter, 1 failed, 1 not checked; seed 7" in text
+
+
+def test_wrong_numbers_show_what_came_what_should_have_and_where_and_how_to_see_them_again(shown):
+    text = " ".join(shown().split())
+    assert "got 0.25, expected -1.5; 64 of 1,024 wrong; HV 3 of 8; V 0,2,…,126 of 128" in text
+    assert "at B=1 qk4_v8; wrong, too, at B=3" in text
+    assert shown().splitlines()[-1] == "next: gdnbench verify decode-bad --shape B=1 --seed 7"
+
+
+def test_a_failure_at_other_heads_is_repeated_there(capsys):
+    other = case("decode-bad", shape=Shape(B=3, HQ=16, HV=32))
+    judged = {other.id: Examined(other.id, Status.CRASHED, "SIGSEGV")}
+    print_verdicts(Verdicts(7, "cpu", (other,), judged, frozenset()), json=False, csv=False)
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == "next: gdnbench verify decode-bad --shape B=3 --heads qk16_v32 --seed 7"
+
+
+def test_what_only_compiles_passes_nothing(capsys):
+    only = case("decode-v4")
+    judged = {only.id: Examined(only.id, Status.UNSUPPORTED, "compiles for sm_90; its numbers need a GPU")}
+    verdicts = Verdicts(7, "cpu", (only,), judged, frozenset(), frozenset({only.id}))
+    print_verdicts(verdicts, json=False, csv=False)
+    out = capsys.readouterr().out
+    assert "decode-v4  compiles for sm_90; its numbers need a GPU" in out
+    assert "1 kernel: 1 compiled only; seed 7" in out
+    assert "pass" not in out
+    assert out.splitlines()[-1] == "next: gdnbench inspect decode-v4"
+    assert verdicts.exit_code is ExitCode.ENVIRONMENT
+
+
+@pytest.mark.parametrize("width", ["40", "60", "76"])
+def test_in_a_narrow_terminal_the_verdicts_stay(capsys, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", width)
+    print_verdicts(VERDICTS, json=False, csv=False)
+    *lines, _ = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= int(width)
+    assert sum("pass " in line or line.rstrip().endswith("pass") for line in lines) == 1
+    assert sum("FAIL" in line for line in lines) == 1
+    assert any(line.startswith("no room here for where") for line in lines) == (width != "76")
 
 
 def test_what_could_not_be_verified_says_why(shown):
@@ -59,7 +100,8 @@ def test_what_could_not_be_verified_says_why(shown):
 def test_json_has_a_row_per_gate_and_case_and_null_for_infinity(shown):
     document = json.loads(shown(json=True), parse_constant=pytest.fail)
     rows = {(row["label"], row["B"]): row for row in document["gates"]}
-    assert len(rows) == 4
+    assert len(rows) == 5
+    assert (rows["decode-bad", 1]["got"], rows["decode-bad", 1]["wrong"]) == (0.25, 64)
     assert document["seed"] == 7
     assert (rows["decode-bad", 1]["worst"], rows["decode-bad", 1]["passed"]) == (None, False)
     assert rows[GOOD.label, 1]["interpreted"] is True
@@ -68,7 +110,7 @@ def test_json_has_a_row_per_gate_and_case_and_null_for_infinity(shown):
 
 def test_csv_parses(shown):
     rows = list(csv.DictReader(io.StringIO(shown(csv=True))))
-    assert [row["passed"] for row in rows] == ["True", "True", "False", ""]
+    assert [row["passed"] for row in rows] == ["True", "True", "False", "False", ""]
     assert rows[2]["worst"] == "inf"
 
 

@@ -8,6 +8,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from gdnbench.report.fitted import Fitted
 from gdnbench.store import BuildRow
 
 
@@ -26,7 +27,7 @@ def build_table(builds: Sequence[BuildRow]) -> Group:
         table.add_row(Text(f"{label} {heads}" if several else label), *cells, Text(verdict, style=style))
     title = Text("\nGPU kernels: compiled here, not timed", style="bold")
     legend = "regs and spill (bytes) per thread, smem (bytes) per block, load: widest, in bits"
-    return Group(title, table, Text(legend, style="dim"), *_failures(builds))
+    return Group(title, Fitted(table, ("load", "smem", "spill")), Text(legend, style="dim"), *_failures(builds))
 
 
 def _empty_table(archs: Sequence[str]) -> Table:

@@ -13,6 +13,7 @@ from rich.text import Text
 from gdnbench.model import Clock, Measurement, Role
 from gdnbench.report.clocks import Clocks, Gap, contradictions, gaps_of, is_empty_floor
 from gdnbench.report.console import fits
+from gdnbench.report.fitted import Fitted
 from gdnbench.report.run_table import name_cell, percent, print_failures, time_text
 
 _TITLES: dict[Clock, str] = {"cupti": "CUPTI", "graph": "graph"}
@@ -39,7 +40,8 @@ def print_clocks(console: Console, measurements: Sequence[Measurement], clocks: 
     view = _View(timed, clocks, gaps_of(measurements, clocks))
     whole = view.table(roomy=True)
     console.print()
-    console.print(whole if fits(console, whole) else view.table(roomy=False))
+    table = whole if fits(console, whole) else view.table(roomy=False)
+    console.print(Fitted(table, ("host", "rest", "launch", "gap")))
     if view.gaps and not any(is_empty_floor(row) and row.case.id in view.gaps for row in timed):
         console.print(Text("no split of the gap: the empty floor is not in this run", style="yellow"))
     for own, other in contradictions(timed, clocks):

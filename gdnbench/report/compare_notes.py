@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 from gdnbench.compare.comparison import Column, SideBySide
@@ -71,8 +72,8 @@ def _reasons(side: SideBySide, heading: str, column: Column) -> list[str]:
 
 
 def _no_interval(heading: str, column: Column) -> list[str]:
-    bare = sum(ratio is not None and ratio.comparison is None for ratio in column.ratios)
-    return [f"{heading}: no interval and no verdict for {_cases(bare)}: not measured here"] if bare else []
+    counts = Counter(ratio.untold for ratio in column.ratios if ratio and ratio.comparison is None)
+    return [f"{heading}: no interval and no verdict for {_cases(count)}: {why}" for why, count in counts.items()]
 
 
 def _unclear(side: SideBySide, heading: str, column: Column) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +15,7 @@ from gdnbench.report.compare_markdown import markdown
 from gdnbench.report.compare_notes import notes
 from gdnbench.report.compare_table import print_comparison
 from gdnbench.report.compare_text import outcome_lines, row_label
-from gdnbench.report.console import data_console, message_console, print_csv, print_json
+from gdnbench.report.console import data_console, message_console, print_csv, print_json, print_next, print_text
 from gdnbench.stats import Interval
 
 
@@ -45,14 +44,13 @@ def print_compared(
     elif csv:
         print_csv(_rows(side))
     elif as_markdown:
-        print(markdown(side, told))
+        print_text(markdown(side, told))
     else:
         console = data_console()
         print_comparison(console, side)
         gated = outcome or not any(ratio and ratio.comparison for ratio in side.columns[-1].ratios)
         more = ["--csv"] if gated else ["--fail-on", "slower:1%"]
-        again = shlex.join(["gdnbench", "compare", *command, *more])
-        console.print(f"next: {again}", markup=False, soft_wrap=True)
+        print_next(console, ["gdnbench", "compare", *command, *more])
     messages = message_console()
     for line in told:
         messages.print(line, markup=False, style="bold red" if line.startswith("regression") else "yellow")

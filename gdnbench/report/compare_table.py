@@ -25,6 +25,7 @@ from gdnbench.report.compare_text import (
     verdict_text,
 )
 from gdnbench.report.console import fits
+from gdnbench.report.fitted import Fitted
 from gdnbench.report.run_table import time_text
 
 GROUPED = "shape"
@@ -64,7 +65,8 @@ def _print_sections(console: Console, side: SideBySide, columns: Sequence[int]) 
         console.print()
         if heading:
             console.print(Text(heading, style="bold"))
-        console.print(_table(side, section, columns, means=len(sections) == 1))
+        table = _table(side, section, columns, means=len(sections) == 1)
+        console.print(Fitted(table, (_RESIDUAL, _EXPECTED, *(f"{heading} µs" for heading in side.headings))))
     if len(sections) > 1:
         console.print()
         _print_means(console, side, columns)

@@ -13,7 +13,9 @@ from rich.text import Text
 
 from gdnbench.diagnose.evidence import Evidence, Measured
 from gdnbench.diagnose.finding import Basis, Fact, Finding
+from gdnbench.model import CodeState
 from gdnbench.report.ncu_cells import value_text
+from gdnbench.report.other_code import OTHER_CODE, other_code
 from gdnbench.report.run_table import time_text
 
 _WIDEST = 80  # columns: sentences are hard to read in wider ones
@@ -31,9 +33,11 @@ def print_findings(console: Console, evidence: Evidence, findings: Sequence[Find
     room = min(console.width, _WIDEST)
     console.print(Text(f"{evidence.label}  {evidence.shape}", style="bold"))
     for name, said in _known(evidence):
-        _print_prose(console, f"{name:<{_NAMES}}{said}", room, _NAMES)
+        _print_prose(console, f"{name:<{_NAMES}}{said}", room, _NAMES, "" if name else "yellow")
+    for warning in evidence.warnings:
+        _print_prose(console, f"warning: {warning}", room, _NAMES, "yellow")
     for place, finding in enumerate(findings, start=1):
-        share = _SHARES[finding.basis].format(finding.share)
+        share = _SHARES[finding.basis].format(finding.share) + _whose(evidence.code_of(finding.basis))
         console.print()
         console.print(Text.assemble((f"{place}. {finding.title}", "bold"), f"  ({share})"), soft_wrap=True)
         console.print(Padding(_facts(finding.facts, room - _INDENT), (0, 0, 0, _INDENT), expand=False))
@@ -52,10 +56,13 @@ def _print_prose(console: Console, text: str, room: int, indent: int, style: str
 
 
 def _known(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """What is known, and what it is called; a line without a name qualifies the one above."""
     profile, anatomy, measured, account = evidence.profile, evidence.anatomy, evidence.measured, evidence.account
     if profile:
         duration = value_text(evidence.counter("duration_us"), "µs")
         yield ("ncu", f"{profile.gpu}, {profile.function}, {duration} µs: {evidence.profile_path}")
+    if profile and evidence.profile_code is CodeState.CHANGED:
+        yield ("", other_code(evidence.label))
     if account:
         parts = (
             ("the launch", account.launch),
@@ -71,19 +78,30 @@ def _known(evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield ("code", f"{anatomy.arch}, {anatomy.resources.registers} registers, {evidence.launch or 'no GPU'}")
     if measured:
         yield ("run", _times(measured))
+        if measured.code is CodeState.CHANGED:
+            yield ("", other_code(evidence.label))
         if measured.gain:
             yield ("gain", _gain(measured))
 
 
 def _times(measured: Measured) -> str:
     floors = [(label, measured.times_us[label]) for label in (measured.copy, measured.empty) if label]
-    told = "".join(f"; {label} {time_text(time)}" for label, time in floors)
+    told = "".join(f"; {label} {time_text(time)}{_other(label, measured)}" for label, time in floors)
     return f"{measured.run_id}: {time_text(measured.time_us)} µs{told}"
+
+
+def _other(label: str, measured: Measured) -> str:
+    return f" ({OTHER_CODE})" if label in measured.changed else ""
 
 
 def _gain(measured: Measured) -> str:
     taken = f"{measured.copy} takes {time_text(measured.copy_us or 0)} of {time_text(measured.time_us)} µs"
-    return f"at most {measured.gain:.0%}: {taken}"
+    return f"at most {measured.gain:.0%}{_whose(measured.code)}: {taken}"
+
+
+def _whose(code: CodeState) -> str:
+    """A word behind a number that is not of the code as it is now."""
+    return f", {OTHER_CODE}" if code is CodeState.CHANGED else ""
 
 
 def _facts(facts: Sequence[Fact], width: int) -> Table:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.text import Text
 
 from gdnbench.compare.changes import same_method
 from gdnbench.compare.history import History
@@ -19,12 +18,10 @@ def print_history_chart(console: Console, history: History) -> None:
     rows = [row for row in measured if same_method(row.run, row.figure, measured[-1].run, measured[-1].figure)]
     if len(rows) < FEWEST_RUNS:
         return
-    console.print()
-    upright = ", | before a step" if any(row.is_step for row in rows) else ""
-    console.print(Text(f"time / {history.anchor}, by run{upright}", style="bold"))
-    with TerminalChart(console) as chart:
-        chart.line(range(len(rows)), [row.ratio.estimate for row in rows if row.ratio])
+    before = ", | before a step" if any(row.is_step for row in rows) else ""
+    with TerminalChart(console, f"time / {history.anchor}, by run{before}") as chart:
+        chart.line({place: row.ratio.estimate for place, row in enumerate(rows) if row.ratio})
         for place, row in enumerate(rows):
             if row.is_step:
                 chart.upright(place - 0.5)
-        chart.x_ticks({place: short_id(row)[4:13] for place, row in enumerate(rows)})
+        chart.x_axis({place: short_id(row)[4:13] for place, row in enumerate(rows)})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -11,31 +12,35 @@ from rich.console import Console
 from gdnbench.compare.changes import card_of
 from gdnbench.compare.history import History, Row
 from gdnbench.model import Status
-from gdnbench.report.console import data_console, print_csv, print_json
+from gdnbench.places import out_option
+from gdnbench.report.console import data_console, print_csv, print_json, print_next
 from gdnbench.report.history_chart import print_history_chart
 from gdnbench.report.history_table import RUN_ID_START, print_history, print_history_legend, short_id
+from gdnbench.report.terminal import OptionalCharts
 
 
-def print_histories(histories: Sequence[History], *, json: bool, csv: bool) -> None:
-    """Prints the histories of one kernel, a table for each shape."""
+def print_histories(histories: Sequence[History], results: Path, *, json: bool, csv: bool) -> None:
+    """Prints the histories of one kernel, a table for each shape, of the runs in a folder."""
     if json:
         print_json({"histories": [_document(history) for history in histories]})
     elif csv:
         print_csv([{"anchor": history.anchor, **_flat(history, row)} for history in histories for row in history.rows])
     else:
-        _print_tables(data_console(), histories)
+        _print_tables(data_console(), histories, results)
 
 
-def _print_tables(console: Console, histories: Sequence[History]) -> None:
+def _print_tables(console: Console, histories: Sequence[History], results: Path) -> None:
+    charts = OptionalCharts()
     for history in histories:
         print_history(console, history)
-        print_history_chart(console, history)
+        with charts:
+            print_history_chart(console, history)
     console.print()
     print_history_legend(console, histories[-1])
-    console.print(f"next: {_next(histories)}", markup=False, soft_wrap=True)
+    print_next(console, ["gdnbench", *_next(histories), *out_option(results)])
 
 
-def _next(histories: Sequence[History]) -> str:
+def _next(histories: Sequence[History]) -> tuple[str, ...]:
     """The two runs of the largest step, or what would make a step visible."""
     for history in histories:
         row = history.largest_step
@@ -44,14 +49,14 @@ def _next(histories: Sequence[History]) -> str:
     names = [row.run.source.name for row in histories[0].rows if row.figure.status is Status.OK]
     if len(names) > 1:
         return _compare(histories[0], names[0], names[-1])
-    return f"gdnbench run --kernel {histories[0].label}"
+    return "run", "--kernel", histories[0].label
 
 
-def _compare(history: History, before: str, after: str) -> str:
+def _compare(history: History, before: str, after: str) -> tuple[str, ...]:
     """Names two runs by their starts, unless two began in the same second."""
     starts = [short_id(row) for row in history.rows]
     names = [name[:RUN_ID_START] if starts.count(name[:RUN_ID_START]) == 1 else name for name in (before, after)]
-    return f"gdnbench compare {' '.join(names)}"
+    return "compare", *names
 
 
 def _document(history: History) -> dict[str, Any]:

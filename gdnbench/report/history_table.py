@@ -11,9 +11,11 @@ from rich.text import Text
 from gdnbench.compare.changes import ANCHOR, CARD, METHOD, PARAMS, SOURCE, Change, card_of
 from gdnbench.compare.history import History, Row
 from gdnbench.model import Status
+from gdnbench.report.fitted import Fitted
 from gdnbench.report.run_table import WIDE_ENOUGH_FOR_NOTES, percent
 from gdnbench.stats import Verdict
 
+WIDE_ENOUGH_FOR_CHANGES = 72  # columns; there, what changed is folded beside the ratio
 RUN_ID_START = 15  # `20260102-030405`, which every verb takes for the run
 _TELLING = ("driver", "triton", "cuda-bench")  # changes that a table has room for, beside those of the kernel
 
@@ -25,7 +27,9 @@ def print_history(console: Console, history: History) -> None:
     if history.anchor:
         heading.append(f"  scatter from run to run {history.scatter.sd:.2%}", style="not bold dim")
     console.print(heading)
-    console.print(_table(history, wide=console.width >= WIDE_ENOUGH_FOR_NOTES))
+    table = _table(history, wide=console.width >= WIDE_ENOUGH_FOR_NOTES)
+    narrow = console.width < WIDE_ENOUGH_FOR_CHANGES  # until there, what changed is folded
+    console.print(Fitted(table, ("changed", "commit", "step", f"/ {_anchor(history)}") if narrow else ()))
     for row in history.rows:
         if row.is_step:
             console.print(_step_line(row))
@@ -61,7 +65,7 @@ def _table(history: History, *, wide: bool) -> Table:
     table.add_column("run", no_wrap=True)
     table.add_column("commit", no_wrap=True)
     table.add_column("time µs", justify="right", no_wrap=True)
-    table.add_column(f"/ {_anchor(history)}", justify="right")
+    table.add_column(f"/ {_anchor(history)}", justify="right", no_wrap=True)
     table.add_column("step", justify="right", no_wrap=True)
     if wide:
         table.add_column("card", no_wrap=True)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.text import Text
 
 from gdnbench.inspection.anatomy import Anatomy
+from gdnbench.inspection.examine import Finding
 from gdnbench.inspection.quantities import Number
 
 NOTHING_BUILT = "next: mend what the compiler rejects, and inspect again"
@@ -22,6 +25,16 @@ def spilled(anatomy: Anatomy) -> Text:
     """Bytes spilled per thread, red if there are any."""
     count = anatomy.resources.spill_bytes
     return Text(str(count), style="red" if count else "")
+
+
+def refusals(findings: Sequence[Finding]) -> list[Text]:
+    """A line for each kernel whose grid CUDA would refuse."""
+    told = {
+        f"{finding.subject.name} at {finding.subject.shape}": finding.refused
+        for finding in findings
+        if isinstance(finding, Anatomy) and finding.refused
+    }
+    return [Text(f"{name}: {why}", style="red") for name, why in told.items()]
 
 
 def waves(anatomy: Anatomy) -> str:

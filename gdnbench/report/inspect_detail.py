@@ -10,7 +10,7 @@ from rich.text import Text
 
 from gdnbench.inspection.anatomy import Anatomy
 from gdnbench.inspection.quantities import CODE, OCCUPANCY, RESOURCES, Quantity, mix_order, mix_rows
-from gdnbench.report.inspect_cells import STATIC, described, number
+from gdnbench.report.inspect_cells import STATIC, described, number, refusals
 
 _ONLY_IF_ANY = {"spill_stores", "spill_loads", "predicated"}
 
@@ -29,7 +29,9 @@ def detail(anatomies: Sequence[Anatomy]) -> Group:
     _section(table, "resources", _rows(RESOURCES, anatomies))
     _section(table, "occupancy", [*_rows(OCCUPANCY, anatomies), *_words(anatomies)])
     _section(table, "code", [*_rows(CODE, anatomies), *_mix(anatomies)])
-    return Group(*(Text(title, style="bold") for title in titles), table, Text(STATIC, style="dim"))
+    return Group(
+        *(Text(title, style="bold") for title in titles), table, *refusals(anatomies), Text(STATIC, style="dim")
+    )
 
 
 def _section(table: Table, name: str, rows: Iterable[Row]) -> None:

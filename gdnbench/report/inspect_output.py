@@ -12,7 +12,7 @@ from gdnbench.inspection.anatomy import Anatomy
 from gdnbench.inspection.difference import Pair
 from gdnbench.inspection.examine import Failure, Finding
 from gdnbench.inspection.rules import Breach
-from gdnbench.report.console import data_console, message_console, print_csv, print_json
+from gdnbench.report.console import data_console, message_console, print_csv, print_json, print_text
 from gdnbench.report.inspect_cells import NOTHING_BUILT, described
 from gdnbench.report.inspect_detail import detail
 from gdnbench.report.inspect_diff import changed
@@ -47,12 +47,23 @@ def print_changed(pairs: Sequence[Pair], broken: tuple[Breach, ...], *, sass: bo
         print_csv([row for pair in pairs for row in change_rows(pair)])
         print_failures(both)
     elif sass:
-        for line in (line for pair in pairs for line in pair.sass_diff()):
-            print(line)
+        _print_sass_diffs(pairs)
         print_failures(both)
     else:
         _print_pairs(pairs)
     print_breaches(broken)
+
+
+def _print_sass_diffs(pairs: Sequence[Pair]) -> None:
+    """A unified diff each, as `diff` has it: nothing where the code is the same, of which a message says so."""
+    for pair in pairs:
+        lines = pair.sass_diff()
+        for line in lines:
+            print_text(line)
+        if pair.built and not lines:
+            subject = pair.after.subject
+            told = f"{subject.name} for {pair.after.arch}: the same code as {pair.before.subject.name}"
+            message_console().print(told, markup=False)
 
 
 def _print_tables(findings: Sequence[Finding]) -> None:
@@ -90,8 +101,8 @@ def _print_pairs(pairs: Sequence[Pair]) -> None:
 def _print_sass(findings: Sequence[Finding]) -> None:
     for finding in findings:
         if isinstance(finding, Anatomy):
-            print(f"// {described(finding)} for {finding.arch}, {finding.resources.registers} registers")
-            print(listing(finding.sass))
+            print_text(f"// {described(finding)} for {finding.arch}, {finding.resources.registers} registers")
+            print_text(listing(finding.sass))
     print_failures(findings)
 
 

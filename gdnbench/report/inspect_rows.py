@@ -19,7 +19,9 @@ def row(finding: Finding, broken: tuple[Breach, ...] = (), *, sass: bool = False
     if not isinstance(finding, Anatomy):
         return {**known, "status": Status.BUILD_FAILED.value, "reason": finding.error.message}
     texts = [breach.rule.text for breach in broken if breach.anatomy is finding]
-    return {**known, "status": "ok", "reason": "", "breaks": texts, **_numbers(finding), **_code(finding, sass)}
+    status = Status.UNSUPPORTED if finding.refused else Status.OK
+    known |= {"status": status.value, "reason": finding.refused}
+    return {**known, "breaks": texts, **_numbers(finding), **_code(finding, sass)}
 
 
 def identity(finding: Finding) -> dict[str, Any]:

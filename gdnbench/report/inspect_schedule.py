@@ -12,7 +12,7 @@ from gdnbench.inspection.anatomy import Anatomy
 from gdnbench.inspection.difference import Pair
 from gdnbench.inspection.examine import Finding
 from gdnbench.inspection.rules import Breach
-from gdnbench.report.console import data_console, print_csv, print_json
+from gdnbench.report.console import data_console, print_csv, print_json, print_text
 from gdnbench.report.inspect_cells import NOTHING_BUILT, described
 from gdnbench.report.inspect_diff import not_both, title
 from gdnbench.report.inspect_output import print_breaches, print_failures
@@ -112,4 +112,4 @@ def _print_pair(pair: Pair) -> None:
 
 def _print_lines(lines: Iterable[str]) -> None:
     for line in lines:
-        print(line)
+        print_text(line)

@@ -11,7 +11,8 @@ from rich.text import Text
 from gdnbench.inspection.anatomy import Anatomy
 from gdnbench.inspection.archs import Device
 from gdnbench.inspection.examine import Finding
-from gdnbench.report.inspect_cells import spilled, waves
+from gdnbench.report.fitted import Fitted
+from gdnbench.report.inspect_cells import number, refusals, spilled, waves
 
 _HEADINGS = (
     "regs",
@@ -23,8 +24,10 @@ _HEADINGS = (
     "limited by",
     "waves",
     "instr",
+    "trips",
 )
 _TEXT = {"limited by"}
+_DROPPABLE = ("limited by", "instr", "blocks/SM", "threads/block", "waves", "smem", "occ %")
 
 
 def summary(findings: Sequence[Finding]) -> Group:
@@ -33,11 +36,11 @@ def summary(findings: Sequence[Finding]) -> Group:
     for finding in findings:
         grouped.setdefault((finding.arch, str(finding.subject.shape)), []).append(finding)
     parts = [part for (arch, shape), group in grouped.items() for part in _table(arch, shape, group)]
-    legend = "regs and spill (bytes) per thread, smem: bytes per block, instr: static count"
-    return Group(*parts, Text(legend, style="dim"))
+    legend = "regs and spill (bytes) per thread, smem: bytes per block, instr: static count,\ntrips to memory in a row"
+    return Group(*parts, *refusals(findings), Text(legend, style="dim"))
 
 
-def _table(arch: str, shape: str, findings: Sequence[Finding]) -> tuple[Text, Table]:
+def _table(arch: str, shape: str, findings: Sequence[Finding]) -> tuple[Text, Fitted]:
     device = next((one.device for one in findings if isinstance(one, Anatomy)), None)
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     table.add_column("kernel", overflow="fold", vertical="bottom")
@@ -45,7 +48,7 @@ def _table(arch: str, shape: str, findings: Sequence[Finding]) -> tuple[Text, Ta
         table.add_column(heading, justify="left" if heading in _TEXT else "right", no_wrap=heading not in _TEXT)
     for finding in findings:
         table.add_row(Text(finding.subject.name), *_cells(finding))
-    return Text(f"{arch}  {shape}{_counted_for(device)}", style="bold"), table
+    return Text(f"{arch}  {shape}{_counted_for(device)}", style="bold"), Fitted(table, _DROPPABLE)
 
 
 def _counted_for(device: Device | None) -> str:
@@ -66,4 +69,5 @@ def _cells(finding: Finding) -> list[Text]:
         Text(resident.limited_by.replace("shared memory", "smem").replace("registers", "regs")),
         Text(waves(finding)),
         Text(str(finding.mix.instructions)),
+        Text(number(finding.order.trips)),
     ]

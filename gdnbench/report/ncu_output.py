@@ -2,53 +2,57 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
-from gdnbench.model import Shape
+from gdnbench.model import CodeState, Shape
 from gdnbench.profilers.ncu.difference import Difference
 from gdnbench.profilers.ncu.functions import Function
-from gdnbench.report.console import data_console, print_csv, print_json
+from gdnbench.report.console import data_console, print_csv, print_json, print_next
 from gdnbench.report.ncu_diff import moved
 from gdnbench.report.ncu_rows import difference_document, difference_rows, document, row
 from gdnbench.report.ncu_table import tables
+from gdnbench.report.other_code import CodeOf, other_code
 
 
-def print_functions(functions: Sequence[Function], *, json: bool, csv: bool) -> None:
-    """Prints functions side by side."""
+def print_functions(functions: Sequence[Function], code_of: CodeOf, *, json: bool, csv: bool) -> None:
+    """Prints functions side by side, and which of them are of other code than their kernels' is now."""
     if json:
-        print_json([document(function) for function in functions])
+        print_json([document(function, code_of) for function in functions])
     elif csv:
-        print_csv([row(function) for function in functions])
+        print_csv([row(function, code_of) for function in functions])
     else:
         console = data_console()
         console.print(tables(console, functions))
-        _print_end(console, functions, _after_table(functions))
+        _print_end(console, functions, code_of, _after_table(functions))
 
 
-def print_differences(differences: Sequence[Difference], *, json: bool, csv: bool) -> None:
+def print_differences(differences: Sequence[Difference], code_of: CodeOf, *, json: bool, csv: bool) -> None:
     """Prints what moved, pair by pair."""
     if json:
-        print_json([difference_document(difference) for difference in differences])
+        print_json([difference_document(difference, code_of) for difference in differences])
     elif csv:
-        print_csv([row for difference in differences for row in difference_rows(difference)])
+        print_csv([row for difference in differences for row in difference_rows(difference, code_of)])
     else:
         console = data_console()
         for difference in differences:
             console.print(moved(difference))
         functions = [one for difference in differences for one in (difference.before, difference.after)]
-        _print_end(console, functions, ["gdnbench", "ncu", "--import", *_paths(functions)])
+        _print_end(console, functions, code_of, ["gdnbench", "ncu", "--import", *_paths(functions)])
 
 
-def _print_end(console: Console, functions: Sequence[Function], command: Sequence[str]) -> None:
+def _print_end(console: Console, functions: Sequence[Function], code_of: CodeOf, command: Sequence[str]) -> None:
     for path in _paths(functions):
         console.print(Text(f"report: {path}", style="dim"), soft_wrap=True)
+        here = [one for one in functions if str(one.path) == path]
+        changed = [one.label for one in here if code_of(one.label, one.source) is CodeState.CHANGED]
+        for label in dict.fromkeys(changed):
+            console.print(Text(f"        {other_code(label)}", style="yellow"), soft_wrap=True)
     if command:
-        console.print(f"next: {shlex.join(command)}", markup=False, soft_wrap=True)
+        print_next(console, command)
 
 
 def _after_table(functions: Sequence[Function]) -> list[str]:

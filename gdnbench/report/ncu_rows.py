@@ -8,12 +8,13 @@ from gdnbench.model import Shape
 from gdnbench.profilers.ncu.difference import Difference, Move
 from gdnbench.profilers.ncu.functions import Function
 from gdnbench.profilers.ncu.quantities import QUANTITIES
+from gdnbench.report.other_code import CodeOf
 
 _NO_AXES: dict[str, int | None] = dict.fromkeys(Shape().axes())
 
 
-def identity(function: Function) -> dict[str, Any]:
-    """What was launched where, and the report that says so."""
+def identity(function: Function, code_of: CodeOf) -> dict[str, Any]:
+    """What was launched where, of which code, and the report that says so."""
     return {
         "kernel": function.label,
         "op": function.profiles[0].op,
@@ -22,23 +23,25 @@ def identity(function: Function) -> dict[str, Any]:
         "arch": function.profiles[0].arch,
         "function": function.name,
         "launches": len(function.profiles),
+        "source": function.source,
+        "code": code_of(function.label, function.source).value,
         "report": str(function.path),
     }
 
 
-def document(function: Function) -> dict[str, Any]:
+def document(function: Function, code_of: CodeOf) -> dict[str, Any]:
     """One function as JSON has it: medians over its launches; null for what the report lacks, and for NaN."""
     return {
-        **identity(function),
+        **identity(function, code_of),
         "quantities": _quantities(function),
         "stalls": function.stalls(),
     }
 
 
-def row(function: Function) -> dict[str, Any]:
+def row(function: Function, code_of: CodeOf) -> dict[str, Any]:
     """One function as CSV has it."""
     stalls = {f"stall_{reason}": cycles for reason, cycles in function.stalls().items()}
-    return {**identity(function), **_quantities(function), **stalls}
+    return {**identity(function, code_of), **_quantities(function), **stalls}
 
 
 def _quantities(function: Function) -> dict[str, float | None]:
@@ -50,21 +53,21 @@ def _exact(value: float | None) -> float | None:
     return int(value) if value is not None and value.is_integer() else value
 
 
-def difference_document(difference: Difference) -> dict[str, Any]:
+def difference_document(difference: Difference, code_of: CodeOf) -> dict[str, Any]:
     """Two functions and what moved, as JSON has it."""
     return {
-        "before": identity(difference.before),
-        "after": identity(difference.after),
+        "before": identity(difference.before, code_of),
+        "after": identity(difference.after, code_of),
         "compared": difference.compared,
         "has_spread": difference.has_spread,
         "moves": [_move(move) for move in difference.moves],
     }
 
 
-def difference_rows(difference: Difference) -> list[dict[str, Any]]:
+def difference_rows(difference: Difference, code_of: CodeOf) -> list[dict[str, Any]]:
     """What moved, a row each, as CSV has it."""
     sides = {"before": difference.before, "after": difference.after}
-    told = {f"{key}_{side}": value for side, one in sides.items() for key, value in identity(one).items()}
+    told = {f"{key}_{side}": value for side, one in sides.items() for key, value in identity(one, code_of).items()}
     return [{**_move(move), **told} for move in difference.moves]
 
 

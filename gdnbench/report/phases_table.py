@@ -7,9 +7,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from gdnbench.model import CodeState
 from gdnbench.profilers.phases.reading import Overhead, Reading, Timeline
 from gdnbench.profilers.phases.stamps import About
 from gdnbench.report.breakdown_table import breakdown_table
+from gdnbench.report.other_code import other_code
 from gdnbench.report.run_table import percent, time_text
 
 BENDING = 0.25
@@ -21,7 +23,7 @@ _LEGEND = (
 )
 
 
-def print_phases(console: Console, about: About, reading: Reading, path: Path) -> None:
+def print_phases(console: Console, about: About, reading: Reading, path: Path, code: CodeState) -> None:
     """Prints one kernel's phases, and where the stamps are."""
     launches, warps = reading.breakdown.launches, reading.breakdown.warps
     console.print(Text(f"{about.label}  {about.shape}  on {about.gpu}", style="bold"))
@@ -30,14 +32,14 @@ def print_phases(console: Console, about: About, reading: Reading, path: Path) -
     console.print(Text(_LEGEND, style="dim"))
     for line in (*_timeline(reading.timeline), _overhead(about, reading.overhead)):
         console.print(Text(line))
-    for warning in warnings(about, reading):
+    for warning in warnings(about, reading, code):
         console.print(Text(f"warning: {warning}", style="yellow"))
     console.print(Text(f"stored in {path}", style="dim"), soft_wrap=True)
 
 
-def warnings(about: About, reading: Reading) -> list[str]:
+def warnings(about: About, reading: Reading, code: CodeState) -> list[str]:
     """What qualifies the numbers."""
-    found = []
+    found = [other_code(about.label)] if code is CodeState.CHANGED else []
     launches = reading.breakdown.launches
     if launches < about.asked:
         found.append(f"{about.asked} launches were asked for, and the stamps of {launches} fit in memory")

@@ -10,14 +10,17 @@ from typing import Any
 
 from rich.console import Console
 
-from gdnbench.errors import RunFormatError
+from gdnbench.errors import ExitCode, RunFormatError
 from gdnbench.model import Measurement, Shape
+from gdnbench.places import out_option
 from gdnbench.report.build_table import build_table
 from gdnbench.report.clocks import Clocks, Gap, gaps_of
 from gdnbench.report.clocks_table import LEGEND, print_clocks
-from gdnbench.report.console import data_console, print_csv, print_json
+from gdnbench.report.console import data_console, print_csv, print_json, print_next
+from gdnbench.report.repeat import repeat_words
 from gdnbench.report.run_table import print_tables
 from gdnbench.store import RunInfo, read_builds, read_clocks, read_info, read_measurements
+from gdnbench.store.folder import PARTIAL
 from gdnbench.store.measurements import measurement_row
 
 
@@ -38,9 +41,25 @@ def print_run(folder: Path, *, json: bool, csv: bool) -> None:
         console = data_console()
         below = partial(_print_clocks, console, measurements, clocks)
         print_tables(console, info, measurements, folder, below, LEGEND if clocks else ())
-        if info.gpu == "cpu" and builds:
+        if builds and not info.on_gpu:
             console.print(build_table(builds))
-        console.print(f"next: gdnbench show {info.run_id} --csv", markup=False, soft_wrap=True)
+        print_next(console, _after_run(info, measurements, folder))
+
+
+def _after_run(info: RunInfo, measurements: Sequence[Measurement], folder: Path) -> list[str]:
+    """Wrong numbers come first: the command that shows them again."""
+    wrong = [row.case for row in measurements if row.status.exit_code is ExitCode.WRONG_NUMBERS]
+    seed = info.settings.get("seed")
+    if wrong and seed is not None:
+        return repeat_words(wrong[0], seed)
+    return next_words(info, folder, "--csv")
+
+
+def next_words(info: RunInfo, folder: Path, option: str) -> list[str]:
+    """The command to go on with: what finishes a run that was stopped, else another view of it by an option."""
+    hidden = PARTIAL.fullmatch(folder.name)
+    named = [hidden["run_id"] if hidden else folder.name, *out_option(folder.parent)]
+    return ["gdnbench", "show", *named, option] if info.complete else ["gdnbench", "run", "--resume", *named]
 
 
 def _flat_rows(info: RunInfo, measurements: Sequence[Measurement], clocks: Clocks) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from gdnbench.model import Measurement, Role, Shape, Status, Versus
 from gdnbench.report.console import fits
+from gdnbench.report.fitted import Fitted
 from gdnbench.store import RunInfo
 
 WIDE_ENOUGH_FOR_NOTES = 120  # columns; in a narrower terminal notes follow the table
@@ -52,7 +53,7 @@ def _headline(info: RunInfo) -> Text:
     gpu = info.machine.get("gpu") or {}
     device = gpu.get("name") or "the CPU (no GPU here, or none wanted)"
     settings = info.settings
-    timer = "NVBench, cold L2" if info.gpu != "cpu" else "warm calls"
+    timer = "NVBench, cold L2" if info.on_gpu else "warm calls"
     text = Text(f"{info.op} on {device}", style="bold")
     text.append(f": {timer}, {settings['rounds']} rounds of up to {settings['samples']} samples", style="not bold")
     if not info.complete:
@@ -69,7 +70,8 @@ def _print_shape(console: Console, info: RunInfo, rows: list[Measurement], shape
         beside = console.width >= WIDE_ENOUGH_FOR_NOTES
         table = _table(info, shown, beside)
         # Where notes stand beside the rows, it is they that are folded.
-        console.print(table if beside or fits(console, table) else _table(info, shown, beside, broken=True))
+        table = table if beside or fits(console, table) else _table(info, shown, beside, broken=True)
+        console.print(table if beside else Fitted(table, ("MHz", "GB/s", "SOL", _versus_heading(info))))
         if not beside:
             _print_notes(console, shown)
     print_controls(console, rows)
@@ -94,26 +96,29 @@ def _is_shadow(row: Measurement, rows: Sequence[Measurement]) -> bool:
 
 def _table(info: RunInfo, rows: Sequence[Measurement], notes: bool, *, broken: bool = False) -> Table:
     """The rows of a shape; `broken` puts a label's params on a line of their own."""
-    on_gpu = info.gpu != "cpu"
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("kernel", overflow="fold")
-    table.add_column("time µs" if on_gpu else "CPU time µs", justify="right", no_wrap=True)
-    if on_gpu:
+    table.add_column("time µs" if info.on_gpu else "CPU time µs", justify="right", no_wrap=True)
+    if info.on_gpu:
         table.add_column("GB/s", justify="right", no_wrap=True)
         table.add_column("SOL", justify="right", no_wrap=True)
-    table.add_column(f"vs {info.baseline.removeprefix(f'{info.op}-')}", justify="right", no_wrap=True)
+    table.add_column(_versus_heading(info), justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
-    if on_gpu:
+    if info.on_gpu:
         table.add_column("MHz", justify="right", no_wrap=True)
     if notes:
         table.add_column("notes")
     for row in rows:
         cells = [name_cell(row, broken=broken), _time(row)]
-        cells += [_bandwidth(row), _sol(row)] if on_gpu else []
+        cells += [_bandwidth(row), _sol(row)] if info.on_gpu else []
         cells += [_versus(row), _verdict(row)]
-        cells += [_clock(row)] if on_gpu else []
+        cells += [_clock(row)] if info.on_gpu else []
         table.add_row(*cells, *([Text("; ".join(_notes(row)))] if notes else []))
     return table
+
+
+def _versus_heading(info: RunInfo) -> str:
+    return f"vs {info.baseline.removeprefix(f'{info.op}-')}"
 
 
 def name_cell(row: Measurement, *, broken: bool = False) -> Text:
@@ -204,7 +209,7 @@ def _legend(info: RunInfo) -> Text:
         f"±: {settings['confidence']:.0%} interval over rounds. vs: baseline time / kernel time, paired by round;",
         f"FASTER or SLOWER beyond {settings['margin']:.2%}, with Holm's correction for the number of kernels.",
     ]
-    if info.gpu != "cpu":
+    if info.on_gpu:
         lines.append("SOL: time of the fastest copying floor / the kernel's. GB/s: least traffic of the op / time.")
     return Text("\n".join(lines))
 

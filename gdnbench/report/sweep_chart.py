@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 
 from rich.console import Console
 from rich.table import Table
@@ -17,15 +18,25 @@ _WORST = 0.2  # slower by this much, a cell is as red as it gets
 _GREENEST, _REDDEST = (38, 166, 91), (192, 57, 43)
 
 
-def print_charts(console: Console, sweep: Sweep) -> None:
-    """A chart for each kernel: one with a line a shape if one param varies, a heat map a shape if more do."""
+def print_charts(console: Console, sweep: Sweep, each: AbstractContextManager[object]) -> None:
+    """A chart for each kernel: one with a line a shape if one param varies, a heat map a shape if more do.
+
+    Args:
+        console: where to.
+        sweep: with its points.
+        each: around each line chart; what to do with one that cannot be drawn.
+
+    Raises:
+        ChartError: for a line chart that cannot be drawn, unless `each` keeps it.
+    """
     for kernel, axes in sweep.axes.items():
         plateaus = [plateau for plateau in sweep.plateaus if plateau.kernel == kernel]
         names = varied(axes)
         if not plateaus or not names:
             continue
         if len(names) == 1:
-            _print_lines(console, sweep, plateaus, next(iter(names)), next(iter(names.values())))
+            with each:
+                _print_lines(console, sweep, plateaus, next(iter(names)), next(iter(names.values())))
         else:
             leading = leading_params([sweep.of(plateau) for plateau in plateaus], names)
             for plateau in plateaus:
@@ -35,16 +46,15 @@ def print_charts(console: Console, sweep: Sweep) -> None:
 def _print_lines(
     console: Console, sweep: Sweep, plateaus: Sequence[Plateau], name: str, values: Sequence[int | str]
 ) -> None:
-    console.print()
-    console.print(Text(f"{plateaus[0].kernel}: % slower than the best, by {name}", style="bold"))
-    with TerminalChart(console) as chart:
+    with TerminalChart(console, f"{plateaus[0].kernel}: % slower than the best, by {name}") as chart:
         for plateau in plateaus:
             best = best_at(sweep.of(plateau), [name])
-            places = [place for place, value in enumerate(values) if (value,) in best]
-            percents = [100 * best[values[place],].slower_by for place in places]
-            chart.curve(places, percents, label=str(plateau.shape))
-        chart.x_ticks({place: str(value) for place, value in enumerate(values)})
-        chart.labels(x=name)
+            percents: dict[float, float] = {
+                place: 100 * best[value,].slower_by for place, value in enumerate(values) if (value,) in best
+            }
+            told = {place: f"{percent:.1f}" for place, percent in percents.items()}
+            chart.line(percents, name=str(plateau.shape), values=told)
+        chart.x_axis({place: str(value) for place, value in enumerate(values)}, name=name)
 
 
 def _print_heat(

@@ -4,41 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gdnbench.errors import MachineError, UsageError
+from gdnbench.errors import UsageError
 from gdnbench.model import ParamValue, Plateau, Point, Sweep
+from gdnbench.report.picture_file import save_picture
 from gdnbench.report.sweep_view import best_at, leading_params, tell, varied
 from gdnbench.store import RunInfo, read_info, read_sweep
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FORMATS = (".png", ".svg", ".pdf")
 PANEL_INCHES = (4.6, 3.6)
 MOST_ACROSS = 3
 WORST_PERCENT = 20.0  # the colours' end: slower points are all alike bad
-
-
-def check_figure(path: Path, option: str = "--plot") -> None:
-    """Refuses what could not be drawn, before anything is measured for it.
-
-    Args:
-        path: where to draw.
-        option: what the file was named with.
-
-    Raises:
-        UsageError: for a format that is not known, or a folder that does not exist.
-        MachineError: without the library that draws.
-    """
-    if path.suffix.lower() not in FORMATS:
-        raise UsageError(f"{option} {path}: the name ends in {', '.join(FORMATS)}", f"as in {option} sweep.png")
-    if not path.absolute().parent.is_dir():
-        raise UsageError(f"{option} {path}: there is no folder {path.parent}", "make it first")
-    if find_spec("matplotlib") is None:
-        raise MachineError(f"{option} needs matplotlib", "pip install 'gdnbench[plot]'")
 
 
 def draw_sweep(folder: Path, path: Path) -> None:
@@ -46,6 +26,7 @@ def draw_sweep(folder: Path, path: Path) -> None:
 
     Raises:
         UsageError: if the run swept nothing, or no point has a time.
+        MachineError: if the file cannot be written.
     """
     info, sweep = read_info(folder), read_sweep(folder)
     if sweep is None or not sweep.plateaus:
@@ -63,7 +44,7 @@ def draw_sweep(folder: Path, path: Path) -> None:
     for panel in panels[len(sweep.plateaus) :]:
         panel.set_axis_off()
     figure.suptitle(_title(info), fontsize=10)
-    figure.savefig(path, dpi=160)
+    save_picture(figure, path)
 
 
 def _title(info: RunInfo) -> str:

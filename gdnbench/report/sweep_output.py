@@ -9,9 +9,9 @@ from typing import Any
 from gdnbench.errors import RunFormatError, UsageError
 from gdnbench.model import Measurement, Point, Sweep
 from gdnbench.report.build_table import build_table
-from gdnbench.report.console import data_console, print_csv, print_json
+from gdnbench.report.console import data_console, print_csv, print_json, print_next, print_text
 from gdnbench.report.dispatch import dispatch_text
-from gdnbench.report.run_output import read_rows
+from gdnbench.report.run_output import next_words, read_rows
 from gdnbench.report.sweep_table import print_sweep_tables
 from gdnbench.store import RunInfo, read_builds, read_sweep
 from gdnbench.store.measurements import measurement_row
@@ -31,7 +31,7 @@ def print_sweep(folder: Path, *, json: bool, csv: bool, dispatch: bool) -> None:
     if not all((point.label, point.shape) in rows_of for point in sweep.points):
         raise RunFormatError(f"{folder}: sweep.json and measurements.csv differ", "the sweep is damaged; sweep anew")
     if dispatch:
-        print(dispatch_text(info, sweep))
+        print_text(dispatch_text(info, sweep))
     elif json:
         rows = [measurement_row(info, each) for each in measurements]
         print_json({"run": asdict(info), "sweep": sweep.to_dict(), "measurements": rows})
@@ -45,10 +45,9 @@ def _print_tables(info: RunInfo, measurements: list[Measurement], sweep: Sweep, 
     console = data_console()
     print_sweep_tables(console, info, sweep, measurements, folder)
     builds = read_builds(folder)
-    if info.gpu == "cpu" and builds:
+    if builds and not info.on_gpu:
         console.print(build_table(builds))
-    after = f"gdnbench show {info.run_id} --emit-dispatch" if sweep.plateaus else f"gdnbench show {info.run_id} --csv"
-    console.print(f"next: {after}", markup=False, soft_wrap=True)
+    print_next(console, next_words(info, folder, "--emit-dispatch" if sweep.plateaus else "--csv"))
 
 
 def _rows(info: RunInfo, measurements: list[Measurement], sweep: Sweep) -> list[dict[str, Any]]:

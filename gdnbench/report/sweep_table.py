@@ -13,9 +13,11 @@ from rich.text import Text
 
 from gdnbench.model import Measurement, OneForAll, Place, Plateau, Point, Shape, Status, Sweep
 from gdnbench.report.console import fits
+from gdnbench.report.fitted import Fitted
 from gdnbench.report.run_table import percent, print_controls
 from gdnbench.report.sweep_chart import print_charts
 from gdnbench.report.sweep_view import tell
+from gdnbench.report.terminal import OptionalCharts
 from gdnbench.store import RunInfo
 
 MOST_ROWS = 12  # of points beyond the plateau, a reader wants the shape, which the chart shows
@@ -34,7 +36,7 @@ def print_sweep_tables(
     console.print(_headline(info, sweep, measurements))
     for warning in info.warnings:
         console.print(Text(f"warning: {warning}", style="yellow"))
-    print_charts(console, sweep)
+    print_charts(console, sweep, OptionalCharts())
     for plateau in sweep.plateaus:
         _print_plateau(console, sweep, plateau, rows)
     for one in sweep.one_for_all:
@@ -71,7 +73,7 @@ def _print_plateau(console: Console, sweep: Sweep, plateau: Plateau, rows: Rows)
     table = _table(shown, names, rows)
     if not fits(console, table):
         table = _table(shown, names, rows, builds=False)
-    console.print(table)
+    console.print(Fitted(table, ("rounds",)))
     if len(points) > len(shown):
         rest = points[len(shown) :]
         console.print(Text(f"… and {len(rest)} more, up to {points[-1].slower_by:.0%} slower", style="dim"))

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from gdnbench.bench.verifying import Verdicts
+from gdnbench.errors import ExitCode
 from gdnbench.model import Case, GateResult, Status
-from gdnbench.report.console import data_console, print_csv, print_json
+from gdnbench.report.console import data_console, print_csv, print_json, print_next
+from gdnbench.report.fitted import Fitted
+from gdnbench.report.repeat import repeat_words
+from gdnbench.wording import plural
+
+WIDE_ENOUGH_FOR_PLACES = 77  # columns; in fewer, where the worst element is would be folded to shreds
 
 
 def print_verdicts(verdicts: Verdicts, *, json: bool, csv: bool) -> None:
@@ -34,35 +42,82 @@ def _rows(case: Case, verdicts: Verdicts) -> list[dict[str, Any]]:
         "status": verdict.status.value,
         "reason": verdict.reason,
     }
-    gates: list[dict[str, Any]] = [
-        {"scenario": gate.scenario, "gate": gate.gate, "worst": gate.worst, "limit": gate.limit, "where": gate.where,
-         "passed": gate.passed}
-        for gate in verdict.gates
-    ]  # fmt: skip
-    empty: dict[str, Any] = {"scenario": "", "gate": "", "worst": None, "limit": None, "where": "", "passed": None}
-    return [{**common, **gate} for gate in gates or [empty]]
+    gates = [_gate_row(gate) for gate in verdict.gates]
+    return [{**common, **gate} for gate in gates or [dict.fromkeys(_GATE_COLUMNS, "") | _NOT_MEASURED]]
+
+
+_GATE_COLUMNS = (
+    "scenario", "gate", "worst", "limit", "where", "passed", "got", "expected", "wrong", "of", "spread",
+)  # fmt: skip
+_NOT_MEASURED = dict.fromkeys(("worst", "limit", "passed", "got", "expected", "wrong", "of"))
+
+
+def _gate_row(gate: GateResult) -> dict[str, Any]:
+    wrong = gate.wrong
+    values = (
+        gate.scenario, gate.gate, gate.worst, gate.limit, gate.where, gate.passed,
+        *((wrong.got, wrong.expected, wrong.count, wrong.of, wrong.spread) if wrong else (None, None, 0, None, "")),
+    )  # fmt: skip
+    return dict(zip(_GATE_COLUMNS, values, strict=True))
 
 
 def _print_table(verdicts: Verdicts) -> None:
     console = data_console()
-    for label in dict.fromkeys(case.label for case in verdicts.cases):
-        cases = [case for case in verdicts.cases if case.label == label]
+    by_label: dict[str, list[Case]] = {}
+    for case in verdicts.cases:
+        by_label.setdefault(case.label, []).append(case)
+    for label, cases in by_label.items():
         picked = ", ".join(dict.fromkeys(case.variant.in_full for case in cases if case.variant.is_picked))
-        console.print(Text(f"{label}: {picked}" if picked else label, style="bold"))
-        console.print(_gate_table(cases, verdicts))
-        for reason in _reasons(cases, verdicts):
-            console.print(reason)
-    passed = sum(verdict.status is Status.OK for verdict in verdicts.judged.values())
-    console.print(f"\n{passed} of {len(verdicts.cases)} cases pass on {verdicts.device}; seed {verdicts.seed}")
-    console.print(f"next: gdnbench run --kernel {verdicts.cases[0].label}", markup=False, soft_wrap=True)
+        heading, reasons = Text(f"{label}: {picked}" if picked else label, style="bold"), _reasons(cases, verdicts)
+        if any(verdicts.judged[case.id].gates for case in cases):
+            wide = console.width >= WIDE_ENOUGH_FOR_PLACES
+            table = _gate_table(cases, verdicts, aligned=wide)
+            console.print(heading, table if wide else Fitted(table, ("where", "limit")), sep="\n")
+            for reason in reasons:
+                console.print(Padding(reason, (0, 0, 0, 1), expand=False))
+        else:
+            console.print(Text("  ").join([heading, *reasons]))
+    console.print()
+    console.print(Text(_summary(by_label, verdicts)))
+    print_next(console, _next_words(verdicts))
 
 
-def _gate_table(cases: list[Case], verdicts: Verdicts) -> Table:
-    """A row per gate: the worst over all shapes and inputs. Every kernel's columns stand under the last one's."""
+def _summary(by_label: Mapping[str, Sequence[Case]], verdicts: Verdicts) -> str:
+    """How the kernels fared, each counted once, and with what inputs."""
+    told: Counter[str] = Counter()
+    for cases in by_label.values():
+        statuses = {verdicts.judged[case.id].status for case in cases}
+        interpreted = any(case.id in verdicts.interpreted for case in cases)
+        if any(status.is_failure for status in statuses):
+            told["failed"] += 1
+        elif Status.OK in statuses:
+            told["passed in Triton's interpreter" if interpreted else f"passed on {verdicts.device}"] += 1
+        elif any(case.id in verdicts.compiled for case in cases):
+            told["compiled only"] += 1
+        else:
+            told["not checked"] += 1
+    counts = ", ".join(f"{count} {how}" for how, count in told.items())
+    return f"{plural(len(by_label), 'kernel')}: {counts}; seed {verdicts.seed}"
+
+
+def _next_words(verdicts: Verdicts) -> list[str]:
+    """What repeats the first failure; else the next thing to do with what was verified, or only compiled."""
+    failed = [case for case in verdicts.cases if verdicts.judged[case.id].status.is_failure]
+    if failed:
+        return repeat_words(failed[0], verdicts.seed)
+    passed = [case.label for case in verdicts.cases if verdicts.judged[case.id].status is Status.OK]
+    if passed:
+        return ["gdnbench", "run", passed[0]]
+    compiled = [case.label for case in verdicts.cases if case.id in verdicts.compiled]
+    return ["gdnbench", "inspect", compiled[0]] if compiled else ["gdnbench", "doctor"]
+
+
+def _gate_table(cases: list[Case], verdicts: Verdicts, *, aligned: bool) -> Table:
+    """A row per gate: the worst over all shapes and inputs. If aligned, columns stand under the last kernel's."""
     table = Table(box=None, show_header=False, padding=(0, 1, 0, 1))
-    table.add_column("gate", no_wrap=True, min_width=27)
-    table.add_column("worst", justify="right", no_wrap=True, min_width=8)
-    table.add_column("limit", no_wrap=True, min_width=8)
+    table.add_column("gate", overflow="fold", min_width=27 if aligned else None)
+    table.add_column("worst", justify="right", no_wrap=True, min_width=8 if aligned else None)
+    table.add_column("limit", no_wrap=True, min_width=8 if aligned else None)
     table.add_column("verdict", no_wrap=True)
     table.add_column("where", overflow="fold")
     found = [(case, gate) for case in cases for gate in verdicts.judged[case.id].gates]
@@ -80,13 +135,24 @@ def _gate_cells(gate: GateResult) -> Iterable[Text]:
 
 
 def _reasons(cases: list[Case], verdicts: Verdicts) -> list[Text]:
-    """Once each, what else befell a kernel: it crashed, hangs, or cannot run here."""
-    found: dict[tuple[Status, str], Text] = {}
+    """What else there is to say of a kernel: which elements are wrong, that it crashed, or cannot run.
+
+    Each status and reason once; of wrong numbers, which differ from shape to shape, the first, and where else.
+    """
+    found: dict[tuple[Status, str], list[Case]] = {}
     for case in cases:
         verdict = verdicts.judged[case.id]
-        if verdict.status is not Status.OK and all(gate.passed for gate in verdict.gates):
-            style = "red" if verdict.status.is_failure else "dim"
-            found.setdefault(
-                (verdict.status, verdict.reason), Text(f"  {verdict.status}: {verdict.reason}", style=style)
-            )
-    return list(found.values())
+        if verdict.status is not Status.OK:
+            is_wrong = verdict.status.exit_code is ExitCode.WRONG_NUMBERS
+            found.setdefault((verdict.status, "" if is_wrong else verdict.reason), []).append(case)
+    return [_reason(alike, verdicts) for alike in found.values()]
+
+
+def _reason(alike: Sequence[Case], verdicts: Verdicts) -> Text:
+    first, *others = alike
+    verdict = verdicts.judged[first.id]
+    told = verdict.reason if first.id in verdicts.compiled else f"{verdict.status}: {verdict.reason}"
+    if verdict.status.exit_code is ExitCode.WRONG_NUMBERS:
+        told = f"{told}, at {first.shape}"
+        told += f"; wrong, too, at B={','.join(str(case.shape.B) for case in others)}" if others else ""
+    return Text(told, style="red" if verdict.status.is_failure else "dim")

@@ -7,11 +7,13 @@ from pathlib import Path
 
 from gdnbench.errors import UsageError
 from gdnbench.report.html.published import find_figures
-from gdnbench.store import find_run
+from gdnbench.store import compares, find_run
 
 
 def choose_sources(results: Path, wanted: Sequence[str]) -> tuple[list[Path], list[Path]]:
-    """The folders of runs and of published figures that are named, each once; the latest run if none is.
+    """The folders of runs and of published figures that are named, each once.
+
+    If none is named, the latest run that compared kernels.
 
     Raises:
         UnknownNameError: if there is no such run.
@@ -23,5 +25,5 @@ def choose_sources(results: Path, wanted: Sequence[str]) -> tuple[list[Path], li
         raise UsageError(
             "a report needs a run beside what was published", f"gdnbench report h200 {next(iter(published))}"
         )
-    unique = {folder.resolve(): folder for folder in runs or [find_run(results)]}
+    unique = {folder.resolve(): folder for folder in runs or [find_run(results, serves=compares)]}
     return list(unique.values()), list(published.values())

@@ -15,8 +15,7 @@ Fill = Callable[[Measurement], Cell]
 
 def run_table(info: RunInfo, rows: Sequence[Measurement], *, name: str, where: str) -> Table:
     """The table of one shape; columns that no row fills are left out."""
-    on_gpu = info.gpu != "cpu"
-    every = [(column, [fill(row) for row in rows]) for column, fill in _columns(info, on_gpu)]
+    every = [(column, [fill(row) for row in rows]) for column, fill in _columns(info)]
     filled = [(column, cells) for column, cells in every if any(cell.text for cell in cells)]
     return Table(
         id=name,
@@ -28,11 +27,14 @@ def run_table(info: RunInfo, rows: Sequence[Measurement], *, name: str, where: s
     )
 
 
-def _columns(info: RunInfo, on_gpu: bool) -> list[tuple[Column, Fill]]:
+def _columns(info: RunInfo) -> list[tuple[Column, Fill]]:
     baseline = info.baseline.removeprefix(f"{info.op}-")
     return [
         (Column(heading="kernel", numeric=False), _name),
-        (Column(heading="time µs" if on_gpu else "CPU time µs", title="median over rounds, and its interval"), _time),
+        (
+            Column(heading="time µs" if info.on_gpu else "CPU time µs", title="median over rounds, and its interval"),
+            _time,
+        ),
         (Column(heading="GB/s", title="the least traffic of the op / time"), _bandwidth),
         (Column(heading="SOL", title="speed of light: time of the copying floor / time"), _sol),
         (Column(heading=f"vs {baseline}", title="baseline time / time; above 1 is faster"), _speedup),

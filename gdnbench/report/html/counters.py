@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gdnbench.finite import finite
-from gdnbench.model import Shape
+from gdnbench.model import CodeState, Shape, Variant
 from gdnbench.profilers.ncu.collect import Report
 from gdnbench.profilers.ncu.functions import Function, functions_of
 from gdnbench.profilers.ncu.quantities import QUANTITIES, STALL_MEANINGS
-from gdnbench.profilers.ncu.store import latest, read_profiles
+from gdnbench.profilers.ncu.stored import StoredProfiles, find_profiles
 from gdnbench.report.html.content import Cell, Column, Part, Row, Section, Table
 from gdnbench.report.html.stored import Stored
 from gdnbench.report.ncu_cells import cell, heading, stall_text, titled
@@ -22,37 +23,55 @@ _LEAD = (
 )
 
 
-def counters_section(profiles: Path, runs: Sequence[Stored]) -> Section | None:
-    """A table for each GPU and shape of the report at which kernels were profiled; None where none was.
+@dataclass(frozen=True)
+class Profiled:
+    """What is stored of the kernels of a report.
 
-    Raises:
-        ReportFormatError: if a stored profile cannot be read.
+    Attributes:
+        groups: by GPU and shape, the profiles side by side, each once.
+        notes: likewise, whose profile is of other code than a run timed.
+        warnings: files that could not be read, and were left out.
     """
-    groups: dict[tuple[str, Shape], dict[Path, None]] = {}
-    for gpu, shape, path in _profiled(profiles, runs):
-        groups.setdefault((gpu, shape), {})[path] = None
-    if not groups:
+
+    groups: dict[tuple[str, Shape], dict[Path, StoredProfiles]] = field(default_factory=dict)
+    notes: dict[tuple[str, Shape], dict[str, None]] = field(default_factory=dict)
+    warnings: dict[str, None] = field(default_factory=dict)
+
+
+def find_profiled(profiles: Path, runs: Sequence[Stored]) -> Profiled:
+    """The newest profile of every case of the report on its GPU: of the code that the run timed, else of other code."""
+    found = Profiled()
+    for run in runs:
+        for case in {(row.case.variant, row.case.shape): None for row in run.rows}:
+            _add(found, profiles, run, *case)
+    return found
+
+
+def _add(found: Profiled, profiles: Path, run: Stored, variant: Variant, shape: Shape) -> None:
+    timed = run.info.sources.get(variant.kernel, "")
+    search = find_profiles(profiles, variant.label, shape, source=timed, gpu=run.info.gpu)
+    found.warnings.update(dict.fromkeys(search.warnings))
+    if search.found:
+        group = (run.info.gpu, shape)
+        found.groups.setdefault(group, {})[search.found.path] = search.found
+        if search.found.code is CodeState.CHANGED:
+            note = f"{variant.label} was profiled when its code was other than that which {run.info.run_id} timed"
+            found.notes.setdefault(group, {})[note] = None
+
+
+def counters_section(found: Profiled) -> Section | None:
+    """A table for each GPU and shape of the report at which kernels were profiled; None where none was."""
+    if not found.groups:
         return None
     parts = tuple(
-        _part(gpu, shape, [function for path in paths for function in _functions(path)], f"counters-{number}")
-        for number, ((gpu, shape), paths) in enumerate(groups.items())
+        _part(*group, stored.values(), tuple(found.notes.get(group, ())), f"counters-{number}")
+        for number, (group, stored) in enumerate(found.groups.items())
     )
     return Section(id="counters", title="Counters", lead=_LEAD, parts=parts)
 
 
-def _profiled(profiles: Path, runs: Sequence[Stored]) -> Iterator[tuple[str, Shape, Path]]:
-    """The newest profile of every case of the report on its GPU, as far as there is one."""
-    for run in runs:
-        for row in run.rows:
-            if path := latest(profiles, row.case.variant.label, row.case.shape, run.info.gpu):
-                yield run.info.gpu, row.case.shape, path
-
-
-def _functions(path: Path) -> tuple[Function, ...]:
-    return functions_of(Report(path, read_profiles(path)))
-
-
-def _part(gpu: str, shape: Shape, functions: Sequence[Function], name: str) -> Part:
+def _part(gpu: str, shape: Shape, stored: Iterable[StoredProfiles], notes: tuple[str, ...], name: str) -> Part:
+    functions = [function for each in stored for function in functions_of(Report(each.path, each.profiles))]
     columns = (
         Column(heading="", numeric=False),
         Column(heading="quantity", numeric=False),
@@ -60,7 +79,7 @@ def _part(gpu: str, shape: Shape, functions: Sequence[Function], name: str) -> P
     )
     rows = (*_quantities(functions), *_stalls(functions))
     table = Table(id=f"{name}-table", caption=f"{gpu}, {shape}: counters by kernel", columns=columns, rows=rows)
-    return Part(id=name, title=f"{gpu}, {shape}", table=table)
+    return Part(id=name, title=f"{gpu}, {shape}", lines=notes, table=table)
 
 
 def _quantities(functions: Sequence[Function]) -> Iterator[Row]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from pathlib import Path
 
 from gdnbench import __version__
 from gdnbench.compare import Source
 from gdnbench.report.html.across import across_section
 from gdnbench.report.html.content import Page, Section
-from gdnbench.report.html.counters import counters_section
+from gdnbench.report.html.counters import Profiled, counters_section
 from gdnbench.report.html.lead_line import lead_line
 from gdnbench.report.html.provenance import details_of, provenance_of
 from gdnbench.report.html.published import published_section
@@ -22,16 +21,16 @@ from gdnbench.report.html.words import words_for
 from gdnbench.wording import plural
 
 
-def page_of(runs: Sequence[Stored], published: Sequence[Source], profiles: Path) -> Page:
+def page_of(runs: Sequence[Stored], published: Sequence[Source], profiled: Profiled) -> Page:
     """Everything that the page shows, ready to be laid out."""
     sections = [_section(run, f"run-{number}") for number, run in enumerate(runs, start=1)]
     figures = [published_section(source, f"published-{number}") for number, source in enumerate(published, start=1)]
-    more = [across_section(runs), *figures, counters_section(profiles, runs)]
+    more = [across_section(runs), *figures, counters_section(profiled)]
     return Page(
         title=f"{' and '.join(dict.fromkeys(run.info.op for run in runs))} on {_devices(runs)}",
         subtitle=_subtitle(runs),
         summary=summary_table(runs),
-        warnings=tuple(warning for run in runs for warning in _warnings(run)),
+        warnings=(*(warning for run in runs for warning in _warnings(run)), *profiled.warnings),
         sections=(*sections, *(section for section in more if section)),
         run_ids=tuple(run.info.run_id for run in runs),
         leads=tuple((f"run-{number}", lead_line(run)) for number, run in enumerate(runs, start=1)),

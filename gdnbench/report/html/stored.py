@@ -38,12 +38,12 @@ class Stored:
     def device(self) -> str:
         """What it ran on, as people call it."""
         gpu = self.info.machine.get("gpu") or {}
-        return str(gpu.get("name") or ("the CPU" if self.info.gpu == "cpu" else self.info.gpu))
+        return str(gpu.get("name") or (self.info.gpu if self.on_gpu else "the CPU"))
 
     @property
     def on_gpu(self) -> bool:
         """Whether GPU times were measured."""
-        return self.info.gpu != "cpu"
+        return self.info.on_gpu
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
@@ -61,18 +61,15 @@ def read_stored(folder: Path) -> Stored:
     Raises:
         RunFormatError: naming the file, if it holds no run that this gdnbench can read.
     """
-    try:
-        info, rows = read_rows(folder)
-        stored = Stored(
-            folder=folder,
-            info=info,
-            rows=tuple(rows),
-            rounds=read_rounds(folder) if (folder / ROUNDS).is_file() else {},
-            builds=tuple(read_builds(folder)),
-            sweep=read_sweep(folder),
-        )
-    except (ValueError, KeyError, AttributeError, IndexError) as error:
-        raise RunFormatError(f"{folder} cannot be read: {error!r}", "the run is damaged; leave it out") from error
+    info, rows = read_rows(folder)
+    stored = Stored(
+        folder=folder,
+        info=info,
+        rows=tuple(rows),
+        rounds=read_rounds(folder) if (folder / ROUNDS).exists() else {},
+        builds=tuple(read_builds(folder)),
+        sweep=read_sweep(folder),
+    )
     _check_sweep(stored)
     return stored
 

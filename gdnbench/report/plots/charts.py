@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
@@ -73,6 +74,7 @@ def print_chart(
     Raises:
         UsageError: if the run has nothing to show in it.
         UnknownNameError: for a kernel or shape that the run does not have.
+        ChartError: if the terminal's chart cannot be drawn.
     """
     if chart == "sweep":
         _print_sweep(console, folder)
@@ -89,18 +91,20 @@ def draw_chart(path: Path, chart: str, folder: Path, kernels: str = "", shapes: 
     Raises:
         UsageError: if the run has nothing to show in it.
         UnknownNameError: for a kernel or shape that the run does not have.
+        MachineError: if the file cannot be written.
     """
     if chart == "sweep":
         from gdnbench.report.sweep_figure import draw_sweep
 
         draw_sweep(folder, path)
         return
-    from gdnbench.report.plots.style import house_style, save
+    from gdnbench.report.picture_file import save_picture
+    from gdnbench.report.plots.style import house_style
 
     module = _module(chart)
     view = open_view(folder, kernels, shapes, every=module.EVERY_SHAPE, empty=module.EMPTY_FLOOR)
     with house_style():
-        save(module.draw(view), path)
+        save_picture(module.draw(view), path)
 
 
 def check_choice(chart: str, kernels: str, shapes: Sequence[Shape] | None) -> None:
@@ -124,4 +128,4 @@ def _print_sweep(console: Console, folder: Path) -> None:
     sweep = read_sweep(folder)
     if sweep is None or not sweep.plateaus:
         raise UsageError(f"{folder.name} has no swept times to draw", "gdnbench sweep decode-triton --param BV")
-    print_charts(console, sweep)
+    print_charts(console, sweep, nullcontext())

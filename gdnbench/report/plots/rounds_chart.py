@@ -11,6 +11,7 @@ from rich.text import Text
 from gdnbench.compare.figure import Figure
 from gdnbench.errors import UsageError
 from gdnbench.model import Shape
+from gdnbench.report.plots.named_rows import NamedRows
 from gdnbench.report.plots.strips import blocks, colour_of, name_strip, strips
 from gdnbench.report.plots.view import View
 from gdnbench.stats import FloatArray
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 EVERY_SHAPE, EMPTY_FLOOR = False, True
 LEAST_PERCENT = 0.5  # the axis reaches at least this far, so that a quiet run looks quiet
-_AROUND = 24  # columns that a terminal's line takes beside the kernel's name and its rounds
+_FEWEST_BLOCKS, _NUMBERS = 10, 22  # columns in the terminal: for the rounds at least, and for the numbers beside them
 
 
 def draw(view: View) -> Picture:
@@ -48,15 +49,15 @@ def show(view: View, console: Console) -> None:
     for shape in view.shapes:
         rows = _deviations(view, shape)
         reach = _reach(rows)
-        wide = max(len(figure.label) for figure, _ in rows)
+        named = NamedRows.of(console, [figure.label for figure, _ in rows], _NUMBERS + _FEWEST_BLOCKS)
         told = f"time by round, {shape}; heights from {-reach:.2g} % to +{reach:.2g} % of the median"
         console.print(Text(told, style="bold"))
         for figure, percents in rows:
-            most = max(10, console.width - wide - _AROUND)
+            most = max(_FEWEST_BLOCKS, named.room - _NUMBERS)
             heights = blocks(_thinned(percents, most), -reach, reach)
-            line = Text(f"{figure.label:{wide}} {figure.time_us:9.3f}  {heights}")
             deviation = float(np.nanstd(percents, ddof=1)) if np.isfinite(percents).sum() > 1 else 0.0
-            console.print(line.append(f"  sd {deviation:.2f} %", style="dim"), no_wrap=True, crop=True)
+            row = Text(f"{figure.time_us:8.3f}  {heights}").append(f"  sd {deviation:.2f} %", style="dim")
+            named.print(row, figure.label)
 
 
 def _deviations(view: View, shape: Shape) -> list[tuple[Figure, FloatArray]]:

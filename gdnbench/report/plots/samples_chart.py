@@ -10,6 +10,7 @@ from rich.text import Text
 
 from gdnbench.compare.figure import Figure
 from gdnbench.model import Shape
+from gdnbench.report.plots.named_rows import NamedRows
 from gdnbench.report.plots.samples import read_samples
 from gdnbench.report.plots.strips import blocks, colour_of, name_strip, strips
 from gdnbench.report.plots.style import log_ticks
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 
 EVERY_SHAPE, EMPTY_FLOOR = False, False
 MOST_BINS = 160
-_TERMINAL_BINS = 48
+_FEWEST_BINS, _MOST_BINS_IN_TERMINAL = 16, 48
+_TIME = 10  # columns in the terminal
+_BINS_AROUND = 2  # that whole ticks may add
 _SHOWN = (0.1, 99.0)  # percentiles between which the axis lies
 _LOG_ABOVE = 6.0  # times further apart than this ratio stand on a logarithmic axis
 
@@ -52,18 +55,18 @@ def show(view: View, console: Console) -> None:
     """Prints a line of blocks for each kernel."""
     for shape in view.shapes:
         rows = _samples(view, shape)
-        wide = max(len(figure.label) for figure, _ in rows)
-        bins = max(10, min(_TERMINAL_BINS, console.width - wide - 13))
+        named = NamedRows.of(console, [figure.label for figure, _ in rows], _TIME + _FEWEST_BINS + _BINS_AROUND)
+        bins = max(_FEWEST_BINS, min(_MOST_BINS_IN_TERMINAL, named.room - _TIME - _BINS_AROUND))
         edges = _edges([times for _, times in rows], bins)
         console.print(Text(f"samples in µs, {shape}{'; logarithmic' if _is_wide(edges) else ''}", style="bold"))
         for figure, times in rows:
             heights = np.histogram(times, bins=edges)[0].astype(float)
             heights[heights == 0] = np.nan
-            line = Text(f"{figure.label:{wide}} {figure.time_us:9.3f}  ")
-            console.print(line.append(blocks(heights, 0.0, float(np.nanmax(heights)))), no_wrap=True, crop=True)
+            bars = blocks(heights, 0.0, float(np.nanmax(heights)))
+            named.print(Text(f"{figure.time_us:8.3f}  {bars}"), figure.label)
         ends = f"{edges[0]:.2f}", f"{edges[-1]:.2f}"
         gap = " " * max(1, len(edges) - 1 - sum(map(len, ends)))
-        console.print(Text(f"{'':{wide + 12}}{ends[0]}{gap}{ends[1]}", style="dim"), no_wrap=True, crop=True)
+        named.print(Text(f"{'':{_TIME}}{ends[0]}{gap}{ends[1]}", style="dim"))
 
 
 def _samples(view: View, shape: Shape) -> list[tuple[Figure, FloatArray]]:

@@ -10,6 +10,7 @@ from rich.text import Text
 from gdnbench.compare.figure import Figure
 from gdnbench.errors import UsageError
 from gdnbench.model import Role, Shape
+from gdnbench.report.plots.named_rows import NamedRows
 from gdnbench.report.plots.style import BASELINE, FLOOR, PALETTE, panels, tidy
 from gdnbench.report.plots.view import View
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
 EVERY_SHAPE, EMPTY_FLOOR = False, False
-_TERMINAL_BAR = 36  # columns
+_SHORTEST_BAR, _LONGEST_BAR = 16, 36  # columns in the terminal
 
 
 def draw(view: View) -> Picture:
@@ -36,13 +37,15 @@ def show(view: View, console: Console) -> None:
     """Prints a bar for each kernel."""
     for shape in view.shapes:
         shares = _shares(view, shape)
-        wide = max(len(figure.label) for figure, _ in shares)
+        told = {figure.label: f" {share:6.1%}  {figure.time_us:.3f} µs" for figure, share in shares}
+        numbers = max(map(len, told.values()))
+        rows = NamedRows.of(console, list(told), _SHORTEST_BAR + numbers)
+        whole = max(1, min(_LONGEST_BAR, rows.room - numbers))
         console.print(Text(f"share of the speed of light, {shape}", style="bold"))
         for figure, share in shares:
-            bar = "█" * round(_TERMINAL_BAR * min(share, 1.0))
+            bar = "█" * round(whole * min(share, 1.0))
             style = "dim" if figure.role is Role.FLOOR else "bold" if figure.role is Role.BASELINE else "cyan"
-            line = Text(f"{figure.label:{wide}}  ").append(f"{bar:{_TERMINAL_BAR}}", style=style)
-            console.print(line.append(f" {share:6.1%}  {figure.time_us:.3f} µs"), no_wrap=True, crop=True)
+            rows.print(Text(f"{bar:{whole}}", style=style).append(told[figure.label], style="default"), figure.label)
 
 
 def _shares(view: View, shape: Shape) -> list[tuple[Figure, float]]:

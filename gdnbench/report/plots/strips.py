@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from gdnbench.compare.figure import Figure
 from gdnbench.model import Role
-from gdnbench.report.plots.style import BASELINE, DPI, FLOOR, PALETTE, tidy
+from gdnbench.report.picture_file import DPI
+from gdnbench.report.plots.style import BASELINE, FLOOR, PALETTE, tidy
 from gdnbench.stats import FloatArray
 
 if TYPE_CHECKING:

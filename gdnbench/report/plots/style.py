@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gdnbench.compare.figure import Figure
@@ -19,10 +18,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
-MARKERS = ("o", "s", "^", "D", "v", "P")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")  # as many as a chart has lines by default
 BASELINE, FLOOR, FAINT = "#000000", "#7F7F7F", "#B0B0B0"
 MOST_ACROSS = 3
-DPI = 160
 _STEPS = (1, 2, 3, 5)  # of each decade, what a logarithmic axis names
 _GAP = 1.35  # of a label's height, between the middles of neighbouring labels
 
@@ -50,11 +48,6 @@ def house_style() -> Iterator[None]:
 
     with rc_context({"svg.fonttype": "none", "text.parse_math": False}):
         yield
-
-
-def save(picture: Picture, path: Path) -> None:
-    """Writes a picture in the format that its name ends in."""
-    picture.savefig(path, dpi=DPI, bbox_inches="tight")
 
 
 def colours(figures: Sequence[Figure]) -> dict[str, str]:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import cycle
-from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.text import Text
 
 from gdnbench.compare.figure import Figure
 from gdnbench.model import Role
@@ -23,15 +20,18 @@ if TYPE_CHECKING:
 
 EVERY_SHAPE, EMPTY_FLOOR = True, True
 _TERMINAL_LINES = 20
+_PANEL_INCHES, _LETTER_INCHES = 4.9, 0.07  # of the axes; of each letter of the names beside them
 
 
 def draw(view: View) -> Picture:
     """Draws a panel for each head layout."""
     layouts = _layouts(view)
-    picture, every = panels(len(layouts), 6.4, 4.6, view.title)
+    named = max(len(name) for figures in layouts.values() for name, _, _, _ in _ends(figures))
+    picture, every = panels(len(layouts), _PANEL_INCHES + _LETTER_INCHES * named, 4.6, view.title)
     for panel, (heads, figures) in zip(every, layouts.items(), strict=True):
         _set_axes(panel, figures)
-        panel.set_title(f"time by batch size, {heads}", fontsize=10, loc="left")
+        told = f"time by batch size, {heads}; at the right: µs at B={_sizes(figures)[-1]}"
+        panel.set_title(told, fontsize=10, loc="left")
     picture.draw_without_rendering()  # the layout must stand before labels can be placed
     for panel, figures in zip(every, layouts.values(), strict=True):
         _draw_lines(panel, figures)
@@ -41,15 +41,17 @@ def draw(view: View) -> Picture:
 def show(view: View, console: Console) -> None:
     """Prints a chart for each head layout."""
     for heads, figures in _layouts(view).items():
-        console.print(Text(f"time in µs by batch size, {heads}; both axes logarithmic", style="bold"))
-        with TerminalChart(console, _TERMINAL_LINES) as chart:
-            for letter, (label, line) in zip(cycle(ascii_lowercase), _lines(figures).items(), strict=False):
-                x, y = [math.log2(each.shape.B) for each in line], [math.log10(each.time_us) for each in line]
-                chart.line(x, y, label=label, point=letter)
-            chart.x_ticks({math.log2(size): str(size) for size in _sizes(figures)})
+        title = f"time in µs by batch size, {heads}; both axes logarithmic"
+        with TerminalChart(console, title, _TERMINAL_LINES) as chart:
+            for label, line in _lines(figures).items():
+                chart.line(
+                    {math.log2(each.shape.B): math.log10(each.time_us) for each in line},
+                    name=label,
+                    values={math.log2(each.shape.B): f"{each.time_us:.3f}" for each in line},
+                )
+            chart.x_axis({math.log2(size): str(size) for size in _sizes(figures)}, name="B")
             low, high = _limits(figures)
-            chart.y_ticks({math.log10(tick): f"{tick:g}" for tick in log_ticks(low, high)})
-            chart.labels(x="B")
+            chart.y_axis({math.log10(tick): f"{tick:g}" for tick in log_ticks(low, high)})
 
 
 def _layouts(view: View) -> dict[str, list[Figure]]:
@@ -114,5 +116,15 @@ def _draw_lines(panel: Axes, figures: Sequence[Figure]) -> None:
             capsize=2,
             linestyle="--" if line[0].role is Role.FLOOR else "-",
         )
-    ends = [(label, float(line[-1].shape.B), line[-1].time_us, colour[label]) for label, line in lines.items()]
-    label_ends(panel, ends)
+    label_ends(panel, _ends(figures))
+
+
+def _ends(figures: Sequence[Figure]) -> list[tuple[str, float, float, str]]:
+    """What stands at the end of each line: its name and its time there, which tell apart lines that hide each other."""
+    colour, largest = colours(figures), _sizes(figures)[-1]
+    ends = {label: line[-1] for label, line in _lines(figures).items()}
+    where = {label: f" at B={end.shape.B}" if largest > end.shape.B else "" for label, end in ends.items()}
+    return [
+        (f"{label}  {end.time_us:.3f}{where[label]}", float(end.shape.B), end.time_us, colour[label])
+        for label, end in ends.items()
+    ]

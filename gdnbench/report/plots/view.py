@@ -45,7 +45,7 @@ class View:
     @property
     def is_gpu(self) -> bool:
         """Whether times are a GPU's."""
-        return self.info.gpu != "cpu"
+        return self.info.on_gpu
 
     def at(self, shape: Shape) -> list[Figure]:
         """The chosen kernels that have a time at a shape, fastest first."""

@@ -1,0 +1,342 @@
+"""Charts in the terminal: every line told apart, within the console, and no more lost than the chart when they fail."""
+
+import io
+import re
+import shutil
+import sys
+import tomllib
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+from gdnbench.errors import ChartError, ExitCode, UsageError
+from gdnbench.report.terminal import OptionalCharts, TerminalChart
+from gdnbench.report.terminal_legend import spaced
+from gdnbench.report.terminal_lines import Scale, letters, round_ticks, together
+from gdnbench.report.terminal_plotext import REQUIREMENT
+
+LETTERS = letters(52)
+SIZES = (1, 8, 64)
+
+
+def shown(lines, width=80, colour=None, sizes=SIZES, height=20):
+    """A chart of lines given as name and values at the sizes."""
+    console = Console(width=width, file=io.StringIO(), color_system=colour, force_terminal=bool(colour))
+    with TerminalChart(console, "times", height) as chart:
+        for name, values in lines.items():
+            known = {float(size): value for size, value in zip(sizes, values, strict=True) if value is not None}
+            chart.line(known, name=name, values={size: f"{value:.3f}" for size, value in known.items()})
+        chart.x_axis({float(size): str(size) for size in sizes}, name="B")
+    return console.file.getvalue()
+
+
+def canvas(text):
+    """What stands inside the frame, a string for each row, and the letters to the right of it."""
+    rows = [re.search(r"[│┤](.*)[│├](.*)", line) for line in text.splitlines() if re.search(r"[│┤].*[│├]", line)]
+    return [row[1] for row in rows], [row[2].strip() for row in rows]
+
+
+def members(told):
+    """`a-c` and `abc` both mean a, b and c."""
+    first, dash, last = told.partition("-")
+    return set(LETTERS[LETTERS.index(first) : LETTERS.index(last) + 1] if dash else told)
+
+
+def legend(text):
+    """Letter, name and values of each line of the legend."""
+    return [line.split() for line in text.partition("\n B\n")[2].splitlines() or text.splitlines()
+            if re.match(r"[a-zA-Z]  \S", line)]  # fmt: skip
+
+
+TIMES = {
+    "decode-v5": (4.597, 6.573, 23.140), "decode-v5i": (4.598, 6.580, 23.120), "decode-v6": (4.392, 6.248, 22.303),
+    "decode-v1c": (4.790, 6.630, 22.042), "decode-fla": (5.038, 7.042, 21.349), "decode-triton": (4.348, 6.305, 21.272),
+    "decode-floor-copy": (3.986, 6.020, 20.554), "decode-floor-empty": (2.740, 3.241, 7.556),
+}  # fmt: skip
+
+
+def test_the_legend_has_every_line_with_a_letter_of_its_own_and_its_values():
+    rows = legend(shown(TIMES))
+    assert [row[0] for row in rows] == list("abcdefgh")
+    assert [row[1] for row in rows] == list(TIMES)
+    assert [tuple(map(float, row[2:])) for row in rows] == list(TIMES.values())
+
+
+def test_the_letters_at_the_right_name_every_line_once():
+    _, right = canvas(shown(TIMES))
+    told = [letter for row in right if row for letter in members(row)]
+    assert sorted(told) == list("abcdefgh")
+
+
+def test_three_lines_in_one_place_are_counted_there():
+    rows, right = canvas(shown({"x": (1, 2, 3), "y": (1, 2, 3), "z": (1, 2, 3), "low": (0, 0, 0)}))
+    assert "".join(rows).count("3") == 3
+    assert "".join(rows).count("d") == 3
+    assert [row for row in right if row] == ["a-c", "d"]
+
+
+def test_ten_lines_and_more_in_one_place_are_a_plus():
+    text = shown({f"k{place}": (1, 2, 3) for place in range(12)})
+    rows, right = canvas(text)
+    assert "(+: 10 or more)" in text
+    assert "".join(rows).count("+") == 3
+    assert [row for row in right if row] == ["a-l"]
+
+
+times = st.floats(min_value=0.5, max_value=500.0, allow_nan=False)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(times, times, times), min_size=2, max_size=9), st.integers(min_value=40, max_value=100))
+def test_whatever_the_times_each_column_accounts_for_every_line(values, width):
+    text = shown({f"kernel-{place}": each for place, each in enumerate(values)}, width)
+    rows, right = canvas(text)
+    assert len(rows[0]) >= 3
+    columns = [[row[column] for row in rows] for column in range(len(rows[0]))]
+    marked = [[mark for mark in column if mark in LETTERS or mark.isdigit()] for column in columns]
+    counted = [sum(int(mark) if mark.isdigit() else 1 for mark in column) for column in marked]
+    assert [count for count in counted if count] == [len(values)] * 3
+    assert sorted(letter for row in right if row for letter in members(row)) == list(LETTERS[: len(values)])
+    assert max(map(len, text.splitlines())) <= width
+
+
+@pytest.mark.parametrize("height", [8, 14, 20, 33])
+@pytest.mark.parametrize("width", [24, 40, 60, 77, 80, 200])
+def test_a_chart_is_as_wide_as_the_console_and_no_wider_than_76(width, height):
+    framed = [line for line in shown(TIMES, width, height=height).splitlines() if re.search("[┌│┤└]", line)]
+    assert {len(line.rstrip()) for line in framed if "│" in line and "├" not in line} <= set(range(min(width, 76) + 1))
+    assert max(len(line) for line in framed) <= min(width, 76)
+    assert max(len(line.rstrip()) for line in framed) >= min(width, 76) - 6
+
+
+def test_the_terminal_of_the_process_does_not_decide_the_size(monkeypatch):
+    usual = shown(TIMES)
+    monkeypatch.setattr(shutil, "get_terminal_size", lambda *_: SimpleNamespace(columns=30, lines=6))
+    monkeypatch.setenv("COLUMNS", "30")
+    monkeypatch.setenv("LINES", "6")
+    assert shown(TIMES) == usual
+
+
+def test_charts_leave_nothing_to_each_other():
+    first = shown(TIMES)
+    shown({"other": (1, 2, 3)}, sizes=(2, 4, 6), colour="standard")
+    assert shown(TIMES) == first
+
+
+def test_in_colour_it_says_the_same():
+    coloured = shown(TIMES, colour="standard")
+    assert "\x1b[" in coloured
+    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured).split() == shown(TIMES).split()
+
+
+def test_a_line_that_stops_short_is_in_the_legend_and_not_at_the_right():
+    text = shown({"x": (1.0, 2.0, 4.0), "y": (2.0, 3.0, None), "z": (1.5, 2.5, 3.5)})
+    assert [row[:2] for row in legend(text)] == [["a", "x"], ["b", "y"], ["c", "z"]]
+    assert "".join(canvas(text)[1]) == "ac"
+
+
+def test_a_line_alone_needs_no_letters_at_the_right_and_no_explanation():
+    text = shown({"only": (1.0, 2.0, 4.0)})
+    assert not any(canvas(text)[1])
+    assert "a number" not in text
+    assert "a number" in shown(TIMES)
+
+
+def test_lines_without_names_have_no_legend():
+    text = shown({"": (1.0, 2.0, 4.0)})
+    assert "".join(canvas(text)[0]).count("●") == 3
+    assert "B=1" not in text
+
+
+@pytest.mark.parametrize(
+    "values", [(5.0, 5.0, 5.0), (0.0, 0.0, 0.0), (1e-9, 1.0, 1e9), (-3.0, 0.0, 2.0), (1, 1, 1 + 1e-12)]
+)
+def test_values_that_are_alike_or_far_apart_are_drawn(values):
+    assert "".join(canvas(shown({"x": values}))[0]).count("a") == 3
+
+
+def test_one_size_is_a_chart_too():
+    rows, right = canvas(shown({"x": (1.0,), "y": (2.0,)}, sizes=(8,)))
+    assert ("".join(rows).count("a"), "".join(rows).count("b")) == (1, 1)
+    assert [row for row in right if row] == ["b", "a"]
+
+
+def test_the_legend_shows_the_first_and_the_last_size_where_not_all_fit():
+    sizes = (1, 2, 4, 8, 16, 32, 48, 64, 128, 256)
+    lines = {f"decode-triton:BV={2**n}:WARPS={n}": [float(size + n) for size in sizes] for n in range(3)}
+    for width in (80, 60, 40):
+        text = shown(lines, width, sizes=sizes)
+        heading = next(line for line in text.splitlines() if "B=256" in line)
+        assert heading.split()[0] == ("B=1" if width > 40 else "B=256")
+        assert all(name in text for name in lines)
+        assert max(map(len, text.splitlines())) <= width
+
+
+def test_a_name_that_is_too_long_is_folded_and_no_value_is_cut():
+    text = shown({"decode-" + "x" * 90: (1.0, 2.0, 4.125)}, 40)
+    assert text.count("x") == 90
+    assert "4.125" in text
+
+
+def test_text_that_rich_would_interpret_is_shown_as_it_is():
+    console = Console(width=80, file=io.StringIO())
+    with TerminalChart(console, "by [red]") as chart:
+        chart.line({0.0: 1.0, 1.0: 2.0}, name="[bold]x", values={0.0: "[dim]"})
+        chart.x_axis({0.0: "[red]", 1.0: "[/]"}, name="MODE")
+    text = console.file.getvalue()
+    for word in ("by [red]", "[bold]x", "[dim]", "MODE=[red]"):
+        assert word in text
+
+
+def test_a_vertical_line_stands_between_points():
+    console = Console(width=60, file=io.StringIO())
+    with TerminalChart(console, "by run") as chart:
+        chart.line({0.0: 1.0, 1.0: 1.0, 2.0: 2.0})
+        chart.upright(1.5)
+        chart.x_axis({0.0: "0", 1.0: "1", 2.0: "2"})
+    inside = [line.partition("┤" if "┤" in line else "│")[2][:-1] for line in console.file.getvalue().splitlines()
+              if line.endswith("│")]  # fmt: skip
+    places = {row.index("│") / len(row) for row in inside if "│" in row}
+    assert len(places) == 1
+    assert 0.7 < places.pop() < 0.8
+
+
+def test_more_lines_than_letters_are_refused():
+    assert len(legend(shown({f"k{place}": (place, place, place) for place in range(52)}))) == 52
+    with pytest.raises(UsageError, match="53 lines") as caught:
+        shown({f"k{place}": (1, 2, 3) for place in range(53)})
+    assert "--kernel" in caught.value.hint
+
+
+def test_no_lines_print_nothing():
+    assert shown({}) == ""
+    assert shown({"x": (None, None, None)}) == ""
+
+
+def test_an_error_of_the_block_is_its_own():
+    console = Console(file=io.StringIO())
+    with pytest.raises(KeyError), TerminalChart(console, "times") as chart:
+        chart.line({0.0: 1.0}, name="x")
+        raise KeyError
+    assert console.file.getvalue() == ""
+
+
+def broken(version="6.1.0"):
+    module = ModuleType("plotext")
+    module.__version__ = version
+    return module
+
+
+def failing():
+    def fail(*_args, **_named):
+        raise RuntimeError("the kernel\nis broken")
+
+    module = broken()
+    module.terminal = SimpleNamespace(limit=fail)
+    return module
+
+
+FAULTS = {
+    "missing": (None, "ModuleNotFoundError"),
+    "another major version": (broken("5.3.2"), r"plotext 5\.3\.2 .*AttributeError"),
+    "failing": (failing(), "RuntimeError: the kernel is broken"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_where_plotext_fails_the_chart_is_an_error_with_a_hint_and_nothing_is_printed(monkeypatch, fault):
+    module, told = FAULTS[fault]
+    monkeypatch.setitem(sys.modules, "plotext", module)
+    console = Console(file=io.StringIO())
+    with pytest.raises(ChartError, match=told) as caught, TerminalChart(console, "times") as chart:
+        chart.line({0.0: 1.0, 1.0: 2.0}, name="x")
+    assert console.file.getvalue() == ""
+    assert "\n" not in caught.value.message
+    assert REQUIREMENT in caught.value.hint
+    assert caught.value.exit_code is ExitCode.ENVIRONMENT
+
+
+@pytest.mark.parametrize("name", ["clear", "signal", "draw", "build"])
+def test_whatever_call_of_plotext_fails(monkeypatch, name):
+    import plotext
+
+    def fail(*_args, **_named):
+        raise SystemError("unhappy")
+
+    monkeypatch.setattr(plotext.figure, name, fail)
+    with pytest.raises(ChartError, match="SystemError: unhappy"):
+        shown(TIMES)
+
+
+def test_charts_beside_a_table_cost_one_line_on_stderr_however_many_fail(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "plotext", failing())
+    charts, console = OptionalCharts(), Console(file=io.StringIO())
+    for _ in range(3):
+        with charts, TerminalChart(console, "times") as chart:
+            chart.line({0.0: 1.0, 1.0: 2.0}, name="x")
+    out, err = capsys.readouterr()
+    assert (out, console.file.getvalue()) == ("", "")
+    assert err == "warning: plotext 6.1.0 cannot draw the chart: RuntimeError: the kernel is broken\n"
+
+
+def test_charts_beside_a_table_keep_no_other_error():
+    with pytest.raises(ZeroDivisionError), OptionalCharts():
+        raise ZeroDivisionError
+    with pytest.raises(KeyboardInterrupt), OptionalCharts():
+        raise KeyboardInterrupt
+
+
+def test_the_hint_asks_for_the_plotext_that_is_installed_with_gdnbench():
+    project = tomllib.loads((Path(__file__).resolve().parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+    assert REQUIREMENT in project["project"]["dependencies"]
+
+
+@pytest.mark.parametrize(
+    ("marks", "told"),
+    [("a", "a"), ("ba", "ab"), ("cab", "a-c"), ("abd", "abd"), ("efgh", "e-h"), ("zA", "zA"), ("yzA", "y-A")],
+)
+def test_neighbours_in_the_alphabet_are_told_by_their_ends(marks, told):
+    assert together(marks) == told
+
+
+@given(
+    st.floats(min_value=-1e6, max_value=1e6),
+    st.floats(min_value=1e-6, max_value=1e6),
+    st.integers(min_value=2, max_value=9),
+)
+def test_ticks_are_round_within_the_range_and_no_more_than_asked_for(low, width, most):
+    assume(width > 1e-8 * abs(low))
+    high = low + width
+    ticks = round_ticks(low, high, most)
+    assert 1 <= len(ticks) <= most
+    assert all(low - 1e-6 * width <= tick <= high + 1e-6 * width for tick in ticks)
+    assert len(set(ticks.values())) == len(ticks)
+    assert all(float(name) == tick for tick, name in ticks.items())
+
+
+def test_ticks_go_by_1_2_or_5():
+    assert list(round_ticks(1.1398, 1.1624, 6).values()) == ["1.140", "1.145", "1.150", "1.155", "1.160"]
+    assert list(round_ticks(0.0, 54.6, 6).values()) == ["0", "10", "20", "30", "40", "50"]
+    assert list(round_ticks(-150.0, 123450.0, 6).values()) == ["0", "50000", "100000"]
+
+
+def test_a_tick_on_the_edge_of_the_range_is_shown():
+    assert list(round_ticks(0.1, 0.3, 5)) == [0.1, 0.15, 0.2, 0.25, 0.3]
+
+
+def test_a_scale_ends_in_its_first_and_last_cell():
+    scale = Scale.of([2.0, 10.0, 4.0], 5)
+    assert [scale.cell(value) for value in (2.0, 4.0, 10.0)] == [0, 1, 4]
+    assert [scale.middle(cell) for cell in range(5)] == [2.0, 4.0, 6.0, 8.0, 10.0]
+    assert Scale.of([7.0], 9).cell(7.0) == 4
+
+
+def test_places_are_spread_over_their_ends():
+    assert spaced([1, 2, 3, 4, 5], 3) == [1, 3, 5]
+    assert spaced([1, 2, 3], 1) == [3]
+    assert spaced([1, 2, 3], 0) == []
+    assert spaced([1, 2, 3], 3) == [1, 2, 3]
