@@ -149,7 +149,7 @@ def test_list_as_csv_is_the_same_table(run):
 @pytest.mark.parametrize("columns", ["80", "120"])
 def test_list_cuts_nothing(run, monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", columns)
-    code, out, _ = run("list")
+    code, out, _ = run("list", "--long")
     assert code == 0
     assert "…" not in out
     assert "\x1b" not in out

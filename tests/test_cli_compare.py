@@ -6,7 +6,8 @@ import subprocess
 import sys
 
 import pytest
-from compare_data import DEFAULT, MAIN, RESULTS, plant
+from committed import RESULTS
+from compare_data import DEFAULT, MAIN, plant
 
 from gdnbench.errors import ExitCode
 

@@ -9,7 +9,7 @@ import sys
 from functools import partial
 
 import pytest
-from diagnose_data import RESULTS, SPECIMENS, recording
+from diagnose_data import SPECIMENS, copy_run, recording
 
 from gdnbench.errors import ExitCode
 
@@ -19,7 +19,9 @@ def run(command_line, monkeypatch, tmp_path):
     """Runs `gdnbench explain ARGUMENTS` in this process, without a GPU; no profiles are stored."""
     monkeypatch.setattr("gdnbench.diagnose.gather.list_gpus", tuple)
     monkeypatch.setenv("GDNBENCH_KERNELS", str(SPECIMENS))
-    return partial(command_line, "explain", "--profiles", tmp_path, "--out", RESULTS)
+    copy_run(tmp_path / "results")
+    monkeypatch.chdir(tmp_path)
+    return partial(command_line, "explain")
 
 
 def test_a_lone_warp_a_block_is_the_first_cause_and_more_at_the_same_grid_the_first_experiment(run):
@@ -52,6 +54,18 @@ def test_text_fits_a_terminal_and_a_pipe_but_for_lines_to_copy(run, monkeypatch,
         assert last.startswith("next: gdnbench ")
         assert "\x1b" not in out
         assert all(line.count("gdnbench ") == 1 for line in lines if "try: " in line)
+
+
+@pytest.mark.parametrize("arguments", [[], ["--from", recording("decode-v1-B1")]])
+def test_what_is_next_goes_on_with_the_same_folders(run, tmp_path, arguments):
+    folders = ["--out", tmp_path / "elsewhere", "--profiles", tmp_path / "counters"]
+    _, out, _ = run("decode-v1", *folders, *arguments)
+    places = {"run": f"--out {tmp_path / 'elsewhere'}", "ncu": f"--profiles {tmp_path / 'counters'}"}
+    lines = [line for line in out.splitlines() if line.lstrip().startswith(("next: ", "try: "))]
+    for line in lines:
+        verb = line.split()[2]
+        assert places.get(verb, "") in line
+    assert any(place in out for place in places.values())
 
 
 def test_json_holds_what_the_text_says(run):

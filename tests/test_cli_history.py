@@ -4,14 +4,12 @@ import csv
 import io
 import json
 import re
-from pathlib import Path
 
 import pytest
+from committed import RESULTS as RECORDED
 from history_data import BASELINE, FLOOR, KERNEL, TIMES, store_run
 
 from gdnbench.model import Shape
-
-RECORDED = Path(__file__).resolve().parents[1] / "results"
 
 
 @pytest.fixture
@@ -54,19 +52,19 @@ def test_a_step_is_told_in_words_with_what_changed_and_what_to_do_next(run, step
     assert "STEP 20260104-030405" in text
     assert "slower than 20260103-030405" in text
     assert "changed: source" in text
-    assert out.splitlines()[-1] == "next: gdnbench compare 20260103-030405 20260104-030405"
+    assert out.splitlines()[-1] == f"next: gdnbench compare 20260103-030405 20260104-030405 --out {stepped}"
 
 
 def test_without_a_step_the_first_and_the_last_run_are_proposed(run, stepped):
     _, out, _ = run("history", BASELINE, "--out", stepped)
     assert "STEP  2" not in out
-    assert out.splitlines()[-1] == "next: gdnbench compare 20260102-030405 20260105-030405"
+    assert out.splitlines()[-1] == f"next: gdnbench compare 20260102-030405 20260105-030405 --out {stepped}"
 
 
 def test_of_a_single_run_another_is_proposed(run, tmp_path):
     store_run(tmp_path, 0)
     _, out, _ = run("history", KERNEL, "--out", tmp_path)
-    assert out.splitlines()[-1] == f"next: gdnbench run --kernel {KERNEL}"
+    assert out.splitlines()[-1] == f"next: gdnbench run --kernel {KERNEL} --out {tmp_path}"
     assert "┌" not in out
 
 
@@ -76,13 +74,28 @@ def test_three_runs_or_more_make_a_chart(run, stepped):
     assert out.count("●") == 4
 
 
+def test_without_a_chart_the_tables_stay_and_one_line_says_why(run, stepped, monkeypatch):
+    def fail(*_args, **_named):
+        raise TypeError("clear() takes no arguments")
+
+    whole = run("history", KERNEL, "--out", stepped)[1]
+    monkeypatch.setattr("plotext.figure.clear", fail)
+    code, out, err = run("history", KERNEL, "--out", stepped)
+    assert code == 0
+    assert err.count("\n") == 1
+    assert "TypeError: clear() takes no arguments" in err
+    assert "●" not in out
+    assert set(out.splitlines()) < set(whole.splitlines())
+    assert out.splitlines()[-1] == whole.splitlines()[-1]
+
+
 @pytest.mark.parametrize("colour", ["NO_COLOR", "FORCE_COLOR"])
 def test_it_fits_into_80_columns_with_and_without_colour(run, stepped, monkeypatch, colour):
     monkeypatch.setenv(colour, "1")
     _, out, _ = run("history", KERNEL, "--out", stepped)
     assert ("\x1b" in out) == (colour == "FORCE_COLOR")
     if colour == "NO_COLOR":
-        assert max(map(len, out.splitlines())) <= 80
+        assert max(map(len, out.splitlines()[:-1])) <= 80
 
 
 def test_in_a_wide_terminal_the_whole_run_id_the_date_and_the_card_are_shown(run, stepped):

@@ -154,7 +154,6 @@ def test_a_kernel_without_marks_is_refused_before_any_worker(command_line, worke
         (["decode-vv"], "there is no kernel"),
         ([], "name kernels"),
         (["decode-v4", "--import", "a.npz"], "name kernels"),
-        (["--import", "absent.npz"], "holds no stamps"),
     ],
 )
 def test_what_makes_no_sense_is_refused(command_line, with_gpu, arguments, said):

@@ -1,14 +1,14 @@
 """`gdnbench plot` as a user meets it."""
 
-from pathlib import Path
+import os
+import sys
 
 import pytest
+from committed import RESULTS as RECORDED
 from history_data import KERNEL, store_run
 
 from gdnbench.model import Shape
-from gdnbench.report import sweep_figure
-
-RECORDED = Path(__file__).resolve().parents[1] / "results"
+from gdnbench.report import picture_file
 
 
 @pytest.fixture
@@ -90,6 +90,8 @@ def test_a_recorded_sweep_is_shown(run):
         (["sweep", "-k", "decode-x"], "leave out --kernel"),
         (["time", "-o", "chart.gif"], "-o chart.gif: the name ends in .png"),
         (["time", "-o", "nowhere/chart.png"], "there is no folder nowhere"),
+        (["time", "-o", "."], "is a folder"),
+        (["time", "-o", "/dev/full"], "-o /dev/full: the name ends in .png"),
         (["a", "b", "time"], "name a run"),
     ],
 )
@@ -101,11 +103,51 @@ def test_what_cannot_be_is_refused_with_what_can(run, results, arguments, told):
 
 
 def test_without_matplotlib_the_terminal_still_works(run, results, monkeypatch, tmp_path):
-    monkeypatch.setattr(sweep_figure, "find_spec", lambda _name: None)
+    monkeypatch.setattr(picture_file, "find_spec", lambda _name: None)
     code, _, err = run("time", "-o", tmp_path / "chart.png", "--out", results)
     assert code == 5
     assert "-o needs matplotlib" in err
     assert run("time", "--out", results)[0] == 0
+
+
+def test_where_the_chart_cannot_be_drawn_it_is_an_error_with_a_hint(run, results, monkeypatch):
+    monkeypatch.setitem(sys.modules, "plotext", None)
+    code, _, err = run("time", "--out", results)
+    assert code == 5
+    assert "ModuleNotFoundError" in err
+    assert "hint: pip install 'plotext" in err
+    assert run("sol", "--out", results)[0] == 0
+
+
+@pytest.mark.parametrize("chart", ["time", "sol", "samples", "rounds"])
+def test_a_file_that_cannot_be_written_is_an_error_with_a_hint(run, results, tmp_path, monkeypatch, chart):
+    code, out, err = run(chart, "-o", "/proc/chart.png", "--out", results)
+    assert (code, out) == (5, "")
+    assert "cannot write /proc/chart.png" in err
+
+    def full(*_args):
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "chart.pdf").write_text("the last one")
+    before = sorted(tmp_path.iterdir())
+    monkeypatch.setattr("pathlib.Path.replace", full)
+    code, out, err = run(chart, "-o", tmp_path / "chart.pdf", "--out", results)
+    assert (code, out) == (5, "")
+    assert "No space left on device" in err
+    assert "hint:" in err
+    assert sorted(tmp_path.iterdir()) == before
+    assert (tmp_path / "chart.pdf").read_text() == "the last one"
+
+
+def test_a_link_is_followed_and_a_pipe_refused(run, results, tmp_path):
+    (tmp_path / "latest.svg").symlink_to("chart-of-monday.svg")
+    assert run("time", "-o", tmp_path / "latest.svg", "--out", results)[0] == 0
+    assert (tmp_path / "latest.svg").is_symlink()
+    assert KERNEL in (tmp_path / "chart-of-monday.svg").read_text()
+    os.mkfifo(tmp_path / "pipe.png")
+    code, _, err = run("time", "-o", tmp_path / "pipe.png", "--out", results)
+    assert code == 2
+    assert "no regular file" in err
 
 
 def test_a_damaged_run_is_named(run, results):

@@ -81,7 +81,7 @@ def test_notes_stand_under_the_table(command_line, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("--import", "none.json"), ExitCode.USAGE, "none.json"),
+        (("--import", "none.json"), ExitCode.PROFILER, "none.json"),
         (("--import", CUPTI), ExitCode.PROFILER, "not a trace of Proton's instrumentation"),
         (("decode-v4",), ExitCode.USAGE, "gdnbench phases decode-v4"),
         (("decode-triton", "--shape", "B=1,8"), ExitCode.USAGE, "2 shapes"),

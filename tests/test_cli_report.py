@@ -19,15 +19,15 @@ def run(command_line, monkeypatch, tmp_path):
     return partial(command_line, "report")
 
 
-def test_the_latest_run_by_default_and_what_to_do_next(run, tmp_path):
+def test_the_latest_run_that_compared_kernels_by_default_and_what_to_do_next(run, tmp_path):
     code, out, err = run()
     assert (code, err) == (0, "")
     first, second = out.splitlines()
     assert first.startswith("report.html  (")
     assert second == f"next: python3 -m webbrowser {(tmp_path / 'report.html').as_uri()}"
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "20260102-040506-h200-decode-sweep" in text
-    assert RUN not in text
+    assert RUN in text
+    assert "20260102-040506-h200-decode-sweep" not in text  # newer, and named where it is wanted
 
 
 @pytest.mark.parametrize("wanted", [RUN, "20260102-03", "main", f"results/{RUN}"])
@@ -51,15 +51,46 @@ def test_a_run_that_is_named_twice_is_shown_once(run, tmp_path):
         (["published/nothing"], "nothing"),
         (["-o", "."], "is a folder"),
         (["-o", "missing/report.html"], "there is no folder"),
+        (["-o", "notes.md"], "ends in .html or .htm"),
+        (["-o", "/dev/full"], "ends in .html or .htm"),
+        (["-o", "full.html"], "is no regular file"),
         ([RUN, "--nonsense"], "nonsense"),
     ],
     ids=str,
 )
 def test_a_wrong_name_is_a_usage_error_and_writes_nothing(run, tmp_path, arguments, told):
+    (tmp_path / "notes.md").write_text("mine")
+    (tmp_path / "full.html").symlink_to("/dev/full")
+    before = sorted(tmp_path.iterdir())
     code, out, err = run(*arguments)
     assert (code, out) == (ExitCode.USAGE, "")
     assert told in " ".join(err.split())
-    assert not list(tmp_path.glob("*.html"))
+    assert "hint:" in err or "nonsense" in told
+    assert sorted(tmp_path.iterdir()) == before
+    assert (tmp_path / "notes.md").read_text() == "mine"
+
+
+def test_the_file_that_a_link_leads_to_is_written(run, tmp_path):
+    (tmp_path / "kept.html").write_text("old")
+    (tmp_path / "latest.html").symlink_to("kept.html")
+    assert run("-o", "latest.html")[0] == 0
+    assert (tmp_path / "latest.html").is_symlink()
+    assert "</html>" in (tmp_path / "kept.html").read_text(encoding="utf-8")
+
+
+def test_a_report_that_cannot_be_written_leaves_the_last_one_and_nothing_else(run, tmp_path, monkeypatch):
+    def full(*_args):
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "report.html").write_text("the last one")
+    before = sorted(tmp_path.iterdir())
+    monkeypatch.setattr("pathlib.Path.replace", full)
+    code, out, err = run()
+    assert (code, out) == (ExitCode.ENVIRONMENT, "")
+    assert "No space left on device" in err
+    assert "hint:" in err
+    assert sorted(tmp_path.iterdir()) == before
+    assert (tmp_path / "report.html").read_text() == "the last one"
 
 
 def test_what_was_published_needs_a_run_beside_it(run, tmp_path):

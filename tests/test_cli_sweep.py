@@ -3,6 +3,7 @@
 import csv
 import json
 import signal
+import sys
 from functools import partial
 
 import pytest
@@ -107,8 +108,9 @@ def test_show_prints_it_as_a_declaration(swept):
     assert f'Shape(B=1): {{"DELAY": {delay}, "WIDE": 1}}' in shown.out
 
 
-# Two points that lie about the margin apart, so that the race goes on for as long as the budget lasts.
-STOPPED = ("-p", "DELAY=2,3", "-p", "WIDE=1", "--samples", "20", "--budget", "12s")
+# Two points that are the same, and no margin in which to say so: the race goes on for as long as the budget lasts.
+STOPPED = ("-p", "DELAY=2", "-p", "WIDE=0,1", "--samples", "20", "--budget", "12s")
+ENDLESS = tuple("0" if word == "0.3" else word for word in SWEEP)
 
 
 def measured_whole(results, number):
@@ -146,7 +148,7 @@ def assert_taken_up(bench, done, run_id):
 
 @pytest.mark.slow
 def test_a_sweep_that_was_killed_goes_on_with_the_same_command(bench):
-    process = bench.start(*SWEEP, "--out", str(bench.results), *STOPPED)
+    process = bench.start(*ENDLESS, "--out", str(bench.results), *STOPPED)
     wait_for(measured_whole(bench.results, 2), "the second round")
     workers = workers_of(process.pid)
     process.kill()
@@ -160,7 +162,7 @@ def test_a_sweep_that_was_killed_goes_on_with_the_same_command(bench):
     assert other.info["run_id"] != run_id  # another grid is another sweep
     (bench.results / other.info["run_id"]).rename(bench.home / "other")
 
-    done = sweep(bench, *STOPPED)
+    done = bench(*ENDLESS, "--out", str(bench.results), *STOPPED)
     assert_taken_up(bench, done, run_id)
     whole = {(case, number) for case, number in before if number <= 2}
     assert whole <= set(rounds_of(bench.only_run()))
@@ -169,7 +171,7 @@ def test_a_sweep_that_was_killed_goes_on_with_the_same_command(bench):
 
 @pytest.mark.slow
 def test_a_sweep_stopped_by_ctrl_c_goes_on_with_what_it_has_and_resume_finishes_it_too(bench):
-    process = bench.start(*SWEEP, "--out", str(bench.results), *STOPPED)
+    process = bench.start(*ENDLESS, "--out", str(bench.results), *STOPPED)
     wait_for(measured_whole(bench.results, 2), "the second round")
     process.send_signal(signal.SIGINT)
     stopped = finish(process)
@@ -185,7 +187,7 @@ def test_a_sweep_stopped_by_ctrl_c_goes_on_with_what_it_has_and_resume_finishes_
     assert shown.code == 0
     assert "(partial)" in shown.out
 
-    process = bench.start(*SWEEP, "--out", str(bench.results), *STOPPED)
+    process = bench.start(*ENDLESS, "--out", str(bench.results), *STOPPED)
     wait_for(lambda: workers_of(process.pid, "measure"), "the worker that measures on")
     process.send_signal(signal.SIGINT)
     assert finish(process).code == 130
@@ -222,7 +224,7 @@ def test_what_a_kernel_declares_by_shape_is_what_a_run_of_its_bare_name_takes(tm
     (folder / "variant.py").write_text(DECLARED)
     (folder / "kernel.py").write_text(IMPLEMENTED)
     bench = Gdnbench(tmp_path, (tmp_path / "kernels",))
-    done = bench.run("test-declared,test-declared:MODE=2", *CPU, *SHORT, "--rounds", "2", "--shape", "B=1,4", "-q")
+    done = bench.run("test-declared,test-declared:MODE=2", *CPU, "--rounds", "2", *SHORT[2:], "--shape", "B=1,4", "-q")
     assert done.code == 0, done.err
     rows = {(row["label"], row["B"]): (row.get("BV"), row.get("MODE")) for row in done.document["measurements"]}
     assert rows["test-declared", 1] == (8, 1)
@@ -262,7 +264,7 @@ WRONG = {
     "no step": ((*TRITON, "--step-limit", "0"), 2, "--step-limit 0: a step takes some time", "default"),
     "unknown baseline": ((*TRITON, "--baseline", "decode-x"), 2, "there is no kernel decode-x", "decode"),
     "absent model": (("sweep", "decode-triton", "--gpu", "b100"), 5, "No GPU here is 'b100'", "--gpu cpu"),
-    "figure format": ((*TRITON, "--plot", "sweep.gif"), 2, "--plot sweep.gif", "sweep.png"),
+    "figure format": ((*TRITON, "--plot", "sweep.gif"), 2, "--plot sweep.gif", "chart.png"),
     "figure folder": ((*TRITON, "--plot", "no/sweep.png"), 2, "there is no folder no", "make it first"),
 }
 
@@ -316,7 +318,33 @@ def test_show_refuses_to_make_of_a_run_what_only_a_sweep_has(command, stored, op
 def test_show_refuses_a_figure_that_cannot_be_before_it_prints(command, stored):
     code, out, err = command("show", stored.name, "--plot", "x.gif")
     assert (code, out) == (2, "")
-    assert "sweep.png" in err
+    assert "chart.png" in err
+
+
+def test_show_says_when_the_figure_cannot_be_written_and_leaves_nothing(command, stored, monkeypatch):
+    def full(*_args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.replace", full)
+    before = sorted(stored.parents[1].iterdir())
+    code, out, err = command("show", stored.name, "--plot", "sweep.svg")
+    assert code == 5
+    assert "2 points tie within" in out
+    assert "cannot write sweep.svg: No space left on device" in " ".join(err.split())
+    assert sorted(stored.parents[1].iterdir()) == before
+
+
+def test_a_sweep_is_shown_whole_where_its_chart_cannot_be_drawn(command, stored, monkeypatch):
+    store_sweep(stored, sweep_of({KERNEL: {"BV": [4, 8]}}, [point(0.0, BV=4), point(0.1, BV=8)]))
+    _, whole, _ = command("show")
+    monkeypatch.setitem(sys.modules, "plotext", None)
+    code, out, err = command("show")
+    assert code == 0
+    assert err.count("\n") == 1
+    assert "ModuleNotFoundError" in err
+    assert "the best is BV=4" in out
+    left_out = whole[whole.index("\ndecode-x: % slower") : whole.index("\ndecode-x  B=")]
+    assert whole.replace(left_out, "") == out
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": 99}', '{"schema": 1}'])

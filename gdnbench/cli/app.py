@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
 from gdnbench import __version__
+from gdnbench.cli.cache import cache
 from gdnbench.cli.compare import compare
 from gdnbench.cli.doctor import doctor
 from gdnbench.cli.explain import explain
@@ -17,15 +17,19 @@ from gdnbench.cli.list import list_kernels
 from gdnbench.cli.ncu import ncu
 from gdnbench.cli.new import new
 from gdnbench.cli.nsys import nsys
+from gdnbench.cli.outcome import exit_code_of
 from gdnbench.cli.phases import phases
 from gdnbench.cli.plot import plot
 from gdnbench.cli.proton import proton
 from gdnbench.cli.report import report
 from gdnbench.cli.run import run
+from gdnbench.cli.runs import runs
 from gdnbench.cli.show import show
+from gdnbench.cli.streams import prepare_streams
 from gdnbench.cli.sweep import sweep
+from gdnbench.cli.verb import Verb
 from gdnbench.cli.verify import verify
-from gdnbench.errors import ExitCode, GdnbenchError
+from gdnbench.errors import ExitCode
 
 _EXIT_CODES = "  \n".join(f"{code.value}: {code.meaning}" for code in ExitCode)
 
@@ -38,23 +42,30 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("list")(list_kernels)
-app.command()(new)
-app.command()(doctor)
-app.command()(verify)
-app.command()(run)
-app.command()(sweep)
-app.command()(inspect)
-app.command()(ncu)
-app.command()(explain)
-app.command()(phases)
-app.command()(proton)
-app.command()(nsys)
-app.command()(show)
-app.command()(report)
-app.command()(compare)
-app.command()(history)
-app.command()(plot)
+for _verb in (
+    list_kernels,
+    new,
+    doctor,
+    verify,
+    run,
+    sweep,
+    inspect,
+    ncu,
+    explain,
+    phases,
+    proton,
+    nsys,
+    show,
+    report,
+    compare,
+    history,
+    plot,
+):
+    app.command("list" if _verb is list_kernels else None, cls=Verb)(_verb)
+
+
+app.add_typer(runs, name="runs")
+app.add_typer(cache, name="cache")
 
 
 def _print_version(wanted: bool) -> None:
@@ -73,27 +84,6 @@ def _options(
 
 
 def main() -> int:
-    """Runs the command line; every expected failure ends in one message, a hint and an exit code."""
-    from gdnbench.report.console import message_console
-
-    try:
-        app()
-    except GdnbenchError as error:
-        console = message_console()
-        console.print(f"[bold red]error:[/] {_escape(error.message)}")
-        if error.hint:
-            console.print(f"[cyan]hint:[/]  {_escape(error.hint)}")
-        return error.exit_code
-    except KeyboardInterrupt:
-        return ExitCode.INTERRUPTED
-    except BrokenPipeError:
-        # The reader, `head` perhaps, has seen enough.
-        sys.stderr.close()
-        return ExitCode.OK
-    return ExitCode.OK
-
-
-def _escape(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)
+    """Runs the command line; every failure ends in one message, a hint and an exit code."""
+    prepare_streams()
+    return exit_code_of(app)

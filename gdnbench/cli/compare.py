@@ -6,23 +6,33 @@ from typing import Annotated
 
 import typer
 
-from gdnbench.cli.options import RESULTS, Csv, Json, Results
+from gdnbench.cli.complete import complete_runs
+from gdnbench.cli.options import Csv, Json, Results, joined
+from gdnbench.places import RESULTS, out_option
 
 
 def compare(
     sources: Annotated[
         list[str],
         typer.Argument(
-            metavar="A [B]…",
+            metavar="SOURCE",
             help="A run (id, its start, label or folder, or a GPU's name for the latest), published/NAME, git:REV, "
             "NVBench's JSON, or CSV with kernel and time_us.",
+            autocompletion=complete_runs,
         ),
     ],
-    rows: Annotated[str, typer.Option(metavar="KEY,…", help="What tells a row: kernel,B; op,shape,label,params.")] = "",
-    cols: Annotated[str, typer.Option(metavar="KEY,…", help="What varies: run, gpu, kernel, label, timer, B, …")] = "",
-    chosen: Annotated[
-        str, typer.Option("--filter", metavar="KEY=GLOB…", help="What is shown: 'kernel=decode-v4* B=1,8'.")
-    ] = "",
+    row: Annotated[
+        list[str] | None,
+        typer.Option("--rows", metavar="KEY,…", help="What tells a row: kernel,B; op,shape,label,params."),
+    ] = None,
+    col: Annotated[
+        list[str] | None,
+        typer.Option("--cols", metavar="KEY,…", help="What varies: run, gpu, kernel, label, timer, B, …"),
+    ] = None,
+    shown: Annotated[
+        list[str] | None,
+        typer.Option("--filter", metavar="KEY=GLOB…", help="What is shown: 'kernel=decode-v4* B=1,8'."),
+    ] = None,
     margin: Annotated[float, typer.Option(help="Relative difference that counts as none.")] = 0.005,
     raw: Annotated[bool, typer.Option("--raw", help="Leave in what all cases of a run moved by together.")] = False,
     fail_on: Annotated[
@@ -45,10 +55,12 @@ def compare(
     from gdnbench.compare.resolve import load_sources
     from gdnbench.report.compare_output import print_compared
 
+    rows, cols, chosen = joined(row), joined(col), " ".join(shown or ())
     settings = check_settings(parse_gate(fail_on, margin) if fail_on else margin, raw=raw, strict=strict, gate=fail_on)
     side = compare_sources(load_sources(sources, results), rows=rows, columns=cols, filtered=chosen, settings=settings)
     outcome = check(side.grid.rows, side.columns[-1].ratios, settings.margin) if fail_on else None
-    options = {"--rows": rows, "--cols": cols, "--filter": chosen, "--out": "" if results == RESULTS else str(results)}
+    options = {"--rows": rows, "--cols": cols, "--filter": chosen}
     command = [*sources, *(part for name, value in options.items() if value for part in (name, value))]
+    command += out_option(results)
     print_compared(side, outcome, command, json=json, csv=csv, as_markdown=markdown)
     raise typer.Exit(outcome.exit_code(strict=strict) if outcome else 0)

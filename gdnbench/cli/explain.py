@@ -7,15 +7,30 @@ from typing import Annotated
 
 import typer
 
-from gdnbench.cli.options import PROFILES, RESULTS, Csv, Heads, Json, Op, Profiles, Quiet, Results
+from gdnbench.cli.options import (
+    AlsoKernels,
+    Csv,
+    Heads,
+    Json,
+    Kernel,
+    Op,
+    Profiles,
+    Quiet,
+    Results,
+    joined,
+    one_term,
+    sizes,
+)
+from gdnbench.places import PROFILES, RESULTS
 
 
 def explain(
-    kernel: Annotated[str, typer.Argument(metavar="KERNEL", help="Its name, params after colons.")],
+    kernels: Kernel = None,
+    kernel: AlsoKernels = None,
     op: Op = "decode",
     gpu: Annotated[str, typer.Option(help="auto, or a model (h200, b200), which need not be here.")] = "auto",
-    shape: Annotated[str, typer.Option("--shape", metavar="B=N", help="One batch size.")] = "",
-    heads: Heads = "",
+    shape: Annotated[list[str] | None, typer.Option("--shape", metavar="B=N", help="One batch size.")] = None,
+    heads: Heads = None,
     file: Annotated[
         Path | None, typer.Option("--from", metavar="FILE", help="A report of ncu's: .ncu-rep or .csv.")
     ] = None,
@@ -37,7 +52,8 @@ def explain(
     from gdnbench.diagnose.ranking import rank
     from gdnbench.report.explain_output import print_explained
 
-    question = Question(kernel, op, shape, heads, gpu, file, profiles, results)
+    label = one_term(kernels, kernel, "gdnbench explain decode-v4")
+    question = Question(label, op, sizes(shape), joined(heads), gpu, file, profiles, results)
     with watch(quiet=quiet) as observer:
         evidence = gather(load_catalog(), question, observer)
-    print_explained(evidence, rank(evidence), json=json, csv=csv)
+    print_explained(evidence, rank(evidence), results, profiles, json=json, csv=csv)

@@ -6,15 +6,29 @@ from typing import Annotated
 
 import typer
 
-from gdnbench.cli.options import RESULTS, Batches, Csv, Heads, Json, Op, Results
+from gdnbench.cli.options import (
+    AlsoKernels,
+    Batches,
+    Csv,
+    Heads,
+    Json,
+    Kernel,
+    Op,
+    Results,
+    joined,
+    one_term,
+    sizes,
+)
+from gdnbench.places import RESULTS
 
 
 def history(
-    kernel: Annotated[str, typer.Argument(metavar="KERNEL", help="A kernel as runs name it: decode-triton:BV=16.")],
+    kernels: Kernel = None,
+    kernel: AlsoKernels = None,
     op: Op = "decode",
     gpu: Annotated[str, typer.Option(help="A model (h200) or cpu; that of the latest run with the kernel.")] = "",
-    shape: Batches = "",
-    heads: Heads = "",
+    shape: Batches = None,
+    heads: Heads = None,
     margin: Annotated[float, typer.Option(help="Relative change of the ratio that counts as none.")] = 0.01,
     results: Results = RESULTS,
     json: Json = False,
@@ -30,18 +44,15 @@ def history(
     from gdnbench.compare.history import history_of
     from gdnbench.compare.history_choice import check_margin, check_shapes, choose_gpu, choose_label, of_gpu, of_op
     from gdnbench.compare.recorded import load_recorded
-    from gdnbench.report.console import message_console
     from gdnbench.report.history_output import print_histories
 
     check_margin(margin)
-    shapes = parse_shapes(find_op(load_catalog(), op), shape, heads)
-    stored, warnings = load_recorded(results)
-    for warning in warnings:
-        message_console().print(f"warning: {warning}", style="yellow", markup=False)
-    runs = of_op(stored, op)
-    label = choose_label(runs, kernel)
+    name = one_term(kernels, kernel, "gdnbench history decode-v4")
+    shapes = parse_shapes(find_op(load_catalog(), op), sizes(shape), joined(heads))
+    runs = of_op(load_recorded(results), op)
+    label = choose_label(runs, name)
     model = choose_gpu(runs, label, gpu)
     check_shapes(runs, label, model, shapes)
     chosen = of_gpu(runs, model)
     found = [history_of(chosen, label, each, gpu=model, margin=margin) for each in shapes]
-    print_histories(found, json=json, csv=csv)
+    print_histories(found, results, json=json, csv=csv)

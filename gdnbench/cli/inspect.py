@@ -6,19 +6,31 @@ from typing import Annotated
 
 import typer
 
-from gdnbench.cli.options import Batches, Csv, Heads, Json, Op, Quiet
+from gdnbench.cli.options import (
+    AlsoKernels,
+    Batches,
+    Csv,
+    Heads,
+    Json,
+    Kernels,
+    Op,
+    Quiet,
+    joined,
+    sizes,
+    terms,
+)
 
 
 def inspect(
-    kernels: Annotated[
-        list[str] | None, typer.Argument(metavar="[KERNEL]…", help="Names or globs, params after colons; all.")
-    ] = None,
+    kernels: Kernels = None,
+    kernel: AlsoKernels = None,
     arch: Annotated[
-        str, typer.Option(metavar="sm_N,…", help="Targets; those of the GPUs here, else sm_90 and sm_100.")
-    ] = "",
+        list[str] | None,
+        typer.Option(metavar="sm_N,…", help="Targets; those of the GPUs here, else sm_90 and sm_100."),
+    ] = None,
     op: Op = "decode",
-    shape: Batches = "",
-    heads: Heads = "",
+    shape: Batches = None,
+    heads: Heads = None,
     diff: Annotated[
         str, typer.Option(metavar="OTHER", help="Show what changed from another kernel, or git:REV for this one there.")
     ] = "",
@@ -27,8 +39,9 @@ def inspect(
         bool, typer.Option("--schedule", help="Print what ptxas scheduled: issue cycles, scoreboards, waits.")
     ] = False,
     fail_on: Annotated[
-        str, typer.Option(metavar="RULE,…", help="Exit 1 where one holds: spills,regs>64,smem>48K,occupancy<50.")
-    ] = "",
+        list[str] | None,
+        typer.Option(metavar="RULE,…", help="Exit 1 where one holds: spills,regs>64,smem>48K,occupancy<50."),
+    ] = None,
     json: Json = False,
     csv: Csv = False,
     quiet: Quiet = False,
@@ -58,12 +71,12 @@ def inspect(
 
     if sass and schedule:
         raise UsageError("--sass and --schedule are two listings", "ask for one; --schedule shows the code, too")
-    rules = parse_rules(fail_on)
+    rules = parse_rules(joined(fail_on))
     gpus = list_gpus()
-    archs = choose_archs(arch, gpus)
+    archs = choose_archs(joined(arch), gpus)
     catalog = load_catalog()
-    shapes = parse_shapes(find_op(catalog, op), shape, heads)
-    subjects, notes = choose_subjects(catalog, op, kernels or [], shapes)
+    shapes = parse_shapes(find_op(catalog, op), sizes(shape), joined(heads))
+    subjects, notes = choose_subjects(catalog, op, terms(kernels, kernel), shapes)
     compared = others(subjects, catalog, op, diff) if diff else ()
     with watch(quiet=quiet) as observer:
         for note in notes:

@@ -7,17 +7,39 @@ from typing import Annotated
 
 import typer
 
-from gdnbench.cli.options import PROFILES, Batches, Csv, Gpu, Heads, Json, Op, Profiles, Quiet
+from gdnbench.cli.complete import complete_kernels
+from gdnbench.cli.options import (
+    AlsoKernels,
+    Batches,
+    Csv,
+    Gpu,
+    Heads,
+    Json,
+    Op,
+    Profiles,
+    Quiet,
+    joined,
+    sizes,
+    some_terms,
+)
+from gdnbench.places import PROFILES
 
 
 def ncu(
     kernels: Annotated[
-        list[str], typer.Argument(metavar="KERNEL", help="Names or globs, params after colons; with --import, files.")
-    ],
+        list[str] | None,
+        typer.Argument(
+            metavar="KERNEL",
+            help="Names or globs, params after colons; with --import, files.",
+            autocompletion=complete_kernels,
+            show_default=False,
+        ),
+    ] = None,
+    kernel: AlsoKernels = None,
     op: Op = "decode",
     gpu: Gpu = "auto",
-    shape: Batches = "",
-    heads: Heads = "",
+    shape: Batches = None,
+    heads: Heads = None,
     diff: Annotated[
         str, typer.Option(metavar="OTHER", help="Show what moved from KERNEL to this one, a kernel or a file.")
     ] = "",
@@ -49,8 +71,8 @@ def ncu(
     wanted = Wanted(
         catalog=load_catalog(),
         op=op,
-        axes=shape,
-        heads=heads,
+        axes=sizes(shape),
+        heads=joined(heads),
         gpu=gpu,
         ncu=path,
         profiles=profiles,
@@ -58,13 +80,14 @@ def ncu(
         seed=seed,
         limit_s=limit,
     )
-    sources = find_pair(wanted, kernels, diff, stored=stored) if diff else find_sources(wanted, kernels, stored=stored)
+    names = some_terms(kernels, kernel, "gdnbench ncu decode-v4")
+    sources = find_pair(wanted, names, diff, stored=stored) if diff else find_sources(wanted, names, stored=stored)
     with watch(quiet=quiet) as observer:
         reports = open_sources(wanted, sources, observer)
     columns = [functions_of(report) for report in reports]
     functions = [function for column in columns for function in column]
     if diff:
-        print_differences(differ(columns[0], columns[1]), json=json, csv=csv)
+        print_differences(differ(columns[0], columns[1]), wanted.catalog.code_state, json=json, csv=csv)
     else:
-        print_functions(functions, json=json, csv=csv)
+        print_functions(functions, wanted.catalog.code_state, json=json, csv=csv)
     check_read(functions)

@@ -7,15 +7,30 @@ from typing import Annotated
 
 import typer
 
-from gdnbench.cli.options import PROFILES, Batches, Gpu, Heads, Json, Op, Profiles, Quiet
+from gdnbench.cli.options import (
+    AlsoKernels,
+    Batches,
+    Gpu,
+    Heads,
+    Json,
+    Kernel,
+    Op,
+    Profiles,
+    Quiet,
+    joined,
+    one_term,
+    sizes,
+)
+from gdnbench.places import PROFILES
 
 
 def nsys(
-    kernel: Annotated[str, typer.Argument(metavar="KERNEL", help="A name, with params after colons.")],
+    kernels: Kernel = None,
+    kernel: AlsoKernels = None,
     op: Op = "decode",
     gpu: Gpu = "auto",
-    shape: Batches = "",
-    heads: Heads = "",
+    shape: Batches = None,
+    heads: Heads = None,
     launches: Annotated[int, typer.Option(min=1, help="How often to launch.")] = 100,
     seed: Annotated[int, typer.Option(help="Of the inputs.")] = 0,
     path: Annotated[Path | None, typer.Option("--nsys", help="Nsight Systems; found by itself by default.")] = None,
@@ -38,7 +53,8 @@ def nsys(
     from gdnbench.report.console import print_json
 
     catalog = load_catalog()
-    case = choose_case(catalog, op, kernel, axes=shape, heads=heads, gpu=gpu)
+    name = one_term(kernels, kernel, "gdnbench nsys decode-v4")
+    case = choose_case(catalog, op, name, axes=sizes(shape), heads=joined(heads), gpu=gpu)
     chosen = choose_gpu(gpu, "a timeline")
     assignment = prepare(catalog, case, Errand.LAUNCH, seed=seed, launches=launches)
     with watch(quiet=quiet) as observer, alone_on(chosen, observer):

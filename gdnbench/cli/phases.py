@@ -7,17 +7,31 @@ from typing import Annotated
 
 import typer
 
-from gdnbench.cli.options import PROFILES, Batches, Csv, Gpu, Heads, Json, Op, Profiles, Quiet
+from gdnbench.cli.options import (
+    AlsoKernels,
+    Batches,
+    Csv,
+    Gpu,
+    Heads,
+    Json,
+    Kernels,
+    Op,
+    Profiles,
+    Quiet,
+    joined,
+    sizes,
+    terms,
+)
+from gdnbench.places import PROFILES
 
 
 def phases(
-    kernels: Annotated[
-        list[str] | None, typer.Argument(metavar="[KERNEL]…", help="Names, params after colons.")
-    ] = None,
+    kernels: Kernels = None,
+    kernel: AlsoKernels = None,
     op: Op = "decode",
     gpu: Gpu = "auto",
-    shape: Batches = "",
-    heads: Heads = "",
+    shape: Batches = None,
+    heads: Heads = None,
     launches: Annotated[int, typer.Option(min=1, help="Cold launches to stamp.")] = 200,
     seed: Annotated[int, typer.Option(help="Of the inputs.")] = 0,
     stored: Annotated[
@@ -37,22 +51,27 @@ def phases(
     is shown. Marks are lines of <gdnbench/phases.cuh> in the kernel; else they are
     nothing. For Triton kernels, see `gdnbench proton`.
     """
+    from gdnbench.catalog import load_catalog
     from gdnbench.cli.progress import watch
     from gdnbench.errors import UsageError
     from gdnbench.profilers.phases.stamps import read_stamps
     from gdnbench.report.phases_output import print_stamped
 
-    if bool(kernels) == bool(stored):
+    names = terms(kernels, kernel)
+    if bool(names) == bool(stored):
         raise UsageError("name kernels, or files to --import", "as in `gdnbench phases decode-v4`")
+    catalog = load_catalog()
     found = {path: read_stamps(path) for path in stored or []}
-    if kernels:
+    if names:
         from gdnbench.bench.alone import alone_on
-        from gdnbench.catalog import load_catalog
+        from gdnbench.catalog import select_variants
         from gdnbench.profilers.choice import choose_case, choose_gpu
         from gdnbench.profilers.phases.collect import check_language, stamp
 
-        catalog = load_catalog()
-        cases = [choose_case(catalog, op, label, axes=shape, heads=heads, gpu=gpu) for label in kernels]
+        cases = [
+            choose_case(catalog, op, variant.label, axes=sizes(shape), heads=joined(heads), gpu=gpu)
+            for variant in select_variants(catalog, op, joined(names))
+        ]
         for case in cases:
             check_language(catalog.entries[case.variant.kernel], case.label)
         chosen = choose_gpu(gpu, "stamping", "`gdnbench phases --import FILE.npz` shows stored stamps")
@@ -60,4 +79,4 @@ def phases(
             for case in cases:
                 observer.note(f"stamping {case.label} at {case.shape}")
                 found |= [stamp(catalog, case, chosen, profiles, seed=seed, launches=launches, limit_s=limit)]
-    print_stamped(found, json=json, csv=csv)
+    print_stamped(found, catalog.code_state, profiles, json=json, csv=csv)

@@ -7,22 +7,35 @@ from typing import Annotated
 
 import typer
 
-from gdnbench.cli.options import RESULTS, Batches, Heads, Results
+from gdnbench.cli.complete import complete_charts, complete_kernels
+from gdnbench.cli.options import Batches, Heads, Results, joined, sizes
+from gdnbench.places import RESULTS
 
 
 def plot(
     words: Annotated[
         list[str],
-        typer.Argument(metavar="[RUN] CHART", help="A run as `show` takes it; time, sol, samples, rounds or sweep."),
+        typer.Argument(
+            metavar="[RUN] CHART",
+            help="A run as `show` takes it; time, sol, samples, rounds or sweep.",
+            autocompletion=complete_charts,
+        ),
     ],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="A PNG, SVG or PDF file, not the terminal.")
     ] = None,
     kernel: Annotated[
-        str, typer.Option("--kernel", "-k", help="Names or globs, or all; the baseline, floors and five fastest.")
-    ] = "",
-    shape: Batches = "",
-    heads: Heads = "",
+        list[str] | None,
+        typer.Option(
+            "--kernel",
+            "-k",
+            metavar="KERNEL,…",
+            help="Names or globs, or all; the baseline, floors and five fastest.",
+            autocompletion=complete_kernels,
+        ),
+    ] = None,
+    shape: Batches = None,
+    heads: Heads = None,
     results: Results = RESULTS,
 ) -> None:
     """Draw one chart of a stored run, the latest by default. Needs no GPU.
@@ -31,19 +44,19 @@ def plot(
     samples lie. rounds: times over the rounds, which shows drift. sweep: its points.
     """
     from gdnbench.report.console import data_console, message_console
+    from gdnbench.report.picture_file import check_picture
     from gdnbench.report.plots.asked import asked_shapes
     from gdnbench.report.plots.charts import check_choice, draw_chart, print_chart, split_words
-    from gdnbench.report.sweep_figure import check_figure
     from gdnbench.store import find_run
 
     run, chart = split_words(words)
     if output:
-        check_figure(output, option="-o")
+        check_picture(output, option="-o")
     folder = find_run(results, run)
-    shapes = asked_shapes(folder, shape, heads)
-    check_choice(chart, kernel, shapes)
+    shapes, kernels = asked_shapes(folder, sizes(shape), joined(heads)), joined(kernel)
+    check_choice(chart, kernels, shapes)
     if output:
-        draw_chart(output, chart, folder, kernel, shapes)
+        draw_chart(output, chart, folder, kernels, shapes)
         message_console().print(f"drawn into {output}", markup=False, soft_wrap=True)
     else:
-        print_chart(data_console(), chart, folder, kernel, shapes)
+        print_chart(data_console(), chart, folder, kernels, shapes)

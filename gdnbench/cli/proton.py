@@ -7,17 +7,39 @@ from typing import Annotated
 
 import typer
 
-from gdnbench.cli.options import PROFILES, Batches, Csv, Gpu, Heads, Json, Op, Profiles, Quiet
+from gdnbench.cli.complete import complete_kernels
+from gdnbench.cli.options import (
+    AlsoKernels,
+    Batches,
+    Csv,
+    Gpu,
+    Heads,
+    Json,
+    Op,
+    Profiles,
+    Quiet,
+    joined,
+    one_term,
+    sizes,
+)
+from gdnbench.places import PROFILES
 
 
 def proton(
-    kernel: Annotated[
-        str, typer.Argument(metavar="KERNEL", help="A name, with params after colons; with --import, a file.")
-    ],
+    kernels: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="KERNEL",
+            help="A name, with params after colons; with --import, a file.",
+            autocompletion=complete_kernels,
+            show_default=False,
+        ),
+    ] = None,
+    kernel: AlsoKernels = None,
     op: Op = "decode",
     gpu: Gpu = "auto",
-    shape: Batches = "",
-    heads: Heads = "",
+    shape: Batches = None,
+    heads: Heads = None,
     launches: Annotated[int, typer.Option(min=1, help="Launches to trace.")] = 8,
     stored: Annotated[
         bool, typer.Option("--import", help="Show a stored .json, or a .chrome_trace of Proton's; needs no GPU.")
@@ -35,21 +57,22 @@ def proton(
     scopes (`with trace.scope("update")`). What that costs shows beside the kernel's
     plain time. The trace stays in profiles/proton, for Perfetto.
     """
+    from gdnbench.catalog import load_catalog
     from gdnbench.cli.progress import watch
     from gdnbench.profilers.proton.opened import open_stored
     from gdnbench.report.proton_output import print_opened
 
+    name = one_term(kernels, kernel, "gdnbench proton decode-triton")
+    catalog = load_catalog()
     if stored:
-        print_opened(open_stored(Path(kernel)), json=json, csv=csv)
+        print_opened(open_stored(Path(name)), catalog.code_state, json=json, csv=csv)
         return
     from gdnbench.bench.alone import alone_on
-    from gdnbench.catalog import load_catalog
     from gdnbench.profilers.assignment import Errand
     from gdnbench.profilers.choice import choose_case, choose_gpu, prepare
     from gdnbench.profilers.proton.record import limit_launches, record, refuse_cuda
 
-    catalog = load_catalog()
-    case = choose_case(catalog, op, kernel, axes=shape, heads=heads, gpu=gpu)
+    case = choose_case(catalog, op, name, axes=sizes(shape), heads=joined(heads), gpu=gpu)
     refuse_cuda(catalog, case)
     with watch(quiet=quiet) as observer:
         count = limit_launches(catalog, case, launches, observer.note)
@@ -58,4 +81,4 @@ def proton(
             path = record(
                 prepare(catalog, case, Errand.PROTON, seed=seed, launches=count), chosen, profiles, limit_s=limit
             )
-    print_opened(open_stored(path), json=json, csv=csv)
+    print_opened(open_stored(path), catalog.code_state, json=json, csv=csv)

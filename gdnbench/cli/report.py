@@ -7,13 +7,19 @@ from typing import Annotated
 
 import typer
 
-from gdnbench.cli.options import RESULTS, Results
+from gdnbench.cli.complete import complete_runs
+from gdnbench.cli.options import Results
+from gdnbench.places import RESULTS
 
 
 def report(
     runs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[RUN]…", help="Ids, starts, labels, folders, GPUs, published/NAME; the latest run."),
+        typer.Argument(
+            metavar="RUN",
+            help="Ids, starts, labels, folders, GPUs, published/NAME; the latest run.",
+            autocompletion=complete_runs,
+        ),
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("report.html"),
     profiles: Annotated[Path, typer.Option(help="Where profilers wrote what they read.")] = Path("profiles"),

@@ -2,32 +2,63 @@
 
 from __future__ import annotations
 
+import sys
+from functools import partial
 from typing import Annotated
 
 import typer
 
-from gdnbench.cli.options import RESULTS, Batches, Csv, Gpu, Heads, Json, Op, Quiet, Results
+from gdnbench.cli.complete import complete_stopped
+from gdnbench.cli.confirm import Yes, confirm_builds
+from gdnbench.cli.options import (
+    AlsoKernels,
+    Baseline,
+    Batches,
+    Csv,
+    DryRun,
+    Gpu,
+    Heads,
+    Json,
+    Kernels,
+    Op,
+    Quiet,
+    Results,
+    StepLimit,
+    joined,
+    sizes,
+    terms,
+)
+from gdnbench.cli.verb import refuse_beside
+from gdnbench.places import RESULTS
+
+_BESIDE_RESUME = frozenset({"resume", "results", "json", "csv", "quiet"})
 
 
 def run(
-    kernel: Annotated[
-        str, typer.Option("--kernel", "-k", help="all, or names and globs: decode-v4,decode-v1*,decode-triton:BV=16")
-    ] = "all",
+    ctx: typer.Context,
+    kernels: Kernels = None,
+    kernel: AlsoKernels = None,
     op: Op = "decode",
     gpu: Gpu = "auto",
-    shape: Batches = "",
-    heads: Heads = "",
-    baseline: Annotated[str, typer.Option(help="What to compare with; the op's baseline by default.")] = "",
+    shape: Batches = None,
+    heads: Heads = None,
+    baseline: Baseline = "",
     rounds: Annotated[int | None, typer.Option(help="Rounds after the burn-in; 41 by default.")] = None,
     samples: Annotated[int | None, typer.Option(help="Samples per round; 100 by default.")] = None,
     margin: Annotated[float, typer.Option(help="Relative difference that counts as none.")] = 0.005,
     seed: Annotated[int | None, typer.Option(help="Of inputs and order; fresh by default.")] = None,
-    step_limit: Annotated[float, typer.Option(help="Seconds that one step of one kernel may take.")] = 30.0,
-    timer: Annotated[str, typer.Option(help="nvbench, and beside it cupti, graph or both.")] = "nvbench",
+    step_limit: StepLimit = 30.0,
+    timer: Annotated[
+        list[str] | None, typer.Option(metavar="TIMER,…", help="nvbench, and beside it cupti, graph or both.")
+    ] = None,
     plain: Annotated[bool, typer.Option("--plain", help="NVBench alone: no rotation, scrubbing, dithering.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="7 rounds of 50 samples: a first look.")] = False,
     label: Annotated[str, typer.Option(help="Becomes part of the run's name.")] = "",
-    resume: Annotated[str, typer.Option(metavar="RUN", help="Finish a run that was stopped.")] = "",
+    resume: Annotated[
+        str, typer.Option(metavar="RUN", help="Finish a run that was stopped.", autocompletion=complete_stopped)
+    ] = "",
+    dry_run: DryRun = False,
+    yes: Yes = False,
     results: Results = RESULTS,
     json: Json = False,
     csv: Csv = False,
@@ -41,33 +72,51 @@ def run(
     kernel is compiled for Hopper and Blackwell. `--timer nvbench,cupti,graph`
     measures again by two more clocks, and tells the launch from the kernel.
     """
-    from gdnbench.bench.exitcode import exit_code_of
+    from gdnbench.bench.exitcode import exit_code_of, refuse_nothing_measured
     from gdnbench.bench.opening import begin_session, resume_session
-    from gdnbench.bench.request import choose_settings, make_request, parse_clocks
+    from gdnbench.bench.outlook import foresee
+    from gdnbench.bench.request import NVBENCH, choose_settings, make_request, parse_clocks
     from gdnbench.catalog import load_catalog
     from gdnbench.cli.progress import watch
     from gdnbench.machine import list_gpus, select_gpu
+    from gdnbench.report.outlook_table import print_outlook
     from gdnbench.report.run_output import print_run
 
     catalog = load_catalog()
+    if resume:
+        refuse_beside(ctx, "resume", _BESIDE_RESUME, "the run goes on as it began")
+        open_session = partial(resume_session, catalog, results, resume)
+    else:
+        settings = choose_settings(
+            quick=quick,
+            rounds=rounds,
+            samples=samples,
+            seed=seed,
+            margin=margin,
+            step_limit_s=step_limit,
+            plain=plain,
+            clocks=parse_clocks(joined(timer) or NVBENCH),
+        )
+        request = make_request(
+            catalog,
+            op,
+            joined(terms(kernels, kernel)) or "all",
+            axes=sizes(shape),
+            heads=joined(heads),
+            baseline=baseline,
+            label=label,
+            settings=settings,
+        )
+        chosen = select_gpu(gpu, list_gpus())
+        outlook = foresee(catalog, request, chosen)
+        if dry_run:
+            print_outlook(outlook, sys.argv[1:], json=json, csv=csv)
+            return
+        confirm_builds(outlook, yes=yes)
+        open_session = partial(begin_session, catalog, request, chosen, results)
     with watch(quiet=quiet) as observer:
-        if resume:
-            session = resume_session(catalog, results, resume, observer)
-        else:
-            settings = choose_settings(
-                quick=quick,
-                rounds=rounds,
-                samples=samples,
-                seed=seed,
-                margin=margin,
-                step_limit_s=step_limit,
-                plain=plain,
-                clocks=parse_clocks(timer),
-            )
-            request = make_request(
-                catalog, op, kernel, axes=shape, heads=heads, baseline=baseline, label=label, settings=settings
-            )
-            session = begin_session(catalog, request, select_gpu(gpu, list_gpus()), results, observer)
-        finished = session.run()
+        finished = open_session(observer).run()
     print_run(finished.path, json=json, csv=csv)
-    raise typer.Exit(exit_code_of(finished.analysis.rows, interrupted=finished.interrupted))
+    code = exit_code_of(finished.analysis.rows, interrupted=finished.interrupted)
+    refuse_nothing_measured(code, finished.analysis.rows)
+    raise typer.Exit(code)

@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 
-from gdnbench.cli.options import RESULTS, Csv, Json, Results
+from gdnbench.cli.options import Csv, Json, Results, Run
+from gdnbench.places import RESULTS
 
 
 def show(
-    run: Annotated[str, typer.Argument(help="A run's id, its start or label, a folder, or a GPU's name (h200).")] = "",
+    run: Run = "",
     results: Results = RESULTS,
     plot: Annotated[Path | None, typer.Option(help="Of a sweep: also draw it into a PNG or SVG file.")] = None,
     emit_dispatch: Annotated[
@@ -21,14 +22,15 @@ def show(
     csv: Csv = False,
 ) -> None:
     """Print a stored run's or sweep's table again; the latest one by default. Needs no GPU."""
+    from gdnbench.report.picture_file import check_picture
     from gdnbench.report.run_output import print_run
-    from gdnbench.report.sweep_figure import check_figure, draw_sweep
+    from gdnbench.report.sweep_figure import draw_sweep
     from gdnbench.report.sweep_output import print_sweep
     from gdnbench.store import find_run, read_sweep
 
     folder = find_run(results, run)
     if plot:
-        check_figure(plot)
+        check_picture(plot)
     if plot or emit_dispatch or read_sweep(folder):
         print_sweep(folder, json=json, csv=csv, dispatch=emit_dispatch)
     else:

@@ -6,17 +6,32 @@ from typing import Annotated
 
 import typer
 
-from gdnbench.cli.options import Batches, Csv, Gpu, Heads, Json, Op, Quiet
+from gdnbench.cli.options import (
+    AlsoKernels,
+    Batches,
+    Csv,
+    Gpu,
+    Heads,
+    Json,
+    Kernels,
+    Op,
+    Quiet,
+    StepLimit,
+    joined,
+    sizes,
+    terms,
+)
 
 
 def verify(
-    kernels: Annotated[list[str] | None, typer.Argument(metavar="[KERNEL]…", help="Names or globs; all.")] = None,
+    kernels: Kernels = None,
+    kernel: AlsoKernels = None,
     op: Op = "decode",
     gpu: Gpu = "auto",
-    shape: Batches = "",
-    heads: Heads = "",
+    shape: Batches = None,
+    heads: Heads = None,
     seed: Annotated[int | None, typer.Option(help="Of the inputs; fresh by default.")] = None,
-    step_limit: Annotated[float, typer.Option(help="Seconds that one step of one kernel may take.")] = 30.0,
+    step_limit: StepLimit = 30.0,
     json: Json = False,
     csv: Csv = False,
     quiet: Quiet = False,
@@ -26,8 +41,9 @@ def verify(
     Typical inputs, saturated gates, a large state and a zero b, at several batch
     sizes; outputs are poisoned first and inputs checked for changes. On a GPU each
     kernel is also captured into a CUDA graph and replayed, which shows work done
-    off its stream. Without a GPU, torch kernels run on the CPU and Triton kernels
-    in Triton's interpreter. Exits with 3 on wrong numbers.
+    off its stream. Without a GPU, torch kernels run on the CPU, Triton kernels in
+    Triton's interpreter, and CUDA kernels are compiled and no more. Exits with 3 on
+    wrong numbers, and with 5 if nothing could be verified here.
     """
     from gdnbench.bench.verifying import verify_variants
     from gdnbench.catalog import load_catalog
@@ -41,9 +57,9 @@ def verify(
         verdicts = verify_variants(
             catalog,
             op,
-            ",".join(kernels or ["all"]),
-            axes=shape,
-            heads=heads,
+            joined(terms(kernels, kernel)) or "all",
+            axes=sizes(shape),
+            heads=joined(heads),
             seed=seed,
             step_limit_s=step_limit,
             gpu=chosen,

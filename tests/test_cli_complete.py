@@ -1,0 +1,105 @@
+"""What TAB offers, asked for as each shell asks."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+from committed import HOME
+
+
+def asked(shell, *words):
+    """The completions of the last word."""
+    environment = {name: value for name, value in os.environ.items() if name not in {"COMP_WORDS", "COMP_CWORD"}}
+    environment["_GDNBENCH_COMPLETE"] = f"complete_{shell}"
+    if shell == "bash":
+        environment |= {"COMP_WORDS": "\n".join(("gdnbench", *words)), "COMP_CWORD": str(len(words))}
+    else:
+        environment["_TYPER_COMPLETE_ARGS"] = " ".join(("gdnbench", *words))
+        environment["_TYPER_COMPLETE_FISH_ACTION"] = "get-args"
+    program = "import sys; sys.argv = ['gdnbench']; from gdnbench.cli.app import app; app(prog_name='gdnbench')"
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, cwd=HOME, capture_output=True, text=True, check=False
+    )
+    assert "Traceback" not in done.stderr
+    return done.stdout.replace("\\\\:", ":").replace('"', " ").split()
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize(
+    ("words", "offered", "absent"),
+    [
+        (["ver"], {"verify"}, {"run"}),
+        (["verify", "decode-v4"], {"decode-v4", "decode-v4b"}, {"decode-v5"}),
+        (["run", "-k", "decode-v4,decode-fl"], {"decode-v4,decode-fla", "decode-v4,decode-floor-copy"}, {"decode-v4"}),
+        (
+            ["show", "20261122-0243"],
+            {"20261122-024300-h200-decode-hopper-qk16"},
+            {"20261122-024054-h200-decode-hopper"},
+        ),
+        (["show", "hop"], {"hopper", "hopper-qk16"}, {"main"}),
+        (["compare", "main", "published/b"], {"published/b200"}, {"published/contest"}),
+        (["plot", "main", "sa"], {"samples"}, {"time"}),
+        (["runs", "del"], {"delete"}, {"prune"}),
+        (["sweep", "--baseline", "decode-tri"], {"decode-triton"}, {"decode-v4"}),
+    ],
+)
+def test_every_shell_is_offered_what_fits(shell, words, offered, absent):
+    found = set(asked(shell, *words))
+    assert offered <= found
+    assert not absent & found
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_behind_a_colon_stand_the_params_that_are_not_given_yet(shell):
+    assert "decode-v4:WARPS=16" in asked(shell, "verify", "decode-v4:W")
+    found = asked(shell, "verify", "decode-triton:BV=16:")
+    assert "decode-triton:BV=16:WARPS=8" in found
+    assert not any(each.count("BV=") > 1 for each in found)
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (["decode-v4", ":"], ["WARPS=1", "WARPS=2", "WARPS=4", "WARPS=8", "WARPS=16"]),
+        (["decode-v4", ":", "W"], ["WARPS=1", "WARPS=2", "WARPS=4", "WARPS=8", "WARPS=16"]),
+        (["decode-v4", ":", "WARPS", "=", ""], ["1", "2", "4", "8", "16"]),
+        (["decode-v4", ":", "WARPS", "=", "1"], ["1", "16"]),
+    ],
+)
+def test_bash_takes_words_apart_at_colons_and_is_given_the_last_part(words, offered):
+    assert asked("bash", "verify", *words) == offered
+
+
+def test_runs_that_were_stopped_are_offered_to_be_resumed(tmp_path):
+    from run_data import info
+
+    from gdnbench.store import RunFolder, write_info
+
+    write_info(RunFolder.create(tmp_path, "20260102-030405-h200-decode").path, info(complete=False))
+    found = asked("fish", "run", "--out", str(tmp_path), "--resume", "2026")
+    assert found == ["20260102-030405-h200-decode"]
+
+
+@pytest.mark.parametrize("words", [["show", "\x1b["], ["verify", ":::="], ["show", "--out", "/dev/null", "x"]])
+def test_a_tab_never_ends_in_a_message(words):
+    assert asked("fish", *words) == []
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="no bash here")
+def test_the_script_that_is_installed_works_in_bash(tmp_path):
+    program = tmp_path / "gdnbench"
+    program.write_text(f"#!{sys.executable}\nimport sys\nfrom gdnbench.cli.app import main\nsys.exit(main())\n")
+    program.chmod(0o755)
+    script = """
+    eval "$(_GDNBENCH_COMPLETE=source_bash gdnbench)"
+    COMP_WORDS=(gdnbench verify decode-v4 : W) COMP_CWORD=4
+    _gdnbench_completion gdnbench
+    printf '%s\\n' "${COMPREPLY[@]}"
+    """
+    environment = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["bash", "-c", script], env=environment, cwd=HOME, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == ["WARPS=1", "WARPS=2", "WARPS=4", "WARPS=8", "WARPS=16"], done.stderr

@@ -1,0 +1,260 @@
+"""`gdnbench explain` after a change to the kernel: what was stored of its former code is told as that."""
+
+import csv
+import io
+import json
+import shlex
+from functools import partial
+from pathlib import Path
+
+import pytest
+from code_data import OTHER, make_mine
+
+from gdnbench.errors import ExitCode
+
+CHANGED = "        of other code: decode-mine's sources have changed since\n"
+PROFILE = "next: gdnbench ncu decode-mine --shape B=1"
+MEASURE = "next: gdnbench run --kernel decode-mine,decode-floor-copy --shape B=1"
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    return make_mine(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def explain(command_line, mine):
+    """Runs `gdnbench explain decode-mine ARGUMENTS`, and gives what it prints."""
+    run = partial(command_line, "explain", "decode-mine", "--quiet", "--profiles", mine.profiles, "--out", mine.results)
+
+    def call(*arguments):
+        code, out, err = run(*arguments)
+        assert (code, err) == (ExitCode.OK, "")
+        return out
+
+    return call
+
+
+def flat(out):
+    """The text as if it were one line."""
+    return " ".join(out.split())
+
+
+def told(explain, *arguments):
+    return json.loads(explain("--json", *arguments))["evidence"]
+
+
+def test_of_the_code_as_it_is_nothing_is_said(explain, mine):
+    mine.profiled(2)
+    mine.timed(3)
+    out = explain()
+    assert "other code" not in out
+    assert "warning" not in out
+    evidence = told(explain)
+    assert (evidence["profile_code"], evidence["run"]["code"], evidence["run"]["changed"]) == ("current", "current", [])
+
+
+def test_after_a_change_both_are_told_where_they_are_named_and_a_profile_is_next(explain, mine):
+    path = mine.profiled(2)
+    run_id = mine.timed(3)
+    mine.change()
+    out = explain()
+    assert f"{path}\n{CHANGED}cycles" in out
+    assert f"{run_id}: 4.600 µs; decode-floor-copy 4.000; decode-floor-empty 2.700 of other code" in flat(out)
+    assert f"{CHANGED}gain    at most 13%, of other code: decode-floor-copy takes" in out
+    heads = [line for line in out.splitlines() if line[:2] in {"1.", "2.", "3."}]
+    assert heads
+    assert all(line.endswith("% of the cycles, of other code)") for line in heads)
+    assert PROFILE in out
+
+
+def test_programs_are_told_in_a_field_and_in_a_column(explain, mine):
+    mine.profiled(2)
+    mine.timed(3)
+    mine.change()
+    document = json.loads(explain("--json"))
+    assert (document["evidence"]["profile_code"], document["evidence"]["run"]["code"]) == ("changed", "changed")
+    assert {finding["code"] for finding in document["findings"]} == {"changed"}
+    assert document["next"].startswith(PROFILE.removeprefix("next: "))
+    rows = list(csv.DictReader(io.StringIO(explain("--csv"))))
+    assert rows
+    assert {(row["basis"], row["code"]) for row in rows} == {("counters", "changed")}
+
+
+def test_the_newest_of_this_code_wins_over_a_newer_one_of_other_code(explain, mine):
+    mine.profiled(2)
+    own = mine.profiled(3)
+    mine.profiled(4, OTHER)
+    mine.profiled(5, "")
+    mine.timed(2, time_us=5.0)
+    run_id = mine.timed(3, time_us=4.9)
+    mine.timed(4, {"decode-mine": OTHER}, time_us=4.8)
+    evidence = told(explain)
+    assert (evidence["profile"], evidence["profile_code"]) == (str(own), "current")
+    assert (evidence["run"]["run_id"], evidence["run"]["code"]) == (run_id, "current")
+
+
+def test_of_other_code_alone_the_newest_speaks(explain, mine):
+    mine.profiled(2, "")
+    path = mine.profiled(3, OTHER)
+    mine.timed(2)
+    run_id = mine.timed(4)
+    mine.change()
+    evidence = told(explain)
+    assert (evidence["profile"], evidence["profile_code"]) == (str(path), "changed")
+    assert (evidence["run"]["run_id"], evidence["run"]["code"]) == (run_id, "changed")
+
+
+def test_a_change_that_is_taken_back_is_none(explain, mine):
+    mine.profiled(2)
+    before = (mine.folder / "kernel.cu").read_text()
+    mine.change()
+    assert told(explain)["profile_code"] == "changed"
+    (mine.folder / "kernel.cu").write_text(before)
+    assert told(explain)["profile_code"] == "current"
+
+
+def test_files_of_before_there_was_a_hash_are_read_and_nothing_is_said(explain, mine):
+    path = mine.profiled(2, "")
+    header, *rows = path.read_text().splitlines(keepends=True)
+    place = header.split(",").index("source")
+    without = [",".join([*cells[:place], *cells[place + 1 :]]) for cells in (row.split(",") for row in [header, *rows])]
+    path.write_text("".join(without))
+    mine.timed(3, {"decode-mine": ""})
+    mine.change()
+    assert "other code" not in explain()
+    evidence = told(explain)
+    assert (evidence["profile_code"], evidence["run"]["code"]) == ("unknown", "unknown")
+
+
+def test_a_run_of_other_code_is_to_be_measured_again(explain, mine):
+    mine.change()
+    mine.profiled(2)
+    mine.timed(3, {"decode-mine": OTHER})
+    out = explain()
+    assert out.count("of other code") == 2  # the run, and the gain that it tells
+    assert MEASURE in out
+
+
+def test_a_file_that_is_named_is_told_too(explain, mine):
+    path = mine.profiled(2)
+    elsewhere = mine.home / "elsewhere.csv"
+    path.rename(elsewhere)
+    assert "other code" not in explain("--from", elsewhere)
+    mine.change()
+    out = explain("--from", elsewhere)
+    assert CHANGED in out
+    assert PROFILE in out
+
+
+def test_a_floor_of_other_code_is_told_behind_its_time(explain, mine):
+    mine.timed(3, {"decode-floor-copy": OTHER})
+    out = explain()
+    assert "4.600 µs; decode-floor-copy 4.000 (of other code); decode-floor-empty 2.700 gain at" in flat(out)
+    assert told(explain)["run"]["changed"] == ["decode-floor-copy"]
+
+
+def commands(explain):
+    return [shlex.split(each["experiment"]["command"]) for each in json.loads(explain("--json"))["findings"]]
+
+
+def test_a_peer_whose_code_changed_is_no_faster_kernel(explain, mine):
+    mine.profiled(2)
+    mine.timed(3, decode_v6=4.4)
+    assert any("decode-v6" in command for command in commands(explain))
+    mine.timed(4, {"decode-v6": OTHER}, decode_v6=4.4)
+    assert commands(explain)
+    assert not any("decode-v6" in command for command in commands(explain))
+
+
+def test_nor_is_any_faster_than_other_code_of_the_kernel(explain, mine):
+    mine.profiled(2)
+    mine.timed(3, decode_v6=4.4)
+    mine.change()
+    assert commands(explain)
+    assert not any("decode-v6" in command for command in commands(explain))
+
+
+def spoil_by_cutting(path):
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def spoil_with_bytes(path):
+    path.write_bytes(b"\x80\xff" * 100)
+
+
+def spoil_a_cell(path):
+    path.write_text(path.read_text().replace(",B=1", "").replace(",decode,1,4,8,", ",decode,0,4,8,"))
+
+
+def spoil_the_hash(path):
+    path.write_text(path.read_text().replace(OTHER, "../../etc/passwd"))
+
+
+def make_a_folder(path):
+    path.unlink()
+    path.mkdir()
+
+
+def take_its_launches(path):
+    path.write_text(path.read_text().splitlines(keepends=True)[0])
+
+
+def name_another(path):
+    path.write_text(path.read_text().replace("decode-mine", "decode-v4"))
+
+
+SPOILS = [
+    spoil_by_cutting,
+    spoil_with_bytes,
+    spoil_a_cell,
+    spoil_the_hash,
+    make_a_folder,
+    take_its_launches,
+    name_another,
+]
+
+
+@pytest.mark.parametrize("spoil", SPOILS)
+def test_a_profile_that_cannot_be_used_is_left_out_with_a_warning_and_the_one_before_speaks(explain, mine, spoil):
+    older = mine.profiled(2)
+    newest = mine.profiled(3, OTHER)
+    spoil(newest)
+    assert told(explain)["profile"] == str(older)
+    document = json.loads(explain("--json"))
+    [warning] = document["warnings"]
+    assert newest.name in warning
+    assert f"warning: {flat(warning)} " in flat(explain())
+    assert {row["warnings"] for row in csv.DictReader(io.StringIO(explain("--csv")))} == {warning}
+
+
+@pytest.mark.parametrize("spoil", SPOILS)
+def test_where_all_are_damaged_the_code_answers(explain, mine, spoil):
+    spoil(mine.profiled(2, OTHER))
+    document = json.loads(explain("--json"))
+    assert (document["evidence"]["profile"], document["evidence"]["arch"]) == (None, "sm_90")
+    assert len(document["warnings"]) == 1
+    assert PROFILE in explain()
+
+
+def test_a_folder_that_may_not_be_read_is_told(explain, mine, monkeypatch):
+    folder = mine.profiled(2).parent
+    iterate = Path.iterdir
+
+    def refuse(path):
+        if path == folder:
+            raise PermissionError(13, "Permission denied", str(path))
+        return iterate(path)
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    document = json.loads(explain("--json"))
+    assert document["evidence"]["profile"] is None
+    assert "Permission denied" in document["warnings"][0]
+
+
+def test_a_file_that_is_named_and_damaged_is_an_error(command_line, mine):
+    path = mine.profiled(2)
+    spoil_a_cell(path)
+    code, out, err = command_line("explain", "decode-mine", "--from", path, columns="300")
+    assert (code, out) == (ExitCode.PROFILER, "")
+    assert f"{path} line 2: Expected `int` >= 1 - at `$.B`" in err

@@ -1,0 +1,151 @@
+"""How commands end: crashes, streams that are closed, full or narrow-minded, and warnings."""
+
+import errno
+import os
+import re
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+from committed import HOME, RESULTS
+
+from gdnbench.cli.outcome import exit_code_of
+from gdnbench.errors import ExitCode, LeftOutWarning, MachineError, UsageError
+
+GDNBENCH = [sys.executable, "-m", "gdnbench"]
+
+
+@pytest.fixture(autouse=True)
+def state(monkeypatch, tmp_path):
+    """The folder of logs, away from the user's own."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
+def fails(error):
+    def command():
+        raise error
+
+    return command
+
+
+def test_a_crash_is_one_line_a_log_and_a_code_of_its_own(capsys, state):
+    assert exit_code_of(fails(KeyError("heads"))) == ExitCode.CRASHED == 70
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error: gdnbench itself failed: KeyError: 'heads'\n")
+    assert "Traceback" not in err
+    (log,) = state.rglob("crash-*.log")
+    assert str(log) in err.replace("\n", "")
+    text = log.read_text()
+    assert "Traceback" in text
+    assert "KeyError: 'heads'" in text
+    assert "gdnbench " in text.splitlines()[0]
+
+
+def test_a_crash_whose_log_cannot_be_written_is_told_whole(capsys, monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    assert exit_code_of(fails(ZeroDivisionError("1/0"))) == ExitCode.CRASHED
+    assert "ZeroDivisionError: 1/0" in capsys.readouterr().err
+
+
+def test_only_the_last_logs_are_kept(state, monkeypatch):
+    for number in range(25):
+        monkeypatch.setattr("os.getpid", lambda number=number: 1000 + number)
+        exit_code_of(fails(KeyError(number)))
+    assert len(list(state.rglob("crash-*.log"))) == 20
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (UsageError("wrong", "right"), 2),
+        (MachineError("no GPU", "buy one"), 5),
+        (OSError(errno.ENOSPC, "No space left on device", "results/x"), 5),
+        (OSError(errno.ENAMETOOLONG, "File name too long", "x" * 5000), 5),
+        (KeyboardInterrupt(), 130),
+        (BrokenPipeError(errno.EPIPE, "Broken pipe"), 141),
+        (RecursionError("maximum recursion depth exceeded"), 70),
+        (MemoryError(), 70),
+        (SystemExit(3), 3),
+        (SystemExit(None), 0),
+    ],
+)
+def test_every_end_has_its_code(capsys, error, code):
+    assert exit_code_of(fails(error)) == code
+    err = capsys.readouterr().err
+    assert "Traceback" not in err
+    assert max(map(len, err.split()), default=0) < 300
+    if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
+        assert error.strerror in " ".join(err.split())
+
+
+def test_a_warning_about_what_was_left_out_is_said_once_and_others_as_ever(capsys):
+    def command():
+        for _ in range(3):
+            warnings.warn("a run is left out", LeftOutWarning, stacklevel=1)
+
+    assert exit_code_of(command) == 0
+    assert capsys.readouterr().err == "warning: a run is left out\n"
+
+
+def run(*words, stdout=subprocess.PIPE, **environment):
+    return subprocess.run(
+        [*GDNBENCH, *words],
+        cwd=HOME,
+        env={**os.environ, **environment},
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        check=False,
+        timeout=120,
+    )
+
+
+@pytest.mark.parametrize("words", [["show", "main"], ["show", "main", "--json"], ["show", "main", "--csv"], ["--help"]])
+def test_a_reader_that_is_gone_ends_it_quietly(words):
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as gone:
+        done = run(*words, stdout=gone)
+    assert (done.returncode, done.stderr) == (ExitCode.UNREAD, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+@pytest.mark.parametrize("words", [["list"], ["show", "main", "--json"]])
+def test_a_full_disk_behind_stdout_is_told(words):
+    with open("/dev/full", "wb") as full:  # noqa: PTH123 - a device
+        done = run(*words, stdout=full)
+    assert done.returncode == ExitCode.ENVIRONMENT
+    assert b"No space left on device" in done.stderr
+    assert b"Traceback" not in done.stderr
+    assert b"Exception ignored" not in done.stderr
+
+
+@pytest.mark.parametrize("closed", ["1>&-", "2>&-", "1>&- 2>&-", "0<&- 1>&- 2>&-"])
+def test_streams_that_are_closed_stop_nothing(closed):
+    command = f"exec {sys.executable} -m gdnbench list {closed}"
+    done = subprocess.run(["sh", "-c", command], cwd=HOME, capture_output=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
+@pytest.mark.parametrize("words", [["show", "main"], ["plot", "main", "time"], ["compare", "main", "hopper"], ["list"]])
+def test_any_terminal_shows_every_character_in_as_many_columns(encoding, words):
+    plain = run(*words, PYTHONIOENCODING=encoding, COLUMNS="80")
+    full = run(*words, PYTHONIOENCODING="utf-8", COLUMNS="80")
+    assert plain.returncode == full.returncode == 0, plain.stderr
+    lines, expected = plain.stdout.decode(encoding).splitlines(), full.stdout.decode().splitlines()
+    assert len(lines) == len(expected)
+    assert [len(line) for line in lines] == [len(line) for line in expected]
+    if encoding == "ascii" and words[0] == "show":
+        assert any("time us" in line for line in lines)
+        assert any(re.search(r"\d ~\d", line) for line in lines)
+
+
+def test_names_that_are_no_utf_8_are_shown(tmp_path):
+    done = run("show", os.fsdecode(b"\xff\xfe"), "--out", str(RESULTS))
+    assert done.returncode == ExitCode.USAGE
+    assert b"Traceback" not in done.stderr

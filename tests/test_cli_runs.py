@@ -1,0 +1,208 @@
+"""`gdnbench runs`: what is stored, and what may go."""
+
+import csv
+import fcntl
+import io
+import json
+import os
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from run_data import case, failed, info, measured, store
+from sweep_data import JOINT, store_sweep
+
+from gdnbench.errors import UsageError
+from gdnbench.model import Role
+from gdnbench.store import RunFolder, write_info
+from gdnbench.store.prune import parse_age
+
+NOW = datetime.now(UTC)
+ROWS = [measured(case("decode-fla", Role.BASELINE)), measured(case("decode-v4")), failed(case("decode-x"))]
+
+
+def add(results, days, gpu="h200", label="", rows=ROWS, **more):
+    began = NOW - timedelta(days=days)
+    run_id = f"{began:%Y%m%d-%H%M%S}-{gpu}-decode" + (f"-{label}" if label else "")
+    folder = results / run_id
+    folder.mkdir(parents=True)
+    store(folder, rows, run_id=run_id, gpu=gpu, label=label, timestamp=began.isoformat(), **more)
+    return folder
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "results"
+
+
+@pytest.fixture
+def run(command_line, results):
+    def call(*words):
+        return command_line("runs", *words)
+
+    return call
+
+
+def stopped(results):
+    folder = RunFolder.create(results, "20260105-030405-h200-decode-stopped")
+    write_info(folder.path, info(run_id=folder.run_id, complete=False))
+    return folder
+
+
+def names(results):
+    return sorted(path.name for path in results.iterdir())
+
+
+def test_every_run_is_a_row_the_newest_first(run, results):
+    older, newer = add(results, 3, label="main"), add(results, 1, "cpu")
+    sweep = results / "20260102-030405-h200-decode-sweep"
+    sweep.mkdir()
+    store_sweep(sweep, JOINT, run_id=sweep.name)
+    code, out, err = run()
+    assert (code, err) == (0, "")
+    rows = [line.split() for line in out.splitlines()[1:4]]
+    assert [row[0] for row in rows] == [newer.name, older.name, sweep.name]
+    assert [row[1:4] for row in rows[:2]] == [["run", "3", "2"]] * 2
+    assert rows[2][1] == "sweep"
+    assert out.splitlines()[-1] == f"next: gdnbench show {newer.name}"
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_documents_hold_what_the_table_does(run, results):
+    folder = add(results, 1, label="main")
+    (document,) = json.loads(run("--json")[1])
+    (row,) = csv.DictReader(io.StringIO(run("--csv")[1]))
+    assert document["run_id"] == row["run_id"] == folder.name
+    assert (document["state"], document["timed"], document["cases"]) == ("whole", 2, 3)
+    assert document["size_bytes"] == sum(path.stat().st_size for path in folder.iterdir())
+
+
+def test_runs_that_were_stopped_or_damaged_are_told(run, results):
+    folder = stopped(results)
+    damaged = add(results, 1)
+    (damaged / "run.json").write_text("{")
+    _, out, _ = run()
+    assert "measuring" in out  # this very process holds it
+    os.close(os.open(folder.path, os.O_RDONLY))
+    assert f"damaged  {damaged.name}: " in out.replace("\n", " ")
+
+
+def test_a_stopped_run_is_to_be_finished(run, results):
+    add(results, 1)
+    hidden = results / ".20260105-030405-h200-decode.partial"
+    hidden.mkdir()
+    write_info(hidden, info(run_id="20260105-030405-h200-decode", complete=False))
+    _, out, _ = run()
+    assert "stopped" in out
+    assert out.splitlines()[-1] == "next: gdnbench run --resume 20260105-030405-h200-decode"
+
+
+def test_an_empty_folder_says_how_to_get_a_run(run):
+    code, out, _ = run("--out", "elsewhere")
+    assert code == 0
+    assert out.splitlines() == [
+        "no runs in elsewhere",
+        "0 runs, 0.0 MB",
+        "next: gdnbench run --kernel all --out elsewhere",
+    ]
+
+
+def test_runs_are_deleted_by_their_names(run, results):
+    first, second = add(results, 3), add(results, 1)
+    code, out, _ = run("delete", first.name[:15], "--yes")
+    assert code == 0
+    assert "deleted 1 run" in out
+    assert names(results) == [second.name]
+
+
+def test_nothing_is_deleted_where_nobody_can_be_asked(run, results, monkeypatch):
+    folder = add(results, 1)
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    code, _, err = run("delete", folder.name)
+    assert code == 2
+    assert "--yes" in err
+    assert names(results) == [folder.name]
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "left"), [("y\n", 0, 0), ("n\n", 130, 1), ("", 130, 1), ("yes please\n", 130, 1)]
+)
+def test_who_is_there_is_asked(run, results, monkeypatch, answer, code, left):
+    folder = add(results, 1)
+    monkeypatch.setattr("sys.stdin", Terminal(answer))
+    assert run("delete", folder.name)[0] == code
+    assert len(names(results)) == left
+
+
+@pytest.mark.parametrize("wanted", ["20", "nothing", "../x"])
+def test_a_name_that_means_none_or_several_deletes_nothing(run, results, wanted):
+    add(results, 3), add(results, 1)
+    code, _, err = run("delete", wanted, "--yes")
+    assert code == 2
+    assert "hint:" in err
+    assert len(names(results)) == 2
+
+
+def test_a_run_that_is_being_measured_stays(run, results):
+    folder = add(results, 1)
+    descriptor = os.open(folder, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    try:
+        assert run("delete", folder.name, "--yes")[0] == 2
+        assert "no run fits" in run("prune", "--gpu", "h200", "--yes")[1]
+    finally:
+        os.close(descriptor)
+    assert names(results) == [folder.name]
+
+
+def test_pruning_takes_what_fits_all_that_is_said(run, results):
+    kept = [add(results, 1), add(results, 40, label="main"), add(results, 2, "cpu")]
+    gone = add(results, 50, "cpu")
+    code, out, _ = run("prune", "--older", "30d", "--gpu", "cpu", "--yes")
+    assert code == 0
+    assert gone.name in out
+    assert names(results) == sorted(path.name for path in kept)
+
+
+def test_the_newest_of_each_kind_are_kept(run, results):
+    folders = [add(results, days, gpu) for gpu in ("h200", "cpu") for days in (1, 2, 3)]
+    run("prune", "--keep", "1", "--yes")
+    assert names(results) == sorted([folders[0].name, folders[3].name])
+
+
+def test_damaged_and_stopped_runs_are_pruned_when_asked_for(run, results):
+    whole, damaged = add(results, 3), add(results, 1)
+    (damaged / "measurements.csv").write_text("half")
+    hidden = results / ".20260105-030405-h200-decode.partial"
+    hidden.mkdir()
+    write_info(hidden, info(complete=False))
+    run("prune", "--damaged", "--yes")
+    assert names(results) == sorted([whole.name, hidden.name])
+    run("prune", "--stopped", "--yes")
+    assert names(results) == [whole.name]
+
+
+def test_pruning_nothing_in_particular_is_refused(run, results):
+    folder = add(results, 1)
+    code, _, err = run("prune", "--yes")
+    assert code == 2
+    assert "what may go" in err
+    assert names(results) == [folder.name]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("12h", 43_200), ("1.5d", 129_600), ("2w", 1_209_600), ("", None)]
+)
+def test_ages_are_read(text, seconds):
+    assert parse_age(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["d", "5", "-1d", "nan", "1e3d", "5 days"])
+def test_what_is_no_age_is_refused(text):
+    with pytest.raises(UsageError, match="not an age"):
+        parse_age(text)

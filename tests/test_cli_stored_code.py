@@ -1,0 +1,270 @@
+"""Whether what is stored is of the code as it is now: told by every verb that shows it beside the catalog."""
+
+import csv
+import gzip
+import io
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from code_data import OTHER, make_mine
+from dispatch_data import write_dispatcher
+from ncu_data import fake_ncu, unpack_report
+from proton_data import CLOCK32, recording
+from proton_data import store as store_recording
+from run_data import case, measured, store
+from stamps_data import about, stamps
+
+from gdnbench.catalog import default_roots, load_catalog
+from gdnbench.errors import ExitCode
+from gdnbench.model import Gpu, Shape
+from gdnbench.profilers.ncu.store import read_profiles
+from gdnbench.profilers.process import Ended
+from gdnbench.profilers.proton.recording import Recording
+from gdnbench.profilers.proton.trace_file import write_trace
+from gdnbench.scaffold import make_kernel
+from gdnbench.store import read_info
+
+H200 = Gpu(0, "NVIDIA H200", "GPU-1", (9, 0), 132, 60 << 20, 140 << 30)
+CHANGED = "of other code: decode-mine's sources have changed since"
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    return make_mine(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def with_gpu(monkeypatch):
+    monkeypatch.setattr("gdnbench.profilers.choice.list_gpus", lambda: (H200,))
+
+
+def stored_profile(mine):
+    return mine.profiled(2), ("ncu", "--import")
+
+
+def stored_stamps(mine):
+    path = mine.home / "a.npz"
+    replace(stamps(launches=3, warps=5), about=about(label="decode-mine:WARPS=4", source=mine.source())).write(path)
+    return path, ("phases", "--import")
+
+
+def _case(mine):
+    case = recording().case
+    return replace(case, variant=replace(case.variant, label="decode-mine:WARPS=4", kernel="decode-mine"))
+
+
+def stored_recording(mine):
+    return store_recording(mine.home, case=_case(mine), source=mine.source()), ("proton", "--import")
+
+
+def stored_trace(mine):
+    path = mine.home / "a.chrome_trace.gz"
+    with gzip.open(CLOCK32) as written:
+        write_trace(written, path, label="decode-mine", source=mine.source())
+    return path, ("proton", "--import")
+
+
+KINDS = [stored_profile, stored_stamps, stored_recording, stored_trace]
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_an_import_tells_whether_it_is_of_the_code_as_it_is_now(command_line, mine, make):
+    path, verb = make(mine)
+
+    def shown():
+        code, text, _ = command_line(*verb, path)
+        _, document, _ = command_line(*verb, path, "--json")
+        _, table, _ = command_line(*verb, path, "--csv")
+        assert code == ExitCode.OK
+        document = json.loads(document)
+        first = document[0] if isinstance(document, list) else document
+        return text, first, next(csv.DictReader(io.StringIO(table)))
+
+    text, document, row = shown()
+    assert "other code" not in text
+    assert (document["code"], row["code"]) == ("current", "current")
+    assert document["source"] == row["source"] == mine.source()
+    mine.change()
+    text, document, row = shown()
+    assert text.count(CHANGED) == 1
+    assert (document["code"], row["code"]) == ("changed", "changed")
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_of_a_kernel_that_is_not_here_nothing_is_known(command_line, mine, monkeypatch, make):
+    path, verb = make(mine)
+    monkeypatch.delenv("GDNBENCH_KERNELS")
+    _, out, _ = command_line(*verb, path)
+    assert "other code" not in out
+    _, out, _ = command_line(*verb, path, "--json")
+    document = json.loads(out)
+    assert (document[0] if isinstance(document, list) else document)["code"] == "unknown"
+
+
+def test_a_kernel_beside_a_profile_of_its_former_code(command_line, mine, monkeypatch, with_gpu, tmp_path):
+    """`ncu KERNEL --diff FILE`: what moved with the change."""
+    former = mine.profiled(2)
+    mine.change()
+    ncu = fake_ncu(tmp_path, f'cp "{unpack_report(tmp_path)}" "$report"')
+    arguments = ("ncu", "decode-mine", "--diff", former, "--ncu", ncu, "--profiles", mine.profiles, "-q")
+    code, out, err = command_line(*arguments)
+    assert code == ExitCode.OK, err
+    assert f"report: {former}\n        {CHANGED}\n" in out
+    assert out.count(CHANGED) == 1
+    _, out, _ = command_line(*arguments, "--json")
+    [document] = json.loads(out)
+    assert (document["before"]["code"], document["after"]["code"]) == ("current", "changed")
+    _, out, _ = command_line(*arguments, "--csv")
+    row = next(csv.DictReader(io.StringIO(out)))
+    assert (row["code_before"], row["code_after"], row["source_before"]) == ("current", "changed", mine.source())
+
+
+def test_ncu_records_the_code_that_it_profiled(command_line, mine, with_gpu, tmp_path):
+    ncu = fake_ncu(tmp_path, f'cp "{unpack_report(tmp_path)}" "$report"')
+    code, _, err = command_line("ncu", "decode-mine:WARPS=4", "--ncu", ncu, "--profiles", mine.profiles)
+    assert code == ExitCode.OK, err
+    [table] = (mine.profiles / "ncu" / "decode-mine_WARPS=4").glob("*.csv")
+    assert {profile.source for profile in read_profiles(table)} == {mine.source()}
+
+
+def test_of_a_dispatcher_the_code_is_that_of_what_it_picks(command_line, mine, with_gpu, tmp_path):
+    """The profile goes by the name of the kernel that was picked, so that another table does not make it another's."""
+    ncu = fake_ncu(tmp_path, f'cp "{unpack_report(tmp_path)}" "$report"')
+    code, _, err = command_line("ncu", "decode-auto", "--ncu", ncu, "--profiles", mine.profiles)
+    assert code == ExitCode.OK, err
+    [table] = (mine.profiles / "ncu").glob("*/*.csv")
+    pick = mine.catalog.entries["decode-auto"].dispatch.pick(Shape(), "h200")
+    [profile, *_] = read_profiles(table)
+    assert profile.label.partition(":")[0] == pick.kernel
+    assert profile.source == mine.source(pick.kernel)
+
+
+def test_phases_and_proton_hand_the_code_to_the_worker_that_writes_it(command_line, mine, monkeypatch, with_gpu):
+    told = []
+
+    def stamped(assignment, gpu, *, limit_s):
+        told.append(assignment)
+        made = about(label=assignment.case.label, source=assignment.source)
+        replace(stamps(launches=5), about=made).write(Path(assignment.result))
+        return Ended(0, "")
+
+    def recorded(assignment, gpu, *, limit_s):
+        told.append(assignment)
+        changes = {"trace": "", "sm_mhz": (), "launches": 0, "times_us": {"plain": [5.0]}}
+        recording(case=assignment.case, source=assignment.source, **changes).write(Path(assignment.result))
+        return Ended(0, "")
+
+    monkeypatch.setattr("gdnbench.profilers.phases.collect.run_worker", stamped)
+    monkeypatch.setattr("gdnbench.profilers.proton.record.run_worker", recorded)
+    code, out, err = command_line("phases", "decode-mine", "--profiles", mine.profiles, "--json")
+    assert code == ExitCode.OK, err
+    assert json.loads(out)[0]["code"] == "current"
+    [path] = (mine.profiles / "phases" / "decode-mine").glob("*.npz")
+    with np.load(path) as kept:
+        assert json.loads(str(kept["about"]))["source"] == mine.source()
+    code, out, err = command_line("proton", "decode-triton", "--profiles", mine.profiles, "--json")
+    assert code == ExitCode.OK, err
+    [path] = (mine.profiles / "proton" / "decode-triton").glob("*.json")
+    assert Recording.read(path).source == mine.source("decode-triton") == told[1].source
+
+
+TABLE = """
+[h200.qk4_v8]
+source = "20260103-030405-h200-decode"
+B1 = {{ kernel = "decode-v4", WARPS = 2 }}
+B8 = {{ kernel = "{other}" }}
+"""
+
+
+@pytest.fixture
+def listed(command_line, mine, monkeypatch, tmp_path):
+    """Lists the kernels and a dispatcher that picks decode-v4, and decode-own, a copy of it."""
+    root = tmp_path / "more"
+    make_kernel("decode-own", "decode-v4", root)
+    write_dispatcher(root, TABLE.format(other="decode-own"))
+    monkeypatch.setenv("GDNBENCH_KERNELS", str(root))
+
+    def show(*form, left_out=""):
+        code, out, err = command_line("list", "--out", mine.results, *form)
+        assert code == ExitCode.OK
+        assert left_out in err if left_out else not err
+        return out
+
+    show.root = root
+    return show
+
+
+def picks(listed, **more):
+    [document] = [each for each in json.loads(listed("--json", **more)) if each["kernel"] == "decode-mine"]
+    return [(row["kernel"], row["code"]) for row in document["dispatch"]]
+
+
+def own_source(root):
+    return load_catalog([*default_roots(), root]).entries["decode-own"].source_hash()
+
+
+def test_a_dispatchers_rows_tell_whether_the_picked_kernel_is_still_what_the_run_timed(listed, mine):
+    assert picks(listed) == [("decode-v4", "unknown"), ("decode-own", "unknown")]  # the run is not here
+    assert "changed" not in listed()
+    now = {"decode-v4": mine.source("decode-v4"), "decode-own": own_source(listed.root)}
+    write_run(mine, now)
+    assert picks(listed) == [("decode-v4", "current"), ("decode-own", "current")]
+    assert "changed" not in listed()
+    path = listed.root / "decode" / "own" / "kernel.cu"
+    path.write_text(path.read_text() + "// a line more\n")
+    assert picks(listed) == [("decode-v4", "current"), ("decode-own", "changed")]
+    told = " ".join(listed("decode-mine").split())
+    assert "of other code: decode-own changed since the runs that the table names" in told
+    assert max(map(len, listed("decode-mine").splitlines())) <= 80
+    rows = {row["kernel"]: row for row in csv.DictReader(io.StringIO(listed("--csv")))}
+    assert [row["code"] for row in json.loads(rows["decode-mine"]["dispatch"])] == ["current", "changed"]
+
+
+def write_run(mine, sources):
+    folder = mine.results / "20260103-030405-h200-decode"
+    folder.mkdir()
+    store(folder, [measured(case("decode-v4", WARPS=2), 4.6)], run_id=folder.name, sources=sources)
+    return folder
+
+
+@pytest.mark.parametrize("content", ["", "{", '{"schema": 99}', "[]", "\x00"])
+def test_a_run_that_cannot_be_read_leaves_the_code_unknown(listed, mine, content):
+    folder = write_run(mine, {"decode-v4": OTHER})
+    assert picks(listed) == [("decode-v4", "changed"), ("decode-own", "unknown")]
+    (folder / "run.json").write_text(content)
+    assert picks(listed, left_out=folder.name) == [("decode-v4", "unknown"), ("decode-own", "unknown")]
+
+
+def test_a_kernel_whose_files_cannot_be_read_is_listed(listed, mine, monkeypatch):
+    write_run(mine, {"decode-own": OTHER})
+    read = Path.read_bytes
+
+    def refuse(path):
+        if path.name == "notes.txt":
+            raise PermissionError(13, "Permission denied", str(path))
+        return read(path)
+
+    (listed.root / "decode" / "own" / "notes.txt").touch()
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    assert picks(listed) == [("decode-v4", "unknown"), ("decode-own", "unknown")]
+
+
+def test_listing_stays_light():
+    program = (
+        "import sys; from gdnbench.cli.app import main; sys.argv = ['gdnbench', 'list', '--json']; main(); "
+        "assert not {'torch', 'triton', 'pandas', 'numpy'} & sys.modules.keys()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_runs_hold_the_hash_that_profiles_hold(mine):
+    """`run.json` and the profilers' files name one code by one hash."""
+    mine.timed(3)
+    info = read_info(mine.results / "20260103-030405-h200-decode")
+    assert info.sources["decode-mine"] == read_profiles(mine.profiled(2))[0].source

@@ -1,0 +1,170 @@
+"""`gdnbench verify` on a machine without a GPU, as a user has it: what is checked, compiled, refused, and told."""
+
+import csv
+import io
+import json
+
+import pytest
+from faults import Gdnbench
+
+KERNEL = '''"""A kernel."""
+
+from gdnbench import TorchKernel
+
+kernel = TorchKernel(name="{name}")
+'''
+BODIES = {
+    "test-wrong-head": """import honest
+
+def bind(tensors, shape, params):
+    run = honest.bind(tensors)
+
+    def call():
+        output, new_state = run()
+        output = output.clone()
+        output[:, :, 3, ::2] += 0.25
+        return output, new_state
+
+    return call
+""",
+    "test-raises": "def bind(tensors, shape, params):\n    def call():\n        return {}['query']\n    return call\n",
+    "test-import-hangs": "import time\n\ntime.sleep(600)\n",
+    "test-import-raises": "import os\n\nraise OSError('no licence')\n",
+}
+BROKEN_CUDA = '''"""A kernel that does not compile."""
+
+from gdnbench import CudaKernel
+
+kernel = CudaKernel(name="test-no-cuda", entry="kernel", grid=lambda s, p: (1,), block=lambda s, p: 32)
+'''
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory):
+    home = tmp_path_factory.mktemp("verify")
+    for name, body in BODIES.items():
+        folder = home / "kernels" / "decode" / name.removeprefix("test-")
+        folder.mkdir(parents=True)
+        (folder / "variant.py").write_text(KERNEL.format(name=name))
+        (folder / "kernel.py").write_text(body)
+    folder = home / "kernels" / "decode" / "no-cuda"
+    folder.mkdir()
+    (folder / "variant.py").write_text(BROKEN_CUDA)
+    (folder / "kernel.cu").write_text('extern "C" __global__ void kernel() { no such thing; }\n')
+    folder = home / "kernels" / "decode" / "unreadable"
+    folder.mkdir()
+    (folder / "variant.py").write_text(BROKEN_CUDA.replace("test-no-cuda", "test-unreadable"))
+    (folder / "kernel.cu").write_text('extern "C" __global__ void kernel() {}\n')
+    (folder / "notes.txt").symlink_to("/proc/self/mem")  # whose reading fails even for root
+    return Gdnbench(home, (home / "kernels",))
+
+
+def verify(bench, *arguments):
+    return bench("verify", *arguments, "--gpu", "cpu", "-q")
+
+
+def test_a_cuda_kernel_is_compiled_and_not_said_to_pass(bench):
+    done = verify(bench, "decode-v4")
+    assert done.code == 5
+    assert "decode-v4  compiles for sm_90 and sm_100; its numbers need a GPU" in done.out
+    assert "1 kernel: 1 compiled only" in done.out
+
+
+def test_a_cuda_kernel_that_does_not_compile_fails(bench):
+    done = verify(bench, "test-no-cuda", "decode-reference", "--shape", "B=1")
+    assert done.code == 6
+    assert "build-failed:" in done.out
+    assert "kernel.cu:1: error" in done.out
+
+
+@pytest.mark.parametrize("verb", ["verify", "run"])
+def test_a_kernel_with_a_file_that_cannot_be_read_stops_no_other(bench, tmp_path, verb):
+    options = ("--shape", "B=1") if verb == "verify" else ("--quick", "--out", str(tmp_path))
+    done = bench(verb, "test-unreadable", "decode-reference", "--gpu", "cpu", "-q", "--csv", *options)
+    assert done.code == 6, done.err
+    rows = {row["label"]: row for row in csv.DictReader(io.StringIO(done.out))}
+    assert rows["test-unreadable"]["status"] == "build-failed"
+    assert "unreadable: a file in it cannot be read: Input/output error" in rows["test-unreadable"]["reason"]
+    assert rows["decode-reference"]["status"] == "ok"
+
+
+def test_a_triton_kernel_is_interpreted_at_small_batches_and_nothing_else_is_asked_of_it(bench):
+    done = verify(bench, "decode-triton", "--json")
+    assert done.code == 0, done.err
+    rows = done.document["gates"]
+    assert {row["status"] for row in rows} == {"ok"}
+    assert len({row["B"] for row in rows}) == 2
+    smallest, larger = sorted({row["B"] for row in rows})
+    assert len({row["scenario"] for row in rows if row["B"] == smallest}) == 4
+    assert len({row["scenario"] for row in rows if row["B"] == larger}) == 1
+
+
+def test_wrong_numbers_tell_their_pattern_and_a_line_that_repeats_them(bench):
+    done = verify(bench, "test-wrong-head", "--shape", "B=1,3", "--seed", "7")
+    assert done.code == 3
+    assert "got 0.25" in done.out
+    assert "64 of 1,024 wrong; HV 3 of 8; V 0,2,…,126 of 128" in done.out
+    assert "at B=1 qk4_v8; wrong, too, at B=3" in done.out
+    last = done.out.splitlines()[-1]
+    assert last == "next: gdnbench verify test-wrong-head --shape B=1 --seed 7"
+    again = bench(*last.split()[2:], "--gpu", "cpu", "-q")
+    assert [line for line in again.out.splitlines() if "wrong-numbers" in line] == [
+        line.partition("; wrong, too")[0] for line in done.out.splitlines() if "wrong-numbers" in line
+    ]
+
+
+def test_an_exception_tells_its_type_and_line(bench):
+    done = verify(bench, "test-raises", "test-import-raises", "--shape", "B=1")
+    assert "test-raises  failed: kernel.py:3: KeyError: 'query'" in done.out
+    assert "test-import-raises  broken: kernel.py:3: OSError: no licence" in done.out
+
+
+def test_a_file_that_hangs_when_imported_costs_one_limit_at_all_batch_sizes(bench):
+    done = verify(bench, "test-import-hangs", "--step-limit", "2", "--json")
+    rows = done.document["gates"]
+    assert len(rows) > 2
+    assert {(row["status"], row["reason"]) for row in rows} == {("timed-out", "step `import` did not end within 6 s")}
+    assert done.code == 8
+
+
+@pytest.mark.parametrize("limit", ["nan", "0", "-1", "inf"])
+def test_a_limit_that_is_none_is_refused(bench, limit):
+    done = verify(bench, "decode-reference", "--step-limit", limit)
+    assert (done.code, done.out) == (2, "")
+    assert "--step-limit" in done.err
+
+
+@pytest.mark.parametrize("verb", ["run", "verify", "sweep"])
+def test_where_nothing_asked_for_can_be_measured_every_verb_says_so_alike(bench, verb):
+    options = {"run": ("--rounds", "2", "--samples", "1"), "sweep": ("-p", "WARPS=2,4", "--budget", "20s")}
+    out = () if verb == "verify" else ("--out", str(bench.results))
+    done = bench(verb, "decode-v4", "--gpu", "cpu", "-q", *options.get(verb, ()), *out)
+    assert done.code == 5, done.err
+    assert "needs a GPU" in done.out or "need a GPU" in done.out
+    if verb != "verify":
+        assert "nothing that was asked for can be measured here: decode-v4: needs a GPU" in done.err
+
+
+def test_after_wrong_numbers_a_run_proposes_to_see_them_again(bench):
+    done = bench("run", "test-wrong-head", "--gpu", "cpu", "-q", "--rounds", "2", "--samples", "2", "--seed", "9",
+                 "--out", str(bench.results / "wrong"))  # fmt: skip
+    assert done.code == 3
+    assert done.out.splitlines()[-1] == "next: gdnbench verify test-wrong-head --shape B=1 --seed 9"
+    [folder] = (bench.results / "wrong").iterdir()
+    [gate] = [
+        gate
+        for gates in json.loads((folder / "run.json").read_text())["gates"].values()
+        for gate in gates
+        if gate["wrong"]
+    ]
+    assert (gate["wrong"]["count"], gate["wrong"]["of"]) == (64, 1024)
+    assert bench("show", "--out", str(bench.results / "wrong")).code == 0
+
+
+def test_a_cache_that_cannot_be_written_is_no_kernels_fault(bench, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(Gdnbench, "environment", {**bench.environment, "GDNBENCH_CACHE": str(tmp_path / "file")})
+    done = verify(bench, "decode-v4")
+    assert (done.code, done.out) == (5, "")
+    assert "cannot write to the build cache" in done.err
+    assert "GDNBENCH_CACHE" in done.err
