@@ -30,8 +30,9 @@ types: $(STAMP)
 wheel: $(STAMP)  ## dist/gdnbench-*.whl, with the kernels in it
 	$(BIN)/python -m build --wheel --no-isolation
 
-bench: $(STAMP)  ## how fast the command line answers
+bench: $(STAMP)  ## how fast the command line answers, and a first look without a GPU
 	$(BIN)/python benchmarks/cli_startup.py
+	$(BIN)/python benchmarks/first_look.py
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("gdnbench needs Python 3.11 or newer; set PYTHON=python3.12, say" if sys.version_info < (3, 11) else 0)'

@@ -1,0 +1,110 @@
+"""Every command of README and docs runs in a fresh clone on a machine without a GPU, or says that it needs one."""
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gdnbench.errors import ExitCode, UsageError
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES += [ROOT / "profiles" / "README.md", ROOT / "kernels" / "decode" / "README.md"]
+NEEDS_GPU = {"phases", "proton", "nsys", "ncu"}
+PLANNED = "the plan is made"
+MAY_FAIL = ("--fail-on",)  # a gate's answer is an answer
+PLACEHOLDERS = re.compile(r"…|\b(FILE|KERNEL|RUN|REV|A B|X)\b|/path/to")
+COMMAND = re.compile(r"(?:\$ )?(?P<set>(?:[A-Z_]+=\S+ )*)gdnbench (?P<rest>[^#]*?)\s*(?:  #.*)?")
+ELSEWHERE = re.compile(r"\b(a|b|h200|b200)\.ncu-rep\b")  # reports that a reader has
+
+
+def commands():
+    """Page, line and words of each command, of blocks and of the text between them."""
+    for page in PAGES:
+        text = page.read_text()
+        blocks = re.findall(r"```[a-z]*\n(.*?)```", text, re.DOTALL)
+        lines = [line for block in blocks for line in re.sub(r"\\\n\s*", "", block).splitlines()]
+        lines += re.findall(r"`([^`\n]*\bgdnbench [^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+        for line in lines:
+            found = re.fullmatch(
+                r"(?:\$ )?(?P<set>(?:[A-Z_]+=\S+ )*)gdnbench (?P<rest>[^#]*?)\s*(?:  #.*)?", line.strip()
+            )
+            words = shlex.split(found["rest"].replace("\\|", "|").partition("|")[0]) if found else []
+            if words and not PLACEHOLDERS.search(line) and not words[-1].endswith(".") and not _is_mention(words):
+                yield page.name, line, found["set"].split(), words
+
+
+def _is_mention(words):
+    """A verb's name, with or without an option that is talked about: no command."""
+    return words[0] not in {"list", "show", "runs", "cache"} and all(word.startswith("-") for word in words[1:])
+
+
+COMMANDS = {" ".join((page, *words)): (variables, words) for page, _, variables, words in commands()}
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory):
+    """A clone as a newcomer has it, of what is committed."""
+    folder = tmp_path_factory.mktemp("clone") / "gdnbench"
+    done = subprocess.run(["git", "clone", "-q", "--shared", str(ROOT), str(folder)], capture_output=True, check=False)
+    if done.returncode:
+        pytest.skip("this is no git checkout")
+    return folder
+
+
+@pytest.fixture
+def call(command_line, clone, monkeypatch):
+    def plan(*_args, **_more):
+        raise UsageError(PLANNED)
+
+    monkeypatch.chdir(clone)
+    for name in ("gdnbench.machine.list_gpus", "gdnbench.machine.nvml.list_gpus"):
+        monkeypatch.setattr(name, lambda *_: ())
+    for module in ("gdnbench.profilers.choice", "gdnbench.diagnose.gather", "gdnbench.bench.opening"):
+        monkeypatch.setattr(f"{module}.list_gpus", lambda *_: ())
+    monkeypatch.setattr("gdnbench.bench.opening.begin_session", plan)
+    monkeypatch.setattr("gdnbench.bench.sweeping.open_sweep", plan)
+    monkeypatch.setattr("gdnbench.bench.verifying.verify_variants", plan)
+    return command_line
+
+
+def _files(words):
+    """Globs as a shell would put them."""
+    for word in words:
+        found = sorted(map(str, Path().glob(word))) if "*" in word and "/" in word else []
+        yield from found or [word]
+
+
+def test_there_are_commands_to_try():
+    assert len(COMMANDS) > 50
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if " doctor" not in name])
+def test_a_documented_command_runs(call, clone, monkeypatch, tmp_path, name):
+    variables, words = COMMANDS[name]
+    for variable in variables:
+        monkeypatch.setenv(*variable.split("=", 1))
+    words = list(_files(words))
+    if words[0] == "new":
+        words += [] if "--to" in words else ["--to", str(tmp_path)]
+    if words[0] in {"verify", "run", "inspect"} and "decode-mine" in " ".join(words):
+        pytest.skip("is of the kernel that the reader made")
+    code, out, err = call(*words)
+    said = " ".join(err.split())
+    if ELSEWHERE.search(name):
+        assert "no such file" in said or "cannot be read" in said
+    elif words[0] in {"run", "sweep", "verify"} and "--dry-run" not in words:
+        told = ("no second clock without a GPU", "No GPU here", "cannot run here: it needs a GPU")
+        needs = any(words in said for words in told)
+        assert (code == ExitCode.ENVIRONMENT and needs) or PLANNED in said, err
+    elif words[0] in NEEDS_GPU and "--import" not in words:
+        assert code == ExitCode.ENVIRONMENT, err
+        assert "GPU" in said
+    elif any(option in words for option in MAY_FAIL):
+        assert code in {ExitCode.OK, ExitCode.REGRESSION}, err
+        assert out
+    else:
+        assert code == ExitCode.OK, err
+        assert out or "the same code" in said
