@@ -23,6 +23,7 @@ test-gpu:  ## every test on a machine with a GPU, with the Python at hand: make 
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-logo --no-cache
 
 types: $(STAMP)
 	$(BIN)/mypy
