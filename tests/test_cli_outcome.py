@@ -68,6 +68,8 @@ def test_only_the_last_logs_are_kept(state, monkeypatch):
         (OSError(errno.ENAMETOOLONG, "File name too long", "x" * 5000), 5),
         (KeyboardInterrupt(), 130),
         (BrokenPipeError(errno.EPIPE, "Broken pipe"), 141),
+        (ModuleNotFoundError("No module named 'msgspec'", name="msgspec"), 5),
+        (ModuleNotFoundError("No module named 'gdnbench.lost'", name="gdnbench.lost"), 70),
         (RecursionError("maximum recursion depth exceeded"), 70),
         (MemoryError(), 70),
         (SystemExit(3), 3),

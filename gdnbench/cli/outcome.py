@@ -43,6 +43,9 @@ def exit_code_of(command: Callable[[], object]) -> int:
         except KeyboardInterrupt:
             return ExitCode.INTERRUPTED
         except Exception as error:
+            if isinstance(error, ModuleNotFoundError) and not (error.name or "gdnbench").startswith("gdnbench"):
+                _say(MachineError(f"the module {error.name} is not installed", "pip install gdnbench installs it"))
+                return ExitCode.ENVIRONMENT
             return _crashed(error)
 
 
@@ -92,7 +95,7 @@ def _crashed(error: Exception) -> ExitCode:
     report = "".join(traceback.format_exception(error))
     try:
         hint = f"please report it, with {_write_log(report)}"
-    except OSError:
+    except (OSError, ImportError):
         hint = f"please report it, with this:\n{report}"
     _say(GdnbenchError(f"gdnbench itself failed: {told}", hint))
     return ExitCode.CRASHED
