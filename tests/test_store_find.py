@@ -86,6 +86,16 @@ def test_a_killed_run_that_is_named_is_told_from_one_that_never_was(results):
     assert f"gdnbench run --resume 20260105-000000-h200-decode --out {results}" in caught.value.hint
 
 
+@pytest.mark.parametrize("wanted", ["", "20260109", "20260109-030405-h200-decode"])
+def test_a_killed_run_that_is_the_only_one_is_told_how_to_finish(tmp_path, wanted):
+    folder = tmp_path / ".20260109-030405-h200-decode.partial"
+    folder.mkdir()
+    write_info(folder, info(run_id="20260109-030405-h200-decode", complete=False))
+    with pytest.raises(UnknownNameError, match="was stopped before it was written") as caught:
+        find_run(tmp_path, wanted)
+    assert caught.value.hint == f"finish it: gdnbench run --resume 20260109-030405-h200-decode --out {tmp_path}"
+
+
 @pytest.mark.parametrize("wanted", ["a100", "2027", "..", "not-a-run", "README.md", "x" * 5000, "a\0b", "ü\x1b[31m"])
 def test_an_unknown_run_is_answered_with_those_there_are(results, wanted):
     with pytest.raises(UnknownNameError, match="no run") as caught:

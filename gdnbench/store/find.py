@@ -190,11 +190,12 @@ def _label_in(run_id: str) -> str:
 
 
 def _unknown(results: Path, wanted: str, runs: Collection[str]) -> UnknownNameError:
+    stopped = _runs(results, stopped=True).keys() - set(runs)
+    meant = max((name for name in stopped if name.startswith(wanted)), default="") if wanted or not runs else ""
+    if meant:
+        words = ["gdnbench", "run", "--resume", meant, *out_option(results)]
+        return UnknownNameError(f"{meant} was stopped before it was written", f"finish it: {shlex.join(words)}")
     if not runs:
         return UnknownNameError(f"no runs in {results}", "measure one: gdnbench run --kernel all")
-    stopped = next((name for name in _runs(results, stopped=True).keys() - set(runs) if name.startswith(wanted)), "")
-    if wanted and stopped:
-        words = ["gdnbench", "run", "--resume", stopped, *out_option(results)]
-        return UnknownNameError(f"{stopped} was stopped before it was written", f"finish it: {shlex.join(words)}")
     near = get_close_matches(wanted, runs, n=_SHOWN, cutoff=0.3) or sorted(runs)[-_SHOWN:]
     return UnknownNameError(f"no run {wanted} in {results}", f"there are {', '.join(near)}")
