@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from gdnbench.catalog import Catalog, select_variants
 from gdnbench.errors import UnknownNameError, UsageError
-from gdnbench.model import CLOCKS, Clock, Op, Shape, Variant
+from gdnbench.model import CLOCKS, Clock, Op, Shape, Suite, Variant
 from gdnbench.store.schema import MOST_ROUNDS
 
 
@@ -75,6 +75,7 @@ class Request:
         label: the user's label for the run.
         swept: for a sweep, the params that the variants try, by kernel.
         command: the command line, for the record.
+        suite: the suite that the workloads are of, if they are of one.
     """
 
     op: Op
@@ -85,6 +86,7 @@ class Request:
     label: str = ""
     swept: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     command: str = ""
+    suite: Suite | None = None
 
 
 def choose_settings(
@@ -139,17 +141,22 @@ def make_request(
     settings: Settings,
     baseline: str = "",
     label: str = "",
+    suite: str = "",
 ) -> Request:
     """Looks up what the user named.
 
     Raises:
-        UnknownNameError: for an op, kernel or layout that does not exist.
-        UsageError: for shapes or params that make no sense.
+        UnknownNameError: for an op, kernel, layout or suite that does not exist.
+        UsageError: for shapes or params that make no sense, or shapes beside a suite.
     """
     found = find_op(catalog, op)
     variants = select_variants(catalog, op, kernels)
-    shapes = parse_shapes(found, axes, heads)
-    return Request(found, variants, shapes, settings, baseline, label, command=shlex.join(["gdnbench", *sys.argv[1:]]))
+    if suite and (axes or heads):
+        raise UsageError(f"--suite {suite} has its own workloads", "leave --shape and --heads out, or --suite")
+    chosen = found.suite(suite) if suite else None
+    shapes = chosen.shapes if chosen else parse_shapes(found, axes, heads)
+    command = shlex.join(["gdnbench", *sys.argv[1:]])
+    return Request(found, variants, shapes, settings, baseline, label, command=command, suite=chosen)
 
 
 def find_op(catalog: Catalog, name: str) -> Op:

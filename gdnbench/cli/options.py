@@ -21,6 +21,9 @@ StepLimit = Annotated[
     float,
     typer.Option(help="Seconds that a step of a kernel may take; importing it 3 times that, compiling it 10 times."),
 ]
+Suite = Annotated[
+    str, typer.Option(metavar="NAME", help="The workloads of a suite, and their weighted geometric mean: contest.")
+]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Say what would be built and measured, and about how long; do nothing.")
 ]

@@ -24,6 +24,7 @@ from gdnbench.cli.options import (
     Quiet,
     Results,
     StepLimit,
+    Suite,
     joined,
     sizes,
     terms,
@@ -42,6 +43,7 @@ def run(
     gpu: Gpu = "auto",
     shape: Batches = None,
     heads: Heads = None,
+    suite: Suite = "",
     baseline: Baseline = "",
     rounds: Annotated[int | None, typer.Option(help="Rounds after the burn-in; 41 by default.")] = None,
     samples: Annotated[int | None, typer.Option(help="Samples per round; 100 by default.")] = None,
@@ -106,6 +108,7 @@ def run(
             baseline=baseline,
             label=label,
             settings=settings,
+            suite=suite,
         )
         chosen = select_gpu(gpu, list_gpus())
         outlook = foresee(catalog, request, chosen)

@@ -20,6 +20,7 @@ from gdnbench.model.op import DTYPE_BYTES, Dtype, Op, RmsGate, TensorSpec, UlpGa
 from gdnbench.model.params import Param, Params, ParamValue
 from gdnbench.model.shape import Shape, nearest_shape
 from gdnbench.model.status import Status
+from gdnbench.model.suite import Suite
 from gdnbench.model.sweep import OneForAll, Place, Plateau, Point, Sweep
 
 __all__ = [
@@ -52,6 +53,7 @@ __all__ = [
     "Role",
     "Shape",
     "Status",
+    "Suite",
     "Sweep",
     "TensorSpec",
     "Timer",

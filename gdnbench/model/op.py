@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Literal
 
+from gdnbench.errors import UnknownNameError
 from gdnbench.model.name import check_name
 from gdnbench.model.shape import Shape
+from gdnbench.model.suite import Suite
 
 Dtype = Literal["bf16", "fp32"]
 DTYPE_BYTES: Mapping[Dtype, int] = {"bf16": 2, "fp32": 4}
@@ -79,6 +81,7 @@ class Op:
         fallback_baseline: the one to compare with where the baseline cannot be had.
         floor: the pseudo-kernel that is the speed of light.
         copy: the input and the output of equal size that the copying floor moves.
+        suites: workloads with their weights, by the suite's name.
     """
 
     name: str
@@ -96,9 +99,24 @@ class Op:
     fallback_baseline: str
     floor: str
     copy: tuple[str, str]
+    suites: Mapping[str, Mapping[Shape, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_name(self.name)
+        for name in self.suites:
+            self.suite(name)
+
+    def suite(self, name: str) -> Suite:
+        """A suite by its name.
+
+        Raises:
+            UnknownNameError: if the op has none of that name.
+            DeclarationError: if its workloads or weights make no sense.
+        """
+        if name not in self.suites:
+            known = ", ".join(self.suites) or "none"
+            raise UnknownNameError(f"{self.name} has no suite {name}", f"there are: {known}")
+        return Suite(name, self.suites[name])
 
     @property
     def default_shape(self) -> Shape:

@@ -17,7 +17,7 @@ from gdnbench.store import RunInfo
 
 WIDE_ENOUGH_FOR_NOTES = 120  # columns; in a narrower terminal notes follow the table
 
-_VERDICT_STYLES = {"faster": "bold green", "slower": "bold red", "same": "", "unclear": "yellow"}
+VERDICT_STYLES = {"faster": "bold green", "slower": "bold red", "same": "", "unclear": "yellow"}
 
 
 def print_tables(
@@ -162,7 +162,7 @@ def _verdict(row: Measurement) -> Text:
     if row.role is Role.FLOOR:
         return Text("floor", style="dim")
     verdict = row.versus.verdict if row.versus else ""
-    return Text(verdict.upper(), style=_VERDICT_STYLES.get(verdict, ""))
+    return Text(verdict.upper(), style=VERDICT_STYLES.get(verdict, ""))
 
 
 def _clock(row: Measurement) -> Text:

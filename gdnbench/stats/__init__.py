@@ -16,6 +16,7 @@ from gdnbench.stats.midmean import interquartile_mean
 from gdnbench.stats.settle import more_rounds_to_settle
 from gdnbench.stats.ticks import infer_tick_us
 from gdnbench.stats.types import FloatArray
+from gdnbench.stats.weighted import weighted_geomean
 
 __all__ = [
     "DEFAULT_MARGIN",
@@ -34,4 +35,5 @@ __all__ = [
     "more_rounds_to_settle",
     "round_interval",
     "t_interval",
+    "weighted_geomean",
 ]

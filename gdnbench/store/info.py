@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 
 from gdnbench.codec import SchemaError, convert, decode_json
 from gdnbench.errors import RunFormatError
-from gdnbench.model import CPU
+from gdnbench.model import CPU, Shape, Suite
 from gdnbench.store.reading import DAMAGED, decode_file, read_file
 from gdnbench.store.schema import (
     CaseDocument,
@@ -22,6 +22,7 @@ from gdnbench.store.schema import (
     Name,
     ParamName,
     SettingsDocument,
+    SuiteDocument,
     Timestamp,
 )
 
@@ -44,6 +45,7 @@ class RunInfo:
         baseline: the label of what others are compared with; empty if there is none.
         settings: rounds, samples, seed, margin, confidence and time limit; those that another version wrote, too.
         swept: for a sweep, the params that it tries, by kernel.
+        suite: the suite that it measures; None for workloads that were named one by one.
         cases: every case, as `Case.to_dict` gives it.
         machine: host, GPU, library versions and environment.
         git: commit, branch and dirty flag of the checkout.
@@ -63,6 +65,7 @@ class RunInfo:
     label: str = ""
     baseline: MaybeName = ""
     swept: dict[Name, list[ParamName]] = field(default_factory=dict)
+    suite: SuiteDocument | None = None
     cases: list[CaseDocument] = field(default_factory=list)
     machine: MachineDocument = field(default_factory=MachineDocument)
     git: GitDocument = field(default_factory=GitDocument)
@@ -78,6 +81,13 @@ class RunInfo:
 
     def __post_init__(self) -> None:
         convert({"settings": self.settings}, _WithSettings)  # by value: one that is not known here must not be lost
+
+
+def suite_of(info: RunInfo) -> Suite | None:
+    """The suite that a run measured, with the weights that it had then."""
+    if info.suite is None:
+        return None
+    return Suite(info.suite["name"], {Shape(**each["shape"]): each["weight"] for each in info.suite["workloads"]})
 
 
 def write_info(folder: Path, info: RunInfo) -> None:

@@ -73,6 +73,20 @@ class CaseDocument(TypedDict):
     role: Role
 
 
+class WorkloadDocument(TypedDict):
+    """A workload of a suite."""
+
+    shape: ShapeDocument
+    weight: Positive
+
+
+class SuiteDocument(TypedDict):
+    """The suite that a run measured, as the op declared it then."""
+
+    name: Name
+    workloads: Annotated[list[WorkloadDocument], Meta(min_length=1)]
+
+
 class SettingsDocument(TypedDict):
     """How a run was measured; the first runs have no more than the first six."""
 

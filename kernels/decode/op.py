@@ -15,6 +15,9 @@ def flops(shape: Shape) -> int:
     return rows * (7 * shape.K + 3)
 
 
+CONTEST = {1: 10, 4: 8, 8: 7, 16: 7, 32: 7, 48: 7, 64: 8}
+"""Batch sizes of the contest, and how many of its 54 workloads have each."""
+
 op = Op(
     name="decode",
     title="one decode step of Gated Delta Net",
@@ -43,4 +46,5 @@ op = Op(
     fallback_baseline="decode-reference",
     floor="decode-floor-copy",
     copy=("state", "new_state"),
+    suites={"contest": {Shape(B=batch): weight for batch, weight in CONTEST.items()}},
 )

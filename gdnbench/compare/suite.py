@@ -1,0 +1,128 @@
+"""A run's kernels over the workloads of a suite: the weighted geometric mean of their ratios, with its interval.
+
+The interval is over rounds, as each workload's own is: it holds what differs from round to round of this run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gdnbench.errors import UnknownNameError, UsageError
+from gdnbench.model import Measurement, Role, Shape, Suite
+from gdnbench.stats import Comparison, FloatArray, compare_family, weighted_geomean
+
+Rounds = Mapping[str, FloatArray]
+"""Round times in microseconds by case id, NaN where a round is missing."""
+
+
+@dataclass(frozen=True)
+class SuiteRow:
+    """One kernel over a suite.
+
+    Attributes:
+        label: the kernel.
+        time_us: weighted geometric mean of its times over the workloads, microseconds.
+        role: a floor has no comparison.
+        comparison: the reference's time over the kernel's; None for a floor, and where the kernel is the reference.
+    """
+
+    label: str
+    time_us: float
+    role: Role
+    comparison: Comparison | None
+
+
+@dataclass(frozen=True)
+class SuiteResult:
+    """What a run says of a suite.
+
+    Attributes:
+        suite: the workloads and their weights.
+        over: labels of the references: at each workload the fastest of them is compared with.
+        rows: every kernel that has a time at each workload, fastest first.
+        incomplete: labels of those that lack a time at some workload.
+    """
+
+    suite: Suite
+    over: tuple[str, ...]
+    rows: tuple[SuiteRow, ...]
+    incomplete: tuple[str, ...]
+
+
+def judge_suite(
+    measurements: Sequence[Measurement],
+    rounds: Rounds,
+    suite: Suite,
+    *,
+    over: Sequence[str] = (),
+    margin: float,
+    confidence: float,
+) -> SuiteResult:
+    """Compares every kernel of a run with references, over a suite.
+
+    Args:
+        measurements: the run's rows.
+        rounds: its round times.
+        suite: the workloads and their weights.
+        over: labels of the references; by default the run's baseline.
+        margin: relative difference that counts as none.
+        confidence: of the intervals.
+
+    Raises:
+        UsageError: if the run lacks a workload, or a time of every reference at one.
+        UnknownNameError: for a reference that is not in the run.
+    """
+    times = _times(measurements, rounds, suite)
+    over = tuple(over) or _baseline(measurements)
+    unknown = [label for label in over if label not in times]
+    if unknown:
+        raise UnknownNameError(f"the run has no times of {unknown[0]}", f"it has {', '.join(times) or 'none'}")
+    reference = {shape: _fastest([times[label] for label in over], shape) for shape in suite.shapes}
+    complete = {label: by_shape for label, by_shape in times.items() if len(by_shape) == len(suite.weights)}
+    against, means = _mean(reference, suite), {label: _mean(times, suite) for label, times in complete.items()}
+    roles = {row.case.label: row.role for row in measurements if row.role is not Role.CONTROL}
+    compared = {
+        label: (mean, against) for label, mean in means.items() if over != (label,) and roles[label] is not Role.FLOOR
+    }
+    comparisons = compare_family(compared, margin=margin, confidence=confidence)
+    rows = [
+        SuiteRow(label, float(np.exp(np.nanmean(np.log(mean)))), roles[label], comparisons.get(label))
+        for label, mean in means.items()
+    ]
+    rows.sort(key=lambda row: row.time_us)
+    return SuiteResult(suite, over, tuple(rows), tuple(label for label in times if label not in complete))
+
+
+def _times(measurements: Sequence[Measurement], rounds: Rounds, suite: Suite) -> dict[str, dict[Shape, FloatArray]]:
+    """Round times by label and workload, of all but the baseline's second measurement."""
+    measured = {row.case.shape for row in measurements}
+    missing = [str(shape) for shape in suite.shapes if shape not in measured]
+    if missing:
+        hint = f"gdnbench run --suite {suite.name} measures them"
+        raise UsageError(f"the run lacks {', '.join(missing)} of the suite {suite.name}", hint)
+    found: dict[str, dict[Shape, FloatArray]] = {}
+    for row in measurements:
+        if row.timing and row.role is not Role.CONTROL and row.case.shape in suite.weights and row.case.id in rounds:
+            found.setdefault(row.case.label, {})[row.case.shape] = rounds[row.case.id]
+    return found
+
+
+def _baseline(measurements: Sequence[Measurement]) -> tuple[str, ...]:
+    labels = dict.fromkeys(row.case.label for row in measurements if row.role is Role.BASELINE)
+    if not labels:
+        raise UsageError("the run has no baseline", "name what to compare with: --over decode-fla")
+    return tuple(labels)
+
+
+def _fastest(references: Sequence[Mapping[Shape, FloatArray]], shape: Shape) -> FloatArray:
+    there = [times[shape] for times in references if shape in times]
+    if not there:
+        raise UsageError(f"none of the references has a time at {shape}", "name others with --over")
+    return min(there, key=lambda times: float(np.nanmean(np.log(times))))
+
+
+def _mean(by_shape: Mapping[Shape, FloatArray], suite: Suite) -> FloatArray:
+    return weighted_geomean([by_shape[shape] for shape in suite.shapes], list(suite.weights.values()))

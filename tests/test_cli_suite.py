@@ -1,0 +1,71 @@
+"""`--suite` on the command line: what is measured, stored, shown again, and refused."""
+
+import csv
+import io
+
+import pytest
+from committed import RESULTS
+from faults import Gdnbench
+
+from gdnbench.errors import ExitCode
+
+CONTEST = {1: 10, 4: 8, 8: 7, 16: 7, 32: 7, 48: 7, 64: 8}
+
+
+@pytest.mark.slow
+def test_a_run_of_a_suite_measures_its_workloads_and_sums_them_up(tmp_path):
+    bench = Gdnbench(tmp_path)
+    options = ("--gpu", "cpu", "--suite", "contest", "--rounds", "3", "--samples", "2", "-q")
+    done = bench.run("decode-compiled", "--baseline", "decode-reference", *options)
+    assert done.code == 0, done.err
+    suite = done.info["suite"]
+    assert {each["shape"]["B"]: each["weight"] for each in suite["workloads"]} == CONTEST
+    assert {row["B"] for row in done.document["measurements"]} == set(CONTEST)
+    rows = {row["label"]: row for row in done.document["suite"]["kernels"]}
+    assert set(rows) == {"decode-reference", "decode-compiled"}
+    assert rows["decode-compiled"]["speedup_lo"] < rows["decode-compiled"]["speedup"]
+    shown = bench("show", "--out", str(bench.results))
+    assert "suite contest: 7 workloads" in shown.out
+
+
+def test_a_stored_run_is_summed_up_by_a_suite_that_it_was_not_asked_for(command_line):
+    code, out, _ = command_line("show", "20261122-024054", "--out", RESULTS, "--suite", "contest", "--csv")
+    assert code == ExitCode.OK
+    rows = {row["label"]: row for row in csv.DictReader(io.StringIO(out))}
+    assert rows["decode-fla"]["speedup"] == ""
+    assert float(rows["decode-auto"]["speedup"]) > 1.1
+    assert rows["decode-floor-copy"]["verdict"] == ""
+
+
+@pytest.mark.parametrize("columns", ["44", "60", "80", "160"])
+def test_the_table_fits(command_line, columns):
+    _, out, _ = command_line(
+        "show", "20261122-024054", "--out", RESULTS, "--suite", "contest", "--over", "decode-fla,decode-flashinfer",
+        columns=columns,
+    )  # fmt: skip
+    lines = out.splitlines()[out.splitlines().index("suite contest: 7 workloads") : -1]
+    assert max(map(len, lines)) <= int(columns)
+    assert any("1.127x" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("run", "--suite", "contest", "--shape", "B=1"), "--suite contest has its own workloads"),
+        (("run", "--suite", "contest", "--heads", "qk4_v8"), "--suite contest has its own workloads"),
+        (("run", "--suite", "nope"), "decode has no suite nope"),
+        (("show", "main", "--out", RESULTS, "--suite", "nope"), "decode has no suite nope"),
+        (("show", "main", "--out", RESULTS, "--suite", "contest"), "the run lacks B=4 qk4_v8"),
+        (("show", "main", "--out", RESULTS, "--over", "decode-fla"), "--over is for a suite"),
+        (("show", "20261122-024054", "--out", RESULTS, "--suite", "contest", "--over", "decode-nope"),
+         "the run has no times of decode-nope"),
+        (("show", "sweep-bv", "--out", RESULTS, "--suite", "contest"), "is not summed up"),
+    ],
+)  # fmt: skip
+def test_what_makes_no_sense_is_refused(command_line, tmp_path, monkeypatch, words, said):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = command_line(*words)
+    assert (code, out) == (ExitCode.USAGE, "")
+    assert said in " ".join(err.split())
+    assert "hint:" in err
+    assert not list(tmp_path.glob("results"))

@@ -1,0 +1,149 @@
+"""A run summed up over a suite: known ratios come back, weighted, paired by round, with an honest interval."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from committed import RESULTS
+from run_data import case, failed, measured
+
+from gdnbench.compare.suite import judge_suite
+from gdnbench.errors import DeclarationError, UnknownNameError, UsageError
+from gdnbench.model import Role, Shape, Status, Suite
+from gdnbench.stats import Verdict, weighted_geomean
+from gdnbench.store import find_run, read_measurements, read_rounds
+
+ONE, EIGHT, MANY = Shape(B=1), Shape(B=8), Shape(B=64)
+SUITE = Suite("three", {ONE: 10, EIGHT: 7, MANY: 8})
+ROUNDS = 41
+# True times by label and workload, microseconds.
+TIMES = {
+    "decode-fla": {ONE: 5.0, EIGHT: 7.0, MANY: 21.0},
+    "decode-flashinfer": {ONE: 5.2, EIGHT: 6.9, MANY: 21.5},
+    "decode-v9": {ONE: 4.2, EIGHT: 6.0, MANY: 20.0},
+    "decode-floor-copy": {ONE: 4.0, EIGHT: 5.8, MANY: 19.8},
+}
+ROLES = {"decode-fla": Role.BASELINE, "decode-floor-copy": Role.FLOOR}
+
+
+def simulated(seed=0, times=TIMES, sd=0.003, drift=0.02):
+    """Rows and rounds with noise of their own, and a drift that all cases of a round share."""
+    random = np.random.default_rng(seed)
+    shared = np.exp(drift * random.standard_normal(ROUNDS))
+    rows, rounds = [], {}
+    for label, by_shape in times.items():
+        for shape, time_us in by_shape.items():
+            each = case(label, ROLES.get(label, Role.KERNEL), shape)
+            rows.append(measured(each, time_us))
+            rounds[each.id] = time_us * shared * np.exp(sd * random.standard_normal(ROUNDS))
+    return rows, rounds
+
+
+def judge(rows, rounds, suite=SUITE, **more):
+    result = judge_suite(rows, rounds, suite, **{"margin": 0.005, "confidence": 0.95, **more})
+    return result, {row.label: row for row in result.rows}
+
+
+def truth(label, reference, weights=SUITE.weights):
+    logs = [weight * np.log(reference[shape] / TIMES[label][shape]) for shape, weight in weights.items()]
+    return np.exp(sum(logs) / sum(weights.values()))
+
+
+def test_a_kernel_is_compared_with_the_baseline_by_the_weighted_geometric_mean():
+    result, rows = judge(*simulated())
+    speedup = rows["decode-v9"].comparison.speedup
+    assert speedup.low < truth("decode-v9", TIMES["decode-fla"]) < speedup.high
+    assert speedup.relative_half_width < 0.002  # the drift of 2 % that all share is not in it
+    assert rows["decode-v9"].comparison.verdict is Verdict.FASTER
+    assert rows["decode-fla"].comparison is None
+    assert rows["decode-floor-copy"].comparison is None  # a floor has no verdict
+    assert [row.time_us for row in result.rows] == sorted(row.time_us for row in result.rows)
+
+
+def test_of_several_references_the_fastest_at_each_workload_counts():
+    result, rows = judge(*simulated(), over=("decode-fla", "decode-flashinfer"))
+    best = {shape: min(TIMES[label][shape] for label in result.over) for shape in SUITE.weights}
+    speedup = rows["decode-v9"].comparison.speedup
+    assert speedup.low < truth("decode-v9", best) < speedup.high
+    assert rows["decode-fla"].comparison.speedup.estimate < 1
+    assert rows["decode-flashinfer"].comparison.speedup.estimate < 1
+
+
+def test_only_the_ratios_of_weights_matter_and_they_do():
+    rows, rounds = simulated()
+    one = judge(rows, rounds)[1]["decode-v9"].comparison.speedup
+    doubled = Suite("three", {shape: 2 * weight for shape, weight in SUITE.weights.items()})
+    assert judge(rows, rounds, doubled)[1]["decode-v9"].comparison.speedup.estimate == pytest.approx(one.estimate)
+    first_alone = Suite("one", {ONE: 1})
+    other = judge(rows, rounds, first_alone)[1]["decode-v9"].comparison.speedup
+    assert other.low < 5.0 / 4.2 < other.high
+    assert abs(other.estimate - one.estimate) > 0.03
+
+
+def test_the_interval_holds_the_truth_as_often_as_it_says():
+    """95 % of 400 runs, within four standard errors of 1.1 %."""
+    wanted = truth("decode-v9", TIMES["decode-fla"])
+    times = {label: TIMES[label] for label in ("decode-fla", "decode-v9")}
+    held = 0
+    for seed in range(400):
+        speedup = judge(*simulated(seed, times))[1]["decode-v9"].comparison.speedup
+        held += speedup.low <= wanted <= speedup.high
+    assert 0.906 < held / 400 < 0.994
+
+
+def test_a_kernel_without_a_time_at_some_workload_is_named_and_not_summed_up():
+    rows, rounds = simulated()
+    late = case("decode-late", shape=ONE)
+    rows += [measured(late, 4.0), failed(case("decode-late", shape=EIGHT), Status.CRASHED)]
+    rounds[late.id] = np.full(ROUNDS, 4.0)
+    result, found = judge(rows, rounds)
+    assert "decode-late" not in found
+    assert result.incomplete == ("decode-late",)
+
+
+def test_a_round_that_a_workload_lacks_is_left_out_for_all():
+    rows, rounds = simulated()
+    torn = {name: times.copy() for name, times in rounds.items()}
+    torn[case("decode-v9", shape=MANY).id][:5] = np.nan
+    whole = {name: times[5:] for name, times in rounds.items()}
+    one, other = (judge(rows, each)[1]["decode-v9"].comparison.speedup for each in (torn, whole))
+    assert one.estimate == pytest.approx(other.estimate)
+
+
+def test_what_cannot_be_summed_up_is_refused_in_words():
+    rows, rounds = simulated()
+    more = Suite("more", {**SUITE.weights, Shape(B=3): 1})
+    with pytest.raises(UsageError, match="the run lacks B=3 qk4_v8 of the suite more") as caught:
+        judge(rows, rounds, more)
+    assert caught.value.hint == "gdnbench run --suite more measures them"
+    with pytest.raises(UnknownNameError, match="no times of decode-v1"):
+        judge(rows, rounds, over=("decode-v1",))
+    with pytest.raises(UsageError, match="no baseline"):
+        judge([row for row in rows if row.role is not Role.BASELINE], rounds)
+
+
+@pytest.mark.parametrize("weights", [{}, {ONE: 0}, {ONE: -1}, {ONE: float("inf")}, {ONE: float("nan")}, {"B=1": 1}])
+def test_a_suite_that_makes_no_sense_is_refused_when_it_is_declared(weights):
+    with pytest.raises(DeclarationError, match="the suite bad"):
+        Suite("bad", weights)
+
+
+def test_the_mean_of_one_workload_is_itself_and_a_missing_round_stays_missing():
+    times = np.array([1.0, 2.0, np.nan])
+    np.testing.assert_allclose(weighted_geomean([times], [3]), times)
+    with pytest.raises(ValueError, match="positive weight"):
+        weighted_geomean([times], [0])
+    with pytest.raises(ValueError, match="same rounds"):
+        weighted_geomean([times, times[:2]], [1, 1])
+
+
+def test_the_headline_of_the_readme_is_one_command(command_line):
+    """decode-auto over the better library of each workload, from a stored run of an H200."""
+    words = ["--suite", "contest", "--over", "decode-fla,decode-flashinfer"]
+    code, out, _ = command_line("show", "20261122-024054", "--out", RESULTS, *words)
+    assert code == 0
+    [row] = [line.split() for line in out.splitlines() if line.startswith("decode-auto") and "weight" not in line][-1:]
+    assert row[2] == "1.127x"
+    assert "1.127x" in (Path(__file__).parents[1] / "README.md").read_text()
+    folder = find_run(RESULTS, "20261122-024054")
+    assert len(read_rounds(folder)) >= len(read_measurements(folder)) > 0
