@@ -3,6 +3,7 @@
 import gzip
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,9 +18,9 @@ from gdnbench.compare.naming import join_label, split_label
 from gdnbench.errors import GdnbenchError, RunFormatError, UsageError
 from gdnbench.model import Role, Shape, Status
 
-RUN = RESULTS / "20261121-101900-h200-decode-main"
-SMALL = RESULTS / "20261121-104327-h200-decode-plain-1" / "nvbench" / "measure-0.json.gz"
-needs_runs = pytest.mark.skipif(not SMALL.is_file(), reason="the checkout's results are not here")
+RUN = RESULTS / "20261121-104327-h200-decode-plain-1"
+OF_RUN = Path(__file__).parent / "data" / "nvbench" / "plain-1.json.gz"  # what NVBench wrote in that run
+needs_runs = pytest.mark.skipif(not RUN.is_dir(), reason="the checkout's results are not here")
 
 MEDIAN, MEAN, CLOCK = "nv/cold/time/gpu/median", "nv/cold/time/gpu/mean", "nv/cold/sm_clock_rate/mean"
 B200 = {"id": 0, "name": "NVIDIA B200", "sm_default_clock_rate": 1_965_000_000, "ecc_state": True}
@@ -57,8 +58,8 @@ def csv_file(tmp_path, text, name="theirs.csv"):
 
 @needs_runs
 def test_the_file_of_a_run_gives_the_runs_figures():
-    source, run = load_foreign(RUN / "nvbench" / "measure-0.json.gz"), load_run(RUN)
-    assert (source.kind, source.gpu, source.name) == (Kind.FOREIGN, "h200", "measure-0.json.gz")
+    source, run = load_foreign(OF_RUN), load_run(RUN)
+    assert (source.kind, source.gpu, source.name) == (Kind.FOREIGN, "h200", "plain-1.json.gz")
     ours = {(figure.label, figure.shape): figure for figure in run.figures}
     assert {(figure.label, figure.shape) for figure in source.figures} == ours.keys()
     assert ["means" in warning for warning in source.warnings] == [True]
@@ -74,7 +75,7 @@ def test_the_file_of_a_run_gives_the_runs_figures():
 
 @needs_runs
 def test_what_nvbench_knows_of_the_gpu_has_the_names_that_a_run_uses():
-    foreign, measured = load_foreign(SMALL).conditions, load_run(RUN).conditions
+    foreign, measured = load_foreign(OF_RUN).conditions, load_run(RUN).conditions
     assert foreign.items() <= measured.items()
     assert foreign
 
@@ -82,7 +83,7 @@ def test_what_nvbench_knows_of_the_gpu_has_the_names_that_a_run_uses():
 @needs_runs
 @pytest.mark.parametrize("part", [0.0, 0.001, 0.1, 0.5, 0.99, 0.99999])
 def test_a_run_file_that_is_cut_off_is_refused(tmp_path, part):
-    packed, plain = SMALL.read_bytes(), gzip.decompress(SMALL.read_bytes())
+    packed, plain = OF_RUN.read_bytes(), gzip.decompress(OF_RUN.read_bytes())
     for name, whole in (("cut.json.gz", packed), ("cut.json", plain)):
         path = tmp_path / name
         path.write_bytes(whole[: int(part * len(whole))])
