@@ -190,7 +190,7 @@ def _reason(bound: Bound, before: _Side, after: _Side, growths: list[float]) -> 
 
 
 def _blame(before: _Side, after: _Side, growths: list[float]) -> str:
-    """What the change of the fixed part is laid to: the launch, if that was measured, else what befell the others."""
+    """What the change of the fixed part comes from: the launch, if it was measured, else what all cases share."""
     if not math.isnan(after.floor_us / before.floor_us):
         return f"; an empty kernel {_went(before.floor_us, after.floor_us)}. Latency, not bandwidth."
     if len(growths) < FEWEST_PEERS:

@@ -212,4 +212,4 @@ def _doubts(readings: Sequence[_Reading]) -> Iterator[str]:
     yield "times are NVBench's means; those of gdnbench's runs leave slow samples out, and read up to 1 % less"
     axes = Shape().axes()
     if any(not _CASE.fullmatch(each.name) and not axes.keys() <= dict(each.axes).keys() for each in readings):
-        yield f"the file does not give shapes in full: what lacks is taken from {Shape()}"
+        yield f"the file does not give shapes in full: missing axes are those of {Shape()}"

@@ -47,7 +47,7 @@ def layout_of(entry: Entry, variant: Variant, shape: Shape) -> Layout | None:
 
 
 def own_layout(evidence: Evidence) -> Layout | None:
-    """The explained kernel's grid: as it was seen, else as it is declared; of other code it was seen in vain."""
+    """The explained kernel's grid: as profiled, else as declared; a profile of other code does not count."""
     declared = layout_of(evidence.entry, evidence.variant, evidence.shape)
     launch = evidence.launch
     if launch and not (declared and evidence.profile_code is CodeState.CHANGED):

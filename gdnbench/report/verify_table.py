@@ -18,7 +18,7 @@ from gdnbench.report.fitted import Fitted
 from gdnbench.report.repeat import repeat_words
 from gdnbench.wording import plural
 
-WIDE_ENOUGH_FOR_PLACES = 77  # columns; in fewer, where the worst element is would be folded to shreds
+WIDE_ENOUGH_FOR_PLACES = 77  # columns; in fewer, the place of the worst element would be folded letter by letter
 
 
 def print_verdicts(verdicts: Verdicts, *, json: bool, csv: bool) -> None:

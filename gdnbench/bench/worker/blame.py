@@ -1,4 +1,4 @@
-"""An exception while measuring is laid at the door of the case at hand; the others go on in a fresh worker."""
+"""An exception while measuring costs the case that was being measured; the others go on in a new worker."""
 
 from __future__ import annotations
 

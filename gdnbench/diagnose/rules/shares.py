@@ -1,4 +1,4 @@
-"""What several rules share: where latency begins, whose waiting it is, and what a share rests on."""
+"""What several rules share: where latency begins, which warps wait for it, and what a share rests on."""
 
 from __future__ import annotations
 
