@@ -120,3 +120,15 @@ def test_the_verb_shows_and_cleans(command_line):
     assert (code, "compiled kernels  1" in out) == (0, True)
     assert command_line("cache", "clean")[1].startswith("freed ")
     assert not there(["one"])
+
+
+def test_a_full_cache_of_many_builds_is_evicted_in_one_pass(monkeypatch, folder):
+    """What is left after it is the newest, and cubins that several builds name go with the last of them."""
+    for number in range(300):
+        keep(f"key{number:03}", 300 - number, b"shared" * 100 if number % 2 else None)
+    before = cache_use().total_bytes
+    monkeypatch.setenv("GDNBENCH_CACHE_LIMIT", f"{before // 2}")
+    assert evict() > 0
+    left = there([f"key{number:03}" for number in range(300)])
+    assert left == [f"key{number:03}" for number in range(300 - len(left), 300)]
+    assert cache_use().total_bytes <= before // 2

@@ -62,7 +62,6 @@ def build_all(
             for job in alike:
                 results[job] = result
                 on_result(job, result)
-    evict()
     return {job: results[job] for job in jobs}
 
 
@@ -94,8 +93,9 @@ def _settle(jobs: Sequence[Job], processes: int | None, limits_s: tuple[float, f
             missing.append(alike)
         else:
             yield alike, cached
-    count = processes or build_processes()
-    yield from _build(missing, count, limits_s)
+    if missing:
+        yield from _build(missing, processes or build_processes(), limits_s)
+        evict()
 
 
 def _build(groups: list[list[Job]], count: int, limits_s: tuple[float, float]) -> Settled:

@@ -121,14 +121,17 @@ def clean(older_s: float = 0.0) -> int:
 
 
 def _remove_down_to(target: int, use: CacheUse) -> int:
-    left = use.total_bytes
-    average = (use.build_bytes - sum(item.size_bytes for item in _builds())) / max(use.builds, 1)  # a cubin's
+    """Removes what was not used for longest until about `target` bytes are left; a build counts with its cubin."""
     builds = _builds()
-    for item in sorted((*builds, *_revisions()), key=lambda item: item.used_s):
+    cubin_bytes = (use.build_bytes - sum(item.size_bytes for item in builds)) // max(use.builds, 1)  # on average
+    sizes = [(item, item.size_bytes + cubin_bytes) for item in builds]
+    sizes += [(item, item.size_bytes) for item in _revisions()]
+    left = use.total_bytes
+    for item, freed in sorted(sizes, key=lambda pair: pair[0].used_s):
         if left <= target:
             break
         _remove(item.path)
-        left -= item.size_bytes + (int(average) if item in builds else 0)
+        left -= freed
     _remove_orphans(grace_s=_GRACE_S)
     return use.total_bytes - cache_use().total_bytes
 
