@@ -12,13 +12,13 @@ from run_data import case
 from gdnbench.bench.events import Examined
 from gdnbench.bench.verifying import Verdicts
 from gdnbench.errors import ExitCode
-from gdnbench.model import GateResult, Shape, Status, Wrong
+from gdnbench.model import GateResult, Shape, Status, WrongElements
 from gdnbench.report.verify_table import print_verdicts
 
 OUTPUT = "output within 1 ulp + 1e-05"
 GOOD, BAD = case("decode-triton:BV=128:WARPS=16", BV=128), case("decode-bad")
 GOOD_64, FAR = case("decode-triton:BV=128:WARPS=16", shape=Shape(B=64), BV=128), case("decode-far")
-WRONG = Wrong(64, 1024, 0.25, -1.5, "HV 3 of 8; V 0,2,…,126 of 128")
+WRONG = WrongElements(64, 1024, 0.25, -1.5, "HV 3 of 8; V 0,2,…,126 of 128")
 FAILED = GateResult(OUTPUT, "zero-b", math.inf, 1.0, "[0, 0, 7, 127]", Status.WRONG_NUMBERS, WRONG)
 BAD_3 = case("decode-bad", shape=Shape(B=3))
 JUDGED = {

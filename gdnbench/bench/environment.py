@@ -26,8 +26,13 @@ def slug_of(gpu: Gpu | None) -> str:
     return gpu.slug if gpu else CPU
 
 
-def worker_environment(gpu: Gpu | None) -> dict[str, str]:
-    """Variables on top of this process's: one GPU, or none, and this very gdnbench."""
+def worker_environment(gpu: Gpu | None, *, interpret: bool = False) -> dict[str, str]:
+    """Variables on top of this process's: one GPU, or none, and this very gdnbench.
+
+    Args:
+        gpu: the GPU that the worker sees; None for none.
+        interpret: whether Triton kernels run in Triton's interpreter.
+    """
     package_parent = str(Path(gdnbench.__file__).resolve().parent.parent)
     paths = [package_parent, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     return {
@@ -35,4 +40,5 @@ def worker_environment(gpu: Gpu | None) -> dict[str, str]:
         "CUDA_VISIBLE_DEVICES": gpu.uuid if gpu else "",
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)),
+        **({"TRITON_INTERPRET": "1"} if interpret else {}),
     }

@@ -17,8 +17,8 @@ from gdnbench.codec import convert
 from gdnbench.errors import MachineError
 from gdnbench.machine import describe_machine, git_state, list_gpus, read_state, select_gpu
 from gdnbench.model import Gpu
-from gdnbench.store import RunFolder, RunInfo, run_id_of, write_info
-from gdnbench.store.schema import CaseDocument, GitDocument, MachineDocument, SuiteDocument
+from gdnbench.store import RunFolder, RunInfo, run_id_of, suite_document, write_info
+from gdnbench.store.schema import CaseDocument, GitDocument, MachineDocument
 
 
 def begin_session(catalog: Catalog, request: Request, gpu: Gpu | None, results: Path, observer: Observer) -> Session:
@@ -75,21 +75,13 @@ def _describe(catalog: Catalog, request: Request, gpu: Gpu | None, plan: Plan, r
         baseline=plan.baseline,
         settings=asdict(request.settings),
         swept={kernel: list(names) for kernel, names in request.swept.items()},
-        suite=_suite_document(request),
+        suite=suite_document(request.suite) if request.suite else None,
         cases=convert([case.to_dict() for case in plan.cases], list[CaseDocument]),
         machine=convert(describe_machine(gpu), MachineDocument),
         git=convert(git_state(catalog.op_folders[request.op.name]), GitDocument),
         sources={name: entry.known_source() for name, entry in entries.items()},
         warnings=[*plan.notes, *_left_out(catalog), *_company(gpu)],
     )
-
-
-def _suite_document(request: Request) -> SuiteDocument | None:
-    suite = request.suite
-    if suite is None:
-        return None
-    workloads = [{"shape": shape.axes(), "weight": weight} for shape, weight in suite.weights.items()]
-    return convert({"name": suite.name, "workloads": workloads}, SuiteDocument)
 
 
 def _left_out(catalog: Catalog) -> list[str]:

@@ -153,7 +153,7 @@ class Session:
         )
 
     def _interpret(self, triton: tuple[Case, ...], stop: threading.Event) -> None:
-        environment = {**self._environment, "TRITON_INTERPRET": "1"}
+        environment = worker_environment(self.gpu, interpret=True)
         interpreter = Preflight(self.folder.path, environment, self.observer, lambda _event: None, stop=stop)
         interpreter.judge(self._task(Phase.INTERPRET, triton), self.interpreted)
 

@@ -107,21 +107,19 @@ def _verify_on_gpu(catalog: Catalog, task: Task, gpu: Gpu, folder: Path, observe
 
 def _verify_without_gpu(catalog: Catalog, task: Task, folder: Path, observer: Observer) -> Verdicts:
     """Compiling, checking and interpreting; the latter two at once, each in a worker of its own."""
-    environment = worker_environment(None)
     judged = _compile(catalog, task, observer)
     compiled = frozenset(case.id for case in task.cases if judged.get(case.id, _OK).status is Status.UNSUPPORTED)
     rest = [case for case in task.cases if case.id not in judged]
     triton = tuple(case for case in rest if _is(TritonKernel, case, catalog))
     others = tuple(case for case in rest if case not in triton)
-    interpreting = {**environment, "TRITON_INTERPRET": "1"}
     observer.begin("check", len(rest))
 
     def check(stop: Event) -> None:
-        preflight = Preflight(folder, environment, observer, _ignore, stop=stop)
+        preflight = Preflight(folder, worker_environment(None), observer, _ignore, stop=stop)
         preflight.judge(replace(task, cases=others), judged)
 
     def interpret(stop: Event) -> None:
-        preflight = Preflight(folder, interpreting, observer, _ignore, stop=stop)
+        preflight = Preflight(folder, worker_environment(None, interpret=True), observer, _ignore, stop=stop)
         preflight.judge(replace(task, phase=Phase.INTERPRET, cases=triton), judged)
 
     run_side_by_side(*([check] if others else []), *([interpret] if triton else []))

@@ -4,7 +4,7 @@ from gdnbench.model.build import Build
 from gdnbench.model.case import Case, Role, Variant
 from gdnbench.model.code_state import CodeState
 from gdnbench.model.dispatch import DispatchKernel
-from gdnbench.model.gate import GateResult, Wrong
+from gdnbench.model.gate import GateResult, WrongElements
 from gdnbench.model.gpu import CPU, Gpu, gpu_slug
 from gdnbench.model.kernel import (
     NOTHING_IN_PLACE,
@@ -63,7 +63,7 @@ __all__ = [
     "UlpGate",
     "Variant",
     "Versus",
-    "Wrong",
+    "WrongElements",
     "gpu_slug",
     "nearest_shape",
 ]

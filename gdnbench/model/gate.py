@@ -8,7 +8,7 @@ from gdnbench.model.status import Status
 
 
 @dataclass(frozen=True)
-class Wrong:
+class WrongElements:
     """The elements of a tensor that a gate refuses.
 
     Attributes:
@@ -51,7 +51,7 @@ class GateResult:
     limit: float
     where: str
     status: Status
-    wrong: Wrong | None = None
+    wrong: WrongElements | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "status", Status(self.status))

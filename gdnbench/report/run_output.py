@@ -57,7 +57,7 @@ def print_run(folder: Path, *, json: bool, csv: bool, suite: Suite | None = None
         if builds and not info.on_gpu:
             console.print(build_table(builds))
         if result:
-            print_suite(console, result)
+            print_suite(console, result, info.op)
         print_next(console, _after_run(info, measurements, folder))
 
 

@@ -14,13 +14,13 @@ from gdnbench.report.run_table import VERDICT_STYLES, percent, time_text
 from gdnbench.wording import plural
 
 
-def print_suite(console: Console, result: SuiteResult) -> None:
-    """Prints a row a kernel, the fastest first."""
+def print_suite(console: Console, result: SuiteResult, op: str) -> None:
+    """Prints a row a kernel, the fastest first; the op's name is left out of the heading, as in a run's table."""
     workloads = ", ".join(f"{shape} (weight {weight:g})" for shape, weight in result.suite.weights.items())
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("kernel", overflow="fold")
     table.add_column("mean µs", justify="right", no_wrap=True)
-    table.add_column(f"vs {_reference(result)}", justify="right")
+    table.add_column(f"vs {_reference(result, op)}", justify="right")
     table.add_column("verdict", no_wrap=True)
     for row in result.rows:
         table.add_row(Text(row.label, style="cyan"), time_text(row.time_us), *_cells(row))
@@ -63,8 +63,8 @@ def _row(row: SuiteRow, result: SuiteResult) -> dict[str, Any]:
     }
 
 
-def _reference(result: SuiteResult) -> str:
-    names = [label.partition("-")[2] or label for label in result.over]
+def _reference(result: SuiteResult, op: str) -> str:
+    names = [label.removeprefix(f"{op}-") for label in result.over]
     return names[0] if len(names) == 1 else f"the fastest of {', '.join(names)}"
 
 

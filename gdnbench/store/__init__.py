@@ -13,7 +13,7 @@ from gdnbench.store.find import (
     runs_beside,
 )
 from gdnbench.store.folder import RunFolder, run_id_of
-from gdnbench.store.info import SCHEMA_VERSION, RunInfo, read_info, suite_of, write_info
+from gdnbench.store.info import SCHEMA_VERSION, RunInfo, read_info, suite_document, suite_of, write_info
 from gdnbench.store.journal import Journal, read_journal
 from gdnbench.store.measurements import read_clocks, read_measurements, write_measurements
 from gdnbench.store.samples import RoundRow, read_rounds, read_samples, write_rounds, write_samples
@@ -44,6 +44,7 @@ __all__ = [
     "readable",
     "run_id_of",
     "runs_beside",
+    "suite_document",
     "suite_of",
     "write_builds",
     "write_info",

@@ -83,6 +83,12 @@ class RunInfo:
         convert({"settings": self.settings}, _WithSettings)  # by value: one that is not known here must not be lost
 
 
+def suite_document(suite: Suite) -> SuiteDocument:
+    """A suite as `run.json` keeps it."""
+    workloads = [{"shape": shape.axes(), "weight": weight} for shape, weight in suite.weights.items()]
+    return convert({"name": suite.name, "workloads": workloads}, SuiteDocument)
+
+
 def suite_of(info: RunInfo) -> Suite | None:
     """The suite that a run measured, with the weights that it had then."""
     if info.suite is None:

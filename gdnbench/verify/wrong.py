@@ -7,7 +7,7 @@ from itertools import groupby, pairwise
 
 import torch
 
-from gdnbench.model import Wrong
+from gdnbench.model import WrongElements
 
 MOST_RANGES = 4  # of indices along one axis; more of them are no pattern that a line can show
 
@@ -18,7 +18,7 @@ def tell_wrong(
     got: torch.Tensor | None,
     expected: torch.Tensor | None,
     axes: Sequence[str] = (),
-) -> Wrong | None:
+) -> WrongElements | None:
     """What there is to say of a gate that failed; None if no element did.
 
     Args:
@@ -32,7 +32,7 @@ def tell_wrong(
     if not count:
         return None
     names = [*axes, *(f"axis {number}" for number in range(len(axes), failing.dim()))]
-    return Wrong(
+    return WrongElements(
         count=count,
         of=failing.numel(),
         got=None if got is None else float(got[worst]),
