@@ -4,10 +4,12 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from committed import RESULTS
 from run_data import case, info
 
 from gdnbench.errors import ExitCode, RunFormatError
-from gdnbench.store import SCHEMA_VERSION, RunInfo, read_info, write_info
+from gdnbench.model import GateResult, Status, WrongElements
+from gdnbench.store import SCHEMA_VERSION, RunInfo, failed_gates, passed_gates, read_info, write_info
 
 
 def test_what_is_written_comes_back(tmp_path):
@@ -25,6 +27,46 @@ def test_it_is_json_that_any_reader_takes(tmp_path):
     write_info(tmp_path, info(gates={"x": [{"worst": math.inf, "limit": math.nan}]}))
     text = (tmp_path / "run.json").read_text()
     assert json.loads(text, parse_constant=pytest.fail)["schema"] == SCHEMA_VERSION
+
+
+def passed(gate, worst, scenario="typical"):
+    return GateResult(gate, scenario, worst, 1.0, "[0, 3]", Status.OK)
+
+
+WRONG = GateResult(
+    "output", "zero-b", math.inf, 1.0, "[1, 2]", Status.WRONG_NUMBERS, WrongElements(3, 8, math.nan, 0.5, "B 1 of 2")
+)
+FOUND = {
+    "a/1": (passed("output", 0.25), passed("state", 0.0), passed("output", 0.75, "large-state")),
+    "b/1": (passed("output", 0.5), WRONG, passed("state", 0.0)),
+    "c/1": (),
+}
+
+
+def test_of_the_gates_those_that_failed_are_kept_whole_and_no_others(tmp_path):
+    failed = failed_gates(FOUND)
+    assert list(failed) == ["b/1"]
+    assert failed["b/1"][0]["wrong"]["count"] == 3
+    write_info(tmp_path, info(gates=failed))
+    ((gate,),) = read_info(tmp_path).gates.values()
+    assert (gate["gate"], gate["worst"], gate["wrong"]["got"]) == ("output", "inf", "nan")
+
+
+def test_of_the_gates_that_were_passed_their_count_and_the_worst_of_each_are_kept(tmp_path):
+    write_info(tmp_path, info(gates_passed=passed_gates(FOUND)))
+    assert read_info(tmp_path).gates_passed == {
+        "output": {"count": 3, "worst": 0.75, "limit": 1.0, "case": "a/1", "scenario": "large-state"},
+        "state": {"count": 2, "worst": 0.0, "limit": 1.0, "case": "a/1", "scenario": "typical"},
+    }
+
+
+@pytest.mark.skipif(not RESULTS.is_dir(), reason="the checkout's results are not here")
+def test_the_first_runs_list_every_gate_that_was_passed():
+    written = read_info(RESULTS / "20261122-024409-h200-decode-ablation")
+    gates = [gate for gates in written.gates.values() for gate in gates]
+    assert len(gates) == 34
+    assert {gate["status"] for gate in gates} == {Status.OK}
+    assert written.gates_passed == {}
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.99])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -27,11 +27,10 @@ from gdnbench.bench.schedule import FixedRounds, Schedule
 from gdnbench.bench.side_by_side import run_side_by_side
 from gdnbench.bench.task import Phase, Task
 from gdnbench.catalog import Catalog
-from gdnbench.codec import convert
 from gdnbench.errors import GdnbenchError
 from gdnbench.model import Build, Case, Clock, Device, Gpu, Op, Role, Status, Sweep, TritonKernel
-from gdnbench.store import Journal, RunFolder, RunInfo, write_sweep
-from gdnbench.store.schema import GateDocument, GpuDocument
+from gdnbench.store import Journal, RunFolder, RunInfo, failed_gates, passed_gates, write_sweep
+from gdnbench.store.schema import GpuDocument
 
 Record = Callable[[Event], None]
 
@@ -191,14 +190,16 @@ class Session:
     def _finish(self, interrupted: bool) -> Finished:
         analysis = self._analyse()
         unfinished = any(row.status is Status.NOT_RUN for row in analysis.measurements)
-        gates = {
-            case_id: convert([asdict(gate) for gate in verdict.gates], list[GateDocument])
-            for case_id, verdict in self.judged.items()
-            if verdict.gates
-        }
+        found = {case_id: verdict.gates for case_id, verdict in self.judged.items()}
         known = dict.fromkeys((*self.info.warnings, *analysis.warnings))
         complete = not interrupted and not unfinished and self.measured_all
-        info = replace(self.info, complete=complete, gates=gates, warnings=list(known))
+        info = replace(
+            self.info,
+            complete=complete,
+            gates=failed_gates(found),
+            gates_passed=passed_gates(found),
+            warnings=list(known),
+        )
         rows = build_rows(self.catalog, self.cases, self._archs, self.builds, self.interpreted)
         if info.swept:
             write_sweep(self.folder.path, self._conclude(info.swept))

@@ -13,7 +13,16 @@ from gdnbench.store.find import (
     runs_beside,
 )
 from gdnbench.store.folder import RunFolder, run_id_of
-from gdnbench.store.info import SCHEMA_VERSION, RunInfo, read_info, suite_document, suite_of, write_info
+from gdnbench.store.info import (
+    SCHEMA_VERSION,
+    RunInfo,
+    failed_gates,
+    passed_gates,
+    read_info,
+    suite_document,
+    suite_of,
+    write_info,
+)
 from gdnbench.store.journal import Journal, read_journal
 from gdnbench.store.measurements import read_clocks, read_measurements, write_measurements
 from gdnbench.store.samples import RoundRow, read_rounds, read_samples, write_rounds, write_samples
@@ -28,11 +37,13 @@ __all__ = [
     "RunFolder",
     "RunInfo",
     "compares",
+    "failed_gates",
     "find_newest",
     "find_run",
     "is_whole",
     "list_runs",
     "name_runs",
+    "passed_gates",
     "read_builds",
     "read_clocks",
     "read_info",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
 
 from gdnbench.codec import SchemaError, convert, decode_json
 from gdnbench.errors import RunFormatError
-from gdnbench.model import CPU, Shape, Suite
+from gdnbench.model import CPU, GateResult, Shape, Suite
 from gdnbench.store.reading import DAMAGED, decode_file, read_file
 from gdnbench.store.schema import (
     CaseDocument,
@@ -21,6 +22,7 @@ from gdnbench.store.schema import (
     MaybeName,
     Name,
     ParamName,
+    PassedGateDocument,
     SettingsDocument,
     SuiteDocument,
     Timestamp,
@@ -50,7 +52,8 @@ class RunInfo:
         machine: host, GPU, library versions and environment.
         git: commit, branch and dirty flag of the checkout.
         sources: hash of the sources of each kernel, and of each dispatcher's table, by name.
-        gates: what the correctness gates found, by case id.
+        gates: the correctness gates that a case failed, by case id; the first runs list here those that it passed, too.
+        gates_passed: what the gates that were passed found at worst, by gate; the first runs have none.
         warnings: what qualifies the whole run.
         schema: version of this format.
     """
@@ -71,6 +74,7 @@ class RunInfo:
     git: GitDocument = field(default_factory=GitDocument)
     sources: dict[Name, Line] = field(default_factory=dict)
     gates: dict[str, list[GateDocument]] = field(default_factory=dict)
+    gates_passed: dict[str, PassedGateDocument] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     schema: int = SCHEMA_VERSION
 
@@ -94,6 +98,36 @@ def suite_of(info: RunInfo) -> Suite | None:
     if info.suite is None:
         return None
     return Suite(info.suite["name"], {Shape(**each["shape"]): each["weight"] for each in info.suite["workloads"]})
+
+
+def failed_gates(found: Mapping[str, Sequence[GateResult]]) -> dict[str, list[GateDocument]]:
+    """The gates that cases failed, as `run.json` keeps them: whole, by case id; a case that failed none has no entry."""
+    failed = {case_id: [asdict(gate) for gate in gates if not gate.passed] for case_id, gates in found.items()}
+    return convert({case_id: gates for case_id, gates in failed.items() if gates}, dict[str, list[GateDocument]])
+
+
+def passed_gates(found: Mapping[str, Sequence[GateResult]]) -> dict[str, PassedGateDocument]:
+    """The gates that cases passed, as `run.json` keeps them: of each gate how often, and its largest error.
+
+    All of them would be most of the file, a dozen for each case, and nothing reads them.
+    """
+    passed: dict[str, PassedGateDocument] = {}
+    for case_id, gates in found.items():
+        for gate in gates:
+            if not gate.passed:
+                continue
+            before = passed.get(gate.gate)
+            if before and before["worst"] >= gate.worst:
+                before["count"] += 1
+            else:
+                passed[gate.gate] = PassedGateDocument(
+                    count=before["count"] + 1 if before else 1,
+                    worst=gate.worst,
+                    limit=gate.limit,
+                    case=case_id,
+                    scenario=gate.scenario,
+                )
+    return passed
 
 
 def write_info(folder: Path, info: RunInfo) -> None:

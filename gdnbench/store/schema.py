@@ -163,3 +163,13 @@ class GateDocument(TypedDict):
     where: str
     status: Status
     wrong: NotRequired[WrongDocument | None]
+
+
+class PassedGateDocument(TypedDict):
+    """How often a gate was passed, and its largest error with the case and the kind of inputs that it is of."""
+
+    count: Count
+    worst: float
+    limit: float
+    case: str
+    scenario: str
