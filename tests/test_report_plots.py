@@ -2,6 +2,7 @@
 
 import math
 import re
+import shutil
 from xml.etree import ElementTree as ET
 
 import numpy as np
@@ -17,17 +18,31 @@ from gdnbench.report.plots.charts import CHARTS, draw_chart, print_chart, split_
 from gdnbench.report.plots.strips import BLOCKS, blocks
 from gdnbench.report.plots.style import PALETTE, colours, log_ticks, markers, spread
 from gdnbench.report.plots.view import open_view
+from gdnbench.store import read_rounds, write_samples
 
 PNG = b"\x89PNG\r\n\x1a\n"
 OF_ANY_RUN = [chart for chart in CHARTS if chart != "sweep"]
-MAIN = RECORDED / "20261121-101900-h200-decode-main"
-LONG_NAMES = RECORDED / "20261122-003003-h200-decode-dispatch"
+MAIN = RECORDED / "20261121-185458-h200-decode-main"
+DISPATCH = RECORDED / "20261122-003003-h200-decode-dispatch"
 SWEEP = RECORDED / "20261121-180525-h200-decode-sweep-bv"
 
 
 @pytest.fixture
 def folder(tmp_path):
     return store_run(tmp_path, 0, samples=True)
+
+
+@pytest.fixture(scope="module")
+def long_names(tmp_path_factory):
+    """A sweep's run, whose labels are the longest, with a sample for each of its rounds: the repository keeps none."""
+    folder = tmp_path_factory.mktemp("long") / DISPATCH.name
+    folder.mkdir()
+    for name in ("run.json", "measurements.csv", "rounds.csv"):
+        shutil.copy(DISPATCH / name, folder)
+    write_samples(
+        folder, ((case, 1, times[np.isfinite(times)], np.empty(0)) for case, times in read_rounds(folder).items())
+    )
+    return folder
 
 
 def words(path):
@@ -72,10 +87,10 @@ def test_a_narrow_terminal_breaks_nothing(folder, chart, width):
 @pytest.mark.parametrize("chart", OF_ANY_RUN)
 @pytest.mark.parametrize("width", [60, 80])
 @pytest.mark.parametrize("kernels", ["", "all"])
-def test_every_kernel_is_named_and_no_number_cut_at_60_columns(chart, width, kernels):
-    lines = shown(chart, LONG_NAMES, width, kernels=kernels).splitlines()
+def test_every_kernel_is_named_and_no_number_cut_at_60_columns(long_names, chart, width, kernels):
+    lines = shown(chart, long_names, width, kernels=kernels).splitlines()
     text = "\n".join(lines)
-    view = open_view(LONG_NAMES, kernels, every=chart == "time", empty=chart in {"time", "rounds"})
+    view = open_view(long_names, kernels, every=chart == "time", empty=chart in {"time", "rounds"})
     figures = [each for shape in view.shapes for each in view.at(shape)]
     for figure in figures if chart != "sol" else [each for each in figures if each.role is not Role.FLOOR]:
         assert figure.label in text
@@ -193,6 +208,12 @@ def test_without_a_floor_there_is_no_speed_of_light(tmp_path):
         shown("sol", folder)
     with pytest.raises(UsageError, match="only floors"):
         shown("sol", store_run(tmp_path, 1), kernels=FLOOR)
+
+
+def test_a_recorded_run_that_kept_no_samples_says_so_and_what_needs_none():
+    with pytest.raises(RunFormatError, match=r"samples\.parquet is missing") as caught:
+        shown("samples", DISPATCH)
+    assert caught.value.hint == "gdnbench plot rounds needs no samples"
 
 
 def test_without_samples_their_file_is_named(folder, tmp_path):

@@ -101,7 +101,7 @@ def suite_of(info: RunInfo) -> Suite | None:
 
 
 def failed_gates(found: Mapping[str, Sequence[GateResult]]) -> dict[str, list[GateDocument]]:
-    """The gates that cases failed, as `run.json` keeps them: whole, by case id; a case that failed none has no entry."""
+    """The gates that cases failed, as `run.json` keeps them: whole, by case id; those that failed none are left out."""
     failed = {case_id: [asdict(gate) for gate in gates if not gate.passed] for case_id, gates in found.items()}
     return convert({case_id: gates for case_id, gates in failed.items() if gates}, dict[str, list[GateDocument]])
 
