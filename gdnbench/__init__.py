@@ -4,26 +4,30 @@ The names below are what a `variant.py` or an `op.py` needs to declare a kernel 
 Importing this package imports neither torch nor triton.
 """
 
-from gdnbench.model import (
+from gdnbench.model.axes import Alias, Axis, AxisList
+from gdnbench.model.kernel import (
     CudaKernel,
+    CudaLaunch,
     DispatchKernel,
-    Op,
-    Param,
-    Params,
     Requirement,
-    RmsGate,
-    Shape,
-    TensorSpec,
     TorchKernel,
     TritonKernel,
-    UlpGate,
+    TritonLaunch,
 )
+from gdnbench.model.op import ExactGate, Op, RmsGate, TensorSpec, UlpGate
+from gdnbench.model.params import Param, Params
+from gdnbench.model.workload import Shape, Workload, WorkloadSpec
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Alias",
+    "Axis",
+    "AxisList",
     "CudaKernel",
+    "CudaLaunch",
     "DispatchKernel",
+    "ExactGate",
     "Op",
     "Param",
     "Params",
@@ -33,6 +37,9 @@ __all__ = [
     "TensorSpec",
     "TorchKernel",
     "TritonKernel",
+    "TritonLaunch",
     "UlpGate",
+    "Workload",
+    "WorkloadSpec",
     "__version__",
 ]

@@ -5,6 +5,7 @@ A schema is a dataclass or a TypedDict whose fields carry their ranges, `Annotat
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -68,3 +69,14 @@ def _told(error: Exception) -> str:
     found = _PLACE.fullmatch(str(error))
     why = _PATTERN.sub("Expected text of another form", found["why"] if found else str(error))
     return f"{found['where'].removeprefix('$').removeprefix('.')}: {why}" if found else why
+
+
+def finite(value: Any) -> Any:
+    """The value with None for every number in it that is not finite."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(item) for item in value]
+    return value

@@ -3,13 +3,18 @@
 from pathlib import Path
 
 import numpy as np
+from decode_workloads import decode_at
 from run_data import case, info, timing, versus
 
-from gdnbench.model import Measurement, Role, Shape, Status
-from gdnbench.store import RoundRow, write_info, write_measurements, write_rounds, write_samples
+from gdnbench.model.case import Role
+from gdnbench.model.measurement import Measurement
+from gdnbench.model.status import Status
+from gdnbench.store.info import write_info
+from gdnbench.store.measurements import write_measurements
+from gdnbench.store.samples import RoundRow, write_rounds, write_samples
 
 RUN_ID = "20260102-030405-h200-decode-clocks"
-SHAPES = (Shape(B=1), Shape(B=8))
+SHAPES = (decode_at(B=1), decode_at(B=8))
 ROUNDS = 8
 LABELS = {
     "decode-fla": Role.BASELINE,

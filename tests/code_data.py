@@ -3,12 +3,13 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from decode_workloads import decode_at
 from run_data import case, measured, store
 
-from gdnbench.catalog import default_roots, load_catalog
-from gdnbench.model import Role, Shape
+from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.model.case import Role
 from gdnbench.profilers.ncu.store import read_profiles, write_profiles
-from gdnbench.scaffold import make_kernel
+from gdnbench.scaffold.make import make_kernel
 
 RECORDED = Path(__file__).parent / "data" / "ncu" / "decode-v4-B1.csv.gz"
 OTHER = "0123456789abcdef"  # the hash of no kernel
@@ -73,7 +74,7 @@ class Mine:
 
     def _row(self, name, time_us):
         entry = self.catalog.entries[name]
-        params = entry.at(entry.default, Shape()).params
+        params = entry.at(entry.default, decode_at()).params
         return measured(case(name, **params), time_us)
 
 

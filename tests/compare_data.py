@@ -5,15 +5,18 @@ import shutil
 
 import numpy as np
 from committed import RESULTS
+from decode_workloads import decode_at
 
 from gdnbench.compare.comparison import compare_sources
-from gdnbench.compare.figure import Figure, Kind, Source
-from gdnbench.compare.ratio import Settings
-from gdnbench.model import Params, Role, Shape, Status
+from gdnbench.compare.figure import Figure, FigureSource, SourceKind
+from gdnbench.compare.ratio import CompareSettings
+from gdnbench.model.case import Role
+from gdnbench.model.params import Params
+from gdnbench.model.status import Status
 
 MAIN = "20261121-181852-h200-decode-main"
 DEFAULT = ("20261121-104356-h200-decode-default-1", "20261121-104456-h200-decode-default-2")
-B1, B8 = Shape(B=1), Shape(B=8)
+B1, B8 = decode_at(B=1), decode_at(B=8)
 ANCHORS = ("decode-floor-copy", "decode-floor-empty", "decode-fla")
 ROLES = {"decode-floor-copy": Role.FLOOR, "decode-floor-empty": Role.FLOOR, "decode-fla": Role.BASELINE}
 
@@ -37,7 +40,7 @@ def failed(label="decode-v4", status=Status.CRASHED, shape=B1):
 
 
 def source(*figures, name="one", gpu="h200", **more):
-    return Source(**{"name": name, "kind": Kind.MEASURED, "gpu": gpu, "figures": figures, **more})
+    return FigureSource(**{"name": name, "kind": SourceKind.MEASURED, "gpu": gpu, "figures": figures, **more})
 
 
 def run_of(times, name="one", *, moved=1.0, shapes=(B1, B8), strays=None, **more):
@@ -53,12 +56,12 @@ def run_of(times, name="one", *, moved=1.0, shapes=(B1, B8), strays=None, **more
 
 
 def published(*figures, name="published/b200", gpu="b200"):
-    return source(*figures, name=name, gpu=gpu, kind=Kind.PUBLISHED)
+    return source(*figures, name=name, gpu=gpu, kind=SourceKind.PUBLISHED)
 
 
 def compared(*sources, rows="", columns="", filtered="", margin=0.005, raw=False):
     return compare_sources(
-        sources, rows=rows, columns=columns, filtered=filtered, settings=Settings(margin=margin, raw=raw)
+        sources, rows=rows, columns=columns, filtered=filtered, settings=CompareSettings(margin=margin, raw=raw)
     )
 
 

@@ -22,7 +22,7 @@ def pytest_collection_modifyitems(items):
 
 
 def _gpus():
-    from gdnbench.machine import list_gpus
+    from gdnbench.machine.gpus import list_gpus
 
     return list_gpus()
 

@@ -6,15 +6,15 @@ from functools import cache
 from pathlib import Path
 
 from committed import RESULTS
+from decode_workloads import decode_at
 
-from gdnbench.catalog import default_roots, find_variant, load_catalog
-from gdnbench.diagnose.evidence import Evidence, Measured
-from gdnbench.inspection.archs import device_of
-from gdnbench.inspection.examine import examine
-from gdnbench.inspection.subject import Subject
-from gdnbench.model import Shape
+from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.catalog.select import find_variant
+from gdnbench.diagnose.evidence import Evidence, RunTimes
+from gdnbench.inspection.build import build_subjects
+from gdnbench.inspection.subject import Subject, gpu_size_of
 from gdnbench.profilers.ncu.store import read_profiles
-from gdnbench.store import read_info, write_info
+from gdnbench.store.info import read_info, write_info
 
 SPECIMENS = Path(__file__).parent / "specimens"
 RECORDED = Path(__file__).parent / "data" / "ncu"
@@ -38,7 +38,7 @@ def recorded(name):
 def measured(time_us, *, empty=None, copy=None, gpu="h200", copy_bytes=1_048_576, launches=1, **times_us):
     times = {"decode-floor-empty": empty, "decode-floor-copy": copy, **times_us}
     known = {label.replace("_", "-"): time for label, time in times.items() if time is not None}
-    return Measured(
+    return RunTimes(
         run_id="a-run",
         gpu=gpu,
         time_us=time_us,
@@ -63,21 +63,21 @@ def copy_run(folder, run_id="20261121-185458-h200-decode-main"):
 @cache
 def _built(label, batch):
     entry, variant = find_variant(kernels(), "decode", label)
-    shape = Shape(B=batch)
+    shape = decode_at(B=batch)
     subject = Subject(label, entry, entry.at(variant, shape), shape)
-    [found] = examine([subject], ["sm_90"], lambda arch: device_of(arch, ()), _Silent())
+    [found] = build_subjects([subject], ["sm_90"], lambda arch: gpu_size_of(arch, ()), _Silent())
     return found
 
 
 def coded(label, batch=1, times=None):
     """Evidence without counters: what the compiler made of a kernel for the H200, and perhaps times."""
     found = _built(label, batch)
-    return _evidence(label, Shape(B=batch), anatomy=found, order=found.order, measured=times)
+    return _evidence(label, decode_at(B=batch), compiled=found, milestones=found.milestones, measured=times)
 
 
 def in_order(evidence, label):
     """The evidence, as if the code were that of another kernel: its loads issue when those do."""
-    return replace(evidence, order=_built(label, evidence.shape.B).order)
+    return replace(evidence, milestones=_built(label, evidence.shape.B).milestones)
 
 
 def _evidence(label, shape, **known):

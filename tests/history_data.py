@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 from run_data import SHAPE, case, failed, measured, store
 
-from gdnbench.model import Role
-from gdnbench.store import RoundRow, write_rounds, write_samples
+from gdnbench.model.case import Role
+from gdnbench.store.samples import RoundRow, write_rounds, write_samples
 
 FLOOR, BASELINE, KERNEL, PEER = "decode-floor-copy", "decode-fla", "decode-x", "decode-peer"
 ROLES = {FLOOR: Role.FLOOR, BASELINE: Role.BASELINE}

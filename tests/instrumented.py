@@ -10,16 +10,17 @@ from types import SimpleNamespace
 
 import torch
 import triton
+from decode_workloads import decode_at
 from triton.backends.compiler import GPUTarget
 from triton.profiler import language
 from triton.profiler.hooks import InstrumentationHook
 
-from gdnbench.catalog import find_variant, load_catalog
+from gdnbench.catalog.catalog import load_catalog
+from gdnbench.catalog.select import find_variant
 from gdnbench.launch import Workspace, load_numerics
-from gdnbench.model import Case, Shape
-from gdnbench.profilers.worker.instrumented import MODE, capacity_of
-from gdnbench.profilers.worker.jit import Jit
-from gdnbench.profilers.worker.stage import Stage
+from gdnbench.model.case import Case
+from gdnbench.profilers.worker.case import PlacedCase
+from gdnbench.profilers.worker.proton import MODE, Jit, capacity_of
 
 H200 = SimpleNamespace(
     get_current_device=lambda: 0,
@@ -30,11 +31,11 @@ H200 = SimpleNamespace(
 
 
 def stage_of(label):
-    catalog, shape = load_catalog(), Shape(B=1)
+    catalog, shape = load_catalog(), decode_at(B=1)
     entry, variant = find_variant(catalog, "decode", label)
     numerics = load_numerics(entry.op, catalog.op_folders["decode"])
     workspace = Workspace.make(entry.op, numerics, shape, seed=0, device="cpu", scenario="typical")
-    return Stage(entry, Case(entry.at(variant, shape), shape), (workspace,))
+    return PlacedCase(entry, Case(entry.at(variant, shape), shape), (workspace,))
 
 
 def main(label):

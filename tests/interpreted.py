@@ -4,11 +4,13 @@ import json
 import sys
 from pathlib import Path
 
-from gdnbench.bench.events import Examined
-from gdnbench.bench.task import Phase, Task
-from gdnbench.bench.worker.interpret import interpret_all
-from gdnbench.catalog import default_roots, load_catalog, select_variants
-from gdnbench.model import Case, Shape
+from decode_workloads import decode_at
+
+from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.catalog.select import select_variants
+from gdnbench.measuring.protocol import Examined, Phase, Task
+from gdnbench.measuring.worker.interpret import interpret_all
+from gdnbench.model.case import Case
 
 
 class Lines:
@@ -28,14 +30,14 @@ def main(extra_root):
         # A program takes 6 ms to interpret, so one head does for the many programs of a small block.
         for shape, wanted in (
             (
-                Shape(HQ=1, HV=1),
+                decode_at(HQ=1, HV=1),
                 [
                     *("decode-spoils:BV=64", "decode-unscaled:BV=64"),
                     *(f"{kernel}:BV={block}" for kernel in ("decode-triton", "decode-triton-one") for block in blocks),
                 ],
             ),
             (
-                Shape(B=2, HQ=2, HV=4),
+                decode_at(B=2, HQ=2, HV=4),
                 [
                     *("decode-triton:BV=64", "decode-triton-one:BV=64"),
                     *("decode-triton-tma:BV=32:TILES=2", "decode-triton-ws:BV=32:TILES=4"),

@@ -4,7 +4,10 @@ import gzip
 import json
 from pathlib import Path
 
-from gdnbench.model import Case, Params, Shape, Variant
+from decode_workloads import decode_at
+
+from gdnbench.model.case import Case, Variant
+from gdnbench.model.params import Params
 from gdnbench.profilers.proton.recording import Recording
 
 RECORDED = Path(__file__).parent / "data" / "proton"
@@ -34,7 +37,7 @@ def write_trace(path, events, *, packed=False):
 
 def recording(**changes):
     case = Case(
-        Variant("decode-triton", "decode-triton", params=Params({"BV": 16, "WARPS": 16, "STAGES": 1})), Shape(B=1)
+        Variant("decode-triton", "decode-triton", params=Params({"BV": 16, "WARPS": 16, "STAGES": 1})), decode_at(B=1)
     )
     return Recording(
         **{

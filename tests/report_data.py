@@ -4,13 +4,15 @@ import re
 from html.parser import HTMLParser
 
 import numpy as np
+from decode_workloads import decode_at
 from run_data import case, failed, measured, store, versus
 from sweep_data import JOINT, store_sweep
 
-from gdnbench.model import Role, Shape, Status
-from gdnbench.store import RoundRow, write_rounds, write_samples
+from gdnbench.model.case import Role
+from gdnbench.model.status import Status
+from gdnbench.store.samples import RoundRow, write_rounds, write_samples
 
-SHAPES = (Shape(B=1), Shape(B=8), Shape(B=64))
+SHAPES = (decode_at(B=1), decode_at(B=8), decode_at(B=64))
 HOSTILE = "</script><script>alert(1)</script> <b>&amp;</b> \u2028 {{ 7*7 }}"
 KERNELS = [f"decode-k{number}" for number in range(12)]
 MACHINE = {

@@ -1,14 +1,19 @@
 """Runs made up for the tests: cases, measurements and samples whose medians are known."""
 
 import numpy as np
+from decode_workloads import decode_at
 
-from gdnbench.bench.events import Examined, Sampled
-from gdnbench.bench.measuring import Collected
-from gdnbench.model import Case, Measurement, Params, Role, Shape, Status, Timing, Variant, Versus
-from gdnbench.store import RunInfo, write_info, write_measurements
+from gdnbench.measuring.protocol import Examined, Sampled
+from gdnbench.measuring.rounds import Collected
+from gdnbench.model.case import Case, Role, Variant
+from gdnbench.model.measurement import Measurement, Timing, Versus
+from gdnbench.model.params import Params
+from gdnbench.model.status import Status
+from gdnbench.store.info import RunInfo, write_info
+from gdnbench.store.measurements import write_measurements
 
 TICK_US = 0.032
-SHAPE = Shape()
+SHAPE = decode_at()
 
 
 def case(label, role=Role.KERNEL, shape=SHAPE, *, kernel="", preset="", **params):
@@ -84,3 +89,24 @@ def collect(medians_us, rounds=8, samples=200, *, clock=1980.0, round_sd=0.0005)
 
 def healthy(cases):
     return {each.id: Examined(each.id, Status.OK, launches=1, warm_us=3.0) for each in cases}
+
+
+def bound_by_flops(of, time_us, tflops, sol, against=None):
+    """A kernel at a workload whose FLOPs take longer than copying."""
+    known = timing(time_us, tflops=tflops, bound="flops", sol=sol)
+    return Measurement(case=of, status=Status.OK, timing=known, versus=against, nbytes=1_054_816, launches=1)
+
+
+def store_bound_by_flops(folder):
+    """A run at two workloads: copying bounds the small one, FLOPs the large one, where every time is above 10 ms."""
+    large = decode_at(B=256, HQ=16, HV=32)
+    rows = [
+        measured(case("decode-fla", Role.BASELINE), 5.13),
+        measured(case("decode-v4"), 4.321, versus(1.187)),
+        measured(case("decode-floor-copy", Role.FLOOR), 4.01),
+        bound_by_flops(case("decode-fla", Role.BASELINE, large), 20_345.6, 41.26, 0.417),
+        bound_by_flops(case("decode-v4", shape=large), 12_345.6, 68.0, 0.687, versus(1.648)),
+        measured(case("decode-floor-copy", Role.FLOOR, large), 10_001.0),
+    ]
+    store(folder, rows)
+    return folder

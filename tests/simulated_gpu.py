@@ -6,20 +6,18 @@ from collections.abc import Collection
 
 import numpy as np
 
-from gdnbench.bench.events import Sampled
-from gdnbench.bench.measuring import Collected
-from gdnbench.bench.plan import round_cost_s
-from gdnbench.bench.race import START_S, Race
-from gdnbench.bench.schedule import Leg
-from gdnbench.bench.task import BURN_IN
-from gdnbench.model import Case, Role
+from gdnbench.measuring.protocol import BURN_IN, Sampled
+from gdnbench.measuring.race import START_S, Race
+from gdnbench.measuring.rounds import Collected
+from gdnbench.measuring.schedule import Segment, round_cost_s
+from gdnbench.model.case import Case, Role
 
 SAMPLES = 100
 FEW = 4  # are kept of each round: enough for its time
 
 
 class SimulatedGpu:
-    """Measures legs as `Measuring` does: one worker a leg, a burn-in, then every case once a round.
+    """Measures segments as `Measuring` does: one worker a segment, a burn-in, then every case once a round.
 
     Args:
         times_us: true time of each case.
@@ -43,26 +41,26 @@ class SimulatedGpu:
     def race(self, budget_s: float = 1e6, margin: float = 0.005) -> Race:
         return Race(budget_s, margin, 0.95, "cuda", self.swept, self.clock)
 
-    def next_leg(self, race: Race, collected: Collected) -> Leg | None:
-        return race.next_leg(self.cases, collected, self.samples, self.warm_us)
+    def next_segment(self, race: Race, collected: Collected) -> Segment | None:
+        return race.next_segment(self.cases, collected, self.samples, self.warm_us)
 
-    def measure(self, leg: Leg, collected: Collected) -> None:
-        ids = [case.id for case in leg.cases]
-        done = collected.whole_rounds(ids)
+    def measure(self, segment: Segment, collected: Collected) -> None:
+        ids = [case.id for case in segment.cases]
+        done = collected.complete_rounds(ids)
         assert all(set(collected.samples.get(case_id, ())) == done for case_id in ids), "rounds would be thrown away"
         self.now_s += START_S
-        for number in (BURN_IN, *range(max(done, default=0) + 1, leg.rounds + 1)):
+        for number in (BURN_IN, *range(max(done, default=0) + 1, segment.rounds + 1)):
             level = self._random.normal(1.0, 0.01)
             for case_id in ids:
                 time_us = self.warm_us[case_id] * level * self._random.normal(1.0, self._noise)
                 collected.take(Sampled(number, case_id, (time_us,) * FEW))
                 self.now_s += round_cost_s(SAMPLES, self.warm_us[case_id], "cuda")
 
-    def run(self, race: Race, collected: Collected | None = None) -> tuple[Collected, list[Leg]]:
+    def run(self, race: Race, collected: Collected | None = None) -> tuple[Collected, list[Segment]]:
         """A race to its end."""
-        collected, legs = collected or Collected(), []
-        while leg := self.next_leg(race, collected):
-            legs.append(leg)
-            assert len(legs) < 200, "races for ever"
-            self.measure(leg, collected)
-        return collected, legs
+        collected, segments = collected or Collected(), []
+        while segment := self.next_segment(race, collected):
+            segments.append(segment)
+            assert len(segments) < 200, "races for ever"
+            self.measure(segment, collected)
+        return collected, segments

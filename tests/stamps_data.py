@@ -1,9 +1,9 @@
 """Stamps of a GPU whose clocks are known."""
 
 import numpy as np
+from decode_workloads import decode_at
 
-from gdnbench.model import Shape
-from gdnbench.profilers.phases.stamps import HEAD, About, Stamps
+from gdnbench.profilers.phases.stamps import HEAD, StampedKernel, Stamps
 
 MHZ = 1500
 STEP_NS = 32
@@ -13,7 +13,7 @@ def about(phases=("load", "update", "store"), **changes):
     fields = {
         "op": "decode",
         "label": "decode-v4",
-        "shape": Shape(B=2),
+        "shape": decode_at(B=2),
         "gpu": "NVIDIA H200",
         "arch": "sm_90",
         "phases": phases,
@@ -22,7 +22,7 @@ def about(phases=("load", "update", "store"), **changes):
         "stamped_registers": 32,
         "stamped_spill_bytes": 0,
     }
-    return About(**{**fields, **changes})
+    return StampedKernel(**{**fields, **changes})
 
 
 def records(cycles, after=0, skew_ns=0.0, origin_ns=0):

@@ -2,10 +2,14 @@
 
 import math
 
+from decode_workloads import decode_at
 from run_data import case, failed, measured, store, versus
 
-from gdnbench.model import OneForAll, Params, Place, Plateau, Point, Role, Shape, Status, Sweep
-from gdnbench.store import write_sweep
+from gdnbench.model.case import Role
+from gdnbench.model.params import Params
+from gdnbench.model.status import Status
+from gdnbench.model.sweep import OneForAll, Place, Plateau, Point, Sweep
+from gdnbench.store.sweep import write_sweep
 
 KERNEL = "decode-x"
 
@@ -14,7 +18,7 @@ def label_of(params, kernel=KERNEL):
     return ":".join([kernel, *(f"{name}={value}" for name, value in params.items())])
 
 
-def point(slower_by, shape=Shape(), place=None, half=0.002, rounds=48, kernel=KERNEL, **params):  # noqa: B008 - frozen
+def point(slower_by, shape=decode_at(), place=None, half=0.002, rounds=48, kernel=KERNEL, **params):  # noqa: B008 - frozen
     """A point so much slower than the best; the best itself at 0."""
     best = slower_by == 0.0
     return Point(
@@ -55,7 +59,7 @@ def sweep_of(axes, *groups, one_for_all=()):
     )
 
 
-SMALL, LARGE = Shape(B=1), Shape(B=64)
+SMALL, LARGE = decode_at(B=1), decode_at(B=64)
 JOINT = sweep_of(
     {KERNEL: {"BV": [4, 8, 16], "WARPS": [2, 4]}},
     [

@@ -121,9 +121,9 @@ def call(command_line, monkeypatch, tmp_path):
 
     (tmp_path / "results").symlink_to(RESULTS)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("gdnbench.bench.opening.begin_session", stop)
-    monkeypatch.setattr("gdnbench.bench.sweeping.open_sweep", stop)
-    monkeypatch.setattr("gdnbench.bench.verifying.verify_variants", stop)
+    monkeypatch.setattr("gdnbench.measuring.opening.begin_session", stop)
+    monkeypatch.setattr("gdnbench.measuring.opening.open_sweep", stop)
+    monkeypatch.setattr("gdnbench.measuring.preflight.verify_variants", stop)
 
     def check(*words):
         code, out, err = command_line(*words)
@@ -153,7 +153,7 @@ def test_every_verb_that_needs_no_long_work_is_tried():
 SPELLED = st.text(st.sampled_from("decode-v149triton:=,*[]?!WARPSBV 0qk_x\t\n\\'\"µ"), max_size=30)
 
 
-@pytest.mark.parametrize("option", ["--kernel", "--shape", "--heads", "--baseline", "--timer", "--label"])
+@pytest.mark.parametrize("option", ["--kernel", "--shape", "--baseline", "--timer", "--label"])
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True)
 @given(value=SPELLED)
 def test_any_text_is_understood_or_refused_by_run(call, option, value):

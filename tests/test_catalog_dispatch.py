@@ -1,11 +1,16 @@
 """Dispatchers: which kernel they pick where, under which name, and tables that cannot hold."""
 
 import pytest
+from decode_workloads import decode_at
 from dispatch_data import DECLARATION, write_dispatcher
 
-from gdnbench.catalog import default_roots, load_catalog, select_variants
+from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.catalog.select import select_variants
 from gdnbench.errors import DeclarationError, ParamError
-from gdnbench.model import DispatchKernel, Param, Shape, TorchKernel, Variant
+from gdnbench.model.case import Variant
+from gdnbench.model.kernel import DispatchKernel, TorchKernel
+from gdnbench.model.params import Param
+from gdnbench.model.workload import Shape
 
 BUNDLED = default_roots()[0]
 HEADER = '[h200.qk4_v8]\nsource = "20260102-030405-h200-decode"\n'
@@ -44,14 +49,17 @@ def pick(made):
 @pytest.mark.parametrize(
     ("shape", "wanted"),
     [
-        (Shape(B=1), "decode-v4 WARPS=2"),
-        (Shape(B=8), "decode-v6 WARPS=8"),
-        (Shape(B=64), "decode-triton BV=16 WARPS=8 STAGES=1"),
-        (Shape(B=2, HQ=16, HV=32), "decode-v1 BV=4"),
-        (Shape(B=2), "decode-v4 WARPS=2"),
-        (Shape(B=3), "decode-v6 WARPS=8"),  # 24 heads: nearer to 64 than to 8
-        (Shape(B=1000), "decode-triton BV=16 WARPS=8 STAGES=1"),
-        (Shape(B=1, HQ=32, HV=64), "decode-v1 BV=4"),  # B * HV = 64 in another layout, as at qk4_v8 B=8: the smaller
+        (decode_at(B=1), "decode-v4 WARPS=2"),
+        (decode_at(B=8), "decode-v6 WARPS=8"),
+        (decode_at(B=64), "decode-triton BV=16 WARPS=8 STAGES=1"),
+        (decode_at(B=2, HQ=16, HV=32), "decode-v1 BV=4"),
+        (decode_at(B=2), "decode-v4 WARPS=2"),
+        (decode_at(B=3), "decode-v6 WARPS=8"),  # 24 heads: nearer to 64 than to 8
+        (decode_at(B=1000), "decode-triton BV=16 WARPS=8 STAGES=1"),
+        (
+            decode_at(B=1, HQ=32, HV=64),
+            "decode-v1 BV=4",
+        ),  # B * HV = 64 in another layout, as at qk4_v8 B=8: the smaller
     ],
 )
 def test_a_shape_takes_its_row_or_that_of_the_nearest(pick, shape, wanted):
@@ -60,19 +68,19 @@ def test_a_shape_takes_its_row_or_that_of_the_nearest(pick, shape, wanted):
 
 def test_a_row_of_the_same_heads_stands_before_one_of_another_layout_with_as_much_work(pick):
     """B=2 qk16_v32 is smaller than B=8 qk4_v8, and both have 64 heads in the batch."""
-    assert pick(Shape(B=8)).kernel == "decode-v6"
-    assert pick(Shape(B=2, HQ=16, HV=32)).kernel == "decode-v1"
+    assert pick(decode_at(B=8)).kernel == "decode-v6"
+    assert pick(decode_at(B=2, HQ=16, HV=32)).kernel == "decode-v1"
 
 
 def test_each_gpu_has_its_own_rows_and_one_without_takes_the_first_ones(pick):
-    assert pick(Shape(B=64), "b200").in_full == "decode-v5 HINT=none WARPS=8"
+    assert pick(decode_at(B=64), "b200").in_full == "decode-v5 HINT=none WARPS=8"
     for gpu in ("rtx3090", ""):
-        assert pick(Shape(B=1), gpu) == pick(Shape(B=1), "h200")
+        assert pick(decode_at(B=1), gpu) == pick(decode_at(B=1), "h200")
 
 
 def test_what_is_picked_goes_by_the_dispatchers_name_and_binds_the_kernel(made):
     catalog = made()
-    entry, variant = catalog.at(catalog.entries["decode-mine"].default, Shape(B=1))
+    entry, variant = catalog.at(catalog.entries["decode-mine"].default, decode_at(B=1))
     assert (variant.kernel, variant.label, variant.preset) == ("decode-v4", "decode-mine", "")
     assert variant.is_picked
     assert entry is catalog.entries["decode-v4"]
@@ -80,25 +88,27 @@ def test_what_is_picked_goes_by_the_dispatchers_name_and_binds_the_kernel(made):
 
 def test_who_looks_at_one_kernel_sees_it_under_its_own_name(made):
     catalog = made()
-    named = {shape: catalog.behind(catalog.entries["decode-mine"].default, Shape(B=shape))[1] for shape in (1, 8, 64)}
+    named = {
+        shape: catalog.behind(catalog.entries["decode-mine"].default, decode_at(B=shape))[1] for shape in (1, 8, 64)
+    }
     assert [named[batch].label for batch in (1, 8, 64)] == ["decode-v4:WARPS=2", "decode-v6", "decode-triton"]
     for batch, variant in named.items():
         (again,) = select_variants(catalog, "decode", variant.label)
-        assert catalog.at(again, Shape(B=batch))[1] == variant
+        assert catalog.at(again, decode_at(B=batch))[1] == variant
         assert not variant.is_picked
 
 
 def test_a_preset_of_the_same_params_lends_its_name(made):
     catalog = made(f'{HEADER}B1 = {{ kernel = "decode-v4", WARPS = 4 }}\n')
-    assert catalog.behind(catalog.entries["decode-mine"].default, Shape())[1].label == "decode-v4b"
+    assert catalog.behind(catalog.entries["decode-mine"].default, decode_at())[1].label == "decode-v4b"
 
 
 def test_params_that_are_the_plain_defaults_but_not_those_of_the_shape_are_all_named(made):
     """The bare name would mean others there."""
     catalog = made(f'{HEADER}B1 = {{ kernel = "decode-triton" }}\n')
-    variant = catalog.behind(catalog.entries["decode-mine"].default, Shape())[1]
+    variant = catalog.behind(catalog.entries["decode-mine"].default, decode_at())[1]
     assert variant.label == "decode-triton:BV=8:WARPS=8:STAGES=1"
-    assert catalog.at(variant, Shape())[1].params == {"BV": 8, "WARPS": 8, "STAGES": 1}
+    assert catalog.at(variant, decode_at())[1].params == {"BV": 8, "WARPS": 8, "STAGES": 1}
 
 
 @pytest.mark.parametrize("label", ["decode-v4", "decode-v4b", "decode-v4b:WARPS=2", "decode-triton", "decode-fla"])
@@ -118,8 +128,8 @@ def test_a_dispatcher_has_no_params_to_set(made):
 
 def test_a_row_without_a_source_of_its_own_has_its_tables(made):
     rows = made().entries["decode-mine"].dispatch.picks["h200"]
-    assert rows[Shape(B=1)].source == "20260102-030405-h200-decode"
-    assert rows[Shape(B=8)].source == "20260102-040506-h200-decode"
+    assert rows[decode_at(B=1)].source == "20260102-030405-h200-decode"
+    assert rows[decode_at(B=8)].source == "20260102-040506-h200-decode"
 
 
 BROKEN = {
@@ -129,9 +139,9 @@ BROKEN = {
     "no rows": (HEADER, "dispatch.toml has no rows"),
     "no layouts": ("[h200]\n", "dispatch.toml has no rows"),
     "no GPU": ('h200 = "x"\n', "[h200]: not a table"),
-    "layout": ('[h200.big]\nB1 = { kernel = "decode-v4", source = "r" }\n', "big is no head layout"),
+    "layout": ('[h200.big]\nB1 = { kernel = "decode-v4", source = "r" }\n', "big sets no axis"),
     "heads": ('[h200.qk4_v7]\nB1 = { kernel = "decode-v4", source = "r" }\n', "HV=7 is no multiple"),
-    "batch": (f'{HEADER}8 = {{ kernel = "decode-v4" }}\n', "8 is no batch size"),
+    "batch": (f'{HEADER}8 = {{ kernel = "decode-v4" }}\n', "8 sets no axis"),
     "no batch": (f'{HEADER}B0 = {{ kernel = "decode-v4" }}\n', "B=0"),
     "row": (f"{HEADER}B8 = 3\n", "[h200.qk4_v8] B8: not a table"),
     "no source": ('[h200.qk4_v8]\nB8 = { kernel = "decode-v4" }\n', "B8: no source"),
@@ -184,7 +194,7 @@ def test_a_dispatcher_may_pick_kernels_of_a_later_root(tmp_path, made):
     (folder / "kernel.py").write_text("")
     (folder / "variant.py").write_text("from gdnbench import TorchKernel\nkernel = TorchKernel(name='decode-zz')\n")
     catalog = made(f'{HEADER}B1 = {{ kernel = "decode-zz" }}\n')
-    assert isinstance(catalog.at(catalog.entries["decode-mine"].default, Shape())[0].kernel, TorchKernel)
+    assert isinstance(catalog.at(catalog.entries["decode-mine"].default, decode_at())[0].kernel, TorchKernel)
 
 
 def test_the_bundled_dispatcher_names_runs_that_are_stored():

@@ -2,7 +2,8 @@
 
 import pytest
 
-from gdnbench.catalog import choose_bases, default_roots, grid_axes, grid_points, load_catalog, parse_params
+from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.catalog.select import choose_bases, grid_axes, grid_points, parse_params
 from gdnbench.errors import ExitCode, ParamError, UnknownNameError, UsageError
 
 OP = default_roots()[0] / "decode" / "op.py"

@@ -2,7 +2,8 @@
 
 import pytest
 
-from gdnbench.catalog import default_roots, find_variant, load_catalog, select_variants
+from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.catalog.select import find_variant, select_variants
 from gdnbench.errors import ExitCode, ParamError, UnknownNameError
 
 CATALOG = load_catalog(default_roots()[:1])

@@ -13,10 +13,10 @@ from faults import REPOSITORY, python_path
 from run_data import case, measured, store
 
 from gdnbench import __version__
-from gdnbench.catalog import default_roots
+from gdnbench.catalog.catalog import default_roots
 from gdnbench.cli import app as cli
 from gdnbench.errors import ExitCode, MachineError
-from gdnbench.model import Role
+from gdnbench.model.case import Role
 
 VERBS = sorted({command.name or command.callback.__name__ for command in cli.app.registered_commands})
 HEAVY = ("torch", "triton", "cuda.bench", "cuda.core")
@@ -73,8 +73,8 @@ def test_the_version(run):
         ("run", "--margin", "-1"),
         ("run", "--kernel", "decode-nonsense"),
         ("run", "--kernel", "decode-v4:WARPS=3"),
-        ("run", "--shape", "K=64"),
-        ("run", "--heads", "qk3_v4"),
+        ("run", "--shape", "M=64"),
+        ("run", "--shape", "heads=qk3_v4"),
         ("run", "--op", "nonsense"),
         ("run", "--baseline", "decode-nonsense"),
         ("verify", "decode-nonsense"),
@@ -110,11 +110,11 @@ def test_a_gpu_that_is_not_here_is_the_environments_fault(run, tmp_path, monkeyp
 def test_run_measures_as_the_options_say(run, tmp_path, monkeypatch, options):
     asked = []
 
-    def stop(_catalog, request, *_rest):
-        asked.append(request.settings)
+    def stop(_catalog, plan, *_rest):
+        asked.append(plan.request.settings)
         raise MachineError("enough", "stop here")
 
-    monkeypatch.setattr("gdnbench.bench.opening.begin_session", stop)
+    monkeypatch.setattr("gdnbench.measuring.opening.begin_session", stop)
     code, _, _ = run("run", "--gpu", "cpu", "--kernel", "decode-reference", "--out", str(tmp_path), *options)
     assert code == ExitCode.ENVIRONMENT
     (settings,) = asked
@@ -207,7 +207,7 @@ def heavy_after(statement, heavy=HEAVY):
 
 
 def test_the_catalog_needs_neither_torch_nor_numpy():
-    statement = "from gdnbench.catalog import load_catalog; assert load_catalog().entries"
+    statement = "from gdnbench.catalog.catalog import load_catalog; assert load_catalog().entries"
     assert heavy_after(statement, (*HEAVY, "numpy", "pandas", "rich")) == "HEAVY []"
 
 
@@ -222,5 +222,5 @@ def test_show_needs_no_torch(results):
 
 def test_planning_and_supervising_a_run_needs_no_torch(tmp_path):
     """The parent of a run, up to where its first worker would start."""
-    imports = "import gdnbench.bench.session, gdnbench.bench.verifying, gdnbench.bench.exitcode, gdnbench.cli.progress"
-    assert heavy_after(imports) == "HEAVY []"
+    modules = ("measuring.session", "measuring.preflight", "measuring.exit_code", "cli.progress")
+    assert heavy_after("import " + ", ".join(f"gdnbench.{module}" for module in modules)) == "HEAVY []"

@@ -75,7 +75,8 @@ def test_bash_takes_words_apart_at_colons_and_is_given_the_last_part(words, offe
 def test_runs_that_were_stopped_are_offered_to_be_resumed(tmp_path):
     from run_data import info
 
-    from gdnbench.store import RunFolder, write_info
+    from gdnbench.store.folder import RunFolder
+    from gdnbench.store.info import write_info
 
     write_info(RunFolder.create(tmp_path, "20260102-030405-h200-decode").path, info(complete=False))
     found = asked("fish", "run", "--out", str(tmp_path), "--resume", "2026")

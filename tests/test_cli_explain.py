@@ -10,6 +10,7 @@ from functools import partial
 
 import pytest
 from diagnose_data import SPECIMENS, copy_run, recording
+from ncu_data import unpack_report
 
 from gdnbench.errors import ExitCode
 
@@ -32,6 +33,25 @@ def test_a_lone_warp_a_block_is_the_first_cause_and_more_at_the_same_grid_the_fi
     assert "try: gdnbench run --kernel decode-v1,decode-v4 --shape B=1\n" in out
     assert out.endswith("next: gdnbench run --kernel decode-v1,decode-v4 --shape B=1\n")
     assert re.search(r"^gain    at most \d\d%: decode-floor-copy takes \d\.\d{3} of \d\.\d{3} µs$", out, re.MULTILINE)
+
+
+def test_what_nvidias_rules_estimate_stands_below_the_cycles(run, tmp_path):
+    report = unpack_report(tmp_path)
+    _, out, _ = run("decode-v1", "--from", report)
+    lines = out.splitlines()
+    place = next(place for place, line in enumerate(lines) if line.startswith("NVIDIA  "))
+    assert re.match(r"NVIDIA  rules estimate at most \d+%  \S", lines[place])
+    assert "cycles  " in "".join(lines[:place])
+    _, out, _ = run("decode-v1", "--from", report, "--json")
+    rules = json.loads(out)["evidence"]["rules"]
+    assert any(rule["rule"] == "CPIStall" and rule["speedup_pct"] > 0 for rule in rules)
+
+
+def test_a_profile_without_rules_says_nothing_of_them(run):
+    _, out, _ = run("decode-v1", "--from", recording("decode-v1-B1"))
+    assert "NVIDIA  " not in out
+    _, out, _ = run("decode-v1", "--from", recording("decode-v1-B1"), "--json")
+    assert "rules" not in json.loads(out)["evidence"]
 
 
 def test_without_a_profile_the_code_and_the_last_run_answer_and_a_profile_is_next(run):

@@ -257,4 +257,4 @@ def test_a_file_that_is_named_and_damaged_is_an_error(command_line, mine):
     spoil_a_cell(path)
     code, out, err = command_line("explain", "decode-mine", "--from", path, columns="300")
     assert (code, out) == (ExitCode.PROFILER, "")
-    assert f"{path} line 2: Expected `int` >= 1 - at `$.B`" in err
+    assert f"{path} line 2: B=0: an axis has at least one element" in err

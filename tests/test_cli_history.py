@@ -7,9 +7,8 @@ import re
 
 import pytest
 from committed import RESULTS as RECORDED
+from decode_workloads import decode_at
 from history_data import BASELINE, FLOOR, KERNEL, TIMES, store_run
-
-from gdnbench.model import Shape
 
 
 @pytest.fixture
@@ -114,12 +113,12 @@ def test_a_failed_run_is_a_row_with_its_status_and_reason(run, tmp_path):
 
 def test_several_shapes_make_a_table_each(run, tmp_path):
     store_run(tmp_path, 0)
-    store_run(tmp_path, 1, shape=Shape(B=8))
+    store_run(tmp_path, 1, shape=decode_at(B=8))
     _, out, _ = run("history", KERNEL, "--shape", "B=1,8", "--out", tmp_path)
     assert f"{KERNEL} B=1 qk4_v8 on h200" in out
     assert f"{KERNEL} B=8 qk4_v8 on h200" in out
-    store_run(tmp_path, 2, shape=Shape(HQ=16, HV=32))
-    assert "qk16_v32" in run("history", KERNEL, "--heads", "qk16_v32", "--out", tmp_path)[1]
+    store_run(tmp_path, 2, shape=decode_at(HQ=16, HV=32))
+    assert "qk16_v32" in run("history", KERNEL, "--shape", "heads=qk16_v32", "--out", tmp_path)[1]
 
 
 def test_json_holds_every_row_and_no_more(run, stepped):
@@ -164,8 +163,8 @@ def test_another_gpu_can_be_asked_for(run, stepped):
         (["decode-xy"], "did you mean decode-x"),
         ([KERNEL, "--gpu", "b200"], "there are runs of it on h200"),
         ([KERNEL, "--shape", "B=3"], "there are B=1 qk4_v8"),
-        ([KERNEL, "--shape", "3"], "give batch sizes"),
-        ([KERNEL, "--heads", "wide"], "no head layout"),
+        ([KERNEL, "--shape", "3"], "sets no axis"),
+        ([KERNEL, "--shape", "heads=wide"], "no heads"),
         ([KERNEL, "--margin", "-1"], "a margin lies between 0 and 1"),
         ([KERNEL, "--margin", "nan"], "a margin lies between 0 and 1"),
         ([KERNEL, "--op", "prefill"], "there is no op prefill"),

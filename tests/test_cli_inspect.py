@@ -14,7 +14,7 @@ import pytest
 from faults import REPOSITORY, python_path
 
 from gdnbench.catalog import catalog as catalogs
-from gdnbench.catalog import default_roots
+from gdnbench.catalog.catalog import default_roots
 from gdnbench.errors import ExitCode
 
 BROKEN = Path(__file__).parent / "data" / "binary" / "kernels"
@@ -23,7 +23,7 @@ BROKEN = Path(__file__).parent / "data" / "binary" / "kernels"
 @pytest.fixture
 def run(command_line, monkeypatch):
     """Runs `gdnbench inspect ARGUMENTS` in this process, without a GPU; gives exit code, stdout and stderr."""
-    monkeypatch.setattr("gdnbench.machine.list_gpus", tuple)
+    monkeypatch.setattr("gdnbench.machine.gpus.list_gpus", tuple)
     return partial(command_line, "inspect")
 
 
@@ -270,3 +270,18 @@ def test_the_parent_loads_no_compiler():
         env=os.environ | {"PYTHONPATH": python_path(REPOSITORY)},
     )
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_each_launch_of_a_kernel_has_its_own_numbers(run, monkeypatch):
+    monkeypatch.setenv("GDNBENCH_KERNELS", str(Path(__file__).parent / "toys"))
+    code, out, _ = run("gemm-split", "--op", "gemm", "--shape", "M=64", "--arch", "sm_90", "--json")
+    assert code == 0
+    rows = json.loads(out)
+    assert [(row["kernel"], row["label"], row["symbol"]) for row in rows] == [
+        ("gemm-split", f"gemm-split/{entry}", entry) for entry in ("partial_sums", "add_sums")
+    ]
+    assert [row["grid"] for row in rows] == [96, 48]
+    _, out, _ = run("gemm-split", "--op", "gemm", "--shape", "M=64", "--arch", "sm_90")
+    assert "gemm-split/partial_sums" in out
+    assert "gemm-split/add_sums" in out
+    assert out.splitlines()[-1].startswith("next: gdnbench inspect gemm-split --arch sm_90 --sass")

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from schedule_data import EXIT, STORE, does, load, sass, use
 
-from gdnbench.binary.schedule import read_schedule
+from gdnbench.codegen.schedule import read_schedule
 from gdnbench.errors import ExitCode
-from gdnbench.report.schedule_listing import schedule_listing
+from gdnbench.report.inspect.schedule import schedule_listing
 
 _FAILED_PAIR = (
     "test-syntax-error  B=1 qk4_v8  sm_90, beside decode-v7\n"
@@ -24,7 +24,7 @@ BROKEN = Path(__file__).parent / "data" / "binary" / "kernels"
 @pytest.fixture
 def run(command_line, monkeypatch):
     """Runs `gdnbench inspect ARGUMENTS --schedule` in this process, without a GPU; gives exit code, stdout, stderr."""
-    monkeypatch.setattr("gdnbench.machine.list_gpus", tuple)
+    monkeypatch.setattr("gdnbench.machine.gpus.list_gpus", tuple)
     return partial(command_line, "inspect", "--schedule")
 
 

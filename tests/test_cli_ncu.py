@@ -10,7 +10,7 @@ import pytest
 from ncu_data import DATA, TRITON, UNFUSED_PAGE, V1, V4, fake_ncu, unpack_report, with_value
 
 from gdnbench.errors import ExitCode
-from gdnbench.model import Gpu
+from gdnbench.model.gpu import Gpu
 from gdnbench.profilers.ncu.store import read_profiles, write_profiles
 
 H200 = Gpu(0, "NVIDIA H200", "GPU-0000", (9, 0))
@@ -20,14 +20,14 @@ FOUR = (V1, V4, TRITON, DATA / "decode-fla-B1.csv.gz")
 @pytest.fixture
 def run(command_line, monkeypatch):
     """Runs `gdnbench ncu ARGUMENTS` in this process, without a GPU; gives exit code, stdout and stderr."""
-    monkeypatch.setattr("gdnbench.profilers.choice.list_gpus", tuple)
+    monkeypatch.setattr("gdnbench.profilers.selection.list_gpus", tuple)
     return partial(command_line, "ncu")
 
 
 @pytest.fixture
 def profile(run, monkeypatch, tmp_path):
     """The same with an H200 and an ncu that runs `body`, and leaves the report of decode-v1 unless told otherwise."""
-    monkeypatch.setattr("gdnbench.profilers.choice.list_gpus", lambda: (H200,))
+    monkeypatch.setattr("gdnbench.profilers.selection.list_gpus", lambda: (H200,))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     recorded = unpack_report(tmp_path)
 
@@ -138,6 +138,22 @@ def test_what_moved(run):
     assert {row["quantity"] for row in csv.DictReader(io.StringIO(out))} == set(moves)
 
 
+def test_what_nvidias_rules_estimate_stands_below_the_counters(run, tmp_path):
+    report = unpack_report(tmp_path)
+    code, out, _ = run("--import", report)
+    assert code == 0
+    lines = out.splitlines()
+    start = lines.index("decode-v1 gdn_decode_v1: speedup at most, by NVIDIA's rules")
+    assert lines[start + 1].startswith("   86%  Achieved Occupancy: The difference between")
+    assert sum(line.lstrip()[:3] in {"86%", "56%", "43%"} for line in lines[start:]) == 3
+    assert max(map(len, lines[: start + 10])) <= 80
+    _, out, _ = run("--import", report, "--json")
+    [document] = json.loads(out)
+    assert document["rules"][3]["title"] == "Long Scoreboard Stalls"
+    _, out, _ = run("--import", V1, "--json")  # which was stored without them
+    assert "rules" not in json.loads(out)[0]
+
+
 def test_nothing_moved(run):
     code, out, _ = run(V1, "--diff", V1)
     assert code == 0
@@ -177,8 +193,8 @@ def test_no_gpu(run):
 
 
 def test_no_ncu(run, monkeypatch):
-    monkeypatch.setattr("gdnbench.profilers.choice.list_gpus", lambda: (H200,))
-    monkeypatch.setattr("gdnbench.profilers.ncu.tool.find_ncu", lambda: None)
+    monkeypatch.setattr("gdnbench.profilers.selection.list_gpus", lambda: (H200,))
+    monkeypatch.setattr("gdnbench.profilers.ncu.command.find_ncu", lambda: None)
     code, _, err = run("decode-v4", columns="300")
     assert code == ExitCode.ENVIRONMENT
     assert "gdnbench ncu --import FILE.ncu-rep" in err
@@ -199,6 +215,7 @@ def test_profiling_keeps_the_report_and_its_metrics(profile, tmp_path):
     [report] = (tmp_path / "profiles" / "ncu" / "decode-v1").glob("*-h200-B1-qk4_v8.ncu-rep")
     stored = read_profiles(report.with_suffix(".csv"))
     assert [one.launch for one in stored] == [0, 1, 2]
+    assert [len(one.rules) for one in stored] == [18, 16, 18]
     assert str(report) in out
     arguments = (tmp_path / "arguments").read_text()
     for part in (
@@ -211,7 +228,7 @@ def test_profiling_keeps_the_report_and_its_metrics(profile, tmp_path):
 
 
 def test_profiles_carry_the_label_that_was_asked_for(profile, tmp_path):
-    code, out, _ = profile("decode-triton:BV=16", "--shape", "B=8", "--heads", "qk16_v32", "-q")
+    code, out, _ = profile("decode-triton:BV=16", "--shape", "B=8", "--shape", "heads=qk16_v32", "-q")
     assert code == 0
     assert "B=8 qk16_v32" in out
     [table] = (tmp_path / "profiles" / "ncu" / "decode-triton_BV=16").glob("*-h200-B8-qk16_v32.csv")

@@ -12,7 +12,7 @@ from faults import REPOSITORY, Gdnbench, python_path
 
 from gdnbench.errors import ExitCode
 
-QUICK = ("--gpu", "cpu", "--shape", "B=1", "--heads", "qk2_v4", "--json")
+QUICK = ("--gpu", "cpu", "--shape", "B=1", "--shape", "heads=qk2_v4", "--json")
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ import pytest
 from stamps_data import about, stamps
 
 from gdnbench.errors import ExitCode
-from gdnbench.model import Gpu
-from gdnbench.profilers.assignment import Errand
-from gdnbench.profilers.process import Ended
+from gdnbench.model.gpu import Gpu
+from gdnbench.process.command import Completed
+from gdnbench.profilers.process import Instrumentation
 
 H200 = Gpu(0, "NVIDIA H200", "GPU-1", (9, 0), 132, 60 << 20, 140 << 30)
 
@@ -27,7 +27,7 @@ def stored(tmp_path):
 
 @pytest.fixture
 def with_gpu(monkeypatch):
-    monkeypatch.setattr("gdnbench.profilers.choice.list_gpus", lambda: [H200])
+    monkeypatch.setattr("gdnbench.profilers.selection.list_gpus", lambda: [H200])
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def worker(monkeypatch, with_gpu):
 
     class Worker:
         told = None
-        ended = Ended(0, "")
+        ended = Completed(0, "")
         write = True
 
         def __call__(self, assignment, gpu, *, limit_s):
@@ -64,7 +64,7 @@ def test_stored_stamps_are_shown_in_80_columns_with_what_stamping_costs(command_
     assert "stamping costs" in out
     assert "registers 30 to 32" in out
     assert "SM clock: 1500 MHz" in out
-    assert lines[-1] == "next: gdnbench ncu decode-v4 --shape B=2 --heads qk4_v8"
+    assert lines[-1] == "next: gdnbench ncu decode-v4 --shape B=2"
 
 
 def test_json_holds_every_number_of_the_table(command_line, stored):
@@ -108,7 +108,7 @@ def test_a_kernel_is_stamped_by_a_worker_and_kept(command_line, worker, tmp_path
         "phases", "decode-v4:WARPS=4", "--shape", "B=8", "--launches", 7, "--limit", 9, "--profiles", tmp_path
     )
     assert code == ExitCode.OK
-    assert worker.told.errand is Errand.PHASES
+    assert worker.told.instrumentation is Instrumentation.PHASES
     assert (worker.told.launches, worker.told.case.shape.B, worker.limit_s, worker.gpu) == (7, 8, 9, H200)
     [kept] = (tmp_path / "phases" / "decode-v4_WARPS=4").glob("*-h200-B8-qk4_v8.npz")
     assert str(kept) in out
@@ -125,9 +125,9 @@ def test_quiet_says_nothing_on_stderr(command_line, worker, tmp_path):
 @pytest.mark.parametrize(
     ("ended", "write"),
     [
-        (Ended(1, "…\nthe stamped kernel's numbers are wrong: x\n"), True),
-        (Ended(-11, ""), False),
-        (Ended(0, ""), False),
+        (Completed(1, "…\nthe stamped kernel's numbers are wrong: x\n"), True),
+        (Completed(-11, ""), False),
+        (Completed(0, ""), False),
     ],
 )
 def test_a_worker_that_fails_is_a_profilers_failure(command_line, worker, tmp_path, ended, write):
@@ -163,7 +163,7 @@ def test_what_makes_no_sense_is_refused(command_line, with_gpu, arguments, said)
 
 
 def test_without_a_gpu_stored_stamps_are_what_can_be_shown(command_line, monkeypatch):
-    monkeypatch.setattr("gdnbench.profilers.choice.list_gpus", lambda: [])
+    monkeypatch.setattr("gdnbench.profilers.selection.list_gpus", lambda: [])
     code, _, err = command_line("phases", "decode-v4", columns="300")
     assert code == ExitCode.ENVIRONMENT
     assert "--import" in err

@@ -5,10 +5,10 @@ import sys
 
 import pytest
 from committed import RESULTS as RECORDED
+from decode_workloads import decode_at
 from history_data import KERNEL, store_run
 
-from gdnbench.model import Shape
-from gdnbench.report import picture_file
+from gdnbench.report.charts import plot
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def run(command_line):
 def results(tmp_path):
     folder = tmp_path / "results"
     store_run(folder, 0, samples=True)
-    store_run(folder, 1, samples=True, shape=Shape(B=8), label="-later")
+    store_run(folder, 1, samples=True, shape=decode_at(B=8), label="-later")
     return folder
 
 
@@ -61,8 +61,8 @@ def test_kernels_and_shapes_can_be_chosen(run, results):
 
 
 def test_heads_alone_mean_every_batch_size_at_them(run, tmp_path):
-    store_run(tmp_path, 0, shape=Shape(B=4, HQ=16, HV=32))
-    assert "B=4 qk16_v32" in run("rounds", "--heads", "qk16_v32", "--out", tmp_path)[1]
+    store_run(tmp_path, 0, shape=decode_at(B=4, HQ=16, HV=32))
+    assert "B=4 qk16_v32" in run("rounds", "--shape", "heads=qk16_v32", "--out", tmp_path)[1]
 
 
 @pytest.mark.parametrize("chart", ["time", "sol", "samples", "rounds"])
@@ -84,8 +84,8 @@ def test_a_recorded_sweep_is_shown(run):
         (["nowhere", "time"], "no run nowhere"),
         (["time", "-k", "decode-xy"], "did you mean decode-x"),
         (["time", "--shape", "B=5"], "there are B=8 qk4_v8"),
-        (["rounds", "--heads", "qk16_v32"], "there are B=8 qk4_v8"),
-        (["time", "--shape", "5"], "give batch sizes"),
+        (["rounds", "--shape", "heads=qk16_v32"], "there are B=8 qk4_v8"),
+        (["time", "--shape", "5"], "sets no axis"),
         (["sweep"], "has no swept times"),
         (["sweep", "-k", "decode-x"], "leave out --kernel"),
         (["time", "-o", "chart.gif"], "-o chart.gif: the name ends in .png"),
@@ -102,11 +102,11 @@ def test_what_cannot_be_is_refused_with_what_can(run, results, arguments, told):
     assert told in err
 
 
-def test_without_matplotlib_the_terminal_still_works(run, results, monkeypatch, tmp_path):
-    monkeypatch.setattr(picture_file, "find_spec", lambda _name: None)
+def test_without_the_libraries_that_draw_the_terminal_still_works(run, results, monkeypatch, tmp_path):
+    monkeypatch.setattr(plot, "find_spec", lambda _name: None)
     code, _, err = run("time", "-o", tmp_path / "chart.png", "--out", results)
     assert code == 5
-    assert "-o needs matplotlib" in err
+    assert "-o needs altair, vl_convert" in err
     assert run("time", "--out", results)[0] == 0
 
 

@@ -12,9 +12,10 @@ from run_data import case, failed, info, measured, store
 from sweep_data import JOINT, store_sweep
 
 from gdnbench.errors import UsageError
-from gdnbench.model import Role
-from gdnbench.store import RunFolder, write_info
-from gdnbench.store.prune import parse_age
+from gdnbench.model.case import Role
+from gdnbench.store.folder import RunFolder
+from gdnbench.store.info import write_info
+from gdnbench.store.overview import parse_age
 
 NOW = datetime.now(UTC)
 ROWS = [measured(case("decode-fla", Role.BASELINE)), measured(case("decode-v4")), failed(case("decode-x"))]
@@ -154,7 +155,7 @@ def test_a_run_that_is_being_measured_stays(run, results):
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     try:
         assert run("delete", folder.name, "--yes")[0] == 2
-        assert "no run fits" in run("prune", "--gpu", "h200", "--yes")[1]
+        assert "no run matches" in run("prune", "--gpu", "h200", "--yes")[1]
     finally:
         os.close(descriptor)
     assert names(results) == [folder.name]

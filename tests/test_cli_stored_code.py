@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from code_data import OTHER, make_mine
+from decode_workloads import decode_at
 from dispatch_data import write_dispatcher
 from ncu_data import fake_ncu, unpack_report
 from proton_data import CLOCK32, recording
@@ -19,15 +20,15 @@ from proton_data import store as store_recording
 from run_data import case, measured, store
 from stamps_data import about, stamps
 
-from gdnbench.catalog import default_roots, load_catalog
+from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.errors import ExitCode
-from gdnbench.model import Gpu, Shape
+from gdnbench.model.gpu import Gpu
+from gdnbench.process.command import Completed
 from gdnbench.profilers.ncu.store import read_profiles
-from gdnbench.profilers.process import Ended
 from gdnbench.profilers.proton.recording import Recording
-from gdnbench.profilers.proton.trace_file import write_trace
-from gdnbench.scaffold import make_kernel
-from gdnbench.store import read_info
+from gdnbench.profilers.proton.trace import write_trace
+from gdnbench.scaffold.make import make_kernel
+from gdnbench.store.info import read_info
 
 H200 = Gpu(0, "NVIDIA H200", "GPU-1", (9, 0), 132, 60 << 20, 140 << 30)
 CHANGED = "of other code: decode-mine's sources have changed since"
@@ -40,7 +41,7 @@ def mine(tmp_path, monkeypatch):
 
 @pytest.fixture
 def with_gpu(monkeypatch):
-    monkeypatch.setattr("gdnbench.profilers.choice.list_gpus", lambda: (H200,))
+    monkeypatch.setattr("gdnbench.profilers.selection.list_gpus", lambda: (H200,))
 
 
 def stored_profile(mine):
@@ -138,7 +139,7 @@ def test_of_a_dispatcher_the_code_is_that_of_what_it_picks(command_line, mine, w
     code, _, err = command_line("ncu", "decode-auto", "--ncu", ncu, "--profiles", mine.profiles)
     assert code == ExitCode.OK, err
     [table] = (mine.profiles / "ncu").glob("*/*.csv")
-    pick = mine.catalog.entries["decode-auto"].dispatch.pick(Shape(), "h200")
+    pick = mine.catalog.entries["decode-auto"].dispatch.pick(decode_at(), "h200")
     [profile, *_] = read_profiles(table)
     assert profile.label.partition(":")[0] == pick.kernel
     assert profile.source == mine.source(pick.kernel)
@@ -151,16 +152,16 @@ def test_phases_and_proton_hand_the_code_to_the_worker_that_writes_it(command_li
         told.append(assignment)
         made = about(label=assignment.case.label, source=assignment.source)
         replace(stamps(launches=5), about=made).write(Path(assignment.result))
-        return Ended(0, "")
+        return Completed(0, "")
 
     def recorded(assignment, gpu, *, limit_s):
         told.append(assignment)
         changes = {"trace": "", "sm_mhz": (), "launches": 0, "times_us": {"plain": [5.0]}}
         recording(case=assignment.case, source=assignment.source, **changes).write(Path(assignment.result))
-        return Ended(0, "")
+        return Completed(0, "")
 
     monkeypatch.setattr("gdnbench.profilers.phases.collect.run_worker", stamped)
-    monkeypatch.setattr("gdnbench.profilers.proton.record.run_worker", recorded)
+    monkeypatch.setattr("gdnbench.profilers.proton.collect.run_worker", recorded)
     code, out, err = command_line("phases", "decode-mine", "--profiles", mine.profiles, "--json")
     assert code == ExitCode.OK, err
     assert json.loads(out)[0]["code"] == "current"

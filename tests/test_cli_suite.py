@@ -52,7 +52,7 @@ def test_the_table_fits(command_line, columns):
     ("words", "said"),
     [
         (("run", "--suite", "contest", "--shape", "B=1"), "--suite contest has its own workloads"),
-        (("run", "--suite", "contest", "--heads", "qk4_v8"), "--suite contest has its own workloads"),
+        (("run", "--suite", "contest", "--shape", "heads=qk4_v8"), "--suite contest has its own workloads"),
         (("run", "--suite", "nope"), "decode has no suite nope"),
         (("show", "main", "--out", RESULTS, "--suite", "nope"), "decode has no suite nope"),
         (("show", "main", "--out", RESULTS, "--suite", "contest"), "the run lacks B=4 qk4_v8"),

@@ -10,8 +10,10 @@ import pytest
 from faults import CPU, REPOSITORY, SHORT, Gdnbench, finish, is_running, wait_for, workers_of
 from sweep_data import JOINT, KERNEL, point, store_sweep, sweep_of
 
-from gdnbench.model import Place
-from gdnbench.store import read_info, read_measurements, read_sweep
+from gdnbench.model.sweep import Place
+from gdnbench.store.info import read_info
+from gdnbench.store.measurements import read_measurements
+from gdnbench.store.sweep import read_sweep
 
 TUNABLE = REPOSITORY / "tests" / "tunable"
 # A margin so wide that a busy machine does not tell the baseline apart from itself, which is exit code 4.
@@ -254,8 +256,8 @@ WRONG = {
     "misspelt kernel": (("sweep", "decode-trition"), 2, "there is no kernel decode-trition", "decode-triton"),
     "misspelt option": ((*ALL, "-k", "decode-trition"), 2, "there is no kernel decode-trition", "decode-triton"),
     "unknown op": ((*TRITON, "--op", "prefil"), 2, "there is no op prefil", "decode"),
-    "bad shape": ((*TRITON, "--shape", "8"), 2, "give batch sizes as B=1,8,64", "--heads"),
-    "bad heads": ((*TRITON, "--heads", "big"), 2, "there is no head layout big", "qk4_v8"),
+    "bad shape": ((*TRITON, "--shape", "8"), 2, "8 sets no axis", "B=1,8,64"),
+    "bad heads": ((*TRITON, "--shape", "heads=big"), 2, "there is no heads big", "qk4_v8"),
     "no budget": ((*TRITON, "--budget", "0"), 2, "--budget 0: a budget is a time", "1m30s"),
     "hours": ((*TRITON, "--budget", "1h"), 2, "--budget 1h: a budget is a time", "1m30s"),
     "small budget": ((*TRITON, "--budget", "2s"), 2, "--budget 2s is too small", "or more, or fewer points or shapes"),

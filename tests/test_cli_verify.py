@@ -104,12 +104,12 @@ def test_wrong_numbers_tell_their_pattern_and_a_line_that_repeats_them(bench):
     assert done.code == 3
     assert "got 0.25" in done.out
     assert "64 of 1,024 wrong; HV 3 of 8; V 0,2,…,126 of 128" in done.out
-    assert "at B=1 qk4_v8; wrong, too, at B=3" in done.out
+    assert "at B=1 qk4_v8; also wrong at B=3" in done.out
     last = done.out.splitlines()[-1]
     assert last == "next: gdnbench verify test-wrong-head --shape B=1 --seed 7"
     again = bench(*last.split()[2:], "--gpu", "cpu", "-q")
     assert [line for line in again.out.splitlines() if "wrong-numbers" in line] == [
-        line.partition("; wrong, too")[0] for line in done.out.splitlines() if "wrong-numbers" in line
+        line.partition("; also wrong")[0] for line in done.out.splitlines() if "wrong-numbers" in line
     ]
 
 

@@ -6,14 +6,16 @@ import sys
 
 import pytest
 from committed import RESULTS
+from decode_workloads import decode_at
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gdnbench.compare.expected import expect
-from gdnbench.compare.figure import Figure, Kind, Source
-from gdnbench.compare.published import find_published, load_published
-from gdnbench.machine.specs import spec_of
-from gdnbench.model import Role, Shape, Status
+from gdnbench.compare.figure import Figure, FigureSource, SourceKind
+from gdnbench.compare.foreign import find_published, load_published
+from gdnbench.machine.gpus import spec_of
+from gdnbench.model.case import Role
+from gdnbench.model.status import Status
 
 SLUGS = ("rtx3090", "a100", "h100", "h200", "b200")
 TRAFFIC = 1_054_816  # bytes of B=1 qk4_v8: 1,054,752 for the entry and 64 for A_log and dt_bias
@@ -22,12 +24,12 @@ needs_results = pytest.mark.skipif(not (RESULTS / "published").is_dir(), reason=
 
 
 def figure(time_us, label="decode-v4", **more):
-    values = {"op": "decode", "kernel": label, "label": label, "shape": Shape(), "timer": "nvbench"}
+    values = {"op": "decode", "kernel": label, "label": label, "shape": decode_at(), "timer": "nvbench"}
     return Figure(time_us=time_us, **{**values, **more})
 
 
 def source(gpu, *figures):
-    return Source(name=gpu, kind=Kind.MEASURED, gpu=gpu, figures=figures)
+    return FigureSource(name=gpu, kind=SourceKind.MEASURED, gpu=gpu, figures=figures)
 
 
 def floor(time_us, label="decode-floor-empty", **more):
@@ -97,7 +99,7 @@ def test_a_floor_on_one_side_alone_tells_nothing():
 
 
 @pytest.mark.parametrize("other", [
-    floor(9.0, shape=Shape(B=2)), floor(9.0, timer="cupti"), floor(math.nan),
+    floor(9.0, shape=decode_at(B=2)), floor(9.0, timer="cupti"), floor(math.nan),
     floor(9.0, "decode-floor-empty:WARPS=1"), floor(9.0, status=Status.CRASHED, reason="died"),
 ])  # fmt: skip
 def test_the_floor_is_that_of_the_shape_the_timer_and_the_default_grid(other):
@@ -124,7 +126,7 @@ def test_few_other_kernels_prove_nothing():
 
 
 def test_large_batches_are_bound_by_bandwidth():
-    shape = Shape(B=256, HQ=16, HV=32)
+    shape = decode_at(B=256, HQ=16, HV=32)
     expectation = between(figure(260.0, shape=shape), figure(170.0, shape=shape))
     assert expectation.bound == "bandwidth"
     assert 0.6 < expectation.ratio < 0.8
@@ -133,7 +135,7 @@ def test_large_batches_are_bound_by_bandwidth():
 
 
 def test_between_the_two_it_is_mixed():
-    shape = Shape(B=64)
+    shape = decode_at(B=64)
     expectation = between(figure(21.0, shape=shape), figure(18.0, shape=shape))
     assert expectation.bound == "mixed"
 
@@ -161,7 +163,7 @@ def test_a_time_below_the_traffics_is_all_traffic():
     (figure(5.0), figure(0.0), "h200", "b200"),
     (figure(5.0), figure(math.inf), "h200", "b200"),
     (figure(5.0), figure(3.0, timer="cupti"), "h200", "b200"),
-    (figure(5.0), figure(6.0, shape=Shape(B=2)), "h200", "b200"),
+    (figure(5.0), figure(6.0, shape=decode_at(B=2)), "h200", "b200"),
     (figure(5.0, op="unheard-of"), figure(6.0, op="unheard-of"), "h200", "b200"),
 ])  # fmt: skip
 def test_where_nothing_can_be_expected_nothing_is(left, right, left_gpu, right_gpu):
@@ -169,7 +171,7 @@ def test_where_nothing_can_be_expected_nothing_is(left, right, left_gpu, right_g
 
 
 TIMES = st.floats(0.01, 1e5)
-SHAPES = st.builds(Shape, B=st.integers(1, 512), HQ=st.sampled_from([4, 16]), HV=st.just(32))
+SHAPES = st.builds(decode_at, B=st.integers(1, 512), HQ=st.sampled_from([4, 16]), HV=st.just(32))
 
 
 @given(left_us=TIMES, right_us=TIMES, shape=SHAPES, slugs=st.permutations(SLUGS))
@@ -207,8 +209,8 @@ def test_the_headline_agrees_with_the_times(left_us, right_us):
 
 def test_no_torch_is_imported_for_it():
     code = (
-        "import sys; from gdnbench.compare.expected import _op_traffic; from gdnbench.model import Shape;"
-        f"assert _op_traffic('decode', Shape()) == {TRAFFIC};"
+        "import sys; from gdnbench.compare.expected import _op_traffic; from gdnbench.store.schema1 import DECODE_AXES;"
+        f"assert _op_traffic('decode', DECODE_AXES.default) == {TRAFFIC};"
         "assert not {'torch', 'triton'} & sys.modules.keys(), 'heavy'"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -8,15 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from committed import RESULTS
+from decode_workloads import decode_at
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdnbench.compare.figure import Kind
+from gdnbench.compare.figure import SourceKind, join_label, split_label
 from gdnbench.compare.foreign import load_foreign
-from gdnbench.compare.measured import load_run
-from gdnbench.compare.naming import join_label, split_label
+from gdnbench.compare.runs import load_run
 from gdnbench.errors import GdnbenchError, RunFormatError, UsageError
-from gdnbench.model import Role, Shape, Status
+from gdnbench.model.case import Role
+from gdnbench.model.status import Status
 
 RUN = RESULTS / "20261121-104327-h200-decode-plain-1"
 OF_RUN = Path(__file__).parent / "data" / "nvbench" / "plain-1.json.gz"  # what NVBench wrote in that run
@@ -59,7 +60,7 @@ def csv_file(tmp_path, text, name="theirs.csv"):
 @needs_runs
 def test_the_file_of_a_run_gives_the_runs_figures():
     source, run = load_foreign(OF_RUN), load_run(RUN)
-    assert (source.kind, source.gpu, source.name) == (Kind.FOREIGN, "h200", "plain-1.json.gz")
+    assert (source.kind, source.gpu, source.name) == (SourceKind.FOREIGN, "h200", "plain-1.json.gz")
     ours = {(figure.label, figure.shape): figure for figure in run.figures}
     assert {(figure.label, figure.shape) for figure in source.figures} == ours.keys()
     assert ["means" in warning for warning in source.warnings] == [True]
@@ -105,7 +106,7 @@ def test_rounds_of_a_case_make_one_figure_without_the_burn_in(tmp_path):
     np.testing.assert_allclose(figure.rounds_us, [5, 6, np.nan, 7])
     assert (figure.kernel, figure.label) == ("decode-triton", "decode-triton:BV=16:WARPS=4")
     assert dict(figure.params) == {"BV": 16, "WARPS": 4}
-    assert figure.shape == Shape(B=8, HQ=16, HV=32, V=64)
+    assert figure.shape == decode_at(B=8, HQ=16, HV=32, V=64)
     assert (figure.time_us, figure.sm_mhz) == pytest.approx((6.0, 1850.0))
     assert figure.low_us < 6 < figure.high_us
 
@@ -135,7 +136,7 @@ def test_another_benchmarks_states_are_figures_with_its_axes(tmp_path):
 
 def test_a_shape_that_is_assumed_is_told(tmp_path):
     *_, warning = load_foreign(nvbench(tmp_path / "a.json", ("mine", state()))).warnings
-    assert str(Shape()) in warning
+    assert str(decode_at()) in warning
 
 
 @pytest.mark.parametrize(("mean_us", "time_us"), [(7.0, 7.0), (None, 6.0), (math.nan, 6.0)])
@@ -230,7 +231,7 @@ def test_a_csv_of_two_columns_is_enough(tmp_path):
     source = load_foreign(csv_file(tmp_path, "kernel,time_us\nmine,5.5\n"))
     (figure,) = source.figures
     assert (figure.kernel, figure.label, figure.time_us, figure.op) == ("mine", "mine", 5.5, "decode")
-    assert (figure.shape, figure.timer, source.gpu) == (Shape(), "", "")
+    assert (figure.shape, figure.timer, source.gpu) == (decode_at(), "", "")
     assert math.isnan(figure.low_us)
     assert ["B=1" in warning for warning in source.warnings] == [True]
 
@@ -243,14 +244,18 @@ def test_a_csv_with_everything(tmp_path):
     )
     source = load_foreign(csv_file(tmp_path, text))
     figure, floor = source.figures
-    assert (figure.kernel, figure.params["BV"], figure.shape) == ("decode-triton", 16, Shape(64, 16, 32, 128, 64))
+    assert (figure.kernel, figure.params["BV"], figure.shape) == (
+        "decode-triton",
+        16,
+        decode_at(B=64, HQ=16, HV=32, V=64),
+    )
     assert (figure.low_us, figure.high_us, figure.timer) == (5.4, 5.6, "cupti")
     assert (source.gpu, source.warnings, floor.role, floor.op) == ("b200", (), Role.FLOOR, "decode")
 
 
 def test_columns_that_are_not_known_are_passed_over_with_a_warning(tmp_path):
     source = load_foreign(csv_file(tmp_path, "kernel,time_us,B,HQ,HV,K,V,mood,größe\nx,1,1,4,8,128,128,good,2\n"))
-    assert source.warnings == ("columns that gdnbench does not know were passed over: mood, größe",)
+    assert source.warnings == ("columns that gdnbench does not know were ignored: mood, größe",)
 
 
 @pytest.mark.parametrize("text", [
@@ -298,7 +303,7 @@ def test_text_that_is_no_csv_by_name_is_read_by_its_header(tmp_path):
     ("kernel,time_us\nx,1,2\n", "line 2 has 3 cells"),
     ("kernel,time_us\nx,1,5\n", "line 2 has 3 cells"),
     ("kernel,time_us,kernel\nx,1,y\n", "kernel twice"),
-    ('kernel,time_us\n"x,1\n', "no CSV"),
+    ('kernel,time_us\n"x,1\n', "not CSV"),
     ("kernel,time_us\n,1\n", "line 2: kernel is empty"),
     ("kernel,time_us\nx,fast\n", "line 2.*fast"),
     ("kernel,time_us\nx,nan\n", "line 2.*nan"),
@@ -312,7 +317,7 @@ def test_text_that_is_no_csv_by_name_is_read_by_its_header(tmp_path):
     ("kernel,time_us,time_hi_us\nx,1,0.5\n", "line 2.*outside its interval"),
     ("kernel,time_us\nx,1\ny,2\nx,3\n", "line 4: x at B=1 qk4_v8 is there a second time"),
     ("kernel,time_us,gpu\nx,1,b200\ny,1,h200\n", "b200, h200"),
-    ("kernel,time_us\n" + "x" * 200_000 + ",1\n", "no CSV"),
+    ("kernel,time_us\n" + "x" * 200_000 + ",1\n", "not CSV"),
 ])  # fmt: skip
 def test_a_wrong_csv_is_refused_with_the_place(tmp_path, text, said):
     with pytest.raises(RunFormatError, match=said) as caught:

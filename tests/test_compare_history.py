@@ -1,22 +1,20 @@
 """A kernel's history: steps of its ratio to the anchor, and what changed beside it."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from committed import RESULTS as RECORDED
+from decode_workloads import decode_at
 from history_data import BASELINE, FLOOR, KERNEL, PEER, TIMES, store_run
 from run_data import SHAPE
 
-from gdnbench.compare.history import history_of
-from gdnbench.compare.history_choice import check_shapes, choose_gpu, choose_label, of_gpu
-from gdnbench.compare.recorded import load_recorded
+from gdnbench.compare.history import check_shapes, choose_gpu, choose_label, history_of, of_gpu
+from gdnbench.compare.runs import load_stored_runs
 from gdnbench.errors import GdnbenchError, LeftOutWarning, UnknownNameError
-from gdnbench.model import Shape, Status
+from gdnbench.model.status import Status
 
 
 def history(results, label=KERNEL, **more):
-    return history_of(of_gpu(load_recorded(results), "h200"), label, SHAPE, gpu="h200", **more)
+    return history_of(of_gpu(load_stored_runs(results), "h200"), label, SHAPE, gpu="h200", **more)
 
 
 def steps(found):
@@ -179,26 +177,26 @@ def test_a_damaged_run_is_left_out_and_named(tmp_path):
         cells = first.split(",")
         file.write_text("".join([header, ",".join([*cells[:5], time, *cells[6:]]), *lines]))
     with pytest.warns(LeftOutWarning) as warned:
-        assert len(load_recorded(tmp_path)) == 1
+        assert len(load_stored_runs(tmp_path)) == 1
     assert [str(warning.message)[:8] for warning in warned] == [f"202601{day:02}" for day in (3, 4, 5, 7, 8, 9, 10)]
 
 
 def test_where_every_run_is_damaged_that_is_the_error(tmp_path):
     (store_run(tmp_path, 0) / "run.json").write_text("{")
     with pytest.warns(LeftOutWarning), pytest.raises(GdnbenchError, match=r"none of the 1 runs .* can be read"):
-        load_recorded(tmp_path)
+        load_stored_runs(tmp_path)
 
 
 def test_a_label_is_found_with_its_params_in_any_order(tmp_path):
     store_run(tmp_path, 0, {**TIMES, "decode-x:BV=8:WARPS=4": 4.0})
-    runs = load_recorded(tmp_path)
+    runs = load_stored_runs(tmp_path)
     assert choose_label(runs, "decode-x:WARPS=4:BV=8") == "decode-x:BV=8:WARPS=4"
     assert choose_label(runs, KERNEL) == KERNEL
 
 
 def test_an_unknown_label_is_told_its_neighbours_or_all_there_are(tmp_path):
     store_run(tmp_path, 0)
-    runs = load_recorded(tmp_path)
+    runs = load_stored_runs(tmp_path)
     with pytest.raises(UnknownNameError, match="decode-xx") as caught:
         choose_label(runs, "decode-xx")
     assert "did you mean decode-x" in caught.value.hint
@@ -211,7 +209,7 @@ def test_the_gpu_is_that_of_the_latest_run_with_the_kernel(tmp_path):
     store_run(tmp_path, 0, gpu="h200")
     store_run(tmp_path, 1, gpu="b200")
     store_run(tmp_path, 2, {BASELINE: 5.0}, gpu="h100")
-    runs = load_recorded(tmp_path)
+    runs = load_stored_runs(tmp_path)
     assert choose_gpu(runs, KERNEL, "") == choose_gpu(runs, KERNEL, "auto") == "b200"
     assert choose_gpu(runs, KERNEL, "H200") == choose_gpu(runs, KERNEL, "NVIDIA H200") == "h200"
     with pytest.raises(UnknownNameError, match="h100") as caught:
@@ -221,23 +219,23 @@ def test_the_gpu_is_that_of_the_latest_run_with_the_kernel(tmp_path):
 
 def test_a_shape_that_no_run_has_is_refused_with_those_there_are(tmp_path):
     store_run(tmp_path, 0)
-    store_run(tmp_path, 1, shape=Shape(B=64))
-    runs = load_recorded(tmp_path)
-    check_shapes(runs, KERNEL, "h200", [SHAPE, Shape(B=64)])
+    store_run(tmp_path, 1, shape=decode_at(B=64))
+    runs = load_stored_runs(tmp_path)
+    check_shapes(runs, KERNEL, "h200", [SHAPE, decode_at(B=64)])
     with pytest.raises(UnknownNameError, match="B=2") as caught:
-        check_shapes(runs, KERNEL, "h200", [replace(SHAPE, B=2)])
+        check_shapes(runs, KERNEL, "h200", [SHAPE.with_sizes({"B": 2})])
     assert "B=1 qk4_v8, B=64 qk4_v8" in caught.value.hint
 
 
 @pytest.fixture(scope="module")
 def recorded():
     """The first twelve runs that are stored: later ones are no part of what is asserted here."""
-    runs = load_recorded(RECORDED)
+    runs = load_stored_runs(RECORDED)
     return [run for run in runs if run.source.gpu == "h200" and run.timestamp < "2026-11-21T18:56"]
 
 
 def test_on_stored_runs_the_change_of_params_is_the_only_step(recorded):
-    found = history_of(recorded, "decode-triton", Shape(B=64), gpu="h200")
+    found = history_of(recorded, "decode-triton", decode_at(B=64), gpu="h200")
     (place,) = steps(found)
     row = found.rows[place]
     assert row.run.source.name.startswith("20261121-181852")
@@ -247,7 +245,7 @@ def test_on_stored_runs_the_change_of_params_is_the_only_step(recorded):
 
 @pytest.mark.parametrize("batch", [1, 8, 64])
 def test_on_stored_runs_a_kernel_that_stayed_as_it_was_has_no_steps(recorded, batch):
-    found = history_of(recorded, "decode-v4", Shape(B=batch), gpu="h200")
+    found = history_of(recorded, "decode-v4", decode_at(B=batch), gpu="h200")
     assert found.anchor == "decode-floor-copy"
     assert len(found.rows) >= 6
     assert steps(found) == []

@@ -5,14 +5,14 @@ import shutil
 
 import pytest
 from committed import RESULTS
+from decode_workloads import decode_at
 
-from gdnbench.compare.figure import Kind
-from gdnbench.compare.published import COLUMNS, find_published, list_published, load_published
+from gdnbench.compare.figure import SourceKind
+from gdnbench.compare.foreign import PUBLISHED_COLUMNS, find_published, list_published, load_published
 from gdnbench.errors import RunFormatError, UnknownNameError
-from gdnbench.model import Shape
 
 TABLES = ["b200", "b200-cupti", "contest", "flashinfer", "rtx3090", "rtx3090-bv"]
-HEADER = ",".join(COLUMNS)
+HEADER = ",".join((*PUBLISHED_COLUMNS[:2], "B", "HQ", "HV", "K", "V", *PUBLISHED_COLUMNS[2:]))
 ROW = "decode,decode-v4,1,4,8,128,128,nvbench,7.07,b200,a paper,2026-02-24,"
 
 pytestmark = pytest.mark.skipif(not (RESULTS / "published").is_dir(), reason="the checkout's results are not here")
@@ -36,9 +36,11 @@ def test_the_repositorys_tables():
 @pytest.mark.parametrize("name", TABLES)
 def test_every_figure_is_cited_and_has_a_time_and_no_more_certainty_than_was_published(name):
     source = load_published(find_published(RESULTS, name))
-    assert (source.name, source.kind, source.gpu) == (f"published/{name}", Kind.PUBLISHED, name.split("-")[0]) or (
-        source.gpu == "b200"
-    )
+    assert (source.name, source.kind, source.gpu) == (
+        f"published/{name}",
+        SourceKind.PUBLISHED,
+        name.split("-")[0],
+    ) or (source.gpu == "b200")
     for figure in source.figures:
         assert figure.citation
         assert figure.time_us > 1
@@ -61,7 +63,7 @@ def test_every_table_is_explained_in_the_readme(name):
 ])  # fmt: skip
 def test_some_figures_as_published(table_name, label, time_us, timer):
     figure = by_label(table_name)[label]
-    assert (figure.time_us, figure.timer, figure.shape) == (time_us, timer, Shape())
+    assert (figure.time_us, figure.timer, figure.shape) == (time_us, timer, decode_at())
 
 
 def test_v4b_was_not_measured_on_the_b200():
@@ -76,7 +78,7 @@ def test_a_column_beyond_the_usual_ones_is_a_param():
 
 def test_batch_sizes_are_shapes():
     shapes = [figure.shape for figure in load_published(find_published(RESULTS, "flashinfer")).figures]
-    assert shapes == [Shape(B=batch, HQ=16, HV=32) for batch in (1, 2, 4, 8, 16, 32, 64, 128, 256)]
+    assert shapes == [decode_at(B=batch, HQ=16, HV=32) for batch in (1, 2, 4, 8, 16, 32, 64, 128, 256)]
 
 
 def test_a_citation_tells_where_when_and_what(tmp_path):
@@ -111,9 +113,9 @@ def test_where_nothing_is_published_there_is_nothing_to_find(tmp_path):
     assert "figures.csv" in caught.value.hint
 
 
-@pytest.mark.parametrize("column", COLUMNS)
+@pytest.mark.parametrize("column", PUBLISHED_COLUMNS)
 def test_a_missing_column_is_named(tmp_path, column):
-    position = COLUMNS.index(column)
+    position = HEADER.split(",").index(column)
     lines = [",".join(cell for at, cell in enumerate(line.split(",")) if at != position) for line in (HEADER, ROW)]
     with pytest.raises(RunFormatError, match=column):
         load_published(table(tmp_path, *lines))

@@ -6,13 +6,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from compare_data import B1, DEFAULT, MAIN, RESULTS, compared, failed, figure, published, ratios_of, run_of, source
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from gdnbench.compare.gate import check, parse_gate
+from gdnbench.compare.comparison import check_regressions, parse_fail_on
 from gdnbench.compare.ratio import check_settings
-from gdnbench.compare.resolve import load_sources
+from gdnbench.compare.sources import load_sources
 from gdnbench.errors import ExitCode, UsageError
-from gdnbench.model import Role, Status
-from gdnbench.stats import Verdict, compare_rounds
+from gdnbench.model.case import Role
+from gdnbench.model.status import Status
+from gdnbench.stats.comparison import Verdict
+from gdnbench.stats.paired import compare_rounds
 
 KERNELS = {f"decode-v{index}": 4.0 + 0.3 * index for index in range(1, 6)}
 SLOWER = {("decode-v4", 1): 1.02, ("decode-v4", 8): 1.02}
@@ -62,6 +66,65 @@ def test_across_gpus_nothing_is_taken_out():
     side = compared(run_of(KERNELS), run_of(KERNELS, "other", gpu="b200", moved=0.8))
     assert ratios_of(side)["decode-v1", 1].value == pytest.approx(1.25)
     assert not side.columns[0].shifts
+
+
+MIRROR = {Verdict.FASTER: Verdict.SLOWER, Verdict.SLOWER: Verdict.FASTER}
+STRAYS = st.dictionaries(st.tuples(st.sampled_from(sorted(KERNELS)), st.sampled_from([1, 8])), st.floats(0.5, 2.0))
+
+
+def assert_mirrored(one, other):
+    assert one.value * other.value == pytest.approx(1.0)
+    if one.comparison is None or other.comparison is None:
+        assert one.comparison is other.comparison is None
+        return
+    left, right = one.comparison, other.comparison
+    assert left.speedup.low * right.speedup.high == pytest.approx(1.0)
+    assert left.speedup.high * right.speedup.low == pytest.approx(1.0)
+    assert right.verdict is MIRROR.get(left.verdict, left.verdict)
+
+
+@given(STRAYS, st.floats(0.8, 1.25), st.sampled_from(["h200", "b200"]), st.booleans())
+@settings(max_examples=25, deadline=None)
+def test_the_other_way_round_every_ratio_is_the_inverse(strays, moved, gpu, raw):
+    one, other = run_of(KERNELS), run_of(KERNELS, "other", strays=strays, moved=moved, gpu=gpu)
+    there, back = compared(one, other, raw=raw), compared(other, one, raw=raw)
+    for case, ratio in ratios_of(there).items():
+        assert_mirrored(ratio, ratios_of(back)[case])
+    means = [side.columns[0].mean for side in (there, back)]
+    assert means[0].value * means[1].value == pytest.approx(1.0)
+    assert means[0].interval.low * means[1].interval.high == pytest.approx(1.0)
+
+
+@given(st.floats(0.5, 2.0))
+@settings(max_examples=25, deadline=None)
+def test_kernels_of_one_run_are_mirrored_too(factor):
+    one, other = figure("decode-a", 5.0, seed=1), figure("decode-b", 5.0 * factor, seed=2)
+    there, back = (compared(source(*pair), columns="label") for pair in ((one, other), (other, one)))
+    assert_mirrored(there.columns[0].ratios[0], back.columns[0].ratios[0])
+
+
+@given(STRAYS, st.floats(0.5, 2.0))
+@settings(max_examples=25, deadline=None)
+def test_what_all_cases_move_by_changes_no_ratio(strays, moved):
+    still, shifted = (
+        ratios_of(compared(run_of(KERNELS), run_of(KERNELS, "other", strays=strays, moved=factor)))
+        for factor in (1.0, moved)
+    )
+    for case, ratio in still.items():
+        assert shifted[case].value == pytest.approx(ratio.value)
+        assert shifted[case].comparison.speedup.half_width == pytest.approx(ratio.comparison.speedup.half_width)
+
+
+@given(STRAYS)
+@settings(max_examples=25, deadline=None)
+def test_the_mean_is_the_geometric_one_of_all_but_the_floors(strays):
+    side = compared(run_of(KERNELS), run_of(KERNELS, "other", strays=strays))
+    logs = [math.log(ratio.value) for (label, _), ratio in ratios_of(side).items() if "-floor-" not in label]
+    mean = side.columns[0].mean
+    assert mean.cases == len(logs)
+    assert math.log(mean.value) == pytest.approx(np.mean(logs))
+    assert mean.interval.low <= mean.value * (1 + 1e-12)
+    assert mean.interval.high >= mean.value * (1 - 1e-12)
 
 
 def test_figures_of_one_run_are_paired_by_round_as_run_does():
@@ -114,18 +177,18 @@ def test_cases_that_no_one_changed_are_not_called_different_between_stored_runs(
 
 @pytest.mark.parametrize(("text", "margin"), [("slower", 0.005), ("slower:1%", 0.01), ("slower:0.25%", 0.0025)])
 def test_a_gate_has_a_margin(text, margin):
-    assert parse_gate(text, 0.005) == pytest.approx(margin)
+    assert parse_fail_on(text, 0.005) == pytest.approx(margin)
 
 
 @pytest.mark.parametrize("text", ["faster", "slower:1", "slower:", "slower:-1%", "slower:x%"])
 def test_a_gate_that_is_none_is_refused(text):
-    with pytest.raises(UsageError, match="no condition"):
-        parse_gate(text, 0.005)
+    with pytest.raises(UsageError, match="not a condition"):
+        parse_fail_on(text, 0.005)
 
 
 @pytest.mark.parametrize("margin", [-0.1, 1.0, math.nan])
 def test_a_margin_that_is_none_is_refused(margin):
-    with pytest.raises(UsageError, match="no relative difference"):
+    with pytest.raises(UsageError, match="not a relative difference"):
         check_settings(margin, raw=False, strict=False, gate="")
 
 
@@ -136,7 +199,7 @@ def test_strict_needs_a_gate():
 
 def outcome(left, right, margin=0.01):
     side = compared(left, right, margin=margin)
-    return check(side.grid.rows, side.columns[-1].ratios, margin)
+    return check_regressions(side.grid.rows, side.columns[-1].ratios, margin)
 
 
 def test_the_gate_finds_what_is_slower_and_names_it():

@@ -5,15 +5,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 from committed import RESULTS
+from decode_workloads import decode_at
 from run_data import case, failed, measured
 
 from gdnbench.compare.suite import judge_suite
 from gdnbench.errors import DeclarationError, UnknownNameError, UsageError
-from gdnbench.model import Role, Shape, Status, Suite
-from gdnbench.stats import Verdict, weighted_geomean
-from gdnbench.store import find_run, read_measurements, read_rounds
+from gdnbench.model.case import Role
+from gdnbench.model.op import Suite
+from gdnbench.model.status import Status
+from gdnbench.stats.comparison import Verdict
+from gdnbench.stats.estimators import weighted_geomean
+from gdnbench.store.find import find_run
+from gdnbench.store.measurements import read_measurements
+from gdnbench.store.samples import read_rounds
 
-ONE, EIGHT, MANY = Shape(B=1), Shape(B=8), Shape(B=64)
+ONE, EIGHT, MANY = decode_at(B=1), decode_at(B=8), decode_at(B=64)
 SUITE = Suite("three", {ONE: 10, EIGHT: 7, MANY: 8})
 ROUNDS = 41
 # True times by label and workload, microseconds.
@@ -112,7 +118,7 @@ def test_a_round_that_a_workload_lacks_is_left_out_for_all():
 
 def test_what_cannot_be_summed_up_is_refused_in_words():
     rows, rounds = simulated()
-    more = Suite("more", {**SUITE.weights, Shape(B=3): 1})
+    more = Suite("more", {**SUITE.weights, decode_at(B=3): 1})
     with pytest.raises(UsageError, match="the run lacks B=3 qk4_v8 of the suite more") as caught:
         judge(rows, rounds, more)
     assert caught.value.hint == "gdnbench run --suite more measures them"

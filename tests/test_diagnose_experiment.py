@@ -4,19 +4,20 @@ from dataclasses import replace
 
 import pytest
 import typer
+from decode_workloads import decode_at
 from diagnose_data import SPECIMENS, coded, kernels, measured, recorded
 from test_diagnose_rules import CAUSES
 
-from gdnbench.bench.request import choose_settings as settings_of_run
-from gdnbench.bench.request import make_request, parse_shapes
-from gdnbench.bench.sweeping import choose_sweep_settings, make_sweep_request
-from gdnbench.catalog import find_variant
+from gdnbench.catalog.select import find_variant
 from gdnbench.cli.app import app
 from gdnbench.cli.options import joined, sizes, terms
-from gdnbench.diagnose import experiment, layout
-from gdnbench.diagnose.ranking import rank
-from gdnbench.diagnose.rules import RULES
-from gdnbench.model import CodeState, Gpu, Shape
+from gdnbench.diagnose import experiment
+from gdnbench.diagnose.rules import RULES, rank
+from gdnbench.measuring.request import choose_settings as settings_of_run
+from gdnbench.measuring.request import make_request, parse_workloads
+from gdnbench.measuring.sweep_request import choose_sweep_settings, make_sweep_request
+from gdnbench.model.code_state import CodeState
+from gdnbench.model.gpu import Gpu
 
 H200 = Gpu(0, "NVIDIA H200", "GPU-0", (9, 0), sms=132)
 AT_64 = measured(23.8, empty=7.56, copy=20.55, copy_bytes=67_108_864, decode_triton=21.3, decode_v1=21.6)
@@ -36,8 +37,7 @@ def check_run(values):
         quick=True, rounds=None, samples=None, seed=None, margin=0.005, step_limit_s=30.0, plain=False
     )
     named = joined(terms(values["kernels"], values["kernel"]))
-    axes, heads = sizes(values["shape"]), joined(values["heads"])
-    make_request(kernels(), values["op"], named, axes=axes, heads=heads, settings=settings)
+    make_request(kernels(), values["op"], named, axes=sizes(values["shape"]), settings=settings)
 
 
 def check_sweep(values):
@@ -48,7 +48,6 @@ def check_sweep(values):
         terms(values["kernels"], values["kernel"]),
         list(values["param"] or []),
         axes=sizes(values["shape"]),
-        heads=joined(values["heads"]),
         settings=settings,
         gpu=H200,
         baseline="",
@@ -60,7 +59,7 @@ def check_labels(values):
     for label in (*values["kernels"], values["diff"]):
         if label:
             find_variant(kernels(), values["op"], label)
-    parse_shapes(kernels().ops[values["op"]], sizes(values["shape"]), joined(values["heads"]))
+    parse_workloads(kernels().ops[values["op"]], sizes(values["shape"]))
 
 
 def check_new(values):
@@ -169,14 +168,14 @@ def test_of_other_code_the_grid_is_that_of_the_declaration():
     [evidence, *_] = recorded("decode-v1-B1")
     v4 = kernels().entries["decode-v4"]
     mistaken = replace(evidence, entry=v4, variant=v4.default)
-    assert layout.own_layout(mistaken).threads == 32
-    assert layout.own_layout(replace(mistaken, profile_code=CodeState.CHANGED)).threads == 256
+    assert experiment.own_grid(mistaken).threads == 32
+    assert experiment.own_grid(replace(mistaken, profile_code=CodeState.CHANGED)).threads == 256
 
 
 def test_another_head_layout_is_carried_along():
-    evidence = replace(coded("decode-v4"), shape=Shape(B=8, HQ=16, HV=32))
+    evidence = replace(coded("decode-v4"), shape=decode_at(B=8, HQ=16, HV=32))
     tried = experiment.profile(evidence)
-    assert tried.command[3:] == ("--shape", "B=8", "--heads", "qk16_v32")
+    assert tried.command[3:] == ("--shape", "B=8", "--shape", "heads=qk16_v32")
     check(tried)
 
 

@@ -4,14 +4,16 @@ import shutil
 from pathlib import Path
 
 import pytest
+from decode_workloads import decode_at
 from diagnose_data import copy_run, kernels, recorded, recording
 from run_data import case, measured, store
 
-from gdnbench.bench.observer import Observer
 from gdnbench.diagnose.gather import Question, gather
 from gdnbench.errors import BuildError, UnknownNameError, UsageError
-from gdnbench.inspection.examine import Failure
-from gdnbench.model import Gpu, Role, Shape
+from gdnbench.inspection.compiled import FailedBuild
+from gdnbench.measuring.observer import Observer
+from gdnbench.model.case import Role
+from gdnbench.model.gpu import Gpu
 from gdnbench.profilers.ncu.store import write_profiles
 
 H200 = Gpu(0, "NVIDIA H200", "GPU-0", (9, 0), sms=132)
@@ -25,7 +27,7 @@ def ask(monkeypatch, tmp_path):
 
     def call(label="decode-v1", *, gpus=(), **told):
         monkeypatch.setattr("gdnbench.diagnose.gather.list_gpus", lambda: gpus)
-        empty = {"op": "decode", "axes": "", "heads": "", "gpu": "auto", "file": None}
+        empty = {"op": "decode", "axes": "", "gpu": "auto", "file": None}
         folders = {"profiles": tmp_path / "none", "results": tmp_path / "none"}
         return gather(kernels(), Question(label, **{**empty, **folders, **told}), Observer())
 
@@ -50,19 +52,19 @@ def runs(tmp_path):
 
 def test_a_file_tells_its_kernel_and_shape(ask):
     evidence = ask("decode-v4", file=recording("decode-v4-B64"))
-    assert (evidence.shape, evidence.profile.function, evidence.anatomy) == (Shape(B=64), "gdn_decode_v4", None)
+    assert (evidence.shape, evidence.profile.function, evidence.compiled) == (decode_at(B=64), "gdn_decode_v4", None)
 
 
 def test_beside_counters_the_code_tells_when_loads_issue(ask):
     evidence = ask("decode-v4", file=recording("decode-v4-B1"))
-    assert (len(evidence.order.early_loads), evidence.trips) == (2, 2)
+    assert (len(evidence.milestones.early_loads), evidence.trips) == (2, 2)
 
 
 def test_counters_answer_for_a_kernel_that_does_not_build(ask, monkeypatch):
-    failed = Failure(None, "sm_90", BuildError("no"))
-    monkeypatch.setattr("gdnbench.diagnose.gather.examine", lambda *_: (failed,))
+    failed = FailedBuild(None, "sm_90", BuildError("no"))
+    monkeypatch.setattr("gdnbench.diagnose.gather.build_subjects", lambda *_: (failed,))
     evidence = ask("decode-v4", file=recording("decode-v4-B1"))
-    assert (evidence.order, evidence.trips) == (None, 0)
+    assert (evidence.milestones, evidence.trips) == (None, 0)
     with pytest.raises(BuildError):
         ask("decode-v4")
 
@@ -92,7 +94,7 @@ def test_the_newest_stored_profile_of_the_gpu_that_is_asked_about(ask, profiles)
 
 def test_without_a_profile_the_code_is_built_for_the_gpu_of_the_run(ask, runs):
     evidence = ask(results=runs)
-    assert (evidence.measured.run_id, evidence.anatomy.arch) == (RUN, "sm_90")
+    assert (evidence.measured.run_id, evidence.compiled.arch) == (RUN, "sm_90")
     assert evidence.launch.sms == 132
     assert evidence.measured.time_us == pytest.approx(5.098, abs=0.001)
     assert evidence.measured.gain == pytest.approx(0.218, abs=0.001)
@@ -101,7 +103,7 @@ def test_without_a_profile_the_code_is_built_for_the_gpu_of_the_run(ask, runs):
 
 def test_a_run_of_another_gpu_or_of_other_params_is_no_evidence(ask, runs):
     assert ask(results=runs, gpu="b200").measured is None
-    assert ask(results=runs, gpu="b200").anatomy.arch == "sm_100"
+    assert ask(results=runs, gpu="b200").compiled.arch == "sm_100"
     assert ask(results=runs, gpus=(B200,)).measured is None
     assert ask("decode-v1:BV=32", results=runs).measured is None
     assert ask(results=runs, axes="B=3").measured is None
@@ -153,7 +155,7 @@ def test_a_report_without_our_ranges_is_of_the_kernel_whose_function_it_names(as
 
 def test_a_dispatcher_is_explained_as_the_kernel_that_it_picks(ask, runs):
     evidence = ask("decode-auto", gpus=(H200,), axes="B=8", results=runs)
-    pick = kernels().entries["decode-auto"].dispatch.pick(Shape(B=8), "h200")
+    pick = kernels().entries["decode-auto"].dispatch.pick(decode_at(B=8), "h200")
     assert (evidence.entry.kernel.name, evidence.variant.params) == (pick.kernel, pick.params)
     assert not evidence.variant.is_picked
     assert evidence.label.partition(":")[0] in {pick.kernel, *evidence.entry.kernel.presets}

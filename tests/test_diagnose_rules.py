@@ -6,9 +6,8 @@ from dataclasses import replace
 import pytest
 from diagnose_data import coded, in_order, measured, recorded
 
-from gdnbench.diagnose.ranking import LEAST_SHARE, MOST_FINDINGS, rank
-from gdnbench.diagnose.rules import RULES
-from gdnbench.model import CodeState
+from gdnbench.diagnose.rules import LEAST_SHARE, MOST_FINDINGS, RULES, rank
+from gdnbench.model.code_state import CodeState
 from gdnbench.profilers.ncu.profile import Metric
 
 # The cause that each kernel was made for, or is known for, and what may be told after it.
@@ -81,7 +80,7 @@ def test_sms_without_a_block_count_for_no_more_than_the_others_issue():
     """68 of 132 SMs are idle, half of the GPU; but what takes the time is waiting, which no SM shortens."""
     evidence = recorded("decode-triton-B1")[0]
     [idle] = [finding for finding in rank(evidence) if finding.rule == "idle_sms"]
-    assert idle.share == pytest.approx(68 / 132 * evidence.account.issuing)
+    assert idle.share == pytest.approx(68 / 132 * evidence.cycles.issuing)
     assert idle.share < 0.1
 
 
@@ -90,7 +89,7 @@ def test_a_report_without_the_counters_leaves_what_the_launch_tells():
     evidence = recorded("decode-v1-B1")[0]
     few = {name: metric for name, metric in evidence.profile.metrics.items() if name.startswith("launch__")}
     bare = replace(evidence, profile=replace(evidence.profile, metrics=few))
-    assert bare.account is None
+    assert bare.cycles is None
     assert [(finding.rule, finding.basis) for finding in rank(bare)] == [("too_few_warps", "code")]
 
 
@@ -197,7 +196,7 @@ def test_loads_that_all_go_out_first_are_no_cause(label):
 
 def test_trips_of_a_loop_are_not_known():
     evidence = in_order(recorded("decode-v4-B1")[0], "decode-v4")
-    looping = replace(evidence, order=replace(evidence.order, trips=None))
+    looping = replace(evidence, milestones=replace(evidence.milestones, trips=None))
     assert (evidence.trips, looping.trips) == (2, 0)
 
 
@@ -208,3 +207,10 @@ def test_without_counters_trips_stand_beside_the_times():
     assert "start all before the first use" in late.meaning
     assert early.facts[-1].counter == "time_us"
     assert "Counters tell for which" in early.meaning
+
+
+def test_where_flops_bound_the_shape_the_gain_is_above_them_and_no_rule_takes_copying_for_the_bound():
+    times = replace(measured(20.0, empty=2.0, copy=8.0), flops_us=16.0)
+    assert times.gain == pytest.approx(0.2)
+    told = {finding.rule for finding in rank(coded("decode-v4", 8, times)) if finding.basis == "times"}
+    assert not told & {"latency", "bandwidth"}

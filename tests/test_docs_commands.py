@@ -60,13 +60,13 @@ def call(command_line, clone, monkeypatch):
         raise UsageError(PLANNED)
 
     monkeypatch.chdir(clone)
-    for name in ("gdnbench.machine.list_gpus", "gdnbench.machine.nvml.list_gpus"):
+    for name in ("gdnbench.machine.gpus.list_gpus", "gdnbench.machine.gpus.list_gpus"):
         monkeypatch.setattr(name, lambda *_: ())
-    for module in ("gdnbench.profilers.choice", "gdnbench.diagnose.gather", "gdnbench.bench.opening"):
+    for module in ("gdnbench.profilers.selection", "gdnbench.diagnose.gather", "gdnbench.measuring.opening"):
         monkeypatch.setattr(f"{module}.list_gpus", lambda *_: ())
-    monkeypatch.setattr("gdnbench.bench.opening.begin_session", plan)
-    monkeypatch.setattr("gdnbench.bench.sweeping.open_sweep", plan)
-    monkeypatch.setattr("gdnbench.bench.verifying.verify_variants", plan)
+    monkeypatch.setattr("gdnbench.measuring.opening.begin_session", plan)
+    monkeypatch.setattr("gdnbench.measuring.opening.open_sweep", plan)
+    monkeypatch.setattr("gdnbench.measuring.preflight.verify_variants", plan)
     return command_line
 
 

@@ -12,20 +12,22 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from gdnbench.cli.doctor import doctor
-from gdnbench.doctor import Check, Level, diagnose, examine
-from gdnbench.doctor.loading import Loaded, TorchGpu
-from gdnbench.report.doctor_table import doctor_table
+from gdnbench.doctor import run as checks_module
+from gdnbench.doctor.check import Check, Level
+from gdnbench.doctor.loading import LoadResult, TorchGpu
+from gdnbench.doctor.run import run_checks
+from gdnbench.report.doctor import doctor_table
 
 ON_H200 = {
-    "libcuda": Loaded(),
-    "torch": Loaded(version="2.13.0", cuda="13.0", gpus=(TorchGpu("NVIDIA H200", H200["UUID"], 62914560),)),
-    "triton": Loaded(version="3.7.1"),
-    "nvrtc": Loaded(),
-    "nvbench": Loaded(),
+    "libcuda": LoadResult(),
+    "torch": LoadResult(version="2.13.0", cuda="13.0", gpus=(TorchGpu("NVIDIA H200", H200["UUID"], 62914560),)),
+    "triton": LoadResult(version="3.7.1"),
+    "nvrtc": LoadResult(),
+    "nvbench": LoadResult(),
 }
-NO_DRIVER = Loaded("OSError: libcuda.so.1: cannot open shared object file")
-ON_CPU = ON_H200 | {"libcuda": NO_DRIVER, "torch": Loaded(version="2.13.0+cpu"), "nvbench": NO_DRIVER}
-NO_TORCH = ON_CPU | {"torch": Loaded("ModuleNotFoundError: No module named 'torch'")}
+NO_DRIVER = LoadResult("OSError: libcuda.so.1: cannot open shared object file")
+ON_CPU = ON_H200 | {"libcuda": NO_DRIVER, "torch": LoadResult(version="2.13.0+cpu"), "nvbench": NO_DRIVER}
+NO_TORCH = ON_CPU | {"torch": LoadResult("ModuleNotFoundError: No module named 'torch'")}
 SECOND = H200 | {"UUID": "GPU-8ffb9999-0000-0000-0000-000000000000"}
 
 
@@ -35,7 +37,7 @@ def machine(monkeypatch):
 
     def set_up(*devices, loaded):
         monkeypatch.setitem(sys.modules, "pynvml", FakeNvml(*devices, driver=bool(devices)))
-        monkeypatch.setattr(examine, "load_libraries", lambda gpu: loaded)
+        monkeypatch.setattr(checks_module, "load_libraries", lambda gpu: loaded)
 
     return set_up
 
@@ -52,7 +54,7 @@ def by_name(checks):
 
 def test_a_healthy_h200(machine, tmp_path):
     machine(H200, loaded=ON_H200)
-    checks = by_name(diagnose(tmp_path))
+    checks = by_name(run_checks(tmp_path))
     assert checks["torch"].finding == "2.13.0, built for CUDA 13.0, computes on the NVIDIA H200"
     assert "60 MiB L2" in checks["GPU 0"].finding
     assert checks["driver"].level is Level.OK
@@ -61,15 +63,15 @@ def test_a_healthy_h200(machine, tmp_path):
 
 def test_auto_looks_at_every_gpu_and_a_named_one_alone(machine, tmp_path):
     machine(H200, SECOND, loaded=ON_H200)
-    assert {"GPU 0", "GPU 1"} <= set(by_name(diagnose(tmp_path)))
-    alone = by_name(diagnose(tmp_path, "1"))
+    assert {"GPU 0", "GPU 1"} <= set(by_name(run_checks(tmp_path)))
+    alone = by_name(run_checks(tmp_path, "1"))
     assert "GPU 1" in alone
     assert "GPU 0" not in alone
 
 
 def test_a_second_gpu_in_trouble_stops_nothing(machine, tmp_path):
     machine(H200, SECOND | {"ComputeMode": 2}, loaded=ON_H200)
-    assert by_name(diagnose(tmp_path))["GPU 1"].level is Level.FAIL
+    assert by_name(run_checks(tmp_path))["GPU 1"].level is Level.FAIL
     assert run("--out", str(tmp_path)).exit_code == 0
     assert run("--out", str(tmp_path), "--gpu", "1").exit_code == 5
 
@@ -79,12 +81,12 @@ def test_no_gpu_still_measures_on_the_cpu(machine, tmp_path):
     result = run("--out", str(tmp_path))
     assert result.exit_code == 0
     assert "next: gdnbench run --kernel all" in result.stdout
-    assert by_name(diagnose(tmp_path))["GPU"].level is Level.WARN
+    assert by_name(run_checks(tmp_path))["GPU"].level is Level.WARN
 
 
 def test_gpu_cpu_looks_at_no_gpu(machine, tmp_path):
     machine(H200, loaded=ON_H200)
-    checks = by_name(diagnose(tmp_path, "cpu"))
+    checks = by_name(run_checks(tmp_path, "cpu"))
     assert checks["GPU"].level is Level.OK
     assert "GPU 0" not in checks
 
@@ -92,7 +94,7 @@ def test_gpu_cpu_looks_at_no_gpu(machine, tmp_path):
 def test_a_hidden_gpu(machine, tmp_path, monkeypatch):
     machine(H200, loaded=ON_CPU)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert "CUDA_VISIBLE_DEVICES" in by_name(diagnose(tmp_path))["GPU"].finding
+    assert "CUDA_VISIBLE_DEVICES" in by_name(run_checks(tmp_path))["GPU"].finding
 
 
 def test_a_gpu_that_is_not_here(machine, tmp_path):
@@ -130,7 +132,7 @@ def printed(checks, width=80):
 def test_the_table_cuts_no_word_at_80_columns(machine, tmp_path, loaded):
     hot = H200 | {"Temperature": 90, "CurrentClocksEventReasons": 0x7FE, "MigMode": [1, 1]}
     machine(*([hot] if loaded is ON_H200 else []), loaded=loaded)
-    checks = [check for check in diagnose(tmp_path) if str(tmp_path) not in check.finding]
+    checks = [check for check in run_checks(tmp_path) if str(tmp_path) not in check.finding]
     text = printed(checks)
     assert "…" not in text
     assert max(map(len, text.splitlines())) <= 80

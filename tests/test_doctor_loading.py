@@ -3,57 +3,52 @@ from types import SimpleNamespace
 
 import pytest
 
-from gdnbench.doctor import loader, loading
-from gdnbench.doctor.loading import LIBRARIES, Loaded, TorchGpu, load_libraries, parse_loader_output
+from gdnbench.doctor import loading
+from gdnbench.doctor.loading import LIBRARIES, LibraryLoaded, LoadResult, TorchGpu, load_libraries
+from gdnbench.process.messages import encode
+
+LIBCUDA = encode(LibraryLoaded("libcuda", LoadResult()))
+TORCH = LoadResult("", "2.13.0", "13.0", (TorchGpu("NVIDIA H200", "GPU-1", 62914560),), "cannot compute")
 
 
 def with_loader(monkeypatch, tmp_path, script):
-    loader = tmp_path / "loader.py"
-    loader.write_text(script)
-    monkeypatch.setattr(loading, "_LOADER", loader)
+    """Stands in for the worker's module with a script that begins by telling that libcuda has loaded."""
+    modules = tmp_path / "modules"
+    modules.mkdir()
+    begin = f"import os, sys\ndef tell(line): os.write(int(sys.argv[-1]), line.encode() + b'\\n')\ntell({LIBCUDA!r})\n"
+    (modules / "fake_loader.py").write_text(begin + script)
+    monkeypatch.setenv("PYTHONPATH", str(modules))
+    monkeypatch.setattr(loading, "LOADER", "fake_loader")
 
 
-def test_reads_lines_among_noise():
-    output = (
-        "a banner\n"
-        '{"library": "libcuda", "problem": ""}\n'
-        '{"not": "ours"}\n'
-        '{"library": "torch", "problem": "", "version": "2.13.0", "cuda": "13.0", "gpu_problem": "", '
-        '"gpus": [{"name": "NVIDIA H200", "uuid": "GPU-1", "l2_bytes": 62914560}]}\n'
-    )
-    assert parse_loader_output(output) == {
-        "libcuda": Loaded(),
-        "torch": Loaded(version="2.13.0", cuda="13.0", gpus=(TorchGpu("NVIDIA H200", "GPU-1", 62914560),)),
-    }
+def test_what_libraries_print_is_no_message(monkeypatch, tmp_path):
+    torch = encode(LibraryLoaded("torch", TORCH))
+    with_loader(monkeypatch, tmp_path, f"print('a banner')\nprint({torch!r}, file=sys.stderr)\ntell({torch!r})")
+    loaded = load_libraries(None)
+    assert (loaded["libcuda"], loaded["torch"]) == (LoadResult(), TORCH)
+    assert "ended the process (exit code 0)" in loaded["triton"].problem
 
 
 def test_a_crash_loses_only_what_follows(monkeypatch, tmp_path):
-    with_loader(
-        monkeypatch,
-        tmp_path,
-        'import os\nprint(\'{"library": "libcuda", "problem": ""}\', flush=True)\nos.kill(os.getpid(), 11)',
-    )
+    with_loader(monkeypatch, tmp_path, "os.kill(os.getpid(), 11)")
     loaded = load_libraries(None)
-    assert loaded["libcuda"] == Loaded()
-    assert "ended the process (-11)" in loaded["torch"].problem
+    assert loaded["libcuda"] == LoadResult()
+    assert "ended the process (SIGSEGV)" in loaded["torch"].problem
     assert set(loaded) == set(LIBRARIES)
 
 
 def test_a_hang_is_cut_short(monkeypatch, tmp_path):
-    with_loader(
-        monkeypatch,
-        tmp_path,
-        'import time\nprint(\'{"library": "libcuda", "problem": ""}\', flush=True)\ntime.sleep(60)',
-    )
+    with_loader(monkeypatch, tmp_path, "import time\ntime.sleep(60)")
     loaded = load_libraries(None, limit_s=1)
-    assert loaded["libcuda"] == Loaded()
+    assert loaded["libcuda"] == LoadResult()
     assert "did not load in 1 s" in loaded["torch"].problem
 
 
 def test_a_folders_own_modules_do_not_stand_in(monkeypatch, tmp_path):
     (tmp_path / "json.py").write_text("raise SystemExit(3)")
-    with_loader(monkeypatch, tmp_path, 'import json\nprint(json.dumps({"library": "torch", "problem": ""}))')
-    assert load_libraries(None)["torch"] == Loaded()
+    monkeypatch.chdir(tmp_path)
+    with_loader(monkeypatch, tmp_path, f"import json\ntell({encode(LibraryLoaded('torch', LoadResult()))!r})")
+    assert load_libraries(None)["torch"] == LoadResult()
 
 
 def test_loads_for_real():
@@ -90,11 +85,11 @@ class FakeTorch:
 def test_tries_out_the_gpu_asked_for(monkeypatch, uuids, used):
     torch = FakeTorch(*uuids)
     monkeypatch.setitem(sys.modules, "torch", torch)
-    loader.use_gpu("GPU-bb")
+    loading.use_gpu("GPU-bb")
     assert torch.used == [used]
 
 
 def test_does_not_try_out_another(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", FakeTorch("aa", "cc"))
     with pytest.raises(RuntimeError, match="not this one"):
-        loader.use_gpu("GPU-bb")
+        loading.use_gpu("GPU-bb")

@@ -4,14 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from gdnbench.doctor import Level, libraries, profilers, storage, tools
-from gdnbench.doctor.gpu import check_absence, check_driver
-from gdnbench.doctor.gpu_state import check_gpu
-from gdnbench.doctor.loading import Loaded, TorchGpu
-from gdnbench.doctor.python import check_python
-from gdnbench.doctor.torch_build import check_torch
-from gdnbench.machine import GpuProcess, GpuState
-from gdnbench.model import Gpu
+from gdnbench.doctor import hardware, profilers, software
+from gdnbench.doctor.check import Level
+from gdnbench.doctor.hardware import check_absence, check_driver, check_gpu
+from gdnbench.doctor.loading import LoadResult, TorchGpu
+from gdnbench.doctor.software import check_python, check_torch
+from gdnbench.machine.state import GpuProcess, GpuState
+from gdnbench.model.gpu import Gpu
 
 H200 = Gpu(0, "NVIDIA H200", "GPU-8ffb366f", (9, 0), 132, 0, 150754820096)
 HEALTHY = {
@@ -31,10 +30,10 @@ HEALTHY = {
     "persistence": True,
     "compute_mode": "default",
 }
-TORCH = Loaded(version="2.13.0+cu130", cuda="13.0", gpus=(TorchGpu("NVIDIA H200", "GPU-8ffb366f", 62914560),))
-CPU_TORCH = Loaded(version="2.13.0+cpu")
-NO_LIBCUDA = Loaded("OSError: libcuda.so.1: cannot open shared object file")
-MISLEADING = Loaded(
+TORCH = LoadResult(version="2.13.0+cu130", cuda="13.0", gpus=(TorchGpu("NVIDIA H200", "GPU-8ffb366f", 62914560),))
+CPU_TORCH = LoadResult(version="2.13.0+cpu")
+NO_LIBCUDA = LoadResult("OSError: libcuda.so.1: cannot open shared object file")
+MISLEADING = LoadResult(
     "ImportError: No cuda-bench extension found for CUDA 13.x. This wheel may not include support for your CUDA "
     "version. Supported CUDA versions: 12, 13. Original error: libcuda.so.1: cannot open shared object file"
 )
@@ -122,12 +121,12 @@ def test_a_container_without_nvml():
 @pytest.mark.parametrize(
     ("torch", "gpu", "driver_cuda", "words"),
     [
-        (Loaded("ModuleNotFoundError: No module named 'torch'"), None, None, "not installed"),
-        (Loaded("ImportError: libtorch.so"), None, None, "does not load: ImportError: libtorch.so"),
-        (Loaded("it did not load in 120 s"), H200, "13.0", "120 s"),
-        (Loaded(version="2.13.0+cpu", gpu_problem="AssertionError"), H200, "13.0", "built for the CPU"),
-        (Loaded(version="2.13.0", cuda="13.0", gpu_problem="x"), H200, "12.8", "goes up to CUDA 12.8"),
-        (Loaded(version="2.13.0", cuda="13.0", gpu_problem="no kernel image"), H200, "13.0", "no kernel image"),
+        (LoadResult("ModuleNotFoundError: No module named 'torch'"), None, None, "not installed"),
+        (LoadResult("ImportError: libtorch.so"), None, None, "does not load: ImportError: libtorch.so"),
+        (LoadResult("it did not load in 120 s"), H200, "13.0", "120 s"),
+        (LoadResult(version="2.13.0+cpu", gpu_problem="AssertionError"), H200, "13.0", "built for the CPU"),
+        (LoadResult(version="2.13.0", cuda="13.0", gpu_problem="x"), H200, "12.8", "goes up to CUDA 12.8"),
+        (LoadResult(version="2.13.0", cuda="13.0", gpu_problem="no kernel image"), H200, "13.0", "no kernel image"),
     ],
 )
 def test_without_torch_nothing_can_be_measured(torch, gpu, driver_cuda, words):
@@ -144,19 +143,19 @@ def test_a_healthy_torch():
 
 
 def test_nvbench_without_a_driver_is_told_truly():
-    check = libraries.check_nvbench(MISLEADING, NO_LIBCUDA, "0.3.0", None)
+    check = software.check_nvbench(MISLEADING, NO_LIBCUDA, "0.3.0", None)
     assert check.level is Level.OK
     assert "libcuda.so.1" in check.finding
     assert "CUDA version" not in check.finding
 
 
 def test_nvbench_beside_a_gpu():
-    assert libraries.check_nvbench(Loaded(), Loaded(), "0.3.0", H200).level is Level.OK
-    container = libraries.check_nvbench(MISLEADING, NO_LIBCUDA, "0.3.0", H200)
+    assert software.check_nvbench(LoadResult(), LoadResult(), "0.3.0", H200).level is Level.OK
+    container = software.check_nvbench(MISLEADING, NO_LIBCUDA, "0.3.0", H200)
     assert container.is_fatal
     assert "NVIDIA_DRIVER_CAPABILITIES" in container.remedy
-    broken = libraries.check_nvbench(
-        Loaded("ImportError: … Original error: libnvbench.so: no"), Loaded(), "0.3.0", H200
+    broken = software.check_nvbench(
+        LoadResult("ImportError: … Original error: libnvbench.so: no"), LoadResult(), "0.3.0", H200
     )
     assert broken.is_fatal
     assert broken.finding == "0.3.0, does not load: libnvbench.so: no"
@@ -164,19 +163,19 @@ def test_nvbench_beside_a_gpu():
 
 @pytest.mark.parametrize(("gpu", "level"), [(H200, "fail"), (None, "warn")])
 def test_nvbench_not_installed(gpu, level):
-    assert libraries.check_nvbench(MISLEADING, NO_LIBCUDA, None, gpu).level == level
+    assert software.check_nvbench(MISLEADING, NO_LIBCUDA, None, gpu).level == level
 
 
 def test_optional_libraries_only_warn():
-    broken = Loaded("ImportError: x")
-    assert libraries.check_triton(broken).level is Level.WARN
-    assert libraries.check_triton(Loaded("ModuleNotFoundError: x")).remedy == "pip install triton"
-    assert libraries.check_nvrtc(broken, "1.2", "13.0.88").level is Level.WARN
-    assert libraries.check_nvrtc(broken, "1.2", None).remedy == "pip install nvidia-cuda-nvrtc"
-    assert libraries.check_nvrtc(broken, None, None).remedy == "pip install cuda-core nvidia-cuda-nvrtc"
-    assert libraries.check_nvrtc(Loaded(), "1.2", "13.0.88").level is Level.OK
-    assert libraries.check_fla(None).remedy == "pip install 'gdnbench[fla]'"
-    assert libraries.check_fla("0.6.0").level is Level.OK
+    broken = LoadResult("ImportError: x")
+    assert software.check_triton(broken).level is Level.WARN
+    assert software.check_triton(LoadResult("ModuleNotFoundError: x")).remedy == "pip install triton"
+    assert software.check_nvrtc(broken, "1.2", "13.0.88").level is Level.WARN
+    assert software.check_nvrtc(broken, "1.2", None).remedy == "pip install nvidia-cuda-nvrtc"
+    assert software.check_nvrtc(broken, None, None).remedy == "pip install cuda-core nvidia-cuda-nvrtc"
+    assert software.check_nvrtc(LoadResult(), "1.2", "13.0.88").level is Level.OK
+    assert software.check_fla(None).remedy == "pip install 'gdnbench[fla]'"
+    assert software.check_fla("0.6.0").level is Level.OK
 
 
 @pytest.mark.parametrize(
@@ -190,15 +189,17 @@ def test_optional_libraries_only_warn():
     ],
 )
 def test_compilers(c, cpp, headers, has_gpu, words):
-    check = tools.check_compilers(c, cpp, headers, has_gpu)
+    check = software.check_compilers(c, cpp, headers, has_gpu)
     assert words in check.finding
     assert check.level == ("warn" if words.startswith("no ") else "ok")
 
 
 def test_nvcc_is_never_needed():
-    assert tools.check_nvcc(None, "").level is Level.OK
-    assert tools.check_nvcc("/bin/nvcc", "Cuda compilation tools, release 13.0, V13.0.88").finding.startswith("13.0,")
-    assert tools.check_nvcc("/bin/nvcc", "").level is Level.OK
+    assert software.check_nvcc(None, "").level is Level.OK
+    assert software.check_nvcc("/bin/nvcc", "Cuda compilation tools, release 13.0, V13.0.88").finding.startswith(
+        "13.0,"
+    )
+    assert software.check_nvcc("/bin/nvcc", "").level is Level.OK
 
 
 def test_finds_the_newest_ncu(tmp_path, monkeypatch):
@@ -265,19 +266,19 @@ def test_python():
 
 
 def test_results(tmp_path):
-    assert storage.check_results(tmp_path).finding == f"{tmp_path} can be written to"
+    assert hardware.check_results(tmp_path).finding == f"{tmp_path} can be written to"
     deep = tmp_path / "a" / "b"
-    assert storage.check_results(deep).finding == f"{deep} can be made"
+    assert hardware.check_results(deep).finding == f"{deep} can be made"
     assert not any(tmp_path.iterdir())
     file = tmp_path / "file"
     file.touch()
-    assert storage.check_results(file / "x").is_fatal
-    assert storage.check_results(Path("/proc/none")).is_fatal
-    assert storage.free_bytes(deep) > 0
+    assert hardware.check_results(file / "x").is_fatal
+    assert hardware.check_results(Path("/proc/none")).is_fatal
+    assert hardware.free_bytes(deep) > 0
 
 
 @pytest.mark.parametrize(("left", "level"), [(10**12, "ok"), (2 * 10**9, "ok"), (19 * 10**8, "warn"), (10**8, "fail")])
 def test_disk(left, level):
-    check = storage.check_disk(left)
+    check = hardware.check_disk(left)
     assert check.level == level
     assert check.is_fatal == (level == "fail")

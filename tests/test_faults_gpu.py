@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from faults import ADVERSARIAL, Gdnbench, failures, finish, measured, statuses, wait_for
 
-from gdnbench.machine import list_gpus
+from gdnbench.machine.gpus import list_gpus
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow]
 

@@ -5,10 +5,14 @@ from dataclasses import asdict
 from functools import partial
 
 import pytest
+from decode_workloads import decode_at
 
-from gdnbench.bench.request import Settings
-from gdnbench.model import Case, Measurement, Role, Shape, Status, Timing, Variant
-from gdnbench.store import RunInfo, write_info, write_measurements
+from gdnbench.measuring.request import Settings
+from gdnbench.model.case import Case, Role, Variant
+from gdnbench.model.measurement import Measurement, Timing
+from gdnbench.model.status import Status
+from gdnbench.store.info import RunInfo, write_info
+from gdnbench.store.measurements import write_measurements
 
 REFERENCE = Variant("decode-reference", "decode-reference")
 TIMING = Timing(
@@ -25,9 +29,9 @@ TIMING = Timing(
     noise=0.02,
 )
 ROWS = [
-    Measurement(case=Case(REFERENCE, Shape(), Role.BASELINE), status=Status.OK, timing=TIMING, nbytes=1_054_752),
+    Measurement(case=Case(REFERENCE, decode_at(), Role.BASELINE), status=Status.OK, timing=TIMING, nbytes=1_054_752),
     Measurement(
-        case=Case(Variant("decode-mine", "decode-mine"), Shape(), Role.KERNEL),
+        case=Case(Variant("decode-mine", "decode-mine"), decode_at(), Role.KERNEL),
         status=Status.CRASHED,
         reason="the process died in step `measure` (SIGKILL)",
         nbytes=1_054_752,
@@ -76,10 +80,10 @@ WRONG_OPTIONS = {
     "B=0": (["--shape", "B=0"], 2, "B=0: an axis has at least one element", "B >= 1"),
     "B=-1": (["--shape", "B=-1"], 2, "B=-1: an axis has at least one element", "B >= 1"),
     "B=x": (["--shape", "B=x"], 2, "a size is a whole number", "B=1,8,64"),
-    "Q=1": (["--shape", "Q=1"], 2, "give batch sizes as B=1,8,64", "--heads"),
-    "uneven heads": (["--heads", "qk3_v8"], 2, "HV=8 is no multiple of HQ=3", "qk4_v8"),
-    "no heads": (["--heads", "qk0_v8"], 2, "HQ=0: an axis has at least one element", "HQ >= 1"),
-    "unknown heads": (["--heads", "big"], 2, "there is no head layout big", "qk4_v8"),
+    "Q=1": (["--shape", "Q=1"], 2, "there is no axis Q", "heads=qk4_v8"),
+    "uneven heads": (["--shape", "heads=qk3_v8"], 2, "HV=8 is no multiple of HQ=3", "qk4_v8"),
+    "no heads": (["--shape", "heads=qk0_v8"], 2, "HQ=0: an axis has at least one element", "HQ >= 1"),
+    "unknown heads": (["--shape", "heads=big"], 2, "there is no heads big", "qk4_v8"),
     "absent model": (["--gpu", "b100"], 5, "No GPU here is 'b100'", "--gpu cpu"),
     "absent index": (["--gpu", "99"], 5, "No GPU here is '99'", "--gpu cpu"),
     "unknown baseline": (["--baseline", "decode-refrence"], 2, "there is no kernel decode-refrence", "did you mean"),

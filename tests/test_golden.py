@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from committed import ROOT
 
-from gdnbench.compare.recorded import load_recorded
+from gdnbench.compare.runs import load_stored_runs
 
 GOLDEN = Path(__file__).parent / "data" / "golden"
 REWRITE = bool(os.environ.get("GDNBENCH_REWRITE_GOLDEN"))
@@ -105,7 +105,7 @@ FOLLOWED = {
     "history-baseline.txt": "history decode-fla --margin 0.005",
     "history-triton.txt": "history decode-triton",
     "history-v9.txt": "history decode-v9 --shape B=1,16",
-    "history-v9-qk16.txt": "history decode-v9 --heads qk16_v32",
+    "history-v9-qk16.txt": "history decode-v9 --shape heads=qk16_v32",
     "history-unknown.txt": "history decode-v4 --shape B=3",
 }
 
@@ -115,7 +115,7 @@ COMMANDS = {f"show-{run}.txt": f"show {run}" for run in RUNS} | SHOWN_OTHERWISE 
 @pytest.fixture(scope="module")
 def read_once():
     """Every history is of the same runs, which take seconds to read."""
-    return cache(load_recorded)
+    return cache(load_stored_runs)
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +134,7 @@ def home(tmp_path_factory):
 def test_it_prints_what_it_always_printed(name, home, read_once, command_line, monkeypatch):
     monkeypatch.chdir(home)
     monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setattr("gdnbench.compare.recorded.load_recorded", read_once)
+    monkeypatch.setattr("gdnbench.compare.runs.load_stored_runs", read_once)
     code, out, err = command_line(*COMMANDS[name].split(), columns=COLUMNS)
     printed = without_gates(out) if name.endswith(".json") else out
     printed += "".join(f"--- {what}\n{text}\n" for what, text in (("stderr", err), ("exit code", code)) if text)

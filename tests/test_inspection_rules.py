@@ -3,10 +3,9 @@
 import pytest
 
 from gdnbench.errors import UsageError
-from gdnbench.inspection.archs import DEFAULT_ARCHS, choose_archs, device_of
-from gdnbench.inspection.quantities import QUANTITIES
-from gdnbench.inspection.rules import parse_rules
-from gdnbench.model import Gpu
+from gdnbench.inspection.quantities import QUANTITIES, parse_rules
+from gdnbench.inspection.subject import DEFAULT_ARCHS, choose_archs, gpu_size_of
+from gdnbench.model.gpu import Gpu
 
 ADA = Gpu(0, "NVIDIA GeForce RTX 4090", "GPU-1", (8, 9), sms=128)
 
@@ -42,6 +41,6 @@ def test_what_is_no_architecture(text):
 
 
 def test_waves_are_counted_for_the_gpu_at_hand_or_one_whose_size_is_known():
-    assert (device_of("sm_89", [ADA]).name, device_of("sm_89", [ADA]).sms) == ("rtx4090", 128)
-    assert (device_of("sm_90a", [ADA]).name, device_of("sm_90", []).sms) == ("h200", 132)
-    assert device_of("sm_120", []) is None
+    assert (gpu_size_of("sm_89", [ADA]).name, gpu_size_of("sm_89", [ADA]).sms) == ("rtx4090", 128)
+    assert (gpu_size_of("sm_90a", [ADA]).name, gpu_size_of("sm_90", []).sms) == ("h200", 132)
+    assert gpu_size_of("sm_120", []) is None

@@ -1,14 +1,18 @@
 """What is inspected when a user names kernels: those that a dispatcher picks, too."""
 
-import pytest
+from pathlib import Path
 
-from gdnbench.catalog import default_roots, load_catalog
+import pytest
+from decode_workloads import decode_at
+
+from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.errors import UsageError
+from gdnbench.inspection.difference import find_counterparts
 from gdnbench.inspection.subject import choose_subjects
-from gdnbench.model import Shape, TorchKernel
+from gdnbench.model.kernel import TorchKernel
 
 CATALOG = load_catalog(default_roots()[:1])
-SHAPES = (Shape(B=1), Shape(B=8), Shape(B=64))
+SHAPES = (decode_at(B=1), decode_at(B=8), decode_at(B=64))
 PICKS = CATALOG.entries["decode-auto"].dispatch
 
 
@@ -40,3 +44,29 @@ def test_all_is_every_kernel_with_a_build_of_its_own_and_none_twice():
 def test_a_kernel_that_is_reached_through_python_has_nothing_to_inspect():
     with pytest.raises(UsageError, match="decode-fla: reached through Python"):
         choose_subjects(CATALOG, "decode", ["decode-fla"], SHAPES)
+
+
+def toys(name="gemm-split"):
+    catalog = load_catalog([Path(__file__).parent / "toys"])
+    default = catalog.ops["gemm"].default
+    return catalog, choose_subjects(catalog, "gemm", [name], [default])[0]
+
+
+def test_every_launch_of_a_kernel_is_inspected_under_its_own_name():
+    _, launches = toys()
+    assert [each.title for each in launches] == ["gemm-split/partial_sums", "gemm-split/add_sums"]
+    assert [each.name for each in launches] == ["gemm-split"] * 2
+    assert [each.grid() for each in launches] == [(48, 2), (48,)]
+    assert [each.threads(None) for each in launches] == [64, 64]
+    (one,) = toys("gemm-cuda")[1]
+    assert one.title == one.name == "gemm-cuda"
+
+
+def test_launches_are_compared_by_their_entry_or_their_place():
+    catalog, launches = toys()
+    same = find_counterparts(launches, catalog, "gemm", "gemm-split:PARTS=4")
+    assert [each.title for each in same] == [f"gemm-split:PARTS=4/{each.launch}" for each in launches]
+    first = find_counterparts(launches[:1], catalog, "gemm", "gemm-cuda")
+    assert [each.title for each in first] == ["gemm-cuda"]
+    with pytest.raises(UsageError, match="gemm-cuda has no launch to compare gemm-split/add_sums with"):
+        find_counterparts(launches, catalog, "gemm", "gemm-cuda")

@@ -6,16 +6,16 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
+from decode_workloads import decode_at
 
-from gdnbench.catalog import default_roots, load_catalog
+from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.launch import load_numerics
-from gdnbench.model import Shape
 
 CATALOG = load_catalog(default_roots()[:1])
 DECODE = CATALOG.ops["decode"]
 NUMERICS = load_numerics(DECODE, CATALOG.op_folders["decode"])
-SHAPE = Shape(B=5, HQ=2, HV=4, K=32, V=16)
-GATES = Shape(B=64, K=1, V=8)  # many gates beside a small state
+SHAPE = decode_at(B=5, HQ=2, HV=4, K=32, V=16)
+GATES = decode_at(B=64, K=1, V=8)  # many gates beside a small state
 
 
 def naive(t, scale):
@@ -42,7 +42,7 @@ def naive(t, scale):
 @pytest.mark.parametrize("scenario", DECODE.scenarios)
 @pytest.mark.parametrize("heads", [(1, 2), (2, 2), (2, 6)])
 def test_the_oracle_is_the_formula(scenario, heads):
-    shape = Shape(B=2, HQ=heads[0], HV=heads[1], K=4, V=3)
+    shape = decode_at(B=2, HQ=heads[0], HV=heads[1], K=4, V=3)
     tensors, scalars = NUMERICS.make_inputs(shape, 7, "cpu", scenario)
     found = NUMERICS.oracle(tensors, scalars)
     for name, expected in naive(tensors, scalars["scale"]).items():
@@ -62,7 +62,7 @@ def test_inputs_keep_the_ops_contract(scenario):
     tensors, scalars = NUMERICS.make_inputs(SHAPE, 1, "cpu", scenario)
     dtypes = {"bf16": torch.bfloat16, "fp32": torch.float32}
     assert {name: (tuple(t.shape), t.dtype) for name, t in tensors.items()} == {
-        spec.name: (spec.sizes(SHAPE), dtypes[spec.dtype]) for spec in DECODE.inputs
+        spec.name: (spec.sizes(DECODE.named_sizes(SHAPE)), dtypes[spec.dtype]) for spec in DECODE.inputs
     }
     assert set(scalars) == set(DECODE.scalars)
     assert scalars["scale"] == pytest.approx(1 / math.sqrt(SHAPE.K))
@@ -92,7 +92,7 @@ def test_queries_and_keys_have_unit_length(name):
 
 
 def test_decay_rates_and_time_steps_lie_in_their_ranges():
-    shape = Shape(HQ=1, HV=1000, K=1, V=1)
+    shape = decode_at(HQ=1, HV=1000, K=1, V=1)
     tensors, _ = NUMERICS.make_inputs(shape, 1, "cpu", "typical")
     rate, step = tensors["A_log"].double().exp(), torch.nn.functional.softplus(tensors["dt_bias"].double())
     assert 1 - 1e-5 <= rate.min() < 1.2
@@ -110,7 +110,7 @@ def test_typical_values_and_gates_are_standard_normal():
 
 def test_a_typical_state_is_the_trace_of_a_few_keys_and_not_noise():
     """Each step of the recurrence adds one outer product; noise would have full rank."""
-    tensors, _ = NUMERICS.make_inputs(Shape(), 1, "cpu", "typical")
+    tensors, _ = NUMERICS.make_inputs(decode_at(), 1, "cpu", "typical")
     state = tensors["state"].double()
     assert float(state.abs().max()) > 0.1
     assert 1 <= int(torch.linalg.matrix_rank(state, rtol=1e-4).max()) < 32
@@ -123,12 +123,12 @@ def test_saturated_gates_are_open_or_shut():
 
 
 def test_a_large_state_is_about_a_thousand():
-    tensors, _ = NUMERICS.make_inputs(Shape(), 1, "cpu", "large-state")
+    tensors, _ = NUMERICS.make_inputs(decode_at(), 1, "cpu", "large-state")
     assert float(tensors["state"].std()) == pytest.approx(1e3, rel=0.05)
 
 
 def test_zero_b_writes_exactly_half():
-    tensors, _ = NUMERICS.make_inputs(Shape(), 1, "cpu", "zero-b")
+    tensors, _ = NUMERICS.make_inputs(decode_at(), 1, "cpu", "zero-b")
     assert not tensors["b"].any()
 
 

@@ -6,17 +6,17 @@ from types import ModuleType
 
 import pytest
 import torch
+from decode_workloads import decode_at
 from torch import einsum
 
-from gdnbench.catalog import default_roots, load_catalog
+from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.launch import Workspace, load_numerics
-from gdnbench.model import Shape
 from gdnbench.verify import verify_launcher
 
 CATALOG = load_catalog(default_roots()[:1])
 DECODE = CATALOG.ops["decode"]
 NUMERICS = load_numerics(DECODE, CATALOG.op_folders["decode"])
-SMALL = Shape(B=3, HQ=2, HV=4, K=32, V=16)  # K and V differ, so that a state of the wrong layout does not fit
+SMALL = decode_at(B=3, HQ=2, HV=4, K=32, V=16)  # K and V differ, so that a state of the wrong layout does not fit
 
 
 def step(q, k, v, k_first, g, beta, scale):

@@ -5,14 +5,14 @@ from types import SimpleNamespace
 import pytest
 import torch
 import triton
+from decode_workloads import decode_at
 from triton.runtime import _allocation
 
-from gdnbench.catalog import default_roots, load_catalog
+from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.launch import Workspace, bind, load_numerics
 from gdnbench.launch.bind import _with_scratch
-from gdnbench.model import Shape
 
-SMALL = Shape(B=2, HQ=2, HV=4, K=32, V=16)
+SMALL = decode_at(B=2, HQ=2, HV=4, K=32, V=16)
 KERNEL = "def bind(t, shape, params): return lambda: (t.output, t.new_state)\n"
 DECLARATION = """from gdnbench import TorchKernel
 kernel = TorchKernel(name='decode-{}'{})

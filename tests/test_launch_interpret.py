@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from faults import REPOSITORY, python_path
 
-from gdnbench.catalog import default_roots, load_catalog
+from gdnbench.catalog.catalog import default_roots, load_catalog
 
 TRITON = load_catalog(default_roots()[:1]).entries["decode-triton"]
 BLOCKS = TRITON.kernel.params["BV"].choices

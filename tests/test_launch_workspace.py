@@ -2,16 +2,17 @@
 
 import pytest
 import torch
+from decode_workloads import decode_at
 
-from gdnbench.catalog import default_roots, load_catalog
+from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.launch import Workspace, load_numerics
-from gdnbench.launch.workspace import is_poison
-from gdnbench.model import NOTHING_IN_PLACE, Shape
+from gdnbench.launch.poison import is_poison
+from gdnbench.model.kernel import NOTHING_IN_PLACE
 
 CATALOG = load_catalog(default_roots()[:1])
 DECODE = CATALOG.ops["decode"]
 NUMERICS = load_numerics(DECODE, CATALOG.op_folders["decode"])
-SMALL = Shape(B=2, HQ=2, HV=4, K=32, V=16)
+SMALL = decode_at(B=2, HQ=2, HV=4, K=32, V=16)
 IN_PLACE = {"new_state": "state"}
 
 

@@ -4,20 +4,19 @@ import stat
 import subprocess
 import sys
 import tempfile
-from pathlib import Path
 
 import pytest
 
 from gdnbench.errors import MachineError
-from gdnbench.machine import gpu_lock
-from gdnbench.model import Gpu
+from gdnbench.machine.lock import gpu_lock
+from gdnbench.model.gpu import Gpu
 
 H200 = Gpu(0, "NVIDIA H200", "GPU-8ffb366f-1", (9, 0))
 OTHER_H200 = Gpu(1, "NVIDIA H200", "GPU-8ffb366f-2", (9, 0))
 HOLD = """
 import sys
-from gdnbench.machine import gpu_lock
-from gdnbench.model import Gpu
+from gdnbench.machine.lock import gpu_lock
+from gdnbench.model.gpu import Gpu
 with gpu_lock(Gpu(0, "NVIDIA H200", "GPU-8ffb366f-1", (9, 0)), lambda: print("waiting", flush=True)):
     print("held", flush=True)
     sys.stdin.read()
@@ -93,7 +92,7 @@ def test_every_user_can_open_the_file(own_folder):
     finally:
         os.umask(before)
     (file,) = own_folder.iterdir()
-    assert stat.S_IMODE(file.stat().st_mode) == 0o644
+    assert stat.S_IMODE(file.stat().st_mode) == 0o666
 
 
 def test_follows_no_link(own_folder):
@@ -104,7 +103,18 @@ def test_follows_no_link(own_folder):
     assert not target.exists()
 
 
-def test_no_temporary_folder(monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(Path("/nowhere")))
+def test_no_temporary_folder(monkeypatch, tmp_path):
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file"))
     with pytest.raises(MachineError, match="cannot be opened"), gpu_lock(None, never):
+        pass
+
+
+def test_a_fault_of_who_is_told_to_wait_is_not_the_locks(holder):
+    assert holder.stdout.readline() == "held\n"
+
+    def fail():
+        raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError), gpu_lock(H200, fail):
         pass

@@ -5,8 +5,8 @@ import sys
 import pytest
 from fake_nvml import H200, FakeNvml
 
-from gdnbench.machine import describe_machine, git_state, list_gpus
-from gdnbench.machine.provenance import package_version, relevant_variables
+from gdnbench.machine.gpus import list_gpus
+from gdnbench.machine.provenance import describe_machine, git_state, package_version, relevant_variables
 
 
 def git(folder, *arguments):

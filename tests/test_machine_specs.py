@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from gdnbench.machine import specs
-from gdnbench.machine.specs import GpuSpec, spec_of
-from gdnbench.model import gpu_slug
+from gdnbench.machine import gpus
+from gdnbench.machine.gpus import GpuSpec, spec_of
+from gdnbench.model.gpu import gpu_slug
 
 DRIVERS_NAMES = {
     "NVIDIA GeForce RTX 3090": "rtx3090",
@@ -16,7 +16,7 @@ DRIVERS_NAMES = {
     "NVIDIA H200": "h200",
     "NVIDIA B200": "b200",
 }
-VALUES = {"bandwidth_gbs", "boost_mhz", "sms", "l2_bytes"}
+VALUES = {"bandwidth_gbs", "boost_mhz", "sms", "l2_bytes", "peak_tflops"}
 
 
 @pytest.mark.parametrize(("name", "slug"), DRIVERS_NAMES.items())
@@ -61,5 +61,5 @@ def test_a_spec_is_frozen_and_hashable():
 
 def test_the_table_lies_beside_the_module_that_reads_it():
     """The wheel takes every file of the package; one elsewhere would be missing there."""
-    assert Path(specs.__file__).with_name("gpus.toml") == specs.TABLE
-    assert specs.TABLE.is_file()
+    assert Path(gpus.__file__).with_name("gpus.toml") == gpus.TABLE
+    assert gpus.TABLE.is_file()

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 from fake_nvml import H200, REFUSED, FakeNvml
 
-from gdnbench.machine import GpuProcess, GpuState, list_gpus, read_state
-from gdnbench.machine.state import throttle_words
-from gdnbench.model import Gpu
+from gdnbench.machine.gpus import list_gpus
+from gdnbench.machine.state import GpuProcess, GpuState, read_state, throttle_words
+from gdnbench.model.gpu import Gpu
 
 
 def state_of(monkeypatch, device, **options):

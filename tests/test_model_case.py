@@ -2,8 +2,11 @@ import json
 from itertools import product
 
 import pytest
+from decode_workloads import decode_at
 
-from gdnbench.model import Case, Params, Role, Shape, Variant
+from gdnbench.model.case import Case, Role, Variant
+from gdnbench.model.params import Params
+from gdnbench.store.schema1 import DECODE_AXES
 
 VARIANTS = (
     Variant("decode-v4", "decode-v4", params=Params({"WARPS": 8})),
@@ -12,7 +15,14 @@ VARIANTS = (
     Variant("decode-t", "decode-t:MODE=exact", params=Params({"MODE": "exact", "BV": 16})),
     Variant("decode-fla", "decode-fla"),
 )
-SHAPES = (Shape(), Shape(B=11), Shape(HQ=1, HV=1), Shape(B=1, HQ=11, HV=11), Shape(K=64), Shape(V=64))
+SHAPES = (
+    decode_at(),
+    decode_at(B=11),
+    decode_at(HQ=1, HV=1),
+    decode_at(B=1, HQ=11, HV=11),
+    decode_at(K=64),
+    decode_at(V=64),
+)
 
 
 def test_ids_are_unique_within_a_run():
@@ -22,7 +32,7 @@ def test_ids_are_unique_within_a_run():
 
 
 def test_the_control_is_told_from_its_baseline_and_carries_its_variant():
-    baseline, control = (Case(VARIANTS[0], Shape(), role) for role in (Role.BASELINE, Role.CONTROL))
+    baseline, control = (Case(VARIANTS[0], decode_at(), role) for role in (Role.BASELINE, Role.CONTROL))
     assert baseline.id != control.id
     assert baseline.label == baseline.variant.label
     assert control.label.startswith(baseline.label)
@@ -32,9 +42,9 @@ def test_the_control_is_told_from_its_baseline_and_carries_its_variant():
 @pytest.mark.parametrize("role", Role)
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.label)
 def test_a_case_survives_json(variant, role):
-    case = Case(variant, Shape(B=3, HQ=2, HV=4, K=64, V=32), role)
-    assert Case.from_dict(json.loads(json.dumps(case.to_dict()))) == case
-    assert Case.from_dict(case.to_dict()).id == case.id
+    case = Case(variant, decode_at(B=3, HQ=2, HV=4, K=64, V=32), role)
+    assert Case.from_dict(json.loads(json.dumps(case.to_dict())), DECODE_AXES) == case
+    assert Case.from_dict(case.to_dict(), DECODE_AXES).id == case.id
 
 
 @pytest.mark.parametrize(
@@ -49,5 +59,5 @@ def test_a_case_survives_json(variant, role):
     ],
 )
 def test_the_points_of_a_sweep_are_of_its_kernels_and_not_what_stands_beside_them(kernel, role, is_point):
-    case = Case(Variant(kernel, f"{kernel}:WARPS=4"), Shape(), role)
+    case = Case(Variant(kernel, f"{kernel}:WARPS=4"), decode_at(), role)
     assert case.is_point_of({"decode-v4": ("WARPS",), "decode-floor-copy": ("WARPS",)}) is is_point

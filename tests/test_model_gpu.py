@@ -1,6 +1,6 @@
 import pytest
 
-from gdnbench.model import Gpu, gpu_slug
+from gdnbench.model.gpu import Gpu, gpu_slug
 
 SLUGS = {
     "NVIDIA H200": "h200",

@@ -1,9 +1,19 @@
-import pytest
+from pathlib import Path
 
+import pytest
+from decode_workloads import decode_at
+
+from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.catalog.entry import Entry
 from gdnbench.errors import DeclarationError, ParamError
-from gdnbench.model import CudaKernel, Param, Params, Requirement, Shape, TorchKernel, TritonKernel
+from gdnbench.model.kernel import CudaKernel, Requirement, TorchKernel, TritonKernel
+from gdnbench.model.params import Param, Params
+from gdnbench.model.workload import Shape
 
 PARAMS = {"BV": Param(default=8, choices=(8, 16)), "MODE": Param(default="fast", choices=("fast", "exact"))}
+
+
+DECODE = load_catalog(default_roots()[:1]).ops["decode"]
 
 
 def _kernel(**more):
@@ -63,7 +73,11 @@ def _by_shape(*batches):
     """A kernel with a value of its own for each batch size."""
     choices = (0, *batches)
     by_shape = {Shape(B=batch): {"AT": batch} for batch in batches}
-    return TorchKernel(name="decode-x", params={"AT": Param(default=0, choices=choices)}, by_shape=by_shape)
+    return _entry(TorchKernel(name="decode-x", params={"AT": Param(default=0, choices=choices)}, by_shape=by_shape))
+
+
+def _entry(kernel):
+    return Entry(kernel, DECODE, Path(), Path(), "")
 
 
 @pytest.mark.parametrize(
@@ -71,29 +85,29 @@ def _by_shape(*batches):
     [(1, 1), (2, 1), (3, 8), (8, 8), (16, 8), (22, 8), (23, 64), (64, 64), (10**6, 64)],
 )
 def test_defaults_are_those_of_the_nearest_shape_on_a_logarithmic_scale(batch, nearest):
-    assert _by_shape(64, 1, 8).defaults(Shape(B=batch))["AT"] == nearest
+    assert _by_shape(64, 1, 8).defaults(decode_at(B=batch))["AT"] == nearest
 
 
 @pytest.mark.parametrize(("one", "middle", "other"), [(1, 2, 4), (16, 24, 36), (9, 15, 25), (49, 77, 121)])
 def test_halfway_between_two_shapes_the_smaller_ones_defaults_hold(one, middle, other):
     for batches in ((one, other), (other, one)):
-        assert _by_shape(*batches).defaults(Shape(B=middle))["AT"] == one
+        assert _by_shape(*batches).defaults(decode_at(B=middle))["AT"] == one
 
 
 def test_it_is_the_number_of_heads_in_the_batch_that_counts():
     kernel = _by_shape(1, 8)
-    assert kernel.defaults(Shape(B=1, HQ=16, HV=64))["AT"] == 8
-    assert kernel.defaults(Shape(B=8, HQ=1, HV=1))["AT"] == 1
+    assert kernel.defaults(decode_at(B=1, HQ=16, HV=64))["AT"] == 8
+    assert kernel.defaults(decode_at(B=8, HQ=1, HV=1))["AT"] == 1
 
 
 def test_what_a_shape_does_not_fix_stays_at_its_default():
     kernel = _kernel(by_shape={Shape(): {"BV": 16}})
-    assert kernel.defaults(Shape(B=9)) == Params({"BV": 16, "MODE": "fast"})
+    assert _entry(kernel).defaults(decode_at(B=9)) == Params({"BV": 16, "MODE": "fast"})
     assert kernel.resolve({}) == Params({"BV": 8, "MODE": "fast"})
 
 
 def test_without_shapes_defaults_are_the_same_everywhere():
-    assert _kernel().defaults(Shape(B=64)) == _kernel().resolve({})
+    assert _entry(_kernel()).defaults(decode_at(B=64)) == _kernel().resolve({})
 
 
 def test_a_preset_keeps_its_params_at_every_shape():
@@ -104,8 +118,8 @@ def test_a_preset_keeps_its_params_at_every_shape():
 @pytest.mark.parametrize(
     ("by_shape", "why"),
     [
-        ({Shape(B=8): {"BV": 32}}, "by_shape B=8 qk4_v8: .*BV=32"),
-        ({Shape(B=8): {"WARPS": 4}}, "by_shape B=8 qk4_v8: .*no param WARPS"),
+        ({Shape(B=8): {"BV": 32}}, "by_shape Shape\\(B=8\\): .*BV=32"),
+        ({Shape(B=8): {"WARPS": 4}}, "by_shape Shape\\(B=8\\): .*no param WARPS"),
         ({8: {"BV": 16}}, "by_shape 8: not a Shape"),
         ({"B=8": {"BV": 16}}, "by_shape 'B=8': not a Shape"),
     ],

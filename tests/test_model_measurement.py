@@ -1,9 +1,13 @@
 import pytest
+from decode_workloads import decode_at
 
 from gdnbench.errors import ExitCode
-from gdnbench.model import Case, GateResult, Measurement, Shape, Status, Timing, Variant, Versus
+from gdnbench.model.case import Case, Variant
+from gdnbench.model.gate import GateResult
+from gdnbench.model.measurement import Measurement, Timing, Versus
+from gdnbench.model.status import Status
 
-CASE = Case(Variant("decode-v4", "decode-v4"), Shape())
+CASE = Case(Variant("decode-v4", "decode-v4"), decode_at())
 TIMING = Timing(
     timer="nvbench", samples=100, rounds=5, time_us=4.0, time_lo_us=3.9, time_hi_us=4.1, min_us=3.8, p10_us=3.9,
     p90_us=4.2, median_us=4.0, noise=0.01,

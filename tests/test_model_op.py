@@ -1,7 +1,11 @@
 import pytest
+from decode_workloads import decode_at
 
-from gdnbench.catalog import default_roots, load_catalog
-from gdnbench.model import Shape
+from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.errors import DeclarationError
+from gdnbench.model.axes import Axis, AxisList
+from gdnbench.model.op import Op, TensorSpec, UlpGate
+from gdnbench.model.workload import Shape, WorkloadSpec
 
 DECODE = load_catalog(default_roots()[:1]).ops["decode"]
 HEAD_CONSTANTS = 64  # A_log and dt_bias: 8 heads of fp32 each, whatever the batch
@@ -9,11 +13,11 @@ HEAD_CONSTANTS = 64  # A_log and dt_bias: 8 heads of fp32 each, whatever the bat
 
 @pytest.mark.parametrize("batch", [1, 8, 64, 1000])
 def test_traffic_of_the_contests_layout(batch):
-    assert DECODE.traffic_bytes(Shape(B=batch)) == 1_054_752 * batch + HEAD_CONSTANTS
+    assert DECODE.traffic_bytes(decode_at(B=batch)) == 1_054_752 * batch + HEAD_CONSTANTS
 
 
 def test_traffic_is_state_twice_and_the_small_tensors_once():
-    shape = Shape(B=2, HQ=1, HV=2, K=4, V=3)
+    shape = decode_at(B=2, HQ=1, HV=2, K=4, V=3)
     state = 2 * 2 * 3 * 4 * 4
     q_and_k, v_and_output, gates, constants = 2 * 2 * 4 * 2, 2 * 2 * 2 * 3 * 2, 2 * 2 * 2 * 2, 2 * 2 * 4
     assert DECODE.traffic_bytes(shape) == 2 * state + q_and_k + v_and_output + gates + constants
@@ -21,12 +25,12 @@ def test_traffic_is_state_twice_and_the_small_tensors_once():
 
 @pytest.mark.parametrize("batch", [1, 64])
 def test_the_copying_floor_moves_the_state_twice_and_nothing_else(batch):
-    assert DECODE.copy_bytes(Shape(B=batch)) == 2 * batch * 8 * 128 * 128 * 4
+    assert DECODE.copy_bytes(decode_at(B=batch)) == 2 * batch * 8 * 128 * 128 * 4
 
 
 def test_the_contract_is_the_contests():
-    shape = Shape(B=3)
-    sizes = {spec.name: (spec.sizes(shape), spec.dtype) for spec in (*DECODE.inputs, *DECODE.outputs)}
+    shape = decode_at(B=3)
+    sizes = {spec.name: (spec.sizes(DECODE.named_sizes(shape)), spec.dtype) for spec in DECODE.tensors}
     assert sizes == {
         "q": ((3, 1, 4, 128), "bf16"),
         "k": ((3, 1, 4, 128), "bf16"),
@@ -42,9 +46,83 @@ def test_the_contract_is_the_contests():
 
 
 def test_the_default_shape_is_the_first_layout_at_batch_1():
-    assert DECODE.default_shape == Shape(B=1, HQ=4, HV=8)
+    assert DECODE.default == decode_at(B=1, HQ=4, HV=8)
 
 
 def test_work_grows_with_the_batch_and_the_heads():
-    assert DECODE.flops(Shape(B=2)) == 2 * DECODE.flops(Shape())
-    assert DECODE.flops(Shape(HQ=8, HV=16)) == 2 * DECODE.flops(Shape())
+    assert DECODE.flops(decode_at(B=2))["fp32"] == 2 * DECODE.flops(decode_at())["fp32"]
+    assert DECODE.flops(decode_at(HQ=8, HV=16))["fp32"] == 2 * DECODE.flops(decode_at())["fp32"]
+
+
+def _op(**changed):
+    declared = {
+        "name": "scale",
+        "title": "y = 2 x",
+        "workloads": WorkloadSpec(axes=(Axis("N", default=8),)),
+        "inputs": (TensorSpec("x", ("N",), "fp32"),),
+        "outputs": (TensorSpec("y", ("N",), "fp32"),),
+        "gates": (UlpGate("y", ulps=1, atol=0),),
+    }
+    return Op(**{**declared, **changed})
+
+
+def test_an_op_needs_no_more_than_its_contract():
+    op = _op()
+    assert op.default.N == 8
+    assert op.suite("default").workloads == op.suite("verify").workloads == (op.default,)
+    assert (op.traffic_bytes(op.default), op.copy_bytes(op.default), dict(op.flops(op.default))) == (64, 0, {})
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"inputs": ()}, "inputs"),
+        ({"inputs": (TensorSpec("x", ("M",), "fp32"),)}, "M is no axis"),
+        ({"inputs": (TensorSpec("N", (4,), "fp32"),)}, "N: .* twice"),
+        ({"outputs": (TensorSpec("x", ("N",), "fp32"),), "gates": (UlpGate("x", 1, 0),)}, "x: .* twice"),
+        ({"gates": ()}, "y: no gate"),
+        ({"gates": (UlpGate("x", 1, 0), UlpGate("y", 1, 0))}, "x, which is no output"),
+        (
+            {"outputs": (TensorSpec("y", ("N",), "int32"),)},
+            "y: int32 has no ulp",
+        ),
+        ({"copy": ("x", "z")}, "copy"),
+        ({"copy": ("x",)}, "copy"),
+        ({"scenarios": ()}, "scenario"),
+        ({"scenarios": "typical"}, "scenarios: a tuple"),
+        ({"flops": lambda workload: {"bf17": 3}}, "bf17"),
+        ({"derived": {"T": lambda workload: workload.N / 2}}, "T"),
+        ({"check": lambda workload: "never"}, "never"),
+        ({"suites": {"contest": {}}}, "contest"),
+        ({"suites": {"contest": {Shape(N=0): 1}}}, "N=0"),
+        ({"suites": {"contest": {Shape(M=1): 1}}}, "M"),
+        ({"suites": {"contest": {Shape(N=1): 0}}}, "weight"),
+        ({"suites": {"contest": {Shape(N=1): "x"}}}, "weight"),
+        ({"name": "a b"}, "name"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused_when_declared(changed, why):
+    with pytest.raises(DeclarationError, match=why):
+        _op(**changed)
+
+
+def test_an_element_type_that_is_none_is_refused():
+    with pytest.raises(DeclarationError, match="fp31"):
+        TensorSpec("x", ("N",), "fp31")
+
+
+def test_sizes_may_follow_from_a_workload():
+    spec = WorkloadSpec(axes=(Axis("H", default=2),), lists=(AxisList("lengths", default=(6, 4)),))
+    op = _op(
+        workloads=spec,
+        derived={"T": lambda workload: sum(workload.lengths), "ENDS": lambda workload: len(workload.lengths) + 1},
+        inputs=(TensorSpec("x", ("T", "H"), "bf16"), TensorSpec("ends", ("ENDS",), "int64")),
+        outputs=(TensorSpec("y", ("T", "H"), "fp32"),),
+    )
+    assert op.traffic_bytes(op.default) == 10 * 2 * 2 + 3 * 8 + 10 * 2 * 4
+    assert op.traffic_bytes(op.workload({"lengths": (1,)})) == 2 * 2 + 2 * 8 + 2 * 4
+
+
+def test_the_nearest_of_declared_shapes_is_found_by_size():
+    op = _op()
+    assert op.nearest([Shape(N=8), Shape(N=64)], op.workload({"N": 10})) == Shape(N=8)

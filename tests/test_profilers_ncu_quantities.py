@@ -7,8 +7,8 @@ import pytest
 from ncu_data import DATA, V1, with_value
 
 from gdnbench.errors import MissingCounterError
-from gdnbench.profilers.ncu.collect import Report
 from gdnbench.profilers.ncu.functions import check_read, functions_of
+from gdnbench.profilers.ncu.profile import NcuReport
 from gdnbench.profilers.ncu.quantities import BY_KEY, QUANTITIES, stalls, value_of
 from gdnbench.profilers.ncu.store import read_profiles
 
@@ -97,22 +97,22 @@ def test_no_share_of_a_sum_that_lacks_a_part():
     profile = with_value(_read("test-barriers-B64"), barrier, math.nan)
     assert stalls(profile) == {}
     with pytest.raises(MissingCounterError, match="barrier of test-barriers"):
-        check_read(functions_of(Report(V1, (profile,))))
+        check_read(functions_of(NcuReport(V1, (profile,))))
 
 
 def test_a_counter_that_is_absent_and_one_that_is_nan():
     first, *rest = read_profiles(V1)
     absent = {name: metric for name, metric in first.metrics.items() if not name.startswith("dram__")}
-    [function] = functions_of(Report(V1, (type(first)(**{**vars(first), "metrics": absent}), *rest)))
+    [function] = functions_of(NcuReport(V1, (type(first)(**{**vars(first), "metrics": absent}), *rest)))
     assert len(function.values(BY_KEY["dram_read_bytes"])) == 2
     check_read([function])
-    [function] = functions_of(Report(V1, (with_value(first, "dram__bytes_read.sum", math.nan), *rest)))
+    [function] = functions_of(NcuReport(V1, (with_value(first, "dram__bytes_read.sum", math.nan), *rest)))
     assert math.isnan(function.median(BY_KEY["dram_read_bytes"]))
     with pytest.raises(MissingCounterError, match="DRAM read of decode-v1"):
         check_read([function])
 
 
 def test_medians_over_launches():
-    [function] = functions_of(Report(V1, read_profiles(V1)))
+    [function] = functions_of(NcuReport(V1, read_profiles(V1)))
     assert function.median(BY_KEY["duration_us"]) == pytest.approx(3.584)
     assert function.stalls()["long_scoreboard"] == sorted(function.stall_values("long_scoreboard"))[1]

@@ -9,24 +9,25 @@ import re
 from dataclasses import replace
 
 import pytest
+from decode_workloads import decode_at
 from hypothesis import given
 from hypothesis import strategies as st
 from ncu_data import V1, V1_PAGE, V4
 
-from gdnbench.errors import ExitCode, ReportFormatError
-from gdnbench.model import Shape
-from gdnbench.profilers.ncu.collect import Report
+from gdnbench.errors import ExitCode, LeftOutWarning, ReportFormatError
+from gdnbench.model.code_state import CodeState
 from gdnbench.profilers.ncu.functions import functions_of
-from gdnbench.profilers.ncu.profile import Metric, Profile
-from gdnbench.profilers.ncu.reading import read_any
-from gdnbench.profilers.ncu.store import COLUMNS, read_profiles, write_profiles
+from gdnbench.profilers.ncu.profile import Metric, NcuReport, Profile
+from gdnbench.profilers.ncu.report import read_any
+from gdnbench.profilers.ncu.store import COLUMNS, find_profiles, read_profiles, write_profiles
 
 SOURCE = "0123456789abcdef"
+HEADER = ",".join((*COLUMNS[:2], "B", "HQ", "HV", "K", "V", *COLUMNS[2:]))
 
 
 def _profile(value, **changes):
     metrics = {"a.sum": Metric("a.sum", "byte", value, "SpeedOfLight")}
-    profile = Profile("decode-v4", "decode", Shape(B=8), "NVIDIA H200", "sm_90", "f", 0, metrics, SOURCE)
+    profile = Profile("decode-v4", "decode", decode_at(B=8), "NVIDIA H200", "sm_90", "f", 0, metrics, SOURCE)
     return replace(profile, **changes)
 
 
@@ -70,7 +71,7 @@ def test_launches_that_could_not_be_told_apart(tmp_path):
 def test_the_table_is_tidy(tmp_path):
     write_profiles(tmp_path / "p.csv", [_profile(540416.0)])
     header, row = (tmp_path / "p.csv").read_text().splitlines()
-    assert header == ",".join(COLUMNS)
+    assert header == HEADER
     assert row == f"decode-v4,decode,8,4,8,128,128,NVIDIA H200,sm_90,{SOURCE},f,0,SpeedOfLight,a.sum,byte,540416"
 
 
@@ -80,7 +81,7 @@ def test_every_cut_through_a_file_is_told(tmp_path):
     data = whole.read_bytes()
     for length in range(len(data)):
         (tmp_path / "cut.csv").write_bytes(data[:length])
-        if data[:length].decode() == ",".join(COLUMNS) + "\n":
+        if data[:length].decode() == HEADER + "\n":
             assert read_profiles(tmp_path / "cut.csv") == ()
             continue
         with pytest.raises(ReportFormatError):
@@ -133,22 +134,22 @@ def _with_cell(path, column, value):
 @pytest.mark.parametrize(
     ("column", "value", "said"),
     [
-        ("B", "0", "$.B"),
-        ("B", "-1", "$.B"),
-        ("HQ", "nan", "$.HQ"),
-        ("HV", "9" * 5000, "$.HV"),
-        ("K", "12.5", "$.K"),
+        ("B", "0", "B=0"),
+        ("B", "-1", "B=-1"),
+        ("HQ", "nan", "HQ: "),
+        ("HV", "9" * 5000, "HV: "),
+        ("K", "12.5", "K: "),
         ("V", "", "V of the shape is missing"),
         ("HV", "9", "HV=9 is no multiple of HQ=4"),
-        ("launch", "-1", "$.launch"),
-        ("launch", "first", "$.launch"),
-        ("source", "yes", "$.source"),
-        ("source", "0123456789ABCDEF", "$.source"),
-        ("source", f"{SOURCE}0", "$.source"),
-        ("source", f"{SOURCE}\n", "$.source"),
-        ("source", "../../../etc/passwd", "$.source"),
-        ("kernel", "decode-\x1b[31mv4", "$.kernel"),
-        ("gpu", "NVIDIA\x00H200", "$.gpu"),
+        ("launch", "-1", "launch: "),
+        ("launch", "first", "launch: "),
+        ("source", "yes", "source: "),
+        ("source", "0123456789ABCDEF", "source: "),
+        ("source", f"{SOURCE}0", "source: "),
+        ("source", f"{SOURCE}\n", "source: "),
+        ("source", "../../../etc/passwd", "source: "),
+        ("kernel", "decode-\x1b[31mv4", "kernel: "),
+        ("gpu", "NVIDIA\x00H200", "gpu: "),
         ("metric", "", "metric"),
         ("value", "x" * 200_000, "field larger than field limit"),
     ],
@@ -215,7 +216,7 @@ def test_launches_of_two_codes_in_one_table_are_two(tmp_path):
     both = (_profile(1.0), _profile(2.0, source="f" * 16))
     write_profiles(tmp_path / "p.csv", both)
     assert read_profiles(tmp_path / "p.csv") == both
-    assert [one.source for one in functions_of(Report(tmp_path / "p.csv", both))] == [SOURCE, "f" * 16]
+    assert [one.source for one in functions_of(NcuReport(tmp_path / "p.csv", both))] == [SOURCE, "f" * 16]
 
 
 @pytest.mark.parametrize(
@@ -257,3 +258,40 @@ def test_an_archive_that_unpacks_without_end_is_not_unpacked(tmp_path, monkeypat
         (tmp_path / name).write_bytes(gzip.compress(bytes(100 << 20)))
         with pytest.raises(ReportFormatError, match="holds more than 1 MiB"):
             read_any(tmp_path / name)
+
+
+def _store(profiles, day, **changes):
+    folder = profiles / "ncu" / "decode-v4"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"202611{day:02}-030405-h200-B8-qk4_v8.csv"
+    write_profiles(path, [_profile(1.0, **changes)])
+    return path
+
+
+def _find(profiles, source=SOURCE):
+    return find_profiles(profiles, "decode-v4", decode_at(B=8), source=source)
+
+
+def test_the_newest_profile_of_the_code_is_found_before_a_newer_one_of_other_code(tmp_path):
+    own, other = _store(tmp_path, 2), _store(tmp_path, 3, source="f" * 16)
+    assert (_find(tmp_path).path, _find(tmp_path).code) == (own, CodeState.CURRENT)
+    assert _find(tmp_path, "0" * 16).path == other
+    assert _find(tmp_path / "elsewhere") is None
+
+
+def test_a_profile_that_cannot_be_read_is_left_out_with_a_warning(tmp_path):
+    own, damaged, foreign = _store(tmp_path, 2), _store(tmp_path, 3), _store(tmp_path, 4, label="decode-v1")
+    damaged.write_bytes(damaged.read_bytes()[:-5])
+    with pytest.warns(LeftOutWarning) as warned:
+        assert _find(tmp_path).path == own
+    assert [str(one.message) for one in warned] == [
+        f"a profile is left out: {foreign} holds no launch of decode-v4 at B=8 qk4_v8",
+        f"a profile is left out: {damaged} is cut off",
+    ]
+
+
+def test_a_folder_of_profiles_that_cannot_be_read_is_left_out_with_a_warning(tmp_path):
+    (tmp_path / "ncu").mkdir()
+    (tmp_path / "ncu" / "decode-v4").touch()
+    with pytest.warns(LeftOutWarning, match="decode-v4 cannot be read: Not a directory"):
+        assert _find(tmp_path) is None

@@ -3,12 +3,12 @@ import sys
 
 import pytest
 
-from gdnbench.catalog import load_catalog
+from gdnbench.catalog.catalog import load_catalog
 from gdnbench.errors import MachineError, ProfilerError
-from gdnbench.model import Gpu
-from gdnbench.profilers.assignment import Errand
-from gdnbench.profilers.choice import choose_case, prepare
+from gdnbench.model.gpu import Gpu
 from gdnbench.profilers.nsys import find_nsys, record_timeline
+from gdnbench.profilers.process import Instrumentation
+from gdnbench.profilers.selection import choose_case, make_assignment
 
 H200 = Gpu(index=0, name="NVIDIA H200", uuid="GPU-8ffb366f", capability=(9, 0))
 
@@ -27,8 +27,8 @@ sys.exit({code})
 @pytest.fixture
 def assignment():
     catalog = load_catalog()
-    case = choose_case(catalog, "decode", "decode-triton:BV=16", axes="B=8", heads="")
-    return prepare(catalog, case, Errand.LAUNCH, seed=1, launches=100)
+    case = choose_case(catalog, "decode", "decode-triton:BV=16", axes="B=8")
+    return make_assignment(catalog, case, Instrumentation.LAUNCH, seed=1, launches=100)
 
 
 def fake_nsys(folder, *, writes=True, code=0):
@@ -81,7 +81,7 @@ def test_the_newest_nsys_is_found(tmp_path, monkeypatch):
 
 
 def test_a_machine_without_a_gpu_says_so(command_line, monkeypatch):
-    monkeypatch.setattr("gdnbench.profilers.choice.list_gpus", tuple)
+    monkeypatch.setattr("gdnbench.profilers.selection.list_gpus", tuple)
     code, out, err = command_line("nsys", "decode-v4")
     assert code == 5
     assert out == ""

@@ -7,13 +7,15 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from decode_workloads import decode_at
 
-from gdnbench.binary import build, disassemble
-from gdnbench.binary.instruction import read_instructions
-from gdnbench.catalog import default_roots, load_catalog
+from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.codegen.build import build
+from gdnbench.codegen.cubin import disassemble
+from gdnbench.codegen.sass import read_instructions
 from gdnbench.errors import BuildError, UsageError
-from gdnbench.model import CudaKernel, Shape
-from gdnbench.profilers.phases.collect import check_language, check_marks
+from gdnbench.model.kernel import CudaKernel
+from gdnbench.profilers.phases.collect import check_is_cuda, check_marks
 
 CATALOG = load_catalog([default_roots()[0]])
 MARKED = [
@@ -28,7 +30,7 @@ each_arch = pytest.mark.parametrize("arch", ARCHS)
 
 
 def _instructions(entry, arch, **options):
-    built = build(entry, entry.default, Shape(), arch, **options)
+    built = build(entry, entry.default, decode_at(), arch, **options)
     return [*read_instructions(disassemble(Path(built.cubin), built.symbol))]
 
 
@@ -65,7 +67,7 @@ def test_a_stamped_kernel_reads_its_clock_at_each_mark_and_spills_nothing(entry,
     marks = len(re.findall(r"^ *GDNBENCH_PHASE(?:_USING)?\(", source, re.MULTILINE))
     reads = [one for one in _instructions(entry, arch, stamped=True) if _is_mark(one)]
     assert len(reads) == marks + 2  # and where the warp begins and ends
-    assert build(entry, entry.default, Shape(), arch, stamped=True).spill_bytes == 0
+    assert build(entry, entry.default, decode_at(), arch, stamped=True).spill_bytes == 0
 
 
 @each_arch
@@ -102,7 +104,7 @@ def test_a_mark_that_uses_values_is_behind_a_branch_that_needs_them(arch):
 
 def test_the_phases_are_in_the_cubin_as_the_source_lists_them():
     entry = CATALOG.entries["decode-v4"]
-    cubin = Path(build(entry, entry.default, Shape(), "sm_90", stamped=True).cubin).read_bytes()
+    cubin = Path(build(entry, entry.default, decode_at(), "sm_90", stamped=True).cubin).read_bytes()
     assert b"gates, load_qkv, load_state, update, store_state, store_output\0" in cubin
     assert b"gdnbench_phase_records" in cubin
 
@@ -111,9 +113,9 @@ def test_a_mark_of_a_phase_that_is_not_listed_does_not_compile(tmp_path):
     wrong = _copy(
         CATALOG.entries["decode-v4"], tmp_path, lambda text: text.replace("PHASE(store_state)", "PHASE(stor)")
     )
-    build(wrong, wrong.default, Shape(), "sm_90")
+    build(wrong, wrong.default, decode_at(), "sm_90")
     with pytest.raises(BuildError, match="stor"):
-        build(wrong, wrong.default, Shape(), "sm_90", stamped=True)
+        build(wrong, wrong.default, decode_at(), "sm_90", stamped=True)
 
 
 def test_a_phase_in_a_loop_adds_up_and_values_may_be_of_any_type(tmp_path):
@@ -128,12 +130,12 @@ def test_a_phase_in_a_loop_adds_up_and_values_may_be_of_any_type(tmp_path):
 
 def test_a_kernel_without_marks_is_refused_with_how_to_add_them():
     entry = CATALOG.entries["decode-floor-copy"]
-    built = build(entry, entry.default, Shape(), "sm_90", stamped=True)
+    built = build(entry, entry.default, decode_at(), "sm_90", stamped=True)
     with pytest.raises(UsageError, match="has no marks") as caught:
         check_marks(entry, built, "decode-floor-copy")
     assert "<gdnbench/phases.cuh>" in caught.value.hint
     marked = CATALOG.entries["decode-v4"]
-    check_marks(marked, build(marked, marked.default, Shape(), "sm_90", stamped=True), "decode-v4")
+    check_marks(marked, build(marked, marked.default, decode_at(), "sm_90", stamped=True), "decode-v4")
 
 
 @pytest.mark.parametrize(
@@ -141,5 +143,5 @@ def test_a_kernel_without_marks_is_refused_with_how_to_add_them():
 )
 def test_a_kernel_that_is_not_in_cuda_is_sent_elsewhere(name, instead):
     with pytest.raises(UsageError) as caught:
-        check_language(CATALOG.entries[name], name)
+        check_is_cuda(CATALOG.entries[name], name)
     assert instead in caught.value.hint

@@ -5,15 +5,23 @@ import sys
 import time
 
 import pytest
+from decode_workloads import decode_at
 
 from gdnbench.errors import ProfilerError
-from gdnbench.model import Case, Gpu, Params, Shape, Variant
-from gdnbench.profilers.assignment import Assignment, Errand
-from gdnbench.profilers.process import Ended, run_command, run_worker
+from gdnbench.model.case import Case, Variant
+from gdnbench.model.gpu import Gpu
+from gdnbench.model.params import Params
+from gdnbench.process.command import Completed
+from gdnbench.profilers.process import Instrumentation, ProfileTask, run_command, run_worker
 
 GPU = Gpu(0, "NVIDIA H200", "GPU-0000", (9, 0))
-ASSIGNMENT = Assignment(
-    Errand.LAUNCH, ("/kernels",), "decode", Case(Variant("k", "k:A=1", params=Params({"A": 1})), Shape(B=8)), 7, 3
+ASSIGNMENT = ProfileTask(
+    Instrumentation.LAUNCH,
+    ("/kernels",),
+    "decode",
+    Case(Variant("k", "k:A=1", params=Params({"A": 1})), decode_at(B=8)),
+    7,
+    3,
 )
 
 
@@ -32,7 +40,7 @@ def test_a_signal_is_a_negative_code():
 
 @pytest.mark.parametrize(("output", "last"), [("", ""), ("a\nb \n\n \n", "b"), ("\n", "")])
 def test_the_last_line(output, last):
-    assert Ended(1, output).last_line == last
+    assert Completed(1, output).last_line == last
 
 
 def test_what_never_ends_is_taken_down_with_its_children(tmp_path):
@@ -78,4 +86,4 @@ def test_a_wrapper_gets_the_workers_command_and_one_gpu(tmp_path):
     assert command.startswith(f"{sys.executable} -m gdnbench.profilers.worker ")
     path = tmp_path / "assignment.json"
     path.write_text("\n".join(document))
-    assert Assignment.read(path) == ASSIGNMENT
+    assert ProfileTask.read(path) == ASSIGNMENT

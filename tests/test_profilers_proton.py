@@ -14,17 +14,16 @@ from faults import python_path
 from proton_data import CLOCK32, CUPTI, SCOPES, recording, store, write_trace
 
 from gdnbench import trace
-from gdnbench.catalog import load_catalog
+from gdnbench.catalog.catalog import load_catalog
 from gdnbench.errors import ExitCode, ProfilerError, ReportFormatError, UsageError
-from gdnbench.model import Gpu
-from gdnbench.profilers.assignment import Errand
-from gdnbench.profilers.choice import choose_case, prepare
-from gdnbench.profilers.process import Ended
-from gdnbench.profilers.proton import record as recorder
-from gdnbench.profilers.proton.kernel_trace import durations_us
-from gdnbench.profilers.proton.opened import open_stored
-from gdnbench.profilers.proton.recording import Recording
-from gdnbench.profilers.proton.trace_file import write_trace as write_trace_file
+from gdnbench.model.gpu import Gpu
+from gdnbench.process.command import Completed
+from gdnbench.profilers.process import Instrumentation
+from gdnbench.profilers.proton import collect as recorder
+from gdnbench.profilers.proton.recording import Recording, load_profile
+from gdnbench.profilers.proton.trace import kernel_durations_us
+from gdnbench.profilers.proton.trace import write_trace as write_trace_file
+from gdnbench.profilers.selection import choose_case, make_assignment
 
 H200 = Gpu(index=0, name="NVIDIA H200", uuid="GPU-8ffb366f", capability=(9, 0))
 
@@ -35,7 +34,7 @@ def catalog():
 
 
 def case_of(catalog, label, shape="B=1"):
-    return choose_case(catalog, "decode", label, axes=shape, heads="")
+    return choose_case(catalog, "decode", label, axes=shape)
 
 
 def test_a_recording_survives_its_file(tmp_path):
@@ -44,14 +43,14 @@ def test_a_recording_survives_its_file(tmp_path):
 
 
 def test_a_stored_recording_opens_in_microseconds_of_its_own_clock(tmp_path):
-    opened = open_stored(store(tmp_path))
+    opened = load_profile(store(tmp_path))
     assert (opened.breakdown.launches, opened.breakdown.unit) == (3, "µs")
-    cycles = open_stored(opened.trace).breakdown
+    cycles = load_profile(opened.trace).breakdown
     assert opened.breakdown.totals == pytest.approx(cycles.totals[1:] / 1980)
 
 
 def test_a_kernel_without_scopes_has_no_breakdown(tmp_path):
-    opened = open_stored(store(tmp_path, trace="", sm_mhz=(), launches=0))
+    opened = load_profile(store(tmp_path, trace="", sm_mhz=(), launches=0))
     assert opened.breakdown is None
     assert opened.trace is None
 
@@ -59,12 +58,12 @@ def test_a_kernel_without_scopes_has_no_breakdown(tmp_path):
 def test_a_recording_whose_trace_has_gone_says_which(tmp_path):
     path = store(tmp_path, trace="gone.chrome_trace.gz")
     with pytest.raises(ProfilerError, match=r"gone\.chrome_trace\.gz"):
-        open_stored(path)
+        load_profile(path)
 
 
 def test_a_trace_of_other_launches_than_were_made_is_refused(tmp_path):
     with pytest.raises(ProfilerError, match=r"3 launches besides .* and 7 were made"):
-        open_stored(store(tmp_path, launches=7))
+        load_profile(store(tmp_path, launches=7))
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[1]", '{"schema": 1}', '{"schema": 99}', "\x00"])
@@ -72,7 +71,7 @@ def test_a_file_that_is_no_recording_is_refused(tmp_path, content):
     path = tmp_path / "other.json"
     path.write_text(content)
     with pytest.raises(ReportFormatError, match=r"other\.json"):
-        open_stored(path)
+        load_profile(path)
 
 
 def _edited(path, **fields):
@@ -122,7 +121,7 @@ def _edited(path, **fields):
 def test_a_field_that_cannot_be_what_it_is_is_named(tmp_path, field, value):
     path = _edited(store(tmp_path), **{field: value})
     with pytest.raises(ReportFormatError, match=field) as raised:
-        open_stored(path)
+        load_profile(path)
     assert path.name in raised.value.message
     assert raised.value.hint
 
@@ -146,7 +145,7 @@ def test_a_part_of_a_case_that_cannot_be_is_refused(tmp_path, part, value):
     path = store(tmp_path)
     case = {**json.loads(path.read_text())["case"], part: value}
     with pytest.raises(ReportFormatError, match=path.name):
-        open_stored(_edited(path, case=case))
+        load_profile(_edited(path, case=case))
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
@@ -154,7 +153,7 @@ def test_a_number_that_json_has_not_is_refused(tmp_path, number):
     path = store(tmp_path)
     path.write_text(path.read_text().replace("1979.0", number))
     with pytest.raises(ReportFormatError, match=path.name):
-        open_stored(path)
+        load_profile(path)
 
 
 @pytest.mark.parametrize(
@@ -179,13 +178,13 @@ def test_a_recording_that_is_no_text_is_refused(tmp_path):
     path = store(tmp_path)
     path.write_bytes(path.read_bytes().replace(b"NVIDIA", b"\xff\xfe"))
     with pytest.raises(ReportFormatError, match=path.name):
-        open_stored(path)
+        load_profile(path)
 
 
 def test_files_of_before_there_was_a_source_are_read():
     folder = Path(__file__).parents[1] / "profiles" / "proton" / "decode-triton"
     for path in folder.iterdir():
-        opened = open_stored(path)
+        opened = load_profile(path)
         assert opened.origin.source == ""
         assert opened.breakdown.launches
     assert len(list(folder.iterdir())) == 2
@@ -197,7 +196,7 @@ def test_a_trace_says_what_it_is_of_and_is_otherwise_as_proton_wrote_it(tmp_path
     path = tmp_path / "a.chrome_trace.gz"
     with written.open("rb") as file:
         write_trace_file(file, path, label="decode-triton:BV=16", source="0123456789abcdef")
-    opened = open_stored(path)
+    opened = load_profile(path)
     assert (opened.origin.label, opened.origin.source) == ("decode-triton:BV=16", "0123456789abcdef")
     before, after = json.loads(written.read_bytes()), json.loads(gzip.decompress(path.read_bytes()))
     assert {name: value for name, value in after.items() if name != "otherData"} == before
@@ -215,18 +214,18 @@ def test_what_a_trace_says_of_itself_is_checked(tmp_path, other):
     path = tmp_path / "a.chrome_trace"
     path.write_text(json.dumps({"otherData": other, "traceEvents": []}))
     with pytest.raises(ReportFormatError, match=r"a\.chrome_trace is not a trace"):
-        open_stored(path)
+        load_profile(path)
 
 
 def test_what_other_tools_say_of_a_trace_does_not_matter(tmp_path):
     document = json.loads(gzip.decompress(CLOCK32.read_bytes()))
     path = tmp_path / "a.chrome_trace"
     path.write_text(json.dumps({**document, "otherData": {"version": 3}, "stackFrames": {}}))
-    assert open_stored(path).origin == open_stored(CLOCK32).origin
+    assert load_profile(path).origin == load_profile(CLOCK32).origin
 
 
 def test_kernel_times_are_those_between_the_flushes():
-    found = durations_us(CUPTI, 20)
+    found = kernel_durations_us(CUPTI, 20)
     assert list(found) == ["gdn_decode"]
     assert len(found["gdn_decode"]) == 20
     assert found["gdn_decode"][:3] == [2.08, 1.984, 1.985]
@@ -236,7 +235,7 @@ def test_kernel_times_are_those_between_the_flushes():
 def test_a_launch_of_several_functions_adds_those_of_one_name(tmp_path):
     names = ["flush", "a", "b", "a", "flush", "a", "b", "a"]
     events = [{"cat": "kernel", "name": name, "ts": ts, "dur": ts + 1.0} for ts, name in enumerate(names)]
-    found = durations_us(write_trace(tmp_path / "t", events[::-1]), 2)
+    found = kernel_durations_us(write_trace(tmp_path / "t", events[::-1]), 2)
     assert found == {"a": [6.0, 14.0], "b": [3.0, 7.0]}
 
 
@@ -245,14 +244,14 @@ def test_a_kernel_trace_that_lacks_launches_gives_no_times(tmp_path, content):
     path = tmp_path / "t"
     path.write_text(content)
     with pytest.raises(ProfilerError):
-        durations_us(path, 20)
+        kernel_durations_us(path, 20)
 
 
 def test_a_cuda_kernel_is_sent_to_its_own_profiler(catalog):
     with pytest.raises(UsageError) as raised:
-        recorder.refuse_cuda(catalog, case_of(catalog, "decode-v4"))
+        recorder.check_is_no_cuda(catalog, case_of(catalog, "decode-v4"))
     assert raised.value.hint == "gdnbench phases decode-v4"
-    recorder.refuse_cuda(catalog, case_of(catalog, "decode-triton"))
+    recorder.check_is_no_cuda(catalog, case_of(catalog, "decode-triton"))
 
 
 def test_launches_are_as_many_as_asked_for_where_the_trace_stays_small(catalog):
@@ -277,14 +276,14 @@ def test_a_grid_too_large_for_one_launch_is_refused(catalog):
 def _record(catalog, tmp_path, monkeypatch, worker):
     monkeypatch.setattr(recorder, "run_worker", worker)
     case = case_of(catalog, "decode-triton:BV=16")
-    assignment = prepare(catalog, case, Errand.PROTON, seed=0, launches=4)
-    return recorder.record(assignment, H200, tmp_path, limit_s=5)
+    assignment = make_assignment(catalog, case, Instrumentation.PROTON, seed=0, launches=4)
+    return recorder.record_trace(assignment, H200, tmp_path, limit_s=5)
 
 
 def test_what_the_worker_leaves_lies_under_the_kernel(catalog, tmp_path, monkeypatch):
     def worker(assignment, gpu, *, limit_s):
         recording(case=assignment.case).write(Path(assignment.result))
-        return Ended(0, "")
+        return Completed(0, "")
 
     path = _record(catalog, tmp_path, monkeypatch, worker)
     assert path.parent == tmp_path / "proton" / "decode-triton_BV=16"
@@ -295,7 +294,7 @@ def test_what_the_worker_leaves_lies_under_the_kernel(catalog, tmp_path, monkeyp
 @pytest.mark.parametrize(("code", "output", "said"), [(1, "out of memory\n", "out of memory"), (-11, "", "with -11")])
 def test_a_worker_that_fails_is_quoted(catalog, tmp_path, monkeypatch, code, output, said):
     with pytest.raises(ProfilerError, match=said) as raised:
-        _record(catalog, tmp_path, monkeypatch, lambda *_, **__: Ended(code, output))
+        _record(catalog, tmp_path, monkeypatch, lambda *_, **__: Completed(code, output))
     assert raised.value.hint == "gdnbench verify decode-triton:BV=16"
 
 

@@ -8,13 +8,15 @@ from dataclasses import replace
 
 import pytest
 from clocks_data import LABELS, RUN_ID, rows_of, store_clocks, time_us, without_time
+from decode_workloads import decode_at
 
-from gdnbench.compare.measured import load_run
-from gdnbench.model import Role, Shape, Status
-from gdnbench.report.clocks import contradictions, gaps_of
-from gdnbench.store import read_clocks, read_measurements
+from gdnbench.compare.runs import load_run
+from gdnbench.model.case import Role
+from gdnbench.model.status import Status
+from gdnbench.report.run.clocks import contradictions, gaps_of
+from gdnbench.store.measurements import read_clocks, read_measurements
 
-B1 = Shape(B=1)
+B1 = decode_at(B=1)
 CLOCKS = {"cupti": rows_of("cupti"), "graph": rows_of("graph")}
 WITHOUT_EMPTY = tuple(label for label in LABELS if label != "decode-floor-empty")
 
@@ -23,7 +25,7 @@ def case_id(label, shape=B1):
     return next(row.case.id for row in rows_of("nvbench") if (row.case.label, row.case.shape) == (label, shape))
 
 
-@pytest.mark.parametrize("shape", [B1, Shape(B=8)])
+@pytest.mark.parametrize("shape", [B1, decode_at(B=8)])
 def test_the_gap_is_split_by_the_empty_floors_own(shape):
     gap = gaps_of(rows_of("nvbench"), CLOCKS)[case_id("decode-v4", shape)]
     empty = time_us("nvbench", "decode-floor-empty", shape) - time_us("cupti", "decode-floor-empty", shape)

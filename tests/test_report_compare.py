@@ -19,11 +19,12 @@ from compare_data import (
     source,
     with_params,
 )
+from decode_workloads import decode_at
 
-from gdnbench.compare.gate import check
-from gdnbench.compare.resolve import load_sources
-from gdnbench.model import Shape, Status
-from gdnbench.report.compare_output import print_compared
+from gdnbench.compare.comparison import check_regressions
+from gdnbench.compare.sources import load_sources
+from gdnbench.model.status import Status
+from gdnbench.report.compare.table import print_comparison
 
 KERNELS = {f"decode-v{index}": 4.0 + 0.3 * index for index in range(1, 6)}
 SLOWER = {("decode-v4", 1): 1.05, ("decode-v4", 8): 1.05}
@@ -33,8 +34,8 @@ SLOWER = {("decode-v4", 1): 1.05, ("decode-v4", 8): 1.05}
 def shown(capsys, monkeypatch):
     def show(side, columns="80", gate=None, **form):
         monkeypatch.setenv("COLUMNS", columns)
-        outcome = check(side.grid.rows, side.columns[-1].ratios, gate) if gate else None
-        print_compared(side, outcome, ["one", "other run"], **form)
+        outcome = check_regressions(side.grid.rows, side.columns[-1].ratios, gate) if gate else None
+        print_comparison(side, outcome, ["one", "other run"], **form)
         return capsys.readouterr().out
 
     return show
@@ -96,9 +97,9 @@ def test_other_timers_are_a_warning(shown):
 
 
 def test_other_shapes_are_a_warning_unless_they_are_what_is_compared(shown):
-    here, there = source(figure(shape=Shape(B=4))), source(figure(shape=Shape(B=4, HQ=16, HV=32)), name="other")
+    here, there = source(figure(shape=decode_at(B=4))), source(figure(shape=decode_at(B=4, HQ=16, HV=32)), name="other")
     assert "shapes differ: qk4_v8 | qk16_v32" in shown(compared(here, there, rows="label,B"))
-    both = source(figure(shape=Shape(B=4)), figure(shape=Shape(B=8)))
+    both = source(figure(shape=decode_at(B=4)), figure(shape=decode_at(B=8)))
     assert "shapes differ" not in shown(compared(both, columns="B", rows="label"))
 
 

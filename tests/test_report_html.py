@@ -8,18 +8,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from decode_workloads import decode_at
 from report_data import HOSTILE, KERNELS, SHAPES, Elements, store_run, store_swept
-from run_data import case, failed, measured, store
+from run_data import case, failed, measured, store, store_bound_by_flops
 
-from gdnbench.compare import Figure, Kind, Source
+from gdnbench.compare.figure import Figure, FigureSource, SourceKind
 from gdnbench.errors import ExitCode, RunFormatError
-from gdnbench.model import Role, Shape, Status
+from gdnbench.model.case import Role
+from gdnbench.model.status import Status
 from gdnbench.profilers.ncu.store import read_profiles, write_profiles
-from gdnbench.report.html import published as published_module
-from gdnbench.report.html import write_report
-from gdnbench.report.html.charts.times import times_charts
-from gdnbench.report.html.render import inline_json
-from gdnbench.store import BuildRow, write_builds
+from gdnbench.report.html import report as report_module
+from gdnbench.report.html.report import inline_json, write_report
+from gdnbench.report.html.run_section import times_charts
+from gdnbench.store.builds import BuildRow, write_builds
 
 RECORDED = Path(__file__).parent / "data" / "ncu"
 VOID = {"meta", "input", "br", "img", "link"}
@@ -163,7 +164,7 @@ def test_a_run_on_a_cpu_shows_what_was_compiled_instead(tmp_path):
     ]
     store(tmp_path, rows, gpu="cpu", machine={"gpu": None}, baseline="decode-reference")
     build = BuildRow(
-        kernel="decode-v4", label="decode-v4", language="cuda", heads="qk4_v8", arch="sm_100", registers=37,
+        kernel="decode-v4", label="decode-v4", language="cuda", series="qk4_v8", arch="sm_100", registers=37,
         shared_bytes=0, spill_bytes=0, load_bits=256, code_bytes=1,
     )  # fmt: skip
     write_builds(tmp_path, [build])
@@ -181,6 +182,32 @@ def test_a_run_of_one_shape_without_samples_or_times_is_shown(tmp_path):
     assert not [attributes for attributes in page.all("div") if attributes.get("class") == "chart"]
 
 
+def test_a_run_without_samples_says_that_it_kept_none(tmp_path, page):
+    said = "No samples were kept with this run, so their distribution is not shown."
+    one = made(tmp_path, store_run(tmp_path, samples=False))
+    assert one.seen.count(said) == 1
+    assert "All samples" not in one.seen
+    assert said not in page.seen
+
+
+def test_where_flops_bind_the_page_shows_their_rate_and_names_the_bound(tmp_path):
+    (tmp_path / "flops").mkdir()
+    seen = made(tmp_path, store_bound_by_flops(tmp_path / "flops")).seen
+    assert "MB, bound by copying)" in seen
+    assert "MB, bound by FLOPs)" in seen
+    assert "TFLOP/s" in seen
+    assert "68.0 68.7%" in seen
+    assert "time ms" in seen
+    assert "12.346" in seen
+    assert "Time of the bound: FLOPs at peak / time of the kernel." in seen
+    assert "the op's FLOPs at the GPU's peak, whichever takes longer" in seen
+
+
+def test_where_copying_bounds_everything_the_page_has_no_flops(page):
+    assert "FLOP" not in page.seen
+    assert "Speed of light: the copying floor's time / the kernel's time." in page.seen
+
+
 def test_runs_of_two_gpus_stand_side_by_side(tmp_path):
     one = store_run(tmp_path, samples=False)
     other = store_run(tmp_path, "20260103-030405-b200-decode", samples=False, gpu="b200")
@@ -193,11 +220,11 @@ def test_runs_of_two_gpus_stand_side_by_side(tmp_path):
 
 def test_published_figures_stand_apart_with_their_citation(tmp_path, stored, monkeypatch):
     figure = Figure(
-        op="decode", kernel="theirs", label="theirs", shape=Shape(B=8), timer="cupti", time_us=3.21,
+        op="decode", kernel="theirs", label="theirs", shape=decode_at(B=8), timer="cupti", time_us=3.21,
         citation="A. Author, 2026",
     )  # fmt: skip
-    source = Source(name="published/b200", kind=Kind.PUBLISHED, gpu="b200", figures=(figure,))
-    monkeypatch.setattr(published_module, "load_figures", lambda _folder: source)
+    source = FigureSource(name="published/b200", kind=SourceKind.PUBLISHED, gpu="b200", figures=(figure,))
+    monkeypatch.setattr(report_module, "load_figures", lambda _folder: source)
     page = made(tmp_path, stored[0], published=[tmp_path])
     assert "A. Author, 2026" in page.seen
     assert "Not measured by gdnbench" in page.seen

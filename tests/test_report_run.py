@@ -7,14 +7,17 @@ import math
 import re
 
 import pytest
-from run_data import case, failed, info, measured, store, timing, versus
+from decode_workloads import decode_at
+from run_data import case, failed, info, measured, store, store_bound_by_flops, timing, versus
 
-from gdnbench.model import Measurement, Role, Shape, Status
-from gdnbench.report.run_output import print_run
-from gdnbench.store import BuildRow, write_builds
+from gdnbench.model.case import Role
+from gdnbench.model.measurement import Measurement
+from gdnbench.model.status import Status
+from gdnbench.report.run.table import print_run
+from gdnbench.store.builds import BuildRow, write_builds
 
 LONG = "decode-triton:BV=128:WARPS=16:STAGES=4"
-BIG = Shape(B=256, HQ=16, HV=32)
+BIG = decode_at(B=256, HQ=16, HV=32)
 ROWS = [
     measured(case("decode-fla", Role.BASELINE), 5.13),
     measured(case("decode-v4", WARPS=8), 4.321, versus(1.187)),
@@ -203,14 +206,14 @@ def cpu_run(folder, builds):
 def test_without_a_gpu_builds_are_shown_instead_of_times(stored, shown):
     made = [
         BuildRow(
-            kernel=label, label=label, language="cuda", heads="qk4_v8", arch=arch, registers=32, shared_bytes=49152,
+            kernel=label, label=label, language="cuda", series="qk4_v8", arch=arch, registers=32, shared_bytes=49152,
             spill_bytes=128, load_bits=256, code_bytes=4096, interpreter="passed",
         )
         for label in ("decode-v4", LONG)
         for arch in ("sm_90", "sm_100")
     ]  # fmt: skip
     broken = BuildRow(
-        kernel="x", label="decode-x", language="cuda", heads="qk16_v32", arch="sm_90", status="build-failed",
+        kernel="x", label="decode-x", language="cuda", series="qk16_v32", arch="sm_90", status="build-failed",
         reason="error: no [such] thing",
     )  # fmt: skip
     cpu_run(stored, [*made, broken])
@@ -263,3 +266,40 @@ def test_rows_of_a_dispatcher_hold_the_kernel_that_was_picked(stored, shown):
         ("decode-v6", "", "8"),
         ("decode-triton", "16", "8"),
     ]
+
+
+def test_where_flops_bind_their_rate_is_shown_and_the_legend_says_what_bounds(shown, tmp_path_factory):
+    text = shown("100", store_bound_by_flops(tmp_path_factory.mktemp("flops")))
+    small, large = text.split("B=256", 1)
+    assert "MB, bound by copying)" in small
+    assert "MB, bound by FLOPs)" in large
+    assert "TFLOP/s" in small
+    assert "TFLOP/s" in large
+    (line,) = (line for line in large.splitlines() if line.startswith("decode-v4"))
+    assert line.split()[1:6] == ["12.346", "±0.10%", "0", "68.0", "68.7%"]
+    assert "SOL: time of the bound / the kernel's." in text
+    assert "FLOPs of the op / time" in text
+    assert "fastest copying floor / the kernel's" not in text
+
+
+def test_where_copying_bounds_everything_there_are_no_flops(shown):
+    text = shown("120")
+    assert "FLOP" not in text
+    assert "bound by" not in text
+    assert "SOL: time of the fastest copying floor / the kernel's." in text
+
+
+def test_long_times_are_in_milliseconds_and_always_in_microseconds_for_programs(shown, tmp_path_factory):
+    folder = store_bound_by_flops(tmp_path_factory.mktemp("long"))
+    small, large = shown("100", folder).split("B=256", 1)
+    assert "time µs" in small
+    assert "time ms" in large
+    assert "time µs" not in large
+    rows = json.loads(shown(folder=folder, json=True))["measurements"]
+    assert [(row["time_us"], row["tflops"], row["bound"]) for row in rows[3:5]] == [
+        (20_345.6, 41.26, "flops"),
+        (12_345.6, 68.0, "flops"),
+    ]
+    table = list(csv.DictReader(io.StringIO(shown(folder=folder, csv=True))))
+    assert (table[4]["time_us"], table[4]["tflops"], table[4]["bound"]) == ("12345.6", "68", "flops")
+    assert (table[1]["tflops"], table[1]["bound"]) == ("", "")

@@ -7,18 +7,29 @@ import math
 import re
 import tomllib
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from committed import RESULTS as RECORDED
+from decode_workloads import decode_at
 from run_data import case, failed, info, measured, store
 from sweep_data import JOINT, KERNEL, LARGE, SMALL, label_of, point, store_sweep, sweep_of
 
+from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.dispatch import read_dispatch
+from gdnbench.catalog.entry import Entry
 from gdnbench.errors import RunFormatError, UsageError
-from gdnbench.model import OneForAll, Param, Place, Role, Shape, Status, TorchKernel
-from gdnbench.report.sweep_output import print_sweep
-from gdnbench.report.sweep_view import best_at, leading_params
-from gdnbench.store import read_info, read_measurements, read_sweep, write_sweep
+from gdnbench.model.case import Role
+from gdnbench.model.kernel import TorchKernel
+from gdnbench.model.params import Param
+from gdnbench.model.status import Status
+from gdnbench.model.sweep import OneForAll, Place
+from gdnbench.model.workload import Shape
+from gdnbench.report.charts.sweep import best_at, leading_params
+from gdnbench.report.sweep import print_sweep
+from gdnbench.store.info import read_info
+from gdnbench.store.measurements import read_measurements
+from gdnbench.store.sweep import read_sweep, write_sweep
 
 ONE_PARAM = RECORDED / "20261121-180525-h200-decode-sweep-bv"
 SEVERAL = RECORDED / "20261121-180544-h200-decode-sweep-joint"
@@ -45,6 +56,9 @@ def shown(stored, capsys, monkeypatch):
         return capsys.readouterr().out
 
     return show
+
+
+DECODE = load_catalog(default_roots()[:1]).ops["decode"]
 
 
 def flat(text):
@@ -176,7 +190,7 @@ ODD = {
         [point(0.0, BV=4, WARPS=1), point(-0.5, place=Place.SLOWER, BV=8, WARPS=2)],
     ),
     "far slower": sweep_of({KERNEL: {"BV": [4, 8]}}, [point(0.0, BV=4), point(1234.5, BV=8)]),
-    "other heads": sweep_of({KERNEL: {"BV": [4, 8]}}, [point(0.0, Shape(HQ=2, HV=4, K=64, V=32), BV=4)]),
+    "other heads": sweep_of({KERNEL: {"BV": [4, 8]}}, [point(0.0, decode_at(HQ=2, HV=4, K=64, V=32), BV=4)]),
 }
 
 
@@ -269,7 +283,13 @@ def test_csv_has_a_row_for_each_point_with_its_place(shown):
 def declared(text, params):
     """The kernel whose declaration holds the text."""
     made = eval(f"dict({text})", {"Shape": Shape, "dict": dict})
-    return TorchKernel(name=KERNEL, params=params, **made)
+    kernel = TorchKernel(name=KERNEL, params=params, **made)
+    return Entry(kernel, DECODE, Path(), Path(), "")
+
+
+def shapes_of(entry):
+    """The workloads for which it has defaults of their own."""
+    return {DECODE.workload(shape): values for shape, values in entry.kernel.by_shape.items()}
 
 
 PARAMS = {"BV": Param(default=4, choices=(4, 8, 16)), "WARPS": Param(default=2, choices=(2, 4))}
@@ -277,18 +297,18 @@ PARAMS = {"BV": Param(default=4, choices=(4, 8, 16)), "WARPS": Param(default=2, 
 
 def test_the_declaration_gives_each_shape_its_simplest_point(shown):
     kernel = declared(shown(dispatch=True), PARAMS)
-    assert set(kernel.by_shape) == {SMALL, LARGE}
+    assert set(shapes_of(kernel)) == {SMALL, LARGE}
     for plateau in JOINT.plateaus:
         assert kernel.defaults(plateau.shape) == JOINT.point(plateau, plateau.simplest).params
 
 
 def test_the_declaration_leaves_out_what_the_nearest_shapes_say_already(tmp_path, shown):
-    shapes = [Shape(B=batch) for batch in (64, 1, 2, 4, 8)]
+    shapes = [decode_at(B=batch) for batch in (64, 1, 2, 4, 8)]
     values = {1: 4, 2: 4, 4: 4, 8: 16, 64: 16}
     groups = [[point(0.0, shape, BV=values[shape.B]), point(0.2, shape, BV=8)] for shape in shapes]
     store_sweep(tmp_path, sweep_of({KERNEL: {"BV": [4, 8, 16]}}, *groups))
     kernel = declared(shown(folder=tmp_path, dispatch=True), {"BV": PARAMS["BV"]})
-    assert Shape(B=2) not in kernel.by_shape
+    assert decode_at(B=2) not in shapes_of(kernel)
     assert [kernel.defaults(shape).BV for shape in shapes] == [values[shape.B] for shape in shapes]
 
 
@@ -300,12 +320,12 @@ def test_the_declaration_says_where_it_comes_from_and_what_one_point_would_cost(
 
 
 def test_the_declaration_holds_text_and_other_heads(tmp_path, shown):
-    shape = Shape(B=3, HQ=2, HV=4, K=64, V=32)
+    shape = decode_at(B=3, HQ=2, HV=4, K=64, V=32)
     found = sweep_of({KERNEL: {"MODE": ["fast", "it's"]}}, [point(0.0, shape, MODE="it's"), point(0.1, MODE="fast")])
     store_sweep(tmp_path, found)
     text = shown(folder=tmp_path, dispatch=True)
     kernel = declared(text, {"MODE": Param(default="fast", choices=("fast", "it's"))})
-    assert kernel.by_shape == {shape: {"MODE": "it's"}}
+    assert shapes_of(kernel) == {shape: {"MODE": "it's"}}
 
 
 def test_each_kernel_gets_a_declaration_of_its_own(tmp_path, shown):
@@ -319,15 +339,15 @@ def test_each_kernel_gets_a_declaration_of_its_own(tmp_path, shown):
     store_sweep(tmp_path, sweep_of(axes, *groups, one_for_all=best))
     text = shown(folder=tmp_path, dispatch=True)
     first, second = re.split(r"(?m)^    # decode-y on .*$", text)
-    assert set(map(str, declared(first, PARAMS).by_shape.values())) == {"{'BV': 4}"}
-    assert set(map(str, declared(second, PARAMS).by_shape.values())) == {"{'BV': 8}"}
+    assert set(map(str, declared(first, PARAMS).kernel.by_shape.values())) == {"{'BV': 4}"}
+    assert set(map(str, declared(second, PARAMS).kernel.by_shape.values())) == {"{'BV': 8}"}
     assert "every shape BV=4" in first
     assert "every shape BV=8" in second
 
 
 @pytest.mark.parametrize("folder", [ONE_PARAM, SEVERAL], ids=["one-param", "several"])
 def test_declarations_of_recorded_sweeps_are_taken(shown, folder):
-    from gdnbench.catalog import default_roots, load_catalog
+    from gdnbench.catalog.catalog import default_roots, load_catalog
 
     sweep = read_sweep(folder)
     kernel = declared(
@@ -388,7 +408,7 @@ def rivals(shape, best, others):
 
 SMALL_FINAL = rivals(SMALL, ("decode-x", {"BV": 8}), ("decode-y", {"WARPS": 2}, 0.09, Place.SLOWER))
 LARGE_FINAL = rivals(LARGE, ("decode-y", {"WARPS": 4}), ("decode-x", {"BV": 8}, 0.001, Place.TIED))
-WIDE_HEADS = Shape(B=2, HQ=16, HV=32)
+WIDE_HEADS = decode_at(B=2, HQ=16, HV=32)
 WIDE_FINAL = rivals(WIDE_HEADS, ("decode-y", {"WARPS": 4}), ("decode-x", {"BV": 4}, 0.004, Place.UNCLEAR))
 RACED = replace(
     sweep_of(TWO, *SMALL_FINAL[1], *LARGE_FINAL[1], *WIDE_FINAL[1]),
@@ -426,7 +446,7 @@ def test_a_printed_table_is_one_that_a_dispatcher_takes(tmp_path, shown):
         "decode-x": TorchKernel(name="decode-x", params={"BV": Param(default=4, choices=(4, 8))}),
         "decode-y": TorchKernel(name="decode-y", params={"WARPS": Param(default=2, choices=(2, 4))}),
     }
-    dispatch = read_dispatch(tmp_path / "dispatch.toml", kernels)
+    dispatch = read_dispatch(tmp_path / "dispatch.toml", DECODE, kernels)
     for shape in (SMALL, LARGE, WIDE_HEADS):
         best = RACED.final(shape)[0]
         pick = dispatch.pick(shape, "h200")
@@ -462,7 +482,7 @@ def test_finals_are_stored_and_read_again(tmp_path):
 
 def test_a_final_of_points_that_did_not_race_is_refused():
     with pytest.raises(ValueError, match="did not race there"):
-        replace(RACED, finals=(replace(RACED.finals[0], shape=Shape(B=3)),))
+        replace(RACED, finals=(replace(RACED.finals[0], shape=decode_at(B=3)),))
 
 
 def store_floors(folder):

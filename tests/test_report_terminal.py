@@ -14,10 +14,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from gdnbench.errors import ChartError, ExitCode, UsageError
-from gdnbench.report.terminal import OptionalCharts, TerminalChart
-from gdnbench.report.terminal_legend import spaced
-from gdnbench.report.terminal_lines import Scale, letters, round_ticks, together
-from gdnbench.report.terminal_plotext import REQUIREMENT
+from gdnbench.report.terminal_canvas import REQUIREMENT, Scale, letters, round_ticks, together
+from gdnbench.report.terminal_chart import OptionalCharts, TerminalChart, spaced
 
 LETTERS = letters(52)
 SIZES = (1, 8, 64)

@@ -7,20 +7,22 @@ import math
 import re
 
 import pytest
+from decode_workloads import decode_at
 from run_data import case
 
-from gdnbench.bench.events import Examined
-from gdnbench.bench.verifying import Verdicts
 from gdnbench.errors import ExitCode
-from gdnbench.model import GateResult, Shape, Status, WrongElements
-from gdnbench.report.verify_table import print_verdicts
+from gdnbench.measuring.preflight import Verification
+from gdnbench.measuring.protocol import Examined
+from gdnbench.model.gate import GateResult, WrongElements
+from gdnbench.model.status import Status
+from gdnbench.report.verify import print_verdicts
 
 OUTPUT = "output within 1 ulp + 1e-05"
 GOOD, BAD = case("decode-triton:BV=128:WARPS=16", BV=128), case("decode-bad")
-GOOD_64, FAR = case("decode-triton:BV=128:WARPS=16", shape=Shape(B=64), BV=128), case("decode-far")
+GOOD_64, FAR = case("decode-triton:BV=128:WARPS=16", shape=decode_at(B=64), BV=128), case("decode-far")
 WRONG = WrongElements(64, 1024, 0.25, -1.5, "HV 3 of 8; V 0,2,…,126 of 128")
 FAILED = GateResult(OUTPUT, "zero-b", math.inf, 1.0, "[0, 0, 7, 127]", Status.WRONG_NUMBERS, WRONG)
-BAD_3 = case("decode-bad", shape=Shape(B=3))
+BAD_3 = case("decode-bad", shape=decode_at(B=3))
 JUDGED = {
     GOOD.id: Examined(GOOD.id, Status.OK, gates=(GateResult(OUTPUT, "typical", 0.51, 1.0, "[0, 0, 3, 9]", "ok"),)),
     GOOD_64.id: Examined(
@@ -32,7 +34,7 @@ JUDGED = {
     BAD_3.id: Examined(BAD_3.id, Status.WRONG_NUMBERS, "another element", (FAILED,)),
     FAR.id: Examined(FAR.id, Status.UNSUPPORTED, "needs a GPU [any]"),
 }  # fmt: skip
-VERDICTS = Verdicts(7, "cpu", (GOOD, GOOD_64, BAD, BAD_3, FAR), JUDGED, frozenset({GOOD.id}))
+VERDICTS = Verification(7, "cpu", (GOOD, GOOD_64, BAD, BAD_3, FAR), JUDGED, frozenset({GOOD.id}))
 
 
 @pytest.fixture
@@ -57,22 +59,22 @@ def test_the_table_shows_the_worst_over_all_shapes_and_inputs(shown):
 def test_wrong_numbers_show_what_came_what_should_have_and_where_and_how_to_see_them_again(shown):
     text = " ".join(shown().split())
     assert "got 0.25, expected -1.5; 64 of 1,024 wrong; HV 3 of 8; V 0,2,…,126 of 128" in text
-    assert "at B=1 qk4_v8; wrong, too, at B=3" in text
+    assert "at B=1 qk4_v8; also wrong at B=3" in text
     assert shown().splitlines()[-1] == "next: gdnbench verify decode-bad --shape B=1 --seed 7"
 
 
 def test_a_failure_at_other_heads_is_repeated_there(capsys):
-    other = case("decode-bad", shape=Shape(B=3, HQ=16, HV=32))
+    other = case("decode-bad", shape=decode_at(B=3, HQ=16, HV=32))
     judged = {other.id: Examined(other.id, Status.CRASHED, "SIGSEGV")}
-    print_verdicts(Verdicts(7, "cpu", (other,), judged, frozenset()), json=False, csv=False)
+    print_verdicts(Verification(7, "cpu", (other,), judged, frozenset()), json=False, csv=False)
     last = capsys.readouterr().out.splitlines()[-1]
-    assert last == "next: gdnbench verify decode-bad --shape B=3 --heads qk16_v32 --seed 7"
+    assert last == "next: gdnbench verify decode-bad --shape B=3 --shape heads=qk16_v32 --seed 7"
 
 
 def test_what_only_compiles_passes_nothing(capsys):
     only = case("decode-v4")
     judged = {only.id: Examined(only.id, Status.UNSUPPORTED, "compiles for sm_90; its numbers need a GPU")}
-    verdicts = Verdicts(7, "cpu", (only,), judged, frozenset(), frozenset({only.id}))
+    verdicts = Verification(7, "cpu", (only,), judged, frozenset(), frozenset({only.id}))
     print_verdicts(verdicts, json=False, csv=False)
     out = capsys.readouterr().out
     assert "decode-v4  compiles for sm_90; its numbers need a GPU" in out
@@ -127,4 +129,4 @@ def test_csv_parses(shown):
 )
 def test_the_exit_code_tells_the_gravest(statuses, code):
     judged = {str(status): Examined(str(status), status, "" if status is Status.OK else "why") for status in statuses}
-    assert Verdicts(1, "cpu", (), judged, frozenset()).exit_code is code
+    assert Verification(1, "cpu", (), judged, frozenset()).exit_code is code

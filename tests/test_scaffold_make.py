@@ -5,12 +5,16 @@ import os
 from tokenize import tokenize
 
 import pytest
+from decode_workloads import decode_at
+from hypothesis import given
+from hypothesis import strategies as st
 
-from gdnbench.binary import build
-from gdnbench.catalog import default_roots, find_variant, load_catalog
+from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.catalog.select import find_variant
+from gdnbench.codegen.build import build
 from gdnbench.errors import DeclarationError, ParamError, UnknownNameError, UsageError
-from gdnbench.model import Shape, TorchKernel
-from gdnbench.scaffold import make_kernel
+from gdnbench.model.kernel import TorchKernel
+from gdnbench.scaffold.make import entry_of, folder_of, make_kernel, op_named_by, preset_of
 
 BUNDLED = default_roots()[0]
 CATALOG = load_catalog([BUNDLED])
@@ -92,7 +96,7 @@ def test_a_copy_of_a_gpu_kernel_compiles_elsewhere(tmp_path, monkeypatch, name):
     monkeypatch.setenv("GDNBENCH_CACHE", str(tmp_path / "builds"))
     make_kernel("decode-new1", name, tmp_path / "mine")
     copy = load(tmp_path / "mine")
-    built = build(copy, copy.default, Shape(), "sm_90")
+    built = build(copy, copy.default, decode_at(), "sm_90")
     assert built.symbol == copy.kernel.entry
 
 
@@ -264,3 +268,60 @@ def test_files_get_the_permissions_of_new_files(tmp_path):
     assert made.folder.stat().st_mode == (tmp_path / "fresh").stat().st_mode
     assert os.access(made.source, os.W_OK)
     assert made.source.stat().st_mode & 0o200
+
+
+# --- names
+
+
+OPS = ("decode", "prefill", "decode-paged")
+WORD = st.text("abcxyz0189", min_size=1, max_size=6)
+NAMES = st.lists(WORD, min_size=1, max_size=4).map(lambda words: "-".join(["decode", *words]))
+
+
+@pytest.mark.parametrize(
+    ("name", "op"),
+    [
+        ("decode-v9", "decode"),
+        ("decode-floor-copy", "decode"),
+        ("prefill-1", "prefill"),
+        ("decode-paged-v1", "decode-paged"),
+        ("decode-paged", "decode"),
+    ],
+)
+def test_a_name_begins_with_its_op(name, op):
+    assert op_named_by(name, OPS) == op
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "v9", "decode", "decode-", "decode-V9", "decode-v_9", "decode--v9", "decode-v9-", "decodev9", "mtp-v9",
+     "decode-v9:BV=4", "decode-v9,decode-v8", "decode-*", "decode-v9/..", "decode-../v9", "decode-v9\n", "decode-é"],
+)  # fmt: skip
+def test_what_is_no_name_is_told_what_is(name):
+    with pytest.raises(UsageError, match="not a kernel's name") as caught:
+        op_named_by(name, OPS)
+    assert "decode-mine" in caught.value.hint
+
+
+@given(NAMES, NAMES)
+def test_folders_are_told_apart_as_names_are(one, other):
+    assert (folder_of(one, "decode") == folder_of(other, "decode")) == (one == other)
+    assert folder_of(one, "decode").replace("_", "a").isalnum()
+
+
+@pytest.mark.parametrize(
+    ("preset", "new"),
+    [("decode-v4b", "decode-v9b"), ("decode-v4-wide", "decode-v9-wide"), ("decode-wide", "decode-v9-wide"),
+     ("wide", "decode-v9-wide")],
+)  # fmt: skip
+def test_a_preset_is_named_after_its_kernel(preset, new):
+    assert preset_of(preset, "decode", "decode-v4", "decode-v9") == new
+
+
+@pytest.mark.parametrize(
+    ("entry", "new"),
+    [("gdn_decode_v4", "gdn_decode_v9_fast"), ("decode_v4_kernel", "decode_v9_fast_kernel"), ("bind", "bind"),
+     ("gdn_decode_v4b", "gdn_decode_v4b"), ("gdn_decode", "gdn_decode")],
+)  # fmt: skip
+def test_a_function_follows_where_it_carries_the_kernels_name(entry, new):
+    assert entry_of(entry, "decode-v4", "decode-v9-fast") == new

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdnbench.stats import Interval, round_interval, t_interval
-from gdnbench.stats.student import t_half_width, t_upper_tail
+from gdnbench.stats.interval import Interval, round_interval, t_half_width, t_interval, t_upper_tail
 
 TIMES = st.lists(st.floats(min_value=0.1, max_value=1000.0), min_size=1, max_size=30).map(np.array)
 

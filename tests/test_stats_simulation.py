@@ -12,17 +12,11 @@ import numpy as np
 import pytest
 from timing_model import MEDIAN_EFFICIENCY, TimingModel, midmeans
 
-from gdnbench.stats import (
-    Interval,
-    Verdict,
-    compare_family,
-    compare_rounds,
-    interpolated_median,
-    interquartile_mean,
-    round_interval,
-    t_interval,
-)
-from gdnbench.stats.student import t_half_width
+from gdnbench.stats.comparison import Verdict
+from gdnbench.stats.estimators import interpolated_median, interquartile_mean
+from gdnbench.stats.interval import Interval, round_interval, t_half_width, t_interval
+from gdnbench.stats.multiple import compare_family
+from gdnbench.stats.paired import compare_rounds
 
 TRIALS = 2000
 BASELINE_US = 5.13

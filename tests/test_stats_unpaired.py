@@ -8,14 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from gdnbench.stats import Verdict, compare_rounds
-from gdnbench.stats.unpaired import Blur, UnpairedLogRatio, compare_unpaired, unpaired_log_ratio
+from gdnbench.stats.comparison import Verdict
+from gdnbench.stats.multiple import compare_unpaired
+from gdnbench.stats.paired import compare_rounds
+from gdnbench.stats.unpaired import UnpairedLogRatio, VarianceComponent, unpaired_log_ratio
 
 RNG = np.random.default_rng(3)
 LEFT, RIGHT = 5.0 * np.exp(RNG.normal(0, 0.01, 11)), 4.0 * np.exp(RNG.normal(0, 0.03, 31))
 
 
-def test_it_is_welchs_t_interval_where_nothing_else_blurs():
+def test_it_is_welchs_t_interval_where_there_are_no_other_components():
     expected = stats.ttest_ind(np.log(LEFT), np.log(RIGHT), equal_var=False)
     low, high = expected.confidence_interval(0.95)
     ratio = unpaired_log_ratio(RIGHT, LEFT)
@@ -57,12 +59,15 @@ def test_a_level_that_is_none_is_refused():
 def test_noise_is_added_in_quadrature_and_bias_whole():
     plain = unpaired_log_ratio(RIGHT, LEFT)
     half = plain.half_width(0.95)
-    wide = UnpairedLogRatio(plain.mean, plain.blurs, noise=0.03, bias=0.02)
+    wide = UnpairedLogRatio(plain.mean, plain.components, noise=0.03, bias=0.02)
     assert wide.half_width(0.95) == pytest.approx(math.hypot(half, 0.03) + 0.02)
 
 
-def test_a_blur_of_few_degrees_of_freedom_widens_most():
-    half = [unpaired_log_ratio(RIGHT, LEFT, blurs=(Blur(1e-4, df),)).half_width(0.95) for df in (math.inf, 8, 1)]
+def test_a_component_of_few_degrees_of_freedom_widens_most():
+    half = [
+        unpaired_log_ratio(RIGHT, LEFT, components=(VarianceComponent(1e-4, df),)).half_width(0.95)
+        for df in (math.inf, 8, 1)
+    ]
     assert half == sorted(half)
     assert unpaired_log_ratio(RIGHT, LEFT).half_width(0.95) < half[0]
 
@@ -84,14 +89,14 @@ def test_identical_rounds_have_no_width():
     level=st.floats(0.001, 0.2),
 )
 def test_the_p_value_and_the_interval_agree(mean, sd, noise, bias, df, level):
-    ratio = UnpairedLogRatio(mean, (Blur(sd**2, df),), noise, bias)
+    ratio = UnpairedLogRatio(mean, (VarianceComponent(sd**2, df),), noise, bias)
     interval, p = ratio.speedup(1 - level), ratio.p_value(0.005)
     if abs(p - level) > 1e-9:
         assert (interval.low > 1.005 or interval.high < 1 / 1.005) == (p < level)
 
 
 def test_a_family_is_corrected_as_a_runs_own_is():
-    ratios = {index: UnpairedLogRatio(0.02, (Blur(0.006**2, 30.0),)) for index in range(20)}
+    ratios = {index: UnpairedLogRatio(0.02, (VarianceComponent(0.006**2, 30.0),)) for index in range(20)}
     alone = compare_unpaired({0: ratios[0]})[0]
     together = compare_unpaired(ratios)[0]
     assert alone.verdict is Verdict.FASTER

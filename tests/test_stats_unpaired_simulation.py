@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from compare_data import B1, compared, figure, ratios_of, source
 
-from gdnbench.compare.shift import Anchor, Shift
-from gdnbench.stats import Verdict
+from gdnbench.compare.common_shift import Anchor, CommonShift
+from gdnbench.stats.comparison import Verdict
 from gdnbench.stats.unpaired import unpaired_log_ratio
 
 TRIALS = 2000
@@ -43,7 +43,7 @@ def unchanged(rng, anchors, changed=0):
     kernels = [Anchor(f"decode-{index}", "", firm=True, moved=each) for index, each in enumerate(moved)]
     own = level + rng.normal(0, STRAY)
     left, right = np.exp(own + rng.normal(0, ROUND, ROUNDS)), np.exp(rng.normal(0, ROUND, ROUNDS))
-    return left, right, Shift(tuple(kernels)).estimate()
+    return left, right, CommonShift(tuple(kernels)).estimate()
 
 
 @pytest.mark.parametrize(("anchors", "changed"), [(2, 0), (3, 0), (7, 0), (12, 0), (40, 0), (40, 2)])
@@ -55,7 +55,7 @@ def test_a_case_that_nobody_changed_is_covered(anchors, changed):
         bare = unpaired_log_ratio(right, left)
         rounds_alone.append(covered(bare))
         shift_alone.append(covered(bare, shift.mean))
-        hits.append(covered(unpaired_log_ratio(right, left, blurs=(shift.of_a_case,)), shift.mean))
+        hits.append(covered(unpaired_log_ratio(right, left, components=(shift.of_a_case,)), shift.mean))
     # With two or three anchors Satterthwaite's degrees of freedom are too many: docs/comparing.md says by how much.
     least = {2: 0.86, 3: 0.91}.get(anchors, 0.93)
     assert least <= np.mean(hits) <= 0.98
@@ -69,7 +69,7 @@ def test_a_mean_of_anchors_would_not_outlast_one_that_changed():
     for _ in range(500):
         level = rng.normal(0, LEVEL)
         moved = np.append(level + rng.normal(0, STRAY, 11), level + 0.2)
-        shift = Shift(tuple(Anchor(str(i), "", firm=True, moved=each) for i, each in enumerate(moved))).estimate()
+        shift = CommonShift(tuple(Anchor(str(i), "", firm=True, moved=each) for i, each in enumerate(moved))).estimate()
         robust.append(abs(shift.mean - level))
         naive.append(abs(moved.mean() - level))
     assert np.mean(robust) < 0.3 * np.mean(naive)

@@ -1,14 +1,14 @@
 import pytest
 
 from gdnbench.errors import RunFormatError
-from gdnbench.store import BuildRow, read_builds, write_builds
+from gdnbench.store.builds import BuildRow, read_builds, write_builds
 
 MADE = BuildRow(
-    kernel="decode-v4", label="decode-v4b", language="cuda", heads="qk4_v8", arch="sm_90", registers=32,
+    kernel="decode-v4", label="decode-v4b", language="cuda", series="qk4_v8", arch="sm_90", registers=32,
     shared_bytes=0, spill_bytes=0, load_bits=128, code_bytes=4096, interpreter="passed",
 )  # fmt: skip
 FAILED = BuildRow(
-    kernel="decode-x", label="decode-x", language="cuda", heads="qk4_v8", arch="sm_100", status="build-failed",
+    kernel="decode-x", label="decode-x", language="cuda", series="qk4_v8", arch="sm_100", status="build-failed",
     reason="kernel.cu(3): error: identifier \"x\", undefined\n  y = x;",
 )  # fmt: skip
 

@@ -7,8 +7,11 @@ from run_data import case, failed, info, measured, store
 from sweep_data import JOINT
 
 from gdnbench.errors import ExitCode, LeftOutWarning, RunFormatError, UnknownNameError
-from gdnbench.model import Role
-from gdnbench.store import RunFolder, compares, find_run, list_runs, name_runs, write_info, write_sweep
+from gdnbench.model.case import Role
+from gdnbench.store.find import compares, find_run, list_runs, name_runs
+from gdnbench.store.folder import RunFolder
+from gdnbench.store.info import write_info
+from gdnbench.store.sweep import write_sweep
 
 RUNS = (
     "20260101-000000-h200-decode",

@@ -6,7 +6,10 @@ import pytest
 from run_data import info
 
 from gdnbench.errors import MachineError, UnknownNameError, UsageError
-from gdnbench.store import RunFolder, find_run, run_id_of, write_info, write_measurements
+from gdnbench.store.find import find_run
+from gdnbench.store.folder import RunFolder, run_id_of
+from gdnbench.store.info import write_info
+from gdnbench.store.measurements import write_measurements
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

@@ -8,8 +8,9 @@ from committed import RESULTS
 from run_data import case, info
 
 from gdnbench.errors import ExitCode, RunFormatError
-from gdnbench.model import GateResult, Status, WrongElements
-from gdnbench.store import SCHEMA_VERSION, RunInfo, failed_gates, passed_gates, read_info, write_info
+from gdnbench.model.gate import GateResult, WrongElements
+from gdnbench.model.status import Status
+from gdnbench.store.info import SCHEMA_VERSION, RunInfo, failed_gates, passed_gates, read_info, write_info
 
 
 def test_what_is_written_comes_back(tmp_path):
@@ -84,7 +85,7 @@ def test_a_file_cut_off_is_named(tmp_path, share):
 @pytest.mark.parametrize("text", ["null", "[]", "3", '"text"', "{}", '{"schema": 0}', '{"schema": "1"}'])
 def test_json_that_is_no_run_of_this_version_is_refused(tmp_path, text):
     (tmp_path / "run.json").write_text(text)
-    with pytest.raises(RunFormatError, match=f"reads {SCHEMA_VERSION}"):
+    with pytest.raises(RunFormatError, match=f"reads 1 to {SCHEMA_VERSION}"):
         read_info(tmp_path)
 
 

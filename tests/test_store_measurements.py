@@ -6,11 +6,15 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
+from decode_workloads import decode_at
 from run_data import case, failed, info, measured, timing, versus
 
 from gdnbench.errors import RunFormatError
-from gdnbench.model import Measurement, Role, Shape, Status
-from gdnbench.store import read_clocks, read_measurements, write_measurements
+from gdnbench.model.case import Role
+from gdnbench.model.measurement import Measurement
+from gdnbench.model.status import Status
+from gdnbench.store.info import write_info
+from gdnbench.store.measurements import read_clocks, read_measurements, write_measurements
 
 NAME = "measurements.csv"
 NASTY = "line 1: error, \"quoted\"\n  line 2: 'ünïcödé' → 100 %; \ttab\n\nlast, line"
@@ -24,7 +28,7 @@ INTENDED = [
         against=versus(1.0, "unclear", low=0.0, high=math.inf, more_rounds=17),
         warnings=("3 of 21 rounds below 97% of the run's median clock", "interval of ±2.0%, ünïcödé, \"quoted\""),
     ),
-    measured(case("decode-floor-copy", Role.FLOOR, Shape(B=64, HQ=16, HV=32, K=64, V=32), WARPS=8)),
+    measured(case("decode-floor-copy", Role.FLOOR, decode_at(B=64, HQ=16, HV=32, K=64, V=32), WARPS=8)),
     failed(case("decode-v7", Role.KERNEL), Status.BUILD_FAILED, NASTY),
     failed(case("decode-na"), Status.MISSING, "NA"),
     failed(case("decode-nan"), Status.FAILED, "nan"),
@@ -32,9 +36,14 @@ INTENDED = [
 ]  # fmt: skip
 
 
+def _write(folder, rows):
+    write_info(folder, info())
+    write_measurements(folder, info(), rows)
+
+
 @pytest.fixture
 def stored(tmp_path):
-    write_measurements(tmp_path, info(), INTENDED)
+    _write(tmp_path, INTENDED)
     return tmp_path
 
 
@@ -70,7 +79,7 @@ def test_times_come_back_to_six_digits(stored):
 
 def test_what_is_not_known_is_an_empty_cell_and_comes_back_as_unknown(tmp_path):
     unknown = timing(cpu_time_us=math.nan, sm_mhz=math.nan, sol=math.nan)
-    write_measurements(tmp_path, info(), [Measurement(case=case("decode-x"), status=Status.OK, timing=unknown)])
+    _write(tmp_path, [Measurement(case=case("decode-x"), status=Status.OK, timing=unknown)])
     (row,) = rows_of(tmp_path)
     assert {row[name] for name in ("cpu_time_us", "sm_mhz", "sol", "registers", "spill_bytes", "verdict")} == {""}
     (found,) = read_measurements(tmp_path)
@@ -96,14 +105,14 @@ def test_whole_numbers_stay_whole_in_a_column_with_gaps(stored):
 
 
 def test_a_run_without_rows_can_be_read(tmp_path):
-    write_measurements(tmp_path, info(), [])
+    _write(tmp_path, [])
     assert read_measurements(tmp_path) == []
 
 
 @pytest.mark.parametrize("reason", ["a\rb", "a\r\nb", "\n", '"', ",", "=1+1", "null", "#", "\u2028", "0012"])
 def test_every_reason_comes_back(tmp_path, reason):
     rows = [failed(case("decode-x"), reason=reason), failed(case("decode-y"))]
-    write_measurements(tmp_path, info(), rows)
+    _write(tmp_path, rows)
     first, second = read_measurements(tmp_path)
     assert first.reason == reason.replace("\r\n", "\n").replace("\r", "\n")
     assert second == rows[1]
@@ -165,7 +174,7 @@ def test_a_further_clocks_rows_are_kept_apart(tmp_path):
         return replace(row, clock="cupti", timing=replace(row.timing, timer="cupti") if row.timing else None)
 
     further = [by_cupti(row) for row in INTENDED[:7]]
-    write_measurements(tmp_path, info(), [*INTENDED, *further])
+    _write(tmp_path, [*INTENDED, *further])
     assert [row.case for row in read_measurements(tmp_path)] == [row.case for row in INTENDED]
     ((clock, found),) = read_clocks(tmp_path).items()
     assert clock == "cupti"
@@ -183,6 +192,7 @@ def test_a_time_of_another_clock_is_no_measurement(clock, timer):
 
 
 def test_a_missing_file_is_named(tmp_path):
+    write_info(tmp_path, info())
     with pytest.raises(RunFormatError, match=NAME):
         read_measurements(tmp_path)
 

@@ -3,7 +3,7 @@ import csv
 import numpy as np
 import pandas as pd
 
-from gdnbench.store import RoundRow, write_rounds, write_samples
+from gdnbench.store.samples import RoundRow, write_rounds, write_samples
 
 
 def test_every_sample_is_kept_with_its_case_round_and_clock(tmp_path):

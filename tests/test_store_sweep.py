@@ -4,16 +4,18 @@ import json
 import math
 
 import pytest
+from run_data import info
 from sweep_data import JOINT, LARGE, SMALL, point, sweep_of
 
 from gdnbench.errors import RunFormatError
-from gdnbench.model import Params
-from gdnbench.store import read_sweep, write_sweep
-from gdnbench.store.sweep import NAME
+from gdnbench.model.params import Params
+from gdnbench.store.info import write_info
+from gdnbench.store.sweep import NAME, read_sweep, write_sweep
 
 
 @pytest.fixture
 def folder(tmp_path):
+    write_info(tmp_path, info())
     write_sweep(tmp_path, JOINT)
     return tmp_path
 
@@ -36,12 +38,14 @@ def test_the_file_is_json_without_infinities(folder):
 
 def test_a_sweep_without_any_point_is_read(tmp_path):
     empty = sweep_of({"decode-x": {"BV": [4, 8]}})
+    write_info(tmp_path, info())
     write_sweep(tmp_path, empty)
     assert read_sweep(tmp_path) == empty
 
 
 def test_params_that_are_text_stay_text(tmp_path):
     found = sweep_of({"decode-x": {"MODE": ["fast", "1"]}}, [point(0.0, SMALL, MODE="fast"), point(0.1, MODE="1")])
+    write_info(tmp_path, info())
     write_sweep(tmp_path, found)
     assert read_sweep(tmp_path) == found
 

@@ -2,19 +2,20 @@
 
 import pytest
 import torch
+from decode_workloads import decode_at
 
-from gdnbench.catalog import default_roots, load_catalog
+from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.errors import DeclarationError
 from gdnbench.launch import Workspace, bind, load_numerics
 from gdnbench.launch.numerics import load_file
-from gdnbench.model import Shape, Status
+from gdnbench.model.status import Status
 from gdnbench.verify import check_copy, verify_launcher
 
 CATALOG = load_catalog(default_roots()[:1])
 DECODE = CATALOG.ops["decode"]
 NUMERICS = load_numerics(DECODE, CATALOG.op_folders["decode"])
 REFERENCE = CATALOG.entries["decode-reference"]
-SMALL = Shape(B=2, HQ=2, HV=4, K=32, V=16)
+SMALL = decode_at(B=2, HQ=2, HV=4, K=32, V=16)
 
 
 def workspace_of(shape=SMALL, scenario="typical", seed=11):
@@ -37,7 +38,7 @@ def reference(workspace, **changed):
 @pytest.mark.parametrize("batch", [1, 3, 7, 13])
 def test_the_reference_passes_every_scenario(batch):
     for scenario in DECODE.scenarios:
-        workspace, expected = workspace_of(Shape(B=batch), scenario)
+        workspace, expected = workspace_of(decode_at(B=batch), scenario)
         run = bind(REFERENCE, REFERENCE.default, workspace)
         gates = verify_launcher(run, workspace, expected, scenario, lambda: None)
         assert [gate for gate in gates if not gate.passed] == []

@@ -3,9 +3,18 @@
 import pytest
 import torch
 
-from gdnbench.launch.workspace import poison
-from gdnbench.model import RmsGate, Status, UlpGate
-from gdnbench.verify.gates import copied_gate, rms_gate, ulp_gate, unchanged_gate, written_gate
+from gdnbench.launch import TORCH_DTYPES
+from gdnbench.launch.poison import is_poison, poison
+from gdnbench.model.op import ExactGate, RmsGate, UlpGate
+from gdnbench.model.status import Status
+from gdnbench.verify import gates
+from gdnbench.verify.gates import copied_gate, exact_gate, rms_gate, unchanged_gate, written_gate
+
+
+def ulp_gate(gate, scenario, actual, expected):
+    """In ulps of bf16, whatever the tensor: a finer one shows errors between bf16's numbers."""
+    return gates.ulp_gate(gate, scenario, actual, expected, dtype=torch.bfloat16)
+
 
 ONE_ULP = UlpGate("output", ulps=1.0, atol=0.0)
 DECODES = UlpGate("output", ulps=1.0, atol=1e-5)
@@ -158,3 +167,49 @@ def test_a_large_state_does_not_excuse_a_wrong_output():
     gate = ulp_gate(DECODES, "large-state", actual, expected)
     assert gate.status is Status.WRONG_NUMBERS
     assert gate.where == "[7]"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "ulp_at_one", "least"),
+    [
+        (torch.bfloat16, 2**-7, 2**-133),
+        (torch.float16, 2**-10, 2**-24),
+        (torch.float32, 2**-23, 2**-149),
+        (torch.float64, 2**-52, 2**-1074),
+        (torch.float8_e4m3fn, 2**-3, 2**-9),
+    ],
+)
+def test_every_floating_point_type_has_its_own_ulp(dtype, ulp_at_one, least):
+    assert float(torch.tensor(1 + ulp_at_one, dtype=torch.float64).to(dtype)) > 1
+    assert float(torch.tensor(least, dtype=torch.float64).to(dtype)) == least
+    for at, ulp in ((1.0, ulp_at_one), (0.0, least)):
+        near, far = (torch.tensor([at + steps * ulp], dtype=torch.float64).to(dtype) for steps in (1, 2))
+        expected = torch.tensor([at], dtype=torch.float64)
+        assert gates.ulp_gate(ONE_ULP, "typical", near, expected).passed
+        assert not gates.ulp_gate(ONE_ULP, "typical", far, expected).passed
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int32, torch.int64, torch.bool, torch.uint8])
+def test_integers_are_equal_or_wrong(dtype):
+    expected = torch.tensor([0, 1, 1, 0]).to(dtype)
+    actual = expected.clone()
+    assert exact_gate(ExactGate("y"), "typical", actual, expected).passed
+    actual[2] = 0
+    found = exact_gate(ExactGate("y"), "typical", actual, expected)
+    assert (found.passed, found.wrong.count, found.where) == (False, 1, "[2]")
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int32, torch.int64, torch.uint8])
+def test_a_number_that_happens_to_be_the_poison_is_no_unwritten_element(dtype):
+    tensor = torch.zeros(3, dtype=dtype)
+    poison([tensor])
+    assert written_gate("y", "typical", tensor, (), tensor.clone()).passed
+    assert written_gate("y", "typical", tensor, (), torch.zeros(3, dtype=dtype)).wrong.count == 3
+
+
+@pytest.mark.parametrize("dtype", sorted(TORCH_DTYPES))
+def test_every_element_type_can_be_poisoned(dtype):
+    tensor = torch.zeros(5, dtype=TORCH_DTYPES[dtype])
+    assert not is_poison(tensor).any()
+    poison([tensor])
+    assert is_poison(tensor).all()

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from gdnbench.launch.workspace import poison
-from gdnbench.model import RmsGate, UlpGate
+from gdnbench.model.op import RmsGate, UlpGate
 from gdnbench.verify.gates import rms_gate, ulp_gate, unchanged_gate, written_gate
 from gdnbench.verify.wrong import tell_wrong
 

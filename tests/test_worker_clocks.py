@@ -9,12 +9,11 @@ from types import SimpleNamespace
 import pytest
 from run_data import case
 
-from gdnbench.bench.events import Examined, Refused, Sampled, Step
-from gdnbench.bench.task import COLD_WARM_UPS, Phase, Task
-from gdnbench.bench.worker import blame, cupti, graph
-from gdnbench.bench.worker.__main__ import choose_timer
-from gdnbench.bench.worker.records import FILL, Record
-from gdnbench.model import Status
+from gdnbench.measuring.protocol import COLD_WARM_UPS, Examined, Phase, Refused, Sampled, StepBegun, Task
+from gdnbench.measuring.worker import cold, cupti, graph
+from gdnbench.measuring.worker.__main__ import choose_timer
+from gdnbench.measuring.worker.activities import FILL, Activity
+from gdnbench.model.status import Status
 
 SHORT, LONG = case("short"), case("long")
 TRUE_US = {SHORT.id: (1.0,), LONG.id: (2.0, 3.0)}
@@ -29,11 +28,11 @@ class Gpu:
         self.now_ns, self.records, self.log, self.captured, self.is_held = 0, [], [], [], False
 
     def do(self, name, took_ns):
-        self.records.append(Record(name, self.now_ns, self.now_ns + took_ns))
+        self.records.append(Activity(name, self.now_ns, self.now_ns + took_ns))
         self.now_ns += took_ns + PAUSE_NS
 
 
-class Between:
+class DitherAndScrub:
     def __init__(self, gpu, seed):
         self._gpu, self._random = gpu, random.Random(seed)
 
@@ -46,12 +45,12 @@ class Between:
         self._gpu.do("gdnbench_demote_listed", 2_000)
 
 
-class Hold:
+class BlockingKernel:
     def __init__(self, gpu):
         self._gpu = gpu
 
-    def begin(self):
-        self._gpu.do("gdnbench_hold", 200_000)
+    def enqueue(self):
+        self._gpu.do("gdnbench_block", 200_000)
         self._gpu.is_held = True
 
     def release(self):
@@ -61,11 +60,13 @@ class Hold:
 class Rotation:
     def __init__(self, gpu, times_us):
         self._gpu, self._times_us, self.fails, self._at = gpu, times_us, False, 0
-        self.turns = tuple(SimpleNamespace(run=partial(self.run, place), input_ranges=place) for place in range(PLACES))
+        self.placements = tuple(
+            SimpleNamespace(run=partial(self.run, place), input_ranges=place) for place in range(PLACES)
+        )
 
-    def turn(self):
+    def next_placement(self):
         self._at += 1
-        return self.turns[(self._at - 1) % PLACES]
+        return self.placements[(self._at - 1) % PLACES]
 
     def keep(self, _outputs):
         pass
@@ -109,19 +110,19 @@ def worker(monkeypatch):
         for name, stand_in in {
             "CudaDevice": lambda: device,
             "bind_cases": lambda *_: rotations,
-            "Flush": lambda: lambda: gpu.do(FILL, FLUSH_NS),
-            "Between": lambda seed: Between(gpu, seed),
+            "L2Flush": lambda: lambda: gpu.do(FILL, FLUSH_NS),
             "SmClock": lambda _stack: SimpleNamespace(read=lambda: (1980.0,)),
-            "spin": lambda: None,
+            "raise_clock": lambda: None,
             "gc": SimpleNamespace(disable=lambda: None),
         }.items():
             monkeypatch.setattr(module, name, stand_in)
-    monkeypatch.setattr(blame, "is_alive", lambda _device: True)
+    monkeypatch.setattr("gdnbench.measuring.worker.device.is_alive", lambda _device: True)
+    monkeypatch.setattr(cold, "DitherAndScrub", lambda seed: DitherAndScrub(gpu, seed))
     monkeypatch.setattr(
         cupti, "EmptyKernel", lambda name: SimpleNamespace(launch=lambda: gpu.do(f"gdnbench_{name}", 600))
     )
     monkeypatch.setattr(cupti, "choose_recorder", lambda: recorder)
-    monkeypatch.setattr(cupti, "Hold", lambda: Hold(gpu))
+    monkeypatch.setattr(cupti, "BlockingKernel", lambda: BlockingKernel(gpu))
     _fake_graphs(monkeypatch, gpu)
 
     def run(module, **more):
@@ -188,7 +189,7 @@ def test_cupti_gives_every_sample_of_every_round_its_true_time(worker, plain):
         assert each.sm_mhz == (1980.0,)
 
 
-def test_cupti_releases_every_hold(worker):
+def test_cupti_releases_every_blocking_kernel(worker):
     worker.run(cupti)
     assert not worker.gpu.is_held
 
@@ -196,7 +197,9 @@ def test_cupti_releases_every_hold(worker):
 def test_cupti_leaves_the_warm_ups_out(worker):
     calls = []
     run = worker.rotations[SHORT.id].run
-    worker.rotations[SHORT.id].turns = (SimpleNamespace(run=lambda: calls.append(1) or run(), input_ranges=0),) * PLACES
+    worker.rotations[SHORT.id].placements = (
+        SimpleNamespace(run=lambda: calls.append(1) or run(), input_ranges=0),
+    ) * PLACES
     found = sampled(worker.run(cupti, order=((SHORT.id,),)))
     assert len(found[0].times_us) == 30
     assert len(calls) == 30 + COLD_WARM_UPS
@@ -210,8 +213,10 @@ def test_every_sample_is_scrubbed_unless_the_run_is_plain(worker):
     assert worker.gpu.log == []
 
 
-@pytest.mark.parametrize(("blind", "unseen"), [("gdnbench_case", "no kernel of ours"), (FILL, "no fill of ours")])
-def test_cupti_that_records_nothing_refuses_and_blames_no_case(worker, blind, unseen):
+@pytest.mark.parametrize(
+    ("blind", "unseen"), [("gdnbench_case", "no kernel of gdnbench's own"), (FILL, "no fill of gdnbench's own")]
+)
+def test_cupti_that_records_nothing_refuses_and_loses_no_case(worker, blind, unseen):
     worker.recorder.lose = lambda record: record.name == blind
     events = worker.run(cupti)
     assert isinstance(events[-1], Refused)
@@ -240,7 +245,7 @@ def test_a_round_whose_cases_cannot_be_told_apart_is_no_cases_fault(worker):
 
 
 @pytest.mark.parametrize("module", [cupti, graph])
-def test_a_case_that_raises_is_blamed_and_ends_the_worker(worker, module):
+def test_a_case_that_raises_is_lost_and_ends_the_worker(worker, module):
     worker.rotations[LONG.id].fails = True
     events = worker.run(module)
     assert events[-1] == Examined(LONG.id, Status.FAILED, "RuntimeError: no luck")
@@ -252,7 +257,7 @@ def test_every_step_of_a_case_is_announced(worker, module):
     events = worker.run(module)
     for before, event in pairwise(events):
         if isinstance(event, Sampled):
-            assert isinstance(before, Step)
+            assert isinstance(before, StepBegun)
             assert before.case == event.case
 
 

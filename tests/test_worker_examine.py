@@ -1,14 +1,15 @@
 """The preflight inside its worker, on the CPU: each way in which a kernel can be unfit, and what it leaves behind."""
 
 import pytest
+from decode_workloads import decode_at
 
-from gdnbench.bench.events import Examined, Step
-from gdnbench.bench.task import Phase, Task
-from gdnbench.bench.worker.examine import examine_all
-from gdnbench.catalog import default_roots, load_catalog
-from gdnbench.model import Case, Shape, Status
+from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.measuring.protocol import Examined, Phase, StepBegun, Task
+from gdnbench.measuring.worker.examine import examine_all
+from gdnbench.model.case import Case
+from gdnbench.model.status import Status
 
-SHAPE = Shape(B=1, HQ=2, HV=4, K=32, V=16)
+SHAPE = decode_at(B=1, HQ=2, HV=4, K=32, V=16)
 HEADER = "import torch\nfrom gdnbench.launch.numerics import load_file\nfrom pathlib import Path\n"
 STEP = f"gdn_decode = load_file(Path({str(default_roots()[0])!r}) / 'decode/reference/kernel.py').gdn_decode\n"
 BODY = "def step(t): return gdn_decode(t.q, t.k, t.v, t.state, t.A_log, t.dt_bias, t.a, t.b, t.scale)\n"
@@ -103,7 +104,7 @@ def test_a_bad_kernel_does_not_spoil_the_next_ones_inputs(root, bad):
 
 def test_every_case_is_announced_before_it_is_worked_on(root):
     events = examine(root, "decode-right", "decode-raises")
-    announced = [event.case for event in events if isinstance(event, Step)]
+    announced = [event.case for event in events if isinstance(event, StepBegun)]
     concluded = [event.case for event in events if isinstance(event, Examined)]
     assert list(dict.fromkeys(announced)) == concluded
-    assert all(event.limit_s >= 9.0 for event in events if isinstance(event, Step))
+    assert all(event.limit_s >= 9.0 for event in events if isinstance(event, StepBegun))

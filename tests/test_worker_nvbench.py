@@ -11,24 +11,25 @@ from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
+from decode_workloads import decode_at
 from run_data import TICK_US, case, healthy
 
-from gdnbench.bench.analyse import analyse
-from gdnbench.bench.events import Examined, HostTimes, Refused, Sampled, Step
-from gdnbench.bench.measuring import Collected
-from gdnbench.bench.request import Settings
-from gdnbench.bench.task import Phase, Task
-from gdnbench.bench.worker import nvbench, rotation
-from gdnbench.catalog import default_roots, load_catalog
-from gdnbench.model import Role, Shape, Status
-from gdnbench.stats import infer_tick_us
+from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.measuring.analyse import analyse
+from gdnbench.measuring.protocol import Examined, HostTimes, Phase, Refused, Sampled, StepBegun, Task
+from gdnbench.measuring.request import Settings
+from gdnbench.measuring.rounds import Collected
+from gdnbench.measuring.worker import cold, nvbench, placement
+from gdnbench.model.case import Role
+from gdnbench.model.status import Status
+from gdnbench.stats.timer_resolution import infer_resolution_us
 
 DATA = Path(__file__).parent / "data" / "nvbench"
 RECORDED = np.load(DATA / "samples.npz")
 TIMES_US = RECORDED["times_s"].astype(float) * 1e6
 NAMES = ("ok", "add", "ok2", "mul")
 ROUNDS = len(TIMES_US) // len(NAMES)
-SHAPE = Shape(HQ=1, HV=1, K=8, V=8)
+SHAPE = decode_at(HQ=1, HV=1, K=8, V=8)
 CASES = tuple(
     case(name, role, SHAPE, kernel="decode-reference")
     for name, role in zip(NAMES, (Role.BASELINE, Role.KERNEL, Role.KERNEL, Role.KERNEL), strict=True)
@@ -135,9 +136,9 @@ def measure(tmp_path, monkeypatch):
     monkeypatch.setattr(nvbench, "CudaDevice", lambda: device)
     monkeypatch.setattr(nvbench, "is_alive", lambda _device: True)
     monkeypatch.setattr(os, "_exit", _leave)
-    monkeypatch.setattr(rotation, "list_ranges", lambda tensors: tuple(tensor.data_ptr() for tensor in tensors))
+    monkeypatch.setattr(placement, "list_ranges", lambda tensors: tuple(tensor.data_ptr() for tensor in tensors))
     monkeypatch.setattr(nvbench, "gc", SimpleNamespace(disable=lambda: None))
-    monkeypatch.setattr(nvbench, "spin", lambda: None)
+    monkeypatch.setattr(nvbench, "raise_clock", lambda: None)
 
     def run(first_round=1, skip=(), raising=(), plain=True):
         replay, events = Replay(skip, raising), Events()
@@ -147,7 +148,7 @@ def measure(tmp_path, monkeypatch):
             replay.hooks.append(Hooks(replay.log, seed))
             return replay.hooks[-1]
 
-        monkeypatch.setattr(nvbench, "Between", between)
+        monkeypatch.setattr(cold, "DitherAndScrub", between)
         monkeypatch.setitem(sys.modules, "cuda.bench", replay)
         monkeypatch.setattr("cuda.bench", replay, raising=False)
         ids = [each.id for each in CASES]
@@ -201,7 +202,7 @@ def test_every_measurement_is_announced_first(measure):
     events, _ = measure()
     for before, event in pairwise(events):
         if isinstance(event, Sampled):
-            assert isinstance(before, Step)
+            assert isinstance(before, StepBegun)
             assert before.case == event.case
 
 
@@ -256,14 +257,14 @@ def test_every_sample_of_a_case_runs_on_other_tensors_and_those_are_scrubbed(mea
 
 def test_a_plain_run_stays_on_one_set_of_tensors(measure, monkeypatch):
     seen = []
-    monkeypatch.setattr(rotation, "list_ranges", lambda tensors: seen.append([each.data_ptr() for each in tensors]))
+    monkeypatch.setattr(placement, "list_ranges", lambda tensors: seen.append([each.data_ptr() for each in tensors]))
     measure(plain=True)
     assert len(seen) == len(CASES)
     assert all(each == seen[0] for each in seen)
 
 
 def test_one_bad_case_is_blamed_while_it_is_bound_before_anything_is_timed(measure, monkeypatch):
-    load = rotation.load
+    load = placement.load
 
     def fail(_copy):
         raise RuntimeError("no memory left")
@@ -271,7 +272,7 @@ def test_one_bad_case_is_blamed_while_it_is_bound_before_anything_is_timed(measu
     def load_or_fail(entry, variant, shape):
         return fail if variant.label == "ok2" else load(entry, variant, shape)
 
-    monkeypatch.setattr(rotation, "load", load_or_fail)
+    monkeypatch.setattr(placement, "load", load_or_fail)
     events, replay = measure()
     assert events[-1] == Examined(CASES[2].id, Status.FAILED, "RuntimeError: no memory left")
     assert replay.arguments is None
@@ -287,7 +288,7 @@ def test_a_machine_where_nvbench_does_not_load_is_refused_with_a_hint(measure, m
 
 
 def test_the_tick_of_an_h200_is_32_ns():
-    assert infer_tick_us(TIMES_US) == pytest.approx(TICK_US, rel=1e-4)
+    assert infer_resolution_us(TIMES_US) == pytest.approx(TICK_US, rel=1e-4)
 
 
 @pytest.fixture

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from gdnbench.catalog.dispatch import read_dispatch
-from gdnbench.catalog.entry import Broken, Entry
+from gdnbench.catalog.entry import Broken, Entry, label_parts
 from gdnbench.catalog.load import LoadedOp, load_kernel, load_op
-from gdnbench.errors import DeclarationError
-from gdnbench.model import CodeState, DispatchKernel, Op, Shape, Variant
+from gdnbench.errors import DeclarationError, UnknownNameError
+from gdnbench.model.case import Variant
+from gdnbench.model.code_state import CodeState
+from gdnbench.model.kernel import DispatchKernel
+from gdnbench.model.op import Op
+from gdnbench.model.workload import Workload, WorkloadSpec
 from gdnbench.places import is_file, is_folder
 
 KERNELS_VARIABLE = "GDNBENCH_KERNELS"
@@ -35,11 +41,21 @@ class Catalog:
     entries: dict[str, Entry]
     broken: tuple[Broken, ...]
 
+    def op_hash(self, op: str) -> str:
+        """SHA-256, shortened, of what an op says of inputs, gates, costs and suites; empty where it cannot be read."""
+        folder, digest = self.op_folders[op], hashlib.sha256()
+        try:
+            for path in sorted([*folder.glob("*.py"), *folder.glob("*.csv")]):
+                digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+        except OSError:
+            return ""
+        return digest.hexdigest()[:16]
+
     def of_op(self, op: str) -> tuple[Entry, ...]:
         """The kernels of one op."""
         return tuple(entry for entry in self.entries.values() if entry.op.name == op)
 
-    def at(self, variant: Variant, shape: Shape, gpu: str = "") -> tuple[Entry, Variant]:
+    def at(self, variant: Variant, shape: Workload, gpu: str = "") -> tuple[Entry, Variant]:
         """A variant as it is at a shape, and its kernel: for a dispatcher, those that it picks.
 
         Args:
@@ -50,14 +66,14 @@ class Catalog:
         there = self.entries[variant.kernel].at(variant, shape, gpu)
         return self.entries[there.kernel], there
 
-    def behind(self, variant: Variant, shape: Shape, gpu: str = "") -> tuple[Entry, Variant]:
+    def behind(self, variant: Variant, shape: Workload, gpu: str = "") -> tuple[Entry, Variant]:
         """As `at`, for who looks at one kernel: what a dispatcher picks goes by its own name here."""
         entry, there = self.at(variant, shape, gpu)
         return (entry, entry.named(there.params, shape)) if there.is_picked else (entry, there)
 
     def owner(self, label: str) -> Entry | None:
         """The kernel whose label it is: its name or a preset's, params after colons or not; None if it is not here."""
-        name = label.partition(":")[0]
+        name, _ = label_parts(label)
         return self.entries.get(name) or next(
             (entry for entry in self.entries.values() if name in entry.kernel.presets), None
         )
@@ -132,7 +148,7 @@ def _fill_dispatchers(entries: dict[str, Entry]) -> list[Broken]:
         if isinstance(entry.kernel, DispatchKernel):
             own = {each.kernel.name: each.kernel for each in entries.values() if each.op.name == entry.op.name}
             try:
-                entries[name] = replace(entry, dispatch=read_dispatch(entry.source, own))
+                entries[name] = replace(entry, dispatch=read_dispatch(entry.source, entry.op, own))
             except DeclarationError as error:
                 del entries[name]
                 broken.append(Broken(f"{entry.op.name}/{entry.folder.name}", entry.folder, error.message))
@@ -170,3 +186,29 @@ def _claim_names(entry: Entry, entries: dict[str, Entry]) -> Entry | Broken:
             reason = f"the name {variant.label} is taken by {other.folder}; choose another"
             return Broken(f"{entry.op.name}/{entry.folder.name}", entry.folder, reason)
     return entry
+
+
+def op_named(name: str) -> Op:
+    """An op of the default roots, for files that name it.
+
+    Raises:
+        UnknownNameError: for one that is not in the catalog.
+    """
+    known = _ops(default_roots())
+    if name not in known:
+        raise UnknownNameError(f"there is no op {name}", f"there are {', '.join(known) or 'none'}")
+    return known[name]
+
+
+def axes_of(op: str) -> WorkloadSpec:
+    """The axes, lists and aliases of an op.
+
+    Raises:
+        UnknownNameError: for one that is not in the catalog.
+    """
+    return op_named(op).workloads
+
+
+@cache
+def _ops(roots: tuple[Path, ...]) -> dict[str, Op]:
+    return load_catalog(roots).ops

@@ -1,30 +1,31 @@
 """A dispatcher's table: which kernel, with which params, at which shape of which GPU.
 
 ```toml
-[h200.qk4_v8]                # a GPU's short name and a head layout
+[h200.qk4_v8]                # a GPU's short name and a series: a workload's name without its first axis
 source = "20260102-030405-h200-decode-sweep"      # the run that says so
 B1 = { kernel = "decode-triton", BV = 16, WARPS = 16 }
 B8 = { kernel = "decode-v6", WARPS = 8, source = "20260102-040506-h200-decode" }
 ```
 
-A param that a row leaves out has its kernel's default. A shape without a row takes that of the nearest one, by the
-number of heads in the batch; a GPU without rows takes those of the table's first GPU.
+A param that a row leaves out has its kernel's default. A workload without a row takes that of the nearest one, by
+size; a GPU without rows takes those of the table's first GPU. Workloads of an op with a single axis are one series,
+which has no name: their table is `[h200]`.
 """
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gdnbench.errors import DeclarationError, ParamError, ShapeError
-from gdnbench.model import DispatchKernel, Kernel, Params, Shape, nearest_shape
+from gdnbench.errors import DeclarationError, GdnbenchError, ParamError
+from gdnbench.model.kernel import DispatchKernel, Kernel
+from gdnbench.model.op import Op
+from gdnbench.model.params import Params
+from gdnbench.model.workload import Workload, nearest_workload
 
-_HEADS = re.compile(r"qk(\d+)_v(\d+)")
-_ROW = re.compile(r"B(\d+)")
 _SOURCE, _KERNEL = "source", "kernel"
 
 
@@ -51,7 +52,7 @@ class Dispatch:
         picks: by GPU's short name, then by shape; at least one.
     """
 
-    picks: Mapping[str, Mapping[Shape, Pick]]
+    picks: Mapping[str, Mapping[Workload, Pick]]
 
     @property
     def rows(self) -> tuple[Pick, ...]:
@@ -63,7 +64,7 @@ class Dispatch:
         """The GPU that stands in for one without rows."""
         return next(iter(self.picks))
 
-    def pick(self, shape: Shape, gpu: str = "") -> Pick:
+    def pick(self, shape: Workload, gpu: str = "") -> Pick:
         """The row for a shape.
 
         Args:
@@ -71,14 +72,15 @@ class Dispatch:
             gpu: the GPU's short name; empty for none in particular.
         """
         rows = self.picks.get(gpu) or self.picks[self.first_gpu]
-        return rows[nearest_shape(rows, shape)]
+        return rows[nearest_workload(rows, shape)]
 
 
-def read_dispatch(path: Path, kernels: Mapping[str, Kernel]) -> Dispatch:
+def read_dispatch(path: Path, op: Op, kernels: Mapping[str, Kernel]) -> Dispatch:
     """Reads a table.
 
     Args:
         path: the TOML file.
+        op: the op, whose workloads it names.
         kernels: those that it may pick, by name: the ones of its op.
 
     Raises:
@@ -88,37 +90,40 @@ def read_dispatch(path: Path, kernels: Mapping[str, Kernel]) -> Dispatch:
         document = tomllib.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise DeclarationError(f"{path.name}: {error}") from error
-    picks: dict[str, dict[Shape, Pick]] = {}
-    for gpu, layouts in document.items():
-        for heads, rows in _table(layouts, f"{path.name} [{gpu}]").items():
-            picks.setdefault(gpu, {}).update(_rows(rows, heads, f"{path.name} [{gpu}.{heads}]", kernels))
+    picks: dict[str, dict[Workload, Pick]] = {}
+    for gpu, tables in document.items():
+        table = _table(tables, f"{path.name} [{gpu}]")
+        for series, rows in ({"": table} if _has_rows(table) else table).items():
+            where = f"{path.name} [{gpu}.{series}]" if series else f"{path.name} [{gpu}]"
+            picks.setdefault(gpu, {}).update(_rows(rows, series, where, op, kernels))
     if not picks or not all(picks.values()):
-        raise DeclarationError(f"{path.name} has no rows, such as B1 below [h200.qk4_v8]")
+        example = op.default
+        where = f"[h200.{example.series}]" if example.series else "[h200]"
+        raise DeclarationError(f"{path.name} has no rows, such as {example.x_term.replace('=', '')} below {where}")
     return Dispatch(picks)
 
 
-def _rows(rows: Any, heads: str, where: str, kernels: Mapping[str, Kernel]) -> dict[Shape, Pick]:
-    found = _HEADS.fullmatch(heads)
-    if not found:
-        raise DeclarationError(f"{where}: {heads} is no head layout, such as qk4_v8")
+def _has_rows(table: Mapping[str, Any]) -> bool:
+    """Whether rows stand in it, rather than tables of series."""
+    return any(isinstance(value, dict) and _KERNEL in value for value in table.values())
+
+
+def _rows(rows: Any, series: str, where: str, op: Op, kernels: Mapping[str, Kernel]) -> dict[Workload, Pick]:
     table = dict(_table(rows, where))
     source = table.pop(_SOURCE, "")
     return {
-        _shape(name, found, where): _pick(
+        _workload(f"{name}-{series}", f"{where} {name}", op): _pick(
             {_SOURCE: source, **_table(row, f"{where} {name}")}, f"{where} {name}", kernels
         )
         for name, row in table.items()
     }
 
 
-def _shape(name: str, heads: re.Match[str], where: str) -> Shape:
-    batch = _ROW.fullmatch(name)
-    if not batch:
-        raise DeclarationError(f"{where}: {name} is no batch size, such as B8")
+def _workload(slug: str, where: str, op: Op) -> Workload:
     try:
-        return Shape(B=int(batch[1]), HQ=int(heads[1]), HV=int(heads[2]))
-    except ShapeError as error:
-        raise DeclarationError(f"{where} {name}: {error.message}") from error
+        return op.workload(op.workloads.read(slug).sizes)
+    except GdnbenchError as error:
+        raise DeclarationError(f"{where}: {error.message}; a row is named as {op.default.slug}") from error
 
 
 def _pick(row: dict[str, Any], where: str, kernels: Mapping[str, Kernel]) -> Pick:

@@ -8,7 +8,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gdnbench.catalog.dispatch import Dispatch
-from gdnbench.model import CodeState, CudaKernel, Kernel, Op, Params, ParamValue, Requirement, Shape, Variant
+from gdnbench.model.case import Variant
+from gdnbench.model.code_state import CodeState
+from gdnbench.model.kernel import CudaKernel, Kernel, Requirement
+from gdnbench.model.op import Op
+from gdnbench.model.params import Params, ParamValue
+from gdnbench.model.workload import Workload
+
+_SEPARATOR = ":"  # in a label, before each param that was set by hand
+
+
+def label_parts(label: str) -> tuple[str, list[str]]:
+    """The name in a label, of a kernel or a preset, and the params that were set by hand.
+
+    `decode-triton` and `["BV=16", "WARPS=4"]` of `decode-triton:BV=16:WARPS=4`.
+    """
+    name, *settings = label.split(_SEPARATOR)
+    return name, settings
 
 
 @dataclass(frozen=True)
@@ -49,7 +65,7 @@ class Entry:
             for name, values in self.kernel.presets.items()
         )
 
-    def at(self, variant: Variant, shape: Shape, gpu: str = "") -> Variant:
+    def at(self, variant: Variant, shape: Workload, gpu: str = "") -> Variant:
         """A variant as it is at a shape: the kernel by its bare name takes its defaults for that shape.
 
         A dispatcher's is of the kernel that it picks, under the dispatcher's label: look the entry up again, or use
@@ -65,9 +81,14 @@ class Entry:
         if self.dispatch:
             pick = self.dispatch.pick(shape, gpu)
             return Variant(pick.kernel, label=variant.label, params=pick.params)
-        return replace(variant, params=self.kernel.defaults(shape))
+        return replace(variant, params=self.defaults(shape))
 
-    def named(self, params: Params, shape: Shape) -> Variant:
+    def defaults(self, shape: Workload) -> Params:
+        """All params at their defaults for a workload."""
+        by_shape = self.kernel.by_shape
+        return self.kernel.resolve(by_shape[self.op.nearest(by_shape, shape)] if by_shape else {})
+
+    def named(self, params: Params, shape: Workload) -> Variant:
         """The variant that has these params at a shape, by the shortest label that means it there."""
         for known in (self.default, *self.presets):
             there = self.at(known, shape)
@@ -85,7 +106,7 @@ class Entry:
         if not values:
             return base
         params = self.kernel.resolve({**base.params, **values})
-        told = "".join(f":{name}={params[name]}" for name in values)
+        told = "".join(f"{_SEPARATOR}{name}={params[name]}" for name in values)
         return Variant(self.kernel.name, label=base.label + told, params=params)
 
     def source_hash(self) -> str:

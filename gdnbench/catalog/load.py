@@ -1,22 +1,29 @@
-"""Loads `op.py` and `variant.py` files, each into a module of its own."""
+"""Loads `op.py` and `variant.py` files, each into a module of its own.
+
+A suite that is too long for `op.py` is a CSV file beside it, a row for each workload. Columns are the op's axes, lists
+(`28672+4096`, `8x1024`) and aliases, `weight` (1 where there is none) and `name`.
+"""
 
 from __future__ import annotations
 
+import csv
 import importlib.util
 import sys
 from contextlib import redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from gdnbench.catalog.entry import Broken, Entry
-from gdnbench.errors import DeclarationError, GdnbenchError
-from gdnbench.model import Kernel, Op
+from gdnbench.errors import DeclarationError, GdnbenchError, ShapeError, raised_at
+from gdnbench.model.kernel import Kernel
+from gdnbench.model.op import Op
+from gdnbench.model.workload import Shape
 from gdnbench.places import is_file
-from gdnbench.raised import raised_at
 
 T = TypeVar("T")
+_WEIGHT, _NAME = "weight", "name"
 
 
 @dataclass(frozen=True)
@@ -30,7 +37,7 @@ class LoadedOp:
 def load_op(folder: Path) -> LoadedOp | Broken:
     """Loads `folder/op.py`."""
     try:
-        op = _declared(_run_file(folder / "op.py"), "op", Op)
+        op = with_stored_suites(_declared(_run_file(folder / "op.py"), "op", Op), folder)
     except DeclarationError as error:
         return Broken(folder.name, folder, error.message)
     return LoadedOp(op, folder)
@@ -43,11 +50,28 @@ def load_kernel(folder: Path, op: LoadedOp) -> Entry | Broken:
         kernel = _declared(module, "kernel", Kernel)
         if not is_file(folder / kernel.source):
             raise DeclarationError(f"variant.py names the source {kernel.source}, which is not in {folder}")
+        _check_names(kernel, op.op)
+        _check_by_shape(kernel, op.op)
         _check_in_place(kernel, op.op)
     except DeclarationError as error:
         return Broken(f"{op.op.name}/{folder.name}", folder, error.message)
     idea = (module.__doc__ or "").strip().partition("\n")[0]
     return Entry(kernel, op.op, folder, op.folder, idea)
+
+
+def _check_names(kernel: Kernel, op: Op) -> None:
+    """A param is a constant beside the axes, tensors and scalars: a name means one of them."""
+    taken = {*op.workloads.names, *op.derived, *op.scalars, *(tensor.name for tensor in op.tensors)}
+    if both := sorted(taken & kernel.params.keys()):
+        raise DeclarationError(f"param {', '.join(both)}: {op.name} has an axis, tensor or scalar of this name")
+
+
+def _check_by_shape(kernel: Kernel, op: Op) -> None:
+    for shape in kernel.by_shape:
+        try:
+            op.workload(shape)
+        except ShapeError as error:
+            raise DeclarationError(f"by_shape {shape}: {error.message}; {error.hint}") from error
 
 
 def _check_in_place(kernel: Kernel, op: Op) -> None:
@@ -90,3 +114,55 @@ def _declared(module: ModuleType, name: str, kind: type[T]) -> T:
     if not isinstance(value, kind):
         raise DeclarationError(f"{Path(str(module.__file__)).name} must set `{name}` to a gdnbench {kind.__name__}")
     return value
+
+
+def with_stored_suites(op: Op, folder: Path) -> Op:
+    """The op with each suite that names a file read from it.
+
+    Raises:
+        DeclarationError: if a file cannot be read, or a row is no workload; it tells file and line.
+    """
+    stored = {name: folder / declared for name, declared in op.suites.items() if isinstance(declared, str)}
+    if not stored:
+        return op
+    return replace(op, suites={**op.suites, **{name: _read_suite(path, op) for name, path in stored.items()}})
+
+
+def _read_suite(path: Path, op: Op) -> dict[Shape, float]:
+    weights: dict[Shape, float] = {}
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            for line, row in enumerate(csv.DictReader(file, strict=True), start=2):
+                where = f"{path.name} line {line}"
+                shape = _shape(row, op, where)
+                if shape in weights:
+                    raise DeclarationError(f"{where}: this workload stands in it twice")
+                weights[shape] = _weight(row, where)
+    except (OSError, ValueError, csv.Error) as error:
+        raise DeclarationError(f"{path.name}: {error}") from error
+    if not weights:
+        raise DeclarationError(f"{path.name} has no workloads")
+    return weights
+
+
+def _shape(row: dict[str, str], op: Op, where: str) -> Shape:
+    known = {*op.workloads.names, *(alias.name for alias in op.workloads.aliases)}
+    given = {name: text.strip() for name, text in row.items() if name in known and text and text.strip()}
+    if not given:
+        raise DeclarationError(f"{where}: no size; columns are {', '.join(sorted(known))}, {_NAME} and {_WEIGHT}")
+    try:
+        sizes: dict[str, Any] = {}
+        for name, text in given.items():
+            sizes |= op.workloads.parse(f"{name}={text}")[0][0]
+        op.workload(sizes)
+    except GdnbenchError as error:
+        raise DeclarationError(f"{where}: {error.message}") from error
+    return Shape(**sizes)
+
+
+def _weight(row: dict[str, str], where: str) -> float:
+    text = (row.get(_WEIGHT) or "1").strip()
+    try:
+        return float(text)
+    except ValueError as error:
+        raise DeclarationError(f"{where}: the weight {text} is no number") from error

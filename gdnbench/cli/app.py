@@ -17,7 +17,8 @@ from gdnbench.cli.list import list_kernels
 from gdnbench.cli.ncu import ncu
 from gdnbench.cli.new import new
 from gdnbench.cli.nsys import nsys
-from gdnbench.cli.outcome import exit_code_of
+from gdnbench.cli.options import Verb
+from gdnbench.cli.outcome import exit_code_of, prepare_streams
 from gdnbench.cli.phases import phases
 from gdnbench.cli.plot import plot
 from gdnbench.cli.proton import proton
@@ -25,9 +26,7 @@ from gdnbench.cli.report import report
 from gdnbench.cli.run import run
 from gdnbench.cli.runs import runs
 from gdnbench.cli.show import show
-from gdnbench.cli.streams import prepare_streams
 from gdnbench.cli.sweep import sweep
-from gdnbench.cli.verb import Verb
 from gdnbench.cli.verify import verify
 from gdnbench.errors import ExitCode
 

@@ -1,4 +1,4 @@
-"""`gdnbench compare`: how do two GPUs, runs or commits differ?"""
+"""`gdnbench compare`: sets runs, GPUs, commits or published figures side by side."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from gdnbench.cli.complete import complete_runs
-from gdnbench.cli.options import Csv, Json, Results, joined
+from gdnbench.cli.options import CsvOption, JsonOption, ResultsOption, joined
 from gdnbench.places import RESULTS, out_option
 
 
@@ -23,7 +23,7 @@ def compare(
     ],
     row: Annotated[
         list[str] | None,
-        typer.Option("--rows", metavar="KEY,…", help="What tells a row: kernel,B; op,shape,label,params."),
+        typer.Option("--rows", metavar="KEY,…", help="What identifies a row: kernel,B; op,shape,label,params."),
     ] = None,
     col: Annotated[
         list[str] | None,
@@ -34,33 +34,36 @@ def compare(
         typer.Option("--filter", metavar="KEY=GLOB…", help="What is shown: 'kernel=decode-v4* B=1,8'."),
     ] = None,
     margin: Annotated[float, typer.Option(help="Relative difference that counts as none.")] = 0.005,
-    raw: Annotated[bool, typer.Option("--raw", help="Leave in what all cases of a run moved by together.")] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="Keep the shift that all cases of a run share.")] = False,
     fail_on: Annotated[
         str, typer.Option(metavar="slower[:1%]", help="Exit 1 where the last column is slower; sets the margin.")
     ] = "",
-    strict: Annotated[bool, typer.Option("--strict", help="With --fail-on: exit 4 where it cannot be told.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="With --fail-on: exit 4 where the interval leaves it open.")
+    ] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a table for a pull request.")] = False,
-    results: Results = RESULTS,
-    json: Json = False,
-    csv: Csv = False,
+    results: ResultsOption = RESULTS,
+    json: JsonOption = False,
+    csv: CsvOption = False,
 ) -> None:
     """Set runs, GPUs, commits, kernels or published figures side by side.
 
     Each column is compared with the first: time of the first / time of the other,
     with an interval and a verdict where both were measured by gdnbench. Needs no GPU.
     """
-    from gdnbench.compare.comparison import compare_sources
-    from gdnbench.compare.gate import check, parse_gate
+    from gdnbench.compare.comparison import check_regressions, compare_sources, parse_fail_on
     from gdnbench.compare.ratio import check_settings
-    from gdnbench.compare.resolve import load_sources
-    from gdnbench.report.compare_output import print_compared
+    from gdnbench.compare.sources import load_sources
+    from gdnbench.report.compare.table import print_comparison
 
     rows, cols, chosen = joined(row), joined(col), " ".join(shown or ())
-    settings = check_settings(parse_gate(fail_on, margin) if fail_on else margin, raw=raw, strict=strict, gate=fail_on)
+    settings = check_settings(
+        parse_fail_on(fail_on, margin) if fail_on else margin, raw=raw, strict=strict, gate=fail_on
+    )
     side = compare_sources(load_sources(sources, results), rows=rows, columns=cols, filtered=chosen, settings=settings)
-    outcome = check(side.grid.rows, side.columns[-1].ratios, settings.margin) if fail_on else None
+    outcome = check_regressions(side.grid.rows, side.columns[-1].ratios, settings.margin) if fail_on else None
     options = {"--rows": rows, "--cols": cols, "--filter": chosen}
     command = [*sources, *(part for name, value in options.items() if value for part in (name, value))]
     command += out_option(results)
-    print_compared(side, outcome, command, json=json, csv=csv, as_markdown=markdown)
+    print_comparison(side, outcome, command, json=json, csv=csv, as_markdown=markdown)
     raise typer.Exit(outcome.exit_code(strict=strict) if outcome else 0)

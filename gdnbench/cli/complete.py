@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from gdnbench.places import RESULTS
 
 if TYPE_CHECKING:
-    from gdnbench.catalog import Catalog
+    from gdnbench.catalog.catalog import Catalog
 
 _BREAKS = (":", "=")
 
@@ -73,7 +73,7 @@ def _whole_word(incomplete: str) -> str:
 
 
 def _kernels(ctx: Any, word: str) -> Iterator[str]:
-    from gdnbench.catalog import load_catalog
+    from gdnbench.catalog.catalog import load_catalog
 
     catalog = load_catalog()
     op = (ctx.params or {}).get("op") or ""
@@ -93,15 +93,17 @@ def _kernels(ctx: Any, word: str) -> Iterator[str]:
 
 def _with_params(catalog: Catalog, kernel: str, typed: str) -> Iterator[str]:
     """The typed settings, and one more."""
+    from gdnbench.catalog.entry import label_parts
+
     settled = typed.rpartition(":")[0]
-    given = {setting.partition("=")[0] for setting in settled.split(":")[1:]}
+    given = {setting.partition("=")[0] for setting in label_parts(settled)[1]}
     for name, param in catalog.entries[kernel].kernel.params.items():
         if name not in given:
             yield from (f"{settled}:{name}={choice}" for choice in param.choices)
 
 
 def _runs(ctx: Any, _word: str) -> Iterator[str]:
-    from gdnbench.store import list_runs
+    from gdnbench.store.find import list_runs
 
     results = (ctx.params or {}).get("results") or RESULTS
     names = [path.name for path in reversed(list_runs(results))]
@@ -113,7 +115,8 @@ def _runs(ctx: Any, _word: str) -> Iterator[str]:
 
 
 def _stopped(ctx: Any, _word: str) -> Iterator[str]:
-    from gdnbench.store import list_runs, read_info, readable
+    from gdnbench.store.find import list_runs, readable
+    from gdnbench.store.info import read_info
 
     results = (ctx.params or {}).get("results") or RESULTS
     infos = readable(list_runs(results, stopped=True)[::-1], read_info)

@@ -8,16 +8,14 @@ from typing import Annotated
 import typer
 
 from gdnbench.cli.options import (
-    AlsoKernels,
-    Csv,
-    Heads,
-    Json,
-    Kernel,
-    Op,
-    Profiles,
-    Quiet,
-    Results,
-    joined,
+    CsvOption,
+    JsonOption,
+    KernelArgument,
+    KernelsOption,
+    OpOption,
+    ProfilesOption,
+    QuietOption,
+    ResultsOption,
     one_term,
     sizes,
 )
@@ -25,20 +23,19 @@ from gdnbench.places import PROFILES, RESULTS
 
 
 def explain(
-    kernels: Kernel = None,
-    kernel: AlsoKernels = None,
-    op: Op = "decode",
+    kernels: KernelArgument = None,
+    kernel: KernelsOption = None,
+    op: OpOption = "decode",
     gpu: Annotated[str, typer.Option(help="auto, or a model (h200, b200), which need not be here.")] = "auto",
     shape: Annotated[list[str] | None, typer.Option("--shape", metavar="B=N", help="One batch size.")] = None,
-    heads: Heads = None,
     file: Annotated[
         Path | None, typer.Option("--from", metavar="FILE", help="A report of ncu's: .ncu-rep or .csv.")
     ] = None,
-    profiles: Profiles = PROFILES,
-    results: Results = RESULTS,
-    json: Json = False,
-    csv: Csv = False,
-    quiet: Quiet = False,
+    profiles: ProfilesOption = PROFILES,
+    results: ResultsOption = RESULTS,
+    json: JsonOption = False,
+    csv: CsvOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Say what takes a kernel's time, and what to try next. Needs no GPU.
 
@@ -46,14 +43,14 @@ def explain(
     the evidence and an experiment to run. Reads the newest profile of `gdnbench ncu`,
     the last run, and what the compiler makes of the kernel: the most with all three.
     """
-    from gdnbench.catalog import load_catalog
+    from gdnbench.catalog.catalog import load_catalog
     from gdnbench.cli.progress import watch
     from gdnbench.diagnose.gather import Question, gather
-    from gdnbench.diagnose.ranking import rank
-    from gdnbench.report.explain_output import print_explained
+    from gdnbench.diagnose.rules import rank
+    from gdnbench.report.explain import print_explained
 
     label = one_term(kernels, kernel, "gdnbench explain decode-v4")
-    question = Question(label, op, sizes(shape), joined(heads), gpu, file, profiles, results)
+    question = Question(label, op, sizes(shape), gpu, file, profiles, results)
     with watch(quiet=quiet) as observer:
         evidence = gather(load_catalog(), question, observer)
     print_explained(evidence, rank(evidence), results, profiles, json=json, csv=csv)

@@ -7,14 +7,13 @@ from typing import Annotated
 import typer
 
 from gdnbench.cli.options import (
-    AlsoKernels,
-    Batches,
-    Csv,
-    Heads,
-    Json,
-    Kernels,
-    Op,
-    Quiet,
+    CsvOption,
+    JsonOption,
+    KernelsArgument,
+    KernelsOption,
+    OpOption,
+    QuietOption,
+    ShapesOption,
     joined,
     sizes,
     terms,
@@ -22,15 +21,14 @@ from gdnbench.cli.options import (
 
 
 def inspect(
-    kernels: Kernels = None,
-    kernel: AlsoKernels = None,
+    kernels: KernelsArgument = None,
+    kernel: KernelsOption = None,
     arch: Annotated[
         list[str] | None,
         typer.Option(metavar="sm_N,…", help="Targets; those of the GPUs here, else sm_90 and sm_100."),
     ] = None,
-    op: Op = "decode",
-    shape: Batches = None,
-    heads: Heads = None,
+    op: OpOption = "decode",
+    shape: ShapesOption = None,
     diff: Annotated[
         str, typer.Option(metavar="OTHER", help="Show what changed from another kernel, or git:REV for this one there.")
     ] = "",
@@ -42,9 +40,9 @@ def inspect(
         list[str] | None,
         typer.Option(metavar="RULE,…", help="Exit 1 where one holds: spills,regs>64,smem>48K,occupancy<50."),
     ] = None,
-    json: Json = False,
-    csv: Csv = False,
-    quiet: Quiet = False,
+    json: JsonOption = False,
+    csv: CsvOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Show what the compiler made of kernels, for any architecture. Needs no GPU.
 
@@ -56,18 +54,16 @@ def inspect(
     it waits for, from the first to the final EXIT. Conditional branches fall
     through; with --diff, two kernels' numbers stand side by side.
     """
-    from gdnbench.bench.request import find_op, parse_shapes
-    from gdnbench.catalog import load_catalog
+    from gdnbench.catalog.catalog import load_catalog
     from gdnbench.cli.progress import watch
     from gdnbench.errors import UsageError
-    from gdnbench.inspection.archs import choose_archs, device_of
-    from gdnbench.inspection.difference import Pair, others
-    from gdnbench.inspection.examine import examine
-    from gdnbench.inspection.rules import breaches, exit_code, parse_rules
-    from gdnbench.inspection.subject import choose_subjects
-    from gdnbench.machine import list_gpus
-    from gdnbench.report.inspect_output import print_changed, print_inspected
-    from gdnbench.report.inspect_schedule import print_schedule_pairs, print_schedules
+    from gdnbench.inspection.build import build_subjects
+    from gdnbench.inspection.difference import BuildPair, find_counterparts
+    from gdnbench.inspection.quantities import exit_code, find_violations, parse_rules
+    from gdnbench.inspection.subject import choose_archs, choose_subjects, gpu_size_of
+    from gdnbench.machine.gpus import list_gpus
+    from gdnbench.measuring.request import find_op, parse_workloads
+    from gdnbench.report.inspect.output import print_changed, print_inspected, print_schedule_pairs, print_schedules
 
     if sass and schedule:
         raise UsageError("--sass and --schedule are two listings", "ask for one; --schedule shows the code, too")
@@ -75,17 +71,17 @@ def inspect(
     gpus = list_gpus()
     archs = choose_archs(joined(arch), gpus)
     catalog = load_catalog()
-    shapes = parse_shapes(find_op(catalog, op), sizes(shape), joined(heads))
+    shapes = parse_workloads(find_op(catalog, op), sizes(shape))
     subjects, notes = choose_subjects(catalog, op, terms(kernels, kernel), shapes)
-    compared = others(subjects, catalog, op, diff) if diff else ()
+    compared = find_counterparts(subjects, catalog, op, diff) if diff else ()
     with watch(quiet=quiet) as observer:
         for note in notes:
             observer.note(note)
-        found = examine([*subjects, *compared], archs, lambda name: device_of(name, gpus), observer)
+        found = build_subjects([*subjects, *compared], archs, lambda name: gpu_size_of(name, gpus), observer)
     own, rest = found[: len(subjects) * len(archs)], found[len(subjects) * len(archs) :]
-    broken = breaches(own, rules)
+    broken = find_violations(own, rules)
     if diff:
-        pairs = [Pair(before, after) for before, after in zip(rest, own, strict=True)]
+        pairs = [BuildPair(before, after) for before, after in zip(rest, own, strict=True)]
         if schedule:
             print_schedule_pairs(pairs, broken, json=json, csv=csv)
         else:

@@ -9,16 +9,14 @@ import typer
 
 from gdnbench.cli.complete import complete_kernels
 from gdnbench.cli.options import (
-    AlsoKernels,
-    Batches,
-    Csv,
-    Gpu,
-    Heads,
-    Json,
-    Op,
-    Profiles,
-    Quiet,
-    joined,
+    CsvOption,
+    GpuOption,
+    JsonOption,
+    KernelsOption,
+    OpOption,
+    ProfilesOption,
+    QuietOption,
+    ShapesOption,
     sizes,
     some_terms,
 )
@@ -35,11 +33,10 @@ def ncu(
             show_default=False,
         ),
     ] = None,
-    kernel: AlsoKernels = None,
-    op: Op = "decode",
-    gpu: Gpu = "auto",
-    shape: Batches = None,
-    heads: Heads = None,
+    kernel: KernelsOption = None,
+    op: OpOption = "decode",
+    gpu: GpuOption = "auto",
+    shape: ShapesOption = None,
     diff: Annotated[
         str, typer.Option(metavar="OTHER", help="Show what moved from KERNEL to this one, a kernel or a file.")
     ] = "",
@@ -49,11 +46,11 @@ def ncu(
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the inputs.")] = 0,
     path: Annotated[Path | None, typer.Option("--ncu", help="Nsight Compute; found by itself by default.")] = None,
-    profiles: Profiles = PROFILES,
+    profiles: ProfilesOption = PROFILES,
     limit: Annotated[float, typer.Option(help="Seconds that one kernel may take.")] = 300.0,
-    json: Json = False,
-    csv: Csv = False,
-    quiet: Quiet = False,
+    json: JsonOption = False,
+    csv: CsvOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Put the hardware counters of kernels side by side, with Nsight Compute.
 
@@ -61,18 +58,16 @@ def ncu(
     section, the clocks as they are, the caches flushed before each replay. The reports
     stay in profiles/ncu, with their metrics as CSV beside them.
     """
-    from gdnbench.catalog import load_catalog
+    from gdnbench.catalog.catalog import load_catalog
     from gdnbench.cli.progress import watch
-    from gdnbench.profilers.ncu.difference import differ
-    from gdnbench.profilers.ncu.functions import check_read, functions_of
-    from gdnbench.profilers.ncu.sources import Wanted, find_pair, find_sources, open_sources
-    from gdnbench.report.ncu_output import print_differences, print_functions
+    from gdnbench.profilers.ncu.collect import NcuRequest, find_pair, find_sources, open_sources
+    from gdnbench.profilers.ncu.functions import check_read, compare_functions, functions_of
+    from gdnbench.report.ncu import print_differences, print_functions
 
-    wanted = Wanted(
+    wanted = NcuRequest(
         catalog=load_catalog(),
         op=op,
         axes=sizes(shape),
-        heads=joined(heads),
         gpu=gpu,
         ncu=path,
         profiles=profiles,
@@ -87,7 +82,7 @@ def ncu(
     columns = [functions_of(report) for report in reports]
     functions = [function for column in columns for function in column]
     if diff:
-        print_differences(differ(columns[0], columns[1]), wanted.catalog.code_state, json=json, csv=csv)
+        print_differences(compare_functions(columns[0], columns[1]), wanted.catalog.code_state, json=json, csv=csv)
     else:
         print_functions(functions, wanted.catalog.code_state, json=json, csv=csv)
     check_read(functions)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gdnbench.cli.options import Json, Quiet
+from gdnbench.cli.options import JsonOption, QuietOption
 
 if TYPE_CHECKING:
-    from gdnbench.scaffold import NewKernel
+    from gdnbench.scaffold.make import NewKernel
 
 
 def new(
@@ -23,8 +23,8 @@ def new(
     to: Annotated[
         Path | None, typer.Option(metavar="DIR", help="The folder of kernels to put it in, as `kernels/` is.")
     ] = None,
-    json: Json = False,
-    quiet: Quiet = False,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Make a new kernel out of another, ready to verify and run.
 
@@ -34,7 +34,7 @@ def new(
     of `GDNBENCH_KERNELS`, or `kernels/` here.
     """
     from gdnbench.report.console import message_console, print_json
-    from gdnbench.scaffold import make_kernel
+    from gdnbench.scaffold.make import make_kernel
 
     made = make_kernel(name, origin, to)
     console = message_console(quiet=quiet)
@@ -67,7 +67,7 @@ def _next_steps(made: NewKernel) -> list[str]:
 
 def _export(root: Path) -> str:
     """The line that makes the catalog look there too."""
-    from gdnbench.catalog import KERNELS_VARIABLE
+    from gdnbench.catalog.catalog import KERNELS_VARIABLE
 
     before = f'"${KERNELS_VARIABLE}"{os.pathsep}' if os.environ.get(KERNELS_VARIABLE) else ""
     return f"export {KERNELS_VARIABLE}={before}{quote(str(root))}"

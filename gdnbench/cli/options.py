@@ -1,41 +1,48 @@
-"""Options that several verbs share."""
+"""What verbs share: options, the class of command that checks them, and the question before a long or final act."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections import Counter
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Context
+from typer.core import TyperCommand, TyperOption
 
 from gdnbench.cli.complete import complete_kernels, complete_runs
-from gdnbench.errors import UsageError
+from gdnbench.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from gdnbench.measuring.plan import Outlook
 
 _ONE = "A name, with params after colons: decode-v4, decode-triton:BV=16."
 _MANY = "Names or globs, params after colons: decode-v4 'decode-v1*' decode-triton:BV=16."
 
-Kernel = Annotated[
+KernelArgument = Annotated[
     list[str] | None, typer.Argument(metavar="KERNEL", help=_ONE, autocompletion=complete_kernels, show_default=False)
 ]
-StepLimit = Annotated[
+StepLimitOption = Annotated[
     float,
     typer.Option(help="Seconds that a step of a kernel may take; importing it 3 times that, compiling it 10 times."),
 ]
-Suite = Annotated[
+SuiteOption = Annotated[
     str, typer.Option(metavar="NAME", help="The workloads of a suite, and their weighted geometric mean: contest.")
 ]
-DryRun = Annotated[
+DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Say what would be built and measured, and about how long; do nothing.")
 ]
-Kernels = Annotated[
+KernelsArgument = Annotated[
     list[str] | None,
     typer.Argument(metavar="KERNEL", help=_MANY, autocompletion=complete_kernels, show_default=False),
 ]
-AlsoKernels = Annotated[
+KernelsOption = Annotated[
     list[str] | None,
     typer.Option("--kernel", "-k", metavar="KERNEL,…", help="The same, as an option.", autocompletion=complete_kernels),
 ]
-Run = Annotated[
+RunArgument = Annotated[
     str,
     typer.Argument(
         metavar="RUN",
@@ -44,22 +51,25 @@ Run = Annotated[
         show_default=False,
     ),
 ]
-Baseline = Annotated[
+BaselineOption = Annotated[
     str,
     typer.Option(
         help="What to compare with; the op's baseline, of a sweep its first kernel as it is.",
         autocompletion=complete_kernels,
     ),
 ]
-Op = Annotated[str, typer.Option(help="The op whose kernels are meant.")]
-Gpu = Annotated[str, typer.Option(help="auto, cpu, an index, a model (h200, b200) or a GPU-… UUID.")]
-Batches = Annotated[list[str] | None, typer.Option("--shape", metavar="B=N,N…", help="Batch sizes.")]
-Heads = Annotated[list[str] | None, typer.Option(metavar="qkN_vM,…", help="Head layouts; the op's first by default.")]
-Results = Annotated[Path, typer.Option("--out", readable=False, help="The folder that holds runs.")]
-Profiles = Annotated[Path, typer.Option("--profiles", readable=False, help="The folder that holds profiles.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-Csv = Annotated[bool, typer.Option("--csv", help="Print CSV instead of a table.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")]
+OpOption = Annotated[str, typer.Option(help="The op whose kernels are meant.")]
+GpuOption = Annotated[str, typer.Option(help="auto, cpu, an index, a model (h200, b200) or a GPU-… UUID.")]
+ShapesOption = Annotated[
+    list[str] | None,
+    typer.Option("--shape", metavar="AXIS=N,N…", help="Sizes by axis, list or alias: B=1,8 heads=qk4_v8,qk16_v32."),
+]
+ResultsOption = Annotated[Path, typer.Option("--out", readable=False, help="The folder that holds runs.")]
+ProfilesOption = Annotated[Path, typer.Option("--profiles", readable=False, help="The folder that holds profiles.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+CsvOption = Annotated[bool, typer.Option("--csv", help="Print CSV instead of a table.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 def joined(texts: Sequence[str] | None) -> str:
@@ -68,9 +78,8 @@ def joined(texts: Sequence[str] | None) -> str:
 
 
 def sizes(texts: Sequence[str] | None) -> str:
-    """Batch sizes that were given as `--shape`, perhaps several times: `B=1,2` of `--shape B=1 --shape B=2`."""
-    first, *more = texts or [""]
-    return ",".join([first, *(text.removeprefix(f"{first.partition('=')[0]}=") for text in more)])
+    """Sizes that were given as `--shape`, perhaps several times: `B=1 heads=qk4_v8`."""
+    return " ".join(texts or ())
 
 
 def terms(arguments: Sequence[str] | None, options: Sequence[str] | None) -> list[str]:
@@ -106,3 +115,74 @@ def one_term(arguments: Sequence[str] | None, options: Sequence[str] | None, exa
         told = f"{len(named)} were named: {' '.join(named)}" if named else "none was named"
         raise UsageError(f"one kernel is needed, and {told}", f"as in {example}")
     return named[0]
+
+
+class Verb(TyperCommand):
+    """A command that refuses an option given twice; Click would silently use the last."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parses arguments; raises UsageError for a repeated option, and for --json with --csv."""
+        if not ctx.resilient_parsing:
+            _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+            for option, count in Counter(order).items():
+                if count > 1 and isinstance(option, TyperOption) and not option.multiple and not option.is_flag:
+                    name = max(option.opts, key=len)
+                    raise UsageError(f"{name} is given {count} times", f"give {name} once")
+        rest = super().parse_args(ctx, args)
+        if ctx.params.get("json") and ctx.params.get("csv"):
+            raise UsageError("--json and --csv are two formats", "ask for one")
+        return rest
+
+
+def refuse_beside(ctx: Context, name: str, allowed: Collection[str], why: str) -> None:
+    """Refuses options that contradict another one.
+
+    Args:
+        ctx: the command's.
+        name: the parameter of that other option.
+        allowed: the parameters that may be given with it.
+        why: the reason for refusing others.
+
+    Raises:
+        UsageError: for the first parameter that is not allowed.
+    """
+    for param in ctx.command.params:
+        given = param.name and ctx.get_parameter_source(param.name)
+        if given and given.name == "COMMANDLINE" and param.name not in allowed:
+            told = max(param.opts, key=len) if param.param_type_name == "option" else f"a {param.name}"
+            raise UsageError(f"--{name} does not go with {told}: {why}", f"leave {told} out, or start a new run")
+
+
+def confirm_builds(outlook: Outlook, *, yes: bool) -> None:
+    """Asks before compiling more than MOST_BUILDS kernels; a sweep over all params has thousands.
+
+    Raises:
+        UsageError: without a terminal to ask in.
+        typer.Exit: if the answer is no.
+    """
+    from gdnbench.measuring.plan import MOST_BUILDS
+
+    if outlook.missing > MOST_BUILDS:
+        minutes = max(1, round(outlook.building_s / 60))
+        confirm(f"{outlook.missing:,} kernels are to be compiled, for about {minutes} min?", yes=yes)
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Returns if the user agrees.
+
+    Args:
+        question: what is about to happen, as a question.
+        yes: whether `--yes` was given, which is an answer.
+
+    Raises:
+        UsageError: without a terminal to ask in.
+        typer.Exit: if the answer is no.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError(question.removesuffix("?"), "confirm with --yes; there is no terminal to ask in")
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+        raise typer.Exit(ExitCode.INTERRUPTED)

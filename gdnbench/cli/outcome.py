@@ -1,33 +1,40 @@
-"""How a command ends: a message, a hint and an exit code for whatever happened."""
+"""How a command ends: a message, a hint and an exit code for every failure.
+
+Standard streams may be closed, read by nobody, or of an encoding that has no µ.
+"""
 
 from __future__ import annotations
 
+import codecs
+import contextlib
 import os
 import platform
 import re
 import sys
 import time
 import traceback
+import unicodedata
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 from gdnbench import __version__
-from gdnbench.cli.streams import abandon_output
 from gdnbench.errors import ExitCode, GdnbenchError, LeftOutWarning, MachineError, UnreadOutputError
 
 MOST_LOGS = 20
 LONGEST_WORD = 250  # characters; the paths of files are shorter
+_HANDLER = "gdnbench"
+_PLAIN = {"µ": "u", "±": "~", "\u00d7": "x", "…": ".", "—": "-", "\u2013": "-", "●": "*", "ᵀ": "T", "≤": "<", "≥": ">"}
 
 
 def exit_code_of(command: Callable[[], object]) -> int:
-    """Runs a command and says on stderr how it failed, if it did.
+    """Runs a command; if it fails, prints the error and a hint on stderr.
 
     Args:
-        command: it may end by returning, by SystemExit, or by any exception.
+        command: may return, or raise SystemExit or any exception.
 
     Returns:
-        What the process is to tell its caller.
+        The exit code of the process.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("always", LeftOutWarning)
@@ -38,13 +45,15 @@ def exit_code_of(command: Callable[[], object]) -> int:
             abandon_output()
             return error.exit_code
         except GdnbenchError as error:
-            _say(error)
+            _print_error(error)
             return error.exit_code
         except KeyboardInterrupt:
             return ExitCode.INTERRUPTED
         except Exception as error:
             if isinstance(error, ModuleNotFoundError) and not (error.name or "gdnbench").startswith("gdnbench"):
-                _say(MachineError(f"the module {error.name} is not installed", "pip install gdnbench installs it"))
+                _print_error(
+                    MachineError(f"the module {error.name} is not installed", "pip install gdnbench installs it")
+                )
                 return ExitCode.ENVIRONMENT
             return _crashed(error)
 
@@ -55,25 +64,25 @@ def _run(command: Callable[[], object]) -> int:
         try:
             command()
         except SystemExit as stop:
-            if isinstance(stop.__context__, BrokenPipeError):  # Rich's and Typer's way to say so, with code 1
+            if isinstance(stop.__context__, BrokenPipeError):  # Rich and Typer exit with 1 for it
                 raise stop.__context__ from None
             code = stop.code
         sys.stdout.flush()
     except BrokenPipeError as error:
         raise UnreadOutputError("nobody reads standard output") from error
     except OSError as error:
-        raise _of_the_machine(error) from error
+        raise _file_system_error(error) from error
     return code if isinstance(code, int) else 0 if code is None else ExitCode.USAGE
 
 
-def _of_the_machine(error: OSError) -> MachineError:
-    """What the machine refused: a full disk, a name that is too long, a file that may not be read."""
+def _file_system_error(error: OSError) -> MachineError:
+    """An error of the file system: a full disk, a name that is too long, a file without permission."""
     abandon_output()
     what = f"{error.filename}: " if error.filename else ""
-    return MachineError(f"{what}{error.strerror or error}", "look at the place, its owner and the room on its disk")
+    return MachineError(f"{what}{error.strerror or error}", "check the path, its owner and the room on its disk")
 
 
-def _say(error: GdnbenchError) -> None:
+def _print_error(error: GdnbenchError) -> None:
     from rich.text import Text
 
     from gdnbench.report.console import message_console
@@ -85,19 +94,19 @@ def _say(error: GdnbenchError) -> None:
 
 
 def _shortened(text: str) -> str:
-    """The text without the middle of words that fill lines: somebody gave a name of thousands of characters."""
+    """The text with words of hundreds of characters cut in the middle: a name that was given may be that long."""
     return re.sub(rf"\S{{{LONGEST_WORD},}}", lambda word: f"{word[0][:60]}…{word[0][-20:]}", text)
 
 
 def _crashed(error: Exception) -> ExitCode:
-    """A fault of gdnbench's own: one line for the user, the rest for whoever mends it."""
+    """A bug of gdnbench: one line for the user, the traceback in a log file."""
     told = traceback.format_exception_only(error)[-1].strip().splitlines()[0]
     report = "".join(traceback.format_exception(error))
     try:
         hint = f"please report it, with {_write_log(report)}"
     except (OSError, ImportError):
         hint = f"please report it, with this:\n{report}"
-    _say(GdnbenchError(f"gdnbench itself failed: {told}", hint))
+    _print_error(GdnbenchError(f"gdnbench itself failed: {told}", hint))
     return ExitCode.CRASHED
 
 
@@ -115,16 +124,16 @@ def _write_log(report: str) -> Path:
 
 
 class _Warnings:
-    """Says each warning of ours once, on stderr; those of others go where they went."""
+    """Prints each warning of gdnbench once, on stderr; warnings of libraries are shown as before."""
 
     def __init__(self) -> None:
-        self._others, self._said = warnings.showwarning, set[str]()
+        self._others, self._printed = warnings.showwarning, set[str]()
 
     def show(self, message: Warning | str, category: type[Warning], *place: object, **more: object) -> None:
         if not issubclass(category, LeftOutWarning):
             self._others(message, category, *place, **more)  # type: ignore[arg-type]
-        elif str(message) not in self._said:
-            self._said.add(str(message))
+        elif str(message) not in self._printed:
+            self._printed.add(str(message))
             self._print(str(message))
 
     @staticmethod
@@ -132,3 +141,44 @@ class _Warnings:
         from gdnbench.report.console import message_console
 
         message_console().print(f"warning: {message}", style="yellow", markup=False)
+
+
+def prepare_streams() -> None:
+    """Replaces characters that the terminal's encoding lacks by ASCII ones of the same width: `µ` by `u`.
+
+    What is written to a closed stream is discarded.
+    """
+    codecs.register_error(_HANDLER, _replacement)
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 - for the process's life
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors=_HANDLER)
+
+
+def abandon_output() -> None:
+    """Discards buffered output that nobody reads, so that the exit of the process does not fail on it."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        _discard_output()
+
+
+def _discard_output() -> None:
+    with contextlib.suppress(OSError, ValueError):
+        devnull = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(devnull, sys.stdout.fileno())
+        os.close(devnull)
+
+
+def _replacement(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    return "".join(map(_ascii, error.object[error.start : error.end])), error.end
+
+
+def _ascii(character: str) -> str:
+    if character in _PLAIN:
+        return _PLAIN[character]
+    bare = unicodedata.normalize("NFKD", character)[0]
+    return bare if bare.isascii() else "?"

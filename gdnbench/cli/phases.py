@@ -8,16 +8,15 @@ from typing import Annotated
 import typer
 
 from gdnbench.cli.options import (
-    AlsoKernels,
-    Batches,
-    Csv,
-    Gpu,
-    Heads,
-    Json,
-    Kernels,
-    Op,
-    Profiles,
-    Quiet,
+    CsvOption,
+    GpuOption,
+    JsonOption,
+    KernelsArgument,
+    KernelsOption,
+    OpOption,
+    ProfilesOption,
+    QuietOption,
+    ShapesOption,
     joined,
     sizes,
     terms,
@@ -26,23 +25,22 @@ from gdnbench.places import PROFILES
 
 
 def phases(
-    kernels: Kernels = None,
-    kernel: AlsoKernels = None,
-    op: Op = "decode",
-    gpu: Gpu = "auto",
-    shape: Batches = None,
-    heads: Heads = None,
+    kernels: KernelsArgument = None,
+    kernel: KernelsOption = None,
+    op: OpOption = "decode",
+    gpu: GpuOption = "auto",
+    shape: ShapesOption = None,
     launches: Annotated[int, typer.Option(min=1, help="Cold launches to stamp.")] = 200,
     seed: Annotated[int, typer.Option(help="Of the inputs.")] = 0,
     stored: Annotated[
         list[Path] | None,
         typer.Option("--import", metavar="FILE", help="Show stored stamps; needs no GPU; repeatable."),
     ] = None,
-    profiles: Profiles = PROFILES,
+    profiles: ProfilesOption = PROFILES,
     limit: Annotated[float, typer.Option(help="Seconds that one kernel may take.")] = 120.0,
-    json: Json = False,
-    csv: Csv = False,
-    quiet: Quiet = False,
+    json: JsonOption = False,
+    csv: CsvOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Show how long each warp of a CUDA kernel spends in each of its phases.
 
@@ -51,11 +49,11 @@ def phases(
     is shown. Marks are lines of <gdnbench/phases.cuh> in the kernel; else they are
     nothing. For Triton kernels, see `gdnbench proton`.
     """
-    from gdnbench.catalog import load_catalog
+    from gdnbench.catalog.catalog import load_catalog
     from gdnbench.cli.progress import watch
     from gdnbench.errors import UsageError
     from gdnbench.profilers.phases.stamps import read_stamps
-    from gdnbench.report.phases_output import print_stamped
+    from gdnbench.report.phases import print_profiles
 
     names = terms(kernels, kernel)
     if bool(names) == bool(stored):
@@ -63,20 +61,20 @@ def phases(
     catalog = load_catalog()
     found = {path: read_stamps(path) for path in stored or []}
     if names:
-        from gdnbench.bench.alone import alone_on
-        from gdnbench.catalog import select_variants
-        from gdnbench.profilers.choice import choose_case, choose_gpu
-        from gdnbench.profilers.phases.collect import check_language, stamp
+        from gdnbench.catalog.select import select_variants
+        from gdnbench.measuring.observer import alone_on
+        from gdnbench.profilers.phases.collect import check_is_cuda, collect_stamps
+        from gdnbench.profilers.selection import choose_case, choose_gpu
 
         cases = [
-            choose_case(catalog, op, variant.label, axes=sizes(shape), heads=joined(heads), gpu=gpu)
+            choose_case(catalog, op, variant.label, axes=sizes(shape), gpu=gpu)
             for variant in select_variants(catalog, op, joined(names))
         ]
         for case in cases:
-            check_language(catalog.entries[case.variant.kernel], case.label)
+            check_is_cuda(catalog.entries[case.variant.kernel], case.label)
         chosen = choose_gpu(gpu, "stamping", "`gdnbench phases --import FILE.npz` shows stored stamps")
         with watch(quiet=quiet) as observer, alone_on(chosen, observer):
             for case in cases:
                 observer.note(f"stamping {case.label} at {case.shape}")
-                found |= [stamp(catalog, case, chosen, profiles, seed=seed, launches=launches, limit_s=limit)]
-    print_stamped(found, catalog.code_state, profiles, json=json, csv=csv)
+                found |= [collect_stamps(catalog, case, chosen, profiles, seed=seed, launches=launches, limit_s=limit)]
+    print_profiles(found, catalog.code_state, profiles, json=json, csv=csv)

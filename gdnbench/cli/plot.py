@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gdnbench.cli.complete import complete_charts, complete_kernels
-from gdnbench.cli.options import Batches, Heads, Results, joined, sizes
+from gdnbench.cli.options import ResultsOption, ShapesOption, joined, sizes
 from gdnbench.places import RESULTS
 
 
@@ -34,26 +34,24 @@ def plot(
             autocompletion=complete_kernels,
         ),
     ] = None,
-    shape: Batches = None,
-    heads: Heads = None,
-    results: Results = RESULTS,
+    shape: ShapesOption = None,
+    results: ResultsOption = RESULTS,
 ) -> None:
     """Draw one chart of a stored run, the latest by default. Needs no GPU.
 
     time: time against batch size. sol: share of the speed of light. samples: how the
     samples lie. rounds: times over the rounds, which shows drift. sweep: its points.
     """
+    from gdnbench.report.charts.plot import check_choice, check_picture, draw_chart, print_chart, split_words
+    from gdnbench.report.charts.selection import asked_shapes
     from gdnbench.report.console import data_console, message_console
-    from gdnbench.report.picture_file import check_picture
-    from gdnbench.report.plots.asked import asked_shapes
-    from gdnbench.report.plots.charts import check_choice, draw_chart, print_chart, split_words
-    from gdnbench.store import find_run
+    from gdnbench.store.find import find_run
 
     run, chart = split_words(words)
     if output:
         check_picture(output, option="-o")
     folder = find_run(results, run)
-    shapes, kernels = asked_shapes(folder, sizes(shape), joined(heads)), joined(kernel)
+    shapes, kernels = asked_shapes(folder, sizes(shape)), joined(kernel)
     check_choice(chart, kernels, shapes)
     if output:
         draw_chart(output, chart, folder, kernels, shapes)

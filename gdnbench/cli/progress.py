@@ -1,4 +1,4 @@
-"""Live progress on stderr: the phase, the case at hand, how far, how long still."""
+"""Live progress on stderr: the phase, the current case, the count and the time left."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column
 
-from gdnbench.bench.events import Examined
-from gdnbench.bench.observer import Observer
-from gdnbench.model import Case
+from gdnbench.measuring.observer import Observer
+from gdnbench.measuring.protocol import Examined
+from gdnbench.model.case import Case
 from gdnbench.report.console import message_console
 
 _PHASES = {
@@ -30,12 +30,12 @@ _PHASES = {
 
 @contextmanager
 def watch(*, quiet: bool) -> Iterator[Observer]:
-    """An observer for the terminal at hand: a live bar, plain lines where stderr is no terminal, nothing if quiet."""
+    """An observer for stderr: a live bar in a terminal, plain lines elsewhere, nothing if quiet."""
     console = message_console(quiet=quiet)
     if quiet or not console.is_terminal:
         yield PlainObserver(console)
         return
-    # In a narrow terminal the step is cut, and nothing else.
+    # In a narrow terminal only the step is cut.
     rest = Column(no_wrap=True, overflow="ellipsis", ratio=1)
     columns = (
         TextColumn("{task.description}", style="bold", table_column=Column(no_wrap=True)),
@@ -49,34 +49,34 @@ def watch(*, quiet: bool) -> Iterator[Observer]:
 
 
 class PlainObserver(Observer):
-    """A line per phase and per problem."""
+    """Prints a line for each phase and each failure."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
 
     def begin(self, phase: str, total: int) -> None:
-        """Says what begins."""
+        """Prints the phase that begins."""
         if total:
             self._console.print(f"{_PHASES[phase]} ({total})")
 
     def examined(self, case: Case, result: Examined) -> None:
-        """Says what failed; kernels that cannot run here are in the table anyway."""
+        """Prints a failure; kernels that cannot run here are listed in the table."""
         if result.status.is_failure:
             first = result.reason.partition("\n")[0]
             self._console.print(f"[red]{result.status}[/] {escape(f'{case.label} {case.shape}: {first}')}")
 
     def standing(self, text: str) -> None:
-        """Says it."""
+        """Prints the state of the race."""
         if text:
             self._console.print(escape(text), style="dim")
 
     def note(self, text: str) -> None:
-        """Says it."""
+        """Prints a note."""
         self._console.print(f"[yellow]note:[/] {escape(text)}")
 
 
 class LiveObserver(PlainObserver):
-    """The same, with a bar."""
+    """The same lines, and a progress bar."""
 
     def __init__(self, progress: Progress) -> None:
         super().__init__(progress.console)
@@ -84,14 +84,14 @@ class LiveObserver(PlainObserver):
         self._task = progress.add_task("starting", total=None, step="")
 
     def begin(self, phase: str, total: int) -> None:
-        """Starts the bar anew."""
+        """Restarts the bar."""
         self._progress.remove_task(self._task)
         self._task = self._progress.add_task(_PHASES[phase], total=total or None, step="", visible=bool(total))
 
     def step(self, what: str) -> None:
-        """Shows it beside the bar."""
+        """Shows the current step beside the bar."""
         self._progress.update(self._task, step=escape(what))
 
     def advance(self) -> None:
-        """Moves the bar."""
+        """Advances the bar."""
         self._progress.advance(self._task)

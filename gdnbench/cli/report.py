@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gdnbench.cli.complete import complete_runs
-from gdnbench.cli.options import Results
+from gdnbench.cli.options import ResultsOption
 from gdnbench.places import RESULTS
 
 
@@ -23,12 +23,10 @@ def report(
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("report.html"),
     profiles: Annotated[Path, typer.Option(help="Where profilers wrote what they read.")] = Path("profiles"),
-    results: Results = RESULTS,
+    results: ResultsOption = RESULTS,
 ) -> None:
     """Write runs and sweeps as one HTML file, with sortable tables and charts. Needs no GPU and no network."""
-    from gdnbench.report.html import check_output, write_report
-    from gdnbench.report.html.choose import choose_sources
-    from gdnbench.report.html.told import print_written
+    from gdnbench.report.html.report import check_output, choose_sources, print_written, write_report
 
     check_output(output)
     folders, published = choose_sources(results, runs or [])

@@ -9,27 +9,27 @@ from typing import Annotated
 import typer
 
 from gdnbench.cli.complete import complete_stopped
-from gdnbench.cli.confirm import Yes, confirm_builds
 from gdnbench.cli.options import (
-    AlsoKernels,
-    Baseline,
-    Batches,
-    Csv,
-    DryRun,
-    Gpu,
-    Heads,
-    Json,
-    Kernels,
-    Op,
-    Quiet,
-    Results,
-    StepLimit,
-    Suite,
+    BaselineOption,
+    CsvOption,
+    DryRunOption,
+    GpuOption,
+    JsonOption,
+    KernelsArgument,
+    KernelsOption,
+    OpOption,
+    QuietOption,
+    ResultsOption,
+    ShapesOption,
+    StepLimitOption,
+    SuiteOption,
+    YesOption,
+    confirm_builds,
     joined,
+    refuse_beside,
     sizes,
     terms,
 )
-from gdnbench.cli.verb import refuse_beside
 from gdnbench.places import RESULTS
 
 _BESIDE_RESUME = frozenset({"resume", "results", "json", "csv", "quiet"})
@@ -37,19 +37,18 @@ _BESIDE_RESUME = frozenset({"resume", "results", "json", "csv", "quiet"})
 
 def run(
     ctx: typer.Context,
-    kernels: Kernels = None,
-    kernel: AlsoKernels = None,
-    op: Op = "decode",
-    gpu: Gpu = "auto",
-    shape: Batches = None,
-    heads: Heads = None,
-    suite: Suite = "",
-    baseline: Baseline = "",
+    kernels: KernelsArgument = None,
+    kernel: KernelsOption = None,
+    op: OpOption = "decode",
+    gpu: GpuOption = "auto",
+    shape: ShapesOption = None,
+    suite: SuiteOption = "",
+    baseline: BaselineOption = "",
     rounds: Annotated[int | None, typer.Option(help="Rounds after the burn-in; 41 by default.")] = None,
     samples: Annotated[int | None, typer.Option(help="Samples per round; 100 by default.")] = None,
     margin: Annotated[float, typer.Option(help="Relative difference that counts as none.")] = 0.005,
     seed: Annotated[int | None, typer.Option(help="Of inputs and order; fresh by default.")] = None,
-    step_limit: StepLimit = 30.0,
+    step_limit: StepLimitOption = 30.0,
     timer: Annotated[
         list[str] | None, typer.Option(metavar="TIMER,…", help="nvbench, and beside it cupti, graph or both.")
     ] = None,
@@ -59,12 +58,12 @@ def run(
     resume: Annotated[
         str, typer.Option(metavar="RUN", help="Finish a run that was stopped.", autocompletion=complete_stopped)
     ] = "",
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    results: Results = RESULTS,
-    json: Json = False,
-    csv: Csv = False,
-    quiet: Quiet = False,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    results: ResultsOption = RESULTS,
+    json: JsonOption = False,
+    csv: CsvOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Verify and measure kernels, interleaved, and compare them with the baseline.
 
@@ -74,15 +73,15 @@ def run(
     kernel is compiled for Hopper and Blackwell. `--timer nvbench,cupti,graph`
     measures again by two more clocks, and tells the launch from the kernel.
     """
-    from gdnbench.bench.exitcode import exit_code_of, refuse_nothing_measured
-    from gdnbench.bench.opening import begin_session, resume_session
-    from gdnbench.bench.outlook import foresee
-    from gdnbench.bench.request import NVBENCH, choose_settings, make_request, parse_clocks
-    from gdnbench.catalog import load_catalog
+    from gdnbench.catalog.catalog import load_catalog
     from gdnbench.cli.progress import watch
-    from gdnbench.machine import list_gpus, select_gpu
-    from gdnbench.report.outlook_table import print_outlook
-    from gdnbench.report.run_output import print_run
+    from gdnbench.machine.gpus import list_gpus, select_gpu
+    from gdnbench.measuring.exit_code import exit_code_of, refuse_nothing_measured
+    from gdnbench.measuring.opening import begin_session, resume_session
+    from gdnbench.measuring.plan import foresee, make_plan
+    from gdnbench.measuring.request import NVBENCH, choose_settings, make_request, parse_clocks
+    from gdnbench.report.outlook import print_outlook
+    from gdnbench.report.run.table import print_run
 
     catalog = load_catalog()
     if resume:
@@ -104,19 +103,18 @@ def run(
             op,
             joined(terms(kernels, kernel)) or "all",
             axes=sizes(shape),
-            heads=joined(heads),
             baseline=baseline,
             label=label,
             settings=settings,
             suite=suite,
         )
-        chosen = select_gpu(gpu, list_gpus())
-        outlook = foresee(catalog, request, chosen)
+        plan = make_plan(catalog, request, select_gpu(gpu, list_gpus()))
+        outlook = foresee(catalog, plan)
         if dry_run:
             print_outlook(outlook, sys.argv[1:], json=json, csv=csv)
             return
         confirm_builds(outlook, yes=yes)
-        open_session = partial(begin_session, catalog, request, chosen, results)
+        open_session = partial(begin_session, catalog, plan, results)
     with watch(quiet=quiet) as observer:
         finished = open_session(observer).run()
     print_run(finished.path, json=json, csv=csv)

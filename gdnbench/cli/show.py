@@ -1,4 +1,4 @@
-"""`gdnbench show`: a stored run's table again."""
+"""`gdnbench show`: prints a stored run or sweep."""
 
 from __future__ import annotations
 
@@ -7,44 +7,47 @@ from typing import Annotated
 
 import typer
 
-from gdnbench.cli.options import Csv, Json, Results, Run, Suite, joined
+from gdnbench.cli.options import CsvOption, JsonOption, ResultsOption, RunArgument, SuiteOption, joined
 from gdnbench.places import RESULTS
 
 
 def show(
-    run: Run = "",
-    results: Results = RESULTS,
-    plot: Annotated[Path | None, typer.Option(help="Of a sweep: also draw it into a PNG or SVG file.")] = None,
+    run: RunArgument = "",
+    results: ResultsOption = RESULTS,
+    plot: Annotated[Path | None, typer.Option(help="Of a sweep: also draw it into a PNG, SVG or PDF file.")] = None,
     emit_dispatch: Annotated[
         bool, typer.Option("--emit-dispatch", help="Of a sweep: print the best of each shape as a declaration.")
     ] = False,
-    suite: Suite = "",
+    suite: SuiteOption = "",
     over: Annotated[
         list[str] | None,
         typer.Option(metavar="KERNEL,…", help="With a suite: compare with the fastest of these at each workload."),
     ] = None,
-    json: Json = False,
-    csv: Csv = False,
+    json: JsonOption = False,
+    csv: CsvOption = False,
 ) -> None:
     """Print a stored run's or sweep's table again; the latest one by default. Needs no GPU.
 
     With `--suite contest`, also the weighted geometric mean of each kernel over the
     workloads of the suite, if the run has them.
     """
-    from gdnbench.catalog import load_catalog
+    from gdnbench.catalog.catalog import load_catalog
     from gdnbench.errors import UsageError
-    from gdnbench.report.picture_file import check_picture
-    from gdnbench.report.run_output import print_run
-    from gdnbench.report.sweep_figure import draw_sweep
-    from gdnbench.report.sweep_output import print_sweep
-    from gdnbench.store import find_run, read_info, read_sweep
+    from gdnbench.report.charts.plot import check_picture, draw_sweep
+    from gdnbench.report.run.table import print_run
+    from gdnbench.report.sweep import print_sweep
+    from gdnbench.store.find import find_run
+    from gdnbench.store.info import read_info
+    from gdnbench.store.sweep import read_sweep
 
     folder = find_run(results, run)
     if plot:
         check_picture(plot)
     if plot or emit_dispatch or read_sweep(folder):
         if suite or over:
-            raise UsageError("a sweep races the points of a kernel, and is not summed up", "leave --suite out")
+            raise UsageError(
+                "a sweep is not summed up over a suite: it races the points of a kernel", "leave --suite out"
+            )
         print_sweep(folder, json=json, csv=csv, dispatch=emit_dispatch)
     else:
         chosen = load_catalog().ops[read_info(folder).op].suite(suite) if suite else None

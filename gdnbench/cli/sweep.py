@@ -8,22 +8,21 @@ from typing import Annotated
 
 import typer
 
-from gdnbench.cli.confirm import Yes, confirm_builds
 from gdnbench.cli.options import (
-    AlsoKernels,
-    Baseline,
-    Batches,
-    Csv,
-    DryRun,
-    Gpu,
-    Heads,
-    Json,
-    Kernels,
-    Op,
-    Quiet,
-    Results,
-    StepLimit,
-    joined,
+    BaselineOption,
+    CsvOption,
+    DryRunOption,
+    GpuOption,
+    JsonOption,
+    KernelsArgument,
+    KernelsOption,
+    OpOption,
+    QuietOption,
+    ResultsOption,
+    ShapesOption,
+    StepLimitOption,
+    YesOption,
+    confirm_builds,
     sizes,
     terms,
 )
@@ -31,33 +30,32 @@ from gdnbench.places import RESULTS
 
 
 def sweep(
-    kernels: Kernels = None,
-    kernel: AlsoKernels = None,
+    kernels: KernelsArgument = None,
+    kernel: KernelsOption = None,
     param: Annotated[
         list[str] | None,
         typer.Option("--param", "-p", metavar="NAME[=V,V…]", help="A param and the values to try; repeatable."),
     ] = None,
-    op: Op = "decode",
-    gpu: Gpu = "auto",
-    shape: Batches = None,
-    heads: Heads = None,
+    op: OpOption = "decode",
+    gpu: GpuOption = "auto",
+    shape: ShapesOption = None,
     budget: Annotated[str, typer.Option(metavar="TIME", help="What measuring may take: 90s, 2m.")] = "60s",
     samples: Annotated[int, typer.Option(help="Samples per round.")] = 100,
     margin: Annotated[float, typer.Option(help="Relative difference that counts as none.")] = 0.005,
-    baseline: Baseline = "",
+    baseline: BaselineOption = "",
     seed: Annotated[int | None, typer.Option(help="Of inputs and order; fresh by default.")] = None,
-    step_limit: StepLimit = 30.0,
+    step_limit: StepLimitOption = 30.0,
     label: Annotated[str, typer.Option(help="Becomes part of the sweep's name.")] = "sweep",
     plot: Annotated[Path | None, typer.Option(help="Also draw it into a PNG or SVG file.")] = None,
     emit_dispatch: Annotated[
         bool, typer.Option("--emit-dispatch", help="Print the best of each shape as a declaration.")
     ] = False,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    results: Results = RESULTS,
-    json: Json = False,
-    csv: Csv = False,
-    quiet: Quiet = False,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    results: ResultsOption = RESULTS,
+    json: JsonOption = False,
+    csv: CsvOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Race every combination of params and say which are best.
 
@@ -66,16 +64,16 @@ def sweep(
     The answer is a plateau: the points that tie, and the simplest of them. Stopped
     at any moment, the same command goes on with the points it has.
     """
-    from gdnbench.bench.exitcode import exit_code_of_sweep, refuse_nothing_measured
-    from gdnbench.bench.outlook import foresee
-    from gdnbench.bench.sweeping import choose_sweep_settings, make_sweep_request, open_sweep
-    from gdnbench.catalog import load_catalog
+    from gdnbench.catalog.catalog import load_catalog
     from gdnbench.cli.progress import watch
-    from gdnbench.machine import list_gpus, select_gpu
-    from gdnbench.report.outlook_table import print_outlook
-    from gdnbench.report.picture_file import check_picture
-    from gdnbench.report.sweep_figure import draw_sweep
-    from gdnbench.report.sweep_output import print_sweep
+    from gdnbench.machine.gpus import list_gpus, select_gpu
+    from gdnbench.measuring.exit_code import exit_code_of_sweep, refuse_nothing_measured
+    from gdnbench.measuring.opening import open_sweep
+    from gdnbench.measuring.plan import foresee, make_plan
+    from gdnbench.measuring.sweep_request import choose_sweep_settings, make_sweep_request
+    from gdnbench.report.charts.plot import check_picture, draw_sweep
+    from gdnbench.report.outlook import print_outlook
+    from gdnbench.report.sweep import print_sweep
 
     if plot:
         check_picture(plot)
@@ -88,19 +86,19 @@ def sweep(
         terms(kernels, kernel),
         param or [],
         axes=sizes(shape),
-        heads=joined(heads),
         settings=settings,
         gpu=chosen,
         baseline=baseline,
         label=label,
     )
-    outlook = foresee(catalog, request, chosen)
+    plan = make_plan(catalog, request, chosen)
+    outlook = foresee(catalog, plan)
     if dry_run:
         print_outlook(outlook, sys.argv[1:], json=json, csv=csv)
         return
     confirm_builds(outlook, yes=yes)
     with watch(quiet=quiet) as observer:
-        finished = open_sweep(catalog, request, chosen, results, observer).run()
+        finished = open_sweep(catalog, plan, results, observer).run()
     print_sweep(finished.path, json=json, csv=csv, dispatch=emit_dispatch)
     if plot:
         draw_sweep(finished.path, plot)

@@ -7,16 +7,15 @@ from typing import Annotated
 import typer
 
 from gdnbench.cli.options import (
-    AlsoKernels,
-    Batches,
-    Csv,
-    Gpu,
-    Heads,
-    Json,
-    Kernels,
-    Op,
-    Quiet,
-    StepLimit,
+    CsvOption,
+    GpuOption,
+    JsonOption,
+    KernelsArgument,
+    KernelsOption,
+    OpOption,
+    QuietOption,
+    ShapesOption,
+    StepLimitOption,
     joined,
     sizes,
     terms,
@@ -24,17 +23,16 @@ from gdnbench.cli.options import (
 
 
 def verify(
-    kernels: Kernels = None,
-    kernel: AlsoKernels = None,
-    op: Op = "decode",
-    gpu: Gpu = "auto",
-    shape: Batches = None,
-    heads: Heads = None,
+    kernels: KernelsArgument = None,
+    kernel: KernelsOption = None,
+    op: OpOption = "decode",
+    gpu: GpuOption = "auto",
+    shape: ShapesOption = None,
     seed: Annotated[int | None, typer.Option(help="Of the inputs; fresh by default.")] = None,
-    step_limit: StepLimit = 30.0,
-    json: Json = False,
-    csv: Csv = False,
-    quiet: Quiet = False,
+    step_limit: StepLimitOption = 30.0,
+    json: JsonOption = False,
+    csv: CsvOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Hold kernels against a float64 oracle.
 
@@ -45,11 +43,11 @@ def verify(
     Triton's interpreter, and CUDA kernels are compiled and no more. Exits with 3 on
     wrong numbers, and with 5 if nothing could be verified here.
     """
-    from gdnbench.bench.verifying import verify_variants
-    from gdnbench.catalog import load_catalog
+    from gdnbench.catalog.catalog import load_catalog
     from gdnbench.cli.progress import watch
-    from gdnbench.machine import list_gpus, select_gpu
-    from gdnbench.report.verify_table import print_verdicts
+    from gdnbench.machine.gpus import list_gpus, select_gpu
+    from gdnbench.measuring.preflight import verify_variants
+    from gdnbench.report.verify import print_verdicts
 
     catalog = load_catalog()
     chosen = select_gpu(gpu, list_gpus())
@@ -59,7 +57,6 @@ def verify(
             op,
             joined(terms(kernels, kernel)) or "all",
             axes=sizes(shape),
-            heads=joined(heads),
             seed=seed,
             step_limit_s=step_limit,
             gpu=chosen,

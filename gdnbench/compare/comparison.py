@@ -1,62 +1,67 @@
-"""Sources side by side: the whole of what `gdnbench compare` says, for any form of output."""
+"""Sources side by side: all that `gdnbench compare` says, for any form of output, and what `--fail-on` makes of it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from string import ascii_uppercase
 
+from gdnbench.compare.common_shift import CommonShift, shift_between
 from gdnbench.compare.conditions import warnings_of
 from gdnbench.compare.expected import Expectation, expect
-from gdnbench.compare.figure import Source
-from gdnbench.compare.filter import choose
-from gdnbench.compare.join import Grid, Names, Row, join
-from gdnbench.compare.keys import DEFAULT_COLUMNS, default_rows, entries_of, parse_keys
-from gdnbench.compare.mean import mean_ratio
-from gdnbench.compare.ratio import Ratio, Settings, ShiftOf, compare_column, timed_pair
-from gdnbench.compare.shift import Shift, shift_between
-from gdnbench.errors import UsageError
-from gdnbench.stats import Interval
+from gdnbench.compare.figure import FigureSource
+from gdnbench.compare.grid import (
+    DEFAULT_COLUMNS,
+    FigureGrid,
+    GridRow,
+    KeyValues,
+    default_rows,
+    entries_of,
+    filter_entries,
+    join,
+    parse_keys,
+)
+from gdnbench.compare.ratio import (
+    CompareSettings,
+    GeometricMean,
+    ShiftOf,
+    TimeRatio,
+    compare_column,
+    geometric_mean,
+    is_floor,
+    timed_pair,
+)
+from gdnbench.errors import ExitCode, UsageError
+from gdnbench.model.status import Status
+from gdnbench.stats.comparison import Verdict, margin_edges
+
+_FAIL_ON = re.compile(r"slower(?::(?P<margin>\d+(?:\.\d*)?|\.\d+)%)?")
 
 
 @dataclass(frozen=True)
-class Mean:
-    """The geometric mean of a column's ratios.
-
-    Attributes:
-        cases: how many; floors are not among them.
-        value: the mean, above 1 the later column is faster.
-        interval: None where some ratio has none, or they share no one uncertainty.
-    """
-
-    cases: int
-    value: float
-    interval: Interval | None
-
-
-@dataclass(frozen=True)
-class Column:
+class ColumnComparison:
     """A later column against the first.
 
     Attributes:
         ratios: one for each row; None where a side has no time.
-        expected: what the GPUs alone would make of each time; None within one GPU model.
+        expected: for each row, what the GPUs alone would make of the time; None within one GPU model.
         mean: None where no row has a ratio.
         shifts: for each pair of runs of one GPU model that it holds, their letters and their common shift.
         paired: whether it holds figures of one run, paired by round.
     """
 
-    ratios: tuple[Ratio | None, ...]
+    ratios: tuple[TimeRatio | None, ...]
     expected: tuple[Expectation | None, ...]
-    mean: Mean | None
-    shifts: tuple[tuple[str, str, Shift], ...]
+    mean: GeometricMean | None
+    shifts: tuple[tuple[str, str, CommonShift], ...]
     paired: bool
 
 
 @dataclass(frozen=True)
-class SideBySide:
-    """What is printed.
+class SourceComparison:
+    """Sources joined and compared.
 
     Attributes:
         sources: what was named.
@@ -67,12 +72,12 @@ class SideBySide:
         settings: how it was compared.
     """
 
-    sources: tuple[Source, ...]
+    sources: tuple[FigureSource, ...]
     letters: tuple[str, ...]
-    grid: Grid
-    columns: tuple[Column, ...]
+    grid: FigureGrid
+    columns: tuple[ColumnComparison, ...]
     warnings: tuple[str, ...]
-    settings: Settings
+    settings: CompareSettings
 
     @property
     def headings(self) -> tuple[str, ...]:
@@ -83,8 +88,8 @@ class SideBySide:
         return tuple(" ".join(_named(self.grid.column_keys, column, names)) for column in self.grid.columns)
 
 
-def _named(keys: Names, values: Names, letters: dict[str, str]) -> list[str]:
-    """A column's values; sizes and params with their key, since a bare number says nothing."""
+def _named(keys: KeyValues, values: KeyValues, letters: dict[str, str]) -> list[str]:
+    """A column's values; those of axes and params with their key, since a bare number says nothing."""
     return [
         letters[value] if key == "run" else f"{key}={value or 'none'}" if key.isupper() else value or f"no {key}"
         for key, value in zip(keys, values, strict=True)
@@ -92,33 +97,35 @@ def _named(keys: Names, values: Names, letters: dict[str, str]) -> list[str]:
 
 
 def compare_sources(
-    sources: Sequence[Source], *, rows: str, columns: str, filtered: str, settings: Settings
-) -> SideBySide:
-    """Joins and compares.
+    sources: Sequence[FigureSource], *, rows: str, columns: str, filtered: str, settings: CompareSettings
+) -> SourceComparison:
+    """Puts sources into a grid and compares each later column with the first.
 
     Args:
         sources: at least one, with different names.
-        rows: keys, separated by commas; empty for those that tell a case.
+        rows: keys, separated by commas; empty for those that identify a case.
         columns: keys; empty for the sources.
-        filtered: as `choose` takes it; empty for everything.
+        filtered: as `filter_entries` takes it; empty for everything.
         settings: margin, confidence, and whether the common shift stays in.
 
     Raises:
-        UsageError: for a wrong key or filter, more sources than letters, or figures that cannot be set side by side.
+        UsageError: for keys or a filter that make no sense, more sources than letters, or figures with no case in
+            common.
+        UnknownNameError: for a key that the figures do not have.
     """
     if len(sources) > len(ascii_uppercase):
         raise UsageError(f"{len(sources)} sources are too many", f"at most {len(ascii_uppercase)}")
     everything = entries_of(sources)
     column_keys = parse_keys("--cols", columns, everything) if columns else DEFAULT_COLUMNS
-    chosen = choose(everything, filtered)
+    chosen = filter_entries(everything, filtered)
     row_keys = parse_keys("--rows", rows, everything) if rows else default_rows(column_keys, everything)
     twice = [key for key in row_keys if key in column_keys]
     if twice:
         raise UsageError(f"{twice[0]} is in --rows and in --cols", "leave it out of one")
     grid = join(chosen, row_keys, column_keys)
     letters = dict(zip((source.name for source in sources), ascii_uppercase, strict=False))
-    shift_of = _remembering({source.name: source for source in sources})
-    return SideBySide(
+    shift_of = _cached_shifts({source.name: source for source in sources})
+    return SourceComparison(
         sources=tuple(sources),
         letters=tuple(letters.values()),
         grid=grid,
@@ -128,19 +135,21 @@ def compare_sources(
     )
 
 
-def _remembering(sources: dict[str, Source]) -> ShiftOf:
-    """`shift_between`, asked once for each pair of runs."""
+def _cached_shifts(sources: dict[str, FigureSource]) -> ShiftOf:
+    """`shift_between`, computed once for each pair of runs."""
 
     @cache
-    def between(left: str, right: str) -> Shift | None:
+    def between(left: str, right: str) -> CommonShift | None:
         return shift_between(sources[left], sources[right])
 
     return lambda left, right: between(left.name, right.name)
 
 
-def _column(grid: Grid, index: int, shift_of: ShiftOf, settings: Settings, letters: dict[str, str]) -> Column:
+def _column(
+    grid: FigureGrid, index: int, shift_of: ShiftOf, settings: CompareSettings, letters: dict[str, str]
+) -> ColumnComparison:
     ratios = compare_column(grid.rows, index, shift_of, settings)
-    mean = mean_ratio(grid.rows, ratios, index, shift_of, settings)
+    mean = geometric_mean(grid.rows, ratios, index, shift_of, settings)
     pairs = [pair for row in grid.rows if (pair := timed_pair(row, index))]
     sources = {(left.source.name, right.source.name): (left.source, right.source) for left, right in pairs}
     shifts = [
@@ -148,17 +157,17 @@ def _column(grid: Grid, index: int, shift_of: ShiftOf, settings: Settings, lette
         for one, other in sources.values()
         if one is not other and (shift := shift_of(one, other))
     ]
-    return Column(
+    return ColumnComparison(
         ratios=ratios,
         expected=tuple(_expected(row, index) for row in grid.rows),
-        mean=Mean(*mean) if mean else None,
+        mean=mean,
         shifts=tuple(shifts),
         paired=any(one is other for one, other in sources.values()),
     )
 
 
-def _expected(row: Row, index: int) -> Expectation | None:
-    """Only of one case on two GPU models; kernels of one run are not told apart by their GPU."""
+def _expected(row: GridRow, index: int) -> Expectation | None:
+    """The expectation for a row whose sides are on two GPU models; None for any other."""
     pair = timed_pair(row, index)
     if not pair:
         return None
@@ -166,3 +175,69 @@ def _expected(row: Row, index: int) -> Expectation | None:
     if not left.source.gpu or not right.source.gpu or left.source.gpu == right.source.gpu:
         return None
     return expect(left.figure, right.figure, left.source, right.source)
+
+
+@dataclass(frozen=True)
+class RegressionCheck:
+    """What `--fail-on` found in the last column.
+
+    Attributes:
+        slower: rows whose whole interval lies beyond the margin.
+        failed: rows that have a time in the first column and failed in the last.
+        untold: rows whose interval crosses the margin, that have no interval, or whose turn in the run did not come.
+    """
+
+    slower: tuple[GridRow, ...]
+    failed: tuple[GridRow, ...]
+    untold: tuple[GridRow, ...]
+
+    def exit_code(self, *, strict: bool) -> ExitCode:
+        """REGRESSION where something is slower or failed; if `strict`, NOISY where something is undecided."""
+        if self.slower or self.failed:
+            return ExitCode.REGRESSION
+        return ExitCode.NOISY if strict and self.untold else ExitCode.OK
+
+
+def parse_fail_on(text: str, margin: float) -> float:
+    """The margin of a condition, `slower` or `slower:1%`, as a ratio.
+
+    Args:
+        text: what `--fail-on` was given.
+        margin: the ratio that holds where `text` names none.
+
+    Raises:
+        UsageError: for anything else.
+    """
+    found = _FAIL_ON.fullmatch(text.strip())
+    if not found:
+        raise UsageError(f"--fail-on {text!r} is not a condition", "as in --fail-on slower or --fail-on slower:1%")
+    return float(found["margin"]) / 100.0 if found["margin"] else margin
+
+
+def check_regressions(rows: Sequence[GridRow], ratios: Sequence[TimeRatio | None], margin: float) -> RegressionCheck:
+    """Judges the last column against the first; floors belong to the machine, not to the code, and are left out.
+
+    Args:
+        rows: of the grid.
+        ratios: of the last column, compared at the same margin.
+        margin: the relative difference that counts as none.
+    """
+    slower, failed, untold = [], [], []
+    for row, ratio in zip(rows, ratios, strict=True):
+        first, last = row.entries[0], row.entries[-1]
+        if not first or not last or is_floor(first) or first.figure.status is not Status.OK:
+            continue
+        if last.figure.status is Status.NOT_RUN:
+            untold.append(row)
+        elif last.figure.status.is_failure:
+            failed.append(row)
+        elif ratio and ratio.comparison and ratio.comparison.verdict is Verdict.SLOWER:
+            slower.append(row)
+        elif ratio and not _is_not_slower(ratio, margin):
+            untold.append(row)
+    return RegressionCheck(tuple(slower), tuple(failed), tuple(untold))
+
+
+def _is_not_slower(ratio: TimeRatio, margin: float) -> bool:
+    """Whether the whole interval lies above the lower edge of the margin: SAME, FASTER or across both."""
+    return ratio.comparison is not None and ratio.comparison.speedup.low >= margin_edges(margin)[0]

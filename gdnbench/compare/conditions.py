@@ -1,102 +1,163 @@
-"""What else may explain a difference: conditions, sources, timers and shapes in which two columns differ."""
+"""What else may explain a difference: conditions, sources, timers and workloads that are not the same on both sides.
+
+`warnings_of` says it of the columns of a comparison, `changes_between` of two runs of a kernel's history.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from gdnbench.compare.figure import Kind, Source
-from gdnbench.compare.join import Grid, Row
-from gdnbench.compare.keys import Entry
-from gdnbench.model import Shape
+from gdnbench.compare.figure import Figure, FigureSource, differing_parts
+from gdnbench.compare.grid import FigureGrid, GridEntry, workload_keys
+from gdnbench.compare.runs import StoredRun
 
-OF_THE_CARD = ("GPU", "memory clock", "highest SM clock", "power limit", "ECC")
+CARD = "card"
+SOURCE = "source"
+PARAMS = "params"
+METHOD = "method"
+ANCHOR = "anchor"
+
+_OF_THE_CARD = ("GPU", "memory clock", "highest SM clock", "power limit", "ECC")
 _SHORT = 12  # characters of a commit, a card's id
+_PLAIN = {"False": "default", "True": "plain", "": "of an older kind"}
+_NOT_CAUSES = frozenset({"GPU", "plain", "commit", "samples"})  # under another name among the changes, or no cause
 
 
-def warnings_of(grid: Grid, sources: Sequence[Source], letters: Sequence[str]) -> list[str]:
-    """A line for each kind of difference; what is the same everywhere, or known of one alone, is silent."""
+def warnings_of(grid: FigureGrid, sources: Sequence[FigureSource], letters: Sequence[str]) -> list[str]:
+    """A line for each kind of difference between a later column and the first, after the sources' own warnings.
+
+    What is the same everywhere, or known of one source alone, is left out.
+    """
     lines = [
         f"{letter}: {warning}" for source, letter in zip(sources, letters, strict=True) for warning in source.warnings
     ]
+    pairs = [(first, later) for row in grid.rows if (first := row.entries[0]) for later in row.entries[1:] if later]
     lines += _differing_conditions(sources, letters)
-    lines += _differing_timers(grid)
-    lines += _differing_shapes(grid)
-    changed = _changed(grid.rows)
-    if changed:
-        lines.append(f"sources differ: {', '.join(changed)}")
-    return lines
+    lines += _differing_timers(pairs)
+    lines += [] if _is_by_workload(grid) else _differing_shapes(pairs)
+    return lines + _differing_kernels(pairs)
 
 
-def _differing_conditions(sources: Sequence[Source], letters: Sequence[str]) -> list[str]:
-    measured = [
-        (source, letter) for source, letter in zip(sources, letters, strict=True) if source.kind is Kind.MEASURED
-    ]
+def _differing_conditions(sources: Sequence[FigureSource], letters: Sequence[str]) -> list[str]:
+    measured = [(source, letter) for source, letter in zip(sources, letters, strict=True) if source.is_measured]
     names = dict.fromkeys(name for source, _ in measured for name in source.conditions)
-    if len({source.gpu for source, _ in measured}) > 1:  # other models: what each card is like goes without saying
-        names = dict.fromkeys(name for name in names if name not in OF_THE_CARD)
-    told = []
+    if len({source.gpu for source, _ in measured}) > 1:  # between GPU models, what each card is like is no news
+        names = dict.fromkeys(name for name in names if name not in _OF_THE_CARD)
+    parts = []
     for name in names:
         values = [source.conditions.get(name, "")[:_SHORT] for source, _ in measured]
         if len({*values} - {""}) > 1:
-            told.append(f"{_word(name)} " + " | ".join(value or "?" for value in values))
+            parts.append(f"{CARD if name == 'GPU' else name} " + " | ".join(value or "?" for value in values))
     among = " | ".join(letter for _, letter in measured)
-    return [f"conditions differ ({among}): {'; '.join(told)}"] if told else []
+    return [f"conditions differ ({among}): {'; '.join(parts)}"] if parts else []
 
 
-def _word(name: str) -> str:
-    return "card" if name == "GPU" else name
-
-
-def _differing_timers(grid: Grid) -> list[str]:
+def _differing_timers(pairs: Sequence[tuple[GridEntry, GridEntry]]) -> list[str]:
     """Times of different timers are not of the same thing: one holds the launch, another does not."""
-    pairs = {
-        (first.figure.timer, later.figure.timer): None
-        for row in grid.rows
-        for first, later in _pairs(row)
-        if first.figure.timer != later.figure.timer and first.figure.timer and later.figure.timer
-    }
-    return [f"timers differ: {one} | {other}, which do not time the same span" for one, other in pairs]
-
-
-def _differing_shapes(grid: Grid) -> list[str]:
-    """A kernel has another time at another shape; where the columns are shapes, that is what is asked."""
-    if not {"shape", "heads", "B", "HQ", "HV", "K", "V"}.isdisjoint(grid.column_keys):
-        return []
-    pairs = {
-        _parts_that_differ(first.figure.shape, later.figure.shape): None
-        for row in grid.rows
-        for first, later in _pairs(row)
-        if first.figure.shape != later.figure.shape
-    }
-    return [f"shapes differ: {one} | {other}, so the ratios are not of the kernels alone" for one, other in pairs]
-
-
-def _parts_that_differ(one: Shape, other: Shape) -> tuple[str, str]:
-    """Heads by their name, other sizes with their axis; what is the same in both is left out."""
-    told = [(one.heads, other.heads)] if one.heads != other.heads else []
-    told += [
-        (f"{axis}={size}", f"{axis}={other.axes()[axis]}")
-        for axis, size in one.axes().items()
-        if axis not in {"HQ", "HV"} and size != other.axes()[axis]
+    timers = dict.fromkeys((first.figure.timer, later.figure.timer) for first, later in pairs)
+    return [
+        f"timers differ: {one} | {other}, which do not time the same span"
+        for one, other in timers
+        if one and other and one != other
     ]
-    return " ".join(left for left, _ in told), " ".join(right for _, right in told)
 
 
-def _changed(rows: Sequence[Row]) -> list[str]:
-    """Kernels whose sources are known on both sides and differ."""
-    return list(
-        dict.fromkeys(
-            first.figure.kernel
-            for row in rows
-            for first, later in _pairs(row)
-            if first.figure.kernel == later.figure.kernel
-            and first.figure.source_hash
-            and later.figure.source_hash
-            and first.figure.source_hash != later.figure.source_hash
-        )
+def _is_by_workload(grid: FigureGrid) -> bool:
+    """Whether the columns are workloads, or parts of them."""
+    entries = [entry for row in (*grid.rows, *grid.alone) for entry in row.entries if entry]
+    return workload_keys(entries).has_one_of(grid.column_keys)
+
+
+def _differing_shapes(pairs: Sequence[tuple[GridEntry, GridEntry]]) -> list[str]:
+    """A kernel has another time at another workload."""
+    parts = dict.fromkeys(
+        differing_parts(first.figure.shape, later.figure.shape)
+        for first, later in pairs
+        if first.figure.shape != later.figure.shape
     )
+    return [f"shapes differ: {one} | {other}, so the ratios are not of the kernels alone" for one, other in parts]
 
 
-def _pairs(row: Row) -> list[tuple[Entry, Entry]]:
-    first = row.entries[0]
-    return [(first, later) for later in row.entries[1:] if first and later]
+def _differing_kernels(pairs: Sequence[tuple[GridEntry, GridEntry]]) -> list[str]:
+    """Kernels whose sources are known on both sides and differ."""
+    kernels = dict.fromkeys(
+        first.figure.kernel
+        for first, later in pairs
+        if first.figure.kernel == later.figure.kernel and _differs(first.figure.source_hash, later.figure.source_hash)
+    )
+    return [f"sources differ: {', '.join(kernels)}"] if kernels else []
+
+
+def _differs(before: str, after: str) -> bool:
+    """What one of the two sides does not say is no difference."""
+    return bool(before and after) and before != after
+
+
+@dataclass(frozen=True)
+class ConditionChange:
+    """One condition as it was and as it is; empty where it was not known."""
+
+    before: str
+    after: str
+
+
+def changes_between(
+    before: tuple[StoredRun, Figure], after: tuple[StoredRun, Figure], anchor: str = ""
+) -> dict[str, ConditionChange]:
+    """What changed besides the time: `source`, `params`, `method`, `anchor`, `card`, the driver and library versions.
+
+    Args:
+        before: the earlier run, and the kernel in it.
+        after: the later run, and the kernel in it.
+        anchor: the label whose sources count as `anchor`.
+    """
+    (run, figure), (later, now) = before, after
+    changes = {
+        SOURCE: ConditionChange(figure.source_hash, now.source_hash),
+        PARAMS: ConditionChange(str(figure.params), str(now.params)),
+        METHOD: ConditionChange(method_of(run, figure), method_of(later, now)),
+        ANCHOR: ConditionChange(_source_of(run, anchor), _source_of(later, anchor)),
+        CARD: ConditionChange(card_of(run), card_of(later)),
+        **_condition_changes(run.source.conditions, later.source.conditions),
+    }
+    return {
+        name: change
+        for name, change in changes.items()
+        # Params are always known: to have none says something.
+        if _differs(change.before, change.after) or (name == PARAMS and change.before != change.after)
+    }
+
+
+def _condition_changes(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, ConditionChange]:
+    names = [name for name in dict.fromkeys([*before, *after]) if name not in _NOT_CAUSES]
+    return {name: ConditionChange(before.get(name, ""), after.get(name, "")) for name in names}
+
+
+def same_method(before: StoredRun, old: Figure, after: StoredRun, new: Figure) -> bool:
+    """Whether two runs measured in the same way, so that a change between them is not the method's."""
+    return method_of(before, old) == method_of(after, new)
+
+
+def same_kernel(before: StoredRun, old: Figure, after: StoredRun, new: Figure) -> bool:
+    """Whether a kernel is the same in both, as far as is known, and measured in the same way."""
+    same_code = (old.source_hash, old.params) == (new.source_hash, new.params)
+    return same_code and same_method(before, old, after, new)
+
+
+def method_of(run: StoredRun, figure: Figure) -> str:
+    """How a time was measured: the timer's name; of NVBench, `default` or `plain`. Empty where there is no time."""
+    if not figure.timer:
+        return ""
+    if figure.timer != "nvbench":
+        return figure.timer
+    return _PLAIN.get(run.source.conditions.get("plain", ""), "default")
+
+
+def card_of(run: StoredRun) -> str:
+    """The first eight digits of the card's UUID; empty where unknown."""
+    return run.source.conditions.get("GPU", "").removeprefix("GPU-")[:8]
+
+
+def _source_of(run: StoredRun, label: str) -> str:
+    return next((figure.source_hash for figure in run.figures if figure.label == label), "")

@@ -1,15 +1,15 @@
-"""How a kernel's time should change from one GPU to another, and whether what was measured is that.
+"""How a kernel's time is expected to change from one GPU to another, and how far what was measured is from that.
 
 The model: time = fixed part + bytes / peak bandwidth. The fixed part is the launch and the latency of memory; at a
 few microseconds it is most of the time, no data sheet gives it, and it does not shrink on a larger GPU.
 
-- The bytes are the least that the op must move, the bandwidth is the data sheet's peak. No kernel reaches it: on an
+- The bytes are the fewest that the op must move, the bandwidth is the data sheet's peak. No kernel reaches it: on an
   H200 the copying floor moves 67 MB at 68 % of it, launch included (results/20261121-101900-h200-decode-main). On the
-  other hand some of what is written stays in the L2. What is called traffic here is the scale of it, not its time.
-- Where both sources have measured an empty kernel at the shape, the fixed part is expected to scale as that does.
-  Otherwise it is expected to stay as it is, and what it did is told beside what it did for the other kernels.
-- The model knows nothing of the L2: a state that stays in it (a warm cache) may be faster than the data sheet's
-  bandwidth, and then the fixed part is taken as 0. Nor does it know of clocks, or of an op bound by arithmetic.
+  other hand some of what is written stays in the L2. So "traffic" here is a scale, not the time that memory takes.
+- Where both sources have measured an empty kernel at the workload, the fixed part is expected to scale as that does.
+  Otherwise it is expected to stay the same, and the reason compares its growth with that of the other kernels.
+- The model leaves out the L2: a state that stays in it (a warm cache) may be faster than the data sheet's bandwidth,
+  and then the fixed part is taken as 0. It also leaves out clocks, and ops that are bound by arithmetic.
 """
 
 from __future__ import annotations
@@ -20,20 +20,22 @@ from functools import cache
 from statistics import median
 from typing import Literal
 
-from gdnbench.compare.figure import Figure, Source
-from gdnbench.machine.specs import GpuSpec, spec_of
-from gdnbench.model import Role, Shape, Status
+from gdnbench.compare.figure import Figure, FigureSource
+from gdnbench.machine.gpus import GpuSpec, spec_of
+from gdnbench.model.case import Role
+from gdnbench.model.status import Status
+from gdnbench.model.workload import Workload
 
-Bound = Literal["latency", "mixed", "bandwidth"]
+Regime = Literal["latency", "mixed", "bandwidth"]
 
-FLOOR = "{op}-floor-empty"  # the pseudo-kernel that does nothing on a kernel's grid: what launching alone costs
-FEWEST_PEERS = 3  # of fewer other kernels the median says little
+FLOOR = "{op}-floor-empty"  # the pseudo-kernel that does nothing on a kernel's grid: the cost of the launch alone
+FEWEST_PEERS = 3  # the median of fewer other kernels says little
 LIKE_ITS_PEERS = 1.25  # the study's fixed parts grew by 1.49 to 1.87 times, within 1.25 of their median either way
 
 
 @dataclass(frozen=True, kw_only=True)
 class Expectation:
-    """What the GPUs alone would make of a kernel's time.
+    """What a kernel's time should be on another GPU, and how the measured one compares.
 
     Attributes:
         ratio: the expected right time over the left one, were the kernel equally good on both.
@@ -44,7 +46,7 @@ class Expectation:
     """
 
     ratio: float
-    bound: Bound
+    bound: Regime
     residual: float
     reason: str
 
@@ -70,7 +72,7 @@ class _Side:
         return self.time_us - self.traffic_us
 
 
-def expect(left: Figure, right: Figure, left_source: Source, right_source: Source) -> Expectation | None:
+def expect(left: Figure, right: Figure, left_source: FigureSource, right_source: FigureSource) -> Expectation | None:
     """What the time on the right should be, from the time on the left and the two GPUs.
 
     Args:
@@ -106,18 +108,18 @@ def _is_timed(figure: Figure) -> bool:
     return figure.status is Status.OK and math.isfinite(figure.time_us) and figure.time_us > 0
 
 
-def _side(figure: Figure, source: Source, spec: GpuSpec, nbytes: int) -> _Side:
+def _side(figure: Figure, source: FigureSource, spec: GpuSpec, nbytes: int) -> _Side:
     floor = _floor_us(source, figure)
     return _Side(source.gpu, figure.time_us, min(_traffic_us(nbytes, spec), figure.time_us), floor)
 
 
 def _traffic_us(nbytes: int, spec: GpuSpec) -> float:
-    """GB/s are thousands of bytes a microsecond."""
+    """At peak bandwidth, microseconds: 1 GB/s is 1000 bytes a microsecond."""
     return nbytes / (spec.bandwidth_gbs * 1e3)
 
 
 def _bytes_of(left: Figure, right: Figure) -> int | None:
-    """The least traffic; a floor moves what it says, which may be nothing."""
+    """The fewest bytes; those of a floor are what it declares, which may be 0. None where the op is not known."""
     known = left.nbytes or right.nbytes
     if known or Role.FLOOR in (left.role, right.role):
         return known
@@ -125,16 +127,16 @@ def _bytes_of(left: Figure, right: Figure) -> int | None:
 
 
 @cache
-def _op_traffic(op: str, shape: Shape) -> int | None:
-    """By the op's own formula; None where there is no such op."""
-    from gdnbench.catalog import load_catalog  # on demand: most figures bring their bytes
+def _op_traffic(op: str, shape: Workload) -> int | None:
+    """The fewest bytes by the op's own formula; None where there is no such op."""
+    from gdnbench.catalog.catalog import load_catalog  # on demand: most figures bring their bytes
 
     declared = load_catalog().ops.get(op)
     return None if declared is None else declared.traffic_bytes(shape)
 
 
-def _floor_us(source: Source, figure: Figure) -> float:
-    """The empty kernel's time beside a figure; of several grids the default one's, NaN where there is none."""
+def _floor_us(source: FigureSource, figure: Figure) -> float:
+    """The empty kernel's time at a figure's workload, on the default grid if measured; NaN where there is none."""
     name = FLOOR.format(op=figure.op)
     found = [
         each
@@ -148,21 +150,21 @@ def _floor_us(source: Source, figure: Figure) -> float:
     return min(found, key=lambda each: each.label != name).time_us if found else math.nan
 
 
-def _bound(before: _Side, after: _Side) -> Bound:
+def _bound(before: _Side, after: _Side) -> Regime:
     mostly_fixed = [side.fixed_us > side.time_us / 2 for side in (before, after)]
     if all(mostly_fixed):
         return "latency"
     return "mixed" if any(mostly_fixed) else "bandwidth"
 
 
-def _growths(figure: Figure, left: Source, right: Source) -> list[float]:
+def _growths(figure: Figure, left: FigureSource, right: FigureSource) -> list[float]:
     """How the fixed parts of the other kernels changed between two sources, at a figure's shape and timer."""
     sides = [_fixed_parts(figure, source) for source in (left, right)]
     common = sides[0].keys() & sides[1].keys() - {figure.label}
     return [sides[1][label] / sides[0][label] for label in common if sides[0][label] > 0]
 
 
-def _fixed_parts(figure: Figure, source: Source) -> dict[str, float]:
+def _fixed_parts(figure: Figure, source: FigureSource) -> dict[str, float]:
     """The fixed part of every kernel beside a figure, microseconds, by label."""
     spec = spec_of(source.gpu)
     parts = {}
@@ -175,24 +177,24 @@ def _fixed_parts(figure: Figure, source: Source) -> dict[str, float]:
     return parts
 
 
-def _reason(bound: Bound, before: _Side, after: _Side, growths: list[float]) -> str:
-    headline = f"{_times(after.time_us / before.time_us)} on {after.gpu}"
+def _reason(bound: Regime, before: _Side, after: _Side, growths: list[float]) -> str:
+    headline = f"{_speed(after.time_us / before.time_us)} on {after.gpu}"
     traffic = (
         f"{after.traffic_us:.2f} of {after.time_us:.2f} µs is traffic at peak bandwidth"
         f" ({before.traffic_us:.2f} of {before.time_us:.2f} on {before.gpu})"
     )
-    rest = f"the rest, launch and latency, {_went(before.fixed_us, after.fixed_us)}"
+    rest = f"the rest, launch and latency, {_change(before.fixed_us, after.fixed_us)}"
     if bound == "latency":
-        return f"{headline}: {traffic}; {rest}{_blame(before, after, growths)}"
+        return f"{headline}: {traffic}; {rest}{_cause(before, after, growths)}"
     if bound == "bandwidth":
-        return f"{headline}: {traffic}, and traffic alone is {_times(after.traffic_us / before.traffic_us)} there"
+        return f"{headline}: {traffic}, and traffic alone is {_speed(after.traffic_us / before.traffic_us)} there"
     return f"{headline}: {traffic}; {rest}"
 
 
-def _blame(before: _Side, after: _Side, growths: list[float]) -> str:
-    """What the change of the fixed part comes from: the launch, if it was measured, else what all cases share."""
+def _cause(before: _Side, after: _Side, growths: list[float]) -> str:
+    """Why the fixed part changed: by the launch, where it was measured; else beside the other kernels' change."""
     if not math.isnan(after.floor_us / before.floor_us):
-        return f"; an empty kernel {_went(before.floor_us, after.floor_us)}. Latency, not bandwidth."
+        return f"; an empty kernel {_change(before.floor_us, after.floor_us)}. Latency, not bandwidth."
     if len(growths) < FEWEST_PEERS:
         return ". Latency, not bandwidth."
     own, theirs = after.fixed_us / before.fixed_us, median(growths)
@@ -204,14 +206,14 @@ def _blame(before: _Side, after: _Side, growths: list[float]) -> str:
     return f"{compared}. Latency, and more of it than this GPU costs the others: look at the port."
 
 
-def _went(before_us: float, after_us: float) -> str:
+def _change(before_us: float, after_us: float) -> str:
     if f"{before_us:.1f}" == f"{after_us:.1f}":
         return f"stayed at {after_us:.1f} µs"
     return f"{'grew' if after_us > before_us else 'shrank'} from {before_us:.1f} to {after_us:.1f} µs"
 
 
-def _times(ratio: float) -> str:
-    """A ratio of times in words: 1.33 is `1.33x slower`."""
+def _speed(ratio: float) -> str:
+    """A ratio of times in words, `1.33x slower`."""
     if f"{max(ratio, 1 / ratio):.2f}" == "1.00":
         return "as fast"
     return f"{ratio:.2f}x slower" if ratio > 1 else f"{1 / ratio:.2f}x faster"

@@ -1,22 +1,24 @@
-"""What is compared: numbers, each with where it comes from, whoever measured them."""
+"""What is compared: numbers, each with its workload and where it comes from, whoever measured them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from types import MappingProxyType
 
 import numpy as np
 
-from gdnbench.model import Params, Role, Shape, Status
+from gdnbench.catalog.entry import label_parts
+from gdnbench.model.case import Role
+from gdnbench.model.params import Params, ParamValue
+from gdnbench.model.status import Status
+from gdnbench.model.workload import Workload, WorkloadSpec
 from gdnbench.stats import FloatArray
 
-NOTHING: Mapping[str, str] = MappingProxyType({})
 
-
-class Kind(StrEnum):
-    """Where a source's numbers come from."""
+class SourceKind(StrEnum):
+    """Who measured a source's numbers."""
 
     MEASURED = "measured"  # a run of gdnbench
     PUBLISHED = "published"  # figures that others published, as they published them
@@ -25,22 +27,22 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """What one source says of one kernel at one shape.
+    """The time of one kernel at one workload, as one source gives it.
 
     Attributes:
         op: the op.
         kernel: the kernel's name.
-        label: the variant's label; the control is not a figure.
+        label: the variant's label. The baseline's second measurement, the control, is no figure.
         params: every param's value, as far as known.
         shape: the workload.
         role: why it is in its run.
-        timer: what measured: `nvbench`, `cpu`, `cupti`, …
+        timer: what measured: `nvbench`, `cpu`, `cupti`, …; empty where unknown.
         time_us: microseconds; NaN where there is none, and then `status` says why.
         low_us: lower end of its interval; NaN where unknown.
         high_us: upper end; NaN where unknown.
         rounds_us: shape (rounds,), round times in microseconds, NaN for a missing round; empty where unknown.
-        nbytes: the least that the kernel must move; 0 where unknown.
-        sm_mhz: median SM clock; NaN where unknown.
+        nbytes: the fewest bytes that the kernel must move; 0 where unknown.
+        sm_mhz: median SM clock, MHz; NaN where unknown.
         status: how the case ended.
         reason: why, unless OK.
         source_hash: of the kernel's sources; empty where unknown.
@@ -50,7 +52,7 @@ class Figure:
     op: str
     kernel: str
     label: str
-    shape: Shape
+    shape: Workload
     timer: str
     time_us: float
     params: Params = field(default_factory=Params)
@@ -65,26 +67,158 @@ class Figure:
     source_hash: str = ""
     citation: str = ""
 
+    @property
+    def has_time(self) -> bool:
+        """Whether it has a time, of whatever status."""
+        return math.isfinite(self.time_us)
+
+    @property
+    def key(self) -> tuple[str, Workload, str]:
+        """Label, workload and timer: a file gives one figure for each."""
+        return self.label, self.shape, self.timer
+
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
-    """One column of a comparison.
+class FigureSource:
+    """One set of figures that a user can name.
 
     Attributes:
-        name: what heads the column: a run's id, `published/b200`, a file's name.
-        kind: where its numbers come from.
+        name: what heads its column: a run's id, `published/b200`, a file's name.
+        kind: who measured its numbers.
         gpu: short name, `h200`; `cpu` for a run on the CPU, empty where unknown.
-        figures: the numbers; one for each label, shape and timer.
-        noise: by shape, how far the baseline was measured apart from itself, as a relative difference, with the half
-            of its interval added; empty where there was no control.
-        conditions: what else may explain a difference, by name: `driver`, `triton`, `clocks`, `commit`, ….
+        figures: the numbers; one for each label, workload and timer.
+        noise: by workload, how far apart two measurements of the baseline lay in the run: the farther end of the
+            interval of their log-ratio; empty where there was no control.
+        conditions: what else may explain a difference, by name: `driver`, `triton`, `commit`, ….
         warnings: what qualifies all of its numbers.
     """
 
     name: str
-    kind: Kind
+    kind: SourceKind
     gpu: str
     figures: tuple[Figure, ...]
-    noise: Mapping[Shape, float] = field(default_factory=dict)
-    conditions: Mapping[str, str] = field(default_factory=lambda: NOTHING)
+    noise: Mapping[Workload, float] = field(default_factory=dict)
+    conditions: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether it is a run of gdnbench, so that its figures have rounds and conditions."""
+        return self.kind is SourceKind.MEASURED
+
+
+def role_by_name(kernel: str) -> Role:
+    """The role of a kernel in a file without roles: a floor is known by its name."""
+    return Role.FLOOR if "-floor-" in kernel else Role.KERNEL
+
+
+def join_label(kernel: str, params: Mapping[str, ParamValue]) -> str:
+    """The label of a kernel with params set by hand: `decode-triton` with BV=16 is `decode-triton:BV=16`."""
+    return ":".join((kernel, *(f"{name}={value}" for name, value in params.items())))
+
+
+def split_label(label: str) -> tuple[str, Params]:
+    """The inverse of `join_label`; a colon before anything but `NAME=VALUE` belongs to the name, as in `ns::copy`."""
+    kernel, settings = label_parts(label)
+    pairs = [setting.partition("=") for setting in settings]
+    if not kernel or not all(name and equals and value for name, equals, value in pairs):
+        return label, Params()
+    return kernel, Params({name: parse_value(value) for name, _, value in pairs})
+
+
+def parse_value(text: str) -> ParamValue:
+    """A param's value from text: an integer where it is one."""
+    try:
+        return int(text)
+    except ValueError:
+        return text
+
+
+DEFAULT_OP = "decode"  # of a file that names no op: the one that others measure
+SHAPE = "shape"
+
+
+@dataclass(frozen=True)
+class WorkloadKeys:
+    """The keys of `--rows`, `--cols` and `--filter` that workloads answer.
+
+    Attributes:
+        specs: the axes of every op at hand, each once.
+    """
+
+    specs: tuple[WorkloadSpec, ...]
+
+    @classmethod
+    def of(cls, workloads: Iterable[Workload]) -> WorkloadKeys:
+        """Those of some workloads."""
+        return cls(tuple(dict.fromkeys(workload.spec for workload in workloads)))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The workload itself, aliases, then axes and lists."""
+        aliases = [alias.name for spec in self.specs for alias in spec.aliases]
+        return tuple(dict.fromkeys([SHAPE, *aliases, *(name for spec in self.specs for name in spec.names)]))
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The keys that together stand for the workload where a part of it is set apart."""
+        covered = {axis for spec in self.specs for alias in spec.aliases for axis in alias.axes}
+        return tuple(name for name in self.names if name != SHAPE and name not in covered)
+
+    def fixed_by(self, key: str) -> tuple[str, ...]:
+        """The keys whose values vary with those of `key`, itself included; none for a key of another kind."""
+        if key == SHAPE:
+            return self.names
+        axes = (axis for spec in self.specs for alias in spec.aliases if alias.name == key for axis in alias.axes)
+        return tuple(dict.fromkeys([key, *axes])) if key in self.names else ()
+
+    def has_one_of(self, keys: Iterable[str]) -> bool:
+        """Whether one of some keys is a workload's."""
+        return not set(self.names).isdisjoint(keys)
+
+
+def workload_value(workload: Workload, key: str) -> str:
+    """What a workload says to one of its keys; empty for one of another op."""
+    if key == SHAPE:
+        return str(workload)
+    return workload.aliases.get(key) or str(workload.cells.get(key, ""))
+
+
+def read_axes(sizes: Mapping[str, str], axes: WorkloadSpec) -> Workload:
+    """The workload of sizes by axis, as text; other entries are ignored, an axis without one has its default size.
+
+    Raises:
+        ShapeError: if a size is none, or there is no such workload.
+    """
+    usual = {name: str(cell) for name, cell in axes.default.cells.items()}
+    return axes.from_cells({**usual, **{name: sizes[name] for name in axes.names if name in sizes}})
+
+
+def read_case_id(text: str, axes: WorkloadSpec) -> tuple[str, Workload] | None:
+    """Label and workload of a case's id, `decode-v4/B1_HQ4_HV8_K128_V128`; None for any other text.
+
+    Raises:
+        ShapeError: if there is no such workload.
+    """
+    case = axes.case_id.fullmatch(text)
+    if case is None:
+        return None
+    return case["label"], axes.from_cells({name: case[name] for name in axes.names})
+
+
+def assumed_sizes(given: Collection[str], axes: WorkloadSpec) -> str:
+    """The default sizes of the axes that are not given, `K=128, V=128`; empty where all are."""
+    return ", ".join(f"{axis}={size}" for axis, size in axes.default.cells.items() if axis not in given)
+
+
+def differing_parts(one: Workload, other: Workload) -> tuple[str, str]:
+    """What two workloads differ in, as each has it: `B=1`, `B=8`. What has an alias is told by it, `qk4_v8`."""
+    covered = {axis for alias in one.spec.aliases for axis in alias.axes}
+    parts = [(text, other.aliases.get(name, "")) for name, text in one.aliases.items()]
+    parts += [
+        (f"{axis}={size}", f"{axis}={other.cells.get(axis, '')}")
+        for axis, size in one.cells.items()
+        if axis not in covered
+    ]
+    differing = [pair for pair in parts if pair[0] != pair[1]]
+    return " ".join(left for left, _ in differing), " ".join(right for _, right in differing)

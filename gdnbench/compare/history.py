@@ -1,33 +1,42 @@
-"""One kernel's time at one shape over stored runs, and where it stepped. Pure functions of what was stored.
+"""One kernel's time at one workload over stored runs, and where it stepped. Pure functions of what was stored.
 
 All times of one process move together, so a step is judged by the kernel's ratio to an anchor that was measured in the
 same rounds: the floor that copies the state, or else the baseline.
+
+`choose_label`, `choose_gpu` and `check_shapes` find what a user meant among the stored runs.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from gdnbench.compare.changes import Change, changes_between, same_method, unchanged
+from gdnbench.catalog.entry import label_parts
+from gdnbench.compare.conditions import ConditionChange, changes_between, same_kernel, same_method
 from gdnbench.compare.figure import Figure
-from gdnbench.compare.recorded import Recorded
-from gdnbench.model import Role, Shape
-from gdnbench.stats import Comparison, FloatArray, Interval, Verdict
+from gdnbench.compare.runs import StoredRun
+from gdnbench.errors import UnknownNameError, UsageError
+from gdnbench.model.case import Role
+from gdnbench.model.gpu import CPU, gpu_slug
+from gdnbench.model.workload import Workload
+from gdnbench.stats import FloatArray
+from gdnbench.stats.comparison import Comparison, Verdict
+from gdnbench.stats.interval import Interval
 from gdnbench.stats.paired import PairedLogRatio
-from gdnbench.stats.steps import Scatter, compare_runs, run_to_run_scatter
+from gdnbench.stats.run_effect import RunEffect, compare_runs, estimate_run_effect
+from gdnbench.wording import did_you_mean, first_of
 
 DEFAULT_STEP_MARGIN = 0.01
-"""One percent: what ratios repeat to at batch 1."""
+"""One percent: how closely ratios repeat at batch 1."""
 
 CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class HistoryRow:
     """The kernel in one run.
 
     Attributes:
@@ -40,13 +49,13 @@ class Row:
         causes: what else changed since that run, which need not be the row before.
     """
 
-    run: Recorded
+    run: StoredRun
     figure: Figure
     ratio: Interval | None = None
-    changes: Mapping[str, Change] = field(default_factory=dict)
+    changes: Mapping[str, ConditionChange] = field(default_factory=dict)
     since: str = ""
     change: Comparison | None = None
-    causes: Mapping[str, Change] = field(default_factory=dict)
+    causes: Mapping[str, ConditionChange] = field(default_factory=dict)
 
     @property
     def is_step(self) -> bool:
@@ -56,60 +65,70 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class History:
-    """A kernel at one shape on one GPU model, oldest run first.
+    """A kernel at one workload on one GPU model, oldest run first.
 
     Attributes:
         label: the kernel's label.
         gpu: the GPU's short name.
         shape: the workload.
         anchor: label of the case that ratios are taken to; empty if no run has one.
-        scatter: how far ratios move from run to run by themselves.
-        margin: changes up to this ratio are no steps.
+        scatter: how far ratios move from run to run where nothing changed.
+        margin: changes up to this ratio are not steps.
         rows: a row for each run that has the kernel.
     """
 
     label: str
     gpu: str
-    shape: Shape
+    shape: Workload
     anchor: str
-    scatter: Scatter
+    scatter: RunEffect
     margin: float
-    rows: tuple[Row, ...]
+    rows: tuple[HistoryRow, ...]
 
     @property
-    def largest_step(self) -> Row | None:
-        """The row of the step that is largest, whichever way it goes."""
+    def largest_step(self) -> HistoryRow | None:
+        """The row of the largest step, faster or slower; None where there is none."""
         steps = [row for row in self.rows if row.is_step and row.change]
         return max(steps, key=lambda row: abs(np.log(row.change.speedup.estimate)) if row.change else 0.0, default=None)
 
 
 def history_of(
-    runs: Sequence[Recorded], label: str, shape: Shape, *, gpu: str, margin: float = DEFAULT_STEP_MARGIN
+    runs: Sequence[StoredRun], label: str, shape: Workload, *, gpu: str, margin: float = DEFAULT_STEP_MARGIN
 ) -> History:
-    """The history of a kernel in runs of one GPU model, oldest first."""
+    """The history of a kernel at one workload.
+
+    Args:
+        runs: of one GPU model, oldest first.
+        label: the kernel's label.
+        shape: the workload.
+        gpu: the GPU model's short name.
+        margin: changes up to this ratio are not steps.
+    """
     having = [(run, figure) for run in runs if (figure := _find(run, label, shape))]
     anchor = _choose_anchor([run for run, _ in having], label, shape)
-    scatter = run_to_run_scatter(_peer_changes([run for run, _ in having], label, anchor, shape))
-    rows: list[Row] = []
+    scatter = estimate_run_effect(_peer_changes([run for run, _ in having], label, anchor, shape))
+    rows: list[HistoryRow] = []
     for run, figure in having:
         rows.append(_row(run, figure, rows, anchor, scatter, margin))
     return History(label=label, gpu=gpu, shape=shape, anchor=anchor, scatter=scatter, margin=margin, rows=tuple(rows))
 
 
-def _row(run: Recorded, figure: Figure, earlier: list[Row], anchor: str, scatter: Scatter, margin: float) -> Row:
+def _row(
+    run: StoredRun, figure: Figure, earlier: list[HistoryRow], anchor: str, scatter: RunEffect, margin: float
+) -> HistoryRow:
     paired = _paired(run, figure, anchor)
     changes = {}
     if earlier:
         last = earlier[-1]
         changes = changes_between((last.run, last.figure), (run, figure), anchor)
     if paired is None:
-        return Row(run=run, figure=figure, changes=changes)
+        return HistoryRow(run=run, figure=figure, changes=changes)
     peer = next((row for row in reversed(earlier) if row.ratio and same_method(row.run, row.figure, run, figure)), None)
     before = _paired(peer.run, peer.figure, anchor) if peer else None
-    return Row(
+    return HistoryRow(
         run=run,
         figure=figure,
-        ratio=_turned(paired).speedup(CONFIDENCE),
+        ratio=_inverse(paired).speedup(CONFIDENCE),
         changes=changes,
         since=peer.run.source.name if peer else "",
         change=compare_runs(before, paired, scatter, margin=margin) if before else None,
@@ -117,12 +136,12 @@ def _row(run: Recorded, figure: Figure, earlier: list[Row], anchor: str, scatter
     )
 
 
-def _turned(ratio: PairedLogRatio) -> PairedLogRatio:
+def _inverse(ratio: PairedLogRatio) -> PairedLogRatio:
     """log(kernel / anchor) of log(anchor / kernel)."""
     return PairedLogRatio(-ratio.mean, ratio.sd, ratio.n)
 
 
-def _paired(run: Recorded, figure: Figure, anchor: str) -> PairedLogRatio | None:
+def _paired(run: StoredRun, figure: Figure, anchor: str) -> PairedLogRatio | None:
     """log(anchor / kernel) over the rounds that both have."""
     other = _find(run, anchor, figure.shape)
     if other is None or not figure.rounds_us.size or figure.rounds_us.shape != other.rounds_us.shape:
@@ -131,11 +150,11 @@ def _paired(run: Recorded, figure: Figure, anchor: str) -> PairedLogRatio | None
     return paired if paired.n else None
 
 
-def _find(run: Recorded, label: str, shape: Shape) -> Figure | None:
+def _find(run: StoredRun, label: str, shape: Workload) -> Figure | None:
     return next((each for each in run.figures if each.label == label and each.shape == shape), None)
 
 
-def _choose_anchor(runs: Sequence[Recorded], label: str, shape: Shape) -> str:
+def _choose_anchor(runs: Sequence[StoredRun], label: str, shape: Workload) -> str:
     """The copying floor if it is in half as many runs as the baseline, or more; else the most frequent baseline.
 
     An empty floor moves no bytes: it follows the launch but not the memory, and so cancels less.
@@ -144,15 +163,15 @@ def _choose_anchor(runs: Sequence[Recorded], label: str, shape: Shape) -> str:
     here = [each for each in here if each.label != label]
     floors = Counter(each.label for each in here if each.role is Role.FLOOR and each.nbytes > 0)
     baselines = Counter(each.label for each in here if each.role is Role.BASELINE)
-    (floor, with_floor), (baseline, with_baseline) = (_commonest(floors), _commonest(baselines))
+    (floor, with_floor), (baseline, with_baseline) = (_most_common(floors), _most_common(baselines))
     return floor if 2 * with_floor >= with_baseline else baseline
 
 
-def _commonest(labels: Counter[str]) -> tuple[str, int]:
+def _most_common(labels: Counter[str]) -> tuple[str, int]:
     return labels.most_common(1)[0] if labels else ("", 0)
 
 
-def _peer_changes(runs: Sequence[Recorded], label: str, anchor: str, shape: Shape) -> list[FloatArray]:
+def _peer_changes(runs: Sequence[StoredRun], label: str, anchor: str, shape: Workload) -> list[FloatArray]:
     """For each run and the one before it of the same method: how the ratios of unchanged other kernels moved."""
     found = []
     for place, run in enumerate(runs):
@@ -164,14 +183,90 @@ def _peer_changes(runs: Sequence[Recorded], label: str, anchor: str, shape: Shap
     return found
 
 
-def _changes_of_peers(before: Recorded, run: Recorded, label: str, anchor: str, shape: Shape) -> FloatArray:
+def _changes_of_peers(before: StoredRun, run: StoredRun, label: str, anchor: str, shape: Workload) -> FloatArray:
     moved = []
     for figure in run.figures:
         old = _find(before, figure.label, shape)
         is_peer = figure.shape == shape and figure.role is not Role.FLOOR and figure.label not in (label, anchor)
-        if not is_peer or old is None or not unchanged(before, old, run, figure):
+        if not is_peer or old is None or not same_kernel(before, old, run, figure):
             continue
         now, then = _paired(run, figure, anchor), _paired(before, old, anchor)
         if now and then:
             moved.append(now.mean - then.mean)
     return np.array(moved)
+
+
+def choose_label(runs: Sequence[StoredRun], wanted: str) -> str:
+    """The label as the runs spell it; `wanted` may have its params in another order.
+
+    Raises:
+        UnknownNameError: if no run has it; the hint has the nearest labels.
+    """
+    labels = list(dict.fromkeys(figure.label for run in reversed(runs) for figure in run.figures))
+    if wanted in labels:
+        return wanted
+    for label in labels:
+        if _parts(label) == _parts(wanted):
+            return label
+    plain = [label for label in labels if ":" not in label]
+    hint = did_you_mean(wanted, labels, f"there are {first_of(sorted(plain or labels))}")
+    raise UnknownNameError(f"no stored run has the kernel {wanted}", hint)
+
+
+def choose_gpu(runs: Sequence[StoredRun], label: str, wanted: str) -> str:
+    """The GPU model whose runs are meant: unless one is named, that of the latest run that timed the kernel on a GPU.
+
+    Where none did, it is that of the latest run that timed it, or else of the latest run that has it.
+
+    Raises:
+        UnknownNameError: if no run on that GPU has the kernel; the hint has the GPUs whose runs do.
+    """
+    having = [run.source.gpu for run in runs if any(figure.label == label for figure in run.figures)]
+    if wanted in ("", "auto"):
+        timed = [
+            run.source.gpu for run in runs if any(figure.label == label and figure.has_time for figure in run.figures)
+        ]
+        return next((gpu for gpu in reversed(timed) if gpu != CPU), (timed or having)[-1])
+    slug = wanted.lower() if wanted.lower() in having else gpu_slug(wanted)
+    if slug not in having:
+        known = ", ".join(dict.fromkeys(having))
+        raise UnknownNameError(f"no stored run has {label} on {wanted}", f"there are runs of it on {known}")
+    return slug
+
+
+def check_shapes(runs: Sequence[StoredRun], label: str, gpu: str, shapes: Iterable[Workload]) -> None:
+    """Refuses a workload at which no run has the kernel.
+
+    Raises:
+        UnknownNameError: for the first such one; the hint has the workloads that there are.
+    """
+    known = sorted({figure.shape for run in of_gpu(runs, gpu) for figure in run.figures if figure.label == label})
+    for shape in shapes:
+        if shape not in known:
+            have = first_of([str(each) for each in known])
+            raise UnknownNameError(f"no stored run has {label} at {shape} on {gpu}", f"there are {have}")
+
+
+def check_margin(margin: float) -> None:
+    """Refuses a margin that is no small positive ratio.
+
+    Raises:
+        UsageError: unless it is at least 0 and below 1.
+    """
+    if not 0 <= margin < 1:
+        raise UsageError(f"--margin {margin}: a margin lies between 0 and 1", "0.01 is one percent")
+
+
+def of_op(runs: Sequence[StoredRun], op: str) -> list[StoredRun]:
+    """The runs of one op."""
+    return [run for run in runs if run.op == op]
+
+
+def of_gpu(runs: Sequence[StoredRun], gpu: str) -> list[StoredRun]:
+    """The runs on one GPU model."""
+    return [run for run in runs if run.source.gpu == gpu]
+
+
+def _parts(label: str) -> tuple[str, frozenset[str]]:
+    name, settings = label_parts(label)
+    return name, frozenset(settings)

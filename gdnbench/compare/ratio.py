@@ -1,32 +1,47 @@
-"""One column against the first: a ratio for each case, its interval where both sides were measured, a verdict."""
+"""One column against the first: a ratio for each case, with interval and verdict where both were measured; their mean.
+
+Figures of one run are paired by round; those of two runs are compared by their mean log times (Welch), and the interval
+holds the common shift and the A/A noise of both runs.
+
+In the geometric mean, rounds are independent from case to case, and so is the scatter of each case about the common
+shift: both shrink with the number of cases. The error of the common shift is the same in every case and does not
+shrink; nor is it known that A/A noise does, so its mean over the cases is taken whole.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 
-from gdnbench.compare.figure import Kind, Source
-from gdnbench.compare.join import Row
-from gdnbench.compare.keys import Entry
-from gdnbench.compare.shift import Shift
+from gdnbench.compare.common_shift import CommonShift, ShiftEstimate
+from gdnbench.compare.figure import FigureSource
+from gdnbench.compare.grid import GridEntry, GridRow
 from gdnbench.errors import UsageError
-from gdnbench.model import Role, Status
-from gdnbench.stats import Comparison, compare_family
-from gdnbench.stats.unpaired import Blur, UnpairedLogRatio, compare_unpaired, unpaired_log_ratio
+from gdnbench.model.case import Role
+from gdnbench.model.status import Status
+from gdnbench.stats.comparison import Comparison
+from gdnbench.stats.interval import Interval, t_interval
+from gdnbench.stats.multiple import compare_family, compare_unpaired
+from gdnbench.stats.unpaired import UnpairedLogRatio, VarianceComponent, unpaired_log_ratio
 
 NO_ROUNDS = "not measured here"
 OTHER_TIMER = "the timers differ"
 
 T = TypeVar("T")
-ShiftOf = Callable[[Source, Source], Shift | None]
+ShiftOf = Callable[[FigureSource, FigureSource], CommonShift | None]
+"""The common shift of two sources."""
+
+EntryPair = tuple[GridEntry, GridEntry]
+"""A figure of the first column and one of a later column."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
-    """How to compare.
+class CompareSettings:
+    """How `gdnbench compare` compares.
 
     Attributes:
         margin: differences up to this ratio count as none.
@@ -39,27 +54,33 @@ class Settings:
     raw: bool = False
 
 
-def check_settings(margin: float, *, raw: bool, strict: bool, gate: str) -> Settings:
+def check_settings(margin: float, *, raw: bool, strict: bool, gate: str) -> CompareSettings:
     """The settings of a command line.
+
+    Args:
+        margin: of `--margin` or `--fail-on`, a ratio.
+        raw: whether the common shift stays in the ratios.
+        strict: whether `--strict` was given.
+        gate: what `--fail-on` was given; empty where it was not.
 
     Raises:
         UsageError: if the margin is no small positive ratio, or `strict` stands without a gate.
     """
     if not 0.0 <= margin < 1.0:
-        raise UsageError(f"a margin of {margin:g} is no relative difference", "0.005 is half a percent")
+        raise UsageError(f"a margin of {margin:g} is not a relative difference", "0.005 is half a percent")
     if strict and not gate:
         raise UsageError("--strict needs --fail-on", "as in --fail-on slower:1% --strict")
-    return Settings(margin=margin, raw=raw)
+    return CompareSettings(margin=margin, raw=raw)
 
 
 @dataclass(frozen=True)
-class Ratio:
+class TimeRatio:
     """A later figure against the first.
 
     Attributes:
         value: time of the first / time of the later: above 1 the later is faster.
         comparison: its interval and verdict; None where there can be none.
-        untold: why there is none.
+        untold: why there is none; empty where there is one.
     """
 
     value: float
@@ -67,32 +88,50 @@ class Ratio:
     untold: str = ""
 
 
-def compare_column(rows: Sequence[Row], column: int, shift_of: ShiftOf, settings: Settings) -> tuple[Ratio | None, ...]:
+@dataclass(frozen=True)
+class GeometricMean:
+    """The geometric mean of a column's ratios.
+
+    Attributes:
+        cases: how many; floors are not among them.
+        value: the mean: above 1 the later column is faster.
+        interval: None where some ratio has none, or the ratios are of several runs or pairs of runs.
+    """
+
+    cases: int
+    value: float
+    interval: Interval | None
+
+
+def compare_column(
+    rows: Sequence[GridRow], column: int, shift_of: ShiftOf, settings: CompareSettings
+) -> tuple[TimeRatio | None, ...]:
     """Compares a column with the first, row by row; None where a side has no time.
 
-    Figures of one run are paired by round, as `run` does; others are compared by their mean log times. Each kind is a
-    family of its own for Holm's correction, in which floors have no part: they are no claims, but what claims rest on.
+    Figures of one run are paired by round, as `gdnbench run` does; others are compared by their mean log times. Each of
+    the two is a family of its own for Holm's correction. Floors are corrected apart from kernels: they are no claims,
+    but what claims rest on.
     """
     pairs = {index: pair for index, row in enumerate(rows) if (pair := timed_pair(row, column))}
-    told = {index: pair for index, pair in pairs.items() if _has_rounds(*pair) and same_timer(*pair)}
-    paired = {
-        index: (right.figure.rounds_us, left.figure.rounds_us)
-        for index, (left, right) in told.items()
-        if same_run(left, right)
-    }
-    apart = {
-        index: unpaired(left, right, shift_of, settings) for index, (left, right) in told.items() if index not in paired
-    }
+    comparable = {index: pair for index, pair in pairs.items() if _has_rounds(*pair) and _same_timer(*pair)}
+    rounds_us, log_ratios = {}, {}
+    for index, (left, right) in comparable.items():
+        if _same_rounds(left, right):
+            rounds_us[index] = (right.figure.rounds_us, left.figure.rounds_us)
+        else:
+            log_ratios[index] = _unpaired_log_ratio(left, right, shift_of, settings)
     limits = {"margin": settings.margin, "confidence": settings.confidence}
-    found: dict[int, Comparison] = {}
-    for rounds in _families(paired, pairs):
-        found |= compare_family(rounds, **limits)
-    for ratios in _families(apart, pairs):
-        found |= compare_unpaired(ratios, **limits)
-    return tuple(_ratio(*pairs[index], found.get(index)) if index in pairs else None for index in range(len(rows)))
+    comparisons: dict[int, Comparison] = {}
+    for paired in _kernels_and_floors(rounds_us, pairs):
+        comparisons |= compare_family(paired, **limits)
+    for unpaired in _kernels_and_floors(log_ratios, pairs):
+        comparisons |= compare_unpaired(unpaired, **limits)
+    return tuple(
+        _time_ratio(*pairs[index], comparisons.get(index)) if index in pairs else None for index in range(len(rows))
+    )
 
 
-def timed_pair(row: Row, column: int) -> tuple[Entry, Entry] | None:
+def timed_pair(row: GridRow, column: int) -> EntryPair | None:
     """A row's first and later figure, if both have a time."""
     left, right = row.entries[0], row.entries[column]
     if left and right and left.figure.status is Status.OK and right.figure.status is Status.OK:
@@ -100,60 +139,128 @@ def timed_pair(row: Row, column: int) -> tuple[Entry, Entry] | None:
     return None
 
 
-def same_run(left: Entry, right: Entry) -> bool:
-    """Whether both were measured in the same rounds."""
-    return left.source is right.source and left.figure.rounds_us.shape == right.figure.rounds_us.shape
+def is_floor(entry: GridEntry) -> bool:
+    """Whether it bounds what is possible, rather than being a kernel."""
+    return entry.figure.role is Role.FLOOR
 
 
-def same_timer(left: Entry, right: Entry) -> bool:
+def _has_rounds(left: GridEntry, right: GridEntry) -> bool:
+    return _both_measured(left, right) and all(np.isfinite(entry.figure.rounds_us).any() for entry in (left, right))
+
+
+def _both_measured(left: GridEntry, right: GridEntry) -> bool:
+    return left.source.is_measured and right.source.is_measured
+
+
+def _same_timer(left: GridEntry, right: GridEntry) -> bool:
     """Whether both time the same span: one timer's holds the launch, another's does not."""
     return left.figure.timer == right.figure.timer
 
 
-def unpaired(left: Entry, right: Entry, shift_of: ShiftOf, settings: Settings) -> UnpairedLogRatio:
-    """The log-ratio of two figures of different runs, with what blurs it beside the rounds.
+def _same_rounds(left: GridEntry, right: GridEntry) -> bool:
+    """Whether both were measured in the same rounds, those of one run."""
+    return left.source is right.source and left.figure.rounds_us.shape == right.figure.rounds_us.shape
+
+
+def _kernels_and_floors(values: Mapping[int, T], pairs: Mapping[int, EntryPair]) -> tuple[dict[int, T], dict[int, T]]:
+    """Two families, each corrected for its own number."""
+    floors = {index: value for index, value in values.items() if is_floor(pairs[index][0])}
+    return {index: value for index, value in values.items() if index not in floors}, floors
+
+
+def _time_ratio(left: GridEntry, right: GridEntry, comparison: Comparison | None) -> TimeRatio:
+    if comparison:
+        return TimeRatio(comparison.speedup.estimate, comparison)
+    other_timer = _both_measured(left, right) and not _same_timer(left, right)
+    value = left.figure.time_us / right.figure.time_us
+    return TimeRatio(value, untold=OTHER_TIMER if other_timer else NO_ROUNDS)
+
+
+def _unpaired_log_ratio(
+    left: GridEntry, right: GridEntry, shift_of: ShiftOf, settings: CompareSettings
+) -> UnpairedLogRatio:
+    """The log-ratio of two figures of different runs, with all of its uncertainty.
 
     The A/A noise of both sides is added as a half-width of its own; between runs of one GPU model the common shift is
     taken out, or stays in and counts as a bias if `raw`.
     """
     noise = float(np.hypot(_noise(left), _noise(right)))
-    shared = shift_of(left.source, right.source)
-    shift = shared.estimate(right.figure.kernel) if shared else None
-    blurs: tuple[Blur, ...] = (shift.of_a_case,) if shift else ()
-    ratio = unpaired_log_ratio(right.figure.rounds_us, left.figure.rounds_us, blurs=blurs, noise=noise)
+    common = shift_of(left.source, right.source)
+    shift = common.estimate(right.figure.kernel) if common else None
+    blurs: tuple[VarianceComponent, ...] = (shift.of_a_case,) if shift else ()
+    ratio = unpaired_log_ratio(right.figure.rounds_us, left.figure.rounds_us, components=blurs, noise=noise)
     if shift is None:
         return ratio
     if settings.raw:
-        return UnpairedLogRatio(ratio.mean, ratio.blurs, ratio.noise, abs(shift.mean))
-    return UnpairedLogRatio(ratio.mean - shift.mean, ratio.blurs, ratio.noise)
+        return UnpairedLogRatio(ratio.mean, ratio.components, ratio.noise, abs(shift.mean))
+    return UnpairedLogRatio(ratio.mean - shift.mean, ratio.components, ratio.noise)
 
 
-def is_floor(entry: Entry) -> bool:
-    """Whether it bounds what is possible, rather than being a kernel."""
-    return entry.figure.role is Role.FLOOR
-
-
-def _has_rounds(left: Entry, right: Entry) -> bool:
-    measured = left.source.kind is Kind.MEASURED and right.source.kind is Kind.MEASURED
-    return measured and all(np.isfinite(entry.figure.rounds_us).any() for entry in (left, right))
-
-
-def _noise(entry: Entry) -> float:
+def _noise(entry: GridEntry) -> float:
     return entry.source.noise.get(entry.figure.shape, 0.0)
 
 
-def _families(told: Mapping[int, T], pairs: Mapping[int, tuple[Entry, Entry]]) -> tuple[dict[int, T], dict[int, T]]:
-    """Kernels and floors, each corrected for their own number."""
-    floors = {index: one for index, one in told.items() if is_floor(pairs[index][0])}
-    return {index: one for index, one in told.items() if index not in floors}, floors
+def geometric_mean(
+    rows: Sequence[GridRow],
+    ratios: Sequence[TimeRatio | None],
+    column: int,
+    shift_of: ShiftOf,
+    settings: CompareSettings,
+) -> GeometricMean | None:
+    """The geometric mean of a column's ratios, without those of floors; None where no case has a ratio.
+
+    Args:
+        rows: of the grid.
+        ratios: what `compare_column` made of them.
+        column: the later column.
+        shift_of: the common shift of two sources.
+        settings: as for the ratios; the interval has their confidence.
+    """
+    pairs = [
+        (pair, ratio)
+        for row, ratio in zip(rows, ratios, strict=True)
+        if ratio and (pair := timed_pair(row, column)) and not is_floor(pair[0])
+    ]
+    if not pairs:
+        return None
+    value = math.exp(float(np.mean([math.log(ratio.value) for _, ratio in pairs])))
+    if any(ratio.comparison is None for _, ratio in pairs):
+        return GeometricMean(len(pairs), value, None)
+    return GeometricMean(len(pairs), value, _mean_interval([pair for pair, _ in pairs], shift_of, settings))
 
 
-def _ratio(left: Entry, right: Entry, comparison: Comparison | None) -> Ratio:
-    if comparison:
-        return Ratio(comparison.speedup.estimate, comparison)
-    return Ratio(left.figure.time_us / right.figure.time_us, untold=_untold(left, right))
+def _mean_interval(pairs: Sequence[EntryPair], shift_of: ShiftOf, settings: CompareSettings) -> Interval | None:
+    if all(_same_rounds(left, right) for left, right in pairs):
+        return _paired_mean_interval(pairs, settings.confidence)
+    if any(_same_rounds(left, right) for left, right in pairs):
+        return None
+    sources = {(left.source.name, right.source.name) for left, right in pairs}
+    if len(sources) > 1:  # each pair of runs has a shift of its own, and they are not independent
+        return None
+    ratios = [_unpaired_log_ratio(left, right, shift_of, settings) for left, right in pairs]
+    count = len(ratios)
+    rounds = [VarianceComponent(blur.variance / count**2, blur.df) for ratio in ratios for blur in ratio.components[:2]]
+    common = shift_of(pairs[0][0].source, pairs[0][1].source)
+    shift = (_mean_shift([common.estimate(right.figure.kernel) for _, right in pairs]),) if common else ()
+    mean, noise = np.mean([ratio.mean for ratio in ratios]), np.mean([ratio.noise for ratio in ratios])
+    bias = max(ratio.bias for ratio in ratios)
+    return UnpairedLogRatio(float(mean), (*rounds, *shift), float(noise), bias).speedup(settings.confidence)
 
 
-def _untold(left: Entry, right: Entry) -> str:
-    both_measured = left.source.kind is Kind.MEASURED and right.source.kind is Kind.MEASURED
-    return NO_ROUNDS if same_timer(left, right) or not both_measured else OTHER_TIMER
+def _mean_shift(estimates: Sequence[ShiftEstimate]) -> VarianceComponent:
+    """The mean's uncertainty for the shift; the cases' estimates hardly differ, and the widest stands for all."""
+    own = max(estimate.own.variance for estimate in estimates) / len(estimates)
+    shared = max(estimate.shared.variance for estimate in estimates)
+    return VarianceComponent(own + shared, min(estimate.shared.df for estimate in estimates))
+
+
+def _paired_mean_interval(pairs: Sequence[EntryPair], confidence: float) -> Interval | None:
+    """Over the rounds in which every case was measured, if the pairs are all of one run."""
+    if len({(left.source.name, left.figure.rounds_us.shape) for left, _ in pairs}) > 1:
+        return None
+    ratios = np.mean([np.log(left.figure.rounds_us) - np.log(right.figure.rounds_us) for left, right in pairs], axis=0)
+    present = ratios[np.isfinite(ratios)]
+    if present.size < 2:
+        return None
+    logs = t_interval(present, confidence)
+    return Interval(*(float(np.exp(end)) for end in (logs.estimate, logs.low, logs.high)))

@@ -1,6 +1,6 @@
 """A run's kernels over the workloads of a suite: the weighted geometric mean of their ratios, with its interval.
 
-The interval is over rounds, as each workload's own is: it holds what differs from round to round of this run.
+The interval is over rounds, as that of each workload is: it holds what varies from round to round of this run.
 """
 
 from __future__ import annotations
@@ -11,10 +11,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from gdnbench.errors import UnknownNameError, UsageError
-from gdnbench.model import Measurement, Role, Shape, Suite
-from gdnbench.stats import Comparison, FloatArray, compare_family, weighted_geomean
+from gdnbench.model.case import Role
+from gdnbench.model.measurement import Measurement
+from gdnbench.model.op import Suite
+from gdnbench.model.workload import Workload
+from gdnbench.stats import FloatArray
+from gdnbench.stats.comparison import Comparison
+from gdnbench.stats.estimators import weighted_geomean
+from gdnbench.stats.multiple import compare_family
 
-Rounds = Mapping[str, FloatArray]
+CaseRounds = Mapping[str, FloatArray]
 """Round times in microseconds by case id, NaN where a round is missing."""
 
 
@@ -37,13 +43,13 @@ class SuiteRow:
 
 @dataclass(frozen=True)
 class SuiteResult:
-    """What a run says of a suite.
+    """The kernels of a run over a suite.
 
     Attributes:
         suite: the workloads and their weights.
-        over: labels of the references: at each workload the fastest of them is compared with.
+        over: labels of the references; at each workload, kernels are compared with the fastest of them.
         rows: every kernel that has a time at each workload, fastest first.
-        incomplete: labels of those that lack a time at some workload.
+        incomplete: labels of the kernels that lack a time at some workload.
     """
 
     suite: Suite
@@ -54,7 +60,7 @@ class SuiteResult:
 
 def judge_suite(
     measurements: Sequence[Measurement],
-    rounds: Rounds,
+    rounds: CaseRounds,
     suite: Suite,
     *,
     over: Sequence[str] = (),
@@ -80,7 +86,7 @@ def judge_suite(
     unknown = [label for label in over if label not in times]
     if unknown:
         raise UnknownNameError(f"the run has no times of {unknown[0]}", f"it has {', '.join(times) or 'none'}")
-    reference = {shape: _fastest([times[label] for label in over], shape) for shape in suite.shapes}
+    reference = {shape: _fastest([times[label] for label in over], shape) for shape in suite.workloads}
     complete = {label: by_shape for label, by_shape in times.items() if len(by_shape) == len(suite.weights)}
     against, means = _mean(reference, suite), {label: _mean(times, suite) for label, times in complete.items()}
     roles = {row.case.label: row.role for row in measurements if row.role is not Role.CONTROL}
@@ -96,14 +102,16 @@ def judge_suite(
     return SuiteResult(suite, over, tuple(rows), tuple(label for label in times if label not in complete))
 
 
-def _times(measurements: Sequence[Measurement], rounds: Rounds, suite: Suite) -> dict[str, dict[Shape, FloatArray]]:
+def _times(
+    measurements: Sequence[Measurement], rounds: CaseRounds, suite: Suite
+) -> dict[str, dict[Workload, FloatArray]]:
     """Round times by label and workload, of all but the baseline's second measurement."""
     measured = {row.case.shape for row in measurements}
-    missing = [str(shape) for shape in suite.shapes if shape not in measured]
+    missing = [str(shape) for shape in suite.workloads if shape not in measured]
     if missing:
         hint = f"gdnbench run --suite {suite.name} measures them"
         raise UsageError(f"the run lacks {', '.join(missing)} of the suite {suite.name}", hint)
-    found: dict[str, dict[Shape, FloatArray]] = {}
+    found: dict[str, dict[Workload, FloatArray]] = {}
     for row in measurements:
         if row.timing and row.role is not Role.CONTROL and row.case.shape in suite.weights and row.case.id in rounds:
             found.setdefault(row.case.label, {})[row.case.shape] = rounds[row.case.id]
@@ -117,12 +125,12 @@ def _baseline(measurements: Sequence[Measurement]) -> tuple[str, ...]:
     return tuple(labels)
 
 
-def _fastest(references: Sequence[Mapping[Shape, FloatArray]], shape: Shape) -> FloatArray:
+def _fastest(references: Sequence[Mapping[Workload, FloatArray]], shape: Workload) -> FloatArray:
     there = [times[shape] for times in references if shape in times]
     if not there:
         raise UsageError(f"none of the references has a time at {shape}", "name others with --over")
     return min(there, key=lambda times: float(np.nanmean(np.log(times))))
 
 
-def _mean(by_shape: Mapping[Shape, FloatArray], suite: Suite) -> FloatArray:
-    return weighted_geomean([by_shape[shape] for shape in suite.shapes], list(suite.weights.values()))
+def _mean(by_shape: Mapping[Workload, FloatArray], suite: Suite) -> FloatArray:
+    return weighted_geomean([by_shape[shape] for shape in suite.workloads], list(suite.weights.values()))

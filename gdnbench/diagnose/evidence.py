@@ -6,22 +6,28 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
-from gdnbench.binary.schedule import Milestones
-from gdnbench.catalog import Catalog, Entry
-from gdnbench.diagnose.account import Account, account_of
-from gdnbench.diagnose.finding import Basis
-from gdnbench.diagnose.launch import Launch, launch_of_anatomy, launch_of_profile
-from gdnbench.inspection.anatomy import Anatomy
-from gdnbench.machine.specs import spec_of
-from gdnbench.model import CodeState, Shape, Variant
-from gdnbench.profilers.ncu.counters import LOCAL_SECTORS
+from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.entry import Entry
+from gdnbench.codegen.schedule_summary import ScheduleSummary
+from gdnbench.diagnose.launch import CycleBreakdown, LaunchGeometry, compiled_launch, cycle_breakdown, profiled_launch
+from gdnbench.machine.gpus import spec_of
+from gdnbench.model.case import Variant
+from gdnbench.model.code_state import CodeState
+from gdnbench.model.workload import Workload
 from gdnbench.profilers.ncu.profile import Profile
-from gdnbench.profilers.ncu.quantities import value_of
+from gdnbench.profilers.ncu.quantities import LOCAL_SECTORS, value_of
+
+if TYPE_CHECKING:
+    from gdnbench.inspection.compiled import CompiledKernel
+
+Basis = Literal["counters", "times", "code"]
+"""What a share rests on: counters of a profile, times of a run, or a bound that follows from the code alone."""
 
 
 @dataclass(frozen=True)
-class Measured:
+class RunTimes:
     """What a run says of the kernel. Times in microseconds.
 
     Attributes:
@@ -32,6 +38,7 @@ class Measured:
         empty: label of the empty floor; empty if the run lacks it.
         copy: label of the copying floor; likewise.
         copy_bytes: what that floor moves.
+        flops_us: what the op's FLOPs take at the GPU's peak, where they and not copying bound the shape; else None.
         launches: that one call of the kernel makes; 0 where they were not counted.
         code: whether the kernel's time is of its code as it is now.
         changed: labels whose code is known to be another now.
@@ -44,6 +51,7 @@ class Measured:
     empty: str = ""
     copy: str = ""
     copy_bytes: int = 0
+    flops_us: float | None = None
     launches: int = 0
     code: CodeState = CodeState.UNKNOWN
     changed: tuple[str, ...] = ()
@@ -64,14 +72,20 @@ class Measured:
         return self.times_us.get(self.copy)
 
     @property
+    def bound_us(self) -> float | None:
+        """Time of what bounds the shape: FLOPs at the GPU's peak, else the copying floor."""
+        return self.copy_us if self.flops_us is None else self.flops_us
+
+    @property
     def launch_share(self) -> float | None:
         """The share of the kernel's time that an empty kernel takes, too."""
         return None if self.empty_us is None else min(1.0, self.empty_us / self.time_us)
 
     @property
     def gain(self) -> float | None:
-        """The share of the kernel's time that lies above the copying floor; 0 for a kernel that beats it."""
-        return None if self.copy_us is None else max(0.0, 1 - self.copy_us / self.time_us)
+        """The share of the kernel's time that lies above what bounds it; 0 for a kernel that beats that."""
+        bound_us = self.bound_us
+        return None if bound_us is None else max(0.0, 1 - bound_us / self.time_us)
 
     @property
     def copy_peak_share(self) -> float | None:
@@ -93,8 +107,8 @@ class Evidence:
         shape: the workload.
         profile: ncu's counters, if there are any.
         profile_path: where they stand.
-        anatomy: what the compiler made of it, where there is no profile.
-        order: when its loads issue, as the code is now; None where it was not built.
+        compiled: what the compiler made of it, where there is no profile.
+        milestones: when its loads issue, as the code is now; None where it was not built.
         measured: its times, if a run has them.
         profile_code: whether the counters are of the code as it is now.
         warnings: stored profiles that could not be read.
@@ -103,22 +117,22 @@ class Evidence:
     catalog: Catalog = field(repr=False)
     entry: Entry = field(repr=False)
     variant: Variant
-    shape: Shape
+    shape: Workload
     profile: Profile | None = None
     profile_path: Path | None = None
-    anatomy: Anatomy | None = field(default=None, repr=False)
-    order: Milestones | None = field(default=None, repr=False)
-    measured: Measured | None = None
+    compiled: CompiledKernel | None = field(default=None, repr=False)
+    milestones: ScheduleSummary | None = field(default=None, repr=False)
+    measured: RunTimes | None = None
     profile_code: CodeState = CodeState.UNKNOWN
     warnings: tuple[str, ...] = ()
 
     @property
-    def own_times(self) -> Measured | None:
+    def own_times(self) -> RunTimes | None:
         """The times, unless they are of other code than the kernel's is now."""
         return self.measured if self.measured and self.measured.code is not CodeState.CHANGED else None
 
     @property
-    def times(self) -> Measured | None:
+    def times(self) -> RunTimes | None:
         """The times that rules read: those of other code only where no counters of this one are there."""
         has_counters = self.profile is not None and self.profile_code is not CodeState.CHANGED
         return self.own_times if has_counters else self.measured
@@ -137,30 +151,30 @@ class Evidence:
         return self.variant.label
 
     @property
-    def launch(self) -> Launch | None:
+    def launch(self) -> LaunchGeometry | None:
         """How it lies over the GPU."""
         if self.profile:
-            return launch_of_profile(self.profile)
-        return launch_of_anatomy(self.anatomy) if self.anatomy else None
+            return profiled_launch(self.profile)
+        return compiled_launch(self.compiled) if self.compiled else None
 
     @property
-    def account(self) -> Account | None:
+    def cycles(self) -> CycleBreakdown | None:
         """Where its time went; None without the counters for it."""
         launch = self.launch
-        return account_of(self.profile, launch) if self.profile and launch else None
+        return cycle_breakdown(self.profile, launch) if self.profile and launch else None
 
     @property
     def own_share(self) -> float:
         """The share of its time that is not the launch's; 1 where that is not known, which bounds it."""
-        if self.account:
-            return self.account.working
+        if self.cycles:
+            return self.cycles.working
         launch = self.own_times.launch_share if self.own_times else None
         return 1 - launch if launch is not None else 1.0
 
     @property
     def trips(self) -> int:
         """To global memory in a row, each begun when the one before it has ended; 0 where that is not known."""
-        return (self.order.trips or 0) if self.order else 0
+        return (self.milestones.trips or 0) if self.milestones else 0
 
     @property
     def excess_share(self) -> float:
@@ -173,7 +187,7 @@ class Evidence:
         if self.profile:
             local, other = self.profile.number(LOCAL_SECTORS), self.counter("global_sectors")
             return _share_of(local or 0.0, (local or 0.0) + other)
-        families = self.anatomy.mix.families if self.anatomy else {}
+        families = self.compiled.mix.families if self.compiled else {}
         local_count = sum(count for name, count in families.items() if name.startswith("local"))
         memory = sum(count for name, count in families.items() if name.startswith(("local", "global")))
         return _share_of(local_count, memory)
@@ -181,7 +195,7 @@ class Evidence:
     @property
     def occupancy_limit_pct(self) -> float:
         """Warps that an SM can have of this kernel, in % of those that it could have; NaN where that is not known."""
-        return self.anatomy.occupancy.percent if self.anatomy else self.counter("occupancy_limit_pct")
+        return self.compiled.occupancy.percent if self.compiled else self.counter("occupancy_limit_pct")
 
     def counter(self, key: str) -> float:
         """A quantity of the profile by its key; NaN where there is none, which no comparison holds for."""

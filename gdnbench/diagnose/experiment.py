@@ -1,19 +1,88 @@
-"""What to try next, as a line that runs: found in the catalog and in what was measured."""
+"""What to try next, as a command that runs: found in the catalog and in what was measured."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import count
+from math import prod
 
+from gdnbench.catalog.entry import Entry
 from gdnbench.diagnose.evidence import Evidence
 from gdnbench.diagnose.finding import Experiment
-from gdnbench.diagnose.layout import Layout, by_param, others, own_layout
-from gdnbench.model import TorchKernel
+from gdnbench.errors import BuildError
+from gdnbench.inspection.subject import Subject
+from gdnbench.model.case import Variant
+from gdnbench.model.code_state import CodeState
+from gdnbench.model.kernel import TorchKernel
+from gdnbench.model.workload import Workload
 
-_DEFAULT_OP = "decode"  # of every verb's --op
 
-Wanted = Callable[[Layout, Layout], bool]
+@dataclass(frozen=True)
+class KernelGrid:
+    """A kernel's grid at a shape.
+
+    Attributes:
+        label: the kernel's label.
+        language: what it is written in.
+        blocks: of the grid.
+        threads: per block.
+    """
+
+    label: str
+    language: str
+    blocks: int
+    threads: int
+
+    @property
+    def total(self) -> int:
+        """Threads of the whole grid."""
+        return self.blocks * self.threads
+
+
+def declared_grid(entry: Entry, variant: Variant, shape: Workload) -> KernelGrid | None:
+    """A variant's grid; None where its declaration tells none or fails at the shape."""
+    if isinstance(entry.kernel, TorchKernel):
+        return None
+    subject = Subject(variant.label, entry, variant, shape)
+    try:
+        return KernelGrid(variant.label, entry.kernel.language, prod(subject.grid()), subject.threads(None))
+    except BuildError:
+        return None
+
+
+def own_grid(evidence: Evidence) -> KernelGrid | None:
+    """The explained kernel's grid: as profiled, else as declared; a profile of other code does not count."""
+    declared = declared_grid(evidence.entry, evidence.variant, evidence.shape)
+    launch = evidence.launch
+    if launch and not (declared and evidence.profile_code is CodeState.CHANGED):
+        return KernelGrid(evidence.label, evidence.entry.kernel.language, launch.blocks, launch.threads)
+    return declared
+
+
+def peer_grids(evidence: Evidence) -> Iterator[KernelGrid]:
+    """The grids of the op's other kernels and presets, in catalog order, less what is nobody's kernel."""
+    shape = evidence.shape
+    for entry in evidence.catalog.of_op(evidence.entry.op.name):
+        for variant in (entry.default, *entry.presets) if not (entry.kernel.floor or entry.dispatch) else ():
+            found = declared_grid(entry, entry.at(variant, shape), shape)
+            if found and variant.label != evidence.label:
+                yield found
+
+
+def grids_by_param(evidence: Evidence) -> Iterator[tuple[str, KernelGrid]]:
+    """The grids that this kernel has with one param at another value, beside the param's name."""
+    entry, variant = evidence.entry, evidence.variant
+    for name, param in entry.kernel.params.items():
+        for value in param.choices:
+            if value != variant.params[name]:
+                found = declared_grid(entry, entry.with_params(variant, {name: value}), evidence.shape)
+                if found:
+                    yield name, found
+
+
+GridPredicate = Callable[[KernelGrid, KernelGrid], bool]
 """Whether another grid, the second, is what is looked for beside this one."""
 
 
@@ -25,21 +94,23 @@ def profile(evidence: Evidence) -> Experiment:
 def measure(evidence: Evidence) -> Experiment:
     """The kernel beside the copying floor."""
     labels = dict.fromkeys((evidence.label, evidence.entry.op.floor))
-    said = "the copying floor is the bound: how far is it?"
-    return Experiment(("gdnbench", "run", "--kernel", ",".join(labels), *_shape(evidence)), said)
+    measured = evidence.measured
+    bound = "what FLOPs take at the GPU's peak" if measured and measured.flops_us is not None else "the copying floor"
+    why = f"{bound} is the bound: how far is it?"
+    return Experiment(("gdnbench", "run", "--kernel", ",".join(labels), *_shape(evidence)), why)
 
 
 def more_warps(evidence: Evidence) -> Experiment:
     """More warps at the same grid, by a param or in another kernel; else more warps by any grid, else by hand."""
-    grid = own_layout(evidence)
+    grid = own_grid(evidence)
     same_grid = _by_param(evidence, lambda own, other: other.blocks == own.blocks and other.threads > own.threads)
     if same_grid:
         return sweep(evidence, same_grid, "more warps at the same grid")
     peer = _peer(evidence, lambda own, other: other.blocks == own.blocks and other.threads > own.threads)
     if peer and grid:
         warps, own = peer.threads // 32, grid.threads // 32
-        said = f"{peer.label} has the same {peer.blocks} blocks, each of {warps} warps instead of {own}"
-        return Experiment(("gdnbench", "run", "--kernel", f"{evidence.label},{peer.label}", *_shape(evidence)), said)
+        why = f"{peer.label} has the same {peer.blocks} blocks, each of {warps} warps instead of {own}"
+        return Experiment(("gdnbench", "run", "--kernel", f"{evidence.label},{peer.label}", *_shape(evidence)), why)
     in_all = _by_param(evidence, lambda own, other: other.total > own.total)
     if in_all:
         return sweep(evidence, in_all, "fewer rows a warp make more warps in all")
@@ -55,12 +126,12 @@ def another_grid(evidence: Evidence, why: str, change: str) -> Experiment:
 def shorter_path(evidence: Evidence) -> Experiment:
     """What a faster kernel of the same grid does otherwise; else which loads are late, the params, or by hand."""
     faster = faster_peer(evidence, same_grid=True)
-    order = ("--schedule",) if evidence.trips > 1 else ()
+    listing = ("--schedule",) if evidence.trips > 1 else ()
     if faster:
-        command = ("gdnbench", "inspect", evidence.label, "--diff", faster, *order)
+        command = ("gdnbench", "inspect", evidence.label, "--diff", faster, *listing)
         return Experiment((*command, *_shape(evidence)), f"{_times(evidence, faster)} on the same grid: what differs?")
-    if order:
-        command = ("gdnbench", "inspect", evidence.label, *order)
+    if listing:
+        command = ("gdnbench", "inspect", evidence.label, *listing)
         return Experiment((*command, *_shape(evidence)), "which loads come late, and what is waited for before them?")
     if evidence.entry.kernel.params:
         return sweep(evidence, (), "which params make the shortest path?")
@@ -90,11 +161,13 @@ def fewer_instructions(evidence: Evidence) -> Experiment:
 
 
 def more_work_a_launch(evidence: Evidence) -> Experiment:
-    """How many sequences the same launch carries at no cost."""
-    batch = evidence.shape.B
-    sizes = ",".join(str(batch * times) for times in (1, 2, 4, 8))
+    """How much more work the same launch carries at no cost, along the axis of charts."""
+    x = evidence.shape.spec.x
+    if x not in evidence.shape.axes:
+        return measure(evidence)
+    sizes = ",".join(str(evidence.shape.x * times) for times in (1, 2, 4, 8))
     command = ("gdnbench", "run", "--kernel", evidence.label, *_shape(evidence, sizes))
-    return Experiment(command, "how many sequences does the launch carry at no cost?")
+    return Experiment(command, f"how large an {x} does the launch carry at no cost?")
 
 
 def other_params(evidence: Evidence, why: str, suffix: str, change: str) -> Experiment:
@@ -127,8 +200,8 @@ def faster_peer(evidence: Evidence, *, same_grid: bool) -> str:
     measured = evidence.own_times
     if measured is None:
         return ""
-    own, times = own_layout(evidence), measured.known_us
-    known = {other.label: other for other in others(evidence)}
+    own, times = own_grid(evidence), measured.known_us
+    known = {other.label: other for other in peer_grids(evidence)}
     beating = [
         label
         for label, other in known.items()
@@ -138,21 +211,21 @@ def faster_peer(evidence: Evidence, *, same_grid: bool) -> str:
     return min(beating, key=lambda label: times[label], default="")
 
 
-def _by_param(evidence: Evidence, wanted: Wanted) -> tuple[str, ...]:
-    own = own_layout(evidence)
-    return tuple(dict.fromkeys(name for name, other in by_param(evidence) if own and wanted(own, other)))
+def _by_param(evidence: Evidence, wanted: GridPredicate) -> tuple[str, ...]:
+    own = own_grid(evidence)
+    return tuple(dict.fromkeys(name for name, other in grids_by_param(evidence) if own and wanted(own, other)))
 
 
-def _peer(evidence: Evidence, wanted: Wanted) -> Layout | None:
+def _peer(evidence: Evidence, wanted: GridPredicate) -> KernelGrid | None:
     """A kernel whose grid is wanted, rather one that was faster than one that was not measured, or one of its language.
 
     One that is known to be slower proves nothing. Times of other code count as none.
     """
-    own, measured = own_layout(evidence), evidence.own_times
+    own, measured = own_grid(evidence), evidence.own_times
     times = measured.known_us if measured else {}
     bound = measured.time_us if measured else math.inf
     fitting = [
-        other for other in others(evidence) if own and wanted(own, other) and times.get(other.label, 0.0) < bound
+        other for other in peer_grids(evidence) if own and wanted(own, other) and times.get(other.label, 0.0) < bound
     ]
     language = evidence.entry.kernel.language
     return min(fitting, key=lambda other: (other.label not in times, other.language != language), default=None)
@@ -165,6 +238,9 @@ def _times(evidence: Evidence, label: str) -> str:
 
 
 def _shape(evidence: Evidence, sizes: str = "") -> tuple[str, ...]:
-    shape, op = evidence.shape, evidence.entry.op
-    heads = () if shape.heads_pair == op.default_shape.heads_pair else ("--heads", shape.heads)
-    return ("--shape", f"B={sizes or shape.B}", *heads, *(() if op.name == _DEFAULT_OP else ("--op", op.name)))
+    options = evidence.shape.options
+    if sizes:
+        x = evidence.shape.spec.x
+        rest = [option for option in options if option != "--shape" and not option.startswith(f"{x}=")]
+        options = ["--shape", f"{x}={sizes}", *(word for option in rest for word in ("--shape", option))]
+    return tuple(options)

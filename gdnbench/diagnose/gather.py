@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median_low
 
-from gdnbench.bench.observer import Observer
-from gdnbench.bench.request import find_op, parse_shapes
-from gdnbench.catalog import Catalog, find_variant
-from gdnbench.diagnose.counters import find_newest, read_file
-from gdnbench.diagnose.evidence import Evidence
-from gdnbench.diagnose.measured import last_measured
-from gdnbench.errors import GdnbenchError, UsageError
-from gdnbench.inspection.anatomy import Anatomy
-from gdnbench.inspection.archs import DEFAULT_ARCHS, device_of
-from gdnbench.inspection.examine import Failure, examine
-from gdnbench.inspection.subject import Subject
-from gdnbench.machine import list_gpus, select_gpu
-from gdnbench.model import Gpu, Shape, TorchKernel, Variant, gpu_slug
+from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.entry import Entry
+from gdnbench.catalog.select import find_variant
+from gdnbench.diagnose.evidence import Evidence, RunTimes
+from gdnbench.errors import GdnbenchError, UsageError, collect_left_out
+from gdnbench.inspection.build import build_subjects
+from gdnbench.inspection.compiled import CompiledKernel, FailedBuild
+from gdnbench.inspection.subject import DEFAULT_ARCHS, Subject, gpu_size_of
+from gdnbench.machine.gpus import list_gpus, select_gpu
+from gdnbench.measuring.observer import Observer
+from gdnbench.measuring.request import find_op, parse_workloads
+from gdnbench.model.case import Role, Variant
+from gdnbench.model.code_state import CodeState
+from gdnbench.model.gpu import Gpu, gpu_slug
+from gdnbench.model.kernel import CudaKernel, TorchKernel, TritonKernel
+from gdnbench.model.measurement import Measurement
+from gdnbench.model.workload import Workload
 from gdnbench.profilers.ncu.profile import Profile
+from gdnbench.profilers.ncu.quantities import value_of
+from gdnbench.profilers.ncu.report import read_any
+from gdnbench.profilers.ncu.store import find_profiles
+from gdnbench.store.find import readable, runs_beside
+from gdnbench.store.info import RunInfo, read_info
+from gdnbench.store.measurements import read_measurements
 
 
 @dataclass(frozen=True)
@@ -30,7 +42,6 @@ class Question:
         label: the kernel's label, params after colons.
         op: the op.
         axes: `B=1`; empty for the op's default, or what the file is of.
-        heads: `qk4_v8`; likewise.
         gpu: `auto`, or a GPU by whatever `--gpu` takes; a model need not be here, for nothing is launched.
         file: a report to read instead of stored profiles.
         profiles: the folder of stored profiles.
@@ -40,7 +51,6 @@ class Question:
     label: str
     op: str
     axes: str
-    heads: str
     gpu: str
     file: Path | None
     profiles: Path
@@ -58,33 +68,36 @@ def gather(catalog: Catalog, question: Question, observer: Observer) -> Evidence
     """
     op = find_op(catalog, question.op)
     _, named = find_variant(catalog, op.name, question.label)
-    shapes = parse_shapes(op, question.axes, question.heads)
+    shapes = parse_workloads(op, question.axes)
     if len(shapes) > 1:
         raise UsageError(f"{len(shapes)} shapes are given, and one is explained", "as in --shape B=1")
     gpus = list_gpus()
     slug, shape = _slug(question.gpu, gpus), shapes[0]
     entry, asked = catalog.behind(named, shape, slug or "")
     if question.file:
-        counters = read_file(question.file, entry, asked)
+        counters = profile_in_file(question.file, entry, asked)
     else:
-        counters = find_newest(question.profiles, entry, asked, shape, slug)
+        counters = newest_profile(question.profiles, entry, asked, shape, slug)
     profile = counters.profile
     if profile and question.file:
         shape = _agreed(profile, shape, question)
     slug = gpu_slug(profile.gpu) if profile else slug
     entry, variant = catalog.behind(named, shape, slug or "")
-    measured = last_measured(question.results, catalog.entries, variant, shape, slug)
+    measured = newest_times(question.results, catalog.entries, variant, shape, slug)
     built = None
     if not isinstance(entry.kernel, TorchKernel):
         built = _build(
-            Subject(asked.label, entry, variant, shape), slug or (measured.gpu if measured else ""), gpus, observer
+            Subject(asked.label, entry, variant, shape, _profiled_entry(entry, profile)),
+            slug or (measured.gpu if measured else ""),
+            gpus,
+            observer,
         )
-    if isinstance(built, Failure) and not (profile or measured):
+    if isinstance(built, FailedBuild) and not (profile or measured):
         raise built.error
     if not (profile or measured or built):
         raise _nothing(asked, shape)
-    code = built if isinstance(built, Anatomy) else None
-    anatomy, order = (None if profile else code), (code.order if code else None)
+    code = built if isinstance(built, CompiledKernel) else None
+    compiled, milestones = (None if profile else code), (code.milestones if code else None)
     return Evidence(
         catalog,
         entry,
@@ -92,12 +105,26 @@ def gather(catalog: Catalog, question: Question, observer: Observer) -> Evidence
         shape,
         profile,
         counters.path,
-        anatomy,
-        order,
+        compiled,
+        milestones,
         measured,
         profile_code=counters.code,
         warnings=counters.warnings,
     )
+
+
+def _entries(entry: Entry) -> list[str]:
+    """The functions in a kernel's source that it launches."""
+    kernel = entry.kernel
+    if isinstance(kernel, CudaKernel | TritonKernel):
+        return [launch.entry for launch in kernel.launches]
+    return [kernel.entry]
+
+
+def _profiled_entry(entry: Entry, profile: Profile | None) -> str:
+    """Of a kernel with several launches, the one that a profile is of; empty where that is not known."""
+    entries = _entries(entry)
+    return profile.function if profile and len(entries) > 1 and profile.function in entries else ""
 
 
 def _slug(gpu: str, gpus: Sequence[Gpu]) -> str | None:
@@ -111,27 +138,166 @@ def _slug(gpu: str, gpus: Sequence[Gpu]) -> str | None:
     return gpu_slug(gpu)
 
 
-def _agreed(profile: Profile, shape: Shape, question: Question) -> Shape:
+def _agreed(profile: Profile, shape: Workload, question: Question) -> Workload:
     """The shape that a file is about; what the user gives tells it where the file does not."""
-    asked = bool(question.axes or question.heads)
+    asked = bool(question.axes)
     if profile.shape is None:
         return shape
     if asked and profile.shape != shape:
-        raise UsageError(f"{question.file} is about {profile.shape}, not {shape}", "leave --shape and --heads away")
+        raise UsageError(f"{question.file} is about {profile.shape}, not {shape}", "leave --shape away")
     return profile.shape
 
 
-def _build(subject: Subject, gpu: str, gpus: Sequence[Gpu], observer: Observer) -> Anatomy | Failure | None:
+def _build(subject: Subject, gpu: str, gpus: Sequence[Gpu], observer: Observer) -> CompiledKernel | FailedBuild | None:
     """What the compiler makes of a kernel for a GPU; None where that GPU's architecture is not known."""
     archs = [one.arch for one in gpus if one.slug == gpu] or [
-        arch for arch in DEFAULT_ARCHS if gpu in {"", getattr(device_of(arch, ()), "name", None)}
+        arch for arch in DEFAULT_ARCHS if gpu in {"", getattr(gpu_size_of(arch, ()), "name", None)}
     ]
     if not archs:
         return None
-    [found] = examine([subject], archs[:1], lambda arch: device_of(arch, gpus), observer)
+    [found] = build_subjects([subject], archs[:1], lambda arch: gpu_size_of(arch, gpus), observer)
     return found
 
 
-def _nothing(asked: Variant, shape: Shape) -> GdnbenchError:
-    said = f"nothing is known of {asked.label} at {shape}: no profile, no run, and no build of gdnbench's own"
-    return UsageError(said, f"on a GPU: gdnbench ncu {asked.label} --shape B={shape.B}")
+def _nothing(asked: Variant, shape: Workload) -> GdnbenchError:
+    problem = f"nothing is known of {asked.label} at {shape}: no profile, no run, and no build of gdnbench's own"
+    return UsageError(problem, f"on a GPU: gdnbench ncu {asked.label} {' '.join(shape.options)}")
+
+
+@dataclass(frozen=True)
+class StoredProfile:
+    """One profiled launch, or none.
+
+    Attributes:
+        profile: the launch; None where nothing is stored.
+        path: where it stands; None likewise.
+        code: whether it is of the kernel's code as it is now.
+        warnings: files that could not be read, and were passed over.
+    """
+
+    profile: Profile | None = None
+    path: Path | None = None
+    code: CodeState = CodeState.UNKNOWN
+    warnings: tuple[str, ...] = ()
+
+
+def profile_in_file(path: Path, entry: Entry, asked: Variant) -> StoredProfile:
+    """The typical launch of a kernel in a file that the user named.
+
+    Raises:
+        UsageError: if it holds none.
+        ProfilerError: if it cannot be read.
+    """
+    profiles = read_any(path)
+    own = [profile for profile in profiles if profile.label == asked.label]
+    own = own or [
+        profile
+        for profile in profiles
+        if not profile.label and any(each in profile.function for each in _entries(entry))
+    ]
+    if not own:
+        names = ", ".join(dict.fromkeys(profile.name for profile in profiles))
+        raise UsageError(f"{path} holds no launch of {asked.label}", f"it holds {names}")
+    profile = _typical(own)
+    return StoredProfile(profile, path, entry.code_state(profile.source))
+
+
+def newest_profile(profiles: Path, entry: Entry, asked: Variant, shape: Workload, gpu: str | None) -> StoredProfile:
+    """The typical launch of the newest stored profile: of the code as it is now, else of whatever code.
+
+    Args:
+        profiles: the folder of stored profiles.
+        entry: the kernel.
+        asked: its params.
+        shape: the workload.
+        gpu: the GPU's short name; any GPU if not given.
+    """
+    with collect_left_out() as left_out:
+        found = find_profiles(profiles, asked.label, shape, source=entry.known_source(), gpu=gpu)
+    if found is None:
+        return StoredProfile(warnings=tuple(left_out))
+    return StoredProfile(_typical(found.profiles), found.path, found.code, tuple(left_out))
+
+
+def _typical(profiles: Sequence[Profile]) -> Profile:
+    """Of the function that takes most of the time, the launch of median duration."""
+    totals: dict[str, float] = {}
+    for profile in profiles:
+        totals[profile.function] = totals.get(profile.function, 0.0) + _duration(profile)
+    main = max(totals, key=lambda function: totals[function])
+    launches = [profile for profile in profiles if profile.function == main]
+    typical = median_low(map(_duration, launches))
+    return next(profile for profile in launches if _duration(profile) == typical)
+
+
+def _duration(profile: Profile) -> float:
+    value = value_of(profile, "duration_us")
+    return 0.0 if value is None or math.isnan(value) else value
+
+
+def newest_times(
+    results: Path, entries: Mapping[str, Entry], variant: Variant, shape: Workload, gpu: str | None
+) -> RunTimes | None:
+    """What the newest run says that timed a kernel's code at a shape on a GPU; of other code where none did.
+
+    Args:
+        results: where runs are.
+        entries: the catalog's kernels, which tell what a floor is and what their code is now.
+        variant: the kernel; a run with other params of the same label is not of it.
+        shape: the workload.
+        gpu: the GPU's short name; any GPU if not given.
+    """
+    newest: RunTimes | None = None
+
+    def measured_in(folder: Path) -> RunTimes | None:
+        info = read_info(folder)
+        if not info.on_gpu or gpu not in {None, info.gpu}:
+            return None
+        if newest and _code_of(variant, info, entries) is not CodeState.CURRENT:
+            return None
+        return _measured(info, read_measurements(folder), entries, variant, shape)
+
+    for found in readable(runs_beside(results), measured_in):
+        if found and found.code is CodeState.CURRENT:
+            return found
+        newest = newest or found
+    return newest
+
+
+def _measured(
+    info: RunInfo, rows: Sequence[Measurement], entries: Mapping[str, Entry], variant: Variant, shape: Workload
+) -> RunTimes | None:
+    timed = {row.case.label: row for row in rows if row.timing and row.case.shape == shape and row.role != Role.CONTROL}
+    own = timed.get(variant.label)
+    if own is None or own.timing is None or own.case.variant.params != variant.params:
+        return None
+    kinds = {
+        label: entries[row.case.variant.kernel].kernel.floor for label, row in timed.items() if _is_here(row, entries)
+    }
+    times_us = {label: row.timing.time_us for label, row in timed.items() if row.timing}
+    codes = {label: _code_of(row.case.variant, info, entries) for label, row in timed.items()}
+    copies = [label for label, kind in kinds.items() if kind == "copy"]
+    copy = min(copies, key=lambda label: times_us[label], default="")
+    return RunTimes(
+        run_id=info.run_id,
+        gpu=info.gpu,
+        time_us=own.timing.time_us,
+        times_us=times_us,
+        empty=next((label for label, kind in kinds.items() if kind == "empty"), ""),
+        copy=copy,
+        copy_bytes=timed[copy].nbytes if copy else 0,
+        flops_us=own.timing.sol * own.timing.time_us if own.timing.bound == "flops" else None,
+        launches=own.launches,
+        code=codes[variant.label],
+        changed=tuple(label for label, code in codes.items() if code is CodeState.CHANGED),
+    )
+
+
+def _code_of(variant: Variant, info: RunInfo, entries: Mapping[str, Entry]) -> CodeState:
+    """Whether a run timed a variant's code as it is now; what a dispatcher picked is of its table, too."""
+    names = {variant.kernel, variant.label} & entries.keys()
+    return CodeState.together(entries[name].code_state(info.sources.get(name, "")) for name in names)
+
+
+def _is_here(row: Measurement, entries: Mapping[str, Entry]) -> bool:
+    return row.case.variant.kernel in entries

@@ -1,21 +1,35 @@
-"""How a kernel lies over a GPU: the same numbers, whether a profiler counted them or a compiler implies them."""
+"""A launch on a GPU: how its grid covers the SMs, and where the cycles of every scheduler went.
+
+The geometry is the same whether a profiler counted it or a compiler implies it.
+
+The cycles are those of the SMs that got a block, from the launch's begin to its end as ncu tells them. A scheduler
+issues at most one instruction a cycle (Nsight Compute's Profiling Guide, "Hardware Model"), so a cycle is spent
+issuing, or it is lost to exactly one of: the launch, before and after the busiest SM's work; other SMs that have no
+work while that one has; schedulers without a warp on SMs with work; warps that all wait. What they wait for is told by
+the stall reasons, as shares of the warps' time.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from gdnbench.binary.limits import SUB_PARTITIONS, WARP_SIZE
-from gdnbench.inspection.anatomy import Anatomy
-from gdnbench.profilers.ncu.counters import OCCUPANCY_LIMITS
+from gdnbench.codegen.arch import SUB_PARTITIONS, WARP_SIZE
 from gdnbench.profilers.ncu.profile import Profile
-from gdnbench.profilers.ncu.quantities import value_of
+from gdnbench.profilers.ncu.quantities import CYCLES, OCCUPANCY_LIMITS, stalls, value_of
 from gdnbench.wording import plural
+
+if TYPE_CHECKING:
+    from gdnbench.inspection.compiled import CompiledKernel
+
+_READY = frozenset({"selected", "not_selected"})
 
 
 @dataclass(frozen=True)
-class Launch:
-    """A grid on a GPU.
+class LaunchGeometry:
+    """The grid of a launch on a GPU.
 
     Attributes:
         blocks: of the grid.
@@ -72,7 +86,7 @@ class Launch:
         return f"{plural(self.blocks, 'block')} of {plural(self.warps_per_block, 'warp')} on {self.sms} SMs"
 
 
-def launch_of_profile(profile: Profile) -> Launch | None:
+def profiled_launch(profile: Profile) -> LaunchGeometry | None:
     """The launch that a profiler saw; None where its report lacks a number."""
     found = {name: profile.number(metric) or 0.0 for name, metric in OCCUPANCY_LIMITS.items()}
     limits = {name: value for name, value in found.items() if value >= 1}  # which NaN is not
@@ -82,18 +96,78 @@ def launch_of_profile(profile: Profile) -> Launch | None:
         return None
     blocks, threads, sms, registers = map(int, values)
     limiting = min(limits, key=lambda name: limits[name])
-    return Launch(blocks, threads, sms, int(limits[limiting]), limiting, registers)
+    return LaunchGeometry(blocks, threads, sms, int(limits[limiting]), limiting, registers)
 
 
-def launch_of_anatomy(anatomy: Anatomy) -> Launch | None:
+def compiled_launch(compiled: CompiledKernel) -> LaunchGeometry | None:
     """The launch that a build implies; None where the GPU's size is unknown or not one block fits."""
-    if anatomy.device is None or not anatomy.occupancy.blocks:
+    if compiled.gpu_size is None or not compiled.occupancy.blocks:
         return None
-    return Launch(
-        blocks=anatomy.blocks,
-        threads=anatomy.threads,
-        sms=anatomy.device.sms,
-        blocks_per_sm=anatomy.occupancy.blocks,
-        limited_by=anatomy.occupancy.limited_by.replace(", ", " and "),
-        registers=anatomy.resources.registers,
+    return LaunchGeometry(
+        blocks=compiled.blocks,
+        threads=compiled.threads,
+        sms=compiled.gpu_size.sms,
+        blocks_per_sm=compiled.occupancy.blocks,
+        limited_by=compiled.occupancy.limited_by.replace(", ", " and "),
+        registers=compiled.resources.registers,
     )
+
+
+@dataclass(frozen=True)
+class CycleBreakdown:
+    """Where the cycles of a launch went: shares of its time, which sum to 1.
+
+    Attributes:
+        launch: no SM works: the launch itself, and its end.
+        uneven: an SM has no work, while the busiest has.
+        empty: a scheduler has no warp, while its SM has work.
+        waiting: a scheduler has warps, and none of them can go on.
+        issuing: a scheduler issues.
+        reasons: what waiting warps wait for, by ncu's name, as shares of their waiting, most first.
+    """
+
+    launch: float
+    uneven: float
+    empty: float
+    waiting: float
+    issuing: float
+    reasons: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def working(self) -> float:
+        """The share in which the busiest SM works."""
+        return 1 - self.launch
+
+    def waiting_for(self, reasons: Iterable[str]) -> float:
+        """The share in which nothing issues for these reasons."""
+        return self.waiting * sum(self.reasons.get(reason, 0.0) for reason in reasons)
+
+
+def cycle_breakdown(profile: Profile, launch: LaunchGeometry) -> CycleBreakdown | None:
+    """Where the cycles of a profiled launch went; None where the report lacks a counter."""
+    issue = value_of(profile, "issue_active_pct")
+    if not profile.has_all(*CYCLES) or issue is None or math.isnan(issue):
+        return None
+    elapsed, longest, mean, with_warps = (profile.number(name) or 0.0 for name in CYCLES)
+    if not elapsed:
+        return None
+    # The averages are over all SMs; of those without a block nothing is said here. A counter is read in a pass of its
+    # own, and from pass to pass the same launch differs by some per cent: what is bounded by another is held to it.
+    used = launch.used_sms / launch.sms
+    longest = min(longest, elapsed)
+    mean = min(mean / used, longest)
+    with_warps = min(with_warps / used, mean)
+    return CycleBreakdown(
+        launch=1 - longest / elapsed,
+        uneven=(longest - mean) / elapsed,
+        empty=(mean - with_warps) / elapsed,
+        waiting=with_warps / elapsed * (1 - issue / 100),
+        issuing=with_warps / elapsed * issue / 100,
+        reasons=_reasons(profile),
+    )
+
+
+def _reasons(profile: Profile) -> dict[str, float]:
+    found = {reason: cycles for reason, cycles in stalls(profile).items() if reason not in _READY}
+    total = sum(found.values())
+    return {reason: cycles / total for reason, cycles in found.items()}

@@ -1,7 +1,8 @@
-"""One thing the doctor looked at."""
+"""One thing the doctor looked at, and versions to compare."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -36,3 +37,9 @@ class Check:
     def is_fatal(self) -> bool:
         """Whether nothing can be measured because of this."""
         return self.level is Level.FAIL and self.needed_to_measure
+
+
+def version_numbers(version: str) -> tuple[int, int]:
+    """The major and minor number, to compare: `13.0.88` gives (13, 0); (0, 0) where there are none."""
+    found = re.match(r"(\d+)(?:\.(\d+))?", version)
+    return (int(found.group(1)), int(found.group(2) or 0)) if found else (0, 0)

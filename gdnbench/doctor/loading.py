@@ -1,19 +1,27 @@
-"""Which of the heavy libraries load, asked of a process of their own: this one stays light, and survives a crash."""
+"""Which of the heavy libraries load, asked of a worker: this process stays light, and survives a crash.
+
+As a worker: `python -m gdnbench.doctor.loading UUID FD`. UUID is of the GPU to try out, empty for none. It sends a
+message for each library as soon as it is known, so that a crash or a hang in one hides nothing of those before it.
+"""
 
 from __future__ import annotations
 
-import json
-import os
 import sys
-from dataclasses import dataclass
-from pathlib import Path
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
-from gdnbench.model import Gpu
+from gdnbench.model.gpu import Gpu
+from gdnbench.process.messages import Channel, die_with_parent
+from gdnbench.process.worker import Worker
 
 LIBRARIES = ("libcuda", "torch", "triton", "nvrtc", "nvbench")
-_LIMIT_S = 120  # the first import of a CUDA build of torch from a network disk takes most of a minute
-_LOADER = Path(__file__).with_name("loader.py")
+LOADER = "gdnbench.doctor.loading"
+"""The module that the worker runs."""
+
+_LIMIT_S = 120.0  # the first import of a CUDA build of torch from a network disk takes most of a minute
 
 
 @dataclass(frozen=True)
@@ -26,7 +34,7 @@ class TorchGpu:
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadResult:
     """How loading a library went.
 
     Attributes:
@@ -49,39 +57,138 @@ class Loaded:
         return self.problem.startswith("ModuleNotFoundError")
 
 
-def load_libraries(gpu: Gpu | None, limit_s: float = _LIMIT_S) -> dict[str, Loaded]:
+@dataclass(frozen=True)
+class LibraryLoaded:
+    """The worker has tried to load a library."""
+
+    library: str
+    result: LoadResult
+
+
+def load_libraries(gpu: Gpu | None, limit_s: float = _LIMIT_S) -> dict[str, LoadResult]:
     """Loads each of `LIBRARIES` in one process and says how it went.
 
     Args:
         gpu: the GPU to try out through torch; None tries none.
         limit_s: how long all of it may take, in seconds; what has not loaded by then counts as hanging.
     """
-    output, end = _run_loader(gpu.uuid if gpu else "", limit_s)
-    found = parse_loader_output(output)
-    return {library: found.get(library, Loaded(problem=end)) for library in LIBRARIES}
+    environment = {
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # as NVML counts
+        "PYTHONSAFEPATH": "1",  # this folder's own modules must not stand in for installed ones of the same name
+    }
+    found: dict[str, LoadResult] = {}
+    deadline = time.monotonic() + limit_s
+    with (
+        tempfile.TemporaryFile() as log,
+        Worker(LOADER, [gpu.uuid if gpu else ""], [LibraryLoaded], log, environment) as worker,
+    ):
+        try:
+            while loaded := worker.receive(deadline):
+                found[loaded.library] = loaded.result
+            worker.end()
+            end = f"loading it, or one before it, ended the process ({worker.describe_end()})"
+        except TimeoutError:
+            end = f"it, or one before it, did not load in {limit_s:.0f} s"
+    return {library: found.get(library, LoadResult(problem=end)) for library in LIBRARIES}
 
 
-def parse_loader_output(output: str) -> dict[str, Loaded]:
-    """Reads the loader's JSON lines, passing over whatever the libraries themselves have printed."""
-    found = {}
-    for line in output.splitlines():
-        if line.startswith('{"library": '):
-            facts: dict[str, Any] = json.loads(line)
-            gpus = tuple(TorchGpu(**gpu) for gpu in facts.pop("gpus", ()))
-            library = facts.pop("library")
-            found[library] = Loaded(gpus=gpus, **facts)
-    return found
+def main(arguments: list[str]) -> None:
+    """Loads every library and tells how each went."""
+    die_with_parent()
+    uuid, descriptor = arguments
+    channel = Channel[LibraryLoaded](int(descriptor))
+    loads: dict[str, Callable[[], LoadResult]] = {
+        "libcuda": _load_libcuda,
+        "torch": lambda: _load_torch(uuid),
+        "triton": _load_triton,
+        "nvrtc": _load_nvrtc,
+        "nvbench": _load_nvbench,
+    }
+    for library in LIBRARIES:
+        channel.send(LibraryLoaded(library, _attempt(loads[library])))
 
 
-def _run_loader(uuid: str, limit_s: float) -> tuple[str, str]:
-    """The loader's output, and what to say of a library that it did not get to."""
-    import subprocess
-
-    # -P: this folder's own modules must not stand in for installed ones of the same name.
-    command = [sys.executable, "-P", str(_LOADER), uuid]
-    environment = {**os.environ, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}  # as NVML counts
+def _attempt(load: Callable[[], LoadResult]) -> LoadResult:
     try:
-        done = subprocess.run(command, env=environment, capture_output=True, timeout=limit_s, check=False)
-    except subprocess.TimeoutExpired as error:
-        return (error.stdout or b"").decode(errors="replace"), f"it, or one before it, did not load in {limit_s:.0f} s"
-    return done.stdout.decode(errors="replace"), f"loading it, or one before it, ended the process ({done.returncode})"
+        return load()
+    except Exception as error:
+        return LoadResult(problem=_one_line(error))
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def _load_libcuda() -> LoadResult:
+    """The driver's own library, without which nothing that talks to a GPU loads."""
+    import ctypes
+
+    ctypes.CDLL("libcuda.so.1")
+    return LoadResult()
+
+
+def _load_torch(uuid: str) -> LoadResult:
+    """Torch, what it is built for, and each GPU it sees."""
+    import torch
+
+    seen = range(torch.cuda.device_count() if torch.cuda.is_available() else 0)
+    gpus = tuple(_describe_gpu(torch.cuda.get_device_properties(index)) for index in seen)
+    result = LoadResult(version=torch.__version__, cuda=torch.version.cuda, gpus=gpus)
+    try:
+        if uuid:
+            use_gpu(uuid)
+    except Exception as error:
+        return replace(result, gpu_problem=_one_line(error))
+    return result
+
+
+def _describe_gpu(properties: Any) -> TorchGpu:
+    """What torch knows of a GPU and NVML does not."""
+    return TorchGpu(
+        name=properties.name,
+        uuid=f"GPU-{str(properties.uuid).removeprefix('GPU-')}",
+        l2_bytes=properties.L2_cache_size,
+    )
+
+
+def use_gpu(uuid: str) -> None:
+    """Computes something on the GPU: only that shows that torch, the driver and the GPU fit together.
+
+    Raises:
+        RuntimeError: if torch does not see the GPU; whatever else torch raises.
+    """
+    import torch
+
+    torch.cuda.init()  # type: ignore[no-untyped-call]  # says why, where is_available() says no
+    seen = [_describe_gpu(torch.cuda.get_device_properties(index)).uuid for index in range(torch.cuda.device_count())]
+    if uuid not in seen and len(seen) != 1:  # a slice of a GPU (MIG) is the only one seen, under a UUID of its own
+        raise RuntimeError("torch sees other GPUs, but not this one")
+    index = seen.index(uuid) if uuid in seen else 0
+    torch.ones(32, device=f"cuda:{index}").sum().item()
+
+
+def _load_triton() -> LoadResult:
+    """Triton and its compiler."""
+    import triton
+
+    return LoadResult(version=triton.__version__)
+
+
+def _load_nvrtc() -> LoadResult:
+    """NVRTC, by way of cuda-core: builds an empty kernel, for which no GPU is needed."""
+    from cuda.core import Program, ProgramOptions
+
+    Program('extern "C" __global__ void empty() {}', "c++", ProgramOptions(arch="sm_90")).compile("cubin")
+    return LoadResult()
+
+
+def _load_nvbench() -> LoadResult:
+    """NVBench's extension module, which cuda.bench loads at the first use of one of its names."""
+    import cuda.bench
+
+    assert cuda.bench.State
+    return LoadResult()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -6,8 +6,7 @@ import re
 import shutil
 from pathlib import Path
 
-from gdnbench.doctor.check import Check, Level
-from gdnbench.doctor.versions import as_numbers
+from gdnbench.doctor.check import Check, Level, version_numbers
 
 _CAP_SYS_ADMIN, _CAP_PERFMON = 21, 38  # linux/capability.h
 _FIRST_DRIVER_WITH_PERFMON = 565
@@ -78,7 +77,7 @@ def check_counters(driver_params: str, process_status: str, driver_version: str 
 def _may_profile(process_status: str, driver_version: str | None) -> bool:
     effective = re.search(r"^CapEff:\s*([0-9a-f]+)", process_status, re.MULTILINE)
     held = int(effective.group(1), 16) if effective else 0
-    knows_perfmon = driver_version is not None and as_numbers(driver_version)[0] >= _FIRST_DRIVER_WITH_PERFMON
+    knows_perfmon = driver_version is not None and version_numbers(driver_version)[0] >= _FIRST_DRIVER_WITH_PERFMON
     return bool(held >> _CAP_SYS_ADMIN & 1) or (knows_perfmon and bool(held >> _CAP_PERFMON & 1))
 
 
@@ -92,10 +91,10 @@ def check_cupti(version: str | None, torch_cuda: str | None, driver_cuda: str | 
     """
     if version is None:
         return Check("CUPTI", Level.OK, "no wheel of its own: torch brings or finds it")
-    if torch_cuda and as_numbers(version) != as_numbers(torch_cuda):
+    if torch_cuda and version_numbers(version) != version_numbers(torch_cuda):
         remedy = f"pip install 'nvidia-cuda-cupti=={torch_cuda}.*'"
         return Check("CUPTI", Level.WARN, f"{version}, but torch is built for CUDA {torch_cuda}", remedy)
-    if driver_cuda and as_numbers(version)[0] > as_numbers(driver_cuda)[0]:
+    if driver_cuda and version_numbers(version)[0] > version_numbers(driver_cuda)[0]:
         finding = f"{version}, but the driver goes up to CUDA {driver_cuda}"
         return Check("CUPTI", Level.WARN, finding, "update the NVIDIA driver")
     return Check("CUPTI", Level.OK, f"{version}, fits torch and the driver")

@@ -1,57 +1,68 @@
-"""What changed from one kernel to another: in its numbers, and in its code."""
+"""What changed from one compiled kernel to another, in its numbers and in its code.
+
+The other may be the same kernel at a git revision. Its folder is exported beside the build cache under the commit's
+name, so that what was compiled from it is found again; the checkout is not touched.
+"""
 
 from __future__ import annotations
 
+import io
+import subprocess
+import tarfile
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
+from pathlib import Path
 
-from gdnbench.binary.normal import normal_lines
-from gdnbench.catalog import Catalog, find_variant
-from gdnbench.errors import UnknownNameError, UsageError
-from gdnbench.inspection.anatomy import Anatomy
-from gdnbench.inspection.examine import Failure, Finding
-from gdnbench.inspection.quantities import QUANTITIES, Number, mix_order, mix_rows
-from gdnbench.inspection.revision import catalog_at
-from gdnbench.inspection.subject import Subject
-from gdnbench.model import TorchKernel
+from gdnbench.catalog.catalog import Catalog, load_catalog
+from gdnbench.catalog.entry import Entry
+from gdnbench.catalog.select import find_variant
+from gdnbench.codegen.cache import cache_folder
+from gdnbench.codegen.sass import normalize
+from gdnbench.errors import MachineError, UnknownNameError, UsageError
+from gdnbench.inspection.compiled import BuildOutcome, CompiledKernel, FailedBuild
+from gdnbench.inspection.quantities import QUANTITIES, QuantityValue, mix_order, mix_rows
+from gdnbench.inspection.subject import Subject, launches_of
+from gdnbench.model.kernel import TorchKernel
 
 _GIT = "git:"
+_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True)
-class Change:
-    """One thing that is not as it was.
+class BuildChange:
+    """A number, or a word, that differs.
 
     Attributes:
         key: its name in JSON.
         title: its name in tables.
-        before: its value there.
-        after: its value here.
+        before: its value in the kernel that is compared with.
+        after: its value in the kernel at hand.
     """
 
     key: str
     title: str
-    before: Number | str
-    after: Number | str
+    before: QuantityValue | str
+    after: QuantityValue | str
 
 
 @dataclass(frozen=True)
-class Pair:
+class BuildPair:
     """A kernel and what it is compared with, for one architecture."""
 
-    before: Finding
-    after: Finding
+    before: BuildOutcome
+    after: BuildOutcome
 
     @property
-    def built(self) -> tuple[Anatomy, Anatomy] | tuple[()]:
+    def built(self) -> tuple[CompiledKernel, CompiledKernel] | tuple[()]:
         """Before and after; nothing where one did not build."""
-        if isinstance(self.before, Failure) or isinstance(self.after, Failure):
+        if isinstance(self.before, FailedBuild) or isinstance(self.after, FailedBuild):
             return ()
         return self.before, self.after
 
     @property
-    def changes(self) -> tuple[Change, ...]:
+    def changes(self) -> tuple[BuildChange, ...]:
         """What differs; nothing where one did not build."""
         return _changes(*self.built) if self.built else ()
 
@@ -59,8 +70,8 @@ class Pair:
         """A unified diff of the code, registers and addresses made alike; empty where it is the same."""
         if not self.built:
             return []
-        one, other = (normal_lines(anatomy.sass) for anatomy in self.built)
-        before, after = (f"{anatomy.subject.name} {anatomy.arch}" for anatomy in self.built)
+        one, other = (normalize(compiled.sass) for compiled in self.built)
+        before, after = (f"{compiled.subject.title} {compiled.arch}" for compiled in self.built)
         return list(unified_diff(one, other, before, after, lineterm="", n=context))
 
     @property
@@ -69,7 +80,7 @@ class Pair:
         return bool(self.built) and not self.changes and not self.sass_diff()
 
 
-def others(subjects: Sequence[Subject], catalog: Catalog, op: str, wanted: str) -> tuple[Subject, ...]:
+def find_counterparts(subjects: Sequence[Subject], catalog: Catalog, op: str, wanted: str) -> tuple[Subject, ...]:
     """What each subject is compared with.
 
     Args:
@@ -80,7 +91,7 @@ def others(subjects: Sequence[Subject], catalog: Catalog, op: str, wanted: str) 
 
     Raises:
         UnknownNameError: for a kernel that does not exist, here or there.
-        UsageError: for a revision that does not, or a kernel without a build of its own.
+        UsageError: for a revision that does not, a kernel without a build of its own, or one with too few launches.
     """
     if not wanted.startswith(_GIT):
         return tuple(_find(catalog, op, wanted, subject, wanted) for subject in subjects)
@@ -112,13 +123,88 @@ def _find(catalog: Catalog, op: str, label: str, subject: Subject, name: str) ->
     entry, variant = catalog.behind(asked, subject.shape)
     if isinstance(entry.kernel, TorchKernel):
         raise UsageError(f"{label} has no build of gdnbench's own", "compare with a CUDA or Triton kernel")
-    return Subject(name, entry, variant, subject.shape)
+    return _counterpart(launches_of(name, entry, variant, subject.shape), subject)
 
 
-def _changes(before: Anatomy, after: Anatomy) -> tuple[Change, ...]:
-    numbers = [Change(key, one.title, one.read(before), one.read(after)) for key, one in QUANTITIES.items()]
-    limits = Change("limited_by", "limited by", before.occupancy.limited_by, after.occupancy.limited_by)
+def _counterpart(launches: Sequence[Subject], subject: Subject) -> Subject:
+    """Of the launches of the other kernel, the one of the same entry, else the one in the same place."""
+    own = [each.launch for each in launches_of(subject.name, subject.entry, subject.variant, subject.shape)]
+    place = own.index(subject.launch)
+    found = next((each for each in launches if subject.launch and each.launch == subject.launch), None)
+    if found is None and place >= len(launches):
+        problem = f"{launches[0].name} has no launch to compare {subject.title} with"
+        raise UsageError(problem, f"{launches[0].name} has {len(launches)} and {subject.name} {len(own)}")
+    return found or launches[place]
+
+
+def _changes(before: CompiledKernel, after: CompiledKernel) -> tuple[BuildChange, ...]:
+    numbers = [BuildChange(key, one.title, one.read(before), one.read(after)) for key, one in QUANTITIES.items()]
+    limits = BuildChange("limited_by", "limited by", before.occupancy.limited_by, after.occupancy.limited_by)
     there, here = mix_rows(before), mix_rows(after)
     names = sorted({*there, *here}, key=mix_order)
-    mixed = [Change(name.replace(" ", "_"), name, there.get(name, 0), here.get(name, 0)) for name in names]
+    mixed = [BuildChange(name.replace(" ", "_"), name, there.get(name, 0), here.get(name, 0)) for name in names]
     return tuple(change for change in (*numbers, limits, *mixed) if change.before != change.after)
+
+
+def catalog_at(entry: Entry, revision: str) -> Catalog:
+    """The catalog of the folder that a kernel is in, as of a revision of the repository that tracks it.
+
+    An op that is declared elsewhere is taken as it is now.
+
+    Args:
+        entry: the kernel.
+        revision: whatever git understands: `HEAD~1`, a branch, a commit.
+
+    Raises:
+        UsageError: if the kernel is in no repository, or the repository has no such revision or folder in it.
+        MachineError: if there is no git, or the folder cannot be written.
+    """
+    root, op_root = entry.folder.parent.parent, entry.op_folder.parent
+    top = Path(_git(root, "rev-parse", "--show-toplevel", problem=f"{root} is in no git repository").strip())
+    commit = _git(
+        top, "rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}", problem=f"git has no {revision}"
+    ).strip()
+    then = _export(top, commit, root.resolve().relative_to(top.resolve()), revision)
+    return load_catalog([then] if op_root == root else [op_root, then])
+
+
+def _export(top: Path, commit: str, inside: Path, revision: str) -> Path:
+    """The folder `inside` of the repository as of a commit."""
+    kept = cache_folder().parent / "revisions" / commit
+    if not (kept / inside).is_dir():
+        problem = f"{revision} has no {inside}"
+        archive = _git_bytes(top, "archive", "--format=tar", commit, "--", str(inside), problem=problem)
+        _unpack(archive, kept, inside)
+    return kept / inside
+
+
+def _unpack(archive: bytes, kept: Path, inside: Path) -> None:
+    """Unpacks aside and renames, so that a folder which is there is whole."""
+    wanted = kept / inside
+    try:
+        wanted.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=kept.parent, prefix=".") as aside:
+            tree = Path(aside) / "tree"
+            with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+                tar.extractall(tree, filter="data")
+            if not wanted.is_dir():
+                (tree / inside).rename(wanted)
+    except (OSError, tarfile.TarError) as error:
+        raise MachineError(f"cannot unpack a revision into {kept}: {error}", "set GDNBENCH_CACHE elsewhere") from error
+
+
+def _git(folder: Path, *arguments: str, problem: str) -> str:
+    return _git_bytes(folder, *arguments, problem=problem).decode()
+
+
+def _git_bytes(folder: Path, *arguments: str, problem: str) -> bytes:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *arguments], capture_output=True, timeout=_TIMEOUT_S, check=True
+        )
+    except subprocess.CalledProcessError as error:
+        reason = error.stderr.decode(errors="replace").strip().partition("\n")[0]
+        raise UsageError(f"{problem}: {reason}", "name a revision as git does, as in --diff git:HEAD~1") from error
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise MachineError(f"git does not run: {error}", "--diff git:REV needs git") from error
+    return done.stdout

@@ -1,35 +1,50 @@
-"""What to inspect: a variant at a shape, before any compiler has seen it."""
+"""What to inspect, before it is built: the launches of kernels at shapes, and the architectures to build them for."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gdnbench.binary import Job
-from gdnbench.catalog import Catalog, Entry, select_variants
+from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.entry import Entry
+from gdnbench.catalog.select import select_variants
+from gdnbench.codegen.arch import capability, limits_of
 from gdnbench.errors import BuildError, UsageError
-from gdnbench.model import CudaKernel, Shape, TorchKernel, TritonKernel, Variant
+from gdnbench.machine.gpus import spec_of
+from gdnbench.model.case import Variant
+from gdnbench.model.gpu import Gpu
+from gdnbench.model.kernel import CudaKernel, CudaLaunch, TorchKernel, TritonKernel, launch_of
+from gdnbench.model.workload import Workload
+
+DEFAULT_ARCHS = ("sm_90", "sm_100")
+"""Where there is no GPU: those that the op's published figures are about."""
+
+# A GPU of each capability among those that `gdnbench/machine/gpus.toml` tells of: NVIDIA's list of CUDA GPUs.
+_EXAMPLES: Mapping[int, str] = {80: "a100", 86: "rtx3090", 90: "h200", 100: "b200"}
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A kernel of ours at one shape.
+    """One launch of a kernel of ours at one shape.
 
     Attributes:
-        name: what it is called: its label, or where it comes from.
+        name: what commands call the kernel: its label, or where it comes from, `git:HEAD~1`.
         entry: the kernel.
         variant: its params at the shape.
         shape: the workload; the batch size decides the grid, and the params of some kernels.
+        launch: the entry of the launch; empty for that of a kernel that has one.
     """
 
     name: str
     entry: Entry
     variant: Variant
-    shape: Shape
+    shape: Workload
+    launch: str = ""
 
-    def job(self, arch: str) -> Job:
-        """The build that shows it."""
-        return Job(self.entry, self.variant, self.shape, arch)
+    @property
+    def title(self) -> str:
+        """What tables call it: the kernel, with the launch where it has several: `decode-x/prepare`."""
+        return f"{self.name}/{self.launch}" if self.launch else self.name
 
     def grid(self) -> tuple[int, ...]:
         """Blocks along x, y and z, as far as the declaration gives them.
@@ -37,10 +52,9 @@ class Subject:
         Raises:
             BuildError: if the declaration's `grid` fails.
         """
-        kernel = self.entry.kernel
-        assert isinstance(kernel, CudaKernel | TritonKernel)
+        launch = launch_of(self.entry.kernel, self.launch)
         try:
-            return tuple(kernel.grid(self.shape, self.variant.params))
+            return tuple(launch.grid(self.shape, self.variant.params))
         except Exception as error:
             raise _declaration_failed(self, "grid", error) from error
 
@@ -53,12 +67,11 @@ class Subject:
         Raises:
             BuildError: if the declaration's `block` or `warps` fails.
         """
-        kernel, params = self.entry.kernel, self.variant.params
+        launch, params = launch_of(self.entry.kernel, self.launch), self.variant.params
         try:
-            if isinstance(kernel, CudaKernel):
-                return kernel.block(self.shape, params)
-            assert isinstance(kernel, TritonKernel)
-            return required or 32 * kernel.warps(self.shape, params)
+            if isinstance(launch, CudaLaunch):
+                return launch.block(self.shape, params)
+            return required or 32 * launch.warps(self.shape, params)
         except Exception as error:
             raise _declaration_failed(self, "block", error) from error
 
@@ -68,9 +81,9 @@ class Subject:
         Raises:
             BuildError: if the declaration's `shared_bytes` fails.
         """
-        kernel = self.entry.kernel
+        launch = launch_of(self.entry.kernel, self.launch)
         try:
-            return kernel.shared_bytes(self.shape, self.variant.params) if isinstance(kernel, CudaKernel) else 0
+            return launch.shared_bytes(self.shape, self.variant.params) if isinstance(launch, CudaLaunch) else 0
         except Exception as error:
             raise _declaration_failed(self, "shared_bytes", error) from error
 
@@ -80,17 +93,26 @@ def _declaration_failed(subject: Subject, name: str, error: Exception) -> BuildE
     return BuildError(f"`{name}` in variant.py of {subject.entry.kernel.name} failed: {reason}")
 
 
+def launches_of(name: str, entry: Entry, variant: Variant, shape: Workload) -> tuple[Subject, ...]:
+    """A subject for each launch of a kernel, in the order of its declaration; none for one reached through Python."""
+    kernel = entry.kernel
+    if not isinstance(kernel, CudaKernel | TritonKernel):
+        return ()
+    several = len(kernel.launches) > 1
+    return tuple(Subject(name, entry, variant, shape, each.entry if several else "") for each in kernel.launches)
+
+
 def choose_subjects(
-    catalog: Catalog, op: str, names: Sequence[str], shapes: Sequence[Shape]
+    catalog: Catalog, op: str, names: Sequence[str], shapes: Sequence[Workload]
 ) -> tuple[tuple[Subject, ...], tuple[str, ...]]:
-    """What a user named, at every shape, and notes on what is left out.
+    """Every launch of what a user named, at every shape, and notes on what is left out.
 
     Raises:
         UnknownNameError: for a kernel that does not exist.
         UsageError: if none of the kernels has a build of its own.
     """
     variants = select_variants(catalog, op, ",".join(names) or "all")
-    found: dict[tuple[Variant, Shape], Entry] = {}  # what a dispatcher picks may be named beside it
+    found: dict[tuple[Variant, Workload], Entry] = {}  # what a dispatcher picks may be named beside it
     for shape in shapes:
         for asked in variants:
             entry, variant = catalog.behind(asked, shape)
@@ -99,11 +121,48 @@ def choose_subjects(
         variant.label for (variant, _), entry in found.items() if isinstance(entry.kernel, TorchKernel)
     )
     subjects = tuple(
-        Subject(variant.label, entry, variant, shape)
+        subject
         for (variant, shape), entry in found.items()
-        if not isinstance(entry.kernel, TorchKernel)
+        for subject in launches_of(variant.label, entry, variant, shape)
     )
-    said = f"{', '.join(foreign)}: reached through Python, no build of gdnbench's own to inspect"
+    problem = f"{', '.join(foreign)}: reached through Python, no build of gdnbench's own to inspect"
     if not subjects:
-        raise UsageError(said, "name a CUDA or Triton kernel; `gdnbench list` shows them")
-    return subjects, (said,) if foreign and names else ()
+        raise UsageError(problem, "name a CUDA or Triton kernel; `gdnbench list` shows them")
+    return subjects, (problem,) if foreign and names else ()
+
+
+@dataclass(frozen=True)
+class GpuSize:
+    """A GPU to count waves for.
+
+    Attributes:
+        name: its short name, `h200`.
+        sms: streaming multiprocessors.
+    """
+
+    name: str
+    sms: int
+
+
+def choose_archs(wanted: str, gpus: Sequence[Gpu]) -> tuple[str, ...]:
+    """The architectures that `--arch` names; by default those of the GPUs at hand.
+
+    Raises:
+        UsageError: for one that is not understood.
+    """
+    named = [name.strip() for name in wanted.split(",") if name.strip()]
+    if wanted and not named:
+        raise UsageError(f"--arch {wanted}: no architecture is named", "write it as in --arch sm_90,sm_100")
+    archs = named or [gpu.arch for gpu in gpus] or list(DEFAULT_ARCHS)
+    for arch in archs:
+        limits_of(arch)
+    return tuple(dict.fromkeys(archs))
+
+
+def gpu_size_of(arch: str, gpus: Sequence[Gpu]) -> GpuSize | None:
+    """A GPU of an architecture: the one at hand, else one whose size its maker tells; None if there is neither."""
+    here = next((gpu for gpu in gpus if gpu.sms and gpu.arch == f"sm_{capability(arch)}"), None)
+    if here:
+        return GpuSize(here.slug, here.sms)
+    spec = spec_of(_EXAMPLES.get(capability(arch), ""))
+    return GpuSize(spec.slug, spec.sms) if spec else None

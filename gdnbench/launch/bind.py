@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
 from functools import partial
 from math import prod
@@ -10,18 +10,25 @@ from typing import Any
 
 import torch
 
-from gdnbench.binary import build
-from gdnbench.binary.triton_aot import arguments, compile_triton
-from gdnbench.catalog import Entry
+from gdnbench.catalog.entry import Entry
+from gdnbench.codegen.build import build
+from gdnbench.codegen.triton import arguments, compile_triton
 from gdnbench.errors import DeclarationError
 from gdnbench.launch.numerics import load_file
 from gdnbench.launch.workspace import Workspace
-from gdnbench.model import CudaKernel, Params, Shape, TorchKernel, TritonKernel, Variant
+from gdnbench.model.case import Variant
+from gdnbench.model.kernel import CudaKernel, CudaLaunch, TorchKernel, TritonKernel
+from gdnbench.model.op import Op
+from gdnbench.model.params import Params
+from gdnbench.model.workload import Workload
 
 DEFAULT_SHARED_BYTES = 48 << 10
 
 Launcher = Callable[[], tuple[torch.Tensor, ...]]
 """Launches on the current stream and returns the op's outputs, in the op's order."""
+
+Step = Callable[[], object]
+"""One launch."""
 
 Binder = Callable[[Workspace], Launcher]
 """Binds what is loaded to the tensors of a workspace."""
@@ -32,7 +39,7 @@ def bind(entry: Entry, variant: Variant, workspace: Workspace) -> Launcher:
     return load(entry, variant, workspace.shape)(workspace)
 
 
-def load(entry: Entry, variant: Variant, shape: Shape) -> Binder:
+def load(entry: Entry, variant: Variant, shape: Workload) -> Binder:
     """A function that binds the variant to workspaces of a shape; what is compiled is compiled and loaded once.
 
     Binding gives the outputs that the kernel updates in place the values it starts from. A CUDA kernel is bound to the
@@ -45,7 +52,7 @@ def load(entry: Entry, variant: Variant, shape: Shape) -> Binder:
     return _beginning(entry, _load(entry, variant, shape))
 
 
-def load_stamped(entry: Entry, variant: Variant, shape: Shape) -> tuple[Binder, Any]:
+def load_stamped(entry: Entry, variant: Variant, shape: Workload) -> tuple[Binder, Any]:
     """A CUDA kernel whose marks read the clock, as `load` loads it, and its code: cuda-core's `ObjectCode`.
 
     Raises:
@@ -68,7 +75,7 @@ def _beginning(entry: Entry, binder: Binder) -> Binder:
     return begin_and_bind
 
 
-def _load(entry: Entry, variant: Variant, shape: Shape) -> Binder:
+def _load(entry: Entry, variant: Variant, shape: Workload) -> Binder:
     match entry.kernel:
         case CudaKernel():
             return _load_cuda(entry, entry.kernel, variant, shape)[0]
@@ -81,43 +88,104 @@ def _load(entry: Entry, variant: Variant, shape: Shape) -> Binder:
 
 
 def _load_cuda(
-    entry: Entry, kernel: CudaKernel, variant: Variant, shape: Shape, *, stamped: bool = False
+    entry: Entry, kernel: CudaKernel, variant: Variant, shape: Workload, *, stamped: bool = False
 ) -> tuple[Binder, Any]:
+    """What binds every launch, and the code of the first: the marks that `gdnbench phases` reads are in it."""
+    loaded = [_load_cuda_launch(entry, launch, variant, shape, stamped=stamped) for launch in kernel.launches]
+    steps = [step for step, _ in loaded]
+
+    def bind_steps(workspace: Workspace) -> Launcher:
+        named = {**_scratch(entry, variant.params, workspace), **_by_name(workspace)}
+        return _in_order([step(named) for step in steps], workspace)
+
+    return bind_steps, loaded[0][1]
+
+
+def _load_cuda_launch(
+    entry: Entry, launch: CudaLaunch, variant: Variant, shape: Workload, *, stamped: bool
+) -> tuple[Callable[[Mapping[str, Any]], Step], Any]:
     from pathlib import Path
 
     from cuda.core import Device, LaunchConfig, ObjectCode
 
     device = Device(torch.cuda.current_device())
     device.set_current()
-    built = build(entry, variant, shape, f"sm_{device.arch}", stamped=stamped)
+    built = build(entry, variant, shape, f"sm_{device.arch}", launch=launch.entry, stamped=stamped)
     code = ObjectCode.from_cubin(Path(built.cubin).read_bytes())
     function = code.get_kernel(built.symbol)
-    shared_bytes = kernel.shared_bytes(shape, variant.params)
+    shared_bytes = launch.shared_bytes(shape, variant.params)
     _allow_shared(int(function.handle), shared_bytes, device.device_id)
     config = LaunchConfig(
-        grid=_three(kernel.grid(shape, variant.params)),
-        block=(kernel.block(shape, variant.params), 1, 1),
+        grid=_three(launch.grid(shape, variant.params)),
+        block=(launch.block(shape, variant.params), 1, 1),
         shmem_size=shared_bytes,
     )
-    return partial(_bind_cuda, config, function), code
+    return partial(_bind_cuda, entry, launch, config, function), code
 
 
-def _bind_cuda(config: Any, function: Any, workspace: Workspace) -> Launcher:
-    import ctypes
-
-    from cuda.core import Stream, launch
+def _bind_cuda(entry: Entry, launch: CudaLaunch, config: Any, function: Any, named: Mapping[str, Any]) -> Step:
+    from cuda.core import Stream
+    from cuda.core import launch as enqueue
 
     stream = Stream.from_handle(torch.cuda.current_stream().cuda_stream)
-    bound = (
-        *(workspace.inputs[spec.name].data_ptr() for spec in workspace.op.inputs),
-        *(ctypes.c_float(workspace.scalars[name]) for name in workspace.op.scalars),
-        *(tensor.data_ptr() for tensor in workspace.output_tensors),
-        ctypes.c_int(workspace.shape.B),
-    )
+    bound = [_c_value(entry.op, name, named[name]) for name in argument_names(entry, launch)]
+    return lambda: enqueue(stream, config, function, *bound)
+
+
+def argument_names(entry: Entry, launch: CudaLaunch) -> tuple[str, ...]:
+    """The arguments of a CUDA launch, in order.
+
+    Raises:
+        DeclarationError: for one that the op does not have.
+    """
+    op, scratch = entry.op, [spec.name for spec in getattr(entry.kernel, "scratch", ())]
+    inputs, outputs = [spec.name for spec in op.inputs], [spec.name for spec in op.outputs]
+    run_time = [axis.name for axis in op.workloads.axes if not axis.compile_time]
+    every = (*inputs, *op.scalars, *outputs, *scratch, *run_time, *op.derived)
+    if launch.arguments is None:
+        return every
+    if unknown := [name for name in launch.arguments if name not in every]:
+        raise DeclarationError(f"{launch.entry} takes {', '.join(unknown)}, and there are {', '.join(every)}")
+    return launch.arguments
+
+
+def _c_value(op: Op, name: str, value: Any) -> Any:
+    """A tensor's address, a scalar as float, an axis as int, a derived size as long long."""
+    import ctypes
+
+    if isinstance(value, torch.Tensor):
+        return value.data_ptr()
+    if name in op.scalars:
+        return ctypes.c_float(value)
+    return ctypes.c_longlong(value) if name in op.derived else ctypes.c_int(value)
+
+
+def _by_name(workspace: Workspace) -> dict[str, Any]:
+    """Tensors, scalars, axes and derived sizes."""
+    sizes = workspace.op.named_sizes(workspace.shape)
+    return {**sizes, **workspace.inputs, **workspace.scalars, **workspace.outputs}
+
+
+def _scratch(entry: Entry, params: Params, workspace: Workspace) -> dict[str, torch.Tensor]:
+    kernel = entry.kernel
+    specs = kernel.scratch if isinstance(kernel, CudaKernel | TritonKernel) else ()
+    return workspace.add_scratch(specs, {name: value for name, value in params.items() if isinstance(value, int)})
+
+
+def _in_order(steps: Sequence[Step], workspace: Workspace) -> Launcher:
     outputs = workspace.output_tensors
+    if len(steps) == 1:
+        (only,) = steps
+
+        def run_one() -> tuple[torch.Tensor, ...]:
+            only()
+            return outputs
+
+        return run_one
 
     def run() -> tuple[torch.Tensor, ...]:
-        launch(stream, config, function, *bound)
+        for step in steps:
+            step()
         return outputs
 
     return run
@@ -135,10 +203,19 @@ def _allow_shared(kernel: int, nbytes: int, device: int) -> None:
         raise DeclarationError(f"the GPU does not give a block {nbytes} bytes of shared memory ({status.name})")
 
 
-def _load_triton(entry: Entry, kernel: TritonKernel, params: Params, shape: Shape) -> Binder:
+def _load_triton(entry: Entry, kernel: TritonKernel, params: Params, shape: Workload) -> Binder:
     major, minor = torch.cuda.get_device_capability()
-    compiled = compile_triton(entry, params, shape, f"sm_{major}{minor}")
-    return partial(bind_compiled, compiled, kernel.grid(shape, params))
+    arch = f"sm_{major}{minor}"
+    compiled = [
+        (compile_triton(entry, params, shape, arch, launch=launch.entry), launch.grid(shape, params))
+        for launch in kernel.launches
+    ]
+
+    def bind_steps(workspace: Workspace) -> Launcher:
+        named = {**_scratch(entry, params, workspace), **_by_name(workspace)}
+        return _in_order([_bind_triton(code, blocks, named) for code, blocks in compiled], workspace)
+
+    return bind_steps
 
 
 def bind_compiled(compiled: Any, blocks: tuple[int, ...], workspace: Workspace) -> Launcher:
@@ -149,16 +226,12 @@ def bind_compiled(compiled: Any, blocks: tuple[int, ...], workspace: Workspace) 
         blocks: programs per axis.
         workspace: the tensors.
     """
+    return _in_order([_bind_triton(compiled, blocks, _by_name(workspace))], workspace)
+
+
+def _bind_triton(compiled: Any, blocks: tuple[int, ...], named: Mapping[str, Any]) -> Step:
     grid = _three(blocks)
-    launch = _with_scratch(compiled[grid], compiled, grid, "cuda")
-    bound = arguments(compiled, {**workspace.inputs, **workspace.scalars, **workspace.outputs})
-    outputs = workspace.output_tensors
-
-    def run() -> tuple[torch.Tensor, ...]:
-        launch(*bound)
-        return outputs
-
-    return run
+    return partial(_with_scratch(compiled[grid], compiled, grid, "cuda"), *arguments(compiled, named))
 
 
 def _with_scratch(

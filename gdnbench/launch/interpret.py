@@ -7,25 +7,37 @@ from __future__ import annotations
 
 import torch
 
-from gdnbench.catalog import Entry
+from gdnbench.catalog.entry import Entry
 from gdnbench.launch.bind import Launcher
 from gdnbench.launch.numerics import load_file
 from gdnbench.launch.workspace import Workspace
-from gdnbench.model import TritonKernel, Variant
+from gdnbench.model.case import Variant
+from gdnbench.model.kernel import TritonKernel
 
 
 def bind_interpreted(entry: Entry, variant: Variant, workspace: Workspace) -> Launcher:
-    """A function that interprets the variant on the workspace's CPU tensors."""
-    kernel = entry.kernel
+    """A function that interprets the variant's launches on the workspace's CPU tensors."""
+    kernel, params = entry.kernel, variant.params
     assert isinstance(kernel, TritonKernel)
-    function = getattr(load_file(entry.source), kernel.entry)
-    grid = kernel.grid(workspace.shape, variant.params)
-    values = {**workspace.inputs, **workspace.scalars, **workspace.outputs}
-    constants = {**workspace.shape.axes(), **variant.params}
-    bound = [{**constants, **values}[name] for name in function.arg_names]
+    numbers = {name: value for name, value in params.items() if isinstance(value, int)}
+    values = {
+        **workspace.op.named_sizes(workspace.shape),
+        **params,
+        **workspace.inputs,
+        **workspace.scalars,
+        **workspace.outputs,
+        **workspace.add_scratch(kernel.scratch, numbers),
+    }
+    module = load_file(entry.source)
+    steps = []
+    for launch in kernel.launches:
+        function = getattr(module, launch.entry)
+        bound = [values[name] for name in function.arg_names]
+        steps.append((function[launch.grid(workspace.shape, params)], bound))
 
     def run() -> tuple[torch.Tensor, ...]:
-        function[grid](*bound)
+        for function, bound in steps:
+            function(*bound)
         return workspace.output_tensors
 
     return run

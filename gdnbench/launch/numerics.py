@@ -11,14 +11,15 @@ from typing import Protocol, cast
 from torch import Tensor
 
 from gdnbench.errors import DeclarationError
-from gdnbench.model import Op, Shape
+from gdnbench.model.op import Op
+from gdnbench.model.workload import Workload
 
 
 class Numerics(Protocol):
     """What an op's numerics file defines."""
 
     def make_inputs(
-        self, shape: Shape, seed: int, device: str, scenario: str
+        self, shape: Workload, seed: int, device: str, scenario: str
     ) -> tuple[dict[str, Tensor], dict[str, float]]:
         """Draws the input tensors and scalars of a scenario."""
 

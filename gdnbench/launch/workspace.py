@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
 import torch
 
+from gdnbench.errors import DeclarationError
 from gdnbench.launch.numerics import Numerics
-from gdnbench.model import Dtype, Op, Shape
+from gdnbench.launch.poison import poison
+from gdnbench.model.dtype import FACTS, Dtype
+from gdnbench.model.op import Op, TensorSpec
+from gdnbench.model.workload import Workload
 
-TORCH_DTYPES: dict[Dtype, torch.dtype] = {"bf16": torch.bfloat16, "fp32": torch.float32}
+TORCH_DTYPES: dict[Dtype, torch.dtype] = {name: getattr(torch, facts.torch) for name, facts in FACTS.items()}
 
-# A quiet NaN with a payload that no arithmetic produces: an element with these bits was never written, while a
-# NaN with other bits was computed. GPUs produce 0x7fff… and CPUs 0x7fc0….
-_POISON: dict[torch.dtype, tuple[torch.dtype, int]] = {
-    torch.bfloat16: (torch.int16, 0x7FC5),
-    torch.float32: (torch.int32, 0x7FC5A5A5),
-}
+
+TensorSize = tuple[str, tuple[int, ...], Dtype]
+"""A tensor's name, sizes and element type."""
 
 
 @dataclass(frozen=True)
@@ -30,21 +31,25 @@ class Workspace:
         scalars: fp32 scalars by name.
         outputs: tensors to be written, by name.
         pristine: the inputs as they were drawn: a kernel may change them, and the next one needs them as they were.
+        scratch: memory of kernels between their launches; kernels that ask for the same share it.
     """
 
     op: Op
-    shape: Shape
+    shape: Workload
     inputs: dict[str, torch.Tensor]
     scalars: dict[str, float]
     outputs: dict[str, torch.Tensor]
     pristine: dict[str, torch.Tensor]
+    scratch: dict[TensorSize, torch.Tensor] = field(default_factory=dict)
 
     @classmethod
-    def make(cls, op: Op, numerics: Numerics, shape: Shape, *, seed: int, device: str, scenario: str) -> Workspace:
+    def make(cls, op: Op, numerics: Numerics, shape: Workload, *, seed: int, device: str, scenario: str) -> Workspace:
         """Draws the inputs of a scenario and allocates poisoned outputs."""
         inputs, scalars = numerics.make_inputs(shape, seed, device, scenario)
+        _check_inputs(op, shape, inputs, scalars)
+        named = op.named_sizes(shape)
         outputs = {
-            spec.name: torch.empty(spec.sizes(shape), dtype=TORCH_DTYPES[spec.dtype], device=device)
+            spec.name: torch.empty(spec.sizes(named), dtype=TORCH_DTYPES[spec.dtype], device=device)
             for spec in op.outputs
         }
         pristine = {name: tensor.clone() for name, tensor in inputs.items()}
@@ -56,7 +61,25 @@ class Workspace:
         """The same tensors elsewhere in memory."""
         inputs = {name: tensor.clone() for name, tensor in self.inputs.items()}
         outputs = {name: tensor.clone() for name, tensor in self.outputs.items()}
-        return replace(self, inputs=inputs, outputs=outputs)
+        return replace(self, inputs=inputs, outputs=outputs, scratch={})
+
+    def add_scratch(self, specs: Sequence[TensorSpec], params: Mapping[str, int]) -> dict[str, torch.Tensor]:
+        """Scratch tensors by name, poisoned; those that are there already are given again.
+
+        Args:
+            specs: their declarations, whose sizes may name params.
+            params: the kernel's params that are numbers.
+        """
+        named = {**self.op.named_sizes(self.shape), **params}
+        device = next(iter(self.inputs.values())).device
+        found = {}
+        for spec in specs:
+            key = (spec.name, spec.sizes(named), spec.dtype)
+            if key not in self.scratch:
+                self.scratch[key] = torch.empty(key[1], dtype=TORCH_DTYPES[spec.dtype], device=device)
+                poison([self.scratch[key]])
+            found[spec.name] = self.scratch[key]
+        return found
 
     @property
     def namespace(self) -> SimpleNamespace:
@@ -84,8 +107,9 @@ class Workspace:
         self._begin(dict(zip(names, outputs, strict=True)), in_place)
 
     def reset_all(self, in_place: Mapping[str, str]) -> None:
-        """Resets the outputs, and poisons memory that the allocator is likely to hand to a kernel for its own."""
+        """Resets outputs; poisons scratch, and memory that the allocator is likely to hand to a kernel for its own."""
         self.reset(self.output_tensors, in_place)
+        poison(tuple(self.scratch.values()))
         poison([torch.empty_like(tensor) for tensor in self.output_tensors])
 
     def _begin(self, outputs: Mapping[str, torch.Tensor], in_place: Mapping[str, str]) -> None:
@@ -93,14 +117,14 @@ class Workspace:
             outputs[name].copy_(self.pristine[source])
 
 
-def poison(tensors: Sequence[torch.Tensor]) -> None:
-    """Fills tensors with a NaN that tells "never written" from "computed as NaN"."""
-    for tensor in tensors:
-        bits, pattern = _POISON[tensor.dtype]
-        tensor.view(bits).fill_(pattern)
-
-
-def is_poison(tensor: torch.Tensor) -> torch.Tensor:
-    """Which elements were never written, as a boolean tensor."""
-    bits, pattern = _POISON[tensor.dtype]
-    return tensor.contiguous().view(bits) == pattern
+def _check_inputs(op: Op, shape: Workload, inputs: Mapping[str, torch.Tensor], scalars: Mapping[str, float]) -> None:
+    """What `make_inputs` draws is what the op declares: kernels are compiled for that."""
+    named = op.named_sizes(shape)
+    wanted = {spec.name: (spec.sizes(named), TORCH_DTYPES[spec.dtype]) for spec in op.inputs}
+    drawn = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in inputs.items()}
+    if drawn.keys() != wanted.keys() or set(scalars) != set(op.scalars):
+        expected = ", ".join([*wanted, *op.scalars])
+        raise DeclarationError(f"make_inputs of {op.name} gives {', '.join([*drawn, *scalars])}, not {expected}")
+    for name, (sizes, dtype) in wanted.items():
+        if drawn[name] != (sizes, dtype):
+            raise DeclarationError(f"make_inputs of {op.name}: {name} is {drawn[name]}, not {(sizes, dtype)}")

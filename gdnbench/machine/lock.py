@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gdnbench.errors import MachineError
-from gdnbench.model import Gpu
+from gdnbench.model.gpu import Gpu
 
-_FOR_EVERY_USER = 0o644  # a lock needs no more than the right to read
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
+_FOR_EVERY_USER = 0o666  # `filelock` opens the file to write, though it writes nothing
 
 
 @contextmanager
 def gpu_lock(gpu: Gpu | None, on_wait: Callable[[], None]) -> Iterator[None]:
     """Holds the GPU for this process, against every gdnbench process of every user of this machine.
 
-    The kernel releases the lock when the process ends, however it ends. The file itself stays: to remove it would
-    let a third process lock a new file while a second still waits for the old one.
+    The operating system releases the lock when the process ends, however it ends. The file stays.
 
     Args:
         gpu: the GPU; None for the CPU.
@@ -27,37 +29,36 @@ def gpu_lock(gpu: Gpu | None, on_wait: Callable[[], None]) -> Iterator[None]:
     Raises:
         MachineError: the lock file cannot be opened.
     """
-    import fcntl
+    from filelock import FileLock
 
-    descriptor = _open(_lock_file(gpu))
+    # It follows no link that someone left in the file's place, and does not remove the file.
+    lock = FileLock(_lock_file(gpu), mode=_FOR_EVERY_USER)
+    if not _acquire(lock, wait=False):
+        on_wait()
+        _acquire(lock, wait=True)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            on_wait()
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
-        os.close(descriptor)
+        lock.release()
+
+
+def _acquire(lock: BaseFileLock, *, wait: bool) -> bool:
+    """Whether the lock is held now."""
+    from filelock import Timeout
+
+    try:
+        lock.acquire(blocking=wait)
+    except Timeout:
+        return False
+    except OSError as error:
+        raise MachineError(
+            f"The lock file {lock.lock_file} cannot be opened: {error.strerror}.",
+            "Remove it, or point TMPDIR elsewhere.",
+        ) from error
+    return True
 
 
 def _lock_file(gpu: Gpu | None) -> Path:
     import tempfile
 
     return Path(tempfile.gettempdir()) / f"gdnbench-{gpu.uuid if gpu else 'cpu'}.lock"
-
-
-def _open(path: Path) -> int:
-    """Opens the lock file, made by this user or another; follows no link that someone left in its place."""
-    try:
-        try:
-            # O_CREAT only where it is missing: Linux refuses it on another user's file in a sticky folder.
-            descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDONLY | os.O_NOFOLLOW, _FOR_EVERY_USER)
-            os.fchmod(descriptor, _FOR_EVERY_USER)  # whatever the umask
-        except FileExistsError:
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-    except OSError as error:
-        raise MachineError(
-            f"The lock file {path} cannot be opened: {error.strerror}.", "Remove it, or point TMPDIR elsewhere."
-        ) from error
-    return descriptor

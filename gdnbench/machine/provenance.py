@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from gdnbench.machine.state import GpuState, read_state
-from gdnbench.model import Gpu
+from gdnbench.model.gpu import Gpu
+from gdnbench.process.command import run_tool
 
 PACKAGES = (
     "torch",
@@ -70,6 +72,7 @@ def relevant_variables(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: "(withheld)" if _SECRET.search(name) else environ[name] for name in names}
 
 
+@cache
 def package_version(package: str) -> str | None:
     """An installed package's version, read without importing it; None if it is not installed."""
     from importlib.metadata import PackageNotFoundError, version
@@ -95,14 +98,11 @@ def git_state(folder: Path) -> dict[str, Any]:
 
 def _git(folder: Path, *arguments: str) -> str | None:
     """Runs git; None where it fails, is missing or hangs. Takes no lock that a git beside it might want."""
-    import subprocess
-
-    command = ["git", "--no-optional-locks", "-C", str(folder), *arguments]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_GIT_LIMIT_S, check=False)
-    except (OSError, subprocess.TimeoutExpired):
+        done = run_tool(["git", "--no-optional-locks", "-C", str(folder), *arguments], limit_s=_GIT_LIMIT_S)
+    except OSError:
         return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    return done.output.strip() if done.returncode == 0 else None
 
 
 def _versions() -> dict[str, str | None]:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
-from gdnbench.machine.nvml import NvmlReader, open_nvml
-from gdnbench.model import Gpu
+from gdnbench.machine.gpus import NvmlReader, open_nvml
+from gdnbench.model.gpu import Gpu
 
 _SM_CLOCK, _MEMORY_CLOCK = 1, 2  # nvmlClockType_t
 _TEMPERATURE_GPU = 0  # nvmlTemperatureSensors_t

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from gdnbench.model.params import Params
-from gdnbench.model.shape import Shape
+from gdnbench.model.workload import Workload, WorkloadSpec
 
 
 class Role(StrEnum):
@@ -52,14 +52,13 @@ class Case:
     """A variant at a shape, with its role in the run."""
 
     variant: Variant
-    shape: Shape
+    shape: Workload
     role: Role = Role.KERNEL
 
     @property
     def id(self) -> str:
         """Unique within a run; NVBench's benchmark names and every file of the run use it."""
-        axes = "_".join(f"{axis}{size}" for axis, size in self.shape.axes().items())
-        return f"{self.label}/{axes}"
+        return f"{self.label}/{self.shape.key}"
 
     @property
     def label(self) -> str:
@@ -77,14 +76,22 @@ class Case:
             "label": self.variant.label,
             "preset": self.variant.preset,
             "params": dict(self.variant.params),
-            "shape": self.shape.axes(),
+            "shape": self.shape.sizes,
             "role": self.role.value,
         }
 
     @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Case:
-        """The inverse of `to_dict`."""
+    def from_dict(cls, document: Mapping[str, Any], spec: WorkloadSpec) -> Case:
+        """The inverse of `to_dict`.
+
+        Args:
+            document: the case.
+            spec: the axes of its op.
+
+        Raises:
+            ShapeError: if its workload is none of these axes.
+        """
         variant = Variant(
             document["kernel"], document["label"], preset=document["preset"], params=Params(document["params"])
         )
-        return cls(variant, Shape(**document["shape"]), Role(document["role"]))
+        return cls(variant, spec.stored(document["shape"]), Role(document["role"]))

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, overload
 
 from gdnbench.errors import DeclarationError, ParamError
 from gdnbench.model.name import check_name
+from gdnbench.model.op import TensorSpec
 from gdnbench.model.params import Param, Params, ParamValue
-from gdnbench.model.shape import Shape, nearest_shape
+from gdnbench.model.workload import Shape, Workload
 
 Floor = Literal["", "empty", "copy"]
 Device = Literal["cuda", "cpu"]
-PerCase = Callable[[Shape, Params], int]
-Grid = Callable[[Shape, Params], tuple[int, ...]]
+PerCase = Callable[[Workload, Params], int]
+Grid = Callable[[Workload, Params], tuple[int, ...]]
 
-AXES = tuple(axis.name for axis in fields(Shape))
 _CHOICE = re.compile(r"[^\s:,=/\x00-\x1f\x7f-\x9f]{1,40}")  # stands in a label: decode-x:MODE=fast
 _PARAM_NAME = re.compile(r"[A-Z][A-Z0-9_]*")  # results have a column for each, beside lower-case ones
 
@@ -56,8 +56,8 @@ class Kernel:
         entry: the function in it.
         params: compile-time constants, by name.
         presets: further names of this kernel with some params fixed.
-        by_shape: defaults that hold at some shapes, as a sweep found them; at any other shape, those of the nearest
-            one do, by the number of heads in the batch.
+        by_shape: defaults that hold at some workloads, as a sweep found them; at any other, those of the nearest one
+            do, by its size.
         requires: modules beyond gdnbench's own dependencies.
         floor: for a pseudo-kernel, the bound it measures; empty for a real one.
         in_place: outputs that it updates where they stand, each with the input that it starts from:
@@ -69,7 +69,7 @@ class Kernel:
 
     name: str
     source: str
-    entry: str
+    entry: str = ""
     params: Mapping[str, Param] = field(default_factory=lambda: NO_PARAMS)
     presets: Mapping[str, Mapping[str, ParamValue]] = field(default_factory=lambda: NO_PRESETS)
     by_shape: Mapping[Shape, Mapping[str, ParamValue]] = field(default_factory=lambda: NOT_BY_SHAPE)
@@ -81,10 +81,8 @@ class Kernel:
         for name in (self.name, *self.presets):
             check_name(name)
         for name in self.params:
-            if name in AXES or not _PARAM_NAME.fullmatch(name):
-                raise DeclarationError(
-                    f"param {name}: a name is upper case, as in WARPS, and no axis ({', '.join(AXES)})"
-                )
+            if not _PARAM_NAME.fullmatch(name):
+                raise DeclarationError(f"param {name}: a name is upper case, as in WARPS")
         if not isinstance(self.in_place, Mapping):
             raise DeclarationError('in_place: a mapping from outputs to inputs, as in {"new_state": "state"}')
         for name, param in self.params.items():
@@ -111,12 +109,6 @@ class Kernel:
         """The devices that the kernel can run on."""
         return ("cuda",)
 
-    def defaults(self, shape: Shape) -> Params:
-        """All params at their defaults for a shape."""
-        if not self.by_shape:
-            return self.resolve({})
-        return self.resolve(self.by_shape[nearest_shape(self.by_shape, shape)])
-
     def resolve(self, values: Mapping[str, ParamValue]) -> Params:
         """All params: the given values checked against their choices, the defaults for the rest.
 
@@ -135,54 +127,143 @@ class Kernel:
         )
 
 
-def _one(_shape: Shape, _params: Params) -> int:
+def _one(_workload: Workload, _params: Params) -> int:
     return 1
 
 
-def _none(_shape: Shape, _params: Params) -> int:
+def _none(_workload: Workload, _params: Params) -> int:
     return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class CudaLaunch:
+    """One launch of a kernel in CUDA C++.
+
+    Attributes:
+        entry: the function in the source.
+        grid: blocks per axis, from workload and params.
+        block: threads per block.
+        shared_bytes: dynamic shared memory per block, in bytes.
+        arguments: the function's arguments by name, in its order: inputs, scalars, outputs, scratch, axes that are not
+            compile-time (`int`) and derived sizes (`long long`). None for all of them, in this order.
+    """
+
+    entry: str
+    grid: Grid
+    block: PerCase
+    shared_bytes: PerCase = _none
+    arguments: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class CudaKernel(Kernel):
     """A kernel in CUDA C++, compiled by NVRTC.
 
-    The source sees the head layout as the macros `GDN_HQ`, `GDN_HV`, `GDN_K`, `GDN_V` and each param under its
-    own name; its arguments are those of the op, which all CUDA kernels of the op share.
+    The source sees every compile-time axis as a macro, `GDN_HQ` where the op's prefix is `GDN_`, and each param under
+    its own name. It is one launch, told by `entry`, `grid`, `block` and `shared_bytes`, or several in `launches`.
 
     Attributes:
-        grid: blocks per axis, from shape and params.
+        grid: blocks per axis, from workload and params.
         block: threads per block.
         shared_bytes: dynamic shared memory per block, in bytes.
+        launches: what one call launches, in order, on one stream.
+        scratch: memory between the launches; `dims` may name params, too. Its values before a call are anything.
+
+    Raises:
+        DeclarationError: if it tells of no launch, or in both ways.
     """
 
     language: ClassVar[str] = "cuda"
 
     source: str = "kernel.cu"
-    grid: Grid
-    block: PerCase
+    entry: str = ""
+    grid: Grid | None = None
+    block: PerCase | None = None
     shared_bytes: PerCase = _none
+    launches: tuple[CudaLaunch, ...] = ()
+    scratch: tuple[TensorSpec, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "scratch", tuple(self.scratch))
+        if self.launches:
+            _check_launches(self.launches, CudaLaunch, self.entry, self.grid, self.block)
+            object.__setattr__(self, "launches", tuple(self.launches))
+            return
+        if self.grid is None or self.block is None or not self.entry:
+            raise DeclarationError(f"{self.name}: a launch needs `entry`, `grid` and `block`", "or give `launches`")
+        one = CudaLaunch(entry=self.entry, grid=self.grid, block=self.block, shared_bytes=self.shared_bytes)
+        object.__setattr__(self, "launches", (one,))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TritonLaunch:
+    """One launch of a kernel in Triton.
+
+    Attributes:
+        entry: the function in the source; its arguments are bound by their names.
+        grid: programs per axis, from workload and params.
+        warps: warps per program.
+        stages: depth of software pipelining.
+    """
+
+    entry: str
+    grid: Grid
+    warps: PerCase = _one
+    stages: PerCase = _one
 
 
 @dataclass(frozen=True, kw_only=True)
 class TritonKernel(Kernel):
     """A kernel in Triton.
 
-    The function's arguments are the op's tensors by name, then its scalars, then constants: the head layout
-    (`HQ`, `HV`, `K`, `V`) and every param that is not `WARPS` or `STAGES`; it takes those it names.
+    Functions take by name what they need: the op's tensors, scratch, scalars, axes and derived sizes, and params. Axes
+    that the op declares compile-time, and params, are `tl.constexpr`. It is one launch, told by `entry`, `grid`,
+    `warps` and `stages`, or several in `launches`.
 
     Attributes:
-        grid: programs per axis, from shape and params.
+        grid: programs per axis, from workload and params.
         warps: warps per program.
         stages: depth of software pipelining.
+        launches: what one call launches, in order, on one stream.
+        scratch: memory between the launches; `dims` may name params, too. Its values before a call are anything.
+
+    Raises:
+        DeclarationError: if it tells of no launch, or in both ways.
     """
 
     language: ClassVar[str] = "triton"
 
     source: str = "kernel.py"
-    grid: Grid
+    entry: str = ""
+    grid: Grid | None = None
     warps: PerCase = _one
     stages: PerCase = _one
+    launches: tuple[TritonLaunch, ...] = ()
+    scratch: tuple[TensorSpec, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "scratch", tuple(self.scratch))
+        if self.launches:
+            _check_launches(self.launches, TritonLaunch, self.entry, self.grid)
+            object.__setattr__(self, "launches", tuple(self.launches))
+            return
+        if self.grid is None or not self.entry:
+            raise DeclarationError(f"{self.name}: a launch needs `entry` and `grid`", "or give `launches`")
+        one = TritonLaunch(entry=self.entry, grid=self.grid, warps=self.warps, stages=self.stages)
+        object.__setattr__(self, "launches", (one,))
+
+
+def _check_launches(launches: object, kind: type, *single: object) -> None:
+    """Refuses what is no tuple of launches, and launches beside what tells of a single one."""
+    if not isinstance(launches, tuple | list) or not all(isinstance(each, kind) for each in launches):
+        raise DeclarationError(f"launches: a tuple of {kind.__name__}")
+    if any(single):
+        raise DeclarationError("`launches` stands for entry, grid, block and what goes with them: leave those out")
+    entries = [each.entry for each in launches]
+    if len(set(entries)) != len(entries):
+        raise DeclarationError(f"launches: {', '.join(entries)}: each has an entry of its own")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,3 +288,46 @@ class TorchKernel(Kernel):
     def devices(self) -> tuple[Device, ...]:
         """As declared."""
         return self.runs_on
+
+
+@overload
+def launch_of(kernel: CudaKernel, entry: str) -> CudaLaunch: ...
+@overload
+def launch_of(kernel: TritonKernel, entry: str) -> TritonLaunch: ...
+@overload
+def launch_of(kernel: Kernel, entry: str) -> CudaLaunch | TritonLaunch: ...
+def launch_of(kernel: Kernel, entry: str) -> CudaLaunch | TritonLaunch:
+    """One of a kernel's launches by its entry, the first for an empty text.
+
+    Raises:
+        TypeError: for a kernel that is not compiled, such as a `TorchKernel`.
+        StopIteration: if it has none of that entry.
+    """
+    if not isinstance(kernel, CudaKernel | TritonKernel):
+        raise TypeError(f"{kernel.name} is a {type(kernel).__name__}, which has no cubin")
+    return next(each for each in kernel.launches if entry in {"", each.entry})
+
+
+@dataclass(frozen=True, kw_only=True)
+class DispatchKernel(Kernel):
+    """A name for whichever kernel is the best at a shape: it picks one, with its params, from a table.
+
+    It has no code of its own. Its source is the table, TOML, as `gdnbench sweep KERNELS --emit-dispatch` prints it;
+    `catalog/dispatch.py` has the format.
+
+    Raises:
+        DeclarationError: if it declares what only the kernels that it picks can have.
+    """
+
+    language: ClassVar[str] = "dispatch"
+
+    source: str = "dispatch.toml"
+    entry: str = ""
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+        given = [
+            name for name in ("entry", "params", "presets", "by_shape", "floor", "in_place") if getattr(self, name)
+        ]
+        if given:
+            raise DeclarationError(f"{', '.join(given)}: a dispatcher has none, it takes those of the kernel it picks")

@@ -15,6 +15,9 @@ CLOCKS: tuple[Clock, ...] = get_args(Clock)
 
 Timer = Literal["nvbench", "cpu", "cupti", "graph", ""]
 
+Bound = Literal["", "copy", "flops"]
+"""What bounds a workload from below."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:
@@ -36,7 +39,10 @@ class Timing:
         cpu_time_us: time the host takes to enqueue a launch, while the GPU waits; NaN where not measured.
         sm_mhz: median SM clock during the samples; NaN where not measured.
         bandwidth_gbs: the least traffic over the time, GB/s; NaN where nothing is moved.
-        sol: the floor's time over this time; NaN without a floor.
+        tflops: the op's floating-point operations over the time, TFLOP/s; NaN where it declares none.
+        bound: what bounds the workload: `copy`, the measured copying floor, or `flops`, the operations at the GPU's
+            peak, whichever takes longer; empty where neither is known.
+        sol: the bound's time over this time; NaN without a bound.
     """
 
     timer: Timer
@@ -53,6 +59,8 @@ class Timing:
     cpu_time_us: float = float("nan")
     sm_mhz: float = float("nan")
     bandwidth_gbs: float = float("nan")
+    tflops: float = float("nan")
+    bound: Bound = ""
     sol: float = float("nan")
 
     @property

@@ -1,48 +1,61 @@
-"""An op: a computation with a fixed tensor contract, and the gates that its kernels must pass."""
+"""An op: a computation with a fixed tensor contract, and all that is its own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
-from typing import Literal
+from types import MappingProxyType
+from typing import Literal, get_args
 
-from gdnbench.errors import UnknownNameError
+from gdnbench.errors import DeclarationError, ShapeError, UnknownNameError
+from gdnbench.model.dtype import DTYPES, FACTS, Dtype
 from gdnbench.model.name import check_name
-from gdnbench.model.shape import Shape
-from gdnbench.model.suite import Suite
+from gdnbench.model.workload import Shape, Sizes, Workload, WorkloadSpec, nearest_workload
 
-Dtype = Literal["bf16", "fp32"]
-DTYPE_BYTES: Mapping[Dtype, int] = {"bf16": 2, "fp32": 4}
+Precision = Literal["fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8"]
+"""What a GPU's peak is told for; fp32 is that of the ordinary cores, the others' that of the tensor cores."""
+
+SizeOf = Callable[[Workload], int]
+DEFAULT_SUITE, VERIFY_SUITE = "default", "verify"
 
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """One tensor of an op's contract.
+    """One tensor of an op's contract, or of a kernel's scratch memory.
 
     Attributes:
         name: its name in every signature.
-        dims: sizes, an axis's name (`"B"`) or a number.
+        dims: sizes: an axis's or a derived size's name (`"B"`), or a number.
         dtype: element type.
+
+    Raises:
+        DeclarationError: for an element type that is none.
     """
 
     name: str
     dims: tuple[str | int, ...]
     dtype: Dtype
 
-    def sizes(self, shape: Shape) -> tuple[int, ...]:
-        """The tensor's sizes at a shape."""
-        axes = shape.axes()
-        return tuple(axes[dim] if isinstance(dim, str) else dim for dim in self.dims)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dims", tuple(self.dims))
+        if self.dtype not in DTYPES:
+            raise DeclarationError(f"{self.name}: there is no dtype {self.dtype!r}, there are {', '.join(DTYPES)}")
 
-    def nbytes(self, shape: Shape) -> int:
-        """The tensor's size in bytes at a shape."""
-        return prod(self.sizes(shape)) * DTYPE_BYTES[self.dtype]
+    def sizes(self, named: Mapping[str, int]) -> tuple[int, ...]:
+        """The tensor's sizes, by the values of axes and derived sizes: see `Op.named_sizes`."""
+        return tuple(named[dim] if isinstance(dim, str) else dim for dim in self.dims)
+
+    def nbytes(self, named: Mapping[str, int]) -> int:
+        """The tensor's size in bytes."""
+        return prod(self.sizes(named)) * FACTS[self.dtype].nbytes
 
 
 @dataclass(frozen=True)
 class UlpGate:
-    """Every element within `ulps` units in the last place of bf16, plus `atol`, of the oracle.
+    """Every element within `ulps` units in the last place of the tensor's dtype, plus `atol`, of the oracle.
 
     Where the oracle's root mean square exceeds 1, `atol` counts in units of it: an output near zero is then what is
     left of terms that cancel, and an honest fp32 sum has lost digits that no order of summation can save.
@@ -61,6 +74,59 @@ class RmsGate:
     limit: float
 
 
+@dataclass(frozen=True)
+class ExactGate:
+    """Every element equal to the oracle's: for integers, booleans and what is only moved."""
+
+    tensor: str
+
+
+Gate = UlpGate | RmsGate | ExactGate
+SuiteDeclaration = Mapping[Shape, float] | tuple[Shape, ...] | str
+"""Workloads with weights, workloads of equal weight, or the name of a CSV file beside `op.py`."""
+
+NO_DERIVED: Mapping[str, SizeOf] = MappingProxyType({})
+NO_SUITES: Mapping[str, SuiteDeclaration] = MappingProxyType({})
+NO_HINTS: Mapping[str, str] = MappingProxyType({})
+
+
+def _no_flops(_workload: Workload) -> Mapping[Precision, int]:
+    return {}
+
+
+def _always_fits(_workload: Workload) -> str:
+    return ""
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Workloads that are measured together and summed up in one number.
+
+    Attributes:
+        name: what `--suite` calls it, `contest`.
+        weights: of each workload in the weighted geometric mean; only their ratios matter.
+
+    Raises:
+        DeclarationError: if there is no workload, or a weight is not positive and finite.
+    """
+
+    name: str
+    weights: Mapping[Workload, float]
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+        if not self.weights:
+            raise DeclarationError(f"the suite {self.name} has no workloads")
+        for workload, weight in self.weights.items():
+            if not isinstance(workload, Workload) or not isinstance(weight, int | float) or not 0 < weight < math.inf:
+                raise DeclarationError(f"the suite {self.name}: {workload}: {weight!r} is no positive weight")
+
+    @property
+    def workloads(self) -> tuple[Workload, ...]:
+        """In the order declared."""
+        return tuple(self.weights)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Op:
     """A computation with a fixed tensor contract.
@@ -68,66 +134,165 @@ class Op:
     Attributes:
         name: the op's name and its folder's, `decode`.
         title: what it computes, in a line.
+        workloads: the axes, lists and aliases by which its workloads differ.
         inputs: read-only tensors, in the order of every CUDA and Triton argument list.
         scalars: fp32 scalars that follow the inputs, by name.
         outputs: written tensors, which follow the scalars; separate from the inputs.
         numerics: file beside `op.py` with `make_inputs` and `oracle`; it imports torch.
         scenarios: the kinds of inputs that `make_inputs` knows and `verify` tries; the first is what is timed.
         gates: what outputs are held to.
-        verify_batches: batch sizes that `verify` tries.
-        head_layouts: (HQ, HV) by name; the first is the default.
-        flops: floating-point operations at a shape.
-        baseline: the kernel that others are compared with.
-        fallback_baseline: the one to compare with where the baseline cannot be had.
-        floor: the pseudo-kernel that is the speed of light.
+        derived: sizes that follow from a workload, by name, such as the sum of its lengths.
+        check: why a workload makes no sense; empty where it does.
+        suites: named workloads with weights. `default` is what is measured where none is named, the default workload
+            if there is no such suite; `verify` is what `gdnbench verify` tries, by default the same.
+        flops: floating-point operations by precision.
+        least_bytes: what must cross device memory at least; by default each input read once, each output written once.
+        baselines: kernels that others are compared with; the first that can be had here.
+        floor: the pseudo-kernel that is the speed of light; empty where there is none.
         copy: the input and the output of equal size that the copying floor moves.
-        suites: workloads with their weights, by the suite's name.
+        macro_prefix: before a compile-time axis's name in CUDA C++: `GDN_` makes `GDN_HQ`.
+        hints: what `gdnbench explain` says of this op beside a finding, by the finding's name.
+
+    Raises:
+        DeclarationError: for what does not fit together.
     """
 
     name: str
     title: str
+    workloads: WorkloadSpec
     inputs: tuple[TensorSpec, ...]
-    scalars: tuple[str, ...]
     outputs: tuple[TensorSpec, ...]
-    numerics: str
-    scenarios: tuple[str, ...]
-    gates: tuple[UlpGate | RmsGate, ...]
-    verify_batches: tuple[int, ...]
-    head_layouts: Mapping[str, tuple[int, int]]
-    flops: Callable[[Shape], int]
-    baseline: str
-    fallback_baseline: str
-    floor: str
-    copy: tuple[str, str]
-    suites: Mapping[str, Mapping[Shape, float]] = field(default_factory=dict)
+    gates: tuple[Gate, ...]
+    scalars: tuple[str, ...] = ()
+    numerics: str = "numerics.py"
+    scenarios: tuple[str, ...] = ("typical",)
+    derived: Mapping[str, SizeOf] = field(default_factory=lambda: NO_DERIVED)
+    check: Callable[[Workload], str] = _always_fits
+    suites: Mapping[str, SuiteDeclaration] = field(default_factory=lambda: NO_SUITES)
+    flops: Callable[[Workload], Mapping[Precision, int]] = _no_flops
+    least_bytes: SizeOf | None = None
+    baselines: tuple[str, ...] = ()
+    floor: str = ""
+    copy: tuple[str, str] | None = None
+    macro_prefix: str = "AXIS_"
+    hints: Mapping[str, str] = field(default_factory=lambda: NO_HINTS)
 
     def __post_init__(self) -> None:
         check_name(self.name)
-        for name in self.suites:
-            self.suite(name)
+        for name in ("inputs", "outputs", "gates", "scalars", "scenarios", "baselines"):
+            if isinstance(getattr(self, name), str):
+                raise DeclarationError(f"{name}: a tuple, as in ({getattr(self, name)!r},)")
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        self._check_names()
+        self._check_tensors()
+        for name, declared in self.suites.items():
+            check_name(name)
+            if not isinstance(declared, str):
+                self.suite(name)
+
+    @property
+    def tensors(self) -> tuple[TensorSpec, ...]:
+        """Inputs, then outputs."""
+        return (*self.inputs, *self.outputs)
+
+    @cached_property
+    def default(self) -> Workload:
+        """What is measured where nothing is said of workloads; of several, the first."""
+        return self.suite(DEFAULT_SUITE).workloads[0]
+
+    def workload(self, sizes: Shape | Sizes, name: str = "") -> Workload:
+        """A workload with these sizes, and the defaults for those that are not given.
+
+        Raises:
+            ShapeError: for a workload that the op does not define.
+        """
+        workload = self.workloads.workload(sizes.sizes if isinstance(sizes, Shape) else sizes, name)
+        if reason := self.check(workload):
+            raise ShapeError(reason, f"{self.workloads.example} fits")
+        return workload
 
     def suite(self, name: str) -> Suite:
-        """A suite by its name.
+        """A suite by its name; `default` and `verify` there always are.
 
         Raises:
             UnknownNameError: if the op has none of that name.
             DeclarationError: if its workloads or weights make no sense.
         """
+        if name not in self.suites and name in {DEFAULT_SUITE, VERIFY_SUITE}:
+            return Suite(name, {self.workloads.default: 1.0}) if name == DEFAULT_SUITE else self.suite(DEFAULT_SUITE)
         if name not in self.suites:
             known = ", ".join(self.suites) or "none"
             raise UnknownNameError(f"{self.name} has no suite {name}", f"there are: {known}")
-        return Suite(name, self.suites[name])
+        declared = self.suites[name]
+        assert not isinstance(declared, str)  # the catalog has read it from its file
+        weights = declared if isinstance(declared, Mapping) else dict.fromkeys(declared, 1.0)
+        try:
+            return Suite(name, {self.workload(shape): weight for shape, weight in weights.items()})
+        except (ShapeError, AttributeError) as error:
+            raise DeclarationError(f"the suite {name}: {error}", "name its workloads as Shape(B=8)") from error
 
-    @property
-    def default_shape(self) -> Shape:
-        """Batch 1 at the first head layout."""
-        query_heads, value_heads = next(iter(self.head_layouts.values()))
-        return Shape(HQ=query_heads, HV=value_heads)
+    def nearest(self, known: Iterable[Shape], wanted: Workload) -> Shape:
+        """Of some declared shapes the one that stands in for a workload: see `nearest_workload`.
 
-    def traffic_bytes(self, shape: Shape) -> int:
-        """The least bytes that must cross device memory: each input read once, each output written once."""
-        return sum(tensor.nbytes(shape) for tensor in (*self.inputs, *self.outputs))
+        Raises:
+            ShapeError: if one of them is no workload of this op.
+            ValueError: if none is known.
+        """
+        complete = {self.workload(shape): shape for shape in known}
+        return complete[nearest_workload(complete, wanted)]
 
-    def copy_bytes(self, shape: Shape) -> int:
-        """What the copying floor moves: one tensor read, one written."""
-        return sum(tensor.nbytes(shape) for tensor in (*self.inputs, *self.outputs) if tensor.name in self.copy)
+    def named_sizes(self, workload: Workload) -> dict[str, int]:
+        """Every axis and derived size of a workload, by name: what tensors' `dims` refer to."""
+        return {**workload.axes, **{name: of(workload) for name, of in self.derived.items()}}
+
+    def traffic_bytes(self, workload: Workload) -> int:
+        """The least bytes that must cross device memory."""
+        if self.least_bytes:
+            return self.least_bytes(workload)
+        return self.tensor_bytes(workload)
+
+    def tensor_bytes(self, workload: Workload) -> int:
+        """The size of all inputs and outputs in bytes."""
+        named = self.named_sizes(workload)
+        return sum(tensor.nbytes(named) for tensor in self.tensors)
+
+    def copy_bytes(self, workload: Workload) -> int:
+        """What the copying floor moves: one tensor read, one written; 0 where there is none."""
+        named = self.named_sizes(workload)
+        return sum(tensor.nbytes(named) for tensor in self.tensors if tensor.name in (self.copy or ()))
+
+    def _check_names(self) -> None:
+        names = [*(tensor.name for tensor in self.tensors), *self.scalars, *self.workloads.names, *self.derived]
+        if twice := {name for name in names if names.count(name) > 1}:
+            raise DeclarationError(f"{', '.join(sorted(twice))}: an axis, tensor, scalar or size is there twice")
+        if not (self.inputs and self.outputs and self.scenarios):
+            raise DeclarationError("an op has inputs, outputs and at least one scenario")
+
+    def _check_tensors(self) -> None:
+        default = self.workloads.default
+        if reason := self.check(default):
+            raise DeclarationError(f"the default workload, {default}: {reason}")
+        named = self.named_sizes(default)
+        if wrong := [name for name, size in named.items() if not isinstance(size, int)]:
+            raise DeclarationError(f"derived {', '.join(wrong)}: a size is a whole number")
+        for tensor in self.tensors:
+            if unknown := [dim for dim in tensor.dims if isinstance(dim, str) and dim not in named]:
+                raise DeclarationError(f"{tensor.name}: {', '.join(unknown)} is no axis and no derived size")
+        outputs = {tensor.name: tensor for tensor in self.outputs}
+        for gate in self.gates:
+            if gate.tensor not in outputs:
+                raise DeclarationError(f"a gate is on {gate.tensor}, which is no output")
+            if isinstance(gate, UlpGate) and not FACTS[outputs[gate.tensor].dtype].significand_bits:
+                raise DeclarationError(f"{gate.tensor}: {outputs[gate.tensor].dtype} has no ulp; take an ExactGate")
+        if ungated := outputs.keys() - {gate.tensor for gate in self.gates}:
+            raise DeclarationError(f"{', '.join(sorted(ungated))}: no gate is on it, so wrong numbers would pass")
+        if strange := self.flops(default).keys() - set(get_args(Precision)):
+            raise DeclarationError(f"flops: {', '.join(strange)} is no precision: {', '.join(get_args(Precision))}")
+        self._check_copy(named)
+
+    def _check_copy(self, named: Mapping[str, int]) -> None:
+        if self.copy is None:
+            return
+        sizes = {tensor.name: (tensor.sizes(named), tensor.dtype) for tensor in self.tensors}
+        if len(self.copy) != 2 or not set(self.copy) <= sizes.keys() or len({sizes[name] for name in self.copy}) > 1:
+            raise DeclarationError(f"copy {self.copy}: an input and an output of the same sizes and dtype")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from gdnbench.model.params import Params
-from gdnbench.model.shape import Shape
+from gdnbench.model.workload import Workload
 
 
 class Place(StrEnum):
@@ -38,7 +38,7 @@ class Point:
     kernel: str
     label: str
     params: Params
-    shape: Shape
+    shape: Workload
     place: Place
     slower_by: float
     slower_lo: float
@@ -61,7 +61,7 @@ class Plateau:
     """
 
     kernel: str
-    shape: Shape
+    shape: Workload
     best: str
     simplest: str
     tied: tuple[str, ...]
@@ -81,10 +81,10 @@ class OneForAll:
 
     kernel: str
     label: str
-    regret: dict[Shape, float]
+    regret: dict[Workload, float]
 
     @property
-    def worst(self) -> tuple[Shape, float]:
+    def worst(self) -> tuple[Workload, float]:
         """The shape that pays most, and what it pays."""
         return max(self.regret.items(), key=lambda item: item[1])
 
@@ -135,7 +135,7 @@ class Sweep:
         """The points that raced for a plateau, fastest first."""
         return tuple(point for point in self.points if (point.kernel, point.shape) == (plateau.kernel, plateau.shape))
 
-    def final(self, shape: Shape) -> tuple[Point, ...]:
+    def final(self, shape: Workload) -> tuple[Point, ...]:
         """The best points of the kernels at a shape, fastest first; none where one kernel raced alone."""
         return tuple(point for point in self.finals if point.shape == shape)
 
@@ -148,12 +148,12 @@ class Sweep:
         return {
             "axes": self.axes,
             "budget_s": self.budget_s,
-            "plateaus": [asdict(plateau) for plateau in self.plateaus],
+            "plateaus": [_document(plateau) for plateau in self.plateaus],
             "one_for_all": [
                 {
                     "kernel": one.kernel,
                     "label": one.label,
-                    "regret": [{"shape": shape.axes(), "regret": regret} for shape, regret in one.regret.items()],
+                    "regret": [{"shape": shape.sizes, "regret": regret} for shape, regret in one.regret.items()],
                 }
                 for one in self.one_for_all
             ],
@@ -162,5 +162,6 @@ class Sweep:
         }
 
 
-def _document(point: Point) -> dict[str, Any]:
-    return {**vars(point), "params": dict(point.params), "shape": point.shape.axes()}
+def _document(part: Point | Plateau) -> dict[str, Any]:
+    document = {**vars(part), "shape": part.shape.sizes}
+    return document | ({"params": dict(part.params)} if isinstance(part, Point) else {})

@@ -1,4 +1,4 @@
-"""Where the time of a kernel goes inside it: how long each warp of each launch spent in each named phase."""
+"""Durations of the named phases inside a kernel, by launch and warp."""
 
 from __future__ import annotations
 

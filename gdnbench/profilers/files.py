@@ -1,28 +1,123 @@
-"""Reads the files of profilers whole, up to a size that none of them reaches."""
+"""Files of profiles: where they lie, how they are read, and the fields that several profilers' documents share.
+
+A profile lies in `profiles/<profiler>/<kernel>/<run>.<suffix>`.
+"""
 
 from __future__ import annotations
 
 import gzip
 import io
+import re
 import stat
 import zlib
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Annotated, TypedDict, TypeVar
 
-from gdnbench.errors import ReportFormatError
+import msgspec
+from msgspec import Meta
+
+from gdnbench.catalog.catalog import op_named
+from gdnbench.codec import SchemaError, decode_json
+from gdnbench.errors import GdnbenchError, MachineError, ReportFormatError
+from gdnbench.model.case import Case, Role, Variant
+from gdnbench.model.params import Params
+from gdnbench.model.workload import Workload
+from gdnbench.store.schema import AxisSize, SmallCount
+
+T = TypeVar("T")
 
 MOST_BYTES = 1 << 29  # a trace of as many warps as `gdnbench proton` takes is 100 MB, unpacked
 _GZIP = b"\x1f\x8b"
+_NAME = re.compile(r"(?P<time>\d{8}-\d{6})-(?P<gpu>[a-z0-9]+)-(?P<shape>.+)")
+
+Text = Annotated[str, Meta(pattern=r"^[^\x00-\x1f\x7f-\x9f]*\Z")]
+"""A line without control characters."""
+
+Word = Annotated[str, Meta(pattern=r"^[^\s\x00-\x1f\x7f-\x9f]+\Z")]
+"""A word: the name of a kernel, an op, a param."""
+
+FileName = Annotated[str, Meta(pattern=r"^[^/\\\x00-\x1f\x7f]*\Z")]
+"""The name of a file in the same folder; no path that leads out of it."""
+
+SourceHash = Annotated[str, Meta(pattern=r"^(?:[0-9a-f]{16})?\Z")]
+"""Hash of a kernel's sources; empty in files that were written before gdnbench recorded it."""
+
+SHORTEST_LAUNCH_US, LONGEST_LAUNCH_US = 1e-3, 1e9
+"""A nanosecond, and a quarter of an hour: the duration of a launch lies between them."""
+
+DurationMicroseconds = Annotated[float, Meta(ge=0, le=LONGEST_LAUNCH_US)]
+LaunchMicroseconds = Annotated[float, Meta(ge=SHORTEST_LAUNCH_US, le=LONGEST_LAUNCH_US)]
+
+
+ShapeFields = dict[Word, AxisSize | Annotated[list[SmallCount], Meta(min_length=1)]]
+"""A workload's axes and lists as documents hold them."""
+
+
+def stored_workload(sizes: Mapping[str, int | Sequence[int]], op: str) -> Workload:
+    """The workload of a stored profile.
+
+    Raises:
+        ValueError: if the op is not in the catalog, or these are not the sizes of one of its workloads.
+    """
+    try:
+        declared = op_named(op)
+        return declared.workload(declared.workloads.stored(sizes).sizes)
+    except GdnbenchError as error:
+        raise ValueError(f"shape: {error.message}") from error
+
+
+class CaseFields(msgspec.Struct, frozen=True):
+    """A case, as `Case.to_dict` gives it."""
+
+    kernel: Word
+    label: Word
+    preset: Text
+    params: dict[Word, int | Text]
+    shape: ShapeFields
+    role: Role
+
+    def case(self, op: str) -> Case:
+        """The case.
+
+        Raises:
+            ValueError: if its shape is no workload of the op.
+        """
+        variant = Variant(self.kernel, self.label, preset=self.preset, params=Params(self.params))
+        return Case(variant, stored_workload(self.shape, op), self.role)
+
+
+class _Versioned(TypedDict):
+    schema: int
+
+
+def decode_document(text: str | bytes, schema: type[T], version: int) -> T:
+    """A JSON document of a known version, as its schema has it.
+
+    Args:
+        text: the document.
+        schema: its fields, with their types and ranges.
+        version: the only value of its field `schema` that this gdnbench reads.
+
+    Raises:
+        SchemaError: if it is of another version; otherwise as `decode_json`.
+    """
+    found = decode_json(text, _Versioned)["schema"]
+    if found != version:
+        raise SchemaError(f"schema: it is {found}, and this gdnbench reads {version}")
+    return decode_json(text, schema)
 
 
 def check_file(path: Path, hint: str) -> None:
-    """Refuses what is no file: a folder, or a pipe, which would be waited for.
+    """Refuses what is no regular file: a folder, or a pipe, whose reader would wait for a writer.
 
     Args:
         path: the file.
-        hint: what to do where it is none.
+        hint: what the user can do if it is none.
 
     Raises:
-        ReportFormatError: if it is none, or is not there.
+        ReportFormatError: if there is no such file, or it is no regular file.
     """
     try:
         is_file = stat.S_ISREG(path.stat().st_mode)
@@ -35,11 +130,11 @@ def check_file(path: Path, hint: str) -> None:
 
 
 def read_content(path: Path, hint: str) -> bytes:
-    """The content of a file, unpacked where it is gzipped.
+    """The content of a file, unpacked if it is gzipped.
 
     Args:
         path: the file.
-        hint: what to do where it cannot be read.
+        hint: what the user can do if it cannot be read.
 
     Raises:
         ReportFormatError: if it is not there, is no file, cannot be read, is cut off or holds more than `MOST_BYTES`.
@@ -59,7 +154,7 @@ def read_content(path: Path, hint: str) -> bytes:
 
 
 def read_text(path: Path, hint: str) -> str:
-    """The same as text.
+    """The content of a file as text.
 
     Raises:
         ReportFormatError: as `read_content`, and if it is not UTF-8.
@@ -68,3 +163,77 @@ def read_text(path: Path, hint: str) -> str:
         return read_content(path, hint).decode()
     except UnicodeDecodeError as error:
         raise ReportFormatError(f"{path} cannot be read: {error}", hint) from error
+
+
+def profile_name(case: Case, gpu: str, now: datetime | None = None) -> str:
+    """The name that the files of one profile share, without a suffix: `20261121-203000-h200-B1-qk4_v8`.
+
+    Args:
+        case: the profiled case.
+        gpu: the GPU's short name, `h200`.
+        now: the time, UTC; the present if not given.
+    """
+    return f"{now or datetime.now(UTC):%Y%m%d-%H%M%S}-{gpu}-{case.shape.slug}"
+
+
+def unused_name(folder: Path, case: Case, gpu: str, suffix: str) -> str:
+    """The name of a new profile: of this second, or of the next one for which the folder has no file of this suffix."""
+    now = datetime.now(UTC)
+    while (folder / f"{profile_name(case, gpu, now)}{suffix}").exists():
+        now += timedelta(seconds=1)
+    return profile_name(case, gpu, now)
+
+
+def make_folder(profiles: Path, profiler: str, label: str) -> Path:
+    """Makes the folder for a kernel's profiles, unless it is there; `decode-triton:BV=16` is `decode-triton_BV=16`.
+
+    Args:
+        profiles: the folder that holds all profiles.
+        profiler: the profiler's name, `ncu`.
+        label: the kernel's label.
+
+    Raises:
+        MachineError: if it cannot be made.
+    """
+    folder = _folder(profiles, profiler, label)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MachineError(f"cannot write to {profiles}: {error}", "choose another folder with --profiles") from error
+    return folder
+
+
+def find_files(
+    profiles: Path, profiler: str, label: str, shape: Workload, *, suffix: str, gpu: str | None = None
+) -> tuple[Path, ...]:
+    """The files of a kernel at a shape, the newest first.
+
+    Args:
+        profiles: the folder that holds all profiles.
+        profiler: the profiler's name, `ncu`.
+        label: the kernel's label.
+        shape: the workload.
+        suffix: of the files, `.csv`.
+        gpu: the GPU's short name, `h200`; any GPU if not given.
+
+    Raises:
+        ReportFormatError: if the kernel's folder cannot be read.
+    """
+    folder = _folder(profiles, profiler, label)
+    try:
+        names = [path.name for path in folder.iterdir()]
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        hint = "give yourself the right to read it, or choose another folder with --profiles"
+        raise ReportFormatError(f"{folder} cannot be read: {error.strerror}", hint) from error
+    found = []
+    for name in names:
+        parts = _NAME.fullmatch(name.removesuffix(suffix)) if name.endswith(suffix) else None
+        if parts and parts["shape"] == shape.slug and gpu in {None, parts["gpu"]}:
+            found.append((parts["time"], folder / name))
+    return tuple(path for _, path in sorted(found, reverse=True))
+
+
+def _folder(profiles: Path, profiler: str, label: str) -> Path:
+    return profiles / profiler / re.sub(r"[^A-Za-z0-9._=@-]+", "_", label)

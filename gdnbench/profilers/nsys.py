@@ -1,4 +1,4 @@
-"""Nsight Systems: a timeline of a hundred launches, with NVTX ranges that name them."""
+"""Nsight Systems: records a timeline of a kernel's launches, with NVTX ranges that name them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from pathlib import Path
 
 from gdnbench.doctor.profilers import newest_installed
 from gdnbench.errors import MachineError
-from gdnbench.model import Gpu
-from gdnbench.profilers.assignment import Assignment
-from gdnbench.profilers.place import folder_of, stem_of
-from gdnbench.profilers.process import check_left, run_worker
+from gdnbench.model.gpu import Gpu
+from gdnbench.profilers.files import make_folder, profile_name
+from gdnbench.profilers.process import ProfileTask, check_left, run_worker
 
 _ELSEWHERE = "gdnbench ncu and gdnbench run do without it"
 
@@ -40,7 +39,7 @@ def nsys_command(nsys: Path, report: Path) -> Sequence[str]:
     )
 
 
-def record_timeline(assignment: Assignment, gpu: Gpu, nsys: Path | None, profiles: Path, *, limit_s: float) -> Path:
+def record_timeline(assignment: ProfileTask, gpu: Gpu, nsys: Path | None, profiles: Path, *, limit_s: float) -> Path:
     """Records a timeline of a kernel's launches.
 
     Args:
@@ -60,8 +59,8 @@ def record_timeline(assignment: Assignment, gpu: Gpu, nsys: Path | None, profile
     if nsys is None:
         remedy = f"install it: https://developer.nvidia.com/nsight-systems, or give --nsys PATH; {_ELSEWHERE}"
         raise MachineError("Nsight Systems (nsys) is not installed here", remedy)
-    folder = folder_of(profiles, "nsys", assignment.case.label)
-    report = folder / f"{stem_of(assignment.case, gpu.slug)}.nsys-rep"
+    folder = make_folder(profiles, "nsys", assignment.case.label)
+    report = folder / f"{profile_name(assignment.case, gpu.slug)}.nsys-rep"
     ended = run_worker(assignment, gpu, limit_s=limit_s, wrapper=nsys_command(nsys, report))
     check_left(ended, report, f"nsys left no timeline of {assignment.case.label}", "see `gdnbench doctor`")
     return report

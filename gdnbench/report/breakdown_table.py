@@ -8,13 +8,13 @@ from rich.table import Table
 from rich.text import Text
 
 from gdnbench.profilers.breakdown import BETWEEN, TOTAL, Breakdown, PhaseRow
-from gdnbench.report.fitted import Fitted
-from gdnbench.report.run_table import percent
+from gdnbench.report.tables import FittedTable
+from gdnbench.report.units import percent
 
 _COLUMNS = {"avg": "average", "min": "minimum", "p95": "p95", "max": "maximum", "spread": "spread"}
 
 
-def breakdown_table(breakdown: Breakdown, heading: str) -> Fitted:
+def breakdown_table(breakdown: Breakdown, heading: str) -> FittedTable:
     """A line for each phase, the time between them, and the total.
 
     Args:
@@ -32,7 +32,7 @@ def breakdown_table(breakdown: Breakdown, heading: str) -> Fitted:
         inside = "  " if row.name in breakdown.nested else ""
         cells = [_duration(getattr(row, field), breakdown.unit) for field in _COLUMNS.values()]
         table.add_row(*(Text(cell, style=style) for cell in (f"{inside}{row.name}", percent(row.share), *cells)))
-    return Fitted(table, ("min", "spread", "max", "p95"))
+    return FittedTable(table, ("min", "spread", "max", "p95"))
 
 
 def breakdown_rows(breakdown: Breakdown) -> list[dict[str, Any]]:

@@ -1,23 +1,22 @@
-"""The best point of each shape: of one kernel as its declaration takes it, of several as a dispatcher's table."""
+"""The best point of each shape as text to paste: into a kernel's declaration, or into a dispatcher's table."""
 
 from __future__ import annotations
 
 import json
 
 from gdnbench.errors import UsageError
-from gdnbench.model import Plateau, Shape, Sweep
-from gdnbench.report.dispatch_table import dispatch_table
-from gdnbench.report.sweep_view import tell
-from gdnbench.store import RunInfo
-
-DEFAULTS = Shape()
+from gdnbench.model.sweep import Place, Plateau, Point, Sweep
+from gdnbench.model.workload import Workload
+from gdnbench.report.phrases import params_text
+from gdnbench.store.info import RunInfo
 
 
 def dispatch_text(info: RunInfo, sweep: Sweep) -> str:
-    """What was found, to be pasted, with the run that it comes from.
+    """The best point of each shape, and the run that found it.
 
-    Where several kernels raced it is TOML, which `dispatch_table` makes, and else Python for the kernel's `variant.py`.
-    Floors, that no dispatcher picks, are declared as a kernel is that raced alone.
+    If several kernels raced it is TOML for `dispatch.toml`, a table for each head layout, where a comment names the
+    kernels that tie with the one of the row, or may. If one did, or a floor, which no dispatcher picks, it is Python
+    for the kernel's `variant.py`.
 
     Raises:
         UsageError: if no point has a time.
@@ -25,12 +24,12 @@ def dispatch_text(info: RunInfo, sweep: Sweep) -> str:
     if not sweep.plateaus:
         raise UsageError(f"no point of {info.run_id} has a time", f"gdnbench show {info.run_id} says why")
     if sweep.finals:
-        return dispatch_table(info, sweep)
+        return _dispatcher_table(info, sweep)
     kernels = dict.fromkeys(plateau.kernel for plateau in sweep.plateaus)
-    return "\n".join(_of_kernel(info, sweep, kernel) for kernel in kernels)
+    return "\n".join(_declaration(info, sweep, kernel) for kernel in kernels)
 
 
-def _of_kernel(info: RunInfo, sweep: Sweep, kernel: str) -> str:
+def _declaration(info: RunInfo, sweep: Sweep, kernel: str) -> str:
     plateaus = [plateau for plateau in sweep.plateaus if plateau.kernel == kernel]
     name = (info.machine.get("gpu") or {}).get("name", info.gpu)
     lines = [f"    # {kernel} on {name}: {info.run_id}", "    by_shape={"]
@@ -40,7 +39,7 @@ def _of_kernel(info: RunInfo, sweep: Sweep, kernel: str) -> str:
     for one in sweep.one_for_all:
         if one.kernel == kernel:
             shape, worst = one.worst
-            params = tell(
+            params = params_text(
                 next(point.params for point in sweep.points if point.label == one.label), [*sweep.axes[kernel]]
             )
             lines += [
@@ -49,9 +48,9 @@ def _of_kernel(info: RunInfo, sweep: Sweep, kernel: str) -> str:
     return "\n".join(lines)
 
 
-def _needed(points: dict[Shape, str]) -> dict[Shape, str]:
-    """Without the shapes that lie between two of the same point: the nearest one stands in for them."""
-    shapes = sorted(points, key=lambda shape: (shape.B * shape.HV, shape))
+def _needed(points: dict[Workload, str]) -> dict[Workload, str]:
+    """The shapes without those whose two neighbours have the same point: a kernel takes that of the nearest shape."""
+    shapes = sorted(points, key=lambda shape: (shape.size, shape))
     neighbours = zip([None, *shapes], shapes, [*shapes[1:], None], strict=False)
     return {
         shape: points[shape]
@@ -65,6 +64,34 @@ def _params(sweep: Sweep, plateau: Plateau) -> str:
     return "{" + ", ".join(f'"{name}": {json.dumps(value)}' for name, value in point.params.items()) + "}"
 
 
-def _shape(shape: Shape) -> str:
-    axes = {axis: size for axis, size in shape.axes().items() if axis == "B" or size != getattr(DEFAULTS, axis)}
-    return f"Shape({', '.join(f'{axis}={size}' for axis, size in axes.items())})"
+def _shape(shape: Workload) -> str:
+    usual = shape.spec.default.sizes
+    told = {name: size for name, size in shape.sizes.items() if name == shape.spec.x or size != usual[name]}
+    return f"Shape({', '.join(f'{name}={size}' for name, size in told.items())})"
+
+
+def _dispatcher_table(info: RunInfo, sweep: Sweep) -> str:
+    groups: dict[str, list[Workload]] = {}
+    for shape in sorted({point.shape for point in sweep.finals}):
+        groups.setdefault(shape.series, []).append(shape)
+    return "\n\n".join(_series_table(info, sweep, series, shapes) for series, shapes in groups.items())
+
+
+def _series_table(info: RunInfo, sweep: Sweep, series: str, shapes: list[Workload]) -> str:
+    name = series.replace("=", "").replace(" ", "-")
+    lines = [f"[{info.gpu}.{name}]" if name else f"[{info.gpu}]", f"source = {json.dumps(info.run_id)}"]
+    for shape in shapes:
+        best, *others = sweep.final(shape)
+        lines.append(f"{shape.x_term.replace('=', '')} = {_row(best)}{_remark(others)}")
+    return "\n".join(lines)
+
+
+def _row(best: Point) -> str:
+    cells = {"kernel": best.kernel, **best.params}
+    return "{ " + ", ".join(f"{name} = {json.dumps(value)}" for name, value in cells.items()) + " }"
+
+
+def _remark(others: list[Point]) -> str:
+    words = {Place.TIED: "ties", Place.UNCLEAR: "may tie"}
+    told = [f"{other.kernel} {words[other.place]}" for other in others if other.place in words]
+    return f"  # {', '.join(told)}" if told else ""

@@ -1,18 +1,18 @@
-"""Rewrites a `variant.py` for another name: only the tokens that name something or set a default."""
+"""Rewrites a `variant.py` for another name: only what names something or sets a default changes."""
 
 from __future__ import annotations
 
 import ast
 import json
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from gdnbench.errors import UsageError
-from gdnbench.model import ParamValue
-from gdnbench.scaffold.splice import Splice
+from gdnbench.model.params import ParamValue
 
-_MORE = re.compile(r'"""[^\r\n]*([\r\n].*""")', re.DOTALL)  # what a docstring says after its first line
+_AFTER_FIRST_LINE = re.compile(r'"""[^\r\n]*([\r\n].*""")', re.DOTALL)  # of a docstring
 
 
 @dataclass(frozen=True)
@@ -23,16 +23,14 @@ class Changes:
         idea: the docstring's first line.
         name: the kernel's name.
         entry: the function's name; empty to leave it.
-        presets: new names of presets, by the old ones.
-        dropped: presets to leave out, by their old names.
+        presets: new names of presets by the old ones; None leaves the preset out.
         defaults: new defaults, by param.
     """
 
     idea: str
     name: str
     entry: str = ""
-    presets: Mapping[str, str] = field(default_factory=dict)
-    dropped: Set[str] = frozenset()
+    presets: Mapping[str, str | None] = field(default_factory=dict)
     defaults: Mapping[str, ParamValue] = field(default_factory=dict)
 
 
@@ -43,117 +41,115 @@ def rewrite(source: str, changes: Changes) -> str:
     of the module's own.
 
     Raises:
-        UsageError: if it is not, but computed.
+        UsageError: if it is computed instead.
     """
-    declaration = _Declaration(source)
-    declaration.set_idea(changes.idea)
-    declaration.set_text("name", changes.name)
+    file = _Source(source)
+    kernel = file.arguments(file.assigned.get("kernel"))
+    file.set_first_line(changes.idea)
+    file.set_string(kernel.get("name"), changes.name, "its name")
     if changes.entry:
-        declaration.set_text("entry", changes.entry)
-    if changes.presets or changes.dropped:
-        declaration.set_presets(changes.presets, changes.dropped)
-    for name, value in changes.defaults.items():
-        declaration.set_default(name, value)
-    return declaration.splice.result()
+        file.set_string(kernel.get("entry"), changes.entry, "its entry")
+    if changes.presets:
+        file.rename_items(kernel.get("presets"), changes.presets)
+    if changes.defaults:
+        params = {name: value for name, _, value in file.items(kernel.get("params"), "param")}
+        for name, value in changes.defaults.items():
+            default = file.arguments(params.get(name)).get("default")
+            if default is None:
+                raise _computed(f"the default of {name}")
+            file.replace(default, _literal(value))
+    return file.edited()
 
 
-class _Declaration:
-    """A `variant.py` on its way to another name."""
+class _Source:
+    """A Python file and the edits to it; places are counted in bytes of UTF-8, as `ast` counts columns."""
 
     def __init__(self, source: str) -> None:
-        self.module = ast.parse(source)
-        self.splice = Splice(source)
+        self.tree, self.bytes = ast.parse(source), source.encode()
+        self.lines = [0, *accumulate(map(len, self.bytes.splitlines(keepends=True)))]
+        self.edits: list[tuple[int, int, str]] = []
+        self.assigned: dict[str, ast.expr | None] = {}
+        for statement in self.tree.body:
+            if isinstance(statement, ast.Assign | ast.AnnAssign):
+                targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+                self.assigned |= {each.id: statement.value for each in targets if isinstance(each, ast.Name)}
 
-    def set_idea(self, idea: str) -> None:
-        docstring = f'""{_literal(idea)}""'
-        match self.module.body[0]:
-            case ast.Expr(value=ast.Constant(value=str()) as old):
-                more = _MORE.fullmatch(self.splice.text(old))
-                self.splice.replace(old, docstring.removesuffix('"""') + more[1] if more else docstring)
-            case _:
-                self.splice.insert(docstring + "\n\n")
+    def edited(self) -> str:
+        result = self.bytes
+        for start, end, text in sorted(self.edits, reverse=True):
+            result = result[:start] + text.encode() + result[end:]
+        return result.decode()
 
-    def set_text(self, keyword: str, text: str) -> None:
-        self._set_string(self._argument(keyword), text, f"its {keyword}")
+    def span(self, node: ast.expr) -> tuple[int, int]:
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        start, end = self.lines[node.lineno - 1], self.lines[node.end_lineno - 1]
+        return start + node.col_offset, end + node.end_col_offset
 
-    def set_presets(self, renamed: Mapping[str, str], dropped: Set[str]) -> None:
-        presets = self._dict("presets")
-        names = [str(self._string(key, "the name of a preset").value) for key in presets.keys]
-        for key, name in zip(presets.keys, names, strict=True):
-            if name in renamed:
-                self._set_string(key, renamed[name], "the name of a preset")
-        if dropped:
-            self._keep(presets, [index for index, name in enumerate(names) if name not in dropped])
+    def text(self, node: ast.expr) -> str:
+        return self.bytes[slice(*self.span(node))].decode()
 
-    def set_default(self, name: str, value: ParamValue) -> None:
-        params = self._dict("params")
-        for key, declared in zip(params.keys, params.values, strict=True):
-            if self._string(key, "the name of a param").value == name:
-                param = self._follow(declared)
-                default = (_keyword(param, "default") or _first(param)) if isinstance(param, ast.Call) else None
-                if default is None:
-                    raise _computed(f"the default of {name}")
-                self.splice.replace(default, _literal(value))
+    def replace(self, node: ast.expr, text: str) -> None:
+        self.edits.append((*self.span(node), text))
 
-    def _keep(self, items: ast.Dict, kept: Sequence[int]) -> None:
-        """Takes the other items out, each with the comma after it, or before it where none that is kept follows."""
-        if not kept:
-            self.splice.replace(items, "{}")
-            return
-        for index, (key, value) in enumerate(zip(items.keys, items.values, strict=True)):
-            after = items.keys[index + 1] if index < kept[-1] else None
-            if index in kept or key is None:
-                continue
-            if after is not None:
-                self.splice.cut(self.splice.start(key), self.splice.start(after))
-            else:
-                self.splice.cut(self.splice.end(items.values[index - 1]), self.splice.end(value))
+    def follow(self, node: ast.expr | None) -> ast.expr | None:
+        """What a name of the module stands for; any other expression is itself."""
+        return self.assigned.get(node.id) if isinstance(node, ast.Name) else node
 
-    def _set_string(self, node: ast.expr | None, text: str, what: str) -> None:
-        string = self._string(node, what)
-        quote = self.splice.text(string)[-1]
-        self.splice.replace(string, quote + text + quote)
+    def arguments(self, node: ast.expr | None) -> dict[str | None, ast.expr]:
+        """The arguments of a call by name; the first one without a name is a param's `default`."""
+        call = self.follow(node)
+        if not isinstance(call, ast.Call):
+            return {}
+        named = {each.arg: each.value for each in call.keywords}
+        return {"default": call.args[0], **named} if call.args else named
 
-    def _string(self, node: ast.expr | None, what: str) -> ast.Constant:
-        found = self._follow(node)
+    def items(self, node: ast.expr | None, what: str) -> list[tuple[str, ast.expr, ast.expr]]:
+        """The items of a dict: name, key and value."""
+        found = self.follow(node)
+        if not isinstance(found, ast.Dict):
+            raise _computed(f"its {what}s")
+        pairs = zip(found.keys, found.values, strict=True)
+        strings = [(self.string(key, f"the name of a {what}"), key, value) for key, value in pairs]
+        return [(str(string.value), key, value) for string, key, value in strings if key is not None]
+
+    def string(self, node: ast.expr | None, what: str) -> ast.Constant:
+        found = self.follow(node)
         if not (isinstance(found, ast.Constant) and isinstance(found.value, str)):
             raise _computed(what)
         return found
 
-    def _dict(self, keyword: str) -> ast.Dict:
-        found = self._follow(self._argument(keyword))
-        if not isinstance(found, ast.Dict):
-            raise _computed(f"its {keyword}")
-        return found
+    def set_string(self, node: ast.expr | None, text: str, what: str) -> None:
+        string = self.string(node, what)
+        quote = self.text(string)[-1]
+        self.replace(string, quote + text + quote)
 
-    def _argument(self, keyword: str) -> ast.expr | None:
-        call = self._assigned("kernel")
-        return _keyword(call, keyword) if isinstance(call, ast.Call) else None
+    def set_first_line(self, line: str) -> None:
+        """Sets the first line of the docstring, which need not exist."""
+        docstring = f'""{_literal(line)}""'
+        match self.tree.body[0]:
+            case ast.Expr(value=ast.Constant(value=str()) as old):
+                more = _AFTER_FIRST_LINE.fullmatch(self.text(old))
+                self.replace(old, docstring.removesuffix('"""') + more[1] if more else docstring)
+            case _:
+                self.edits.append((0, 0, docstring + "\n\n"))
 
-    def _follow(self, node: ast.expr | None) -> ast.expr | None:
-        """What a name of the module stands for; anything else is itself."""
-        return self._assigned(node.id) if isinstance(node, ast.Name) else node
-
-    def _assigned(self, name: str) -> ast.expr | None:
-        for statement in reversed(self.module.body):
-            match statement:
-                case ast.Assign(targets=[ast.Name(id=target)], value=value) if target == name:
-                    return value
-                case ast.AnnAssign(target=ast.Name(id=target), value=value) if target == name:
-                    return value
-        return None
-
-
-def _keyword(call: ast.Call, name: str) -> ast.expr | None:
-    return next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
-
-
-def _first(call: ast.Call) -> ast.expr | None:
-    return call.args[0] if call.args else None
+    def rename_items(self, presets: ast.expr | None, names: Mapping[str, str | None]) -> None:
+        items, whole = self.items(presets, "preset"), self.follow(presets)
+        kept = [index for index, (name, _, _) in enumerate(items) if names.get(name, name) is not None]
+        if not kept and whole is not None:
+            self.replace(whole, "{}")
+        for index, (name, key, value) in enumerate(items if kept else ()):
+            if index in kept:
+                self.set_string(key, names.get(name) or name, "the name of a preset")
+            elif index < kept[-1]:  # with the comma after it
+                self.edits.append((self.span(key)[0], self.span(items[index + 1][1])[0], ""))
+            else:  # with the comma before it
+                self.edits.append((self.span(items[index - 1][2])[1], self.span(value)[1], ""))
 
 
 def _literal(value: ParamValue) -> str:
-    """As Python writes it, with the double quotes of the house."""
+    """As Python writes it, with double quotes."""
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
 
 

@@ -1,15 +1,46 @@
-"""Which of two kernels is faster, and whether the run can tell."""
+"""What a speedup's interval says of two kernels, held against a margin.
+
+The margin is how large a difference must be to be called one. A margin of 0.005 calls two times the same whose ratio
+lies between 1 / 1.005 and 1.005. The lower edge is not 0.995, so that a kernel and its baseline can change places.
+Calling two times the same where the interval lies within the margin is an equivalence test: Schuirmann, Journal of
+Pharmacokinetics and Biopharmaceutics 15 (1987).
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
 from gdnbench.stats.interval import Interval
-from gdnbench.stats.margin import DEFAULT_MARGIN, margin_edges
-from gdnbench.stats.paired import PairedLogRatio
-from gdnbench.stats.settle import more_rounds_to_settle
-from gdnbench.stats.types import FloatArray
+
+DEFAULT_MARGIN = 0.005
+"""Half a percent."""
+
+
+def log_margin(margin: float) -> float:
+    """The margin on the scale of log-ratios, `log(1 + margin)`.
+
+    Raises:
+        ValueError: if the margin is negative or not finite.
+    """
+    _check(margin)
+    return math.log1p(margin)
+
+
+def margin_edges(margin: float) -> tuple[float, float]:
+    """The least and the greatest ratio called the same: `1 / (1 + margin)` and `1 + margin`.
+
+    Raises:
+        ValueError: if the margin is negative or not finite.
+    """
+    _check(margin)
+    return 1.0 / (1.0 + margin), 1.0 + margin
+
+
+def _check(margin: float) -> None:
+    if not (math.isfinite(margin) and margin >= 0):
+        raise ValueError(f"the margin must be zero or a positive ratio, not {margin}")
 
 
 class Verdict(StrEnum):
@@ -20,9 +51,9 @@ class Verdict(StrEnum):
     SLOWER = "slower"
     """The whole interval lies below 1 / (1 + margin)."""
     SAME = "same"
-    """The whole interval lies between the two: any difference is too small to care for."""
+    """The whole interval lies between the two: any difference is smaller than the margin."""
     UNCLEAR = "unclear"
-    """The interval reaches across an edge of the margin: more rounds are needed to tell."""
+    """The interval contains an edge of the margin: more rounds are needed to tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +63,10 @@ class Comparison:
     Attributes:
         speedup: baseline time / kernel time, a ratio; above 1 the kernel is faster.
         verdict: what the interval of the speedup says.
-        more_rounds: only where UNCLEAR: further rounds that would settle it; None where no number would.
+        more_rounds: only where UNCLEAR: further rounds that would decide it; None where no number would.
 
     Raises:
-        ValueError: if a settled verdict carries `more_rounds`.
+        ValueError: if any other verdict carries `more_rounds`.
     """
 
     speedup: Interval
@@ -63,48 +94,3 @@ def judge(speedup: Interval, margin: float) -> Verdict:
     if speedup.high < below:
         return Verdict.SLOWER
     return Verdict.SAME if below <= speedup.low and speedup.high <= above else Verdict.UNCLEAR
-
-
-def compare_rounds(
-    kernel_us: FloatArray,
-    baseline_us: FloatArray,
-    *,
-    margin: float = DEFAULT_MARGIN,
-    confidence: float = 0.95,
-) -> Comparison:
-    """Compare a kernel with its baseline by the rounds in which both were measured.
-
-    The mean paired log-ratio with its Student t-interval over rounds, judged against the margin. Fewer than
-    two paired rounds are UNCLEAR, with the interval (0, infinity). To compare several kernels at once use
-    `compare_family`, which keeps the chance of one false verdict where this puts that of each.
-
-    Args:
-        kernel_us: shape (rounds,), round medians in microseconds, NaN where the round is missing.
-        baseline_us: shape (rounds,), the same rounds of the baseline.
-        margin: differences up to this ratio count as none.
-        confidence: of the interval, between 0 and 1, both excluded.
-
-    Raises:
-        ValueError: if the shapes differ, a time is infinite, zero or negative, or `margin` or `confidence`
-            is out of range.
-    """
-    return assess(PairedLogRatio.from_rounds(kernel_us, baseline_us), margin, confidence)
-
-
-def assess(ratio: PairedLogRatio, margin: float, confidence: float) -> Comparison:
-    """Judge a paired log-ratio at one level of confidence.
-
-    Args:
-        ratio: what the rounds say of log(baseline / kernel).
-        margin: differences up to this ratio count as none.
-        confidence: of the interval, between 0 and 1, both excluded.
-
-    Raises:
-        ValueError: if `margin` or `confidence` is out of range.
-    """
-    speedup = ratio.speedup(confidence)
-    verdict = judge(speedup, margin)
-    if verdict is not Verdict.UNCLEAR:
-        return Comparison(speedup, verdict)
-    more = more_rounds_to_settle(ratio.mean, ratio.sd, ratio.n, margin=margin, confidence=confidence)
-    return Comparison(speedup, verdict, more)

@@ -1,4 +1,7 @@
-"""A number with its interval, and the interval of a case's time."""
+"""Confidence intervals: a number with its interval, and the interval of a case's time.
+
+Student, "The probable error of a mean", Biometrika 6 (1908).
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import stdtr, stdtrit  # the functions of scipy.stats.t, imported ten times faster
 
-from gdnbench.stats.student import t_half_width
-from gdnbench.stats.types import FloatArray
+from gdnbench.stats import FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,3 +95,32 @@ def round_interval(round_medians: FloatArray, confidence: float = 0.95) -> Inter
     over_rounds = t_interval(present, confidence)
     median = float(np.median(present))
     return Interval(median, min(over_rounds.low, median), max(over_rounds.high, median))
+
+
+def t_half_width(sd: float, n: int, confidence: float) -> float:
+    """Half-width of the two-sided t-interval of a mean: `t_{n-1, 1-(1-confidence)/2} * sd / sqrt(n)`.
+
+    Args:
+        sd: sample standard deviation (n - 1 in the denominator), any unit; ignored where n < 2.
+        n: number of independent values.
+        confidence: between 0 and 1, both excluded.
+
+    Returns:
+        The half-width in the unit of `sd`; infinity where n < 2, for one value says nothing of its spread.
+
+    Raises:
+        ValueError: if `confidence` is not between 0 and 1.
+    """
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f"confidence must lie between 0 and 1, not {confidence}")
+    if n < 2:
+        return math.inf
+    return float(stdtrit(n - 1, 1.0 - (1.0 - confidence) / 2.0)) * sd / math.sqrt(n)
+
+
+def t_upper_tail(t: float, df: float) -> float:
+    """P(T >= t) for Student's t with `df` degrees of freedom.
+
+    Taken as the lower tail at -t: `1 - stdtr(df, t)` loses every digit of a small probability.
+    """
+    return float(stdtr(df, -t))

@@ -1,16 +1,19 @@
-"""Two cases measured in the same rounds, as one log-ratio a round."""
+"""Two cases measured in the same rounds: the mean of one log-ratio a round, and the verdict on it."""
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 
 import numpy as np
 
-from gdnbench.stats.interval import Interval
-from gdnbench.stats.margin import log_margin
-from gdnbench.stats.student import t_half_width, t_upper_tail
-from gdnbench.stats.types import FloatArray
+from gdnbench.stats import FloatArray
+from gdnbench.stats.comparison import DEFAULT_MARGIN, Comparison, Verdict, judge, log_margin
+from gdnbench.stats.interval import Interval, t_half_width, t_upper_tail
+
+MAX_ROUNDS = 10_000
+"""Where this many rounds in all would not decide, more rounds are no advice: the difference equals the margin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,84 @@ class PairedLogRatio:
         return min(1.0, 2.0 * t_upper_tail(excess / (self.sd / math.sqrt(self.n)), self.n - 1))
 
 
+def compare_rounds(
+    kernel_us: FloatArray,
+    baseline_us: FloatArray,
+    *,
+    margin: float = DEFAULT_MARGIN,
+    confidence: float = 0.95,
+) -> Comparison:
+    """Compare a kernel with its baseline by the rounds in which both were measured.
+
+    The mean paired log-ratio with its Student t-interval over rounds, judged against the margin. Fewer than
+    two paired rounds are UNCLEAR, with the interval (0, infinity). To compare several kernels at once use
+    `compare_family`, which keeps the chance of one false verdict where this puts that of each.
+
+    Args:
+        kernel_us: shape (rounds,), round medians in microseconds, NaN where the round is missing.
+        baseline_us: shape (rounds,), the same rounds of the baseline.
+        margin: differences up to this ratio count as none.
+        confidence: of the interval, between 0 and 1, both excluded.
+
+    Raises:
+        ValueError: if the shapes differ, a time is infinite, zero or negative, or `margin` or `confidence`
+            is out of range.
+    """
+    return judge_paired(PairedLogRatio.from_rounds(kernel_us, baseline_us), margin, confidence)
+
+
+def judge_paired(ratio: PairedLogRatio, margin: float, confidence: float) -> Comparison:
+    """Judge a paired log-ratio at one level of confidence.
+
+    Args:
+        ratio: what the rounds say of log(baseline / kernel).
+        margin: differences up to this ratio count as none.
+        confidence: of the interval, between 0 and 1, both excluded.
+
+    Raises:
+        ValueError: if `margin` or `confidence` is out of range.
+    """
+    speedup = ratio.speedup(confidence)
+    verdict = judge(speedup, margin)
+    if verdict is not Verdict.UNCLEAR:
+        return Comparison(speedup, verdict)
+    more = more_rounds_to_decide(ratio.mean, ratio.sd, ratio.n, margin=margin, confidence=confidence)
+    return Comparison(speedup, verdict, more)
+
+
+def more_rounds_to_decide(mean: float, sd: float, n: int, *, margin: float, confidence: float) -> int | None:
+    """The sample size at which the interval would lie wholly outside or wholly inside the margin, less `n`.
+
+    Assumes that further rounds have the mean and the standard deviation of those so far, so it is an estimate with
+    about the uncertainty of the mean itself.
+
+    Args:
+        mean: mean paired log-ratio so far.
+        sd: its sample standard deviation over rounds.
+        n: rounds so far.
+        margin: a ratio, 0.005 is half a percent.
+        confidence: between 0 and 1, both excluded.
+
+    Returns:
+        The fewest further rounds, at least 1; None where not even MAX_ROUNDS would do, and where fewer than
+        two rounds leave the spread unknown.
+
+    Raises:
+        ValueError: if `margin` or `confidence` is out of range.
+    """
+    if n < 2:
+        return None
+    distance = abs(abs(mean) - log_margin(margin))
+
+    def decides(rounds: int) -> bool:
+        return t_half_width(sd, rounds, confidence) < distance
+
+    # The half-width only falls as rounds are added, so the first that decides is found by bisection.
+    candidates = range(n + 1, MAX_ROUNDS + 1)
+    first = bisect_left(candidates, True, key=decides)
+    return candidates[first] - n if first < len(candidates) else None
+
+
 def _check_times(times_us: FloatArray, side: str) -> None:
     bad = times_us[(times_us <= 0) | np.isinf(times_us)]
     if bad.size > 0:
@@ -96,6 +177,6 @@ def _check_times(times_us: FloatArray, side: str) -> None:
 
 
 def _exp(x: float) -> float:
-    """`exp` that gives infinity where `math.exp` raises: two wild rounds can make an interval that wide."""
+    """`exp` that gives infinity where `math.exp` raises, as for the interval of two rounds that differ widely."""
     with np.errstate(over="ignore"):
         return float(np.exp(x))

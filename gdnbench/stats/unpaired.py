@@ -1,37 +1,30 @@
-"""Two cases that shared no rounds: the difference of their mean log times, and everything that blurs it.
+"""Two cases that shared no rounds: the difference of their mean log times, and its components of variance.
 
 Welch, "The generalization of 'Student's' problem when several different population variances are involved",
 Biometrika 34 (1947), with the degrees of freedom of Satterthwaite, "An approximate distribution of estimates of
-variance components", Biometrics Bulletin 2 (1946), which take any number of independent parts: each side's rounds, and
-how far one case strays from what all cases share (`Blur`).
+variance components", Biometrics Bulletin 2 (1946), which take any number of independent components: the rounds of each
+side, and the random effect of a case or a run.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 from scipy.special import stdtrit
 
-from gdnbench.stats.comparison import Comparison, judge
-from gdnbench.stats.holm import holm_levels
-from gdnbench.stats.interval import Interval
-from gdnbench.stats.margin import DEFAULT_MARGIN, log_margin
-from gdnbench.stats.student import t_upper_tail
-from gdnbench.stats.types import FloatArray
-
-K = TypeVar("K", bound=Hashable)
+from gdnbench.stats import FloatArray
+from gdnbench.stats.comparison import log_margin
+from gdnbench.stats.interval import Interval, t_upper_tail
 
 
 @dataclass(frozen=True, slots=True)
-class Blur:
-    """One independent part of a difference's uncertainty.
+class VarianceComponent:
+    """One independent component of the variance of a log-ratio.
 
     Attributes:
-        variance: of the log-ratio; infinity where nothing is known of it.
+        variance: squared logarithms; infinity where nothing is known of it.
         df: degrees of freedom of that estimate, above 0.
     """
 
@@ -43,30 +36,30 @@ class Blur:
 class UnpairedLogRatio:
     """What separate rounds say of `log(baseline / kernel)`: above 0, the kernel is faster.
 
-    The half-width at a confidence is `sqrt((t * se)^2 + noise^2) + bias`, with `se^2` the sum of the blurs' variances
-    and t at Satterthwaite's `se^4 / sum(variance_i^2 / df_i)` degrees of freedom.
+    The half-width at a confidence is `sqrt((t * se)^2 + noise^2) + bias`, with `se^2` the sum of the components'
+    variances and t at Satterthwaite's `se^4 / sum(variance_i^2 / df_i)` degrees of freedom.
 
     Attributes:
         mean: the difference of the mean logarithms; NaN where a side has no round.
-        blurs: what may have moved it by chance.
+        components: the components of its variance.
         noise: a further half-width that no number of rounds reduces, as of an A/A comparison; independent of the rest.
         bias: how far the mean may be off for a known reason, whichever way.
     """
 
     mean: float
-    blurs: tuple[Blur, ...]
+    components: tuple[VarianceComponent, ...]
     noise: float = 0.0
     bias: float = 0.0
 
     @property
     def variance(self) -> float:
-        """The sum of the blurs' variances."""
-        return sum(blur.variance for blur in self.blurs)
+        """The sum of the components' variances."""
+        return sum(each.variance for each in self.components)
 
     @property
     def df(self) -> float:
         """Satterthwaite's degrees of freedom; infinity where nothing varies."""
-        spread = sum(blur.variance**2 / blur.df for blur in self.blurs)
+        spread = sum(each.variance**2 / each.df for each in self.components)
         return self.variance**2 / spread if spread > 0 and math.isfinite(spread) else math.inf
 
     def half_width(self, confidence: float) -> float:
@@ -110,14 +103,18 @@ class UnpairedLogRatio:
 
 
 def unpaired_log_ratio(
-    kernel_us: FloatArray, baseline_us: FloatArray, *, blurs: tuple[Blur, ...] = (), noise: float = 0.0
+    kernel_us: FloatArray,
+    baseline_us: FloatArray,
+    *,
+    components: tuple[VarianceComponent, ...] = (),
+    noise: float = 0.0,
 ) -> UnpairedLogRatio:
     """The difference of mean logarithms of two sets of rounds, `log(baseline / kernel)`.
 
     Args:
         kernel_us: shape (rounds,), round times in microseconds, NaN where a round is missing.
         baseline_us: shape (other rounds,), the same of the baseline.
-        blurs: what the rounds of either side do not show.
+        components: of what the rounds of either side do not show.
         noise: as in `UnpairedLogRatio`.
 
     Raises:
@@ -125,35 +122,15 @@ def unpaired_log_ratio(
     """
     sides = [_mean_log(baseline_us), _mean_log(kernel_us)]
     mean = sides[0][0] - sides[1][0]
-    return UnpairedLogRatio(mean, (sides[0][1], sides[1][1], *blurs), noise)
+    return UnpairedLogRatio(mean, (sides[0][1], sides[1][1], *components), noise)
 
 
-def compare_unpaired(
-    ratios: Mapping[K, UnpairedLogRatio], *, margin: float = DEFAULT_MARGIN, confidence: float = 0.95
-) -> dict[K, Comparison]:
-    """Judges a family of comparisons with Holm's correction, as `compare_family` does those of one run.
-
-    An UNCLEAR one asks for no further rounds: what blurs it lies mostly between the runs.
-
-    Args:
-        ratios: in any order.
-        margin: differences up to this ratio count as none.
-        confidence: of the family as a whole, between 0 and 1, both excluded.
-
-    Raises:
-        ValueError: if `margin` or `confidence` is out of range.
-    """
-    levels = holm_levels([ratio.p_value(margin) for ratio in ratios.values()], 1.0 - confidence)
-    intervals = [ratio.speedup(1.0 - level) for ratio, level in zip(ratios.values(), levels, strict=True)]
-    return {key: Comparison(interval, judge(interval, margin)) for key, interval in zip(ratios, intervals, strict=True)}
-
-
-def _mean_log(times_us: FloatArray) -> tuple[float, Blur]:
-    """The mean logarithm of the rounds, and how well they tell it."""
+def _mean_log(times_us: FloatArray) -> tuple[float, VarianceComponent]:
+    """The mean logarithm of the rounds, and the variance of that mean."""
     present = times_us[~np.isnan(times_us)]
     if (present <= 0).any() or np.isinf(present).any():
         raise ValueError("round times must be positive and finite")
     if present.size < 2:
-        return (float(np.log(present[0])) if present.size else math.nan), Blur(math.inf, 1.0)
+        return (float(np.log(present[0])) if present.size else math.nan), VarianceComponent(math.inf, 1.0)
     logs = np.log(present)
-    return float(np.mean(logs)), Blur(float(np.var(logs, ddof=1)) / logs.size, logs.size - 1)
+    return float(np.mean(logs)), VarianceComponent(float(np.var(logs, ddof=1)) / logs.size, logs.size - 1)

@@ -1,4 +1,4 @@
-"""`builds.csv`: what the compiler made of each variant, per head layout and architecture."""
+"""`builds.csv`: what the compiler made of each variant, per series of workloads and architecture."""
 
 from __future__ import annotations
 
@@ -10,25 +10,29 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from gdnbench.codec import convert_cells
-from gdnbench.store.schema import Name
-from gdnbench.store.table import read_rows, write_table
+from gdnbench.store.files import Row, read_rows, write_table
+from gdnbench.store.info import RunInfo
+from gdnbench.store.schema import MaybeName, Name
 
 NAME = "builds.csv"
 _COUNTS = ("registers", "shared_bytes", "spill_bytes", "load_bits", "code_bytes")
-_COLUMNS = ("kernel", "label", "language", "heads", "arch", *_COUNTS, "status", "reason", "interpreter")
+_COLUMNS = ("kernel", "label", "language", "series", "launch", "arch", *_COUNTS, "status", "reason", "interpreter")
+
+_SERIES_IN_1 = "heads"  # what schema 1 calls the series
 
 _CountOrUnknown = Annotated[int, Meta(ge=-1, le=2**53)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class BuildRow:
-    """One variant compiled for one head layout and architecture; counts are -1 if it did not compile.
+    """One variant compiled for one series of workloads and architecture; counts are -1 if it did not compile.
 
     Attributes:
         kernel: the kernel's name.
         label: the variant's label.
         language: `cuda` or `triton`.
-        heads: head layout, `qk4_v8`.
+        series: of the workloads, `qk4_v8`; empty where the op has one.
+        launch: the entry of the launch, of a kernel with several; else empty.
         arch: target, `sm_90`.
         registers: per thread.
         shared_bytes: static shared memory per block.
@@ -43,7 +47,8 @@ class BuildRow:
     kernel: Name
     label: Name
     language: Name
-    heads: Name
+    series: Annotated[str, Meta(max_length=500)] = ""
+    launch: MaybeName = ""
     arch: Name
     registers: _CountOrUnknown = -1
     shared_bytes: _CountOrUnknown = -1
@@ -54,10 +59,23 @@ class BuildRow:
     reason: str = ""
     interpreter: str = ""
 
+    @property
+    def title(self) -> str:
+        """What tables call it: of a kernel with several launches, which one."""
+        return f"{self.label}/{self.launch}" if self.launch else self.label
+
 
 def write_builds(folder: Path, rows: Sequence[BuildRow]) -> None:
     """Writes `builds.csv`."""
     write_table(folder / NAME, [asdict(row) for row in rows], _COLUMNS)
+
+
+def build_row(info: RunInfo, row: BuildRow) -> Row:
+    """A build as one flat row, as the run's schema has it."""
+    cells = asdict(row)
+    if info.schema == 1:
+        return {_SERIES_IN_1 if name == "series" else name: cell for name, cell in cells.items() if name != "launch"}
+    return cells
 
 
 def read_builds(folder: Path) -> list[BuildRow]:
@@ -68,11 +86,14 @@ def read_builds(folder: Path) -> list[BuildRow]:
         UnreadableError: if it is there, and cannot be read.
     """
     path = folder / NAME
-    return read_rows(path, _COLUMNS, _row) if path.exists() else []
+    needed = [name for name in _COLUMNS if name not in {"series", "launch"}]  # schema 1 has another name, and none
+    return read_rows(path, needed, _row) if path.exists() else []
 
 
 def _row(cells: dict[str, str]) -> BuildRow:
     for name in _COUNTS:
         if not cells[name]:
             raise ValueError(f"{name}: empty")
+    if _SERIES_IN_1 in cells:
+        cells = {**cells, "series": cells[_SERIES_IN_1]}
     return convert_cells(cells, BuildRow)

@@ -1,4 +1,7 @@
-"""Finds stored runs by what a user calls them; one that cannot be read is left out with a warning."""
+"""Finds stored runs by what a user calls them, and the last known time of each kernel in them.
+
+A run that cannot be read is left out with a warning.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,24 @@ import shlex
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
-from typing import TypeVar
+from typing import TypedDict, TypeVar
 
+from gdnbench.codec import SchemaError, convert_cells
 from gdnbench.errors import LeftOutWarning, RunFormatError, UnknownNameError, UnreadableError
-from gdnbench.model import Role
+from gdnbench.model.case import Role
+from gdnbench.model.gpu import CPU
+from gdnbench.model.measurement import Timer
+from gdnbench.model.workload import Workload
 from gdnbench.places import out_option
+from gdnbench.store.files import DAMAGED, quick_rows, read_document, unreadable
 from gdnbench.store.folder import PARTIAL
-from gdnbench.store.info import NAME, read_info
+from gdnbench.store.info import NAME as INFO
+from gdnbench.store.info import read_info
+from gdnbench.store.measurements import NAME as MEASUREMENTS
 from gdnbench.store.measurements import read_measurements
-from gdnbench.store.reading import unreadable
+from gdnbench.store.schema import HighEnd, LowEnd, Microseconds, Name, TextLine
+from gdnbench.wording import nearest_names
 
 T = TypeVar("T")
 _SHOWN = 3
@@ -152,7 +162,7 @@ def compares(folder: Path) -> bool:
 def _is_run(folder: Path) -> bool:
     """Whether there is a run in a folder; one that hides whether there is counts, and reading it will tell."""
     try:
-        return (folder / NAME).is_file()
+        return (folder / INFO).is_file()
     except PermissionError:
         return True
     except (OSError, ValueError):  # a name that is too long, or no name
@@ -197,5 +207,89 @@ def _unknown(results: Path, wanted: str, runs: Collection[str]) -> UnknownNameEr
         return UnknownNameError(f"{meant} was stopped before it was written", f"finish it: {shlex.join(words)}")
     if not runs:
         return UnknownNameError(f"no runs in {results}", "measure one: gdnbench run --kernel all")
-    near = get_close_matches(wanted, runs, n=_SHOWN, cutoff=0.3) or sorted(runs)[-_SHOWN:]
+    near = nearest_names(wanted, runs, most=_SHOWN, cutoff=0.3) or sorted(runs)[-_SHOWN:]
     return UnknownNameError(f"no run {wanted} in {results}", f"there are {', '.join(near)}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LastTime:
+    """A kernel's time in the newest run that has one.
+
+    Attributes:
+        run_id: the run.
+        gpu: the GPU's short name.
+        kernel: what ran: for a dispatcher, the kernel that it picked.
+        time_us: microseconds.
+        low_us: lower end of its interval.
+        high_us: upper end.
+        sources: hashes of the sources of that run's kernels, by name.
+    """
+
+    run_id: str
+    gpu: str
+    kernel: str
+    time_us: float
+    low_us: float
+    high_us: float
+    sources: dict[str, str]
+
+
+class _Info(TypedDict):
+    run_id: Name
+    gpu: Name
+    op: Name
+    sources: dict[Name, TextLine]
+
+
+class _Cells(TypedDict):
+    kernel: Name
+    label: Name
+    role: Role
+    timer: Timer
+    time_us: Microseconds
+    time_lo_us: LowEnd
+    time_hi_us: HighEnd
+
+
+def last_times(results: Path, op: str, shape: Workload, labels: Collection[str]) -> dict[str, LastTime]:
+    """By label, the times of kernels at a shape, each of the newest run that has one, by NVBench.
+
+    A run that cannot be read is left out with a warning.
+    """
+    found: dict[str, LastTime] = {}
+    for times in readable(runs_beside(results), lambda folder: _times(folder, op, shape)):
+        found = {**times, **found}
+        if set(labels) <= found.keys():
+            break
+    return found
+
+
+def _times(folder: Path, op: str, shape: Workload) -> dict[str, LastTime]:
+    info = read_document(folder / INFO, _Info)
+    if info["gpu"] == CPU or info["op"] != op:
+        return {}
+    path = folder / MEASUREMENTS
+    found: dict[str, LastTime] = {}
+    for line, cells in quick_rows(path):
+        if cells.get("time_us") and cells.get("timer") == "nvbench" and cells.get("role") != Role.CONTROL:
+            found |= _last_time(path, line, cells, info, shape)
+    return found
+
+
+def _last_time(path: Path, line: int, cells: dict[str, str], info: _Info, shape: Workload) -> dict[str, LastTime]:
+    try:
+        row = convert_cells(cells, _Cells)
+    except SchemaError as error:
+        raise RunFormatError(f"{path} line {line}, {error}", DAMAGED) from error
+    if any(cells.get(axis) != str(size) for axis, size in shape.cells.items()):
+        return {}
+    time = LastTime(
+        run_id=info["run_id"],
+        gpu=info["gpu"],
+        kernel=row["kernel"],
+        time_us=row["time_us"],
+        low_us=row["time_lo_us"],
+        high_us=row["time_hi_us"],
+        sources=info["sources"],
+    )
+    return {row["label"]: time}

@@ -1,18 +1,21 @@
-"""Where a run lives: hidden while it is measured, renamed when it is whole."""
+"""A run's folder: hidden while it is measured, with a journal in it, and renamed when it is whole."""
 
 from __future__ import annotations
 
 import fcntl
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from types import TracebackType
 
 from gdnbench.errors import MachineError, UsageError
 
 MOST_LABEL = 80  # characters; file systems take 255 for the whole name
 PARTIAL = re.compile(r"\.(?P<run_id>.+)\.partial")
+JOURNAL = "journal.jsonl"
 
 
 def run_id_of(now: datetime, gpu: str, op: str, label: str) -> str:
@@ -89,3 +92,38 @@ def _hold(path: Path) -> None:
     except BlockingIOError as error:
         os.close(descriptor)
         raise UsageError(f"{path} is being measured by another process", "wait for it to end") from error
+
+
+class Journal:
+    """Appends lines and hands each to the operating system at once."""
+
+    def __init__(self, folder: Path) -> None:
+        path = folder / JOURNAL
+        if path.is_file():  # a last line that a kill cut off would swallow the next one
+            os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
+        self._file = path.open("a", buffering=1, encoding="utf-8")
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    def append(self, line: str) -> None:
+        """Adds one line."""
+        self._file.write(line + "\n")
+
+
+def read_journal(folder: Path) -> Iterator[str]:
+    """The lines of a journal, without a last one that was cut off; nothing where there is no journal."""
+    path = folder / JOURNAL
+    if path.is_file():
+        with path.open(encoding="utf-8") as lines:
+            yield from (line.rstrip("\n") for line in lines if line.endswith("\n"))
+
+
+def drop_journal(folder: Path) -> None:
+    """Removes the journal of a run that is whole; its samples are in `samples.parquet`."""
+    (folder / JOURNAL).unlink(missing_ok=True)

@@ -7,17 +7,19 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from gdnbench.codec import SchemaError, convert, decode_json
-from gdnbench.errors import RunFormatError
-from gdnbench.model import CPU, GateResult, Shape, Suite
-from gdnbench.store.reading import DAMAGED, decode_file, read_file
+from gdnbench.errors import DeclarationError, RunFormatError, ShapeError
+from gdnbench.model.gate import GateResult
+from gdnbench.model.gpu import CPU
+from gdnbench.model.op import Suite
+from gdnbench.model.workload import WorkloadSpec
+from gdnbench.store.files import DAMAGED, decode_file, read_document, read_file
 from gdnbench.store.schema import (
     CaseDocument,
     GateDocument,
     GitDocument,
-    Line,
     MachineDocument,
     MaybeName,
     Name,
@@ -25,10 +27,14 @@ from gdnbench.store.schema import (
     PassedGateDocument,
     SettingsDocument,
     SuiteDocument,
+    TextLine,
     Timestamp,
 )
+from gdnbench.store.schema1 import DECODE_AXES
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+READABLE = (1, 2)
+_SINCE_2 = ("workloads", "op_hash")  # fields that schema 1 lacks
 NAME = "run.json"
 
 
@@ -48,6 +54,8 @@ class RunInfo:
         settings: rounds, samples, seed, margin, confidence and time limit; those that another version wrote, too.
         swept: for a sweep, the params that it tries, by kernel.
         suite: the suite that it measures; None for workloads that were named one by one.
+        workloads: the op's axes, lists and aliases; those of `decode` in runs of schema 1, which do not tell.
+        op_hash: hash of what the op says of inputs, gates and costs; empty in runs of schema 1.
         cases: every case, as `Case.to_dict` gives it.
         machine: host, GPU, library versions and environment.
         git: commit, branch and dirty flag of the checkout.
@@ -69,10 +77,12 @@ class RunInfo:
     baseline: MaybeName = ""
     swept: dict[Name, list[ParamName]] = field(default_factory=dict)
     suite: SuiteDocument | None = None
+    workloads: WorkloadSpec = DECODE_AXES
+    op_hash: str = ""
     cases: list[CaseDocument] = field(default_factory=list)
     machine: MachineDocument = field(default_factory=MachineDocument)
     git: GitDocument = field(default_factory=GitDocument)
-    sources: dict[Name, Line] = field(default_factory=dict)
+    sources: dict[Name, TextLine] = field(default_factory=dict)
     gates: dict[str, list[GateDocument]] = field(default_factory=dict)
     gates_passed: dict[str, PassedGateDocument] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
@@ -87,9 +97,14 @@ class RunInfo:
         convert({"settings": self.settings}, _WithSettings)  # by value: one that is not known here must not be lost
 
 
+def info_document(info: RunInfo) -> dict[str, Any]:
+    """A run's description as its schema has it."""
+    return {name: value for name, value in asdict(info).items() if info.schema > 1 or name not in _SINCE_2}
+
+
 def suite_document(suite: Suite) -> SuiteDocument:
     """A suite as `run.json` keeps it."""
-    workloads = [{"shape": shape.axes(), "weight": weight} for shape, weight in suite.weights.items()]
+    workloads = [{"shape": shape.sizes, "weight": weight} for shape, weight in suite.weights.items()]
     return convert({"name": suite.name, "workloads": workloads}, SuiteDocument)
 
 
@@ -97,7 +112,8 @@ def suite_of(info: RunInfo) -> Suite | None:
     """The suite that a run measured, with the weights that it had then."""
     if info.suite is None:
         return None
-    return Suite(info.suite["name"], {Shape(**each["shape"]): each["weight"] for each in info.suite["workloads"]})
+    weights = {info.workloads.stored(each["shape"]): each["weight"] for each in info.suite["workloads"]}
+    return Suite(info.suite["name"], weights)
 
 
 def failed_gates(found: Mapping[str, Sequence[GateResult]]) -> dict[str, list[GateDocument]]:
@@ -141,6 +157,11 @@ class _Versioned(TypedDict):
     schema: int
 
 
+class _WithAxes(TypedDict):
+    schema: int
+    workloads: NotRequired[WorkloadSpec]
+
+
 class _WithSettings(TypedDict):
     settings: SettingsDocument
 
@@ -157,11 +178,35 @@ def read_info(folder: Path) -> RunInfo:
     try:
         version = decode_json(text, _Versioned)["schema"]
     except SchemaError as error:
-        raise RunFormatError(f"{path}: {error} (this gdnbench reads {SCHEMA_VERSION})", DAMAGED) from error
-    if version != SCHEMA_VERSION:
-        message = f"{path} is of schema version {version}; this gdnbench reads {SCHEMA_VERSION}"
+        raise RunFormatError(
+            f"{path}: {error} (this gdnbench reads {READABLE[0]} to {READABLE[-1]})", DAMAGED
+        ) from error
+    if version not in READABLE:
+        message = f"{path} is of schema version {version}; this gdnbench reads {READABLE[0]} to {READABLE[-1]}"
         raise RunFormatError(message, "use the gdnbench that wrote it, or measure anew")
-    return decode_file(path, text, RunInfo)
+    try:
+        info = decode_file(path, text, RunInfo)
+        for case in info.cases:
+            info.workloads.stored(case["shape"])
+        for shape in info.suite["workloads"] if info.suite else ():
+            info.workloads.stored(shape["shape"])
+    except (DeclarationError, ShapeError) as error:
+        raise RunFormatError(f"{path}: {error.message}", DAMAGED) from error
+    return info
+
+
+def read_axes(folder: Path) -> WorkloadSpec:
+    """The axes, lists and aliases of a run's op.
+
+    Raises:
+        RunFormatError: if `run.json` is missing or does not fit.
+        UnreadableError: if it is there, and cannot be read.
+    """
+    path = folder / NAME
+    try:
+        return read_document(path, _WithAxes).get("workloads", DECODE_AXES)
+    except DeclarationError as error:
+        raise RunFormatError(f"{path}: {error.message}", DAMAGED) from error
 
 
 def _plain(value: Any) -> Any:

@@ -10,25 +10,14 @@ from typing import Any, Literal
 
 from gdnbench.codec import convert, convert_cells
 from gdnbench.errors import RunFormatError
-from gdnbench.model import (
-    CLOCKS,
-    Case,
-    Clock,
-    Measurement,
-    Params,
-    ParamValue,
-    Role,
-    Shape,
-    Status,
-    Timer,
-    Timing,
-    Variant,
-    Versus,
-)
-from gdnbench.store.info import RunInfo
-from gdnbench.store.reading import DAMAGED
+from gdnbench.model.case import Case, Role, Variant
+from gdnbench.model.measurement import CLOCKS, Bound, Clock, Measurement, Timer, Timing, Versus
+from gdnbench.model.params import Params, ParamValue
+from gdnbench.model.status import Status
+from gdnbench.model.workload import WorkloadSpec
+from gdnbench.store.files import DAMAGED, Row, read_rows, write_table
+from gdnbench.store.info import RunInfo, read_axes
 from gdnbench.store.schema import (
-    Axis,
     Count,
     HighEnd,
     LowEnd,
@@ -39,11 +28,9 @@ from gdnbench.store.schema import (
     ParamValues,
     Positive,
 )
-from gdnbench.store.table import Row, read_rows, write_table
 
 NAME = "measurements.csv"
 _BEFORE_PARAMS = ("run_id", "timestamp", "gpu", "op", "kernel", "label", "preset", "role")
-_AXES = ("B", "HQ", "HV", "K", "V")
 _TIMES = (
     "time_us",
     "time_lo_us",
@@ -57,24 +44,30 @@ _TIMES = (
     "sm_mhz",
 )
 _TIMING = ("samples", "rounds", *_TIMES, "bytes", "bandwidth_gbs", "sol")
+_SINCE_2 = ("workload", "tflops", "bound")  # columns that files of schema 1 lack
 _VERSUS = ("vs_baseline", "vs_lo", "vs_hi", "verdict", "more_rounds", "baseline")
 _BUILD = ("launches", "registers", "shared_bytes", "spill_bytes")
-_AFTER_PARAMS = (*_AXES, "timer", *_TIMING, *_VERSUS, *_BUILD, "status", "reason", "warnings")
+_AFTER_PARAMS = ("timer", *_TIMING, *_VERSUS, *_BUILD, "status", "reason", "warnings")
 _SEPARATOR = "; "
 _ROUNDED = 1 + 1e-5  # what six digits may move a value by, against the end of its own interval
 
-Verdict = Literal["faster", "slower", "same", "unclear"]
+_Verdict = Literal["faster", "slower", "same", "unclear"]
 
 
 def write_measurements(folder: Path, info: RunInfo, measurements: Sequence[Measurement]) -> None:
     """Writes `measurements.csv`; every param of any kernel has a column, empty where a kernel lacks it."""
     params = sorted({name for each in measurements for name in each.case.variant.params})
-    columns = (*_BEFORE_PARAMS, *params, *_AFTER_PARAMS)
+    columns = (*_BEFORE_PARAMS, *params, "workload", *info.workloads.names, *_AFTER_PARAMS, "tflops", "bound")
     write_table(folder / NAME, [measurement_row(info, each) for each in measurements], columns)
 
 
 def measurement_row(info: RunInfo, measurement: Measurement) -> Row:
-    """A measurement as one flat row; what is not known is None."""
+    """A measurement as one flat row, as the run's schema has it; what is not known is None."""
+    row = _full_row(info, measurement)
+    return {name: cell for name, cell in row.items() if info.schema > 1 or name not in _SINCE_2}
+
+
+def _full_row(info: RunInfo, measurement: Measurement) -> Row:
     case = measurement.case
     row: Row = {
         "run_id": info.run_id,
@@ -86,7 +79,8 @@ def measurement_row(info: RunInfo, measurement: Measurement) -> Row:
         "preset": case.variant.preset,
         "role": case.role.value,
         **case.variant.params,
-        **case.shape.axes(),
+        "workload": case.shape.key,
+        **case.shape.cells,
         "timer": measurement.clock or "",
         "bytes": measurement.nbytes,
         **{name: _known(getattr(measurement, name)) for name in _BUILD},
@@ -120,8 +114,9 @@ def read_clocks(folder: Path) -> dict[Clock, list[Measurement]]:
 
 
 def _read_all(folder: Path) -> list[Measurement]:
-    path = folder / NAME
-    measurements = read_rows(path, (*_BEFORE_PARAMS, *_AFTER_PARAMS), _measurement)
+    path, axes = folder / NAME, read_axes(folder)
+    columns = (*_BEFORE_PARAMS, *axes.names, *_AFTER_PARAMS)
+    measurements = read_rows(path, columns, lambda cells: _measurement(cells, axes))
     seen: set[tuple[str, Clock | None]] = set()
     for line, row in enumerate(measurements, start=2):
         if (row.case.id, row.clock) in seen:
@@ -134,7 +129,8 @@ def _timing_cells(timing: Timing | None) -> Row:
     if timing is None:
         return {}
     cells: Row = {name: _known(getattr(timing, name)) for name in ("timer", "samples", "rounds", *_TIMES)}
-    return {**cells, "bandwidth_gbs": _known(timing.bandwidth_gbs), "sol": _known(timing.sol)}
+    rates = {name: _known(getattr(timing, name)) for name in ("bandwidth_gbs", "tflops", "sol")}
+    return {**cells, **rates, "bound": timing.bound}
 
 
 def _versus_cells(versus: Versus | None) -> Row:
@@ -163,11 +159,7 @@ class _Row:
     label: Name
     preset: MaybeName = ""
     role: Role
-    B: Axis
-    HQ: Axis
-    HV: Axis
-    K: Axis
-    V: Axis
+    workload: str = ""  # of its axes, which have columns too; schema 1 has none
     timer: Timer = ""
     samples: Count = 0
     rounds: Count = 0
@@ -183,11 +175,13 @@ class _Row:
     sm_mhz: Positive = math.nan
     bytes: Count
     bandwidth_gbs: NotNegative = math.nan
+    tflops: NotNegative = math.nan
+    bound: Bound = ""
     sol: Positive = math.nan
     vs_baseline: Positive | None = None
     vs_lo: NotNegative | None = None
     vs_hi: HighEnd | None = None
-    verdict: Verdict | None = None
+    verdict: _Verdict | None = None
     more_rounds: Count | None = None
     baseline: MaybeName = ""
     launches: Count = 0
@@ -199,10 +193,10 @@ class _Row:
     warnings: str = ""
 
 
-def _measurement(cells: dict[str, str]) -> Measurement:
+def _measurement(cells: dict[str, str], axes: WorkloadSpec) -> Measurement:
     row = convert_cells(cells, _Row)
     return Measurement(
-        case=_case(row, cells),
+        case=_case(row, cells, axes),
         status=row.status,
         reason=row.reason,
         timing=_timing(row),
@@ -217,12 +211,15 @@ def _measurement(cells: dict[str, str]) -> Measurement:
     )
 
 
-def _case(row: _Row, cells: dict[str, str]) -> Case:
-    fixed = {*_BEFORE_PARAMS, *_AFTER_PARAMS}
+def _case(row: _Row, cells: dict[str, str], axes: WorkloadSpec) -> Case:
+    fixed = {*_BEFORE_PARAMS, *_AFTER_PARAMS, *_SINCE_2, *axes.names}
     params = convert({name: _value(text) for name, text in cells.items() if name not in fixed and text}, ParamValues)
     label = row.label.removesuffix("@again") if row.role is Role.CONTROL else row.label
     variant = Variant(row.kernel, label, preset=row.preset, params=Params(params))
-    return Case(variant, Shape(**{axis: getattr(row, axis) for axis in _AXES}), row.role)
+    workload = axes.from_cells(cells)
+    if row.workload and row.workload != workload.key:
+        raise ValueError(f"workload: {row.workload} is not {workload.key}, which the axes say")
+    return Case(variant, workload, row.role)
 
 
 def _timing(row: _Row) -> Timing | None:
@@ -234,7 +231,7 @@ def _timing(row: _Row) -> Timing | None:
     if not row.time_lo_us <= row.time_us * _ROUNDED or not row.time_us <= row.time_hi_us * _ROUNDED:
         ends = f"{row.time_lo_us:g} to {row.time_hi_us:g}"
         raise ValueError(f"time_us: {row.time_us:g} lies outside its interval, {ends}")
-    values = {name: getattr(row, name) for name in (*_TIMES, "bandwidth_gbs", "sol")}
+    values = {name: getattr(row, name) for name in (*_TIMES, "bandwidth_gbs", "tflops", "bound", "sol")}
     return Timing(timer=row.timer, samples=row.samples, rounds=row.rounds, **values)
 
 

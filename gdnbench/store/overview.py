@@ -1,25 +1,30 @@
-"""What lies in the folder of runs: every stored run, those that were stopped, and those that cannot be read."""
+"""What lies in the folder of runs: each run in a line, whole, stopped or damaged, and which of them may be deleted."""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import NotRequired, TypedDict
 
 from gdnbench.errors import MachineError, RunFormatError, UnknownNameError, UsageError
+from gdnbench.store.files import quick_rows, read_document
 from gdnbench.store.find import list_runs
 from gdnbench.store.folder import PARTIAL
 from gdnbench.store.info import NAME as INFO
 from gdnbench.store.measurements import NAME as MEASUREMENTS
-from gdnbench.store.reading import read_document
 from gdnbench.store.schema import CaseDocument, Name, Timestamp
-from gdnbench.store.table import quick_rows
+from gdnbench.wording import did_you_mean
+
+_AGE = re.compile(r"(?P<count>\d+(?:\.\d+)?)(?P<unit>[smhdw])")
+_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 class State(StrEnum):
@@ -95,8 +100,7 @@ def choose_named(runs: Sequence[Overview], names: Sequence[str], results: Path) 
     for name in names:
         found = [run for run in runs if run.run_id == name] or [run for run in runs if run.run_id.startswith(name)]
         if not found:
-            near = get_close_matches(name, [run.run_id for run in runs], n=3, cutoff=0.3)
-            hint = f"did you mean {' or '.join(near)}?" if near else "gdnbench runs lists them"
+            hint = did_you_mean(name, [run.run_id for run in runs], "gdnbench runs lists them", cutoff=0.3)
             raise UnknownNameError(f"no run {name} in {results}", hint)
         if len(found) > 1:
             told = ", ".join(run.run_id for run in found[:3])
@@ -172,3 +176,81 @@ def _is_held(folder: Path) -> bool:
     finally:
         os.close(descriptor)
     return False
+
+
+@dataclass(frozen=True, kw_only=True)
+class PruneFilter:
+    """What is to go: all of it must hold.
+
+    Attributes:
+        older_s: begun so many seconds ago or earlier; None for any age.
+        keep: all but so many, the newest of each GPU, op and label; None for no such limit.
+        gpu: on this GPU; empty for any.
+        stopped: only those that were stopped.
+        damaged: only those that cannot be read.
+
+    Raises:
+        UsageError: if nothing is said, which would mean all of them.
+    """
+
+    older_s: float | None = None
+    keep: int | None = None
+    gpu: str = ""
+    stopped: bool = False
+    damaged: bool = False
+
+    def __post_init__(self) -> None:
+        if self.older_s is None and self.keep is None and not (self.gpu or self.stopped or self.damaged):
+            raise UsageError("prune needs to know what may go", "as in gdnbench runs prune --stopped --older 7d")
+
+
+def parse_age(text: str) -> float | None:
+    """Seconds of `90s`, `12h`, `30d`, `2w`; None for nothing.
+
+    Raises:
+        UsageError: for anything else.
+    """
+    found = _AGE.fullmatch(text.strip())
+    if not text:
+        return None
+    if not found:
+        raise UsageError(f"--older {text}: not an age", "write 30d, 12h or 2w")
+    return float(found["count"]) * _UNITS_S[found["unit"]]
+
+
+def choose_pruned(runs: Sequence[Overview], wanted: PruneFilter) -> list[Overview]:
+    """Those of some runs, newest first, that may go; one that is being measured stays.
+
+    The age of a damaged run is not known: where an age is asked for, it stays.
+    """
+    fitting = [run for run in runs if _fits(run, wanted)]
+    if wanted.keep is None:
+        return fitting
+    seen: Counter[tuple[str, str, str]] = Counter()
+    chosen = []
+    for run in fitting:
+        key = (run.gpu, run.op, run.label)
+        seen[key] += 1
+        if seen[key] > wanted.keep:
+            chosen.append(run)
+    return chosen
+
+
+def _fits(run: Overview, wanted: PruneFilter) -> bool:
+    if run.state is State.MEASURING:
+        return False
+    return (
+        (not wanted.gpu or run.gpu == wanted.gpu.lower())
+        and (not wanted.stopped or run.state is State.STOPPED)
+        and (not wanted.damaged or run.state is State.DAMAGED)
+        and (wanted.older_s is None or _is_older(run, wanted.older_s))
+    )
+
+
+def _is_older(run: Overview, seconds: float) -> bool:
+    try:
+        began = datetime.fromisoformat(run.timestamp)
+    except ValueError:
+        return False
+    began = began if began.tzinfo else began.replace(tzinfo=UTC)
+    return datetime.now(UTC) - began >= timedelta(seconds=seconds)

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 from gdnbench.codec import convert_cells
 from gdnbench.errors import RunFormatError
-from gdnbench.model import CLOCKS, Clock, Timer
-from gdnbench.store.reading import DAMAGED, unreadable
-from gdnbench.store.schema import LONGEST_US, Line, Microseconds, RoundNumber
-from gdnbench.store.table import read_rows, write_table
+from gdnbench.model.measurement import CLOCKS, Clock, Timer
+from gdnbench.store.files import DAMAGED, read_rows, unreadable, write_table
+from gdnbench.store.schema import LONGEST_US, Microseconds, RoundNumber, TextLine
 
 if TYPE_CHECKING:
     from gdnbench.stats import FloatArray
@@ -58,7 +57,7 @@ def write_rounds(folder: Path, rows: Sequence[RoundRow]) -> None:
 class _Round:
     """What is read again of a row of `rounds.csv`."""
 
-    case: Line
+    case: TextLine
     timer: Timer
     round: RoundNumber
     time_us: Microseconds = math.nan

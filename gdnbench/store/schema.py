@@ -10,7 +10,9 @@ from typing import Annotated, Literal, NotRequired, TypedDict
 
 from msgspec import Meta
 
-from gdnbench.model import Clock, Role, Status
+from gdnbench.model.case import Role
+from gdnbench.model.measurement import Clock
+from gdnbench.model.status import Status
 
 LONGEST_US = 1e12
 """Twelve days, in microseconds."""
@@ -20,7 +22,7 @@ MOST_ROUNDS = 10_000
 
 _NO_CONTROLS = r"^[^\x00-\x1f\x7f-\x9f]*$"
 
-Line = Annotated[str, Meta(max_length=10_000, pattern=_NO_CONTROLS)]
+TextLine = Annotated[str, Meta(max_length=10_000, pattern=_NO_CONTROLS)]
 """Text in one line, without control characters."""
 
 Name = Annotated[str, Meta(min_length=1, max_length=300, pattern=r"^[^\x00-\x1f\x7f-\x9f/]+$")]
@@ -32,7 +34,8 @@ Timestamp = Annotated[str, Meta(max_length=40, pattern=r"^\d{4}-\d\d-\d\dT\d\d:\
 """ISO 8601."""
 
 Count = Annotated[int, Meta(ge=0, le=2**53)]
-Axis = Annotated[int, Meta(ge=1, le=2**31 - 1)]
+AxisSize = Annotated[int, Meta(ge=1, le=2**31 - 1)]
+SmallCount = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Seed = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 RoundNumber = Annotated[int, Meta(ge=1, le=MOST_ROUNDS)]
 Microseconds = Annotated[float, Meta(gt=0, le=LONGEST_US)]
@@ -52,14 +55,8 @@ Fact = int | float | str | bool | None
 """What JSON can say in one word."""
 
 
-class ShapeDocument(TypedDict):
-    """A shape's axes, by name."""
-
-    B: Axis
-    HQ: Axis
-    HV: Axis
-    K: Axis
-    V: Axis
+ShapeDocument = dict[Name, AxisSize | Annotated[list[SmallCount], Meta(min_length=1)]]
+"""A workload's axes and lists, by name."""
 
 
 class CaseDocument(TypedDict):
@@ -78,6 +75,7 @@ class WorkloadDocument(TypedDict):
 
     shape: ShapeDocument
     weight: Positive
+    name: NotRequired[str]
 
 
 class SuiteDocument(TypedDict):
@@ -105,8 +103,8 @@ class GpuDocument(TypedDict, total=False):
     """The GPU, and those of its settings that change its speed; null is what the driver did not tell."""
 
     index: Count
-    name: Line
-    uuid: Line
+    name: TextLine
+    uuid: TextLine
     capability: tuple[Count, Count]
     sms: Count
     l2_bytes: Count
@@ -117,9 +115,9 @@ class GpuDocument(TypedDict, total=False):
     ecc: bool | None
     mig: bool | None
     persistence: bool | None
-    compute_mode: Line | None
-    driver: Line | None
-    cuda_driver: Line | None
+    compute_mode: TextLine | None
+    driver: TextLine | None
+    cuda_driver: TextLine | None
 
 
 class MachineDocument(TypedDict, total=False):
@@ -127,15 +125,15 @@ class MachineDocument(TypedDict, total=False):
 
     host: dict[str, Fact]
     gpu: GpuDocument | None
-    versions: dict[str, Line | None]
+    versions: dict[str, TextLine | None]
     environment: dict[str, str]
 
 
 class GitDocument(TypedDict, total=False):
     """The checkout that a run was measured from; null is what git did not tell."""
 
-    commit: Line | None
-    branch: Line | None
+    commit: TextLine | None
+    branch: TextLine | None
     dirty: bool | None
 
 

@@ -9,13 +9,17 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from gdnbench.codec import finite
 from gdnbench.errors import RunFormatError, ShapeError
-from gdnbench.finite import finite
-from gdnbench.model import OneForAll, Params, Place, Plateau, Point, Shape, Sweep
-from gdnbench.store.reading import DAMAGED, read_document
+from gdnbench.model.params import Params
+from gdnbench.model.sweep import OneForAll, Place, Plateau, Point, Sweep
+from gdnbench.model.workload import WorkloadSpec
+from gdnbench.store.files import DAMAGED, read_document
+from gdnbench.store.info import read_axes
 from gdnbench.store.schema import MOST_ROUNDS, Name, NotNegative, ParamCell, ParamName, ParamValues, ShapeDocument
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+READABLE = (1, 2)
 NAME = "sweep.json"
 
 
@@ -35,10 +39,10 @@ def read_sweep(folder: Path) -> Sweep | None:
     if not path.exists():
         return None
     document = read_document(path, _SweepDocument)
-    if document.schema != SCHEMA_VERSION:
+    if document.schema not in READABLE:
         raise RunFormatError(f"{path} is of another schema version", "use the gdnbench that wrote it")
     try:
-        return document.sweep()
+        return document.sweep(read_axes(folder))
     except (ValueError, ShapeError) as error:
         raise RunFormatError(f"{path}: {error}", DAMAGED) from error
 
@@ -58,12 +62,12 @@ class _PointDocument(_Closed):
     slower_hi: Annotated[float, Meta(gt=-1, le=1e18)] | None
     rounds: Annotated[int, Meta(ge=0, le=MOST_ROUNDS)]
 
-    def point(self) -> Point:
+    def point(self, axes: WorkloadSpec) -> Point:
         return Point(
             kernel=self.kernel,
             label=self.label,
             params=Params(self.params),
-            shape=Shape(**self.shape),
+            shape=axes.stored(self.shape),
             place=self.place,
             slower_by=self.slower_by,
             slower_lo=self.slower_lo,
@@ -81,10 +85,10 @@ class _PlateauDocument(_Closed):
     unclear: tuple[Name, ...]
     within: NotNegative
 
-    def plateau(self) -> Plateau:
+    def plateau(self, axes: WorkloadSpec) -> Plateau:
         return Plateau(
             kernel=self.kernel,
-            shape=Shape(**self.shape),
+            shape=axes.stored(self.shape),
             best=self.best,
             simplest=self.simplest,
             tied=self.tied,
@@ -103,8 +107,8 @@ class _OneForAllDocument(_Closed):
     label: Name
     regret: Annotated[tuple[_RegretDocument, ...], Meta(min_length=1)]
 
-    def one_for_all(self) -> OneForAll:
-        regret = {Shape(**each.shape): each.regret for each in self.regret}
+    def one_for_all(self, axes: WorkloadSpec) -> OneForAll:
+        regret = {axes.stored(each.shape): each.regret for each in self.regret}
         return OneForAll(kernel=self.kernel, label=self.label, regret=regret)
 
 
@@ -117,7 +121,7 @@ class _SweepDocument(_Closed):
     one_for_all: tuple[_OneForAllDocument, ...]
     finals: tuple[_PointDocument, ...] = ()  # older sweeps have none
 
-    def sweep(self) -> Sweep:
+    def sweep(self, axes: WorkloadSpec) -> Sweep:
         """The answer.
 
         Raises:
@@ -127,8 +131,8 @@ class _SweepDocument(_Closed):
         return Sweep(
             axes=self.axes,
             budget_s=self.budget_s,
-            points=tuple(each.point() for each in self.points),
-            plateaus=tuple(each.plateau() for each in self.plateaus),
-            one_for_all=tuple(each.one_for_all() for each in self.one_for_all),
-            finals=tuple(each.point() for each in self.finals),
+            points=tuple(each.point(axes) for each in self.points),
+            plateaus=tuple(each.plateau(axes) for each in self.plateaus),
+            one_for_all=tuple(each.one_for_all(axes) for each in self.one_for_all),
+            finals=tuple(each.point(axes) for each in self.finals),
         )

@@ -8,8 +8,11 @@ import torch
 
 from gdnbench.errors import DeclarationError
 from gdnbench.launch import TORCH_DTYPES, Launcher, Workspace
-from gdnbench.model import NOTHING_IN_PLACE, GateResult, Op, Status, UlpGate
-from gdnbench.verify.gates import copied_gate, rms_gate, ulp_gate, unchanged_gate, written_gate
+from gdnbench.model.gate import GateResult
+from gdnbench.model.kernel import NOTHING_IN_PLACE
+from gdnbench.model.op import ExactGate, Gate, Op, RmsGate, UlpGate
+from gdnbench.model.status import Status
+from gdnbench.verify.gates import copied_gate, exact_gate, rms_gate, ulp_gate, unchanged_gate, written_gate
 
 Oracle = dict[str, torch.Tensor]
 """The op's outputs by name, in float64."""
@@ -57,18 +60,31 @@ def check_outputs(op: Op, outputs: Sequence[torch.Tensor], expected: Oracle, sce
         DeclarationError: if there are too few or too many outputs, or one has another shape or dtype.
     """
     named, axes = _named(op, outputs, expected), _axes(op)
-    written = [written_gate(name, scenario, tensor, axes[name]) for name, tensor in named.items()]
+    written = [written_gate(name, scenario, tensor, axes[name], expected[name]) for name, tensor in named.items()]
     accuracy = [
-        ulp_gate(gate, scenario, named[gate.tensor], expected[gate.tensor], axes[gate.tensor])
-        if isinstance(gate, UlpGate)
-        else rms_gate(gate, scenario, named[gate.tensor], expected[gate.tensor], axes[gate.tensor])
-        for gate in op.gates
+        _apply(gate, scenario, named[gate.tensor], expected[gate.tensor], axes[gate.tensor]) for gate in op.gates
     ]
     return (_worst(written, "outputs written"), *accuracy)
 
 
+def _apply(gate: Gate, scenario: str, actual: torch.Tensor, expected: torch.Tensor, axes: Sequence[str]) -> GateResult:
+    match gate:
+        case UlpGate():
+            return ulp_gate(gate, scenario, actual, expected, axes)
+        case RmsGate():
+            return rms_gate(gate, scenario, actual, expected, axes)
+        case ExactGate():
+            return exact_gate(gate, scenario, actual, expected, axes)
+
+
 def check_copy(outputs: Sequence[torch.Tensor], workspace: Workspace, scenario: str) -> tuple[GateResult, ...]:
-    """For the copying floor: that it moved every bit that it claims to move."""
+    """For the copying floor: that it moved every bit that it claims to move.
+
+    Raises:
+        DeclarationError: if the op does not say which tensors are copied.
+    """
+    if workspace.op.copy is None:
+        raise DeclarationError(f"{workspace.op.name} has no `copy`, the tensors that a copying floor moves")
     source, target = workspace.op.copy
     named = dict(zip(workspace.outputs, outputs, strict=True))
     axes = _axes(workspace.op)[source]

@@ -7,28 +7,39 @@ from collections.abc import Sequence
 
 import torch
 
-from gdnbench.launch.workspace import is_poison
-from gdnbench.model import GateResult, RmsGate, Status, UlpGate
+from gdnbench.launch import TORCH_DTYPES
+from gdnbench.launch.poison import is_poison
+from gdnbench.model.dtype import FACTS
+from gdnbench.model.gate import GateResult
+from gdnbench.model.op import ExactGate, RmsGate, UlpGate
+from gdnbench.model.status import Status
 from gdnbench.verify.wrong import tell_wrong
 
-BF16_SIGNIFICAND_BITS = 8  # one implicit, seven stored
-SMALLEST_BF16_ULP = 2.0**-133  # of the subnormals
-
+_FACTS = {TORCH_DTYPES[name]: facts for name, facts in FACTS.items() if facts.significand_bits}
 
 Place = tuple[int, ...]
 """An element's index along each axis."""
 
 
 def ulp_gate(
-    gate: UlpGate, scenario: str, actual: torch.Tensor, expected: torch.Tensor, axes: Sequence[str] = ()
+    gate: UlpGate,
+    scenario: str,
+    actual: torch.Tensor,
+    expected: torch.Tensor,
+    axes: Sequence[str] = (),
+    *,
+    dtype: torch.dtype | None = None,
 ) -> GateResult:
     """Errors in units of the tolerance `ulps * ulp(expected) + atol * max(1, rms(expected))`.
 
-    A NaN or infinity is an infinite error. An ulp of bf16 at x is 2^(e - 8) for |x| in [2^(e-1), 2^e).
+    A NaN or infinity is an infinite error. An ulp of a type with p bits of significand is 2^(e - p) at |x| in
+    [2^(e-1), 2^e), and no smaller than its smallest subnormal; the type is the tensor's own unless one is given.
     """
+    facts = _FACTS[dtype or actual.dtype]
     _, exponent = torch.frexp(expected)
-    ulp = torch.ldexp(torch.ones_like(expected), exponent - BF16_SIGNIFICAND_BITS)
-    ulp = torch.where(expected == 0, 0.0, ulp).clamp(min=SMALLEST_BF16_ULP)  # frexp gives zero the exponent of 1/2
+    ulp = torch.ldexp(torch.ones_like(expected), exponent - facts.significand_bits)
+    # frexp gives zero the exponent of 1/2
+    ulp = torch.where(expected == 0, 0.0, ulp).clamp(min=2.0**facts.smallest_exponent)
     atol = gate.atol * expected.square().nanmean().sqrt().clamp(min=1.0)
     error = (actual.double() - expected).abs() / (gate.ulps * ulp + atol)
     error = torch.where(torch.isfinite(error), error, torch.inf)
@@ -57,9 +68,23 @@ def rms_gate(
     return GateResult(name, scenario, worst, gate.limit, _index(place), _wrong_if(failed), wrong)
 
 
-def written_gate(name: str, scenario: str, actual: torch.Tensor, axes: Sequence[str] = ()) -> GateResult:
+def exact_gate(
+    gate: ExactGate, scenario: str, actual: torch.Tensor, expected: torch.Tensor, axes: Sequence[str] = ()
+) -> GateResult:
+    """Counts the elements that are not equal to the oracle's."""
+    wrong = actual.to(expected.dtype) != expected
+    return _count_gate(f"{gate.tensor} exact", scenario, wrong, Status.WRONG_NUMBERS, actual, expected, axes)
+
+
+def written_gate(
+    name: str,
+    scenario: str,
+    actual: torch.Tensor,
+    axes: Sequence[str] = (),
+    expected: torch.Tensor | None = None,
+) -> GateResult:
     """Counts the elements that still hold the poison they were filled with before the launch."""
-    return _count_gate(f"{name} written", scenario, is_poison(actual), Status.UNWRITTEN, axes=axes)
+    return _count_gate(f"{name} written", scenario, is_poison(actual, expected), Status.UNWRITTEN, axes=axes)
 
 
 def unchanged_gate(
@@ -95,7 +120,7 @@ def _count_gate(
 
 
 def _differs(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    bits = {2: torch.int16, 4: torch.int32}[left.element_size()]
+    bits = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[left.element_size()]
     return left.contiguous().view(bits) != right.contiguous().view(bits)
 
 

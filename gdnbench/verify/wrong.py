@@ -7,7 +7,7 @@ from itertools import groupby, pairwise
 
 import torch
 
-from gdnbench.model import WrongElements
+from gdnbench.model.gate import WrongElements
 
 MOST_RANGES = 4  # of indices along one axis; more of them are no pattern that a line can show
 

@@ -6,13 +6,20 @@ Per value head h, with state S of [V, K] and query/key head h // (HV // HQ), in 
     S = g * S;  r = S @ k;  S = S + beta * (v - r) k^T;  output = scale * (S @ q)
 """
 
-from gdnbench import Op, RmsGate, Shape, TensorSpec, UlpGate
+from gdnbench import Alias, Axis, Op, RmsGate, Shape, TensorSpec, UlpGate, Workload, WorkloadSpec
 
 
-def flops(shape: Shape) -> int:
+def flops(workload: Workload) -> dict[str, int]:
     """Per state element: 1 for the decay, 2 for S @ k, 2 for the rank-1 update, 2 for S @ q; per row: 3."""
-    rows = shape.B * shape.HV * shape.V
-    return rows * (7 * shape.K + 3)
+    rows = workload.B * workload.HV * workload.V
+    return {"fp32": rows * (7 * workload.K + 3)}
+
+
+def check(workload: Workload) -> str:
+    """Value heads share query heads evenly."""
+    if workload.HV % workload.HQ == 0:
+        return ""
+    return f"HV={workload.HV} is no multiple of HQ={workload.HQ}: value heads share query heads evenly"
 
 
 CONTEST = {1: 10, 4: 8, 8: 7, 16: 7, 32: 7, 48: 7, 64: 8}
@@ -21,6 +28,18 @@ CONTEST = {1: 10, 4: 8, 8: 7, 16: 7, 32: 7, 48: 7, 64: 8}
 op = Op(
     name="decode",
     title="one decode step of Gated Delta Net",
+    workloads=WorkloadSpec(
+        axes=(
+            Axis("B", default=1, doc="batch size"),
+            Axis("HQ", default=4, doc="query and key heads", compile_time=True),
+            Axis("HV", default=8, doc="value heads; h reads query/key head h // (HV // HQ)", compile_time=True),
+            Axis("K", default=128, doc="size of a query or key head", compile_time=True, terse=True),
+            Axis("V", default=128, doc="size of a value head", compile_time=True, terse=True),
+        ),
+        aliases=(Alias("heads", "qk{HQ}_v{HV}", known=("qk4_v8", "qk16_v32", "qk8_v16", "qk2_v4")),),
+        size=("B", "HV"),
+    ),
+    check=check,
     inputs=(
         TensorSpec("q", ("B", 1, "HQ", "K"), "bf16"),
         TensorSpec("k", ("B", 1, "HQ", "K"), "bf16"),
@@ -39,12 +58,13 @@ op = Op(
     numerics="numerics.py",
     scenarios=("typical", "saturated-gates", "large-state", "zero-b"),
     gates=(UlpGate("output", ulps=1.0, atol=1e-5), RmsGate("new_state", limit=1e-6)),
-    verify_batches=(1, 3, 7, 13, 64),
-    head_layouts={"qk4_v8": (4, 8), "qk16_v32": (16, 32), "qk8_v16": (8, 16), "qk2_v4": (2, 4)},
     flops=flops,
-    baseline="decode-fla",
-    fallback_baseline="decode-reference",
+    baselines=("decode-fla", "decode-reference"),
     floor="decode-floor-copy",
     copy=("state", "new_state"),
-    suites={"contest": {Shape(B=batch): weight for batch, weight in CONTEST.items()}},
+    suites={
+        "verify": tuple(Shape(B=batch) for batch in (1, 3, 7, 13, 64)),
+        "contest": {Shape(B=batch): weight for batch, weight in CONTEST.items()},
+    },
+    macro_prefix="GDN_",
 )

@@ -1,6 +1,6 @@
 """The bundled reference, for kernels that are right but for one fault; the tests put this folder on PYTHONPATH."""
 
-from gdnbench.catalog import default_roots
+from gdnbench.catalog.catalog import default_roots
 from gdnbench.launch.numerics import load_file
 
 _reference = load_file(default_roots()[0] / "decode" / "reference" / "kernel.py")

@@ -1,9 +1,9 @@
 """The causes that `gdnbench explain` knows: one function each, which reads the evidence and makes a finding or None.
 
 A finding's share is the share of the kernel's time that the cause explains, so that findings of all rules can be
-ranked. With counters it is a part of the launch's cycles as `gdnbench.diagnose.account` divides them. Without, it is a
-difference of measured times, or a bound that follows from the code, and the finding's basis says which. A value that
-is not known is NaN here, and no comparison with NaN holds.
+ranked. With counters it is a part of the launch's cycles as `CycleBreakdown` divides them. Without, it is a difference
+of measured times, or a bound that follows from the code, and the finding's basis says which. A value that is not known
+is NaN here, and no comparison with NaN holds.
 """
 
 from __future__ import annotations
@@ -12,15 +12,26 @@ from collections.abc import Callable
 
 from gdnbench.diagnose.evidence import Evidence
 from gdnbench.diagnose.finding import Finding
-from gdnbench.diagnose.rules.grid import idle_sms, limited_occupancy, too_few_warps, uneven_sms
-from gdnbench.diagnose.rules.instructions import compute
-from gdnbench.diagnose.rules.launches import launch_bound, many_launches
-from gdnbench.diagnose.rules.memory import bandwidth, bank_conflicts, narrow_loads, spilling, uncoalesced
-from gdnbench.diagnose.rules.waiting import barriers, latency
+from gdnbench.diagnose.rules.latency import barriers, latency
+from gdnbench.diagnose.rules.launch import (
+    idle_sms,
+    launch_bound,
+    limited_occupancy,
+    many_launches,
+    too_few_warps,
+    uneven_sms,
+)
+from gdnbench.diagnose.rules.throughput import bandwidth, bank_conflicts, compute, narrow_loads, spilling, uncoalesced
 
-Rule = Callable[[Evidence], Finding | None]
+CauseRule = Callable[[Evidence], Finding | None]
 
-RULES: tuple[Rule, ...] = (
+LEAST_SHARE = 0.05
+"""What explains less of the time is not told: ncu's counters differ by some per cent from launch to launch."""
+
+MOST_FINDINGS = 3
+"""A fourth cause is not the next thing to try."""
+
+RULES: tuple[CauseRule, ...] = (
     too_few_warps,
     many_launches,
     latency,
@@ -37,3 +48,12 @@ RULES: tuple[Rule, ...] = (
     narrow_loads,
 )
 """Every rule; on a tie of shares, the earlier one ranks first."""
+
+
+def rank(evidence: Evidence) -> tuple[Finding, ...]:
+    """The causes that explain most of the kernel's time, most first; empty if no rule finds any."""
+    alone = many_launches(evidence)
+    if alone and alone.share >= LEAST_SHARE:  # the counters are of one of its launches, and explain no other
+        return (alone,)
+    found = [finding for rule in RULES if (finding := rule(evidence)) and finding.share >= LEAST_SHARE]
+    return tuple(sorted(found, key=lambda finding: -finding.share)[:MOST_FINDINGS])

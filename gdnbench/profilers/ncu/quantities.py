@@ -1,4 +1,4 @@
-"""The counters that people put side by side, under names of their own, computed from ncu's.
+"""The quantities that gdnbench shows, computed from ncu's metrics.
 
 The metrics are described in Nsight Compute's Profiling Guide, "Metrics Reference". Where versions of ncu name one
 counter differently, all names are given, the newest first.
@@ -7,34 +7,40 @@ counter differently, all names are given, the newest first.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Literal
 
-from gdnbench.profilers.ncu.counters import (
-    CYCLES,
-    LOCAL_SECTORS,
-    OCCUPANCY_LIMITS,
-    STALL,
-    Counter,
-    Ratio,
-    Sum,
-    counter,
-)
-from gdnbench.profilers.ncu.profile import Profile, Value
+from gdnbench.profilers.ncu.profile import Counter, CounterRatio, CounterSum, Profile, Value, counter
 
 Better = Literal["lower", "higher", ""]
-Read = Counter | Sum | Ratio
+Read = Counter | CounterSum | CounterRatio
+
+STALL = re.compile(r"smsp__average_warps_issue_stalled_(\w+)_per_issue_active\.ratio")
+
+CYCLES = ("sm__cycles_elapsed.max", "sm__cycles_active.max", "sm__cycles_active.avg", "smsp__cycles_active.avg")
+"""Of the launch, of the busiest SM, of an SM and of a scheduler on average: how the launch's time divides."""
+
+OCCUPANCY_LIMITS = {
+    "registers": "launch__occupancy_limit_registers",
+    "shared memory": "launch__occupancy_limit_shared_mem",
+    "warps": "launch__occupancy_limit_warps",
+    "blocks": "launch__occupancy_limit_blocks",
+}
+"""Blocks that an SM holds at once, by what limits them."""
+
+LOCAL_SECTORS = "memory_l2_theoretical_sectors_local"
 
 
 @dataclass(frozen=True)
-class Quantity:
+class NcuQuantity:
     """One row of the table, or of a list of differences.
 
     Attributes:
         key: its name in code, CSV and JSON, with the unit: `dram_read_bytes`.
         title: its name in the table.
         unit: as shown: `µs`, `%`, `warps`; `B` and `B/s` get a prefix when shown; empty for a count.
-        group: the heading it stands under.
+        group: the heading of its rows.
         read: finds it in a profile; None where the report lacks a counter, NaN where ncu could not read it.
         better: which way is better, all else equal; empty where neither is.
     """
@@ -51,42 +57,42 @@ class Quantity:
 _EXCESS = ("derived__memory_l2_theoretical_sectors_global_excessive", "memory_l2_theoretical_sectors_global_excessive")
 _SECTORS = "memory_l2_theoretical_sectors_global"
 _BYTES_PER_SECTOR = "smsp__sass_average_data_bytes_per_sector_mem_global_op_{}.ratio"
-QUANTITIES: tuple[Quantity, ...] = (
-    Quantity("duration_us", "duration", "µs", "time", counter("gpu__time_duration.sum", scale=1e-3), "lower"),
+QUANTITIES: tuple[NcuQuantity, ...] = (
+    NcuQuantity("duration_us", "duration", "µs", "time", counter("gpu__time_duration.sum", scale=1e-3), "lower"),
     # The GPC's, as ncu's own "Elapsed Cycles" and "SM Frequency": the SMs' begin and end less sharply, which in 3 µs
     # makes the clock look 5 % higher than it can be.
-    Quantity("cycles", "cycles", "", "time", counter("gpc__cycles_elapsed.max", "sm__cycles_elapsed.max"), "lower"),
-    Quantity(
+    NcuQuantity("cycles", "cycles", "", "time", counter("gpc__cycles_elapsed.max", "sm__cycles_elapsed.max"), "lower"),
+    NcuQuantity(
         "sm_mhz",
         "SM clock",
         "MHz",
         "time",
         counter("gpc__cycles_elapsed.avg.per_second", "sm__cycles_elapsed.avg.per_second", scale=1e-6),
     ),
-    Quantity("grid_blocks", "grid", "blocks", "launch", counter("launch__grid_size")),
-    Quantity("block_threads", "block", "threads", "launch", counter("launch__block_size")),
-    Quantity("registers", "registers", "per thread", "launch", counter("launch__registers_per_thread")),
-    Quantity(
+    NcuQuantity("grid_blocks", "grid", "blocks", "launch", counter("launch__grid_size")),
+    NcuQuantity("block_threads", "block", "threads", "launch", counter("launch__block_size")),
+    NcuQuantity("registers", "registers", "per thread", "launch", counter("launch__registers_per_thread")),
+    NcuQuantity(
         "shared_bytes",
         "shared memory",
         "B",
         "launch",
-        Sum(("launch__shared_mem_per_block_static", "launch__shared_mem_per_block_dynamic")),
+        CounterSum(("launch__shared_mem_per_block_static", "launch__shared_mem_per_block_dynamic")),
     ),
-    Quantity(
+    NcuQuantity(
         "spill_requests",
         "spills to local memory",
         "",
         "launch",
-        Sum(("smsp__sass_inst_executed_op_local_ld.sum", "smsp__sass_inst_executed_op_local_st.sum")),
+        CounterSum(("smsp__sass_inst_executed_op_local_ld.sum", "smsp__sass_inst_executed_op_local_st.sum")),
         "lower",
     ),
-    Quantity("waves", "waves per SM", "", "launch", counter("launch__waves_per_multiprocessor")),
-    Quantity("sms", "SMs", "", "launch", counter("launch__sm_count")),
-    Quantity(
+    NcuQuantity("waves", "waves per SM", "", "launch", counter("launch__waves_per_multiprocessor")),
+    NcuQuantity("sms", "SMs", "", "launch", counter("launch__sm_count")),
+    NcuQuantity(
         "occupancy_limit_pct", "theoretical occupancy", "%", "warps", counter("sm__maximum_warps_per_active_cycle_pct")
     ),
-    Quantity(
+    NcuQuantity(
         "occupancy_pct",
         "achieved occupancy",
         "%",
@@ -94,7 +100,7 @@ QUANTITIES: tuple[Quantity, ...] = (
         counter("sm__warps_active.avg.pct_of_peak_sustained_active"),
         "higher",
     ),
-    Quantity(
+    NcuQuantity(
         "active_warps",
         "active warps/scheduler",
         "",
@@ -102,7 +108,7 @@ QUANTITIES: tuple[Quantity, ...] = (
         counter("smsp__warps_active.avg.per_cycle_active"),
         "higher",
     ),
-    Quantity(
+    NcuQuantity(
         "eligible_warps",
         "eligible warps/scheduler",
         "",
@@ -110,15 +116,15 @@ QUANTITIES: tuple[Quantity, ...] = (
         counter("smsp__warps_eligible.avg.per_cycle_active"),
         "higher",
     ),
-    Quantity(
+    NcuQuantity(
         "sm_imbalance",
         "busiest SM, of the average",
         "x",
         "warps",
-        Ratio(("sm__cycles_active.max", "sm__cycles_active.avg")),
+        CounterRatio(("sm__cycles_active.max", "sm__cycles_active.avg")),
         "lower",
     ),
-    Quantity(
+    NcuQuantity(
         "issue_active_pct",
         "issue slots used",
         "%",
@@ -126,13 +132,13 @@ QUANTITIES: tuple[Quantity, ...] = (
         counter("smsp__issue_active.avg.per_cycle_active", scale=100),
         "higher",
     ),
-    Quantity(
+    NcuQuantity(
         "ipc", "IPC, active cycles", "", "instructions", counter("sm__inst_executed.avg.per_cycle_active"), "higher"
     ),
-    Quantity("instructions", "warp instructions", "", "instructions", counter("smsp__inst_executed.sum"), "lower"),
-    Quantity("l1_hit_pct", "L1 hit rate", "%", "memory", counter("l1tex__t_sector_hit_rate.pct"), "higher"),
-    Quantity("l2_hit_pct", "L2 hit rate", "%", "memory", counter("lts__t_sector_hit_rate.pct"), "higher"),
-    Quantity(
+    NcuQuantity("instructions", "warp instructions", "", "instructions", counter("smsp__inst_executed.sum"), "lower"),
+    NcuQuantity("l1_hit_pct", "L1 hit rate", "%", "memory", counter("l1tex__t_sector_hit_rate.pct"), "higher"),
+    NcuQuantity("l2_hit_pct", "L2 hit rate", "%", "memory", counter("lts__t_sector_hit_rate.pct"), "higher"),
+    NcuQuantity(
         "load_bytes_per_sector",
         "bytes used/sector, loads",
         "",
@@ -140,7 +146,7 @@ QUANTITIES: tuple[Quantity, ...] = (
         counter(_BYTES_PER_SECTOR.format("ld")),
         "higher",
     ),
-    Quantity(
+    NcuQuantity(
         "store_bytes_per_sector",
         "bytes used/sector, stores",
         "",
@@ -148,19 +154,19 @@ QUANTITIES: tuple[Quantity, ...] = (
         counter(_BYTES_PER_SECTOR.format("st")),
         "higher",
     ),
-    Quantity("global_sectors", "sectors to L2", "", "memory", counter(_SECTORS), "lower"),
-    Quantity("excess_sectors", "excess sectors", "", "memory", counter(*_EXCESS), "lower"),
-    Quantity("dram_read_bytes", "DRAM read", "B", "memory", counter("dram__bytes_read.sum"), "lower"),
-    Quantity("dram_write_bytes", "DRAM written", "B", "memory", counter("dram__bytes_write.sum"), "lower"),
-    Quantity(
+    NcuQuantity("global_sectors", "sectors to L2", "", "memory", counter(_SECTORS), "lower"),
+    NcuQuantity("excess_sectors", "excess sectors", "", "memory", counter(*_EXCESS), "lower"),
+    NcuQuantity("dram_read_bytes", "DRAM read", "B", "memory", counter("dram__bytes_read.sum"), "lower"),
+    NcuQuantity("dram_write_bytes", "DRAM written", "B", "memory", counter("dram__bytes_write.sum"), "lower"),
+    NcuQuantity(
         "dram_bytes_per_s",
         "DRAM bandwidth",
         "B/s",
         "memory",
-        Sum(("dram__bytes_read.sum.per_second", "dram__bytes_write.sum.per_second")),
+        CounterSum(("dram__bytes_read.sum.per_second", "dram__bytes_write.sum.per_second")),
         "higher",
     ),
-    Quantity(
+    NcuQuantity(
         "dram_pct",
         "DRAM, of its peak",
         "%",
@@ -168,10 +174,16 @@ QUANTITIES: tuple[Quantity, ...] = (
         counter("gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"),
         "higher",
     ),
-    Quantity("l2_pct", "L2, of its peak", "%", "memory", counter("lts__throughput.avg.pct_of_peak_sustained_elapsed")),
-    Quantity("l1_pct", "L1, of its peak", "%", "memory", counter("l1tex__throughput.avg.pct_of_peak_sustained_active")),
-    Quantity("shared_wavefronts", "shared wavefronts", "", "memory", counter("memory_l1_wavefronts_shared"), "lower"),
-    Quantity(
+    NcuQuantity(
+        "l2_pct", "L2, of its peak", "%", "memory", counter("lts__throughput.avg.pct_of_peak_sustained_elapsed")
+    ),
+    NcuQuantity(
+        "l1_pct", "L1, of its peak", "%", "memory", counter("l1tex__throughput.avg.pct_of_peak_sustained_active")
+    ),
+    NcuQuantity(
+        "shared_wavefronts", "shared wavefronts", "", "memory", counter("memory_l1_wavefronts_shared"), "lower"
+    ),
+    NcuQuantity(
         "excess_wavefronts",
         "of bank conflicts",
         "",
@@ -179,17 +191,17 @@ QUANTITIES: tuple[Quantity, ...] = (
         counter("derived__memory_l1_wavefronts_shared_excessive", "memory_l1_wavefronts_shared_excessive"),
         "lower",
     ),
-    Quantity("sm_pct", "SM, of its peak", "%", "pipes", counter("sm__throughput.avg.pct_of_peak_sustained_elapsed")),
-    Quantity("fma_pct", "FMA", "%", "pipes", counter("sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active")),
-    Quantity("alu_pct", "ALU", "%", "pipes", counter("sm__inst_executed_pipe_alu.avg.pct_of_peak_sustained_active")),
-    Quantity(
+    NcuQuantity("sm_pct", "SM, of its peak", "%", "pipes", counter("sm__throughput.avg.pct_of_peak_sustained_elapsed")),
+    NcuQuantity("fma_pct", "FMA", "%", "pipes", counter("sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active")),
+    NcuQuantity("alu_pct", "ALU", "%", "pipes", counter("sm__inst_executed_pipe_alu.avg.pct_of_peak_sustained_active")),
+    NcuQuantity(
         "xu_pct",
         "XU (MUFU, conversions)",
         "%",
         "pipes",
         counter("sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active"),
     ),
-    Quantity(
+    NcuQuantity(
         "lsu_pct",
         "LSU (loads, shuffles)",
         "%",
@@ -200,12 +212,12 @@ QUANTITIES: tuple[Quantity, ...] = (
 
 BY_KEY = {quantity.key: quantity for quantity in QUANTITIES}
 
-_READ = frozenset(name for quantity in QUANTITIES for name in quantity.read.names) | {
+_COUNTERS = frozenset(name for quantity in QUANTITIES for name in quantity.read.names) | {
     *CYCLES,
     *OCCUPANCY_LIMITS.values(),
     LOCAL_SECTORS,
 }
-_AT_LEAST_ONE = frozenset({"launch__grid_size", "launch__block_size", "launch__sm_count"})
+_POSITIVE = frozenset({"launch__grid_size", "launch__block_size", "launch__sm_count"})
 _MOST, _MOST_PCT = 2.0**64, 1000.0  # a counter has 64 bits; some exceed their peak by a little
 _ABSENT = frozenset({"", "n/a", "no data"})  # texts that ncu puts where a report lacks a number
 
@@ -216,13 +228,13 @@ def check_value(name: str, value: Value) -> None:
     Raises:
         ValueError: if it is a text, or a number out of range; NaN is where ncu could not read a counter.
     """
-    if name not in _READ and not STALL.fullmatch(name):
+    if name not in _COUNTERS and not STALL.fullmatch(name):
         return
     if isinstance(value, str):
         if value not in _ABSENT:
             raise ValueError(f"{name} is no number, but {value[:40]!r}")
         return
-    least, most = float(name in _AT_LEAST_ONE), _MOST_PCT if "pct" in name else _MOST
+    least, most = float(name in _POSITIVE), _MOST_PCT if "pct" in name else _MOST
     if not (math.isnan(value) or least <= value <= most):
         raise ValueError(f"{name} is {value:.6g}, and can be {least:g} to {most:g}")
 

@@ -12,14 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from gdnbench.errors import ReportFormatError
-from gdnbench.profilers.ncu.failures import failure_of
-from gdnbench.profilers.ncu.keep import GPU_NAME, is_kept
-from gdnbench.profilers.ncu.profile import Metric, Profile, Value
+from gdnbench.profilers.ncu.command import failure_of
+from gdnbench.profilers.ncu.profile import GPU_NAME, Metric, Profile, Value, is_stored
 from gdnbench.profilers.ncu.quantities import check_value
 from gdnbench.profilers.ncu.store import WHAT_IS_READ
-from gdnbench.profilers.ncu.units import to_base
-from gdnbench.profilers.process import run_command
-from gdnbench.profilers.ranges import DOMAIN, Launched, parse_name
+from gdnbench.profilers.process import DOMAIN, NvtxRange, parse_range_name, run_command
 
 _FIRST = '"ID","Process ID"'
 _NEEDED = ("Kernel Name", "CC")
@@ -27,6 +24,9 @@ _STACK = "Push/Pop_Range"
 _NUMBER = re.compile(r"[-+]?[\d,]*\.?\d+(e[-+]?\d+)?|nan|inf", re.IGNORECASE)
 _IMPORT_LIMIT_S = 300.0
 _PREAMBLE = 20_000  # characters in which a page begins
+_SECONDS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
+_PREFIXES = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_PREFIXED = re.compile(r"([KMGT])(byte|hz)(/.+)?")
 
 
 def is_page(text: str) -> bool:
@@ -94,20 +94,20 @@ def _profile_of(
     )
 
 
-def _named(row: Mapping[str, str]) -> Launched:
+def _named(row: Mapping[str, str]) -> NvtxRange:
     """What the ranges say: `629  "gdnbench:decode decode-v1 B=1 qk4_v8:none:…"`, one text in quotes each."""
     texts = [cell for head, cell in row.items() if _STACK in head]
     inside = [part for text in texts for part in re.findall(rf'"{DOMAIN}:([^"]*)"', text)]
-    return next(filter(None, map(_parse_range, inside)), Launched())
+    return next(filter(None, map(_parse_range, inside)), NvtxRange())
 
 
-def _parse_range(text: str) -> Launched | None:
+def _parse_range(text: str) -> NvtxRange | None:
     """A range as the page has it: its name, five words on it, and its message, which is the name again.
 
     The name may hold colons itself, as in `decode-triton:BV=16`.
     """
     parts = text.split(":")
-    return parse_name(":".join(parts[: (len(parts) - 5) // 2]))
+    return parse_range_name(":".join(parts[: (len(parts) - 5) // 2]))
 
 
 def _bare(function: str) -> str:
@@ -120,7 +120,7 @@ def _bare(function: str) -> str:
 
 def _metrics(heads: Sequence[str], units: Sequence[str], cells: Sequence[str]) -> Iterator[Metric]:
     for name, unit, cell in zip(heads, units, cells, strict=True):
-        if _is_metric(name) and is_kept(name) and cell:
+        if _is_metric(name) and is_stored(name) and cell:
             value = _value_of(cell)
             if isinstance(value, float):
                 value, unit = to_base(value, unit)  # noqa: PLW2901
@@ -137,3 +137,19 @@ def _value_of(cell: str) -> Value:
     """A number; ncu writes 1,792 where the locale says so. Of a metric with instances, `9 (1; 2; 6)`, the total."""
     total = cell.partition(" (")[0]
     return float(total.replace(",", "")) if _NUMBER.fullmatch(total) else cell
+
+
+def to_base(value: float, unit: str) -> tuple[float, str]:
+    """A value in ncu's base unit, as `--print-units base` gives it: nanoseconds, bytes and hertz, without prefixes.
+
+    ncu counts a Kbyte as 1000 bytes: the reports say so, whose base values are 1000 times those of the page.
+    """
+    if unit in _SECONDS:
+        return value * _SECONDS[unit], "ns"
+    above, slash, below = unit.partition("/")
+    if slash and below in _SECONDS:
+        base, base_unit = to_base(value, above)
+        return base * (1e9 / _SECONDS[below]), f"{base_unit}/s"
+    if match := _PREFIXED.fullmatch(unit):
+        return value * _PREFIXES[match.group(1)], f"{match.group(2)}{match.group(3) or ''}"
+    return value, unit

@@ -1,91 +1,113 @@
-"""Profiles as tidy CSV: a row for each metric of each launch, with all that says what was launched where."""
+"""Stored profiles: tidy CSV with a row for each metric of each launch, and the search for those of a kernel."""
 
 from __future__ import annotations
 
 import csv
 import gzip
 import io
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import Annotated, TextIO
 
 import msgspec
+from msgspec import Meta
 
-from gdnbench.errors import ReportFormatError, ShapeError
-from gdnbench.model import Shape
-from gdnbench.profilers.fields import Axis, Count, Source, Text
-from gdnbench.profilers.files import read_text
+from gdnbench.catalog.catalog import op_named
+from gdnbench.codec import convert_cells
+from gdnbench.errors import LeftOutWarning, ReportFormatError, ShapeError, UnknownNameError
+from gdnbench.model.code_state import CodeState
+from gdnbench.model.workload import Workload
+from gdnbench.profilers.files import SourceHash, Text, find_files, read_text
 from gdnbench.profilers.ncu.profile import Metric, Profile, Value
 from gdnbench.profilers.ncu.quantities import check_value
+from gdnbench.profilers.ncu.rules import add_rules, write_rules
+from gdnbench.store.schema import SmallCount
 
-_AXES = tuple(Shape().axes())
 _SOURCE = "source"
-_LAUNCH = ("kernel", "op", *_AXES, "gpu", "arch", _SOURCE, "function", "launch")
+_WHAT, _WHERE = ("kernel", "op"), ("gpu", "arch", _SOURCE, "function", "launch")
+_LAUNCH = (*_WHAT, *_WHERE)
 _METRIC = ("section", "metric", "unit", "value")
 WHAT_IS_READ = "give a .ncu-rep, a .csv that `gdnbench ncu` stored, or what `ncu --csv --page raw` prints"
 _DAMAGED = "the file is damaged; profile again"
-COLUMNS = (*_LAUNCH, *_METRIC)
+COLUMNS = (*_LAUNCH, *_METRIC)  # beside the axes of the op, which stand after it
 
 
 class _Launch(msgspec.Struct, frozen=True):
-    """What a row says of the launch; an axis is None where a report of somebody else does not tell the shape."""
+    """The cells of a row that identify the launch, but for its workload."""
 
-    kernel: Text
-    op: Text
-    gpu: Text
-    arch: Text
-    function: Text
-    launch: Count
-    B: Axis | None = None
-    HQ: Axis | None = None
-    HV: Axis | None = None
-    K: Axis | None = None
-    V: Axis | None = None
-    source: Source = ""
+    launch: SmallCount
+    kernel: Text = ""
+    op: Text = ""
+    gpu: Text = ""
+    arch: Text = ""
+    function: Text = ""
+    source: SourceHash = ""
 
-    def shape(self) -> Shape | None:
-        """The workload; None where no axis is told.
 
-        Raises:
-            ShapeError: if it is none.
-            ValueError: if some axes are told and others are not.
-        """
-        axes = {axis: size for axis in _AXES if (size := getattr(self, axis)) is not None}
-        if axes and len(axes) < len(_AXES):
-            raise ValueError(f"{', '.join(axis for axis in _AXES if axis not in axes)} of the shape is missing")
-        return Shape(**axes) if axes else None
+class _Metric(msgspec.Struct, frozen=True):
+    """The cells of a row that hold the metric."""
+
+    metric: Annotated[str, Meta(min_length=1)]
+    section: str = ""
+    unit: str = ""
+    value: str = ""
+
+
+@dataclass(frozen=True)
+class StoredProfiles:
+    """Launches that were profiled together.
+
+    Attributes:
+        path: the file.
+        profiles: those of one kernel at one shape, at least one.
+        code: whether they are of the code that was asked for.
+    """
+
+    path: Path
+    profiles: tuple[Profile, ...]
+    code: CodeState
 
 
 def write_profiles(path: Path, profiles: Sequence[Profile]) -> None:
     """Writes profiles in one step, compressed where the name ends in `.gz`; numbers with every digit.
 
+    Results of rules go to `<run>.rules.json` before that, if there are any.
+
     Raises:
-        ValueError: if two of them are the same launch of the same function, which a reader could not tell apart.
+        ValueError: if two of them are the same launch of the same function, which a reader could not distinguish.
     """
-    launches = [_launch_cells(profile) for profile in profiles]
+    axes = tuple(dict.fromkeys(name for each in profiles if each.shape for name in each.shape.spec.names))
+    launches = [_launch_cells(profile, axes) for profile in profiles]
     if len(set(launches)) < len(launches):
         raise ValueError("two profiles of one launch")
+    write_rules(path, profiles)
     temporary = path.with_name(f".new-{path.name}")  # the ending says whether to compress
     with _open_new(temporary) as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
+        writer.writerow((*_WHAT, *axes, *_WHERE, *_METRIC))
         for cells, profile in zip(launches, profiles, strict=True):
             writer.writerows((*cells, *_metric_cells(metric)) for metric in profile.metrics.values())
     temporary.replace(path)
 
 
 def read_profiles(path: Path) -> tuple[Profile, ...]:
-    """Reads what `write_profiles` wrote; files of before there was a column `source` lack it.
+    """Reads what `write_profiles` wrote; older files lack the column `source`.
 
     Raises:
         ReportFormatError: if the file cannot be read, is cut off, or is something else; of a wrong cell, which it is.
     """
-    return parse_profiles(read_text(path, _DAMAGED), path)
+    return add_rules(parse_profiles(read_text(path, _DAMAGED), path), path)
 
 
 def parse_profiles(text: str, path: Path) -> tuple[Profile, ...]:
-    """The same of a text that was read.
+    """Profiles from the text of such a file.
+
+    Args:
+        text: the file's content.
+        path: the file, for errors.
 
     Raises:
         ReportFormatError: as `read_profiles`.
@@ -104,6 +126,39 @@ def parse_profiles(text: str, path: Path) -> tuple[Profile, ...]:
         raise ReportFormatError(f"{path} line {rows.line_num}: {error}", _DAMAGED) from error
 
 
+def find_profiles(
+    profiles: Path, label: str, shape: Workload, *, source: str, gpu: str | None = None
+) -> StoredProfiles | None:
+    """The newest profiles of a kernel's code at a shape; if there are none, the newest of any code; None without any.
+
+    A file without a hash of its sources counts as one of other code. What cannot be read is left out, with a
+    `LeftOutWarning` that names it.
+
+    Args:
+        profiles: the folder that holds all profiles.
+        label: the kernel's label, `decode-v4`.
+        shape: the workload.
+        source: hash of the sources that are meant; empty where that is not known.
+        gpu: the GPU's short name, `h200`; any GPU if not given.
+    """
+    newest: StoredProfiles | None = None
+    try:
+        paths = find_files(profiles, "ncu", label, shape, suffix=".csv", gpu=gpu)
+    except ReportFormatError as error:
+        _warn(error)
+        return None
+    for path in paths:
+        try:
+            found = _of_kernel(path, label, shape, source)
+        except ReportFormatError as error:
+            _warn(error)
+            continue
+        if found.code is CodeState.CURRENT:
+            return found
+        newest = newest or found
+    return newest
+
+
 @contextmanager
 def _open_new(path: Path) -> Iterator[TextIO]:
     """Opens a text file to write, compressed where its name ends in `.gz`."""
@@ -115,10 +170,10 @@ def _open_new(path: Path) -> Iterator[TextIO]:
             yield file
 
 
-def _launch_cells(profile: Profile) -> tuple[str | int, ...]:
-    axes = profile.shape.axes().values() if profile.shape else [""] * len(_AXES)
+def _launch_cells(profile: Profile, axes: Sequence[str]) -> tuple[str | int, ...]:
+    sizes = profile.shape.cells if profile.shape else {}
     where = (profile.gpu, profile.arch, profile.source, profile.function)
-    return (profile.label, profile.op, *axes, *where, profile.launch)
+    return (profile.label, profile.op, *(sizes.get(name, "") for name in axes), *where, profile.launch)
 
 
 def _metric_cells(metric: Metric) -> tuple[str, str, str, str]:
@@ -127,36 +182,56 @@ def _metric_cells(metric: Metric) -> tuple[str, str, str, str]:
 
 
 def _profiles_of(head: Sequence[str], rows: Iterable[Sequence[str]]) -> tuple[Profile, ...]:
-    seen: dict[tuple[str, ...], _Launch] = {}  # of the cells, which are the same in all rows of a launch
-    found: dict[_Launch, tuple[Shape | None, dict[str, Metric]]] = {}
+    names = [name for name in head if name not in _METRIC]
+    seen: dict[tuple[str, ...], tuple[_Launch, Workload | None]] = {}  # of the cells, alike in all rows of a launch
+    found: dict[tuple[_Launch, Workload | None], dict[str, Metric]] = {}
     for cells in rows:
         if len(cells) != len(head):
             raise ValueError(f"{len(cells)} cells, and the head has {len(head)}")
         row = dict(zip(head, cells, strict=True))
-        key = tuple(row.get(column, "") for column in _LAUNCH)
-        launch = seen.get(key) or seen.setdefault(key, _launch_of(row))
-        if launch not in found:
-            found[launch] = (launch.shape(), {})
-        metrics, metric = found[launch][1], _metric_of(row)
+        key = tuple(row[name] for name in names)
+        if key not in seen:
+            seen[key] = (_launch_of(row), _workload_of(row))
+        metrics, metric = found.setdefault(seen[key], {}), _metric_of(row)
         if metrics.setdefault(metric.name, metric) is not metric:
             raise ValueError(f"metric: {metric.name} is there twice for one launch")
-    return tuple(_profile_of(launch, shape, metrics) for launch, (shape, metrics) in found.items())
+    return tuple(_profile_of(launch, shape, metrics) for (launch, shape), metrics in found.items())
+
+
+def _workload_of(row: Mapping[str, str]) -> Workload | None:
+    """The workload; None where the row has no axis, as of another tool's report.
+
+    Raises:
+        ShapeError: if a cell is no size, or the row has some axes and lacks others.
+        ValueError: if the op is not in the catalog.
+    """
+    sizes = {name: cell for name, cell in row.items() if cell and name not in COLUMNS}
+    if not sizes or not row["op"]:
+        return None
+    try:
+        declared = op_named(row["op"])
+    except UnknownNameError as error:
+        raise ValueError(f"op: {error.message}") from error
+    axes = declared.workloads
+    if not sizes.keys() & set(axes.names):
+        return None
+    if missing := [name for name in axes.names if name not in sizes]:
+        raise ValueError(f"{', '.join(missing)} of the shape is missing")
+    return declared.workload(axes.from_cells(sizes).sizes)
 
 
 def _launch_of(row: Mapping[str, str]) -> _Launch:
-    told = {name: row[name] for name in _LAUNCH if name in row and not (name in _AXES and not row[name])}
-    return msgspec.convert(told, _Launch, strict=False)  # a cell is a text, whatever it stands for
+    return convert_cells({name: row[name] for name in _LAUNCH if name in row}, _Launch)
 
 
 def _metric_of(row: Mapping[str, str]) -> Metric:
-    if not row["metric"]:
-        raise ValueError("metric: it has no name")
-    value = _value(row["value"])
-    check_value(row["metric"], value)
-    return Metric(row["metric"], row["unit"], value, row["section"])
+    cells = convert_cells({name: row[name] for name in _METRIC}, _Metric)
+    value = _value(cells.value)
+    check_value(cells.metric, value)
+    return Metric(cells.metric, cells.unit, value, cells.section)
 
 
-def _profile_of(launch: _Launch, shape: Shape | None, metrics: Mapping[str, Metric]) -> Profile:
+def _profile_of(launch: _Launch, shape: Workload | None, metrics: Mapping[str, Metric]) -> Profile:
     return Profile(
         label=launch.kernel,
         op=launch.op,
@@ -176,3 +251,15 @@ def _value(text: str) -> Value:
         return float(text)
     except ValueError:
         return text
+
+
+def _of_kernel(path: Path, label: str, shape: Workload, source: str) -> StoredProfiles:
+    own = [one for one in read_profiles(path) if one.label == label and one.shape in {None, shape}]
+    if not own:
+        raise ReportFormatError(f"{path} holds no launch of {label} at {shape}")
+    current = tuple(profile for profile in own if CodeState.of(profile.source, source) is CodeState.CURRENT)
+    return StoredProfiles(path, current or tuple(own), CodeState.of((current or own)[0].source, source))
+
+
+def _warn(error: ReportFormatError) -> None:
+    warnings.warn(f"a profile is left out: {error.message}", LeftOutWarning, stacklevel=3)

@@ -1,4 +1,4 @@
-"""Stamps a kernel's phases in a worker."""
+"""Collects stamps: builds a kernel with and without its marks, and runs a worker that launches both."""
 
 from __future__ import annotations
 
@@ -6,32 +6,37 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from gdnbench.binary import Job, build_all
-from gdnbench.catalog import Catalog, Entry
+from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.entry import Entry
+from gdnbench.codegen.ahead import build_all
+from gdnbench.codegen.job import Job
 from gdnbench.errors import GdnbenchError, UsageError
-from gdnbench.model import Build, Case, CudaKernel, Gpu, TritonKernel
-from gdnbench.profilers.assignment import Errand
-from gdnbench.profilers.choice import prepare
+from gdnbench.model.build import Build
+from gdnbench.model.case import Case
+from gdnbench.model.gpu import Gpu
+from gdnbench.model.kernel import CudaKernel, TritonKernel
+from gdnbench.profilers.files import make_folder, profile_name
 from gdnbench.profilers.phases.stamps import Stamps, read_stamps
-from gdnbench.profilers.place import folder_of, stem_of
-from gdnbench.profilers.process import check_left, run_worker
+from gdnbench.profilers.process import Instrumentation, check_left, run_worker
+from gdnbench.profilers.selection import check_one_launch, make_assignment
 
 _MARK = b"gdnbench_phase_names"  # the symbol that GDNBENCH_PHASE_NAMES defines
 
 
-def check_language(entry: Entry, label: str) -> None:
+def check_is_cuda(entry: Entry, label: str) -> None:
     """Refuses what cannot be stamped.
 
     Raises:
-        UsageError: for a kernel that is not in CUDA C++.
+        UsageError: for a kernel that is not in CUDA C++, or that makes several launches.
     """
     if isinstance(entry.kernel, TritonKernel):
         raise UsageError(f"{label} is a Triton kernel, whose phases Proton records", f"gdnbench proton {label}")
     if not isinstance(entry.kernel, CudaKernel):
         raise UsageError(f"{label} is reached through Python, and has no source to stamp", f"gdnbench ncu {label}")
+    check_one_launch(entry.kernel, label, "stamps")
 
 
-def stamp(
+def collect_stamps(
     catalog: Catalog, case: Case, gpu: Gpu, profiles: Path, *, seed: int, launches: int, limit_s: float
 ) -> tuple[Path, Stamps]:
     """Builds a kernel with and without its marks, launches both, and stores the stamps.
@@ -49,15 +54,15 @@ def stamp(
         The file, `profiles/phases/<kernel>/<run>.npz`, and what it holds.
 
     Raises:
-        UsageError: if the kernel is not in CUDA C++, or has no marks.
+        UsageError: if the kernel is not in CUDA C++, makes several launches, or has no marks.
         BuildError: if it does not build.
         ProfilerError: if the worker failed.
     """
     entry = catalog.entries[case.variant.kernel]
-    check_language(entry, case.label)
-    assignment = prepare(catalog, case, Errand.PHASES, seed=seed, launches=launches)
+    check_is_cuda(entry, case.label)
+    assignment = make_assignment(catalog, case, Instrumentation.PHASES, seed=seed, launches=launches)
     check_marks(entry, _build(entry, case, gpu.arch), case.label)
-    path = folder_of(profiles, "phases", case.label) / f"{stem_of(case, gpu.slug)}.npz"
+    path = make_folder(profiles, "phases", case.label) / f"{profile_name(case, gpu.slug)}.npz"
     ended = run_worker(replace(assignment, result=str(path.resolve())), gpu, limit_s=limit_s)
     check_left(ended, path, f"{case.label} was not stamped", f"gdnbench verify {case.label}")
     return path, read_stamps(path)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
+import math
+import zipfile
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -13,11 +17,21 @@ import numpy.typing as npt
 from msgspec import Meta
 
 from gdnbench.errors import ProfilerError, ReportFormatError, ShapeError
-from gdnbench.model import Shape
-from gdnbench.profilers.fields import LONGEST_US, SHORTEST_US, Axes, Count, Name, Source, Text, check_schema, decode
-from gdnbench.profilers.files import read_content
-from gdnbench.profilers.phases.npz import read_arrays
+from gdnbench.model.workload import Workload
+from gdnbench.profilers import files
+from gdnbench.profilers.files import (
+    LONGEST_LAUNCH_US,
+    SHORTEST_LAUNCH_US,
+    ShapeFields,
+    SourceHash,
+    Text,
+    Word,
+    decode_document,
+    read_content,
+    stored_workload,
+)
 from gdnbench.stats import FloatArray
+from gdnbench.store.schema import SmallCount
 
 WordArray = npt.NDArray[np.uint32]
 
@@ -27,12 +41,13 @@ HEAD = 4
 UNWRITTEN = 0xFFFF_FFFF
 """Every word of a record before its warp writes it; no SM has this number."""
 
-_SCHEMA: Literal[1] = 1
+_SCHEMA = 1
+_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 _HINT = "give --import an .npz file that `gdnbench phases` wrote"
 
 
 @dataclass(frozen=True)
-class About:
+class StampedKernel:
     """What was stamped.
 
     Attributes:
@@ -46,12 +61,12 @@ class About:
         registers: per thread of the kernel as it is.
         stamped_registers: per thread of the stamped one.
         stamped_spill_bytes: local memory per thread of the stamped one.
-        source: hash of the kernel's sources; empty in files of before there was one.
+        source: hash of the kernel's sources; empty in files that were written before gdnbench recorded it.
     """
 
     op: str
     label: str
-    shape: Shape
+    shape: Workload
     gpu: str
     arch: str
     phases: tuple[str, ...]
@@ -62,20 +77,20 @@ class About:
     source: str = ""
 
 
-class _AboutFields(msgspec.Struct, frozen=True):
-    """The same as it is stored."""
+class _StampedKernelFields(msgspec.Struct, frozen=True):
+    """A stamped kernel as files hold it, with its ranges."""
 
-    op: Name
-    label: Name
-    shape: Axes
+    op: Word
+    label: Word
+    shape: ShapeFields
     gpu: Text
     arch: Text
     phases: Annotated[tuple[Text, ...], Meta(min_length=1)]
-    asked: Count
-    registers: Count
-    stamped_registers: Count
-    stamped_spill_bytes: Count
-    source: Source = ""
+    asked: SmallCount
+    registers: SmallCount
+    stamped_registers: SmallCount
+    stamped_spill_bytes: SmallCount
+    source: SourceHash = ""
 
 
 @dataclass(frozen=True)
@@ -89,14 +104,14 @@ class Stamps:
         stamped_us: cold times of the stamped one, between those.
     """
 
-    about: About
+    about: StampedKernel
     records: WordArray = field(repr=False)
     plain_us: FloatArray = field(repr=False)
     stamped_us: FloatArray = field(repr=False)
 
     def write(self, path: Path) -> None:
         """Writes the file in one step."""
-        about = {"schema": _SCHEMA, **asdict(self.about), "shape": self.about.shape.axes()}
+        about = {"schema": _SCHEMA, **asdict(self.about), "shape": self.about.shape.sizes}
         temporary = path.with_name(path.name + ".new")
         with temporary.open("wb") as file:
             np.savez_compressed(
@@ -118,7 +133,7 @@ def read_stamps(path: Path) -> Stamps:
     """
     content = read_content(path, _HINT)
     try:
-        about, records, plain_us, stamped_us = read_arrays(content, ("about", "records", "plain_us", "stamped_us"))
+        about, records, plain_us, stamped_us = _read_arrays(content, ("about", "records", "plain_us", "stamped_us"))
         stamps = Stamps(_about_of(about), records, _times("plain_us", plain_us), _times("stamped_us", stamped_us))
         _check_records(records, stamps.about)
     except (ValueError, ShapeError) as error:
@@ -128,25 +143,65 @@ def read_stamps(path: Path) -> Stamps:
     return stamps
 
 
-def _about_of(array: npt.NDArray[Any]) -> About:
+def _about_of(array: npt.NDArray[Any]) -> StampedKernel:
     if array.dtype.kind != "U" or array.ndim:
         raise ValueError(f"about is {array.dtype} of {array.shape}, and no text")
     document = str(array[()])
-    check_schema(document, _SCHEMA)
-    fields = decode(document, _AboutFields)
-    return About(**{**msgspec.structs.asdict(fields), "shape": fields.shape.shape()})
+    fields = decode_document(document, _StampedKernelFields, _SCHEMA)
+    return StampedKernel(**{**msgspec.structs.asdict(fields), "shape": stored_workload(fields.shape, fields.op)})
 
 
 def _times(name: str, array: npt.NDArray[Any]) -> FloatArray:
     """Cold times: at least one, none of them zero."""
     if array.dtype != np.float64 or array.ndim != 1 or not array.size:
         raise ValueError(f"{name} is {array.dtype} of {array.shape}, and no list of times")
-    is_time = (array >= SHORTEST_US) & (array <= LONGEST_US)  # which NaN is not
+    is_time = (array >= SHORTEST_LAUNCH_US) & (array <= LONGEST_LAUNCH_US)  # which NaN is not
     if not is_time.all():
         raise ValueError(f"{name} holds {array[~is_time][0]}, which is no time")
     return array
 
 
-def _check_records(records: npt.NDArray[Any], about: About) -> None:
+def _check_records(records: npt.NDArray[Any], about: StampedKernel) -> None:
     if records.dtype != np.uint32 or records.ndim != 3 or records.shape[2] != HEAD + len(about.phases):
         raise ValueError(f"records are {records.dtype} of {records.shape}, for {len(about.phases)} phases")
+
+
+def _read_arrays(content: bytes, names: Sequence[str]) -> list[npt.NDArray[Any]]:
+    """The arrays of these names in an `.npz` file, each as large as the file, and none of them pickled.
+
+    `numpy.load` believes a header: one that declares a terabyte allocates it.
+
+    Raises:
+        ValueError: naming the array that is missing, damaged, pickled or of another size than it declares.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            return [_member(archive, name) for name in names]
+    except zipfile.BadZipFile as error:
+        raise ValueError(f"it is no .npz, or damaged: {error}") from error
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
+    try:
+        member = archive.getinfo(f"{name}.npy")
+    except KeyError as error:
+        raise ValueError(f"it lacks {name}") from error
+    if member.file_size > files.MOST_BYTES:
+        raise ValueError(f"{name} declares {member.file_size} bytes")
+    try:
+        return _array(archive.read(member))
+    except Exception as error:  # whatever zipfile and NumPy make of a damaged member, and a pickled one
+        raise ValueError(f"{name}: {error}") from error
+
+
+def _array(content: bytes) -> npt.NDArray[Any]:
+    stream = io.BytesIO(content)
+    shape, _, dtype = _HEADERS[np.lib.format.read_magic(stream)](stream)
+    held = len(content) - stream.tell()
+    if dtype.hasobject:
+        raise ValueError("it holds pickled objects")
+    if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != held:
+        raise ValueError(f"it declares {shape} of {dtype}, and holds {held} bytes")
+    stream.seek(0)
+    array: npt.NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
+    return array

@@ -1,4 +1,4 @@
-"""What one run of `gdnbench proton` leaves: a JSON file, and Proton's trace beside it."""
+"""A recording of `gdnbench proton`: a JSON file, and Proton's trace beside it; and what either of them shows."""
 
 from __future__ import annotations
 
@@ -9,58 +9,62 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
+import numpy as np
 from msgspec import Meta
 
+from gdnbench.codec import SchemaError
 from gdnbench.errors import ProfilerError, ReportFormatError, ShapeError
-from gdnbench.model import Case
+from gdnbench.model.case import Case
 from gdnbench.profilers.breakdown import Breakdown
-from gdnbench.profilers.fields import (
+from gdnbench.profilers.files import (
     CaseFields,
-    Count,
+    DurationMicroseconds,
     FileName,
     LaunchMicroseconds,
-    Microseconds,
-    Name,
-    Source,
+    SourceHash,
     Text,
-    check_schema,
-    decode,
+    Word,
+    decode_document,
+    read_content,
 )
-from gdnbench.profilers.files import read_content
-from gdnbench.profilers.proton.tabulate import tabulate
-from gdnbench.profilers.proton.trace import read_trace
+from gdnbench.profilers.proton.trace import IntArray, Spans, TraceOrigin, read_trace
+from gdnbench.stats import FloatArray
+from gdnbench.store.schema import SmallCount
 
-SCHEMA: Literal[1] = 1
+_SCHEMA = 1
 PLAIN, INSTRUMENTED = "plain", "instrumented"
 WARM_UPS = 1
 """Traced launches that do not count: the first one also loads the code, and took 12 to 50 % longer on an H200."""
 
 _HINT = "`--import` takes the .json that `gdnbench proton` wrote, or a .chrome_trace of Proton's"
 _SOME = Meta(min_length=1)
+# A pause separates two launches. Proton fetches what a launch wrote before the next one begins,
+# which takes milliseconds: 4.4 at least in traces of an H200. Inside a launch the SMs' work overlaps.
+_PAUSE = 100.0  # in the trace's units, real microseconds from launch to launch
 
 
-class _Stored(msgspec.Struct, frozen=True):
-    """A recording as it is stored."""
+class _RecordingFields(msgspec.Struct, frozen=True):
+    """A recording as files hold it, with its ranges."""
 
-    op: Name
+    op: Word
     case: CaseFields
     language: Literal["triton", "torch"]
     gpu: Text
     triton: Text
     times_us: dict[Text, Annotated[list[LaunchMicroseconds], _SOME]]
-    cupti_us: dict[Text, Annotated[list[Microseconds], _SOME]] = {}
+    cupti_us: dict[Text, Annotated[list[DurationMicroseconds], _SOME]] = {}
     trace: FileName = ""
     mode: Text = ""
-    launches: Count = 0
-    capacity: Count = 0
+    launches: SmallCount = 0
+    capacity: SmallCount = 0
     sm_mhz: tuple[Annotated[float, Meta(ge=1, le=1e6)], ...] = ()
     notes: tuple[str, ...] = ()
-    source: Source = ""
+    source: SourceHash = ""
 
 
 @dataclass(frozen=True)
 class Recording:
-    """What was measured.
+    """What one run of `gdnbench proton` measured.
 
     Attributes:
         op: the op.
@@ -78,7 +82,7 @@ class Recording:
         capacity: passes through scopes that a warp can record in a launch.
         sm_mhz: the SM clock in MHz, measured before and after the traced launches.
         notes: what qualifies the numbers.
-        source: hash of the kernel's sources; empty in files of before there was one.
+        source: hash of the kernel's sources; empty in files that were written before gdnbench recorded it.
     """
 
     op: str
@@ -98,7 +102,7 @@ class Recording:
 
     def write(self, path: Path) -> None:
         """Writes it."""
-        document = {"schema": SCHEMA, **asdict(self), "case": self.case.to_dict()}
+        document = {"schema": _SCHEMA, **asdict(self), "case": self.case.to_dict()}
         path.write_text(json.dumps(document, indent=1) + "\n")
 
     @classmethod
@@ -110,13 +114,12 @@ class Recording:
         """
         content = read_content(path, _HINT)
         try:
-            check_schema(content, SCHEMA)
-            stored = decode(content, _Stored)
+            stored = decode_document(content, _RecordingFields, _SCHEMA)
             if PLAIN not in stored.times_us:
-                raise ValueError(f"times_us lacks {PLAIN}")
-            case = stored.case.case()
+                raise SchemaError(f"times_us: it lacks {PLAIN}")
+            case = stored.case.case(stored.op)
         except (ValueError, ShapeError) as error:
-            raise ReportFormatError(f"{path} cannot be read: {error}", _HINT) from error
+            raise ReportFormatError(f"{path} is no recording: {error}", _HINT) from error
         return cls(**{**msgspec.structs.asdict(stored), "case": case})
 
     @property
@@ -125,7 +128,7 @@ class Recording:
         return sum(self.sm_mhz) / len(self.sm_mhz) if self.sm_mhz else None
 
     def breakdown(self, folder: Path) -> Breakdown | None:
-        """Where the time goes; None for a kernel without scopes.
+        """Durations by scope; None for a kernel without scopes.
 
         Args:
             folder: where the trace lies.
@@ -136,8 +139,140 @@ class Recording:
         if not self.trace:
             return None
         spans = read_trace(folder / self.trace)
-        breakdown = tabulate(spans, sm_mhz=self.clock_mhz, skip=WARM_UPS, capacity=self.capacity)
+        breakdown = durations_by_scope(spans, sm_mhz=self.clock_mhz, skip=WARM_UPS, capacity=self.capacity)
         if breakdown.launches != self.launches:
             found = f"{breakdown.launches} launches besides the one that warms up"
             raise ProfilerError(f"{self.trace} holds {found}, and {self.launches} were made", "trace the kernel again")
         return breakdown
+
+
+@dataclass(frozen=True)
+class ProtonProfile:
+    """What a stored recording, or a trace alone, shows.
+
+    Attributes:
+        path: the file.
+        recording: what gdnbench measured; None for a trace that it did not record.
+        breakdown: durations by scope; None for a kernel without scopes.
+        origin: the kernel that it is of.
+    """
+
+    path: Path
+    recording: Recording | None
+    breakdown: Breakdown | None
+    origin: TraceOrigin
+
+    @property
+    def trace(self) -> Path | None:
+        """The file for Perfetto; None for a kernel without scopes."""
+        if self.recording is None:
+            return self.path
+        return self.path.with_name(self.recording.trace) if self.recording.trace else None
+
+
+def load_profile(path: Path) -> ProtonProfile:
+    """Reads a recording, or a trace that Proton's instrumentation wrote: its times stay cycles, of all its launches.
+
+    Raises:
+        ReportFormatError: if the file is no recording, or the trace cannot be read.
+        ProfilerError: if the trace cannot be used.
+    """
+    if path.suffix == ".json":
+        recording = Recording.read(path)
+        origin = TraceOrigin(recording.case.variant.label, recording.source)
+        return ProtonProfile(path, recording, recording.breakdown(path.parent), origin)
+    spans = read_trace(path)
+    return ProtonProfile(path, None, durations_by_scope(spans, sm_mhz=None), spans.origin)
+
+
+def durations_by_scope(spans: Spans, *, sm_mhz: float | None, skip: int = 0, capacity: int | None = None) -> Breakdown:
+    """Durations by scope, launch and warp.
+
+    Args:
+        spans: the events.
+        sm_mhz: the SM clock during the launches; None leaves cycles.
+        skip: launches at the beginning that do not count.
+        capacity: passes through scopes that a warp can record in a launch; None if not known.
+
+    Raises:
+        ProfilerError: if not all launches have the same warps, a warp ran out of space, or no launch is left.
+    """
+    launch = _launches(spans)
+    warps, warp = _warps(spans)
+    shape = (int(launch.max()) + 1, len(warps))
+    _check_warps(spans, launch, warp, shape)
+    _check_space(launch * shape[1] + warp, capacity)
+    if shape[0] <= skip:
+        raise ProfilerError(f"the trace holds {shape[0]} launches, and the first {skip} do not count", "launch more")
+    scale = 1e3 if sm_mhz is None else 1e3 / sm_mhz
+    phases = {
+        name: _sums(spans, number, launch, warp, shape)[skip:] * scale for number, name in _in_order(spans).items()
+    }
+    nested = frozenset(spans.names[number] for number in np.unique(spans.scope[spans.line > 0]))
+    return Breakdown(
+        phases, _totals(spans, launch, warp, shape)[skip:] * scale, "cycles" if sm_mhz is None else "µs", nested
+    )
+
+
+def _launches(spans: Spans) -> IntArray:
+    """The launch of each event, numbered from 0."""
+    order = np.argsort(spans.begin, kind="stable")
+    begin, end = spans.begin[order], np.maximum.accumulate((spans.begin + spans.length)[order])
+    launch = np.empty(len(order), dtype=np.int64)
+    launch[order] = np.concatenate([[0], np.cumsum(begin[1:] > end[:-1] + _PAUSE)])
+    return launch
+
+
+def _warps(spans: Spans) -> tuple[IntArray, IntArray]:
+    """Every (block, warp) of the grid, and each event's place among them."""
+    pairs, place = np.unique(np.stack([spans.block, spans.warp], axis=1), axis=0, return_inverse=True)
+    return pairs, place.reshape(-1)
+
+
+def _check_warps(spans: Spans, launch: IntArray, warp: IntArray, shape: tuple[int, int]) -> None:
+    """Every warp must be in each launch, and on one SM there; otherwise two launches were taken for one.
+
+    Proton leaves a warp's events out where its 32-bit clock wrapped, which happens every 2.2 s at 1.98 GHz.
+    """
+    lane = launch * shape[1] + warp
+    lanes = len(np.unique(lane))
+    on_cores = len(np.unique(np.stack([lane, spans.core], axis=1), axis=0))
+    if not lanes == on_cores == shape[0] * shape[1]:
+        raise ProfilerError(
+            f"the trace does not come apart into launches of equal grids: it holds {lanes} warps on {on_cores} SMs, "
+            f"where {shape[0]} launches of {shape[1]} warps should be",
+            "trace it again: launches of one kernel at one shape, each waited for",
+        )
+
+
+def _check_space(lane: IntArray, capacity: int | None) -> None:
+    """Proton's buffer is circular: when it is full the first passes are overwritten, and nothing says so."""
+    most = int(np.bincount(lane).max())
+    if capacity is not None and most >= capacity:
+        raise ProfilerError(
+            f"a warp recorded {most} passes through scopes, which is all that Proton's buffer holds",
+            "the earliest may be lost: use fewer warps or fewer turns of the loop",
+        )
+
+
+def _in_order(spans: Spans) -> dict[int, str]:
+    """The scopes as they follow each other in the trace's first warp, then those that only other warps run."""
+    first = (spans.block == spans.block[0]) & (spans.warp == spans.warp[0])
+    seen = spans.scope[first][np.argsort(spans.begin[first], kind="stable")]
+    return {int(number): spans.names[number] for number in dict.fromkeys([*seen, *range(len(spans.names))])}
+
+
+def _sums(spans: Spans, number: int, launch: IntArray, warp: IntArray, shape: tuple[int, int]) -> FloatArray:
+    mine = spans.scope == number
+    sums, passes = np.zeros(shape), np.zeros(shape)
+    np.add.at(sums, (launch[mine], warp[mine]), spans.length[mine])
+    np.add.at(passes, (launch[mine], warp[mine]), 1)
+    return np.where(passes > 0, sums, np.nan)
+
+
+def _totals(spans: Spans, launch: IntArray, warp: IntArray, shape: tuple[int, int]) -> FloatArray:
+    first, last = np.full(shape, np.inf), np.full(shape, -np.inf)
+    np.minimum.at(first, (launch, warp), spans.begin)
+    np.maximum.at(last, (launch, warp), spans.begin + spans.length)
+    totals: FloatArray = last - first
+    return totals

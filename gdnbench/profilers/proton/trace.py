@@ -1,23 +1,31 @@
-"""Reads the trace that Proton's instrumentation writes: every pass of every warp through every scope.
+"""Proton's traces: every pass of every warp through every scope, and the durations that its CUPTI backend records.
 
-A trace is in Chrome's Trace Event Format. An event is one pass of one warp through one scope: its `pid` names
-function, SM and block (`gdn_decode Core0 CTA15`), its `tid` the warp (`warp 3 (line 0)`; a scope inside another is on
-a further line). Blocks begin at a `ts` in true microseconds; inside a block, `ts` and `dur` are cycles written as if
-the clock ran at 1 GHz, so that 1.862 stands for 1862 cycles.
+A trace is in Chrome's Trace Event Format. An event of the instrumentation is one pass of one warp through one scope:
+its `pid` names function, SM and block (`gdn_decode Core0 CTA15`), its `tid` the warp (`warp 3 (line 0)`; a scope inside
+another is on a further line). Blocks begin at a `ts` in true microseconds; inside a block, `ts` and `dur` are cycles
+written as if the clock ran at 1 GHz, so that 1.862 stands for 1862 cycles. The format's member `otherData` is free for
+other information: gdnbench records there which kernel the trace is of.
 """
 
 from __future__ import annotations
 
+import gzip
+import json
 import re
+import shutil
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Annotated, BinaryIO
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import Meta
 
+from gdnbench.codec import SchemaError, decode_json
 from gdnbench.errors import ProfilerError, ReportFormatError
-from gdnbench.profilers.proton.trace_file import AGAIN, Origin, read_file
+from gdnbench.profilers.files import SourceHash, Text, read_content
 from gdnbench.stats import FloatArray
 
 IntArray = npt.NDArray[np.int64]
@@ -25,6 +33,66 @@ IntArray = npt.NDArray[np.int64]
 _BLOCK = re.compile(r".+ Core(\d{1,9}) CTA(\d{1,9})")
 _WARP = re.compile(r"warp (\d{1,9}) \(line (\d{1,9})\)")
 _MOST_CYCLES = 2**31  # half of what a 32-bit clock counts before it wraps; a second of work
+_AGAIN = "record it again with `gdnbench proton`"
+_KERNEL, _SOURCE = "gdnbench_kernel", "gdnbench_source"
+_LATEST_US = 2.0**53  # beyond it a `ts` has no fraction
+
+Time = Annotated[float, Meta(ge=-_LATEST_US, le=_LATEST_US)]
+
+
+class ScopeEvent(msgspec.Struct, frozen=True):
+    """One pass of one warp through one scope."""
+
+    name: Text
+    pid: Text
+    tid: Text
+    ts: Time
+    dur: Time
+
+
+class TraceOrigin(msgspec.Struct, frozen=True):
+    """The kernel that a trace is of; empty in a trace that does not name it, or that gdnbench did not record."""
+
+    label: Text = msgspec.field(default="", name=_KERNEL)
+    source: SourceHash = msgspec.field(default="", name=_SOURCE)
+
+
+class _ScopeTrace(msgspec.Struct, frozen=True):
+    """The members of a trace that are read."""
+
+    events: list[ScopeEvent] = msgspec.field(name="traceEvents")
+    origin: TraceOrigin = msgspec.field(default=TraceOrigin(), name="otherData")
+
+
+class _CuptiEvent(msgspec.Struct, frozen=True):
+    """A GPU function, or another event, in the trace of Proton's CUPTI backend."""
+
+    name: str
+    ts: Time
+    dur: Time
+    cat: str = ""
+
+
+class _CuptiTrace(msgspec.Struct, frozen=True):
+    """The members of that trace that are read."""
+
+    events: list[_CuptiEvent] = msgspec.field(name="traceEvents")
+
+
+def write_trace(written: BinaryIO, path: Path, *, label: str, source: str) -> None:
+    """Stores what Proton wrote, gzipped: Perfetto opens gzipped traces, which are a twentieth as large.
+
+    Args:
+        written: Proton's file, opened.
+        path: the file to write.
+        label: the kernel's label; it and the hash are put in front of the rest.
+        source: hash of the kernel's sources.
+    """
+    origin = json.dumps({"otherData": {_KERNEL: label, _SOURCE: source}}).encode()
+    with gzip.open(path, "wb", compresslevel=6) as packed:
+        first = written.read(1)
+        packed.write(origin[:-1] + b"," if first == b"{" else first)
+        shutil.copyfileobj(written, packed)
 
 
 @dataclass(frozen=True)
@@ -33,7 +101,7 @@ class Spans:
 
     Attributes:
         names: the scopes.
-        origin: what the trace is of.
+        origin: the kernel that the trace is of.
         scope: which of them, by its place in `names`.
         core: the SM.
         block: the block's number in the grid.
@@ -44,7 +112,7 @@ class Spans:
     """
 
     names: tuple[str, ...]
-    origin: Origin
+    origin: TraceOrigin
     scope: IntArray
     core: IntArray
     block: IntArray
@@ -61,19 +129,65 @@ def read_trace(path: Path) -> Spans:
         ReportFormatError: if it cannot be read, is cut off or another tool's.
         ProfilerError: if it holds no scopes, or a clock wrapped in it.
     """
-    file = read_file(path)
-    if not file.events:
+    trace = _read_scope_trace(path)
+    if not trace.events:
         raise ProfilerError(f"{path} holds no scopes", "mark the kernel's phases with gdnbench.trace.scope")
-    names = tuple(dict.fromkeys(event.name for event in file.events))
+    names = tuple(dict.fromkeys(event.name for event in trace.events))
     numbers = {name: number for number, name in enumerate(names)}
     try:
-        places = np.array([(numbers[event.name], *_place(event.pid, event.tid)) for event in file.events])
+        places = np.array([(numbers[event.name], *_place(event.pid, event.tid)) for event in trace.events])
     except ValueError as error:
-        raise ReportFormatError(f"{path} is not a trace of Proton's instrumentation: {error}", AGAIN) from error
-    times = np.array([(event.ts, event.dur) for event in file.events])
+        raise ReportFormatError(f"{path} is not a trace of Proton's instrumentation: {error}", _AGAIN) from error
+    times = np.array([(event.ts, event.dur) for event in trace.events])
     if times[:, 1].min() < 0 or times[:, 1].max() * 1e3 > _MOST_CYCLES:
-        raise ProfilerError(f"{path} holds a scope in which an SM's 32-bit clock wrapped", AGAIN)
-    return Spans(names, file.origin, *places.T, *times.T)
+        raise ProfilerError(f"{path} holds a scope in which an SM's 32-bit clock wrapped", _AGAIN)
+    return Spans(names, trace.origin, *places.T, *times.T)
+
+
+def kernel_durations_us(path: Path, launches: int) -> dict[str, list[float]]:
+    """Durations of GPU functions in launches, each of which a flush of the L2 preceded, by Proton's CUPTI backend.
+
+    Args:
+        path: the trace; the flush is the first function in it.
+        launches: how many launches it holds.
+
+    Returns:
+        Microseconds by function, without the flush; one a launch, the sum where a launch runs a function repeatedly.
+
+    Raises:
+        ProfilerError: if the trace cannot be read, or does not hold as many launches.
+    """
+    try:
+        events = sorted(decode_json(path.read_bytes(), _CuptiTrace).events, key=lambda event: event.ts)
+    except (OSError, SchemaError) as error:
+        raise ProfilerError(f"Proton's CUPTI backend left no trace that can be read: {error}") from error
+    timed = [(event.name, event.dur) for event in events if event.cat == "kernel"]
+    flush = timed[0][0] if timed else ""
+    if sum(name == flush for name, _ in timed) != launches:
+        raise ProfilerError("the flushes in Proton's CUPTI trace are not those that were launched")
+    found: dict[str, list[float]] = {name: [0.0] * launches for name, _ in timed if name != flush}
+    launch = -1
+    for name, duration in timed:
+        if name == flush:
+            launch += 1
+        else:
+            found[name][launch] += duration
+    return found
+
+
+def _read_scope_trace(path: Path) -> _ScopeTrace:
+    """Reads a trace, plain or gzipped; it has no events if Proton left an empty file, as for a kernel without scopes.
+
+    Raises:
+        ReportFormatError: if it cannot be read, is cut off, or another tool's.
+    """
+    content = read_content(path, _AGAIN)
+    if not content.strip():
+        return _ScopeTrace(events=[])
+    try:
+        return decode_json(content, _ScopeTrace)
+    except SchemaError as error:
+        raise ReportFormatError(f"{path} is not a trace of Proton's instrumentation: {error}", _AGAIN) from error
 
 
 @cache

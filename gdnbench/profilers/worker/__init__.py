@@ -1,1 +1,1 @@
-"""The process that a profiler watches: it binds one kernel, warms it, and does what its assignment says."""
+"""The process that a profiler watches: it binds one kernel, warms it, and does what its task says."""

@@ -1,4 +1,4 @@
-"""The worker process: `python -m gdnbench.profilers.worker ASSIGNMENT.json`."""
+"""The worker process: `python -m gdnbench.profilers.worker TASK.json`."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import sys
 from pathlib import Path
 
 from gdnbench.errors import GdnbenchError
-from gdnbench.profilers.assignment import Assignment, Errand
+from gdnbench.profilers.process import Instrumentation, ProfileTask
 
 
 def main(arguments: list[str]) -> int:
-    """Does one assignment; 0 if it succeeds, and the last line printed says why not."""
-    assignment = Assignment.read(Path(arguments[0]))
+    """Does one task; 0 if it succeeds, and the last line printed says why not."""
+    task = ProfileTask.read(Path(arguments[0]))
     try:
-        _work(assignment)
+        _work(task)
     except GdnbenchError as error:
         print(error.message.partition("\n")[0])
         return 1
@@ -23,20 +23,20 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _work(assignment: Assignment) -> None:
-    match assignment.errand:
-        case Errand.LAUNCH:
-            from gdnbench.profilers.worker.bare import launch_bare
+def _work(task: ProfileTask) -> None:
+    match task.instrumentation:
+        case Instrumentation.LAUNCH:
+            from gdnbench.profilers.worker.nvtx_ranges import launch_in_ranges
 
-            launch_bare(assignment)
-        case Errand.PHASES:
+            launch_in_ranges(task)
+        case Instrumentation.PHASES:
             from gdnbench.profilers.worker.phases import stamp_phases
 
-            stamp_phases(assignment)
-        case Errand.PROTON:
+            stamp_phases(task)
+        case Instrumentation.PROTON:
             from gdnbench.profilers.worker.proton import trace_scopes
 
-            trace_scopes(assignment)
+            trace_scopes(task)
 
 
 if __name__ == "__main__":

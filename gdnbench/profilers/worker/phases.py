@@ -9,18 +9,16 @@ from typing import Any
 
 import numpy as np
 import torch
+from cuda.bindings import driver
 
-from gdnbench.bench.worker.flush import Flush
-from gdnbench.bench.worker.spin import spin
-from gdnbench.binary import build
+from gdnbench.codegen.build import build
+from gdnbench.errors import ProfilerError
 from gdnbench.launch import Binder, Launcher, load, load_stamped
-from gdnbench.model import CudaKernel
-from gdnbench.profilers.assignment import Assignment
-from gdnbench.profilers.phases.stamps import HEAD, UNWRITTEN, About, Stamps, WordArray
-from gdnbench.profilers.worker.altered import check_altered
-from gdnbench.profilers.worker.cold import time_cold
-from gdnbench.profilers.worker.globals import read_global, write_global
-from gdnbench.profilers.worker.stage import Stage, set_stage
+from gdnbench.measuring.worker.cold import L2Flush, raise_clock
+from gdnbench.model.kernel import CudaKernel
+from gdnbench.profilers.phases.stamps import HEAD, UNWRITTEN, StampedKernel, Stamps, WordArray
+from gdnbench.profilers.process import ProfileTask
+from gdnbench.profilers.worker.case import PlacedCase, place_case, time_cold, verify_altered
 
 PLACEMENTS = 4  # where tensors lie in memory is chance, and moves the time of a launch
 WARM_UPS = 5
@@ -30,26 +28,26 @@ _WARP = 32
 _UNWRITTEN = np.uint32(UNWRITTEN).view(np.int32).item()  # torch computes little with unsigned words
 
 
-def stamp_phases(assignment: Assignment) -> None:
+def stamp_phases(task: ProfileTask) -> None:
     """Verifies the stamped kernel, launches it as often as asked, times it beside the plain one, and stores it all.
 
     Raises:
         ProfilerError: if the stamped kernel's numbers are wrong.
     """
     with torch.cuda.stream(torch.cuda.Stream()):  # type: ignore[no-untyped-call]
-        stage = set_stage(assignment, copies=PLACEMENTS)
-        bind, code = load_stamped(stage.entry, stage.case.variant, stage.case.shape)
+        placed = place_case(task, copies=PLACEMENTS)
+        bind, code = load_stamped(placed.entry, placed.case.variant, placed.case.shape)
         names = _names(code)
-        buffer = torch.empty((_warps(stage), HEAD + len(names)), dtype=torch.int32, device="cuda")
+        buffer = torch.empty((_warps(placed), HEAD + len(names)), dtype=torch.int32, device="cuda")
         write_global(code, "gdnbench_phase_records", buffer.data_ptr().to_bytes(8, "little"))
-        stamped = _bind_all(bind, stage)
-        check_altered(stamped[0], stage, "stamped")
-        plain = _bind_all(load(stage.entry, stage.case.variant, stage.case.shape), stage)
-        records = _record(stamped, buffer, max(1, min(assignment.launches, MOST_RECORDS // len(buffer))))
-        times = time_cold({"plain": plain, "stamped": stamped}, _COST_SAMPLES, assignment.seed)
-    about = _about(assignment, stage, names)
+        stamped = _bind_all(bind, placed)
+        verify_altered(stamped[0], placed, "stamped")
+        plain = _bind_all(load(placed.entry, placed.case.variant, placed.case.shape), placed)
+        records = _record(stamped, buffer, max(1, min(task.launches, MOST_RECORDS // len(buffer))))
+        times = time_cold({"plain": plain, "stamped": stamped}, _COST_SAMPLES, task.seed)
+    about = _about(task, placed, names)
     stamps = Stamps(about, records, np.array(times["plain"]), np.array(times["stamped"]))
-    stamps.write(Path(assignment.result))
+    stamps.write(Path(task.result))
 
 
 def _names(code: Any) -> tuple[str, ...]:
@@ -58,15 +56,15 @@ def _names(code: Any) -> tuple[str, ...]:
     return tuple(name.strip() for name in listed.split(","))
 
 
-def _warps(stage: Stage) -> int:
-    kernel, shape, params = stage.entry.kernel, stage.case.shape, stage.case.variant.params
+def _warps(placed: PlacedCase) -> int:
+    kernel, shape, params = placed.entry.kernel, placed.case.shape, placed.case.variant.params
     assert isinstance(kernel, CudaKernel)
-    return prod(kernel.grid(shape, params)) * -(-kernel.block(shape, params) // _WARP)
+    return prod(kernel.launches[0].grid(shape, params)) * -(-kernel.launches[0].block(shape, params) // _WARP)
 
 
-def _bind_all(bind: Binder, stage: Stage) -> list[Launcher]:
+def _bind_all(bind: Binder, placed: PlacedCase) -> list[Launcher]:
     """A launcher for each placement, warm."""
-    runs = [bind(workspace) for workspace in stage.workspaces]
+    runs = [bind(workspace) for workspace in placed.workspaces]
     for _ in range(WARM_UPS):
         for run in runs:
             run()
@@ -77,8 +75,8 @@ def _bind_all(bind: Binder, stage: Stage) -> list[Launcher]:
 def _record(runs: Sequence[Launcher], buffer: torch.Tensor, launches: int) -> WordArray:
     """The records of each launch; before each the L2 is overwritten, the records of the last one in it included."""
     kept = torch.empty((launches, *buffer.shape), dtype=buffer.dtype, device="cuda")
-    flush = Flush()
-    spin()
+    flush = L2Flush()
+    raise_clock()
     for launch in range(launches):
         buffer.fill_(_UNWRITTEN)
         flush()
@@ -88,20 +86,61 @@ def _record(runs: Sequence[Launcher], buffer: torch.Tensor, launches: int) -> Wo
     return kept.cpu().numpy().view(np.uint32)
 
 
-def _about(assignment: Assignment, stage: Stage, names: tuple[str, ...]) -> About:
+def _about(task: ProfileTask, placed: PlacedCase, names: tuple[str, ...]) -> StampedKernel:
     major, minor = torch.cuda.get_device_capability()
-    arch, case = f"sm_{major}{minor}", stage.case
-    plain, stamped = (build(stage.entry, case.variant, case.shape, arch, stamped=marks) for marks in (False, True))
-    return About(
-        op=assignment.op,
+    arch, case = f"sm_{major}{minor}", placed.case
+    plain, stamped = (build(placed.entry, case.variant, case.shape, arch, stamped=marks) for marks in (False, True))
+    return StampedKernel(
+        op=task.op,
         label=case.label,
         shape=case.shape,
         gpu=torch.cuda.get_device_name(),
         arch=arch,
         phases=names,
-        asked=assignment.launches,
+        asked=task.launches,
         registers=plain.registers,
         stamped_registers=stamped.registers,
         stamped_spill_bytes=stamped.spill_bytes,
-        source=assignment.source,
+        source=task.source,
     )
+
+
+def read_global(code: Any, name: str) -> bytes:
+    """What a global holds.
+
+    Args:
+        code: cuda-core's `ObjectCode`.
+        name: an `extern "C"` global.
+
+    Raises:
+        ProfilerError: if there is none of this name, or the driver refuses.
+    """
+    address, size = _find(code, name)
+    content = np.empty(size, dtype=np.uint8)
+    _check(driver.cuMemcpyDtoH(content.ctypes.data, address, size), name)
+    return content.tobytes()
+
+
+def write_global(code: Any, name: str, content: bytes) -> None:
+    """Sets a global.
+
+    Raises:
+        ProfilerError: if there is none of this name and size, or the driver refuses.
+    """
+    address, size = _find(code, name)
+    if size != len(content):
+        raise ProfilerError(f"the kernel's {name} has {size} bytes, not {len(content)}")
+    source = np.frombuffer(content, dtype=np.uint8)
+    _check(driver.cuMemcpyHtoD(address, source.ctypes.data, size), name)
+
+
+def _find(code: Any, name: str) -> tuple[Any, int]:
+    address, size = _check(driver.cuLibraryGetGlobal(driver.CUlibrary(int(code.handle)), name.encode()), name)
+    return address, size
+
+
+def _check(answer: tuple[Any, ...], name: str) -> tuple[Any, ...]:
+    status, *rest = answer
+    if status != driver.CUresult.CUDA_SUCCESS:
+        raise ProfilerError(f"the kernel's {name} cannot be reached: {status.name}")
+    return tuple(rest)

@@ -1,15 +1,23 @@
-"""What the page is made of; templates only lay it out, and escape every text."""
+"""What the page is made of, and its tables' cells; templates lay it out, and escape every text."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-Spec = dict[str, Any]
+from gdnbench.model.case import Role
+from gdnbench.model.measurement import Measurement, Versus
+from gdnbench.model.status import Status
+from gdnbench.model.workload import Workload, WorkloadSpec
+from gdnbench.report.charts.selection import KernelChoice, time_parts
+from gdnbench.report.charts.theme import GLYPHS
+from gdnbench.report.units import MICROSECONDS, TimeUnit, percent, time_unit
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cell:
+class HtmlCell:
     """One cell of a table.
 
     Attributes:
@@ -28,7 +36,7 @@ class Cell:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Column:
+class HtmlColumn:
     """One column of a table: its heading, what the heading means, and whether its texts may be folded."""
 
     heading: str
@@ -38,25 +46,25 @@ class Column:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class HtmlRow:
     """One row of a table; `kind` is `floor`, `baseline` or nothing."""
 
-    cells: tuple[Cell, ...]
+    cells: tuple[HtmlCell, ...]
     kind: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class HtmlTable:
     """A table that its readers can sort."""
 
     id: str
     caption: str
-    columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
+    columns: tuple[HtmlColumn, ...]
+    rows: tuple[HtmlRow, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Chart:
+class HtmlChart:
     """A chart.
 
     Attributes:
@@ -70,23 +78,14 @@ class Chart:
 
     id: str
     title: str
-    spec: Spec
+    spec: dict[str, Any]
     height: int
     note: str = ""
     picker: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
-    """One kernel of a picker."""
-
-    label: str
-    chosen: bool
-    baseline: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class Failure:
+class FailureGroup:
     """Cases that were not measured for the same reason."""
 
     status: str
@@ -96,7 +95,7 @@ class Failure:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class HtmlPart:
     """A part of a section: a shape of a run, or a plateau of a sweep.
 
     Attributes:
@@ -112,14 +111,14 @@ class Part:
     id: str
     title: str
     lines: tuple[str, ...] = ()
-    charts: tuple[Chart, ...] = ()
-    table: Table | None = None
+    charts: tuple[HtmlChart, ...] = ()
+    table: HtmlTable | None = None
     folded: str = ""
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[FailureGroup, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Section:
+class HtmlSection:
     """One run, one sweep, or one comparison.
 
     Attributes:
@@ -142,17 +141,17 @@ class Section:
     lead: str = ""
     badge: str = ""
     warnings: tuple[str, ...] = ()
-    choices: tuple[Choice, ...] = ()
-    charts: tuple[Chart, ...] = ()
+    choices: tuple[KernelChoice, ...] = ()
+    charts: tuple[HtmlChart, ...] = ()
     scale: bool = False
-    table: Table | None = None
+    table: HtmlTable | None = None
     lines: tuple[str, ...] = ()
-    parts: tuple[Part, ...] = ()
-    failures: tuple[Failure, ...] = ()
+    parts: tuple[HtmlPart, ...] = ()
+    failures: tuple[FailureGroup, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fact:
+class ProvenanceFact:
     """One line of the provenance: a value for each run."""
 
     name: str
@@ -165,26 +164,124 @@ class Fact:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Page:
+class HtmlPage:
     """The whole report; `leads` says of each run, by the id of its section, what it is."""
 
     title: str
     subtitle: str
-    summary: Table
+    summary: HtmlTable
     warnings: tuple[str, ...]
-    sections: tuple[Section, ...]
+    sections: tuple[HtmlSection, ...]
     run_ids: tuple[str, ...]
     leads: tuple[tuple[str, str], ...]
-    provenance: tuple[tuple[str, tuple[Fact, ...]], ...]
-    details: tuple[tuple[str, tuple[Fact, ...]], ...]
+    provenance: tuple[tuple[str, tuple[ProvenanceFact, ...]], ...]
+    details: tuple[tuple[str, tuple[ProvenanceFact, ...]], ...]
     version: str
     words: tuple[tuple[str, str], ...] = field(default=())
 
     @property
-    def charts(self) -> tuple[Chart, ...]:
+    def charts(self) -> tuple[HtmlChart, ...]:
         """Every chart, in order."""
         return tuple(
             chart
             for section in self.sections
             for chart in (*section.charts, *(chart for part in section.parts for chart in part.charts))
         )
+
+
+def shape_columns(spec: WorkloadSpec) -> tuple[HtmlColumn, HtmlColumn]:
+    """A workload's place along the axis of charts, and the rest of it."""
+    return HtmlColumn(heading=spec.x, title=spec.x_title), HtmlColumn(heading=spec.series_title, numeric=False)
+
+
+def shape_cells(shape: Workload) -> tuple[HtmlCell, HtmlCell]:
+    """A workload below `shape_columns`."""
+    return count_cell(shape.x), HtmlCell(text=shape.series, sort=str(shape))
+
+
+def text_cell(text: str) -> HtmlCell:
+    """A text by which rows can be ordered."""
+    return HtmlCell(text=text, sort=text or None)
+
+
+def unit_of_rows(rows: Iterable[Measurement]) -> TimeUnit:
+    """The unit of a column of these rows' times."""
+    return time_unit(row.timing.time_us for row in rows if row.timing)
+
+
+def time_cell(row: Measurement, unit: TimeUnit = MICROSECONDS) -> HtmlCell:
+    """The time of a measurement with its interval; empty without one. Rows are ordered by microseconds."""
+    timing = row.timing
+    if timing is None:
+        return HtmlCell(text="")
+    text, aside = time_parts(timing.time_us, timing.time_lo_us, timing.time_hi_us, unit)
+    return HtmlCell(text=text, aside=aside, sort=timing.time_us if text else None)
+
+
+def speedup_cell(versus: Versus | None) -> HtmlCell:
+    """Baseline time / this time, with half of its interval, relative to it; nothing of one that has no end."""
+    if versus is None or math.isnan(versus.speedup):
+        return HtmlCell(text="")
+    text = f"{versus.speedup:.{3 if versus.speedup < 10 else 2}f}x"
+    known = math.isfinite(versus.high)
+    aside = f"±{percent((versus.high - versus.low) / 2 / versus.speedup)}" if known else ""
+    return HtmlCell(text=text, aside=aside, sort=versus.speedup)
+
+
+def verdict_cell(verdict: str) -> HtmlCell:
+    """A verdict in capitals, with a sign, so that colour is not all that tells them apart."""
+    return HtmlCell(text=f"{GLYPHS.get(verdict, '')} {verdict.upper()}".strip(), sort=verdict, mark=verdict)
+
+
+def share_cell(share: float) -> HtmlCell:
+    """`91.7%`."""
+    return HtmlCell(text="") if math.isnan(share) else HtmlCell(text=f"{share:.1%}", sort=share)
+
+
+def count_cell(count: int) -> HtmlCell:
+    """A whole number; below 0 stands for unknown."""
+    return HtmlCell(text="") if count < 0 else HtmlCell(text=f"{count}", sort=count)
+
+
+def whole_cell(value: float) -> HtmlCell:
+    """A number of which decimals do not matter."""
+    return HtmlCell(text="") if math.isnan(value) else HtmlCell(text=f"{value:.0f}", sort=value)
+
+
+def failures_of(rows: Sequence[Measurement], *, shapes: bool = False) -> tuple[FailureGroup, ...]:
+    """Cases without a time; those that share a status and a reason are one."""
+    grouped: dict[tuple[Status, str], list[str]] = {}
+    for row in rows:
+        if row.status is not Status.OK and row.role is not Role.CONTROL:
+            where = f" {row.case.shape}" if shapes else ""
+            grouped.setdefault((row.status, row.reason), []).append(f"{row.case.label}{where}")
+    return tuple(
+        FailureGroup(status=status.value, grave=status.is_failure, labels=", ".join(labels), reason=reason.strip())
+        for (status, reason), labels in grouped.items()
+    )
+
+
+def control_cell(rows: Sequence[Measurement]) -> HtmlCell:
+    """The A/A comparison of a shape; its verdict only where it is not the one that must be."""
+    versus = _control(rows)
+    if versus is None:
+        return HtmlCell(text="")
+    same = versus.verdict == "same"
+    verdict = "" if same else f" {verdict_cell(versus.verdict).text}"
+    mark = "" if same else versus.verdict
+    cell = speedup_cell(versus)
+    return HtmlCell(text=f"{cell.text}{verdict}", aside=cell.aside, sort=cell.sort, mark=mark)
+
+
+def control_line(rows: Sequence[Measurement]) -> str:
+    """The same as a sentence; empty where there is none."""
+    versus = _control(rows)
+    if versus is None:
+        return ""
+    cell = speedup_cell(versus)
+    name = next(row.case.variant.label for row in rows if row.role is Role.CONTROL)
+    return f"A/A: {name} against itself {cell.text} {cell.aside}, {versus.verdict.upper()}"
+
+
+def _control(rows: Sequence[Measurement]) -> Versus | None:
+    return next((row.versus for row in rows if row.role is Role.CONTROL and row.versus), None)

@@ -6,16 +6,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gdnbench.finite import finite
-from gdnbench.model import CodeState, Shape, Variant
-from gdnbench.profilers.ncu.collect import Report
+from gdnbench.codec import finite
+from gdnbench.errors import collect_left_out
+from gdnbench.model.case import Variant
+from gdnbench.model.code_state import CodeState
+from gdnbench.model.workload import Workload
 from gdnbench.profilers.ncu.functions import Function, functions_of
+from gdnbench.profilers.ncu.profile import NcuReport
 from gdnbench.profilers.ncu.quantities import QUANTITIES, STALL_MEANINGS
-from gdnbench.profilers.ncu.stored import StoredProfiles, find_profiles
-from gdnbench.report.html.content import Cell, Column, Part, Row, Section, Table
-from gdnbench.report.html.stored import Stored
-from gdnbench.report.ncu_cells import cell, heading, stall_text, titled
-from gdnbench.report.ncu_table import NOT_A_TIME, stall_reasons
+from gdnbench.profilers.ncu.store import StoredProfiles, find_profiles
+from gdnbench.report.counters import NOT_A_TIME, heading, quantity_text, stall_reasons, stall_text, titled
+from gdnbench.report.html.content import HtmlCell, HtmlColumn, HtmlPart, HtmlRow, HtmlSection, HtmlTable, text_cell
+from gdnbench.report.html.stored import ReportedRun
 
 _LEAD = (
     "Counters of single launches, read by Nsight Compute in many replays: they explain a time, and are none; "
@@ -33,12 +35,12 @@ class Profiled:
         warnings: files that could not be read, and were left out.
     """
 
-    groups: dict[tuple[str, Shape], dict[Path, StoredProfiles]] = field(default_factory=dict)
-    notes: dict[tuple[str, Shape], dict[str, None]] = field(default_factory=dict)
+    groups: dict[tuple[str, Workload], dict[Path, StoredProfiles]] = field(default_factory=dict)
+    notes: dict[tuple[str, Workload], dict[str, None]] = field(default_factory=dict)
     warnings: dict[str, None] = field(default_factory=dict)
 
 
-def find_profiled(profiles: Path, runs: Sequence[Stored]) -> Profiled:
+def find_profiled(profiles: Path, runs: Sequence[ReportedRun]) -> Profiled:
     """The newest profile of every case of the report on its GPU: of the code that the run timed, else of other code."""
     found = Profiled()
     for run in runs:
@@ -47,19 +49,20 @@ def find_profiled(profiles: Path, runs: Sequence[Stored]) -> Profiled:
     return found
 
 
-def _add(found: Profiled, profiles: Path, run: Stored, variant: Variant, shape: Shape) -> None:
+def _add(found: Profiled, profiles: Path, run: ReportedRun, variant: Variant, shape: Workload) -> None:
     timed = run.info.sources.get(variant.kernel, "")
-    search = find_profiles(profiles, variant.label, shape, source=timed, gpu=run.info.gpu)
-    found.warnings.update(dict.fromkeys(search.warnings))
-    if search.found:
+    with collect_left_out() as left_out:
+        stored = find_profiles(profiles, variant.label, shape, source=timed, gpu=run.info.gpu)
+    found.warnings.update(dict.fromkeys(left_out))
+    if stored:
         group = (run.info.gpu, shape)
-        found.groups.setdefault(group, {})[search.found.path] = search.found
-        if search.found.code is CodeState.CHANGED:
+        found.groups.setdefault(group, {})[stored.path] = stored
+        if stored.code is CodeState.CHANGED:
             note = f"{variant.label} was profiled when its code was other than that which {run.info.run_id} timed"
             found.notes.setdefault(group, {})[note] = None
 
 
-def counters_section(found: Profiled) -> Section | None:
+def counters_section(found: Profiled) -> HtmlSection | None:
     """A table for each GPU and shape of the report at which kernels were profiled; None where none was."""
     if not found.groups:
         return None
@@ -67,38 +70,37 @@ def counters_section(found: Profiled) -> Section | None:
         _part(*group, stored.values(), tuple(found.notes.get(group, ())), f"counters-{number}")
         for number, (group, stored) in enumerate(found.groups.items())
     )
-    return Section(id="counters", title="Counters", lead=_LEAD, parts=parts)
+    return HtmlSection(id="counters", title="Counters", lead=_LEAD, parts=parts)
 
 
-def _part(gpu: str, shape: Shape, stored: Iterable[StoredProfiles], notes: tuple[str, ...], name: str) -> Part:
-    functions = [function for each in stored for function in functions_of(Report(each.path, each.profiles))]
+def _part(gpu: str, shape: Workload, stored: Iterable[StoredProfiles], notes: tuple[str, ...], name: str) -> HtmlPart:
+    functions = [function for each in stored for function in functions_of(NcuReport(each.path, each.profiles))]
     columns = (
-        Column(heading="", numeric=False),
-        Column(heading="quantity", numeric=False),
-        *(Column(heading=" ".join(heading(function, functions))) for function in functions),
+        HtmlColumn(heading="", numeric=False),
+        HtmlColumn(heading="quantity", numeric=False),
+        *(HtmlColumn(heading=" ".join(heading(function, functions))) for function in functions),
     )
     rows = (*_quantities(functions), *_stalls(functions))
-    table = Table(id=f"{name}-table", caption=f"{gpu}, {shape}: counters by kernel", columns=columns, rows=rows)
-    return Part(id=name, title=f"{gpu}, {shape}", lines=notes, table=table)
+    table = HtmlTable(id=f"{name}-table", caption=f"{gpu}, {shape}: counters by kernel", columns=columns, rows=rows)
+    return HtmlPart(id=name, title=f"{gpu}, {shape}", lines=notes, table=table)
 
 
-def _quantities(functions: Sequence[Function]) -> Iterator[Row]:
+def _quantities(functions: Sequence[Function]) -> Iterator[HtmlRow]:
     for quantity in QUANTITIES:
-        cells = (Cell(text=cell(function, quantity), sort=finite(function.median(quantity))) for function in functions)
-        yield Row(cells=(_text(quantity.group), _text(titled(quantity.title, quantity.unit)), *cells))
+        cells = (
+            HtmlCell(text=quantity_text(function, quantity), sort=finite(function.median(quantity)))
+            for function in functions
+        )
+        yield HtmlRow(cells=(text_cell(quantity.group), text_cell(titled(quantity.title, quantity.unit)), *cells))
 
 
-def _stalls(functions: Sequence[Function]) -> Iterator[Row]:
+def _stalls(functions: Sequence[Function]) -> Iterator[HtmlRow]:
     found = [function.stalls() for function in functions]
     for reason in stall_reasons(functions):
         cells = (
-            Cell(text=stall_text(stalls.get(reason, 0.0), sum(stalls.values())), sort=stalls.get(reason))
+            HtmlCell(text=stall_text(stalls.get(reason, 0.0), sum(stalls.values())), sort=stalls.get(reason))
             for stalls in found
         )
         meaning = STALL_MEANINGS.get(reason, "")
         told = f"{reason}: {meaning}" if meaning else reason
-        yield Row(cells=(_text("cycles/instruction"), _text(told), *cells))
-
-
-def _text(text: str) -> Cell:
-    return Cell(text=text, sort=text)
+        yield HtmlRow(cells=(text_cell("cycles/instruction"), text_cell(told), *cells))

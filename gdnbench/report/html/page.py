@@ -1,32 +1,82 @@
-"""The report of some runs, from what they stored."""
+"""The report of some runs, from what they stored: its summary, sections, provenance, and what its words mean."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from gdnbench import __version__
-from gdnbench.compare import Source
-from gdnbench.report.html.across import across_section
-from gdnbench.report.html.content import Page, Section
+from gdnbench.catalog.entry import label_parts
+from gdnbench.compare.figure import FigureSource
+from gdnbench.model.case import Role
+from gdnbench.model.measurement import Measurement
+from gdnbench.model.sweep import Plateau
+from gdnbench.model.workload import Workload
+from gdnbench.report.html.beside import across_section, published_section
+from gdnbench.report.html.content import (
+    HtmlCell,
+    HtmlColumn,
+    HtmlPage,
+    HtmlRow,
+    HtmlSection,
+    HtmlTable,
+    ProvenanceFact,
+    control_cell,
+    share_cell,
+    speedup_cell,
+    time_cell,
+    unit_of_rows,
+    verdict_cell,
+)
 from gdnbench.report.html.counters import Profiled, counters_section
-from gdnbench.report.html.lead_line import lead_line
-from gdnbench.report.html.provenance import details_of, provenance_of
-from gdnbench.report.html.published import published_section
 from gdnbench.report.html.run_section import run_section
-from gdnbench.report.html.stored import Stored
-from gdnbench.report.html.summary import summary_table
+from gdnbench.report.html.stored import ReportedRun, fastest_of, lead_line
 from gdnbench.report.html.sweep_section import sweep_section
-from gdnbench.report.html.words import words_for
-from gdnbench.wording import plural
+from gdnbench.report.phrases import flops_bind
+from gdnbench.report.units import TimeUnit
+from gdnbench.wording import first_of, plural
+
+MOST_PEERS = 3
+START = len("20260102-030405")  # of a run's id, and enough to name it
+_ALWAYS = (
+    (
+        "time µs",
+        "The median over rounds of each round's mean of its middle half of samples; launch included, L2 cold.",
+    ),
+    ("FASTER, SLOWER", "The whole interval of the speedup lies beyond the margin, {margin}."),
+    ("SAME", "The whole interval lies within the margin: any difference is too small to care for."),
+    ("UNCLEAR", "The interval crosses the margin; the notes say how many more rounds would settle it."),
+    ("vs, speedup", "Baseline time / kernel time, paired by round. Above 1 is faster."),
+    ("±", "Half of the {confidence} interval over rounds; of speedups, corrected for the number of kernels (Holm)."),
+    (
+        "floor",
+        "A kernel that bounds what is possible: an empty one of the same grid, one that only copies the state.",
+    ),
+    ("SOL", "Speed of light: {bound} / the kernel's time."),
+    ("GB/s", "The least traffic that the op needs / time."),
+    ("A/A", "The baseline, measured twice in the same run: what it reads against itself is the run's noise."),
+    ("not told apart", "The paired rounds leave open which is faster, or say that they tie."),
+    ("regs, spill, smem", "Registers a thread, bytes a thread that do not fit them, static shared memory a block."),
+)
+_COPY_BOUND = "the copying floor's time"
+_BOUND = "the time of the bound (the copying floor, or the op's FLOPs at the GPU's peak, whichever takes longer)"
+_FLOPS = (("TFLOP/s", "The floating-point operations of the op / time."),)
+_SWEEP = (
+    ("BEST, TIES", "The fastest point of a sweep, and those shown to lie within the margin of it."),
+    ("simplest", "Of the points that tie, the one with the fewest params away from the kernel's defaults."),
+)
 
 
-def page_of(runs: Sequence[Stored], published: Sequence[Source], profiled: Profiled) -> Page:
+def page_of(runs: Sequence[ReportedRun], published: Sequence[FigureSource], profiled: Profiled) -> HtmlPage:
     """Everything that the page shows, ready to be laid out."""
     sections = [_section(run, f"run-{number}") for number, run in enumerate(runs, start=1)]
     figures = [published_section(source, f"published-{number}") for number, source in enumerate(published, start=1)]
     more = [across_section(runs), *figures, counters_section(profiled)]
-    return Page(
+    return HtmlPage(
         title=f"{' and '.join(dict.fromkeys(run.info.op for run in runs))} on {_devices(runs)}",
         subtitle=_subtitle(runs),
         summary=summary_table(runs),
@@ -41,15 +91,15 @@ def page_of(runs: Sequence[Stored], published: Sequence[Source], profiled: Profi
     )
 
 
-def _section(run: Stored, prefix: str) -> Section:
+def _section(run: ReportedRun, prefix: str) -> HtmlSection:
     return sweep_section(run, run.sweep, prefix) if run.sweep else run_section(run, prefix)
 
 
-def _devices(runs: Sequence[Stored]) -> str:
+def _devices(runs: Sequence[ReportedRun]) -> str:
     return ", ".join(dict.fromkeys(run.device for run in runs))
 
 
-def _subtitle(runs: Sequence[Stored]) -> str:
+def _subtitle(runs: Sequence[ReportedRun]) -> str:
     stamps = sorted(_when(run.info.timestamp) for run in runs)
     when = stamps[0] if stamps[0] == stamps[-1] else f"{stamps[0]} to {stamps[-1]}"
     swept = sum(run.sweep is not None for run in runs)
@@ -65,7 +115,7 @@ def _when(timestamp: str) -> str:
         return timestamp
 
 
-def _warnings(run: Stored) -> list[str]:
+def _warnings(run: ReportedRun) -> list[str]:
     failed = {row.case.label for row in run.rows if row.status.is_failure and not run.sweep}
     own = [*run.info.warnings]
     if not run.info.complete:
@@ -73,3 +123,192 @@ def _warnings(run: Stored) -> list[str]:
     if failed:
         own.append(f"not measured: {', '.join(sorted(failed))}")
     return [f"{run.info.run_id}: {warning}" for warning in own]
+
+
+def summary_table(runs: Sequence[ReportedRun]) -> HtmlTable:
+    """A line for each run and shape."""
+    lines = [
+        line
+        for number, run in enumerate(runs, start=1)
+        for line in (_sweep_lines(run, f"run-{number}") if run.sweep else _run_lines(run, f"run-{number}"))
+    ]
+    unit = unit_of_rows(line.row for line in lines)
+    bound = "bound" if any(flops_bind(run.rows) for run in runs) else "copying floor"
+    table = HtmlTable(
+        id="summary-table",
+        caption="The fastest kernel of each run and shape",
+        columns=_summary_columns(unit, bound),
+        rows=tuple(_summary_row(line, unit) for line in lines),
+    )
+    return table if len({run.info.gpu for run in runs}) > 1 else _without(table, "GPU")
+
+
+def _without(table: HtmlTable, heading: str) -> HtmlTable:
+    """The table without a column that says the same in every row."""
+    place = next(place for place, column in enumerate(table.columns) if column.heading == heading)
+    rows = tuple(replace(row, cells=(*row.cells[:place], *row.cells[place + 1 :])) for row in table.rows)
+    return replace(table, columns=(*table.columns[:place], *table.columns[place + 1 :]), rows=rows)
+
+
+@dataclass(frozen=True)
+class _SummaryLine:
+    """The fastest kernel of a run at a shape, what ties with it, and the id of the run's section."""
+
+    run: ReportedRun
+    shape: Workload
+    row: Measurement
+    tie: str
+    link: str
+
+
+def _run_lines(run: ReportedRun, link: str) -> list[_SummaryLine]:
+    found = []
+    for shape in run.shapes:
+        fastest = fastest_of(run.info, run.at(shape), run.rounds)
+        if fastest:
+            tie = f"or {first_of(fastest.peers, MOST_PEERS)}: not told apart" if fastest.peers else ""
+            found.append(_SummaryLine(run, shape, fastest.row, tie, link))
+    return found
+
+
+def _sweep_lines(run: ReportedRun, link: str) -> list[_SummaryLine]:
+    plateaus: tuple[Plateau, ...] = run.sweep.plateaus if run.sweep else ()
+    rows = {(row.case.label, row.case.shape): row for row in run.rows}
+    return [
+        _SummaryLine(run, plateau.shape, rows[plateau.simplest, plateau.shape], _ties(len(plateau.tied) - 1), link)
+        for plateau in plateaus
+    ]
+
+
+def _ties(others: int) -> str:
+    return f"{others} other{'s tie' if others > 1 else ' ties'}" if others else ""
+
+
+def _summary_row(line: _SummaryLine, unit: TimeUnit) -> HtmlRow:
+    run, shape, row = line.run, line.shape, line.row
+    timing, label = row.timing, row.case.label
+    verdict = row.versus.verdict if row.versus else ""
+    name, settings = label_parts(label)
+    is_baseline = row.role is Role.BASELINE
+    return HtmlRow(
+        cells=(
+            HtmlCell(text=str(shape), sort=str(shape)),
+            HtmlCell(text=run.info.gpu, sort=run.info.gpu),
+            HtmlCell(text=name, aside="; ".join(filter(None, [":".join(settings), line.tie])), sort=label),
+            time_cell(row, unit),
+            HtmlCell(text="1", sort=1.0) if is_baseline else speedup_cell(row.versus),
+            HtmlCell(text="baseline", sort="baseline", mark="role") if is_baseline else verdict_cell(verdict),
+            HtmlCell(text=run.info.baseline, sort=run.info.baseline),
+            share_cell(timing.sol if timing else math.nan),
+            control_cell(run.at(shape)),
+            HtmlCell(text=run.info.run_id[:START], sort=run.info.run_id, link=line.link),
+        )
+    )
+
+
+def _summary_columns(unit: TimeUnit, bound: str) -> tuple[HtmlColumn, ...]:
+    return (
+        HtmlColumn(heading="shape", numeric=False, title="the workload: axes with their sizes"),
+        HtmlColumn(heading="GPU", numeric=False),
+        HtmlColumn(heading="fastest", numeric=False, folds=True),
+        HtmlColumn(heading=f"time {unit.name}", title="median over rounds, and its interval"),
+        HtmlColumn(heading="speedup", title="baseline time / time; above 1 is faster"),
+        HtmlColumn(heading="verdict", numeric=False, title="against the baseline"),
+        HtmlColumn(heading="baseline", numeric=False),
+        HtmlColumn(heading="SOL", title=f"speed of light: time of the {bound} / time"),
+        HtmlColumn(heading="A/A", title="the baseline against itself: the run's noise"),
+        HtmlColumn(heading="run", numeric=False),
+    )
+
+
+def words_for(runs: tuple[ReportedRun, ...]) -> tuple[tuple[str, str], ...]:
+    """The legend, with the margin and confidence of the runs at hand."""
+    margins = ", ".join(dict.fromkeys(f"±{run.info.settings['margin']:.2%}" for run in runs))
+    levels = ", ".join(dict.fromkeys(f"{run.info.settings['confidence']:.0%}" for run in runs))
+    flops = any(flops_bind(run.rows) for run in runs)
+    words = (*_ALWAYS, *(_FLOPS if flops else ()), *(_SWEEP if any(run.sweep for run in runs) else ()))
+    return tuple(
+        (word, text.format(margin=margins, confidence=levels, bound=_BOUND if flops else _COPY_BOUND))
+        for word, text in words
+    )
+
+
+_SETTINGS = {
+    "rounds": "rounds", "samples": "samples a round", "seed": "seed", "margin": "margin",
+    "confidence": "confidence", "step_limit_s": "time limit of a step, s", "plain": "plain NVBench",
+    "budget_s": "budget, s",
+}  # fmt: skip
+_GPU = {
+    "name": "GPU", "uuid": "UUID", "sms": "SMs", "l2_bytes": "L2", "memory_bytes": "memory",
+    "driver": "driver", "cuda_driver": "CUDA of the driver", "sm_max_mhz": "highest SM clock, MHz",
+    "memory_mhz": "memory clock, MHz", "power_limit_w": "power limit, W", "ecc": "ECC", "mig": "MIG",
+    "persistence": "persistence mode", "compute_mode": "compute mode",
+}  # fmt: skip
+_GIT = {"commit": "commit", "branch": "branch", "dirty": "uncommitted changes"}
+_HOST = {"os": "system", "cpu": "CPU", "cores": "CPU cores"}
+LONGEST = 160  # characters of a value: some variables hold a list of every driver there ever was
+
+
+Groups = tuple[tuple[str, tuple[ProvenanceFact, ...]], ...]
+
+
+def provenance_of(runs: Sequence[ReportedRun]) -> Groups:
+    """What readers ask for first, in groups; what no run knows is left out."""
+    machines = [run.info.machine for run in runs]
+    return _known(
+        {
+            "Run": (
+                ProvenanceFact(name="started, UTC", values=tuple(run.info.timestamp for run in runs)),
+                ProvenanceFact(name="command", values=tuple(run.info.command for run in runs)),
+                ProvenanceFact(name="complete", values=tuple(_text(run.info.complete) for run in runs)),
+                ProvenanceFact(name="median SM clock, MHz", values=tuple(map(_clock, runs))),
+            ),
+            "Settings": _facts([run.info.settings for run in runs], _SETTINGS),
+            "GPU": _facts([machine.get("gpu") or {} for machine in machines], _GPU),
+            "Versions": _facts([machine.get("versions") or {} for machine in machines]),
+            "Source": _facts([run.info.git for run in runs], _GIT),
+            "Host": _facts([machine.get("host") or {} for machine in machines], _HOST),
+        }
+    )
+
+
+def details_of(runs: Sequence[ReportedRun]) -> Groups:
+    """The rest: hashes and variables."""
+    return _known(
+        {
+            "Hashes of the kernels' sources": _facts([run.info.sources for run in runs]),
+            "Environment": _facts([run.info.machine.get("environment") or {} for run in runs]),
+        }
+    )
+
+
+def _known(groups: Mapping[str, tuple[ProvenanceFact, ...]]) -> Groups:
+    return tuple((name, facts) for name, facts in groups.items() if facts)
+
+
+def _facts(
+    documents: Sequence[Mapping[str, Any]], names: Mapping[str, str] | None = None
+) -> tuple[ProvenanceFact, ...]:
+    """A fact for each key that any document has; in the order of `names`, if given."""
+    keys = names or {key: key for document in documents for key in document}
+    found = (
+        ProvenanceFact(name=title, values=tuple(_text(document.get(key), key) for document in documents))
+        for key, title in keys.items()
+    )
+    return tuple(fact for fact in found if any(fact.values))
+
+
+def _text(value: Any, key: str = "") -> str:
+    if value is None:
+        return ""
+    if key.endswith("_bytes") and isinstance(value, int):
+        return f"{value / 1e9:.1f} GB" if value >= 1e9 else f"{value / 1e6:.1f} MB"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    text = str(value)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+
+
+def _clock(run: ReportedRun) -> str:
+    clocks = [row.timing.sm_mhz for row in run.rows if row.timing and not math.isnan(row.timing.sm_mhz)]
+    return f"{statistics.median(clocks):.0f}" if clocks else ""

@@ -1,35 +1,71 @@
-"""A run: its charts, and for each shape its bars, its samples and its table."""
+"""A run: its charts, and for each workload its bars, its samples and its table."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 
-from gdnbench.model import Shape
-from gdnbench.report.html.builds import builds_table
-from gdnbench.report.html.charts.light import light_chart
-from gdnbench.report.html.charts.samples import read_quantiles, samples_chart
-from gdnbench.report.html.charts.times import times_charts
-from gdnbench.report.html.columns import run_table
-from gdnbench.report.html.content import Part, Section
-from gdnbench.report.html.default_set import choices_of
-from gdnbench.report.html.failures import control_line, failures_of
-from gdnbench.report.html.lead_line import lead_line
-from gdnbench.report.html.slug import shape_slug
-from gdnbench.report.html.stored import Stored, timed
+from gdnbench.model.case import Role
+from gdnbench.model.measurement import Measurement
+from gdnbench.model.workload import Workload
+from gdnbench.report.charts import samples, sol, times
+from gdnbench.report.charts.layout import shape_slug
+from gdnbench.report.charts.selection import choices_of, slots_of, timed
+from gdnbench.report.charts.theme import PAGE, page_spec, slot_params
+from gdnbench.report.html.content import (
+    HtmlCell,
+    HtmlChart,
+    HtmlColumn,
+    HtmlPart,
+    HtmlRow,
+    HtmlSection,
+    HtmlTable,
+    control_line,
+    count_cell,
+    failures_of,
+    share_cell,
+    speedup_cell,
+    text_cell,
+    time_cell,
+    unit_of_rows,
+    verdict_cell,
+    whole_cell,
+)
+from gdnbench.report.html.stored import ReportedRun, lead_line
+from gdnbench.report.phrases import flops_bind
+from gdnbench.report.units import TimeUnit, tflops_text
 from gdnbench.stats import FloatArray
+from gdnbench.store.builds import BuildRow
+
+TIMES_HEIGHT, SAMPLES_LEAST = 400, 320  # pixels
+NO_SAMPLES = "No samples were kept with this run, so their distribution is not shown."
+
+FillCell = Callable[[Measurement], HtmlCell]
+
+_BUILD_COLUMNS = (
+    HtmlColumn(heading="kernel", numeric=False),
+    HtmlColumn(heading="series", numeric=False, title="what the workloads have in common"),
+    HtmlColumn(heading="target", numeric=False),
+    HtmlColumn(heading="regs", title="registers a thread"),
+    HtmlColumn(heading="spill B", title="bytes a thread that do not fit registers"),
+    HtmlColumn(heading="smem B", title="static shared memory a block, bytes"),
+    HtmlColumn(heading="load bits", title="width of the widest global load"),
+    HtmlColumn(heading="interpreter", numeric=False, title="verdict of Triton's interpreter on the arithmetic"),
+    HtmlColumn(heading="status", numeric=False, folds=True),
+)
 
 
-def run_section(stored: Stored, prefix: str) -> Section:
+def run_section(stored: ReportedRun, prefix: str) -> HtmlSection:
     """One run; `prefix` begins the ids of everything in it."""
     info = stored.info
     picker = f"{prefix}-kernels"
     choices = choices_of(stored.rows, info.baseline)
-    shown = [choice.label for choice in choices if choice.chosen]
-    quantiles = read_quantiles(stored.folder)
+    shown = slots_of([choice for choice in choices if choice.chosen])
+    quantiles = samples.read_quantiles(stored.folder)
     charts = times_charts(stored.rows, prefix=prefix, picker=picker, shown=shown, baseline=info.baseline)
     parts = tuple(_part(stored, shape, prefix, picker, shown, quantiles) for shape in stored.shapes)
     following = [chart for chart in (*charts, *(chart for part in parts for chart in part.charts)) if chart.picker]
-    return Section(
+    return HtmlSection(
         id=prefix,
         title=info.run_id,
         lead=lead_line(stored),
@@ -37,37 +73,220 @@ def run_section(stored: Stored, prefix: str) -> Section:
         warnings=tuple(info.warnings),
         choices=choices if following else (),
         charts=tuple(charts),
-        table=None if stored.on_gpu else builds_table(stored.builds, f"{prefix}-builds"),
+        lines=() if quantiles or not any(row.timing for row in stored.rows) else (NO_SAMPLES,),
+        table=None if stored.on_gpu else _builds_table(stored.builds, f"{prefix}-builds"),
         parts=parts,
     )
 
 
+def times_charts(
+    rows: Sequence[Measurement], *, prefix: str, picker: str, shown: Sequence[str], baseline: str
+) -> list[HtmlChart]:
+    """Two charts for each series that was measured at two places of the x axis or more."""
+    found = []
+    for series in dict.fromkeys(row.case.shape.series for row in rows):
+        here = [row for row in rows if row.case.shape.series == series]
+        points, titles = times.time_points(here), here[0].case.shape.spec
+        if len({point["x"] for point in points}) < 2:
+            continue
+        params, slug = slot_params(shown, baseline), series.replace("=", "").replace(" ", "-")
+        absolute = times.time_chart(points, titles, PAGE).add_params(*params)
+        found.append(
+            HtmlChart(
+                id=f"{prefix}-times-{slug}",
+                title=f"Time against {titles.x_title}, {series}",
+                note="Both axes logarithmic. Dashed: the floors, below which no kernel of this grid or traffic can "
+                "come. Bars are intervals; most are narrower than their point.",
+                spec=page_spec(absolute, TIMES_HEIGHT, f"Time against {titles.x}, {series}"),
+                height=TIMES_HEIGHT,
+                picker=picker,
+            )
+        )
+        if times.above_floor(points):
+            relative = times.distance_chart(points, titles, PAGE).add_params(*params)
+            found.append(
+                HtmlChart(
+                    id=f"{prefix}-above-{slug}",
+                    title=f"Distance from the copying floor, {series}",
+                    note="The same times, divided by the copying floor's at the same one: 1 is the speed of light"
+                    f"{' where copying is the bound' if flops_bind(here) else ''}.",
+                    spec=page_spec(relative, TIMES_HEIGHT, f"Time over the copying floor, {series}"),
+                    height=TIMES_HEIGHT,
+                    picker=picker,
+                )
+            )
+    return found
+
+
 def _part(
-    stored: Stored,
-    shape: Shape,
+    stored: ReportedRun,
+    shape: Workload,
     prefix: str,
     picker: str,
     shown: Sequence[str],
     quantiles: Mapping[str, FloatArray],
-) -> Part:
+) -> HtmlPart:
     rows, name = stored.at(shape), f"{prefix}-{shape_slug(shape)}"
     ordered = timed(rows)
-    bars = light_chart(ordered, name=f"{name}-sol", where=str(shape))
-    curves = samples_chart(
-        ordered,
-        quantiles,
-        name=f"{name}-samples",
+    bars = _bars(ordered, f"{name}-sol", shape)
+    height = max(SAMPLES_LEAST, bars.height if bars else 0)
+    points = samples.curve_points(ordered, quantiles)
+    chart = samples.curves_chart(points, PAGE).add_params(*slot_params(shown, stored.info.baseline))
+    curves = HtmlChart(
+        id=f"{name}-samples",
+        title="All samples",
+        note="The share of samples that took at most so long, of the middle 99%. Steep is steady.",
+        spec=page_spec(chart, height, f"Distribution of samples, {shape}"),
+        height=height,
         picker=picker,
-        shown=shown,
-        baseline=stored.info.baseline,
-        where=str(shape),
-        height=bars.height if bars else 0,
     )
-    return Part(
+    return HtmlPart(
         id=name,
-        title=f"{shape}  ({max(row.nbytes for row in rows) / 1e6:.3g} MB)",
+        title=f"{shape}  ({max(row.nbytes for row in rows) / 1e6:.3g} MB{_bound_words(stored, rows)})",
         lines=tuple(filter(None, [control_line(rows)])),
-        charts=tuple(chart for chart in (bars, curves) if chart),
-        table=run_table(stored.info, ordered, name=f"{name}-table", where=str(shape)) if ordered else None,
+        charts=(*([bars] if bars else []), *([curves] if points else [])),
+        table=_run_table(stored, ordered, name=f"{name}-table", where=str(shape)) if ordered else None,
         failures=failures_of(rows),
     )
+
+
+def _bound_words(stored: ReportedRun, rows: Sequence[Measurement]) -> str:
+    """What bounds a workload, in a run where FLOPs bound one; empty in others."""
+    if not flops_bind(stored.rows) or not any(row.timing for row in rows):
+        return ""
+    return f", bound by {'FLOPs' if flops_bind(rows) else 'copying'}"
+
+
+def _bars(rows: Sequence[Measurement], name: str, shape: Workload) -> HtmlChart | None:
+    """Bars of a workload's kernels, fastest first; None where no speed of light is known."""
+    bars = sol.page_bars(rows)
+    if not bars:
+        return None
+    height = sol.BAR * len(bars) + sol.AROUND
+    return HtmlChart(
+        id=name,
+        title="Speed of light",
+        note=f"Time of the {'bound: FLOPs at peak' if flops_bind(rows) else 'copying floor'} / time of the kernel. "
+        "The sign is the verdict against the baseline, the contrasting bar.",
+        spec=page_spec(sol.sol_chart(bars, PAGE), height, f"Speed of light of each kernel, {shape}"),
+        height=height,
+    )
+
+
+def _run_table(stored: ReportedRun, rows: Sequence[Measurement], *, name: str, where: str) -> HtmlTable:
+    """The table of one shape; columns that no row fills are left out."""
+    every = [(column, [fill(row) for row in rows]) for column, fill in _columns(stored, unit_of_rows(rows))]
+    filled = [(column, cells) for column, cells in every if any(cell.text for cell in cells)]
+    return HtmlTable(
+        id=name,
+        caption=f"{where}, fastest first",
+        columns=tuple(column for column, _ in filled),
+        rows=tuple(
+            HtmlRow(cells=tuple(cells[place] for _, cells in filled), kind=_kind(row)) for place, row in enumerate(rows)
+        ),
+    )
+
+
+def _columns(stored: ReportedRun, unit: TimeUnit) -> list[tuple[HtmlColumn, FillCell]]:
+    info, flops = stored.info, flops_bind(stored.rows)
+    baseline, bound = info.baseline.removeprefix(f"{info.op}-"), "bound" if flops else "copying floor"
+    return [
+        (HtmlColumn(heading="kernel", numeric=False), _name),
+        (
+            HtmlColumn(
+                heading=f"{'' if info.on_gpu else 'CPU '}time {unit.name}", title="median over rounds, and its interval"
+            ),
+            lambda row: time_cell(row, unit),
+        ),
+        (HtmlColumn(heading="GB/s", title="the least traffic of the op / time"), _bandwidth),
+        *(
+            [(HtmlColumn(heading="TFLOP/s", title="the op's floating-point operations / time"), _tflops)]
+            if flops
+            else []
+        ),
+        (HtmlColumn(heading="SOL", title=f"speed of light: time of the {bound} / time"), _sol),
+        (HtmlColumn(heading=f"vs {baseline}", title="baseline time / time; above 1 is faster"), _speedup),
+        (HtmlColumn(heading="verdict", numeric=False, title="against the baseline"), _verdict),
+        (HtmlColumn(heading="regs", title="registers a thread"), lambda row: count_cell(row.registers)),
+        (HtmlColumn(heading="spill B", title="bytes a thread that do not fit registers"), _spills),
+        (HtmlColumn(heading="smem B", title="static shared memory a block, bytes"), _shared),
+        (HtmlColumn(heading="launches", title="kernels that one call launches"), _launches),
+        (HtmlColumn(heading="MHz", title="median SM clock during the samples"), _clock),
+        (HtmlColumn(heading="notes", numeric=False, folds=True), _notes),
+    ]
+
+
+def _kind(row: Measurement) -> str:
+    return row.role.value if row.role in {Role.FLOOR, Role.BASELINE} else ""
+
+
+def _name(row: Measurement) -> HtmlCell:
+    return HtmlCell(text=row.case.label, sort=row.case.label)
+
+
+def _bandwidth(row: Measurement) -> HtmlCell:
+    return whole_cell(row.timing.bandwidth_gbs if row.timing else math.nan)
+
+
+def _tflops(row: Measurement) -> HtmlCell:
+    tflops = row.timing.tflops if row.timing else math.nan
+    return HtmlCell(text="") if math.isnan(tflops) else HtmlCell(text=tflops_text(tflops), sort=tflops)
+
+
+def _sol(row: Measurement) -> HtmlCell:
+    return share_cell(row.timing.sol if row.timing and row.role is not Role.FLOOR else math.nan)
+
+
+def _speedup(row: Measurement) -> HtmlCell:
+    return HtmlCell(text="1", sort=1.0) if row.role is Role.BASELINE else speedup_cell(row.versus)
+
+
+def _verdict(row: Measurement) -> HtmlCell:
+    if row.role in {Role.BASELINE, Role.FLOOR}:
+        return HtmlCell(text=row.role.value, sort=row.role.value, mark="role")
+    return verdict_cell(row.versus.verdict) if row.versus else HtmlCell(text="")
+
+
+def _spills(row: Measurement) -> HtmlCell:
+    return count_cell(row.spill_bytes)
+
+
+def _shared(row: Measurement) -> HtmlCell:
+    return count_cell(row.shared_bytes)
+
+
+def _launches(row: Measurement) -> HtmlCell:
+    return count_cell(row.launches or -1)
+
+
+def _clock(row: Measurement) -> HtmlCell:
+    return whole_cell(row.timing.sm_mhz if row.timing else math.nan)
+
+
+def _notes(row: Measurement) -> HtmlCell:
+    notes = [row.case.variant.in_full] if row.case.variant.is_picked else []
+    notes += row.warnings
+    if row.versus and row.versus.verdict == "unclear":
+        more = row.versus.more_rounds
+        notes.append(f"{more} more rounds would settle it" if more else "more rounds would not settle it")
+    return HtmlCell(text="; ".join(notes))
+
+
+def _builds_table(builds: Sequence[BuildRow], name: str) -> HtmlTable | None:
+    """A row a variant and target; None where nothing was compiled."""
+    if not builds:
+        return None
+    return HtmlTable(
+        id=name,
+        caption="GPU kernels: compiled here, not timed",
+        columns=_BUILD_COLUMNS,
+        rows=tuple(map(_build_row, builds)),
+    )
+
+
+def _build_row(build: BuildRow) -> HtmlRow:
+    texts = (build.title, build.series, build.arch)
+    counts = (build.registers, build.spill_bytes, build.shared_bytes, build.load_bits)
+    status = build.status if build.status == "ok" else f"{build.status}: {build.reason}"
+    last = (build.interpreter, status)
+    return HtmlRow(cells=(*map(text_cell, texts), *map(count_cell, counts), *map(text_cell, last)))

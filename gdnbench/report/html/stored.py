@@ -1,21 +1,29 @@
-"""A run's folder, read whole."""
+"""A run's folder, read whole, and what it says in short: what was measured, and which kernel is the fastest."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from gdnbench.errors import RunFormatError
-from gdnbench.model import Measurement, Role, Shape, Sweep
-from gdnbench.report.run_output import read_rows
+from gdnbench.model.case import Role
+from gdnbench.model.measurement import Measurement
+from gdnbench.model.sweep import Sweep
+from gdnbench.model.workload import Workload
+from gdnbench.report.charts.layout import in_order
+from gdnbench.report.charts.selection import timed
+from gdnbench.report.run.json import read_rows
 from gdnbench.stats import FloatArray
-from gdnbench.store import BuildRow, RunInfo, read_builds, read_rounds, read_sweep
-from gdnbench.store.samples import ROUNDS
+from gdnbench.store.builds import BuildRow, read_builds
+from gdnbench.store.info import RunInfo
+from gdnbench.store.samples import ROUNDS, read_rounds
+from gdnbench.store.sweep import read_sweep
+from gdnbench.wording import plural
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stored:
+class ReportedRun:
     """Everything that a run wrote, but for its samples.
 
     Attributes:
@@ -46,23 +54,23 @@ class Stored:
         return self.info.on_gpu
 
     @property
-    def shapes(self) -> tuple[Shape, ...]:
-        """Every shape, smallest first."""
-        return tuple(sorted({row.case.shape for row in self.rows}, key=lambda shape: (shape.heads_pair, shape)))
+    def shapes(self) -> tuple[Workload, ...]:
+        """Every workload, in the order of charts."""
+        return in_order(row.case.shape for row in self.rows)
 
-    def at(self, shape: Shape) -> list[Measurement]:
+    def at(self, shape: Workload) -> list[Measurement]:
         """The rows of one shape."""
         return [row for row in self.rows if row.case.shape == shape]
 
 
-def read_stored(folder: Path) -> Stored:
+def read_stored(folder: Path) -> ReportedRun:
     """Reads a run's folder.
 
     Raises:
         RunFormatError: naming the file, if it holds no run that this gdnbench can read.
     """
     info, rows = read_rows(folder)
-    stored = Stored(
+    stored = ReportedRun(
         folder=folder,
         info=info,
         rows=tuple(rows),
@@ -74,7 +82,7 @@ def read_stored(folder: Path) -> Stored:
     return stored
 
 
-def _check_sweep(stored: Stored) -> None:
+def _check_sweep(stored: ReportedRun) -> None:
     """A point without a row would be a point without a time."""
     known = {(row.case.label, row.case.shape) for row in stored.rows}
     points = stored.sweep.points if stored.sweep else ()
@@ -83,7 +91,51 @@ def _check_sweep(stored: Stored) -> None:
         raise RunFormatError(f"{stored.folder}: sweep.json and measurements.csv differ", hint)
 
 
-def timed(rows: Iterable[Measurement]) -> list[Measurement]:
-    """The rows with a time, fastest first; not the baseline's second one."""
-    shown = [row for row in rows if row.timing and row.role is not Role.CONTROL]
-    return sorted(shown, key=lambda row: row.timing.time_us if row.timing else 0.0)
+@dataclass(frozen=True, kw_only=True)
+class FastestKernel:
+    """The fastest kernel of a shape.
+
+    Attributes:
+        row: its measurement.
+        peers: labels of those that tie with it, or that the rounds cannot tell from it.
+    """
+
+    row: Measurement
+    peers: tuple[str, ...]
+
+
+def fastest_of(info: RunInfo, rows: Sequence[Measurement], rounds: Mapping[str, FloatArray]) -> FastestKernel | None:
+    """The fastest of a shape's rows but for the floors, by the rounds that all share; None without a time."""
+    from gdnbench.stats.comparison import Verdict
+    from gdnbench.stats.multiple import compare_with_best
+
+    racing = {row.case.id: row for row in timed(rows) if row.role is not Role.FLOOR}
+    if not racing:
+        return None
+    known = {name: rounds[name] for name in racing if name in rounds}
+    if len(known) < len(racing) or len(known) < 2:
+        return FastestKernel(row=next(iter(racing.values())), peers=())
+    try:
+        field = compare_with_best(known, margin=info.settings["margin"], confidence=info.settings["confidence"])
+    except ValueError:  # no rounds, or rounds that cannot be: the table's order still stands
+        return FastestKernel(row=next(iter(racing.values())), peers=())
+    level = {Verdict.SAME, Verdict.UNCLEAR}
+    peers = tuple(racing[name].case.label for name, other in field.others.items() if other.verdict in level)
+    return FastestKernel(row=racing[field.leader], peers=peers)
+
+
+def lead_line(stored: ReportedRun) -> str:
+    """What was measured, where and how."""
+    info, settings = stored.info, stored.info.settings
+    timer = "NVBench, cold L2" if stored.on_gpu else "warm calls on the CPU"
+    rounds = f"{settings['rounds']} rounds of up to {settings['samples']} samples"
+    further = ", more for the points in front" if stored.sweep else ""
+    return f"{info.op} on {stored.device}: {_counts(stored)}, {timer}, {rounds}{further}"
+
+
+def _counts(stored: ReportedRun) -> str:
+    if stored.sweep:
+        return plural(len(stored.sweep.points), "point")
+    floors = {row.case.label: row.role is Role.FLOOR for row in timed(stored.rows)}
+    counts = ((len(floors) - sum(floors.values()), "kernel"), (sum(floors.values()), "floor"))
+    return " and ".join(plural(count, name) for count, name in counts if count) or "nothing timed"

@@ -5,23 +5,38 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from gdnbench.model import Measurement, OneForAll, Place, Plateau, Point, Shape, Sweep
-from gdnbench.report.html.charts.heat import heat_chart
-from gdnbench.report.html.content import Cell, Column, Part, Row, Section, Table
-from gdnbench.report.html.failures import control_cell, failures_of
-from gdnbench.report.html.lead_line import lead_line
-from gdnbench.report.html.numbers import GLYPHS, count_cell, time_cell
-from gdnbench.report.html.slug import shape_slug
-from gdnbench.report.html.stored import Stored
-from gdnbench.report.run_table import percent
-from gdnbench.report.sweep_view import tell, varied
+from gdnbench.model.measurement import Measurement
+from gdnbench.model.sweep import OneForAll, Place, Plateau, Point, Sweep
+from gdnbench.model.workload import Workload
+from gdnbench.report.charts.layout import shape_slug
+from gdnbench.report.charts.sweep import sweep_chart, varied
+from gdnbench.report.charts.theme import GLYPHS, PAGE, page_spec
+from gdnbench.report.html.content import (
+    HtmlCell,
+    HtmlChart,
+    HtmlColumn,
+    HtmlPart,
+    HtmlRow,
+    HtmlSection,
+    HtmlTable,
+    control_cell,
+    count_cell,
+    failures_of,
+    shape_cells,
+    shape_columns,
+    time_cell,
+    unit_of_rows,
+)
+from gdnbench.report.html.stored import ReportedRun, lead_line
+from gdnbench.report.phrases import params_text
+from gdnbench.report.units import TimeUnit, percent
 
 _WORDS = {Place.BEST: "BEST", Place.TIED: "TIES", Place.UNCLEAR: "UNCLEAR", Place.SLOWER: "SLOWER"}
 
-Times = Mapping[tuple[str, Shape], Measurement]
+RowsByPoint = Mapping[tuple[str, Workload], Measurement]
 
 
-def sweep_section(stored: Stored, sweep: Sweep, prefix: str) -> Section:
+def sweep_section(stored: ReportedRun, sweep: Sweep, prefix: str) -> HtmlSection:
     """One sweep; `prefix` begins the ids of everything in it."""
     info = stored.info
     rows = {(row.case.label, row.case.shape): row for row in stored.rows}
@@ -33,7 +48,7 @@ def sweep_section(stored: Stored, sweep: Sweep, prefix: str) -> Section:
         _part(sweep, plateau, rows, f"{prefix}-{number}-{shape_slug(plateau.shape)}")
         for number, plateau in enumerate(sweep.plateaus, start=1)
     )
-    return Section(
+    return HtmlSection(
         id=prefix,
         title=info.run_id,
         lead=f"{lead_line(stored)}. Tried: {tried}.",
@@ -47,63 +62,57 @@ def sweep_section(stored: Stored, sweep: Sweep, prefix: str) -> Section:
     )
 
 
-def _answers(stored: Stored, sweep: Sweep, rows: Times, name: str) -> Table:
+def _answers(stored: ReportedRun, sweep: Sweep, rows: RowsByPoint, name: str) -> HtmlTable:
+    unit = unit_of_rows(rows[plateau.simplest, plateau.shape] for plateau in sweep.plateaus)
     columns = (
-        Column(heading="kernel", numeric=False),
-        Column(heading="B"),
-        Column(heading="heads", numeric=False),
-        Column(heading="simplest of the best", numeric=False, title="the point to take: nearest to the defaults"),
-        Column(heading="time µs", title="of that point, and its interval"),
-        Column(heading="tie", title="the fastest, and the points that tie with it"),
-        Column(heading="within", title="the largest difference that the ties' intervals allow"),
-        Column(heading="unclear", title="points that could not be told from the fastest"),
-        Column(heading="A/A", title="the baseline against itself"),
+        HtmlColumn(heading="kernel", numeric=False),
+        *shape_columns(stored.info.workloads),
+        HtmlColumn(heading="simplest of the best", numeric=False, title="the point to take: nearest to the defaults"),
+        HtmlColumn(heading=f"time {unit.name}", title="of that point, and its interval"),
+        HtmlColumn(heading="tie", title="the fastest, and the points that tie with it"),
+        HtmlColumn(heading="within", title="the largest difference that the ties' intervals allow"),
+        HtmlColumn(heading="unclear", title="points that could not be told from the fastest"),
+        HtmlColumn(heading="A/A", title="the baseline against itself"),
     )
-    return Table(
+    return HtmlTable(
         id=name,
         caption="The answer for each kernel and shape",
         columns=columns,
-        rows=tuple(_answer(stored, sweep, plateau, rows) for plateau in sweep.plateaus),
+        rows=tuple(_answer(stored, sweep, plateau, rows, unit) for plateau in sweep.plateaus),
     )
 
 
-def _answer(stored: Stored, sweep: Sweep, plateau: Plateau, rows: Times) -> Row:
-    params = tell(sweep.point(plateau, plateau.simplest).params, list(sweep.axes[plateau.kernel]))
+def _answer(stored: ReportedRun, sweep: Sweep, plateau: Plateau, rows: RowsByPoint, unit: TimeUnit) -> HtmlRow:
+    params = params_text(sweep.point(plateau, plateau.simplest).params, list(sweep.axes[plateau.kernel]))
     shape = plateau.shape
-    return Row(
+    return HtmlRow(
         cells=(
-            Cell(text=plateau.kernel, sort=plateau.kernel),
-            count_cell(shape.B),
-            Cell(text=str(shape).partition(" ")[2], sort=str(shape)),
-            Cell(text=params, sort=params),
-            _time(rows[plateau.simplest, shape]),
+            HtmlCell(text=plateau.kernel, sort=plateau.kernel),
+            *shape_cells(shape),
+            HtmlCell(text=params, sort=params),
+            time_cell(rows[plateau.simplest, shape], unit),
             count_cell(len(plateau.tied)),
-            Cell(text=percent(plateau.within), sort=plateau.within) if len(plateau.tied) > 1 else Cell(text=""),
+            HtmlCell(text=percent(plateau.within), sort=plateau.within) if len(plateau.tied) > 1 else HtmlCell(text=""),
             count_cell(len(plateau.unclear)),
             control_cell(stored.at(shape)),
         )
     )
 
 
-def _time(row: Measurement) -> Cell:
-    timing = row.timing
-    return time_cell(timing.time_us, timing.time_lo_us, timing.time_hi_us) if timing else Cell(text="")
-
-
 def _one_for_all(sweep: Sweep, one: OneForAll) -> str:
     point = next(point for point in sweep.points if (point.kernel, point.label) == (one.kernel, one.label))
     shape, worst = one.worst
-    params = tell(point.params, list(sweep.axes[one.kernel]))
+    params = params_text(point.params, list(sweep.axes[one.kernel]))
     return (
         f"One point for every shape: {one.kernel} {params}. It costs {percent(worst)} at {shape}, where it costs "
         f"most, and {percent(one.mean)} on average."
     )
 
 
-def _part(sweep: Sweep, plateau: Plateau, rows: Times, name: str) -> Part:
-    chart = heat_chart(sweep, plateau, f"{name}-chart")
+def _part(sweep: Sweep, plateau: Plateau, rows: RowsByPoint, name: str) -> HtmlPart:
+    chart = _chart(sweep, plateau, f"{name}-chart")
     points = sweep.of(plateau)
-    return Part(
+    return HtmlPart(
         id=name,
         title=f"{plateau.kernel}, {plateau.shape}",
         charts=(chart,) if chart else (),
@@ -112,42 +121,60 @@ def _part(sweep: Sweep, plateau: Plateau, rows: Times, name: str) -> Part:
     )
 
 
-def _points(sweep: Sweep, plateau: Plateau, rows: Times, name: str) -> Table:
-    names = list(sweep.axes[plateau.kernel])
-    columns = (
-        *(Column(heading=each) for each in names),
-        Column(heading="time µs", title="in the rounds that it was measured in"),
-        Column(heading="slower by", title="than the fastest, from paired rounds"),
-        Column(heading="place", numeric=False),
-        Column(heading="rounds"),
-        Column(heading="regs", title="registers a thread"),
-        Column(heading="spill B", title="bytes a thread that do not fit registers"),
-        Column(heading="smem B", title="static shared memory a block, bytes"),
+def _chart(sweep: Sweep, plateau: Plateau, name: str) -> HtmlChart | None:
+    """None if nothing varies."""
+    found = sweep_chart(sweep, plateau, PAGE)
+    if found is None:
+        return None
+    chart, height, note = found
+    is_heat_map = len(varied(sweep.axes[plateau.kernel])) > 1
+    told = f"{plateau.kernel} at {plateau.shape}: percent slower than the best point, by params"
+    return HtmlChart(
+        id=name,
+        title=f"Slower than the best{', %' if is_heat_map else ''}",
+        note=f"Each cell is the {note}." if note else "",
+        spec=page_spec(chart, height, told),
+        height=height,
     )
-    return Table(
+
+
+def _points(sweep: Sweep, plateau: Plateau, rows: RowsByPoint, name: str) -> HtmlTable:
+    names, points = list(sweep.axes[plateau.kernel]), sweep.of(plateau)
+    unit = unit_of_rows(rows[point.label, point.shape] for point in points)
+    columns = (
+        *(HtmlColumn(heading=each) for each in names),
+        HtmlColumn(heading=f"time {unit.name}", title="in the rounds that it was measured in"),
+        HtmlColumn(heading="slower by", title="than the fastest, from paired rounds"),
+        HtmlColumn(heading="place", numeric=False),
+        HtmlColumn(heading="rounds"),
+        HtmlColumn(heading="regs", title="registers a thread"),
+        HtmlColumn(heading="spill B", title="bytes a thread that do not fit registers"),
+        HtmlColumn(heading="smem B", title="static shared memory a block, bytes"),
+    )
+    return HtmlTable(
         id=name,
         caption=f"{plateau.kernel} at {plateau.shape}, fastest first",
         columns=columns,
-        rows=tuple(_row(point, names, rows[point.label, point.shape]) for point in sweep.of(plateau)),
+        rows=tuple(_row(point, names, rows[point.label, point.shape], unit) for point in points),
     )
 
 
-def _row(point: Point, names: list[str], row: Measurement) -> Row:
+def _row(point: Point, names: list[str], row: Measurement, unit: TimeUnit) -> HtmlRow:
     half = (point.slower_hi - point.slower_lo) / 2
     best = point.place is Place.BEST
     aside = f"±{percent(half)}" if math.isfinite(half) and not best else ""
     word = f"{GLYPHS.get(point.place, '')} {_WORDS[point.place]}".strip()
-    return Row(
+    return HtmlRow(
         cells=(
             *(_param(point.params[name]) for name in names),
-            _time(row),
-            Cell(text="" if best else percent(point.slower_by), aside=aside, sort=point.slower_by),
-            Cell(text=word, sort=point.slower_by, mark=point.place.value),
+            time_cell(row, unit),
+            HtmlCell(text="" if best else percent(point.slower_by), aside=aside, sort=point.slower_by),
+            HtmlCell(text=word, sort=point.slower_by, mark=point.place.value),
             count_cell(point.rounds),
             *(count_cell(count) for count in (row.registers, row.spill_bytes, row.shared_bytes)),
         )
     )
 
 
-def _param(value: int | str) -> Cell:
-    return Cell(text=str(value), sort=float(value) if isinstance(value, int) else value)
+def _param(value: int | str) -> HtmlCell:
+    return HtmlCell(text=str(value), sort=float(value) if isinstance(value, int) else value)

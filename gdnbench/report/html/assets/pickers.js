@@ -18,7 +18,9 @@
     function place(box) {
       const at = slots.indexOf(box.value);
       if (box.checked && at < 0 && !("baseline" in box.dataset)) {
-        const free = slots.indexOf("");
+        const own = Number(box.dataset.slot); // its colour in every chart, unless another kernel has it by now
+        while (slots.length <= own) slots.push("");
+        const free = slots[own] ? slots.indexOf("") : own;
         slots[free < 0 ? slots.length : free] = box.value;
       } else if (!box.checked && at >= 0) {
         slots[at] = "";

@@ -1,4 +1,0 @@
-"""What runs in worker processes, where torch and CUDA are loaded and kernels may misbehave.
-
-The parent starts `python -m gdnbench.bench.worker` and imports nothing from here.
-"""

@@ -1,0 +1,212 @@
+"""Builds many variants at once, in builder processes, for a parent that must not load a compiler."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing, suppress
+
+from gdnbench.codegen.cache import cache_limit, evict, has_build, load_build
+from gdnbench.codegen.job import REPLIES, BuildStage, Job, Reply, Result, StageBegan, encode_job, result_of
+from gdnbench.errors import BuildError, GdnbenchError, MachineError
+from gdnbench.process.worker import Worker, wait_for_any
+
+_START_LIMIT_S = 180.0  # compilers from a cold network disk
+_TAIL_LINES = 8  # of what a builder printed before it died
+_MOST_PROCESSES = 8  # each takes a second to load its compilers, and memory; builds are short
+
+
+# Jobs that are one build, with its result, as each becomes known.
+Settled = Generator[tuple[list[Job], Result], None, None]
+
+
+def _ignore(_job: Job, _result: Result) -> None:
+    pass
+
+
+def build_all(
+    jobs: Sequence[Job],
+    *,
+    processes: int | None = None,
+    timeout_s: float = 300.0,
+    import_s: float = 30.0,
+    on_result: Callable[[Job, Result], None] = _ignore,
+) -> dict[Job, Result]:
+    """Builds every job; one that fails, crashes its process or takes too long fails alone.
+
+    Jobs that differ only in the batch size are built once, and what the cache has is not built at all.
+
+    Args:
+        jobs: what to build.
+        processes: how many at once; by default as many as there are processors and jobs, but no more than 8.
+        timeout_s: limit for compiling each job, in seconds.
+        import_s: limit for running a Triton kernel's source, in seconds; one that outlasts it costs that once, and all
+            jobs of the kernel.
+        on_result: called in this thread as each job ends.
+
+    Returns:
+        The build, or the error that it ended with, of each job, in the order given.
+
+    Raises:
+        MachineError: if it is the machine that fails: the cache cannot be written, or a tool is absent.
+        UsageError: if the cache's limit is no size.
+    """
+    results: dict[Job, Result] = {}
+    cache_limit()  # refuses a variable that is wrong before there is work to lose
+    with closing(_settle(jobs, processes, (timeout_s, import_s))) as settled:
+        for alike, result in settled:
+            if isinstance(result, MachineError):  # no kernel's fault, and the same for the next
+                raise result
+            for job in alike:
+                results[job] = result
+                on_result(job, result)
+    return {job: results[job] for job in jobs}
+
+
+def count_builds(jobs: Sequence[Job]) -> tuple[int, int]:
+    """How many builds the jobs are, those that are alike counted once, and how many of them the cache lacks."""
+    keys = set()
+    for job in jobs:
+        with suppress(GdnbenchError):  # building it will raise the same
+            keys.add(job.key)
+    return len(keys), sum(not has_build(key) for key in keys)
+
+
+def build_processes() -> int:
+    """How many builder processes work at once, unless the caller chooses."""
+    return min(len(os.sched_getaffinity(0)), _MOST_PROCESSES)
+
+
+def _settle(jobs: Sequence[Job], processes: int | None, limits_s: tuple[float, float]) -> Settled:
+    same: dict[str, list[Job]] = defaultdict(list)
+    for job in dict.fromkeys(jobs):
+        try:
+            same[job.key].append(job)
+        except GdnbenchError as error:
+            yield [job], error
+    missing = []
+    for key, alike in same.items():
+        cached = load_build(key)
+        if cached is None:
+            missing.append(alike)
+        else:
+            yield alike, cached
+    if missing:
+        yield from _build(missing, processes or build_processes(), limits_s)
+        evict()
+
+
+def _build(groups: list[list[Job]], count: int, limits_s: tuple[float, float]) -> Settled:
+    pending = deque(groups)
+    idle: list[Builder] = []
+    busy: dict[Builder, list[Job]] = {}
+    try:
+        while pending or busy:
+            while pending and len(busy) < count:
+                builder = idle.pop() if idle else Builder(*limits_s)
+                busy[builder] = pending.popleft()
+                builder.assign(busy[builder][0])
+            for builder, result in _collect(list(busy)):
+                alike = busy.pop(builder)
+                if builder.alive:
+                    idle.append(builder)
+                yield alike, result
+                if not builder.alive and builder.stage is BuildStage.IMPORTING:  # as it would at any other params
+                    for others in [each for each in pending if each[0].entry.folder == alike[0].entry.folder]:
+                        pending.remove(others)
+                        yield others, result
+    finally:  # Ctrl-C included: no compiler outlives its parent
+        for builder in (*idle, *busy):
+            builder.close()
+
+
+def _collect(busy: list[Builder]) -> list[tuple[Builder, Result]]:
+    """Waits until a builder has a message, is dead or out of time, and takes the results of those that are done."""
+    now = time.monotonic()
+    ready = wait_for_any([builder.worker for builder in busy], min(builder.deadline for builder in busy) - now)
+    now = time.monotonic()
+    collected = [(builder, builder.collect()) for builder in busy if builder.worker in ready or builder.deadline <= now]
+    return [(builder, result) for builder, result in collected if result is not None]
+
+
+class Builder:
+    """A worker that builds one job at a time: `assign` one, wait until there is a message, and `collect`.
+
+    Args:
+        timeout_s: limit for compiling a job, in seconds.
+        import_s: limit for running a Triton kernel's source, in seconds.
+
+    Attributes:
+        worker: the process.
+        stage: how far it is with its job.
+        deadline: when the stage is to be over, as `time.monotonic` counts.
+        alive: whether it can take a further job.
+    """
+
+    def __init__(self, timeout_s: float, import_s: float) -> None:
+        self._limits_s = {
+            BuildStage.STARTING: _START_LIMIT_S,
+            BuildStage.IMPORTING: import_s,
+            BuildStage.COMPILING: timeout_s,
+        }
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - the process writes to it as long as it lives
+        self.worker: Worker[Reply] = Worker(
+            "gdnbench.codegen.builder",
+            [],
+            REPLIES,
+            self._log,
+            {"TRITON_INTERPRET": "0"},  # in the interpreter nothing compiles
+            asked=True,
+        )
+        self.alive = True
+
+    def assign(self, job: Job) -> None:
+        """Hands over a job and starts its clock."""
+        self._job = job
+        self._begin(BuildStage.STARTING)
+        self._log_start = self.worker.log_bytes()
+        self.worker.ask(encode_job(job))
+
+    def collect(self) -> Result | None:
+        """What became of the job, once there is a message or the time is over; None while it goes on.
+
+        A process that failed is closed.
+        """
+        try:
+            reply = self.worker.receive(self.deadline)
+        except TimeoutError:
+            result = self._overrun()
+        else:
+            if isinstance(reply, StageBegan):
+                self._begin(reply.stage)
+                return None
+            if reply:
+                return result_of(reply)
+            result = self._death()
+        self.close()
+        return result
+
+    def close(self) -> None:
+        """Kills the process and all that it started."""
+        self.alive = False
+        self.worker.close()
+        self._log.close()
+
+    def _begin(self, stage: BuildStage) -> None:
+        self.stage, self.deadline = stage, time.monotonic() + self._limits_s[stage]
+
+    def _overrun(self) -> BuildError:
+        limit_s = self._limits_s[self.stage]
+        if self.stage is BuildStage.IMPORTING:
+            hint = "what does it wait for outside its functions?"
+            return BuildError(f"{self._job}: importing its source did not end within {limit_s:g} s", hint)
+        return BuildError(f"{self._job}: not built within {limit_s:g} s, while {self.stage}")
+
+    def _death(self) -> BuildError:
+        self.worker.end()
+        how = self.worker.describe_end()
+        tail = self.worker.log_tail(_TAIL_LINES, since=self._log_start)
+        return BuildError("\n".join([f"{self._job}: the compiling process ended with {how}", *tail]))

@@ -1,0 +1,117 @@
+"""Compiles one variant for one architecture, in this process, unless the cache has it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from gdnbench.catalog.entry import Entry
+from gdnbench.codegen import cache, nvrtc, triton
+from gdnbench.codegen.arch import capability
+from gdnbench.codegen.cubin import disassemble, read_resources
+from gdnbench.codegen.nvrtc import CompiledCode, compile_cuda
+from gdnbench.codegen.sass import widest_load_bits
+from gdnbench.codegen.triton import compile_triton
+from gdnbench.errors import BuildError
+from gdnbench.model.build import Build
+from gdnbench.model.case import Variant
+from gdnbench.model.kernel import CudaKernel, Kernel, TritonKernel, launch_of
+from gdnbench.model.params import Params
+from gdnbench.model.workload import Workload
+
+_SCHEMA = 2  # raise it when what is stored, or how it is read from a cubin, changes
+
+
+def build(
+    entry: Entry, variant: Variant, shape: Workload, arch: str, *, launch: str = "", stamped: bool = False
+) -> Build:
+    """The build of a variant, from the cache or a compiler.
+
+    `shared_bytes` counts, beside static shared memory, what Triton asks of the launch: the compiler fixed both. A
+    CUDA kernel's dynamic shared memory is the choice of its declaration, and not counted.
+
+    Args:
+        entry: the kernel, a `CudaKernel` or a `TritonKernel`.
+        variant: its params.
+        shape: the workload; its run-time axes matter where the kernel's `warps` or `stages` ask for them.
+        arch: the target, `sm_90`. No GPU is needed.
+        launch: the entry of the launch that is meant; by default the kernel's first.
+        stamped: for a CUDA kernel, whether its marks read the clock.
+
+    Raises:
+        BuildError: if the kernel's source fails to load or the compiler rejects it.
+        UsageError: if there is no such target.
+        MachineError: if a compiler or `cuobjdump` is absent, or the cache cannot be written.
+        TypeError: for a kernel that is not compiled, such as a `TorchKernel`.
+    """
+    capability(arch)  # refuses what is not a target's name before a compiler does so less clearly
+    key = build_key(entry, variant.params, shape, arch, launch=launch, stamped=stamped)
+    cached = cache.load_build(key)
+    if cached is not None:
+        return cached
+    built = _describe(_compile(entry, variant.params, shape, arch, launch, stamped), entry.kernel.name, arch)
+    cache.store_build(key, built)
+    return built
+
+
+def _compile(entry: Entry, params: Params, shape: Workload, arch: str, launch: str, stamped: bool) -> CompiledCode:
+    if not isinstance(entry.kernel, TritonKernel):
+        return compile_cuda(entry, params, shape, arch, launch=launch, stamped=stamped)
+    compiled = compile_triton(entry, params, shape, arch, launch=launch)
+    return CompiledCode(compiled.asm["cubin"], compiled.metadata.name, compiled.metadata.shared)
+
+
+def _describe(code: CompiledCode, kernel: str, arch: str) -> Build:
+    cubin = cache.store_cubin(code.cubin, kernel, arch)
+    resources = read_resources(cubin, code.symbol, arch)
+    return Build(
+        arch=arch,
+        registers=resources.registers,
+        shared_bytes=resources.shared_bytes + code.dynamic_shared_bytes,
+        spill_bytes=resources.spill_bytes,
+        load_bits=widest_load_bits(disassemble(cubin, code.symbol)),
+        code_bytes=len(code.cubin),
+        cubin=str(cubin),
+        symbol=code.symbol,
+    )
+
+
+def build_key(
+    entry: Entry, params: Params, shape: Workload, arch: str, *, launch: str = "", stamped: bool = False
+) -> str:
+    """SHA-256, shortened, of what decides the code; equal for workloads that differ in run-time axes alone.
+
+    Loads no compiler, so the parent process can ask.
+
+    Raises:
+        BuildError: if the kernel's `warps` or `stages` fails, or a file in its folder cannot be read.
+        TypeError: for a kernel that is not compiled, such as a `TorchKernel`.
+    """
+    facts = {
+        "schema": _SCHEMA,
+        "source": str(entry.source),  # line tables name it, so a copy elsewhere is another build
+        "source_hash": _source_hash(entry),
+        "arguments": [*((spec.name, spec.dtype) for spec in entry.op.tensors), *entry.op.scalars],
+        "params": dict(params),
+        "axes": {f"{entry.op.macro_prefix}{axis}": size for axis, size in shape.compile_time.items()},
+        "launch": launch_of(entry.kernel, launch).entry,
+        "arch": arch,
+        "compiler": _fingerprint(entry.kernel, params, shape, launch, stamped=stamped),
+    }
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _source_hash(entry: Entry) -> str:
+    try:
+        return entry.source_hash()
+    except OSError as error:
+        raise BuildError(f"{entry.folder}: a file in it cannot be read: {error.strerror or error}") from error
+
+
+def _fingerprint(kernel: Kernel, params: Params, shape: Workload, launch: str, *, stamped: bool) -> dict[str, Any]:
+    if isinstance(kernel, CudaKernel):
+        return nvrtc.fingerprint(stamped=stamped)
+    if isinstance(kernel, TritonKernel):
+        return triton.fingerprint(launch_of(kernel, launch), kernel.name, params, shape)
+    raise TypeError(f"{kernel.name} is a {type(kernel).__name__}, which has no cubin")

@@ -1,0 +1,284 @@
+"""The build cache: cubins and what was read from them, named after a hash of their content, within a limit.
+
+`<key>.json` is a build; it names its cubin, `<kernel>-<arch>-<digest>.cubin`, and is written after it. Every file is
+written aside and renamed, so that builders may race: whoever comes last leaves the same content under the same name.
+
+What was not used for longest is evicted first. Several builds may name one cubin, so a cubin goes only when no build
+names it and it is an hour old.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TypedDict
+
+from gdnbench.codec import SchemaError, decode_json
+from gdnbench.errors import MachineError, UsageError
+from gdnbench.model.build import Build
+
+CACHE_VARIABLE = "GDNBENCH_CACHE"
+
+_USED_AGAIN_S = 3600.0  # a use is noted once an hour: reading a build need not write
+LIMIT_VARIABLE = "GDNBENCH_CACHE_LIMIT"
+DEFAULT_LIMIT = 1 << 30
+"""A gibibyte: 50,000 builds of 20 KB."""
+
+_KEPT = 0.8  # of the limit, so that not every build evicts
+_GRACE_S = 3600.0
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_SIZE = re.compile(r"(?P<count>\d+(?:\.\d+)?)\s*(?P<unit>[KMGT]?)i?B?", re.IGNORECASE)
+
+
+def cache_folder() -> Path:
+    """Where builds are kept: `$GDNBENCH_CACHE/builds`, else `builds` in the user's cache folder."""
+    chosen = os.environ.get(CACHE_VARIABLE)
+    if chosen:
+        return Path(chosen).resolve() / "builds"
+    from platformdirs import user_cache_path
+
+    return user_cache_path("gdnbench") / "builds"
+
+
+def has_build(key: str) -> bool:
+    """Whether a build is stored under a key, be it intact or not."""
+    return (cache_folder() / f"{key}.json").is_file()
+
+
+def load_build(key: str) -> Build | None:
+    """The build stored under a key; None where there is none, or it is damaged and so must be built again.
+
+    A build that is found counts as used now, which keeps it from eviction.
+    """
+    stored = cache_folder() / f"{key}.json"
+    try:
+        fields = json.loads(stored.read_text())
+        digest = fields.pop("digest")
+        build = Build(**fields)
+        path = cache_folder() / build.cubin
+        intact = _digest(path.read_bytes()) == digest
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+    if not intact:
+        return None
+    _mark_used(stored)
+    return replace(build, cubin=str(path))
+
+
+def _mark_used(stored: Path) -> None:
+    with contextlib.suppress(OSError):  # a cache that cannot be written is as good for reading
+        if time.time() - stored.stat().st_mtime > _USED_AGAIN_S:
+            os.utime(stored)
+
+
+def store_cubin(cubin: bytes, kernel: str, arch: str) -> Path:
+    """Stores a cubin under a name that a person can read.
+
+    Raises:
+        MachineError: if the cache cannot be written.
+    """
+    safe = re.sub(r"[^\w.-]", "_", kernel)
+    return _write(f"{safe}-{arch}-{_digest(cubin)}.cubin", cubin)
+
+
+def store_build(key: str, build: Build) -> None:
+    """Stores a build whose cubin is already stored.
+
+    Raises:
+        MachineError: if the cache cannot be written.
+    """
+    cubin = Path(build.cubin)
+    fields = asdict(build) | {"cubin": cubin.name, "digest": _digest(cubin.read_bytes())}
+    _write(f"{key}.json", json.dumps(fields, indent=1).encode())
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def _write(name: str, content: bytes) -> Path:
+    folder = cache_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".", suffix=".tmp", delete=False) as file:
+            file.write(content)
+        return Path(file.name).rename(folder / name)
+    except OSError as error:
+        hint = f"set {CACHE_VARIABLE} to a folder that can be written"
+        raise MachineError(f"cannot write to the build cache {folder}: {error.strerror}", hint) from error
+
+
+@dataclass(frozen=True)
+class CacheUse:
+    """What the cache holds.
+
+    Attributes:
+        folder: where it is.
+        builds: compiled kernels.
+        build_bytes: of them, with their cubins.
+        revisions: exported git revisions.
+        revision_bytes: of them.
+        limit_bytes: how much all of it may be.
+    """
+
+    folder: Path
+    builds: int
+    build_bytes: int
+    revisions: int
+    revision_bytes: int
+    limit_bytes: int
+
+    @property
+    def total_bytes(self) -> int:
+        """Of everything."""
+        return self.build_bytes + self.revision_bytes
+
+
+@dataclass(frozen=True)
+class _Item:
+    """What goes together: a build, or a revision."""
+
+    path: Path
+    used_s: float
+    size_bytes: int
+
+
+class _Names(TypedDict):
+    cubin: str
+
+
+def cache_limit() -> int:
+    """Bytes that the cache may hold: `$GDNBENCH_CACHE_LIMIT`, else a gibibyte.
+
+    Raises:
+        UsageError: if the variable is no size.
+    """
+    text = os.environ.get(LIMIT_VARIABLE, "").strip()
+    found = _SIZE.fullmatch(text)
+    if text and not found:
+        raise UsageError(f"{LIMIT_VARIABLE}={text} is no size", "write 500M or 2G")
+    return int(float(found["count"]) * _UNITS[found["unit"].upper()]) if found else DEFAULT_LIMIT
+
+
+def cache_use() -> CacheUse:
+    """What the cache holds now.
+
+    Raises:
+        UsageError: as `cache_limit`.
+    """
+    builds, cubins, revisions = _builds(), _cubins(), _revisions()
+    return CacheUse(
+        folder=cache_folder().parent,
+        builds=len(builds),
+        build_bytes=sum(item.size_bytes for item in (*builds, *cubins)),
+        revisions=len(revisions),
+        revision_bytes=sum(item.size_bytes for item in revisions),
+        limit_bytes=cache_limit(),
+    )
+
+
+def evict() -> int:
+    """Brings the cache within its limit; gives the bytes that were freed.
+
+    Raises:
+        UsageError: as `cache_limit`.
+    """
+    limit, use = cache_limit(), cache_use()
+    return _remove_down_to(int(_KEPT * limit), use) if use.total_bytes > limit else 0
+
+
+def clean(older_s: float = 0.0) -> int:
+    """Removes what was not used for so many seconds, all by default; gives the bytes that were freed."""
+    before = cache_use().total_bytes
+    horizon = time.time() - older_s
+    for item in (*_builds(), *_revisions()):
+        if item.used_s <= horizon:
+            _remove(item.path)
+    _remove_orphans(grace_s=0.0 if older_s == 0 else _GRACE_S)
+    return before - cache_use().total_bytes
+
+
+def _remove_down_to(target: int, use: CacheUse) -> int:
+    """Removes what was not used for longest until about `target` bytes are left; a build counts with its cubin."""
+    builds = _builds()
+    cubin_bytes = (use.build_bytes - sum(item.size_bytes for item in builds)) // max(use.builds, 1)  # on average
+    sizes = [(item, item.size_bytes + cubin_bytes) for item in builds]
+    sizes += [(item, item.size_bytes) for item in _revisions()]
+    left = use.total_bytes
+    for item, freed in sorted(sizes, key=lambda pair: pair[0].used_s):
+        if left <= target:
+            break
+        _remove(item.path)
+        left -= freed
+    _remove_orphans(grace_s=_GRACE_S)
+    return use.total_bytes - cache_use().total_bytes
+
+
+def _remove_orphans(grace_s: float) -> None:
+    """Removes the cubins that no build names, and what a killed writer left."""
+    named = {name for item in _builds() if (name := _cubin_of(item.path))}
+    horizon = time.time() - grace_s
+    for item in (*_cubins(), *_items(cache_folder(), ".tmp")):
+        if item.path.name not in named and item.used_s <= horizon:
+            _remove(item.path)
+
+
+def _cubin_of(build: Path) -> str:
+    try:
+        return decode_json(build.read_bytes(), _Names)["cubin"]
+    except (OSError, SchemaError):
+        return ""
+
+
+def _builds() -> list[_Item]:
+    return list(_items(cache_folder(), ".json"))
+
+
+def _cubins() -> list[_Item]:
+    return list(_items(cache_folder(), ".cubin"))
+
+
+def _items(folder: Path, suffix: str) -> Iterator[_Item]:
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(suffix):
+                with contextlib.suppress(OSError):
+                    stat = entry.stat()
+                    yield _Item(Path(entry.path), stat.st_mtime, stat.st_size)
+
+
+def _revisions() -> list[_Item]:
+    folder = cache_folder().parent / "revisions"
+    found = []
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):
+                found.append(_Item(Path(entry.path), entry.stat().st_mtime, _size(entry.path)))
+    return found
+
+
+def _size(folder: str) -> int:
+    total = 0
+    for path, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += (Path(path) / name).lstat().st_size
+    return total
+
+
+def _remove(path: Path) -> None:
+    """Another process may have been faster."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            path.unlink()

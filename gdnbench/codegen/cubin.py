@@ -1,0 +1,158 @@
+"""What NVIDIA's `cuobjdump` prints of a cubin: resources, block size and disassembly. Needs neither toolkit nor GPU."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import re
+import shutil
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from gdnbench.codegen.arch import capability
+from gdnbench.errors import MachineError
+from gdnbench.process.command import describe_exit, run_tool
+
+_LIMIT_S = 60.0
+# From Hopper on the system keeps 1 KiB of every block's shared memory for itself (CUDA programming guide, "Shared
+# memory" of compute capability 9.0), and ptxas counts it in each kernel that uses any. It is no choice of the kernel.
+_RESERVED_SHARED_BYTES = 1024
+_RESERVED_SINCE = 90
+# `.reqntid` of the PTX, as `cuobjdump -elf` prints it: threads along x, y and z. Triton's kernels have it, and with
+# specialised warps it is more than 32 times the warps that were asked for.
+_REQUIRED = re.compile(r"EIATTR_REQNTID\s+Format:\s*EIFMT_SVAL\s+Value:\s*(0x\w+)\s+(0x\w+)\s+(0x\w+)")
+
+
+@cache
+def cuobjdump() -> Path:
+    """Where `cuobjdump` is: in the triton wheel, else on `PATH`.
+
+    Raises:
+        MachineError: if it is in neither.
+    """
+    # find_spec locates triton without running it; loading it takes half a second.
+    spec = find_spec("triton")
+    folders = [] if spec is None else (spec.submodule_search_locations or [])
+    bundled = [Path(folder) / "backends/nvidia/bin/cuobjdump" for folder in folders]
+    on_path = shutil.which("cuobjdump")
+    found = [path for path in bundled if path.is_file()] or ([Path(on_path)] if on_path else [])
+    if not found:
+        raise MachineError("there is no cuobjdump to read cubins with", "pip install triton, whose wheel carries it")
+    return found[0]
+
+
+def run_cuobjdump(cubin: Path, *options: str) -> str:
+    """What `cuobjdump` prints of a cubin.
+
+    Raises:
+        MachineError: if it is absent, or cannot read the cubin.
+    """
+    command = [str(cuobjdump()), *options, str(cubin)]
+    hint = f"try by hand: {' '.join(command)}"
+    try:
+        done = run_tool(command, limit_s=_LIMIT_S)
+    except OSError as error:
+        raise MachineError(f"cuobjdump failed: {error}", hint) from error
+    if done.returncode:
+        said = done.errors.strip() or describe_exit(done.returncode)
+        raise MachineError(f"cuobjdump cannot read {cubin}: {said}", hint)
+    return done.output
+
+
+def disassemble(cubin: Path, symbol: str) -> str:
+    """The SASS of one kernel, the device functions that it calls included; kept beside the cubin for the next time.
+
+    Raises:
+        MachineError: if `cuobjdump` is absent or cannot read the cubin.
+    """
+    # A cubin of the cache is named by its content, so what is kept beside it cannot be of another.
+    kept = cubin.with_suffix(f".{hashlib.sha256(symbol.encode()).hexdigest()[:8]}.sass")
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        return kept.read_text()
+    sass = run_cuobjdump(cubin, "-sass", "-fun", symbol)
+    with contextlib.suppress(OSError):  # a read-only cache costs time, and nothing else
+        with tempfile.NamedTemporaryFile("w", dir=kept.parent, prefix=".", suffix=".tmp", delete=False) as file:
+            file.write(sass)
+        Path(file.name).rename(kept)
+    return sass
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What one kernel takes.
+
+    Attributes:
+        registers: per thread.
+        shared_bytes: static shared memory per block, without what the system reserves.
+        stack_bytes: stack frame per thread; ptxas spills registers to it.
+        local_bytes: further local memory per thread.
+    """
+
+    registers: int
+    shared_bytes: int
+    stack_bytes: int
+    local_bytes: int
+
+    @property
+    def spill_bytes(self) -> int:
+        """Local memory per thread in bytes: an upper bound on what is spilled, and 0 only if nothing is.
+
+        The cubin does not distinguish spilled registers from arrays that the source indexes dynamically. Both are the
+        same trouble, traffic to local memory, and have the same remedy: less state per thread.
+        """
+        return self.stack_bytes + self.local_bytes
+
+
+def read_resources(cubin: Path, symbol: str, arch: str) -> Resources:
+    """The resources of one kernel.
+
+    Args:
+        cubin: the file that holds it.
+        symbol: its mangled name.
+        arch: what it was compiled for, `sm_90`.
+
+    Raises:
+        MachineError: if `cuobjdump` is absent, cannot read the cubin, or finds no such kernel in it.
+    """
+    return parse_resources(run_cuobjdump(cubin, "-res-usage"), symbol, arch)
+
+
+def parse_resources(text: str, symbol: str, arch: str) -> Resources:
+    """The resources of one kernel in the output of `cuobjdump -res-usage`.
+
+    Raises:
+        MachineError: if it names no such kernel.
+    """
+    usage = re.search(rf"Function {re.escape(symbol)}:\s*\n(.*)", text)
+    counts = {name: int(count) for name, count in re.findall(r"(\w+):(\d+)", usage[1])} if usage else {}
+    missing = {"REG", "SHARED", "STACK", "LOCAL"} - counts.keys()
+    if missing:
+        raise MachineError(f"cuobjdump -res-usage does not tell {', '.join(sorted(missing))} of {symbol}")
+    reserved = _RESERVED_SHARED_BYTES if capability(arch) >= _RESERVED_SINCE else 0
+    return Resources(
+        registers=counts["REG"],
+        shared_bytes=max(0, counts["SHARED"] - reserved),
+        stack_bytes=counts["STACK"],
+        local_bytes=counts["LOCAL"],
+    )
+
+
+def required_threads(cubin: Path) -> int | None:
+    """Threads per block that the only kernel of a cubin must be launched with; None if it leaves the choice.
+
+    Raises:
+        MachineError: if `cuobjdump` is absent or cannot read the cubin.
+    """
+    return parse_required_threads(run_cuobjdump(cubin, "-elf"))
+
+
+def parse_required_threads(text: str) -> int | None:
+    """The same, from what `cuobjdump -elf` printed."""
+    found = _REQUIRED.search(text)
+    if found is None:
+        return None
+    x, y, z = (int(size, 16) for size in found.groups())
+    return x * y * z

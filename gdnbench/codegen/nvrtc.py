@@ -1,0 +1,138 @@
+"""Compiles CUDA kernels with NVRTC through cuda-core: no toolkit, no host compiler, no GPU."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gdnbench.catalog.entry import Entry
+from gdnbench.errors import BuildError, GdnbenchError, MachineError, UsageError
+from gdnbench.machine.provenance import package_version
+from gdnbench.model.kernel import launch_of
+from gdnbench.model.op import Op
+from gdnbench.model.params import Params
+from gdnbench.model.workload import Workload
+
+# NVRTC optimises at -O3 unless told otherwise. Line tables let profilers map SASS to the source and change no code.
+# No fast-math: a kernel that wants __expf writes __expf.
+OPTIONS: Mapping[str, Any] = {"std": "c++17", "lineinfo": True}
+# Headers that gdnbench brings to kernels: `#include <gdnbench/phases.cuh>`.
+HEADERS = Path(__file__).parents[1] / "include"
+STAMPED = "GDNBENCH_PHASES"  # the macro that turns the marks of phases.cuh into clock reads
+_PACKAGES = ("cuda-core", "nvidia-cuda-nvrtc", "nvidia-cuda-runtime")
+
+
+@dataclass(frozen=True)
+class CompiledCode:
+    """One compiled kernel.
+
+    Attributes:
+        cubin: the binary.
+        symbol: the kernel's mangled name in it.
+        dynamic_shared_bytes: shared memory per block that the compiler leaves to the launch, in bytes.
+    """
+
+    cubin: bytes
+    symbol: str
+    dynamic_shared_bytes: int = 0
+
+
+def fingerprint(*, stamped: bool) -> dict[str, Any]:
+    """What besides the sources decides the code; loads no compiler."""
+    versions = {package: package_version(package) or "absent" for package in _PACKAGES}
+    facts = {"options": dict(OPTIONS), "versions": versions, "headers": _headers_hash()}
+    return facts | ({"stamped": True} if stamped else {})
+
+
+def _headers_hash() -> str:
+    digest = hashlib.sha256()
+    for path in sorted(HEADERS.rglob("*.cuh")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def macros(op: Op, params: Params, shape: Workload, *, stamped: bool) -> dict[str, str]:
+    """The macros a kernel is compiled with. Run-time axes are none of them: one cubin serves all of their sizes."""
+    axes = {f"{op.macro_prefix}{axis}": str(size) for axis, size in shape.compile_time.items()}
+    return axes | {name: str(value) for name, value in params.items()} | ({STAMPED: "1"} if stamped else {})
+
+
+def compile_cuda(
+    entry: Entry, params: Params, shape: Workload, arch: str, *, launch: str = "", stamped: bool = False
+) -> CompiledCode:
+    """Compiles a CUDA kernel.
+
+    Args:
+        entry: the kernel.
+        params: every param's value.
+        shape: its compile-time axes count.
+        arch: the target, `sm_90`.
+        launch: the entry of the launch that is meant; by default the kernel's first.
+        stamped: whether its marks read the clock, for `gdnbench phases`; else they are nothing.
+
+    Raises:
+        BuildError: if the compiler rejects the kernel; the message is the compiler's.
+        UsageError: if the compiler does not know the target.
+        MachineError: if NVRTC or the CUDA headers are absent.
+    """
+    from cuda.core import Program, ProgramOptions
+
+    options = ProgramOptions(
+        name=str(entry.source),
+        arch=arch,
+        include_path=[str(entry.folder), str(entry.op_folder), str(HEADERS), _cuda_headers()],
+        define_macro=list(macros(entry.op, params, shape, stamped=stamped).items()),
+        **OPTIONS,
+    )
+    symbol = launch_of(entry.kernel, launch).entry
+    try:
+        compiled = Program(entry.source.read_text(), "c++", options).compile("cubin", name_expressions=(symbol,))
+    except Exception as error:  # cuda-core keeps the class that it raises private
+        raise _explained(entry, arch, symbol, str(error)) from error
+    return CompiledCode(compiled.code, compiled.symbol_mapping[symbol].decode())
+
+
+def _cuda_headers() -> str:
+    from cuda.pathfinder import find_nvidia_header_directory
+
+    folder = find_nvidia_header_directory("cudart")
+    if folder is None:
+        raise MachineError("the CUDA headers are not installed", "pip install nvidia-cuda-runtime")
+    return str(folder)
+
+
+def _explained(entry: Entry, arch: str, symbol: str, text: str) -> GdnbenchError:
+    if "invalid value for --gpu-architecture" in text:
+        return UsageError(f"this CUDA compiler does not know {arch}", f"it knows {', '.join(_known_archs())}")
+    if "__nv_name_map" in text:
+        return BuildError(f"{entry.source} defines no kernel {symbol}", "see `entry` in variant.py")
+    if "NVRTC_ERROR" not in text:  # not the compiler's verdict: there is no compiler
+        return MachineError(f"NVRTC does not run: {text}", "pip install nvidia-cuda-nvrtc")
+    return BuildError(clean_log(text))
+
+
+def clean_log(text: str) -> str:
+    """The compiler's errors, with places written as editors and terminals link them: `file:line`.
+
+    Warnings, the count of errors, and what cuda-core puts before and after the log are left out.
+    """
+    log = text.partition("compilation log:")[2] or text
+    paragraphs = re.split(r"\n\s*\n", log.strip())
+    errors = [paragraph.rstrip() for paragraph in paragraphs if not _is_noise(paragraph)]
+    return re.sub(r"^(/.+?)\((\d+)\): ", r"\1:\2: ", "\n".join(errors or paragraphs), flags=re.MULTILINE)
+
+
+def _is_noise(paragraph: str) -> bool:
+    first = paragraph.partition("\n")[0]
+    return bool(re.search(r"\): warning #|^Remark:|errors? detected in the compilation of", first))
+
+
+def _known_archs() -> list[str]:
+    from cuda.bindings import nvrtc
+
+    _status, archs = nvrtc.nvrtcGetSupportedArchs()
+    return [f"sm_{arch}" for arch in archs]

@@ -1,0 +1,222 @@
+"""Machine code (SASS) as `cuobjdump -sass` prints it: instructions, how wide they load, their mix, and listings.
+
+Counts are static: the body of a loop counts once however often it runs. Opcodes are as the "Instruction Set Reference"
+of NVIDIA's CUDA Binary Utilities names them; one that no family has counts as `other`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+BYTES = 16
+"""Size of an instruction on every architecture since Volta."""
+
+# `/*0090*/  @!P0 LDG.E.128 R4, desc[UR4][R2.64] ;`; the lines of encodings, `/* 0x… */`, do not match.
+_LINE = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(?:@(!?\w+)\s+)?([A-Z]\w*)((?:\.\w+)*)\s*([^;]*?)\s*;", re.MULTILINE)
+# LDG loads from global memory, LDGSTS copies from there to shared memory (cp.async), LD is a load whose address space
+# the compiler could not infer. LDL, LDS and LDC read local, shared and constant memory and do not count.
+_LOAD = re.compile(r"(?<![\w.])(?:LDG|LDGSTS|LD)((?:\.\w+)*)(?=\s)")
+# The bulk copies of Hopper and later (cp.async.bulk, TMA) move multiples of 16 bytes; the instruction does not say how
+# many, so each counts as the 128 bits that it moves at least. `.S.G` is to shared memory from global; `.G.S` stores.
+_BULK_COPY = re.compile(r"(?<![\w.])(?:UBLKCP(?:\.\w+)*\.S\.G|UTMALDG)(?!\w)")
+_BULK_BITS = 128
+# Only whole modifiers count: `.LTC128B` is a prefetch size, not a width.
+_WIDTHS = {"U8": 8, "S8": 8, "U16": 16, "S16": 16, "64": 64, "128": 128, "256": 256}
+_DEFAULT_BITS = 32
+_REGISTER = re.compile(r"\b(UR|R|UP|P|B)\d+\b")
+_ADDRESS = re.compile(r"\b0x[0-9a-f]+\b")
+# Their numbers are addresses in the code.
+_JUMPS = frozenset({"BRA", "BRX", "BRXU", "BSSY", "CALL", "JMP", "RET", "BREAK"})
+_MEMORY: Mapping[str, str] = {
+    "LDG": "global load",
+    "STG": "global store",
+    "LDGSTS": "global-to-shared copy",
+    "LDS": "shared load",
+    "STS": "shared store",
+    "LDL": "local load",
+    "STL": "local store",
+    "LDC": "constant load",
+    "LDCU": "constant load",
+    "ULDC": "constant load",
+    "LD": "generic load",
+    "ST": "generic store",
+}
+
+_WORDS: Mapping[str, str] = {
+    "shared matrix move": "LDSM STSM MOVM",
+    "TMA load": "UTMALDG UBLKPF UTMAPF",
+    "TMA store": "UTMASTG UTMAREDG UBLKRED",
+    "bulk copy": "UBLKCP",
+    "atomic": "ATOM ATOMG ATOMS RED REDG REDAS UREDGR",
+    "fp32 fma": "FFMA FFMA2 FFMA32I UFFMA",
+    "fp32 add": "FADD FADD2 FADD32I UFADD FHADD",
+    "fp32 multiply": "FMUL FMUL2 FMUL32I UFMUL",
+    "fp32 other": "FMNMX FMNMX3 FSEL FCHK FSWZADD UFSEL UFMNMX",
+    "fp16/bf16": "HFMA2 HADD2 HMUL2 HMNMX2 HFMA2_32I HADD2_32I",
+    "fp64": "DFMA DADD DMUL",
+    "special function": "MUFU",
+    "conversion": "F2F F2FP F2I F2IP I2F I2FP I2I I2IP FRND UF2FP UI2F UI2FP UF2I",
+    "shuffle": "SHFL",
+    "vote": "VOTE VOTEU MATCH REDUX CREDUX ELECT",
+    "tensor core": "HMMA IMMA DMMA BMMA QMMA OMMA HGMMA QGMMA IGMMA BGMMA UTCHMMA UTCQMMA UTCIMMA UTCOMMA",
+    "block barrier": "BAR UCGABAR_ARV UCGABAR_WAIT",
+    "warp barrier": "WARPSYNC",
+    "wait or fence": "DEPBAR LDGDEPBAR SYNCS MEMBAR FENCE ERRBAR ARRIVES UTMACMDFLUSH WARPGROUP WARPGROUPSET NANOSLEEP",
+    "cache control": "CCTL CCTLL UTMACCTL",
+    "comparison": "ISETP FSETP DSETP HSETP2 PLOP3 PSETP UISETP UPLOP3 UPSETP P2R R2P UP2UR UR2UP",
+    "move": "MOV UMOV S2R S2UR CS2R CS2UR R2UR MOV32I",
+    "branch": "BRA BRX BRXU JMP JMX JMXU CALL RET EXIT KILL BPT RTT",
+    "convergence": "BSSY BSYNC BREAK BMOV YIELD",
+    "integer and address": "IADD IADD3 IADD32I IADD64 IMAD LEA LOP LOP3 LOP32I SHF SHL SHR IMNMX IABS PRMT SEL POPC "
+    "FLO BREV VIADD VIMNMX VIMNMX3 VIADDMNMX SGXT BMSK IDP ISCADD VABSDIFF VABSDIFF4 UIADD3 UIMAD ULEA ULOP ULOP3 USHF "
+    "USHL USHR UPRMT USEL UPOPC UFLO UBREV USGXT UBMSK UVIADD UVIMNMX UIABS UIMNMX UIADD3_64 LEPC",
+}
+_FAMILY = {name: family for family, names in _WORDS.items() for name in names.split()}
+
+FAMILIES: tuple[str, ...] = (*dict.fromkeys(_MEMORY.values()), *_WORDS, "other")
+"""Every family, in the order in which they are shown."""
+
+# What a global access says of the caches: evict first, last or unchanged, no allocation in L1, last use, the read-only
+# path, past L1 (as cp.async.cg), and how much L2 fetches beside.
+_HINTS = frozenset({"EF", "EL", "EU", "NA", "LU", "CONSTANT", "BYPASS", "LTC64B", "LTC128B", "LTC256B"})
+_GLOBAL = frozenset({"LDG", "STG", "LDGSTS", "LD", "ST"})
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """What one line says.
+
+    Attributes:
+        address: in the kernel, hexadecimal.
+        predicate: under which it runs, `!P0`; empty if always.
+        name: the opcode without modifiers, `LDG`.
+        modifiers: the rest of the opcode, (`E`, `128`).
+        operands: as printed.
+    """
+
+    address: str
+    predicate: str
+    name: str
+    modifiers: tuple[str, ...]
+    operands: str
+
+    @property
+    def opcode(self) -> str:
+        """Name and modifiers, `LDG.E.128`."""
+        return ".".join((self.name, *self.modifiers))
+
+    def __str__(self) -> str:
+        guard = f"@{self.predicate} " if self.predicate else ""
+        return f"{guard}{self.opcode} {self.operands}".rstrip()
+
+
+def read_instructions(sass: str) -> Iterator[Instruction]:
+    """The instructions of a disassembly, in order."""
+    for address, predicate, name, modifiers, operands in _LINE.findall(sass):
+        yield Instruction(address, predicate, name, tuple(modifiers.split(".")[1:]), operands)
+
+
+def listing(sass: str) -> str:
+    """A disassembly without the encodings: an address and an instruction a line."""
+    return "\n".join(f"/*{one.address}*/  {one} ;" for one in read_instructions(sass))
+
+
+def widest_load_bits(sass: str) -> int:
+    """Width in bits of the widest global load per thread; 0 where there is none."""
+    widths = [width_bits(modifiers.split(".")) for modifiers in _LOAD.findall(sass)]
+    bulk = [_BULK_BITS] if _BULK_COPY.search(sass) else []
+    return max(widths + bulk, default=0)
+
+
+def width_bits(modifiers: Iterable[str]) -> int:
+    """Width in bits of a load or store per thread, from its opcode's modifiers."""
+    widths = (_WIDTHS.get(modifier) for modifier in modifiers)
+    return next(filter(None, widths), _DEFAULT_BITS)
+
+
+def normalize(sass: str) -> list[str]:
+    """An instruction a line: registers and predicates lose their numbers, jumps their targets.
+
+    Padding and `.reuse`, a hint to the register cache that follows from scheduling, are left out. Displacements of
+    memory accesses and constants stay: they say what is touched.
+    """
+    return [_normalized(one) for one in read_instructions(sass) if one.name != "NOP"]
+
+
+def _normalized(instruction: Instruction) -> str:
+    text = _REGISTER.sub(r"\1", str(instruction).replace(".reuse", ""))
+    return _ADDRESS.sub("…", text) if instruction.name in _JUMPS else text
+
+
+def family_of(instruction: Instruction) -> str:
+    """The family of an instruction, a memory access with its width: `global load 128`; `other` if none."""
+    if instruction.name in _MEMORY:
+        return f"{_MEMORY[instruction.name]} {width_bits(instruction.modifiers)}"
+    if instruction.name == "IMAD" and "MOV" in instruction.modifiers:
+        return "move"  # the multiplier's way to copy a register
+    return _FAMILY.get(instruction.name, "other")
+
+
+@dataclass(frozen=True)
+class InstructionMix:
+    """What a kernel's code consists of.
+
+    Attributes:
+        instructions: all but the NOPs that pad the code.
+        code_bytes: size of the code, padding included.
+        predicated: instructions under a predicate.
+        families: how many of each family, in the order in which they are shown.
+        hints: how many global accesses have each cache hint.
+        opcodes: how many of each opcode with its modifiers, most frequent first.
+        spill_store_bytes: what the stores to local memory move, bytes per thread. `ptxas -v` counts a few less where
+            some are no spills but saved registers of a call or arrays indexed at run time.
+        spill_load_bytes: what the loads from it move, likewise.
+    """
+
+    instructions: int
+    code_bytes: int
+    predicated: int
+    families: Mapping[str, int]
+    hints: Mapping[str, int]
+    opcodes: Mapping[str, int]
+    spill_store_bytes: int
+    spill_load_bytes: int
+
+
+def read_mix(sass: str) -> InstructionMix:
+    """Counts the instructions of a disassembly."""
+    every = list(read_instructions(sass))
+    counted = [one for one in every if one.name != "NOP"]
+    return InstructionMix(
+        instructions=len(counted),
+        code_bytes=len(every) * BYTES,
+        predicated=sum(bool(one.predicate) for one in counted),
+        families=_families(counted),
+        hints=_hints(counted),
+        opcodes=dict(Counter(one.opcode for one in counted).most_common()),
+        spill_store_bytes=_bytes_moved(counted, "STL"),
+        spill_load_bytes=_bytes_moved(counted, "LDL"),
+    )
+
+
+def _families(instructions: list[Instruction]) -> dict[str, int]:
+    counts = Counter(map(family_of, instructions))
+    return {name: counts[name] for name in sorted(counts, key=family_order)}
+
+
+def family_order(name: str) -> tuple[int, int]:
+    """Where a family stands among those shown: accesses of one kind widest first."""
+    kind, _, width = name.rpartition(" ")
+    return (FAMILIES.index(kind), -int(width)) if width.isdecimal() else (FAMILIES.index(name), 0)
+
+
+def _hints(instructions: list[Instruction]) -> dict[str, int]:
+    counts = Counter(hint for one in instructions if one.name in _GLOBAL for hint in one.modifiers if hint in _HINTS)
+    return dict(sorted(counts.items()))
+
+
+def _bytes_moved(instructions: list[Instruction], name: str) -> int:
+    return sum(width_bits(one.modifiers) for one in instructions if one.name == name) // 8

@@ -1,0 +1,214 @@
+"""Compiles Triton kernels ahead of time, to the same code that Triton's JIT makes when it is called on a GPU."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import sys
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from gdnbench.catalog.entry import Entry
+from gdnbench.codegen.arch import capability
+from gdnbench.errors import BuildError, raised_at
+from gdnbench.machine.provenance import package_version
+from gdnbench.model.dtype import FACTS
+from gdnbench.model.kernel import TritonKernel, TritonLaunch, launch_of
+from gdnbench.model.params import Params, ParamValue
+from gdnbench.model.workload import Workload
+
+_WARP_SIZE = 32
+
+# PyTorch's allocations are aligned to 512 bytes and the op's tensors are whole, so the JIT finds every pointer
+# divisible by 16 and compiles for it. Without this the loads are narrower, and the code is another.
+_DIVISIBLE_BY_16 = [["tt.divisibility", 16]]
+
+# Environment variables with these beginnings change what Triton makes of a source, except those below.
+_VARIABLES = ("TRITON_", "PTXAS_", "DISABLE_", "ALLOW_", "LLVM_")
+_HARMLESS = ("TRITON_CACHE_DIR", "TRITON_HOME", "TRITON_DUMP_DIR", "TRITON_INTERPRET", "TRITON_PRINT_AUTOTUNING")
+
+
+def fingerprint(launch: TritonLaunch, kernel: str, params: Params, shape: Workload) -> dict[str, Any]:
+    """What besides the sources decides the code; loads no compiler.
+
+    Raises:
+        BuildError: if the kernel's `warps` or `stages` fails.
+    """
+    changed = {
+        name: value
+        for name, value in sorted(os.environ.items())
+        if name.startswith(_VARIABLES) and name not in _HARMLESS
+    }
+    versions = {"triton": package_version("triton") or "absent"}
+    return {"options": options(launch, kernel, params, shape), "versions": versions, "environment": changed}
+
+
+def options(launch: TritonLaunch, kernel: str, params: Params, shape: Workload) -> dict[str, int]:
+    """Triton's compile options.
+
+    Raises:
+        BuildError: if the kernel's `warps` or `stages` fails.
+    """
+    try:
+        return {"num_warps": launch.warps(shape, params), "num_stages": launch.stages(shape, params)}
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise BuildError(f"`warps` or `stages` in variant.py of {kernel} failed: {reason}") from error
+
+
+def compile_triton(entry: Entry, params: Params, shape: Workload, arch: str, *, launch: str = "") -> Any:
+    """Compiles a Triton kernel.
+
+    Args:
+        entry: the kernel, a `TritonKernel`.
+        params: every param's value.
+        shape: its compile-time axes count; run-time ones where `warps` or `stages` ask for them.
+        arch: the target, `sm_90`; to launch the result, the architecture of the GPU at hand.
+        launch: the entry of the launch that is meant; by default the kernel's first.
+
+    Returns:
+        Triton's `CompiledKernel`. On a GPU, `compiled[grid](*arguments(compiled, values))` launches it.
+
+    Raises:
+        BuildError: if the source fails to load or the compiler rejects it.
+        UsageError: if `arch` is not a target's name.
+    """
+    if not isinstance(entry.kernel, TritonKernel):
+        raise TypeError(f"{entry.kernel.name} is not a Triton kernel")
+    chosen = launch_of(entry.kernel, launch)
+    function = load_function(entry.source, chosen.entry)
+
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    if not isinstance(function, triton.runtime.JITFunction):
+        kind = type(function).__name__
+        hint = "decorate it with @triton.jit alone, and leave TRITON_INTERPRET unset"
+        raise BuildError(f"{chosen.entry} in {entry.source} is a {kind}, not a Triton function", hint)
+    constants = constants_of(params, shape)
+    signature = signature_of(entry, constants, function.arg_names)
+    pointers = (place for place, kind in enumerate(signature.values()) if kind.startswith("*"))
+    source = ASTSource(
+        function,
+        signature,
+        {name: constants[name] for name, kind in signature.items() if kind == "constexpr"},
+        {(place,): _DIVISIBLE_BY_16 for place in pointers},
+    )
+    target = GPUTarget("cuda", capability(arch), _WARP_SIZE)
+    try:
+        return triton.compile(source, target=target, options=options(chosen, entry.kernel.name, params, shape))
+    except BuildError:
+        raise
+    except Exception as error:
+        raise BuildError(explain(entry.source, error)) from error
+
+
+def constants_of(params: Params, shape: Workload) -> dict[str, ParamValue]:
+    """The constants that a function may take: compile-time axes and every param."""
+    return {**shape.compile_time, **params}
+
+
+def signature_of(entry: Entry, constants: Mapping[str, ParamValue], names: list[str]) -> dict[str, str]:
+    """Triton's type of each argument, from its name.
+
+    Raises:
+        BuildError: if a name is neither a tensor, scalar or size of the op nor a constant.
+    """
+    op, scratch = entry.op, getattr(entry.kernel, "scratch", ())
+    types = {axis.name: "i32" for axis in op.workloads.axes if not axis.compile_time}
+    types |= dict.fromkeys(op.derived, "i64")
+    types |= dict.fromkeys(constants, "constexpr")
+    types |= dict.fromkeys(op.scalars, "fp32")
+    types |= {tensor.name: f"*{FACTS[tensor.dtype].triton}" for tensor in (*op.tensors, *scratch)}
+    unknown = [name for name in names if name not in types]
+    if unknown:
+        known = f"it may take {', '.join(types)}"
+        raise BuildError(f"the Triton function takes {', '.join(unknown)}, which nothing provides", known)
+    return {name: types[name] for name in names}
+
+
+def arguments(compiled: Any, values: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The argument list of a launch, in the function's order.
+
+    Args:
+        compiled: what `compile_triton` returned.
+        values: tensors and scalars by name. Triton's launcher also wants the constants, which `compiled` knows.
+    """
+    source = compiled.src
+    constants = {source.fn.arg_names[place]: value for (place,), value in source.constants.items()}
+    return tuple(constants[name] if name in constants else values[name] for name in source.fn.arg_names)
+
+
+def explain(source: Path, error: BaseException) -> str:
+    """Why Triton rejected a kernel, as `file:line: error: reason` and the line itself where Triton knows it.
+
+    Triton's own messages count lines from the function's first.
+
+    Args:
+        source: the kernel's file.
+        error: what `triton.compile` raised.
+    """
+    from triton.compiler.errors import CompilationError
+
+    chain = [link for link in _chain(error) if isinstance(link, CompilationError)]
+    if chain:
+        return _at_line(source, chain[-1])  # the innermost: in the function called, not at the call
+    return f"{source}: error: {_ptxas_log(str(error)) or type(error).__name__}"
+
+
+def _chain(error: BaseException | None) -> list[BaseException]:
+    links = []
+    while error is not None:
+        links.append(error)
+        error = error.__cause__
+    return links
+
+
+def _at_line(source: Path, error: BaseException) -> str:
+    function = getattr(error, "src", None) or ""
+    node = getattr(error, "node", None)
+    reason = getattr(error, "error_message", None) or str(error)
+    line = getattr(node, "lineno", 0)
+    before, found, _after = source.read_text().partition(function)
+    if not (function and found and line):
+        return f"{source}: error: {error}"
+    column = getattr(node, "col_offset", 0)
+    excerpt = f"{function.splitlines()[line - 1]}\n{' ' * column}^"
+    return f"{source}:{before.count(chr(10)) + line}: error: {reason}\n{excerpt}"
+
+
+def _ptxas_log(text: str) -> str:
+    """What ptxas said, without Triton's command line and the names of temporary files."""
+    log = text.partition("`ptxas` stderr:\n")[2].partition("\n\nRepro command:")[0] or text
+    return re.sub(r"^ptxas \S+\.ptx, ", "ptxas: PTX ", log, flags=re.MULTILINE).strip()
+
+
+def load_function(source: Path, name: str) -> Any:
+    """What a kernel's source calls `name`, loaded into a fresh module each time.
+
+    Raises:
+        BuildError: if the source fails to load, with the line that did; or if it defines no such name.
+    """
+    module_name = f"gdnbench_kernel_{sha256(str(source).encode()).hexdigest()[:12]}"
+    spec = importlib.util.spec_from_file_location(module_name, source)
+    if spec is None or spec.loader is None:
+        raise BuildError(f"{source} is not a Python file", "see `source` in variant.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module  # dataclasses and pickle look a class's module up by name
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise BuildError(f"{_place(source, error)}: {type(error).__name__}: {error}") from error
+    if not hasattr(module, name):
+        raise BuildError(f"{source} defines no {name}", "see `entry` in variant.py")
+    return getattr(module, name)
+
+
+def _place(source: Path, error: BaseException) -> str:
+    """File and line in the source itself, not in what it called."""
+    at = raised_at(error, source)
+    return f"{source}:{at[1]}" if at else str(source)

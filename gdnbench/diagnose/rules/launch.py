@@ -1,0 +1,194 @@
+"""The launch: its own cost, and how its grid lies over the GPU."""
+
+from __future__ import annotations
+
+import math
+
+from gdnbench.diagnose import experiment
+from gdnbench.diagnose.evidence import Basis, Evidence
+from gdnbench.diagnose.finding import (
+    DEPENDENCY_STALLS,
+    LATENCY_PCT,
+    EvidenceLine,
+    Finding,
+    basis_of,
+    bound_by_gain,
+    busiest_unit_pct,
+    counter_line,
+    derived_line,
+    evidence_line,
+)
+from gdnbench.wording import plural
+
+LAUNCH_RATIO = 1.15
+"""A kernel within 15 % of an empty one's time is launched for longer than it works."""
+
+LAUNCH_CYCLES = 0.75
+"""The same in ncu's cycles, of which an empty kernel works in a seventh: its blocks come and go."""
+
+
+def many_launches(evidence: Evidence) -> Finding | None:
+    """One call makes several launches; what it takes beyond a copy of the state is between them, and of them."""
+    measured = evidence.times
+    if measured is None or measured.launches <= 1 or not measured.gain or measured.copy_us is None:
+        return None
+    facts = (
+        EvidenceLine("launches", "launches of one call", measured.launches),
+        EvidenceLine("time_us", "time", measured.time_us, "µs", evidence.label),
+        EvidenceLine("time_us", "time of the floor", measured.copy_us, "µs", f"{measured.copy}: one launch"),
+    )
+    meaning = (
+        f"{measured.launches} launches write what the next ones read again, and each begins when the one before has "
+        "ended. The step fits one launch, as other kernels show."
+    )
+    title, tried = f"{measured.launches} launches instead of one", experiment.fewer_instructions(evidence)
+    return Finding("many_launches", title, measured.gain, "times", facts, meaning, tried)
+
+
+def launch_bound(evidence: Evidence) -> Finding | None:
+    """The kernel takes hardly longer than an empty one."""
+    cycles, measured = evidence.cycles, evidence.times
+    by_time = measured.launch_share if measured else None
+    by_cycles = cycles.launch if cycles else None
+    over = (by_time or 0.0) >= 1 / LAUNCH_RATIO or (by_time is None and (by_cycles or 0.0) >= LAUNCH_CYCLES)
+    if not over:
+        return None
+    share = by_time if by_time is not None else by_cycles
+    assert share is not None
+    facts = [
+        *counter_line(evidence, "cycles", f"in {by_cycles:.0%} of them no SM works" if by_cycles else ""),
+        *counter_line(evidence, "duration_us", "as ncu counts it"),
+    ]
+    if measured and measured.empty_us is not None:
+        facts += [
+            EvidenceLine("time_us", "time", measured.time_us, "µs", evidence.label),
+            EvidenceLine("time_us", "time of the empty floor", measured.empty_us, "µs", measured.empty),
+        ]
+    meaning = (
+        "What is left is the launch, and no change within the kernel shortens that. Do more in one launch: more "
+        "sequences, or what runs before and after it."
+    )
+    basis: Basis = "times" if by_time is not None else "counters"
+    tried = experiment.more_work_a_launch(evidence)
+    return Finding("launch_bound", "the launch itself", share, basis, tuple(facts), meaning, tried)
+
+
+HALF_OCCUPANCY_PCT = 50.0
+"""Up to half of an SM's warps, as many again would fit if a block needed less."""
+
+
+def too_few_warps(evidence: Evidence) -> Finding | None:
+    """Schedulers that could have no warp, however the grid's warps were spread: each warp has too much to do.
+
+    That a grid is smaller than the GPU is not the cause by itself, and more SMs help no warp: see `idle_sms`.
+    """
+    launch = evidence.launch
+    if launch is None or not launch.missing_warps:
+        return None
+    facts = [
+        EvidenceLine("grid_blocks", "warps in flight", launch.resident_warps, "", str(launch)),
+        EvidenceLine("sms", "warp schedulers", launch.schedulers, "", "four an SM, and each needs a warp to issue"),
+        *counter_line(evidence, "issue_active_pct", "of the schedulers that have a warp"),
+        *derived_line(
+            "instructions",
+            "instructions per warp",
+            evidence.counter("instructions") / launch.warps,
+            "one after another",
+        ),
+    ]
+    meaning = (
+        f"With {launch}, {launch.missing_warps:.0%} of the schedulers have nothing to issue, and each warp's path is "
+        "long. More SMs would not shorten it; the same work split among more warps, with fewer rows each, would."
+    )
+    return Finding(
+        rule="too_few_warps",
+        title="too few warps in flight",
+        share=bound_by_gain(evidence, evidence.own_share * launch.missing_warps),
+        basis=basis_of(evidence),
+        facts=tuple(facts),
+        meaning=meaning,
+        experiment=experiment.more_warps(evidence),
+    )
+
+
+def idle_sms(evidence: Evidence) -> Finding | None:
+    """Fewer blocks than SMs, where warps on the SMs that have one compete for issue slots.
+
+    Spreading them over all SMs frees no more than what the others issue meanwhile: warps that wait do so anywhere.
+    """
+    cycles, launch = evidence.cycles, evidence.launch
+    if cycles is None or launch is None or launch.blocks >= launch.sms or launch.missing_warps:
+        return None
+    idle = 1 - launch.blocks / launch.sms
+    facts = (
+        evidence_line("grid_blocks", launch.blocks, "", str(launch)),
+        EvidenceLine("sms", "SMs without a block", launch.sms - launch.blocks, "", f"{idle:.0%} of the GPU"),
+        *counter_line(evidence, "issue_active_pct", "on the SMs that have a block"),
+    )
+    meaning = (
+        f"{plural(launch.warps_per_block, 'warp')} share an SM while {launch.sms - launch.blocks} SMs have none. "
+        "Smaller blocks, more of them, would spread the same warps; it helps only as far as they compete."
+    )
+    tried = experiment.another_grid(evidence, "more, smaller blocks", "make more, smaller blocks")
+    return Finding("idle_sms", "SMs without a block", idle * cycles.issuing, "counters", facts, meaning, tried)
+
+
+def uneven_sms(evidence: Evidence) -> Finding | None:
+    """The tail effect: SMs are done, and the last blocks still run on the others."""
+    cycles, launch = evidence.cycles, evidence.launch
+    if launch is None or launch.blocks <= launch.sms:
+        return None
+    rounds = math.ceil(launch.waves)
+    bound = evidence.own_share * (rounds - launch.waves) / rounds if launch.waves > 1 else 0.0
+    most, least = math.ceil(launch.blocks / launch.sms), launch.blocks // launch.sms
+    last = launch.blocks - (rounds - 1) * launch.sms * launch.blocks_per_sm
+    spread = f"{least} or {most}" if least < most else f"{most}"
+    uneven = f"a last wave of {plural(last, 'block')}" if rounds > 1 else f"{spread} blocks an SM"
+    facts = (
+        evidence_line("waves", launch.waves, "", f"{launch}; an SM holds {plural(launch.blocks_per_sm, 'block')}"),
+        EvidenceLine("grid_blocks", "blocks of the last wave", last, "", f"{launch.sms * launch.blocks_per_sm} fit"),
+        *counter_line(evidence, "sm_imbalance", "in cycles with work"),
+    )
+    meaning = (
+        f"The grid makes {uneven}, and SMs that are done wait for the others. Blocks of another size, or more of them "
+        "an SM, would share the work evenly."
+    )
+    share = cycles.uneven if cycles else bound_by_gain(evidence, bound)
+    why, change = "other tiles make other waves", "choose tiles whose blocks fill whole waves"
+    tried = experiment.another_grid(evidence, why, change)
+    return Finding("uneven_sms", "tail effect: SMs end unevenly", share, basis_of(evidence), facts, meaning, tried)
+
+
+def limited_occupancy(evidence: Evidence) -> Finding | None:
+    """Blocks wait for an SM that their registers or shared memory fill, while its warps do not hide latency."""
+    cycles, launch, missing = evidence.cycles, evidence.launch, missing_room(evidence)
+    if launch is None or not missing or (cycles and not busiest_unit_pct(evidence) < LATENCY_PCT):
+        return None
+    percent = evidence.occupancy_limit_pct
+    facts = (
+        evidence_line("occupancy_limit_pct", percent, "%", f"limited by {launch.limited_by}"),
+        *counter_line(evidence, "occupancy_pct", "on average"),
+        evidence_line("registers", launch.registers, "/thread"),
+        *counter_line(evidence, "shared_bytes", "a block"),
+        EvidenceLine(
+            "blocks", "blocks an SM holds", launch.blocks_per_sm, "", f"{launch.waves:.3g} waves: others queue"
+        ),
+    )
+    meaning = (
+        f"By its {launch.limited_by}, an SM holds {plural(launch.blocks_per_sm, 'block')}: {percent:.0f}% of the warps "
+        "that it could have, and those do not cover each other's waiting."
+    )
+    # Where the number of blocks is the limit, whatever else a block needs, only larger blocks fill the SM.
+    change = "give a block more warps" if launch.limited_by == "blocks" else f"need less {launch.limited_by} a block"
+    tried = experiment.other_params(evidence, "which tiles leave room for more?", "lean", change)
+    share = missing * cycles.waiting_for(DEPENDENCY_STALLS) if cycles else bound_by_gain(evidence, missing)
+    title = f"occupancy limited by {launch.limited_by}"
+    return Finding("limited_occupancy", title, share, basis_of(evidence), facts, meaning, tried)
+
+
+def missing_room(evidence: Evidence) -> float:
+    """The share of an SM's warps that blocks in the queue find no room for; 0 where half of them or more fit."""
+    launch, percent = evidence.launch, evidence.occupancy_limit_pct
+    if launch is None or launch.waves <= 1:
+        return 0.0
+    return 1 - percent / 100 if percent <= HALF_OCCUPANCY_PCT else 0.0

@@ -1,0 +1,171 @@
+"""GPU, driver and disk: is there a GPU that is cool, free and at its full clock, and room for results?"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from gdnbench.doctor.check import Check, Level, version_numbers
+from gdnbench.doctor.loading import TorchGpu
+from gdnbench.machine.state import GpuProcess, GpuState
+from gdnbench.model.gpu import Gpu
+
+_OLDEST_DRIVER = {12: "525", 13: "580"}  # that supports a CUDA major version at all
+HOT_C = 80
+_UNKNOWN = "the driver does not say"
+_MIB, _GIB = 2**20, 2**30
+LOW_BYTES = 2 * 10**9
+NONE_LEFT_BYTES = 200 * 10**6
+
+
+def check_absence(hidden: Sequence[Gpu], torch_gpus: Sequence[TorchGpu]) -> Check:
+    """Why no GPU was found, and what works without one.
+
+    Args:
+        hidden: the GPUs there are when `CUDA_VISIBLE_DEVICES` is left out of account.
+        torch_gpus: those that torch sees; some where NVML sees none means that NVML is missing.
+    """
+    if hidden:
+        names = ", ".join(f"{gpu.index}: {gpu.name}" for gpu in hidden)
+        return Check("GPU", Level.WARN, f"CUDA_VISIBLE_DEVICES hides what there is ({names})", "unset it")
+    if torch_gpus:
+        finding = f"torch sees the {torch_gpus[0].name}, but NVML (libnvidia-ml.so.1) is not here"
+        remedy = "in a container, start it with NVIDIA_DRIVER_CAPABILITIES=compute,utility"
+        return Check("GPU", Level.WARN, finding, remedy)
+    finding = "none here: `gdnbench run` times the torch kernels on the CPU and builds the rest for sm_90 and sm_100"
+    return Check("GPU", Level.WARN, finding)
+
+
+def check_driver(state: GpuState, nvrtc_version: str | None) -> Check:
+    """Whether the driver takes the code that the compiler at hand makes.
+
+    Within one CUDA major version it does, whatever the minor; across major versions it does not.
+    """
+    supported = state.cuda_driver_version
+    if supported is None:
+        return Check("driver", Level.WARN, f"{state.driver_version or 'version unknown'}: it does not say its CUDA")
+    finding = f"{state.driver_version}, for CUDA up to {supported}"
+    needed = version_numbers(nvrtc_version)[0] if nvrtc_version else 0
+    if needed > version_numbers(supported)[0]:
+        oldest = _OLDEST_DRIVER.get(needed)
+        remedy = f"install driver {oldest} or newer" if oldest else "update the NVIDIA driver"
+        finding += f", but kernels are built with CUDA {needed}"
+        return Check("driver", Level.FAIL, finding, remedy, needed_to_measure=True)
+    return Check("driver", Level.OK, finding, needed_to_measure=True)
+
+
+def check_gpu(gpu: Gpu, state: GpuState, l2_bytes: int, *, is_chosen: bool) -> tuple[Check, ...]:
+    """Looks at one GPU.
+
+    Args:
+        gpu: the GPU.
+        state: its condition, read just now.
+        l2_bytes: its L2 cache in bytes; 0 where unknown.
+        is_chosen: whether it is the one to measure on, so that nothing can be measured if it cannot be used.
+    """
+    name = f"GPU {gpu.index}"
+    return (
+        _check_model(name, gpu, state, l2_bytes, is_chosen),
+        _check_clocks(f"{name} clocks", gpu, state),
+        _check_heat(f"{name} heat", state),
+        _check_users(f"{name} users", state),
+    )
+
+
+def _check_model(name: str, gpu: Gpu, state: GpuState, l2_bytes: int, is_chosen: bool) -> Check:
+    parts = [
+        f"{gpu.sms} SMs" if gpu.sms else "",
+        f"{l2_bytes / _MIB:.0f} MiB L2" if l2_bytes else "",
+        f"{gpu.memory_bytes / _GIB:.0f} GiB" if gpu.memory_bytes else "",
+        "" if state.ecc is None else f"ECC {'on' if state.ecc else 'off'}",
+    ]
+    finding = ", ".join([f"{gpu.name} ({gpu.arch})", *filter(None, parts)])
+    if state.compute_mode == "prohibited":
+        remedy = f"sudo nvidia-smi -i {gpu.index} -c DEFAULT"
+        return Check(name, Level.FAIL, f"{finding}; its compute mode prohibits all work", remedy, is_chosen)
+    if state.mig:
+        remedy = f"sudo nvidia-smi -i {gpu.index} -mig 0"
+        return Check(name, Level.WARN, f"{finding}; MIG is on: times hold for a slice of the GPU", remedy, is_chosen)
+    return Check(name, Level.OK, finding, needed_to_measure=is_chosen)
+
+
+def _check_clocks(name: str, gpu: Gpu, state: GpuState) -> Check:
+    parts = [_clock("SM", state.sm_mhz, state.sm_max_mhz), _clock("memory", state.memory_mhz, state.memory_max_mhz)]
+    finding = ", ".join(filter(None, parts)) or _UNKNOWN
+    if not state.throttle_reasons:
+        return Check(name, Level.OK, finding)
+    finding += f"; held down by: {', '.join(state.throttle_reasons)}"
+    return Check(name, Level.WARN, finding, f"see why: nvidia-smi -i {gpu.index} -q -d PERFORMANCE,CLOCK")
+
+
+def _clock(name: str, now_mhz: int | None, max_mhz: int | None) -> str:
+    if now_mhz is None:
+        return ""
+    return f"{name} {now_mhz} of {max_mhz} MHz" if max_mhz else f"{name} {now_mhz} MHz"
+
+
+def _check_heat(name: str, state: GpuState) -> Check:
+    parts = [
+        "" if state.temperature_c is None else f"{state.temperature_c} °C",
+        "" if state.power_w is None else f"{state.power_w:.0f} W drawn",
+        "" if state.power_limit_w is None else f"limit {state.power_limit_w:.0f} W",
+    ]
+    finding = ", ".join(filter(None, parts)) or _UNKNOWN
+    if state.temperature_c is not None and state.temperature_c >= HOT_C:
+        return Check(name, Level.WARN, f"{finding}; clocks fall when it is hot", f"let it cool below {HOT_C} °C")
+    return Check(name, Level.OK, finding)
+
+
+def _check_users(name: str, state: GpuState) -> Check:
+    if state.processes is None:
+        return Check(name, Level.OK, _UNKNOWN)
+    if not state.processes:
+        return Check(name, Level.OK, "no other process computes on it")
+    who = ", ".join(map(_describe, state.processes))
+    finding = f"other processes compute on it, and share its time and L2: {who}"
+    return Check(name, Level.WARN, finding, "wait until they end, or take another GPU with --gpu")
+
+
+def _describe(process: GpuProcess) -> str:
+    program = process.name.rpartition("/")[2]
+    memory = f"{process.memory_bytes / _GIB:.1f} GiB" if process.memory_bytes else ""
+    details = " ".join(filter(None, (program, memory)))
+    return f"pid {process.pid}" + (f" ({details})" if details else "")
+
+
+def check_results(results: Path) -> Check:
+    """Whether runs can be written to the folder, or the folder made; tried out, and nothing is left behind."""
+    remedy = "choose another folder with --out"
+    place = _nearest(results)
+    if not place.is_dir():
+        return Check("results", Level.FAIL, f"{place} is a file, not a folder", remedy, needed_to_measure=True)
+    try:
+        with tempfile.TemporaryFile(dir=place):
+            pass
+    except OSError as error:
+        finding = f"cannot write to {place}: {error.strerror}"
+        return Check("results", Level.FAIL, finding, remedy, needed_to_measure=True)
+    finding = f"{results} can be {'written to' if place == results else 'made'}"
+    return Check("results", Level.OK, finding, needed_to_measure=True)
+
+
+def check_disk(free_bytes: int) -> Check:
+    """Whether the disk has room; a run with all its samples takes some megabytes, a profile some hundred."""
+    finding = f"{free_bytes / 1e9:.1f} GB free"
+    if free_bytes < NONE_LEFT_BYTES:
+        return Check("disk", Level.FAIL, finding, "free some, or choose another disk with --out", True)
+    if free_bytes < LOW_BYTES:
+        return Check("disk", Level.WARN, finding, "profiles are large: free some")
+    return Check("disk", Level.OK, finding, needed_to_measure=True)
+
+
+def free_bytes(results: Path) -> int:
+    """Bytes left where the results go."""
+    return shutil.disk_usage(_nearest(results)).free
+
+
+def _nearest(path: Path) -> Path:
+    """The path itself, or the nearest of its parents that exists."""
+    return next(place for place in (path, *path.absolute().parents) if place.exists())

@@ -1,0 +1,111 @@
+"""Reads the machine once and runs every check on what it finds."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from gdnbench.doctor import hardware, profilers, software
+from gdnbench.doctor.check import Check, Level
+from gdnbench.doctor.hardware import check_absence, check_driver, check_gpu
+from gdnbench.doctor.loading import LoadResult, load_libraries
+from gdnbench.doctor.software import check_python, check_torch
+from gdnbench.errors import GpuNotFoundError
+from gdnbench.machine.gpus import list_gpus, select_gpu
+from gdnbench.machine.provenance import package_version
+from gdnbench.machine.state import GpuState, read_state
+from gdnbench.model.gpu import Gpu
+
+
+def run_checks(results: Path, gpu: str = "auto") -> tuple[Check, ...]:
+    """Looks at everything a measurement depends on.
+
+    Loads torch, triton and cuda-bench in a process of their own, which takes some seconds.
+
+    Args:
+        results: the folder that runs are to be written to; it is not created.
+        gpu: the GPU to measure on, as `--gpu` takes it. `auto` looks at every GPU there is.
+
+    Returns:
+        What was found, in the order a person would look.
+    """
+    present = list_gpus()
+    chosen, not_found = _choose(gpu, present)
+    loaded = load_libraries(chosen)
+    state = read_state(chosen) if chosen else GpuState()
+    return (
+        check_python(),
+        check_torch(loaded["torch"], chosen, state.cuda_driver_version),
+        *_check_libraries(loaded, chosen),
+        *([not_found] if not_found else []),
+        *([] if chosen or not_found else [_explain_absence(gpu, loaded["torch"])]),
+        *(_check_gpus(present if gpu == "auto" else [chosen], chosen, state, loaded["torch"]) if chosen else []),
+        *(_check_profilers(state, loaded["torch"]) if chosen else []),
+        _check_nvcc(),
+        hardware.check_results(results),
+        hardware.check_disk(hardware.free_bytes(results)),
+    )
+
+
+def _choose(wanted: str, present: Sequence[Gpu]) -> tuple[Gpu | None, Check | None]:
+    """The GPU asked for, or what to say if it is not here."""
+    try:
+        return select_gpu(wanted, present), None
+    except GpuNotFoundError as error:
+        finding, remedy = error.message.rstrip("."), error.hint.rstrip(".")
+        return None, Check("GPU", Level.FAIL, finding, remedy, needed_to_measure=True)
+
+
+def _explain_absence(wanted: str, torch: LoadResult) -> Check:
+    if wanted.strip().lower() == "cpu":
+        return Check("GPU", Level.OK, "not looked at, as --gpu cpu asks")
+    return check_absence(hidden=list_gpus({}), torch_gpus=torch.gpus)
+
+
+def _check_libraries(loaded: dict[str, LoadResult], gpu: Gpu | None) -> list[Check]:
+    version = package_version
+    return [
+        software.check_triton(loaded["triton"]),
+        software.check_nvrtc(loaded["nvrtc"], version("cuda-core"), version("nvidia-cuda-nvrtc")),
+        software.check_nvbench(loaded["nvbench"], loaded["libcuda"], version("cuda-bench"), gpu),
+        software.check_fla(version("fla-core")),
+        software.check_compilers(
+            software.find_c_compiler(),
+            software.find_cpp_compiler(),
+            software.has_python_headers(),
+            has_gpu=gpu is not None,
+        ),
+    ]
+
+
+def _check_gpus(looked_at: Sequence[Gpu], chosen: Gpu, state: GpuState, torch: LoadResult) -> list[Check]:
+    l2_bytes = {gpu.uuid: gpu.l2_bytes for gpu in torch.gpus}
+    checks = [check_driver(state, package_version("nvidia-cuda-nvrtc"))]
+    for gpu in looked_at:
+        checks += check_gpu(gpu, read_state(gpu), l2_bytes.get(gpu.uuid, 0), is_chosen=gpu == chosen)
+    return checks
+
+
+def _check_profilers(state: GpuState, torch: LoadResult) -> list[Check]:
+    ncu = profilers.find_ncu()
+    cupti = package_version("nvidia-cuda-cupti") or package_version("nvidia-cuda-cupti-cu12")
+    driver_params, process_status = _text("/proc/driver/nvidia/params"), _text("/proc/self/status")
+    return [
+        profilers.check_ncu(ncu, software.output_of([str(ncu), "--version"]) if ncu else ""),
+        profilers.check_counters(driver_params, process_status, state.driver_version),
+        profilers.check_cupti(cupti, torch.cuda, state.cuda_driver_version),
+    ]
+
+
+def _check_nvcc() -> Check:
+    nvcc = shutil.which("nvcc")
+    return software.check_nvcc(nvcc, software.output_of([nvcc, "--version"]) if nvcc else "")
+
+
+def _text(path: str) -> str:
+    """A file of the kernel's; empty where it is not there or not ours to read."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError:
+        return ""

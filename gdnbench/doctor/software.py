@@ -1,0 +1,171 @@
+"""Python, torch, the packages that build and time the kernels, and the compilers."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import sys
+import sysconfig
+from collections.abc import Sequence
+from pathlib import Path
+
+from gdnbench.doctor.check import Check, Level, version_numbers
+from gdnbench.doctor.loading import LoadResult
+from gdnbench.model.gpu import Gpu
+from gdnbench.process.command import run_tool
+
+_OLDEST = (3, 11)
+_CUDA_BUILD = "pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/cu130"
+
+
+def check_python(version: tuple[int, int] = sys.version_info[:2], full: str = platform.python_version()) -> Check:
+    """Whether this Python is new enough."""
+    if version >= _OLDEST:
+        return Check("Python", Level.OK, full, needed_to_measure=True)
+    oldest = ".".join(map(str, _OLDEST))
+    return Check("Python", Level.FAIL, f"{full} is older than {oldest}", f"install Python {oldest} or newer", True)
+
+
+def check_torch(torch: LoadResult, gpu: Gpu | None, driver_cuda: str | None) -> Check:
+    """Whether torch loads and, where there is a GPU, computes on it.
+
+    Args:
+        torch: how loading it went.
+        gpu: the GPU to measure on; None for the CPU.
+        driver_cuda: the newest CUDA the driver supports, `13.0`; None where unknown.
+    """
+    if torch.is_missing:
+        return _fail("not installed", "pip install torch")
+    if torch.problem:
+        return _fail(f"does not load: {torch.problem}", "pip install --force-reinstall torch")
+    built = f"{torch.version}, built for {f'CUDA {torch.cuda}' if torch.cuda else 'the CPU'}"
+    if gpu is None:
+        return Check("torch", Level.OK, built, needed_to_measure=True)
+    if torch.gpu_problem:
+        return _explain_gpu_problem(torch, built, gpu, driver_cuda)
+    return Check("torch", Level.OK, f"{built}, computes on the {gpu.name}", needed_to_measure=True)
+
+
+def _explain_gpu_problem(torch: LoadResult, built: str, gpu: Gpu, driver_cuda: str | None) -> Check:
+    if torch.cuda is None:
+        return _fail(f"{built}: it cannot use the {gpu.name}", _CUDA_BUILD)
+    if driver_cuda and version_numbers(torch.cuda)[0] > version_numbers(driver_cuda)[0]:
+        return _fail(f"{built}, but the driver goes up to CUDA {driver_cuda}", "update the NVIDIA driver")
+    return _fail(f"{built}, cannot compute on the {gpu.name}: {torch.gpu_problem}", "see what nvidia-smi says")
+
+
+def _fail(finding: str, remedy: str) -> Check:
+    return Check("torch", Level.FAIL, finding, remedy, needed_to_measure=True)
+
+
+def check_triton(triton: LoadResult) -> Check:
+    """Whether Triton loads; without it only the Triton kernels are lost."""
+    if triton.is_missing:
+        return Check("triton", Level.WARN, "not installed: no Triton kernels", "pip install triton")
+    if triton.problem:
+        return Check("triton", Level.WARN, f"does not load: {triton.problem}", "pip install --force-reinstall triton")
+    return Check("triton", Level.OK, triton.version)
+
+
+def check_nvrtc(nvrtc: LoadResult, core_version: str | None, nvrtc_version: str | None) -> Check:
+    """Whether NVRTC, through cuda-core, builds a kernel; without it the CUDA kernels are lost."""
+    if core_version is None or nvrtc_version is None:
+        missing = [
+            package
+            for package, version in (("cuda-core", core_version), ("nvidia-cuda-nvrtc", nvrtc_version))
+            if version is None
+        ]
+        return Check("NVRTC", Level.WARN, "not installed: no CUDA kernels", f"pip install {' '.join(missing)}")
+    versions = f"{nvrtc_version} with cuda-core {core_version}"
+    if nvrtc.problem:
+        remedy = "pip install --force-reinstall cuda-core nvidia-cuda-nvrtc"
+        return Check("NVRTC", Level.WARN, f"{versions}, builds no kernel: {nvrtc.problem}", remedy)
+    return Check("NVRTC", Level.OK, f"{versions}, builds for sm_90")
+
+
+def check_nvbench(nvbench: LoadResult, libcuda: LoadResult, version: str | None, gpu: Gpu | None) -> Check:
+    """Whether NVBench, which times GPU kernels, loads.
+
+    Where the driver is missing, cuda-bench's own message blames the CUDA version; this says what is the matter.
+    """
+    level = Level.FAIL if gpu else Level.WARN
+    if version is None:
+        remedy = "pip install 'cuda-bench[cu13]'"
+        return Check("cuda-bench", level, "not installed: no GPU kernel can be timed", remedy, needed_to_measure=True)
+    if not nvbench.problem:
+        return Check("cuda-bench", Level.OK, f"{version}, loads", needed_to_measure=True)
+    if libcuda.problem and gpu is None:
+        finding = f"{version}, not needed without a GPU (it loads only where a driver brings libcuda.so.1)"
+        return Check("cuda-bench", Level.OK, finding)
+    if libcuda.problem:
+        remedy = "in a container, start it with NVIDIA_DRIVER_CAPABILITIES=compute,utility"
+        return Check("cuda-bench", level, f"{version}, does not load: no libcuda.so.1 here", remedy, True)
+    cause = nvbench.problem.rpartition("Original error: ")[2]
+    remedy = "pip install --force-reinstall 'cuda-bench[cu13]'"
+    return Check("cuda-bench", level, f"{version}, does not load: {cause}", remedy, needed_to_measure=True)
+
+
+def check_fla(version: str | None) -> Check:
+    """Whether the FLA baseline is there to compare with."""
+    if version is None:
+        return Check("FLA", Level.WARN, "not installed: no FLA baseline", "pip install 'gdnbench[fla]'")
+    return Check("FLA", Level.OK, f"fla-core {version}")
+
+
+def find_c_compiler() -> str | None:
+    """The C compiler that Triton would take."""
+    return os.environ.get("CC") or _first("gcc", "clang", "cc")
+
+
+def find_cpp_compiler() -> str | None:
+    """The C++ compiler that torch.compile would take."""
+    return os.environ.get("CXX") or _first("g++", "clang++", "c++")
+
+
+def has_python_headers() -> bool:
+    """Whether an extension module can be compiled for this Python."""
+    return (Path(sysconfig.get_path("include")) / "Python.h").exists()
+
+
+def check_compilers(c: str | None, cpp: str | None, has_headers: bool, has_gpu: bool) -> Check:
+    """Whether torch.compile on the CPU and, for a GPU, Triton's launcher can be built."""
+    lacking = [
+        finding
+        for finding, is_lacking in (
+            ("no C compiler: Triton kernels cannot be launched", has_gpu and c is None),
+            ("no Python.h: Triton kernels cannot be launched", has_gpu and not has_headers),
+            ("no C++ compiler: torch.compile kernels cannot run on the CPU", cpp is None),
+        )
+        if is_lacking
+    ]
+    if lacking:
+        return Check("compilers", Level.WARN, "; ".join(lacking), "apt install g++ python3-dev")
+    present = [Path(compiler).name for compiler in (c, cpp) if compiler]
+    return Check("compilers", Level.OK, " and ".join([", ".join(present), *(["Python.h"] if has_headers else [])]))
+
+
+def check_nvcc(path: str | None, version_text: str) -> Check:
+    """The CUDA toolkit's compiler, which gdnbench does without.
+
+    Args:
+        path: where nvcc is; None if it is not there.
+        version_text: what `nvcc --version` prints.
+    """
+    if path is None:
+        return Check("nvcc", Level.OK, "not found, and not needed: NVRTC builds the kernels")
+    release = re.search(r"release ([\d.]+)", version_text)
+    return Check("nvcc", Level.OK, f"{release.group(1) if release else path}, not needed: NVRTC builds the kernels")
+
+
+def output_of(command: Sequence[str], limit_s: float = 20) -> str:
+    """What a tool prints on stdout; empty where it cannot run or takes longer than `limit_s` seconds."""
+    try:
+        return run_tool(command, limit_s=limit_s).output
+    except OSError:
+        return ""
+
+
+def _first(*names: str) -> str | None:
+    return next(filter(None, map(shutil.which, names)), None)

@@ -1,0 +1,146 @@
+"""What the compiler made of a kernel: resources, occupancy and instructions, read from its cubin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gdnbench.codegen.arch import Occupancy, limits_of, occupancy
+from gdnbench.codegen.cubin import Resources, disassemble, read_resources, required_threads
+from gdnbench.codegen.sass import InstructionMix, read_mix
+from gdnbench.codegen.schedule import InstructionSchedule, read_schedule
+from gdnbench.codegen.schedule_summary import ScheduleSummary, summarize
+from gdnbench.errors import GdnbenchError
+from gdnbench.model.build import Build
+from gdnbench.model.kernel import TritonKernel
+
+if TYPE_CHECKING:
+    from gdnbench.inspection.subject import GpuSize, Subject
+
+MOST_BLOCKS = (2**31 - 1, 65_535, 65_535)
+"""Of a grid along x, y and z: CUDA C++ Programming Guide, technical specifications per compute capability (3.0 on)."""
+
+
+@dataclass(frozen=True)
+class CompiledKernel:
+    """A launch of a kernel as compiled, at a shape, for an architecture.
+
+    Attributes:
+        subject: what was built.
+        build: the entry of the build cache.
+        resources: registers, stack and static shared memory, read from the cubin.
+        threads: per block.
+        dynamic_shared_bytes: per block, asked for at the launch.
+        grid: blocks along x, y and z.
+        occupancy: of one SM.
+        gpu_size: the GPU that waves are counted for, if its size is known.
+        mix: counts of instructions.
+        sass: the disassembly.
+    """
+
+    subject: Subject
+    build: Build
+    resources: Resources
+    threads: int
+    dynamic_shared_bytes: int
+    grid: tuple[int, ...]
+    occupancy: Occupancy
+    gpu_size: GpuSize | None
+    mix: InstructionMix
+    sass: str
+
+    @cached_property
+    def schedule(self) -> InstructionSchedule:
+        """When each instruction issues, and what it waits for."""
+        return read_schedule(self.sass)
+
+    @cached_property
+    def milestones(self) -> ScheduleSummary:
+        """When its loads and stores issue, and what waits for loads."""
+        return summarize(self.schedule)
+
+    @property
+    def arch(self) -> str:
+        """The target, `sm_90`."""
+        return self.build.arch
+
+    @property
+    def shared_bytes(self) -> int:
+        """Shared memory per block in bytes, static and dynamic."""
+        return self.resources.shared_bytes + self.dynamic_shared_bytes
+
+    @property
+    def blocks(self) -> int:
+        """Of the whole grid."""
+        return prod(self.grid)
+
+    @property
+    def refused(self) -> str:
+        """Why CUDA would not launch the grid; empty where it would."""
+        for axis, blocks, most in zip("xyz", self.grid, MOST_BLOCKS, strict=False):
+            if not 1 <= blocks <= most:
+                grid = " x ".join(map(str, self.grid))
+                return f"a grid of {grid} blocks cannot be launched: {axis} takes 1 to {most:,}"
+        return ""
+
+    @property
+    def waves(self) -> float | None:
+        """How often the grid fills the GPU; None where its size is unknown or not one block fits."""
+        if self.gpu_size is None or not self.occupancy.blocks:
+            return None
+        return self.blocks / (self.gpu_size.sms * self.occupancy.blocks)
+
+
+@dataclass(frozen=True)
+class FailedBuild:
+    """A launch that did not build.
+
+    Attributes:
+        subject: what.
+        arch: for which architecture.
+        error: the compiler's message.
+    """
+
+    subject: Subject
+    arch: str
+    error: GdnbenchError
+
+
+BuildOutcome = CompiledKernel | FailedBuild
+
+
+def read_build(subject: Subject, build: Build, gpu_size: GpuSize | None) -> CompiledKernel:
+    """Reads a cubin.
+
+    Raises:
+        BuildError: if the kernel's declaration fails at the shape.
+        MachineError: if `cuobjdump` is absent or cannot read the cubin.
+    """
+    cubin = Path(build.cubin)
+    resources = read_resources(cubin, build.symbol, build.arch)
+    sass = disassemble(cubin, build.symbol)
+    is_triton = isinstance(subject.entry.kernel, TritonKernel)
+    threads = subject.threads(required_threads(cubin) if is_triton else None)
+    # A build counts what Triton asks of the launch as its shared memory; a cubin does not.
+    dynamic = build.shared_bytes - resources.shared_bytes + subject.dynamic_shared_bytes()
+    resident = occupancy(
+        limits_of(build.arch),
+        threads=threads,
+        registers=resources.registers,
+        shared_bytes=resources.shared_bytes + dynamic,
+    )
+    return CompiledKernel(
+        subject=subject,
+        build=build,
+        resources=resources,
+        threads=threads,
+        dynamic_shared_bytes=dynamic,
+        grid=subject.grid(),
+        occupancy=resident,
+        gpu_size=gpu_size,
+        mix=read_mix(sass),
+        sass=sass,
+    )

@@ -1,0 +1,219 @@
+"""The GPUs of this machine, which one a `--gpu` means, and what the maker says of models that are not at hand.
+
+Those here are read through NVML without touching CUDA: no context, no memory, no clock change. The maker's values are
+in `gpus.toml`, each with its source.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from gdnbench.errors import GpuNotFoundError
+from gdnbench.model.gpu import Gpu
+from gdnbench.model.op import Precision
+
+# FP32 cores per SM by compute capability: the row "32-bit floating-point add, multiply, multiply-add" of the
+# CUDA programming guide's table of arithmetic throughput. NVML counts cores, not SMs.
+_CORES_PER_SM = {
+    (7, 0): 64, (7, 2): 64, (7, 5): 64, (8, 0): 64,
+    (8, 6): 128, (8, 7): 128, (8, 9): 128, (9, 0): 128,
+    (10, 0): 128, (10, 3): 128, (11, 0): 128, (12, 0): 128, (12, 1): 128,
+}  # fmt: skip
+_HINT = (
+    "`--gpu auto` takes the first GPU there is, `--gpu cpu` times the torch kernels on the CPU, "
+    "and `gdnbench show` prints a stored run."
+)
+TABLE = Path(__file__).with_name("gpus.toml")
+
+
+class NvmlReader:
+    """NVML's functions as questions: the answer, or None where the driver refuses or the GPU has no such thing."""
+
+    def __init__(self, nvml: Any) -> None:
+        self._nvml = nvml
+
+    def ask(self, function: str, *args: Any) -> Any:
+        """Calls `nvml<function>`; None where NVML says no."""
+        try:
+            return getattr(self._nvml, f"nvml{function}")(*args)
+        except self._nvml.NVMLError:
+            return None
+
+
+@contextmanager
+def open_nvml() -> Iterator[NvmlReader | None]:
+    """Opens NVML for reading; None where there is no NVML library or no driver."""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        yield None
+        return
+    try:
+        yield NvmlReader(pynvml)
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def list_gpus(environ: Mapping[str, str] | None = None) -> tuple[Gpu, ...]:
+    """Lists the GPUs that a CUDA program started from here would see.
+
+    They come in PCI bus order, or in the order that `CUDA_VISIBLE_DEVICES` gives; `Gpu.index` is always the
+    position in PCI bus order. The L2 size is 0: NVML does not know it.
+
+    Args:
+        environ: where to look for `CUDA_VISIBLE_DEVICES`; the process's own environment if None.
+
+    Returns:
+        The GPUs; none where there is no driver or no GPU. A GPU that has fallen off the bus is left out.
+    """
+    with open_nvml() as nvml:
+        if nvml is None:
+            return ()
+        found = [_read_gpu(nvml, index) for index in range(nvml.ask("DeviceGetCount") or 0)]
+    variables = os.environ if environ is None else environ
+    return visible_gpus(tuple(gpu for gpu in found if gpu), variables.get("CUDA_VISIBLE_DEVICES"))
+
+
+def _read_gpu(nvml: NvmlReader, index: int) -> Gpu | None:
+    handle = nvml.ask("DeviceGetHandleByIndex", index)
+    uuid = nvml.ask("DeviceGetUUID", handle)
+    capability = nvml.ask("DeviceGetCudaComputeCapability", handle)
+    if handle is None or uuid is None or capability is None:
+        return None
+    major, minor = capability
+    memory = nvml.ask("DeviceGetMemoryInfo", handle)
+    return Gpu(
+        index=index,
+        name=nvml.ask("DeviceGetName", handle) or "NVIDIA GPU",
+        uuid=uuid,
+        capability=(major, minor),
+        sms=_count_sms(nvml.ask("DeviceGetNumGpuCores", handle), (major, minor)),
+        memory_bytes=memory.total if memory else 0,
+    )
+
+
+def _count_sms(cores: int | None, capability: tuple[int, int]) -> int:
+    per_sm = _CORES_PER_SM.get(capability)
+    return cores // per_sm if cores and per_sm else 0
+
+
+def visible_gpus(gpus: Sequence[Gpu], variable: str | None) -> tuple[Gpu, ...]:
+    """Filters and orders GPUs as `CUDA_VISIBLE_DEVICES` asks.
+
+    The rules are CUDA's: entries are indices or beginnings of UUIDs, the first entry that names no GPU ends the
+    list, and a GPU named twice makes the whole list invalid. Indices count in PCI bus order, as `nvidia-smi` does.
+
+    Args:
+        gpus: every GPU of the machine, in PCI bus order.
+        variable: the variable's value; None where it is not set, which hides nothing. An empty one hides all.
+    """
+    if variable is None:
+        return tuple(gpus)
+    chosen: list[Gpu] = []
+    for entry in variable.split(","):
+        gpu = _named(entry.strip(), gpus)
+        if gpu is None:
+            break
+        if gpu in chosen:
+            return ()
+        chosen.append(gpu)
+    return tuple(chosen)
+
+
+def _named(entry: str, gpus: Sequence[Gpu]) -> Gpu | None:
+    if entry.isdecimal():
+        matches = [gpu for gpu in gpus if gpu.index == int(entry)]
+    else:
+        matches = [gpu for gpu in gpus if entry.startswith("GPU-") and gpu.uuid.startswith(entry)]
+    return matches[0] if len(matches) == 1 else None
+
+
+def select_gpu(wanted: str, gpus: Sequence[Gpu]) -> Gpu | None:
+    """Picks the GPU to measure on.
+
+    Args:
+        wanted: `auto` (the first), `cpu`, an index as `nvidia-smi` counts, a model (`h200`, `RTX 3090`), or the
+            beginning of a UUID (`GPU-8ffb`). Of equal models the first is taken.
+        gpus: the GPUs there are, from `list_gpus`.
+
+    Returns:
+        The GPU; None means to measure on the CPU.
+
+    Raises:
+        GpuNotFoundError: no GPU here is the one asked for.
+    """
+    word = wanted.strip().lower()
+    if word == "cpu":
+        return None
+    if word == "auto":
+        return gpus[0] if gpus else None
+    for gpu in gpus:
+        if _matches(word, gpu):
+            return gpu
+    raise GpuNotFoundError(f"No GPU here is {wanted!r}: this machine has {_inventory(gpus)}.", _HINT)
+
+
+def _matches(word: str, gpu: Gpu) -> bool:
+    if word.isdecimal() and int(word) == gpu.index:
+        return True
+    if word.startswith("gpu-"):
+        return gpu.uuid.lower().startswith(word)
+    return _bare(word) in {gpu.slug, gpu.slug.removeprefix("rtx"), _bare(gpu.name)}
+
+
+def _bare(name: str) -> str:
+    """A model's name as one word, without the vendor's: `NVIDIA GeForce RTX 3090` gives `rtx3090`."""
+    word = re.sub(r"[^a-z0-9]", "", name.lower())
+    return re.sub(r"^(nvidia)?(geforce|tesla|quadro)?", "", word)
+
+
+def _inventory(gpus: Sequence[Gpu]) -> str:
+    if not gpus:
+        return "no NVIDIA GPU that CUDA may use"
+    return ", ".join(f"{gpu.index}: {gpu.name}" for gpu in gpus)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuSpec:
+    """A GPU model on paper; nothing here is measured.
+
+    Attributes:
+        slug: the model's short name, as `gdnbench.model.gpu.gpu_slug` makes it: `b200`.
+        name: the model and the board whose values these are.
+        bandwidth_gbs: peak bandwidth of the device memory, GB/s (1e9 bytes a second).
+        boost_mhz: the highest SM clock that the maker rates it for, MHz.
+        sms: streaming multiprocessors.
+        l2_bytes: L2 cache in bytes.
+        peak_tflops: TFLOP/s (1e12 a second) by precision, of dense products; of fp32 on the ordinary cores.
+        sources: where each value stands, by the attribute's name.
+    """
+
+    slug: str
+    name: str
+    bandwidth_gbs: float
+    boost_mhz: float
+    sms: int
+    l2_bytes: int
+    peak_tflops: Mapping[Precision, float] = field(hash=False)
+    sources: Mapping[str, str] = field(hash=False)
+
+
+def spec_of(slug: str) -> GpuSpec | None:
+    """A model by its short name, `h200`; None where the table lacks it."""
+    values = _table().get(slug)
+    return None if values is None else GpuSpec(slug=slug, **values)
+
+
+@cache
+def _table() -> Mapping[str, Any]:
+    return tomllib.loads(TABLE.read_text(encoding="utf-8"))

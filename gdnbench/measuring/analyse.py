@@ -1,0 +1,199 @@
+"""Makes rows of samples: times, intervals, comparisons, and the warnings that belong to them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from gdnbench.machine.gpus import GpuSpec
+from gdnbench.measuring.protocol import Examined
+from gdnbench.measuring.request import Settings
+from gdnbench.measuring.rounds import LOW_CLOCK, Collected, LeastWork, RoundTimes
+from gdnbench.model.build import Build
+from gdnbench.model.case import Case, Role
+from gdnbench.model.measurement import Clock, Measurement, Timer, Timing, Versus
+from gdnbench.model.op import Op
+from gdnbench.model.status import Status
+from gdnbench.model.workload import Workload
+from gdnbench.stats.comparison import Comparison, Verdict
+from gdnbench.stats.multiple import compare_family
+from gdnbench.stats.paired import compare_rounds
+from gdnbench.store.samples import RoundRow
+
+WIDE = 0.01  # a half-width that deserves a word
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What a run's samples say.
+
+    Attributes:
+        measurements: one per case, in the order of the plan.
+        rounds: one per case and round.
+        warnings: what qualifies the whole run.
+        clocks: by each further clock, one per case that has a time by the run's own timer.
+    """
+
+    measurements: tuple[Measurement, ...]
+    rounds: tuple[RoundRow, ...]
+    warnings: tuple[str, ...]
+    clocks: tuple[Measurement, ...] = ()
+
+    @property
+    def rows(self) -> tuple[Measurement, ...]:
+        """The measurements by every clock, those of the run's own timer first."""
+        return (*self.measurements, *self.clocks)
+
+
+def analyse(
+    op: Op,
+    cases: Sequence[Case],
+    judged: Mapping[str, Examined],
+    builds: Mapping[str, Build],
+    collected: Collected,
+    settings: Settings,
+    *,
+    timer: Timer,
+    run_id: str,
+    copying: Collection[str],
+    rated: GpuSpec | None = None,
+    clock: Clock | None = None,
+) -> Analysis:
+    """Rows for every case, measured or not.
+
+    Args:
+        op: the op, for its cost.
+        cases: every case of the plan.
+        judged: the preflight's verdicts by case id; a case without one was not reached.
+        builds: builds for the GPU at hand, by case id.
+        collected: the samples.
+        settings: margin and confidence.
+        timer: what measured.
+        run_id: for the rows.
+        copying: names of the kernels that are copying floors.
+        rated: what the GPU's maker rates it for, which bounds what it computes; None where that is not known.
+        clock: the further clock that measured; None for the run's own timer.
+    """
+    rounds = RoundTimes(collected, settings.confidence)
+    verdicts = {case.id: _verdict(case, judged, collected) for case in cases}
+    measured = [case for case in cases if case.id in rounds.times and verdicts[case.id].status is Status.OK]
+    comparisons = _compare(measured, rounds, settings)
+    floors = _floors(measured, copying, rounds)
+    rows = []
+    for case in cases:
+        row = _bare_row(op, case, verdicts[case.id], builds.get(case.id), copying, clock)
+        if case in measured:
+            timing = rounds.timing(case.id, timer, _cost(op, case, row.nbytes, rated), floors.get(case.shape, ""))
+            warnings = _row_warnings(timing, rounds.low_clock(case.id))
+            row = replace(row, timing=timing, versus=comparisons.get(case.id), warnings=warnings)
+        elif row.status is Status.OK:
+            row = replace(row, status=Status.NOT_RUN, reason="the run was stopped before it was measured")
+        rows.append(row)
+    return Analysis(tuple(rows), tuple(rounds.rows(run_id, timer)), _run_warnings(rows))
+
+
+def _floors(measured: Sequence[Case], copying: Collection[str], rounds: RoundTimes) -> dict[Workload, str]:
+    """Id of the fastest copying floor of each shape: the one that is the speed of light."""
+    copies = [case for case in measured if case.variant.kernel in copying]
+    copies.sort(key=lambda case: rounds.interval(case.id).estimate, reverse=True)
+    return {case.shape: case.id for case in copies}
+
+
+def _compare(measured: Sequence[Case], rounds: RoundTimes, settings: Settings) -> dict[str, Versus]:
+    """Every kernel against the baseline of its shape, corrected for their number; the control on its own.
+
+    The control stands outside the family: it is the run's alarm, and a correction would make it deaf.
+    """
+    baselines = {case.shape: case for case in measured if case.role is Role.BASELINE}
+    pairs = {
+        case: (rounds.times[case.id], rounds.times[baselines[case.shape].id])
+        for case in measured
+        if case.shape in baselines and case.role in {Role.KERNEL, Role.CONTROL}
+    }
+    family = {case: pair for case, pair in pairs.items() if case.role is Role.KERNEL}
+    found = compare_family(family, margin=settings.margin, confidence=settings.confidence)
+    for case in pairs.keys() - family.keys():
+        found[case] = compare_rounds(*pairs[case], margin=settings.margin, confidence=settings.confidence)
+    return {case.id: _versus(baselines[case.shape], comparison) for case, comparison in found.items()}
+
+
+def _versus(baseline: Case, comparison: Comparison) -> Versus:
+    return Versus(
+        baseline=baseline.label,
+        speedup=comparison.speedup.estimate,
+        low=comparison.speedup.low,
+        high=comparison.speedup.high,
+        verdict=comparison.verdict.value,
+        more_rounds=comparison.more_rounds,
+    )
+
+
+def _verdict(case: Case, judged: Mapping[str, Examined], collected: Collected) -> Examined:
+    not_reached = Examined(case.id, Status.NOT_RUN, "the run was stopped before its turn")
+    return collected.lost.get(case.id) or judged.get(case.id, not_reached)
+
+
+def _bare_row(
+    op: Op, case: Case, verdict: Examined, build: Build | None, copying: Collection[str], clock: Clock | None
+) -> Measurement:
+    return Measurement(
+        case=case,
+        status=verdict.status,
+        reason=verdict.reason,
+        nbytes=_bytes_moved(op, case, copying),
+        launches=verdict.launches,
+        registers=build.registers if build else -1,
+        shared_bytes=build.shared_bytes if build else -1,
+        spill_bytes=build.spill_bytes if build else -1,
+        clock=clock,
+    )
+
+
+def _bytes_moved(op: Op, case: Case, copying: Collection[str]) -> int:
+    """The least that the case must move; the empty floor moves nothing, and has no bandwidth."""
+    if case.variant.kernel in copying:
+        return op.copy_bytes(case.shape)
+    return 0 if case.role is Role.FLOOR else op.traffic_bytes(case.shape)
+
+
+def _cost(op: Op, case: Case, nbytes: int, rated: GpuSpec | None) -> LeastWork:
+    """A floor computes nothing; operations of a precision whose peak is not known bound nothing."""
+    flops = {} if case.role is Role.FLOOR else op.flops(case.shape)
+    peaks = rated.peak_tflops if rated else {}
+    peak_us = sum(count / peaks[precision] / 1e6 for precision, count in flops.items() if precision in peaks)
+    return LeastWork(nbytes, sum(flops.values()), peak_us, nbytes / rated.bandwidth_gbs / 1e3 if rated else 0.0)
+
+
+def _row_warnings(timing: Timing, low_clock: int) -> tuple[str, ...]:
+    warnings = []
+    if low_clock:
+        warnings.append(f"{low_clock} of {timing.rounds} rounds below {LOW_CLOCK:.0%} of the run's median clock")
+    if timing.relative_half_width > WIDE:
+        warnings.append(f"interval of ±{timing.relative_half_width:.1%}: more rounds would narrow it")
+    return tuple(warnings)
+
+
+def _run_warnings(rows: Sequence[Measurement]) -> tuple[str, ...]:
+    """What qualifies every comparison of a shape: a baseline that failed, or that is told apart from itself."""
+    warnings = []
+    for row in rows:
+        if row.role is Role.BASELINE and row.status.is_failure:
+            warnings.append(
+                f"{row.case.shape}: the baseline has no time ({row.status}), so nothing is compared with it"
+            )
+        if row.role is Role.CONTROL and row.versus and row.versus.verdict in {Verdict.FASTER, Verdict.SLOWER}:
+            apart = abs(row.versus.speedup - 1)
+            warnings.append(f"{row.case.shape}: the baseline against itself reads {apart:.2%} apart: so much is noise")
+    return tuple(warnings)
+
+
+def with_clocks(own: Analysis, clocks: Mapping[Clock, Analysis]) -> Analysis:
+    """An analysis with those of the further clocks behind it; a warning says which clock it is of."""
+    found = list(clocks.values())
+    warnings = [f"{clock}: {warning}" for clock, analysis in clocks.items() for warning in analysis.warnings]
+    return replace(
+        own,
+        clocks=tuple(row for analysis in found for row in analysis.measurements),
+        rounds=(*own.rounds, *(row for analysis in found for row in analysis.rounds)),
+        warnings=(*own.warnings, *warnings),
+    )

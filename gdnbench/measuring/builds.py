@@ -1,0 +1,187 @@
+"""Compiles the cases' kernels ahead, in parallel, and describes each build in a row for `builds.csv`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from gdnbench.catalog.catalog import Catalog
+from gdnbench.codegen.ahead import build_all
+from gdnbench.codegen.job import Job
+from gdnbench.errors import GdnbenchError
+from gdnbench.measuring.observer import Observer
+from gdnbench.measuring.protocol import BUILD_STEPS, IMPORT_STEPS, Examined, PreflightVerdicts
+from gdnbench.model.build import Build
+from gdnbench.model.case import Case, Variant
+from gdnbench.model.gpu import Gpu
+from gdnbench.model.kernel import CudaKernel, TritonKernel
+from gdnbench.model.status import Status
+from gdnbench.model.workload import Workload
+from gdnbench.store.builds import BuildRow
+
+ARCHS_WITHOUT_GPU = ("sm_90", "sm_100")  # Hopper and Blackwell: what people without one still write for
+
+
+def archs_of(gpu: Gpu | None) -> tuple[str, ...]:
+    """What kernels are compiled for."""
+    return (gpu.arch,) if gpu else ARCHS_WITHOUT_GPU
+
+
+BuildId = tuple[Variant, Workload, str, str]
+"""Variant, workload, architecture, and the entry of the launch.
+
+Most sizes of run-time axes share a build, but `warps` and `stages` may depend on them.
+"""
+
+
+@dataclass
+class Builds:
+    """What the compilers made of the cases' variants.
+
+    Attributes:
+        made: what compiled.
+        failed: likewise, the compiler's message.
+    """
+
+    made: dict[BuildId, Build] = field(default_factory=dict)
+    failed: dict[BuildId, GdnbenchError] = field(default_factory=dict)
+
+    def launches_of(self, case: Case, arch: str) -> dict[str, Build]:
+        """The build of each of a case's launches for an architecture, by its entry, in order."""
+        return {launch: self.made[key] for launch, key in self._keys(case, arch) if key in self.made}
+
+    def of(self, case: Case, arch: str) -> Build | None:
+        """The build of a case for an architecture; of several launches the one with the most registers."""
+        return max(self.launches_of(case, arch).values(), key=lambda build: build.registers, default=None)
+
+    def failure(self, case: Case, arch: str) -> GdnbenchError | None:
+        """Why there is none."""
+        return next((self.failed[key] for _, key in self._keys(case, arch) if key in self.failed), None)
+
+    def _keys(self, case: Case, arch: str) -> list[tuple[str, BuildId]]:
+        known = {key[3]: None for key in (*self.made, *self.failed)}
+        return [(launch, (case.variant, case.shape, arch, launch)) for launch in known]
+
+    def verdicts(self, cases: Sequence[Case], archs: Sequence[str]) -> PreflightVerdicts:
+        """The verdict on every case that did not build for all of these architectures."""
+        return {
+            case.id: Examined(case.id, Status.BUILD_FAILED, failures[0].message)
+            for case in cases
+            if (failures := [failure for arch in archs if (failure := self.failure(case, arch))])
+        }
+
+
+def build_jobs(catalog: Catalog, cases: Sequence[Case], archs: Sequence[str]) -> dict[BuildId, Job]:
+    """What there is to compile: each CUDA and Triton variant at each shape; those that are alike are built once."""
+    jobs = {}
+    for case in cases:
+        entry = catalog.entries[case.variant.kernel]
+        if isinstance(entry.kernel, CudaKernel | TritonKernel) and entry.missing() is None:
+            for arch in archs:
+                for launch in entry.kernel.launches:
+                    job = Job(entry, case.variant, case.shape, arch, launch.entry)
+                    jobs[case.variant, case.shape, arch, launch.entry] = job
+    return jobs
+
+
+def build_cases(
+    catalog: Catalog, cases: Sequence[Case], archs: Sequence[str], step_limit_s: float, observer: Observer
+) -> Builds:
+    """Compiles every CUDA and Triton case for every architecture, in parallel processes.
+
+    Args:
+        catalog: the kernels.
+        cases: what to compile.
+        archs: for which architectures.
+        step_limit_s: seconds that an ordinary step may take; importing a source may take three times that, and
+            compiling it ten times.
+        observer: told of every build.
+
+    Raises:
+        MachineError: if the cache cannot be written, or a compiler is absent.
+    """
+    jobs = build_jobs(catalog, cases, archs)
+    observer.begin("build", len(jobs))
+    results = build_all(
+        list(jobs.values()),
+        timeout_s=BUILD_STEPS * step_limit_s,
+        import_s=IMPORT_STEPS * step_limit_s,
+        on_result=lambda _job, _result: observer.advance(),
+    )
+    builds = Builds()
+    for key, job in jobs.items():
+        result = results[job]
+        if isinstance(result, Build):
+            builds.made[key] = result
+        else:
+            builds.failed[key] = result
+    return builds
+
+
+def build_rows(
+    catalog: Catalog, cases: Sequence[Case], archs: Sequence[str], builds: Builds, interpreted: PreflightVerdicts
+) -> list[BuildRow]:
+    """Every build that was tried, once per series of workloads and launch, with the interpreter's verdict beside it.
+
+    A variant that is compiled otherwise at other workloads of it has a row for each, and its label says where; of a
+    kernel with several launches each has its own.
+    """
+    distinct: dict[tuple[Variant, str, str, str], dict[Build | str, Case]] = {}
+    for case in cases:
+        for arch in archs:
+            for launch, result in _results(builds, case, arch).items():
+                alike = distinct.setdefault((case.variant, case.shape.series, arch, launch), {})
+                alike.setdefault(result, case)
+    verdicts = {(case.variant, case.shape.series): interpreted[case.id] for case in cases if case.id in interpreted}
+    names = Counter(variant.label for variant in {case.variant for case in cases})
+    rows = []
+    for (variant, series, arch, launch), found in distinct.items():
+        label = _full_label(variant) if names[variant.label] > 1 or variant.is_picked else variant.label
+        kernel = catalog.entries[variant.kernel].kernel
+        for result, case in found.items():
+            at = f" at {case.shape.x_term}" if len(found) > 1 else ""
+            row = _row(case, label + at, kernel.language, arch, result, verdicts.get((variant, series)))
+            rows.append(replace(row, launch=launch))
+    return rows
+
+
+def _results(builds: Builds, case: Case, arch: str) -> dict[str, Build | str]:
+    """The build of each launch, by its entry where there are several, or why there is none."""
+    failure = builds.failure(case, arch)
+    if failure:
+        return {"": failure.message}
+    made = builds.launches_of(case, arch)
+    return {launch if len(made) > 1 else "": build for launch, build in made.items()}
+
+
+def _full_label(variant: Variant) -> str:
+    """For a kernel whose defaults change with the shape, or a dispatcher: its bare name stands for several builds."""
+    if variant.is_picked:
+        return f"{variant.label}: {variant.in_full}"
+    return ":".join((variant.label, *(f"{name}={value}" for name, value in variant.params.items())))
+
+
+def _row(case: Case, label: str, language: str, arch: str, result: Build | str, verdict: Examined | None) -> BuildRow:
+    build = result if isinstance(result, Build) else None
+    return BuildRow(
+        kernel=case.variant.kernel,
+        label=label,
+        language=language,
+        series=case.shape.series,
+        arch=arch,
+        registers=build.registers if build else -1,
+        shared_bytes=build.shared_bytes if build else -1,
+        spill_bytes=build.spill_bytes if build else -1,
+        load_bits=build.load_bits if build else -1,
+        code_bytes=build.code_bytes if build else -1,
+        status="ok" if build else Status.BUILD_FAILED.value,
+        reason=result if isinstance(result, str) else "",
+        interpreter=_interpreter_says(verdict),
+    )
+
+
+def _interpreter_says(verdict: Examined | None) -> str:
+    if verdict is None:
+        return ""
+    return "passed" if verdict.status is Status.OK else f"{verdict.status}: {verdict.reason}"

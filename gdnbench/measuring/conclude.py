@@ -1,0 +1,206 @@
+"""Reads a sweep's answer off its rounds: plateaus, the simplest point on each, and the best kernel of each workload."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from gdnbench.catalog.catalog import Catalog
+from gdnbench.measuring.race import RaceGroup, group_cases, judge_groups, survivors
+from gdnbench.measuring.request import Settings
+from gdnbench.measuring.rounds import Collected, RoundTimes
+from gdnbench.model.case import Case
+from gdnbench.model.kernel import Kernel
+from gdnbench.model.params import Params
+from gdnbench.model.sweep import OneForAll, Place, Plateau, Point, Sweep
+from gdnbench.model.workload import Workload
+from gdnbench.stats.comparison import Comparison, Verdict
+from gdnbench.stats.multiple import BestComparison, compare_with_best
+
+TriedValues = dict[str, dict[str, list[str | int]]]
+
+
+def conclude(
+    catalog: Catalog,
+    cases: Sequence[Case],
+    swept: Mapping[str, Sequence[str]],
+    collected: Collected,
+    settings: Settings,
+) -> Sweep:
+    """A sweep's answer.
+
+    Args:
+        catalog: for the kernels' defaults and the order of their choices.
+        cases: every case of the sweep, measured or not.
+        swept: names of the params tried, by kernel.
+        collected: the samples.
+        settings: margin, confidence and budget.
+    """
+    groups = group_cases([case for case in cases if collected.samples.get(case.id)], swept)
+    rounds = RoundTimes(collected, settings.confidence)
+    fields = judge_groups(groups, rounds, collected, settings.margin, settings.confidence)
+    points = {group: _points(field, collected) for group, field in fields.items()}
+    plateaus = tuple(_plateau(catalog.entries[kernel].kernel, shape, points[kernel, shape]) for kernel, shape in fields)
+    return Sweep(
+        axes=_axes(group_cases(cases, swept), swept),
+        budget_s=settings.budget_s or 0.0,
+        points=tuple(point for group in points.values() for point in group),
+        plateaus=plateaus,
+        one_for_all=_one_for_all(catalog, plateaus, points, settings.margin),
+        finals=tuple(finals(catalog, plateaus, groups, rounds, settings)),
+    )
+
+
+def _points(field: BestComparison[Case], collected: Collected) -> list[Point]:
+    """The leader and the others, fastest first."""
+    still = set(survivors(field, collected))
+    found = [make_point(field.leader, Place.BEST, None, len(collected.samples[field.leader.id]))]
+    for case, comparison in field.others.items():
+        # What an earlier look dropped stays slower: later intervals of its few rounds only grow.
+        place = place_of(comparison) if case in still else Place.SLOWER
+        found.append(make_point(case, place, comparison, len(collected.samples[case.id])))
+    return [found[0], *sorted(found[1:], key=lambda point: point.slower_by)]
+
+
+def _plateau(kernel: Kernel, shape: Workload, points: Sequence[Point]) -> Plateau:
+    tied = [point for point in points if point.place in {Place.BEST, Place.TIED}]
+    return Plateau(
+        kernel=kernel.name,
+        shape=shape,
+        best=points[0].label,
+        simplest=min(tied, key=lambda point: simplicity(kernel, point.params)).label,
+        tied=tuple(point.label for point in tied),
+        unclear=tuple(point.label for point in points if point.place is Place.UNCLEAR),
+        within=max(point.slower_hi for point in tied),
+    )
+
+
+def simplicity(kernel: Kernel, params: Params) -> tuple[int, tuple[int, ...]]:
+    """Smaller is simpler: fewer params away from the kernel's defaults, then earlier among the declared choices.
+
+    A change of a default needs a reason, and a tie is none.
+    """
+    changed = sum(params[name] != param.default for name, param in kernel.params.items())
+    return changed, tuple(param.choices.index(params[name]) for name, param in kernel.params.items())
+
+
+def _one_for_all(
+    catalog: Catalog, plateaus: Sequence[Plateau], points: Mapping[RaceGroup, Sequence[Point]], margin: float
+) -> tuple[OneForAll, ...]:
+    shapes: dict[str, list[Workload]] = {}
+    for plateau in plateaus:
+        shapes.setdefault(plateau.kernel, []).append(plateau.shape)
+    return tuple(
+        _least_regret(catalog.entries[name].kernel, [points[name, shape] for shape in of_kernel], margin)
+        for name, of_kernel in shapes.items()
+        if len(of_kernel) > 1 and _everywhere([points[name, shape] for shape in of_kernel])
+    )
+
+
+def _everywhere(by_shape: Sequence[Sequence[Point]]) -> set[str]:
+    """Labels of the points that were measured at every shape."""
+    return set.intersection(*({point.label for point in points} for points in by_shape))
+
+
+def _least_regret(kernel: Kernel, by_shape: Sequence[Sequence[Point]], margin: float) -> OneForAll:
+    """The simplest of the points whose worst regret is within the margin of the least worst regret."""
+    labels = _everywhere(by_shape)
+    params = {point.label: point.params for point in by_shape[0]}
+    choices = [
+        OneForAll(
+            kernel=kernel.name,
+            label=label,
+            regret={
+                point.shape: max(0.0, point.slower_by)
+                for points in by_shape
+                for point in points
+                if point.label == label
+            },
+        )
+        for label in labels
+    ]
+    least = min(choice.worst[1] for choice in choices)
+    near = [choice for choice in choices if choice.worst[1] <= least + margin]
+    return min(near, key=lambda choice: simplicity(kernel, params[choice.label]))
+
+
+def _axes(groups: Mapping[RaceGroup, Sequence[Case]], swept: Mapping[str, Sequence[str]]) -> TriedValues:
+    """The values tried, in the order in which the grid has them."""
+    axes: TriedValues = {}
+    for (kernel, _), cases in groups.items():
+        axes[kernel] = {
+            name: list(dict.fromkeys(case.variant.params[name] for case in cases)) for name in swept.get(kernel, ())
+        }
+    return axes
+
+
+def finals(
+    catalog: Catalog,
+    plateaus: Sequence[Plateau],
+    groups: Mapping[RaceGroup, Sequence[Case]],
+    rounds: RoundTimes,
+    settings: Settings,
+) -> Iterator[Point]:
+    """The simplest point of every kernel, fastest first at each shape that has several.
+
+    Kernels race among their own points, and the one whose race ended first has fewer rounds. So they are compared in
+    the rounds that all of them were measured in, of which the coarse pass has some.
+
+    Args:
+        catalog: which kernels are floors, that nobody takes.
+        plateaus: of every kernel and shape.
+        groups: the points that were measured, by kernel and shape.
+        rounds: their times.
+        settings: margin and confidence.
+    """
+    for cases in _finalists(catalog, plateaus, groups).values():
+        times = rounds.together([case.id for case in cases])
+        measured_in = min(len(each) for each in times.values())
+        if len(cases) < 2 or measured_in == 0:
+            continue
+        by_id = {case.id: case for case in cases}
+        field = compare_with_best(times, margin=settings.margin, confidence=settings.confidence)
+        others = [make_point(by_id[key], place_of(each), each, measured_in) for key, each in field.others.items()]
+        yield make_point(by_id[field.leader], Place.BEST, None, measured_in)
+        yield from sorted(others, key=lambda point: point.slower_by)
+
+
+def _finalists(
+    catalog: Catalog, plateaus: Sequence[Plateau], groups: Mapping[RaceGroup, Sequence[Case]]
+) -> dict[Workload, list[Case]]:
+    found: dict[Workload, list[Case]] = {}
+    for plateau in plateaus:
+        if not catalog.entries[plateau.kernel].kernel.floor:
+            own = groups[plateau.kernel, plateau.shape]
+            found.setdefault(plateau.shape, []).append(next(case for case in own if case.label == plateau.simplest))
+    return found
+
+
+_PLACES = {Verdict.SAME: Place.TIED, Verdict.SLOWER: Place.SLOWER}
+
+
+def place_of(comparison: Comparison) -> Place:
+    """Where a comparison with the best puts a case."""
+    return _PLACES.get(comparison.verdict, Place.UNCLEAR)
+
+
+def make_point(case: Case, place: Place, comparison: Comparison | None, rounds: int) -> Point:
+    """A case as a point.
+
+    Args:
+        case: what was measured.
+        place: where it came in.
+        comparison: with the best; None for the best itself.
+        rounds: in how many rounds it was measured.
+    """
+    speedup = comparison.speedup if comparison else None
+    return Point(
+        kernel=case.variant.kernel,
+        label=case.label,
+        params=case.variant.params,
+        shape=case.shape,
+        place=place,
+        slower_by=1.0 / speedup.estimate - 1.0 if speedup else 0.0,
+        slower_lo=1.0 / speedup.high - 1.0 if speedup else 0.0,
+        slower_hi=(1.0 / speedup.low - 1.0 if speedup.low > 0 else float("inf")) if speedup else 0.0,
+        rounds=rounds,
+    )

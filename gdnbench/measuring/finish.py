@@ -1,0 +1,74 @@
+"""Writes a run's files and gives its folder its name."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from gdnbench.measuring.analyse import Analysis
+from gdnbench.measuring.rounds import Collected
+from gdnbench.model.measurement import Clock
+from gdnbench.stats import FloatArray
+from gdnbench.store.builds import BuildRow, write_builds
+from gdnbench.store.folder import RunFolder, drop_journal
+from gdnbench.store.info import RunInfo, write_info
+from gdnbench.store.measurements import write_measurements
+from gdnbench.store.samples import write_rounds, write_samples
+
+
+def write_run(
+    folder: RunFolder,
+    info: RunInfo,
+    analysis: Analysis,
+    collected: Collected,
+    builds: Sequence[BuildRow],
+    clocked: Mapping[Clock, Collected] | None = None,
+) -> Path:
+    """Writes everything; returns the folder under its final name.
+
+    A run that is whole is tidied: the journal goes, and so do the workers' task files and logs unless a case failed.
+    """
+    write_measurements(folder.path, info, analysis.rows)
+    write_rounds(folder.path, analysis.rounds)
+    write_builds(folder.path, builds)
+    write_samples(folder.path, _columns(collected))
+    for clock, found in (clocked or {}).items():
+        write_samples(folder.path, _columns(found), clock)
+    _pack_timer_records(folder.path / "nvbench")
+    write_info(folder.path, info)
+    # Last, for until here a killed process leaves all that --resume needs.
+    if info.complete:
+        drop_journal(folder.path)
+        if not any(row.status.is_failure for row in analysis.rows):
+            _drop_worker_files(folder.path)
+    return folder.finish()
+
+
+def _columns(collected: Collected) -> Iterator[tuple[str, int, FloatArray, FloatArray]]:
+    for case_id, rounds in collected.samples.items():
+        for number, sampled in sorted(rounds.items()):
+            yield case_id, number, np.asarray(sampled.times_us), np.asarray(sampled.sm_mhz)
+
+
+def _pack_timer_records(folder: Path) -> None:
+    """NVBench's JSON, untouched but compressed (13 KB a state, thirtyfold); its sample files are in our parquet."""
+    if not folder.is_dir():
+        return
+    for record in folder.glob("*.json"):
+        if record.stat().st_size:
+            with record.open("rb") as source, gzip.open(f"{record}.gz", "wb") as target:
+                shutil.copyfileobj(source, target)
+        record.unlink()
+    for samples in folder.glob("*-bin"):
+        shutil.rmtree(samples)
+    if not any(folder.iterdir()):
+        folder.rmdir()
+
+
+def _drop_worker_files(folder: Path) -> None:
+    for path in (*folder.glob("examine-*"), *folder.glob("interpret-*"), *folder.glob("measure-*")):
+        path.unlink()

@@ -1,0 +1,107 @@
+"""Measures rounds in worker processes: all healthy cases in one worker, a fresh one where that dies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+
+from gdnbench.errors import MachineError
+from gdnbench.measuring.observer import Observer
+from gdnbench.measuring.protocol import Event, Examined, Sampled, StepBegun, Task
+from gdnbench.measuring.rounds import Collected
+from gdnbench.measuring.schedule import round_order
+from gdnbench.measuring.workers import supervise
+from gdnbench.model.case import Case
+from gdnbench.model.measurement import Clock
+from gdnbench.model.status import Status
+
+
+@dataclass
+class TimingWorkers:
+    """Measures rounds in worker processes until all are done or no case is left.
+
+    Attributes:
+        folder: where task files, logs and the timer's records go.
+        environment: variables for the workers.
+        observer: told of every step.
+        record: called with every event.
+    """
+
+    folder: Path
+    environment: Mapping[str, str]
+    observer: Observer
+    record: Callable[[Event], None]
+
+    def measure(self, task: Task, rounds: int, collected: Collected, phase: str = "measure") -> None:
+        """Adds to what was collected before until `rounds` rounds are whole; `phase` is what progress calls it.
+
+        Raises:
+            MachineError: if a worker ends well and has measured nothing.
+        """
+        cases = [case for case in task.cases if case.id not in collected.lost]
+        done = collected.complete_rounds(case.id for case in cases)
+        self.observer.begin(phase, (rounds + 1 - len(done)) * len(cases))
+        for attempt in count():
+            ids = [case.id for case in cases]
+            collected.drop_incomplete_rounds(ids)
+            done = collected.complete_rounds(ids)
+            if not cases or len(done) >= rounds:
+                return
+            first = max(done, default=0) + 1
+            order = round_order(cases, 1 + rounds - len(done), task.seed + first)
+            part = replace(task, cases=tuple(cases), order=order, first_round=first)
+            self._run_worker(part, self._free_name(attempt), collected)
+            cases = [case for case in cases if case.id not in collected.lost]
+            if [case.id for case in cases] == ids and collected.complete_rounds(ids) <= done:
+                raise MachineError("a worker ended without measuring a round", f"its log is in {self.folder}")
+
+    def _free_name(self, attempt: int) -> str:
+        """A name that no earlier, interrupted part of the run has used."""
+        return next(name for n in count(attempt) if not (self.folder / f"{(name := f'measure-{n}')}.json").exists())
+
+    def _run_worker(self, task: Task, name: str, collected: Collected) -> None:
+        by_id: dict[str, Case] = {case.id: case for case in task.cases}
+
+        def take(event: Event) -> None:
+            self._keep(event, task.clock, collected)
+            match event:
+                case Sampled():
+                    self.observer.advance()
+                case StepBegun(case=case_id, step=step):
+                    where = f"{by_id[case_id].label} {by_id[case_id].shape}: " if case_id else ""
+                    self.observer.step(where + step)
+                case _:
+                    pass
+
+        recorded = replace(task, record=str(self.folder / "nvbench" / f"{name}.json"))
+        (self.folder / "nvbench").mkdir(exist_ok=True)
+        outcome = supervise(recorded, self.folder, name, self.environment, take)
+        if outcome.loss:
+            self._keep(outcome.loss, task.clock, collected)
+
+    def _keep(self, event: Event, clock: Clock | None, collected: Collected) -> None:
+        """The journal must tell the clocks apart, of which the worker reads one and says nothing."""
+        if isinstance(event, Examined | Sampled):
+            event = replace(event, clock=clock or "")
+        self.record(event)
+        collected.take(event)
+
+
+def read_clock(measuring: TimingWorkers, task: Task, rounds: int, collected: Collected) -> None:
+    """Measures with one clock; one that cannot be read here costs its own numbers, and no others.
+
+    Args:
+        measuring: starts the workers.
+        task: the cases, and the clock.
+        rounds: how many each case is to have.
+        collected: takes what is measured, and the reason where nothing is.
+    """
+    try:
+        measuring.measure(task, rounds, collected, phase=task.clock or "measure")
+    except MachineError as error:
+        measuring.observer.note(f"{task.clock}: {error.message}")
+        for case in task.cases:
+            if not collected.samples.get(case.id) and case.id not in collected.lost:
+                collected.take(Examined(case.id, Status.FAILED, error.message, clock=task.clock or ""))

@@ -1,0 +1,44 @@
+"""Who watches a run, and the lock that keeps other processes of gdnbench off its GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from gdnbench.machine.lock import gpu_lock
+from gdnbench.measuring.protocol import Examined
+from gdnbench.model.case import Case
+from gdnbench.model.gpu import Gpu
+
+
+class Observer:
+    """Hooks of a run, in the order in which they are called."""
+
+    def begin(self, phase: str, total: int) -> None:
+        """A phase of so many units begins: `build`, `check`, `interpret`, `measure`, `coarse`, `race` or `profile`."""
+
+    def step(self, what: str) -> None:
+        """Something is under way, in a few words."""
+
+    def advance(self) -> None:
+        """One unit of the phase is done."""
+
+    def standing(self, text: str) -> None:
+        """How a race stands, in a few words."""
+
+    def examined(self, case: Case, result: Examined) -> None:
+        """A case passed or failed its preflight."""
+
+    def note(self, text: str) -> None:
+        """Something that the user should know."""
+
+
+@contextmanager
+def alone_on(gpu: Gpu | None, observer: Observer) -> Iterator[None]:
+    """Holds the GPU, or the CPU if there is none, against every other gdnbench process of this machine.
+
+    Raises:
+        MachineError: the lock file cannot be opened.
+    """
+    with gpu_lock(gpu, lambda: observer.note("another gdnbench is measuring here; waiting for it to finish")):
+        yield

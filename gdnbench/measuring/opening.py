@@ -1,0 +1,239 @@
+"""Opens a run: a new one, one that was stopped, or the sweep that a stopped process left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from gdnbench.catalog.catalog import Catalog
+from gdnbench.codec import convert
+from gdnbench.errors import MachineError, RunFormatError, UsageError
+from gdnbench.machine.gpus import list_gpus, select_gpu
+from gdnbench.machine.provenance import describe_machine, git_state
+from gdnbench.machine.state import read_state
+from gdnbench.measuring.observer import Observer
+from gdnbench.measuring.plan import Plan
+from gdnbench.measuring.protocol import BURN_IN, Event, Examined, Sampled, decode
+from gdnbench.measuring.request import Settings, slug_of
+from gdnbench.measuring.rounds import Collected
+from gdnbench.measuring.session import Session
+from gdnbench.model.case import Case
+from gdnbench.model.gpu import Gpu
+from gdnbench.model.measurement import Clock
+from gdnbench.store.find import find_newest, list_runs, name_runs, readable
+from gdnbench.store.folder import RunFolder, read_journal, run_id_of
+from gdnbench.store.info import RunInfo, read_info, suite_document, write_info
+from gdnbench.store.schema import CaseDocument, GitDocument, MachineDocument
+
+
+def begin_session(catalog: Catalog, plan: Plan, results: Path, observer: Observer) -> Session:
+    """Begins a new run and claims its folder.
+
+    Args:
+        catalog: what there is.
+        plan: what to measure, and where.
+        results: the folder that holds runs.
+        observer: told of every step.
+
+    Raises:
+        GdnbenchError: for a clock that cannot be had, or a results folder that cannot be written.
+    """
+    request, gpu = plan.request, plan.gpu
+    if request.settings.clocks and gpu is None:
+        wanted = ", ".join(request.settings.clocks)
+        raise MachineError(f"--timer {wanted}: there is no second clock without a GPU", "leave --timer out")
+    now = datetime.now(UTC)
+    folder = RunFolder.create(results, run_id_of(now, slug_of(gpu), request.op.name, request.label))
+    info = _describe(catalog, plan, folder.run_id, now)
+    write_info(folder.path, info)
+    return Session(catalog, request.op, gpu, plan.cases, request.settings, folder, info, observer)
+
+
+def resume_session(catalog: Catalog, results: Path, run: str, observer: Observer) -> Session:
+    """Takes up a run that was stopped, on the GPU where it began.
+
+    Raises:
+        GdnbenchError: if there is no such run, it is whole, its kernels have changed, or its GPU is not here.
+    """
+    resumed = load_unfinished(results, run, catalog)
+    info, described = resumed.info, resumed.info.machine["gpu"]
+    gpu = select_gpu(described["uuid"] if described else "cpu", list_gpus())
+    folder = RunFolder.reopen(resumed.path)
+    op = catalog.ops[info.op]
+    settings, collected, clocked = resumed.settings, resumed.collected, resumed.clocked
+    return Session(catalog, op, gpu, resumed.cases, settings, folder, info, observer, collected, clocked)
+
+
+def _describe(catalog: Catalog, plan: Plan, run_id: str, now: datetime) -> RunInfo:
+    request, gpu = plan.request, plan.gpu
+    # A label is a dispatcher's name where one picked: its table is part of what was measured.
+    names = {name for case in plan.cases for name in (case.variant.kernel, case.variant.label)}
+    entries = {name: catalog.entries[name] for name in sorted(names & catalog.entries.keys())}
+    return RunInfo(
+        run_id=run_id,
+        timestamp=now.isoformat(timespec="seconds"),
+        complete=False,
+        command=request.command,
+        op=request.op.name,
+        gpu=slug_of(gpu),
+        label=request.label,
+        baseline=plan.baseline,
+        settings=asdict(request.settings),
+        swept={kernel: list(names) for kernel, names in request.swept.items()},
+        suite=suite_document(request.suite) if request.suite else None,
+        workloads=request.op.workloads,
+        op_hash=catalog.op_hash(request.op.name),
+        cases=convert([case.to_dict() for case in plan.cases], list[CaseDocument]),
+        machine=convert(describe_machine(gpu), MachineDocument),
+        git=convert(git_state(catalog.op_folders[request.op.name]), GitDocument),
+        sources={name: entry.known_source() for name, entry in entries.items()},
+        warnings=[*plan.notes, *_left_out(catalog), *_other_processes(gpu)],
+    )
+
+
+def _left_out(catalog: Catalog) -> list[str]:
+    return [f"{broken.name} is left out, for it does not load: {broken.reason}" for broken in catalog.broken]
+
+
+def _other_processes(gpu: Gpu | None) -> list[str]:
+    """A warning if other processes hold the GPU: their work is in our times."""
+    others = read_state(gpu).processes if gpu else ()
+    if not others:
+        return []
+    names = ", ".join(f"{process.name or 'process'} ({process.pid})" for process in others)
+    return [f"other processes are on the GPU: {names}; times may be inflated"]
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """An unfinished run.
+
+    Attributes:
+        path: its folder.
+        info: its description.
+        settings: how it is measured.
+        cases: what it measures.
+        collected: what its own timer has measured.
+        clocked: what its further clocks have measured.
+    """
+
+    path: Path
+    info: RunInfo
+    settings: Settings
+    cases: tuple[Case, ...]
+    collected: Collected
+    clocked: dict[Clock, Collected]
+
+
+def load_unfinished(results: Path, wanted: str, catalog: Catalog) -> Resumed:
+    """Reads the journal of an unfinished run.
+
+    Cases that took their worker down get another chance, except in a race, where the others are ahead of them.
+
+    Raises:
+        UnknownNameError: if there is no such run.
+        UsageError: if it is whole already, or a kernel has changed since.
+    """
+    named = name_runs(results, wanted, stopped=True)
+    path = named.runs[0] if named.is_one else find_newest(named.runs, lambda folder: not read_info(folder).complete)
+    info = read_info(path)
+    if info.complete:
+        raise UsageError(f"{info.run_id} is complete: there is nothing to resume", f"gdnbench show {info.run_id}")
+    changed = source_change(info, catalog)
+    if changed:  # half a run of one kernel and half of another would be a lie
+        raise UsageError(f"{changed} since {info.run_id} began", "start a new run")
+    settings = settings_of(info)
+    events = [_event(path, line) for line in read_journal(path)]
+    collected = _replay(event for event in events if not _clock(event))
+    if not (info.swept and any(collected.samples.values())):
+        collected.lost.clear()
+    clocked = {clock: _replay(event for event in events if _clock(event) == clock) for clock in settings.clocks}
+    for each in clocked.values():
+        each.lost.clear()
+    cases = tuple(Case.from_dict(case, info.workloads) for case in info.cases)
+    return Resumed(path, info, settings, cases, collected, clocked)
+
+
+def _clock(event: Event) -> str:
+    return event.clock if isinstance(event, Examined | Sampled) else ""
+
+
+def settings_of(info: RunInfo) -> Settings:
+    """How a run is measured.
+
+    Raises:
+        RunFormatError: for settings that this gdnbench does not know.
+    """
+    try:
+        return Settings(**{**info.settings, "clocks": tuple(info.settings.get("clocks", ()))})
+    except TypeError as error:
+        raise RunFormatError(f"the settings of {info.run_id} are not known here: {error}", "start a new run") from error
+
+
+def _replay(events: Iterable[Event]) -> Collected:
+    """What was measured. A worker begins with a burn-in of its cases; the round that it left incomplete is dropped."""
+    collected = Collected()
+    worker_cases: set[str] = set()  # of the worker whose events are being read
+    in_burn_in = False
+    for event in events:
+        if isinstance(event, Sampled):
+            if event.round == BURN_IN and not in_burn_in:
+                collected.drop_incomplete_rounds(worker_cases - collected.lost.keys())
+                worker_cases = set()
+            in_burn_in = event.round == BURN_IN
+            worker_cases |= {event.case} if in_burn_in else set()
+        collected.take(event)
+    collected.drop_incomplete_rounds(worker_cases - collected.lost.keys())
+    return collected
+
+
+def _event(path: Path, line: str) -> Event:
+    try:
+        return decode(line)
+    except ValueError as error:
+        raise RunFormatError(f"the journal in {path} is damaged: {error}", "measure anew") from error
+
+
+def source_change(info: RunInfo, catalog: Catalog) -> str:
+    """The first kernel that is not as the run knew it, in words; empty if there is none."""
+    for name, source_hash in info.sources.items():
+        entry = catalog.entries.get(name)
+        if entry is None or entry.known_source() != source_hash:
+            return f"{name} {'is gone' if entry is None else 'has changed'}"
+    return ""
+
+
+def open_sweep(catalog: Catalog, plan: Plan, results: Path, observer: Observer) -> Session:
+    """Goes on with the latest sweep that was stopped and asks the same, or begins one.
+
+    Raises:
+        GdnbenchError: as `begin_session` and `resume_session` do.
+    """
+    stopped = _find_stopped(catalog, plan, results)
+    if stopped is None:
+        return begin_session(catalog, plan, results, observer)
+    observer.note(f"going on with {stopped.run_id}, which was stopped")
+    session = resume_session(catalog, results, stopped.run_id, observer)
+    session.settings = plan.request.settings
+    return session
+
+
+def _find_stopped(catalog: Catalog, plan: Plan, results: Path) -> RunInfo | None:
+    infos = readable(list_runs(results, stopped=True)[::-1], read_info)
+    return next((info for info in infos if _asks_the_same(info, catalog, plan)), None)
+
+
+def _asks_the_same(info: RunInfo, catalog: Catalog, plan: Plan) -> bool:
+    asked = plan.request.settings
+    # Another seed or more time makes no other sweep.
+    before = replace(settings_of(info), seed=asked.seed, budget_s=asked.budget_s)
+    return (
+        not info.complete
+        and bool(info.swept)
+        and (info.op, info.gpu, info.label) == (plan.request.op.name, slug_of(plan.gpu), plan.request.label)
+        and info.cases == [case.to_dict() for case in plan.cases]
+        and before == asked
+        and not source_change(info, catalog)
+    )

@@ -1,0 +1,198 @@
+"""Which cases a request makes, and, before anything is built or measured, about how long they take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.entry import Entry
+from gdnbench.catalog.select import find_variant
+from gdnbench.codegen.ahead import build_processes, count_builds
+from gdnbench.errors import MachineError
+from gdnbench.measuring.builds import archs_of, build_jobs
+from gdnbench.measuring.request import Request, device_of, slug_of
+from gdnbench.measuring.schedule import longest_round_s
+from gdnbench.model.case import Case, Role, Variant
+from gdnbench.model.gpu import CPU, Gpu
+from gdnbench.model.kernel import Device
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run measures.
+
+    Attributes:
+        request: what was asked for.
+        gpu: where it is measured; None for the CPU.
+        cases: every case, ordered by workload; the control is the baseline once more.
+        baseline: the baseline's label, empty if there is none.
+        notes: what was decided on the user's behalf.
+    """
+
+    request: Request
+    gpu: Gpu | None
+    cases: tuple[Case, ...]
+    baseline: str
+    notes: tuple[str, ...]
+
+
+def make_plan(catalog: Catalog, request: Request, gpu: Gpu | None) -> Plan:
+    """Adds to what was asked for: the baseline, its control, and the floor that is the speed of light.
+
+    A sweep of the floor itself has its points for that; where floors alone are swept, there is no baseline either
+    unless one is named, for a floor has no verdict.
+
+    Args:
+        catalog: what there is.
+        request: what to measure.
+        gpu: where; None for the CPU.
+
+    Raises:
+        UnknownNameError: for a baseline that does not exist.
+        MachineError: for a baseline that the user named and that cannot run here.
+    """
+    device, slug = device_of(gpu), slug_of(gpu)
+    baseline, notes = _choose_baseline(catalog, request, gpu)
+    if request.swept and not _needs_baseline(catalog, request, device):
+        baseline, notes = None, ()
+    roles: dict[Variant, Role] = {}
+    if baseline:
+        roles[baseline] = Role.BASELINE
+    for variant in (*request.variants, *_floor(catalog, request, device)):
+        roles.setdefault(variant, Role.FLOOR if catalog.entries[variant.kernel].kernel.floor else Role.KERNEL)
+    cases = []
+    for shape in request.shapes:
+        there = {variant: catalog.at(variant, shape, slug)[1] for variant in roles}
+        cases += [Case(there[variant], shape, role) for variant, role in roles.items()]
+        if baseline:
+            cases.append(Case(there[baseline], shape, Role.CONTROL))
+    notes += tuple(_not_tuned(catalog.entries[variant.kernel], slug) for variant in roles)
+    return Plan(request, gpu, tuple(cases), baseline.label if baseline else "", tuple(filter(None, notes)))
+
+
+def unavailable(entry: Entry, device: Device) -> str:
+    """Why a kernel cannot run on a device, empty if it can; what needs no loading to know."""
+    need = entry.missing()
+    if need:
+        return f"it needs the module {need.module}: {need.remedy}"
+    return "" if device in entry.kernel.devices else "it needs a GPU"
+
+
+def _needs_baseline(catalog: Catalog, request: Request, device: Device) -> bool:
+    """A sweep compares its own points; a baseline beside them is for kernels that have a time, or was asked for."""
+    entries = [catalog.entries[name] for name in request.swept]
+    wanted = bool(request.baseline) or not all(entry.kernel.floor for entry in entries)
+    return wanted and any(not unavailable(entry, device) for entry in entries)
+
+
+def _choose_baseline(catalog: Catalog, request: Request, gpu: Gpu | None) -> tuple[Variant | None, tuple[str, ...]]:
+    """The baseline, the first of the op's that can be had here unless one is named, and a note on those passed over."""
+    passed: list[str] = []
+    for wanted in (request.baseline,) if request.baseline else request.op.baselines:
+        reason = "it could not be loaded"
+        if request.baseline or wanted in catalog.entries:
+            _, variant = find_variant(catalog, request.op.name, wanted)
+            kernels = [catalog.at(variant, shape, slug_of(gpu))[0] for shape in request.shapes]
+            reason = next(filter(None, (unavailable(entry, device_of(gpu)) for entry in kernels)), "")
+            if not reason:
+                note = f"the baseline {'; '.join(passed)}; compared with {wanted} instead"
+                return variant, (note,) if passed else ()
+        if request.baseline:
+            raise MachineError(f"the baseline {wanted} cannot run here: {reason}", "choose another with --baseline")
+        passed.append(f"{wanted} cannot be had ({reason})")
+    return None, (f"no baseline: {'; '.join(passed)}",) if passed else ()
+
+
+def _floor(catalog: Catalog, request: Request, device: Device) -> tuple[Variant, ...]:
+    floor = catalog.entries.get(request.op.floor)
+    is_point = request.op.floor in request.swept
+    return (floor.default,) if floor and device == "cuda" and not is_point else ()
+
+
+def _not_tuned(entry: Entry, gpu: str) -> str:
+    """A word on a dispatcher whose table knows nothing of the GPU; empty where it does, or there is none."""
+    if entry.dispatch is None or gpu in {CPU, *entry.dispatch.picks}:
+        return ""
+    return f"{entry.kernel.name} has no rows for {gpu} and takes those of {entry.dispatch.first_gpu}: not tuned here"
+
+
+MOST_BUILDS = 1000
+"""More than so many kernels to compile are not begun without a question: they take minutes."""
+BUILD_S = 0.5
+"""Of one core: 50 builds, CUDA and Triton, take 13 s on two."""
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What there is to do.
+
+    Attributes:
+        device: the GPU's short name, or `cpu`.
+        kernels: labels of what would be measured, the baseline and the floor among it; a swept kernel's name.
+        points: for a sweep, combinations of params, over all kernels.
+        shapes: the workloads.
+        cases: what is measured in each round: every kernel or point at every shape, and the baseline once more.
+        left_out: labels of kernels that cannot be measured on this device, with why.
+        builds: what there is to compile, the cached included.
+        cached: how many of them the build cache has.
+        rounds: of all cases, after the burn-in; 0 for a race, which decides by itself.
+        building_s: about how long the missing builds take, in seconds, by a build's usual time on this many cores.
+        measuring_s: how long measuring takes at most, in seconds, without starting workers and checking.
+    """
+
+    device: str
+    kernels: tuple[str, ...]
+    points: int
+    shapes: tuple[str, ...]
+    cases: int
+    left_out: dict[str, str]
+    builds: int
+    cached: int
+    rounds: int
+    building_s: float
+    measuring_s: float
+
+    @property
+    def missing(self) -> int:
+        """Builds that the cache does not have."""
+        return self.builds - self.cached
+
+
+def foresee(catalog: Catalog, plan: Plan) -> Outlook:
+    """What carrying out a plan takes."""
+    request, gpu = plan.request, plan.gpu
+    left_out = _left_out(catalog, plan.cases, gpu)
+    measured = [case for case in plan.cases if case.label not in left_out]
+    jobs = build_jobs(catalog, [case for case in plan.cases if case.role is not Role.CONTROL], archs_of(gpu))
+    builds, missing = count_builds(list(jobs.values()))
+    return Outlook(
+        device=slug_of(gpu),
+        kernels=tuple(dict.fromkeys(_name(case, request) for case in measured if case.role is not Role.CONTROL)),
+        points=len({case.variant for case in plan.cases if case.is_point_of(request.swept)}),
+        shapes=tuple(map(str, request.shapes)),
+        cases=len(measured),
+        left_out=left_out,
+        builds=builds,
+        cached=builds - missing,
+        rounds=0 if request.settings.budget_s else request.settings.rounds,
+        building_s=missing * BUILD_S / build_processes(),
+        measuring_s=_measuring_s(plan, len(measured)),
+    )
+
+
+def _name(case: Case, request: Request) -> str:
+    return case.variant.kernel if case.is_point_of(request.swept) else case.label
+
+
+def _left_out(catalog: Catalog, cases: Sequence[Case], gpu: Gpu | None) -> dict[str, str]:
+    found = {case.label: unavailable(catalog.entries[case.variant.kernel], device_of(gpu)) for case in cases}
+    return {label: why for label, why in found.items() if why}
+
+
+def _measuring_s(plan: Plan, cases: int) -> float:
+    settings = plan.request.settings
+    if settings.budget_s:
+        return settings.budget_s
+    clocks = 1 + len(settings.clocks)
+    return clocks * (1 + settings.rounds) * cases * longest_round_s(settings.samples, device_of(plan.gpu))

@@ -1,0 +1,240 @@
+"""Checks cases in worker processes until each has its verdict: before a run measures, and alone for `verify`."""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
+
+from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.select import select_variants
+from gdnbench.errors import ExitCode, MachineError
+from gdnbench.measuring.builds import ARCHS_WITHOUT_GPU, build_cases
+from gdnbench.measuring.exit_code import exit_code_of_statuses
+from gdnbench.measuring.observer import Observer
+from gdnbench.measuring.protocol import IMPORT_STEP, Event, Examined, Phase, PreflightVerdicts, Started, StepBegun, Task
+from gdnbench.measuring.request import Settings, device_of, find_op, parse_workloads, slug_of
+from gdnbench.measuring.workers import WorkerOutcome, run_concurrently, supervise, worker_environment
+from gdnbench.model.case import Case, Role
+from gdnbench.model.gpu import CPU, Gpu
+from gdnbench.model.kernel import CudaKernel, Kernel, TritonKernel
+from gdnbench.model.op import VERIFY_SUITE
+from gdnbench.model.status import Status
+from gdnbench.model.workload import Workload
+
+
+@dataclass
+class Preflight:
+    """Judges cases in worker processes; a worker's death costs the case it was on, and nothing else.
+
+    Attributes:
+        folder: where task files and logs go.
+        environment: variables for the workers.
+        observer: told of every step.
+        record: called with every event.
+        started: what the worker said of its device; None until one has started.
+        stop: set by another thread when no verdict is wanted any more.
+    """
+
+    folder: Path
+    environment: Mapping[str, str]
+    observer: Observer
+    record: Callable[[Event], None]
+    started: Started | None = None
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def judge(self, task: Task, judged: PreflightVerdicts) -> None:
+        """Adds every case's verdict to `judged`, each as soon as it is known.
+
+        Raises:
+            MachineError: if a worker ends well and has judged nothing.
+        """
+        attempts = count()
+        while pending := tuple(case for case in task.cases if case.id not in judged):
+            self._run_worker(replace(task, cases=pending), f"{task.phase}-{next(attempts)}", judged)
+            if not any(case.id in judged for case in pending):
+                raise MachineError("a worker ended without a verdict", f"its log is in {self.folder}")
+
+    def _run_worker(self, task: Task, name: str, judged: PreflightVerdicts) -> None:
+        by_id = {case.id: case for case in task.cases}
+
+        def take(event: Event) -> None:
+            self.record(event)
+            match event:
+                case Started():
+                    self.started = event
+                case StepBegun(case=case_id, step=step) if case_id:
+                    self.observer.step(f"{by_id[case_id].label} {by_id[case_id].shape}: {step}")
+                case Examined():
+                    self._conclude(by_id[event.case], event, judged)
+                case _:
+                    pass
+
+        outcome = supervise(task, self.folder, name, self.environment, take, self.stop)
+        if outcome.loss:
+            for case in _lost_with(by_id[outcome.case], outcome, task.cases, judged):
+                loss = replace(outcome.loss, case=case.id)
+                self.record(loss)
+                self._conclude(case, loss, judged)
+
+    def _conclude(self, case: Case, verdict: Examined, judged: PreflightVerdicts) -> None:
+        judged[case.id] = verdict
+        self.observer.examined(case, verdict)
+        self.observer.advance()
+
+
+def _lost_with(lost: Case, outcome: WorkerOutcome, cases: Sequence[Case], judged: PreflightVerdicts) -> list[Case]:
+    """The case that a worker was lost on; and where it was the kernel's file that it ran, the kernel's other cases."""
+    if outcome.step != IMPORT_STEP:
+        return [lost]
+    return [case for case in cases if case.variant.kernel == lost.variant.kernel and case.id not in judged]
+
+
+def share_with_controls(cases: Sequence[Case], judged: PreflightVerdicts) -> None:
+    """Gives each control its baseline's verdict: it is the same kernel."""
+    baselines = {case.shape: judged[case.id] for case in cases if case.role is Role.BASELINE and case.id in judged}
+    for case in cases:
+        if case.role is Role.CONTROL and case.shape in baselines:
+            judged[case.id] = replace(baselines[case.shape], case=case.id)
+
+
+INTERPRETED = 2  # workloads of a series: the interpreter runs program by program; larger ones are more of the same
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What verification found.
+
+    Attributes:
+        seed: of the inputs; the first kind of inputs uses it, each further kind the next number.
+        device: where: a GPU's name, or `cpu`.
+        cases: what was verified, in order.
+        judged: the findings, by case id.
+        interpreted: ids of the cases that ran in Triton's interpreter.
+        compiled: ids of the cases that this machine can compile, and no more: CUDA kernels without a GPU.
+    """
+
+    seed: int
+    device: str
+    cases: tuple[Case, ...]
+    judged: PreflightVerdicts
+    interpreted: frozenset[str]
+    compiled: frozenset[str] = frozenset()
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """3 for wrong numbers, 6 for a failed build, 8 for other failures, 5 if nothing could be verified here."""
+        statuses = [verdict.status for verdict in self.judged.values()]
+        return exit_code_of_statuses(statuses, statuses)
+
+
+def verify_variants(
+    catalog: Catalog,
+    op: str,
+    kernels: str,
+    *,
+    axes: str,
+    seed: int | None,
+    step_limit_s: float,
+    gpu: Gpu | None,
+    observer: Observer,
+) -> Verification:
+    """Verifies variants in worker processes.
+
+    Without a GPU, Triton kernels run in Triton's interpreter, by default at the smallest workloads alone, and CUDA
+    kernels are compiled for Hopper and Blackwell.
+
+    Raises:
+        UsageError: for a seed or a limit that cannot be used.
+        GdnbenchError: for names and shapes that do not exist, or a machine on which nothing works.
+    """
+    found = find_op(catalog, op)
+    settings = Settings(seed=secrets.randbelow(2**31) if seed is None else seed, step_limit_s=step_limit_s)
+    shapes = parse_workloads(found, axes, VERIFY_SUITE)
+    variants = select_variants(catalog, op, kernels)
+    cases = tuple(Case(catalog.at(variant, shape, slug_of(gpu))[1], shape) for shape in shapes for variant in variants)
+    if gpu is None and not axes:
+        smallest = _smallest(shapes)
+        cases = tuple(case for case in cases if case.shape in smallest or not _is(TritonKernel, case, catalog))
+    task = Task(
+        phase=Phase.EXAMINE,
+        device=device_of(gpu),
+        roots=tuple(str(root) for root in catalog.roots),
+        op=op,
+        cases=cases,
+        seed=settings.seed,
+        step_limit_s=settings.step_limit_s,
+    )
+    with tempfile.TemporaryDirectory(prefix="gdnbench-verify-") as folder:
+        if gpu:
+            return _verify_on_gpu(catalog, task, gpu, Path(folder), observer)
+        return _verify_without_gpu(catalog, task, Path(folder), observer)
+
+
+def _verify_on_gpu(catalog: Catalog, task: Task, gpu: Gpu, folder: Path, observer: Observer) -> Verification:
+    builds = build_cases(catalog, task.cases, (gpu.arch,), task.step_limit_s, observer)
+    judged = builds.verdicts(task.cases, (gpu.arch,))
+    rest = tuple(case for case in task.cases if case.id not in judged)
+    observer.begin("check", len(rest))
+    preflight = Preflight(folder, worker_environment(gpu), observer, _ignore)
+    preflight.judge(replace(task, cases=rest), judged)
+    return Verification(task.seed, gpu.name, task.cases, judged, frozenset())
+
+
+def _verify_without_gpu(catalog: Catalog, task: Task, folder: Path, observer: Observer) -> Verification:
+    """Compiling, checking and interpreting; the latter two at once, each in a worker of its own."""
+    judged = _compile(catalog, task, observer)
+    compiled = frozenset(case.id for case in task.cases if judged.get(case.id, _OK).status is Status.UNSUPPORTED)
+    rest = [case for case in task.cases if case.id not in judged]
+    triton = tuple(case for case in rest if _is(TritonKernel, case, catalog))
+    others = tuple(case for case in rest if case not in triton)
+    observer.begin("check", len(rest))
+
+    def check(stop: threading.Event) -> None:
+        preflight = Preflight(folder, worker_environment(None), observer, _ignore, stop=stop)
+        preflight.judge(replace(task, cases=others), judged)
+
+    def interpret(stop: threading.Event) -> None:
+        preflight = Preflight(folder, worker_environment(None, interpret=True), observer, _ignore, stop=stop)
+        preflight.judge(replace(task, phase=Phase.INTERPRET, cases=triton), judged)
+
+    run_concurrently(*([check] if others else []), *([interpret] if triton else []))
+    return Verification(task.seed, CPU, task.cases, judged, frozenset(case.id for case in triton), compiled)
+
+
+def _compile(catalog: Catalog, task: Task, observer: Observer) -> PreflightVerdicts:
+    """The verdicts on all that does not compile, and on CUDA kernels, of which that is all that can be said here."""
+    judged = build_cases(catalog, task.cases, ARCHS_WITHOUT_GPU, task.step_limit_s, observer).verdicts(
+        task.cases, ARCHS_WITHOUT_GPU
+    )
+    for case in task.cases:
+        if case.id in judged:
+            observer.examined(case, judged[case.id])
+        elif _is(CudaKernel, case, catalog) and not catalog.entries[case.variant.kernel].missing():
+            judged[case.id] = Examined(case.id, Status.UNSUPPORTED, _COMPILES)
+    return judged
+
+
+_COMPILES = f"compiles for {' and '.join(ARCHS_WITHOUT_GPU)}; its numbers need a GPU"
+_OK = Examined("", Status.OK)
+
+
+def _ignore(_event: object) -> None:
+    pass
+
+
+def _is(kind: type[Kernel], case: Case, catalog: Catalog) -> bool:
+    return isinstance(catalog.entries[case.variant.kernel].kernel, kind)
+
+
+def _smallest(shapes: Sequence[Workload]) -> set[Workload]:
+    """The smallest workloads of each series."""
+    return {
+        shape
+        for series in {shape.series for shape in shapes}
+        for shape in sorted(shape for shape in shapes if shape.series == series)[:INTERPRETED]
+    }

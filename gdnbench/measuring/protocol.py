@@ -1,0 +1,220 @@
+"""What a parent and its worker tell each other: the task, a file; and the events, one JSON object a line."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta, to_builtins
+
+from gdnbench.codec import convert
+from gdnbench.model.case import Case
+from gdnbench.model.gate import GateResult
+from gdnbench.model.kernel import Device
+from gdnbench.model.measurement import Clock
+from gdnbench.model.status import Status
+from gdnbench.model.workload import WorkloadSpec
+from gdnbench.process import messages
+from gdnbench.store.schema import MOST_ROUNDS, Microseconds, NotNegative
+
+BURN_IN = 0  # the number of the round that is dropped
+BUILD_STEPS = 10  # a step that compiles may take so many times an ordinary one: torch.compile takes a minute at times
+IMPORT_STEPS = 3  # likewise one that imports a kernel's file, and with it perhaps a library from a cold disk
+MOST_PLACEMENTS = 32
+MOST_PLACED_BYTES = 2 << 30  # per workload; one copy of a large batch covers so many pages that it averages by itself
+COLD_WARM_UPS = 10  # untimed launches before the samples of a round; the burn-in round has done the rest
+
+
+def placement_count(tensor_bytes: int) -> int:
+    """At how many places the tensors of a workload lie in turn.
+
+    Args:
+        tensor_bytes: of its inputs and outputs.
+    """
+    return max(1, min(MOST_PLACEMENTS, MOST_PLACED_BYTES // max(tensor_bytes, 1)))
+
+
+class Phase(StrEnum):
+    """The kinds of work."""
+
+    EXAMINE = "examine"  # import, build, verify, launch, capture
+    INTERPRET = "interpret"  # verify Triton kernels in Triton's interpreter
+    MEASURE = "measure"  # time
+
+
+@dataclass(frozen=True)
+class Task:
+    """One worker's work.
+
+    Attributes:
+        phase: the kind of work.
+        device: where.
+        roots: the catalog's folders.
+        op: the op's name.
+        cases: what to work on, in order.
+        seed: of all inputs.
+        step_limit_s: seconds that an ordinary step may take; building and warming up may take several times that.
+        order: measuring only: case ids by round; the first round is burn-in.
+        first_round: measuring only: number of the round that follows the burn-in.
+        samples: measuring only: samples per round, by case id.
+        plain: measuring on a GPU only: without rotation, scrubbing and dithering.
+        clock: measuring on a GPU only: the further clock to read; None for NVBench.
+        record: measuring only: path where the timer leaves its own record.
+    """
+
+    phase: Phase
+    device: Device
+    roots: tuple[str, ...]
+    op: str
+    cases: tuple[Case, ...]
+    seed: int
+    step_limit_s: float
+    order: tuple[tuple[str, ...], ...] = ()
+    first_round: int = 1
+    samples: dict[str, int] = field(default_factory=dict)
+    plain: bool = False
+    clock: Clock | None = None
+    record: str = ""
+
+    def round_number(self, position: int) -> int:
+        """The number of the round at a position of `order`: 0 for the burn-in."""
+        return BURN_IN if position == 0 else self.first_round + position - 1
+
+    def write(self, path: Path) -> None:
+        """Writes the task for a worker to read."""
+        document = {
+            **vars(self),
+            "cases": [case.to_dict() for case in self.cases],
+            "workloads": to_builtins(self.cases[0].shape.spec) if self.cases else None,
+        }
+        path.write_text(json.dumps(document, indent=1))
+
+    @classmethod
+    def read(cls, path: Path) -> Task:
+        """Reads a task."""
+        document = json.loads(path.read_text())
+        document["phase"] = Phase(document["phase"])
+        document["roots"] = tuple(document["roots"])
+        spec = document.pop("workloads")
+        axes = convert(spec, WorkloadSpec) if spec else None
+        document["cases"] = tuple(Case.from_dict(case, axes) for case in document["cases"] if axes)
+        document["order"] = tuple(tuple(ids) for ids in document["order"])
+        return cls(**document)
+
+
+AnyRound = Annotated[int, Meta(ge=0, le=MOST_ROUNDS)]
+"""0 is burn-in."""
+
+
+@dataclass(frozen=True)
+class Started:
+    """The worker's libraries are loaded and its device answers.
+
+    Attributes:
+        device: the device's name.
+        sms: streaming multiprocessors; 0 on a CPU.
+        l2_bytes: L2 cache in bytes; 0 on a CPU.
+    """
+
+    device: str
+    sms: int = 0
+    l2_bytes: int = 0
+
+
+IMPORT_STEP = "import"
+"""The step in which a kernel's file is run; how that ends does not depend on the case."""
+
+
+@dataclass(frozen=True)
+class StepBegun:
+    """A step begins; unless another event follows within `limit_s` seconds, the worker hangs."""
+
+    case: str
+    step: str
+    limit_s: float
+
+
+@dataclass(frozen=True)
+class Examined:
+    """The preflight of a case ended.
+
+    Attributes:
+        case: the case's id.
+        status: OK, or the first failure.
+        reason: why, unless OK.
+        gates: every gate on every kind of inputs.
+        launches: kernels that one call launches; 0 where not counted.
+        warm_us: time of a warm call, which decides how many samples a round affords.
+        poisoned: the process can no longer use its device and ends.
+        clock: the further clock that lost the case; empty for the preflight and the run's own timer.
+    """
+
+    case: str
+    status: Status
+    reason: str = ""
+    gates: tuple[GateResult, ...] = ()
+    launches: int = 0
+    warm_us: NotNegative = 0.0
+    poisoned: bool = False
+    clock: Clock | Literal[""] = ""
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """One round of one case was measured.
+
+    Attributes:
+        round: 0 is burn-in.
+        case: the case's id.
+        times_us: every sample, microseconds.
+        sm_mhz: SM clock during each sample, or once in the round; empty where not measured.
+        clock: the further clock that took the samples; empty for the run's own timer.
+    """
+
+    round: AnyRound
+    case: str
+    times_us: tuple[Microseconds, ...]
+    sm_mhz: tuple[NotNegative, ...] = ()
+    clock: Clock | Literal[""] = ""
+
+
+@dataclass(frozen=True)
+class HostTimes:
+    """Time the host takes for a launch, microseconds, by case; known only when the timer is done."""
+
+    cpu_us: dict[str, NotNegative]
+
+
+@dataclass(frozen=True)
+class Refused:
+    """The worker cannot do its task at all; the case is not to blame."""
+
+    message: str
+    hint: str
+
+
+Event = Started | StepBegun | Examined | Sampled | HostTimes | Refused
+KINDS: tuple[type[Event], ...] = (Started, StepBegun, Examined, Sampled, HostTimes, Refused)
+EventChannel = messages.Channel[Event]
+"""The worker's end of the pipe to its parent, whose deadline for the next event starts anew with each event."""
+
+
+def encode(event: Event) -> str:
+    """One line of JSON."""
+    return messages.encode(event)
+
+
+def decode(line: str) -> Event:
+    """The inverse of `encode`.
+
+    Raises:
+        ValueError: for a line that is no event, such as one cut off by a dying worker.
+    """
+    return messages.decode(line, KINDS)
+
+
+PreflightVerdicts = dict[str, Examined]
+"""The preflight's verdict by case id."""

@@ -1,0 +1,221 @@
+"""A race: a coarse pass over every point, then ever fewer points in ever more rounds, until the best is known.
+
+What decides is in `stats.multiple.compare_with_best`. Each segment is a process of its own, so a point that looks fast
+only because of how one process lays out its memory does not win by it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+import numpy as np
+
+from gdnbench.errors import UsageError
+from gdnbench.measuring.request import Settings
+from gdnbench.measuring.rounds import Collected, RoundTimes
+from gdnbench.measuring.schedule import FixedRounds, Schedule, Segment, round_cost_s
+from gdnbench.model.case import Case
+from gdnbench.model.kernel import Device
+from gdnbench.model.workload import Workload
+from gdnbench.stats.comparison import Verdict
+from gdnbench.stats.multiple import BestComparison, compare_with_best
+
+COARSE_ROUNDS = 7
+FEWEST_ROUNDS = 2  # an interval needs two
+FEWEST_ROUNDS_A_SEGMENT = 5  # fewer are not worth a worker's start
+MOST_ROUNDS_A_SEGMENT = 41
+MOST_ROUNDS = 400  # points that are still undecided then lie on the margin's edge
+START_S = 6.0  # of a worker: loading torch, binding every case
+RaceGroup = tuple[str, Workload]
+"""Points race against the points of the same kernel and shape."""
+
+
+class Race:
+    """Races the points of each kernel and shape against each other.
+
+    Args:
+        budget_s: seconds of measuring, at most; the last segment is cut to fit.
+        margin: relative difference that counts as none.
+        confidence: that no group loses its best point, for each group.
+        device: where, which decides what a round costs.
+        swept: the kernels whose points race; what else there is stands beside them.
+        clock: seconds.
+    """
+
+    def __init__(
+        self,
+        budget_s: float,
+        margin: float,
+        confidence: float,
+        device: Device,
+        swept: Collection[str],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._budget_s = budget_s
+        self._margin = margin
+        self._confidence = confidence
+        self._device = device
+        self._swept = frozenset(swept)
+        self._clock = clock
+        self._deadline: float | None = None
+
+    def next_segment(
+        self, cases: Sequence[Case], collected: Collected, samples: Mapping[str, int], warm_us: Mapping[str, float]
+    ) -> Segment | None:
+        """The coarse pass, then those that may still be the best.
+
+        Raises:
+            UsageError: if the budget does not suffice for the fewest rounds of all points.
+        """
+        left = tuple(case for case in cases if case.id not in collected.lost)
+        if not any(case.is_point_of(self._swept) for case in left):
+            return None
+        if self._deadline is None:
+            self._deadline = self._clock() + self._budget_s
+        costs_s = {case.id: round_cost_s(samples[case.id], warm_us[case.id], self._device) for case in left}
+        done = {case.id: len(collected.samples.get(case.id, ())) for case in left}
+        if len(set(done.values())) == 1 and max(done.values()) < COARSE_ROUNDS:
+            return self._coarse_segment(left, max(done.values()), sum(costs_s.values()))
+        return self._race_segment(left, collected, costs_s, max(done.values()))
+
+    def _coarse_segment(self, cases: tuple[Case, ...], done: int, round_s: float) -> Segment | None:
+        affordable = done + self._affordable(round_s)
+        if affordable < FEWEST_ROUNDS:
+            raise _too_small(self._budget_s, len(cases), round_s)
+        rounds = min(COARSE_ROUNDS, affordable)
+        return Segment("coarse", cases, rounds) if rounds > done else None
+
+    def _race_segment(
+        self, cases: tuple[Case, ...], collected: Collected, costs_s: Mapping[str, float], done: int
+    ) -> Segment | None:
+        groups = group_cases(cases, self._swept)
+        rounds = RoundTimes(collected, self._confidence)
+        fields = judge_groups(groups, rounds, collected, self._margin, self._confidence)
+        still = {group: survivors(field, collected) for group, field in fields.items()}
+        wanted = max((self._more_rounds(field, still[group]) for group, field in fields.items()), default=0)
+        racing = {
+            case.id
+            for group, field in fields.items()
+            if self._more_rounds(field, still[group])
+            for case in still[group]
+        }
+        open_shapes = {case.shape for case in cases if case.id in racing}
+        entered = tuple(
+            case
+            for case in cases
+            if case.id in racing or (not case.is_point_of(self._swept) and case.shape in open_shapes)
+        )
+        if not entered:
+            return None
+        affordable = self._affordable(sum(costs_s[case.id] for case in entered))
+        more = min(max(wanted, FEWEST_ROUNDS_A_SEGMENT), MOST_ROUNDS_A_SEGMENT, affordable, MOST_ROUNDS - done)
+        if more < FEWEST_ROUNDS_A_SEGMENT:
+            return None
+        return Segment("race", entered, done + more, _standing(fields, still, groups, rounds))
+
+    def _more_rounds(self, field: BestComparison[Case], still: Sequence[Case]) -> int:
+        """Rounds that would settle the survivors; 0 if they are settled."""
+        unclear = [field.others[case] for case in still if case != field.leader]
+        needs = [each.more_rounds or MOST_ROUNDS_A_SEGMENT for each in unclear if each.verdict is Verdict.UNCLEAR]
+        return max(needs, default=0)
+
+    def _affordable(self, round_s: float) -> int:
+        """Rounds beside the burn-in that the rest of the budget pays for."""
+        assert self._deadline is not None
+        left_s = self._deadline - self._clock() - START_S
+        return max(0, int(left_s / round_s) - 1)
+
+
+def check_budget(budget_s: float, cases: int, samples: int, device: Device) -> None:
+    """Refuses a budget that not even kernels without any work would fit into.
+
+    Raises:
+        UsageError: saying what would fit.
+    """
+    round_s = cases * round_cost_s(samples, 0.0, device)
+    if budget_s < _least_s(round_s):
+        raise _too_small(budget_s, cases, round_s)
+
+
+def group_cases(cases: Sequence[Case], swept: Collection[str]) -> dict[RaceGroup, tuple[Case, ...]]:
+    """The racing points by kernel and shape."""
+    groups: dict[RaceGroup, tuple[Case, ...]] = {}
+    for case in cases:
+        if case.is_point_of(swept):
+            key = (case.variant.kernel, case.shape)
+            groups[key] = (*groups.get(key, ()), case)
+    return groups
+
+
+def judge_groups(
+    groups: Mapping[RaceGroup, Sequence[Case]],
+    rounds: RoundTimes,
+    collected: Collected,
+    margin: float,
+    confidence: float,
+) -> dict[RaceGroup, BestComparison[Case]]:
+    """Every group's leader, and the others against it; groups that were not measured are left out.
+
+    The race looks at a group after each worker that measured it, so what was measured tells how often; a group that is
+    settled is measured no more, and stays settled.
+    """
+    times = rounds.times
+    measured = {group: {case: times[case.id] for case in cases if case.id in times} for group, cases in groups.items()}
+    return {
+        group: compare_with_best(points, margin=margin, confidence=confidence, look=_looks(points, collected))
+        for group, points in measured.items()
+        if any(np.isfinite(each).any() for each in points.values())
+    }
+
+
+def _looks(points: Iterable[Case], collected: Collected) -> int:
+    return max(1, *(collected.burn_ins[case.id] for case in points))
+
+
+def survivors(field: BestComparison[Case], collected: Collected) -> tuple[Case, ...]:
+    """The leader and those that may yet be as fast; a point with fewer rounds was dropped by an earlier look."""
+    most = len(collected.samples[field.leader.id])
+    others = (
+        case
+        for case, comparison in field.others.items()
+        if comparison.verdict is not Verdict.SLOWER and len(collected.samples[case.id]) == most
+    )
+    return (field.leader, *others)
+
+
+def _standing(
+    fields: Mapping[RaceGroup, BestComparison[Case]],
+    still: Mapping[RaceGroup, Sequence[Case]],
+    groups: Mapping[RaceGroup, Sequence[Case]],
+    rounds: RoundTimes,
+) -> str:
+    one_kernel = len({kernel for kernel, _ in groups}) == 1
+    told = []
+    for group, field in fields.items():
+        label, time_us = field.leader.label, rounds.interval(field.leader.id).estimate
+        point = label.partition(":")[2] if one_kernel else label
+        told.append(f"{field.leader.shape} {point} {time_us:.3f} µs, {len(still[group])} of {len(groups[group])} left")
+    return "best so far: " + "; ".join(told)
+
+
+def _least_s(round_s: float) -> float:
+    return START_S + (FEWEST_ROUNDS + 1) * round_s
+
+
+def _too_small(budget_s: float, cases: int, round_s: float) -> UsageError:
+    least_s = int(_least_s(round_s)) + 1
+    return UsageError(
+        f"--budget {budget_s:g}s is too small: a burn-in and {FEWEST_ROUNDS} rounds of {cases} cases take {least_s} s",
+        f"give --budget {least_s}s or more, or fewer points or shapes",
+    )
+
+
+def choose_schedule(settings: Settings, device: Device, swept: Collection[str], blocks: int = 1) -> Schedule:
+    """A race between the points of the swept kernels where there is a budget for one, else so many rounds.
+
+    Blocks of workloads that are measured one after the other have equal parts of the budget.
+    """
+    if settings.budget_s is None:
+        return FixedRounds(settings.rounds)
+    return Race(settings.budget_s / blocks, settings.margin, settings.confidence, device, swept)

@@ -1,0 +1,211 @@
+"""What a user asked to be measured: which kernels on which workloads, how, and on which device."""
+
+from __future__ import annotations
+
+import secrets
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import chain, product
+
+from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.select import select_variants
+from gdnbench.errors import UnknownNameError, UsageError
+from gdnbench.model.case import Variant
+from gdnbench.model.gpu import CPU, Gpu
+from gdnbench.model.kernel import Device
+from gdnbench.model.measurement import CLOCKS, Clock
+from gdnbench.model.op import DEFAULT_SUITE, Op, Suite
+from gdnbench.model.workload import Workload
+from gdnbench.store.schema import MOST_ROUNDS
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to measure.
+
+    Attributes:
+        rounds: rounds after the burn-in.
+        samples: timed launches per round and case, fewer for slow kernels.
+        seed: of inputs and of the order within rounds.
+        margin: relative difference below which two kernels are the same.
+        confidence: of every interval.
+        step_limit_s: seconds that one step of one kernel may take; building may take ten times that.
+        plain: NVBench alone on a GPU: one placement of the tensors, no scrubbing, no dithering.
+        budget_s: for a race, the seconds that measuring may take; None for a run of so many rounds.
+        clocks: the clocks to read beside NVBench, on a GPU, each in a worker of its own.
+
+    Raises:
+        UsageError: for a value that cannot be measured with.
+    """
+
+    rounds: int = 41
+    samples: int = 100
+    seed: int = 0
+    margin: float = 0.005
+    confidence: float = 0.95
+    step_limit_s: float = 30.0
+    plain: bool = False
+    budget_s: float | None = None
+    clocks: tuple[Clock, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.rounds < 2:
+            raise UsageError(f"--rounds {self.rounds}: an interval needs at least 2 rounds", "the default is 41")
+        if self.rounds > MOST_ROUNDS:
+            raise UsageError(f"--rounds {self.rounds}: at most {MOST_ROUNDS:,} are kept", "the default is 41")
+        if self.samples < 1:
+            raise UsageError(f"--samples {self.samples}: a round needs a sample", "the default is 100")
+        if not 0 <= self.margin < 1:
+            raise UsageError(f"--margin {self.margin}: a margin lies between 0 and 1", "0.005 is half a percent")
+        if not 0 < self.step_limit_s < float("inf"):
+            raise UsageError(f"--step-limit {self.step_limit_s:g}: a step takes some time", "the default is 30 s")
+
+
+QUICK = Settings(rounds=7, samples=50)
+"""For a first look: seconds instead of minutes, and intervals a few times as wide."""
+NVBENCH = "nvbench"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to measure.
+
+    Attributes:
+        op: the op.
+        variants: what was named on the command line.
+        shapes: the workloads.
+        settings: how to measure.
+        baseline: what to compare with; empty for the op's own, or what stands in for it here.
+        label: the user's label for the run.
+        swept: for a sweep, the params that the variants try, by kernel.
+        command: the command line, for the record.
+        suite: the suite that the workloads are of, if they are of one.
+    """
+
+    op: Op
+    variants: tuple[Variant, ...]
+    shapes: tuple[Workload, ...]
+    settings: Settings
+    baseline: str = ""
+    label: str = ""
+    swept: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    command: str = ""
+    suite: Suite | None = None
+
+
+def choose_settings(
+    *,
+    quick: bool,
+    rounds: int | None,
+    samples: int | None,
+    seed: int | None,
+    margin: float,
+    step_limit_s: float,
+    plain: bool,
+    clocks: tuple[Clock, ...] = (),
+) -> Settings:
+    """The defaults, or the quick ones, with what the user set; a fresh seed unless one is given.
+
+    Raises:
+        UsageError: for a value that cannot be measured with.
+    """
+    base = QUICK if quick else Settings()
+    return Settings(
+        rounds=base.rounds if rounds is None else rounds,
+        samples=base.samples if samples is None else samples,
+        seed=secrets.randbelow(2**31) if seed is None else seed,
+        margin=margin,
+        step_limit_s=step_limit_s,
+        plain=plain,
+        clocks=clocks,
+    )
+
+
+def parse_clocks(timers: str) -> tuple[Clock, ...]:
+    """The clocks of `--timer nvbench,cupti,graph`; NVBench is read in any case and is none of them.
+
+    Raises:
+        UsageError: for a name that is no timer.
+    """
+    names = {name.strip() for name in timers.split(",")}
+    unknown = names - {NVBENCH, *CLOCKS}
+    if unknown:
+        known = ", ".join((NVBENCH, *CLOCKS))
+        raise UsageError(f"--timer {timers}: there is no timer {min(unknown)!r}", f"there are {known}")
+    return tuple(clock for clock in CLOCKS if clock in names)
+
+
+def make_request(
+    catalog: Catalog,
+    op: str,
+    kernels: str,
+    *,
+    axes: str,
+    settings: Settings,
+    baseline: str = "",
+    label: str = "",
+    suite: str = "",
+) -> Request:
+    """Looks up what the user named.
+
+    Raises:
+        UnknownNameError: for an op, kernel, alias or suite that does not exist.
+        UsageError: for shapes or params that make no sense, or shapes beside a suite.
+    """
+    found = find_op(catalog, op)
+    variants = select_variants(catalog, op, kernels)
+    if suite and axes:
+        raise UsageError(f"--suite {suite} has its own workloads", "leave --shape out, or --suite")
+    chosen = found.suite(suite) if suite else None
+    shapes = chosen.workloads if chosen else parse_workloads(found, axes)
+    command = shlex.join(["gdnbench", *sys.argv[1:]])
+    return Request(found, variants, shapes, settings, baseline, label, command=command, suite=chosen)
+
+
+def find_op(catalog: Catalog, name: str) -> Op:
+    """The op of a name.
+
+    Raises:
+        UnknownNameError: if there is none.
+    """
+    if name not in catalog.ops:
+        raise UnknownNameError(f"there is no op {name}", f"there are {', '.join(catalog.ops) or 'none'}")
+    return catalog.ops[name]
+
+
+def parse_workloads(op: Op, axes: str, suite: str = DEFAULT_SUITE) -> tuple[Workload, ...]:
+    """What `--shape` asks for: every combination of the sizes that it sets.
+
+    Where it sets the axis of charts, as `B=8` does, other sizes are the op's defaults; where it sets others alone, as
+    `heads=qk2_v4` does, they take the place of the suite's own.
+
+    Args:
+        op: the op, which knows axes, aliases and suites.
+        axes: `B=1,8,64 heads=qk4_v8,qk16_v32`; empty for the suite as it is.
+        suite: what is measured where nothing is set.
+
+    Raises:
+        UsageError: for an axis that is no axis or a size that is no number.
+        UnknownNameError: for a name that an alias does not understand.
+        ShapeError: for a workload that the op does not define.
+    """
+    own = op.suite(suite).workloads
+    settings = op.workloads.parse(axes)
+    if not settings:
+        return own
+    is_x_set = any(op.workloads.x in sizes[0] for sizes in settings)
+    bases = (op.workloads.default,) if is_x_set else own
+    changes = [dict(chain.from_iterable(each.items() for each in combination)) for combination in product(*settings)]
+    return tuple(dict.fromkeys(op.workload({**each.sizes, **change}) for change in changes for each in bases))
+
+
+def device_of(gpu: Gpu | None) -> Device:
+    """Where work runs: on the GPU if there is one."""
+    return "cuda" if gpu else "cpu"
+
+
+def slug_of(gpu: Gpu | None) -> str:
+    """What the device is called in run ids, results and dispatchers' tables: `h200`, or `cpu`."""
+    return gpu.slug if gpu else CPU

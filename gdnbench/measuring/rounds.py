@@ -1,0 +1,188 @@
+"""What was measured, by case and round, and what a case's rounds say of its time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gdnbench.measuring.protocol import BURN_IN, Event, Examined, HostTimes, Sampled
+from gdnbench.model.measurement import Timer, Timing
+from gdnbench.model.status import Status
+from gdnbench.stats import FloatArray
+from gdnbench.stats.estimators import MAD_TO_SD, interpolated_median, interquartile_mean
+from gdnbench.stats.interval import Interval, round_interval
+from gdnbench.stats.timer_resolution import infer_resolution_us
+from gdnbench.store.samples import RoundRow
+
+
+@dataclass
+class Collected:
+    """Everything that was measured.
+
+    Attributes:
+        samples: by case id, then by round; all by one clock.
+        cpu_us: host time per launch, microseconds, by case id.
+        lost: cases that took their worker down while being measured, by id.
+        burn_ins: in how many workers a case was measured, by id.
+    """
+
+    samples: dict[str, dict[int, Sampled]] = field(default_factory=dict)
+    cpu_us: dict[str, float] = field(default_factory=dict)
+    lost: dict[str, Examined] = field(default_factory=dict)
+    burn_ins: Counter[str] = field(default_factory=Counter)
+
+    def take(self, event: Event) -> None:
+        """Keeps what an event says; of the burn-in round, only that it was."""
+        match event:
+            case Sampled(round=number, case=case_id) if number == BURN_IN:
+                self.burn_ins[case_id] += 1
+            case Sampled(round=number, case=case_id):
+                self.samples.setdefault(case_id, {})[number] = event
+            case HostTimes():
+                self.cpu_us.update(event.cpu_us)
+            case Examined(status=status) if status is not Status.OK:
+                self.lost[event.case] = event
+                self.samples.pop(event.case, None)
+            case _:
+                pass
+
+    def complete_rounds(self, case_ids: Iterable[str]) -> set[int]:
+        """The rounds in which every one of the cases was measured."""
+        rounds = [set(self.samples.get(case_id, ())) for case_id in case_ids]
+        return set.intersection(*rounds) if rounds else set()
+
+    def drop_incomplete_rounds(self, case_ids: Iterable[str]) -> None:
+        """Drops rounds that a worker's death cut in two: their halves cannot be compared with each other."""
+        ids = list(case_ids)
+        whole = self.complete_rounds(ids)
+        for case_id in ids:
+            kept = {number: sampled for number, sampled in self.samples.get(case_id, {}).items() if number in whole}
+            self.samples[case_id] = kept
+
+
+LOW_CLOCK = 0.97  # of the run's median SM clock; a kernel of 5 µs then reads up to 3 % slow
+
+
+@dataclass(frozen=True)
+class LeastWork:
+    """What a case must do at least.
+
+    Attributes:
+        nbytes: bytes across device memory; 0 for no bandwidth.
+        flops: floating-point operations; 0 where none are declared.
+        peak_us: time of these operations at the GPU's peak, microseconds; 0 where that is not known.
+        rated_copy_us: time of these bytes at the bandwidth that the maker rates; 0 where that is not known. Where no
+            copying floor was measured, operations are the bound only if they take longer than this.
+    """
+
+    nbytes: int = 0
+    flops: int = 0
+    peak_us: float = 0.0
+    rated_copy_us: float = 0.0
+
+
+class RoundTimes:
+    """Round times of every case, aligned by round, with the clocks beside them."""
+
+    def __init__(self, collected: Collected, confidence: float) -> None:
+        self._confidence = confidence
+        self._cpu_us = collected.cpu_us
+        self._samples = {case_id: rounds for case_id, rounds in collected.samples.items() if rounds}
+        self._numbers = sorted({number for rounds in self._samples.values() for number in rounds})
+        pooled = [sampled.times_us for rounds in self._samples.values() for sampled in rounds.values()]
+        self._tick_us = infer_resolution_us(np.concatenate([np.asarray(times) for times in pooled])) if pooled else None
+        self.times = {case_id: self._align(rounds, _location) for case_id, rounds in self._samples.items()}
+        self._medians = {case_id: self._align(rounds, self._median) for case_id, rounds in self._samples.items()}
+        self._clocks = {case_id: self._align(rounds, _clock) for case_id, rounds in self._samples.items()}
+        known = [clock for clocks in self._clocks.values() for clock in clocks if np.isfinite(clock)]
+        self._usual_mhz = float(np.median(known)) if known else float("nan")
+
+    def _median(self, sampled: Sampled) -> float:
+        return interpolated_median(np.asarray(sampled.times_us), self._tick_us)
+
+    def _align(self, rounds: Mapping[int, Sampled], of: Callable[[Sampled], float]) -> FloatArray:
+        return np.array([of(rounds[number]) if number in rounds else np.nan for number in self._numbers])
+
+    def low_clock(self, case_id: str) -> int:
+        """How many of a case's rounds ran well below the run's median clock."""
+        return int(np.sum(self._clocks[case_id] < LOW_CLOCK * self._usual_mhz))
+
+    def together(self, case_ids: Sequence[str]) -> dict[str, FloatArray]:
+        """The times of several cases, in the rounds in which every one of them was measured."""
+        common = np.logical_and.reduce([np.isfinite(self.times[case_id]) for case_id in case_ids])
+        return {case_id: self.times[case_id][common] for case_id in case_ids}
+
+    def interval(self, case_id: str) -> Interval:
+        """A case's time, with its interval over rounds."""
+        return round_interval(self.times[case_id], self._confidence)
+
+    def timing(self, case_id: str, timer: Timer, cost: LeastWork, floor_id: str) -> Timing:
+        """A case's time and what derives from it.
+
+        Args:
+            case_id: the case.
+            timer: what measured.
+            cost: what the case must move and compute at least.
+            floor_id: the copying floor's case; empty if there is none.
+        """
+        times = self.times[case_id]
+        interval = self.interval(case_id)
+        samples = np.concatenate([np.asarray(sampled.times_us) for sampled in self._samples[case_id].values()])
+        middle = float(np.median(samples))
+        p10, p90 = np.percentile(samples, (10, 90))
+        copy_us = self.interval(floor_id).estimate if floor_id else 0.0
+        flops_bind = cost.peak_us > (copy_us or cost.rated_copy_us)
+        bound_us = cost.peak_us if flops_bind else copy_us
+        return Timing(
+            timer=timer,
+            samples=len(samples),
+            rounds=int(np.isfinite(times).sum()),
+            time_us=interval.estimate,
+            time_lo_us=interval.low,
+            time_hi_us=interval.high,
+            median_us=_median_known(self._medians[case_id]),
+            min_us=float(samples.min()),
+            p10_us=float(p10),
+            p90_us=float(p90),
+            noise=MAD_TO_SD * float(np.median(np.abs(samples - middle))) / middle,
+            cpu_time_us=self._cpu_us.get(case_id, float("nan")),
+            sm_mhz=_median_known(self._clocks[case_id]),
+            bandwidth_gbs=cost.nbytes / interval.estimate / 1e3 if cost.nbytes else float("nan"),
+            tflops=cost.flops / interval.estimate / 1e6 if cost.flops else float("nan"),
+            bound="" if not bound_us else "flops" if flops_bind else "copy",
+            sol=bound_us / interval.estimate if bound_us else float("nan"),
+        )
+
+    def rows(self, run_id: str, timer: Timer) -> list[RoundRow]:
+        """A row per case and round."""
+        return [
+            RoundRow(
+                run_id=run_id,
+                case=case_id,
+                timer=timer,
+                round=number,
+                samples=len(sampled.times_us),
+                time_us=_location(sampled),
+                median_us=self._median(sampled),
+                sm_mhz=_clock(sampled) if sampled.sm_mhz else None,
+                low_clock=bool(_clock(sampled) < LOW_CLOCK * self._usual_mhz),
+            )
+            for case_id, rounds in self._samples.items()
+            for number, sampled in sorted(rounds.items())
+        ]
+
+
+def _location(sampled: Sampled) -> float:
+    return interquartile_mean(np.asarray(sampled.times_us))
+
+
+def _clock(sampled: Sampled) -> float:
+    return float(np.median(sampled.sm_mhz)) if sampled.sm_mhz else float("nan")
+
+
+def _median_known(values: FloatArray) -> float:
+    known = values[np.isfinite(values)]
+    return float(np.median(known)) if len(known) else float("nan")

@@ -1,0 +1,285 @@
+"""One run, once it is opened: build, check, measure, analyse, write; stopped at any point, it keeps all."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from gdnbench.catalog.catalog import Catalog
+from gdnbench.errors import GdnbenchError
+from gdnbench.machine.gpus import spec_of
+from gdnbench.measuring.analyse import Analysis, analyse, with_clocks
+from gdnbench.measuring.builds import Builds, archs_of, build_cases, build_rows
+from gdnbench.measuring.conclude import conclude
+from gdnbench.measuring.finish import write_run
+from gdnbench.measuring.measure import TimingWorkers, read_clock
+from gdnbench.measuring.observer import Observer, alone_on
+from gdnbench.measuring.preflight import Preflight, share_with_controls
+from gdnbench.measuring.protocol import Event, Examined, HostTimes, Phase, PreflightVerdicts, Sampled, Task, encode
+from gdnbench.measuring.race import choose_schedule
+from gdnbench.measuring.request import Settings, device_of
+from gdnbench.measuring.rounds import Collected
+from gdnbench.measuring.schedule import memory_blocks, sample_count
+from gdnbench.measuring.workers import run_concurrently, worker_environment
+from gdnbench.model.build import Build
+from gdnbench.model.case import Case, Role
+from gdnbench.model.gpu import Gpu
+from gdnbench.model.kernel import Device, TritonKernel
+from gdnbench.model.measurement import Clock
+from gdnbench.model.op import Op
+from gdnbench.model.status import Status
+from gdnbench.model.sweep import Sweep
+from gdnbench.store.folder import Journal, RunFolder
+from gdnbench.store.info import RunInfo, failed_gates, passed_gates
+from gdnbench.store.schema import GpuDocument
+from gdnbench.store.sweep import write_sweep
+
+Record = Callable[[Event], None]
+MEMORY_SHARE = 0.6  # of the GPU's memory, for tensors; the rest is for libraries and what kernels allocate
+CPU_MEMORY_BYTES = 8 << 30
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run that is written.
+
+    Attributes:
+        path: its folder.
+        info: its description.
+        analysis: its rows.
+        interrupted: whether the user stopped it.
+    """
+
+    path: Path
+    info: RunInfo
+    analysis: Analysis
+    interrupted: bool
+
+
+@dataclass
+class Session:
+    """One run in the making.
+
+    Attributes:
+        catalog: what there is.
+        op: the op.
+        gpu: where to measure; None for the CPU.
+        cases: every case, controls included.
+        settings: how to measure.
+        folder: the run's hidden folder.
+        info: its description so far.
+        observer: told of every step.
+        collected: what the run's own timer has measured, in an earlier, interrupted part of this run or now.
+        clocked: what the further clocks have measured, likewise.
+        judged: the preflight's verdicts.
+        interpreted: the verdicts of Triton's interpreter.
+        builds: what the compilers made.
+        measured_all: whether nothing is left to measure.
+    """
+
+    catalog: Catalog
+    op: Op
+    gpu: Gpu | None
+    cases: tuple[Case, ...]
+    settings: Settings
+    folder: RunFolder
+    info: RunInfo
+    observer: Observer
+    collected: Collected = field(default_factory=Collected)
+    clocked: dict[Clock, Collected] = field(default_factory=dict)
+    judged: PreflightVerdicts = field(default_factory=dict)
+    interpreted: PreflightVerdicts = field(default_factory=dict)
+    builds: Builds = field(default_factory=Builds)
+    measured_all: bool = False
+
+    def run(self) -> Finished:
+        """Measures and writes. Ctrl-C ends the run early and keeps what is finished.
+
+        Raises:
+            MachineError: if the workers cannot work here; what was measured by then stays for `--resume`.
+        """
+        interrupted = False
+        try:
+            with alone_on(self.gpu, self.observer), Journal(self.folder.path) as journal:
+                self._work(lambda event: _append(journal, event))
+        except KeyboardInterrupt:
+            interrupted = True
+        except GdnbenchError:
+            self._abandon()
+            raise
+        return self._finish(interrupted)
+
+    def _abandon(self) -> None:
+        """Leaves no empty folder behind, and loses nothing that was measured."""
+        if self.collected.samples:
+            self._finish(interrupted=True)
+        else:
+            shutil.rmtree(self.folder.path)
+
+    def _work(self, record: Record) -> None:
+        candidates = [case for case in self.cases if case.role is not Role.CONTROL]
+        limit_s = self.settings.step_limit_s
+        self.builds = build_cases(self.catalog, candidates, self._archs, limit_s, self.observer)
+        self._check(candidates, record)
+        self._measure(record)
+        self._read_clocks(record)
+        self.measured_all = True
+
+    def _check(self, candidates: list[Case], record: Record) -> None:
+        """Judges every case; without a GPU, Triton kernels meanwhile in Triton's interpreter."""
+        self.judged.update(self.builds.verdicts(candidates, self._archs))
+        for case in candidates:
+            if case.id in self.judged:
+                self.observer.examined(case, self.judged[case.id])
+        pending = tuple(case for case in candidates if case.id not in self.judged)
+        triton = () if self.gpu else self._to_interpret(pending)
+        self.observer.begin("check", len(pending) + len(triton))
+        parts = [partial(self._judge, pending, record), *([partial(self._interpret, triton)] if triton else [])]
+        run_concurrently(*parts)
+
+    def _judge(self, pending: tuple[Case, ...], record: Record, stop: threading.Event) -> None:
+        preflight = Preflight(self.folder.path, self._environment, self.observer, record, stop=stop)
+        preflight.judge(self._task(Phase.EXAMINE, pending), self.judged)
+        share_with_controls(self.cases, self.judged)
+        if preflight.started and self.gpu:
+            described = self.info.machine.get("gpu") or GpuDocument()
+            gpu: GpuDocument = {**described, "sms": preflight.started.sms, "l2_bytes": preflight.started.l2_bytes}
+            self.info = replace(self.info, machine={**self.info.machine, "gpu": gpu})
+
+    def _to_interpret(self, pending: tuple[Case, ...]) -> tuple[Case, ...]:
+        """Triton kernels at the smallest shape: the interpreter is slow, and a larger batch is more of the same."""
+        smallest = min((case.shape for case in self.cases), default=None)
+        return tuple(
+            case
+            for case in pending
+            if case.shape == smallest and isinstance(self.catalog.entries[case.variant.kernel].kernel, TritonKernel)
+        )
+
+    def _interpret(self, triton: tuple[Case, ...], stop: threading.Event) -> None:
+        environment = worker_environment(self.gpu, interpret=True)
+        interpreter = Preflight(self.folder.path, environment, self.observer, lambda _event: None, stop=stop)
+        interpreter.judge(self._task(Phase.INTERPRET, triton), self.interpreted)
+
+    def _measure(self, record: Record) -> None:
+        healthy = tuple(case for case in self.cases if self._is_healthy(case))
+        task, measuring = self._timing_task(healthy), self._measuring(record)
+        warm_us = {case.id: self.judged[case.id].warm_us for case in healthy}
+        blocks = self._blocks(healthy)
+        for block in blocks:
+            schedule = choose_schedule(self.settings, self._device, self.info.swept, len(blocks))
+            while segment := schedule.next_segment(block, self.collected, task.samples, warm_us):
+                self.observer.standing(segment.standing)
+                try:
+                    measuring.measure(replace(task, cases=segment.cases), segment.rounds, self.collected, segment.phase)
+                finally:
+                    if self.info.swept:  # a point with fewer rounds counts as dropped; one that was cut short is not
+                        left = [case.id for case in segment.cases if case.id not in self.collected.lost]
+                        self.collected.drop_incomplete_rounds(left)
+
+    def _blocks(self, cases: Sequence[Case]) -> tuple[tuple[Case, ...], ...]:
+        memory = self.gpu.memory_bytes if self.gpu else 0
+        return memory_blocks(self.op, cases, int(MEMORY_SHARE * memory) or CPU_MEMORY_BYTES)
+
+    def _read_clocks(self, record: Record) -> None:
+        """The same rounds by each further clock, of the cases that have a time to stand beside."""
+        timed = tuple(case for case in self.cases if self._is_healthy(case))
+        for clock in self.settings.clocks:
+            collected = self.clocked.setdefault(clock, Collected())
+            for block in self._blocks(timed):
+                task = replace(self._timing_task(block), clock=clock)
+                read_clock(self._measuring(record), task, self.settings.rounds, collected)
+
+    def _timing_task(self, cases: tuple[Case, ...]) -> Task:
+        samples = {
+            case.id: sample_count(self.settings.samples, self.judged[case.id].warm_us, self._device) for case in cases
+        }
+        return replace(self._task(Phase.MEASURE, cases), samples=samples, plain=self.settings.plain)
+
+    def _measuring(self, record: Record) -> TimingWorkers:
+        return TimingWorkers(self.folder.path, self._environment, self.observer, record)
+
+    def _finish(self, interrupted: bool) -> Finished:
+        analysis = self._analyse()
+        unfinished = any(row.status is Status.NOT_RUN for row in analysis.measurements)
+        found = {case_id: verdict.gates for case_id, verdict in self.judged.items()}
+        known = dict.fromkeys((*self.info.warnings, *analysis.warnings))
+        complete = not interrupted and not unfinished and self.measured_all
+        info = replace(
+            self.info,
+            complete=complete,
+            gates=failed_gates(found),
+            gates_passed=passed_gates(found),
+            warnings=list(known),
+        )
+        rows = build_rows(self.catalog, self.cases, self._archs, self.builds, self.interpreted)
+        if info.swept:
+            write_sweep(self.folder.path, self._conclude(info.swept))
+        path = write_run(self.folder, info, analysis, self.collected, rows, self.clocked)
+        return Finished(path, info, analysis, interrupted)
+
+    def _analyse(self) -> Analysis:
+        judge = partial(
+            analyse,
+            self.op,
+            judged=self.judged,
+            builds=self._builds_by_case(),
+            settings=self.settings,
+            run_id=self.info.run_id,
+            rated=spec_of(self.gpu.slug) if self.gpu else None,
+            copying={name for name, entry in self.catalog.entries.items() if entry.kernel.floor == "copy"},
+        )
+        own = judge(cases=self.cases, collected=self.collected, timer="nvbench" if self.gpu else "cpu")
+        timed = [row.case for row in own.measurements if row.timing]
+        found = {clock: self.clocked.get(clock, Collected()) for clock in self.settings.clocks}
+        return with_clocks(
+            own,
+            {clock: judge(cases=timed, collected=found[clock], timer=clock, clock=clock) for clock in found},
+        )
+
+    def _conclude(self, swept: Mapping[str, Sequence[str]]) -> Sweep:
+        """The sweep's answer, without points that an earlier part of it measured and the check now refuses."""
+        refused = {case_id for case_id, verdict in self.judged.items() if verdict.status is not Status.OK}
+        samples = {case_id: rounds for case_id, rounds in self.collected.samples.items() if case_id not in refused}
+        return conclude(self.catalog, self.cases, swept, replace(self.collected, samples=samples), self.settings)
+
+    def _is_healthy(self, case: Case) -> bool:
+        verdict = self.judged.get(case.id)
+        return verdict is not None and verdict.status is Status.OK and case.id not in self.collected.lost
+
+    def _builds_by_case(self) -> dict[str, Build]:
+        if not self.gpu:
+            return {}
+        found = {case.id: self.builds.of(case, self.gpu.arch) for case in self.cases}
+        return {case_id: build for case_id, build in found.items() if build}
+
+    def _task(self, phase: Phase, cases: tuple[Case, ...]) -> Task:
+        return Task(
+            phase=phase,
+            device=self._device,
+            roots=tuple(str(root) for root in self.catalog.roots),
+            op=self.op.name,
+            cases=cases,
+            seed=self.settings.seed,
+            step_limit_s=self.settings.step_limit_s,
+        )
+
+    @property
+    def _device(self) -> Device:
+        return device_of(self.gpu)
+
+    @property
+    def _archs(self) -> tuple[str, ...]:
+        return archs_of(self.gpu)
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        return worker_environment(self.gpu)
+
+
+def _append(journal: Journal, event: Event) -> None:
+    if isinstance(event, Examined | Sampled | HostTimes):
+        journal.append(encode(event))

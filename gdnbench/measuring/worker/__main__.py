@@ -1,0 +1,75 @@
+"""The worker process: `python -m gdnbench.measuring.worker TASK.json EVENTS_FD`."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from gdnbench.errors import GdnbenchError
+from gdnbench.measuring.protocol import EventChannel, Phase, Refused, Started, StepBegun, Task
+from gdnbench.process.messages import die_with_parent
+
+START_LIMIT_S = 180.0  # torch from a cold network disk
+
+
+def main(arguments: list[str]) -> int:
+    """Does one task; 0 unless the device or a library is out of reach."""
+    die_with_parent()
+    task, channel = Task.read(Path(arguments[0])), EventChannel(int(arguments[1]))
+    channel.send(StepBegun("", "load torch", START_LIMIT_S))
+    try:
+        channel.send(_start(task))
+        _work(task, channel)
+    except GdnbenchError as error:
+        channel.send(Refused(error.message, error.hint))
+        return 1
+    except Exception as error:
+        traceback.print_exc()
+        channel.send(
+            Refused(f"{type(error).__name__}: {error}", "the worker's log in the run's folder has the details")
+        )
+        return 1
+    return 0
+
+
+def _start(task: Task) -> Started:
+    import torch
+
+    if task.device == "cpu":
+        return Started("cpu")
+    device = torch.cuda.get_device_properties(0)
+    return Started(device.name, device.multi_processor_count, device.L2_cache_size)
+
+
+def _work(task: Task, channel: EventChannel) -> None:
+    match task.phase:
+        case Phase.EXAMINE:
+            from gdnbench.measuring.worker.examine import examine_all
+
+            examine_all(task, channel)
+        case Phase.INTERPRET:
+            from gdnbench.measuring.worker.interpret import interpret_all
+
+            interpret_all(task, channel)
+        case Phase.MEASURE:
+            choose_timer(task)(task, channel)
+
+
+def choose_timer(task: Task) -> Callable[[Task, EventChannel], None]:
+    """The timer of a task; only its own libraries are loaded."""
+    match task.clock:
+        case "cupti":
+            from gdnbench.measuring.worker.cupti import measure_all
+        case "graph":
+            from gdnbench.measuring.worker.graph import measure_all
+        case None if task.device == "cuda":
+            from gdnbench.measuring.worker.nvbench import measure_all
+        case None:
+            from gdnbench.measuring.worker.cpu import measure_all
+    return measure_all
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

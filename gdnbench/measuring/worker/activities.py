@@ -1,0 +1,160 @@
+"""CUPTI's activity records: two ways to them, and how the timed launches are found in them.
+
+A case begins with an empty kernel of gdnbench's own. A launch of it is a fill, which flushes the L2, then whatever the
+case does, then an empty kernel of gdnbench's own: so a case may launch several kernels, and even fill memory itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch.autograd import DeviceType  # type: ignore[attr-defined]
+from torch.profiler import ProfilerActivity, profile
+
+from gdnbench.errors import ProfilerError
+
+FILL = "Memset (Device)"  # as torch's profiler names it
+CASE = "case"
+END = "end"
+FEWEST_WHOLE = 0.5  # of the launches of a round: with fewer, what is missing is no accident
+_BUFFER_BYTES = 8 << 20  # what CUPTI's manual recommends: between 1 and 10 MB
+
+
+class Activity(NamedTuple):
+    """One thing that the GPU did, with its begin and end on the GPU's own clock."""
+
+    name: str
+    start_ns: int
+    end_ns: int
+
+
+LaunchActivities = list[Activity]
+"""What one launch of a case did, its flush left out."""
+
+
+def split_cases(activities: Iterable[Activity], prefix: str) -> list[list[Activity]]:
+    """The activities of each case, in the order in which the GPU saw them.
+
+    Args:
+        activities: of a round, in any order.
+        prefix: what the names of gdnbench's own kernels begin with.
+    """
+    cases: list[list[Activity]] = []
+    for activity in sorted(activities, key=lambda activity: activity.start_ns):
+        if activity.name == prefix + CASE:
+            cases.append([])
+        elif cases:
+            cases[-1].append(activity)
+    return cases
+
+
+def split_launches(activities: Iterable[Activity], prefix: str) -> list[LaunchActivities]:
+    """The launches of a case; one whose flush or kernels were not recorded is shorter, or not there."""
+    launches: list[LaunchActivities] = []
+    is_open = False
+    for activity in activities:
+        if activity.name.startswith(prefix):
+            is_open = False
+        elif is_open:
+            launches[-1].append(activity)
+        elif activity.name == FILL:
+            launches.append([])
+            is_open = True
+    return launches
+
+
+def launch_times_us(launches: Sequence[LaunchActivities], expected: int) -> tuple[float, ...]:
+    """Time of each launch, first start to last end, microseconds; those with records missing are left out.
+
+    Args:
+        launches: of one case in one round.
+        expected: how many there were.
+
+    Raises:
+        ProfilerError: if fewer than half of them are whole.
+    """
+    sizes = Counter(len(launch) for launch in launches if launch)
+    usual = max(sizes, key=lambda size: (sizes[size], size), default=0)
+    whole = [launch for launch in launches if launch and len(launch) == usual]
+    if not whole or len(whole) < FEWEST_WHOLE * expected:
+        raise ProfilerError(f"CUPTI recorded {len(whole)} of {expected} launches")
+    return tuple(
+        (max(activity.end_ns for activity in launch) - min(activity.start_ns for activity in launch)) / 1e3
+        for launch in whole
+    )
+
+
+class ActivityRecorder(Protocol):
+    """Records what the GPU does between a start and a stop."""
+
+    def start(self) -> None:
+        """Begins to record."""
+
+    def stop(self) -> list[Activity]:
+        """Waits for the GPU and gives what it did since the start, in any order."""
+
+
+def choose_recorder() -> ActivityRecorder:
+    """The recorder that this installation has."""
+    return CuptiRecorder() if find_spec("cupti") else TorchRecorder()
+
+
+class TorchRecorder:
+    """Through torch's profiler, which carries CUPTI with it."""
+
+    def __init__(self) -> None:
+        self._profile: Any = None
+
+    def start(self) -> None:
+        """Begins to record."""
+        self._profile = profile(activities=[ProfilerActivity.CUDA])
+        self._profile.start()
+
+    def stop(self) -> list[Activity]:
+        """Everything that a GPU did; the profiler lists what the host did, too."""
+        torch.cuda.synchronize()
+        self._profile.stop()
+        return [
+            Activity(event.name(), event.start_ns(), event.end_ns())
+            for event in self._profile.profiler.kineto_results.events()
+            if event.device_type() == DeviceType.CUDA
+        ]
+
+
+class CuptiRecorder:
+    """Through cupti-python. CUPTI hands over buffers as they fill, and on demand."""
+
+    def __init__(self) -> None:
+        from cupti import cupti
+
+        self._cupti = cupti
+        self._records: list[Activity] = []
+        kinds = cupti.ActivityKind
+        self._fill = kinds.MEMSET
+        self._kinds = (kinds.CONCURRENT_KERNEL, kinds.MEMSET, kinds.MEMCPY)
+        self._callbacks = (lambda: (_BUFFER_BYTES, 0)), self._take  # CUPTI calls them for as long as the process lives
+        cupti.activity_register_callbacks(*self._callbacks)
+
+    def start(self) -> None:
+        """Begins to record."""
+        for kind in self._kinds:
+            self._cupti.activity_enable(kind)
+
+    def stop(self) -> list[Activity]:
+        """Everything that a GPU did."""
+        torch.cuda.synchronize()
+        self._cupti.activity_flush_all(1)
+        for kind in self._kinds:
+            self._cupti.activity_disable(kind)
+        activities, self._records = self._records, []
+        return activities
+
+    def _take(self, activities: list[Any]) -> None:
+        """Copies what is needed: the buffer behind the activities is CUPTI's again afterwards."""
+        for activity in activities:
+            name = FILL if activity.kind == self._fill else getattr(activity, "name", "")
+            self._records.append(Activity(name, activity.start, activity.end))

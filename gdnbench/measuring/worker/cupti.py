@@ -1,0 +1,115 @@
+"""Kernel times as the hardware records them, through CUPTI: from the first block's start to the last block's end.
+
+Nothing brackets the launch here, so no launch latency is in the time. A blocking kernel holds the GPU until a sample is
+enqueued: else a case of several kernels would be charged for a slow host between them. The samples are made as
+NVBench's: flushed, on one placement after the other, dithered, scrubbed.
+"""
+
+from __future__ import annotations
+
+import gc
+from contextlib import ExitStack
+
+from gdnbench.measuring.protocol import COLD_WARM_UPS, EventChannel, Refused, Sampled, StepBegun, Task
+from gdnbench.measuring.worker.activities import (
+    CASE,
+    END,
+    FILL,
+    ActivityRecorder,
+    choose_recorder,
+    launch_times_us,
+    split_cases,
+    split_launches,
+)
+from gdnbench.measuring.worker.cold import L2Flush, SmClock, choose_between, raise_clock
+from gdnbench.measuring.worker.device import BeginStep, CudaDevice, report_failure
+from gdnbench.measuring.worker.own_kernels import OWN_PREFIX, BlockingKernel, EmptyKernel
+from gdnbench.measuring.worker.placement import Rotation, bind_cases
+
+COLLECT_STEPS = 4  # reading a round's records takes longer than a step of one case: a round is all cases
+
+
+def measure_all(task: Task, channel: EventChannel) -> None:
+    """Measures every round of the task and sends each as soon as its records are read."""
+    device = CudaDevice()
+    with ExitStack() as stack, device.current(), report_failure(channel, device, task.roots) as begin:
+        rotations = bind_cases(task, begin, device)
+        begin(StepBegun("", "raise the clocks", task.step_limit_s))
+        raise_clock()
+        rounds = _Rounds(task, channel, begin, device, rotations, SmClock(stack))
+        unseen = rounds.find_unseen()
+        if unseen:
+            message = f"CUPTI does not record here: no {' and no '.join(unseen)} of gdnbench's own"
+            channel.send(Refused(message, "detach any other profiler, and see `gdnbench doctor`"))
+            return
+        gc.disable()
+        for position, ids in enumerate(task.order):
+            rounds.measure(task.round_number(position), ids)
+
+
+class _Rounds:
+    """Rounds of all cases; the records of a round are read when it is over, for starting a recorder takes long."""
+
+    def __init__(
+        self,
+        task: Task,
+        channel: EventChannel,
+        begin: BeginStep,
+        device: CudaDevice,
+        rotations: dict[str, Rotation],
+        sm_clock: SmClock,
+    ) -> None:
+        self._task = task
+        self._channel = channel
+        self._begin = begin
+        self._device = device
+        self._rotations = rotations
+        self._sm_clock = sm_clock
+        self._flush = L2Flush()
+        self._between = choose_between(task)
+        self._blocking = BlockingKernel()
+        self._case, self._end = EmptyKernel(CASE), EmptyKernel(END)
+        self._recorder: ActivityRecorder = choose_recorder()
+
+    def find_unseen(self) -> list[str]:
+        """Which of a kernel and a fill the recorder does not see; its first start also loads what it needs."""
+        self._recorder.start()
+        self._case.launch()
+        self._flush()
+        seen = {activity.name for activity in self._recorder.stop()}
+        return [what for what, name in (("kernel", OWN_PREFIX + CASE), ("fill", FILL)) if name not in seen]
+
+    def measure(self, number: int, ids: tuple[str, ...]) -> None:
+        """One round of the cases."""
+        sm_mhz = {}
+        self._recorder.start()
+        for case_id in ids:
+            self._begin(StepBegun(case_id, "measure", self._task.step_limit_s))
+            sm_mhz[case_id] = self._launch(case_id)
+        self._begin(StepBegun("", "collect records", COLLECT_STEPS * self._task.step_limit_s))
+        cases = split_cases(self._recorder.stop(), OWN_PREFIX)
+        if len(cases) != len(ids):
+            raise RuntimeError(f"CUPTI recorded {len(cases)} of {len(ids)} cases in round {number}")
+        for case_id, activities in zip(ids, cases, strict=True):
+            self._begin(StepBegun(case_id, "read records", self._task.step_limit_s))
+            launches = split_launches(activities, OWN_PREFIX)[COLD_WARM_UPS:]
+            times_us = launch_times_us(launches, self._task.samples[case_id])
+            self._channel.send(Sampled(number, case_id, times_us, sm_mhz[case_id]))
+
+    def _launch(self, case_id: str) -> tuple[float, ...]:
+        """Enqueues a case's warm-ups and samples, waits for them, and gives the SM clock while they ran."""
+        rotation = self._rotations[case_id]
+        self._case.launch()
+        for _ in range(COLD_WARM_UPS + self._task.samples[case_id]):
+            self._between.before()
+            self._blocking.enqueue()
+            self._flush()
+            placement = rotation.next_placement()
+            outputs = placement.run()
+            self._end.launch()
+            self._blocking.release()
+            rotation.keep(outputs)
+            self._between.after(placement.input_ranges, outputs)
+        sm_mhz = self._sm_clock.read()
+        self._device.synchronize()
+        return sm_mhz

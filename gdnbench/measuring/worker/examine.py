@@ -1,0 +1,214 @@
+"""The preflight: each case is loaded, launched, verified, launched again and captured before anything is timed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import torch
+
+from gdnbench.catalog.entry import Entry
+from gdnbench.errors import BuildError, tell_raised
+from gdnbench.launch.bind import Binder, Launcher, load
+from gdnbench.launch.numerics import load_file
+from gdnbench.launch.workspace import Workspace
+from gdnbench.measuring.protocol import BUILD_STEPS, IMPORT_STEP, IMPORT_STEPS, EventChannel, Examined, StepBegun, Task
+from gdnbench.measuring.worker.device import CapturedCall, CpuDevice, CudaDevice, WorkerDevice, capture, is_alive
+from gdnbench.measuring.worker.placement import Workspaces
+from gdnbench.model.case import Case
+from gdnbench.model.gate import GateResult
+from gdnbench.model.kernel import TorchKernel
+from gdnbench.model.status import Status
+from gdnbench.verify.check import check_copy, check_outputs, verify_launcher
+
+LAUNCHES = 20
+
+
+class UnfitError(Exception):
+    """A case that cannot go on; carries its status."""
+
+    def __init__(self, status: Status, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+
+
+def examine_all(task: Task, channel: EventChannel) -> None:
+    """Examines the cases in turn; returns early where the process lost its device."""
+    device = CudaDevice() if task.device == "cuda" else CpuDevice()
+    workspaces = Workspaces(task)
+    with device.current():
+        for case in task.cases:
+            examined = Examination(task, channel, device, workspaces, case).conduct()
+            channel.send(examined)
+            if examined.poisoned:
+                return
+
+
+class Examination:
+    """The preflight of one case."""
+
+    def __init__(
+        self, task: Task, channel: EventChannel, device: WorkerDevice, workspaces: Workspaces, case: Case
+    ) -> None:
+        self._task = task
+        self._channel = channel
+        self._device = device
+        self._workspaces = workspaces
+        self._case = case
+        self._entry: Entry = workspaces.entry(case)
+        self._gates: list[GateResult] = []
+        self._result = Examined(case.id, Status.OK)
+
+    def conduct(self) -> Examined:
+        """Every step until the first failure."""
+        try:
+            self._check_requirements()
+            bind = self._load()
+            run = self._bind(bind)
+            self._launch_first(run)
+            self._verify(bind)
+            self._launch_again(run)
+            if isinstance(self._device, CudaDevice):
+                self._capture(run, self._device)
+        except UnfitError as unfit:
+            # A failed capture leaves torch's allocator in doubt, and a fault leaves no context: both end the process.
+            doubtful = unfit.status in {Status.SYNCHRONISES, Status.CRASHED} or not is_alive(self._device)
+            self._result = replace(self._result, status=unfit.status, reason=unfit.reason, poisoned=doubtful)
+        return replace(self._result, gates=tuple(self._gates))
+
+    def _step(self, name: str, *, factor: int = 1) -> None:
+        self._channel.send(StepBegun(self._case.id, name, self._task.step_limit_s * factor))
+
+    def _check_requirements(self) -> None:
+        kernel = self._entry.kernel
+        need = self._entry.missing()
+        if need:
+            raise UnfitError(Status.MISSING, f"needs the module {need.module}: {need.remedy}")
+        if self._task.device not in kernel.devices:
+            raise UnfitError(Status.UNSUPPORTED, "needs a GPU")
+
+    def _load(self) -> Binder:
+        if isinstance(self._entry.kernel, TorchKernel):
+            self._step(IMPORT_STEP, factor=IMPORT_STEPS)
+            with self._unbroken():
+                load_file(self._entry.source)
+        self._step("load", factor=BUILD_STEPS)
+        with self._unbroken():
+            return load(self._entry, self._case.variant, self._case.shape)
+
+    def _bind(self, bind: Binder) -> Launcher:
+        self._step("bind", factor=BUILD_STEPS)
+        with self._guarded():  # a shape may be larger than the memory
+            workspace, _ = self._workspaces.get(self._case.shape, self._workspaces.scenarios[0])
+        with self._unbroken():
+            return bind(workspace)
+
+    @contextmanager
+    def _unbroken(self) -> Iterator[None]:
+        """Turns what loading and binding raise into a status."""
+        try:
+            yield
+        except BuildError as error:
+            raise UnfitError(Status.BUILD_FAILED, error.message) from error
+        except Exception as error:
+            raise UnfitError(Status.BROKEN, tell_raised(error, self._entry.folder)) from error
+
+    def _launch_first(self, run: Launcher) -> None:
+        compiles = isinstance(self._entry.kernel, TorchKernel)
+        self._step("first launch", factor=BUILD_STEPS if compiles else 1)
+        with self._guarded():
+            run()
+            self._device.synchronize()
+
+    def _verify(self, bind: Binder) -> None:
+        scenarios = self._workspaces.scenarios if not self._entry.kernel.floor else self._workspaces.scenarios[:1]
+        for scenario in scenarios:
+            self._step(f"verify {scenario}", factor=2)
+            with self._guarded():
+                workspace, expected = self._workspaces.get(self._case.shape, scenario)
+                gates = self._gate(bind(workspace), workspace, expected, scenario)
+            self._judge(gates)
+
+    def _gate(
+        self, run: Launcher, workspace: Workspace, expected: dict[str, torch.Tensor], scenario: str
+    ) -> tuple[GateResult, ...]:
+        match self._entry.kernel.floor:
+            case "empty":
+                return ()
+            case "copy":
+                workspace.reset_all(self._entry.kernel.in_place)
+                outputs = run()
+                self._device.synchronize()
+                return check_copy(outputs, workspace, scenario)
+            case _:
+                in_place = self._entry.kernel.in_place
+                return verify_launcher(run, workspace, expected, scenario, self._device.synchronize, in_place)
+
+    def _launch_again(self, run: Launcher) -> None:
+        self._step(f"{LAUNCHES} launches")
+        with self._guarded():
+            warm_us = self._device.time_us(run, LAUNCHES)
+            gates = self._gate_later(run)
+        self._result = replace(self._result, warm_us=warm_us)
+        for gate in gates:
+            if not gate.passed:
+                raise UnfitError(gate.status, f"right at first, wrong after {LAUNCHES} launches: {gate.reason}")
+
+    def _gate_later(self, run: Launcher) -> tuple[GateResult, ...]:
+        """A kernel may be right only once, as one that leaves a counter behind is."""
+        scenario = self._workspaces.scenarios[0]
+        workspace, expected = self._workspaces.get(self._case.shape, scenario)
+        return self._gate(run, workspace, expected, scenario)
+
+    def _capture(self, run: Launcher, device: CudaDevice) -> None:
+        """A lenient capture lets work on other streams pass, so that it is named; the strict one then lets nothing."""
+        self._step("capture")
+        captured = self._captured(run, device, strict=False)
+        self._result = replace(self._result, launches=captured.kernels)
+        if not captured.operations:
+            raise UnfitError(Status.WRONG_STREAM, "launched nothing on the stream it was given; use the current stream")
+        self._step("replay")
+        workspace, _ = self._workspaces.get(self._case.shape, self._workspaces.scenarios[0])
+        with self._guarded():
+            workspace.reset(captured.outputs, self._entry.kernel.in_place)
+            captured.graph.replay()
+            device.synchronize()
+        self._check_replay(captured.outputs)
+        self._step("strict capture")
+        self._captured(run, device, strict=True)
+
+    def _captured(self, run: Launcher, device: CudaDevice, *, strict: bool) -> CapturedCall:
+        try:
+            return capture(run, strict=strict)
+        except Exception as error:
+            status = Status.SYNCHRONISES if is_alive(device) else Status.CRASHED
+            told = tell_raised(error, self._entry.folder)
+            raise UnfitError(status, f"cannot be captured into a CUDA graph: {told}") from error
+
+    def _check_replay(self, outputs: tuple[torch.Tensor, ...]) -> None:
+        """A replay holds only what went to the stream: work done elsewhere is missing from its outputs."""
+        if self._entry.kernel.floor:
+            return
+        scenario = self._workspaces.scenarios[0]
+        workspace, expected = self._workspaces.get(self._case.shape, scenario)
+        gates = check_outputs(workspace.op, outputs, expected, scenario)
+        if not all(gate.passed for gate in gates):
+            reason = "part of its work does not go to the stream it was given: a captured launch gives other outputs"
+            raise UnfitError(Status.WRONG_STREAM, reason)
+
+    def _judge(self, gates: tuple[GateResult, ...]) -> None:
+        self._gates.extend(gates)
+        for gate in gates:
+            if not gate.passed:
+                raise UnfitError(gate.status, gate.reason)
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Turns what a kernel raises into its status."""
+        try:
+            yield
+        except Exception as error:
+            status = Status.FAILED if is_alive(self._device) else Status.CRASHED
+            raise UnfitError(status, tell_raised(error, self._entry.folder)) from error

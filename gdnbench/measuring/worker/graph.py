@@ -1,0 +1,143 @@
+"""Times of launches within a CUDA graph: no host, and launches that follow each other as nodes do.
+
+A graph holds flush and launch in turn, over all placements; another holds the flushes alone. What the first takes
+longer is the launches' time, and with it what a kernel node adds between two others.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections import deque
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+import torch
+
+from gdnbench.measuring.protocol import EventChannel, Sampled, StepBegun, Task
+from gdnbench.measuring.worker.cold import DitherAndScrub, L2Flush, NothingBetween, SmClock, choose_between, raise_clock
+from gdnbench.measuring.worker.device import CudaDevice, capture, report_failure
+from gdnbench.measuring.worker.placement import Rotation, bind_cases, list_ranges
+from gdnbench.stats.estimators import interquartile_mean
+
+LAUNCHES_PER_GRAPH = 32  # each placement of a rotation is visited once, and one tick of the events is 1 ns a launch
+FEWEST_REPLAYS = 6
+SAMPLES_PER_REPLAY = 16  # a replay is worth many samples: it times 32 launches at once
+
+
+def replays_of(samples: int) -> int:
+    """Timed replays in a round, from the samples that a timer of single launches takes."""
+    return max(FEWEST_REPLAYS, samples // SAMPLES_PER_REPLAY)
+
+
+def per_launch_us(replays_us: Sequence[float], flushes_us: Sequence[float]) -> tuple[float, ...]:
+    """Time of one launch by each replay of a round, microseconds.
+
+    Args:
+        replays_us: replays of flush and launch, `LAUNCHES_PER_GRAPH` times each.
+        flushes_us: replays of the flushes alone, in the same round.
+
+    Raises:
+        RuntimeError: if the launches take no time beside the flushes, so that there is nothing to tell.
+    """
+    flush_us = median(flushes_us)
+    times_us = tuple(round((replay_us - flush_us) / LAUNCHES_PER_GRAPH, 4) for replay_us in replays_us)
+    if interquartile_mean(np.asarray(times_us)) <= 0:
+        raise RuntimeError("a graph of its launches replays no slower than the flushes between them alone")
+    return times_us
+
+
+Timed = tuple[torch.cuda.Event, torch.cuda.Event]
+
+
+def measure_all(task: Task, channel: EventChannel) -> None:
+    """Measures every round of the task and sends each as soon as it is known."""
+    device = CudaDevice()
+    with ExitStack() as stack, device.current(), report_failure(channel, device, task.roots) as begin:
+        rotations = bind_cases(task, begin, device)
+        begin(StepBegun("", "capture the flush", task.step_limit_s))
+        replays = _Replays(device, choose_between(task))
+        for case_id, rotation in rotations.items():
+            begin(StepBegun(case_id, "capture", task.step_limit_s))
+            replays.add(case_id, rotation)
+        begin(StepBegun("", "raise the clocks", task.step_limit_s))
+        sm_clock = SmClock(stack)
+        raise_clock()
+        gc.disable()
+        for position, ids in enumerate(task.order):
+            for case_id in ids:
+                begin(StepBegun(case_id, "measure", task.step_limit_s))
+                timed = replays.enqueue(case_id, replays_of(task.samples[case_id]))
+                sm_mhz = sm_clock.read()
+                device.synchronize()
+                times_us = per_launch_us(*([_elapsed_us(*pair) for pair in pairs] for pairs in timed))
+                channel.send(Sampled(task.round_number(position), case_id, times_us, sm_mhz))
+
+
+@dataclass(frozen=True)
+class _Loop:
+    """A case's graph, and the ranges that its launches read and write, for the scrubber."""
+
+    graph: torch.cuda.CUDAGraph
+    ranges: torch.Tensor
+
+
+class _Replays:
+    """The graphs of all cases, and that of the flushes alone."""
+
+    def __init__(self, device: CudaDevice, between: DitherAndScrub | NothingBetween) -> None:
+        self._device = device
+        self._between = between
+        self._flush = L2Flush()
+        # Graphs never run at once, so what one allocates may lie where another does.
+        self._pool = torch.cuda.graph_pool_handle()
+        self._flushes = capture(self._flush_only, strict=False, pool=self._pool).graph
+        self._loops: dict[str, _Loop] = {}
+
+    def _flush_only(self) -> tuple[torch.Tensor, ...]:
+        for _ in range(LAUNCHES_PER_GRAPH):
+            self._flush()
+        return ()
+
+    def add(self, case_id: str, rotation: Rotation) -> None:
+        """Captures a case's launches, each on the next placement."""
+        placements = [rotation.next_placement() for _ in range(LAUNCHES_PER_GRAPH)]
+        # As many as there are placements: a kernel that allocates its outputs then has as many for those.
+        kept: deque[tuple[torch.Tensor, ...]] = deque(maxlen=len(rotation.placements))
+
+        def flush_and_launch() -> tuple[torch.Tensor, ...]:
+            for placement in placements:
+                self._flush()
+                kept.append(placement.run())
+            return tuple(tensor for outputs in kept for tensor in outputs)
+
+        captured = capture(flush_and_launch, strict=False, pool=self._pool)
+        ranges = [*(placement.input_ranges for placement in rotation.placements), list_ranges(captured.outputs)]
+        self._loops[case_id] = _Loop(captured.graph, torch.cat(ranges))
+
+    def enqueue(self, case_id: str, replays: int) -> tuple[list[Timed], list[Timed]]:
+        """Enqueues replays of the case and of the flushes, in turn, and gives the events around each."""
+        loop = self._loops[case_id]
+        # Untimed, and long enough for the host to run ahead: from here on the GPU never waits for it.
+        self._flushes.replay()
+        loop.graph.replay()
+        cases, flushes = [], []
+        for _ in range(replays):
+            flushes.append(self._replay(self._flushes))
+            cases.append(self._replay(loop.graph))
+            self._between.after(loop.ranges, ())
+        return cases, flushes
+
+    def _replay(self, graph: torch.cuda.CUDAGraph) -> Timed:
+        self._between.before()
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+        start.record(self._device.stream)
+        graph.replay()
+        end.record(self._device.stream)
+        return start, end
+
+
+def _elapsed_us(start: torch.cuda.Event, end: torch.cuda.Event) -> float:
+    return float(start.elapsed_time(end)) * 1e3

@@ -1,0 +1,172 @@
+"""Cold GPU times from NVBench, interleaved: one benchmark per round and case, run once each in shuffled order.
+
+NVBench flushes the L2 before each sample and holds the stream with a blocking kernel until the host has enqueued the
+whole launch, so neither a warm cache nor the host's launch cost is in the time. We bracket the launch ourselves
+(`timer=True`, which reads the same as leaving it to NVBench), to do between samples what NVBench does not: rotate
+placements, scrub the L2, dither the launch queue. NVBench can run once per process.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any, NoReturn
+
+import numpy as np
+import torch
+
+from gdnbench.errors import tell_raised
+from gdnbench.measuring.protocol import (
+    BURN_IN,
+    COLD_WARM_UPS,
+    EventChannel,
+    Examined,
+    HostTimes,
+    Refused,
+    Sampled,
+    StepBegun,
+    Task,
+)
+from gdnbench.measuring.worker.cold import DitherAndScrub, NothingBetween, choose_between, raise_clock
+from gdnbench.measuring.worker.device import CudaDevice, is_alive, report_failure
+from gdnbench.measuring.worker.placement import Rotation, bind_cases
+from gdnbench.model.status import Status
+
+BLOCKING_KERNEL_TIMEOUT_S = 2.0  # NVBench gives up on a launch that the host has not enqueued by then
+OPTIONS = (
+    *("-q", "-d", "0"),
+    *("--cold-warmup-runs", str(COLD_WARM_UPS), "--cold-max-warmup-walltime", "0.5"),
+    *("--throttle-threshold", "0"),  # clocks are recorded and judged afterwards, over all rounds
+    *("--timeout", "20"),
+)
+
+
+def measure_all(task: Task, channel: EventChannel) -> None:
+    """Measures every round of the task and sends each as soon as it is known."""
+    try:
+        import cuda.bench as nvbench
+    except ImportError as error:
+        channel.send(Refused(f"cuda-bench does not load: {error}", "see `gdnbench doctor`"))
+        return
+    device = CudaDevice()
+    with device.current(), report_failure(channel, device, task.roots) as begin:
+        rotations = bind_cases(task, begin, device)
+        between = choose_between(task)
+        records = _Records(Path(task.record))
+        host_us: dict[str, list[float]] = {}
+        for position, ids in enumerate(task.order):
+            for case_id in ids:
+                rotation = rotations[case_id]
+                function = _Benchmark(task, channel, device, case_id, rotation, between, records, host_us, position)
+                _register(nvbench, function, task.samples[case_id])
+        begin(StepBegun("", "raise the clocks", task.step_limit_s))
+        raise_clock()
+        gc.disable()
+        nvbench.run_all_benchmarks(["gdnbench", *OPTIONS, "--jsonbin", task.record])
+        channel.send(HostTimes({case_id: median(rounds) for case_id, rounds in host_us.items()}))
+
+
+def _register(nvbench: Any, function: _Benchmark, samples: int) -> None:
+    benchmark = nvbench.register(function)
+    benchmark.set_name(function.__name__)
+    benchmark.set_stopping_criterion("sample-count")
+    benchmark.set_criterion_param_int64("target-samples", samples)
+    benchmark.set_min_samples(samples)
+
+
+class _Benchmark:
+    """The function that NVBench calls for one round of one case."""
+
+    def __init__(
+        self,
+        task: Task,
+        channel: EventChannel,
+        device: CudaDevice,
+        case_id: str,
+        rotation: Rotation,
+        between: DitherAndScrub | NothingBetween,
+        records: _Records,
+        host_us: dict[str, list[float]],
+        position: int,
+    ) -> None:
+        self._task = task
+        self._channel = channel
+        self._device = device
+        self._case_id = case_id
+        self._rotation = rotation
+        self._between = between
+        self._records = records
+        self._host_us = host_us
+        self._host_ns: list[int] = []
+        self._round = task.round_number(position)
+        self.__name__ = f"r{self._round:02d}/{case_id}"
+
+    def __call__(self, state: Any) -> None:
+        self._channel.send(StepBegun(self._case_id, "measure", self._task.step_limit_s))
+        state.set_stream(_StreamHandle(self._device.stream))
+        state.set_blocking_kernel_timeout(BLOCKING_KERNEL_TIMEOUT_S)
+        try:
+            with self._device.current():
+                state.exec(self._sample, batched=False, timer=True)
+        except Exception as error:
+            self._give_up(tell_raised(error, *map(Path, self._task.roots)))
+        if state.is_skipped():  # it left no samples, and the newest are another case's
+            self._give_up(f"NVBench skipped it: {state.get_skip_reason()}")
+        if self._round != BURN_IN:
+            self._host_us.setdefault(self._case_id, []).append(median(self._host_ns) / 1e3)
+        times_us, sm_mhz = self._records.take()
+        self._channel.send(Sampled(self._round, self._case_id, times_us, sm_mhz))
+
+    def _sample(self, _launch: Any, timer: Any) -> None:
+        self._between.before()
+        placement = self._rotation.next_placement()
+        timer.start()
+        # The GPU waits for the host here, so nothing of the kernel is in the host's time. NVBench's own
+        # `nv/cold/time/cpu` ends when the GPU does.
+        begin_ns = time.perf_counter_ns()
+        outputs = placement.run()
+        self._host_ns.append(time.perf_counter_ns() - begin_ns)
+        timer.stop()
+        self._rotation.keep(outputs)
+        self._between.after(placement.input_ranges, outputs)
+
+    def _give_up(self, reason: str) -> NoReturn:
+        """Loses the case and ends the process, for NVBench would go on to its next round; the parent starts anew."""
+        status = Status.FAILED if is_alive(self._device) else Status.CRASHED
+        self._channel.send(Examined(self._case_id, status, reason))
+        os._exit(0)
+
+
+class _StreamHandle:
+    """A torch stream in the form that NVBench takes."""
+
+    def __init__(self, stream: torch.cuda.Stream) -> None:
+        self._stream = stream
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return (0, self._stream.cuda_stream)
+
+
+class _Records:
+    """The files that NVBench leaves for each round of a case, in the order in which it writes them.
+
+    It numbers them from 0: float32 seconds in `<record>-bin`, Hz in `<record>-freqs-bin`.
+    """
+
+    def __init__(self, record: Path) -> None:
+        self._times = record.with_name(record.name + "-bin")
+        self._clocks = record.with_name(record.name + "-freqs-bin")
+        self._next = 0
+
+    def take(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """The samples that it has just written: times in microseconds and SM clocks in MHz."""
+        name = f"{self._next}.bin"
+        self._next += 1
+        times_us = np.fromfile(self._times / name, np.float32).astype(float) * 1e6
+        clocks = self._clocks / name
+        sm_mhz = np.fromfile(clocks, np.float32).astype(float) / 1e6 if clocks.is_file() else np.empty(0)
+        # Four digits are a tenth of a nanosecond: below every timer's tick, and a third of float64's text.
+        return tuple(np.round(times_us, 4).tolist()), tuple(np.round(sm_mhz, 1).tolist())

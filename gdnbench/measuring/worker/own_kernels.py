@@ -1,0 +1,145 @@
+"""Kernels that gdnbench launches on its own behalf, between those that it measures."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import torch
+from cuda.core import Device, LaunchConfig, Program, ProgramOptions, Stream, launch
+
+OWN_PREFIX = "gdnbench_"
+"""Begins the name of each of them, so that activity records tell them from other kernels."""
+
+
+class OwnKernel:
+    """A kernel of gdnbench's own, on the stream that is current when it is made.
+
+    Args:
+        name: of the `extern "C"` function, without `OWN_PREFIX`.
+        source: CUDA C++ that defines it.
+        blocks: of the grid.
+        threads: per block.
+    """
+
+    def __init__(self, name: str, source: str, *, blocks: int = 1, threads: int = 32) -> None:
+        device = Device(torch.cuda.current_device())
+        device.set_current()
+        self._kernel = _compile(source, device.arch).get_kernel(OWN_PREFIX + name)
+        self._stream = Stream.from_handle(torch.cuda.current_stream().cuda_stream)
+        self._config = LaunchConfig(grid=(blocks, 1, 1), block=(threads, 1, 1))
+
+    def launch(self, *arguments: Any) -> None:
+        """Enqueues it.
+
+        Args:
+            arguments: addresses as int, all else as ctypes of the parameters' types.
+        """
+        launch(self._stream, self._config, self._kernel, *arguments)
+
+
+@cache
+def _compile(source: str, arch: str) -> Any:
+    """The code of a source, which may define several kernels: each source is compiled once."""
+    return Program(source, "c++", ProgramOptions(arch=f"sm_{arch}")).compile("cubin")
+
+
+class EmptyKernel(OwnKernel):
+    """A kernel that does nothing: it shifts the launch queue, or marks a place in the activity records by its name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, f'extern "C" __global__ void {OWN_PREFIX}{name}() {{}}')
+
+
+BLOCKED_LIMIT_NS = 50_000_000  # a launch queue is 1024 deep: what exceeds it is enqueued once the wait is over
+BLOCKING_SOURCE = r"""
+__device__ unsigned long long now_ns() {
+  unsigned long long ns;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
+  return ns;
+}
+
+extern "C" __global__ void gdnbench_block(const volatile int* released, const int number,
+                                          const unsigned long long limit_ns) {
+  const unsigned long long end_ns = now_ns() + limit_ns;
+  while (*released < number && now_ns() < end_ns) {}
+}
+"""
+
+
+class BlockingKernel:
+    """Holds the GPU until the host has enqueued a sample, as NVBench's does; on the stream current when it is made.
+
+    What is enqueued then runs without waiting for the host. Each launch has a number, and the host writes the number
+    of the last one that may end: so it can enqueue the next launch before the GPU has left this one.
+    """
+
+    def __init__(self) -> None:
+        self._kernel = OwnKernel("block", BLOCKING_SOURCE, threads=1)
+        self._released = torch.zeros(1, dtype=torch.int32, pin_memory=True)  # the GPU reads it where the host writes it
+        self._number = 0
+
+    def enqueue(self) -> None:
+        """Blocks the stream: what is enqueued after it starts when it is released, or after 50 ms."""
+        self._number += 1
+        self._kernel.launch(self._released.data_ptr(), ctypes.c_int(self._number), ctypes.c_ulonglong(BLOCKED_LIMIT_NS))
+
+    def release(self) -> None:
+        """Lets the GPU go on."""
+        self._released[0] = self._number
+
+
+DEMOTE_SOURCE = r"""
+// applypriority takes whole lines of 128 bytes (PTX ISA, "applypriority"); torch aligns allocations to 512.
+__device__ void demote_range(long long begin, long long bytes) {
+  const long long stride = 128LL * gridDim.x * blockDim.x;
+  for (long long at = 128LL * (blockIdx.x * blockDim.x + threadIdx.x); at < bytes; at += stride)
+    asm volatile("applypriority.global.L2::evict_normal [%0], 128;" ::"l"(begin + at) : "memory");
+}
+
+extern "C" __global__ void gdnbench_demote_listed(const longlong2* ranges, const int count) {
+  for (int i = 0; i < count; ++i) demote_range(ranges[i].x, ranges[i].y);
+}
+
+extern "C" __global__ void gdnbench_demote_one(const long long begin, const long long bytes) {
+  demote_range(begin, bytes);
+}
+"""
+_THREADS = 256
+_BLOCKS_PER_SM = 4
+_FIRST_CAPABILITY = (8, 0)  # of applypriority; older GPUs have no eviction priorities to scrub
+
+
+class L2Scrubber:
+    """Demotes tensors in the L2, on the stream that is current when it is made.
+
+    It makes the next sample cold even after a kernel that asked the L2 to keep its data. A load with an `evict_last`
+    policy (TorchInductor emits them) leaves lines that NVBench's flush, an ordinary fill of the cache, does not
+    displace. They survive into the kernel's next sample, and into those of whichever kernel follows on the same
+    tensors: up to 7 % fast for a whole round on an H200 (docs/measuring.md). So, after each timed launch, every line
+    of the op's tensors is demoted to ordinary priority; the next flush does the rest.
+    """
+
+    def __init__(self) -> None:
+        self._listed = self._one = None
+        if torch.cuda.get_device_capability() < _FIRST_CAPABILITY:
+            return
+        blocks = _BLOCKS_PER_SM * torch.cuda.get_device_properties(0).multi_processor_count
+        self._listed = OwnKernel("demote_listed", DEMOTE_SOURCE, blocks=blocks, threads=_THREADS)
+        self._one = OwnKernel("demote_one", DEMOTE_SOURCE, blocks=blocks, threads=_THREADS)
+
+    def __call__(self, listed: torch.Tensor, others: Sequence[torch.Tensor]) -> None:
+        """Enqueues the demotion of tensors.
+
+        Args:
+            listed: what `list_ranges` made of those known before; nothing may be copied to the GPU now.
+            others: those known only now, such as outputs that a kernel allocates itself.
+        """
+        if self._listed is None or self._one is None:
+            return
+        self._listed.launch(listed.data_ptr(), ctypes.c_int(len(listed)))
+        for tensor in others:
+            nbytes = ctypes.c_longlong(tensor.numel() * tensor.element_size())
+            self._one.launch(tensor.data_ptr(), nbytes)

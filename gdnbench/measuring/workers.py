@@ -1,0 +1,187 @@
+"""Runs workers, several at once where they need not wait for each other, and turns their deaths into outcomes."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from enum import Enum, auto
+from pathlib import Path
+
+import gdnbench
+from gdnbench.errors import MachineError
+from gdnbench.measuring.protocol import KINDS, Event, Examined, Refused, StepBegun, Task
+from gdnbench.model.gpu import Gpu
+from gdnbench.model.status import Status
+from gdnbench.process.command import GRACE_S
+from gdnbench.process.worker import Worker
+
+
+def worker_environment(gpu: Gpu | None, *, interpret: bool = False) -> dict[str, str]:
+    """Variables on top of this process's: one GPU, or none, and this very gdnbench.
+
+    Args:
+        gpu: the GPU that the worker sees; None for none.
+        interpret: whether Triton kernels run in Triton's interpreter.
+    """
+    package_parent = str(Path(gdnbench.__file__).resolve().parent.parent)
+    paths = [package_parent, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    return {
+        # By UUID: CUDA numbers GPUs by speed unless told otherwise, and NVML by bus.
+        "CUDA_VISIBLE_DEVICES": gpu.uuid if gpu else "",
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)),
+        **({"TRITON_INTERPRET": "1"} if interpret else {}),
+    }
+
+
+LOG_LINES = 3
+Part = Callable[[threading.Event], None]
+"""Supervises workers until it is done, or the event is set."""
+
+
+class WorkerEnd(Enum):
+    """How a worker ended."""
+
+    FINISHED = auto()
+    DIED = auto()
+    HUNG = auto()
+
+
+@dataclass(frozen=True)
+class WorkerOutcome:
+    """How a worker ended, and what it was doing.
+
+    Attributes:
+        end: how.
+        case: id of the case it was on; empty if none.
+        reason: what to say of that case.
+        step: what it was doing then.
+    """
+
+    end: WorkerEnd
+    case: str = ""
+    reason: str = ""
+    step: str = ""
+
+    @property
+    def loss(self) -> Examined | None:
+        """The verdict on the case that the worker was lost on; None if it finished."""
+        if self.end is WorkerEnd.FINISHED:
+            return None
+        status = Status.CRASHED if self.end is WorkerEnd.DIED else Status.TIMED_OUT
+        return Examined(self.case, status, self.reason)
+
+
+def supervise(
+    task: Task,
+    folder: Path,
+    name: str,
+    environment: Mapping[str, str],
+    on_event: Callable[[Event], None],
+    stop: threading.Event | None = None,
+) -> WorkerOutcome:
+    """Runs a worker to its end.
+
+    Args:
+        task: what it is to do.
+        folder: where its task file and its log go.
+        name: of those files.
+        environment: variables on top of this process's.
+        on_event: called with each event as it arrives.
+        stop: set by another thread when the work is no longer wanted.
+
+    Returns:
+        How it ended. A worker that dies or hangs outside any case is the machine's fault, not a case's.
+
+    Raises:
+        MachineError: if the worker refused the task, or died or hung outside any case.
+        CancelledError: if it was stopped.
+    """
+    task_file = folder / f"{name}.json"
+    task.write(task_file)
+    with (
+        (folder / f"{name}.log").open("w+b") as log,
+        Worker("gdnbench.measuring.worker", [str(task_file)], KINDS, log, environment) as worker,
+    ):
+        return _Watchdog(worker, on_event).watch(stop)
+
+
+class _Watchdog:
+    """Listens to a worker and holds each of its steps to its limit."""
+
+    def __init__(self, worker: Worker[Event], on_event: Callable[[Event], None]) -> None:
+        self._worker = worker
+        self._on_event = on_event
+        self._step = StepBegun("", "start", GRACE_S)
+        self._refused: Refused | None = None
+        self._in_step = False
+
+    def watch(self, stop: threading.Event | None) -> WorkerOutcome:
+        """Listens until the worker has ended, or a step outlasts its limit.
+
+        Raises:
+            MachineError: as `supervise`.
+            CancelledError: if it was stopped.
+        """
+        deadline = time.monotonic() + GRACE_S
+        in_time = True
+        try:
+            while event := self._worker.receive(deadline, stop):
+                self._take(event)
+                deadline = time.monotonic() + self._step.limit_s
+        except TimeoutError:
+            in_time = False
+        returncode = self._worker.end(GRACE_S if in_time else 0)
+        return self._outcome(in_time, returncode)
+
+    def _take(self, event: Event) -> None:
+        self._in_step = isinstance(event, StepBegun) and bool(event.case)
+        if isinstance(event, StepBegun):
+            self._step = event
+        if isinstance(event, Refused):
+            self._refused = event
+        self._on_event(event)
+
+    def _outcome(self, in_time: bool, returncode: int) -> WorkerOutcome:
+        """What became of the worker."""
+        if self._refused:
+            raise MachineError(self._refused.message, self._refused.hint)
+        # A kernel may end its process with exit code 0; a worker that is done leaves no step of a case open.
+        if in_time and returncode == 0 and not self._in_step:
+            return WorkerOutcome(WorkerEnd.FINISHED)
+        step, case = self._step, self._step.case
+        if in_time:
+            tail = " | ".join(line.strip() for line in self._worker.log_tail(LOG_LINES))
+            printed = f": {tail}" if tail else ""
+            reason = f"the process died in step `{step.step}` ({self._worker.describe_end()}){printed}"
+        else:
+            reason = f"step `{step.step}` did not end within {step.limit_s:.0f} s"
+        if not case:
+            raise MachineError(f"worker: {reason}", "see `gdnbench doctor`")
+        return WorkerOutcome(WorkerEnd.DIED if in_time else WorkerEnd.HUNG, case, reason, step.step)
+
+
+def run_concurrently(*parts: Part) -> None:
+    """Runs the parts at once, each in a thread, and returns when all have ended; one alone runs in this thread.
+
+    Raises:
+        Exception: what the first part that fails raises; the others are stopped.
+        KeyboardInterrupt: on Ctrl-C; no worker outlives it.
+    """
+    stop = threading.Event()
+    if len(parts) < 2:
+        for part in parts:
+            part(stop)
+        return
+    with ThreadPoolExecutor(len(parts)) as threads:
+        working = [threads.submit(part, stop) for part in parts]
+        try:
+            for ended in as_completed(working):
+                ended.result()
+        except BaseException:
+            stop.set()
+            raise

@@ -1,0 +1,46 @@
+"""Element types of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Dtype = Literal["bf16", "fp16", "fp32", "fp64", "fp8e4m3", "fp4x2", "int8", "int32", "int64", "bool"]
+"""`fp4x2` is two e2m1 numbers packed in a byte, of which sizes count the bytes."""
+
+DTYPES: tuple[Dtype, ...] = get_args(Dtype)
+
+
+@dataclass(frozen=True)
+class DtypeFacts:
+    """What is known of an element type.
+
+    Attributes:
+        nbytes: of an element.
+        torch: what torch calls it.
+        triton: what Triton calls it in a signature.
+        significand_bits: of a floating-point type, the implicit one included; 0 where nothing is rounded.
+        smallest_exponent: of a floating-point type: its smallest subnormal is 2 to this power; 0 otherwise.
+    """
+
+    nbytes: int
+    torch: str
+    triton: str
+    significand_bits: int = 0
+    smallest_exponent: int = 0
+
+
+# IEEE 754-2019 for fp16 to fp64; bf16 is fp32's upper half; e4m3 and e2m1 are of the OCP formats (OFP8 1.0, MX 1.0).
+FACTS: Mapping[Dtype, DtypeFacts] = {
+    "bf16": DtypeFacts(2, "bfloat16", "bf16", 8, -133),
+    "fp16": DtypeFacts(2, "float16", "fp16", 11, -24),
+    "fp32": DtypeFacts(4, "float32", "fp32", 24, -149),
+    "fp64": DtypeFacts(8, "float64", "fp64", 53, -1074),
+    "fp8e4m3": DtypeFacts(1, "float8_e4m3fn", "fp8e4nv", 4, -9),
+    "fp4x2": DtypeFacts(1, "uint8", "u8"),
+    "int8": DtypeFacts(1, "int8", "i8"),
+    "int32": DtypeFacts(4, "int32", "i32"),
+    "int64": DtypeFacts(8, "int64", "i64"),
+    "bool": DtypeFacts(1, "bool", "i1"),
+}

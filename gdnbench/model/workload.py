@@ -1,0 +1,390 @@
+"""Workloads: what an op's kernels are measured at, each a setting of the axes and lists that the op declares."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, total_ordering
+from typing import Any
+
+from gdnbench.errors import DeclarationError, ShapeError, UnknownNameError, UsageError
+from gdnbench.model.axes import Alias, Axis, AxisList, checked_list, checked_size, parse_list, short_list, write_list
+
+Sizes = Mapping[str, int | Sequence[int]]
+"""Values of axes and lists, by name."""
+
+
+class Shape:
+    """Some axes and lists by name, as a declaration gives them: `Shape(B=32)`. The op completes it to a workload."""
+
+    def __init__(self, **sizes: int | Sequence[int]) -> None:
+        self.sizes: Sizes = {
+            name: size if isinstance(size, int) else tuple(int(each) for each in size) for name, size in sizes.items()
+        }
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Shape) and self.sizes == other.sizes
+
+    def __hash__(self) -> int:
+        return hash(tuple(sorted(self.sizes.items())))
+
+    def __repr__(self) -> str:
+        return f"Shape({', '.join(f'{name}={size}' for name, size in self.sizes.items())})"
+
+
+@dataclass(frozen=True)
+class WorkloadSpec:
+    """The axes, lists and aliases in which an op's workloads are told. Plain data: a stored run keeps it.
+
+    Attributes:
+        axes: in the order of every table.
+        lists: named lists.
+        aliases: names for axes that belong together; no axis is in two of them.
+        x: the axis or list along which charts run; workloads that differ in it alone are a series. A list counts by
+            its sum. By default the first axis, or the first list of an op without axes.
+        size: axes and lists whose product, a list's sum being its factor, says how large a workload is; what is tuned
+            for one workload stands in for others near it. By default all.
+
+    Raises:
+        DeclarationError: for a name that stands twice, or one that is no axis or list.
+    """
+
+    axes: tuple[Axis, ...] = ()
+    lists: tuple[AxisList, ...] = ()
+    aliases: tuple[Alias, ...] = ()
+    x: str = ""
+    size: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("axes", "lists", "aliases", "size"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        names = [*self.names, *(alias.name for alias in self.aliases)]
+        if not self.names:
+            raise DeclarationError("an op needs an axis or a list by which its workloads differ")
+        if twice := {name for name in names if names.count(name) > 1}:
+            raise DeclarationError(f"{', '.join(sorted(twice))}: an axis, list or alias of this name is there twice")
+        object.__setattr__(self, "x", self.x or self.names[0])
+        object.__setattr__(self, "size", self.size or self.names)
+        covered = [axis for alias in self.aliases for axis in alias.axes]
+        if unknown := ({self.x, *self.size} - set(self.names)) | (set(covered) - {axis.name for axis in self.axes}):
+            raise DeclarationError(f"{', '.join(sorted(unknown))}: no axis or list of this op")
+        if self.x in covered or len(set(covered)) != len(covered):
+            raise DeclarationError("an axis is in one alias at most, and x in none")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of all axes, then of all lists."""
+        return (*(axis.name for axis in self.axes), *(each.name for each in self.lists))
+
+    def workload(self, sizes: Sizes, name: str = "") -> Workload:
+        """A workload with these sizes, and the defaults for those that are not given.
+
+        Raises:
+            ShapeError: for a name that is no axis or list, or a size outside its limits.
+        """
+        if unknown := [each for each in sizes if each not in self.names]:
+            raise ShapeError(f"{', '.join(unknown)}: no such axis", f"there are {', '.join(self.names)}")
+        axes = {axis.name: checked_size(axis, sizes.get(axis.name, axis.default)) for axis in self.axes}
+        lists = {each.name: checked_list(each, sizes.get(each.name, each.default)) for each in self.lists}
+        return Workload(self, axes, lists, name)
+
+    def stored(self, sizes: Sizes) -> Workload:
+        """A workload that was stored with every one of its sizes.
+
+        Raises:
+            ShapeError: if one is missing, or as `workload` does.
+        """
+        if missing := [name for name in self.names if name not in sizes]:
+            raise ShapeError(f"{', '.join(missing)}: missing", "every axis and list of the op is stored")
+        return self.workload(sizes)
+
+    def from_cells(self, cells: Mapping[str, str]) -> Workload:
+        """The inverse of `Workload.cells`, of cells as text; further ones are passed over.
+
+        Raises:
+            ShapeError: for a cell that is missing, or is no size.
+        """
+        sizes: dict[str, int | tuple[int, ...]] = {}
+        for name in self.names:
+            text = cells.get(name, "").strip()
+            try:
+                sizes[name] = parse_list(text) if name in {each.name for each in self.lists} else int(text)
+            except (ValueError, UsageError) as error:
+                raise ShapeError(f"{name}: {text[:40]!r} is no size", "a size is a whole number") from error
+        return self.stored(sizes)
+
+    @cached_property
+    def case_id(self) -> re.Pattern[str]:
+        """Of a label, a slash and a workload's key; lists that are told by a hash do not fit."""
+        parts = [rf"{axis.name}(?P<{axis.name}>[0-9]+)" for axis in self.axes]
+        parts += [rf"{each.name}(?P<{each.name}>[0-9x+]+)" for each in self.lists]
+        return re.compile(rf"(?P<label>.+)/{'_'.join(parts)}", re.DOTALL)
+
+    @property
+    def x_title(self) -> str:
+        """What charts call their axis: `batch size B`."""
+        docs = {axis.name: axis.doc for axis in self.axes} | {each.name: each.doc for each in self.lists}
+        return f"{docs[self.x]} {self.x}".strip()
+
+    @property
+    def series_title(self) -> str:
+        """What tables call the rest of a workload: an alias that says it all, else `series`."""
+        covered = {axis for alias in self.aliases for axis in alias.axes}
+        told = {axis.name for axis in self.axes if not axis.terse} | {each.name for each in self.lists}
+        return self.aliases[0].name if len(self.aliases) == 1 and told - covered == {self.x} else "series"
+
+    @property
+    def default(self) -> Workload:
+        """Every axis and list at its default."""
+        return self.workload({})
+
+    def parse(self, text: str) -> tuple[tuple[Sizes, ...], ...]:
+        """What follows `--shape`: `B=1,8`, `heads=qk4_v8,qk2_v4`, `lengths=8x1024,6+134`, separated by spaces.
+
+        Returns:
+            For each setting the sizes that its values stand for, the setting of `x` last.
+
+        Raises:
+            UsageError: for an axis that is none, is set by itself and by an alias, or a value that is no size.
+            UnknownNameError: for a value that does not fit an alias.
+        """
+        found: dict[str, list[Sizes]] = {}
+        for term in re.sub(r"\s*([=,])\s*", r"\1", text).split():
+            name, equals, values = term.partition("=")
+            if not equals or not all(values.split(",")):
+                raise UsageError(f"--shape {text}: {term} sets no axis", f"write it as {self.example}")
+            found.setdefault(name, []).extend(self._read(name, value) for value in values.split(","))
+        given = [axis for settings in found.values() for axis in settings[0]]
+        if twice := sorted({axis for axis in given if given.count(axis) > 1}):
+            raise UsageError(f"--shape {text}: {', '.join(twice)} is set in two ways", "leave one of them out")
+        return tuple(sorted(map(tuple, found.values()), key=lambda settings: self.x in settings[0]))
+
+    def read(self, text: str, name: str = "") -> Workload:
+        """The workload of which `text` is the label or the slug; long lists are not told in full in either.
+
+        Raises:
+            UsageError: for a text that is the label of none.
+            ShapeError: for a size outside its limits.
+        """
+        sizes: dict[str, Any] = {}
+        for term in re.split(r"[ -]+", text.strip()) if text.strip() else ():
+            sizes |= self._read_term(term)
+        return self.workload(sizes, name)
+
+    def _read_term(self, term: str) -> dict[str, Any]:
+        """`B=8`, `B8` or `qk4_v8` as sizes."""
+        for alias in self.aliases:
+            if found := alias.parse(term):
+                return dict(found)
+        for name in sorted(self.names, key=len, reverse=True):
+            if term.startswith(name):
+                return dict(self._read(name, term[len(name) :].lstrip("=")))
+        raise UsageError(f"{term} sets no axis", f"write {self.example}")
+
+    def _read(self, name: str, value: str) -> Sizes:
+        for alias in self.aliases:
+            if alias.name == name:
+                return self._alias_value(alias, value)
+        if name in {axis.name for axis in self.axes}:
+            return {name: _whole_number(name, value)}
+        if name in {each.name for each in self.lists}:
+            return {name: parse_list(value)}
+        known = ", ".join([*self.names, *(each.name for each in self.aliases)])
+        raise UsageError(f"--shape: there is no axis {name}", f"there are {known}; write {self.example}")
+
+    @staticmethod
+    def _alias_value(alias: Alias, value: str) -> dict[str, int]:
+        parsed = alias.parse(value)
+        if parsed is None:
+            known = f"known: {', '.join(alias.known)}; " if alias.known else ""
+            form = re.sub(r"\{(\w+)\}", "N", alias.pattern)
+            raise UnknownNameError(f"there is no {alias.name} {value}", f"{known}any {form} is understood")
+        return parsed
+
+    @property
+    def example(self) -> str:
+        """What may follow `--shape`, for hints: `B=1,8,64`, and a value of an alias where there is one."""
+        first = f"{self.names[0]}=1,8,64" if self.axes else f"{self.names[0]}=8x1024,6+134"
+        alias = next((each for each in self.aliases if each.known), None)
+        return f"{first}, or {alias.name}={alias.known[0]}" if alias else first
+
+
+@total_ordering
+@dataclass(frozen=True, eq=False, repr=False)
+class Workload:
+    """One setting of an op's axes and lists. Its sizes are read as `workload.B`; made by `WorkloadSpec.workload`.
+
+    Attributes:
+        spec: the axes, lists and aliases.
+        axes: every axis's size.
+        lists: every list.
+        name: what a suite calls it; empty where nothing does. It makes no other workload of it.
+    """
+
+    spec: WorkloadSpec
+    axes: Mapping[str, int]
+    lists: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    name: str = ""
+
+    def __getattr__(self, name: str) -> Any:
+        # Reached for what is no field: an axis or a list. Pickling asks for dunders before there are fields.
+        if not name.startswith("_"):
+            if name in self.axes:
+                return self.axes[name]
+            if name in self.lists:
+                return self.lists[name]
+        raise AttributeError(f"a workload of this op has no {name}")
+
+    @cached_property
+    def _sizes(self) -> tuple[int | tuple[int, ...], ...]:
+        return (*self.axes.values(), *self.lists.values())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Workload):
+            return NotImplemented
+        return self._sizes == other._sizes and self.spec.names == other.spec.names
+
+    def __lt__(self, other: Workload) -> bool:
+        return self._sizes < other._sizes
+
+    def __hash__(self) -> int:
+        return hash(self._sizes)
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+    def __str__(self) -> str:
+        """What tables call it: `B=8 qk4_v8`."""
+        return self._label
+
+    @cached_property
+    def _label(self) -> str:
+        return " ".join(self._terms(self.spec.names))
+
+    @cached_property
+    def series(self) -> str:
+        """Its label without the axis of charts, `qk4_v8`: workloads of one series differ in that axis alone."""
+        return " ".join(self._terms(name for name in self.spec.names if name != self.spec.x))
+
+    @cached_property
+    def key(self) -> str:
+        """Every size, told so that it can stand in a file's name and never changes: `B8_HQ4_HV8_K128_V128`."""
+        parts = [f"{name}{size}" for name, size in self.axes.items()]
+        return "_".join([*parts, *(f"{name}{short_list(sizes)}" for name, sizes in self.lists.items())])
+
+    @property
+    def slug(self) -> str:
+        """The label as a file's name can hold it: `B8-qk4_v8`."""
+        return self._label.replace("=", "").replace(" ", "-")
+
+    @property
+    def x(self) -> int:
+        """Where it stands along the axis of charts, which is logarithmic: at least 1."""
+        return max(1, self._count(self.spec.x))
+
+    @property
+    def x_term(self) -> str:
+        """That axis with its value: `B=8`."""
+        return next(iter(self._terms([self.spec.x])))
+
+    @cached_property
+    def size(self) -> int:
+        """How large it is, to tell which of several is the nearest; see `WorkloadSpec`."""
+        return math.prod(self._count(name) for name in self.spec.size)
+
+    @property
+    def sizes(self) -> dict[str, int | tuple[int, ...]]:
+        """Every axis and list, by name."""
+        return {**self.axes, **self.lists}
+
+    @property
+    def cells(self) -> dict[str, int | str]:
+        """Every axis and list as one cell of a table: lists as text, `6+134`."""
+        return {**self.axes, **{name: write_list(sizes) for name, sizes in self.lists.items()}}
+
+    @property
+    def compile_time(self) -> dict[str, int]:
+        """The axes that kernels are compiled for."""
+        return {axis.name: self.axes[axis.name] for axis in self.spec.axes if axis.compile_time}
+
+    @property
+    def run_time(self) -> dict[str, int]:
+        """The axes that every launch is given."""
+        return {axis.name: self.axes[axis.name] for axis in self.spec.axes if not axis.compile_time}
+
+    @property
+    def aliases(self) -> dict[str, str]:
+        """What each alias calls its axes: `{"heads": "qk4_v8"}`."""
+        return {alias.name: alias.write(self.axes) for alias in self.spec.aliases}
+
+    @property
+    def options(self) -> list[str]:
+        """What to type to ask for it, defaults left out but for x: `--shape B=8 --shape heads=qk16_v32`."""
+        default = self.spec.default
+        words: list[str] = []
+        for name in self._covering(self.spec.names):
+            value = self.aliases.get(name) or self.cells[name]
+            usual = default.aliases.get(name) or default.cells[name]
+            if value != usual or name == self.spec.x:
+                words += ["--shape", f"{name}={value}"]
+        return words
+
+    def with_sizes(self, sizes: Sizes) -> Workload:
+        """The workload with some sizes changed.
+
+        Raises:
+            ShapeError: as `WorkloadSpec.workload` does.
+        """
+        return self.spec.workload({**self.sizes, **sizes}, self.name)
+
+    def _count(self, name: str) -> int:
+        return self.axes[name] if name in self.axes else sum(self.lists[name])
+
+    def _covering(self, names: Iterable[str]) -> Iterator[str]:
+        """The axes and lists, with an alias in the place of the first axis that it covers."""
+        told: set[str] = set()
+        for name in names:
+            alias = next((each for each in self.spec.aliases if name in each.axes), None)
+            covering = alias.name if alias else name
+            if covering not in told:
+                told.add(covering)
+                yield covering
+
+    def _terms(self, names: Iterable[str]) -> Iterator[str]:
+        """Each part of the label; terse axes are left out while all of them have their defaults."""
+        terse = {axis.name for axis in self.spec.axes if axis.terse}
+        if all(self.axes[axis.name] == axis.default for axis in self.spec.axes if axis.terse):
+            names = [name for name in names if name not in terse]
+        for name in self._covering(names):
+            if name in self.lists:
+                yield f"{name}={short_list(self.lists[name])}"
+            else:
+                yield self.aliases.get(name) or f"{name}={self.axes[name]}"
+
+
+def nearest_workload(known: Iterable[Workload], wanted: Workload) -> Workload:
+    """The workload that stands in for one that is not known: the nearest by size.
+
+    Distance is the larger size over the smaller. Of equally near ones it is one of the same series, then the smaller;
+    a workload that is known stands for itself.
+
+    Raises:
+        ValueError: if none is known.
+    """
+    return min(known, key=lambda each: (_times_apart(each.size, wanted.size), each.series != wanted.series, each))
+
+
+def _whole_number(name: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise UsageError(
+            f"--shape {name}={text[:40]}: a size is a whole number", f"as in --shape {name}=1,8,64"
+        ) from error
+
+
+def _times_apart(one: int, other: int) -> float:
+    """Grows as the distance of logarithms does, and does not round a tie apart."""
+    return max(one, other, 1) / max(min(one, other), 1)

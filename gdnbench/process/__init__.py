@@ -1,0 +1,1 @@
+"""Processes that gdnbench starts: workers, which report to it, and tools, which it only runs."""

@@ -1,0 +1,123 @@
+"""Runs a command in a process group of its own, so that all that it starts can be killed with it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from subprocess import Popen
+
+GRACE_S = 30.0  # for the driver to end a process that has a kernel running
+
+
+@dataclass(frozen=True)
+class Completed:
+    """How a command ended.
+
+    Attributes:
+        returncode: its exit code; negative for a signal.
+        output: what it printed on stdout, and on stderr where the two were merged.
+        errors: what it printed on stderr; empty where it was merged into `output`.
+    """
+
+    returncode: int
+    output: str
+    errors: str = ""
+
+    @property
+    def last_line(self) -> str:
+        """The last line of the output that is not blank; empty if there is none."""
+        lines = [line for line in self.output.splitlines() if line.strip()]
+        return lines[-1].strip() if lines else ""
+
+
+def run_tool(
+    command: Sequence[str], *, limit_s: float, environment: Mapping[str, str] | None = None, merge: bool = False
+) -> Completed:
+    """Runs a command to its end; what it prints is read as UTF-8, with a replacement for what is not.
+
+    Args:
+        command: the program and its arguments.
+        limit_s: seconds after which it is killed, with all that it started.
+        environment: variables on top of this process's.
+        merge: whether stderr goes where stdout goes.
+
+    Raises:
+        TimeoutError: if it does not end in time.
+        OSError: if it cannot be started.
+    """
+    from subprocess import PIPE, STDOUT, TimeoutExpired
+
+    process = start(command, environment=environment, stdout=PIPE, stderr=STDOUT if merge else PIPE)
+    try:
+        output, errors = process.communicate(timeout=limit_s)
+    except TimeoutExpired as error:
+        raise TimeoutError(f"{command[0]} did not end within {limit_s:g} s") from error
+    finally:
+        kill(process)
+    return Completed(process.returncode, _text(output), _text(errors))
+
+
+def start(
+    command: Sequence[str],
+    *,
+    environment: Mapping[str, str] | None = None,
+    stdin: int | None = None,
+    stdout: int | IO[bytes] | None = None,
+    stderr: int | IO[bytes] | None = None,
+    pass_fds: Sequence[int] = (),
+) -> Popen[bytes]:
+    """Starts a command in a session, and so a process group, of its own: Ctrl-C is the parent's to handle.
+
+    Args:
+        command: the program and its arguments.
+        environment: variables on top of this process's.
+        stdin: as `subprocess.Popen` takes it; empty by default.
+        stdout: likewise; inherited by default.
+        stderr: likewise.
+        pass_fds: descriptors that it inherits.
+
+    Raises:
+        OSError: if it cannot be started.
+    """
+    from subprocess import DEVNULL, Popen
+
+    return Popen(
+        command,
+        bufsize=0,
+        stdin=DEVNULL if stdin is None else stdin,
+        stdout=stdout,
+        stderr=stderr,
+        pass_fds=pass_fds,
+        env={**os.environ, **(environment or {})},
+        start_new_session=True,
+    )
+
+
+def kill(process: Popen[bytes]) -> None:
+    """Kills what `start` started and all of its group; returns when it has ended, or after `GRACE_S` seconds."""
+    import contextlib
+    import signal
+    from subprocess import TimeoutExpired
+
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with contextlib.suppress(TimeoutExpired):
+        process.wait(GRACE_S)
+
+
+def describe_exit(returncode: int) -> str:
+    """How a process ended: `SIGSEGV`, or `exit code 3`."""
+    import signal
+
+    try:
+        return signal.Signals(-returncode).name
+    except ValueError:
+        return f"exit code {returncode}"
+
+
+def _text(content: bytes | None) -> str:
+    return (content or b"").decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n")

@@ -1,0 +1,186 @@
+"""A worker process as its parent sees it: started, asked, listened to within a deadline, and killed with its group.
+
+A worker is `python -m MODULE ARGUMENTS… FD`. Its arguments say what to do, and where it has to do more than one thing,
+further requests follow on its stdin, a line of JSON each. It answers with messages (`gdnbench.process.messages`) to the
+descriptor FD. What it prints goes to a log, whose end tells why it died.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from concurrent.futures import CancelledError
+from pathlib import Path
+from subprocess import PIPE, TimeoutExpired
+from types import TracebackType
+from typing import BinaryIO, Generic
+
+from gdnbench.process.command import GRACE_S, describe_exit, kill, start
+from gdnbench.process.messages import Message, decode
+
+_POLL_S = 0.5  # between looks at a stop and at a process that died while a child of it keeps the pipe open
+_TAIL_BYTES = 1 << 16
+_LINE_CHARS = 300
+
+
+class Worker(Generic[Message]):
+    """A Python process that sends messages; on leaving its `with` block it is killed with all that it started.
+
+    Args:
+        module: what runs, as `python -m` takes it.
+        arguments: its arguments, before the descriptor.
+        kinds: the dataclasses that its messages may be.
+        log: an open file for what it prints, to write and to read; the caller closes it.
+        environment: variables on top of this process's; `PYTHONPATH` leads to this very gdnbench unless it is one of
+            them.
+        asked: whether requests follow on its stdin, which is empty otherwise.
+
+    Raises:
+        OSError: if it cannot be started.
+    """
+
+    def __init__(
+        self,
+        module: str,
+        arguments: Sequence[str],
+        kinds: Sequence[type[Message]],
+        log: BinaryIO,
+        environment: Mapping[str, str] | None = None,
+        *,
+        asked: bool = False,
+    ) -> None:
+        self._kinds = kinds
+        self._log = log
+        self._lines: deque[bytes] = deque()
+        self._rest = b""
+        self._descriptor, write_end = os.pipe()
+        try:
+            self._process = start(
+                [sys.executable, "-m", module, *arguments, str(write_end)],
+                environment={"PYTHONPATH": _python_path(), **(environment or {})},
+                stdin=PIPE if asked else None,
+                stdout=log,
+                stderr=log,
+                pass_fds=[write_end],
+            )
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+        finally:
+            os.close(write_end)
+
+    def __enter__(self) -> Worker[Message]:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def has_message(self) -> bool:
+        """Whether a message has been read from the pipe and not been received."""
+        return bool(self._lines)
+
+    def fileno(self) -> int:
+        """The descriptor that becomes readable when there is a message, or the worker has ended."""
+        return self._descriptor
+
+    def ask(self, request: str) -> None:
+        """Sends a request, one line of JSON. A worker that has died takes none; `receive` finds out."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(request.encode() + b"\n")
+
+    def receive(self, deadline: float, stop: threading.Event | None = None) -> Message | None:
+        """The next message; None once the worker has closed its end of the pipe, or is gone.
+
+        Args:
+            deadline: when to give up, as `time.monotonic` counts, in seconds.
+            stop: set by another thread when the work is no longer wanted.
+
+        Raises:
+            TimeoutError: at the deadline.
+            CancelledError: if it was stopped.
+            ValueError: for a line that is no message.
+        """
+        while not self._lines:
+            if (left := deadline - time.monotonic()) <= 0:
+                raise TimeoutError
+            if stop and stop.is_set():
+                raise CancelledError
+            if not wait_for_any([self], min(left, _POLL_S)):
+                # A child of the worker may keep the pipe open after the worker's death.
+                if self._process.poll() is not None:
+                    return None
+                continue
+            chunk = os.read(self._descriptor, 1 << 16)
+            if not chunk:
+                return None
+            *lines, self._rest = (self._rest + chunk).split(b"\n")
+            self._lines.extend(lines)
+        return decode(self._lines.popleft(), self._kinds)
+
+    def end(self, grace_s: float = GRACE_S) -> int:
+        """Waits until the worker has ended, kills it if that takes longer than the grace, and gives its exit code.
+
+        The code is negative for a signal. Whatever the worker started is killed.
+        """
+        with contextlib.suppress(TimeoutExpired):
+            self._process.wait(grace_s)
+        kill(self._process)
+        return -9 if self._process.returncode is None else self._process.returncode
+
+    def describe_end(self) -> str:
+        """How it ended, once it has: `SIGSEGV`, or `exit code 3`."""
+        return describe_exit(self._process.returncode)
+
+    def log_bytes(self) -> int:
+        """Bytes that it has printed."""
+        return os.fstat(self._log.fileno()).st_size
+
+    def log_tail(self, lines: int, since: int = 0) -> list[str]:
+        """The last lines of the log, blank ones left out: a kernel may have printed anything, and any amount of it.
+
+        Args:
+            lines: how many at most.
+            since: how many bytes of the log to leave out of account.
+        """
+        size = self.log_bytes()
+        begin = max(since, size - _TAIL_BYTES)
+        text = os.pread(self._log.fileno(), size - begin, begin).decode(errors="replace")
+        printable = ("".join(filter(str.isprintable, line)).rstrip()[-_LINE_CHARS:] for line in text.splitlines())
+        return [line for line in printable if line][-lines:]
+
+    def close(self) -> None:
+        """Kills the worker and all that it started."""
+        kill(self._process)
+        if self._descriptor >= 0:
+            if self._process.stdin:
+                self._process.stdin.close()
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def wait_for_any(workers: Sequence[Worker[Message]], timeout_s: float) -> list[Worker[Message]]:
+    """Waits until one of the workers has a message or has ended; gives those that do, none after the timeout."""
+    if known := [worker for worker in workers if worker.has_message]:
+        return known
+    poll = select.poll()
+    for worker in workers:
+        poll.register(worker.fileno(), select.POLLIN)
+    ready = {descriptor for descriptor, _ in poll.poll(max(0.0, timeout_s) * 1e3)}
+    return [worker for worker in workers if worker.fileno() in ready]
+
+
+def _python_path() -> str:
+    """Where workers find this very gdnbench, installed or not; this process's own paths follow."""
+    own = str(Path(__file__).resolve().parents[2])
+    paths = [own, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    return os.pathsep.join(dict.fromkeys(paths))

@@ -1,0 +1,82 @@
+"""Records a trace: how many launches fit in one, and the worker that makes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from math import prod
+from pathlib import Path
+
+from gdnbench.catalog.catalog import Catalog
+from gdnbench.errors import UsageError
+from gdnbench.model.case import Case
+from gdnbench.model.gpu import Gpu
+from gdnbench.model.kernel import CudaKernel, TritonKernel
+from gdnbench.profilers.files import make_folder, profile_name
+from gdnbench.profilers.process import ProfileTask, check_left, run_worker
+from gdnbench.profilers.proton.recording import WARM_UPS
+from gdnbench.profilers.selection import check_one_launch
+
+# Six scopes are 1.5 KB of trace for each warp of each launch, so this is 100 MB before it is gzipped.
+_MOST_WARPS = 65536
+
+
+def check_is_no_cuda(catalog: Catalog, case: Case) -> None:
+    """Proton instruments what Triton compiles, and one launch of it is traced.
+
+    Raises:
+        UsageError: for a CUDA kernel, and for a Triton kernel that makes several launches.
+    """
+    kernel, label = catalog.entries[case.variant.kernel].kernel, case.label
+    if isinstance(kernel, CudaKernel):
+        raise UsageError(f"{label} is written in CUDA, and Proton sees into Triton kernels", f"gdnbench phases {label}")
+    if isinstance(kernel, TritonKernel):
+        check_one_launch(kernel, label, "traces")
+
+
+def limit_launches(catalog: Catalog, case: Case, wanted: int, note: Callable[[str], None]) -> int:
+    """How many launches to trace: as many as asked for, or as keep the trace at a size that can be read.
+
+    Args:
+        catalog: what there is.
+        case: what is traced.
+        wanted: launches asked for.
+        note: told if there will be fewer.
+
+    Raises:
+        UsageError: if a single launch is too large.
+    """
+    kernel, params = catalog.entries[case.variant.kernel].kernel, case.variant.params
+    if not isinstance(kernel, TritonKernel):
+        return wanted
+    blocks, warps = prod(kernel.launches[0].grid(case.shape, params)), kernel.launches[0].warps(case.shape, params)
+    fitting = _MOST_WARPS // (blocks * warps) - WARM_UPS
+    if fitting < 1:
+        large = f"{blocks} blocks of {warps} warps are too many to trace, at 1.5 KB a warp and launch"
+        raise UsageError(large, f"all blocks do the same: trace a smaller batch than B={case.shape.x}")
+    if fitting < wanted:
+        note(f"tracing {fitting} of {wanted} launches: {blocks} blocks of {warps} warps make a large trace")
+    return min(wanted, fitting)
+
+
+def record_trace(assignment: ProfileTask, gpu: Gpu, profiles: Path, *, limit_s: float) -> Path:
+    """Runs the worker.
+
+    Args:
+        assignment: what to record; its `result` is set here.
+        gpu: where.
+        profiles: the folder that holds profiles.
+        limit_s: seconds that it may take.
+
+    Returns:
+        The file to read as a `Recording`.
+
+    Raises:
+        ProfilerError: if the worker fails.
+        MachineError: if nothing can be written there.
+    """
+    case = assignment.case
+    path = make_folder(profiles, "proton", case.label) / f"{profile_name(case, gpu.slug)}.json"
+    ended = run_worker(replace(assignment, result=str(path.resolve())), gpu, limit_s=limit_s)
+    check_left(ended, path, f"{case.label} could not be traced", f"gdnbench verify {case.label}")
+    return path

@@ -1,0 +1,86 @@
+"""Selects what to profile: one kernel at one shape, and the GPU."""
+
+from __future__ import annotations
+
+from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.select import find_variant
+from gdnbench.errors import MachineError, UsageError
+from gdnbench.machine.gpus import list_gpus, select_gpu
+from gdnbench.measuring.request import find_op, parse_workloads
+from gdnbench.model.case import Case
+from gdnbench.model.gpu import Gpu
+from gdnbench.model.kernel import CudaKernel, TritonKernel
+from gdnbench.profilers.process import Instrumentation, ProfileTask
+
+
+def choose_case(catalog: Catalog, op: str, label: str, *, axes: str, gpu: str = "auto") -> Case:
+    """The kernel of a label at one shape, with its params for that shape; for a dispatcher, the kernel that it picks.
+
+    Args:
+        catalog: what there is.
+        op: the op whose kernels are meant.
+        label: a kernel or a preset, params after colons.
+        axes: the shape, as `--shape` takes it.
+        gpu: as `--gpu` takes it.
+
+    Raises:
+        UnknownNameError: if there is no such kernel, op or layout.
+        UsageError: for several shapes.
+        GpuNotFoundError: if the GPU asked for is not here.
+        MachineError: if the kernel needs a module that this Python lacks.
+    """
+    shapes = parse_workloads(find_op(catalog, op), axes)
+    if len(shapes) > 1:
+        raise UsageError(f"{len(shapes)} shapes were named, and a profile is of one", "as in --shape B=8")
+    _, asked = find_variant(catalog, op, label)
+    chosen = select_gpu(gpu, list_gpus())
+    entry, variant = catalog.behind(asked, shapes[0], chosen.slug if chosen else "")
+    if need := entry.missing():
+        raise MachineError(f"{variant.label} needs the module {need.module}", need.remedy)
+    return Case(variant, shapes[0])
+
+
+def choose_gpu(wanted: str, purpose: str, instead: str = "") -> Gpu:
+    """The GPU to profile on.
+
+    Args:
+        wanted: as `--gpu` takes it.
+        purpose: what needs it, as the error says: `a timeline`.
+        instead: what works without a GPU, for the error's hint.
+
+    Raises:
+        GpuNotFoundError: if the GPU asked for is not here.
+        MachineError: if there is none at all.
+    """
+    gpu = select_gpu(wanted, list_gpus())
+    if gpu is None:
+        raise MachineError(f"{purpose} needs a GPU, and there is none here", instead or "see `gdnbench doctor`")
+    return gpu
+
+
+def check_one_launch(kernel: CudaKernel | TritonKernel, label: str, does: str) -> None:
+    """Refuses a kernel of several launches, for a profiler that looks into one.
+
+    Args:
+        kernel: what is to be profiled.
+        label: its label.
+        does: what the profiler does with a launch, as the error says: `stamps`.
+
+    Raises:
+        UsageError: if a call of the kernel makes several launches.
+    """
+    if len(kernel.launches) > 1:
+        many = f"{label} makes {len(kernel.launches)} launches, and this command {does} kernels of one"
+        raise UsageError(many, f"gdnbench ncu {label} profiles each of them")
+
+
+def make_assignment(
+    catalog: Catalog, case: Case, errand: Instrumentation, *, seed: int, launches: int, result: str = ""
+) -> ProfileTask:
+    """The worker's assignment for a case.
+
+    A kernel that a dispatcher picked has its own name here, so that the hash is that of the kernel's own sources.
+    """
+    entry = catalog.entries[case.variant.kernel]
+    roots = tuple(str(root) for root in catalog.roots)
+    return ProfileTask(errand, roots, entry.op.name, case, seed, launches, result, entry.known_source())

@@ -1,0 +1,280 @@
+"""Kernels as `gdnbench list` shows them: language, last known time, idea; in full where they are named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.dispatch import Pick
+from gdnbench.catalog.entry import Broken, Entry, label_parts
+from gdnbench.catalog.select import select_variants
+from gdnbench.errors import RunFormatError
+from gdnbench.model.code_state import CodeState
+from gdnbench.model.workload import Workload
+from gdnbench.report.console import data_console, print_csv, print_json, print_next
+from gdnbench.report.tables import plain_table
+from gdnbench.report.units import TimeUnit, time_text, time_unit
+from gdnbench.store.find import LastTime, last_times
+from gdnbench.store.info import read_info
+
+WIDE_ENOUGH_FOR_IDEAS = 50  # characters; in a narrower terminal only a name and a time fit
+
+
+@dataclass(frozen=True)
+class KernelList:
+    """The kernels to list, and what is known of them.
+
+    Attributes:
+        entries: the kernels.
+        broken: the folders that did not load.
+        times: the last known time of each kernel at its op's default shape, by name; without those never timed.
+        codes: whether each of those times was measured with the kernel's code as it is now, by name.
+        picks: for each row of a dispatcher's table, whether the run that it names timed the kernel's code as it is now.
+        in_full: whether the kernels were named one by one, and are shown with everything that is known of them.
+    """
+
+    entries: tuple[Entry, ...]
+    broken: tuple[Broken, ...]
+    times: Mapping[str, LastTime]
+    codes: Mapping[str, CodeState]
+    picks: Mapping[Pick, CodeState]
+    in_full: bool
+
+
+def find_kernels(catalog: Catalog, wanted: Sequence[str], results: Path) -> KernelList:
+    """The kernels that names and globs match, names of presets too; without any, all kernels and the broken folders.
+
+    Args:
+        catalog: what there is.
+        wanted: names and globs, separated by commas or one by one.
+        results: the folder of the runs that the last times come from.
+
+
+    Raises:
+        UnknownNameError: for a name or glob that matches no kernel.
+    """
+    terms = [label_parts(term.strip())[0] for text in wanted for term in text.split(",") if term.strip()]
+    chosen = {entry.kernel.name: entry for term in terms for entry in _matching(catalog, term)}
+    entries = tuple(chosen.values()) if terms else tuple(catalog.entries.values())
+    in_full = bool(terms) and not any(set("*?[") & set(term) or term == "all" for term in terms)
+    times = _times(entries, results)
+    codes = {name: _code_of(catalog, name, time) for name, time in times.items()}
+    return KernelList(
+        entries, () if terms else catalog.broken, times, codes, _codes_of_picks(catalog, results), in_full
+    )
+
+
+def _code_of(catalog: Catalog, name: str, time: LastTime) -> CodeState:
+    """A dispatcher's time is current only if both its table and the kernel that it picked are."""
+    names = dict.fromkeys((name, time.kernel))
+    return CodeState.together(catalog.code_state(each, time.sources.get(each, "")) for each in names)
+
+
+def _matching(catalog: Catalog, term: str) -> list[Entry]:
+    pattern = "*" if term == "all" else term
+    found = [
+        entry
+        for entry in catalog.entries.values()
+        if any(fnmatchcase(variant.label, pattern) for variant in (entry.default, *entry.presets))
+    ]
+    if not found:
+        select_variants(catalog, next(iter(catalog.ops), ""), term)  # raises, and names the kernels that there are
+    return found
+
+
+def _times(entries: Sequence[Entry], results: Path) -> dict[str, LastTime]:
+    found: dict[str, LastTime] = {}
+    for op in {entry.op.name: entry.op for entry in entries}.values():
+        names = [entry.kernel.name for entry in entries if entry.op.name == op.name]
+        times = last_times(results, op.name, op.default, names)
+        found |= {name: times[name] for name in names if name in times}
+    return found
+
+
+def _codes_of_picks(catalog: Catalog, results: Path) -> dict[Pick, CodeState]:
+    """Whether picked kernels are as they were timed; not known if the run is not there."""
+    picks = [pick for entry in catalog.entries.values() if entry.dispatch for pick in entry.dispatch.rows]
+    timed = {source: _sources(results / source) for source in {pick.source for pick in picks}}
+    return {pick: catalog.code_state(pick.kernel, timed[pick.source].get(pick.kernel, "")) for pick in picks}
+
+
+def _sources(folder: Path) -> dict[str, str]:
+    try:
+        return read_info(folder).sources
+    except RunFormatError:
+        return {}
+
+
+def print_kernels(kernels: KernelList, *, long: bool, json: bool, csv: bool) -> None:
+    """Prints a line for each kernel; with `long`, or if kernels were named, everything that is known of each.
+
+    Args:
+        kernels: what to list.
+        long: everything that is known.
+        json: as a JSON list, a document for each kernel.
+        csv: the same as rows of CSV.
+    """
+    if json:
+        print_json(_documents(kernels))
+    elif csv:
+        print_csv(_documents(kernels))
+    else:
+        _print_table(kernels, long=long)
+
+
+def _print_table(kernels: KernelList, *, long: bool) -> None:
+    console = data_console()
+    if long or kernels.in_full:
+        console.print(_long_table(kernels))
+    else:
+        console.print(_short_table(kernels, console.width))
+    if kernels.times:
+        console.print(Text(_legend(kernels), style="dim"))
+    console.print()
+    first = kernels.entries[0].kernel.name if kernels.entries else "all"
+    print_next(console, ["gdnbench", "verify", first] if kernels.in_full else ["gdnbench", "list", first])
+
+
+def _short_table(kernels: KernelList, width: int) -> Table:
+    table = plain_table()
+    table.expand = True
+    table.add_column("kernel", no_wrap=True, overflow="ellipsis")
+    table.add_column("language", no_wrap=True)
+    unit = _unit(kernels)
+    table.add_column(unit.name, justify="right", no_wrap=True)
+    if width >= WIDE_ENOUGH_FOR_IDEAS:
+        table.add_column("idea", no_wrap=True, overflow="ellipsis", ratio=1)
+    for entry in kernels.entries:
+        need = entry.missing()
+        said = Text(f"needs {need.module}; {need.remedy}", style="yellow") if need else Text(entry.idea)
+        cells = [Text(entry.kernel.name, style="cyan"), Text(entry.kernel.language), _time(entry, kernels, unit)]
+        table.add_row(*cells, *([said] if width >= WIDE_ENOUGH_FOR_IDEAS else []))
+    for broken in kernels.broken:
+        cells = [Text(broken.name, style="red"), Text("broken", style="red"), Text("")]
+        table.add_row(*cells, *([Text(broken.reason, style="red")] if width >= WIDE_ENOUGH_FOR_IDEAS else []))
+    return table
+
+
+def _unit(kernels: KernelList) -> TimeUnit:
+    return time_unit(last.time_us for last in kernels.times.values())
+
+
+def _time(entry: Entry, kernels: KernelList, unit: TimeUnit) -> Text:
+    last = kernels.times.get(entry.kernel.name)
+    if last is None:
+        return Text("")
+    changed = kernels.codes[entry.kernel.name] is CodeState.CHANGED
+    return Text(f"{unit.text(last.time_us)}{'*' if changed else ' '}")
+
+
+def _legend(kernels: KernelList) -> str:
+    gpus = ", ".join(dict.fromkeys(last.gpu for last in kernels.times.values()))
+    shapes = ", ".join(dict.fromkeys(str(entry.op.default) for entry in kernels.entries))
+    said = f"{_unit(kernels).name}: at {shapes} on {gpus}, in the newest run that timed the kernel"
+    return f"{said}; *: its code has changed since" if CodeState.CHANGED in kernels.codes.values() else said
+
+
+def _long_table(kernels: KernelList) -> Table:
+    table = plain_table()
+    for heading in ("kernel", "language", "what"):
+        table.add_column(heading, header_style="bold", no_wrap=heading == "language", overflow="fold")
+    for entry in kernels.entries:
+        table.add_row(Text(entry.kernel.name, style="cyan"), entry.kernel.language, _what(entry, kernels))
+    for broken in kernels.broken:
+        table.add_row(Text(broken.name, style="red"), "", Text(f"broken: {broken.reason}", style="red"))
+    return table
+
+
+def _what(entry: Entry, kernels: KernelList) -> Text:
+    lines = [Text(entry.idea)]
+    if last := kernels.times.get(entry.kernel.name):
+        since = "; its code has changed since" if kernels.codes[entry.kernel.name] is CodeState.CHANGED else ""
+        shape = entry.op.default
+        lines.append(
+            Text(f"{time_text(last.time_us)} µs at {shape} on {last.gpu} in {last.run_id}{since}", style="dim")
+        )
+    presets = [f"{name} ({_values(values)})" for name, values in entry.kernel.presets.items()]
+    if presets:
+        lines.append(Text("presets: " + ", ".join(presets), style="dim"))
+    for name, param in entry.kernel.params.items():
+        choices = ", ".join(str(choice) for choice in param.choices)
+        lines.append(Text(f"{name} = {param.default} of {choices}: {param.doc}", style="dim"))
+    if entry.kernel.by_shape:
+        tuned = [f"{entry.op.workload(shape)} {_values(values)}" for shape, values in entry.kernel.by_shape.items()]
+        lines.append(Text("defaults by shape: " + "; ".join(tuned), style="dim"))
+    if entry.dispatch:
+        lines += [Text(f"{gpu}: {_picks(rows)}", style="dim") for gpu, rows in entry.dispatch.picks.items()]
+        if changed := [pick.kernel for pick in entry.dispatch.rows if kernels.picks[pick] is CodeState.CHANGED]:
+            told = f"of other code: {', '.join(dict.fromkeys(changed))} changed since the runs that the table names"
+            lines.append(Text(told, style="yellow"))
+    need = entry.missing()
+    if need:
+        lines.append(Text(f"not available: needs {need.module}; {need.remedy}", style="yellow"))
+    return Text("\n").join(lines)
+
+
+def _picks(rows: Mapping[Workload, Pick]) -> str:
+    return "; ".join(f"{shape} {pick.kernel} {pick.params}".rstrip() for shape, pick in sorted(rows.items()))
+
+
+def _values(values: Any) -> str:
+    return " ".join(f"{name}={value}" for name, value in values.items())
+
+
+def _documents(kernels: KernelList) -> list[dict[str, Any]]:
+    """A document for each kernel, the broken ones last."""
+    healthy = [_document(entry, kernels) for entry in kernels.entries]
+    empty = dict.fromkeys(healthy[0], "") if healthy else {}
+    broken = [
+        {**empty, "kernel": each.name, "status": "broken", "reason": each.reason, "folder": str(each.folder)}
+        for each in kernels.broken
+    ]
+    return [*healthy, *broken]
+
+
+def _document(entry: Entry, kernels: KernelList) -> dict[str, Any]:
+    kernel, need = entry.kernel, entry.missing()
+    last = kernels.times.get(kernel.name)
+    return {
+        "kernel": kernel.name,
+        "op": entry.op.name,
+        "language": kernel.language,
+        "floor": kernel.floor,
+        "presets": {name: dict(values) for name, values in kernel.presets.items()},
+        "params": {
+            name: {"default": param.default, "choices": list(param.choices), "doc": param.doc}
+            for name, param in kernel.params.items()
+        },
+        "by_shape": [
+            {"shape": entry.op.workload(shape).cells, "params": dict(values)}
+            for shape, values in kernel.by_shape.items()
+        ],
+        "dispatch": [
+            {
+                "gpu": gpu,
+                "shape": shape.cells,
+                "kernel": pick.kernel,
+                "params": dict(pick.params),
+                "source": pick.source,
+                "code": kernels.picks[pick],
+            }
+            for gpu, rows in (entry.dispatch.picks if entry.dispatch else {}).items()
+            for shape, pick in rows.items()
+        ],
+        "requires": [need.module for need in kernel.requires],
+        "status": "missing" if need else "ok",
+        "reason": f"needs {need.module}: {need.remedy}" if need else "",
+        "idea": entry.idea,
+        "folder": str(entry.folder),
+        "last_time_us": last.time_us if last else None,
+        "last_gpu": last.gpu if last else "",
+        "last_run": last.run_id if last else "",
+        "last_code": kernels.codes[kernel.name] if last else "",
+    }

@@ -1,0 +1,263 @@
+"""Which kernels and workloads a chart shows: those that were asked for, else those that readers ask for first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gdnbench.errors import UnknownNameError
+from gdnbench.model.case import Role
+from gdnbench.model.measurement import Measurement
+from gdnbench.model.workload import Sizes, Workload
+from gdnbench.report.units import MICROSECONDS, TimeUnit, percent
+from gdnbench.store.info import RunInfo, read_info
+from gdnbench.store.measurements import read_measurements
+from gdnbench.store.samples import read_rounds
+from gdnbench.wording import did_you_mean
+
+if TYPE_CHECKING:
+    from gdnbench.stats import FloatArray
+
+FASTEST = 5
+COLOURS = 9  # as many slots as a theme has colours
+MOST = 8  # lines that are still told apart at a glance
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelChoice:
+    """One kernel of a run.
+
+    Attributes:
+        label: the variant's label.
+        chosen: whether charts show it first.
+        baseline: whether it is the run's baseline.
+        slot: the colour that it has wherever no other kernel of the chart has it already.
+    """
+
+    label: str
+    chosen: bool
+    baseline: bool
+    slot: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChartView:
+    """Some kernels of a run at some workloads.
+
+    Attributes:
+        folder: the run's folder.
+        info: what the run was.
+        rows: every measurement that has a time, as the run has them.
+        rounds: round times in microseconds by case id, NaN for a missing round.
+        labels: the kernels to show.
+        shapes: the workloads to show, of those that the run has.
+    """
+
+    folder: Path
+    info: RunInfo
+    rows: tuple[Measurement, ...]
+    rounds: dict[str, FloatArray]
+    labels: tuple[str, ...]
+    shapes: tuple[Workload, ...]
+
+    @property
+    def title(self) -> str:
+        """The device and the run."""
+        gpu = (self.info.machine.get("gpu") or {}).get("name", self.info.gpu)
+        return f"{gpu}, {self.info.run_id}"
+
+    @property
+    def slots(self) -> list[str]:
+        """The kernels shown but for the floors, each in its slot, as the report's page has them."""
+        choices = choices_of(self.rows, self.info.baseline)
+        return slots_of([choice for choice in choices if choice.label in self.labels])
+
+    def at(self, shape: Workload) -> list[Measurement]:
+        """The chosen kernels that have a time at a workload, fastest first."""
+        return timed(row for row in self.measured(shape) if row.case.label in self.labels)
+
+    def measured(self, shape: Workload) -> list[Measurement]:
+        """Every kernel that has a time at a workload."""
+        return [row for row in self.rows if row.case.shape == shape]
+
+
+def open_view(
+    folder: Path,
+    kernels: str = "",
+    shapes: Sequence[Workload] | None = None,
+    *,
+    every: bool = False,
+    empty: bool = True,
+) -> ChartView:
+    """Reads a run and chooses what to show of it.
+
+    Args:
+        folder: the run's folder.
+        kernels: names and globs separated by commas; by default the baseline, the floors and the fastest.
+        shapes: the workloads asked for; None for what the chart shows by default.
+        every: whether that default is every workload of the first one's series, rather than the first one.
+        empty: whether the default holds the empty floor.
+
+    Raises:
+        RunFormatError: if the run cannot be read.
+        UnknownNameError: for a kernel or a workload that the run has no time of.
+    """
+    info, measurements, rounds = read_info(folder), read_measurements(folder), read_rounds(folder)
+    rows = [row for row in measurements if row.role is not Role.CONTROL]
+    rows = [row for row in rows if row.timing and math.isfinite(row.timing.time_us)]
+    known = list(dict.fromkeys(row.case.shape for row in rows))
+    if not known:
+        raise UnknownNameError(f"{info.run_id} has no times to draw", f"gdnbench show {info.run_id} says why")
+    chosen = _shapes(info, known, shapes, every=every)
+    here = [row for row in rows if row.case.shape in chosen]
+    labels = _named(info, here, kernels) if kernels else _default_labels(here, empty=empty)
+    return ChartView(folder=folder, info=info, rows=tuple(rows), rounds=rounds, labels=labels, shapes=chosen)
+
+
+def asked_shapes(folder: Path, axes: str) -> tuple[Workload, ...] | None:
+    """The run's workloads that have the sizes of `--shape`, as `run` takes it; None where it is not given.
+
+    Sizes that it does not set are any: `heads=qk4_v8` is every batch size of these heads. Where the run has none of
+    them, those that `run` would measure.
+
+    Raises:
+        UsageError: for an axis or a size that is none.
+    """
+    if not axes:
+        return None
+    from gdnbench.catalog.catalog import load_catalog
+    from gdnbench.measuring.request import find_op, parse_workloads
+
+    info = read_info(folder)
+    op = find_op(load_catalog(), info.op)
+    settings = op.workloads.parse(axes)
+    known = dict.fromkeys(info.workloads.stored(case["shape"]) for case in info.cases)
+    return tuple(each for each in known if _has_one_of_each(each, settings)) or parse_workloads(op, axes)
+
+
+def _has_one_of_each(workload: Workload, settings: Sequence[Sequence[Sizes]]) -> bool:
+    return all(any(sizes.items() <= workload.sizes.items() for sizes in values) for values in settings)
+
+
+def timed(rows: Iterable[Measurement]) -> list[Measurement]:
+    """The rows with a time, fastest first; not the baseline's second one."""
+    shown = [row for row in rows if row.timing and row.role is not Role.CONTROL]
+    return sorted(shown, key=time_us)
+
+
+def time_us(row: Measurement) -> float:
+    """The time of a row in microseconds; NaN without one."""
+    return row.timing.time_us if row.timing else math.nan
+
+
+def time_parts(time_us: float, low_us: float, high_us: float, unit: TimeUnit = MICROSECONDS) -> tuple[str, str]:
+    """A time, and half of its interval relative to it, `4.348` and `±0.08%`; empty where unknown."""
+    if math.isnan(time_us):
+        return "", ""
+    known = math.isfinite(high_us - low_us)
+    return unit.text(time_us), f"±{percent((high_us - low_us) / 2 / time_us)}" if known else ""
+
+
+def interval_text(row: Measurement) -> str:
+    """Both in one text, `4.348 ±0.08%`."""
+    timing = row.timing
+    return " ".join(time_parts(timing.time_us, timing.time_lo_us, timing.time_hi_us)) if timing else ""
+
+
+def choices_of(rows: Sequence[Measurement], baseline: str) -> tuple[KernelChoice, ...]:
+    """Every kernel that has a time, with those chosen that readers ask for first.
+
+    These are the baseline, the fastest of each workload, and then the best variant of each kernel, the fastest first.
+    """
+    racing = [row for row in timed(rows) if row.role is not Role.FLOOR]
+    labels = list(dict.fromkeys(row.case.label for row in racing))
+    shapes = list(dict.fromkeys(row.case.shape for row in racing))
+    first = [next(row.case.label for row in racing if row.case.shape == shape) for shape in shapes]
+    ordered = sorted(labels, key=lambda label: _slowness(label, racing, shapes))
+    wanted = dict.fromkeys([*filter(labels.__contains__, [baseline]), *first, *_one_a_kernel(ordered, racing)])
+    chosen = set(list(wanted)[:MOST])
+    ranked = sorted((label for label in ordered if label != baseline), key=lambda label: label not in chosen)
+    slots = {label: rank % COLOURS for rank, label in enumerate(ranked)}
+    return tuple(
+        KernelChoice(label=label, chosen=label in chosen, baseline=label == baseline, slot=slots.get(label, -1))
+        for label in ordered
+    )
+
+
+def slots_of(shown: Sequence[KernelChoice]) -> list[str]:
+    """The labels of kernels in their slots, an empty one where none is, and the baseline's at the end.
+
+    A kernel whose slot is taken has the first that is free, as in the page's `pickers.js`.
+    """
+    slots: list[str] = []
+    for choice in sorted(shown, key=lambda choice: not choice.chosen):
+        if not choice.baseline:
+            at = choice.slot if choice.slot >= len(slots) or not slots[choice.slot] else _free(slots)
+            slots += [""] * (at + 1 - len(slots))
+            slots[at] = choice.label
+    return slots + [choice.label for choice in shown if choice.baseline]
+
+
+def _free(slots: Sequence[str]) -> int:
+    return next((place for place, label in enumerate(slots) if not label), len(slots))
+
+
+def _slowness(label: str, rows: Sequence[Measurement], shapes: Sequence[Workload]) -> float:
+    """Its mean logarithm over the fastest's; one that lacks a workload comes after those that have all."""
+    logs = []
+    for shape in shapes:
+        times = {row.case.label: time_us(row) for row in rows if row.case.shape == shape}
+        if label in times:
+            logs.append(math.log(times[label] / min(times.values())))
+    return sum(logs) / len(logs) + 100.0 * (len(shapes) - len(logs))
+
+
+def _one_a_kernel(ordered: Sequence[str], rows: Sequence[Measurement]) -> list[str]:
+    kernels = {row.case.label: row.case.variant.kernel for row in rows}
+    return list({kernels[label]: label for label in reversed(ordered)}.values())[::-1]
+
+
+def _shapes(
+    info: RunInfo, known: Sequence[Workload], wanted: Sequence[Workload] | None, *, every: bool
+) -> tuple[Workload, ...]:
+    if wanted is None:
+        series = known[0].series
+        return tuple(shape for shape in known if shape.series == series) if every else (known[0],)
+    for shape in wanted:
+        if shape not in known:
+            there = ", ".join(map(str, known))
+            raise UnknownNameError(f"{info.run_id} has no times at {shape}", f"there are {there}")
+    return tuple(wanted)
+
+
+def _named(info: RunInfo, rows: Sequence[Measurement], kernels: str) -> tuple[str, ...]:
+    labels = list(dict.fromkeys(row.case.label for row in rows))
+    chosen: dict[str, None] = {}
+    for term in filter(None, (term.strip() for term in kernels.split(","))):
+        matches = [label for label in labels if term == "all" or fnmatchcase(label, term)]
+        if not matches:
+            hint = did_you_mean(term, labels, f"there are {', '.join(labels[:12])}", cutoff=0.5)
+            raise UnknownNameError(f"{info.run_id} has no times of {term}", hint)
+        chosen.update(dict.fromkeys(matches))
+    if not chosen:
+        raise UnknownNameError("no kernel was named", "leave --kernel out for the fastest few")
+    return tuple(chosen)
+
+
+def _default_labels(rows: Sequence[Measurement], *, empty: bool) -> tuple[str, ...]:
+    """The baseline, the floors, and the fastest by the geometric mean of what all workloads say of them."""
+    bounds = [row for row in rows if row.role in (Role.BASELINE, Role.FLOOR)]
+    left_out = {row.case.label for row in bounds if row.role is Role.FLOOR and not row.nbytes and not empty}
+    chosen = [row.case.label for row in bounds]
+    logs: dict[str, list[float]] = {}
+    for row in rows:
+        if row.case.label not in chosen:
+            logs.setdefault(row.case.label, []).append(math.log(time_us(row)))
+    most = max(map(len, logs.values()), default=0)
+    whole = [label for label, times in logs.items() if len(times) == most]
+    fastest = sorted(whole, key=lambda label: sum(logs[label]))[:FASTEST]
+    return tuple(dict.fromkeys(label for label in [*chosen, *fastest] if label not in left_out))

@@ -1,0 +1,277 @@
+"""A sweep at each workload, on the page, as a picture and in the terminal: a line for one param, heat maps for more."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Literal
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from gdnbench.model.params import ParamValue
+from gdnbench.model.sweep import Plateau, Point, Sweep
+from gdnbench.report.charts import theme
+from gdnbench.report.charts.theme import LIGHT, Datum, Theme, expr
+from gdnbench.report.phrases import params_text
+from gdnbench.report.terminal_chart import TerminalChart
+from gdnbench.report.units import percent
+
+if TYPE_CHECKING:
+    import altair as alt
+
+STEPS = (0.005, 0.02, 0.05, 0.10, 0.20)  # slower by more than these, a cell has the next colour of the theme
+CELL, AROUND, LINE = 34, 56, 260  # pixels: the height of a cell, of the axis around cells, of a line chart
+_CELL_WIDTH, _LINE_WIDTH = 58, 380  # pixels, in a picture
+_PASSED = " + ".join(f"(datum.slower > {step})" for step in STEPS)
+_LEVEL = "datum.place === 'best' || datum.place === 'tied'"
+_NARROWEST_CELL = 7  # columns in the terminal
+_WORST = 0.2  # slower by this much, a cell of the terminal is as red as it gets
+_GREENEST, _REDDEST = (38, 166, 91), (192, 57, 43)
+
+
+def sweep_chart(sweep: Sweep, plateau: Plateau, colours: Theme) -> tuple[alt.LayerChart, int, str] | None:
+    """One plateau's chart, its height in pixels, and what each cell is the best of; None if nothing varies."""
+    names = varied(sweep.axes[plateau.kernel])
+    if len(names) > 1:
+        return _heat_chart(sweep, plateau, names, colours)
+    return (_line_chart(sweep.of(plateau), *next(iter(names.items())), colours), LINE, "") if names else None
+
+
+def draw_sweep_panels(sweep: Sweep, title: str) -> alt.ConcatChart:
+    """A panel for each kernel and workload."""
+    return theme.picture(
+        [_panel(sweep, plateau) for plateau in sweep.plateaus], f"% slower than the best point, {title}"
+    )
+
+
+def print_sweep_charts(console: Console, sweep: Sweep, each: AbstractContextManager[object]) -> None:
+    """A chart for each kernel: one with a line a shape if one param varies, a heat map a shape if more do.
+
+    Args:
+        console: where to.
+        sweep: with its points.
+        each: around each line chart; what to do with one that cannot be drawn.
+
+    Raises:
+        ChartError: for a line chart that cannot be drawn, unless `each` keeps it.
+    """
+    for kernel, axes in sweep.axes.items():
+        plateaus = [plateau for plateau in sweep.plateaus if plateau.kernel == kernel]
+        names = varied(axes)
+        if not plateaus or not names:
+            continue
+        if len(names) == 1:
+            with each:
+                _print_lines(console, sweep, plateaus, next(iter(names)), next(iter(names.values())))
+        else:
+            leading = leading_params([sweep.of(plateau) for plateau in plateaus], names)
+            for plateau in plateaus:
+                _print_heat(console, sweep.of(plateau), plateau, names, leading)
+
+
+def _panel(sweep: Sweep, plateau: Plateau) -> alt.LayerChart:
+    import altair as alt
+
+    names = varied(sweep.axes[plateau.kernel])
+    simplest = params_text(sweep.point(plateau, plateau.simplest).params, list(names))
+    below = [f"simplest of the best: {simplest}"] if names else ["a single point: nothing varies"]
+    found = sweep_chart(sweep, plateau, LIGHT)
+    if found is None:
+        chart = theme.layered(alt.Chart(theme.inline([{}])).mark_text(text="0.0", fill=LIGHT.ink))
+        width, height = _CELL_WIDTH, CELL
+    else:
+        chart, height, note = found
+        width = _LINE_WIDTH
+        if len(names) > 1:
+            across = _leading(sweep, plateau, names)[1]
+            width, height = _CELL_WIDTH * len(names[across]), height - AROUND
+            below += [*([f"each cell: the {note}"] if note else []), "framed: the best, and what ties with it"]
+    title = theme.panel_title(f"{plateau.kernel} {plateau.shape}", *below)
+    return chart.properties(width=width, height=height, title=title)
+
+
+def _line_chart(points: Sequence[Point], param: str, values: Sequence[ParamValue], colours: Theme) -> alt.LayerChart:
+    import altair as alt
+
+    best = best_at(points, [param])
+    data = [_datum(best[value,], [param], x=value) for value in values if (value,) in best]
+    x = alt.X(
+        field="x",
+        type="ordinal",
+        sort=None,
+        scale=alt.Scale(domain=list(values)),
+        axis=alt.Axis(labelAngle=0, title=param),
+    )
+    axis = alt.Axis(title="slower than the best", format=".0%")
+    y = alt.Y(field="slower", type="quantitative", axis=axis)
+    stroke = colours.series[0]
+    base = alt.Chart().encode(x=x, y=y)
+    return theme.layered(
+        base.mark_line(stroke=stroke),
+        base.mark_rule(stroke=stroke).encode(
+            y=alt.Y(field="low", type="quantitative", axis=axis), y2=alt.Y2(field="high")
+        ),
+        base.mark_point(filled=True, fill=stroke, size=46, opacity=1).encode(tooltip=_tooltip()),
+        data=data,
+    )
+
+
+def _heat_chart(
+    sweep: Sweep, plateau: Plateau, names: Mapping[str, Sequence[ParamValue]], colours: Theme
+) -> tuple[alt.LayerChart, int, str]:
+    import altair as alt
+
+    down, across = _leading(sweep, plateau, names)
+    best = best_at(sweep.of(plateau), [down, across])
+    data = [
+        _datum(best[row, column], list(names), x=column, y=row)
+        if (row, column) in best
+        else {"x": column, "y": row, "label": "-", "place": "missing", "slower": None}
+        for row in names[down]
+        for column in names[across]
+    ]
+    base = alt.Chart().encode(
+        x=alt.X(field="x", type="ordinal", scale=_cells(names[across]), axis=_param_axis(across, "bottom")),
+        y=alt.Y(field="y", type="ordinal", scale=_cells(names[down]), axis=_param_axis(down, "left")),
+    )
+    known = base.transform_filter("datum.place !== 'missing'")
+    fill, ink = (f"{list(each)}[{_PASSED}]" for each in (colours.heat, colours.heat_ink))
+    chart = theme.layered(
+        known.mark_rect(
+            fill=expr(fill), stroke=expr(f"{_LEVEL} ? '{colours.ink}' : 'transparent'"), strokeWidth=2
+        ).encode(tooltip=_tooltip()),
+        base.mark_text(
+            fontWeight=expr(f"{_LEVEL} ? 'bold' : 'normal'"),
+            fill=expr(f"datum.place === 'missing' ? '{colours.muted}' : {ink}"),
+            aria=False,
+        ).encode(text=alt.Text(field="label", type="nominal")),
+        data=data,
+    )
+    others = [name for name in names if name not in {down, across}]
+    note = f"best of {', '.join(others)}" if others else ""
+    return chart, CELL * len(names[down]) + AROUND, note
+
+
+def _leading(sweep: Sweep, plateau: Plateau, names: Mapping[str, Sequence[ParamValue]]) -> tuple[str, str]:
+    """The params of a heat map: down, and across; the same for all plateaus of a kernel."""
+    return leading_params([sweep.of(other) for other in sweep.plateaus if other.kernel == plateau.kernel], names)
+
+
+def _cells(values: Sequence[ParamValue]) -> alt.Scale:
+    import altair as alt
+
+    return alt.Scale(domain=list(values), paddingInner=0.06, paddingOuter=0.03)
+
+
+def _param_axis(param: str, orient: Literal["bottom", "left"]) -> alt.Axis:
+    import altair as alt
+
+    return alt.Axis(title=param, orient=orient, labelAngle=0, ticks=False, domain=False)
+
+
+def _datum(point: Point, names: Sequence[str], **place: ParamValue) -> Datum:
+    known = math.isfinite(point.slower_lo) and math.isfinite(point.slower_hi)
+    half = f" ±{percent((point.slower_hi - point.slower_lo) / 2)}" if known else ""
+    return {
+        **place,
+        "params": params_text(point.params, list(names)),
+        "slower": point.slower_by,
+        "low": point.slower_lo if known else point.slower_by,
+        "high": point.slower_hi if known else point.slower_by,
+        "label": f"{100 * point.slower_by:.1f}",
+        "text": f"{percent(point.slower_by)}{half}",
+        "place": point.place.value,
+        "rounds": point.rounds,
+    }
+
+
+def _tooltip() -> list[alt.Tooltip]:
+    return theme.tips(params="params", text="slower than the best by", place="place", rounds="rounds")
+
+
+def _print_lines(
+    console: Console, sweep: Sweep, plateaus: Sequence[Plateau], name: str, values: Sequence[int | str]
+) -> None:
+    with TerminalChart(console, f"{plateaus[0].kernel}: % slower than the best, by {name}") as chart:
+        for plateau in plateaus:
+            best = best_at(sweep.of(plateau), [name])
+            percents: dict[float, float] = {
+                place: 100 * best[value,].slower_by for place, value in enumerate(values) if (value,) in best
+            }
+            told = {place: f"{percent:.1f}" for place, percent in percents.items()}
+            chart.line(percents, name=str(plateau.shape), values=told)
+        chart.x_axis({place: str(value) for place, value in enumerate(values)}, name=name)
+
+
+def _print_heat(
+    console: Console,
+    points: Sequence[Point],
+    plateau: Plateau,
+    names: dict[str, list[int | str]],
+    leading: tuple[str, str],
+) -> None:
+    down, across = leading
+    others = [name for name in names if name not in leading]
+    best = best_at(points, [down, across])
+    console.print()
+    rest = f", the best of {', '.join(others)} in each cell" if others else ""
+    console.print(Text(f"{plateau.kernel} {plateau.shape}: % slower than the best{rest}", style="bold"))
+    corner = f"{down} \\ {across} "
+    cell = max(_NARROWEST_CELL, *(len(f"{value} ") for value in names[across]))
+    at_once = max(1, (console.width - len(corner)) // cell)
+    for first in range(0, len(names[across]), at_once):
+        columns = names[across][first : first + at_once]
+        table = Table(box=None, pad_edge=False, padding=(0, 0), header_style="bold")
+        table.add_column(corner, no_wrap=True)
+        for value in columns:
+            table.add_column(f"{value} ", justify="right", no_wrap=True, min_width=cell)
+        for value in names[down]:
+            table.add_row(Text(str(value), style="bold"), *(_heat(best.get((value, other))) for other in columns))
+        console.print(table)
+
+
+def _heat(point: Point | None) -> Text:
+    if point is None:
+        return Text("- ", style="dim")
+    share = min(max(point.slower_by, 0.0) / _WORST, 1.0)
+    colour = ",".join(str(round(low + share * (high - low))) for low, high in zip(_GREENEST, _REDDEST, strict=True))
+    return Text(f"{100 * point.slower_by:.1f} ", style=f"white on rgb({colour})")
+
+
+_Values = tuple[ParamValue, ...]
+
+
+def varied(axes: Mapping[str, Sequence[Any]]) -> dict[str, list[ParamValue]]:
+    """The params that were tried at more than one value."""
+    return {name: list(values) for name, values in axes.items() if len(values) > 1}
+
+
+def leading_params(shapes: Sequence[Sequence[Point]], axes: Mapping[str, Sequence[ParamValue]]) -> tuple[str, str]:
+    """The two params that matter most, in the order in which they were declared.
+
+    A param matters by how much slower than the best point its worst value is, with the best values of all others,
+    summed over the shapes.
+
+    Args:
+        shapes: a kernel's points by shape; all count, so that its charts have the same axes.
+        axes: at least two params, with the values tried.
+    """
+
+    def cost(name: str) -> float:
+        return sum(
+            max((point.slower_by for point in best_at(points, [name]).values()), default=0.0) for points in shapes
+        )
+
+    first, second = sorted(sorted(axes, key=cost, reverse=True)[:2], key=list(axes).index)
+    return first, second
+
+
+def best_at(points: Sequence[Point], names: Sequence[str]) -> dict[_Values, Point]:
+    """For each combination of values of some params, the fastest point that has it."""
+    found: dict[_Values, Point] = {}
+    for point in sorted(points, key=lambda point: point.slower_by, reverse=True):
+        found[tuple(point.params[name] for name in names)] = point
+    return found

@@ -1,0 +1,213 @@
+"""How every chart looks: colours by name, one for each kernel, and how a chart becomes a specification or a picture.
+
+A chart is built once, with a theme. That of the page names CSS variables: Vega draws SVG and hands colours through, so
+dark mode and print need no second drawing. That of pictures holds the light colours themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import altair as alt
+
+VEGA_LITE = "6.4"  # of those that vl-convert holds, the one that Altair 6 writes
+SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"  # Altair names its own patch release; Vega-Embed warns of it
+PAGE_FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
+PICTURE_FONT = "sans-serif"  # the one that vl-convert brings along
+ACROSS = 3  # panels of a picture side by side, at most
+BASELINE_MARKER = "circle"
+MARKERS = ("square", "diamond", "triangle-up", "triangle-down", "cross", "triangle-right", "triangle-left")
+GLYPHS = {"faster": "▲", "slower": "▼", "same": "=", "unclear": "?", "best": "★", "tied": "="}
+EN_SPACE = "\u2002"  # in a picture, where several blanks would be one
+_PLAIN = ("paper", "ink", "muted", "rule", "grid", "floor", "bar")
+
+# The index of a kernel among those shown is its slot; it picks the colour and the marker.
+SLOT = "indexof(shown, datum.kernel)"
+SHOWN = f"datum.kernel === baseline && indexof(shown, baseline) >= 0 || {SLOT} >= 0"
+WIDTH = "lit === datum.kernel ? 3.5 : 1.8"
+OPACITY = "lit && lit !== datum.kernel ? 0.18 : 1"
+MARKER = f"datum.kernel === baseline ? '{BASELINE_MARKER}' : {list(MARKERS)}[max(0, {SLOT}) % {len(MARKERS)}]"
+
+
+Datum = dict[str, Any]  # what one mark of a chart is drawn from, by field
+
+
+@dataclass(frozen=True, kw_only=True)
+class Theme:
+    """The colours of a chart, each as CSS writes it.
+
+    Attributes:
+        paper: what is drawn on.
+        ink: text, and the baseline.
+        muted: axes' labels.
+        rule: axes' lines.
+        grid: lines to read values by.
+        floor: floors.
+        bar: bars that have their names beside them.
+        series: a colour for each slot.
+        heat: from best to worst, one for each step of a heat map.
+        heat_ink: of text on each of these.
+    """
+
+    paper: str
+    ink: str
+    muted: str
+    rule: str
+    grid: str
+    floor: str
+    bar: str
+    series: tuple[str, ...]
+    heat: tuple[str, ...]
+    heat_ink: tuple[str, ...]
+
+    @property
+    def css(self) -> str:
+        """The colours as declarations of CSS variables."""
+        return " ".join(f"--{name}: {colour};" for name, colour in self._named().items())
+
+    @property
+    def of_page(self) -> Theme:
+        """The same theme with CSS variables for colours."""
+        return Theme(
+            **{name: f"var(--{name})" for name in _PLAIN},
+            series=tuple(f"var(--c{index})" for index in range(len(self.series))),
+            heat=tuple(f"var(--h{index})" for index in range(len(self.heat))),
+            heat_ink=tuple(f"var(--hi{index})" for index in range(len(self.heat_ink))),
+        )
+
+    @property
+    def kernel_colour(self) -> str:
+        """The colour of `datum.kernel`, as an expression of Vega: ink for the baseline, that of its slot for others."""
+        return f"datum.kernel === baseline ? '{self.ink}' : {list(self.series)}[max(0, {SLOT}) % {len(self.series)}]"
+
+    def _named(self) -> dict[str, str]:
+        return {
+            **{name: getattr(self, name) for name in _PLAIN},
+            **{f"c{index}": colour for index, colour in enumerate(self.series)},
+            **{f"h{index}": colour for index, colour in enumerate(self.heat)},
+            **{f"hi{index}": colour for index, colour in enumerate(self.heat_ink)},
+        }
+
+
+LIGHT = Theme(
+    paper="#fff", ink="#1b1f24", muted="#57606a", rule="#c4cad1", grid="#e9ecef", floor="#8a929b", bar="#9fb9d6",
+    series=("#2463a8", "#c65102", "#1b7f4b", "#8243b8", "#b81f3d", "#0b7f93", "#8a5a2b", "#b8348a", "#6a7400"),
+    heat=("#dcefe3", "#fdf3d4", "#fbdfa6", "#f5b970", "#e07f43", "#b1401f"),
+    heat_ink=("#1b1f24", "#1b1f24", "#1b1f24", "#1b1f24", "#1b1f24", "#fff"),
+)  # fmt: skip
+DARK = Theme(
+    paper="#13171c", ink="#e4e8ec", muted="#a0a9b3", rule="#434b55", grid="#262c34", floor="#848d97", bar="#3d5a7c",
+    series=("#6caef5", "#ff9b57", "#55c78a", "#c093f0", "#ff7f93", "#4fc6d9", "#cf9f6c", "#f083c6", "#bcc64b"),
+    heat=("#1d4431", "#3d3a1e", "#574218", "#77491a", "#99481f", "#c2543a"),
+    heat_ink=("#eef2f5", "#eef2f5", "#eef2f5", "#eef2f5", "#fff", "#fff"),
+)  # fmt: skip
+PAGE = LIGHT.of_page
+
+
+def expr(text: str) -> alt.ExprRef:
+    """An expression of Vega where a property's value stands."""
+    import altair as alt
+
+    return alt.ExprRef(text)
+
+
+def tips(**fields: str) -> list[alt.Tooltip]:
+    """What a tooltip says: a title for each field."""
+    import altair as alt
+
+    return [alt.Tooltip(field=name, title=title, type="nominal") for name, title in fields.items()]
+
+
+def inline(data: Sequence[Mapping[str, Any]]) -> alt.InlineData:
+    """Data that stand in the specification itself."""
+    import altair as alt
+
+    return alt.InlineData(values=[dict(each) for each in data])
+
+
+def layered(*layers: alt.Chart, data: Sequence[Mapping[str, Any]] | None = None) -> alt.LayerChart:
+    """Layers upon each other, with the data of those that have none of their own."""
+    import altair as alt
+
+    return alt.LayerChart(layer=list(layers), data=alt.Undefined if data is None else inline(data))
+
+
+def slot_params(shown: Sequence[str], baseline: str) -> list[alt.Parameter]:
+    """The params that colours and markers follow, and which the page's list of kernels sets.
+
+    Args:
+        shown: the kernels that are drawn, each in its slot; an empty string is a slot that is free.
+        baseline: drawn in ink.
+    """
+    import altair as alt
+
+    return [
+        alt.param(name="shown", value=list(shown)),
+        alt.param(name="baseline", value=baseline),
+        alt.param(name="lit", value=""),
+    ]
+
+
+def page_spec(chart: alt.LayerChart, height: int, description: str) -> dict[str, Any]:
+    """The specification of a chart as wide as its place on the page, and so many pixels high as were reserved."""
+    import altair as alt
+
+    fit = alt.AutoSizeParams(type="fit", contains="padding")
+    placed = chart.properties(width="container", height=height, autosize=fit, description=description)
+    padding = {"left": 2, "right": 6, "top": 4, "bottom": 2}
+    spec = _styled(placed, PAGE, font=PAGE_FONT, background="transparent", padding=padding).to_dict()
+    return {**spec, "$schema": SCHEMA}
+
+
+def picture(panels: Sequence[alt.LayerChart], title: str) -> alt.ConcatChart:
+    """Panels as one picture: side by side, at most `ACROSS` in a row, each with its own axes and names in full."""
+    import altair as alt
+
+    heading = alt.TitleParams(
+        title, anchor="start", fontSize=11, fontWeight="normal", color=LIGHT.muted, offset=14, frame="bounds"
+    )
+    whole = alt.concat(*panels, columns=ACROSS, spacing=34, title=heading).resolve_scale(
+        x="independent", y="independent", color="independent"
+    )
+    styled: alt.ConcatChart = _styled(
+        whole, LIGHT, font=PICTURE_FONT, background=LIGHT.paper, padding=14, label_limit=0
+    )
+    return styled
+
+
+def panel_title(text: str, *below: str) -> alt.TitleParams:
+    """What a panel of a picture shows, and in smaller lines how to read it."""
+    import altair as alt
+
+    return alt.TitleParams(
+        text, subtitle=list(below), anchor="start", fontSize=13, fontWeight="bold", color=LIGHT.ink,
+        subtitleFontSize=11, subtitleColor=LIGHT.muted, offset=10,
+    )  # fmt: skip
+
+
+def _styled(
+    chart: Any, theme: Theme, *, font: str, background: str, padding: int | Mapping[str, int], label_limit: int = 170
+) -> Any:
+    import altair as alt
+
+    return chart.configure(
+        font=font,
+        background=background,
+        padding=padding,
+        view=alt.ViewConfig(stroke=None),
+        axis=alt.AxisConfig(
+            labelColor=theme.muted,
+            titleColor=theme.muted,
+            gridColor=theme.grid,
+            domainColor=theme.rule,
+            tickColor=theme.rule,
+            labelFontSize=11,
+            titleFontSize=11,
+            titleFontWeight="normal",
+            labelLimit=label_limit,
+        ),
+        text=alt.MarkConfig(fontSize=11, fill=theme.ink),
+    )

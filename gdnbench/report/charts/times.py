@@ -1,0 +1,250 @@
+"""Time along the x axis, a line for each kernel, both axes logarithmic; floors dashed, intervals as bars."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from gdnbench.model.case import Role
+from gdnbench.model.measurement import Measurement
+from gdnbench.model.workload import Workload, WorkloadSpec
+from gdnbench.report.charts import theme
+from gdnbench.report.charts.layout import log_ticks, spread, x_values
+from gdnbench.report.charts.selection import ChartView, interval_text, time_us
+from gdnbench.report.charts.theme import EN_SPACE, LIGHT, Datum, Theme, expr
+from gdnbench.report.terminal_chart import TerminalChart
+
+if TYPE_CHECKING:
+    import altair as alt
+
+EVERY_SHAPE, EMPTY_FLOOR = True, True
+ABSOLUTE, RELATIVE = ("time", "low", "high"), ("time_above", "low_above", "high_above")
+FOOT = 22  # pixels below the lowest floor, for its name
+_WIDTH, _HEIGHT = 460, 420  # pixels of a panel of a picture
+_ROOM = 1.15  # times the slowest, and below the fastest, that the y axis of a picture reaches
+_APART, _AWAY = 15, 20  # pixels between names, and from the axes to them
+_TERMINAL_LINES = 20
+
+
+def time_points(rows: Sequence[Measurement]) -> list[Datum]:
+    """What a chart of times draws of some rows: a point each, in microseconds and in times of the copying floor."""
+    return [_point(row, _copy_us(rows, row.case.shape)) for row in rows if row.timing and row.role is not Role.CONTROL]
+
+
+def above_floor(points: Sequence[Datum]) -> list[Datum]:
+    """The points that have a distance from the copying floor; of the floors, that one alone."""
+    return [point for point in points if "above" in point and (not point["floor"] or point["time_above"] == 1)]
+
+
+def time_chart(points: Sequence[Datum], titles: WorkloadSpec, colours: Theme) -> alt.LayerChart:
+    """Times in microseconds for the page; its list of kernels says which are drawn."""
+    import altair as alt
+
+    scale = alt.Scale(type="log", nice=False, padding=FOOT)
+    axis = alt.Axis(title="time, µs (log)", format="~g", labelOverlap="greedy", tickCount=8)
+    layers = _layers(points, ABSOLUTE, titles, scale, axis, colours, floors_named=True)
+    return theme.layered(*layers, data=points)
+
+
+def distance_chart(points: Sequence[Datum], titles: WorkloadSpec, colours: Theme) -> alt.LayerChart:
+    """Times over that of the copying floor at the same workload, for the page."""
+    import altair as alt
+
+    moving = above_floor(points)
+    scale = alt.Scale(zero=False, nice=False, padding=FOOT)
+    axis = alt.Axis(title="time / time of the copying floor", format=".2~f", labelOverlap="greedy")
+    layers = _layers(moving, RELATIVE, titles, scale, axis, colours, floors_named=True)
+    return theme.layered(*layers, data=moving)
+
+
+def draw(view: ChartView) -> alt.ConcatChart:
+    """A panel for each series, with the name and the last time of each line at its right."""
+    panels = [_panel(series, rows) for series, rows in _by_series(view).items()]
+    return theme.picture(panels, view.title).add_params(*theme.slot_params(view.slots, view.info.baseline))
+
+
+def show(view: ChartView, console: Console) -> None:
+    """Prints a chart for each series."""
+    for series, rows in _by_series(view).items():
+        title = f"time in µs by {_x_words(rows)}, {series}; both axes logarithmic"
+        with TerminalChart(console, title, _TERMINAL_LINES) as chart:
+            for label, line in _lines(rows).items():
+                chart.line(
+                    {math.log2(row.case.shape.x): math.log10(time_us(row)) for row in line},
+                    name=label,
+                    values={math.log2(row.case.shape.x): f"{time_us(row):.3f}" for row in line},
+                )
+            chart.x_axis({math.log2(x): str(x) for x in _x_values(rows)}, name=_spec(rows).x)
+            low, high = _limits(rows)
+            chart.y_axis({math.log10(tick): f"{tick:g}" for tick in log_ticks(low, high)})
+
+
+def _point(row: Measurement, copy_us: float) -> Datum:
+    timing = row.timing
+    assert timing
+    known = [timing.time_us, timing.time_lo_us, timing.time_hi_us]
+    times = dict(zip(ABSOLUTE, (time if math.isfinite(time) else None for time in known), strict=True))
+    point: Datum = {
+        "kernel": row.case.label,
+        "x": row.case.shape.x,
+        "floor": row.role is Role.FLOOR,
+        **times,
+        "text": interval_text(row),
+    }
+    if not math.isnan(copy_us):
+        point |= {f"{name}_above": time / copy_us if time else None for name, time in times.items()}
+        point["above"] = f"{timing.time_us / copy_us:.3f}"
+    return point
+
+
+def _copy_us(rows: Sequence[Measurement], shape: Workload) -> float:
+    """The time of the fastest copying floor: of the floors, those move something."""
+    here = (row for row in rows if row.role is Role.FLOOR and row.timing and row.case.shape == shape and row.nbytes)
+    return min(map(time_us, here), default=math.nan)
+
+
+def _layers(
+    points: Sequence[Datum],
+    fields: tuple[str, str, str],
+    titles: WorkloadSpec,
+    scale: alt.Scale,
+    axis: alt.Axis,
+    colours: Theme,
+    *,
+    floors_named: bool,
+) -> list[alt.Chart]:
+    import altair as alt
+
+    time, low, high = fields
+    places = sorted({point["x"] for point in points})
+    x = alt.X(
+        field="x",
+        type="quantitative",
+        scale=alt.Scale(type="log", base=2, nice=False, padding=18),
+        axis=alt.Axis(title=f"{titles.x_title} (log)", values=places, grid=False, labelOverlap="greedy"),
+    )
+    y = alt.Y(field=time, type="quantitative", scale=scale, axis=axis)
+    below = alt.Y(field=low, type="quantitative", scale=scale, axis=axis)
+    tooltip = theme.tips(kernel="kernel", x=titles.x, text="time, µs", above="over the copying floor")
+    colour, faded = expr(colours.kernel_colour), expr(theme.OPACITY)
+
+    base = alt.Chart().encode(x=x, y=y, detail=alt.Detail(field="kernel", type="nominal"))
+    floors = base.transform_filter("datum.floor")
+    kernels = base.transform_filter("!datum.floor").transform_filter(theme.SHOWN)
+    known = kernels.transform_filter(f"isValid(datum.{low}) && isValid(datum.{high})")
+    named = floors.transform_filter(f"datum.x === {places[0]}").encode(text=alt.Text(field="kernel", type="nominal"))
+    first = named.mark_text(align="left", baseline="top", dy=6, fill=colours.muted)
+    return [
+        floors.mark_line(strokeDash=[5, 4], stroke=colours.floor),
+        floors.mark_point(opacity=0 if floors_named else 1, size=120 if floors_named else 30, color=colours.floor)
+        .encode(tooltip=tooltip),
+        *([first] if floors_named else []),
+        kernels.mark_line(stroke=colour, strokeWidth=expr(theme.WIDTH), opacity=faded),
+        known.mark_rule(stroke=colour, opacity=faded).encode(y=below, y2=alt.Y2(field=high)),
+        kernels.mark_point(
+            filled=True, size=46, fill=colour, stroke=colours.paper, strokeWidth=0.8, shape=expr(theme.MARKER),
+            opacity=faded,
+        ).encode(tooltip=tooltip),
+    ]  # fmt: skip
+
+
+def _panel(series: str, rows: Sequence[Measurement]) -> alt.LayerChart:
+    import altair as alt
+
+    points = time_points(rows)
+    low, high = _limits(rows)
+    scale = alt.Scale(type="log", domain=[low, high], nice=False)
+    axis = alt.Axis(title="time, µs (log)", format="~g", values=log_ticks(low, high))
+    layers = _layers(points, ABSOLUTE, _spec(rows), scale, axis, LIGHT, floors_named=False)
+    largest = _x_values(rows)[-1]
+    return theme.layered(*layers, *_end_names(rows, scale, axis), data=points).properties(
+        width=_WIDTH,
+        height=_height(rows),
+        title=theme.panel_title(
+            f"time by {_x_words(rows)}, {series}",
+            f"dashed: floors; at the right: µs at {_spec(rows).x}={largest}",
+        ),
+    )
+
+
+def _end_names(rows: Sequence[Measurement], scale: alt.Scale, axis: alt.Axis) -> list[alt.Chart]:
+    """What stands at the end of each line: its name and its time there, which tell apart lines that hide each other.
+
+    Names are moved apart along the y axis, and lines lead to them.
+    """
+    import altair as alt
+
+    low, high = _limits(rows)
+    ends, largest = {label: line[-1] for label, line in _lines(rows).items()}, _x_values(rows)[-1]
+    where = {
+        label: "" if row.case.shape.x == largest else f" at {row.case.shape.x_term}" for label, row in ends.items()
+    }
+    places = [math.log(time_us(row) / low) / math.log(high / low) for row in ends.values()]
+    data = [
+        {
+            "kernel": label,
+            "floor": row.role is Role.FLOOR,
+            "x": row.case.shape.x,
+            "time": time_us(row),
+            "name_at": low * (high / low) ** place,
+            "name": f"{label}{EN_SPACE}{time_us(row):.3f}" + where[label],
+        }
+        for (label, row), place in zip(ends.items(), spread(places, _APART / _height(rows), 0.0, 1.0), strict=True)
+    ]
+    colour = expr(f"datum.floor ? '{LIGHT.muted}' : ({LIGHT.kernel_colour})")
+    base = alt.Chart(theme.inline(data))
+    leader = base.mark_rule(stroke=colour, strokeWidth=0.6).encode(
+        x=alt.X(field="x", type="quantitative"),
+        x2=alt.value(_WIDTH + _AWAY - 4),
+        y=alt.Y(field="time", type="quantitative", scale=scale, axis=axis),
+        y2=alt.Y2(field="name_at"),
+    )
+    name = base.mark_text(align="left", baseline="middle", fill=colour).encode(
+        x=alt.value(_WIDTH + _AWAY),
+        y=alt.Y(field="name_at", type="quantitative", scale=scale, axis=axis),
+        text=alt.Text(field="name", type="nominal"),
+    )
+    return [leader, name]
+
+
+def _height(rows: Sequence[Measurement]) -> float:
+    """As high as a panel's names need to stand one below the other."""
+    return max(_HEIGHT, _APART * len({row.case.label for row in rows}))
+
+
+def _spec(rows: Sequence[Measurement]) -> WorkloadSpec:
+    return rows[0].case.shape.spec
+
+
+def _x_words(rows: Sequence[Measurement]) -> str:
+    """The x axis in a sentence: what it counts, `batch size`, or its name."""
+    spec = _spec(rows)
+    return spec.x_title.removesuffix(f" {spec.x}")
+
+
+def _by_series(view: ChartView) -> dict[str, list[Measurement]]:
+    found: dict[str, list[Measurement]] = {}
+    for shape in view.shapes:
+        here = [row for row in view.measured(shape) if row.case.label in view.labels]
+        found.setdefault(shape.series, []).extend(here)
+    return {series: rows for series, rows in found.items() if rows}
+
+
+def _lines(rows: Sequence[Measurement]) -> dict[str, list[Measurement]]:
+    """By label, slowest at the end first, each along the x axis."""
+    lines: dict[str, list[Measurement]] = {}
+    for row in sorted(rows, key=lambda row: row.case.shape.x):
+        lines.setdefault(row.case.label, []).append(row)
+    return dict(sorted(lines.items(), key=lambda line: -time_us(line[1][-1])))
+
+
+def _x_values(rows: Sequence[Measurement]) -> list[int]:
+    return x_values(row.case.shape for row in rows)
+
+
+def _limits(rows: Sequence[Measurement]) -> tuple[float, float]:
+    times = [time_us(row) for row in rows]
+    return min(times) / _ROOM, max(times) * _ROOM

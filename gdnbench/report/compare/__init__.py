@@ -1,0 +1,1 @@
+"""Stored runs, published figures and files of other tools side by side."""

@@ -1,0 +1,120 @@
+"""A comparison as `--json` and `--csv` have it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gdnbench.compare.common_shift import CommonShift
+from gdnbench.compare.comparison import ColumnComparison, RegressionCheck, SourceComparison
+from gdnbench.compare.grid import GridEntry, GridRow
+from gdnbench.model.status import Status
+from gdnbench.report.compare.text import notes, row_label
+from gdnbench.stats.interval import Interval
+
+
+def comparison_document(side: SourceComparison, outcome: RegressionCheck | None) -> dict[str, Any]:
+    """A comparison as one document; `outcome` is the gate's, None without one."""
+    return {
+        "sources": [
+            {
+                "letter": letter,
+                "name": source.name,
+                "kind": source.kind.value,
+                "gpu": source.gpu,
+                "conditions": dict(source.conditions),
+                "warnings": list(source.warnings),
+            }
+            for letter, source in zip(side.letters, side.sources, strict=True)
+        ],
+        "rows_by": list(side.grid.row_keys),
+        "columns_by": list(side.grid.column_keys),
+        "columns": [" ".join(column) for column in side.grid.columns],
+        "margin": side.settings.margin,
+        "confidence": side.settings.confidence,
+        "raw": side.settings.raw,
+        "warnings": list(side.warnings),
+        "notes": notes(side),
+        "cases": comparison_rows(side),
+        "against_first": [_column(name, column) for name, column in zip(side.headings[1:], side.columns, strict=True)],
+        "gate": _gate(side, outcome) if outcome else None,
+    }
+
+
+def comparison_rows(side: SourceComparison) -> list[dict[str, Any]]:
+    """A row for each case and each column after the first, and for each case without a partner."""
+    paired = [
+        {**_names(side, row), **_pair(side, column, number, row, index)}
+        for number, column in enumerate(side.columns, start=1)
+        for index, row in enumerate(side.grid.rows)
+    ]
+    alone = [
+        {**_names(side, row), **_side("b" if number else "a", " ".join(side.grid.columns[number]), entry)}
+        for row in side.grid.alone
+        for number, entry in enumerate(row.entries)
+        if entry
+    ]
+    return paired + [{**dict.fromkeys(paired[0] if paired else ()), **row} for row in alone]
+
+
+def _names(side: SourceComparison, row: GridRow) -> dict[str, Any]:
+    return dict(zip(side.grid.row_keys, row.names, strict=True))
+
+
+def _pair(side: SourceComparison, column: ColumnComparison, number: int, row: GridRow, index: int) -> dict[str, Any]:
+    names = side.grid.columns
+    ratio, expected = column.ratios[index], column.expected[index]
+    comparison = ratio.comparison if ratio else None
+    return {
+        **_side("a", " ".join(names[0]), row.entries[0]),
+        **_side("b", " ".join(names[number]), row.entries[number]),
+        "ratio": ratio.value if ratio else None,
+        "ratio_lo": comparison.speedup.low if comparison else None,
+        "ratio_hi": comparison.speedup.high if comparison else None,
+        "verdict": comparison.verdict.value if comparison else "",
+        "expected": 1 / expected.ratio if expected else None,
+        "residual": 1 / expected.residual if expected else None,
+        "bound": expected.bound if expected else "",
+        "reason": expected.reason if expected else "",
+    }
+
+
+def _side(letter: str, name: str, entry: GridEntry | None) -> dict[str, Any]:
+    timed = entry is not None and entry.figure.status is Status.OK
+    return {
+        letter: name,
+        f"time_{letter}_us": entry.figure.time_us if entry and timed else None,
+        f"status_{letter}": entry.figure.status.value if entry else "",
+        f"role_{letter}": entry.figure.role.value if entry else "",
+    }
+
+
+def _column(heading: str, column: ColumnComparison) -> dict[str, Any]:
+    mean = column.mean
+    return {
+        "column": heading,
+        "cases": mean.cases if mean else 0,
+        "geomean": mean.value if mean else None,
+        **_ends(mean.interval if mean else None),
+        "shifts": [_shift(one, other, shift) for one, other, shift in column.shifts],
+    }
+
+
+def _shift(one: str, other: str, shift: CommonShift) -> dict[str, Any]:
+    whole = shift.estimate()
+    return {
+        "from": one,
+        "to": other,
+        "longer_by": whole.percent / 100 if whole.known else None,
+        "scatter": whole.scatter,
+        "anchors": whole.anchors,
+        "anchors_are": shift.labels(),
+    }
+
+
+def _ends(interval: Interval | None) -> dict[str, float | None]:
+    return {"geomean_lo": interval.low if interval else None, "geomean_hi": interval.high if interval else None}
+
+
+def _gate(side: SourceComparison, outcome: RegressionCheck) -> dict[str, Any]:
+    groups = {"slower": outcome.slower, "failed": outcome.failed, "untold": outcome.untold}
+    return {"margin": side.settings.margin, **{name: [row_label(row) for row in rows] for name, rows in groups.items()}}

@@ -1,0 +1,260 @@
+"""The words of a comparison, for the terminal and Markdown: its sources, ratios and legend, and the notes below it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from gdnbench.compare.common_shift import ASSUMED, CommonShift
+from gdnbench.compare.comparison import ColumnComparison, RegressionCheck, SourceComparison
+from gdnbench.compare.expected import Expectation
+from gdnbench.compare.figure import FigureSource, SourceKind
+from gdnbench.compare.grid import GridEntry, GridRow, KeyValues
+from gdnbench.compare.ratio import TimeRatio, is_floor
+from gdnbench.model.status import Status
+from gdnbench.report.units import TimeUnit, factor, percent, plus_minus, time_unit
+from gdnbench.stats.comparison import Verdict
+from gdnbench.stats.interval import Interval
+from gdnbench.wording import first_of as first_few
+
+MOST_NAMES = 8
+MOST_REASONS = 3  # of the cases farthest from what was expected; the others repeat much the same
+
+
+def source_lines(side: SourceComparison) -> list[str]:
+    """`A  20260102-030405-h200-decode (h200)`."""
+    return [f"{letter}  {_source(source)}" for letter, source in zip(side.letters, side.sources, strict=True)]
+
+
+def _source(source: FigureSource) -> str:
+    told = [source.gpu or "GPU not told"]
+    if source.kind is SourceKind.PUBLISHED:
+        told += ["as published", *sorted({figure.citation for figure in source.figures if figure.citation})[:1]]
+    if source.kind is SourceKind.FOREIGN:
+        told.append("of another tool")
+    return f"{source.name} ({'; '.join(told)})"
+
+
+def shown_keys(side: SourceComparison) -> list[int]:
+    """Positions of the row keys to show: kernel, shape and what varies; params only if rows differ in nothing else."""
+    grid = side.grid
+    names = [row.names for row in grid.rows]
+    vary = [i for i in range(len(grid.row_keys)) if len({name[i] for name in names}) > 1]
+    told = [i for i in range(len(grid.row_keys)) if i in vary or grid.row_keys[i] in {"label", "kernel", "shape"}]
+    without = [i for i in told if grid.row_keys[i] != "params"]
+    return without if len({tuple(name[i] for i in without) for name in names}) == len(names) else told
+
+
+def key_heading(side: SourceComparison, place: int) -> str:
+    """The heading of a row key's column."""
+    key = side.grid.row_keys[place]
+    return "kernel" if key == "label" else key
+
+
+def unit_of(side: SourceComparison) -> TimeUnit:
+    """The unit of all times of a comparison, so that they can be read across."""
+    entries = (entry for row in side.grid.rows for entry in row.entries if entry and has_time(entry))
+    return time_unit(entry.figure.time_us for entry in entries)
+
+
+def time_or_status(entry: GridEntry | None, unit: TimeUnit) -> str:
+    """A case's time; its status if it has none, nothing if it is not there."""
+    if entry is None:
+        return ""
+    return unit.text(entry.figure.time_us) if has_time(entry) else entry.figure.status.value
+
+
+def has_time(entry: GridEntry) -> bool:
+    """Whether a case was measured."""
+    return entry.figure.status is Status.OK and not math.isnan(entry.figure.time_us)
+
+
+def expected_texts(expected: Expectation | None) -> tuple[str, str]:
+    """The ratio that the GPUs alone explain, and the ratio measured over it."""
+    return (factor(1 / expected.ratio), f"{1 / expected.residual:.3f}") if expected else ("", "")
+
+
+def mean_text(column: ColumnComparison) -> str:
+    """The geometric mean of a column's ratios, with its interval."""
+    return interval_text(column.mean.value, column.mean.interval) if column.mean else ""
+
+
+def row_label(row: GridRow) -> str:
+    """A row's name in a sentence: `decode-v4 at B=1 qk4_v8`."""
+    figure = next(entry.figure for entry in row.entries if entry)
+    return f"{figure.label} at {figure.shape}"
+
+
+def ratio_text(ratio: TimeRatio | None) -> str:
+    """`1.063x ±0.27%`."""
+    if ratio is None:
+        return ""
+    return interval_text(ratio.value, ratio.comparison.speedup if ratio.comparison else None)
+
+
+def interval_text(value: float, interval: Interval | None) -> str:
+    """A ratio, and half of its interval if it has one with two ends; nothing for NaN."""
+    if interval is None or not math.isfinite(interval.high):
+        return factor(value)
+    return factor(value) + plus_minus(interval.half_width / value)
+
+
+def verdict_text(row: GridRow, ratio: TimeRatio | None) -> str:
+    """The verdict in capitals; `floor` for a floor, nothing without an interval."""
+    first = row.entries[0]
+    if ratio and first and is_floor(first):
+        return "floor"
+    return ratio.comparison.verdict.upper() if ratio and ratio.comparison else ""
+
+
+def outcome_lines(outcome: RegressionCheck, margin: float) -> list[str]:
+    """What the gate found, a line for each regression, with the names of the cases."""
+    lines = [f"regression: {row_label(row)} is slower by more than {percent(margin)}" for row in outcome.slower]
+    for row in outcome.failed:
+        last = row.entries[-1]
+        lines.append(f"regression: {row_label(row)} had a time and now ended as {last.figure.status if last else ''}")
+    if outcome.untold:
+        names = _some([row_label(row) for row in outcome.untold])
+        lines.append(f"cannot be told from {percent(margin)} slower: {names}")
+    return lines
+
+
+def legend(side: SourceComparison) -> list[str]:
+    """What the columns mean."""
+    first = side.headings[0]
+    settings = side.settings
+    lines = [
+        f"ratio: time of {first} / time of the other: above 1 the other is faster, below 1 slower.",
+        f"±: {settings.confidence:.0%} interval, with Holm's correction for the number of cases. "
+        f"FASTER or SLOWER where it lies beyond {settings.margin:.2%}, SAME where within, else UNCLEAR.",
+        "geomean: of all ratios but those of floors.",
+    ]
+    if any(column.paired for column in side.columns):
+        lines.append("Figures of one run are paired by round.")
+    if any(any(column.expected) for column in side.columns):
+        lines.append("expected: the ratio that the GPUs alone lead one to expect; residual: ratio / expected.")
+    return lines
+
+
+def _some(names: Iterable[str]) -> str:
+    """The first few of many, each once."""
+    return first_few(list(dict.fromkeys(names)), MOST_NAMES)
+
+
+def notes(side: SourceComparison) -> list[str]:
+    """The lines below a table: common shifts, what the GPUs explain, what is UNCLEAR, failed or without a partner."""
+    headings = side.headings
+    lines = [line for column in side.columns for line in _shift_lines(side, column)]
+    for heading, column in zip(headings[1:], side.columns, strict=True):
+        lines += _bounds(heading, column) + _reasons(side, heading, column)
+        lines += _no_interval(heading, column) + _unclear(side, heading, column)
+    return [*lines, *_failures(side), *_alone(side)]
+
+
+def _shift_lines(side: SourceComparison, column: ColumnComparison) -> list[str]:
+    kernels = dict.fromkeys(entry.figure.kernel for row in side.grid.rows for entry in row.entries if entry)
+    return [line for shift in column.shifts for line in _shift(*shift, list(kernels), raw=side.settings.raw)]
+
+
+def _shift(one: str, other: str, shift: CommonShift, kernels: Sequence[str], *, raw: bool) -> list[str]:
+    pair, whole = f"{other} against {one}", shift.estimate()
+    untold = [kernel for kernel in kernels if not shift.estimate(kernel).known]
+    lines = []
+    if whole.known:
+        # Adding 0.0 turns -0.0 into 0.0: "-0.0%" would look like a finding.
+        moved = f"{pair}: all cases moved together by {round(whole.percent, 1) + 0.0:+.1f}%"
+        taken = "left in, and added to the intervals" if raw else "taken out; --raw keeps it"
+        lines.append(f"{moved} (±{percent(whole.scatter)} each, by {whole.anchors} unchanged ones): {taken}")
+    if untold:
+        of = _some(untold) if whole.known else "any case"
+        why = f"{pair}: too few other unchanged cases tell the shift of {of}"
+        lines.append(f"{why}: not taken out, and ±{ASSUMED:.0%} added, which a process may differ by")
+    return lines
+
+
+def _bounds(heading: str, column: ColumnComparison) -> list[str]:
+    """In how many cases launch and latency, or traffic, are most of the time on both GPUs."""
+    bounds = [expected.bound for expected in column.expected if expected]
+    told = {"latency": "launch and latency are", "bandwidth": "traffic at peak bandwidth is"}
+    return [
+        f"{heading}: {words} most of both times in {bounds.count(bound)} of {_cases(len(bounds))}"
+        for bound, words in told.items()
+        if bound in bounds
+    ]
+
+
+def _reasons(side: SourceComparison, heading: str, column: ColumnComparison) -> list[str]:
+    """The reasons of the cases farthest from what was expected; cases with the same reason share a line."""
+    told = [(row, one) for row, one in zip(side.grid.rows, column.expected, strict=True) if one]
+    told.sort(key=lambda pair: abs(math.log(pair[1].residual)), reverse=True)
+    grouped: dict[str, list[str]] = {}
+    for row, expected in told:
+        grouped.setdefault(expected.reason, []).append(row_label(row))
+    lines = [f"{heading}, {_some(labels)}: {reason}" for reason, labels in grouped.items()]
+    more = len(lines) - MOST_REASONS
+    return lines[:MOST_REASONS] + ([f"{heading}: {more} more such lines are in --json and --csv"] if more > 0 else [])
+
+
+def _no_interval(heading: str, column: ColumnComparison) -> list[str]:
+    counts = Counter(ratio.untold for ratio in column.ratios if ratio and ratio.comparison is None)
+    return [f"{heading}: no interval and no verdict for {_cases(count)}: {why}" for why, count in counts.items()]
+
+
+def _unclear(side: SourceComparison, heading: str, column: ColumnComparison) -> list[str]:
+    """How many are UNCLEAR and what to do: between runs, more rounds would not help."""
+    pairs = zip(side.grid.rows, column.ratios, strict=True)
+    count = sum(verdict_text(row, ratio) == Verdict.UNCLEAR.upper() for row, ratio in pairs)
+    if column.paired or not count:
+        return []
+    advice = "measure both kernels in one run to tell less, or give a larger --margin"
+    return [f"{heading}: {_cases(count)} UNCLEAR: {advice}"]
+
+
+def _failures(side: SourceComparison) -> list[str]:
+    """What was not measured on a side; cases with the same status and reason share a line."""
+    grouped: dict[tuple[str, Status, str], list[str]] = {}
+    for row in side.grid.rows:
+        for heading, entry in zip(side.headings, row.entries, strict=True):
+            if entry and entry.figure.status is not Status.OK:
+                reason = (entry.figure.reason.strip().splitlines() or [""])[0]
+                grouped.setdefault((heading, entry.figure.status, reason), []).append(row_label(row))
+    return [f"{heading}: {status}  {_some(labels)}: {reason}" for (heading, status, reason), labels in grouped.items()]
+
+
+def _alone(side: SourceComparison) -> list[str]:
+    """Cases without a partner, grouped by the columns that have them."""
+    grouped: dict[KeyValues, list[GridRow]] = {}
+    for row in side.grid.alone:
+        having = tuple(h for h, entry in zip(side.headings, row.entries, strict=True) if entry)
+        grouped.setdefault(having, []).append(row)
+    lines = [f"only in {' and '.join(having)}: {_by_shape(rows)}" for having, rows in grouped.items()]
+    return [*lines, *_other_params(side)]
+
+
+def _by_shape(rows: Sequence[GridRow]) -> str:
+    """Labels that share their shapes are told together."""
+    shapes: dict[str, list[str]] = {}
+    for row in rows:
+        figure = next(entry.figure for entry in row.entries if entry)
+        shapes.setdefault(figure.label, []).append(str(figure.shape))
+    together: dict[tuple[str, ...], list[str]] = {}
+    for label, where in shapes.items():
+        together.setdefault(tuple(dict.fromkeys(where)), []).append(label)
+    return "; ".join(f"{_some(labels)} at {_some(where)}" for where, labels in together.items())
+
+
+def _other_params(side: SourceComparison) -> list[str]:
+    """Cases that lack a partner for their params alone."""
+    if "params" not in side.grid.row_keys:
+        return []
+    by_name: dict[str, dict[str, None]] = {}
+    for row in (*side.grid.rows, *side.grid.alone):
+        figure = next(entry.figure for entry in row.entries if entry)
+        by_name.setdefault(row_label(row), {})[str(figure.params) or "none"] = None
+    labels = [f"{name} ({' | '.join(params)})" for name, params in by_name.items() if len(params) > 1]
+    return [f"other params: {_some(labels)}; --rows shape,label joins them all the same"] if labels else []
+
+
+def _cases(count: int) -> str:
+    return "one case" if count == 1 else f"{count} cases"

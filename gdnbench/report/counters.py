@@ -1,0 +1,105 @@
+"""How counters of Nsight Compute are written: short enough for four kernels in eighty columns."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from textwrap import wrap
+
+from gdnbench.model.workload import Workload
+from gdnbench.profilers.ncu.functions import Function
+from gdnbench.profilers.ncu.profile import RuleResult
+from gdnbench.profilers.ncu.quantities import NcuQuantity
+
+COLUMN_WIDTH = 11  # four of them, a gap after each, and the titles make eighty
+_WITH_VALUE = ("B", "B/s", "x")  # units that stand beside the value; others stand beside the title
+_DECIMALS = {"µs": 2, "%": 1, "MHz": 0, "cycles": 2}  # ncu's clock ticks every 32 ns
+_PREFIXES = ("", "k", "M", "G", "T")
+_LEAST_SHARE = 0.01  # of a warp's time, below which a stall has no row
+_SENTENCE = re.compile(r".+?[.!?](?=\s|$)")
+NOT_A_TIME = (
+    "ncu's duration is that of a replay by itself, after the caches were flushed: "
+    "compare it with other durations here, not with times of gdnbench run."
+)
+
+
+def titled(title: str, unit: str) -> str:
+    """A quantity's title, with its unit where that is the same in every cell."""
+    return f"{title}, {unit}" if unit and unit not in _WITH_VALUE else title
+
+
+def value_text(value: float | None, unit: str) -> str:
+    """A value; a dash where the report lacks it, `nan` where ncu could not read it."""
+    if value is None:
+        return "-"
+    if math.isnan(value):
+        return "nan"
+    if unit in {"B", "B/s"}:
+        return _prefixed(value, unit)
+    if unit in _DECIMALS:
+        return f"{value:.{_DECIMALS[unit]}f}"
+    plain = f"{value:,.0f}" if value.is_integer() or abs(value) >= 1000 else f"{value:.3g}"
+    return plain + ("x" if unit == "x" else "")
+
+
+def stall_text(cycles: float, total: float) -> str:
+    """Cycles per instruction, and their share of all; empty where there were none."""
+    return f"{cycles:.2f} {cycles / total:4.0%}" if cycles else ""
+
+
+def _prefixed(value: float, unit: str) -> str:
+    power = min(max(int(math.log10(value)) // 3, 0), len(_PREFIXES) - 1) if value >= 1 else 0
+    return f"{value / 1000**power:.3g} {_PREFIXES[power]}{unit}"
+
+
+def heading(function: Function, everything: Sequence[Function]) -> list[str]:
+    """The lines above a column, each as narrow: the kernel without its op's name, and what tells it from the others.
+
+    Args:
+        function: the column's.
+        everything: every column's.
+    """
+    lines = [function.label.removeprefix(f"{function.profiles[0].op}-") or function.name]
+    siblings = [one for one in everything if one.path == function.path and one.label == function.label]
+    if function.label and len({one.name for one in siblings}) > 1:
+        lines.append(function.name)
+    if len({one.shape for one in everything}) > 1 and function.shape:
+        lines.append(str(function.shape))
+    if len({one.gpu for one in everything}) > 1:
+        lines.append(function.gpu.removeprefix("NVIDIA "))
+    if any(_looks_like(function, one) for one in everything if one.path != function.path):
+        lines.append(function.path.name)
+    if len(function.profiles) > 1:
+        lines.append(f"{len(function.profiles)} launches")
+    return [part for line in lines for part in wrap(line, COLUMN_WIDTH)]
+
+
+def _looks_like(one: Function, other: Function) -> bool:
+    """Whether only their reports tell two columns apart."""
+    return (one.label, one.name, one.shape, one.gpu) == (other.label, other.name, other.shape, other.gpu)
+
+
+def quantity_text(function: Function, quantity: NcuQuantity) -> str:
+    """A quantity of a function, the median over its launches."""
+    return value_text(function.median(quantity), quantity.unit)
+
+
+def rule_text(result: RuleResult) -> str:
+    """One of NVIDIA's rules in a line: the speedup that it estimates, its title, and its message's first sentence."""
+    sentence = _SENTENCE.match(result.message)
+    said = sentence.group() if sentence else result.message
+    return f"{result.speedup_pct or 0.0:3.0f}%  {result.title or result.name}: {said}"
+
+
+def shape_text(shape: Workload | None) -> str:
+    """A shape in a table's head."""
+    return str(shape) if shape else "shape not told"
+
+
+def stall_reasons(functions: Sequence[Function]) -> Iterator[str]:
+    """The stalls worth a row, most of the first function's first."""
+    found = [function.stalls() for function in functions]
+    for reason in dict.fromkeys(reason for stalls in found for reason in stalls):
+        if any(stalls.get(reason, 0.0) >= _LEAST_SHARE * sum(stalls.values()) for stalls in found if stalls):
+            yield reason

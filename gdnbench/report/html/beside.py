@@ -1,0 +1,210 @@
+"""What stands beside the runs: the same kernels on different GPUs, and figures that others published."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from gdnbench.codec import finite
+from gdnbench.compare.figure import Figure, FigureSource
+from gdnbench.model.case import Role
+from gdnbench.model.measurement import Measurement
+from gdnbench.model.workload import Workload, WorkloadSpec
+from gdnbench.report.charts import theme
+from gdnbench.report.charts.layout import shape_slug
+from gdnbench.report.charts.selection import interval_text, timed
+from gdnbench.report.charts.theme import BASELINE_MARKER, MARKERS, PAGE, Datum, expr, page_spec
+from gdnbench.report.html.content import (
+    HtmlCell,
+    HtmlChart,
+    HtmlColumn,
+    HtmlPart,
+    HtmlRow,
+    HtmlSection,
+    HtmlTable,
+    shape_cells,
+    shape_columns,
+    share_cell,
+    time_cell,
+    unit_of_rows,
+)
+from gdnbench.report.html.stored import ReportedRun
+from gdnbench.report.units import TimeUnit
+
+if TYPE_CHECKING:
+    import altair as alt
+
+_CAUTION = (
+    "Each GPU was measured in a process of its own, so nothing here is paired: read times and shares of the floor, "
+    "not differences of a percent."
+)
+_ROW, _AROUND = 19, 60  # pixels: of a kernel in the chart of GPUs, and of its axis
+_MARKERS = (BASELINE_MARKER, *MARKERS)
+_PUBLISHED = "As they were published, by others, on machines and with methods of their own. Not measured by gdnbench."
+
+
+def across_section(runs: Sequence[ReportedRun]) -> HtmlSection | None:
+    """A part for each shape that two GPUs or more were measured at; None if all runs are of one GPU."""
+    compared = [run for run in runs if not run.sweep and run.on_gpu]
+    if len({run.info.gpu for run in compared}) < 2:
+        return None
+    shapes = sorted({shape for run in compared for shape in run.shapes})
+    parts = tuple(part for shape in shapes if (part := _part(compared, shape)))
+    return HtmlSection(id="gpus", title="Across GPUs", lead=_CAUTION, parts=parts) if parts else None
+
+
+def _part(runs: Sequence[ReportedRun], shape: Workload) -> HtmlPart | None:
+    columns = [(_name(run, runs), rows) for run in runs if (rows := timed(run.at(shape)))]
+    if len(columns) < 2:
+        return None
+    name = f"gpus-{shape_slug(shape)}"
+    return HtmlPart(
+        id=name,
+        title=str(shape),
+        charts=(_gpus_chart(columns, f"{name}-chart", str(shape)),),
+        table=_table(columns, f"{name}-table", str(shape)),
+    )
+
+
+def _name(run: ReportedRun, runs: Sequence[ReportedRun]) -> str:
+    """The GPU; with the run's id, where two runs are of the same."""
+    alone = sum(other.info.gpu == run.info.gpu for other in runs) == 1
+    return run.info.gpu if alone else f"{run.info.gpu} {run.info.run_id[:15]}"
+
+
+def _table(columns: Sequence[tuple[str, Sequence[Measurement]]], name: str, where: str) -> HtmlTable:
+    labels = dict.fromkeys(row.case.label for _, rows in columns for row in rows)
+    by_label = [{row.case.label: row for row in rows} for _, rows in columns]
+    units = [unit_of_rows(rows) for _, rows in columns]
+    headings = [
+        heading
+        for (run, _), unit in zip(columns, units, strict=True)
+        for heading in (
+            HtmlColumn(heading=f"{run} {unit.name}"),
+            HtmlColumn(heading=f"{run} SOL", title="share of that GPU's floor"),
+        )
+    ]
+    return HtmlTable(
+        id=name,
+        caption=f"{where}: each kernel on each GPU",
+        columns=(HtmlColumn(heading="kernel", numeric=False), *headings),
+        rows=tuple(_row(label, [rows.get(label) for rows in by_label], units) for label in labels),
+    )
+
+
+def _row(label: str, found: Sequence[Measurement | None], units: Sequence[TimeUnit]) -> HtmlRow:
+    cells = [cell for row, unit in zip(found, units, strict=True) for cell in _cells(row, unit)]
+    role = next(row.role for row in found if row)
+    kind = role.value if role in {Role.FLOOR, Role.BASELINE} else ""
+    return HtmlRow(cells=(HtmlCell(text=label, sort=label), *cells), kind=kind)
+
+
+def _cells(row: Measurement | None, unit: TimeUnit) -> tuple[HtmlCell, HtmlCell]:
+    timing = row.timing if row else None
+    if row is None or timing is None:
+        return HtmlCell(text=""), HtmlCell(text="")
+    sol = HtmlCell(text="") if row.role is Role.FLOOR else share_cell(timing.sol)
+    return time_cell(row, unit), sol
+
+
+def _gpus_chart(columns: Sequence[tuple[str, Sequence[Measurement]]], name: str, where: str) -> HtmlChart:
+    """A row a kernel, a point a run."""
+    data = [_point(row, run, index) for index, (run, rows) in enumerate(columns) for row in rows]
+    kernels = list(dict.fromkeys(point["kernel"] for point in sorted(data, key=lambda point: float(point["time"]))))
+    height = _ROW * len(kernels) + _AROUND
+    signs = "; ".join(f"{_MARKERS[index % len(_MARKERS)]}: {run}" for index, (run, _) in enumerate(columns))
+    return HtmlChart(
+        id=name,
+        title="Time by GPU",
+        note=f"{signs}.",
+        spec=page_spec(_gpus_layers(data, kernels), height, f"Time by GPU, {where}"),
+        height=height,
+    )
+
+
+def _gpus_layers(data: Sequence[Datum], kernels: Sequence[str]) -> alt.LayerChart:
+    import altair as alt
+
+    scale = alt.Scale(type="log", nice=False, padding=12)
+    axis = alt.Axis(title="time, µs (log)", format="~g", labelOverlap="greedy", tickCount=8)
+    y = alt.Y(field="kernel", type="nominal", sort=list(kernels), axis=alt.Axis(title=None, grid=True))
+    x = alt.X(field="time", type="quantitative", scale=scale, axis=axis)
+    low = alt.X(field="low", type="quantitative", scale=scale, axis=axis)
+    colour = expr(f"{list(PAGE.series)}[datum.index % {len(PAGE.series)}]")
+    marker = expr(f"{list(_MARKERS)}[datum.index % {len(_MARKERS)}]")
+    base = alt.Chart().encode(y=y)
+    return theme.layered(
+        base.mark_rule(stroke=colour).encode(x=low, x2=alt.X2(field="high")),
+        base.mark_point(filled=True, size=64, opacity=1, fill=colour, shape=marker).encode(
+            x=x, tooltip=theme.tips(kernel="kernel", run="run", text="time, µs")
+        ),
+        data=data,
+    )
+
+
+def _point(row: Measurement, run: str, index: int) -> Datum:
+    timing = row.timing
+    assert timing
+    return {
+        "kernel": row.case.label,
+        "run": run,
+        "index": index,
+        "time": timing.time_us,
+        "low": finite(timing.time_lo_us),
+        "high": finite(timing.time_hi_us),
+        "text": interval_text(row),
+    }
+
+
+def published_section(source: FigureSource, prefix: str) -> HtmlSection:
+    """One publisher's figures; each names one of the citations below them."""
+    citations = list(dict.fromkeys(figure.citation for figure in source.figures if figure.citation))
+    table = HtmlTable(
+        id=f"{prefix}-table",
+        caption=f"{source.name}: published figures",
+        columns=_figure_columns(source.figures[0].shape.spec),
+        rows=tuple(_figure_row(figure, citations) for figure in source.figures),
+    )
+    return HtmlSection(
+        id=prefix,
+        title=source.name,
+        lead=f"{source.gpu or 'GPU unknown'}. {_PUBLISHED}",
+        badge="published",
+        warnings=source.warnings,
+        table=table,
+        lines=(
+            *(f"[{number}] {citation}" for number, citation in enumerate(citations, start=1)),
+            *(f"{name}: {value}" for name, value in source.conditions.items()),
+        ),
+    )
+
+
+def _figure_columns(spec: WorkloadSpec) -> tuple[HtmlColumn, ...]:
+    return (
+        HtmlColumn(heading="kernel", numeric=False),
+        *shape_columns(spec),
+        HtmlColumn(heading="time µs", title="with the digits that were published"),
+        HtmlColumn(heading="timer", numeric=False),
+        HtmlColumn(heading="source", numeric=False, title="of the list below the table"),
+    )
+
+
+def _figure_row(figure: Figure, citations: Sequence[str]) -> HtmlRow:
+    number = citations.index(figure.citation) + 1 if figure.citation else 0
+    return HtmlRow(
+        cells=(
+            HtmlCell(text=figure.label, sort=figure.label),
+            *shape_cells(figure.shape),
+            _published_time(figure),
+            HtmlCell(text=figure.timer, sort=figure.timer),
+            HtmlCell(text=f"[{number}]" if number else "", sort=number or None),
+        )
+    )
+
+
+def _published_time(figure: Figure) -> HtmlCell:
+    """As it was published: digits of our own would promise what nobody measured."""
+    if math.isnan(figure.time_us):
+        return HtmlCell(text=figure.reason or figure.status.value)
+    return HtmlCell(text=f"{figure.time_us:g}", sort=figure.time_us)

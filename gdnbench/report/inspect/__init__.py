@@ -1,0 +1,1 @@
+"""What `gdnbench inspect` prints of compiled kernels and their schedules."""

@@ -1,0 +1,205 @@
+"""Compiled kernels as tables: many with a row each, few with a column each, two with what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from gdnbench.inspection.compiled import BuildOutcome, CompiledKernel
+from gdnbench.inspection.difference import BuildChange, BuildPair
+from gdnbench.inspection.quantities import CODE, OCCUPANCY, RESOURCES, BuildQuantity, QuantityValue, mix_order, mix_rows
+from gdnbench.inspection.subject import GpuSize
+from gdnbench.report.tables import FittedTable
+
+STATIC = "counts are static: a loop's body counts once however often it runs"
+
+_HEADINGS = (
+    "regs",
+    "spill",
+    "smem",
+    "threads\n/block",
+    "blocks\n/SM",
+    "occ\n%",
+    "limited by",
+    "waves",
+    "instr",
+    "trips",
+)
+_TEXT = {"limited by"}
+_DROPPABLE = ("limited by", "instr", "blocks/SM", "threads/block", "waves", "smem", "occ %")
+
+_ONLY_IF_ANY = {"spill_stores", "spill_loads", "predicated"}
+
+TextRow = tuple[str, list[str]]
+
+
+def describe(compiled: CompiledKernel) -> str:
+    """A kernel in one line: its name, shape, params and what it is written in."""
+    subject = compiled.subject
+    params = "".join(f" {name}={value}" for name, value in subject.variant.params.items())
+    return f"{subject.title}  {subject.shape}{params}  ({subject.entry.kernel.language}, {compiled.build.symbol})"
+
+
+def number_text(value: QuantityValue | str) -> str:
+    """A value, a fraction to three digits; a dash where it is not known."""
+    if value is None:
+        return "-"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def spilled(compiled: CompiledKernel) -> Text:
+    """Bytes spilled per thread, red if there are any."""
+    count = compiled.resources.spill_bytes
+    return Text(str(count), style="red" if count else "")
+
+
+def refused_launches(outcomes: Sequence[BuildOutcome]) -> list[Text]:
+    """A line for each kernel whose grid CUDA would refuse."""
+    told = {
+        f"{outcome.subject.title} at {outcome.subject.shape}": outcome.refused
+        for outcome in outcomes
+        if isinstance(outcome, CompiledKernel) and outcome.refused
+    }
+    return [Text(f"{name}: {why}", style="red") for name, why in told.items()]
+
+
+def waves_text(compiled: CompiledKernel) -> str:
+    """How often the grid fills the GPU."""
+    return number_text(compiled.waves)
+
+
+def summary_table(outcomes: Sequence[BuildOutcome]) -> Group:
+    """What a reader compares first; every other number is in JSON and CSV, or in the table of one kernel."""
+    grouped: dict[tuple[str, str], list[BuildOutcome]] = {}
+    for outcome in outcomes:
+        grouped.setdefault((outcome.arch, str(outcome.subject.shape)), []).append(outcome)
+    parts = [part for (arch, shape), group in grouped.items() for part in _arch_table(arch, shape, group)]
+    legend = "regs and spill (bytes) per thread, smem: bytes per block, instr: static count,\ntrips to memory in a row"
+    return Group(*parts, *refused_launches(outcomes), Text(legend, style="dim"))
+
+
+def _arch_table(arch: str, shape: str, outcomes: Sequence[BuildOutcome]) -> tuple[Text, FittedTable]:
+    gpu = next((one.gpu_size for one in outcomes if isinstance(one, CompiledKernel)), None)
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    table.add_column("kernel", overflow="fold", vertical="bottom")
+    for heading in _HEADINGS:
+        table.add_column(heading, justify="left" if heading in _TEXT else "right", no_wrap=heading not in _TEXT)
+    for outcome in outcomes:
+        table.add_row(Text(outcome.subject.title), *_cells(outcome))
+    return Text(f"{arch}  {shape}{_counted_for(gpu)}", style="bold"), FittedTable(table, _DROPPABLE)
+
+
+def _counted_for(gpu: GpuSize | None) -> str:
+    return f"  waves on {gpu.name} ({gpu.sms} SMs)" if gpu else ""
+
+
+def _cells(outcome: BuildOutcome) -> list[Text]:
+    if not isinstance(outcome, CompiledKernel):
+        return [Text("failed", style="red")]
+    resident = outcome.occupancy
+    return [
+        Text(str(outcome.resources.registers)),
+        spilled(outcome),
+        Text(str(outcome.shared_bytes)),
+        Text(str(outcome.threads)),
+        Text(str(resident.blocks), style="" if resident.blocks else "red"),
+        Text(f"{resident.percent:.0f}"),
+        Text(resident.limited_by.replace("shared memory", "smem").replace("registers", "regs")),
+        Text(waves_text(outcome)),
+        Text(str(outcome.mix.instructions)),
+        Text(number_text(outcome.milestones.trips)),
+    ]
+
+
+def detail_table(kernels: Sequence[CompiledKernel]) -> Group:
+    """Resources, occupancy and instructions of up to four builds."""
+    subjects = dict.fromkeys(compiled.subject.title for compiled in kernels)
+    titles = dict.fromkeys(describe(compiled) for compiled in kernels)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table.add_column("", no_wrap=True)
+    for compiled in kernels:
+        heading = compiled.arch if len(subjects) == 1 else f"{compiled.subject.title}\n{compiled.arch}"
+        table.add_column(Text(heading), justify="right", overflow="fold")
+    _section(table, "resources", _rows(RESOURCES, kernels))
+    _section(table, "occupancy", [*_rows(OCCUPANCY, kernels), *_names(kernels)])
+    _section(table, "code", [*_rows(CODE, kernels), *_mix(kernels)])
+    return Group(
+        *(Text(title, style="bold") for title in titles), table, *refused_launches(kernels), Text(STATIC, style="dim")
+    )
+
+
+def _section(table: Table, name: str, rows: Iterable[TextRow]) -> None:
+    table.add_row(Text(name, style="bold"))
+    for title, cells in rows:
+        style = "red" if title.startswith("spill") and any(cell != "0" for cell in cells) else ""
+        table.add_row(Text(f"  {title}"), *(Text(cell, style=style) for cell in cells))
+
+
+def _rows(quantities: Sequence[BuildQuantity], kernels: Sequence[CompiledKernel]) -> list[TextRow]:
+    rows = []
+    for quantity in quantities:
+        values = [quantity.read(compiled) for compiled in kernels]
+        if any(values) or quantity.key not in _ONLY_IF_ANY:
+            rows.append((quantity.title, [number_text(value) for value in values]))
+    return rows
+
+
+def _names(kernels: Sequence[CompiledKernel]) -> list[TextRow]:
+    devices = [f"{one.gpu_size.name} ({one.gpu_size.sms} SMs)" if one.gpu_size else "-" for one in kernels]
+    return [
+        ("  of one", devices),
+        ("limited by", [compiled.occupancy.limited_by for compiled in kernels]),
+    ]
+
+
+def _mix(kernels: Sequence[CompiledKernel]) -> list[TextRow]:
+    mixes = [mix_rows(compiled) for compiled in kernels]
+    names = sorted({name for mix in mixes for name in mix}, key=mix_order)
+    return [(name, [str(mix.get(name, 0)) for mix in mixes]) for name in names]
+
+
+def difference_table(pair: BuildPair) -> Group:
+    """One pair: the numbers that differ, or that none does."""
+    heading = pair_title(pair)
+    if not pair.built:
+        return Group(heading, not_built())
+    if pair.same:
+        return Group(heading, Text("  the same: every number, and the code but for names of registers and addresses"))
+    if not pair.changes:
+        return Group(heading, Text("  the numbers are the same, the code is not: --sass shows where"))
+    alike = [] if pair.sass_diff() else [Text("  the code is the same", style="dim")]
+    return Group(heading, _changes_table(pair), *alike)
+
+
+def not_built() -> Text:
+    """What stands for a comparison where one of a pair did not build."""
+    return Text("  one of them did not build", style="red")
+
+
+def pair_title(pair: BuildPair) -> Text:
+    """What is compared with what."""
+    subject = pair.after.subject
+    said = f"{subject.title}  {subject.shape}  {pair.after.arch}, beside {pair.before.subject.title}"
+    return Text(said, style="bold")
+
+
+def _changes_table(pair: BuildPair) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table.add_column("")
+    table.add_column(Text(pair.before.subject.title), justify="right", overflow="fold")
+    table.add_column(Text(pair.after.subject.title), justify="right", overflow="fold")
+    table.add_column("change", justify="right", no_wrap=True)
+    for change in pair.changes:
+        table.add_row(Text(change.title), number_text(change.before), number_text(change.after), Text(_signed(change)))
+    return table
+
+
+def _signed(change: BuildChange) -> str:
+    """By how much a number changed, `+4`; empty for what is no number."""
+    before, after = change.before, change.after
+    if isinstance(before, str) or isinstance(after, str) or before is None or after is None:
+        return ""
+    return f"{after - before:+.3g}" if isinstance(after - before, float) else f"{after - before:+d}"

@@ -1,0 +1,307 @@
+"""What `gdnbench ncu` prints: a column for each GPU function, or what changed between two; as tables, JSON or CSV."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from itertools import groupby
+from pathlib import Path
+from textwrap import wrap
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from gdnbench.catalog.catalog import axes_of
+from gdnbench.compare.figure import DEFAULT_OP
+from gdnbench.errors import UnknownNameError
+from gdnbench.model.code_state import CodeState
+from gdnbench.profilers.ncu.functions import RELATIVE_FLOOR, CounterChange, Function, FunctionDifference
+from gdnbench.profilers.ncu.quantities import QUANTITIES, STALL_MEANINGS
+from gdnbench.profilers.ncu.rules import estimated_speedups
+from gdnbench.report.console import data_console, print_csv, print_json, print_next
+from gdnbench.report.counters import (
+    COLUMN_WIDTH,
+    NOT_A_TIME,
+    heading,
+    quantity_text,
+    rule_text,
+    shape_text,
+    stall_reasons,
+    stall_text,
+    titled,
+    value_text,
+)
+from gdnbench.report.phrases import CodeOf, other_code
+from gdnbench.report.units import percent
+
+_TITLE_WIDTH = 28
+_GAP = 2
+_TELLING_SHARE = 0.1  # of a warp's time, from which on a stall is explained
+_MOST_RULES = 3
+_STYLES = {"better": "green", "worse": "red", "": ""}
+
+
+def print_functions(functions: Sequence[Function], code_of: CodeOf, *, json: bool, csv: bool) -> None:
+    """Prints functions side by side, and which of them are of other code than their kernels' is now."""
+    if json:
+        print_json([_document(function, code_of) for function in functions])
+    elif csv:
+        print_csv([_row(function, code_of) for function in functions])
+    else:
+        console = data_console()
+        console.print(_tables(console, functions))
+        _print_end(console, functions, code_of, _after_table(functions))
+
+
+def print_differences(differences: Sequence[FunctionDifference], code_of: CodeOf, *, json: bool, csv: bool) -> None:
+    """Prints what changed, pair by pair."""
+    if json:
+        print_json([_difference_document(difference, code_of) for difference in differences])
+    elif csv:
+        print_csv([row for difference in differences for row in _difference_rows(difference, code_of)])
+    else:
+        console = data_console()
+        for difference in differences:
+            console.print(_difference(difference))
+        functions = [one for difference in differences for one in (difference.before, difference.after)]
+        _print_end(console, functions, code_of, ["gdnbench", "ncu", "--import", *_paths(functions)])
+
+
+def _print_end(console: Console, functions: Sequence[Function], code_of: CodeOf, command: Sequence[str]) -> None:
+    for path in _paths(functions):
+        console.print(Text(f"report: {path}", style="dim"), soft_wrap=True)
+        here = [one for one in functions if str(one.path) == path]
+        changed = [one.label for one in here if code_of(one.label, one.source) is CodeState.CHANGED]
+        for label in dict.fromkeys(changed):
+            console.print(Text(f"        {other_code(label)}", style="yellow"), soft_wrap=True)
+    if command:
+        print_next(console, command)
+
+
+def _after_table(functions: Sequence[Function]) -> list[str]:
+    """The next command: `explain` for one kernel, `--diff` for several; empty where neither applies."""
+    first, paths = functions[0], _paths(functions)
+    if len(paths) > 1:
+        both = [str(function.path) for function in functions if str(function.path) in paths[:2]]
+        return ["gdnbench", "ncu", "--import", paths[0], "--diff", paths[1]] if len(both) == 2 else []
+    if first.label and first.shape:
+        return ["gdnbench", "explain", first.label, *first.shape.options, "--from", paths[0]]
+    return ["ncu-ui", paths[0]] if paths[0].endswith(".ncu-rep") else []
+
+
+def _paths(functions: Sequence[Function]) -> list[str]:
+    paths: dict[Path, None] = dict.fromkeys(function.path for function in functions)
+    return [str(path) for path in paths]
+
+
+def _tables(console: Console, functions: Sequence[Function]) -> Group:
+    """Every quantity of every function, in as many tables as the width asks for."""
+    most = max(1, (console.width - _TITLE_WIDTH) // (COLUMN_WIDTH + _GAP))
+    blocks = [functions[start : start + most] for start in range(0, len(functions), most)]
+    parts: list[RenderableType] = [Text(_headline(functions), style="bold")]
+    for number, block in enumerate(blocks):
+        parts += [*([Text("")] if number else []), _function_table(block, functions)]
+    return Group(*parts, *_rules(functions, console.width), *_legend(functions))
+
+
+def _headline(functions: Sequence[Function]) -> str:
+    """What all columns have in common."""
+    first = functions[0]
+    ops = {function.profiles[0].op for function in functions}
+    parts = [next(iter(ops))] if len(ops) == 1 else []
+    parts += [shape_text(first.shape)] if len({one.shape for one in functions}) == 1 else []
+    parts += [first.gpu] if len({one.gpu for one in functions}) == 1 else []
+    return "  ".join(filter(None, parts)) or "as ncu sees it"
+
+
+def _function_table(block: Sequence[Function], everything: Sequence[Function]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
+    table.add_column("", min_width=_TITLE_WIDTH - _GAP, no_wrap=True)
+    for function in block:
+        head = Text("\n".join(heading(function, everything)))
+        table.add_column(head, justify="right", overflow="fold", vertical="bottom", max_width=COLUMN_WIDTH)
+    for group, quantities in groupby(QUANTITIES, lambda quantity: quantity.group):
+        table.add_row(Text(group, style="bold"))
+        for quantity in quantities:
+            cells = [quantity_text(function, quantity) for function in block]
+            table.add_row(Text(f"  {titled(quantity.title, quantity.unit)}"), *cells)
+    _add_stalls(table, block, everything)
+    return table
+
+
+def _add_stalls(table: Table, block: Sequence[Function], everything: Sequence[Function]) -> None:
+    """Rows of the stalls, most of the first function's first, so that every block has the same rows."""
+    reasons = list(stall_reasons(everything))
+    if not reasons:
+        return
+    table.add_row(Text("a warp's cycles/instruction", style="bold"))
+    found = [function.stalls() for function in block]
+    for reason in reasons:
+        cells = [stall_text(stalls.get(reason, 0.0), sum(stalls.values())) for stalls in found]
+        table.add_row(Text(f"  {reason}"), *cells)
+
+
+def _rules(functions: Sequence[Function], width: int) -> Iterator[Text]:
+    """What NVIDIA's rules estimate for each function, the most first; nothing where the reports hold none."""
+    for function in functions:
+        if results := estimated_speedups(function.profiles)[:_MOST_RULES]:
+            name = " ".join(dict.fromkeys(filter(None, (function.label, function.name))))
+            yield Text(f"{name}: speedup at most, by NVIDIA's rules", style="bold")
+            for result in results:
+                for line in wrap(f"  {rule_text(result)}", min(width, 80), subsequent_indent=" " * 8):
+                    yield Text(line)
+
+
+def _legend(functions: Sequence[Function]) -> Iterator[Text]:
+    first = functions[0].stalls()
+    for reason, cycles in first.items():
+        if cycles >= _TELLING_SHARE * sum(first.values()) and reason in STALL_MEANINGS:
+            yield Text(f"{reason}: {STALL_MEANINGS[reason]}", style="dim")
+    if any(len(function.profiles) > 1 for function in functions):
+        yield Text("of several launches: the median of each quantity", style="dim")
+    yield Text(f"-: not in the report. {NOT_A_TIME}", style="dim")
+
+
+def _difference(difference: FunctionDifference) -> Group:
+    """One pair: what changed by more than its launches spread, by mechanism."""
+    title = Text(f"{_subject(difference.before)}  ->  {_subject(difference.after)}", style="bold")
+    if not difference.changes:
+        return Group(title, Text(f"  nothing moved, of {difference.compared} quantities"), *_notes(difference))
+    return Group(title, _difference_table(difference), *_notes(difference))
+
+
+def _subject(function: Function) -> str:
+    return f"{function.label or function.name} {shape_text(function.shape)} on {function.gpu or 'an unknown GPU'}"
+
+
+def _difference_table(difference: FunctionDifference) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table.add_column("", min_width=_TITLE_WIDTH - 2, no_wrap=True)
+    sides = (difference.before, difference.after)
+    for function in sides:
+        table.add_column(Text("\n".join(heading(function, sides))), justify="right", vertical="bottom")
+    table.add_column("change", justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for group, changes in groupby(difference.changes, lambda change: change.group):
+        table.add_row(Text("stalls, cycles/instruction" if group == "stalls" else group, style="bold"))
+        for change in changes:
+            before, after = (value_text(value, change.unit) for value in change.medians)
+            verdict = Text(change.verdict, style=_STYLES[change.verdict])
+            table.add_row(Text(f"  {_title(change)}"), before, after, _change_text(change), verdict)
+    return table
+
+
+def _title(change: CounterChange) -> str:
+    return change.title if change.unit == "cycles" else titled(change.title, change.unit)
+
+
+def _change_text(change: CounterChange) -> str:
+    """By how much: in points for a per cent, else as a share, or a factor where it is large."""
+    before, after = change.medians
+    if change.unit == "%":
+        return f"{after - before:+.1f} pt"
+    if math.isnan(change.ratio):
+        return "from none"
+    if change.ratio >= 2:
+        return f"{change.ratio:.3g}x"
+    return f"{'+' if change.ratio > 1 else '-'}{percent(abs(change.ratio - 1))}"
+
+
+def _notes(difference: FunctionDifference) -> list[Text]:
+    shown, floor = f"shown: {len(difference.changes)} of {difference.compared} quantities", f"{RELATIVE_FLOOR:.0%}"
+    if difference.has_spread:
+        before, after = len(difference.before.profiles), len(difference.after.profiles)
+        rule = f"{shown}, which moved by more than {before} and {after} launches spread, and by {floor} or more."
+    else:
+        rule = f"{shown}, which moved by {floor} or more; their spread is not known: --repeat 3 measures it."
+    return [Text(line, style="dim") for line in (rule, "better, worse: all else equal.", NOT_A_TIME)]
+
+
+def _no_axes(op: str) -> dict[str, None]:
+    """The axes of a launch whose workload is not known: those of its op, or of the one that others measure."""
+    try:
+        return dict.fromkeys(axes_of(op or DEFAULT_OP).names)
+    except UnknownNameError:
+        return {}
+
+
+def _identity(function: Function, code_of: CodeOf) -> dict[str, Any]:
+    """What was launched where, of which code, and the report that says so."""
+    return {
+        "kernel": function.label,
+        "op": function.profiles[0].op,
+        **(function.shape.cells if function.shape else _no_axes(function.profiles[0].op)),
+        "gpu": function.gpu,
+        "arch": function.profiles[0].arch,
+        "function": function.name,
+        "launches": len(function.profiles),
+        "source": function.source,
+        "code": code_of(function.label, function.source).value,
+        "report": str(function.path),
+    }
+
+
+def _document(function: Function, code_of: CodeOf) -> dict[str, Any]:
+    """One function as JSON has it: medians over its launches; null for what the report lacks, and for NaN.
+
+    `rules` are what NVIDIA's rules say of the first launch; it is there if the file holds them.
+    """
+    return {
+        **_identity(function, code_of),
+        "quantities": _quantities(function),
+        "stalls": function.stalls(),
+        **({"rules": [asdict(rule) for rule in rules]} if (rules := function.profiles[0].rules) else {}),
+    }
+
+
+def _row(function: Function, code_of: CodeOf) -> dict[str, Any]:
+    """One function as CSV has it."""
+    stalls = {f"stall_{reason}": cycles for reason, cycles in function.stalls().items()}
+    return {**_identity(function, code_of), **_quantities(function), **stalls}
+
+
+def _quantities(function: Function) -> dict[str, float | None]:
+    return {quantity.key: _exact(function.median(quantity)) for quantity in QUANTITIES}
+
+
+def _exact(value: float | None) -> float | None:
+    """A whole number as such: a CSV rounds fractions to six digits, and counts have more."""
+    return int(value) if value is not None and value.is_integer() else value
+
+
+def _difference_document(difference: FunctionDifference, code_of: CodeOf) -> dict[str, Any]:
+    """Two functions and what changed, as JSON has it."""
+    return {
+        "before": _identity(difference.before, code_of),
+        "after": _identity(difference.after, code_of),
+        "compared": difference.compared,
+        "has_spread": difference.has_spread,
+        "moves": [_change(change) for change in difference.changes],
+    }
+
+
+def _difference_rows(difference: FunctionDifference, code_of: CodeOf) -> list[dict[str, Any]]:
+    """What changed, a row each, as CSV has it."""
+    sides = {"before": difference.before, "after": difference.after}
+    told = {f"{key}_{side}": value for side, one in sides.items() for key, value in _identity(one, code_of).items()}
+    return [{**_change(change), **told} for change in difference.changes]
+
+
+def _change(change: CounterChange) -> dict[str, Any]:
+    before, after = change.medians
+    return {
+        "quantity": change.key,
+        "group": change.group,
+        "unit": change.unit,
+        "before": _exact(before),
+        "before_low": _exact(min(change.before)),
+        "before_high": _exact(max(change.before)),
+        "after": _exact(after),
+        "after_low": _exact(min(change.after)),
+        "after_high": _exact(max(change.after)),
+        "ratio": change.ratio,
+        "verdict": change.verdict,
+    }

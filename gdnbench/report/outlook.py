@@ -1,0 +1,65 @@
+"""What `--dry-run` prints: what a command would build and measure, and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from rich.text import Text
+
+from gdnbench.measuring.plan import Outlook
+from gdnbench.report.console import data_console, print_csv, print_json, print_next
+from gdnbench.report.tables import plain_table
+from gdnbench.report.units import duration
+from gdnbench.wording import plural
+
+
+def print_outlook(outlook: Outlook, command: Sequence[str], *, json: bool, csv: bool) -> None:
+    """Prints the outlook of a run or a sweep.
+
+    Args:
+        outlook: what is to be built and measured.
+        command: the command line; without `--dry-run` it is the next command.
+        json: as a JSON document.
+        csv: as a row of CSV.
+    """
+    if json or csv:
+        document = asdict(outlook)
+        print_json(document) if json else print_csv([document])
+        return
+    console = data_console()
+    table = plain_table(header=False)
+    table.add_column("what", style="bold", no_wrap=True)
+    table.add_column("how much", overflow="fold")
+    for what, told in _rows(outlook):
+        table.add_row(what, Text(told))
+    console.print(table)
+    print_next(console, ["gdnbench", *(word for word in command if word != "--dry-run")])
+
+
+def _rows(outlook: Outlook) -> list[tuple[str, str]]:
+    kernels = ", ".join(outlook.kernels) or "none"
+    rows = [("device", outlook.device), ("kernels", kernels), ("shapes", ", ".join(outlook.shapes))]
+    if outlook.points:
+        rows.append(("points", f"{outlook.points:,}"))
+    rows.append(("cases", f"{outlook.cases:,}"))
+    for why, labels in _by_reason(outlook.left_out).items():
+        rows.append(("left out", f"{_few(labels)}: {why}"))
+    building = f"{outlook.builds:,}, {outlook.cached:,} of them in the cache"
+    if outlook.missing:
+        building += f"; about {duration(outlook.building_s)}"
+    rows.append(("builds", building))
+    rounds = f"{plural(outlook.rounds, 'round')} and a burn-in, " if outlook.rounds else ""
+    rows.append(("measuring", f"{rounds}at most {duration(outlook.measuring_s)}, after all kernels are checked"))
+    return rows
+
+
+def _by_reason(left_out: dict[str, str]) -> dict[str, list[str]]:
+    reasons: dict[str, list[str]] = {}
+    for label, why in left_out.items():
+        reasons.setdefault(why, []).append(label)
+    return reasons
+
+
+def _few(labels: Sequence[str]) -> str:
+    return ", ".join(labels) if len(labels) <= 4 else f"{', '.join(labels[:3])} and {len(labels) - 3} more"

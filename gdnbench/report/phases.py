@@ -1,0 +1,136 @@
+"""The phases of a CUDA kernel, as `gdnbench phases` prints them: a line each, the launch, and what stamping cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from gdnbench.model.code_state import CodeState
+from gdnbench.places import profiles_option
+from gdnbench.profilers.phases.analysis import Overhead, PhaseProfile, Timeline, analyse
+from gdnbench.profilers.phases.stamps import StampedKernel, Stamps
+from gdnbench.report.breakdown_table import breakdown_rows, breakdown_table
+from gdnbench.report.console import data_console, print_csv, print_json, print_next
+from gdnbench.report.phrases import CodeOf, other_code
+from gdnbench.report.units import percent, time_text
+
+_LEGEND = (
+    "of all warps of all launches; spread: between the warps of a launch, 5th to 95th\n"
+    "percentile; (between): after the last mark"
+)
+
+
+def print_profiles(found: Mapping[Path, Stamps], code_of: CodeOf, profiles: Path, *, json: bool, csv: bool) -> None:
+    """Prints the stamps of each file, and whether they are of other code than the kernel's is now.
+
+    Raises:
+        ProfilerError: if a file's stamps tell nothing.
+    """
+    analysed = {path: (stamps.about, analyse(stamps)) for path, stamps in found.items()}
+    if json:
+        print_json([_document(path, kernel, profile, code_of) for path, (kernel, profile) in analysed.items()])
+    elif csv:
+        print_csv([row for kernel, profile in analysed.values() for row in _rows(kernel, profile, code_of)])
+    else:
+        _print_tables(analysed, code_of, profiles)
+
+
+def _print_tables(analysed: Mapping[Path, tuple[StampedKernel, PhaseProfile]], code_of: CodeOf, profiles: Path) -> None:
+    console = data_console()
+    for path, (kernel, profile) in analysed.items():
+        _print_phases(console, kernel, profile, path, code_of(kernel.label, kernel.source))
+        console.print()
+    kernel, _ = next(iter(analysed.values()))
+    command = ["gdnbench", "ncu", kernel.label, *kernel.shape.options]
+    print_next(console, [*command, *profiles_option(profiles)])
+
+
+def _print_phases(console: Console, kernel: StampedKernel, profile: PhaseProfile, path: Path, code: CodeState) -> None:
+    """Prints one kernel's phases, and where the stamps are."""
+    launches, warps = profile.breakdown.launches, profile.breakdown.warps
+    console.print(Text(f"{kernel.label}  {kernel.shape}  on {kernel.gpu}", style="bold"))
+    console.print(Text(f"{launches} launches of {warps} warps, cold L2", style="dim"))
+    console.print(breakdown_table(profile.breakdown, "phase"))
+    console.print(Text(_LEGEND, style="dim"))
+    for line in (*_timeline_lines(profile.timeline), _overhead_text(kernel, profile.overhead)):
+        console.print(Text(line))
+    for warning in _warnings(kernel, profile, code):
+        console.print(Text(f"warning: {warning}", style="yellow"))
+    console.print(Text(f"stored in {path}", style="dim"), soft_wrap=True)
+
+
+BENDING = 0.25
+"""Stamping that adds more than this share of the kernel's time bends it too far to be read by the digit."""
+
+
+def _warnings(kernel: StampedKernel, profile: PhaseProfile, code: CodeState) -> list[str]:
+    """What qualifies the numbers."""
+    found = [other_code(kernel.label)] if code is CodeState.CHANGED else []
+    launches = profile.breakdown.launches
+    if launches < kernel.asked:
+        found.append(f"{kernel.asked} launches were asked for, and the stamps of {launches} fit in memory")
+    if profile.unpassed:
+        found.append(f"no warp passed {', '.join(profile.unpassed)}")
+    if profile.silent:
+        found.append(f"warps that wrote no stamps in some launch, and are left out: {profile.silent}")
+    if kernel.stamped_spill_bytes:
+        found.append(f"the stamped kernel has {kernel.stamped_spill_bytes} B a thread in local memory")
+    if profile.overhead.share > BENDING:
+        found.append("stamping bends this kernel: its shares are a rough guide")
+    return found
+
+
+def _timeline_lines(line: Timeline) -> tuple[str, ...]:
+    """How long a launch was, how far apart its warps began, and at which clock."""
+    return (
+        f"launch: {time_text(line.span_us)} µs from the first warp's begin to the last one's end,",
+        f"  begins {time_text(line.skew_us)} µs apart (medians; the global timer steps by {line.step_ns} ns)",
+        f"SM clock: {line.sm_mhz:.0f} MHz, from each warp's cycles and nanoseconds",
+    )
+
+
+def _overhead_text(kernel: StampedKernel, cost: Overhead) -> str:
+    """What stamping adds to the kernel's time and registers."""
+    change = f"costs {percent(cost.share)}" if cost.share >= 0 else f"saves {percent(-cost.share)}"
+    times = f"stamped {time_text(cost.stamped_us)} µs, plain {time_text(cost.plain_us)} µs"
+    return f"{times}: stamping {change}; registers {kernel.registers} to {kernel.stamped_registers}"
+
+
+def _document(path: Path, kernel: StampedKernel, profile: PhaseProfile, code_of: CodeOf) -> dict[str, Any]:
+    """One kernel as JSON has it: its phases in µs, the launch, what stamping cost, and what qualifies the numbers."""
+    code = code_of(kernel.label, kernel.source)
+    return {
+        **asdict(kernel),
+        "code": code,
+        "shape": kernel.shape.cells,
+        **_common(profile),
+        "phases": breakdown_rows(profile.breakdown),
+        "unpassed": profile.unpassed,
+        "silent_warps": profile.silent,
+        "warnings": _warnings(kernel, profile, code),
+        "file": path,
+    }
+
+
+def _rows(kernel: StampedKernel, profile: PhaseProfile, code_of: CodeOf) -> list[dict[str, Any]]:
+    """One kernel as CSV has it: a row for each phase."""
+    code = code_of(kernel.label, kernel.source).value
+    subject = {"op": kernel.op, "label": kernel.label, **kernel.shape.cells, "gpu": kernel.gpu}
+    subject |= {"source": kernel.source, "code": code}
+    common = _common(profile)
+    return [{**subject, **row, **common} for row in breakdown_rows(profile.breakdown)]
+
+
+def _common(profile: PhaseProfile) -> dict[str, Any]:
+    return {
+        "launches": profile.breakdown.launches,
+        "warps": profile.breakdown.warps,
+        **asdict(profile.timeline),
+        **asdict(profile.overhead),
+        "overhead": profile.overhead.share,
+    }

@@ -1,0 +1,179 @@
+"""A run's further clocks beside NVBench: the gap between them and how it splits, and their table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from gdnbench.model.case import Role
+from gdnbench.model.measurement import Clock, Measurement
+from gdnbench.model.workload import Workload
+from gdnbench.report.run.text import failure_lines, name_cell
+from gdnbench.report.tables import FittedTable, fits, plain_table
+from gdnbench.report.units import number, plus_minus, time_text
+
+Clocks = Mapping[Clock, Sequence[Measurement]]
+"""Measurements by further clocks than the run's own timer."""
+
+_TITLES: dict[Clock, str] = {"cupti": "CUPTI", "graph": "graph"}
+
+LEGEND = (
+    "NVBench: event to event, launch included. CUPTI: first block's start to last",
+    "block's end. graph: a launch's share of a replay, no host. gap: NVBench - CUPTI;",
+    "launch: the empty floor's gap; rest: what is left of it. host: time to enqueue.",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClockGap:
+    """What NVBench's time of a case holds besides the kernel; microseconds, NaN where unknown.
+
+    Attributes:
+        gap_us: NVBench's time less CUPTI's.
+        launch_us: the same for the empty floor of the shape, whose kernel does nothing: events and launch.
+    """
+
+    gap_us: float = math.nan
+    launch_us: float = math.nan
+
+    @property
+    def rest_us(self) -> float:
+        """The rest of the gap, that the launch does not explain."""
+        return self.gap_us - self.launch_us
+
+    def cells(self) -> dict[str, Any]:
+        """As columns of a row; None where unknown."""
+        values = {**asdict(self), "rest_us": self.rest_us}
+        return {name: None if math.isnan(value) else value for name, value in values.items()}
+
+
+def gaps_of(measurements: Sequence[Measurement], clocks: Clocks) -> dict[str, ClockGap]:
+    """The gap of every case with a time by CUPTI, by case id.
+
+    Args:
+        measurements: by the run's own timer.
+        clocks: by the further clocks.
+    """
+    cupti_us = {row.case.id: row.timing.time_us for row in clocks.get("cupti", ()) if row.timing}
+    found = {
+        row.case.id: (row, row.timing.time_us - cupti_us[row.case.id])
+        for row in measurements
+        if row.timing and row.case.id in cupti_us
+    }
+    launch_us: dict[Workload, float] = {}
+    for row, gap_us in found.values():
+        if is_empty_floor(row):
+            launch_us[row.case.shape] = min(gap_us, launch_us.get(row.case.shape, math.inf))
+    return {
+        case_id: ClockGap(gap_us=gap_us, launch_us=launch_us.get(row.case.shape, math.nan))
+        for case_id, (row, gap_us) in found.items()
+    }
+
+
+def is_empty_floor(row: Measurement) -> bool:
+    """Whether the case is a floor that moves no bytes: all of its time is launch."""
+    return row.role is Role.FLOOR and row.nbytes == 0
+
+
+def contradictions(measurements: Sequence[Measurement], clocks: Clocks) -> list[tuple[Measurement, Measurement]]:
+    """Cases faster than the baseline by one clock, slower by another: the row of the run's own timer, and the other."""
+    own = {row.case.id: row for row in measurements if row.role is Role.KERNEL and row.versus}
+    return [
+        (own[row.case.id], row)
+        for rows in clocks.values()
+        for row in rows
+        if row.case.id in own and _verdicts(own[row.case.id], row) == {"faster", "slower"}
+    ]
+
+
+def _verdicts(*rows: Measurement) -> set[str]:
+    return {row.versus.verdict for row in rows if row.versus}
+
+
+def print_clocks(console: Console, measurements: Sequence[Measurement], clocks: Clocks) -> None:
+    """Prints the cases of one shape, fastest first; nothing if no further clock was read.
+
+    Args:
+        console: where to.
+        measurements: by the run's own timer.
+        clocks: by the further clocks, of the same shape.
+    """
+    timed = [row for row in measurements if row.timing and row.role is not Role.CONTROL]
+    if not any(clocks.values()) or not timed:
+        return
+    timed.sort(key=lambda row: row.timing.time_us if row.timing else math.inf)
+    view = _ClocksTable(timed, clocks, gaps_of(measurements, clocks))
+    whole = view.table(roomy=True)
+    console.print()
+    table = whole if fits(console, whole) else view.table(roomy=False)
+    console.print(FittedTable(table, ("host", "rest", "launch", "gap")))
+    if view.gaps and not any(is_empty_floor(row) and row.case.id in view.gaps for row in timed):
+        console.print(Text("no split of the gap: the empty floor is not in this run", style="yellow"))
+    for own, other in contradictions(timed, clocks):
+        console.print(Text(_contradiction(own, other), style="yellow"))
+    _print_warnings(console, clocks)
+
+
+@dataclass(frozen=True)
+class _ClocksTable:
+    """The rows, clocks and gaps of one shape's table."""
+
+    rows: Sequence[Measurement]
+    clocks: Clocks
+    gaps: dict[str, ClockGap]
+
+    def table(self, *, roomy: bool) -> Table:
+        """The table; unless `roomy`, without NVBench's intervals, which the table above has."""
+        table = plain_table(gap=2 if roomy else 1)
+        table.add_column("µs", overflow="fold")
+        for title in ("NVBench", *(_TITLES[clock] for clock in self.clocks)):
+            table.add_column(title, justify="right", no_wrap=True)
+        for title in (*(("gap", "launch", "rest") if self.gaps else ()), "host"):
+            table.add_column(title, justify="right", no_wrap=True)
+        by_clock = [{row.case.id: row for row in rows} for rows in self.clocks.values()]
+        for row in self.rows:
+            case_id = row.case.id
+            others = [_time(found.get(case_id), interval=True) for found in by_clock]
+            table.add_row(name_cell(row), _time(row, interval=roomy), *others, *self._gap(case_id), _host(row))
+        return table
+
+    def _gap(self, case_id: str) -> list[str]:
+        if not self.gaps:
+            return []
+        gap = self.gaps.get(case_id, ClockGap())
+        return [number(value, ".2f") for value in (gap.gap_us, gap.launch_us, gap.rest_us)]
+
+
+def _time(row: Measurement | None, *, interval: bool) -> str:
+    if row is None or row.timing is None:
+        return ""
+    return time_text(row.timing.time_us) + (plus_minus(row.timing.relative_half_width) if interval else "")
+
+
+def _host(row: Measurement) -> str:
+    return number(row.timing.cpu_time_us, ".1f") if row.timing else ""
+
+
+def _contradiction(own: Measurement, other: Measurement) -> str:
+    assert own.versus
+    assert other.versus
+    title = _TITLES[other.clock] if other.clock else "NVBench"
+    first, second = own.versus.verdict.upper(), other.versus.verdict.upper()
+    return f"{own.case.label} is {first} by NVBench and {second} by {title} ({other.versus.speedup:.3f}x)"
+
+
+def _print_warnings(console: Console, clocks: Clocks) -> None:
+    """The warnings of a further clock's times, and why some are missing."""
+    for clock, rows in clocks.items():
+        for row in rows:
+            if row.warnings and row.role is not Role.CONTROL:
+                told = "; ".join(row.warnings)
+                console.print(Text(f"  {row.case.label} by {_TITLES[clock]}: {told}", style="dim"))
+        for line in failure_lines([row for row in rows if row.timing is None], f"{_TITLES[clock]} "):
+            console.print(line)

@@ -1,0 +1,93 @@
+"""A stored run's rows: read whole, and as `--json` and `--csv` have them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from gdnbench.compare.suite import SuiteResult, SuiteRow
+from gdnbench.errors import RunFormatError
+from gdnbench.model.measurement import Measurement
+from gdnbench.report.run.clocks import ClockGap, Clocks, gaps_of
+from gdnbench.store.builds import BuildRow, build_row
+from gdnbench.store.info import RunInfo, info_document, read_info
+from gdnbench.store.measurements import measurement_row, read_measurements
+
+
+def read_rows(folder: Path) -> tuple[RunInfo, list[Measurement]]:
+    """A run's description, and a measurement for each of its cases.
+
+    Raises:
+        RunFormatError: if they cannot be read, or some are missing.
+    """
+    info, measurements = read_info(folder), read_measurements(folder)
+    if len(measurements) != len(info.cases):
+        lost = f"{folder} has {len(measurements)} measurements of {len(info.cases)} cases"
+        raise RunFormatError(f"{lost}: measurements.csv is cut off", "the run is damaged; measure anew")
+    return info, measurements
+
+
+def run_document(
+    info: RunInfo,
+    measurements: Sequence[Measurement],
+    clocks: Clocks,
+    builds: Sequence[BuildRow],
+    result: SuiteResult | None,
+) -> dict[str, Any]:
+    """A run as one document.
+
+    Args:
+        info: the run.
+        measurements: its rows, by its own timer.
+        clocks: its rows by further clocks.
+        builds: the GPU kernels that were compiled.
+        result: the suite that it sums up to, if any.
+    """
+    rows = flat_rows(info, measurements, clocks)
+    document = {
+        "run": info_document(info),
+        "measurements": rows,
+        "builds": [build_row(info, build) for build in builds],
+    }
+    return document | ({"suite": _suite_document(result)} if result else {})
+
+
+def flat_rows(info: RunInfo, measurements: Sequence[Measurement], clocks: Clocks) -> list[dict[str, Any]]:
+    """A row per case and clock; where there are several clocks, the rows of the run's own timer hold the gaps."""
+    gaps = gaps_of(measurements, clocks)
+    own = [
+        {**measurement_row(info, row), **(gaps.get(row.case.id, ClockGap()).cells() if clocks else {})}
+        for row in measurements
+    ]
+    return [*own, *(measurement_row(info, row) for rows in clocks.values() for row in rows)]
+
+
+def suite_rows(result: SuiteResult) -> list[dict[str, Any]]:
+    """A row for each kernel of a suite."""
+    return [_suite_row(row, result) for row in result.rows]
+
+
+def _suite_document(result: SuiteResult) -> dict[str, Any]:
+    return {
+        "name": result.suite.name,
+        "workloads": [{**shape.cells, "weight": weight} for shape, weight in result.suite.weights.items()],
+        "over": list(result.over),
+        "kernels": suite_rows(result),
+        "incomplete": list(result.incomplete),
+    }
+
+
+def _suite_row(row: SuiteRow, result: SuiteResult) -> dict[str, Any]:
+    versus = row.comparison
+    return {
+        "suite": result.suite.name,
+        "label": row.label,
+        "role": row.role.value,
+        "time_us": row.time_us,
+        "over": ",".join(result.over),
+        "speedup": versus.speedup.estimate if versus else None,
+        "speedup_lo": versus.speedup.low if versus else None,
+        "speedup_hi": versus.speedup.high if versus else None,
+        "verdict": versus.verdict.value if versus else "",
+    }

@@ -1,0 +1,240 @@
+"""A stored run on stdout: a table for each shape and below it what qualifies it; or JSON or CSV."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
+
+from gdnbench.compare.suite import SuiteResult
+from gdnbench.errors import ExitCode
+from gdnbench.model.case import Role
+from gdnbench.model.measurement import Measurement
+from gdnbench.model.op import Suite
+from gdnbench.model.status import Status
+from gdnbench.model.workload import Workload
+from gdnbench.report.console import data_console, print_csv, print_json, print_next
+from gdnbench.report.phrases import flops_bind, next_words, repeat_words
+from gdnbench.report.run.clocks import LEGEND, Clocks, print_clocks
+from gdnbench.report.run.json import flat_rows, read_rows, run_document, suite_rows
+from gdnbench.report.run.suite import print_suite, suite_of_run
+from gdnbench.report.run.text import (
+    VERDICT_STYLES,
+    control_lines,
+    failure_lines,
+    headline,
+    legend,
+    name_cell,
+    notes_of,
+    speedup_text,
+)
+from gdnbench.report.tables import FittedTable, fits, plain_table
+from gdnbench.report.units import TimeUnit, number, plus_minus, tflops_text, time_unit
+from gdnbench.store.builds import BuildRow, read_builds
+from gdnbench.store.info import RunInfo
+from gdnbench.store.measurements import read_clocks
+
+WIDE_ENOUGH_FOR_NOTES = 120  # characters; in a narrower terminal notes follow the table
+
+
+def print_run(folder: Path, *, json: bool, csv: bool, suite: Suite | None = None, over: Sequence[str] = ()) -> None:
+    """Reads a run's folder and prints it.
+
+    Args:
+        folder: the run's.
+        json: as a JSON document.
+        csv: as rows of CSV; of the suite, where one is asked for.
+        suite: the suite to sum the run up by; by default the one that it measured, if any.
+        over: with a suite, the kernels to compare with; by default the baseline.
+
+    Raises:
+        RunFormatError: if the folder holds no run that this gdnbench can read.
+        UsageError: if the run lacks workloads of the suite.
+        UnknownNameError: for a kernel to compare with that the run does not have.
+    """
+    info, measurements = read_rows(folder)
+    builds, clocks = read_builds(folder), read_clocks(folder)
+    result = suite_of_run(folder, info, measurements, suite, over)
+    if json:
+        print_json(run_document(info, measurements, clocks, builds, result))
+    elif csv:
+        print_csv(suite_rows(result) if result and suite else flat_rows(info, measurements, clocks))
+    else:
+        _print_tables(folder, info, measurements, clocks, builds, result)
+
+
+def _print_tables(
+    folder: Path,
+    info: RunInfo,
+    measurements: Sequence[Measurement],
+    clocks: Clocks,
+    builds: Sequence[BuildRow],
+    result: SuiteResult | None,
+) -> None:
+    console = data_console()
+    console.print(headline(info))
+    for warning in info.warnings:
+        console.print(Text(f"warning: {warning}", style="yellow"))
+    flops = flops_bind(measurements)
+    for shape in dict.fromkeys(row.case.shape for row in measurements):
+        here = _at(shape, measurements)
+        _print_shape(console, info, here, shape, flops=flops)
+        print_clocks(console, here, {clock: _at(shape, rows) for clock, rows in clocks.items()})
+    console.print()
+    told = legend(info, flops=flops)
+    console.print(Text("\n").join([told, *map(Text, LEGEND if clocks else ())]), style="dim")
+    console.print(Text(f"stored in {folder}", style="dim"), soft_wrap=True)
+    if builds and not info.on_gpu:
+        console.print(build_table(builds))
+    if result:
+        print_suite(console, result, info.op)
+    print_next(console, _next(info, measurements, folder))
+
+
+def _at(shape: Workload, rows: Sequence[Measurement]) -> list[Measurement]:
+    return [row for row in rows if row.case.shape == shape]
+
+
+def _next(info: RunInfo, measurements: Sequence[Measurement], folder: Path) -> list[str]:
+    """After wrong numbers, the command that shows them again."""
+    wrong = [row.case for row in measurements if row.status.exit_code is ExitCode.WRONG_NUMBERS]
+    seed = info.settings.get("seed")
+    if wrong and seed is not None:
+        return repeat_words(wrong[0], seed)
+    return next_words(info, folder, "--csv")
+
+
+def _print_shape(console: Console, info: RunInfo, rows: list[Measurement], shape: Workload, *, flops: bool) -> None:
+    shown = [row for row in rows if row.timing and row.role is not Role.CONTROL]
+    shown.sort(key=lambda row: row.timing.time_us if row.timing else math.inf)
+    console.print()
+    bound = f", bound by {'FLOPs' if flops_bind(rows) else 'copying'}" if flops and shown else ""
+    console.print(Text(f"{shape}  ({max(row.nbytes for row in rows) / 1e6:.3g} MB{bound})", style="bold"))
+    if shown:
+        beside = console.width >= WIDE_ENOUGH_FOR_NOTES
+        table = _table(info, shown, beside, flops=flops)
+        # If the table has a column of notes, it is that column that is folded.
+        table = table if beside or fits(console, table) else _table(info, shown, beside, flops=flops, broken=True)
+        console.print(table if beside else FittedTable(table, ("MHz", "GB/s", "TFLOP/s", "SOL", _versus_heading(info))))
+        if not beside:
+            _print_notes(console, shown)
+    failed = [row for row in rows if row.status is not Status.OK and not _fails_with_baseline(row, rows)]
+    for line in (*control_lines(rows), *failure_lines(failed)):
+        console.print(line)
+
+
+def _fails_with_baseline(row: Measurement, rows: Sequence[Measurement]) -> bool:
+    """Whether a control failed only because its baseline did."""
+    return row.role is Role.CONTROL and any(
+        other.role is Role.BASELINE and other.status is row.status for other in rows
+    )
+
+
+def _print_notes(console: Console, rows: Sequence[Measurement]) -> None:
+    for row in rows:
+        if notes := notes_of(row):
+            console.print(Text(f"  {row.case.label}: {'; '.join(notes)}", style="dim"))
+
+
+def _table(info: RunInfo, rows: Sequence[Measurement], notes: bool, *, flops: bool, broken: bool = False) -> Table:
+    """The rows of a shape; `flops` adds their rate, `broken` puts a label's params on a line of their own."""
+    unit = time_unit(row.timing.time_us for row in rows if row.timing)
+    table = plain_table()
+    table.add_column("kernel", overflow="fold")
+    table.add_column(f"{'' if info.on_gpu else 'CPU '}time {unit.name}", justify="right", no_wrap=True)
+    if info.on_gpu:
+        for heading in ("GB/s", *(("TFLOP/s",) if flops else ())):
+            table.add_column(heading, justify="right", no_wrap=True)
+        table.add_column("SOL", justify="right", no_wrap=True)
+    table.add_column(_versus_heading(info), justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    if info.on_gpu:
+        table.add_column("MHz", justify="right", no_wrap=True)
+    if notes:
+        table.add_column("notes")
+    for row in rows:
+        table.add_row(*_cells(row, unit, on_gpu=info.on_gpu, flops=flops, notes=notes, broken=broken))
+    return table
+
+
+def _cells(row: Measurement, unit: TimeUnit, *, on_gpu: bool, flops: bool, notes: bool, broken: bool) -> list[Text]:
+    timing = row.timing
+    assert timing
+    cells = [name_cell(row, broken=broken), Text(unit.text(timing.time_us) + plus_minus(timing.relative_half_width))]
+    if on_gpu:
+        sol = "" if row.role is Role.FLOOR else number(timing.sol, ".1%")
+        rates = [number(timing.bandwidth_gbs), *([tflops_text(timing.tflops)] if flops else [])]
+        cells += [*map(Text, rates), Text(sol)]
+    cells += [_versus(row), _verdict(row)]
+    if on_gpu:
+        cells.append(Text(number(timing.sm_mhz)))
+    return [*cells, Text("; ".join(notes_of(row)))] if notes else cells
+
+
+def _versus_heading(info: RunInfo) -> str:
+    return f"vs {info.baseline.removeprefix(f'{info.op}-')}"
+
+
+def _versus(row: Measurement) -> Text:
+    if row.role is Role.BASELINE:
+        return Text("1", style="dim")
+    return Text(speedup_text(row.versus) if row.versus else "")
+
+
+def _verdict(row: Measurement) -> Text:
+    if row.role is Role.BASELINE:
+        return Text("baseline", style="dim")
+    if row.role is Role.FLOOR:
+        return Text("floor", style="dim")
+    verdict = row.versus.verdict if row.versus else ""
+    return Text(verdict.upper(), style=VERDICT_STYLES.get(verdict, ""))
+
+
+def build_table(builds: Sequence[BuildRow]) -> Group:
+    """A row per variant and series of workloads: registers, spills, shared memory and widest load per architecture."""
+    grouped: dict[tuple[str, str], dict[str, BuildRow]] = {}
+    for build in builds:
+        grouped.setdefault((build.title, build.series), {})[build.arch] = build
+    archs = list(dict.fromkeys(build.arch for build in builds))
+    several = len({series for _, series in grouped}) > 1
+    table = _empty_build_table(archs)
+    for (label, series), by_arch in grouped.items():
+        cells = [cell for arch in archs for cell in _build_cells(by_arch.get(arch))]
+        verdict = next(iter(by_arch.values())).interpreter.partition(":")[0]
+        style = "red" if verdict not in {"", "passed"} else ""
+        table.add_row(Text(f"{label} {series}" if several else label), *cells, Text(verdict, style=style))
+    title = Text("\nGPU kernels: compiled here, not timed", style="bold")
+    legend = "regs and spill (bytes) per thread, smem (bytes) per block, load: widest, in bits"
+    return Group(
+        title, FittedTable(table, ("load", "smem", "spill")), Text(legend, style="dim"), *_build_failures(builds)
+    )
+
+
+def _empty_build_table(archs: Sequence[str]) -> Table:
+    table = plain_table(gap=1)
+    table.add_column("\nkernel", overflow="fold")
+    for arch in archs:
+        table.add_column(f"{arch}\nregs", justify="right", no_wrap=True)
+        for heading in ("\nspill", "\nsmem", "\nload"):
+            table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("Triton's\ninterpreter", no_wrap=True)
+    return table
+
+
+def _build_cells(build: BuildRow | None) -> list[Text]:
+    if build is None:
+        return [Text("")] * 4
+    if build.status != "ok":
+        return [Text("failed", style="red"), *[Text("")] * 3]
+    counts = (build.registers, build.spill_bytes, build.shared_bytes, build.load_bits)
+    return [Text(str(count)) for count in counts]
+
+
+def _build_failures(builds: Sequence[BuildRow]) -> list[Text]:
+    return [
+        Text(f"  {build.title} {build.arch}: {build.reason}", style="red") for build in builds if build.status != "ok"
+    ]

@@ -1,0 +1,109 @@
+"""The words of a run: its headline and legend, the name, speedup and notes of a row, and what failed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from gdnbench.model.case import Role
+from gdnbench.model.measurement import Measurement, Versus
+from gdnbench.model.status import Status
+from gdnbench.report.units import factor, plus_minus, relative_half_width
+from gdnbench.store.info import RunInfo
+
+VERDICT_STYLES = {"faster": "bold green", "slower": "bold red", "same": "", "unclear": "yellow"}
+
+
+def headline(info: RunInfo) -> Text:
+    """What was measured, where, and with how many samples."""
+    gpu = info.machine.get("gpu") or {}
+    device = gpu.get("name") or "the CPU (no GPU here, or none wanted)"
+    settings = info.settings
+    timer = "NVBench, cold L2" if info.on_gpu else "warm calls"
+    text = Text(f"{info.op} on {device}", style="bold")
+    text.append(f": {timer}, {settings['rounds']} rounds of up to {settings['samples']} samples", style="not bold")
+    if not info.complete:
+        text.append("  (partial)", style="bold yellow")
+    return text
+
+
+def legend(info: RunInfo, *, flops: bool) -> Text:
+    """What the columns of a run's table mean.
+
+    Args:
+        info: the run.
+        flops: whether FLOPs bound some workload of it.
+    """
+    settings = info.settings
+    lines = [
+        f"±: {settings['confidence']:.0%} interval over rounds. vs: baseline time / kernel time, paired by round;",
+        f"FASTER or SLOWER beyond {settings['margin']:.2%}, with Holm's correction for the number of kernels.",
+    ]
+    if info.on_gpu and flops:
+        lines += [
+            "SOL: time of the bound / the kernel's. The bound: the fastest copying floor, or the op's FLOPs at the",
+            "GPU's peak, whichever takes longer. GB/s, TFLOP/s: least traffic and FLOPs of the op / time.",
+        ]
+    elif info.on_gpu:
+        lines.append("SOL: time of the fastest copying floor / the kernel's. GB/s: least traffic of the op / time.")
+    return Text("\n".join(lines))
+
+
+def name_cell(row: Measurement, *, broken: bool = False) -> Text:
+    """A row's label; `broken` puts its params on a line of their own."""
+    label = row.case.label.replace(":", "\n  :", 1) if broken else row.case.label
+    return Text(label, style="dim" if row.role is Role.FLOOR else "bold" if row.role is Role.BASELINE else "")
+
+
+def speedup_text(versus: Versus) -> str:
+    """A speedup over the baseline with half of its interval: `1.159x ±0.17%`."""
+    if not math.isfinite(versus.high):
+        return factor(versus.speedup)
+    return factor(versus.speedup) + plus_minus(relative_half_width(versus.speedup, versus.low, versus.high))
+
+
+def notes_of(row: Measurement) -> list[str]:
+    """What qualifies a row: warnings, launches, spills, and how many more rounds an UNCLEAR verdict needs."""
+    notes = [row.case.variant.in_full] if row.case.variant.is_picked else []
+    notes += row.warnings
+    if row.launches > 1:
+        notes.append(f"{row.launches} launches")
+    if row.spill_bytes > 0:
+        notes.append(f"spills {row.spill_bytes} B a thread")
+    if row.versus and row.versus.verdict == "unclear":
+        more = row.versus.more_rounds
+        notes.append(f"{more} more rounds would settle it" if more else "more rounds would not settle it")
+    return notes
+
+
+def control_lines(rows: Sequence[Measurement], *, shapes: bool = False) -> list[Text]:
+    """The baseline's ratio to itself, the noise floor of every comparison, a line each; with `shapes`, also where."""
+    return [
+        Text(
+            f"A/A{f' {row.case.shape}' if shapes else ''}: {row.case.variant.label} against itself "
+            f"{speedup_text(row.versus)}, {row.versus.verdict.upper()}"
+        )
+        for row in rows
+        if row.role is Role.CONTROL and row.versus
+    ]
+
+
+def failure_lines(rows: Sequence[Measurement], what: str = "") -> list[Text]:
+    """What was not measured and why; kernels with the same status and reason share a line.
+
+    Args:
+        rows: the rows without a time.
+        what: a word in front of the status.
+    """
+    grouped: dict[tuple[Status, str], list[str]] = {}
+    for row in rows:
+        grouped.setdefault((row.status, row.reason), []).append(row.case.label)
+    lines: list[Text] = []
+    for (status, reason), labels in grouped.items():
+        first, *more = reason.strip().splitlines() or [""]
+        style = "red" if status.is_failure else "yellow"
+        lines.append(Text.assemble((what + status.value, style), f"  {', '.join(labels)}: {first}"))
+        lines += [Text(f"    {line}", style="dim") for line in more]
+    return lines

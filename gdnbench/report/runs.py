@@ -1,0 +1,89 @@
+"""The list of stored runs, and what was deleted of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from gdnbench.places import out_option
+from gdnbench.report.console import data_console, print_csv, print_json, print_next
+from gdnbench.report.tables import FittedTable, plain_table
+from gdnbench.report.units import megabytes
+from gdnbench.store.overview import Overview, State
+from gdnbench.wording import plural
+
+_STYLES = {State.WHOLE: "", State.STOPPED: "yellow", State.MEASURING: "cyan", State.DAMAGED: "red"}
+
+
+def print_runs(runs: Sequence[Overview], results: Path, *, json: bool, csv: bool) -> None:
+    """Prints a row for each run, newest first; `results` is their folder."""
+    if json:
+        print_json([_document(run) for run in runs])
+    elif csv:
+        print_csv([_document(run) for run in runs])
+    else:
+        console = data_console()
+        console.print(_table(runs) if runs else f"no runs in {results}", markup=False)
+        _print_below(console, runs)
+        print_next(console, _next(runs, results))
+
+
+def print_chosen(runs: Sequence[Overview]) -> None:
+    """Prints the runs that are to be deleted."""
+    console = data_console()
+    console.print(_table(runs) if runs else "no run matches", markup=False)
+
+
+def print_deleted(runs: Sequence[Overview]) -> None:
+    """Prints how many runs were deleted, and how much room that made."""
+    data_console().print(f"deleted {_total(runs)}", markup=False)
+
+
+def _next(runs: Sequence[Overview], results: Path) -> list[str]:
+    out = out_option(results)
+    stopped = next((run for run in runs if run.state is State.STOPPED), None)
+    if stopped:
+        return ["gdnbench", "run", "--resume", stopped.run_id, *out]
+    whole = next((run for run in runs if run.state is State.WHOLE), None)
+    return ["gdnbench", "show", whole.run_id, *out] if whole else ["gdnbench", "run", "--kernel", "all", *out]
+
+
+def _table(runs: Sequence[Overview]) -> FittedTable:
+    table = plain_table()
+    table.add_column("run", overflow="fold")
+    table.add_column("what", no_wrap=True)
+    table.add_column("cases", justify="right", no_wrap=True)
+    table.add_column("timed", justify="right", no_wrap=True)
+    table.add_column("MB", justify="right", no_wrap=True)
+    table.add_column("state", no_wrap=True)
+    for run in runs:
+        known = run.state is not State.DAMAGED
+        table.add_row(
+            Text(run.run_id),
+            ("sweep" if run.is_sweep else "run") if known else "",
+            str(run.cases) if known else "",
+            str(run.timed) if known else "",
+            f"{run.size_bytes / 1e6:.1f}",
+            Text("" if run.state is State.WHOLE else run.state.value, style=_STYLES[run.state]),
+        )
+    return FittedTable(table, ("MB", "what", "cases", "timed"))
+
+
+def _print_below(console: Console, runs: Sequence[Overview]) -> None:
+    for run in runs:
+        if run.state is State.DAMAGED:
+            console.print(Text(f"damaged  {run.run_id}: {run.reason}", style="red"))
+    console.print(Text(_total(runs), style="dim"))
+
+
+def _total(runs: Sequence[Overview]) -> str:
+    return f"{plural(len(runs), 'run')}, {megabytes(sum(run.size_bytes for run in runs))}"
+
+
+def _document(run: Overview) -> dict[str, Any]:
+    return {**asdict(run), "folder": str(run.folder), "state": run.state.value}

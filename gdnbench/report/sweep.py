@@ -1,0 +1,239 @@
+"""A stored sweep on stdout: the best points of each kernel and shape, and what failed; or JSON, CSV, a declaration."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from gdnbench.errors import RunFormatError, UsageError
+from gdnbench.model.measurement import Measurement
+from gdnbench.model.status import Status
+from gdnbench.model.sweep import OneForAll, Place, Plateau, Point, Sweep
+from gdnbench.model.workload import Workload
+from gdnbench.report.charts.sweep import print_sweep_charts
+from gdnbench.report.console import data_console, print_csv, print_json, print_next, print_text
+from gdnbench.report.dispatch import dispatch_text
+from gdnbench.report.phrases import next_words, params_text
+from gdnbench.report.run.json import read_rows
+from gdnbench.report.run.table import build_table
+from gdnbench.report.run.text import control_lines
+from gdnbench.report.tables import FittedTable, fits, plain_table
+from gdnbench.report.terminal_chart import OptionalCharts
+from gdnbench.report.units import count_text, percent, plus_minus, time_unit
+from gdnbench.store.builds import read_builds
+from gdnbench.store.info import RunInfo, info_document
+from gdnbench.store.measurements import measurement_row
+from gdnbench.store.sweep import read_sweep
+
+MOST_ROWS = 12  # points in a table, unless more tie; the chart shows all of them
+
+_STYLES = {Place.BEST: "bold green", Place.TIED: "green", Place.UNCLEAR: "yellow", Place.SLOWER: ""}
+_WORDS = {Place.BEST: "BEST", Place.TIED: "TIES", Place.UNCLEAR: "UNCLEAR", Place.SLOWER: "SLOWER"}
+
+_Rows = Mapping[tuple[str, Workload], Measurement]
+
+
+def print_sweep(folder: Path, *, json: bool, csv: bool, dispatch: bool) -> None:
+    """Reads a sweep's folder and prints it.
+
+    Args:
+        folder: the sweep's.
+        json: as a JSON document.
+        csv: as rows of CSV.
+        dispatch: as a declaration of the best point of each shape; wins over the other forms.
+
+    Raises:
+        UsageError: if it is a run that swept nothing; for a declaration, also if no point has a time.
+        RunFormatError: if it cannot be read.
+    """
+    (info, measurements), sweep = read_rows(folder), read_sweep(folder)
+    if sweep is None:
+        raise UsageError(f"{info.run_id} is no sweep", "gdnbench sweep decode-triton --param BV makes one")
+    rows_of = {(row.case.label, row.case.shape) for row in measurements}
+    if not all((point.label, point.shape) in rows_of for point in sweep.points):
+        raise RunFormatError(f"{folder}: sweep.json and measurements.csv differ", "the sweep is damaged; sweep anew")
+    if dispatch:
+        print_text(dispatch_text(info, sweep))
+    elif json:
+        print_json(_sweep_document(info, measurements, sweep))
+    elif csv:
+        print_csv(_sweep_rows(info, measurements, sweep))
+    else:
+        _print_tables(info, sweep, measurements, folder)
+
+
+def _print_tables(info: RunInfo, sweep: Sweep, measurements: Sequence[Measurement], folder: Path) -> None:
+    console = data_console()
+    rows = {(row.case.label, row.case.shape): row for row in measurements}
+    console.print(_headline(info, sweep, measurements))
+    for warning in info.warnings:
+        console.print(Text(f"warning: {warning}", style="yellow"))
+    print_sweep_charts(console, sweep, OptionalCharts())
+    for plateau in sweep.plateaus:
+        _print_plateau(console, sweep, plateau, rows)
+    for one in sweep.one_for_all:
+        console.print()
+        console.print(_one_for_all(sweep, one))
+    _print_finals(console, sweep)
+    _print_infeasible(console, [row for row in measurements if row.case.is_point_of(sweep.axes)])
+    for line in control_lines(measurements, shapes=True):
+        console.print(line)
+    console.print()
+    console.print(_legend(info), style="dim")
+    console.print(Text(f"stored in {folder}", style="dim"), soft_wrap=True)
+    builds = read_builds(folder)
+    if builds and not info.on_gpu:
+        console.print(build_table(builds))
+    print_next(console, next_words(info, folder, "--emit-dispatch" if sweep.plateaus else "--csv"))
+
+
+def _headline(info: RunInfo, sweep: Sweep, measurements: Sequence[Measurement]) -> Text:
+    gpu = info.machine.get("gpu") or {}
+    count = sum(row.case.is_point_of(sweep.axes) for row in measurements)
+    text = Text(f"sweep on {gpu.get('name') or 'the CPU (no GPU here, or none wanted)'}", style="bold")
+    tried = "; ".join(
+        f"{kernel} " + " ".join(f"{name}={','.join(map(str, values))}" for name, values in axes.items())
+        for kernel, axes in sweep.axes.items()
+    )
+    text.append(f": {count} points: {tried}", style="not bold")
+    if not info.complete:
+        text.append("  (partial)", style="bold yellow")
+    return text
+
+
+def _print_plateau(console: Console, sweep: Sweep, plateau: Plateau, rows: _Rows) -> None:
+    points = sweep.of(plateau)
+    names = list(sweep.axes[plateau.kernel])
+    shown = points[: max(MOST_ROWS, len(plateau.tied))]
+    console.print()
+    console.print(Text(f"{plateau.kernel}  {plateau.shape}", style="bold"))
+    table = _table(shown, names, rows)
+    if not fits(console, table):
+        table = _table(shown, names, rows, builds=False)
+    console.print(FittedTable(table, ("rounds",)))
+    if len(points) > len(shown):
+        rest = points[len(shown) :]
+        console.print(Text(f"… and {len(rest)} more, up to {points[-1].slower_by:.0%} slower", style="dim"))
+    console.print(_answer(sweep, plateau, names, rows))
+
+
+def _table(points: Sequence[Point], names: Sequence[str], rows: _Rows, *, builds: bool = True) -> Table:
+    table = plain_table()
+    for name in names:
+        table.add_column(name, justify="right", no_wrap=True)
+    timings = [rows[point.label, point.shape].timing for point in points]
+    unit = time_unit(timing.time_us for timing in timings if timing)
+    for heading in (f"time {unit.name}", "slower by"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for heading in ("rounds", *(("regs", "spill", "smem") if builds else ())):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for point in points:
+        row = rows[point.label, point.shape]
+        counts = (row.registers, row.spill_bytes, row.shared_bytes)
+        table.add_row(
+            *(str(point.params[name]) for name in names),
+            unit.text(row.timing.time_us, 3) if row.timing else "",
+            _slower(point),
+            Text(_WORDS[point.place], style=_STYLES[point.place]),
+            str(point.rounds),
+            *(count_text(count) for count in counts if builds),
+        )
+    return table
+
+
+def _slower(point: Point) -> str:
+    if point.place is Place.BEST:
+        return ""
+    return percent(point.slower_by) + plus_minus((point.slower_hi - point.slower_lo) / 2)
+
+
+def _answer(sweep: Sweep, plateau: Plateau, names: Sequence[str], rows: _Rows) -> Text:
+    simplest = params_text(sweep.point(plateau, plateau.simplest).params, names)
+    if len(plateau.tied) > 1:
+        text = Text(f"{len(plateau.tied)} points tie within {percent(plateau.within)}; the simplest is {simplest}")
+    else:
+        text = Text(f"the best is {simplest}")
+    if plateau.unclear:
+        text.append(f"; {len(plateau.unclear)} more may tie: a larger --budget would tell", "yellow")
+    versus = rows[plateau.simplest, plateau.shape].versus
+    if versus:
+        change = versus.speedup - 1.0
+        apart = percent(abs(change)) + plus_minus((versus.high - versus.low) / 2)
+        than = f"{apart} {'faster' if change >= 0 else 'slower'} than {versus.baseline}"
+        text.append(f"\n{than} ({versus.verdict.upper()})")
+    text.stylize("bold", 0, len(text.plain.partition("\n")[0]))
+    return text
+
+
+def _one_for_all(sweep: Sweep, one: OneForAll) -> Text:
+    params = next(point.params for point in sweep.points if (point.kernel, point.label) == (one.kernel, one.label))
+    shape, worst = one.worst
+    cost = f"costs at most {percent(worst)} ({shape}), {percent(one.mean)} on average" if worst else "is the best"
+    point = params_text(params, [*sweep.axes[one.kernel]])
+    return Text(f"{one.kernel}, one point for every shape: {point} {cost}", style="bold")
+
+
+def _print_finals(console: Console, sweep: Sweep) -> None:
+    """Prints, for each shape, the best point of each kernel that raced there."""
+    for shape in dict.fromkeys(point.shape for point in sweep.finals):
+        table = plain_table(header=False)
+        for point in sweep.final(shape):
+            label = f"{point.kernel} {params_text(point.params, [*sweep.axes[point.kernel]])}"
+            table.add_row(label, _slower(point), Text(_WORDS[point.place], style=_STYLES[point.place]))
+        console.print()
+        console.print(Text(f"the kernels at {shape}", style="bold"))
+        console.print(table)
+
+
+def _print_infeasible(console: Console, points: Sequence[Measurement]) -> None:
+    grouped: dict[tuple[str, Status, str], list[str]] = {}
+    counts = Counter(row.case.variant.kernel for row in points)
+    for row in points:
+        if row.status is not Status.OK:
+            reason = (row.reason.strip().splitlines() or [""])[0]
+            key = (row.case.variant.kernel, row.status, reason)
+            grouped.setdefault(key, []).append(f"{row.case.variant.label.partition(':')[2]} at {row.case.shape}")
+    if grouped:
+        console.print()
+    for (kernel, status, reason), labels in grouped.items():
+        some = ", ".join(labels[:3]) + (" …" if len(labels) > 3 else "")
+        which = "every point" if len(labels) == counts[kernel] else f"{len(labels)} points ({some})"
+        style = "yellow" if status.is_failure else "dim"
+        console.print(Text.assemble((status.value, style), f"  {kernel}, {which}: {reason}"))
+
+
+def _legend(info: RunInfo) -> Text:
+    settings = info.settings
+    confidence, margin = f"{settings['confidence']:.0%}", f"{settings['margin']:.2%}"
+    return Text(
+        f"slower by: time over the best point's, paired by round; ±: {confidence} interval for the whole race.\n"
+        f"TIES: within {margin} of the best. A point that is SLOWER leaves the race, so it has fewer rounds."
+    )
+
+
+def _sweep_document(info: RunInfo, measurements: Sequence[Measurement], sweep: Sweep) -> dict[str, Any]:
+    """A sweep as one document."""
+    rows = [measurement_row(info, each) for each in measurements]
+    return {"run": info_document(info), "sweep": sweep.to_dict(), "measurements": rows}
+
+
+def _sweep_rows(info: RunInfo, measurements: Sequence[Measurement], sweep: Sweep) -> list[dict[str, Any]]:
+    """A row for each point, with its place in the race."""
+    points = {(point.label, point.shape): point for point in sweep.points}
+    return [
+        {**measurement_row(info, row), **_place(points.get((row.case.label, row.case.shape)))}
+        for row in measurements
+        if row.case.is_point_of(sweep.axes)
+    ]
+
+
+def _place(point: Point | None) -> dict[str, Any]:
+    names = ("place", "slower_by", "slower_lo", "slower_hi")
+    return {name: getattr(point, name) if point else None for name in names}

@@ -1,0 +1,97 @@
+"""How numbers are written in tables and sentences: times, rates, ratios, shares, intervals, sizes; empty if unknown.
+
+A column of times is in milliseconds where all of them are 10 ms or more, else in microseconds; JSON and CSV are always
+in microseconds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+_MILLISECONDS_FROM_US = 10_000.0  # that long a column's shortest time must be
+
+
+@dataclass(frozen=True)
+class TimeUnit:
+    """The unit of a column of times.
+
+    Attributes:
+        name: `µs` or `ms`, for the heading.
+        us: how many microseconds it has.
+    """
+
+    name: str
+    us: float
+
+    def text(self, time_us: float, decimals: int | None = None) -> str:
+        """A time given in microseconds as `time_text` writes it, in this unit and without it."""
+        return time_text(time_us / self.us, decimals)
+
+
+MICROSECONDS = TimeUnit("µs", 1.0)
+MILLISECONDS = TimeUnit("ms", 1000.0)
+
+
+def time_unit(times_us: Iterable[float]) -> TimeUnit:
+    """The unit for a column of times in microseconds; NaN, an unknown time, does not count."""
+    shortest = min((time for time in times_us if not math.isnan(time)), default=0.0)
+    return MILLISECONDS if shortest >= _MILLISECONDS_FROM_US else MICROSECONDS
+
+
+def time_text(time_us: float, decimals: int | None = None) -> str:
+    """A time in microseconds, without its unit: `4.584`, `131.2`.
+
+    Args:
+        time_us: microseconds.
+        decimals: by default three below 100 µs, where nanoseconds matter, and else one.
+    """
+    return number(time_us, f".{(3 if time_us < 100 else 1) if decimals is None else decimals}f")
+
+
+def tflops_text(tflops: float) -> str:
+    """A rate in TFLOP/s, without its unit, to three digits or the next whole number: `0.52`, `41.3`, `812`."""
+    return number(tflops, ".2f" if tflops < 10 else ".1f" if tflops < 100 else ".0f")
+
+
+def factor(value: float) -> str:
+    """A ratio of two times: `1.063x`, `12.50x`."""
+    return "" if math.isnan(value) else f"{value:.3f}x" if value < 10 else f"{value:.2f}x"
+
+
+def percent(share: float) -> str:
+    """A share, with two decimals below 10%: `0.27%`, `12%`."""
+    return f"{share:.2%}" if share < 0.1 else f"{share:.0%}"
+
+
+def plus_minus(half_width: float) -> str:
+    """Half of an interval as a share, to stand behind the value: ` ±0.27%`; nothing if the interval has no end."""
+    return f" ±{percent(half_width)}" if math.isfinite(half_width) else ""
+
+
+def relative_half_width(value: float, low: float, high: float) -> float:
+    """Half of the interval from `low` to `high`, as a share of the value; infinite or NaN where an end is."""
+    return (high - low) / 2 / value
+
+
+def number(value: float, form: str = ".0f") -> str:
+    """A number by a format of Python's, `.0f` or `.1%`; nothing for NaN, which stands for unknown."""
+    return "" if math.isnan(value) else format(value, form)
+
+
+def count_text(count: int) -> str:
+    """A count; nothing for one below 0, which stands for unknown."""
+    return "" if count < 0 else str(count)
+
+
+def megabytes(count: float) -> str:
+    """Bytes on a disk in units of 1e6: `1,234.5 MB`."""
+    return f"{count / 1e6:,.1f} MB"
+
+
+def duration(seconds: float) -> str:
+    """A duration to plan with: `40 s`, `12 min`, `2.5 h`."""
+    if seconds < 60:
+        return f"{max(1, round(seconds))} s"
+    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

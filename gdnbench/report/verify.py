@@ -1,0 +1,171 @@
+"""The verdicts of `gdnbench verify`: the worst error of each gate, where it is, and whether it passes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from gdnbench.errors import ExitCode
+from gdnbench.measuring.preflight import Verification
+from gdnbench.model.case import Case
+from gdnbench.model.gate import GateResult
+from gdnbench.model.status import Status
+from gdnbench.report.console import data_console, print_csv, print_json, print_next
+from gdnbench.report.phrases import repeat_words
+from gdnbench.report.tables import FittedTable
+from gdnbench.wording import plural
+
+WIDE_ENOUGH_FOR_PLACES = 77  # characters; in fewer, the place of the worst element would be folded after each letter
+
+
+def print_verdicts(verdicts: Verification, *, json: bool, csv: bool) -> None:
+    """Prints the worst error of each kernel and gate over all shapes and inputs.
+
+    Args:
+        verdicts: what was found.
+        json: as a JSON document, a row for each case, input and gate.
+        csv: the same as rows of CSV.
+    """
+    rows = [row for case in verdicts.cases for row in _rows(case, verdicts)]
+    if json:
+        print_json({"device": verdicts.device, "seed": verdicts.seed, "gates": rows})
+    elif csv:
+        print_csv(rows)
+    else:
+        _print_table(verdicts)
+
+
+def _rows(case: Case, verdicts: Verification) -> list[dict[str, Any]]:
+    verdict = verdicts.judged[case.id]
+    common = {
+        "kernel": case.variant.kernel,
+        "label": case.label,
+        **case.shape.cells,
+        "interpreted": case.id in verdicts.interpreted,
+        "status": verdict.status.value,
+        "reason": verdict.reason,
+    }
+    gates = [_gate_row(gate) for gate in verdict.gates]
+    return [{**common, **gate} for gate in gates or [dict.fromkeys(_GATE_COLUMNS, "") | _NOT_MEASURED]]
+
+
+_GATE_COLUMNS = (
+    "scenario", "gate", "worst", "limit", "where", "passed", "got", "expected", "wrong", "of", "spread",
+)  # fmt: skip
+_NOT_MEASURED = dict.fromkeys(("worst", "limit", "passed", "got", "expected", "wrong", "of"))
+
+
+def _gate_row(gate: GateResult) -> dict[str, Any]:
+    wrong = gate.wrong
+    values = (
+        gate.scenario, gate.gate, gate.worst, gate.limit, gate.where, gate.passed,
+        *((wrong.got, wrong.expected, wrong.count, wrong.of, wrong.spread) if wrong else (None, None, 0, None, "")),
+    )  # fmt: skip
+    return dict(zip(_GATE_COLUMNS, values, strict=True))
+
+
+def _print_table(verdicts: Verification) -> None:
+    console = data_console()
+    by_label: dict[str, list[Case]] = {}
+    for case in verdicts.cases:
+        by_label.setdefault(case.label, []).append(case)
+    for label, cases in by_label.items():
+        picked = ", ".join(dict.fromkeys(case.variant.in_full for case in cases if case.variant.is_picked))
+        heading, reasons = Text(f"{label}: {picked}" if picked else label, style="bold"), _reasons(cases, verdicts)
+        if any(verdicts.judged[case.id].gates for case in cases):
+            wide = console.width >= WIDE_ENOUGH_FOR_PLACES
+            table = _gate_table(cases, verdicts, aligned=wide)
+            console.print(heading, table if wide else FittedTable(table, ("where", "limit")), sep="\n")
+            for reason in reasons:
+                console.print(Padding(reason, (0, 0, 0, 1), expand=False))
+        else:
+            console.print(Text("  ").join([heading, *reasons]))
+    console.print()
+    console.print(Text(_summary(by_label, verdicts)))
+    print_next(console, _next_words(verdicts))
+
+
+def _summary(by_label: Mapping[str, Sequence[Case]], verdicts: Verification) -> str:
+    """How many kernels passed and failed, each counted once, and the seed of the inputs."""
+    told: Counter[str] = Counter()
+    for cases in by_label.values():
+        statuses = {verdicts.judged[case.id].status for case in cases}
+        interpreted = any(case.id in verdicts.interpreted for case in cases)
+        if any(status.is_failure for status in statuses):
+            told["failed"] += 1
+        elif Status.OK in statuses:
+            told["passed in Triton's interpreter" if interpreted else f"passed on {verdicts.device}"] += 1
+        elif any(case.id in verdicts.compiled for case in cases):
+            told["compiled only"] += 1
+        else:
+            told["not checked"] += 1
+    counts = ", ".join(f"{count} {how}" for how, count in told.items())
+    return f"{plural(len(by_label), 'kernel')}: {counts}; seed {verdicts.seed}"
+
+
+def _next_words(verdicts: Verification) -> list[str]:
+    """The command that repeats the first failure; else the one that measures what passed, or inspects what compiled."""
+    failed = [case for case in verdicts.cases if verdicts.judged[case.id].status.is_failure]
+    if failed:
+        return repeat_words(failed[0], verdicts.seed)
+    passed = [case.label for case in verdicts.cases if verdicts.judged[case.id].status is Status.OK]
+    if passed:
+        return ["gdnbench", "run", passed[0]]
+    compiled = [case.label for case in verdicts.cases if case.id in verdicts.compiled]
+    return ["gdnbench", "inspect", compiled[0]] if compiled else ["gdnbench", "doctor"]
+
+
+def _gate_table(cases: list[Case], verdicts: Verification, *, aligned: bool) -> Table:
+    """A row per gate: the worst over all shapes and inputs. If aligned, columns stand under the last kernel's."""
+    table = Table(box=None, show_header=False, padding=(0, 1, 0, 1))
+    table.add_column("gate", overflow="fold", min_width=27 if aligned else None)
+    table.add_column("worst", justify="right", no_wrap=True, min_width=8 if aligned else None)
+    table.add_column("limit", no_wrap=True, min_width=8 if aligned else None)
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("where", overflow="fold")
+    found = [(case, gate) for case in cases for gate in verdicts.judged[case.id].gates]
+    for gate in dict.fromkeys(gate.gate for _, gate in found):
+        case, worst = max(((c, g) for c, g in found if g.gate == gate), key=lambda pair: pair[1].worst)
+        place = worst.where.replace(" ", "")
+        where = f"{case.shape.x_term} {worst.scenario} {place}" if worst.worst else ""
+        table.add_row(*_gate_cells(worst), Text(where, style="dim"))
+    return table
+
+
+def _gate_cells(gate: GateResult) -> Iterable[Text]:
+    verdict = Text("pass", style="green") if gate.passed else Text("FAIL", style="bold red")
+    return Text(gate.gate), Text(f"{gate.worst:.3g}"), Text(f"of {gate.limit:g}"), verdict
+
+
+def _reasons(cases: list[Case], verdicts: Verification) -> list[Text]:
+    """Why a kernel did not pass: which elements are wrong, that it crashed, or cannot run here.
+
+    Each status and reason once. Wrong elements differ from shape to shape: those of the first case, and the other
+    workloads where numbers are wrong.
+    """
+    found: dict[tuple[Status, str], list[Case]] = {}
+    for case in cases:
+        verdict = verdicts.judged[case.id]
+        if verdict.status is not Status.OK:
+            is_wrong = verdict.status.exit_code is ExitCode.WRONG_NUMBERS
+            found.setdefault((verdict.status, "" if is_wrong else verdict.reason), []).append(case)
+    return [_reason(alike, verdicts) for alike in found.values()]
+
+
+def _reason(alike: Sequence[Case], verdicts: Verification) -> Text:
+    first, *others = alike
+    verdict = verdicts.judged[first.id]
+    told = verdict.reason if first.id in verdicts.compiled else f"{verdict.status}: {verdict.reason}"
+    if verdict.status.exit_code is ExitCode.WRONG_NUMBERS:
+        told = f"{told}, at {first.shape}"
+        told += (
+            f"; also wrong at {others[0].shape.spec.x}={','.join(str(case.shape.x) for case in others)}"
+            if others
+            else ""
+        )
+    return Text(told, style="red" if verdict.status.is_failure else "dim")

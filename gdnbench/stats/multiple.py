@@ -1,0 +1,162 @@
+"""Several comparisons at once, with a bound on the chance of any false claim among them.
+
+Families are corrected as in Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of
+Statistics 6 (1979), which assumes nothing of how the comparisons depend on one another; here all share one baseline.
+
+Multiple comparisons with the best are the question of Hsu, "Constrained simultaneous confidence intervals for multiple
+comparisons with the best", Annals of Statistics 12 (1984). Here the times of one round depend on one another, so the
+comparisons are paired and the level is divided by their number (Bonferroni), which assumes nothing of that dependence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from gdnbench.stats import FloatArray
+from gdnbench.stats.comparison import DEFAULT_MARGIN, Comparison, judge
+from gdnbench.stats.paired import PairedLogRatio, judge_paired
+from gdnbench.stats.unpaired import UnpairedLogRatio
+
+K = TypeVar("K", bound=Hashable)
+
+
+def compare_family(
+    pairs: Mapping[K, tuple[FloatArray, FloatArray]],
+    *,
+    margin: float = DEFAULT_MARGIN,
+    confidence: float = 0.95,
+) -> dict[K, Comparison]:
+    """Compare every kernel of a family with its baseline.
+
+    The chance that any kernel whose true difference is within the margin is called FASTER or SLOWER is at
+    most 1 - confidence for the whole family. Each interval is the one at the level that its verdict was
+    taken at, so it is wider than that of `compare_rounds` and the verdict can be read off it. A pair with
+    fewer than two paired rounds still counts as a member; leave it out to spare the others its cost.
+
+    Args:
+        pairs: for each key, (kernel, baseline): two arrays of shape (rounds,), round medians in microseconds,
+            NaN where a round is missing.
+        margin: differences up to this ratio count as none.
+        confidence: of the family as a whole, between 0 and 1, both excluded.
+
+    Returns:
+        A comparison for each key, in the order given. For one pair it equals `compare_rounds`.
+
+    Raises:
+        ValueError: as `compare_rounds`.
+    """
+    ratios = [PairedLogRatio.from_rounds(kernel, baseline) for kernel, baseline in pairs.values()]
+    levels = holm_levels([ratio.p_value(margin) for ratio in ratios], 1.0 - confidence)
+    return {
+        key: judge_paired(ratio, margin, 1.0 - level) for key, ratio, level in zip(pairs, ratios, levels, strict=True)
+    }
+
+
+def compare_unpaired(
+    ratios: Mapping[K, UnpairedLogRatio], *, margin: float = DEFAULT_MARGIN, confidence: float = 0.95
+) -> dict[K, Comparison]:
+    """Judges a family of comparisons with Holm's correction, as `compare_family` does those of one run.
+
+    An UNCLEAR one asks for no further rounds: most of its variance is between the runs.
+
+    Args:
+        ratios: in any order.
+        margin: differences up to this ratio count as none.
+        confidence: of the family as a whole, between 0 and 1, both excluded.
+
+    Raises:
+        ValueError: if `margin` or `confidence` is out of range.
+    """
+    levels = holm_levels([ratio.p_value(margin) for ratio in ratios.values()], 1.0 - confidence)
+    intervals = [ratio.speedup(1.0 - level) for ratio, level in zip(ratios.values(), levels, strict=True)]
+    return {key: Comparison(interval, judge(interval, margin)) for key, interval in zip(ratios, intervals, strict=True)}
+
+
+def holm_levels(p_values: Sequence[float], alpha: float) -> list[float]:
+    """The level at which Holm's step-down procedure judges each p-value.
+
+    In ascending order the i-th of m is judged at alpha / (m - i + 1) for as long as all before it were
+    rejected; the first that is not, and all after it, are judged at the level of that first one.
+
+    Args:
+        p_values: in any order.
+        alpha: bound on the chance of any false rejection.
+
+    Returns:
+        One level for each p-value, in the order given.
+    """
+    levels = [alpha] * len(p_values)
+    standing = len(p_values)
+    for index in sorted(range(len(p_values)), key=p_values.__getitem__):
+        levels[index] = alpha / standing
+        if p_values[index] <= levels[index]:
+            standing -= 1
+    return levels
+
+
+@dataclass(frozen=True, slots=True)
+class BestComparison(Generic[K]):
+    """The fastest of several cases, and the others against it.
+
+    Attributes:
+        leader: the fastest.
+        others: its time over theirs, a speedup of at most about 1, in the order given. SLOWER is out of the race, SAME
+            ties with the leader, UNCLEAR may be either.
+    """
+
+    leader: K
+    others: dict[K, Comparison]
+
+
+def compare_with_best(
+    times_us: Mapping[K, FloatArray],
+    *,
+    margin: float = DEFAULT_MARGIN,
+    confidence: float = 0.95,
+    look: int = 1,
+) -> BestComparison[K]:
+    """Finds the fastest case, among those with the most rounds, and compares every other with it.
+
+    A race tests sequentially: it looks at its rounds again and again, and drops at each look what is SLOWER. The i-th
+    look takes the share 1 / (i * (i + 1)) of the error rate, and the shares of all looks sum to 1: the chance that the
+    truly fastest case is dropped at any look, by any rival, is at most 1 - confidence.
+
+    Args:
+        times_us: shape (rounds,) for each case, round times in microseconds, NaN where the case was not measured. One
+            that was dropped has fewer rounds than the others and cannot lead.
+        margin: differences up to this ratio count as none.
+        confidence: of the race as a whole, between 0 and 1, both excluded.
+        look: 1 for the first look at these cases, 2 for the second.
+
+    Raises:
+        ValueError: if there are no cases, none has a round, `look` is below 1, or as `compare_rounds`.
+    """
+    if look < 1:
+        raise ValueError(f"looks count from 1, not {look}")
+    leader = _fastest(times_us)
+    rivals = max(1, len(times_us) - 1)
+    level = (1.0 - confidence) / (look * (look + 1) * rivals)
+    others = {
+        key: judge_paired(PairedLogRatio.from_rounds(rounds, times_us[leader]), margin, 1.0 - level)
+        for key, rounds in times_us.items()
+        if key != leader
+    }
+    return BestComparison(leader, others)
+
+
+def _fastest(times_us: Mapping[K, FloatArray]) -> K:
+    """By the mean logarithm, which is what the comparisons compare."""
+    rounds = {key: np.isfinite(times) for key, times in times_us.items()}
+    most = max((int(present.sum()) for present in rounds.values()), default=0)
+    if most == 0:
+        raise ValueError("no case has a round, so none is the fastest")
+    means = {
+        key: float(np.mean(np.log(times_us[key][present])))
+        for key, present in rounds.items()
+        if int(present.sum()) == most
+    }
+    return min(means, key=means.__getitem__)

@@ -1,0 +1,172 @@
+"""Real compiles: the catalog's kernels for two GPUs that need not be here, and kernels that fail as kernels do."""
+
+from pathlib import Path
+
+import pytest
+from decode_workloads import decode_at
+
+from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.catalog.select import find_variant
+from gdnbench.codegen.build import build
+from gdnbench.codegen.cubin import disassemble
+from gdnbench.codegen.nvrtc import clean_log
+from gdnbench.codegen.triton import arguments, compile_triton
+from gdnbench.errors import BuildError, UsageError
+from gdnbench.model.kernel import CudaKernel, TritonKernel
+
+ROOT = Path(__file__).parent / "data" / "binary" / "kernels"
+CATALOG = load_catalog([default_roots()[0], ROOT])
+COMPILED = [
+    entry
+    for entry in CATALOG.entries.values()
+    if isinstance(entry.kernel, CudaKernel | TritonKernel) and not entry.folder.is_relative_to(ROOT)
+]
+SPILLING = {"decode-rowreg-w2"}  # two rows of 128 floats a thread are its idea, and more than 255 registers
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _own_cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GDNBENCH_CACHE", str(tmp_path_factory.mktemp("builds")))
+        patch.setenv("TRITON_CACHE_DIR", str(tmp_path_factory.mktemp("triton")))
+        patch.delenv("TRITON_INTERPRET", raising=False)
+        yield
+
+
+def _build(name, arch="sm_90", shape=decode_at()):  # noqa: B008 - frozen
+    entry = CATALOG.entries[name]
+    return build(entry, entry.default, shape, arch)
+
+
+def _variant(label, arch):
+    entry, variant = find_variant(CATALOG, "decode", label)
+    return build(entry, variant, decode_at(), arch)
+
+
+def _failure(name, arch="sm_90"):
+    with pytest.raises(BuildError) as caught:
+        _build(name, arch)
+    return caught.value
+
+
+def test_the_kernels_of_this_test_are_found():
+    assert not CATALOG.broken
+
+
+@pytest.mark.parametrize("arch", ["sm_90", "sm_100"])
+@pytest.mark.parametrize("entry", COMPILED, ids=lambda entry: entry.kernel.name)
+def test_every_kernel_and_preset_compiles_and_none_spills_but_by_design(entry, arch):
+    for variant in (entry.default, *entry.presets):
+        built = build(entry, variant, decode_at(), arch)
+        assert built.arch == arch
+        assert 1 <= built.registers <= 255
+        assert (built.spill_bytes > 0) == (variant.label in SPILLING)
+        assert built.load_bits == (0 if entry.kernel.floor == "empty" else 128)
+        assert built.code_bytes == Path(built.cubin).stat().st_size
+        assert Path(built.cubin).read_bytes().startswith(b"\x7fELF")
+        assert built.symbol == entry.kernel.entry
+
+
+def test_rows_in_registers_cost_registers():
+    v1 = CATALOG.entries["decode-v1"]
+    few, many = (build(v1, v1.with_params(v1.default, {"BV": rows}), decode_at(), "sm_90") for rows in (2, 16))
+    assert many.registers - few.registers >= 4 * (16 - 2)  # a lane holds four floats of each row
+
+
+@pytest.mark.parametrize("name", ["decode-v2:ROWS=4", "decode-v3:UNROLL=0"])
+@pytest.mark.parametrize("arch", ["sm_90", "sm_100"])
+def test_params_that_no_preset_fixes_compile_without_spills(name, arch):
+    assert _variant(name, arch).spill_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("decode-v4", {"LDG.E.128.CONSTANT", "STG.E.128"}),
+        ("decode-v5", {"LDG.E.NA.128", "LDG.E.EL.64", "STG.E.EF.128"}),
+        ("decode-v5i", {"LDG.E.EF.128", "LDG.E.64.CONSTANT", "STG.E.EF.128"}),
+        ("decode-v5:HINT=none", {"LDG.E.128.CONSTANT", "STG.E.128"}),
+        ("decode-v6", {"LDGSTS.E.BYPASS.128", "STG.E.128"}),
+    ],
+)
+def test_the_state_moves_as_the_kernels_idea_says(name, expected):
+    built = _variant(name, "sm_90")
+    assert expected <= set(disassemble(Path(built.cubin), built.symbol).split())
+
+
+def test_the_head_layout_is_compiled_in():
+    assert _build("decode-v4").cubin != _build("decode-v4", shape=decode_at(HQ=16, HV=32)).cubin  # named by content
+
+
+def test_spills_are_told():
+    assert _build("test-spills").spill_bytes >= 4 * (200 - 32)
+
+
+@pytest.mark.parametrize("arch", ["sm_86", "sm_90", "sm_100"])
+def test_shared_memory_is_what_the_kernel_declares(arch):
+    assert _build("test-shared", arch).shared_bytes == 256
+
+
+def test_an_error_names_file_and_line_and_nothing_else():
+    error = _failure("test-syntax-error")
+    source = CATALOG.entries["test-syntax-error"].source
+    first, *rest = error.message.splitlines()
+    assert first == f'{source}:5: error: identifier "undefined_name" is undefined'
+    assert [line.strip() for line in rest] == ["output[0] = undefined_name;", "^"]
+
+
+def test_an_entry_that_is_not_in_the_source():
+    error = _failure("test-no-such-entry")
+    assert error.message.endswith("kernel.cu defines no kernel missing")
+    assert "variant.py" in error.hint
+
+
+def test_an_error_in_a_triton_function_that_the_kernel_calls():
+    error = _failure("test-wrong-line")
+    source = CATALOG.entries["test-wrong-line"].source
+    first, *rest = error.message.splitlines()
+    assert first.startswith(f"{source}:9: error: AttributeError")
+    assert rest == ["    return x.nothing()", "           ^"]
+
+
+def test_a_triton_argument_that_nothing_provides():
+    error = _failure("test-unknown-argument")
+    assert "takes BLOCK" in error.message
+    assert "HQ" in error.hint
+    assert "new_state" in error.hint
+
+
+def test_a_source_that_raises_when_imported():
+    error = _failure("test-import-error")
+    source = CATALOG.entries["test-import-error"].source
+    assert error.message == f"{source}:5: RuntimeError: no table for this GPU"
+
+
+@pytest.mark.parametrize("name", ["decode-v4", "decode-triton"])
+def test_what_is_no_architecture(name):
+    with pytest.raises(UsageError, match="not an architecture"):
+        _build(name, "h200")
+
+
+def test_an_architecture_that_the_compiler_does_not_know():
+    with pytest.raises(UsageError, match="does not know sm_35") as caught:
+        _build("decode-v4", "sm_35")
+    assert "sm_90" in caught.value.hint
+    assert "sm_35" in _failure("decode-triton", "sm_35").message
+
+
+def test_torch_kernels_are_not_built():
+    with pytest.raises(TypeError, match="has no cubin"):
+        _build("decode-reference")
+
+
+def test_arguments_of_a_triton_launch_come_in_the_functions_order():
+    entry = CATALOG.entries["decode-triton"]
+    compiled = compile_triton(entry, entry.default.params, decode_at(), "sm_90")
+    names = [tensor.name for tensor in (*entry.op.inputs, *entry.op.outputs)]
+    given = arguments(compiled, {name: name for name in (*names, "scale")})
+    assert given == (*names[:8], "scale", *names[8:], 4, 8, 128, 128, 8)
+
+
+def test_a_log_without_the_usual_shape_is_kept():
+    assert clean_log("ptxas error   : too much shared data") == "ptxas error   : too much shared data"

@@ -1,0 +1,132 @@
+"""The build cache: what is kept, what is refused, what happens when builders race."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from decode_workloads import decode_at
+
+from gdnbench.catalog.catalog import load_catalog
+from gdnbench.codegen.build import build, build_key
+from gdnbench.codegen.cache import cache_folder, load_build, store_build, store_cubin
+from gdnbench.errors import MachineError
+from gdnbench.model.build import Build
+from gdnbench.model.params import Params
+
+CATALOG = load_catalog()
+V4 = CATALOG.entries["decode-v4"]
+TRITON = CATALOG.entries["decode-triton"]
+COPY = CATALOG.entries["decode-floor-copy"]
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("GDNBENCH_CACHE", str(tmp_path))
+
+
+@pytest.fixture
+def no_compiler(monkeypatch):
+    def refuse(*_arguments, **_options):
+        raise AssertionError("compiled")
+
+    monkeypatch.setattr(import_module("gdnbench.codegen.build"), "compile_cuda", refuse)
+
+
+def _build(arch="sm_90"):
+    return build(COPY, COPY.default, decode_at(), arch)
+
+
+def test_the_second_build_compiles_nothing(request):
+    first = _build()
+    request.getfixturevalue("no_compiler")
+    assert _build() == first
+    assert build(COPY, COPY.default, decode_at(B=64), "sm_90") == first
+    with pytest.raises(AssertionError, match="compiled"):
+        _build("sm_100")
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b'{"digest": "0", "cubin": ""}', b"\xff"])
+def test_a_damaged_record_is_built_again(content):
+    first = _build()
+    [record] = cache_folder().glob("*.json")
+    record.write_bytes(content)
+    assert _build() == first
+    assert json.loads(record.read_text())["registers"] == first.registers
+
+
+@pytest.mark.parametrize("damage", [lambda path: path.unlink(), lambda path: path.write_bytes(b"\x7fELF")])
+def test_a_damaged_cubin_is_built_again(damage):
+    first = _build()
+    intact = Path(first.cubin).read_bytes()
+    damage(Path(first.cubin))
+    assert _build() == first
+    assert Path(first.cubin).read_bytes() == intact
+
+
+def test_racing_builders_agree_and_leave_no_litter():
+    with ThreadPoolExecutor(4) as threads:
+        builds = list(threads.map(lambda _: _build(), range(4)))
+    assert len(set(builds)) == 1
+    assert sorted(path.suffix for path in cache_folder().iterdir()) == [".cubin", ".json", ".sass"]
+
+
+def test_racing_writers_of_different_code_leave_a_whole_build():
+    # Were a compiler not to repeat itself, each record would still name the cubin that it was read from.
+    def store(registers):
+        cubin = store_cubin(b"code" * registers, "k", "sm_90")
+        store_build("key", Build("sm_90", registers, 0, 0, 0, len(cubin.read_bytes()), str(cubin), "k"))
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(store, range(1, 65)))
+    found = load_build("key")
+    assert Path(found.cubin).read_bytes() == b"code" * found.registers
+
+
+def test_a_cache_that_cannot_be_written_says_how_to_choose_another(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("GDNBENCH_CACHE", str(tmp_path / "file"))
+    with pytest.raises(MachineError, match="cannot write") as caught:
+        store_cubin(b"code", "k", "sm_90")
+    assert "GDNBENCH_CACHE" in caught.value.hint
+
+
+def test_what_the_key_depends_on(tmp_path, monkeypatch):
+    key = build_key(V4, V4.default.params, decode_at(), "sm_90")
+    assert key == build_key(V4, V4.default.params, decode_at(B=64), "sm_90")
+    assert key != build_key(V4, V4.default.params, decode_at(), "sm_100")
+    assert key != build_key(V4, V4.default.params, decode_at(HQ=16, HV=32), "sm_90")
+    assert key != build_key(V4, Params({"WARPS": 4}), decode_at(), "sm_90")
+    assert key != build_key(COPY, V4.default.params, decode_at(), "sm_90")
+    assert key != build_key(V4, V4.default.params, decode_at(), "sm_90", stamped=True)
+    elsewhere = replace(V4, folder=tmp_path / "v4")
+    elsewhere.folder.mkdir()
+    assert key != build_key(elsewhere, V4.default.params, decode_at(), "sm_90")
+
+
+@pytest.mark.parametrize("stamped", [False, True])
+def test_headers_that_gdnbench_brings_are_in_the_key(tmp_path, monkeypatch, stamped):
+    header = tmp_path / "gdnbench" / "phases.cuh"
+    header.parent.mkdir()
+    header.write_text("// one")
+    monkeypatch.setattr("gdnbench.codegen.nvrtc.HEADERS", tmp_path)
+    key = build_key(V4, V4.default.params, decode_at(), "sm_90", stamped=stamped)
+    assert key == build_key(V4, V4.default.params, decode_at(), "sm_90", stamped=stamped)
+    header.write_text("// another")
+    assert key != build_key(V4, V4.default.params, decode_at(), "sm_90", stamped=stamped)
+
+
+def test_tritons_switches_are_in_the_key(monkeypatch):
+    key = build_key(TRITON, TRITON.default.params, decode_at(), "sm_90")
+    monkeypatch.setenv("TRITON_CACHE_DIR", "/elsewhere")
+    assert key == build_key(TRITON, TRITON.default.params, decode_at(), "sm_90")
+    monkeypatch.setenv("DISABLE_PTXAS_OPT", "1")
+    assert key != build_key(TRITON, TRITON.default.params, decode_at(), "sm_90")
+
+
+def test_torch_kernels_have_no_key():
+    reference = CATALOG.entries["decode-reference"]
+    with pytest.raises(TypeError, match="has no cubin"):
+        build_key(reference, reference.default.params, decode_at(), "sm_90")

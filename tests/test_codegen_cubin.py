@@ -1,0 +1,85 @@
+"""What `cuobjdump` prints of a cubin, read back."""
+
+from pathlib import Path
+
+import pytest
+
+from gdnbench.codegen.cubin import Resources, disassemble, parse_required_threads, parse_resources
+from gdnbench.errors import MachineError, UsageError
+
+DATA = Path(__file__).parent / "data" / "binary"
+ONE = (DATA / "decode_v1_sm_90.res-usage").read_text()
+SEVERAL = (DATA / "several_sm_100.res-usage").read_text()
+
+
+def test_one_kernel():
+    found = parse_resources(ONE, "gdn_decode_v1", "sm_90")
+    assert found == Resources(registers=67, shared_bytes=0, stack_bytes=0, local_bytes=0)
+    assert found.spill_bytes == 0
+
+
+def test_the_kernel_named_is_read_and_not_another():
+    assert parse_resources(SEVERAL, "k", "sm_100").registers == 32
+    assert parse_resources(SEVERAL, "k2", "sm_100").registers == 8
+
+
+def test_spills_are_stack_and_local_memory():
+    assert parse_resources(SEVERAL, "k", "sm_100").spill_bytes == 1104 + 8
+
+
+def test_what_the_system_reserves_of_shared_memory_is_not_the_kernels():
+    assert parse_resources(SEVERAL, "k", "sm_100").shared_bytes == 256
+    assert parse_resources(SEVERAL, "k", "sm_86").shared_bytes == 1280
+
+
+@pytest.mark.parametrize(
+    "text", ["", "Resource usage:\n Common:\n  GLOBAL:0\n", ONE.replace("STACK:0", "STACK:UNKNOWN")]
+)
+def test_what_is_not_told_is_an_error_and_no_zero(text):
+    with pytest.raises(MachineError, match="does not tell"):
+        parse_resources(text, "gdn_decode_v1", "sm_90")
+
+
+@pytest.mark.parametrize("arch", ["90", "sm90", "sm_9", "gfx942", "sm_90x", ""])
+def test_what_is_no_architecture(arch):
+    with pytest.raises(UsageError, match="not an architecture"):
+        parse_resources(ONE, "gdn_decode_v1", arch)
+
+
+@pytest.fixture
+def tool(monkeypatch):
+    """Stands in for cuobjdump: what it would print, and how often it is asked."""
+    asked = []
+    monkeypatch.setattr(
+        "gdnbench.codegen.cubin.run_cuobjdump", lambda *words: asked.append(words) or f"SASS of {words}"
+    )
+    return asked
+
+
+def test_the_tool_is_asked_once_for_each_kernel_of_a_cubin(tool, tmp_path):
+    one, other = tmp_path / "one.cubin", tmp_path / "other.cubin"
+    texts = [disassemble(cubin, symbol) for cubin in (one, other) for symbol in ("a", "b")]
+    assert [disassemble(cubin, symbol) for cubin in (one, other) for symbol in ("a", "b")] == texts
+    assert len(set(texts)) == len(tool) == 4
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_a_folder_that_cannot_be_written_costs_only_time(tool, tmp_path):
+    gone = tmp_path / "nowhere" / "one.cubin"
+    assert disassemble(gone, "a") == disassemble(gone, "a")
+    assert len(tool) == 2
+
+
+def test_what_is_kept_and_is_no_text_is_made_anew(tool, tmp_path):
+    cubin = tmp_path / "one.cubin"
+    text = disassemble(cubin, "a")
+    [kept] = tmp_path.iterdir()
+    kept.write_bytes(b"\xff\xfe")
+    assert disassemble(cubin, "a") == text
+    assert len(tool) == 2
+
+
+def test_the_block_that_a_cubin_asks_for():
+    text = "\tAttribute:\tEIATTR_REQNTID\n\tFormat:\tEIFMT_SVAL\n\tValue:\t0x80 0x2 0x1 \n"
+    assert parse_required_threads(text) == 256
+    assert parse_required_threads(text.replace("REQNTID", "MAX_THREADS")) is None

@@ -1,0 +1,205 @@
+"""Rows and columns: what stands beside what, what has no partner, and what is refused."""
+
+from dataclasses import replace
+
+import pytest
+from compare_data import B1, B8, compared, figure, published, ratios_of, run_of, source, with_params
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from run_data import case, measured, store
+
+from gdnbench.compare.grid import default_rows, entries_of, join
+from gdnbench.compare.runs import load_run
+from gdnbench.errors import UnknownNameError, UsageError
+from gdnbench.model.params import Params
+from gdnbench.model.status import Status
+from gdnbench.store.samples import write_rounds
+
+KERNELS = {"decode-v4": 4.7, "decode-triton": 4.4}
+
+
+def test_runs_are_joined_by_label_params_and_shape():
+    side = compared(run_of(KERNELS), run_of({**KERNELS, "decode-v9": 4.0}, "other"))
+    assert len(side.grid.rows) == 10
+    assert {(row.entries[1].figure.label, row.entries[0]) for row in side.grid.alone} == {("decode-v9", None)}
+
+
+def test_other_params_under_one_label_are_no_partners_unless_wanted():
+    left = source(figure(**with_params("decode-v4", WARPS=8)), figure("decode-v1"), name="a")
+    right = source(figure(**with_params("decode-v4", WARPS=4)), figure("decode-v1"), name="b")
+    assert len(compared(left, right).grid.alone) == 2
+    assert len(compared(left, right, rows="shape,label").grid.rows) == 2
+
+
+def test_published_figures_need_no_params():
+    left = source(figure(**with_params("decode-v4", WARPS=8)))
+    side = compared(left, published(figure(rounds=0)))
+    assert len(side.grid.rows) == 1
+    assert side.grid.rows[0].entries[1].figure.params == Params({"WARPS": 8})
+
+
+def test_without_a_common_case_it_says_what_each_side_has():
+    with pytest.raises(UsageError, match="no common case") as raised:
+        compared(source(figure("decode-v1"), name="a"), source(figure("decode-v4", shape=B8), name="b"))
+    assert "a has decode-v1 at B=1" in raised.value.hint
+    assert "b has decode-v4 at B=8" in raised.value.hint
+
+
+def test_a_case_that_failed_on_both_sides_is_no_common_case():
+    broken = figure(status=Status.CRASHED, reason="x")
+    with pytest.raises(UsageError, match="no common case"):
+        compared(source(broken), source(broken, name="other"))
+
+
+def test_one_run_is_compared_kernel_against_kernel_in_pairs():
+    side = compared(run_of(KERNELS), columns="label", filtered="label=decode-fla,decode-v4,decode-triton")
+    assert side.headings == ("decode-fla", "decode-v4", "decode-triton")
+    assert [row.names for row in side.grid.rows] == [("decode", "B=1 qk4_v8"), ("decode", "B=8 qk4_v8")]
+    assert all(column.paired and not column.shifts for column in side.columns)
+    assert side.columns[0].ratios[0].value == pytest.approx(5.1 / 4.7, rel=1e-3)
+
+
+def test_several_runs_are_compared_by_gpu():
+    side = compared(run_of(KERNELS), run_of(KERNELS, "other", gpu="b200"), columns="gpu")
+    assert side.headings == ("h200", "b200")
+    assert ratios_of(side)["decode-v4", 1].comparison
+
+
+def test_sizes_head_a_column_with_their_key():
+    side = compared(run_of(KERNELS), columns="B", filtered="label=decode-v4")
+    assert side.headings == ("B=1", "B=8")
+
+
+def test_params_can_vary_across_columns():
+    points = [
+        replace(figure(f"decode-v4:WARPS={warps}"), kernel="decode-v4", params=Params({"WARPS": warps}))
+        for warps in (8, 4)
+    ]
+    assert compared(source(*points), columns="WARPS").headings == ("WARPS=8", "WARPS=4")
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "key"), [("label", "run", "B"), ("B", "run", "label"), ("label", "B", "run")]
+)
+def test_a_cell_of_several_figures_names_the_key_that_is_missing(rows, columns, key):
+    with pytest.raises(UsageError, match="two figures") as raised:
+        compared(run_of(KERNELS), run_of(KERNELS, "other"), rows=rows, columns=columns)
+    assert f"add {key} to --rows or --cols" in raised.value.hint
+
+
+def test_a_figure_that_is_listed_twice_is_told():
+    with pytest.raises(UsageError, match="twice"):
+        compared(source(figure(), figure()), source(figure(), name="other"))
+
+
+@pytest.mark.parametrize("wrong", [{"rows": "kernell"}, {"columns": "gpus"}, {"filtered": "labels=x"}])
+def test_an_unknown_key_names_those_that_are(wrong):
+    with pytest.raises(UnknownNameError) as raised:
+        compared(run_of(KERNELS), run_of(KERNELS, "other"), **wrong)
+    assert "did you mean" in raised.value.hint
+    assert "timer" in raised.value.hint
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"rows": "label,label"}, "different keys"),
+        ({"rows": ","}, "different keys"),
+        ({"rows": "run,label,B"}, "in --rows and in --cols"),
+        ({"filtered": "label"}, "not KEY=GLOB"),
+        ({"filtered": "label="}, "not KEY=GLOB"),
+        ({"filtered": "B=7"}, "leaves nothing"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(wrong, told):
+    with pytest.raises(UsageError, match=told):
+        compared(run_of(KERNELS), run_of(KERNELS, "other"), **wrong)
+
+
+def test_one_source_alone_is_nothing_to_compare():
+    with pytest.raises(UsageError, match="one column only"):
+        compared(run_of(KERNELS))
+
+
+def test_sources_that_do_not_differ_in_the_columns_are_told():
+    with pytest.raises(UsageError, match="one column only, h200") as raised:
+        compared(run_of(KERNELS), run_of(KERNELS, "other"), columns="gpu")
+    assert "do not differ in gpu" in raised.value.hint
+
+
+def test_a_filter_takes_globs_and_lists_of_every_key():
+    side = compared(run_of(KERNELS), run_of(KERNELS, "other"), filtered="kernel=decode-v*,decode-f* B=1,64 op=decode")
+    assert [row.entries[0].figure.shape for row in side.grid.rows] == [B1] * 4
+
+
+def test_a_filter_hides_no_anchors():
+    side = compared(run_of(KERNELS), run_of(KERNELS, "other", moved=1.03), filtered="label=decode-v4")
+    assert ratios_of(side)["decode-v4", 1].value == pytest.approx(1.0, abs=1e-9)
+
+
+def test_what_a_dispatcher_picked_is_told_apart_as_other_params_are(tmp_path):
+    """Two kernels whose params happen to be alike are no one kernel that became faster."""
+    sides = []
+    for name, kernel in (("20260101-000000-h200-decode", "decode-v4"), ("20260102-000000-h200-decode", "decode-v6")):
+        folder = tmp_path / name
+        folder.mkdir()
+        rows = [measured(case("decode-auto", kernel=kernel, WARPS=8)), measured(case("decode-v1"))]
+        store(folder, rows, run_id=name)
+        write_rounds(folder, [])
+        sides.append(load_run(folder))
+    side = compared(*sides)
+    assert [row.entries[0].figure.label for row in side.grid.rows] == ["decode-v1"]
+    assert {str(row.entries[0 if row.entries[0] else 1].figure.params) for row in side.grid.alone} == {
+        "KERNEL=decode-v4 WARPS=8",
+        "KERNEL=decode-v6 WARPS=8",
+    }
+    joined = compared(*sides, rows="shape,label")
+    assert {row.entries[0].figure.label for row in joined.grid.rows} == {"decode-auto", "decode-v1"}
+
+
+CASES = st.sets(st.tuples(st.sampled_from(["decode-a", "decode-b", "decode-c"]), st.sampled_from([B1, B8])))
+
+
+@given(st.lists(CASES, min_size=2, max_size=4), st.sampled_from([("run",), ("label",), ("B",), ("label", "shape")]))
+@settings(max_examples=200, deadline=None)
+def test_every_figure_stands_once_in_its_own_row_and_column(runs, columns):
+    sources = [
+        source(*(figure(label, shape=shape) for label, shape in sorted(cases)), name=f"run-{index}")
+        for index, cases in enumerate(runs)
+    ]
+    entries = entries_of(sources)
+    rows = default_rows(columns, entries)
+    try:
+        grid = join(entries, rows, columns)
+    except UsageError:
+        assume(False)
+    placed = [
+        (entry, row, column)
+        for row in (*grid.rows, *grid.alone)
+        for entry, column in zip(row.entries, grid.columns, strict=True)
+        if entry
+    ]
+    assert sorted(id(entry) for entry, *_ in placed) == sorted(map(id, entries))
+    for entry, row, column in placed:
+        assert tuple(entry.value(key) for key in rows) == row.names
+        assert tuple(entry.value(key) for key in columns) == column
+    assert all(row.entries[0] and any(row.entries[1:]) for row in grid.rows)
+    assert not any(row.entries[0] and any(row.entries[1:]) for row in grid.alone)
+
+
+@given(st.lists(CASES, min_size=2, max_size=2))
+@settings(max_examples=100, deadline=None)
+def test_two_runs_can_be_joined_where_they_share_a_case_and_only_there(runs):
+    one, other = runs
+    sources = [
+        source(*(figure(label, shape=shape) for label, shape in cases), name=name)
+        for name, cases in (("one", one), ("other", other))
+    ]
+    entries = entries_of(sources)
+    if not one & other:
+        with pytest.raises(UsageError, match=r"no common case|one column only"):
+            join(entries, default_rows(("run",), entries), ("run",))
+        return
+    grid = join(entries, default_rows(("run",), entries), ("run",))
+    assert len(grid.rows) == len(one & other)
+    assert len(grid.alone) == len(one ^ other)

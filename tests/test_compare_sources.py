@@ -1,0 +1,181 @@
+"""What a user names, as sources: each way of naming one, and what is said where there is none."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from committed import RESULTS
+from compare_data import DEFAULT, MAIN, plant
+
+from gdnbench.compare.figure import SourceKind
+from gdnbench.compare.sources import load_sources
+from gdnbench.errors import RunFormatError, UnknownNameError, UsageError
+
+
+def load_source(text, results):
+    (source,) = load_sources([text], results)
+    return source
+
+
+@pytest.fixture
+def copy(tmp_path):
+    return plant(tmp_path / "copy", "decode-v4", 1.0, DEFAULT[0])
+
+
+@pytest.mark.parametrize(
+    "text", [MAIN, MAIN[:15], RESULTS / MAIN, RESULTS / MAIN / "run.json"], ids=["id", "start", "folder", "file"]
+)
+def test_a_run_by_id_start_and_folder(text):
+    assert load_source(str(text), RESULTS).name == MAIN
+
+
+def test_a_gpu_stands_for_its_latest_run_that_compared_kernels():
+    newest = max(path.name for path in RESULTS.glob("2*-h200-*"))
+    assert newest.endswith("-ablation")
+    assert load_source("h200", RESULTS).name == "20261122-024300-h200-decode-hopper-qk16"
+
+
+def test_beside_another_source_it_is_the_latest_that_timed_what_the_other_did():
+    one, _ = load_sources(["h200", "published/b200"], RESULTS)
+    assert one.name == "20261122-024054-h200-decode-hopper"
+    swept, one = load_sources(["sweep-batches", "h200"], RESULTS)
+    assert (swept.name, one.name) == ("20261121-182329-h200-decode-sweep-batches", "20261122-024054-h200-decode-hopper")
+
+
+def test_where_nothing_is_shared_the_latest_is_taken(tmp_path):
+    path = tmp_path / "figures.csv"
+    path.write_text("kernel,time_us,B\nnever-heard-of,3.5,1\n")
+    assert load_sources(["h200", str(path)], RESULTS)[0].name == load_source("h200", RESULTS).name
+
+
+def test_published_figures_by_name_and_folder():
+    for text in ("published/b200", str(RESULTS / "published" / "b200")):
+        assert load_source(text, RESULTS).kind is SourceKind.PUBLISHED
+
+
+def test_a_published_name_without_its_folder_is_pointed_to(tmp_path):
+    shutil.copytree(RESULTS / "published" / "b200", tmp_path / "published" / "b200")
+    with pytest.raises(UnknownNameError) as raised:
+        load_source("b200", tmp_path)
+    assert "published/b200" in raised.value.hint
+
+
+def test_a_file_of_another_tool(tmp_path):
+    path = tmp_path / "theirs.csv"
+    path.write_text("kernel,time_us\ndecode-v4,4.5\n")
+    assert load_source(str(path), RESULTS).kind is SourceKind.FOREIGN
+
+
+@pytest.mark.parametrize("text", ["", "nothing.csv", "no/such", "git:no-such-commit", "published/none"])
+def test_what_is_not_there_is_told(text):
+    with pytest.raises(UsageError) as raised:
+        load_source(text, RESULTS)
+    assert raised.value.hint
+
+
+def git(where, *words):
+    identity = ("-c", "user.name=x", "-c", "user.email=x@x")
+    done = subprocess.run(["git", *identity, *words], cwd=where, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    """A repository of two commits, of which the first has two runs."""
+    git(tmp_path, "init", "-q")
+    for number in (1, 2):
+        git(tmp_path, "commit", "-q", "--allow-empty", "-m", str(number))
+    first = git(tmp_path, "rev-parse", "HEAD~1")
+    for run, dirty in ((DEFAULT[0], False), (DEFAULT[1], True)):
+        folder = plant(tmp_path / "results" / run, "decode-v4", 1.0, run)
+        document = json.loads((folder / "run.json").read_text())
+        document["git"] = {"commit": first, "dirty": dirty}
+        (folder / "run.json").write_text(json.dumps(document))
+    monkeypatch.chdir(tmp_path)
+    return first
+
+
+def test_a_commit_stands_for_its_latest_run(checkout):
+    source = load_source("git:HEAD~1", Path("results"))
+    assert source.name == DEFAULT[1]
+    assert f"changes beyond commit {checkout[:8]}" in source.warnings[-1]
+
+
+def test_a_commit_without_a_run_names_those_that_have_one(checkout):
+    with pytest.raises(UnknownNameError, match="no run of commit") as raised:
+        load_source("git:HEAD", Path("results"))
+    assert f"{checkout[:8]} (2 runs)" in raised.value.hint
+
+
+def test_a_run_that_cannot_be_read_stops_no_search_for_a_commit(checkout):
+    Path("results", DEFAULT[1], "run.json").write_text("{")
+    assert load_source("git:HEAD~1", Path("results")).name == DEFAULT[0]
+
+
+def test_an_option_for_git_is_no_revision():
+    with pytest.raises(UnknownNameError, match="git knows no commit"):
+        load_source("git:--help", RESULTS)
+
+
+def test_the_same_run_twice_is_refused_however_it_is_named():
+    with pytest.raises(UsageError, match="are the same"):
+        load_sources([MAIN, str(RESULTS / MAIN)], RESULTS)
+
+
+def test_a_copy_of_a_run_bears_the_name_it_was_given(copy):
+    assert [source.name for source in load_sources([DEFAULT[0], str(copy)], RESULTS)] == [DEFAULT[0], str(copy)]
+
+
+def test_a_run_that_was_stopped_says_so(copy):
+    document = json.loads((copy / "run.json").read_text())
+    (copy / "run.json").write_text(json.dumps({**document, "complete": False}))
+    assert "stopped before its end" in load_source(str(copy), RESULTS).warnings[-1]
+
+
+def cut_rows(folder):
+    path = folder / "measurements.csv"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:6]))
+
+
+def cut_bytes(folder):
+    path = folder / "rounds.csv"
+    path.write_bytes(path.read_bytes()[:4000])
+
+
+def rename_column(folder):
+    path = folder / "rounds.csv"
+    path.write_text(path.read_text().replace("time_us", "time_ns", 1))
+
+
+def spoil_number(folder):
+    path = folder / "rounds.csv"
+    path.write_text(path.read_text().replace("nvbench,2,", "nvbench,two,", 1))
+
+
+def other_version(folder):
+    path = folder / "run.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "schema": 9}))
+
+
+def lose_rounds(folder):
+    (folder / "rounds.csv").unlink()
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (cut_rows, "cut off"),
+        (cut_bytes, "cut off"),
+        (rename_column, "lacks the column time_us"),
+        (spoil_number, "line 3, round: Expected `int`"),
+        (other_version, "schema version 9"),
+        (lose_rounds, "rounds.csv is missing"),
+    ],
+)
+def test_a_damaged_run_is_told(copy, damage, told):
+    damage(copy)
+    with pytest.raises(RunFormatError, match=told) as raised:
+        load_source(str(copy), RESULTS)
+    assert raised.value.hint

@@ -1,0 +1,96 @@
+"""What `--dry-run` says is what a run then does; thousands of builds are not begun without a question."""
+
+import json
+
+import pytest
+
+from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.errors import ExitCode
+from gdnbench.measuring.plan import MOST_BUILDS, foresee, make_plan
+from gdnbench.measuring.request import Settings, make_request
+from gdnbench.measuring.sweep_request import choose_sweep_settings, make_sweep_request
+from gdnbench.model.gpu import Gpu
+
+CATALOG = load_catalog(default_roots()[:1])
+H200 = Gpu(index=0, name="NVIDIA H200", uuid="GPU-1", capability=(9, 0))
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("GDNBENCH_CACHE", str(tmp_path / "builds"))
+
+
+def outlook_of(kernels, gpu=None, axes="", **settings):
+    request = make_request(CATALOG, "decode", kernels, axes=axes, settings=Settings(**settings))
+    return foresee(CATALOG, make_plan(CATALOG, request, gpu))
+
+
+def test_without_a_gpu_it_tells_what_is_compiled_and_what_is_timed():
+    outlook = outlook_of("decode-compiled,decode-v4", axes="B=1,8", rounds=7)
+    assert outlook.device == "cpu"
+    assert outlook.kernels == ("decode-reference", "decode-compiled")
+    assert outlook.left_out == {"decode-v4": "it needs a GPU"}
+    assert outlook.cases == 2 * 3  # both, and the baseline once more, at two batch sizes
+    assert (outlook.builds, outlook.cached) == (2, 0)  # one kernel for two architectures; batch sizes share a build
+    assert outlook.rounds == 7
+    assert 0 < outlook.building_s < 10
+
+
+def test_on_a_gpu_the_floor_and_the_control_are_counted():
+    outlook = outlook_of("decode-v4,decode-v9", H200, axes="B=1,8,64", rounds=41)
+    beside = 3 if "decode-fla" in outlook.kernels else 2
+    assert set(outlook.kernels) >= {"decode-v4", "decode-v9", "decode-floor-copy"}
+    assert outlook.cases >= 3 * (2 + beside)
+    assert 0.1 < outlook.measuring_s / (42 * outlook.cases * 0.029) <= 1.0
+
+
+def test_each_head_layout_and_each_default_by_shape_is_a_build_of_its_own():
+    one = outlook_of("decode-v4", H200).builds
+    assert outlook_of("decode-v4", H200, axes="heads=qk4_v8,qk16_v32").builds > one
+
+
+def test_a_sweep_counts_its_points_and_takes_its_budget():
+    settings = choose_sweep_settings(budget="90s", samples=100, seed=1, margin=0.005, step_limit_s=30.0)
+    request = make_sweep_request(
+        CATALOG, "decode", ["decode-v4"], ["WARPS=1,2,4"], axes="", settings=settings, gpu=None
+    )
+    outlook = foresee(CATALOG, make_plan(CATALOG, request, None))
+    assert (outlook.points, outlook.builds, outlook.rounds, outlook.measuring_s) == (3, 6, 0, 90.0)
+
+
+@pytest.mark.parametrize("verb", ["run", "sweep"])
+def test_a_dry_run_does_nothing_and_says_how_to_go_on(command_line, tmp_path, monkeypatch, verb):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["gdnbench", verb, "decode-v4", "--gpu", "cpu", "--dry-run"])
+    code, out, err = command_line(verb, "decode-v4", "--gpu", "cpu", "--dry-run")
+    assert (code, err) == (ExitCode.OK, "")
+    assert out.splitlines()[-1] == f"next: gdnbench {verb} decode-v4 --gpu cpu"
+    assert not list(tmp_path.glob("results/*"))
+
+
+@pytest.mark.parametrize("verb", ["run", "sweep"])
+def test_a_dry_run_as_json(command_line, tmp_path, monkeypatch, verb):
+    monkeypatch.chdir(tmp_path)
+    _, out, _ = command_line(verb, "decode-v4", "--gpu", "cpu", "--dry-run", "--json")
+    document = json.loads(out)
+    assert document["device"] == "cpu"
+    assert document["builds"] >= 2
+
+
+def test_a_sweep_of_everything_is_not_begun_by_mistake(command_line, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", (tmp_path / "nobody").open("w+"))
+    code, out, err = command_line("sweep", "--gpu", "cpu")
+    assert (code, out) == (ExitCode.USAGE, "")
+    assert "kernels are to be compiled" in err
+    assert "--yes" in err
+    assert not list(tmp_path.glob("results/*"))
+
+
+def test_the_question_is_asked_of_thousands_only():
+    everything = make_sweep_request(
+        CATALOG, "decode", [], [], axes="", gpu=None,
+        settings=choose_sweep_settings(budget="90s", samples=1, seed=1, margin=0.005, step_limit_s=30.0),
+    )  # fmt: skip
+    assert foresee(CATALOG, make_plan(CATALOG, everything, None)).missing > MOST_BUILDS
+    assert outlook_of("all").missing < MOST_BUILDS

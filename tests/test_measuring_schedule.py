@@ -1,0 +1,50 @@
+"""Which strategy measures what."""
+
+import pytest
+from run_data import case, collect
+
+from gdnbench.measuring.protocol import Examined
+from gdnbench.measuring.race import Race, choose_schedule
+from gdnbench.measuring.request import Settings
+from gdnbench.measuring.rounds import Collected
+from gdnbench.measuring.schedule import FixedRounds
+from gdnbench.model.case import Role
+from gdnbench.model.status import Status
+
+CASES = (case("a"), case("b"), case("base", Role.BASELINE))
+IDS = [each.id for each in CASES]
+
+
+def next_segment(schedule, collected):
+    return schedule.next_segment(CASES, collected, dict.fromkeys(IDS, 100), dict.fromkeys(IDS, 4.0))
+
+
+def test_a_run_measures_every_case_in_one_leg():
+    segment = next_segment(FixedRounds(5), Collected())
+    assert (segment.phase, segment.cases, segment.rounds, segment.standing) == ("measure", CASES, 5, "")
+
+
+def test_it_ends_when_every_round_is_whole():
+    measured = collect(dict.fromkeys(IDS, 4.0), rounds=5)
+    assert next_segment(FixedRounds(5), measured) is None
+    assert next_segment(FixedRounds(6), measured).rounds == 6
+
+
+def test_a_case_that_is_lost_holds_nothing_up():
+    measured = collect(dict.fromkeys(IDS[1:], 4.0), rounds=5)
+    assert next_segment(FixedRounds(5), measured).cases == CASES
+    measured.take(Examined(IDS[0], Status.CRASHED, "SIGSEGV"))
+    assert next_segment(FixedRounds(5), measured) is None
+    assert next_segment(FixedRounds(6), measured).cases == CASES[1:]
+
+
+def test_with_every_case_lost_there_is_nothing_to_measure():
+    collected = Collected()
+    for case_id in IDS:
+        collected.take(Examined(case_id, Status.CRASHED, "SIGSEGV"))
+    assert next_segment(FixedRounds(5), collected) is None
+
+
+@pytest.mark.parametrize(("budget_s", "kind"), [(None, FixedRounds), (60.0, Race)])
+def test_a_budget_makes_it_a_race(budget_s, kind):
+    assert isinstance(choose_schedule(Settings(budget_s=budget_s), "cpu", ["decode-x"]), kind)

@@ -1,0 +1,36 @@
+"""Parts that run at once: a fault of one stops the others, and is told."""
+
+import threading
+
+import pytest
+
+from gdnbench.measuring.workers import run_concurrently
+
+LIMIT_S = 10
+
+
+def test_parts_run_at_once():
+    both = threading.Barrier(2, timeout=LIMIT_S)
+    run_concurrently(lambda _stop: both.wait(), lambda _stop: both.wait())
+
+
+def test_one_alone_runs_in_this_thread():
+    seen = []
+    run_concurrently(lambda _stop: seen.append(threading.current_thread()))
+    run_concurrently()
+    assert seen == [threading.main_thread()]
+
+
+@pytest.mark.parametrize("fault", [ValueError, KeyboardInterrupt])
+def test_a_fault_stops_the_others_and_is_told(fault):
+    stopped = []
+
+    def fail(_stop):
+        raise fault("mine")
+
+    def wait(stop):
+        stopped.append(stop.wait(LIMIT_S))
+
+    with pytest.raises(fault, match="mine"):
+        run_concurrently(wait, fail)
+    assert stopped == [True]

@@ -1,0 +1,207 @@
+import copy
+import pickle
+
+import pytest
+from decode_workloads import decode_at
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.errors import DeclarationError, ExitCode, GdnbenchError, ShapeError, UnknownNameError, UsageError
+from gdnbench.model.axes import Alias, Axis, AxisList
+from gdnbench.model.workload import Shape, WorkloadSpec, nearest_workload, parse_list, short_list, write_list
+
+DECODE = load_catalog(default_roots()[:1]).ops["decode"]
+RAGGED = WorkloadSpec(
+    axes=(Axis("H", default=4, compile_time=True),), lists=(AxisList("lengths", default=(6, 134)),), x="lengths"
+)
+GEMM = WorkloadSpec(axes=tuple(Axis(name, default=64) for name in ("M", "N", "K")), size=("M", "N"))
+
+
+def test_the_default_is_the_contests_layout_at_batch_1():
+    default = DECODE.default
+    assert default.axes == {"B": 1, "HQ": 4, "HV": 8, "K": 128, "V": 128}
+    assert (default.series, default.aliases) == ("qk4_v8", {"heads": "qk4_v8"})
+    assert (default.B, default.HV) == (1, 8)
+
+
+@pytest.mark.parametrize("axis", ["B", "HQ", "HV", "K", "V"])
+@pytest.mark.parametrize("size", [0, -1, 2**31])
+def test_an_axis_has_at_least_one_element_and_fits_32_bits(axis, size):
+    with pytest.raises(ShapeError, match=f"{axis}={size}") as caught:
+        DECODE.workload({axis: size})
+    assert caught.value.hint
+    assert caught.value.exit_code is ExitCode.USAGE
+
+
+@pytest.mark.parametrize(("HQ", "HV"), [(4, 6), (8, 4), (3, 8)])
+def test_an_op_refuses_what_it_does_not_define(HQ, HV):
+    with pytest.raises(ShapeError, match="multiple"):
+        DECODE.workload({"HQ": HQ, "HV": HV})
+
+
+@pytest.mark.parametrize(("HQ", "HV"), [(1, 1), (4, 4), (1, 7), (16, 32)])
+def test_every_multiple_is_allowed(HQ, HV):
+    assert DECODE.workload(Shape(HQ=HQ, HV=HV)).aliases == {"heads": f"qk{HQ}_v{HV}"}
+
+
+def test_a_name_that_is_no_axis_is_refused():
+    with pytest.raises(ShapeError, match="M"):
+        DECODE.workload({"M": 3})
+    with pytest.raises(AttributeError, match="no M"):
+        _ = decode_at().M
+
+
+def test_equal_workloads_are_one_key_and_smaller_ones_come_first():
+    assert {decode_at(B=3): "x"}[DECODE.workload({"B": 3})] == "x"
+    assert sorted([decode_at(B=64), decode_at(B=1), decode_at(B=8)]) == [decode_at(B=size) for size in (1, 8, 64)]
+    assert RAGGED.workload({"lengths": (8,)}) != RAGGED.workload({"lengths": (8, 8)})
+
+
+def test_a_workload_survives_pickling_and_copying():
+    workload = RAGGED.workload({"lengths": (8, 8)})
+    assert pickle.loads(pickle.dumps(workload)) == copy.deepcopy(workload) == workload
+    assert copy.copy(workload).lengths == (8, 8)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "label", "key", "slug", "options"),
+    [
+        ({"B": 8}, "B=8 qk4_v8", "B8_HQ4_HV8_K128_V128", "B8-qk4_v8", "--shape B=8"),
+        (
+            {"HQ": 16, "HV": 32},
+            "B=1 qk16_v32",
+            "B1_HQ16_HV32_K128_V128",
+            "B1-qk16_v32",
+            "--shape B=1 --shape heads=qk16_v32",
+        ),
+        (
+            {"K": 64},
+            "B=1 qk4_v8 K=64 V=128",
+            "B1_HQ4_HV8_K64_V128",
+            "B1-qk4_v8-K64-V128",
+            "--shape B=1 --shape K=64",
+        ),
+    ],
+)
+def test_its_names(sizes, label, key, slug, options):
+    workload = decode_at(**sizes)
+    assert (str(workload), workload.key, workload.slug) == (label, key, slug)
+    assert workload.options == options.split()
+    assert workload.spec.read(label) == workload.spec.read(slug) == workload
+
+
+def test_a_list_is_told_in_full_where_that_is_short():
+    workload = RAGGED.workload({"lengths": [1024] * 8 + [6]})
+    assert str(workload) == "H=4 lengths=8x1024+6"
+    assert workload.cells == {"H": 4, "lengths": "8x1024+6"}
+    assert (workload.x, workload.series) == (8 * 1024 + 6, "H=4")
+    assert RAGGED.read(str(workload)) == workload
+    assert RAGGED.from_cells({"H": "4", "lengths": "8x1024+6", "time_us": "3"}) == workload
+
+
+def test_a_long_list_has_a_short_name_of_its_own():
+    one, other = (RAGGED.workload({"lengths": range(1, last)}) for last in (60, 61))
+    assert len(str(one)) < 60
+    assert str(one).startswith("H=4 lengths=59n-1770-")
+    assert one.key != other.key
+    assert RAGGED.from_cells({name: str(cell) for name, cell in one.cells.items()}) == one
+
+
+@given(st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=30))
+def test_lists_are_read_as_they_are_written(sizes):
+    assert parse_list(write_list(sizes)) == tuple(sizes)
+    assert len(short_list(sizes)) <= 60
+
+
+@pytest.mark.parametrize("text", ["", "+", "8x", "x8", "1,2", "-4", "8 x 4", "1e3"])
+def test_what_lists_no_sizes_is_refused(text):
+    with pytest.raises(UsageError, match="lists no sizes"):
+        parse_list(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("B=1,8", [{"B": 1}, {"B": 8}]),
+        ("B=1 B=8", [{"B": 1}, {"B": 8}]),
+        ("heads=qk4_v8,qk2_v4", [{"HQ": 4, "HV": 8}, {"HQ": 2, "HV": 4}]),
+        ("heads=qk3_v9", [{"HQ": 3, "HV": 9}]),
+    ],
+)
+def test_settings_are_read_as_they_are_typed(text, wanted):
+    assert [list(settings) for settings in DECODE.workloads.parse(text)] == [wanted]
+
+
+def test_the_axis_of_charts_varies_fastest():
+    first, second = DECODE.workloads.parse("B=1,8 heads=qk4_v8")
+    assert list(first[0]) == ["HQ", "HV"]
+    assert list(second[0]) == ["B"]
+
+
+@pytest.mark.parametrize("text", ["B", "B=", "=8", "M=3", "B=x", "B=1.5", "B=8,", "HQ=4 heads=qk4_v8", "8"])
+def test_settings_that_are_none_are_refused_with_an_example(text):
+    with pytest.raises(UsageError) as caught:
+        DECODE.workloads.parse(text)
+    assert "--shape" in caught.value.message
+    assert caught.value.hint
+
+
+def test_a_value_that_does_not_fit_an_alias_is_refused_with_those_that_do():
+    with pytest.raises(UnknownNameError, match="no heads qk4") as caught:
+        DECODE.workloads.parse("heads=qk4")
+    assert "qk4_v8" in caught.value.hint
+
+
+def test_a_workload_that_is_known_stands_for_itself_whatever_else_is_as_large():
+    """B=1 qk8_v16 has as many heads in the batch as B=2 qk4_v8, and is the smaller."""
+    known = [decode_at(B=1, HQ=8, HV=16), decode_at(B=2)]
+    for order in (known, known[::-1]):
+        assert nearest_workload(order, decode_at(B=2)) == decode_at(B=2)
+        assert nearest_workload(order, decode_at(B=1, HQ=8, HV=16)) == decode_at(B=1, HQ=8, HV=16)
+
+
+def test_of_equally_near_workloads_it_is_one_of_the_same_series_and_then_the_smaller():
+    assert nearest_workload([decode_at(B=2, HQ=8, HV=16), decode_at(B=4)], decode_at(B=8)) == decode_at(B=4)
+    assert nearest_workload([decode_at(B=16), decode_at(B=4)], decode_at(B=8)) == decode_at(B=4)
+
+
+def test_where_no_workload_is_known_none_is_the_nearest():
+    with pytest.raises(ValueError, match="empty"):
+        nearest_workload([], decode_at())
+
+
+def test_the_size_is_a_product_and_a_list_counts_by_its_sum():
+    assert decode_at(B=8).size == 64
+    assert GEMM.workload({"M": 3, "N": 5, "K": 7}).size == 15
+    assert RAGGED.workload({"lengths": (6, 4)}).size == 4 * 10
+
+
+@pytest.mark.parametrize(
+    "declare",
+    [
+        WorkloadSpec,
+        lambda: WorkloadSpec(axes=(Axis("B", 1), Axis("B", 2))),
+        lambda: WorkloadSpec(axes=(Axis("B", 1),), x="M"),
+        lambda: WorkloadSpec(axes=(Axis("B", 1),), size=("M",)),
+        lambda: WorkloadSpec(axes=(Axis("B", 1),), aliases=(Alias("heads", "qk{HQ}"),)),
+        lambda: WorkloadSpec(axes=(Axis("B", 1),), aliases=(Alias("batch", "b{B}"),), x="B"),
+        lambda: Axis("B", 0),
+        lambda: Axis("B C", 1),
+        lambda: AxisList("lengths", ()),
+        lambda: AxisList("lengths", (-1,)),
+        lambda: Alias("heads", "qk"),
+        lambda: Alias("heads", "qk{HQ}", known=("v8",)),
+    ],
+)
+def test_a_declaration_that_cannot_hold_is_refused(declare):
+    with pytest.raises(DeclarationError):
+        declare()
+
+
+@given(st.integers(-5, 2**32), st.sampled_from(["B", "HQ", "HV", "K", "V"]))
+def test_no_size_ends_in_anything_but_an_error_of_ours(size, axis):
+    try:
+        assert DECODE.workload({axis: size}).axes[axis] == size
+    except GdnbenchError as error:
+        assert error.hint

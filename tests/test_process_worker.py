@@ -1,0 +1,198 @@
+"""A worker as its parent sees it: messages within a deadline, requests, a log, and no process left behind."""
+
+import os
+import tempfile
+import textwrap
+import threading
+import time
+from concurrent.futures import CancelledError
+from dataclasses import dataclass
+
+import pytest
+
+from gdnbench.process.worker import Worker, wait_for_any
+
+LIMIT_S = 20
+
+
+@dataclass(frozen=True)
+class Told:
+    number: int
+    text: str = ""
+
+
+@pytest.fixture
+def start(tmp_path, monkeypatch):
+    """Starts a worker that runs some lines of Python; `tell` sends a message."""
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    logs, workers = [], []
+
+    def start(script, *arguments, **options):
+        begin = """
+            import os, signal, subprocess, sys, time
+            from dataclasses import dataclass
+            from gdnbench.process.messages import Channel, die_with_parent, take_requests
+            @dataclass
+            class Told:
+                number: int
+                text: str = ""
+            def tell(*values):
+                Channel(int(sys.argv[-1])).send(Told(*values))
+        """
+        module = f"worker{len(workers)}"
+        (tmp_path / f"{module}.py").write_text(textwrap.dedent(begin) + textwrap.dedent(script))
+        logs.append(tempfile.TemporaryFile())  # noqa: SIM115 - closed below
+        workers.append(Worker(module, arguments, [Told], logs[-1], **options))
+        return workers[-1]
+
+    yield start
+    for worker in workers:
+        worker.close()
+    for log in logs:
+        log.close()
+
+
+def receive(worker, limit_s=LIMIT_S, stop=None):
+    return worker.receive(time.monotonic() + limit_s, stop)
+
+
+def is_alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as stat:  # noqa: PTH123
+            return stat.read().rpartition(")")[2].split()[0] != "Z"
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+
+
+def wait_until_gone(pid):
+    deadline = time.monotonic() + LIMIT_S
+    while is_alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return not is_alive(pid)
+
+
+def test_messages_arrive_in_order_however_long_and_then_the_end(start):
+    worker = start("for number in range(3): tell(number, 'x' * 200_000 * number)")
+    assert [receive(worker) for _ in range(4)] == [Told(0), Told(1, "x" * 200_000), Told(2, "x" * 400_000), None]
+    assert (worker.end(), worker.describe_end()) == (0, "exit code 0")
+
+
+def test_arguments_and_this_very_gdnbench(start):
+    worker = start("tell(1, ' '.join(sys.argv[1:-1]))", "one", "two")
+    assert receive(worker) == Told(1, "one two")
+
+
+def test_what_it_prints_is_no_message_and_its_last_lines_are_kept(start):
+    worker = start("""
+        print('{"kind": "Told", "number": 1}')
+        tell(2)
+        print("a", end="\\n\\n", flush=True)
+        sys.stdout.buffer.write(b"\\xff\\x1b[1mred\\n")
+        sys.stdout.flush()
+        sys.exit("last")
+    """)
+    assert [receive(worker), receive(worker)] == [Told(2), None]
+    assert (worker.end(), worker.describe_end()) == (1, "exit code 1")
+    assert worker.log_tail(3) == ["a", "\N{REPLACEMENT CHARACTER}[1mred", "last"]
+    assert worker.log_tail(3, since=worker.log_bytes()) == []
+
+
+def test_a_signal_is_told_by_its_name(start):
+    worker = start("os.kill(os.getpid(), signal.SIGSEGV)")
+    assert receive(worker) is None
+    assert (worker.end(), worker.describe_end()) == (-11, "SIGSEGV")
+
+
+def test_requests_reach_it_and_nothing_that_it_runs(start):
+    worker = start(
+        """
+        for line in take_requests():
+            tell(int(line), sys.stdin.read())
+        """,
+        asked=True,
+    )
+    worker.ask("1")
+    assert receive(worker) == Told(1)
+    worker.ask("2")
+    assert receive(worker) == Told(2)
+
+
+def test_without_requests_its_stdin_is_empty(start):
+    assert receive(start("tell(1, sys.stdin.read())")) == Told(1)
+
+
+def test_a_dead_worker_takes_no_request(start):
+    worker = start("", asked=True)
+    assert receive(worker) is None
+    worker.end()
+    worker.ask("1")
+    assert receive(worker) is None
+
+
+def test_silence_past_the_deadline(start):
+    worker = start("tell(1); time.sleep(60)")
+    assert receive(worker) == Told(1)
+    with pytest.raises(TimeoutError):
+        receive(worker, limit_s=0.2)
+    assert (worker.end(grace_s=0), worker.describe_end()) == (-9, "SIGKILL")
+
+
+def test_a_stop_ends_the_wait(start):
+    stop = threading.Event()
+    threading.Timer(0.2, stop.set).start()
+    started = time.monotonic()
+    with pytest.raises(CancelledError):
+        receive(start("time.sleep(60)"), stop=stop)
+    assert time.monotonic() - started < LIMIT_S / 2
+
+
+def test_a_line_that_is_no_message(start):
+    with pytest.raises(ValueError, match="not a message"):
+        receive(start("os.write(int(sys.argv[-1]), b'{}\\n')"))
+
+
+def test_a_child_that_keeps_the_pipe_open_does_not_hide_the_death(start):
+    worker = start("""
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], pass_fds=[int(sys.argv[-1])])
+        tell(child.pid)
+    """)
+    child = receive(worker).number
+    assert receive(worker) is None
+    worker.close()
+    assert wait_until_gone(child)
+
+
+def test_closing_kills_all_that_it_started(start):
+    worker = start("""
+        tell(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]).pid)
+        time.sleep(60)
+    """)
+    child = receive(worker).number
+    worker.close()
+    assert wait_until_gone(child)
+
+
+def test_no_worker_outlives_its_parent(start):
+    worker = start("""
+        child = f"import os, time; from gdnbench.process.messages import die_with_parent; die_with_parent(); "
+        child += "print(os.getpid(), flush=True); time.sleep(60)"
+        tell(int(subprocess.Popen([sys.executable, "-c", child], stdout=subprocess.PIPE).stdout.readline()))
+    """)
+    assert wait_until_gone(receive(worker).number)
+
+
+def test_of_several_the_one_that_has_something_to_tell(start):
+    silent, telling = start("time.sleep(60)"), start("tell(1); tell(2); time.sleep(60)")
+    assert wait_for_any([silent, telling], LIMIT_S) == [telling]
+    assert receive(telling) == Told(1)
+    assert wait_for_any([silent, telling], LIMIT_S) == [telling]  # read with the first, and so not in the pipe any more
+    assert receive(telling) == Told(2)
+    assert wait_for_any([silent, telling], 0) == []
+
+
+def test_no_descriptor_is_left(start):
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    worker = start("", asked=True)
+    worker.close()
+    worker.close()
+    assert len(os.listdir("/proc/self/fd")) == before + 1  # noqa: PTH208 - the log

@@ -1,0 +1,40 @@
+"""The names of NVTX ranges are read back as they were written."""
+
+import pytest
+from decode_workloads import decode_at
+
+from gdnbench.model.case import Case, Variant
+from gdnbench.model.params import Params
+from gdnbench.profilers.process import parse_range_name, range_name
+
+SHAPES = [decode_at(), decode_at(B=256, HQ=16, HV=32), decode_at(B=3, K=64, V=256)]
+
+
+def _case(label, shape):
+    return Case(Variant("decode-triton", label, params=Params({})), shape)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("label", ["decode-v4", "decode-triton:BV=16:WARPS=4"])
+def test_a_ranges_name_is_read_back(label, shape):
+    assert parse_range_name(range_name("decode", _case(label, shape))) == ("decode", label, shape, "")
+    source = "0123456789abcdef"
+    assert parse_range_name(range_name("decode", _case(label, shape), source)) == ("decode", label, shape, source)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "profiled",
+        "decode v4 B=1",
+        "decode v4 B=0 qk4_v8",
+        "decode v4 B=1 qk3_v8",
+        "a",
+        f"decode v4 B={'9' * 5000} qk4_v8",
+        "decode v4 B=1 qk4_v8 source=0123",
+        "decode v4 B=1 qk4_v8 source=0123456789ABCDEF",
+    ],
+)
+def test_ranges_of_others(text):
+    assert parse_range_name(text) is None

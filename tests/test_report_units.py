@@ -1,0 +1,36 @@
+"""Units of columns, and rates: chosen once, for every table."""
+
+import math
+
+import pytest
+
+from gdnbench.report.units import MICROSECONDS, MILLISECONDS, tflops_text, time_unit
+
+
+@pytest.mark.parametrize(
+    ("times_us", "unit"),
+    [
+        ((), MICROSECONDS),
+        ((math.nan,), MICROSECONDS),
+        ((4.5, 12_000.0), MICROSECONDS),
+        ((9_999.9, 12_000.0), MICROSECONDS),
+        ((10_000.0, 12_000.0), MILLISECONDS),
+        ((math.nan, 10_000.0), MILLISECONDS),
+    ],
+)
+def test_a_column_is_in_milliseconds_where_all_of_its_known_times_are_long(times_us, unit):
+    assert time_unit(times_us) == unit
+
+
+def test_a_time_is_written_in_its_columns_unit():
+    assert MICROSECONDS.text(4.5839) == "4.584"
+    assert MILLISECONDS.text(12_345.6) == "12.346"
+    assert MILLISECONDS.text(234_567.8) == "234.6"
+    assert MILLISECONDS.text(math.nan) == ""
+
+
+@pytest.mark.parametrize(
+    ("tflops", "text"), [(0.5178, "0.52"), (41.26, "41.3"), (811.7, "812"), (1234.0, "1234"), (math.nan, "")]
+)
+def test_a_rate_has_three_digits(tflops, text):
+    assert tflops_text(tflops) == text

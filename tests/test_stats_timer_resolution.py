@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from gdnbench.stats.estimators import interpolated_median
+from gdnbench.stats.timer_resolution import infer_resolution_us
+
+TICK_US = 0.032
+TICK_COUNTS = st.lists(st.integers(min_value=1, max_value=2000), min_size=1, max_size=60)
+
+
+def as_timer(ticks, tick_us=TICK_US):
+    """Tick counts as NVBench gives them: float32 seconds."""
+    return (np.asarray(ticks) * (tick_us * 1e-6)).astype(np.float32).astype(np.float64) * 1e6
+
+
+def ticked(time_us, relative_sd, n, tick_us=TICK_US, seed=0):
+    times = np.random.default_rng(seed).normal(time_us, relative_sd * time_us, n)
+    return as_timer(np.rint(times / tick_us), tick_us)
+
+
+# --- infer_tick_us
+
+
+def test_these_are_the_values_a_real_timer_gives():
+    assert as_timer([120, 127]) == pytest.approx([3.839999862975674, 4.06400022257003], rel=1e-15)
+
+
+@pytest.mark.parametrize("time_us", [2.85, 5.13, 20.6, 69.0, 260.6, 1000.0])
+@pytest.mark.parametrize("tick_us", [0.001, 0.032, 0.5, 1.024])
+def test_the_tick_is_found(time_us, tick_us):
+    samples = ticked(time_us, max(0.01, 3 * tick_us / time_us), 20_000, tick_us)
+    found = infer_resolution_us(samples)
+    if tick_us == 0.001 and time_us > 500:  # a millionth of the time: float32 hides it, and nobody misses it
+        assert found is None
+    else:
+        assert found == pytest.approx(tick_us, rel=1e-5)
+
+
+def test_the_tick_is_found_in_a_pool_of_short_and_long_cases():
+    pool = np.concatenate([ticked(t, 0.005, 2000, seed=i) for i, t in enumerate((2.85, 5.13, 69.0, 260.6))])
+    assert infer_resolution_us(pool) == pytest.approx(TICK_US, rel=1e-6)
+
+
+def test_the_tick_is_found_where_neighbouring_values_never_differ_by_one_tick():
+    """Gaps of 2 and 3 ticks: the smallest gap is not the tick."""
+    counts = np.repeat(np.cumsum([100, 2, 3, 2, 3, 2, 3, 2, 3]), 10)
+    assert infer_resolution_us(as_timer(counts)) == pytest.approx(TICK_US, rel=1e-6)
+
+
+def test_even_multiples_alone_look_like_twice_the_tick():
+    """The documented limit: nothing in such samples tells of the finer tick."""
+    even = np.repeat(np.arange(100, 120, 2), 10)
+    assert infer_resolution_us(as_timer(even)) == pytest.approx(2 * TICK_US, rel=1e-6)
+    one_odd_value = np.append(even, [107, 107])
+    assert infer_resolution_us(as_timer(one_odd_value)) == pytest.approx(TICK_US, rel=1e-6)
+
+
+def test_a_few_strays_are_forgiven_and_many_are_not():
+    grid = ticked(5.13, 0.03, 10_000)
+    strays = np.random.default_rng(1).uniform(4.0, 6.0, 1000)
+    assert infer_resolution_us(np.append(grid, strays[:50])) == pytest.approx(TICK_US, rel=1e-6)
+    assert infer_resolution_us(np.append(grid, strays)) is None
+
+
+def test_missing_samples_are_ignored():
+    grid = ticked(5.13, 0.03, 1000)
+    assert infer_resolution_us(np.append(grid, [np.nan, np.inf, 0.0, -1.0])) == infer_resolution_us(grid)
+
+
+@pytest.mark.parametrize("n", [2, 10, 500, 100_000])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_continuous_times_have_no_tick(n, dtype):
+    for seed in range(5):
+        samples = np.random.default_rng(seed).lognormal(np.log(5.13), 0.03, n).astype(dtype)
+        assert infer_resolution_us(samples.astype(np.float64)) is None
+
+
+def test_continuous_times_that_repeat_have_no_tick():
+    values = np.random.default_rng(0).lognormal(np.log(5.13), 0.03, 50)
+    assert infer_resolution_us(np.repeat(values, 4)) is None
+
+
+def test_a_grid_off_zero_is_not_a_tick():
+    pool = np.concatenate([ticked(time_us, 0.03, 10_000) for time_us in (2.85, 5.13, 20.6)])
+    assert infer_resolution_us(pool - 0.011) is None
+
+
+@pytest.mark.parametrize("ticks", [[], [120], [120] * 1000, [120, 121, 122, 123, 124] * 100])
+def test_too_few_values_are_no_evidence(ticks):
+    assert infer_resolution_us(as_timer(ticks)) is None
+
+
+@given(st.permutations(list(range(100, 112)) * 2))
+def test_the_order_of_samples_does_not_matter(ticks):
+    assert infer_resolution_us(as_timer(ticks)) == infer_resolution_us(as_timer(sorted(ticks)))
+
+
+# --- interpolated_median
+
+
+def test_a_median_worked_by_hand():
+    # m = 121, F = 2, f = 4, n = 8: 120.5 + (4 - 2) / 4 = 121.0, and one more sample above moves it on.
+    ticks = [119, 120, 121, 121, 121, 121, 122, 123]
+    assert interpolated_median(as_timer(ticks), TICK_US) == pytest.approx(121.0 * TICK_US)
+    assert interpolated_median(as_timer([*ticks, 124]), TICK_US) == pytest.approx(121.125 * TICK_US)
+
+
+def test_a_median_between_two_ticks_is_their_midpoint():
+    assert interpolated_median(as_timer([100, 110]), TICK_US) == pytest.approx(105 * TICK_US)
+
+
+def test_the_plain_median_where_there_is_no_tick():
+    assert interpolated_median(np.array([3.0, 1.0, 2.5]), None) == 2.5
+
+
+@pytest.mark.parametrize(
+    ("samples", "tick_us", "message"),
+    [
+        ([], TICK_US, "no samples"),
+        ([], None, "no samples"),
+        ([1.0, np.nan], TICK_US, "finite"),
+        ([1.0, np.nan], None, "finite"),
+        ([1.0, np.inf], None, "finite"),
+        ([1.0], 0.0, "resolution"),
+        ([1.0], -1.0, "resolution"),
+        ([1.0], np.nan, "resolution"),
+    ],
+)
+def test_bad_samples_are_refused(samples, tick_us, message):
+    with pytest.raises(ValueError, match=message):
+        interpolated_median(np.array(samples), tick_us)
+
+
+@given(TICK_COUNTS.filter(lambda ticks: len(ticks) % 2 == 1))
+def test_it_is_the_standard_librarys_grouped_median(ticks):
+    assert interpolated_median(as_timer(ticks), TICK_US) == pytest.approx(
+        TICK_US * statistics.median_grouped(ticks), rel=1e-9
+    )
+
+
+@given(TICK_COUNTS, st.randoms(use_true_random=False))
+def test_the_median_ignores_the_order(ticks, random):
+    shuffled = random.sample(ticks, len(ticks))
+    assert interpolated_median(as_timer(shuffled), TICK_US) == interpolated_median(as_timer(ticks), TICK_US)
+
+
+@given(TICK_COUNTS, st.floats(min_value=0.01, max_value=100.0))
+def test_the_median_scales_with_the_unit(ticks, factor):
+    samples = as_timer(ticks)
+    scaled = interpolated_median(samples * factor, TICK_US * factor)
+    assert scaled == pytest.approx(factor * interpolated_median(samples, TICK_US), rel=1e-9)
+
+
+@given(TICK_COUNTS)
+def test_the_median_stays_within_half_a_tick(ticks):
+    samples = as_timer(ticks)
+    moved = interpolated_median(samples, TICK_US) - np.median(samples)
+    assert abs(moved) <= TICK_US * (0.5 + 1e-3)
+
+
+@given(TICK_COUNTS)
+def test_the_median_mirrors(ticks):
+    """Neither side of the tick is favoured: turning the data about turns the median about."""
+    mirrored = [2001 - tick for tick in ticks]
+    total = interpolated_median(as_timer(ticks), TICK_US) + interpolated_median(as_timer(mirrored), TICK_US)
+    assert total == pytest.approx(2001 * TICK_US, rel=1e-9)
+
+
+@given(TICK_COUNTS, st.integers(min_value=0, max_value=59))
+def test_the_median_never_falls_when_a_sample_rises(ticks, index):
+    assume(index < len(ticks))
+    raised = list(ticks)
+    raised[index] += 1
+    before, after = (interpolated_median(as_timer(t), TICK_US) for t in (ticks, raised))
+    assert after >= before - 1e-9
+
+
+# --- the package
+
+
+def test_the_package_imports_nothing_heavy():
+    code = "import gdnbench.stats, sys; print({'scipy.stats', 'pandas', 'torch'} & set(sys.modules))"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "set()"
