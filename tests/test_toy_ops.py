@@ -1,0 +1,164 @@
+"""Two ops that gdnbench does not bring, a folder each: every verb that needs no GPU takes them as it takes its own."""
+
+import csv
+import io
+import json
+
+import pytest
+from faults import REPOSITORY, Gdnbench
+
+from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.store.builds import read_builds
+from gdnbench.store.info import read_info
+from gdnbench.store.measurements import read_measurements
+
+TOYS = REPOSITORY / "tests" / "toys"
+SHORT = ("--gpu", "cpu", "--rounds", "3", "--samples", "3", "--margin", "0.9", "-q")
+AXES = {"gemm": ["M", "N", "Kd"], "ragged": ["H", "W", "lengths"]}
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory):
+    return Gdnbench(tmp_path_factory.mktemp("toys"), (TOYS,))
+
+
+@pytest.fixture(scope="module")
+def runs(bench):
+    """A run of every kernel of each op, and a second one of another shape."""
+    done = {}
+    for op in AXES:
+        done[op] = bench.run("all", "--op", op, *SHORT)
+        assert done[op].code == 0, done[op].err
+    return done
+
+
+def rows(done):
+    assert done.code == 0, done.err
+    return list(csv.DictReader(io.StringIO(done.out)))
+
+
+def test_they_load_and_their_kernels_are_listed(bench):
+    catalog = load_catalog([*default_roots()[:1], TOYS])
+    assert not catalog.broken
+    assert set(AXES) < set(catalog.ops)
+    listed = {row["kernel"]: row["op"] for row in rows(bench("list", "--csv"))}
+    assert {name for name, op in listed.items() if op == "ragged"} == {
+        f"ragged-{name}" for name in ("columns", "cuda", "torch", "triton")
+    }
+    assert listed["gemm-split"] == "gemm"
+    shown = bench("list", "gemm-triton")
+    assert "M=128 N=48 Kd=32 BM=32" in shown.out
+
+
+@pytest.mark.parametrize("op", AXES)
+def test_their_numbers_are_verified_at_their_own_workloads(bench, op):
+    done = bench("verify", "all", "--op", op, "--gpu", "cpu", "--json")
+    assert done.code == 0, done.err
+    cases = json.loads(done.out)["gates"]
+    wanted = {"gemm": {1, 65}, "ragged": {"6+0+13", "1", "3x5"}}[op]
+    x = {"gemm": "M", "ragged": "lengths"}[op]
+    assert {case[x] for case in cases if case["label"] == f"{op}-torch"} == wanted
+    assert {case["status"] for case in cases if case["label"] in {f"{op}-torch", f"{op}-triton"}} == {"ok"}
+    assert {case["status"] for case in cases if "cuda" in case["label"]} <= {"unsupported"}  # it compiles, no more
+
+
+@pytest.mark.parametrize("op", AXES)
+def test_a_run_measures_and_stores_them(bench, runs, op):
+    (folder,) = [path for path in bench.results.iterdir() if path.name.endswith(f"cpu-{op}")]
+    info = read_info(folder)
+    assert (info.schema, info.op, list(info.workloads.names)) == (2, op, AXES[op])
+    assert info.op_hash
+    measured = read_measurements(folder)
+    torch = [row for row in measured if row.case.label == f"{op}-torch"]
+    assert all(row.timing for row in torch)
+    workloads = [str(row.case.shape) for row in torch]
+    assert workloads == {"gemm": ["M=64 N=48 Kd=32", "M=128 N=48 Kd=32"], "ragged": ["h2w4 lengths=6+0+13"]}[op]
+    assert all(row.timing.tflops > 0 for row in torch)
+    built = {(row.label, row.launch) for row in read_builds(folder)}
+    assert (f"{op}-cuda", "") in built
+    assert op != "gemm" or {("gemm-split", "partial_sums"), ("gemm-split", "add_sums")} <= built
+    interpreted = {row.interpreter for row in read_builds(folder) if row.label.startswith(f"{op}-triton")}
+    assert "passed" in interpreted
+
+
+@pytest.mark.parametrize("op", AXES)
+def test_what_is_stored_is_shown_again(bench, runs, op):
+    shown = bench("show", op, "--out", str(bench.results))
+    assert shown.code == 0, shown.err
+    assert f"{op}-torch" in shown.out
+    found = rows(bench("show", op, "--out", str(bench.results), "--csv"))
+    assert set(AXES[op]) < set(found[0])
+    assert len(found) == len({(row["label"], row["workload"]) for row in found})
+    again = json.loads(bench("show", op, "--out", str(bench.results), "--json").out)
+    assert len(again["measurements"]) == len(found)
+
+
+def test_a_suite_from_a_file_is_summed_up(bench):
+    done = bench.run("gemm-torch", "--op", "gemm", "--suite", "grid", *SHORT)
+    assert done.code == 0, done.err
+    suite = done.info["suite"]
+    assert [(each["shape"]["M"], each["weight"]) for each in suite["workloads"]] == [(16, 3.0), (128, 1.0)]
+    assert "suite" in done.document
+
+
+def test_a_sweep_finds_the_best_point_of_each_workload(bench):
+    options = ("--gpu", "cpu", "--budget", "8s", "--samples", "3", "--shape", "M=16,32", "--out", str(bench.results))
+    done = bench("sweep", "gemm-tuned", "--op", "gemm", *options, "-q", "--json")
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
+    plateaus = found["sweep"]["plateaus"] if "sweep" in found else found["plateaus"]
+    assert {plateau["shape"]["M"] for plateau in plateaus} == {16, 32}
+
+
+@pytest.mark.parametrize("op", AXES)
+def test_runs_are_compared_by_their_own_axes(bench, runs, op):
+    x = AXES[op][-1] if op == "ragged" else "M"
+    options = ("--out", str(bench.results))
+    found = bench("compare", op, *options, "--cols", "label", "--rows", x, "--json")
+    assert found.code == 0, found.err
+    assert bench("history", f"{op}-torch", "--op", op, "--gpu", "cpu", *options).code == 0
+
+
+def test_a_report_holds_ops_side_by_side(bench, runs, tmp_path):
+    page = tmp_path / "report.html"
+    for op in AXES:
+        done = bench("report", op, "--out", str(bench.results), "--output", str(page))
+        assert done.code == 0, done.err
+        text = page.read_text()
+        assert f"{op}-torch" in text
+        assert "qk4_v8" not in text
+
+
+@pytest.mark.parametrize("kernel", ["gemm-cuda", "gemm-split", "gemm-triton", "ragged-cuda", "ragged-triton"])
+def test_their_code_is_inspected_without_a_gpu(bench, kernel):
+    found = rows(
+        bench(
+            "inspect",
+            kernel,
+            "--op",
+            kernel.partition("-")[0],
+            "--shape",
+            {"g": "M=64", "r": "lengths=6"}[kernel[0]],
+            "--arch",
+            "sm_90",
+            "--csv",
+        )
+    )
+    assert all(int(row["regs"]) > 0 for row in found)
+    assert len(found) == (2 if kernel == "gemm-split" else 1)
+
+
+def test_what_an_op_does_not_have_is_answered_with_what_it_has(bench):
+    for words, said in (
+        (("--op", "gemm", "--shape", "B=1"), "there are M, N, Kd"),
+        (("--op", "gemm", "--shape", "M=0"), "M >= 1"),
+        (("--op", "ragged", "--shape", "lengths=0"), "every sequence is empty"),
+        (("--op", "ragged", "--shape", "lengths=x"), "lists no sizes"),
+        (("--op", "ragged", "--shape", "columns=h3"), "h2w4"),
+        (("--op", "ragged", "--suite", "contest"), "there are: verify, long"),
+    ):
+        done = bench("run", *words, "--gpu", "cpu", "--out", str(bench.home / "none"))
+        assert done.code == 2, done.err
+        assert said in done.err
+        assert "Traceback" not in done.err
+    assert not (bench.home / "none").exists() or not any((bench.home / "none").iterdir())

@@ -1,0 +1,5 @@
+"""torch's own product."""
+
+from gdnbench import TorchKernel
+
+kernel = TorchKernel(name="gemm-torch")
