@@ -33,15 +33,15 @@ def test_a_run_by_id_start_and_folder(text):
 
 def test_a_gpu_stands_for_its_latest_run_that_compared_kernels():
     newest = max(path.name for path in RESULTS.glob("2*-h200-*"))
-    assert newest.endswith("-ablation")
-    assert load_source("h200", RESULTS).name == "20261122-024300-h200-decode-hopper-qk16"
+    assert newest.endswith("-house-contest")
+    assert load_source("h200", RESULTS).name == "20261122-191247-h200-decode-house-contest"
 
 
 def test_beside_another_source_it_is_the_latest_that_timed_what_the_other_did():
     one, _ = load_sources(["h200", "published/b200"], RESULTS)
-    assert one.name == "20261122-024054-h200-decode-hopper"
+    assert one.name == "20261122-191040-h200-decode-house"
     swept, one = load_sources(["sweep-batches", "h200"], RESULTS)
-    assert (swept.name, one.name) == ("20261121-182329-h200-decode-sweep-batches", "20261122-024054-h200-decode-hopper")
+    assert (swept.name, one.name) == ("20261121-182329-h200-decode-sweep-batches", "20261122-191040-h200-decode-house")
 
 
 def test_where_nothing_is_shared_the_latest_is_taken(tmp_path):

@@ -122,7 +122,8 @@ def test_runs_are_compared_by_their_own_axes(bench, runs, op):
 def test_a_report_holds_ops_side_by_side(bench, runs, tmp_path):
     page = tmp_path / "report.html"
     for op in AXES:
-        done = bench("report", op, "--out", str(bench.results), "--output", str(page))
+        run_id = runs[op].document["run"]["run_id"]
+        done = bench("report", run_id, "--out", str(bench.results), "--output", str(page))
         assert done.code == 0, done.err
         text = page.read_text()
         assert f"{op}-torch" in text
