@@ -41,7 +41,8 @@ def test_beside_another_source_it_is_the_latest_that_timed_what_the_other_did():
     one, _ = load_sources(["h200", "published/b200"], RESULTS)
     assert one.name == "20261122-191040-h200-decode-house"
     swept, one = load_sources(["sweep-batches", "h200"], RESULTS)
-    assert (swept.name, one.name) == ("20261121-182329-h200-decode-sweep-batches", "20261122-191040-h200-decode-house")
+    assert swept.name == "20261121-182329-h200-decode-sweep-batches"
+    assert one.name == "20261122-191247-h200-decode-house-contest"
 
 
 def test_where_nothing_is_shared_the_latest_is_taken(tmp_path):
