@@ -223,7 +223,7 @@ def test_a_shape_that_no_run_has_is_refused_with_those_there_are(tmp_path):
     runs = load_stored_runs(tmp_path)
     check_shapes(runs, KERNEL, "h200", [SHAPE, decode_at(B=64)])
     with pytest.raises(UnknownNameError, match="B=2") as caught:
-        check_shapes(runs, KERNEL, "h200", [SHAPE.with_sizes({"B": 2})])
+        check_shapes(runs, KERNEL, "h200", [SHAPE.spec.workload({**SHAPE.sizes, "B": 2})])
     assert "B=1 qk4_v8, B=64 qk4_v8" in caught.value.hint
 
 

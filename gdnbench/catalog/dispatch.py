@@ -99,7 +99,7 @@ def read_dispatch(path: Path, op: Op, kernels: Mapping[str, Kernel]) -> Dispatch
     if not picks or not all(picks.values()):
         example = op.default
         where = f"[h200.{example.series}]" if example.series else "[h200]"
-        raise DeclarationError(f"{path.name} has no rows, such as {example.x_term.replace('=', '')} below {where}")
+        raise DeclarationError(f"{path.name} has no rows, such as {example.x_slug} below {where}")
     return Dispatch(picks)
 
 
@@ -121,7 +121,7 @@ def _rows(rows: Any, series: str, where: str, op: Op, kernels: Mapping[str, Kern
 
 def _workload(slug: str, where: str, op: Op) -> Workload:
     try:
-        return op.workload(op.workloads.read(slug).sizes)
+        return op.checked(op.workloads.read(slug))
     except GdnbenchError as error:
         raise DeclarationError(f"{where}: {error.message}; a row is named as {op.default.slug}") from error
 

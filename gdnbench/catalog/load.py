@@ -1,7 +1,7 @@
 """Loads `op.py` and `variant.py` files, each into a module of its own.
 
 A suite that is too long for `op.py` is a CSV file beside it, a row for each workload. Columns are the op's axes, lists
-(`28672+4096`, `8x1024`) and aliases, `weight` (1 where there is none) and `name`.
+(`28672+4096`, `8x1024`) and aliases, `weight` (1 where there is none); others are passed over.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gdnbench.model.workload import Shape
 from gdnbench.places import is_file
 
 T = TypeVar("T")
-_WEIGHT, _NAME = "weight", "name"
+_WEIGHT = "weight"
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def _shape(row: dict[str, str], op: Op, where: str) -> Shape:
     known = {*op.workloads.names, *(alias.name for alias in op.workloads.aliases)}
     given = {name: text.strip() for name, text in row.items() if name in known and text and text.strip()}
     if not given:
-        raise DeclarationError(f"{where}: no size; columns are {', '.join(sorted(known))}, {_NAME} and {_WEIGHT}")
+        raise DeclarationError(f"{where}: no size; columns are {', '.join(sorted(known))} and {_WEIGHT}")
     try:
         sizes: dict[str, Any] = {}
         for name, text in given.items():

@@ -288,7 +288,7 @@ def _published_figure(row: dict[str, str]) -> Figure:
         kernel=kernel,
         label=join_label(kernel, params),
         params=params,
-        shape=declared.workload(axes.from_cells(row).sizes),
+        shape=declared.checked(axes.from_cells(row)),
         timer=timer,
         time_us=_published_us(row["time_us"]),
         citation=_citation(published_in, row["published_on"], row["note"]),

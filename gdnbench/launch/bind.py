@@ -95,7 +95,7 @@ def _load_cuda(
     steps = [step for step, _ in loaded]
 
     def bind_steps(workspace: Workspace) -> Launcher:
-        named = {**_scratch(entry, variant.params, workspace), **_by_name(workspace)}
+        named = workspace.by_name(kernel.scratch, variant.params)
         return _in_order([step(named) for step in steps], workspace)
 
     return bind_steps, loaded[0][1]
@@ -160,18 +160,6 @@ def _c_value(op: Op, name: str, value: Any) -> Any:
     return ctypes.c_longlong(value) if name in op.derived else ctypes.c_int(value)
 
 
-def _by_name(workspace: Workspace) -> dict[str, Any]:
-    """Tensors, scalars, axes and derived sizes."""
-    sizes = workspace.op.named_sizes(workspace.shape)
-    return {**sizes, **workspace.inputs, **workspace.scalars, **workspace.outputs}
-
-
-def _scratch(entry: Entry, params: Params, workspace: Workspace) -> dict[str, torch.Tensor]:
-    kernel = entry.kernel
-    specs = kernel.scratch if isinstance(kernel, CudaKernel | TritonKernel) else ()
-    return workspace.add_scratch(specs, {name: value for name, value in params.items() if isinstance(value, int)})
-
-
 def _in_order(steps: Sequence[Step], workspace: Workspace) -> Launcher:
     outputs = workspace.output_tensors
     if len(steps) == 1:
@@ -212,7 +200,7 @@ def _load_triton(entry: Entry, kernel: TritonKernel, params: Params, shape: Work
     ]
 
     def bind_steps(workspace: Workspace) -> Launcher:
-        named = {**_scratch(entry, params, workspace), **_by_name(workspace)}
+        named = workspace.by_name(kernel.scratch, params)
         return _in_order([_bind_triton(code, blocks, named) for code, blocks in compiled], workspace)
 
     return bind_steps
@@ -226,7 +214,7 @@ def bind_compiled(compiled: Any, blocks: tuple[int, ...], workspace: Workspace) 
         blocks: programs per axis.
         workspace: the tensors.
     """
-    return _in_order([_bind_triton(compiled, blocks, _by_name(workspace))], workspace)
+    return _in_order([_bind_triton(compiled, blocks, workspace.by_name())], workspace)
 
 
 def _bind_triton(compiled: Any, blocks: tuple[int, ...], named: Mapping[str, Any]) -> Step:

@@ -19,15 +19,7 @@ def bind_interpreted(entry: Entry, variant: Variant, workspace: Workspace) -> La
     """A function that interprets the variant's launches on the workspace's CPU tensors."""
     kernel, params = entry.kernel, variant.params
     assert isinstance(kernel, TritonKernel)
-    numbers = {name: value for name, value in params.items() if isinstance(value, int)}
-    values = {
-        **workspace.op.named_sizes(workspace.shape),
-        **params,
-        **workspace.inputs,
-        **workspace.scalars,
-        **workspace.outputs,
-        **workspace.add_scratch(kernel.scratch, numbers),
-    }
+    values = workspace.by_name(kernel.scratch, params)
     module = load_file(entry.source)
     steps = []
     for launch in kernel.launches:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
+from typing import Any
 
 import torch
 
@@ -13,10 +14,12 @@ from gdnbench.launch.numerics import Numerics
 from gdnbench.launch.poison import poison
 from gdnbench.model.dtype import FACTS, Dtype
 from gdnbench.model.op import Op, TensorSpec
+from gdnbench.model.params import ParamValue
 from gdnbench.model.workload import Workload
 
 TORCH_DTYPES: dict[Dtype, torch.dtype] = {name: getattr(torch, facts.torch) for name, facts in FACTS.items()}
 
+NO_PARAMS: Mapping[str, ParamValue] = MappingProxyType({})
 
 TensorSize = tuple[str, tuple[int, ...], Dtype]
 """A tensor's name, sizes and element type."""
@@ -80,6 +83,19 @@ class Workspace:
                 poison([self.scratch[key]])
             found[spec.name] = self.scratch[key]
         return found
+
+    def by_name(
+        self, scratch: Sequence[TensorSpec] = (), params: Mapping[str, ParamValue] = NO_PARAMS
+    ) -> dict[str, Any]:
+        """All that a launch can be given: params, scratch tensors, axes and derived sizes, inputs, scalars, outputs.
+
+        Args:
+            scratch: the kernel's scratch tensors, whose sizes may name params.
+            params: the kernel's params.
+        """
+        numbers = {name: value for name, value in params.items() if isinstance(value, int)}
+        own = {**params, **self.add_scratch(scratch, numbers), **self.op.named_sizes(self.shape)}
+        return {**own, **self.inputs, **self.scalars, **self.outputs}
 
     @property
     def namespace(self) -> SimpleNamespace:

@@ -15,6 +15,8 @@ from gdnbench.model.kernel import Device
 from gdnbench.model.op import Op
 from gdnbench.model.workload import Workload
 
+T = TypeVar("T")
+
 # What a cold GPU sample costs beside the kernel, on an H200: L2 flush, blocking kernel, scrubbing, the host.
 GPU_SAMPLE_US = 100.0
 GPU_ROUND_US = 25_000.0
@@ -22,7 +24,6 @@ GPU_STATE_US = 4_000.0  # of NVBench itself, for each round of a case
 # torch's timer calls twice to warm up for each call that it times.
 CPU_CALLS_PER_SAMPLE = 3
 CPU_ROUND_US = 60_000.0
-T = TypeVar("T")
 FEWEST_SAMPLES = {"cuda": 40, "cpu": 5}
 
 

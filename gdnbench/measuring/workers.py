@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -11,13 +10,12 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
 
-import gdnbench
 from gdnbench.errors import MachineError
 from gdnbench.measuring.protocol import KINDS, Event, Examined, Refused, StepBegun, Task
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Status
 from gdnbench.process.command import GRACE_S
-from gdnbench.process.worker import Worker
+from gdnbench.process.worker import Worker, python_path
 
 
 def worker_environment(gpu: Gpu | None, *, interpret: bool = False) -> dict[str, str]:
@@ -27,13 +25,11 @@ def worker_environment(gpu: Gpu | None, *, interpret: bool = False) -> dict[str,
         gpu: the GPU that the worker sees; None for none.
         interpret: whether Triton kernels run in Triton's interpreter.
     """
-    package_parent = str(Path(gdnbench.__file__).resolve().parent.parent)
-    paths = [package_parent, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     return {
         # By UUID: CUDA numbers GPUs by speed unless told otherwise, and NVML by bus.
         "CUDA_VISIBLE_DEVICES": gpu.uuid if gpu else "",
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-        "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)),
+        "PYTHONPATH": python_path(),
         **({"TRITON_INTERPRET": "1"} if interpret else {}),
     }
 

@@ -87,7 +87,6 @@ SuiteDeclaration = Mapping[Shape, float] | tuple[Shape, ...] | str
 
 NO_DERIVED: Mapping[str, SizeOf] = MappingProxyType({})
 NO_SUITES: Mapping[str, SuiteDeclaration] = MappingProxyType({})
-NO_HINTS: Mapping[str, str] = MappingProxyType({})
 
 
 def _no_flops(_workload: Workload) -> Mapping[Precision, int]:
@@ -151,7 +150,6 @@ class Op:
         floor: the pseudo-kernel that is the speed of light; empty where there is none.
         copy: the input and the output of equal size that the copying floor moves.
         macro_prefix: before a compile-time axis's name in CUDA C++: `GDN_` makes `GDN_HQ`.
-        hints: what `gdnbench explain` says of this op beside a finding, by the finding's name.
 
     Raises:
         DeclarationError: for what does not fit together.
@@ -175,7 +173,6 @@ class Op:
     floor: str = ""
     copy: tuple[str, str] | None = None
     macro_prefix: str = "AXIS_"
-    hints: Mapping[str, str] = field(default_factory=lambda: NO_HINTS)
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -206,9 +203,16 @@ class Op:
         Raises:
             ShapeError: for a workload that the op does not define.
         """
-        workload = self.workloads.workload(sizes.sizes if isinstance(sizes, Shape) else sizes, name)
+        return self.checked(self.workloads.workload(sizes.sizes if isinstance(sizes, Shape) else sizes, name))
+
+    def checked(self, workload: Workload) -> Workload:
+        """The workload itself, of these axes, if the op defines it.
+
+        Raises:
+            ShapeError: with the reason why it does not.
+        """
         if reason := self.check(workload):
-            raise ShapeError(reason, f"{self.workloads.example} fits")
+            raise ShapeError(reason, f"write {self.workloads.example}")
         return workload
 
     def suite(self, name: str) -> Suite:

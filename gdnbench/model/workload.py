@@ -277,7 +277,17 @@ class Workload:
     @property
     def slug(self) -> str:
         """The label as a file's name can hold it: `B8-qk4_v8`."""
-        return self._label.replace("=", "").replace(" ", "-")
+        return slug_of(self._label)
+
+    @property
+    def x_slug(self) -> str:
+        """`x_term` as a file's name can hold it: `B8`."""
+        return slug_of(self.x_term)
+
+    @property
+    def series_slug(self) -> str:
+        """`series` likewise; empty where the op has one series."""
+        return slug_of(self.series)
 
     @property
     def x(self) -> int:
@@ -310,11 +320,6 @@ class Workload:
         return {axis.name: self.axes[axis.name] for axis in self.spec.axes if axis.compile_time}
 
     @property
-    def run_time(self) -> dict[str, int]:
-        """The axes that every launch is given."""
-        return {axis.name: self.axes[axis.name] for axis in self.spec.axes if not axis.compile_time}
-
-    @property
     def aliases(self) -> dict[str, str]:
         """What each alias calls its axes: `{"heads": "qk4_v8"}`."""
         return {alias.name: alias.write(self.axes) for alias in self.spec.aliases}
@@ -330,14 +335,6 @@ class Workload:
             if value != usual or name == self.spec.x:
                 words += ["--shape", f"{name}={value}"]
         return words
-
-    def with_sizes(self, sizes: Sizes) -> Workload:
-        """The workload with some sizes changed.
-
-        Raises:
-            ShapeError: as `WorkloadSpec.workload` does.
-        """
-        return self.spec.workload({**self.sizes, **sizes}, self.name)
 
     def _count(self, name: str) -> int:
         return self.axes[name] if name in self.axes else sum(self.lists[name])
@@ -362,6 +359,11 @@ class Workload:
                 yield f"{name}={short_list(self.lists[name])}"
             else:
                 yield self.aliases.get(name) or f"{name}={self.axes[name]}"
+
+
+def slug_of(label: str) -> str:
+    """A label, or a part of one, as a file's name can hold it: `B=8 qk4_v8` is `B8-qk4_v8`."""
+    return label.replace("=", "").replace(" ", "-")
 
 
 def nearest_workload(known: Iterable[Workload], wanted: Workload) -> Workload:

@@ -63,7 +63,7 @@ class Worker(Generic[Message]):
         try:
             self._process = start(
                 [sys.executable, "-m", module, *arguments, str(write_end)],
-                environment={"PYTHONPATH": _python_path(), **(environment or {})},
+                environment={"PYTHONPATH": python_path(), **(environment or {})},
                 stdin=PIPE if asked else None,
                 stdout=log,
                 stderr=log,
@@ -179,7 +179,7 @@ def wait_for_any(workers: Sequence[Worker[Message]], timeout_s: float) -> list[W
     return [worker for worker in workers if worker.fileno() in ready]
 
 
-def _python_path() -> str:
+def python_path() -> str:
     """Where workers find this very gdnbench, installed or not; this process's own paths follow."""
     own = str(Path(__file__).resolve().parents[2])
     paths = [own, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]

@@ -63,7 +63,7 @@ def stored_workload(sizes: Mapping[str, int | Sequence[int]], op: str) -> Worklo
     """
     try:
         declared = op_named(op)
-        return declared.workload(declared.workloads.stored(sizes).sizes)
+        return declared.checked(declared.workloads.stored(sizes))
     except GdnbenchError as error:
         raise ValueError(f"shape: {error.message}") from error
 

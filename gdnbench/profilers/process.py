@@ -172,7 +172,7 @@ def parse_range_name(text: str) -> NvtxRange | None:
     op, label, shape, source = match.groups()
     try:
         declared = op_named(op)
-        workload = declared.workload(declared.workloads.read(shape).sizes)
+        workload = declared.checked(declared.workloads.read(shape))
     except GdnbenchError:
         return None
     return NvtxRange(op, label, workload, source or "") if _workload_text(workload) == shape else None

@@ -6,7 +6,7 @@ import json
 
 from gdnbench.errors import UsageError
 from gdnbench.model.sweep import Place, Plateau, Point, Sweep
-from gdnbench.model.workload import Workload
+from gdnbench.model.workload import Workload, slug_of
 from gdnbench.report.phrases import params_text
 from gdnbench.store.info import RunInfo
 
@@ -78,11 +78,11 @@ def _dispatcher_table(info: RunInfo, sweep: Sweep) -> str:
 
 
 def _series_table(info: RunInfo, sweep: Sweep, series: str, shapes: list[Workload]) -> str:
-    name = series.replace("=", "").replace(" ", "-")
+    name = slug_of(series)
     lines = [f"[{info.gpu}.{name}]" if name else f"[{info.gpu}]", f"source = {json.dumps(info.run_id)}"]
     for shape in shapes:
         best, *others = sweep.final(shape)
-        lines.append(f"{shape.x_term.replace('=', '')} = {_row(best)}{_remark(others)}")
+        lines.append(f"{shape.x_slug} = {_row(best)}{_remark(others)}")
     return "\n".join(lines)
 
 

@@ -217,7 +217,7 @@ def _workload_of(row: Mapping[str, str]) -> Workload | None:
         return None
     if missing := [name for name in axes.names if name not in sizes]:
         raise ValueError(f"{', '.join(missing)} of the shape is missing")
-    return declared.workload(axes.from_cells(sizes).sizes)
+    return declared.checked(axes.from_cells(sizes))
 
 
 def _launch_of(row: Mapping[str, str]) -> _Launch:

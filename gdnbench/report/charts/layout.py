@@ -41,7 +41,7 @@ def _by_series(shape: Workload) -> tuple[tuple[int, ...], Workload]:
 
 def shape_slug(shape: Workload) -> str:
     """A workload as part of an id: `b1-qk4-v8`; what is terse where it is not the usual."""
-    return str(shape).lower().replace("=", "").replace("_", "-").replace(" ", "-")
+    return shape.slug.lower().replace("_", "-")
 
 
 def log_ticks(low: float, high: float) -> list[float]:

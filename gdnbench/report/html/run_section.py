@@ -89,7 +89,7 @@ def times_charts(
         points, titles = times.time_points(here), here[0].case.shape.spec
         if len({point["x"] for point in points}) < 2:
             continue
-        params, slug = slot_params(shown, baseline), series.replace("=", "").replace(" ", "-")
+        params, slug = slot_params(shown, baseline), here[0].case.shape.series_slug
         absolute = times.time_chart(points, titles, PAGE).add_params(*params)
         found.append(
             HtmlChart(
