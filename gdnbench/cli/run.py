@@ -45,7 +45,7 @@ def run(
     suite: SuiteOption = "",
     baseline: BaselineOption = "",
     rounds: Annotated[int | None, typer.Option(help="Rounds in all, after burn-ins; 42 by default.")] = None,
-    samples: Annotated[int | None, typer.Option(help="Samples per round; 100 by default.")] = None,
+    samples: Annotated[int | None, typer.Option(help="Samples per round; 64 by default.")] = None,
     processes: Annotated[
         int | None, typer.Option(help="Processes that share the rounds; on a GPU 3 by default, on a CPU 1.")
     ] = None,
@@ -60,7 +60,7 @@ def run(
     cold_tlb: Annotated[
         bool, typer.Option("--cold-tlb", help="Time the first launch on a placement: no cached address translations.")
     ] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="7 rounds of 50 samples, by NVBench: a first look.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="7 rounds of 32 samples, by NVBench: a first look.")] = False,
     label: Annotated[str, typer.Option(help="Becomes part of the run's name.")] = "",
     resume: Annotated[
         str, typer.Option(metavar="RUN", help="Finish a run that was stopped.", autocompletion=complete_stopped)

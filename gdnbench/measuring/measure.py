@@ -103,8 +103,7 @@ def read_clock(measuring: TimingWorkers, task: Task, schedule: FixedRounds, coll
     """
     try:
         while segment := schedule.next_segment(task.cases, collected, task.samples, {}):
-            phase = segment.phase.replace("measure", task.clock or "measure")
-            measuring.measure(task, segment.rounds, collected, phase)
+            measuring.measure(task, segment.rounds, collected, phase=task.clock or segment.phase)
     except MachineError as error:
         measuring.observer.note(f"{task.clock}: {error.message}")
         for case in task.cases:

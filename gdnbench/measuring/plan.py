@@ -197,7 +197,7 @@ def _measuring_s(plan: Plan, cases: int) -> float:
     settings = plan.request.settings
     if settings.budget_s:
         return settings.budget_s
-    clocks = 1 + len(settings.clocks)
-    rounds = settings.processes + settings.rounds
-    starts_s = clocks * settings.processes * START_S if plan.gpu else 0.0
-    return clocks * rounds * cases * longest_round_s(settings.samples, device_of(plan.gpu)) + starts_s
+    clocks, device = len(settings.clocks), device_of(plan.gpu)
+    workers = (1 + clocks) * settings.processes
+    rounds = workers + settings.rounds + clocks * settings.clock_rounds
+    return rounds * cases * longest_round_s(settings.samples, device) + workers * (START_S if plan.gpu else 0.0)

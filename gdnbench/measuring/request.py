@@ -43,7 +43,7 @@ class Settings:
     """
 
     rounds: int = 42
-    samples: int = 100
+    samples: int = 64
     processes: int = 1
     seed: int = 0
     margin: float = 0.005
@@ -53,6 +53,11 @@ class Settings:
     cold_tlb: bool = False
     budget_s: float | None = None
     clocks: tuple[Clock, ...] = ()
+
+    @property
+    def clock_rounds(self) -> int:
+        """Rounds by each further clock: a kernel's own time varies less than that with its launch."""
+        return max(2, self.processes, -(-self.rounds // 2))
 
     def __post_init__(self) -> None:
         if self.rounds < 2:
@@ -67,14 +72,14 @@ class Settings:
         if self.plain and self.cold_tlb:
             raise UsageError("--cold-tlb does not go with --plain, which has one placement", "leave one of them out")
         if self.samples < 1:
-            raise UsageError(f"--samples {self.samples}: a round needs a sample", "the default is 100")
+            raise UsageError(f"--samples {self.samples}: a round needs a sample", "the default is 64")
         if not 0 <= self.margin < 1:
             raise UsageError(f"--margin {self.margin}: a margin lies between 0 and 1", "0.005 is half a percent")
         if not 0 < self.step_limit_s < float("inf"):
             raise UsageError(f"--step-limit {self.step_limit_s:g}: a step takes some time", "the default is 30 s")
 
 
-QUICK = Settings(rounds=7, samples=50)
+QUICK = Settings(rounds=7, samples=32)
 """For a first look: seconds instead of minutes, one process, one clock, and intervals a few times as wide."""
 GPU_PROCESSES = 3
 GPU_CLOCKS: tuple[Clock, ...] = ("cupti",)

@@ -166,8 +166,8 @@ class FixedRounds:
         number, target = next(((n, each) for n, each in enumerate(self._targets, 1) if each > done), (0, 0))
         if not left or not number:
             return None
-        phase = "measure" if len(self._targets) == 1 else f"measure, process {number} of {len(self._targets)}"
-        return Segment(phase, left, target)
+        standing = "" if len(self._targets) == 1 else f"process {number} of {len(self._targets)}"
+        return Segment("measure", left, target, standing)
 
 
 def round_share(rounds: int, processes: int, number: int) -> int:

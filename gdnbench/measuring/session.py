@@ -196,7 +196,7 @@ class Session:
             collected = self.clocked.setdefault(clock, Collected())
             for block in self._blocks(timed):
                 task = replace(self._timing_task(block), clock=clock)
-                schedule = FixedRounds(self.settings.rounds, self.settings.processes)
+                schedule = FixedRounds(self.settings.clock_rounds, self.settings.processes)
                 read_clock(self._measuring(record), task, schedule, collected)
 
     def _timing_task(self, cases: tuple[Case, ...]) -> Task:
