@@ -1,4 +1,4 @@
-"""Where runs and profiles lie unless the user says otherwise."""
+"""Where runs and profiles lie unless the user says otherwise, and where calibrations do."""
 
 from __future__ import annotations
 
@@ -8,6 +8,15 @@ from pathlib import Path
 
 RESULTS = Path("results")
 PROFILES = Path("profiles")
+CALIBRATIONS = "calibration"
+"""The folder in the one of runs that holds the runs of calibrations: one folder a calibration."""
+
+
+def calibrations_folder() -> Path:
+    """Where the last calibration of each host and GPU model lies: in the user's state folder."""
+    from platformdirs import user_state_path  # on demand: most verbs need none
+
+    return user_state_path("gdnbench", appauthor=False) / CALIBRATIONS
 
 
 def is_file(path: Path) -> bool:

@@ -8,6 +8,7 @@ import typer
 
 from gdnbench import __version__
 from gdnbench.cli.cache import cache
+from gdnbench.cli.calibrate import calibrate
 from gdnbench.cli.compare import compare
 from gdnbench.cli.doctor import doctor
 from gdnbench.cli.explain import explain
@@ -45,6 +46,7 @@ for _verb in (
     list_kernels,
     new,
     doctor,
+    calibrate,
     verify,
     run,
     sweep,

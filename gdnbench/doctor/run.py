@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gdnbench.doctor import hardware, profilers, software
+from gdnbench.doctor.calibration import check_calibration
 from gdnbench.doctor.check import Check, Level
 from gdnbench.doctor.hardware import check_absence, check_driver, check_gpu
 from gdnbench.doctor.loading import LoadResult, load_libraries
 from gdnbench.doctor.software import check_python, check_torch
 from gdnbench.errors import GpuNotFoundError
 from gdnbench.machine.gpus import list_gpus, select_gpu
-from gdnbench.machine.provenance import package_version
+from gdnbench.machine.provenance import host_name, package_version
 from gdnbench.machine.state import GpuState, read_state
 from gdnbench.model.gpu import Gpu
 
@@ -41,6 +42,7 @@ def run_checks(results: Path, gpu: str = "auto") -> tuple[Check, ...]:
         *([not_found] if not_found else []),
         *([] if chosen or not_found else [_explain_absence(gpu, loaded["torch"])]),
         *(_check_gpus(present if gpu == "auto" else [chosen], chosen, state, loaded["torch"]) if chosen else []),
+        *([check_calibration(host_name(), chosen, state.driver_version)] if chosen else []),
         *(_check_profilers(state, loaded["torch"]) if chosen else []),
         _check_nvcc(),
         hardware.check_results(results),

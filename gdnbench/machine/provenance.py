@@ -111,11 +111,18 @@ def _versions() -> dict[str, str | None]:
     return {"python": platform.python_version(), **{package: package_version(package) for package in PACKAGES}}
 
 
+def host_name() -> str:
+    """What this host calls itself."""
+    import platform
+
+    return platform.node()
+
+
 def _describe_host() -> dict[str, Any]:
     import platform
 
     return {
-        "hostname": platform.node(),
+        "hostname": host_name(),
         "os": platform.platform(),
         "cpu": _cpu_model(),
         "cores": os.cpu_count(),

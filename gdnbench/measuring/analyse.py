@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from gdnbench.model.status import Status
 from gdnbench.model.workload import Workload
 from gdnbench.stats.comparison import Comparison, Verdict
 from gdnbench.stats.multiple import judge_family
-from gdnbench.stats.paired import judge_paired
+from gdnbench.stats.paired import PairedLogRatio, judge_paired
 from gdnbench.stats.processes import process_means
 from gdnbench.store.samples import RoundRow
 
@@ -35,12 +35,14 @@ class Analysis:
         rounds: one per case and round.
         warnings: what qualifies the whole run.
         clocks: by each further clock, one per case that has a time by the run's own timer.
+        ratios: what the rounds say of log(baseline / kernel), by case id, as its verdict was judged.
     """
 
     measurements: tuple[Measurement, ...]
     rounds: tuple[RoundRow, ...]
     warnings: tuple[str, ...]
     clocks: tuple[Measurement, ...] = ()
+    ratios: Mapping[str, PairedLogRatio] = field(default_factory=dict)
 
     @property
     def rows(self) -> tuple[Measurement, ...]:
@@ -84,7 +86,8 @@ def analyse(
         workload: rounds.workload([case.id for case in measured if case.shape == workload])
         for workload in dict.fromkeys(case.shape for case in measured)
     }
-    comparisons = _compare(measured, at, settings)
+    ratios = _ratios(measured, at, settings)
+    comparisons = _compare(measured, ratios, settings)
     floors = _floors(measured, copying, at)
     rows = []
     for case in cases:
@@ -97,7 +100,7 @@ def analyse(
         elif row.status is Status.OK:
             row = replace(row, status=Status.NOT_RUN, reason="the run was stopped before it was measured")
         rows.append(row)
-    return Analysis(tuple(rows), tuple(rounds.rows(run_id, timer)), _run_warnings(rows))
+    return Analysis(tuple(rows), tuple(rounds.rows(run_id, timer)), _run_warnings(rows), ratios=ratios)
 
 
 def _floors(
@@ -109,11 +112,10 @@ def _floors(
     return {case.shape: case.id for case in copies}
 
 
-def _compare(measured: Sequence[Case], at: Mapping[Workload, WorkloadTimes], settings: Settings) -> dict[str, Versus]:
-    """Every kernel against the baseline of its shape, corrected for their number; the control on its own.
-
-    The control stands outside the family: it is the run's alarm, and a correction would make it deaf.
-    """
+def _ratios(
+    measured: Sequence[Case], at: Mapping[Workload, WorkloadTimes], settings: Settings
+) -> dict[str, PairedLogRatio]:
+    """Every kernel, with the noise that the control shows, and the control: against the baseline of its shape."""
     baselines = {case.shape: case for case in measured if case.role is Role.BASELINE}
     ratios = {
         case: at[case.shape].paired(case.id, baselines[case.shape].id)
@@ -121,14 +123,23 @@ def _compare(measured: Sequence[Case], at: Mapping[Workload, WorkloadTimes], set
         if case.shape in baselines and case.role in {Role.KERNEL, Role.CONTROL}
     }
     control = {case.shape: ratio for case, ratio in ratios.items() if case.role is Role.CONTROL}
-    family = {
-        case: ratio.widened_by(control.get(case.shape), settings.confidence)
+    return {
+        case.id: ratio.widened_by(control.get(case.shape), settings.confidence) if case.role is Role.KERNEL else ratio
         for case, ratio in ratios.items()
-        if case.role is Role.KERNEL
     }
+
+
+def _compare(measured: Sequence[Case], ratios: Mapping[str, PairedLogRatio], settings: Settings) -> dict[str, Versus]:
+    """Every kernel against the baseline of its shape, corrected for their number; the control on its own.
+
+    The control stands outside the family: it is the run's alarm, and a correction would make it deaf.
+    """
+    baselines = {case.shape: case for case in measured if case.role is Role.BASELINE}
+    compared = {case: ratios[case.id] for case in measured if case.id in ratios}
+    family = {case: ratio for case, ratio in compared.items() if case.role is Role.KERNEL}
     found = judge_family(family, margin=settings.margin, confidence=settings.confidence)
-    for case in ratios.keys() - family.keys():
-        found[case] = judge_paired(ratios[case], settings.margin, settings.confidence)
+    for case in compared.keys() - family.keys():
+        found[case] = judge_paired(compared[case], settings.margin, settings.confidence)
     return {case.id: _versus(baselines[case.shape], comparison) for case, comparison in found.items()}
 
 

@@ -11,7 +11,7 @@ from gdnbench.catalog.catalog import Catalog
 from gdnbench.codec import convert
 from gdnbench.errors import MachineError, RunFormatError, UsageError
 from gdnbench.machine.gpus import list_gpus, select_gpu
-from gdnbench.machine.provenance import describe_machine, git_state
+from gdnbench.machine.provenance import describe_machine, git_state, host_name
 from gdnbench.machine.state import read_state
 from gdnbench.measuring.observer import Observer
 from gdnbench.measuring.plan import Plan
@@ -22,10 +22,11 @@ from gdnbench.measuring.session import Session
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.measurement import Clock
+from gdnbench.store.calibration import last_calibration
 from gdnbench.store.find import find_newest, list_runs, name_runs, readable
 from gdnbench.store.folder import RunFolder, read_journal, run_id_of
 from gdnbench.store.info import RunInfo, read_info, suite_document, write_info
-from gdnbench.store.schema import CaseDocument, GitDocument, MachineDocument
+from gdnbench.store.schema import CalibrationDocument, CaseDocument, GitDocument, MachineDocument
 
 
 def begin_session(catalog: Catalog, plan: Plan, results: Path, observer: Observer) -> Session:
@@ -89,8 +90,18 @@ def _describe(catalog: Catalog, plan: Plan, run_id: str, now: datetime) -> RunIn
         machine=convert(describe_machine(gpu), MachineDocument),
         git=convert(git_state(catalog.op_folders[request.op.name]), GitDocument),
         sources={name: entry.known_source() for name, entry in entries.items()},
+        calibration=_last_calibration(gpu),
         warnings=[*plan.notes, *_left_out(catalog), *_other_processes(gpu)],
     )
+
+
+def _last_calibration(gpu: Gpu | None) -> CalibrationDocument | None:
+    """What the run's table says of verdicts on this machine; a record that cannot be read is for `doctor` to tell."""
+    try:
+        found = last_calibration(host_name(), gpu.slug) if gpu else None
+    except RunFormatError:
+        return None
+    return found.summary if found else None
 
 
 def _left_out(catalog: Catalog) -> list[str]:

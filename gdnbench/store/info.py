@@ -17,6 +17,7 @@ from gdnbench.model.op import Suite
 from gdnbench.model.workload import WorkloadSpec
 from gdnbench.store.files import DAMAGED, decode_file, read_document, read_file
 from gdnbench.store.schema import (
+    CalibrationDocument,
     CaseDocument,
     GateDocument,
     GitDocument,
@@ -62,6 +63,8 @@ class RunInfo:
         sources: hash of the sources of each kernel, and of each dispatcher's table, by name.
         gates: the correctness gates that a case failed, by case id; the first runs list here those that it passed, too.
         gates_passed: what the gates that were passed found at worst, by gate; the first runs have none.
+        calibration: what the last calibration of this host and GPU model had found when the run began; None if there
+            was none.
         warnings: what qualifies the whole run.
         schema: version of this format.
     """
@@ -85,6 +88,7 @@ class RunInfo:
     sources: dict[Name, TextLine] = field(default_factory=dict)
     gates: dict[str, list[GateDocument]] = field(default_factory=dict)
     gates_passed: dict[str, PassedGateDocument] = field(default_factory=dict)
+    calibration: CalibrationDocument | None = None
     warnings: list[str] = field(default_factory=list)
     schema: int = SCHEMA_VERSION
 
@@ -99,7 +103,10 @@ class RunInfo:
 
 def info_document(info: RunInfo) -> dict[str, Any]:
     """A run's description as its schema has it."""
-    return {name: value for name, value in asdict(info).items() if info.schema > 1 or name not in _SINCE_2}
+    left_out = () if info.schema > 1 else _SINCE_2
+    if info.calibration is None:  # as in runs from before there were calibrations
+        left_out = (*left_out, "calibration")
+    return {name: value for name, value in asdict(info).items() if name not in left_out}
 
 
 def suite_document(suite: Suite) -> SuiteDocument:

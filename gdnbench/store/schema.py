@@ -99,6 +99,16 @@ class SettingsDocument(TypedDict):
     clocks: NotRequired[tuple[Clock, ...]]
 
 
+class CalibrationDocument(TypedDict):
+    """What a calibration found of the machine that a run was measured on: `Calibration.summary`."""
+
+    timestamp: Timestamp
+    runs: SmallCount
+    comparisons: SmallCount
+    claims: SmallCount
+    smallest_found: NotNegative | None
+
+
 class GpuDocument(TypedDict, total=False):
     """The GPU, and those of its settings that change its speed; null is what the driver did not tell."""
 

@@ -11,6 +11,7 @@ from gdnbench.model.case import Role
 from gdnbench.model.measurement import Measurement, Versus
 from gdnbench.model.status import Status
 from gdnbench.report.units import factor, plus_minus, relative_half_width
+from gdnbench.store.calibration import in_words
 from gdnbench.store.info import RunInfo
 
 VERDICT_STYLES = {"faster": "bold green", "slower": "bold red", "same": "", "unclear": "yellow"}
@@ -48,6 +49,8 @@ def legend(info: RunInfo, *, flops: bool) -> Text:
         ]
     elif info.on_gpu:
         lines.append("SOL: time of the fastest copying floor / the kernel's. GB/s: least traffic of the op / time.")
+    if info.calibration:
+        lines.append(f"Calibrated {in_words(info.calibration)}.")
     return Text("\n".join(lines))
 
 

@@ -1,0 +1,1 @@
+"""What verdicts hold on this machine: equal kernels and planted slowdowns, over many runs."""

@@ -1,0 +1,102 @@
+"""Measures a calibration: the pilot, then one run after the other, each an ordinary run in a folder of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from gdnbench.calibrate.plan import Subject, choose_chains, pilot_plan, run_plan
+from gdnbench.calibrate.rates import Compared, comparisons_of, equal_rates, planted_rates
+from gdnbench.machine.provenance import host_name
+from gdnbench.machine.state import read_state
+from gdnbench.measuring.observer import Observer
+from gdnbench.measuring.opening import begin_session
+from gdnbench.measuring.plan import Plan
+from gdnbench.measuring.session import Finished
+from gdnbench.model.measurement import Measurement
+from gdnbench.places import CALIBRATIONS
+from gdnbench.store.calibration import NAME, Calibration, calibration_path, write_calibration
+
+
+@dataclass
+class Outcome:
+    """How a calibration ended.
+
+    Attributes:
+        calibration: what it found; None if it was stopped before its first run was whole.
+        rows: of all runs.
+        interrupted: whether the user stopped it.
+    """
+
+    calibration: Calibration | None = None
+    rows: list[Measurement] = field(default_factory=list)
+    interrupted: bool = False
+
+
+def calibrate(subject: Subject, results: Path, observer: Observer) -> Outcome:
+    """Measures, and keeps what is there after each run; the machine's own record is replaced by a whole calibration.
+
+    Args:
+        subject: what to measure.
+        results: the folder that holds runs; those of calibrations lie in a folder in it, where no verb looks for runs.
+        observer: told of every step.
+
+    Raises:
+        GdnbenchError: if the planted kernel cannot be measured here, or nothing can be written.
+    """
+    began = datetime.now(UTC)
+    folder = results / CALIBRATIONS / f"{began:%Y%m%d-%H%M%S}-{subject.gpu.slug}"
+    outcome, compared = Outcome(), list[Compared]()
+    pilot = _run(subject, pilot_plan(subject), folder, observer)
+    if pilot.interrupted:
+        return Outcome(interrupted=True)
+    chains = choose_chains(pilot.analysis)
+    for number in range(1, subject.runs + 1):
+        observer.standing(f"run {number} of {subject.runs}")
+        finished = _run(subject, run_plan(subject, chains, number), folder, observer)
+        if finished.interrupted:
+            outcome.interrupted = True
+            break
+        outcome.rows += finished.analysis.measurements
+        compared += comparisons_of(finished.analysis, chains)
+        outcome.calibration = describe(subject, folder, began, number, compared)
+        write_calibration(folder / NAME, outcome.calibration)
+    if outcome.calibration and outcome.calibration.is_whole:
+        write_calibration(calibration_path(host_name(), subject.gpu.slug), outcome.calibration)
+    return outcome
+
+
+def _run(subject: Subject, plan: Plan, folder: Path, observer: Observer) -> Finished:
+    return begin_session(subject.catalog, plan, folder, observer).run()
+
+
+def describe(subject: Subject, folder: Path, began: datetime, runs: int, compared: Sequence[Compared]) -> Calibration:
+    """What the runs so far say.
+
+    Args:
+        subject: what is measured.
+        folder: where the runs are.
+        began: when the first of them did.
+        runs: how many there are.
+        compared: their comparisons.
+    """
+    settings = subject.settings
+    return Calibration(
+        timestamp=began.isoformat(timespec="seconds"),
+        host=host_name(),
+        gpu=subject.gpu.slug,
+        gpu_name=subject.gpu.name,
+        uuid=subject.gpu.uuid,
+        driver=read_state(subject.gpu).driver_version,
+        folder=str(folder.resolve()),
+        runs=runs,
+        asked=subject.runs,
+        processes=settings.processes,
+        rounds=settings.rounds,
+        margin=settings.margin,
+        confidence=settings.confidence,
+        equal=equal_rates(compared, settings.confidence),
+        planted=planted_rates(compared, settings.confidence),
+    )

@@ -1,0 +1,191 @@
+"""What a calibration measures: one kernel under several names, and with dependent additions planted in it.
+
+A chain of additions costs another share of the time at each workload and on each GPU. So a calibration begins with a
+pilot, a short run that measures a ladder of chains, and takes from it the chains for the slowdowns that it wants.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from gdnbench.catalog.catalog import Catalog, default_roots, load_catalog
+from gdnbench.errors import MachineError, UsageError
+from gdnbench.measuring.analyse import Analysis
+from gdnbench.measuring.plan import Plan, foresee, make_plan
+from gdnbench.measuring.request import Request, Settings, choose_settings, find_op, parse_workloads
+from gdnbench.model.case import Case
+from gdnbench.model.gpu import Gpu
+from gdnbench.model.op import Op
+from gdnbench.model.workload import Workload
+
+PLANTED_ROOT = Path(__file__).resolve().parent / "planted"
+"""A root of its own, which no other verb loads: its kernel is nobody's."""
+OP = "decode"
+KERNEL = "decode-planted"
+EQUAL = 4
+"""Names that the kernel has beside its own."""
+TARGETS = (0.003, 0.007, 0.01, 0.02)
+"""The slowdowns to plant, shares of the time: below the margin, just above it, and well above."""
+LADDER = (8, 16, 32, 64, 128, 256, 512)
+"""Chains of the pilot. On an H200, 84 additions cost 4 % at B=1; at large batches other warps hide most of them."""
+PILOT = Settings(rounds=21, samples=64, processes=1)
+FEWEST_RUNS = 2
+DEFAULT_RUNS = 6
+DEFAULT_SHAPES = "B=1,8,64"
+
+Chains = Mapping[Workload, Mapping[int, float]]
+"""The chains to plant at each workload, each with the slowdown that it is for."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is calibrated, and how.
+
+    Attributes:
+        catalog: the bundled kernels and the planted one.
+        op: the op.
+        gpu: the machine's.
+        shapes: the workloads.
+        settings: of each run.
+        runs: how many.
+    """
+
+    catalog: Catalog
+    op: Op
+    gpu: Gpu
+    shapes: tuple[Workload, ...]
+    settings: Settings
+    runs: int
+
+    @property
+    def longest_s(self) -> float:
+        """How long measuring takes at most, in seconds, without building and checking."""
+        chains = {shape: dict.fromkeys(LADDER[: len(TARGETS)], 0.0) for shape in self.shapes}
+        a_run = foresee(self.catalog, run_plan(self, chains, 1)).measuring_s
+        return foresee(self.catalog, pilot_plan(self)).measuring_s + self.runs * a_run
+
+    @property
+    def cases(self) -> int:
+        """How many cases a run has."""
+        beside = 3  # the baseline, its control and the copying floor
+        return len(self.shapes) * (EQUAL + len(TARGETS) + beside)
+
+
+def choose_subject(gpu: Gpu, *, axes: str, runs: int, processes: int | None, rounds: int | None) -> Subject:
+    """What the user asked for; runs are as `gdnbench run` makes them, by NVBench alone.
+
+    Raises:
+        UsageError: for a number that cannot be calibrated with.
+    """
+    if runs < FEWEST_RUNS:
+        raise UsageError(f"--runs {runs}: runs are held against one another", f"the default is {DEFAULT_RUNS}")
+    settings = choose_settings(
+        "cuda",
+        quick=False,
+        rounds=rounds,
+        samples=None,
+        processes=processes,
+        seed=None,
+        margin=Settings().margin,
+        step_limit_s=Settings().step_limit_s,
+        plain=False,
+        timers="nvbench",
+    )
+    if settings.rounds < 2 * settings.processes:
+        told = f"--rounds {settings.rounds}: each of {settings.processes} processes needs 2 to tell its noise"
+        raise UsageError(told, "give more rounds, or fewer processes")
+    catalog = load_catalog([default_roots()[0], PLANTED_ROOT])
+    op = find_op(catalog, OP)
+    return Subject(catalog, op, gpu, parse_workloads(op, axes or DEFAULT_SHAPES), settings, runs)
+
+
+def pilot_plan(subject: Subject) -> Plan:
+    """The ladder of chains at every workload, once."""
+    chains = {shape: dict.fromkeys(LADDER, 0.0) for shape in subject.shapes}
+    return _plan(subject, chains, equal=0, settings=PILOT, label="pilot")
+
+
+def run_plan(subject: Subject, chains: Chains, number: int) -> Plan:
+    """One of the runs: the kernel under its other names, and slower, all compared with the kernel itself.
+
+    Args:
+        subject: what is calibrated.
+        chains: what to plant.
+        number: of the run, from 1.
+    """
+    return _plan(subject, chains, equal=EQUAL, settings=subject.settings, label=f"run-{number}")
+
+
+def _plan(subject: Subject, chains: Chains, *, equal: int, settings: Settings, label: str) -> Plan:
+    entry = subject.catalog.entries[KERNEL]
+    planted = sorted({chain for lengths in chains.values() for chain in lengths})
+    variants = (
+        *(entry.with_params(entry.default, {"COPY": number}) for number in range(1, equal + 1)),
+        *(entry.with_params(entry.default, {"CHAIN": length}) for length in planted),
+    )
+    request = Request(
+        subject.op,
+        variants,
+        subject.shapes,
+        replace(settings, seed=secrets.randbelow(2**31)),
+        baseline=KERNEL,
+        label=label,
+        command=shlex.join(["gdnbench", *sys.argv[1:]]),
+    )
+    plan = make_plan(subject.catalog, request, subject.gpu)
+    return replace(plan, cases=tuple(case for case in plan.cases if chain_of(case) in {0, *chains[case.shape]}))
+
+
+def chain_of(case: Case) -> int:
+    """How many additions are planted in it; 0 in the kernel itself, its equals and the floor."""
+    return int(case.variant.params.get("CHAIN", 0))
+
+
+def choose_chains(pilot: Analysis) -> Chains:
+    """The chains that cost about what is wanted, by what the ladder cost, in between by straight lines.
+
+    A slowdown that even the longest chain does not reach gets that one.
+
+    Args:
+        pilot: the pilot, which measured every chain of the ladder.
+
+    Raises:
+        MachineError: if a chain has no time.
+    """
+    found: dict[Workload, dict[int, float]] = {}
+    for row in pilot.measurements:
+        if chain_of(row.case):
+            if row.versus is None:
+                why = row.reason or "the kernel that it is compared with has none"
+                raise MachineError(f"{row.case.label} {row.case.shape} has no time: {why}", "see `gdnbench doctor`")
+            found.setdefault(row.case.shape, {})[chain_of(row.case)] = 1.0 / row.versus.speedup - 1.0
+    return {shape: _chains_for(costs) for shape, costs in found.items()}
+
+
+def _chains_for(costs: Mapping[int, float]) -> dict[int, float]:
+    """The chain for each wanted slowdown, all of them different.
+
+    Args:
+        costs: the slowdown of each chain of the ladder.
+    """
+    lengths = sorted(costs)
+    # A longer chain costs no less: what the pilot reads otherwise is noise.
+    rising = np.maximum.accumulate([0.0, *(costs[length] for length in lengths)])
+    between = np.interp(TARGETS, rising, [0, *lengths])
+    return _distinct([round(float(length)) for length in between])
+
+
+def _distinct(lengths: Sequence[int]) -> dict[int, float]:
+    chosen: dict[int, float] = {}
+    last = 0
+    for target, length in zip(TARGETS, lengths, strict=True):
+        last = max(length, last + 1)
+        chosen[last] = target
+    return chosen

@@ -1,0 +1,46 @@
+"""What verdicts on this machine are worth, as far as it was measured."""
+
+from __future__ import annotations
+
+from gdnbench.doctor.check import Check, Level
+from gdnbench.errors import RunFormatError
+from gdnbench.model.gpu import Gpu
+from gdnbench.stats.proportion import share_of
+from gdnbench.store.calibration import Calibration, in_words, last_calibration
+
+_NAME = "calibration"
+
+
+def check_calibration(host: str, gpu: Gpu, driver: str | None) -> Check:
+    """The last whole calibration of a GPU model on a host.
+
+    Args:
+        host: this host's name.
+        gpu: the GPU to measure on.
+        driver: the driver's version now; None where it does not tell.
+    """
+    calibrate = f"gdnbench calibrate --gpu {gpu.slug}"
+    try:
+        found = last_calibration(host, gpu.slug)
+    except RunFormatError as error:
+        return Check(_NAME, Level.WARN, error.message, calibrate)
+    if found is None:
+        return Check(
+            _NAME, Level.OK, f"none of the {gpu.name} here: how often verdicts are wrong is not known", calibrate
+        )
+    told = in_words(found.summary)
+    if _claims_too_often(found):
+        return Check(
+            _NAME,
+            Level.WARN,
+            f"{told}: equal kernels are told apart too often",
+            "measure on a quieter machine, or with more --processes; then gdnbench calibrate",
+        )
+    if found.driver != driver:
+        return Check(_NAME, Level.OK, f"{told}, with driver {found.driver or 'unknown'}", calibrate)
+    return Check(_NAME, Level.OK, told)
+
+
+def _claims_too_often(calibration: Calibration) -> bool:
+    """Whether the share of false claims is above what the intervals allow, beyond chance."""
+    return share_of(calibration.claims, calibration.comparisons).low > 1.0 - calibration.confidence

@@ -1,0 +1,135 @@
+"""A calibration on stdout: how often equal kernels were told apart, and planted slowdowns found; or JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from rich.table import Table
+from rich.text import Text
+
+from gdnbench.calibrate.plan import EQUAL, TARGETS, Subject
+from gdnbench.report.console import data_console, print_json, print_next
+from gdnbench.report.tables import plain_table
+from gdnbench.report.units import duration, number, percent
+from gdnbench.stats.proportion import share_of
+from gdnbench.store.calibration import NAME, Calibration, EqualRates, PlantedRates, in_words, total_of
+from gdnbench.wording import plural
+
+
+def plan_line(subject: Subject) -> str:
+    """What is about to be measured, and how long that takes."""
+    settings, shapes = subject.settings, ", ".join(map(str, subject.shapes))
+    return (
+        f"a pilot and {plural(subject.runs, 'run')} at {shapes}: {EQUAL} equal kernels and {len(TARGETS)} slower ones, "
+        f"{plural(settings.rounds, 'round')} in {plural(settings.processes, 'process', 'processes')}; "
+        f"at most {duration(subject.longest_s)}, after all kernels are checked"
+    )
+
+
+def print_calibration(calibration: Calibration, gpu: str, *, json: bool) -> None:
+    """Prints a calibration.
+
+    Args:
+        calibration: what was found.
+        gpu: the `--gpu` that it is of, which the next command repeats.
+        json: as a JSON document: the stored one, and what follows from it.
+    """
+    if json:
+        print_json(_document(calibration))
+        return
+    console = data_console()
+    console.print(_headline(calibration))
+    console.print(Text("\nequal kernels", style="bold"))
+    console.print(_equal_table(calibration))
+    console.print(Text("\nplanted slowdowns", style="bold"))
+    console.print(_planted_table(calibration))
+    console.print(Text(f"\n{_legend(calibration)}", style="dim"))
+    console.print(Text(f"stored in {calibration.folder}/{NAME}", style="dim"), soft_wrap=True)
+    console.print(Text(f"calibrated {in_words(calibration.summary)}"))
+    print_next(console, ["gdnbench", "run", "--kernel", "all", *([] if gpu == "auto" else ["--gpu", gpu])])
+
+
+def _document(calibration: Calibration) -> dict[str, object]:
+    total = total_of(calibration.equal)
+    false_claims = share_of(total.claims, total.comparisons)
+    return {
+        **asdict(calibration),
+        "all_equal": asdict(total),
+        "false_claims": asdict(false_claims),
+        "coverage": asdict(share_of(total.covered, total.comparisons)),
+        "smallest_found": calibration.smallest_found,
+    }
+
+
+def _headline(calibration: Calibration) -> Text:
+    text = Text(f"calibration of the {calibration.gpu_name} in {calibration.host}", style="bold")
+    runs = f"{plural(calibration.runs, 'run')} of {plural(calibration.rounds, 'round')}"
+    told = f": {runs} in {plural(calibration.processes, 'process', 'processes')}"
+    text.append(told, style="not bold")
+    if not calibration.is_whole:
+        text.append(f"  (partial: {calibration.asked} runs were asked for)", style="bold yellow")
+    return text
+
+
+def _equal_table(calibration: Calibration) -> Table:
+    table = plain_table()
+    table.add_column("workload", overflow="fold")
+    for heading in ("compared", "told apart", "at most", "rms z", "covered"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    several = [total_of(calibration.equal)] if len(calibration.equal) > 1 else []
+    for rates in (*calibration.equal, *several):
+        table.add_row(*_equal_cells(rates))
+    return table
+
+
+def _equal_cells(rates: EqualRates) -> list[str]:
+    claims, covered = (share_of(count, rates.comparisons) for count in (rates.claims, rates.covered))
+    return [
+        rates.workload,
+        str(rates.comparisons),
+        f"{rates.claims} ({percent(claims.estimate)})",
+        percent(claims.high),
+        number(rates.rms_z, ".2f"),
+        f"{covered.estimate:.0%}",
+    ]
+
+
+def _planted_table(calibration: Calibration) -> Table:
+    table = plain_table()
+    table.add_column("workload", overflow="fold")
+    for heading in ("wanted", "additions", "slower by", "found", "apart", "covered"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for rates in sorted(calibration.planted, key=lambda each: _order(calibration, each)):
+        table.add_row(*_planted_cells(rates))
+    return table
+
+
+def _order(calibration: Calibration, rates: PlantedRates) -> tuple[int, float]:
+    workloads = list(dict.fromkeys(each.workload for each in calibration.planted))
+    return workloads.index(rates.workload), rates.target
+
+
+def _planted_cells(rates: PlantedRates) -> list[str]:
+    of = f" of {rates.comparisons}"
+    return [
+        rates.workload,
+        f"{rates.target:.1%}",
+        str(rates.chain),
+        f"{rates.slowdown:.2%}",
+        f"{rates.found}{of}",
+        f"{rates.apart}{of}",
+        "" if rates.covered is None else f"{rates.covered}{of}",
+    ]
+
+
+def _legend(calibration: Calibration) -> str:
+    confidence = f"{calibration.confidence:.0%}"
+    return "\n".join(
+        (
+            "told apart: called FASTER or SLOWER, wrongly; at most: upper end of the share's 95 % interval. rms z: of",
+            "differences in standard errors, 1 where runs know their noise. covered: 1 is in the interval, before",
+            f"Holm's correction; {confidence} is what it promises.",
+            f"found: called SLOWER, beyond {calibration.margin:.2%}; apart: the printed interval leaves out 1. covered:",
+            "the run agrees with the mean of all others, within the interval of their difference.",
+        )
+    )

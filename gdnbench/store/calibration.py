@@ -1,0 +1,239 @@
+"""What a calibration found, as JSON: beside its runs, and the last whole one of each host and GPU model.
+
+The latter lies in the user's state folder: it says something of a machine, whatever folder its runs are written to,
+and a results folder that was copied or cloned elsewhere must not speak for the machine that it came to.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta
+
+from gdnbench.errors import RunFormatError, UnreadableError
+from gdnbench.places import calibrations_folder
+from gdnbench.store.files import read_document
+from gdnbench.store.schema import (
+    CalibrationDocument,
+    Name,
+    NotNegative,
+    Share,
+    SmallCount,
+    TextLine,
+    Timestamp,
+)
+
+SCHEMA_VERSION = 1
+NAME = "calibration.json"
+FOUND = 0.95
+"""The share of slowdowns of a size that must be found for the size to count as one that is found."""
+
+Confidence = Annotated[float, Meta(gt=0, lt=1)]
+Slowdown = Annotated[float, Meta(gt=-1, le=1e3)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EqualRates:
+    """Comparisons of a kernel with itself under other names, at a workload or at all.
+
+    Attributes:
+        workload: as a table writes it.
+        comparisons: one a run and name.
+        claims: those that the run called FASTER or SLOWER, each of which is false.
+        covered: those whose interval, before Holm's correction, holds 1.
+        rms_z: root mean square of their differences in standard errors, as normal deviates; 1 where the runs know
+            their noise, above 1 where their intervals are too narrow.
+    """
+
+    workload: TextLine
+    comparisons: SmallCount
+    claims: SmallCount
+    covered: SmallCount
+    rms_z: NotNegative
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlantedRates:
+    """Comparisons of a kernel that was made slower by a known step, at a workload.
+
+    Attributes:
+        workload: as a table writes it.
+        target: the slowdown that was aimed at, a share of the time.
+        chain: how many dependent additions it has.
+        slowdown: what it is by all runs together.
+        comparisons: one a run.
+        found: those that the run called SLOWER.
+        apart: those whose printed interval lies wholly below 1.
+        covered: those that agree with the mean of all other runs, within the interval of that difference; None where
+            there is one run.
+    """
+
+    workload: TextLine
+    target: Share
+    chain: SmallCount
+    slowdown: Slowdown
+    comparisons: SmallCount
+    found: SmallCount
+    apart: SmallCount
+    covered: SmallCount | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """What the verdicts of a machine are worth.
+
+    Attributes:
+        timestamp: when it began, UTC, ISO 8601.
+        host: the host's name.
+        gpu: the GPU's short name, `h200`.
+        gpu_name: the driver's name for it.
+        uuid: of the card.
+        driver: the driver's version; None where it was not told.
+        folder: where its runs are.
+        runs: those that are in it.
+        asked: those that were to be measured.
+        processes: of each run.
+        rounds: of each run, after the burn-ins.
+        margin: relative difference that counts as none.
+        confidence: of every interval.
+        equal: by workload.
+        planted: by workload and size.
+        schema: version of this format.
+    """
+
+    timestamp: Timestamp
+    host: TextLine
+    gpu: Name
+    gpu_name: TextLine
+    uuid: TextLine
+    driver: TextLine | None
+    folder: TextLine
+    runs: SmallCount
+    asked: SmallCount
+    processes: SmallCount
+    rounds: SmallCount
+    margin: Share
+    confidence: Confidence
+    equal: list[EqualRates]
+    planted: list[PlantedRates]
+    schema: int = SCHEMA_VERSION
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of its runs are in it."""
+        return self.runs == self.asked
+
+    @property
+    def claims(self) -> int:
+        """False claims at all workloads."""
+        return sum(rates.claims for rates in self.equal)
+
+    @property
+    def comparisons(self) -> int:
+        """Comparisons of equal kernels at all workloads."""
+        return sum(rates.comparisons for rates in self.equal)
+
+    @property
+    def smallest_found(self) -> float | None:
+        """The smallest slowdown of those planted that every workload finds often enough; None if there is none.
+
+        Its size is the largest that it has at any workload: what was aimed at is met in part.
+        """
+        for target in sorted({rates.target for rates in self.planted}):
+            alike = [rates for rates in self.planted if rates.target == target]
+            if all(rates.found >= FOUND * rates.comparisons > 0 for rates in alike):
+                return max(rates.slowdown for rates in alike)
+        return None
+
+    @property
+    def summary(self) -> CalibrationDocument:
+        """What a run keeps of it."""
+        return {
+            "timestamp": self.timestamp,
+            "runs": self.runs,
+            "comparisons": self.comparisons,
+            "claims": self.claims,
+            "smallest_found": self.smallest_found,
+        }
+
+
+def in_words(summary: CalibrationDocument) -> str:
+    """A calibration in one line: `2026-11-22: 0 of 72 equal kernels called FASTER or SLOWER, …`."""
+    smallest = summary["smallest_found"]
+    told = "no planted slowdown" if smallest is None else f"a slowdown of {smallest:.1%}"
+    return (
+        f"{summary['timestamp'][:10]}: {summary['claims']} of {summary['comparisons']} equal kernels "
+        f"called FASTER or SLOWER, {told} found in {FOUND:.0%}"
+    )
+
+
+def total_of(rates: Sequence[EqualRates]) -> EqualRates:
+    """The comparisons of all workloads together."""
+    comparisons = sum(each.comparisons for each in rates)
+    squares = sum(each.comparisons * each.rms_z**2 for each in rates)
+    return EqualRates(
+        workload="all",
+        comparisons=comparisons,
+        claims=sum(each.claims for each in rates),
+        covered=sum(each.covered for each in rates),
+        rms_z=(squares / comparisons) ** 0.5 if comparisons else 0.0,
+    )
+
+
+def calibration_path(host: str, gpu: str) -> Path:
+    """Where the last whole calibration of a GPU model on a host is kept.
+
+    Args:
+        host: the host's name; home folders are shared by hosts.
+        gpu: the GPU's short name.
+    """
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{host}-{gpu}")
+    return calibrations_folder() / f"{name}.json"
+
+
+def write_calibration(path: Path, calibration: Calibration) -> None:
+    """Writes it, replacing one that is there in a single step."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.new")
+    temporary.write_text(json.dumps(asdict(calibration), indent=2, allow_nan=False) + "\n")
+    temporary.replace(path)
+
+
+@dataclass(frozen=True)
+class _Versioned:
+    schema: int
+
+
+def read_calibration(path: Path) -> Calibration:
+    """Reads it.
+
+    Raises:
+        RunFormatError: if it is missing, damaged, or of another schema version.
+        UnreadableError: if it is there, and cannot be read.
+    """
+    try:
+        version = read_document(path, _Versioned).schema
+        if version == SCHEMA_VERSION:
+            return read_document(path, Calibration)
+    except UnreadableError:
+        raise
+    except RunFormatError as error:
+        raise RunFormatError(error.message, "gdnbench calibrate writes a new one") from error
+    message = f"{path} is of schema version {version}; this gdnbench reads {SCHEMA_VERSION}"
+    raise RunFormatError(message, "gdnbench calibrate writes a new one")
+
+
+def last_calibration(host: str, gpu: str) -> Calibration | None:
+    """The last whole calibration of a GPU model on a host; None if there is none.
+
+    Raises:
+        RunFormatError: as `read_calibration`.
+        UnreadableError: likewise.
+    """
+    path = calibration_path(host, gpu)
+    return read_calibration(path) if path.exists() else None
