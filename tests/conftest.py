@@ -28,10 +28,11 @@ def _gpus():
 
 
 @pytest.fixture(autouse=True)
-def _plain_environment(monkeypatch):
-    """The developer's own settings change nothing; the build cache stays shared, since compiling is slow."""
+def _plain_environment(monkeypatch, tmp_path_factory):
+    """The developer's settings and calibrations change nothing; the build cache stays shared: compiling is slow."""
     for name in ("GDNBENCH_KERNELS", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "COLUMNS", "LINES"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / "state"))
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ class Compared:
 
     Attributes:
         workload: where.
+        label: the kernel's.
         chain: how many additions were planted in the kernel; 0 for an equal one.
         target: the slowdown that they are for; 0 for an equal one.
         ratio: what the rounds say of log(baseline / kernel), as the run judged it.
@@ -35,6 +36,7 @@ class Compared:
     """
 
     workload: Workload
+    label: str
     chain: int
     target: float
     ratio: PairedLogRatio
@@ -52,6 +54,7 @@ def comparisons_of(run: Analysis, chains: Chains) -> list[Compared]:
     return [
         Compared(
             workload=row.case.shape,
+            label=row.case.label,
             chain=chain_of(row.case),
             target=chains[row.case.shape].get(chain_of(row.case), 0.0),
             ratio=run.ratios[row.case.id],
@@ -72,6 +75,7 @@ def equal_rates(compared: Iterable[Compared], confidence: float) -> list[EqualRa
     return [
         EqualRates(
             workload=str(workload),
+            names=len({each.label for each in equal}),
             comparisons=len(equal),
             claims=sum(each.verdict in {Verdict.FASTER, Verdict.SLOWER} for each in equal),
             covered=sum(not each.ratio.is_apart(confidence) for each in equal),

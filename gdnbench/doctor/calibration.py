@@ -5,7 +5,6 @@ from __future__ import annotations
 from gdnbench.doctor.check import Check, Level
 from gdnbench.errors import RunFormatError
 from gdnbench.model.gpu import Gpu
-from gdnbench.stats.proportion import share_of
 from gdnbench.store.calibration import Calibration, in_words, last_calibration
 
 _NAME = "calibration"
@@ -43,4 +42,4 @@ def check_calibration(host: str, gpu: Gpu, driver: str | None) -> Check:
 
 def _claims_too_often(calibration: Calibration) -> bool:
     """Whether the share of false claims is above what the intervals allow, beyond chance."""
-    return share_of(calibration.claims, calibration.comparisons).low > 1.0 - calibration.confidence
+    return calibration.all_equal.false_claims.low > 1.0 - calibration.confidence

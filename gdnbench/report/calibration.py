@@ -11,8 +11,7 @@ from gdnbench.calibrate.plan import EQUAL, TARGETS, Subject
 from gdnbench.report.console import data_console, print_json, print_next
 from gdnbench.report.tables import plain_table
 from gdnbench.report.units import duration, number, percent
-from gdnbench.stats.proportion import share_of
-from gdnbench.store.calibration import NAME, Calibration, EqualRates, PlantedRates, in_words, total_of
+from gdnbench.store.calibration import NAME, Calibration, EqualRates, PlantedRates, in_words
 from gdnbench.wording import plural
 
 
@@ -50,13 +49,12 @@ def print_calibration(calibration: Calibration, gpu: str, *, json: bool) -> None
 
 
 def _document(calibration: Calibration) -> dict[str, object]:
-    total = total_of(calibration.equal)
-    false_claims = share_of(total.claims, total.comparisons)
+    total = calibration.all_equal
     return {
         **asdict(calibration),
         "all_equal": asdict(total),
-        "false_claims": asdict(false_claims),
-        "coverage": asdict(share_of(total.covered, total.comparisons)),
+        "false_claims": asdict(total.false_claims),
+        "coverage": asdict(total.coverage),
         "smallest_found": calibration.smallest_found,
     }
 
@@ -76,21 +74,21 @@ def _equal_table(calibration: Calibration) -> Table:
     table.add_column("workload", overflow="fold")
     for heading in ("compared", "told apart", "at most", "rms z", "covered"):
         table.add_column(heading, justify="right", no_wrap=True)
-    several = [total_of(calibration.equal)] if len(calibration.equal) > 1 else []
+    several = [calibration.all_equal] if len(calibration.equal) > 1 else []
     for rates in (*calibration.equal, *several):
         table.add_row(*_equal_cells(rates))
     return table
 
 
 def _equal_cells(rates: EqualRates) -> list[str]:
-    claims, covered = (share_of(count, rates.comparisons) for count in (rates.claims, rates.covered))
+    claims, covered = rates.false_claims, rates.coverage
     return [
         rates.workload,
         str(rates.comparisons),
         f"{rates.claims} ({percent(claims.estimate)})",
-        percent(claims.high),
+        f"{claims.high:.0%}",
         number(rates.rms_z, ".2f"),
-        f"{covered.estimate:.0%}",
+        f"{covered.estimate:.0%} ({covered.low:.0%} to {covered.high:.0%})",
     ]
 
 
@@ -123,13 +121,12 @@ def _planted_cells(rates: PlantedRates) -> list[str]:
 
 
 def _legend(calibration: Calibration) -> str:
-    confidence = f"{calibration.confidence:.0%}"
     return "\n".join(
         (
-            "told apart: called FASTER or SLOWER, wrongly; at most: upper end of the share's 95 % interval. rms z: of",
-            "differences in standard errors, 1 where runs know their noise. covered: 1 is in the interval, before",
-            f"Holm's correction; {confidence} is what it promises.",
-            f"found: called SLOWER, beyond {calibration.margin:.2%}; apart: the printed interval leaves out 1. covered:",
-            "the run agrees with the mean of all others, within the interval of their difference.",
+            "told apart: called FASTER or SLOWER, wrongly; at most: the upper end of the share's 95 % interval.",
+            "rms z: of differences in standard errors; 1 where runs know their noise.",
+            f"covered: 1 is in the interval, before Holm's correction; it promises {calibration.confidence:.0%}.",
+            f"found: called SLOWER, beyond {calibration.margin:.2%}; apart: the printed interval leaves out 1.",
+            "covered, of a slowdown: the run agrees with the others, within the interval of their difference.",
         )
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
@@ -17,6 +16,8 @@ from msgspec import Meta
 
 from gdnbench.errors import RunFormatError, UnreadableError
 from gdnbench.places import calibrations_folder
+from gdnbench.stats.interval import Interval
+from gdnbench.stats.proportion import share_of, sharing_design_effect
 from gdnbench.store.files import read_document
 from gdnbench.store.schema import (
     CalibrationDocument,
@@ -43,7 +44,8 @@ class EqualRates:
 
     Attributes:
         workload: as a table writes it.
-        comparisons: one a run and name.
+        names: other names of the kernel in each run, all compared with the same measurement of it.
+        comparisons: one a run, workload and name.
         claims: those that the run called FASTER or SLOWER, each of which is false.
         covered: those whose interval, before Holm's correction, holds 1.
         rms_z: root mean square of their differences in standard errors, as normal deviates; 1 where the runs know
@@ -51,10 +53,21 @@ class EqualRates:
     """
 
     workload: TextLine
+    names: SmallCount
     comparisons: SmallCount
     claims: SmallCount
     covered: SmallCount
     rms_z: NotNegative
+
+    @property
+    def false_claims(self) -> Interval:
+        """The share of false claims, with its 95 % interval."""
+        return share_of(self.claims, self.comparisons, design_effect=sharing_design_effect(self.names))
+
+    @property
+    def coverage(self) -> Interval:
+        """The share of intervals that hold 1, with its own 95 % interval."""
+        return share_of(self.covered, self.comparisons, design_effect=sharing_design_effect(self.names))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,14 +142,18 @@ class Calibration:
         return self.runs == self.asked
 
     @property
-    def claims(self) -> int:
-        """False claims at all workloads."""
-        return sum(rates.claims for rates in self.equal)
-
-    @property
-    def comparisons(self) -> int:
-        """Comparisons of equal kernels at all workloads."""
-        return sum(rates.comparisons for rates in self.equal)
+    def all_equal(self) -> EqualRates:
+        """Comparisons of equal kernels at all workloads together."""
+        comparisons = sum(each.comparisons for each in self.equal)
+        squares = sum(each.comparisons * each.rms_z**2 for each in self.equal)
+        return EqualRates(
+            workload="all",
+            names=max((each.names for each in self.equal), default=0),
+            comparisons=comparisons,
+            claims=sum(each.claims for each in self.equal),
+            covered=sum(each.covered for each in self.equal),
+            rms_z=(squares / comparisons) ** 0.5 if comparisons else 0.0,
+        )
 
     @property
     def smallest_found(self) -> float | None:
@@ -156,8 +173,8 @@ class Calibration:
         return {
             "timestamp": self.timestamp,
             "runs": self.runs,
-            "comparisons": self.comparisons,
-            "claims": self.claims,
+            "comparisons": self.all_equal.comparisons,
+            "claims": self.all_equal.claims,
             "smallest_found": self.smallest_found,
         }
 
@@ -169,19 +186,6 @@ def in_words(summary: CalibrationDocument) -> str:
     return (
         f"{summary['timestamp'][:10]}: {summary['claims']} of {summary['comparisons']} equal kernels "
         f"called FASTER or SLOWER, {told} found in {FOUND:.0%}"
-    )
-
-
-def total_of(rates: Sequence[EqualRates]) -> EqualRates:
-    """The comparisons of all workloads together."""
-    comparisons = sum(each.comparisons for each in rates)
-    squares = sum(each.comparisons * each.rms_z**2 for each in rates)
-    return EqualRates(
-        workload="all",
-        comparisons=comparisons,
-        claims=sum(each.claims for each in rates),
-        covered=sum(each.covered for each in rates),
-        rms_z=(squares / comparisons) ** 0.5 if comparisons else 0.0,
     )
 
 

@@ -1,0 +1,161 @@
+"""The printed rates are true: of a simulated machine whose noise the intervals hold, and of one where they do not."""
+
+import math
+
+import numpy as np
+import pytest
+from calibration_data import SimulatedMachine, calibration, chains_of, comparisons, subject
+from scipy.special import stdtrit
+
+from gdnbench.calibrate.plan import LADDER, TARGETS, chain_of, choose_chains, pilot_plan, run_plan
+from gdnbench.calibrate.rates import comparisons_of, equal_rates, normal_deviate, planted_rates
+from gdnbench.errors import MachineError
+from gdnbench.model.case import Role
+from gdnbench.stats.paired import PairedLogRatio
+
+RUNS = 24
+
+
+def total_of(compared):
+    return calibration(equal=equal_rates(compared, 0.95)).all_equal
+
+
+@pytest.fixture(scope="module")
+def of():
+    return subject()
+
+
+@pytest.fixture(scope="module")
+def honest(of):
+    """A machine that has the noise which the model of a run knows, and no other."""
+    return comparisons(SimulatedMachine(), of, run_plan, RUNS)
+
+
+@pytest.fixture(scope="module")
+def strayed(of):
+    """A machine on which each kernel is another by 1 % in every run."""
+    return comparisons(SimulatedMachine(hidden=0.01), of, run_plan, 8)
+
+
+def test_where_runs_know_their_noise_the_rates_are_what_is_promised(honest):
+    total = total_of(honest)
+    assert total.comparisons == RUNS * 3 * 4
+    assert total.claims <= 0.02 * total.comparisons
+    assert 0.85 < total.rms_z < 1.15
+    assert 0.92 < total.covered / total.comparisons < 0.98
+
+
+def test_noise_that_no_interval_holds_shows_in_every_rate(strayed, honest):
+    total = total_of(strayed)
+    # Two kernels each 1 % off differ by more than the margin in most runs.
+    assert total.claims > 0.15 * total.comparisons
+    assert total.rms_z > 2
+    assert total.covered < 0.75 * total.comparisons
+    planted = planted_rates(strayed, 0.95)
+    assert sum(each.covered for each in planted) < 0.8 * sum(each.comparisons for each in planted)
+    assert sum(each.covered for each in planted_rates(honest, 0.95)) > 0.9 * sum(each.comparisons for each in planted)
+
+
+def test_equal_kernels_are_counted_by_workload(honest, of):
+    rates = equal_rates(honest, 0.95)
+    assert [each.workload for each in rates] == [str(shape) for shape in of.shapes]
+    assert {(each.names, each.comparisons) for each in rates} == {(4, 4 * RUNS)}
+
+
+def test_a_planted_slowdown_reads_as_what_it_is_and_is_found_by_its_size(honest):
+    by_target = {}
+    for each in planted_rates(honest, 0.95):
+        assert each.slowdown == pytest.approx(each.target, abs=0.0015)
+        assert each.comparisons == RUNS
+        by_target.setdefault(each.target, []).append(each)
+    assert list(by_target) == list(TARGETS)
+    # In one of twenty the control is told apart from itself by chance, and the run claims nothing.
+    assert sum(each.found for each in by_target[0.02]) > 0.88 * 3 * RUNS
+    # What is smaller than the margin is no slowdown by the run's own rule, however well it is told apart.
+    assert all(each.found == 0 for each in by_target[0.003])
+    assert all(each.apart >= each.found for group in by_target.values() for each in group)
+    assert sum(each.found for each in by_target[0.007]) < sum(each.found for each in by_target[0.01])
+
+
+def test_planted_slowdowns_agree_with_the_other_runs_as_often_as_promised(honest):
+    rates = planted_rates(honest, 0.95)
+    share = sum(each.covered for each in rates) / sum(each.comparisons for each in rates)
+    assert 0.92 < share < 0.985
+
+
+def test_one_run_has_no_others_to_agree_with(of):
+    one = planted_rates(comparisons(SimulatedMachine(), of, run_plan, 1), 0.95)
+    assert {each.covered for each in one} == {None}
+
+
+def test_the_control_and_the_floor_are_no_comparisons_of_equals(of):
+    machine = SimulatedMachine()
+    chains = chains_of(machine, of.shapes)
+    plan = run_plan(of, chains, 1)
+    kernels = [case for case in plan.cases if case.role is Role.KERNEL]
+    assert len(comparisons_of(machine.analyse(plan), chains)) == len(kernels) < len(plan.cases)
+
+
+def test_a_case_without_a_time_is_left_out(of):
+    machine = SimulatedMachine()
+    chains = chains_of(machine, of.shapes)
+    plan = run_plan(of, chains, 1)
+    lost = next(case.id for case in plan.cases if case.role is Role.KERNEL and not chain_of(case))
+    rates = equal_rates(comparisons_of(machine.analyse(plan, failing=(lost,)), chains), 0.95)
+    assert sorted(each.comparisons for each in rates) == [3, 4, 4]
+
+
+@pytest.mark.parametrize("rounds", [6, 42])
+def test_the_deviates_of_a_t_have_a_mean_square_of_one(rounds):
+    random = np.random.default_rng(3)
+    logs = random.normal(0, 0.01, (2000, rounds))
+    ratios = [PairedLogRatio.from_rounds(np.exp(each), np.ones(rounds)) for each in logs]
+    assert np.mean([normal_deviate(each) ** 2 for each in ratios]) == pytest.approx(1.0, abs=0.12)
+
+
+def test_a_deviate_is_as_unlikely_as_its_t_and_has_its_sign():
+    spread = 0.01 / math.sqrt(10)
+    ratio = PairedLogRatio(-float(stdtrit(9, 0.975)) * spread, 0.01, 10)
+    assert normal_deviate(ratio) == pytest.approx(-1.959964, abs=1e-5)
+    assert normal_deviate(PairedLogRatio(0.1, math.nan, 1)) == 0.0
+    assert normal_deviate(PairedLogRatio(0.0, 0.0, 10)) == 0.0
+    assert normal_deviate(PairedLogRatio(0.1, 0.0, 10)) > 30
+
+
+def test_the_pilot_finds_chains_that_cost_what_is_wanted(of):
+    machine = SimulatedMachine()
+    plan = pilot_plan(of)
+    assert {chain_of(case) for case in plan.cases} == {0, *LADDER}
+    found = choose_chains(machine.analyse(plan))
+    assert set(found) == set(of.shapes)
+    for shape, chains in found.items():
+        assert list(chains.values()) == list(TARGETS)
+        for chain, target in chains.items():
+            assert machine.slowdown(shape.B, chain) == pytest.approx(target, abs=0.004)
+
+
+def test_chains_differ_even_where_additions_cost_nothing(of):
+    machine = SimulatedMachine(cost_us={1: 0.0, 8: 0.1, 64: 0.0})
+    for chains in choose_chains(machine.analyse(pilot_plan(of))).values():
+        assert list(chains.values()) == list(TARGETS)
+        assert list(chains) == sorted(set(chains))
+        assert min(chains) >= 1
+        assert max(chains) <= LADDER[-1] + len(TARGETS)
+
+
+def test_a_chain_without_a_time_ends_the_calibration(of):
+    plan = pilot_plan(of)
+    lost = next(case.id for case in plan.cases if chain_of(case) == LADDER[2])
+    with pytest.raises(MachineError, match=f"CHAIN={LADDER[2]}.* has no time: the process died"):
+        choose_chains(SimulatedMachine().analyse(plan, failing=(lost,)))
+
+
+def test_a_workload_has_its_own_chains_alone(of):
+    chains = {shape: {10 + number: 0.01} for number, shape in enumerate(of.shapes)}
+    plan = run_plan(of, chains, 2)
+    for shape in of.shapes:
+        here = [case for case in plan.cases if case.shape == shape]
+        assert {chain_of(case) for case in here} == {0, *chains[shape]}
+        assert [case.role for case in here].count(Role.KERNEL) == 5
+    assert plan.baseline == "decode-planted"
+    assert len({case.id for case in plan.cases}) == len(plan.cases)

@@ -1,0 +1,158 @@
+"""`gdnbench calibrate` on a machine that is simulated: what it measures, prints, keeps and forgets."""
+
+import json
+
+import pytest
+from calibration_data import H200, SimulatedMachine, SimulatedSession, calibration
+
+from gdnbench.errors import ExitCode
+from gdnbench.machine.provenance import host_name
+from gdnbench.measuring.request import Settings
+from gdnbench.store.calibration import calibration_path, last_calibration, read_calibration, write_calibration
+
+ARGUMENTS = ("calibrate", "--shape", "B=1,8", "--runs", "3", "--rounds", "12")
+
+
+@pytest.fixture
+def sessions(monkeypatch, tmp_path):
+    """Every session begins on a simulated H200; gives those that were begun, and takes how some of them end."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("gdnbench.machine.gpus.list_gpus", lambda *_: (H200,))
+    machine, begun, endings = SimulatedMachine(), [], {}
+
+    def begin(_catalog, plan, folder, _observer):
+        ending = endings.get(len(begun), {})
+        session = SimulatedSession(machine, plan, folder, **(ending(plan) if callable(ending) else ending))
+        begun.append(session)
+        return session
+
+    monkeypatch.setattr("gdnbench.calibrate.measure.begin_session", begin)
+    return begun, endings
+
+
+def stored(tmp_path):
+    (found,) = (tmp_path / "results" / "calibration").glob("*/calibration.json")
+    return read_calibration(found)
+
+
+def test_a_calibration_measures_a_pilot_and_its_runs_and_says_what_they_found(sessions, command_line, tmp_path):
+    code, out, err = command_line(*ARGUMENTS)
+    assert code == 0
+    begun, _ = sessions
+    assert [each.plan.request.label for each in begun] == ["pilot", "run-1", "run-2", "run-3"]
+    assert "a pilot and 3 runs at B=1 qk4_v8, B=8 qk4_v8: 4 equal kernels" in " ".join(err.split())
+    assert "at most" in err
+    assert "calibration of the NVIDIA H200" in out
+    assert "24" in next(line for line in out.splitlines() if line.startswith("all"))
+    assert all(len(line) <= 80 for line in out.splitlines() if not line.startswith("stored in"))
+    assert out.rstrip().endswith("next: gdnbench run --kernel all")
+    kept = stored(tmp_path)
+    assert (kept.runs, kept.asked, kept.all_equal.comparisons, kept.rounds) == (3, 3, 24, 12)
+    assert len(kept.planted) == 8
+    assert last_calibration(host_name(), "h200") == kept
+
+
+def test_every_run_has_a_seed_of_its_own_and_is_as_run_makes_it(sessions, command_line):
+    command_line(*ARGUMENTS)
+    settings = [each.plan.request.settings for each in sessions[0][1:]]
+    assert len({each.seed for each in settings}) == 3
+    assert {(each.rounds, each.processes, each.samples, each.clocks) for each in settings} == {
+        (12, 3, Settings().samples, ())
+    }
+
+
+def test_the_runs_lie_where_no_verb_looks_for_runs(sessions, command_line, tmp_path):
+    command_line(*ARGUMENTS, "--out", "elsewhere")
+    folders = {each.folder.relative_to(tmp_path) if each.folder.is_absolute() else each.folder for each in sessions[0]}
+    (folder,) = folders
+    assert folder.parts[:2] == ("elsewhere", "calibration")
+
+
+def test_json_is_the_document_with_what_follows_from_it(sessions, command_line, tmp_path):
+    code, out, _ = command_line(*ARGUMENTS, "--json", "--quiet")
+    document = json.loads(out)
+    assert code == 0
+    assert document["schema"] == 1
+    assert document["all_equal"]["comparisons"] == 24
+    assert document["false_claims"]["low"] <= document["false_claims"]["estimate"] <= document["false_claims"]["high"]
+    kept = json.loads(next((tmp_path / "results").rglob("calibration.json")).read_text())
+    assert kept.items() <= document.items()
+
+
+def test_quiet_says_nothing_on_stderr(sessions, command_line):
+    assert command_line(*ARGUMENTS, "--quiet")[2] == ""
+
+
+def test_a_calibration_that_is_stopped_keeps_its_runs_and_not_the_machines_record(sessions, command_line, tmp_path):
+    before = calibration(host=host_name())
+    write_calibration(calibration_path(host_name(), "h200"), before)
+    sessions[1][3] = {"interrupted": True}  # its third run
+    code, out, _ = command_line(*ARGUMENTS)
+    assert code == ExitCode.INTERRUPTED
+    assert "partial: 3 runs were asked for" in " ".join(out.split())
+    assert stored(tmp_path).runs == 2
+    assert last_calibration(host_name(), "h200") == before
+
+
+@pytest.mark.parametrize("stopped", [0, 1])
+def test_one_that_is_stopped_before_its_first_run_is_whole_prints_nothing(sessions, command_line, tmp_path, stopped):
+    sessions[1][stopped] = {"interrupted": True}
+    code, out, _ = command_line(*ARGUMENTS)
+    assert (code, out) == (ExitCode.INTERRUPTED, "")
+    assert not list(tmp_path.rglob("calibration.json"))
+
+
+def test_a_planted_kernel_that_does_not_run_ends_it(sessions, command_line):
+    sessions[1][0] = lambda plan: {"failing": tuple(case.id for case in plan.cases if "CHAIN" in case.label)}
+    code, out, err = command_line(*ARGUMENTS)
+    assert (code, out) == (ExitCode.ENVIRONMENT, "")
+    assert "has no time: the process died" in " ".join(err.split())
+    assert "gdnbench doctor" in err
+
+
+def test_a_case_that_is_lost_in_a_run_is_told_by_the_exit_code(sessions, command_line):
+    sessions[1][2] = lambda plan: {"failing": tuple(case.id for case in plan.cases if case.label.endswith("COPY=1"))}
+    code, out, _ = command_line(*ARGUMENTS)
+    assert code == ExitCode.PARTIAL
+    assert "22" in next(line for line in out.splitlines() if line.startswith("all"))
+
+
+def test_without_a_gpu_there_is_nothing_to_calibrate(command_line, monkeypatch):
+    monkeypatch.setattr("gdnbench.machine.gpus.list_gpus", lambda *_: ())
+    code, _, err = command_line("calibrate")
+    assert code == ExitCode.ENVIRONMENT
+    assert "needs a GPU" in err
+    assert "gdnbench doctor" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--runs", "1"), "--runs 1: runs are held against one another"),
+        (("--rounds", "5"), "--rounds 5: each of 3 processes needs 2"),
+        (("--rounds", "2", "--processes", "3"), "--processes 3"),
+        (("--gpu", "b200"), "b200"),
+        (("--shape", "B=0"), "B"),
+    ],
+)
+def test_what_cannot_be_calibrated_with_is_refused_before_anything_is_measured(sessions, command_line, arguments, told):
+    code, _, err = command_line("calibrate", *arguments)
+    assert code in {ExitCode.USAGE, ExitCode.ENVIRONMENT}
+    assert told in " ".join(err.split())
+    assert not sessions[0]
+
+
+@pytest.mark.gpu
+def test_a_tiny_calibration_on_a_gpu(command_line, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    code, out, err = command_line(
+        "calibrate", "--shape", "B=1", "--runs", "2", "--processes", "2", "--rounds", "8", "--json", "--out", tmp_path
+    )
+    assert code == 0, err
+    document = json.loads(out)
+    assert document["all_equal"]["comparisons"] == 8
+    by_target = {each["target"]: each for each in document["planted"]}
+    assert 0.005 < by_target[0.02]["slowdown"] < 0.05
+    assert by_target[0.02]["slowdown"] > by_target[0.003]["slowdown"]
+    assert last_calibration(host_name(), document["gpu"]).runs == 2

@@ -1,0 +1,120 @@
+"""What the doctor says of the last calibration, and what a run keeps of it."""
+
+import json
+
+import pytest
+from calibration_data import H200, calibration, equal
+from run_data import case, info, measured, store
+
+from gdnbench.catalog.catalog import load_catalog
+from gdnbench.doctor.calibration import check_calibration
+from gdnbench.doctor.check import Level
+from gdnbench.machine.provenance import host_name
+from gdnbench.measuring.observer import Observer
+from gdnbench.measuring.opening import begin_session
+from gdnbench.measuring.plan import make_plan
+from gdnbench.measuring.request import Settings, make_request
+from gdnbench.report.run.table import print_run
+from gdnbench.store.calibration import calibration_path, write_calibration
+from gdnbench.store.info import info_document, read_info, write_info
+
+DRIVER = calibration().driver
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def keep(**more):
+    write_calibration(calibration_path("rack-1", "h200"), calibration(**more))
+
+
+def check(driver=DRIVER):
+    return check_calibration("rack-1", H200, driver)
+
+
+def test_without_one_it_says_how_to_make_one():
+    assert check().level is Level.OK
+    assert check().remedy == "gdnbench calibrate --gpu h200"
+
+
+def test_it_tells_date_false_claims_and_the_smallest_slowdown():
+    keep()
+    assert check().level is Level.OK
+    assert not check().remedy
+    assert check().finding.startswith("2026-11-22: 1 of 48 equal kernels")
+    assert "a slowdown of 1.1% found in 95%" in check().finding
+
+
+def test_one_of_another_driver_is_to_be_made_anew():
+    keep()
+    assert f"with driver {DRIVER}" in check("590.1").finding
+    assert check("590.1").remedy == "gdnbench calibrate --gpu h200"
+
+
+@pytest.mark.parametrize(("claims", "level"), [(8, Level.OK), (24, Level.WARN)])
+def test_more_false_claims_than_chance_explains_are_a_warning(claims, level):
+    keep(equal=[equal(comparisons=72, claims=claims)])
+    assert check().level is level
+
+
+def test_one_that_cannot_be_read_is_a_warning():
+    path = calibration_path("rack-1", "h200")
+    path.parent.mkdir(parents=True)
+    path.write_text("{")
+    assert (check().level, check().remedy) == (Level.WARN, "gdnbench calibrate --gpu h200")
+    assert str(path) in check().finding
+
+
+def begin(tmp_path, gpu):
+    catalog = load_catalog()
+    request = make_request(catalog, "decode", "decode-v4", axes="B=1", settings=Settings())
+    return begin_session(catalog, make_plan(catalog, request, gpu), tmp_path, Observer())
+
+
+@pytest.mark.parametrize(("gpu", "kept"), [(H200, True), (None, False)])
+def test_a_run_keeps_the_calibration_of_its_gpu(tmp_path, gpu, kept):
+    write_calibration(calibration_path(host_name(), "h200"), calibration())
+    session = begin(tmp_path, gpu)
+    assert session.info.calibration == (calibration().summary if kept else None)
+    assert read_info(session.folder.path).calibration == session.info.calibration
+
+
+def test_a_calibration_that_cannot_be_read_stops_no_run(tmp_path):
+    path = calibration_path(host_name(), "h200")
+    path.parent.mkdir(parents=True)
+    path.write_text("{")
+    assert begin(tmp_path, H200).info.calibration is None
+
+
+def shown(folder, capsys, monkeypatch, **more):
+    monkeypatch.setenv("COLUMNS", "120")
+    store(folder, [measured(case("decode-v4"))], **more)
+    print_run(folder, json=False, csv=False)
+    return capsys.readouterr().out
+
+
+def test_a_table_names_the_calibration_of_the_time_and_no_later_one(tmp_path, capsys, monkeypatch):
+    keep(timestamp="2027-01-01T00:00:00+00:00")
+    write_calibration(calibration_path(host_name(), "h200"), calibration(timestamp="2027-01-01T00:00:00+00:00"))
+    text = shown(tmp_path, capsys, monkeypatch, calibration=calibration().summary)
+    lines = [line for line in text.splitlines() if "alibrated" in line]
+    assert lines == [f"Calibrated {check_words()}."]
+
+
+def check_words():
+    return "2026-11-22: 1 of 48 equal kernels called FASTER or SLOWER, a slowdown of 1.1% found in 95%"
+
+
+def test_a_run_without_one_prints_and_documents_as_before(tmp_path, capsys, monkeypatch):
+    write_calibration(calibration_path(host_name(), "h200"), calibration())
+    assert "alibrat" not in shown(tmp_path, capsys, monkeypatch)
+    assert "calibration" not in info_document(info())
+    assert info_document(info(calibration=calibration().summary))["calibration"]["claims"] == 1
+
+
+def test_a_runs_description_keeps_it(tmp_path):
+    write_info(tmp_path, info(calibration=calibration().summary))
+    assert read_info(tmp_path).calibration == calibration().summary
+    assert json.loads((tmp_path / "run.json").read_text())["calibration"]["smallest_found"] == pytest.approx(0.011)
