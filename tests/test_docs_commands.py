@@ -12,7 +12,7 @@ from gdnbench.errors import ExitCode, UsageError
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 PAGES += [ROOT / "profiles" / "README.md", ROOT / "kernels" / "decode" / "README.md"]
-NEEDS_GPU = {"phases", "proton", "nsys", "ncu"}
+NEEDS_GPU = {"calibrate", "phases", "proton", "nsys", "ncu"}
 PLANNED = "the plan is made"
 MAY_FAIL = ("--fail-on",)  # a gate's answer is an answer
 PLACEHOLDERS = re.compile(r"…|\b(FILE|KERNEL|RUN|REV|A B|X)\b|/path/to")
