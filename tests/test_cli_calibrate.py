@@ -4,11 +4,13 @@ import json
 
 import pytest
 from calibration_data import H200, SimulatedMachine, SimulatedSession, calibration
+from run_data import case, measured, store
 
 from gdnbench.errors import ExitCode
 from gdnbench.machine.provenance import host_name
 from gdnbench.measuring.request import Settings
 from gdnbench.store.calibration import calibration_path, last_calibration, read_calibration, write_calibration
+from gdnbench.store.find import list_runs
 
 ARGUMENTS = ("calibrate", "--shape", "B=1,8", "--runs", "3", "--rounds", "12")
 
@@ -67,6 +69,10 @@ def test_the_runs_lie_where_no_verb_looks_for_runs(sessions, command_line, tmp_p
     folders = {each.folder.relative_to(tmp_path) if each.folder.is_absolute() else each.folder for each in sessions[0]}
     (folder,) = folders
     assert folder.parts[:2] == ("elsewhere", "calibration")
+    (folder / "20260102-030405-h200-decode-run-1").mkdir(parents=True, exist_ok=True)
+    store(folder / "20260102-030405-h200-decode-run-1", [measured(case("decode-planted"))])
+    assert list_runs(folder)
+    assert not list_runs(folder.parent) + list_runs(folder.parent.parent, stopped=True)
 
 
 def test_json_is_the_document_with_what_follows_from_it(sessions, command_line, tmp_path):
