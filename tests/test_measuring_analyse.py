@@ -310,3 +310,13 @@ def test_an_empty_floor_that_is_faster_than_every_copy_is_no_speed_of_light():
 def test_a_copying_floor_moves_its_own_bytes_as_a_baseline_too():
     found, _ = rows_of((case("decode-floor-copy", Role.BASELINE),), collect({FLOOR.id: 4.0}))
     assert [row.nbytes for row in found.values()] == [DECODE.copy_bytes(SHAPE)]
+
+
+def test_the_ratios_are_those_that_verdicts_were_judged_by():
+    rows, found = rows_of()
+    assert found.ratios.keys() == {FAST.id, SLOW.id, SAME.id, CONTROL.id}
+    for case_id, ratio in found.ratios.items():
+        assert ratio.speedup(0.95).estimate == pytest.approx(rows[case_id].versus.speedup)
+    strayed = collect({**MEDIANS_US, CONTROL.id: 5.2})
+    _, noisy = rows_of(collected=strayed)
+    assert noisy.ratios[FAST.id].variance.value > 100 * found.ratios[FAST.id].variance.value
