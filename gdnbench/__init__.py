@@ -14,8 +14,9 @@ from gdnbench.model.kernel import (
     TritonKernel,
     TritonLaunch,
 )
-from gdnbench.model.op import ExactGate, Op, RmsGate, TensorSpec, UlpGate
+from gdnbench.model.op import ExactGate, Op, RmsGate, UlpGate
 from gdnbench.model.params import Param, Params
+from gdnbench.model.tensor import TensorSpec
 from gdnbench.model.workload import Shape, Workload, WorkloadSpec
 
 __version__ = "0.1.0"

@@ -4,7 +4,8 @@ from decode_workloads import decode_at
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.errors import DeclarationError
 from gdnbench.model.axes import Axis, AxisList
-from gdnbench.model.op import Op, TensorSpec, UlpGate
+from gdnbench.model.op import Op, UlpGate
+from gdnbench.model.tensor import TensorSpec
 from gdnbench.model.workload import Shape, WorkloadSpec
 
 DECODE = load_catalog(default_roots()[:1]).ops["decode"]

@@ -16,63 +16,16 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gdnbench.catalog.entry import Dispatch, Pick
 from gdnbench.errors import DeclarationError, GdnbenchError, ParamError
 from gdnbench.model.kernel import DispatchKernel, Kernel
 from gdnbench.model.op import Op
-from gdnbench.model.params import Params
-from gdnbench.model.workload import Workload, nearest_workload
+from gdnbench.model.workload import Workload
 
 _SOURCE, _KERNEL = "source", "kernel"
-
-
-@dataclass(frozen=True)
-class Pick:
-    """What a table says of one shape.
-
-    Attributes:
-        kernel: the kernel's name.
-        params: every param's value.
-        source: id of the run that found it the best.
-    """
-
-    kernel: str
-    params: Params
-    source: str
-
-
-@dataclass(frozen=True)
-class Dispatch:
-    """A table that was read.
-
-    Attributes:
-        picks: by GPU's short name, then by shape; at least one.
-    """
-
-    picks: Mapping[str, Mapping[Workload, Pick]]
-
-    @property
-    def rows(self) -> tuple[Pick, ...]:
-        """What it picks, in the order of the table."""
-        return tuple(pick for rows in self.picks.values() for pick in rows.values())
-
-    @property
-    def first_gpu(self) -> str:
-        """The GPU that stands in for one without rows."""
-        return next(iter(self.picks))
-
-    def pick(self, shape: Workload, gpu: str = "") -> Pick:
-        """The row for a shape.
-
-        Args:
-            shape: the workload.
-            gpu: the GPU's short name; empty for none in particular.
-        """
-        rows = self.picks.get(gpu) or self.picks[self.first_gpu]
-        return rows[nearest_workload(rows, shape)]
 
 
 def read_dispatch(path: Path, op: Op, kernels: Mapping[str, Kernel]) -> Dispatch:

@@ -1,4 +1,4 @@
-"""A kernel as found: its declaration, its op and its folder."""
+"""A kernel as found: its declaration, its op and its folder, and for a dispatcher the table by which it picks."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gdnbench.catalog.dispatch import Dispatch
 from gdnbench.model.case import Variant
 from gdnbench.model.code_state import CodeState
 from gdnbench.model.kernel import CudaKernel, Kernel, Requirement
 from gdnbench.model.op import Op
 from gdnbench.model.params import Params, ParamValue
-from gdnbench.model.workload import Workload
+from gdnbench.model.workload import Workload, nearest_workload
 
 _SEPARATOR = ":"  # in a label, before each param that was set by hand
 
@@ -25,6 +24,52 @@ def label_parts(label: str) -> tuple[str, list[str]]:
     """
     name, *settings = label.split(_SEPARATOR)
     return name, settings
+
+
+@dataclass(frozen=True)
+class Pick:
+    """What a dispatcher's table says of one shape.
+
+    Attributes:
+        kernel: the kernel's name.
+        params: every param's value.
+        source: id of the run that found it the best.
+    """
+
+    kernel: str
+    params: Params
+    source: str
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """A dispatcher's table.
+
+    Attributes:
+        picks: by GPU's short name, then by shape; at least one.
+    """
+
+    picks: Mapping[str, Mapping[Workload, Pick]]
+
+    @property
+    def rows(self) -> tuple[Pick, ...]:
+        """What it picks, in the order of the table."""
+        return tuple(pick for rows in self.picks.values() for pick in rows.values())
+
+    @property
+    def first_gpu(self) -> str:
+        """The GPU that stands in for one without rows."""
+        return next(iter(self.picks))
+
+    def pick(self, shape: Workload, gpu: str = "") -> Pick:
+        """The row for a shape.
+
+        Args:
+            shape: the workload.
+            gpu: the GPU's short name; empty for none in particular.
+        """
+        rows = self.picks.get(gpu) or self.picks[self.first_gpu]
+        return rows[nearest_workload(rows, shape)]
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from gdnbench.catalog.entry import Entry
 from gdnbench.codegen.arch import capability
 from gdnbench.errors import BuildError, raised_at
 from gdnbench.machine.provenance import package_version
-from gdnbench.model.dtype import FACTS
 from gdnbench.model.kernel import TritonKernel, TritonLaunch, launch_of
 from gdnbench.model.params import Params, ParamValue
+from gdnbench.model.tensor import FACTS
 from gdnbench.model.workload import Workload
 
 _WARP_SIZE = 32

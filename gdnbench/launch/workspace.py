@@ -12,9 +12,9 @@ import torch
 from gdnbench.errors import DeclarationError
 from gdnbench.launch.numerics import Numerics
 from gdnbench.launch.poison import poison
-from gdnbench.model.dtype import FACTS, Dtype
-from gdnbench.model.op import Op, TensorSpec
+from gdnbench.model.op import Op
 from gdnbench.model.params import ParamValue
+from gdnbench.model.tensor import FACTS, Dtype, TensorSpec
 from gdnbench.model.workload import Workload
 
 TORCH_DTYPES: dict[Dtype, torch.dtype] = {name: getattr(torch, facts.torch) for name, facts in FACTS.items()}

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gdnbench.errors import GpuNotFoundError
-from gdnbench.model.gpu import Gpu
-from gdnbench.model.op import Precision
+from gdnbench.model.gpu import Gpu, Precision
 
 # FP32 cores per SM by compute capability: the row "32-bit floating-point add, multiply, multiply-add" of the
 # CUDA programming guide's table of arithmetic throughput. NVML counts cores, not SMs.

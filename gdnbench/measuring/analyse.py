@@ -10,8 +10,8 @@ from gdnbench.measuring.protocol import Examined
 from gdnbench.measuring.request import Settings
 from gdnbench.measuring.rounds import LOW_CLOCK, Collected, LeastWork, RoundTimes
 from gdnbench.model.build import Build
-from gdnbench.model.case import Case, Role
-from gdnbench.model.measurement import Clock, Measurement, Timer, Timing, Versus
+from gdnbench.model.case import Case, Clock, Role
+from gdnbench.model.measurement import Measurement, Timer, Timing, Versus
 from gdnbench.model.op import Op
 from gdnbench.model.status import Status
 from gdnbench.model.workload import Workload

@@ -13,8 +13,7 @@ from gdnbench.measuring.protocol import Event, Examined, Sampled, StepBegun, Tas
 from gdnbench.measuring.rounds import Collected
 from gdnbench.measuring.schedule import round_order
 from gdnbench.measuring.workers import supervise
-from gdnbench.model.case import Case
-from gdnbench.model.measurement import Clock
+from gdnbench.model.case import Case, Clock
 from gdnbench.model.status import Status
 
 

@@ -11,10 +11,9 @@ from typing import Annotated, Literal
 from msgspec import Meta, to_builtins
 
 from gdnbench.codec import convert
-from gdnbench.model.case import Case
+from gdnbench.model.case import Case, Clock
 from gdnbench.model.gate import GateResult
 from gdnbench.model.kernel import Device
-from gdnbench.model.measurement import Clock
 from gdnbench.model.status import Status
 from gdnbench.model.workload import WorkloadSpec
 from gdnbench.process import messages

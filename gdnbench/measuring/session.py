@@ -26,10 +26,9 @@ from gdnbench.measuring.rounds import Collected
 from gdnbench.measuring.schedule import memory_blocks, sample_count
 from gdnbench.measuring.workers import run_concurrently, worker_environment
 from gdnbench.model.build import Build
-from gdnbench.model.case import Case, Role
+from gdnbench.model.case import Case, Clock, Role
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.kernel import Device, TritonKernel
-from gdnbench.model.measurement import Clock
 from gdnbench.model.op import Op
 from gdnbench.model.status import Status
 from gdnbench.model.sweep import Sweep

@@ -1,14 +1,19 @@
-"""What one run measures: variants of kernels at shapes."""
+"""What one run measures: variants of kernels at shapes, each in a role, perhaps by further clocks."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal, get_args
 
 from gdnbench.model.params import Params
 from gdnbench.model.workload import Workload, WorkloadSpec
+
+Clock = Literal["cupti", "graph"]
+"""A clock that a run can read beside its own timer."""
+
+CLOCKS: tuple[Clock, ...] = get_args(Clock)
 
 
 class Role(StrEnum):

@@ -10,8 +10,8 @@ from typing import ClassVar, Literal, overload
 
 from gdnbench.errors import DeclarationError, ParamError
 from gdnbench.model.name import check_name
-from gdnbench.model.op import TensorSpec
 from gdnbench.model.params import Param, Params, ParamValue
+from gdnbench.model.tensor import TensorSpec
 from gdnbench.model.workload import Shape, Workload
 
 Floor = Literal["", "empty", "copy"]

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Literal
 
-from gdnbench.model.case import Case, Role
+from gdnbench.model.case import CLOCKS, Case, Clock, Role
 from gdnbench.model.status import Status
-
-Clock = Literal["cupti", "graph"]
-"""A clock that a run can read beside its own timer."""
-
-CLOCKS: tuple[Clock, ...] = get_args(Clock)
 
 Timer = Literal["nvbench", "cpu", "cupti", "graph", ""]
 

@@ -6,51 +6,17 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import prod
 from types import MappingProxyType
-from typing import Literal, get_args
+from typing import get_args
 
 from gdnbench.errors import DeclarationError, ShapeError, UnknownNameError
-from gdnbench.model.dtype import DTYPES, FACTS, Dtype
+from gdnbench.model.gpu import Precision
 from gdnbench.model.name import check_name
+from gdnbench.model.tensor import FACTS, TensorSpec
 from gdnbench.model.workload import Shape, Sizes, Workload, WorkloadSpec, nearest_workload
-
-Precision = Literal["fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8"]
-"""What a GPU's peak is told for; fp32 is that of the ordinary cores, the others' that of the tensor cores."""
 
 SizeOf = Callable[[Workload], int]
 DEFAULT_SUITE, VERIFY_SUITE = "default", "verify"
-
-
-@dataclass(frozen=True)
-class TensorSpec:
-    """One tensor of an op's contract, or of a kernel's scratch memory.
-
-    Attributes:
-        name: its name in every signature.
-        dims: sizes: an axis's or a derived size's name (`"B"`), or a number.
-        dtype: element type.
-
-    Raises:
-        DeclarationError: for an element type that is none.
-    """
-
-    name: str
-    dims: tuple[str | int, ...]
-    dtype: Dtype
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "dims", tuple(self.dims))
-        if self.dtype not in DTYPES:
-            raise DeclarationError(f"{self.name}: there is no dtype {self.dtype!r}, there are {', '.join(DTYPES)}")
-
-    def sizes(self, named: Mapping[str, int]) -> tuple[int, ...]:
-        """The tensor's sizes, by the values of axes and derived sizes: see `Op.named_sizes`."""
-        return tuple(named[dim] if isinstance(dim, str) else dim for dim in self.dims)
-
-    def nbytes(self, named: Mapping[str, int]) -> int:
-        """The tensor's size in bytes."""
-        return prod(self.sizes(named)) * FACTS[self.dtype].nbytes
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Meta
 
 from gdnbench.catalog.catalog import op_named
-from gdnbench.codec import SchemaError, decode_json
+from gdnbench.codec import SchemaError, Text, Word, decode_json
 from gdnbench.errors import GdnbenchError, MachineError, ReportFormatError
 from gdnbench.model.case import Case, Role, Variant
 from gdnbench.model.params import Params
@@ -31,12 +31,6 @@ T = TypeVar("T")
 MOST_BYTES = 1 << 29  # a trace of as many warps as `gdnbench proton` takes is 100 MB, unpacked
 _GZIP = b"\x1f\x8b"
 _NAME = re.compile(r"(?P<time>\d{8}-\d{6})-(?P<gpu>[a-z0-9]+)-(?P<shape>.+)")
-
-Text = Annotated[str, Meta(pattern=r"^[^\x00-\x1f\x7f-\x9f]*\Z")]
-"""A line without control characters."""
-
-Word = Annotated[str, Meta(pattern=r"^[^\s\x00-\x1f\x7f-\x9f]+\Z")]
-"""A word: the name of a kernel, an op, a param."""
 
 FileName = Annotated[str, Meta(pattern=r"^[^/\\\x00-\x1f\x7f]*\Z")]
 """The name of a file in the same folder; no path that leads out of it."""

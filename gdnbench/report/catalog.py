@@ -12,8 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gdnbench.catalog.catalog import Catalog
-from gdnbench.catalog.dispatch import Pick
-from gdnbench.catalog.entry import Broken, Entry, label_parts
+from gdnbench.catalog.entry import Broken, Entry, Pick, label_parts
 from gdnbench.catalog.select import select_variants
 from gdnbench.errors import RunFormatError
 from gdnbench.model.code_state import CodeState

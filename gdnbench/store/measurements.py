@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from gdnbench.codec import convert, convert_cells
 from gdnbench.errors import RunFormatError
-from gdnbench.model.case import Case, Role, Variant
-from gdnbench.model.measurement import CLOCKS, Bound, Clock, Measurement, Timer, Timing, Versus
+from gdnbench.model.case import CLOCKS, Case, Clock, Role, Variant
+from gdnbench.model.measurement import Bound, Measurement, Timer, Timing, Versus
 from gdnbench.model.params import Params, ParamValue
 from gdnbench.model.status import Status
 from gdnbench.model.workload import WorkloadSpec

@@ -9,10 +9,10 @@ import torch
 
 from gdnbench.launch import TORCH_DTYPES
 from gdnbench.launch.poison import is_poison
-from gdnbench.model.dtype import FACTS
 from gdnbench.model.gate import GateResult
 from gdnbench.model.op import ExactGate, RmsGate, UlpGate
 from gdnbench.model.status import Status
+from gdnbench.model.tensor import FACTS
 from gdnbench.verify.wrong import tell_wrong
 
 _FACTS = {TORCH_DTYPES[name]: facts for name, facts in FACTS.items() if facts.significand_bits}

@@ -16,11 +16,11 @@ from gdnbench.diagnose.finding import (
     counter_line,
     dram_time_at_peak,
     evidence_line,
+    missing_room,
     share_of_peak,
     stall_lines,
     trips_line,
 )
-from gdnbench.diagnose.rules.launch import missing_room
 from gdnbench.profilers.ncu.quantities import STALL_MEANINGS
 
 _ONE_TRIP = "Load everything first, and wait for as little as possible in a row."

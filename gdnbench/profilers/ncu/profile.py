@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from gdnbench.codec import Text
 from gdnbench.model.workload import Workload
-from gdnbench.profilers.files import Text
 
 Value = float | str
 

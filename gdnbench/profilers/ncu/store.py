@@ -16,11 +16,11 @@ import msgspec
 from msgspec import Meta
 
 from gdnbench.catalog.catalog import op_named
-from gdnbench.codec import convert_cells
+from gdnbench.codec import Text, convert_cells
 from gdnbench.errors import LeftOutWarning, ReportFormatError, ShapeError, UnknownNameError
 from gdnbench.model.code_state import CodeState
 from gdnbench.model.workload import Workload
-from gdnbench.profilers.files import SourceHash, Text, find_files, read_text
+from gdnbench.profilers.files import SourceHash, find_files, read_text
 from gdnbench.profilers.ncu.profile import Metric, Profile, Value
 from gdnbench.profilers.ncu.quantities import check_value
 from gdnbench.profilers.ncu.rules import add_rules, write_rules

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Meta
 
+from gdnbench.codec import Text, Word
 from gdnbench.errors import ProfilerError, ReportFormatError, ShapeError
 from gdnbench.model.workload import Workload
 from gdnbench.profilers import files
@@ -24,8 +25,6 @@ from gdnbench.profilers.files import (
     SHORTEST_LAUNCH_US,
     ShapeFields,
     SourceHash,
-    Text,
-    Word,
     decode_document,
     read_content,
     stored_workload,

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from gdnbench.codec import SchemaError
+from gdnbench.codec import SchemaError, Text, Word
 from gdnbench.errors import ProfilerError, ReportFormatError, ShapeError
 from gdnbench.model.case import Case
 from gdnbench.profilers.breakdown import Breakdown
@@ -22,8 +22,6 @@ from gdnbench.profilers.files import (
     FileName,
     LaunchMicroseconds,
     SourceHash,
-    Text,
-    Word,
     decode_document,
     read_content,
 )

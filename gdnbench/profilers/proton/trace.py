@@ -23,9 +23,9 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Meta
 
-from gdnbench.codec import SchemaError, decode_json
+from gdnbench.codec import SchemaError, Text, decode_json
 from gdnbench.errors import ProfilerError, ReportFormatError
-from gdnbench.profilers.files import SourceHash, Text, read_content
+from gdnbench.profilers.files import SourceHash, read_content
 from gdnbench.stats import FloatArray
 
 IntArray = npt.NDArray[np.int64]

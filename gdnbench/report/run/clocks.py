@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gdnbench.model.case import Role
-from gdnbench.model.measurement import Clock, Measurement
+from gdnbench.model.case import Clock, Role
+from gdnbench.model.measurement import Measurement
 from gdnbench.model.workload import Workload
 from gdnbench.report.run.text import failure_lines, name_cell
 from gdnbench.report.tables import FittedTable, fits, plain_table
