@@ -7,7 +7,7 @@ import pytest
 from diagnose_data import coded, in_order, measured, recorded
 
 from gdnbench.diagnose.rules import LEAST_SHARE, MOST_FINDINGS, RULES, rank
-from gdnbench.model.code_state import CodeState
+from gdnbench.model.code import CodeState
 from gdnbench.profilers.ncu.profile import Metric
 
 # The cause that each kernel was made for, or is known for, and what may be told after it.

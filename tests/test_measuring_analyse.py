@@ -13,8 +13,8 @@ from gdnbench.measuring.analyse import analyse
 from gdnbench.measuring.protocol import Examined, HostTimes, Sampled
 from gdnbench.measuring.request import Settings
 from gdnbench.measuring.rounds import Collected
-from gdnbench.model.build import Build
 from gdnbench.model.case import Role
+from gdnbench.model.code import Build
 from gdnbench.model.status import Status
 from gdnbench.stats.estimators import interquartile_mean
 from gdnbench.stats.paired import compare_rounds

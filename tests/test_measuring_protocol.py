@@ -19,8 +19,7 @@ from gdnbench.measuring.protocol import (
     encode,
 )
 from gdnbench.model.case import Role
-from gdnbench.model.gate import GateResult
-from gdnbench.model.status import Status
+from gdnbench.model.status import GateResult, Status
 
 GATE = GateResult("output within 1 ulp", "typical", math.inf, 1.0, "[0, 3]", Status.WRONG_NUMBERS)
 EVENTS = [

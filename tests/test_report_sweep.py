@@ -16,8 +16,8 @@ from run_data import case, failed, info, measured, store
 from sweep_data import JOINT, KERNEL, LARGE, SMALL, label_of, point, store_sweep, sweep_of
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.catalog.dispatch import read_dispatch
 from gdnbench.catalog.entry import Entry
+from gdnbench.catalog.load import read_dispatch
 from gdnbench.errors import RunFormatError, UsageError
 from gdnbench.model.case import Role
 from gdnbench.model.kernel import TorchKernel

@@ -13,8 +13,7 @@ from run_data import case
 from gdnbench.errors import ExitCode
 from gdnbench.measuring.preflight import Verification
 from gdnbench.measuring.protocol import Examined
-from gdnbench.model.gate import GateResult, WrongElements
-from gdnbench.model.status import Status
+from gdnbench.model.status import GateResult, Status, WrongElements
 from gdnbench.report.verify import print_verdicts
 
 OUTPUT = "output within 1 ulp + 1e-05"

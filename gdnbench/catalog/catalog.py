@@ -9,12 +9,11 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from gdnbench.catalog.dispatch import read_dispatch
 from gdnbench.catalog.entry import Broken, Entry, label_parts
-from gdnbench.catalog.load import LoadedOp, load_kernel, load_op
+from gdnbench.catalog.load import LoadedOp, load_kernel, load_op, read_dispatch
 from gdnbench.errors import DeclarationError, UnknownNameError
 from gdnbench.model.case import Variant
-from gdnbench.model.code_state import CodeState
+from gdnbench.model.code import CodeState
 from gdnbench.model.kernel import DispatchKernel
 from gdnbench.model.op import Op
 from gdnbench.model.workload import Workload, WorkloadSpec

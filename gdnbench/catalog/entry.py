@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gdnbench.model.case import Variant
-from gdnbench.model.code_state import CodeState
+from gdnbench.model.code import CodeState
 from gdnbench.model.kernel import CudaKernel, Kernel, Requirement
 from gdnbench.model.op import Op
 from gdnbench.model.params import Params, ParamValue

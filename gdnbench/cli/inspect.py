@@ -57,7 +57,7 @@ def inspect(
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.cli.progress import watch
     from gdnbench.errors import UsageError
-    from gdnbench.inspection.build import build_subjects
+    from gdnbench.inspection.compiled import build_subjects
     from gdnbench.inspection.difference import BuildPair, find_counterparts
     from gdnbench.inspection.quantities import exit_code, find_violations, parse_rules
     from gdnbench.inspection.subject import choose_archs, choose_subjects, gpu_size_of

@@ -14,8 +14,8 @@ from gdnbench.codegen.nvrtc import CompiledCode, compile_cuda
 from gdnbench.codegen.sass import widest_load_bits
 from gdnbench.codegen.triton import compile_triton
 from gdnbench.errors import BuildError
-from gdnbench.model.build import Build
 from gdnbench.model.case import Variant
+from gdnbench.model.code import Build
 from gdnbench.model.kernel import CudaKernel, Kernel, TritonKernel, launch_of
 from gdnbench.model.params import Params
 from gdnbench.model.workload import Workload

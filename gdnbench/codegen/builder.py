@@ -14,7 +14,7 @@ from gdnbench.codegen.job import BuildStage, Reply, Result, StageBegan, decode_j
 from gdnbench.codegen.triton import load_function
 from gdnbench.errors import BuildError, GdnbenchError
 from gdnbench.model.kernel import TritonKernel, launch_of
-from gdnbench.process.messages import Channel, die_with_parent, take_requests
+from gdnbench.process.worker import Channel, die_with_parent, take_requests
 
 
 def main(arguments: list[str]) -> None:

@@ -12,8 +12,8 @@ from gdnbench.catalog.entry import Broken, Entry
 from gdnbench.catalog.load import load_kernel, load_op
 from gdnbench.codegen.build import build_key
 from gdnbench.errors import BuildError, GdnbenchError
-from gdnbench.model.build import Build
 from gdnbench.model.case import Variant
+from gdnbench.model.code import Build
 from gdnbench.model.kernel import CudaKernel, TritonKernel
 from gdnbench.model.workload import Workload
 

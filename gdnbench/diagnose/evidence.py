@@ -14,7 +14,7 @@ from gdnbench.codegen.schedule_summary import ScheduleSummary
 from gdnbench.diagnose.launch import CycleBreakdown, LaunchGeometry, compiled_launch, cycle_breakdown, profiled_launch
 from gdnbench.machine.gpus import spec_of
 from gdnbench.model.case import Variant
-from gdnbench.model.code_state import CodeState
+from gdnbench.model.code import CodeState
 from gdnbench.model.workload import Workload
 from gdnbench.profilers.ncu.profile import Profile
 from gdnbench.profilers.ncu.quantities import LOCAL_SECTORS, value_of

@@ -14,7 +14,7 @@ from gdnbench.diagnose.finding import Experiment
 from gdnbench.errors import BuildError
 from gdnbench.inspection.subject import Subject
 from gdnbench.model.case import Variant
-from gdnbench.model.code_state import CodeState
+from gdnbench.model.code import CodeState
 from gdnbench.model.kernel import TorchKernel
 from gdnbench.model.workload import Workload
 

@@ -13,14 +13,13 @@ from gdnbench.catalog.entry import Entry
 from gdnbench.catalog.select import find_variant
 from gdnbench.diagnose.evidence import Evidence, RunTimes
 from gdnbench.errors import GdnbenchError, UsageError, collect_left_out
-from gdnbench.inspection.build import build_subjects
-from gdnbench.inspection.compiled import CompiledKernel, FailedBuild
+from gdnbench.inspection.compiled import CompiledKernel, FailedBuild, build_subjects
 from gdnbench.inspection.subject import DEFAULT_ARCHS, Subject, gpu_size_of
 from gdnbench.machine.gpus import list_gpus, select_gpu
 from gdnbench.measuring.observer import Observer
 from gdnbench.measuring.request import find_op, parse_workloads
 from gdnbench.model.case import Role, Variant
-from gdnbench.model.code_state import CodeState
+from gdnbench.model.code import CodeState
 from gdnbench.model.gpu import Gpu, gpu_slug
 from gdnbench.model.kernel import CudaKernel, TorchKernel, TritonKernel
 from gdnbench.model.measurement import Measurement

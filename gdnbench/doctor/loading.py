@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gdnbench.model.gpu import Gpu
-from gdnbench.process.messages import Channel, die_with_parent
-from gdnbench.process.worker import Worker
+from gdnbench.process.worker import Channel, Worker, die_with_parent
 
 LIBRARIES = ("libcuda", "torch", "triton", "nvrtc", "nvbench")
 LOADER = "gdnbench.doctor.loading"

@@ -253,3 +253,26 @@ def _load_torch(entry: Entry, params: Params) -> Binder:
 def _three(grid: tuple[int, ...]) -> tuple[int, int, int]:
     x, y, z = (*grid, 1, 1)[:3]
     return x, y, z
+
+
+def bind_interpreted(entry: Entry, variant: Variant, workspace: Workspace) -> Launcher:
+    """A function that interprets a Triton kernel's launches on the workspace's CPU tensors: arithmetic without a GPU.
+
+    The interpreter is chosen when a kernel's file is imported, so `TRITON_INTERPRET=1` must already be set.
+    """
+    kernel, params = entry.kernel, variant.params
+    assert isinstance(kernel, TritonKernel)
+    values = workspace.by_name(kernel.scratch, params)
+    module = load_file(entry.source)
+    steps = []
+    for launch in kernel.launches:
+        function = getattr(module, launch.entry)
+        bound = [values[name] for name in function.arg_names]
+        steps.append((function[launch.grid(workspace.shape, params)], bound))
+
+    def run() -> tuple[torch.Tensor, ...]:
+        for function, bound in steps:
+            function(*bound)
+        return workspace.output_tensors
+
+    return run

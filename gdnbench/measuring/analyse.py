@@ -9,8 +9,8 @@ from gdnbench.machine.gpus import GpuSpec
 from gdnbench.measuring.protocol import Examined
 from gdnbench.measuring.request import Settings
 from gdnbench.measuring.rounds import LOW_CLOCK, Collected, LeastWork, RoundTimes
-from gdnbench.model.build import Build
 from gdnbench.model.case import Case, Clock, Role
+from gdnbench.model.code import Build
 from gdnbench.model.measurement import Measurement, Timer, Timing, Versus
 from gdnbench.model.op import Op
 from gdnbench.model.status import Status

@@ -12,8 +12,8 @@ from gdnbench.codegen.job import Job
 from gdnbench.errors import GdnbenchError
 from gdnbench.measuring.observer import Observer
 from gdnbench.measuring.protocol import BUILD_STEPS, IMPORT_STEPS, Examined, PreflightVerdicts
-from gdnbench.model.build import Build
 from gdnbench.model.case import Case, Variant
+from gdnbench.model.code import Build
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.kernel import CudaKernel, TritonKernel
 from gdnbench.model.status import Status

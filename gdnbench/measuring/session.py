@@ -25,8 +25,8 @@ from gdnbench.measuring.request import Settings, device_of
 from gdnbench.measuring.rounds import Collected
 from gdnbench.measuring.schedule import memory_blocks, sample_count
 from gdnbench.measuring.workers import run_concurrently, worker_environment
-from gdnbench.model.build import Build
 from gdnbench.model.case import Case, Clock, Role
+from gdnbench.model.code import Build
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.kernel import Device, TritonKernel
 from gdnbench.model.op import Op

@@ -313,7 +313,7 @@ class DispatchKernel(Kernel):
     """A name for whichever kernel is the best at a shape: it picks one, with its params, from a table.
 
     It has no code of its own. Its source is the table, TOML, as `gdnbench sweep KERNELS --emit-dispatch` prints it;
-    `catalog/dispatch.py` has the format.
+    `catalog/load.py` has the format.
 
     Raises:
         DeclarationError: if it declares what only the kernels that it picks can have.

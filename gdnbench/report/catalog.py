@@ -15,10 +15,9 @@ from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import Broken, Entry, Pick, label_parts
 from gdnbench.catalog.select import select_variants
 from gdnbench.errors import RunFormatError
-from gdnbench.model.code_state import CodeState
+from gdnbench.model.code import CodeState
 from gdnbench.model.workload import Workload
-from gdnbench.report.console import data_console, print_csv, print_json, print_next
-from gdnbench.report.tables import plain_table
+from gdnbench.report.console import data_console, plain_table, print_csv, print_json, print_next
 from gdnbench.report.units import TimeUnit, time_text, time_unit
 from gdnbench.store.find import LastTime, last_times
 from gdnbench.store.info import read_info

@@ -17,7 +17,7 @@ from rich.text import Text
 from gdnbench.diagnose.evidence import Basis, Evidence, RunTimes
 from gdnbench.diagnose.experiment import measure, profile
 from gdnbench.diagnose.finding import EvidenceLine, Finding
-from gdnbench.model.code_state import CodeState
+from gdnbench.model.code import CodeState
 from gdnbench.places import in_places
 from gdnbench.profilers.ncu.rules import estimated_speedups
 from gdnbench.report.console import data_console, print_csv, print_json, print_next

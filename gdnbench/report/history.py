@@ -16,9 +16,8 @@ from gdnbench.compare.conditions import ANCHOR, CARD, METHOD, PARAMS, SOURCE, Co
 from gdnbench.compare.history import History, HistoryRow
 from gdnbench.model.status import Status
 from gdnbench.places import out_option
-from gdnbench.report.console import data_console, print_csv, print_json, print_next
+from gdnbench.report.console import FittedTable, data_console, plain_table, print_csv, print_json, print_next
 from gdnbench.report.phrases import RUN_ID_START, short_id
-from gdnbench.report.tables import FittedTable, plain_table
 from gdnbench.report.terminal_chart import OptionalCharts, TerminalChart
 from gdnbench.report.units import TimeUnit, plus_minus, relative_half_width, time_unit
 from gdnbench.stats.comparison import Verdict

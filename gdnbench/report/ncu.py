@@ -17,7 +17,7 @@ from rich.text import Text
 from gdnbench.catalog.catalog import axes_of
 from gdnbench.compare.figure import DEFAULT_OP
 from gdnbench.errors import UnknownNameError
-from gdnbench.model.code_state import CodeState
+from gdnbench.model.code import CodeState
 from gdnbench.profilers.ncu.functions import RELATIVE_FLOOR, CounterChange, Function, FunctionDifference
 from gdnbench.profilers.ncu.quantities import QUANTITIES, STALL_MEANINGS
 from gdnbench.profilers.ncu.rules import estimated_speedups

@@ -8,8 +8,7 @@ from dataclasses import asdict
 from rich.text import Text
 
 from gdnbench.measuring.plan import Outlook
-from gdnbench.report.console import data_console, print_csv, print_json, print_next
-from gdnbench.report.tables import plain_table
+from gdnbench.report.console import data_console, plain_table, print_csv, print_json, print_next
 from gdnbench.report.units import duration
 from gdnbench.wording import plural
 

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from gdnbench.model.code_state import CodeState
+from gdnbench.model.code import CodeState
 from gdnbench.places import profiles_option
 from gdnbench.profilers.phases.analysis import Overhead, PhaseProfile, Timeline, analyse
 from gdnbench.profilers.phases.stamps import StampedKernel, Stamps

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gdnbench.model.case import Case
-from gdnbench.model.code_state import CodeState
+from gdnbench.model.code import CodeState
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.params import Params
 from gdnbench.places import out_option

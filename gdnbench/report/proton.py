@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from gdnbench.model.code_state import CodeState
+from gdnbench.model.code import CodeState
 from gdnbench.profilers.proton.recording import INSTRUMENTED, PLAIN, ProtonProfile, Recording
 from gdnbench.report.breakdown_table import breakdown_rows, breakdown_table
 from gdnbench.report.console import data_console, print_csv, print_json, print_next

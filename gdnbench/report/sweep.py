@@ -17,13 +17,21 @@ from gdnbench.model.status import Status
 from gdnbench.model.sweep import OneForAll, Place, Plateau, Point, Sweep
 from gdnbench.model.workload import Workload
 from gdnbench.report.charts.sweep import print_sweep_charts
-from gdnbench.report.console import data_console, print_csv, print_json, print_next, print_text
+from gdnbench.report.console import (
+    FittedTable,
+    data_console,
+    fits,
+    plain_table,
+    print_csv,
+    print_json,
+    print_next,
+    print_text,
+)
 from gdnbench.report.dispatch import dispatch_text
 from gdnbench.report.phrases import next_words, params_text
 from gdnbench.report.run.json import read_rows
 from gdnbench.report.run.table import build_table
 from gdnbench.report.run.text import control_lines
-from gdnbench.report.tables import FittedTable, fits, plain_table
 from gdnbench.report.terminal_chart import OptionalCharts
 from gdnbench.report.units import count_text, percent, plus_minus, time_unit
 from gdnbench.store.builds import read_builds

@@ -13,11 +13,9 @@ from rich.text import Text
 from gdnbench.errors import ExitCode
 from gdnbench.measuring.preflight import Verification
 from gdnbench.model.case import Case
-from gdnbench.model.gate import GateResult
-from gdnbench.model.status import Status
-from gdnbench.report.console import data_console, print_csv, print_json, print_next
+from gdnbench.model.status import GateResult, Status
+from gdnbench.report.console import FittedTable, data_console, print_csv, print_json, print_next
 from gdnbench.report.phrases import repeat_words
-from gdnbench.report.tables import FittedTable
 from gdnbench.wording import plural
 
 WIDE_ENOUGH_FOR_PLACES = 77  # characters; in fewer, the place of the worst element would be folded after each letter

@@ -11,9 +11,9 @@ from typing import Any, NotRequired, TypedDict
 
 from gdnbench.codec import SchemaError, convert, decode_json
 from gdnbench.errors import DeclarationError, RunFormatError, ShapeError
-from gdnbench.model.gate import GateResult
 from gdnbench.model.gpu import CPU
 from gdnbench.model.op import Suite
+from gdnbench.model.status import GateResult
 from gdnbench.model.workload import WorkloadSpec
 from gdnbench.store.files import DAMAGED, decode_file, read_document, read_file
 from gdnbench.store.schema import (

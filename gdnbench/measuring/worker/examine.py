@@ -17,9 +17,8 @@ from gdnbench.measuring.protocol import BUILD_STEPS, IMPORT_STEP, IMPORT_STEPS, 
 from gdnbench.measuring.worker.device import CapturedCall, CpuDevice, CudaDevice, WorkerDevice, capture, is_alive
 from gdnbench.measuring.worker.placement import Workspaces
 from gdnbench.model.case import Case
-from gdnbench.model.gate import GateResult
 from gdnbench.model.kernel import TorchKernel
-from gdnbench.model.status import Status
+from gdnbench.model.status import GateResult, Status
 from gdnbench.verify.check import check_copy, check_outputs, verify_launcher
 
 LAUNCHES = 20

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gdnbench.errors import tell_raised
-from gdnbench.launch.interpret import bind_interpreted
+from gdnbench.launch.bind import bind_interpreted
 from gdnbench.launch.numerics import load_file
 from gdnbench.measuring.protocol import IMPORT_STEP, IMPORT_STEPS, EventChannel, Examined, StepBegun, Task
 from gdnbench.measuring.worker.device import CpuDevice
 from gdnbench.measuring.worker.placement import Workspaces
 from gdnbench.model.case import Case
-from gdnbench.model.gate import GateResult
-from gdnbench.model.status import Status
+from gdnbench.model.status import GateResult, Status
 from gdnbench.verify.check import verify_launcher
 
 SLOWNESS = 10  # the interpreter runs a program at a time, in NumPy

@@ -18,7 +18,7 @@ from msgspec import Meta
 from gdnbench.catalog.catalog import op_named
 from gdnbench.codec import Text, convert_cells
 from gdnbench.errors import LeftOutWarning, ReportFormatError, ShapeError, UnknownNameError
-from gdnbench.model.code_state import CodeState
+from gdnbench.model.code import CodeState
 from gdnbench.model.workload import Workload
 from gdnbench.profilers.files import SourceHash, find_files, read_text
 from gdnbench.profilers.ncu.profile import Metric, Profile, Value

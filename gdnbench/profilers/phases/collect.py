@@ -11,8 +11,8 @@ from gdnbench.catalog.entry import Entry
 from gdnbench.codegen.ahead import build_all
 from gdnbench.codegen.job import Job
 from gdnbench.errors import GdnbenchError, UsageError
-from gdnbench.model.build import Build
 from gdnbench.model.case import Case
+from gdnbench.model.code import Build
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.kernel import CudaKernel, TritonKernel
 from gdnbench.profilers.files import make_folder, profile_name

@@ -30,8 +30,17 @@ from gdnbench.report.compare.text import (
     unit_of,
     verdict_text,
 )
-from gdnbench.report.console import data_console, message_console, print_csv, print_json, print_next, print_text
-from gdnbench.report.tables import FittedTable, fits, plain_table
+from gdnbench.report.console import (
+    FittedTable,
+    data_console,
+    fits,
+    message_console,
+    plain_table,
+    print_csv,
+    print_json,
+    print_next,
+    print_text,
+)
 from gdnbench.report.units import TimeUnit
 
 GROUPED = "shape"

@@ -9,7 +9,7 @@ from pathlib import Path
 from gdnbench.codec import finite
 from gdnbench.errors import collect_left_out
 from gdnbench.model.case import Variant
-from gdnbench.model.code_state import CodeState
+from gdnbench.model.code import CodeState
 from gdnbench.model.workload import Workload
 from gdnbench.profilers.ncu.functions import Function, functions_of
 from gdnbench.profilers.ncu.profile import NcuReport

@@ -12,7 +12,7 @@ from gdnbench.inspection.compiled import BuildOutcome, CompiledKernel
 from gdnbench.inspection.difference import BuildChange, BuildPair
 from gdnbench.inspection.quantities import CODE, OCCUPANCY, RESOURCES, BuildQuantity, QuantityValue, mix_order, mix_rows
 from gdnbench.inspection.subject import GpuSize
-from gdnbench.report.tables import FittedTable
+from gdnbench.report.console import FittedTable
 
 STATIC = "counts are static: a loop's body counts once however often it runs"
 

@@ -14,8 +14,8 @@ from rich.text import Text
 from gdnbench.model.case import Clock, Role
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.workload import Workload
+from gdnbench.report.console import FittedTable, fits, plain_table
 from gdnbench.report.run.text import failure_lines, name_cell
-from gdnbench.report.tables import FittedTable, fits, plain_table
 from gdnbench.report.units import number, plus_minus, time_text
 
 Clocks = Mapping[Clock, Sequence[Measurement]]

@@ -13,8 +13,8 @@ from gdnbench.errors import UsageError
 from gdnbench.model.case import Role
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.op import Suite
+from gdnbench.report.console import plain_table
 from gdnbench.report.run.text import VERDICT_STYLES
-from gdnbench.report.tables import plain_table
 from gdnbench.report.units import factor, plus_minus, time_unit
 from gdnbench.store.info import RunInfo, suite_of
 from gdnbench.store.samples import read_rounds

@@ -17,7 +17,7 @@ from gdnbench.model.measurement import Measurement
 from gdnbench.model.op import Suite
 from gdnbench.model.status import Status
 from gdnbench.model.workload import Workload
-from gdnbench.report.console import data_console, print_csv, print_json, print_next
+from gdnbench.report.console import FittedTable, data_console, fits, plain_table, print_csv, print_json, print_next
 from gdnbench.report.phrases import flops_bind, next_words, repeat_words
 from gdnbench.report.run.clocks import LEGEND, Clocks, print_clocks
 from gdnbench.report.run.json import flat_rows, read_rows, run_document, suite_rows
@@ -32,7 +32,6 @@ from gdnbench.report.run.text import (
     notes_of,
     speedup_text,
 )
-from gdnbench.report.tables import FittedTable, fits, plain_table
 from gdnbench.report.units import TimeUnit, number, plus_minus, tflops_text, time_unit
 from gdnbench.store.builds import BuildRow, read_builds
 from gdnbench.store.info import RunInfo
