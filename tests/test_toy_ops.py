@@ -163,3 +163,102 @@ def test_what_an_op_does_not_have_is_answered_with_what_it_has(bench):
         assert said in done.err
         assert "Traceback" not in done.err
     assert not (bench.home / "none").exists() or not any((bench.home / "none").iterdir())
+
+
+def without_gpu(done):
+    """It got as far as the GPU that it needs, and `--gpu cpu` is none."""
+    assert done.code == 5, done.err
+    assert "needs a GPU" in done.err
+
+
+@pytest.mark.parametrize(
+    ("verb", "kernel"), [("ncu", "cuda"), ("phases", "cuda"), ("nsys", "torch"), ("proton", "triton")]
+)
+@pytest.mark.parametrize("op", AXES)
+def test_a_profile_is_of_the_ops_default_workload_where_none_is_named(bench, op, verb, kernel):
+    """Their default suites hold several workloads, or a list instead of axes."""
+    without_gpu(bench(verb, f"{op}-{kernel}", "--gpu", "cpu"))
+
+
+@pytest.mark.parametrize("verb", ["ncu", "phases", "nsys", "explain"])
+def test_a_profile_of_several_named_workloads_is_refused(bench, verb):
+    gpu = () if verb == "explain" else ("--gpu", "cpu")
+    done = bench(verb, "gemm-cuda", "--shape", "M=64,128", *gpu)
+    assert done.code == 2
+    assert "2 shapes were named" in done.err
+    assert "as in --shape M=64" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "at"),
+    [((), "M=64 N=48 Kd=32"), (("--shape", "N=40"), "M=64 N=40 Kd=32"), (("--shape", "M=7"), "M=7 N=48")],
+)
+def test_explain_is_of_the_ops_default_workload_too(bench, tmp_path, words, at):
+    folders = ("--out", str(tmp_path / "results"), "--profiles", str(tmp_path / "profiles"))
+    done = bench("explain", "gemm-cuda", *words, *folders, "--gpu", "h200", "-q")
+    assert done.code == 0, done.err
+    assert done.out.startswith(f"gemm-cuda  {at}")
+    assert done.out.splitlines()[-1].startswith("next: gdnbench ncu gemm-cuda --shape M=")
+    assert "gemm-cuda," not in done.out  # the op has no floor to set beside it
+
+
+def test_code_is_inspected_at_the_default_workload_and_at_all_that_are_named(bench):
+    def inspected(*words):
+        return {row["M"] for row in rows(bench("inspect", "gemm-cuda", "--arch", "sm_90", "--csv", *words))}
+
+    assert inspected() == inspected("--shape", "N=48") == {"64"}
+    assert inspected("--shape", "M=8,16") == {"8", "16"}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("verify", "ragged-torch", "--gpu", "cpu"),
+        ("inspect", "ragged-cuda", "--diff", "ragged-triton", "--arch", "sm_90"),
+        ("run", "-k", "ragged-*", "--gpu", "cpu", "--dry-run"),
+        ("run", "--baseline", "ragged-torch", "--gpu", "cpu", "--dry-run"),
+        ("sweep", "gemm-tuned", "--gpu", "cpu", "--dry-run"),
+    ],
+)
+def test_the_op_is_that_of_the_kernels_named(bench, words):
+    done = bench(*words)
+    assert done.code == 0, done.err
+    assert "decode" not in done.out
+
+
+def test_what_an_op_less_run_measured_has_a_history_without_op_too(bench, runs):
+    done = bench("run", "gemm-torch", *SHORT, "--out", str(bench.results), "--label", "no-op", "--json")
+    assert done.code == 0, done.err
+    assert done.info["op"] == "gemm"
+    found = bench("history", "gemm-torch", "--gpu", "cpu", "--out", str(bench.results), "--json")
+    assert {history["label"] for history in found.document["histories"]} == {"gemm-torch"}
+    assert all(len(history["rows"]) >= 2 for history in found.document["histories"])
+    done = bench("history", "gemm-trch", "--out", str(bench.results))
+    assert done.code == 2
+    assert "did you mean gemm-torch" in done.err
+
+
+@pytest.mark.parametrize("verb", ["run", "verify", "inspect", "sweep", "ncu", "phases"])
+def test_kernels_of_two_ops_are_refused_with_the_ops(bench, verb):
+    gpu = () if verb == "inspect" else ("--gpu", "cpu")
+    done = bench(verb, "gemm-cuda", "-k", "ragged-cuda", *gpu)
+    assert done.code == 2
+    assert "gemm-cuda is of gemm; ragged-cuda is of ragged" in done.err
+    assert "--op: gemm or ragged" in done.err
+
+
+def test_files_are_of_no_op_and_a_diff_is_of_the_kernels(bench, tmp_path):
+    done = bench("ncu", "--import", str(tmp_path / "gemm-none.csv"))
+    assert done.code != 0
+    assert "--op" not in done.err
+    done = bench("ncu", "gemm-cuda", "--diff", "decode-v4", "--gpu", "cpu")
+    assert done.code == 2
+    assert "gemm-cuda is of gemm; decode-v4 is of decode" in done.err
+    done = bench("inspect", "gemm-cuda", "--diff", "git:", "--arch", "sm_90")
+    assert "names no revision" in done.err
+
+
+def test_a_command_for_a_missing_workload_of_a_suite_names_the_op(bench, runs):
+    done = bench("show", "gemm", "--suite", "grid", "--out", str(bench.results))
+    assert done.code == 2
+    assert "gdnbench run --op gemm --suite grid measures them" in done.err

@@ -47,6 +47,7 @@ def suite_of_run(
         measurements,
         read_rounds(folder),
         suite,
+        op=info.op,
         over=over,
         margin=settings["margin"],
         confidence=settings["confidence"],
