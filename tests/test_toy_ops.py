@@ -262,3 +262,17 @@ def test_a_command_for_a_missing_workload_of_a_suite_names_the_op(bench, runs):
     done = bench("show", "gemm", "--suite", "grid", "--out", str(bench.results))
     assert done.code == 2
     assert "gdnbench run --op gemm --suite grid measures them" in done.err
+
+
+def test_a_baseline_that_is_named_is_measured_alone_and_beside_what_cannot_be(bench):
+    for kernels in ("gemm-torch", "gemm-torch,gemm-cuda"):
+        done = bench.run(kernels, "--shape", "M=4", *SHORT)
+        assert done.code == 0, done.err
+        assert done.rows["gemm-torch"]["time_us"] > 0
+        assert done.info["baseline_named"]
+        again = bench("show", done.info["run_id"], "--out", str(bench.results))
+        assert "gemm-torch" in again.out
+    joined = bench.run("gemm-cuda", "--shape", "M=4", *SHORT)
+    assert joined.code == 5
+    assert "nothing that was asked for can be measured here: gemm-cuda" in joined.err
+    assert "baseline_named" not in joined.info

@@ -120,6 +120,7 @@ def run(
     with watch(quiet=quiet) as observer:
         finished = open_session(observer).run()
     print_run(finished.path, json=json, csv=csv)
-    code = exit_code_of(finished.analysis.rows, interrupted=finished.interrupted)
-    refuse_nothing_measured(code, finished.analysis.rows)
+    rows, named = finished.analysis.rows, finished.info.baseline_named
+    code = exit_code_of(rows, interrupted=finished.interrupted, baseline_named=named)
+    refuse_nothing_measured(code, rows, baseline_named=named)
     raise typer.Exit(code)

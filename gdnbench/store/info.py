@@ -51,6 +51,7 @@ class RunInfo:
         gpu: the GPU's short name, `h200`; `cpu` without one.
         label: the user's label.
         baseline: the label of what others are compared with; empty if there is none.
+        baseline_named: whether the user named it among the kernels to measure, rather than that it joined them.
         settings: rounds, samples, seed, margin, confidence and time limit; those that another version wrote, too.
         swept: for a sweep, the params that it tries, by kernel.
         suite: the suite that it measures; None for workloads that were named one by one.
@@ -75,6 +76,7 @@ class RunInfo:
     settings: dict[str, Any]
     label: str = ""
     baseline: MaybeName = ""
+    baseline_named: bool = False
     swept: dict[Name, list[ParamName]] = field(default_factory=dict)
     suite: SuiteDocument | None = None
     workloads: WorkloadSpec = DECODE_AXES
@@ -98,8 +100,9 @@ class RunInfo:
 
 
 def info_document(info: RunInfo) -> dict[str, Any]:
-    """A run's description as its schema has it."""
-    return {name: value for name, value in asdict(info).items() if info.schema > 1 or name not in _SINCE_2}
+    """A run's description as its schema has it, less what only some runs have."""
+    left_out = {*(_SINCE_2 if info.schema == 1 else ()), *(() if info.baseline_named else ("baseline_named",))}
+    return {name: value for name, value in asdict(info).items() if name not in left_out}
 
 
 def suite_document(suite: Suite) -> SuiteDocument:
