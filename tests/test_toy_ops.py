@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import shutil
 
 import pytest
 from faults import REPOSITORY, Gdnbench
@@ -99,6 +100,12 @@ def test_a_suite_from_a_file_is_summed_up(bench):
     suite = done.info["suite"]
     assert [(each["shape"]["M"], each["weight"]) for each in suite["workloads"]] == [(16, 3.0), (128, 1.0)]
     assert "suite" in done.document
+    assert [each["name"] for each in suite["workloads"]] == ["small", "large"]
+    assert [each["name"] for each in done.document["suite"]["workloads"]] == ["small", "large"]
+    assert {case["workload"] for case in done.info["cases"]} == {"small", "large"}
+    shown = bench("show", done.info["run_id"], "--out", str(bench.results)).out
+    assert "\nsmall: M=16 N=48 Kd=32  (" in shown
+    assert "over small: M=16 N=48 Kd=32 (weight 3), large: M=128 N=48 Kd=32 (weight 1)" in shown
 
 
 def test_a_sweep_finds_the_best_point_of_each_workload(bench):
@@ -276,3 +283,30 @@ def test_a_baseline_that_is_named_is_measured_alone_and_beside_what_cannot_be(be
     assert joined.code == 5
     assert "nothing that was asked for can be measured here: gemm-cuda" in joined.err
     assert "baseline_named" not in joined.info
+
+
+def op_with_grid(folder, grid):
+    """The catalog of a copy of `gemm` with another CSV suite."""
+    shutil.copytree(TOYS / "gemm", folder / "gemm")
+    (folder / "gemm" / "grid.csv").write_text(grid)
+    return load_catalog([folder])
+
+
+def test_a_workload_is_called_by_the_name_that_its_suite_gives_it(tmp_path):
+    found = op_with_grid(tmp_path, "name,M,weight\nfirst,16,1\n,32,1\nLlama 3: µ,64,2\n").ops["gemm"].suite("grid")
+    assert [each.name for each in found.workloads] == ["first", "", "Llama 3: µ"]
+    assert [each.titled for each in found.workloads][:2] == ["first: M=16 N=48 Kd=32", "M=32 N=48 Kd=32"]
+
+
+@pytest.mark.parametrize(
+    ("grid", "told"),
+    [
+        ("name,M\na,16\nb,16\n", "grid.csv line 3: this workload stands in it twice"),  # a name makes no other of it
+        (f"name,M\n{81 * 'x'},16\n", "grid.csv line 2: the workload's name"),
+        ("name,M\na\x1b[1m,16\n", "grid.csv line 2: the workload's name"),
+    ],
+)
+def test_a_suite_with_a_name_that_makes_no_sense_is_broken_with_its_line(tmp_path, grid, told):
+    catalog = op_with_grid(tmp_path, grid)
+    assert not catalog.ops
+    assert told in catalog.broken[0].reason

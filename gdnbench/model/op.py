@@ -231,7 +231,7 @@ class Op:
         assert not isinstance(declared, str)  # the catalog has read it from its file
         weights = declared if isinstance(declared, Mapping) else dict.fromkeys(declared, 1.0)
         try:
-            return Suite(name, {self.workload(shape): weight for shape, weight in weights.items()})
+            return Suite(name, {self.workload(shape, shape.name): weight for shape, weight in weights.items()})
         except (ShapeError, AttributeError) as error:
             raise DeclarationError(f"the suite {name}: {error}", "name its workloads as Shape(B=8)") from error
 

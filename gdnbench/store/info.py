@@ -14,7 +14,7 @@ from gdnbench.errors import DeclarationError, RunFormatError, ShapeError
 from gdnbench.model.gate import GateResult
 from gdnbench.model.gpu import CPU
 from gdnbench.model.op import Suite
-from gdnbench.model.workload import WorkloadSpec
+from gdnbench.model.workload import Workload, WorkloadSpec
 from gdnbench.store.files import DAMAGED, decode_file, read_document, read_file
 from gdnbench.store.schema import (
     CaseDocument,
@@ -107,7 +107,10 @@ def info_document(info: RunInfo) -> dict[str, Any]:
 
 def suite_document(suite: Suite) -> SuiteDocument:
     """A suite as `run.json` keeps it."""
-    workloads = [{"shape": shape.sizes, "weight": weight} for shape, weight in suite.weights.items()]
+    workloads = [
+        {"shape": shape.sizes, "weight": weight, **({"name": shape.name} if shape.name else {})}
+        for shape, weight in suite.weights.items()
+    ]
     return convert({"name": suite.name, "workloads": workloads}, SuiteDocument)
 
 
@@ -115,8 +118,16 @@ def suite_of(info: RunInfo) -> Suite | None:
     """The suite that a run measured, with the weights that it had then."""
     if info.suite is None:
         return None
-    weights = {info.workloads.stored(each["shape"]): each["weight"] for each in info.suite["workloads"]}
+    weights = {
+        info.workloads.stored(each["shape"], each.get("name", "")): each["weight"] for each in info.suite["workloads"]
+    }
     return Suite(info.suite["name"], weights)
+
+
+def workload_titles(info: RunInfo) -> dict[Workload, str]:
+    """What tables call each workload of a run: its label, behind its name where a suite gives it one."""
+    shapes = [info.workloads.stored(case["shape"], case.get("workload", "")) for case in info.cases]
+    return {shape: shape.titled for shape in shapes}
 
 
 def failed_gates(found: Mapping[str, Sequence[GateResult]]) -> dict[str, list[GateDocument]]:
