@@ -192,7 +192,7 @@ def test_a_profile_of_several_named_workloads_is_refused(bench, verb):
     gpu = () if verb == "explain" else ("--gpu", "cpu")
     done = bench(verb, "gemm-cuda", "--shape", "M=64,128", *gpu)
     assert done.code == 2
-    assert "2 shapes were named" in done.err
+    assert "2 shapes are given" in done.err
     assert "as in --shape M=64" in done.err
 
 
@@ -310,3 +310,56 @@ def test_a_suite_with_a_name_that_makes_no_sense_is_broken_with_its_line(tmp_pat
     catalog = op_with_grid(tmp_path, grid)
     assert not catalog.ops
     assert told in catalog.broken[0].reason
+
+
+HINTS = """hints=(
+        Hint("tiles of 16 columns suit it", causes=("narrow_loads", "latency")),
+        Hint("K is short"),
+    ),
+    baselines="""
+
+
+def gemm_with_hints(folder, hints):
+    """A copy of `gemm` with hints; the text of its `op.py`."""
+    shutil.copytree(TOYS / "gemm", folder / "gemm")
+    path = folder / "gemm" / "op.py"
+    text = path.read_text().replace("import Axis, Op,", "import Axis, Hint, Op,").replace("baselines=", hints, 1)
+    path.write_text(text)
+    return text
+
+
+def test_what_an_ops_author_knows_stands_below_the_findings_that_it_is_about(tmp_path):
+    gemm_with_hints(tmp_path / "kernels", HINTS)
+    bench = Gdnbench(tmp_path, (tmp_path / "kernels",))
+    words = ("explain", "gemm-cuda", "--gpu", "h200", "--out", str(tmp_path), "--profiles", str(tmp_path), "-q")
+    done = bench(*words)
+    assert done.code == 0, done.err
+    findings = {part.partition("  (")[0]: part for part in done.out.split("\n\n") if part[:1].isdigit()}
+    assert {"1. too few warps in flight", "2. narrow loads"} == findings.keys()
+    assert all(part.count("for this op: K is short") == 1 for part in findings.values())
+    assert ["for this op: tiles of 16" in part for part in findings.values()] == [False, True]
+    documents = {each["rule"]: each["hints"] for each in bench(*words, "--json").document["findings"]}
+    assert documents["narrow_loads"] == ["tiles of 16 columns suit it", "K is short"]
+    assert {row["rule"]: row["hints"] for row in rows(bench(*words, "--csv"))}["too_few_warps"] == "K is short"
+
+
+@pytest.mark.parametrize(
+    ("hint", "told"),
+    [
+        ('Hint("x", causes=("latencies",))', "explain has no rule latencies: too_few_warps, "),
+        ('Hint("")', "the hint '' is no line"),
+        ('Hint("two\\nlines")', "is no line"),
+    ],
+)
+def test_a_hint_that_makes_no_sense_breaks_its_op_with_file_and_line(tmp_path, hint, told):
+    text = gemm_with_hints(tmp_path, f"hints=({hint},),\n    baselines=")
+    line = next(number for number, each in enumerate(text.splitlines(), start=1) if "hints=(" in each)
+    catalog = load_catalog([tmp_path])
+    assert not catalog.ops
+    assert catalog.broken[0].reason.startswith(f"op.py:{line}: ")
+    assert told in catalog.broken[0].reason
+
+
+def test_a_hint_is_a_hint(tmp_path):
+    gemm_with_hints(tmp_path, 'hints=("just text",),\n    baselines=')
+    assert "'just text' is no Hint" in load_catalog([tmp_path]).broken[0].reason

@@ -12,6 +12,7 @@ from typing import Literal, get_args
 
 from gdnbench.errors import DeclarationError, ShapeError, UnknownNameError
 from gdnbench.model.dtype import DTYPES, FACTS, Dtype
+from gdnbench.model.hint import Hint
 from gdnbench.model.name import check_name
 from gdnbench.model.workload import Shape, Sizes, Workload, WorkloadSpec, nearest_workload
 
@@ -149,6 +150,7 @@ class Op:
         baselines: kernels that others are compared with; the first that can be had here.
         floor: the pseudo-kernel that is the speed of light; empty where there is none.
         copy: the input and the output of equal size that the copying floor moves.
+        hints: what its author knows about the causes that `explain` finds.
         macro_prefix: before a compile-time axis's name in CUDA C++: `GDN_` makes `GDN_HQ`.
 
     Raises:
@@ -172,14 +174,17 @@ class Op:
     baselines: tuple[str, ...] = ()
     floor: str = ""
     copy: tuple[str, str] | None = None
+    hints: tuple[Hint, ...] = ()
     macro_prefix: str = "AXIS_"
 
     def __post_init__(self) -> None:
         check_name(self.name)
-        for name in ("inputs", "outputs", "gates", "scalars", "scenarios", "baselines"):
+        for name in ("inputs", "outputs", "gates", "scalars", "scenarios", "baselines", "hints"):
             if isinstance(getattr(self, name), str):
                 raise DeclarationError(f"{name}: a tuple, as in ({getattr(self, name)!r},)")
             object.__setattr__(self, name, tuple(getattr(self, name)))
+        if strange := [hint for hint in self.hints if not isinstance(hint, Hint)]:
+            raise DeclarationError(f"hints: {strange[0]!r} is no Hint")
         self._check_names()
         self._check_tensors()
         for name, declared in self.suites.items():
