@@ -73,8 +73,8 @@ op = Op(
             causes=("latency",),
         ),
         Hint(
-            "at B=1 on an H200 the launch is 2.3 of decode-v9's 4.2 µs, and no kernel changes that; a larger batch shares "
-            "it among more work.",
+            "at B=1 on an H200 the launch is 2.3 of decode-v9's 4.2 µs, and no kernel changes that; a larger batch "
+            "shares it among more work.",
             causes=("launch_bound",),
         ),
     ),
