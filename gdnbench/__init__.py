@@ -5,6 +5,7 @@ Importing this package imports neither torch nor triton.
 """
 
 from gdnbench.model.axes import Alias, Axis, AxisList
+from gdnbench.model.hint import Hint
 from gdnbench.model.kernel import (
     CudaKernel,
     CudaLaunch,
@@ -29,6 +30,7 @@ __all__ = [
     "CudaLaunch",
     "DispatchKernel",
     "ExactGate",
+    "Hint",
     "Op",
     "Param",
     "Params",

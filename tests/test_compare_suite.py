@@ -46,7 +46,7 @@ def simulated(seed=0, times=TIMES, sd=0.003, drift=0.02):
 
 
 def judge(rows, rounds, suite=SUITE, **more):
-    result = judge_suite(rows, rounds, suite, **{"margin": 0.005, "confidence": 0.95, **more})
+    result = judge_suite(rows, rounds, suite, **{"op": "decode", "margin": 0.005, "confidence": 0.95, **more})
     return result, {row.label: row for row in result.rows}
 
 

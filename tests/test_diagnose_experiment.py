@@ -8,6 +8,7 @@ from decode_workloads import decode_at
 from diagnose_data import SPECIMENS, coded, kernels, measured, recorded
 from test_diagnose_rules import CAUSES
 
+from gdnbench.catalog.resolve import resolve_op
 from gdnbench.catalog.select import find_variant
 from gdnbench.cli.app import app
 from gdnbench.cli.options import joined, sizes, terms
@@ -32,19 +33,24 @@ def parsed(command):
     return typer.main.get_command(app).commands[verb].make_context(verb, list(arguments)).params
 
 
+def op_of(values):
+    """The op that the verb makes of what it is given; no command that is proposed needs `--op`."""
+    return resolve_op(kernels(), values["op"], [*terms(values["kernels"], values["kernel"]), values.get("diff") or ""])
+
+
 def check_run(values):
     settings = settings_of_run(
         quick=True, rounds=None, samples=None, seed=None, margin=0.005, step_limit_s=30.0, plain=False
     )
     named = joined(terms(values["kernels"], values["kernel"]))
-    make_request(kernels(), values["op"], named, axes=sizes(values["shape"]), settings=settings)
+    make_request(kernels(), op_of(values), named, axes=sizes(values["shape"]), settings=settings)
 
 
 def check_sweep(values):
     settings = choose_sweep_settings(budget="60s", samples=100, seed=1, margin=0.005, step_limit_s=30.0)
     make_sweep_request(
         kernels(),
-        values["op"],
+        op_of(values),
         terms(values["kernels"], values["kernel"]),
         list(values["param"] or []),
         axes=sizes(values["shape"]),
@@ -58,8 +64,8 @@ def check_sweep(values):
 def check_labels(values):
     for label in (*values["kernels"], values["diff"]):
         if label:
-            find_variant(kernels(), values["op"], label)
-    parse_workloads(kernels().ops[values["op"]], sizes(values["shape"]))
+            find_variant(kernels(), op_of(values), label)
+    parse_workloads(kernels().ops[op_of(values)], sizes(values["shape"]))
 
 
 def check_new(values):

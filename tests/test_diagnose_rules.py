@@ -8,6 +8,7 @@ from diagnose_data import coded, in_order, measured, recorded
 
 from gdnbench.diagnose.rules import LEAST_SHARE, MOST_FINDINGS, RULES, rank
 from gdnbench.model.code import CodeState
+from gdnbench.model.hint import CAUSES as CAUSES_OF_HINTS
 from gdnbench.profilers.ncu.profile import Metric
 
 # The cause that each kernel was made for, or is known for, and what may be told after it.
@@ -64,6 +65,10 @@ def test_a_finding_has_evidence_with_numbers_and_a_share_of_the_time(name):
 def test_names_of_findings_are_those_of_their_rules():
     told = {rule.__name__: rule(each) for name in CAUSES for each in recorded(name) for rule in RULES}
     assert all(finding.rule == name for name, finding in told.items() if finding)
+
+
+def test_hints_name_the_rules_that_there_are():
+    assert tuple(rule.__name__ for rule in RULES) == CAUSES_OF_HINTS
 
 
 @pytest.mark.parametrize("place", range(3))

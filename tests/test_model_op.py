@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from decode_workloads import decode_at
 
@@ -127,3 +129,13 @@ def test_sizes_may_follow_from_a_workload():
 def test_the_nearest_of_declared_shapes_is_found_by_size():
     op = _op()
     assert op.nearest([Shape(N=8), Shape(N=64)], op.workload({"N": 10})) == Shape(N=8)
+
+
+def test_a_workload_keeps_the_name_that_a_suite_gives_it_and_is_the_same_without():
+    named = replace(DECODE, suites={"two": {Shape("small", B=1): 1, Shape(B=8): 2}}).suite("two").workloads
+    assert [each.name for each in named] == ["small", ""]
+    assert named[0] == decode_at(B=1)
+    assert hash(named[0]) == hash(decode_at(B=1))
+    assert Shape("small", B=1) == Shape(B=1)
+    with pytest.raises(DeclarationError, match="no short line"):
+        Shape("two\nlines", B=1)

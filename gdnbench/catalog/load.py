@@ -1,7 +1,7 @@
 """Loads `op.py` and `variant.py` files, each into a module of its own.
 
 A suite that is too long for `op.py` is a CSV file beside it, a row for each workload. Columns are the op's axes, lists
-(`28672+4096`, `8x1024`) and aliases, `weight` (1 where there is none); others are passed over.
+(`28672+4096`, `8x1024`) and aliases, `weight` (1 where there is none) and `name`; others are passed over.
 
 A dispatcher's table says which kernel, with which params, at which shape of which GPU:
 
@@ -38,7 +38,7 @@ from gdnbench.model.workload import Shape, Workload
 from gdnbench.places import is_file
 
 T = TypeVar("T")
-_WEIGHT = "weight"
+_WEIGHT, _NAME = "weight", "name"
 _SOURCE, _KERNEL = "source", "kernel"  # of a row of a dispatcher's table, beside the params
 
 
@@ -171,9 +171,9 @@ def _shape(row: dict[str, str], op: Op, where: str) -> Shape:
         for name, text in given.items():
             sizes |= op.workloads.parse(f"{name}={text}")[0][0]
         op.workload(sizes)
+        return Shape("" if _NAME in known else (row.get(_NAME) or "").strip(), **sizes)
     except GdnbenchError as error:
         raise DeclarationError(f"{where}: {error.message}") from error
-    return Shape(**sizes)
 
 
 def _weight(row: dict[str, str], where: str) -> float:

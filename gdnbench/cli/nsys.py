@@ -25,7 +25,7 @@ from gdnbench.places import PROFILES
 def nsys(
     kernels: KernelArgument = None,
     kernel: KernelsOption = None,
-    op: OpOption = "decode",
+    op: OpOption = "",
     gpu: GpuOption = "auto",
     shape: ShapesOption = None,
     launches: Annotated[int, typer.Option(min=1, help="How often to launch.")] = 100,
@@ -42,6 +42,7 @@ def nsys(
     in it include what tracing costs, so use `gdnbench run` to compare kernels.
     """
     from gdnbench.catalog.catalog import load_catalog
+    from gdnbench.catalog.resolve import resolve_op
     from gdnbench.cli.progress import watch
     from gdnbench.measuring.observer import alone_on
     from gdnbench.profilers.nsys import find_nsys, record_timeline
@@ -51,7 +52,7 @@ def nsys(
 
     catalog = load_catalog()
     name = one_term(kernels, kernel, "gdnbench nsys decode-v4")
-    case = choose_case(catalog, op, name, axes=sizes(shape), gpu=gpu)
+    case = choose_case(catalog, resolve_op(catalog, op, [name]), name, axes=sizes(shape), gpu=gpu)
     chosen = choose_gpu(gpu, "a timeline")
     assignment = make_assignment(catalog, case, Instrumentation.LAUNCH, seed=seed, launches=launches)
     with watch(quiet=quiet) as observer, alone_on(chosen, observer):

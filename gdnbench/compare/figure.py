@@ -134,7 +134,6 @@ def parse_value(text: str) -> ParamValue:
         return text
 
 
-DEFAULT_OP = "decode"  # of a file that names no op: the one that others measure
 SHAPE = "shape"
 
 

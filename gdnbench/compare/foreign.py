@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from gdnbench.catalog.catalog import axes_of, op_named
+from gdnbench.catalog.resolve import DEFAULT_OP
 from gdnbench.compare.figure import (
-    DEFAULT_OP,
     Figure,
     FigureSource,
     SourceKind,

@@ -3,7 +3,7 @@
 All times of one process move together, so a step is judged by the kernel's ratio to an anchor that was measured in the
 same rounds: the floor that copies the state, or else the baseline.
 
-`choose_label`, `choose_gpu` and `check_shapes` find what a user meant among the stored runs.
+`choose_label`, `choose_op`, `choose_gpu` and `check_shapes` find what a user meant among the stored runs.
 """
 
 from __future__ import annotations
@@ -211,6 +211,18 @@ def choose_label(runs: Sequence[StoredRun], wanted: str) -> str:
     plain = [label for label in labels if ":" not in label]
     hint = did_you_mean(wanted, labels, f"there are {first_of(sorted(plain or labels))}")
     raise UnknownNameError(f"no stored run has the kernel {wanted}", hint)
+
+
+def choose_op(runs: Sequence[StoredRun], label: str) -> str:
+    """The op whose runs have a label.
+
+    Raises:
+        UsageError: if runs of several ops have it.
+    """
+    having = list(dict.fromkeys(run.op for run in runs if any(figure.label == label for figure in run.figures)))
+    if len(having) > 1:
+        raise UsageError(f"runs of {' and '.join(having)} have {label}", f"say which with --op: {' or '.join(having)}")
+    return having[0]
 
 
 def choose_gpu(runs: Sequence[StoredRun], label: str, wanted: str) -> str:

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from gdnbench.catalog.catalog import axes_of
+from gdnbench.catalog.resolve import DEFAULT_OP
 from gdnbench.compare.figure import (
-    DEFAULT_OP,
     Figure,
     FigureSource,
     SourceKind,

@@ -5,11 +5,13 @@ The interval is over rounds, as that of each workload is: it holds what varies f
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from gdnbench.catalog.resolve import op_option
 from gdnbench.errors import UnknownNameError, UsageError
 from gdnbench.model.case import Role
 from gdnbench.model.measurement import Measurement
@@ -63,6 +65,7 @@ def judge_suite(
     rounds: CaseRounds,
     suite: Suite,
     *,
+    op: str,
     over: Sequence[str] = (),
     margin: float,
     confidence: float,
@@ -73,6 +76,7 @@ def judge_suite(
         measurements: the run's rows.
         rounds: its round times.
         suite: the workloads and their weights.
+        op: the op, which has the suite.
         over: labels of the references; by default the run's baseline.
         margin: relative difference that counts as none.
         confidence: of the intervals.
@@ -81,6 +85,7 @@ def judge_suite(
         UsageError: if the run lacks a workload, or a time of every reference at one.
         UnknownNameError: for a reference that is not in the run.
     """
+    _check_measured(measurements, suite, op)
     times = _times(measurements, rounds, suite)
     over = tuple(over) or _baseline(measurements)
     unknown = [label for label in over if label not in times]
@@ -102,15 +107,18 @@ def judge_suite(
     return SuiteResult(suite, over, tuple(rows), tuple(label for label in times if label not in complete))
 
 
+def _check_measured(measurements: Sequence[Measurement], suite: Suite, op: str) -> None:
+    measured = {row.case.shape for row in measurements}
+    missing = [str(shape) for shape in suite.workloads if shape not in measured]
+    if missing:
+        command = shlex.join(["gdnbench", "run", *op_option(op), "--suite", suite.name])
+        raise UsageError(f"the run lacks {', '.join(missing)} of the suite {suite.name}", f"{command} measures them")
+
+
 def _times(
     measurements: Sequence[Measurement], rounds: CaseRounds, suite: Suite
 ) -> dict[str, dict[Workload, FloatArray]]:
     """Round times by label and workload, of all but the baseline's second measurement."""
-    measured = {row.case.shape for row in measurements}
-    missing = [str(shape) for shape in suite.workloads if shape not in measured]
-    if missing:
-        hint = f"gdnbench run --suite {suite.name} measures them"
-        raise UsageError(f"the run lacks {', '.join(missing)} of the suite {suite.name}", hint)
     found: dict[str, dict[Workload, FloatArray]] = {}
     for row in measurements:
         if row.timing and row.role is not Role.CONTROL and row.case.shape in suite.weights and row.case.id in rounds:

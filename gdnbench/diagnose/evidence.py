@@ -145,6 +145,10 @@ class Evidence:
             return self.measured.code if self.measured else CodeState.UNKNOWN
         return CodeState.CURRENT
 
+    def hints_on(self, cause: str) -> tuple[str, ...]:
+        """What the op's author says of a cause, by its rule's name."""
+        return tuple(hint.text for hint in self.entry.op.hints if hint.is_about(cause))
+
     @property
     def label(self) -> str:
         """The kernel's label."""

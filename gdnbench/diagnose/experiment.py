@@ -93,9 +93,10 @@ def profile(evidence: Evidence) -> Experiment:
 
 def measure(evidence: Evidence) -> Experiment:
     """The kernel beside the copying floor."""
-    labels = dict.fromkeys((evidence.label, evidence.entry.op.floor))
-    measured = evidence.measured
-    bound = "what FLOPs take at the GPU's peak" if measured and measured.flops_us is not None else "the copying floor"
+    floor, measured = evidence.entry.op.floor, evidence.measured
+    labels = dict.fromkeys(filter(None, (evidence.label, floor)))
+    flops_bind = not floor or (measured and measured.flops_us is not None)
+    bound = "what FLOPs take at the GPU's peak" if flops_bind else "the copying floor"
     why = f"{bound} is the bound: how far is it?"
     return Experiment(("gdnbench", "run", "--kernel", ",".join(labels), *_shape(evidence)), why)
 

@@ -17,7 +17,7 @@ from gdnbench.inspection.compiled import CompiledKernel, FailedBuild, build_subj
 from gdnbench.inspection.subject import DEFAULT_ARCHS, Subject, gpu_size_of
 from gdnbench.machine.gpus import list_gpus, select_gpu
 from gdnbench.measuring.observer import Observer
-from gdnbench.measuring.request import find_op, parse_workloads
+from gdnbench.measuring.request import find_op, parse_workload
 from gdnbench.model.case import Role, Variant
 from gdnbench.model.code import CodeState
 from gdnbench.model.gpu import Gpu, gpu_slug
@@ -67,11 +67,9 @@ def gather(catalog: Catalog, question: Question, observer: Observer) -> Evidence
     """
     op = find_op(catalog, question.op)
     _, named = find_variant(catalog, op.name, question.label)
-    shapes = parse_workloads(op, question.axes)
-    if len(shapes) > 1:
-        raise UsageError(f"{len(shapes)} shapes are given, and one is explained", "as in --shape B=1")
+    shape = parse_workload(op, question.axes, "one is explained")
     gpus = list_gpus()
-    slug, shape = _slug(question.gpu, gpus), shapes[0]
+    slug = _slug(question.gpu, gpus)
     entry, asked = catalog.behind(named, shape, slug or "")
     if question.file:
         counters = profile_in_file(question.file, entry, asked)

@@ -80,6 +80,11 @@ class BuildPair:
         return bool(self.built) and not self.changes and not self.sass_diff()
 
 
+def is_revision(other: str) -> bool:
+    """Whether what `--diff` names is a git revision; else it is a kernel."""
+    return other.startswith(_GIT)
+
+
 def find_counterparts(subjects: Sequence[Subject], catalog: Catalog, op: str, wanted: str) -> tuple[Subject, ...]:
     """What each subject is compared with.
 
@@ -93,7 +98,7 @@ def find_counterparts(subjects: Sequence[Subject], catalog: Catalog, op: str, wa
         UnknownNameError: for a kernel that does not exist, here or there.
         UsageError: for a revision that does not, a kernel without a build of its own, or one with too few launches.
     """
-    if not wanted.startswith(_GIT):
+    if not is_revision(wanted):
         return tuple(_find(catalog, op, wanted, subject, wanted) for subject in subjects)
     revision = wanted.removeprefix(_GIT)
     if not revision:

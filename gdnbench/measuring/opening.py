@@ -79,6 +79,7 @@ def _describe(catalog: Catalog, plan: Plan, run_id: str, now: datetime) -> RunIn
         gpu=slug_of(gpu),
         label=request.label,
         baseline=plan.baseline,
+        baseline_named=any(variant.label == plan.baseline for variant in request.variants) and not request.swept,
         settings=asdict(request.settings),
         swept={kernel: list(names) for kernel, names in request.swept.items()},
         suite=suite_document(request.suite) if request.suite else None,

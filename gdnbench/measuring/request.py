@@ -190,7 +190,36 @@ def parse_workloads(op: Op, axes: str, suite: str = DEFAULT_SUITE) -> tuple[Work
         UnknownNameError: for a name that an alias does not understand.
         ShapeError: for a workload that the op does not define.
     """
-    own = op.suite(suite).workloads
+    return _changed(op, axes, op.suite(suite).workloads)
+
+
+def parse_near_default(op: Op, axes: str) -> tuple[Workload, ...]:
+    """As `parse_workloads`, for who looks at kernels and not at times: sizes that are not set are the default's.
+
+    A suite may have a hundred workloads; where none is asked for, the op's default workload alone is meant.
+    """
+    return _changed(op, axes, (op.default,))
+
+
+def parse_workload(op: Op, axes: str, purpose: str) -> Workload:
+    """The one workload that `--shape` asks for; the op's default where it sets nothing.
+
+    Args:
+        op: the op.
+        axes: as `parse_workloads` takes them.
+        purpose: why it must be one, as the error says: `a profile is of one`.
+
+    Raises:
+        UsageError: for several; and as `parse_workloads`.
+    """
+    found = parse_near_default(op, axes)
+    if len(found) > 1:
+        raise UsageError(f"{len(found)} shapes are given, and {purpose}", f"as in {' '.join(op.default.options)}")
+    return found[0]
+
+
+def _changed(op: Op, axes: str, own: tuple[Workload, ...]) -> tuple[Workload, ...]:
+    """Every combination of the sizes that `axes` sets; those that it does not set are of `own`, or the defaults."""
     settings = op.workloads.parse(axes)
     if not settings:
         return own

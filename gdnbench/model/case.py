@@ -83,6 +83,7 @@ class Case:
             "params": dict(self.variant.params),
             "shape": self.shape.sizes,
             "role": self.role.value,
+            **({"workload": self.shape.name} if self.shape.name else {}),
         }
 
     @classmethod
@@ -99,4 +100,4 @@ class Case:
         variant = Variant(
             document["kernel"], document["label"], preset=document["preset"], params=Params(document["params"])
         )
-        return cls(variant, spec.stored(document["shape"]), Role(document["role"]))
+        return cls(variant, spec.stored(document["shape"], document.get("workload", "")), Role(document["role"]))

@@ -11,6 +11,7 @@ from typing import get_args
 
 from gdnbench.errors import DeclarationError, ShapeError, UnknownNameError
 from gdnbench.model.gpu import Precision
+from gdnbench.model.hint import Hint
 from gdnbench.model.name import check_name
 from gdnbench.model.tensor import FACTS, TensorSpec
 from gdnbench.model.workload import Shape, Sizes, Workload, WorkloadSpec, nearest_workload
@@ -115,6 +116,7 @@ class Op:
         baselines: kernels that others are compared with; the first that can be had here.
         floor: the pseudo-kernel that is the speed of light; empty where there is none.
         copy: the input and the output of equal size that the copying floor moves.
+        hints: what its author knows about the causes that `explain` finds.
         macro_prefix: before a compile-time axis's name in CUDA C++: `GDN_` makes `GDN_HQ`.
 
     Raises:
@@ -138,14 +140,17 @@ class Op:
     baselines: tuple[str, ...] = ()
     floor: str = ""
     copy: tuple[str, str] | None = None
+    hints: tuple[Hint, ...] = ()
     macro_prefix: str = "AXIS_"
 
     def __post_init__(self) -> None:
         check_name(self.name)
-        for name in ("inputs", "outputs", "gates", "scalars", "scenarios", "baselines"):
+        for name in ("inputs", "outputs", "gates", "scalars", "scenarios", "baselines", "hints"):
             if isinstance(getattr(self, name), str):
                 raise DeclarationError(f"{name}: a tuple, as in ({getattr(self, name)!r},)")
             object.__setattr__(self, name, tuple(getattr(self, name)))
+        if strange := [hint for hint in self.hints if not isinstance(hint, Hint)]:
+            raise DeclarationError(f"hints: {strange[0]!r} is no Hint")
         self._check_names()
         self._check_tensors()
         for name, declared in self.suites.items():
@@ -197,7 +202,7 @@ class Op:
         assert not isinstance(declared, str)  # the catalog has read it from its file
         weights = declared if isinstance(declared, Mapping) else dict.fromkeys(declared, 1.0)
         try:
-            return Suite(name, {self.workload(shape): weight for shape, weight in weights.items()})
+            return Suite(name, {self.workload(shape, shape.name): weight for shape, weight in weights.items()})
         except (ShapeError, AttributeError) as error:
             raise DeclarationError(f"the suite {name}: {error}", "name its workloads as Shape(B=8)") from error
 

@@ -12,14 +12,25 @@ from typing import Any
 from gdnbench.errors import DeclarationError, ShapeError, UnknownNameError, UsageError
 from gdnbench.model.axes import Alias, Axis, AxisList, checked_list, checked_size, parse_list, short_list, write_list
 
+_LONGEST_NAME = 80
+
 Sizes = Mapping[str, int | Sequence[int]]
 """Values of axes and lists, by name."""
 
 
 class Shape:
-    """Some axes and lists by name, as a declaration gives them: `Shape(B=32)`. The op completes it to a workload."""
+    """Some axes and lists by name, as a declaration gives them: `Shape(B=32)`. The op completes it to a workload.
 
-    def __init__(self, **sizes: int | Sequence[int]) -> None:
+    In a suite it may have a name, `Shape("small", B=32)`, which makes no other workload of it.
+
+    Raises:
+        DeclarationError: for a name of more than 80 characters, or with some that cannot be printed.
+    """
+
+    def __init__(self, name: str = "", /, **sizes: int | Sequence[int]) -> None:
+        if len(name) > _LONGEST_NAME or not name.isprintable():
+            raise DeclarationError(f"the workload's name {name[:_LONGEST_NAME]!r} is no short line of text")
+        self.name = name
         self.sizes: Sizes = {
             name: size if isinstance(size, int) else tuple(int(each) for each in size) for name, size in sizes.items()
         }
@@ -90,7 +101,7 @@ class WorkloadSpec:
         lists = {each.name: checked_list(each, sizes.get(each.name, each.default)) for each in self.lists}
         return Workload(self, axes, lists, name)
 
-    def stored(self, sizes: Sizes) -> Workload:
+    def stored(self, sizes: Sizes, name: str = "") -> Workload:
         """A workload that was stored with every one of its sizes.
 
         Raises:
@@ -98,7 +109,7 @@ class WorkloadSpec:
         """
         if missing := [name for name in self.names if name not in sizes]:
             raise ShapeError(f"{', '.join(missing)}: missing", "every axis and list of the op is stored")
-        return self.workload(sizes)
+        return self.workload(sizes, name)
 
     def from_cells(self, cells: Mapping[str, str]) -> Workload:
         """The inverse of `Workload.cells`, of cells as text; further ones are passed over.
@@ -258,6 +269,11 @@ class Workload:
     def __str__(self) -> str:
         """What tables call it: `B=8 qk4_v8`."""
         return self._label
+
+    @property
+    def titled(self) -> str:
+        """Its label, behind the name that a suite gives it: `small: B=8 qk4_v8`."""
+        return f"{self.name}: {self}" if self.name else str(self)
 
     @cached_property
     def _label(self) -> str:

@@ -94,6 +94,8 @@ def _print_findings(console: Console, evidence: Evidence, findings: Sequence[Fin
         command = shlex.join(finding.experiment.command)
         console.print(Text.assemble(" " * _INDENT, ("try: ", "bold"), command), soft_wrap=True)
         _print_prose(console, f"{'':{_TRY}}{finding.experiment.why}", room, _TRY, "dim")
+        for hint in evidence.hints_on(finding.rule):
+            _print_prose(console, f"{'':{_INDENT}}for this op: {hint}", room, _INDENT)
     if not findings:
         console.print("no cause stands out: no rule finds one that explains a twentieth of the time")
     console.print()
@@ -201,7 +203,12 @@ def _findings_document(evidence: Evidence, findings: Sequence[Finding]) -> dict[
 
 def _finding(evidence: Evidence, finding: Finding) -> dict[str, Any]:
     experiment = {"command": shlex.join(finding.experiment.command), "why": finding.experiment.why}
-    return {**asdict(finding), "code": evidence.code_of(finding.basis), "experiment": experiment}
+    return {
+        **asdict(finding),
+        "code": evidence.code_of(finding.basis),
+        "experiment": experiment,
+        "hints": evidence.hints_on(finding.rule),
+    }
 
 
 def _finding_rows(evidence: Evidence, finding: Finding, place: int) -> list[dict[str, Any]]:
@@ -218,6 +225,7 @@ def _finding_rows(evidence: Evidence, finding: Finding, place: int) -> list[dict
             **asdict(each),
             "meaning": finding.meaning,
             "try": shlex.join(finding.experiment.command),
+            "hints": " ".join(evidence.hints_on(finding.rule)),
             "warnings": "; ".join(evidence.warnings),
         }
         for each in finding.facts

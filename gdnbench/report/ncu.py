@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gdnbench.catalog.catalog import axes_of
-from gdnbench.compare.figure import DEFAULT_OP
+from gdnbench.catalog.resolve import DEFAULT_OP
 from gdnbench.errors import UnknownNameError
 from gdnbench.model.code import CodeState
 from gdnbench.profilers.ncu.functions import RELATIVE_FLOOR, CounterChange, Function, FunctionDifference

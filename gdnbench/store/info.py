@@ -14,7 +14,7 @@ from gdnbench.errors import DeclarationError, RunFormatError, ShapeError
 from gdnbench.model.gpu import CPU
 from gdnbench.model.op import Suite
 from gdnbench.model.status import GateResult
-from gdnbench.model.workload import WorkloadSpec
+from gdnbench.model.workload import Workload, WorkloadSpec
 from gdnbench.store.files import DAMAGED, decode_file, read_document, read_file
 from gdnbench.store.schema import (
     CaseDocument,
@@ -51,6 +51,7 @@ class RunInfo:
         gpu: the GPU's short name, `h200`; `cpu` without one.
         label: the user's label.
         baseline: the label of what others are compared with; empty if there is none.
+        baseline_named: whether the user named it among the kernels to measure, rather than that it joined them.
         settings: rounds, samples, seed, margin, confidence and time limit; those that another version wrote, too.
         swept: for a sweep, the params that it tries, by kernel.
         suite: the suite that it measures; None for workloads that were named one by one.
@@ -75,6 +76,7 @@ class RunInfo:
     settings: dict[str, Any]
     label: str = ""
     baseline: MaybeName = ""
+    baseline_named: bool = False
     swept: dict[Name, list[ParamName]] = field(default_factory=dict)
     suite: SuiteDocument | None = None
     workloads: WorkloadSpec = DECODE_AXES
@@ -98,13 +100,17 @@ class RunInfo:
 
 
 def info_document(info: RunInfo) -> dict[str, Any]:
-    """A run's description as its schema has it."""
-    return {name: value for name, value in asdict(info).items() if info.schema > 1 or name not in _SINCE_2}
+    """A run's description as its schema has it, less what only some runs have."""
+    left_out = {*(_SINCE_2 if info.schema == 1 else ()), *(() if info.baseline_named else ("baseline_named",))}
+    return {name: value for name, value in asdict(info).items() if name not in left_out}
 
 
 def suite_document(suite: Suite) -> SuiteDocument:
     """A suite as `run.json` keeps it."""
-    workloads = [{"shape": shape.sizes, "weight": weight} for shape, weight in suite.weights.items()]
+    workloads = [
+        {"shape": shape.sizes, "weight": weight, **({"name": shape.name} if shape.name else {})}
+        for shape, weight in suite.weights.items()
+    ]
     return convert({"name": suite.name, "workloads": workloads}, SuiteDocument)
 
 
@@ -112,8 +118,16 @@ def suite_of(info: RunInfo) -> Suite | None:
     """The suite that a run measured, with the weights that it had then."""
     if info.suite is None:
         return None
-    weights = {info.workloads.stored(each["shape"]): each["weight"] for each in info.suite["workloads"]}
+    weights = {
+        info.workloads.stored(each["shape"], each.get("name", "")): each["weight"] for each in info.suite["workloads"]
+    }
     return Suite(info.suite["name"], weights)
+
+
+def workload_titles(info: RunInfo) -> dict[Workload, str]:
+    """What tables call each workload of a run: its label, behind its name where a suite gives it one."""
+    shapes = [info.workloads.stored(case["shape"], case.get("workload", "")) for case in info.cases]
+    return {shape: shape.titled for shape in shapes}
 
 
 def failed_gates(found: Mapping[str, Sequence[GateResult]]) -> dict[str, list[GateDocument]]:

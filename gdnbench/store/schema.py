@@ -59,7 +59,7 @@ ShapeDocument = dict[Name, AxisSize | Annotated[list[SmallCount], Meta(min_lengt
 
 
 class CaseDocument(TypedDict):
-    """A case, as `Case.to_dict` gives it."""
+    """A case, as `Case.to_dict` gives it; `workload` is what its suite calls the shape."""
 
     kernel: Name
     label: Name
@@ -67,6 +67,7 @@ class CaseDocument(TypedDict):
     params: ParamValues
     shape: ShapeDocument
     role: Role
+    workload: NotRequired[TextLine]
 
 
 class WorkloadDocument(TypedDict):
@@ -74,7 +75,7 @@ class WorkloadDocument(TypedDict):
 
     shape: ShapeDocument
     weight: Positive
-    name: NotRequired[str]
+    name: NotRequired[TextLine]
 
 
 class SuiteDocument(TypedDict):

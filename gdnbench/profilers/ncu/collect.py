@@ -32,7 +32,7 @@ class NcuRequest:
 
     Attributes:
         catalog: the kernels.
-        op: the op whose kernels are meant.
+        op: the op whose kernels are meant; where files alone are named it may be empty.
         axes: the shape, as `--shape` takes it.
         gpu: the GPU, as `--gpu` takes it.
         ncu: where ncu is; None to search for it.
@@ -53,6 +53,11 @@ class NcuRequest:
     limit_s: float
 
 
+def named_kernels(names: Sequence[str], *, stored: bool) -> list[str]:
+    """The names that are not files: see `find_sources`."""
+    return [name for name in names if name and not (stored or name.endswith(_SUFFIXES))]
+
+
 def find_sources(request: NcuRequest, names: Sequence[str], *, stored: bool) -> tuple[ReportSource, ...]:
     """Looks up names: a name with a report's suffix is a file, any other a kernel; with `stored` all are files.
 
@@ -62,12 +67,10 @@ def find_sources(request: NcuRequest, names: Sequence[str], *, stored: bool) -> 
         GpuNotFoundError: if the GPU asked for is not here.
         MachineError: for a kernel whose module this Python lacks.
     """
+    kernels = named_kernels(names, stored=stored)
     sources: dict[ReportSource, None] = {}
     for name in names:
-        if stored or name.endswith(_SUFFIXES):
-            sources[Path(name)] = None
-        else:
-            sources.update(dict.fromkeys(_cases(request, name)))
+        sources.update(dict.fromkeys(_cases(request, name)) if name in kernels else {Path(name): None})
     return tuple(sources)
 
 

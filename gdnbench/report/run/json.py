@@ -71,7 +71,10 @@ def suite_rows(result: SuiteResult) -> list[dict[str, Any]]:
 def _suite_document(result: SuiteResult) -> dict[str, Any]:
     return {
         "name": result.suite.name,
-        "workloads": [{**shape.cells, "weight": weight} for shape, weight in result.suite.weights.items()],
+        "workloads": [
+            {**shape.cells, "weight": weight, **({"name": shape.name} if shape.name else {})}
+            for shape, weight in result.suite.weights.items()
+        ],
         "over": list(result.over),
         "kernels": suite_rows(result),
         "incomplete": list(result.incomplete),

@@ -34,7 +34,7 @@ from gdnbench.report.run.text import (
 )
 from gdnbench.report.units import TimeUnit, number, plus_minus, tflops_text, time_unit
 from gdnbench.store.builds import BuildRow, read_builds
-from gdnbench.store.info import RunInfo
+from gdnbench.store.info import RunInfo, workload_titles
 from gdnbench.store.measurements import read_clocks
 
 WIDE_ENOUGH_FOR_NOTES = 120  # characters; in a narrower terminal notes follow the table
@@ -79,9 +79,10 @@ def _print_tables(
     for warning in info.warnings:
         console.print(Text(f"warning: {warning}", style="yellow"))
     flops = flops_bind(measurements)
+    titles = workload_titles(info)
     for shape in dict.fromkeys(row.case.shape for row in measurements):
         here = _at(shape, measurements)
-        _print_shape(console, info, here, shape, flops=flops)
+        _print_shape(console, info, here, titles.get(shape, str(shape)), flops=flops)
         print_clocks(console, here, {clock: _at(shape, rows) for clock, rows in clocks.items()})
     console.print()
     told = legend(info, flops=flops)
@@ -107,12 +108,12 @@ def _next(info: RunInfo, measurements: Sequence[Measurement], folder: Path) -> l
     return next_words(info, folder, "--csv")
 
 
-def _print_shape(console: Console, info: RunInfo, rows: list[Measurement], shape: Workload, *, flops: bool) -> None:
+def _print_shape(console: Console, info: RunInfo, rows: list[Measurement], title: str, *, flops: bool) -> None:
     shown = [row for row in rows if row.timing and row.role is not Role.CONTROL]
     shown.sort(key=lambda row: row.timing.time_us if row.timing else math.inf)
     console.print()
     bound = f", bound by {'FLOPs' if flops_bind(rows) else 'copying'}" if flops and shown else ""
-    console.print(Text(f"{shape}  ({max(row.nbytes for row in rows) / 1e6:.3g} MB{bound})", style="bold"))
+    console.print(Text(f"{title}  ({max(row.nbytes for row in rows) / 1e6:.3g} MB{bound})", style="bold"))
     if shown:
         beside = console.width >= WIDE_ENOUGH_FOR_NOTES
         table = _table(info, shown, beside, flops=flops)
