@@ -80,8 +80,9 @@ def analyse(
     rounds = RoundTimes(collected, settings.confidence)
     verdicts = {case.id: _verdict(case, judged, collected) for case in cases}
     measured = [case for case in cases if case.id in rounds.times and verdicts[case.id].status is Status.OK]
+    empty = {case.id for case in measured if _bytes_moved(op, case, copying) == 0}
     at = {
-        workload: rounds.workload([case.id for case in measured if case.shape == workload])
+        workload: rounds.workload([case.id for case in measured if case.shape == workload], timer, empty)
         for workload in dict.fromkeys(case.shape for case in measured)
     }
     comparisons = _compare(measured, at, settings)
@@ -192,7 +193,7 @@ def _row_warnings(timing: Timing, low_clock: int) -> tuple[str, ...]:
 
 def _process_warnings(case: Case, at: WorkloadTimes) -> tuple[str, ...]:
     """A word on a case that is another in every process, such as one whose compiler chooses by measuring."""
-    if case.id not in at.effects.outliers or case.role is Role.CONTROL:
+    if case.id not in at.effects.outliers or case.role in {Role.CONTROL, Role.FLOOR}:
         return ()
     times = at.effects.without_launch(at.times[case.id])
     means = process_means(times, at.effects.process, at.effects.count)

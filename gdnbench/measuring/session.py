@@ -187,7 +187,8 @@ class Session:
 
     @property
     def _memory_bytes(self) -> int:
-        return int(MEMORY_SHARE * self.gpu.memory_bytes) if self.gpu else CPU_MEMORY_BYTES
+        memory = self.gpu.memory_bytes if self.gpu else 0
+        return int(MEMORY_SHARE * memory) or CPU_MEMORY_BYTES
 
     def _read_clocks(self, record: Record) -> None:
         """The same rounds by each further clock, of the cases that have a time to stand beside."""
