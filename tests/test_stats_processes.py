@@ -8,15 +8,22 @@ import pytest
 from gdnbench.stats.comparison import Verdict
 from gdnbench.stats.multiple import judge_family
 from gdnbench.stats.paired import PairedLogRatio, judge_paired
-from gdnbench.stats.processes import Between, Variance, add_variances, estimate_effects, half_width_of, within_sd
+from gdnbench.stats.processes import (
+    USUAL_LAUNCH_SD_US,
+    Between,
+    Variance,
+    add_variances,
+    estimate_effects,
+    half_width_of,
+    within_sd,
+)
 
 PROCESSES, ROUNDS = 3, 14
 PROCESS = np.repeat(np.arange(PROCESSES), ROUNDS)
 KERNELS_US = {"base": 5.1, "again": 5.1, "equal": 5.1, "faster": 5.1 / 1.012, "v8": 4.27, "v9": 4.21, "copy": 4.02}
-LAUNCH_SD_US = 0.055
 
 
-def simulate(generator, *, launch_sd_us=LAUNCH_SD_US, own_sd=0.0005, round_sd=0.0035, strays=()):
+def simulate(generator, *, launch_sd_us=USUAL_LAUNCH_SD_US, own_sd=0.0005, round_sd=0.0035, strays=()):
     """Round times of a workload with every source of noise that runs on H200s show.
 
     A launch that all cases of a process share, each case's own effect of a process, the mean of a round's placements
@@ -33,7 +40,7 @@ def simulate(generator, *, launch_sd_us=LAUNCH_SD_US, own_sd=0.0005, round_sd=0.
 
 
 def paired(times, name):
-    effects = estimate_effects(times, PROCESS)
+    effects = estimate_effects(times, PROCESS, usual_sd_us=USUAL_LAUNCH_SD_US)
     sides = [effects.without_launch(times[each]) for each in (name, "base")]
     return PairedLogRatio.from_rounds(*sides, effects.process, effects.of_ratio((name, "base"), tuple(sides)))
 
@@ -137,3 +144,12 @@ def test_the_spread_of_rounds_is_about_their_process():
     sd, df = within_sd(np.array([1.0, 2.0]), np.array([0, 1]), 2)
     assert math.isnan(sd)
     assert df == 0
+
+
+def test_a_case_that_is_left_out_is_judged_alone():
+    times = simulate(np.random.default_rng(6))
+    odd = {**times, "empty": 2.8 + np.array([0.0, 0.3, -0.3])[PROCESS] + np.tile([1e-4, -1e-4], 21)}
+    effects, before = estimate_effects(odd, PROCESS, left_out={"empty"}), estimate_effects(times, PROCESS)
+    assert effects.launch_us == pytest.approx(before.launch_us)
+    assert effects.inflation == before.inflation
+    assert effects.of_time("empty", odd["empty"]).variance.df == PROCESSES - 1
