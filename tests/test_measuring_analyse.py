@@ -252,12 +252,13 @@ def test_a_rounds_time_is_its_interquartile_mean_with_the_median_beside_it():
     assert (timing.time_us, timing.median_us) == (between, 5.152)
 
 
-def test_a_time_is_the_median_over_its_rounds():
+def test_a_time_is_the_geometric_mean_over_its_rounds():
     collected = Collected()
     for number, level in enumerate((5.0, 5.1, 9.0), start=1):
         collected.take(Sampled(number, BASELINE.id, (level, level + 0.01, level + 0.02, level + 0.03)))
     rows, _ = rows_of(cases=(BASELINE,), collected=collected)
-    assert rows[BASELINE.id].timing.time_us == pytest.approx(5.115)
+    assert rows[BASELINE.id].timing.time_us == pytest.approx((5.015 * 5.115 * 9.015) ** (1 / 3))
+    assert rows[BASELINE.id].timing.mean_us == pytest.approx((5.015 + 5.115 + 9.015) / 3)
     assert rows[BASELINE.id].timing.median_us == pytest.approx(5.115)
 
 

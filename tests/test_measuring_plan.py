@@ -10,7 +10,7 @@ from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.errors import ExitCode, MachineError, UnknownNameError
 from gdnbench.measuring.plan import make_plan
 from gdnbench.measuring.request import Settings, make_request
-from gdnbench.measuring.schedule import memory_blocks, placements_bytes, round_order, sample_count
+from gdnbench.measuring.schedule import memory_blocks, most_placed_bytes, placements_bytes, round_order, sample_count
 from gdnbench.model.case import Case, Role, Variant
 from gdnbench.model.gpu import Gpu
 
@@ -149,14 +149,30 @@ def test_the_cases_of_a_workload_stay_together_in_an_order_that_changes():
 def test_workloads_are_measured_in_blocks_that_fit_into_memory():
     op = CATALOG.ops["decode"]
     cases = [Case(variant, decode_at(B=batch)) for batch in (1, 8, 64, 512) for variant in VARIANTS]
-    needed = {case.shape: placements_bytes(op.tensor_bytes(case.shape)) for case in cases}
-    assert memory_blocks(op, cases, sum(needed.values())) == (tuple(cases),)
-    one_each = memory_blocks(op, cases, 1)
+    budget = 300 << 30
+    needed = {
+        case.shape: placements_bytes(op.tensor_bytes(case.shape), 15, most_placed_bytes(budget)) for case in cases
+    }
+    assert sum(needed.values()) < budget
+    assert memory_blocks(op, cases, 15, budget) == (tuple(cases),)
+    one_each = memory_blocks(op, cases, 15, 1)
     assert [len({case.shape for case in block}) for block in one_each] == [1, 1, 1, 1]
     assert [case for block in one_each for case in block] == cases
-    for block in memory_blocks(op, cases, 5 << 30):
-        shapes = {case.shape for case in block}
-        assert len(shapes) == 1 or sum(needed[shape] for shape in shapes) <= 5 << 30
+    budget = 40 << 30
+    for block in memory_blocks(op, cases, 15, budget):
+        nbytes = [
+            placements_bytes(op.tensor_bytes(shape), 15, most_placed_bytes(budget))
+            for shape in {case.shape for case in block}
+        ]
+        assert len(nbytes) == 1 or sum(nbytes) <= budget
+
+
+def test_every_round_has_a_window_of_its_own_while_memory_lasts():
+    mib, gib = 1 << 20, 1 << 30
+    assert placements_bytes(mib, 15, 16 * gib) == 2 * 15 * 32 * mib
+    assert placements_bytes(64 * mib, 15, 16 * gib) == 2 * 8 * 32 * 64 * mib
+    assert placements_bytes(512 * mib, 15, 16 * gib) == 2 * 8 * 4 * 512 * mib
+    assert placements_bytes(32 * gib, 15, 16 * gib) == 2 * 32 * gib  # one is the least there can be
 
 
 def test_no_case_always_follows_another():

@@ -91,10 +91,10 @@ def test_settings_that_cannot_be_measured_with_are_usage_errors(bad):
 
 
 def chosen(**more):
-    not_asked = {"confidence", "budget_s"}  # the one is fixed, the other belongs to sweeps
+    not_asked = {"confidence", "budget_s", "clocks"}  # fixed; of sweeps; given as text
     defaults = {field.name: field.default for field in fields(Settings) if field.name not in not_asked}
-    values = {**defaults, "quick": False, "rounds": None, "samples": None, "seed": None}
-    return choose_settings(**{**values, **more})
+    values = {**defaults, "quick": False, "rounds": None, "samples": None, "processes": None, "seed": None}
+    return choose_settings(more.pop("device", "cuda"), **{**values, **more})
 
 
 def test_what_the_user_sets_beats_the_quick_defaults_and_those_beat_the_others():
@@ -104,8 +104,36 @@ def test_what_the_user_sets_beats_the_quick_defaults_and_those_beat_the_others()
 
 
 def test_the_defaults_are_those_that_the_documentation_names():
-    assert (Settings().rounds, Settings().samples, Settings().plain) == (41, 100, False)
-    assert (QUICK.rounds, QUICK.samples, QUICK.plain) == (7, 50, False)
+    assert (chosen().rounds, chosen().samples, chosen().processes, chosen().plain) == (42, 64, 3, False)
+    assert chosen().clocks == ("cupti",)
+    quick = chosen(quick=True)
+    assert (quick.rounds, quick.samples, quick.processes, quick.clocks) == (7, 32, 1, ())
+    on_cpu = chosen(device="cpu")
+    assert (on_cpu.rounds, on_cpu.samples, on_cpu.processes, on_cpu.clocks) == (42, 64, 1, ())
+
+
+def test_timers_that_are_named_are_read_and_no_others():
+    assert chosen(timers="nvbench").clocks == ()
+    assert chosen(timers="graph,nvbench").clocks == ("graph",)
+    assert chosen(quick=True, timers="nvbench,cupti").clocks == ("cupti",)
+
+
+def test_few_rounds_are_shared_by_as_few_processes():
+    assert chosen(rounds=2).processes == 2
+    assert chosen(rounds=9, processes=9).processes == 9
+    with pytest.raises(UsageError, match="--processes 3"):
+        chosen(rounds=2, processes=3)
+
+
+def test_a_further_clock_takes_half_of_the_rounds_and_one_in_each_process_at_least():
+    assert chosen().clock_rounds == 21
+    assert chosen(rounds=4, processes=4).clock_rounds == 4
+
+
+def test_cold_translations_need_several_placements():
+    assert chosen(cold_tlb=True).cold_tlb
+    with pytest.raises(UsageError, match="--cold-tlb"):
+        chosen(cold_tlb=True, plain=True)
 
 
 @pytest.mark.parametrize("quick", [False, True])

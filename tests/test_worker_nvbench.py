@@ -155,7 +155,7 @@ def measure(tmp_path, monkeypatch):
         task = Task(
             phase=Phase.MEASURE, device="cpu", roots=(str(default_roots()[0]),), op="decode", cases=CASES, seed=1,
             step_limit_s=30.0, order=(tuple(ids),) * ROUNDS, first_round=first_round,
-            samples=dict.fromkeys(ids, 300), plain=plain, record=str(tmp_path / "measure-0.json"),
+            samples=dict.fromkeys(ids, 300), plain=plain, placed_bytes=1 << 30, record=str(tmp_path / "measure-0.json"),
         )  # fmt: skip
         try:
             nvbench.measure_all(task, events)
@@ -251,16 +251,16 @@ def test_every_sample_of_a_case_runs_on_other_tensors_and_those_are_scrubbed(mea
     (hooks,) = replay.hooks
     for first in range(len(CASES)):
         own = hooks.after_calls[first :: len(CASES)]
-        assert len({input_ranges for input_ranges, _ in own}) == ROUNDS
+        assert len({input_ranges for input_ranges, _ in own}) == ROUNDS  # a fresh window in each
         assert all([tensor.shape[-1] for tensor in outputs] == [SHAPE.V, SHAPE.K] for _, outputs in own)
 
 
 def test_a_plain_run_stays_on_one_set_of_tensors(measure, monkeypatch):
     seen = []
     monkeypatch.setattr(placement, "list_ranges", lambda tensors: seen.append([each.data_ptr() for each in tensors]))
-    measure(plain=True)
-    assert len(seen) == len(CASES)
+    events, _ = measure(plain=True)
     assert all(each == seen[0] for each in seen)
+    assert {place for event in events if isinstance(event, Sampled) for place in event.placements} == {0}
 
 
 def test_one_bad_case_is_blamed_while_it_is_bound_before_anything_is_timed(measure, monkeypatch):
@@ -289,6 +289,19 @@ def test_a_machine_where_nvbench_does_not_load_is_refused_with_a_hint(measure, m
 
 def test_the_tick_of_an_h200_is_32_ns():
     assert infer_resolution_us(TIMES_US) == pytest.approx(TICK_US, rel=1e-4)
+
+
+def test_samples_tell_the_placements_of_their_tensors_and_of_outputs_that_the_kernel_allocates(measure):
+    events, _ = measure(plain=False)
+    rounds = [event for event in events if isinstance(event, Sampled) and event.case == CASES[0].id]
+    assert [len(event.placements) for event in rounds] == [1] * ROUNDS  # the stand-in takes one sample
+    assert [event.placements[0] for event in rounds] == [32 * position for position in range(ROUNDS)]
+    assert len({event.output_placements[0] for event in rounds}) == ROUNDS
+
+
+def test_the_warm_ups_cover_every_placement_and_one_more(measure):
+    _, replay = measure(plain=False)
+    assert int(replay.arguments[replay.arguments.index("--cold-warmup-runs") + 1]) == 33
 
 
 @pytest.fixture

@@ -44,16 +44,23 @@ def run(
     shape: ShapesOption = None,
     suite: SuiteOption = "",
     baseline: BaselineOption = "",
-    rounds: Annotated[int | None, typer.Option(help="Rounds after the burn-in; 41 by default.")] = None,
-    samples: Annotated[int | None, typer.Option(help="Samples per round; 100 by default.")] = None,
+    rounds: Annotated[int | None, typer.Option(help="Rounds in all, after burn-ins; 42 by default.")] = None,
+    samples: Annotated[int | None, typer.Option(help="Samples per round; 64 by default.")] = None,
+    processes: Annotated[
+        int | None, typer.Option(help="Processes that share the rounds; on a GPU 3 by default, on a CPU 1.")
+    ] = None,
     margin: Annotated[float, typer.Option(help="Relative difference that counts as none.")] = 0.005,
     seed: Annotated[int | None, typer.Option(help="Of inputs and order; fresh by default.")] = None,
     step_limit: StepLimitOption = 30.0,
     timer: Annotated[
-        list[str] | None, typer.Option(metavar="TIMER,…", help="nvbench, and beside it cupti, graph or both.")
+        list[str] | None,
+        typer.Option(metavar="TIMER,…", help="nvbench, and beside it cupti (the default), graph, both or none."),
     ] = None,
     plain: Annotated[bool, typer.Option("--plain", help="NVBench alone: no rotation, scrubbing, dithering.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="7 rounds of 50 samples: a first look.")] = False,
+    cold_tlb: Annotated[
+        bool, typer.Option("--cold-tlb", help="Time the first launch on a placement: no cached address translations.")
+    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="7 rounds of 32 samples, by NVBench: a first look.")] = False,
     label: Annotated[str, typer.Option(help="Becomes part of the run's name.")] = "",
     resume: Annotated[
         str, typer.Option(metavar="RUN", help="Finish a run that was stopped.", autocompletion=complete_stopped)
@@ -69,9 +76,10 @@ def run(
 
     Every kernel is first checked against a float64 oracle; one that fails gets a
     status and no time. The healthy ones are timed cold by NVBench in shuffled
-    rounds. Without a GPU the torch kernels are timed on the CPU, and every GPU
-    kernel is compiled for Hopper and Blackwell. `--timer nvbench,cupti,graph`
-    measures again by two more clocks, and tells the launch from the kernel.
+    rounds, over several processes and fresh placements in memory, and again by
+    CUPTI, which tells the kernel's own time from its launch. Without a GPU the
+    torch kernels are timed on the CPU, and every GPU kernel is compiled for
+    Hopper and Blackwell.
     """
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.catalog.resolve import resolve_op
@@ -80,7 +88,7 @@ def run(
     from gdnbench.measuring.exit_code import exit_code_of, refuse_nothing_measured
     from gdnbench.measuring.opening import begin_session, resume_session
     from gdnbench.measuring.plan import foresee, make_plan
-    from gdnbench.measuring.request import NVBENCH, choose_settings, make_request, parse_clocks
+    from gdnbench.measuring.request import choose_settings, device_of, make_request
     from gdnbench.report.outlook import print_outlook
     from gdnbench.report.run.table import print_run
 
@@ -89,15 +97,19 @@ def run(
         refuse_beside(ctx, "resume", _BESIDE_RESUME, "the run goes on as it began")
         open_session = partial(resume_session, catalog, results, resume)
     else:
+        found = select_gpu(gpu, list_gpus())
         settings = choose_settings(
+            device_of(found),
             quick=quick,
             rounds=rounds,
             samples=samples,
+            processes=processes,
             seed=seed,
             margin=margin,
             step_limit_s=step_limit,
             plain=plain,
-            clocks=parse_clocks(joined(timer) or NVBENCH),
+            cold_tlb=cold_tlb,
+            timers=joined(timer),
         )
         names = terms(kernels, kernel)
         request = make_request(
@@ -110,7 +122,7 @@ def run(
             settings=settings,
             suite=suite,
         )
-        plan = make_plan(catalog, request, select_gpu(gpu, list_gpus()))
+        plan = make_plan(catalog, request, found)
         outlook = foresee(catalog, plan)
         if dry_run:
             print_outlook(outlook, sys.argv[1:], json=json, csv=csv)

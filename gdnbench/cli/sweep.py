@@ -40,7 +40,7 @@ def sweep(
     gpu: GpuOption = "auto",
     shape: ShapesOption = None,
     budget: Annotated[str, typer.Option(metavar="TIME", help="What measuring may take: 90s, 2m.")] = "60s",
-    samples: Annotated[int, typer.Option(help="Samples per round.")] = 100,
+    samples: Annotated[int, typer.Option(help="Samples per round.")] = 64,
     margin: Annotated[float, typer.Option(help="Relative difference that counts as none.")] = 0.005,
     baseline: BaselineOption = "",
     seed: Annotated[int | None, typer.Option(help="Of inputs and order; fresh by default.")] = None,

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from gdnbench.machine.gpus import GpuSpec
 from gdnbench.measuring.protocol import Examined
 from gdnbench.measuring.request import Settings
-from gdnbench.measuring.rounds import LOW_CLOCK, Collected, LeastWork, RoundTimes
+from gdnbench.measuring.rounds import LOW_CLOCK, Collected, LeastWork, RoundTimes, WorkloadTimes
 from gdnbench.model.case import Case, Clock, Role
 from gdnbench.model.code import Build
 from gdnbench.model.measurement import Measurement, Timer, Timing, Versus
@@ -16,11 +18,13 @@ from gdnbench.model.op import Op
 from gdnbench.model.status import Status
 from gdnbench.model.workload import Workload
 from gdnbench.stats.comparison import Comparison, Verdict
-from gdnbench.stats.multiple import compare_family
-from gdnbench.stats.paired import compare_rounds
+from gdnbench.stats.multiple import judge_family
+from gdnbench.stats.paired import judge_paired
+from gdnbench.stats.processes import process_means
 from gdnbench.store.samples import RoundRow
 
-WIDE = 0.01  # a half-width that deserves a word
+WIDE = 0.03  # a half-width that deserves a word
+TAIL = 0.01  # by which mean and interquartile mean differ where the tail is long
 
 
 @dataclass(frozen=True)
@@ -77,14 +81,20 @@ def analyse(
     rounds = RoundTimes(collected, settings.confidence)
     verdicts = {case.id: _verdict(case, judged, collected) for case in cases}
     measured = [case for case in cases if case.id in rounds.times and verdicts[case.id].status is Status.OK]
-    comparisons = _compare(measured, rounds, settings)
-    floors = _floors(measured, copying, rounds)
+    empty = {case.id for case in measured if _bytes_moved(op, case, copying) == 0}
+    at = {
+        workload: rounds.workload([case.id for case in measured if case.shape == workload], timer, empty)
+        for workload in dict.fromkeys(case.shape for case in measured)
+    }
+    comparisons = _compare(measured, at, settings)
+    floors = _floors(measured, copying, at)
     rows = []
     for case in cases:
         row = _bare_row(op, case, verdicts[case.id], builds.get(case.id), copying, clock)
         if case in measured:
-            timing = rounds.timing(case.id, timer, _cost(op, case, row.nbytes, rated), floors.get(case.shape, ""))
-            warnings = _row_warnings(timing, rounds.low_clock(case.id))
+            cost, here = _cost(op, case, row.nbytes, rated), at[case.shape]
+            timing = rounds.timing(case.id, timer, cost, floors.get(case.shape, ""), here)
+            warnings = (*_row_warnings(timing, rounds.low_clock(case.id)), *_process_warnings(case, here))
             row = replace(row, timing=timing, versus=comparisons.get(case.id), warnings=warnings)
         elif row.status is Status.OK:
             row = replace(row, status=Status.NOT_RUN, reason="the run was stopped before it was measured")
@@ -92,28 +102,35 @@ def analyse(
     return Analysis(tuple(rows), tuple(rounds.rows(run_id, timer)), _run_warnings(rows))
 
 
-def _floors(measured: Sequence[Case], copying: Collection[str], rounds: RoundTimes) -> dict[Workload, str]:
+def _floors(
+    measured: Sequence[Case], copying: Collection[str], at: Mapping[Workload, WorkloadTimes]
+) -> dict[Workload, str]:
     """Id of the fastest copying floor of each shape: the one that is the speed of light."""
     copies = [case for case in measured if case.variant.kernel in copying]
-    copies.sort(key=lambda case: rounds.interval(case.id).estimate, reverse=True)
+    copies.sort(key=lambda case: at[case.shape].interval(case.id).estimate, reverse=True)
     return {case.shape: case.id for case in copies}
 
 
-def _compare(measured: Sequence[Case], rounds: RoundTimes, settings: Settings) -> dict[str, Versus]:
+def _compare(measured: Sequence[Case], at: Mapping[Workload, WorkloadTimes], settings: Settings) -> dict[str, Versus]:
     """Every kernel against the baseline of its shape, corrected for their number; the control on its own.
 
     The control stands outside the family: it is the run's alarm, and a correction would make it deaf.
     """
     baselines = {case.shape: case for case in measured if case.role is Role.BASELINE}
-    pairs = {
-        case: (rounds.times[case.id], rounds.times[baselines[case.shape].id])
+    ratios = {
+        case: at[case.shape].paired(case.id, baselines[case.shape].id)
         for case in measured
         if case.shape in baselines and case.role in {Role.KERNEL, Role.CONTROL}
     }
-    family = {case: pair for case, pair in pairs.items() if case.role is Role.KERNEL}
-    found = compare_family(family, margin=settings.margin, confidence=settings.confidence)
-    for case in pairs.keys() - family.keys():
-        found[case] = compare_rounds(*pairs[case], margin=settings.margin, confidence=settings.confidence)
+    control = {case.shape: ratio for case, ratio in ratios.items() if case.role is Role.CONTROL}
+    family = {
+        case: ratio.widened_by(control.get(case.shape), settings.confidence)
+        for case, ratio in ratios.items()
+        if case.role is Role.KERNEL
+    }
+    found = judge_family(family, margin=settings.margin, confidence=settings.confidence)
+    for case in ratios.keys() - family.keys():
+        found[case] = judge_paired(ratios[case], settings.margin, settings.confidence)
     return {case.id: _versus(baselines[case.shape], comparison) for case, comparison in found.items()}
 
 
@@ -169,8 +186,19 @@ def _row_warnings(timing: Timing, low_clock: int) -> tuple[str, ...]:
     if low_clock:
         warnings.append(f"{low_clock} of {timing.rounds} rounds below {LOW_CLOCK:.0%} of the run's median clock")
     if timing.relative_half_width > WIDE:
-        warnings.append(f"interval of ±{timing.relative_half_width:.1%}: more rounds would narrow it")
+        warnings.append(f"interval of ±{timing.relative_half_width:.1%}")
+    if abs(timing.mean_us / timing.time_us - 1) > TAIL:
+        warnings.append(f"mean {timing.mean_us:.3f} µs, 90th percentile {timing.p90_us:.3f} µs: a long tail")
     return tuple(warnings)
+
+
+def _process_warnings(case: Case, at: WorkloadTimes) -> tuple[str, ...]:
+    """A word on a case that is another in every process, such as one whose compiler chooses by measuring."""
+    if case.id not in at.effects.outliers or case.role in {Role.CONTROL, Role.FLOOR}:
+        return ()
+    times = at.effects.without_launch(at.times[case.id])
+    means = process_means(times, at.effects.process, at.effects.count)
+    return (f"its processes differ: {np.nanmin(means):.3f} to {np.nanmax(means):.3f} µs",)
 
 
 def _run_warnings(rows: Sequence[Measurement]) -> tuple[str, ...]:

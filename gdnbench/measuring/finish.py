@@ -12,12 +12,11 @@ import numpy as np
 from gdnbench.measuring.analyse import Analysis
 from gdnbench.measuring.rounds import Collected
 from gdnbench.model.case import Clock
-from gdnbench.stats import FloatArray
 from gdnbench.store.builds import BuildRow, write_builds
 from gdnbench.store.folder import RunFolder, drop_journal
 from gdnbench.store.info import RunInfo, write_info
 from gdnbench.store.measurements import write_measurements
-from gdnbench.store.samples import write_rounds, write_samples
+from gdnbench.store.samples import RoundSamples, write_rounds, write_samples
 
 
 def write_run(
@@ -35,9 +34,9 @@ def write_run(
     write_measurements(folder.path, info, analysis.rows)
     write_rounds(folder.path, analysis.rounds)
     write_builds(folder.path, builds)
-    write_samples(folder.path, _columns(collected))
+    write_samples(folder.path, _samples(collected))
     for clock, found in (clocked or {}).items():
-        write_samples(folder.path, _columns(found), clock)
+        write_samples(folder.path, _samples(found), clock)
     _pack_timer_records(folder.path / "nvbench")
     write_info(folder.path, info)
     # Last, for until here a killed process leaves all that --resume needs.
@@ -48,10 +47,17 @@ def write_run(
     return folder.finish()
 
 
-def _columns(collected: Collected) -> Iterator[tuple[str, int, FloatArray, FloatArray]]:
+def _samples(collected: Collected) -> Iterator[RoundSamples]:
     for case_id, rounds in collected.samples.items():
         for number, sampled in sorted(rounds.items()):
-            yield case_id, number, np.asarray(sampled.times_us), np.asarray(sampled.sm_mhz)
+            yield RoundSamples(
+                case_id,
+                number,
+                np.asarray(sampled.times_us),
+                np.asarray(sampled.sm_mhz),
+                np.asarray(sampled.placements),
+                np.asarray(sampled.output_placements),
+            )
 
 
 def _pack_timer_records(folder: Path) -> None:

@@ -11,7 +11,7 @@ from gdnbench.errors import MachineError
 from gdnbench.measuring.observer import Observer
 from gdnbench.measuring.protocol import Event, Examined, Sampled, StepBegun, Task
 from gdnbench.measuring.rounds import Collected
-from gdnbench.measuring.schedule import round_order
+from gdnbench.measuring.schedule import FixedRounds, round_order
 from gdnbench.measuring.workers import supervise
 from gdnbench.model.case import Case, Clock
 from gdnbench.model.status import Status
@@ -51,19 +51,22 @@ class TimingWorkers:
             first = max(done, default=0) + 1
             order = round_order(cases, 1 + rounds - len(done), task.seed + first)
             part = replace(task, cases=tuple(cases), order=order, first_round=first)
-            self._run_worker(part, self._free_name(attempt), collected)
+            self._run_worker(part, self._free_number(attempt), collected)
             cases = [case for case in cases if case.id not in collected.lost]
             if [case.id for case in cases] == ids and collected.complete_rounds(ids) <= done:
                 raise MachineError("a worker ended without measuring a round", f"its log is in {self.folder}")
 
-    def _free_name(self, attempt: int) -> str:
-        """A name that no earlier, interrupted part of the run has used."""
-        return next(name for n in count(attempt) if not (self.folder / f"{(name := f'measure-{n}')}.json").exists())
+    def _free_number(self, attempt: int) -> int:
+        """A number that no earlier process of the run has, an interrupted part of the run included; from 0."""
+        return next(number for number in count(attempt) if not (self.folder / f"measure-{number}.json").exists())
 
-    def _run_worker(self, task: Task, name: str, collected: Collected) -> None:
+    def _run_worker(self, task: Task, number: int, collected: Collected) -> None:
         by_id: dict[str, Case] = {case.id: case for case in task.cases}
+        name = f"measure-{number}"
 
         def take(event: Event) -> None:
+            if isinstance(event, Sampled):
+                event = replace(event, process=number + 1)
             self._keep(event, task.clock, collected)
             match event:
                 case Sampled():
@@ -88,17 +91,18 @@ class TimingWorkers:
         collected.take(event)
 
 
-def read_clock(measuring: TimingWorkers, task: Task, rounds: int, collected: Collected) -> None:
+def read_clock(measuring: TimingWorkers, task: Task, schedule: FixedRounds, collected: Collected) -> None:
     """Measures with one clock; one that cannot be read here costs its own numbers, and no others.
 
     Args:
         measuring: starts the workers.
         task: the cases, and the clock.
-        rounds: how many each case is to have.
+        schedule: how many rounds each case is to have, by how many workers.
         collected: takes what is measured, and the reason where nothing is.
     """
     try:
-        measuring.measure(task, rounds, collected, phase=task.clock or "measure")
+        while segment := schedule.next_segment(task.cases, collected, task.samples, {}):
+            measuring.measure(task, segment.rounds, collected, phase=task.clock or segment.phase)
     except MachineError as error:
         measuring.observer.note(f"{task.clock}: {error.message}")
         for case in task.cases:

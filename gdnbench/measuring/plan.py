@@ -12,7 +12,7 @@ from gdnbench.codegen.ahead import build_processes, count_builds
 from gdnbench.errors import MachineError
 from gdnbench.measuring.builds import archs_of, build_jobs
 from gdnbench.measuring.request import Request, device_of, slug_of
-from gdnbench.measuring.schedule import longest_round_s
+from gdnbench.measuring.schedule import START_S, longest_round_s
 from gdnbench.model.case import Case, Role, Variant
 from gdnbench.model.gpu import CPU, Gpu
 from gdnbench.model.kernel import Device
@@ -136,9 +136,10 @@ class Outlook:
         left_out: labels of kernels that cannot be measured on this device, with why.
         builds: what there is to compile, the cached included.
         cached: how many of them the build cache has.
-        rounds: of all cases, after the burn-in; 0 for a race, which decides by itself.
+        rounds: of all cases, after the burn-ins; 0 for a race, which decides by itself.
+        processes: workers that share them.
         building_s: about how long the missing builds take, in seconds, by a build's usual time on this many cores.
-        measuring_s: how long measuring takes at most, in seconds, without starting workers and checking.
+        measuring_s: how long measuring takes at most, in seconds, without checking.
     """
 
     device: str
@@ -150,6 +151,7 @@ class Outlook:
     builds: int
     cached: int
     rounds: int
+    processes: int
     building_s: float
     measuring_s: float
 
@@ -176,6 +178,7 @@ def foresee(catalog: Catalog, plan: Plan) -> Outlook:
         builds=builds,
         cached=builds - missing,
         rounds=0 if request.settings.budget_s else request.settings.rounds,
+        processes=request.settings.processes,
         building_s=missing * BUILD_S / build_processes(),
         measuring_s=_measuring_s(plan, len(measured)),
     )
@@ -194,5 +197,7 @@ def _measuring_s(plan: Plan, cases: int) -> float:
     settings = plan.request.settings
     if settings.budget_s:
         return settings.budget_s
-    clocks = 1 + len(settings.clocks)
-    return clocks * (1 + settings.rounds) * cases * longest_round_s(settings.samples, device_of(plan.gpu))
+    clocks, device = len(settings.clocks), device_of(plan.gpu)
+    workers = (1 + clocks) * settings.processes
+    rounds = workers + settings.rounds + clocks * settings.clock_rounds
+    return rounds * cases * longest_round_s(settings.samples, device) + workers * (START_S if plan.gpu else 0.0)

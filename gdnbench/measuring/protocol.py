@@ -21,18 +21,31 @@ from gdnbench.store.schema import MOST_ROUNDS, Microseconds, NotNegative
 BURN_IN = 0  # the number of the round that is dropped
 BUILD_STEPS = 10  # a step that compiles may take so many times an ordinary one: torch.compile takes a minute at times
 IMPORT_STEPS = 3  # likewise one that imports a kernel's file, and with it perhaps a library from a cold disk
-MOST_PLACEMENTS = 32
-MOST_PLACED_BYTES = 2 << 30  # per workload; one copy of a large batch covers so many pages that it averages by itself
-COLD_WARM_UPS = 10  # untimed launches before the samples of a round; the burn-in round has done the rest
+MOST_PLACEMENTS = 32  # of a window
+MOST_WINDOW_BYTES = 2 << 30  # one copy of a large batch covers so many pages that it averages by itself
+MOST_PLACED_BYTES = 16 << 30  # of a workload's windows together: from B=64 on, fresh windows change nothing
+COLD_TLB_WARM_UPS = 10
 
 
-def placement_count(tensor_bytes: int) -> int:
-    """At how many places the tensors of a workload lie in turn.
+def window_size(tensor_bytes: int) -> int:
+    """At how many placements the tensors of a workload lie in turn within a round.
 
     Args:
         tensor_bytes: of its inputs and outputs.
     """
-    return max(1, min(MOST_PLACEMENTS, MOST_PLACED_BYTES // max(tensor_bytes, 1)))
+    return max(1, min(MOST_PLACEMENTS, MOST_WINDOW_BYTES // max(tensor_bytes, 1)))
+
+
+def window_count(tensor_bytes: int, window: int, rounds: int, most_bytes: int) -> int:
+    """How many windows of placements there are: one for each round while memory lasts.
+
+    Args:
+        tensor_bytes: of the workload's inputs and outputs.
+        window: placements of a window.
+        rounds: of the process, its burn-in included.
+        most_bytes: what all of the windows may take.
+    """
+    return max(1, min(rounds, most_bytes // max(window * tensor_bytes, 1)))
 
 
 class Phase(StrEnum):
@@ -59,6 +72,8 @@ class Task:
         first_round: measuring only: number of the round that follows the burn-in.
         samples: measuring only: samples per round, by case id.
         plain: measuring on a GPU only: without rotation, scrubbing and dithering.
+        cold_tlb: measuring on a GPU only: each sample is the first launch of its round on its placement.
+        placed_bytes: measuring on a GPU only: memory for the placements of one workload.
         clock: measuring on a GPU only: the further clock to read; None for NVBench.
         record: measuring only: path where the timer leaves its own record.
     """
@@ -74,8 +89,19 @@ class Task:
     first_round: int = 1
     samples: dict[str, int] = field(default_factory=dict)
     plain: bool = False
+    cold_tlb: bool = False
+    placed_bytes: int = 0
     clock: Clock | None = None
     record: str = ""
+
+    @property
+    def warm_ups(self) -> int:
+        """Untimed launches before the samples of a round.
+
+        One more than a window has placements: the first launch of a measurement on a placement finds none of its
+        address translations (on an H200 it takes up to 6 % longer), so samples begin with the second lap.
+        """
+        return COLD_TLB_WARM_UPS if self.cold_tlb else MOST_PLACEMENTS + 1
 
     def round_number(self, position: int) -> int:
         """The number of the round at a position of `order`: 0 for the burn-in."""
@@ -105,6 +131,8 @@ class Task:
 
 AnyRound = Annotated[int, Meta(ge=0, le=MOST_ROUNDS)]
 """0 is burn-in."""
+AnyProcess = Annotated[int, Meta(ge=0, le=MOST_ROUNDS)]
+PlacementNumber = Annotated[int, Meta(ge=0, lt=1 << 31)]
 
 
 @dataclass(frozen=True)
@@ -170,6 +198,9 @@ class Sampled:
         times_us: every sample, microseconds.
         sm_mhz: SM clock during each sample, or once in the round; empty where not measured.
         clock: the further clock that took the samples; empty for the run's own timer.
+        process: number of the worker process, from 1; 0 where it is not told.
+        placements: number of the placement of each sample's tensors, from 0; empty where there are none.
+        output_placements: likewise of outputs that the kernel allocates itself; empty where it allocates none.
     """
 
     round: AnyRound
@@ -177,6 +208,9 @@ class Sampled:
     times_us: tuple[Microseconds, ...]
     sm_mhz: tuple[NotNegative, ...] = ()
     clock: Clock | Literal[""] = ""
+    process: AnyProcess = 0
+    placements: tuple[PlacementNumber, ...] = ()
+    output_placements: tuple[PlacementNumber, ...] = ()
 
 
 @dataclass(frozen=True)

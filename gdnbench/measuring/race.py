@@ -14,7 +14,7 @@ import numpy as np
 from gdnbench.errors import UsageError
 from gdnbench.measuring.request import Settings
 from gdnbench.measuring.rounds import Collected, RoundTimes
-from gdnbench.measuring.schedule import FixedRounds, Schedule, Segment, round_cost_s
+from gdnbench.measuring.schedule import START_S, FixedRounds, Schedule, Segment, round_cost_s
 from gdnbench.model.case import Case
 from gdnbench.model.kernel import Device
 from gdnbench.model.workload import Workload
@@ -26,7 +26,6 @@ FEWEST_ROUNDS = 2  # an interval needs two
 FEWEST_ROUNDS_A_SEGMENT = 5  # fewer are not worth a worker's start
 MOST_ROUNDS_A_SEGMENT = 41
 MOST_ROUNDS = 400  # points that are still undecided then lie on the margin's edge
-START_S = 6.0  # of a worker: loading torch, binding every case
 RaceGroup = tuple[str, Workload]
 """Points race against the points of the same kernel and shape."""
 
@@ -217,5 +216,5 @@ def choose_schedule(settings: Settings, device: Device, swept: Collection[str], 
     Blocks of workloads that are measured one after the other have equal parts of the budget.
     """
     if settings.budget_s is None:
-        return FixedRounds(settings.rounds)
+        return FixedRounds(settings.rounds, settings.processes)
     return Race(settings.budget_s / blocks, settings.margin, settings.confidence, device, swept)

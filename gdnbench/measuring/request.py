@@ -6,7 +6,7 @@ import secrets
 import shlex
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, product
 
 from gdnbench.catalog.catalog import Catalog
@@ -31,7 +31,9 @@ class Settings:
         margin: relative difference below which two kernels are the same.
         confidence: of every interval.
         step_limit_s: seconds that one step of one kernel may take; building may take ten times that.
+        processes: workers that share the rounds, one after the other.
         plain: NVBench alone on a GPU: one placement of the tensors, no scrubbing, no dithering.
+        cold_tlb: on a GPU, time the first launch on a placement, whose address translations no cache holds.
         budget_s: for a race, the seconds that measuring may take; None for a run of so many rounds.
         clocks: the clocks to read beside NVBench, on a GPU, each in a worker of its own.
 
@@ -39,31 +41,48 @@ class Settings:
         UsageError: for a value that cannot be measured with.
     """
 
-    rounds: int = 41
-    samples: int = 100
+    rounds: int = 42
+    samples: int = 64
+    processes: int = 1
     seed: int = 0
     margin: float = 0.005
     confidence: float = 0.95
     step_limit_s: float = 30.0
     plain: bool = False
+    cold_tlb: bool = False
     budget_s: float | None = None
     clocks: tuple[Clock, ...] = ()
 
+    @property
+    def clock_rounds(self) -> int:
+        """Rounds by each further clock: a kernel's own time varies less than that with its launch."""
+        return max(2, self.processes, -(-self.rounds // 2))
+
     def __post_init__(self) -> None:
         if self.rounds < 2:
-            raise UsageError(f"--rounds {self.rounds}: an interval needs at least 2 rounds", "the default is 41")
+            raise UsageError(f"--rounds {self.rounds}: an interval needs at least 2 rounds", "the default is 42")
         if self.rounds > MOST_ROUNDS:
-            raise UsageError(f"--rounds {self.rounds}: at most {MOST_ROUNDS:,} are kept", "the default is 41")
+            raise UsageError(f"--rounds {self.rounds}: at most {MOST_ROUNDS:,} are kept", "the default is 42")
+        if not 1 <= self.processes <= self.rounds:
+            raise UsageError(
+                f"--processes {self.processes}: each process measures one of {self.rounds} rounds at least",
+                f"the default on a GPU is {GPU_PROCESSES}",
+            )
+        if self.plain and self.cold_tlb:
+            raise UsageError("--cold-tlb does not go with --plain, which has one placement", "leave one of them out")
         if self.samples < 1:
-            raise UsageError(f"--samples {self.samples}: a round needs a sample", "the default is 100")
+            raise UsageError(f"--samples {self.samples}: a round needs a sample", "the default is 64")
         if not 0 <= self.margin < 1:
             raise UsageError(f"--margin {self.margin}: a margin lies between 0 and 1", "0.005 is half a percent")
         if not 0 < self.step_limit_s < float("inf"):
             raise UsageError(f"--step-limit {self.step_limit_s:g}: a step takes some time", "the default is 30 s")
 
 
-QUICK = Settings(rounds=7, samples=50)
-"""For a first look: seconds instead of minutes, and intervals a few times as wide."""
+QUICK = Settings(rounds=7, samples=32)
+"""For a first look: seconds instead of minutes, one process, one clock, and intervals a few times as wide."""
+GPU_PROCESSES = 3
+GPU_CLOCKS: tuple[Clock, ...] = ("cupti",)
+"""A kernel's own time stands beside the time that a stream pays."""
 NVBENCH = "nvbench"
 
 
@@ -95,30 +114,39 @@ class Request:
 
 
 def choose_settings(
+    device: Device,
     *,
     quick: bool,
     rounds: int | None,
     samples: int | None,
+    processes: int | None,
     seed: int | None,
     margin: float,
     step_limit_s: float,
     plain: bool,
-    clocks: tuple[Clock, ...] = (),
+    cold_tlb: bool = False,
+    timers: str = "",
 ) -> Settings:
-    """The defaults, or the quick ones, with what the user set; a fresh seed unless one is given.
+    """The defaults of the device, or the quick ones, with what the user set; a fresh seed unless one is given.
 
     Raises:
         UsageError: for a value that cannot be measured with.
     """
     base = QUICK if quick else Settings()
+    if device == "cuda" and not quick:
+        base = replace(base, processes=GPU_PROCESSES, clocks=() if plain else GPU_CLOCKS)
+    if processes is None:
+        processes = min(base.processes, rounds) if rounds else base.processes
     return Settings(
         rounds=base.rounds if rounds is None else rounds,
         samples=base.samples if samples is None else samples,
+        processes=processes,
         seed=secrets.randbelow(2**31) if seed is None else seed,
         margin=margin,
         step_limit_s=step_limit_s,
         plain=plain,
-        clocks=clocks,
+        cold_tlb=cold_tlb,
+        clocks=parse_clocks(timers) if timers else base.clocks,
     )
 
 

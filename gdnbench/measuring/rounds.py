@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,7 +14,9 @@ from gdnbench.model.measurement import Timer, Timing
 from gdnbench.model.status import Status
 from gdnbench.stats import FloatArray
 from gdnbench.stats.estimators import MAD_TO_SD, interpolated_median, interquartile_mean
-from gdnbench.stats.interval import Interval, round_interval
+from gdnbench.stats.interval import Interval
+from gdnbench.stats.paired import PairedLogRatio
+from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, ProcessEffects, estimate_effects
 from gdnbench.stats.timer_resolution import infer_resolution_us
 from gdnbench.store.samples import RoundRow
 
@@ -84,8 +87,53 @@ class LeastWork:
     rated_copy_us: float = 0.0
 
 
+UNKNOWN = Interval(math.nan, -math.inf, math.inf)
+
+
+@dataclass(frozen=True)
+class WorkloadTimes:
+    """The cases of a workload in the same rounds.
+
+    Attributes:
+        times: shape (rounds,) by case id, microseconds, NaN where a round is missing.
+        effects: what the processes add to them.
+        confidence: of every interval.
+    """
+
+    times: Mapping[str, FloatArray]
+    effects: ProcessEffects[str]
+    confidence: float
+
+    def interval(self, case_id: str) -> Interval:
+        """A case's time in microseconds: the geometric mean over rounds, so that ratios of times are ratios of rounds.
+
+        Its interval holds the noise of rounds, with their placements, and of processes.
+        """
+        times = self.effects.without_launch(self.times[case_id])
+        ratio = PairedLogRatio.from_rounds(
+            np.ones_like(times), times, self.effects.process, self.effects.of_time(case_id, times)
+        )
+        return ratio.speedup(self.confidence)
+
+    def paired(self, case_id: str, baseline_id: str) -> PairedLogRatio:
+        """What the rounds of both say of log(baseline / case)."""
+        pair = (case_id, baseline_id)
+        times, baseline = (self.effects.without_launch(self.times[each]) for each in pair)
+        between = self.effects.of_ratio(pair, (times, baseline))
+        return PairedLogRatio.from_rounds(times, baseline, self.effects.process, between)
+
+    def ratio(self, case_id: str, baseline_id: str) -> Interval:
+        """The baseline's time over the case's."""
+        return self.paired(case_id, baseline_id).speedup(self.confidence)
+
+
 class RoundTimes:
-    """Round times of every case, aligned by round, with the clocks beside them."""
+    """Round times of every case, aligned by round, with the processes and clocks beside them.
+
+    Attributes:
+        times: shape (rounds,) by case id, interquartile means in microseconds, NaN where a round is missing.
+        process: shape (rounds,), the number of the process that measured each round.
+    """
 
     def __init__(self, collected: Collected, confidence: float) -> None:
         self._confidence = confidence
@@ -95,6 +143,8 @@ class RoundTimes:
         pooled = [sampled.times_us for rounds in self._samples.values() for sampled in rounds.values()]
         self._tick_us = infer_resolution_us(np.concatenate([np.asarray(times) for times in pooled])) if pooled else None
         self.times = {case_id: self._align(rounds, _location) for case_id, rounds in self._samples.items()}
+        by_round = {number: each.process for rounds in self._samples.values() for number, each in rounds.items()}
+        self.process = np.array([by_round[number] for number in self._numbers], dtype=int)
         self._medians = {case_id: self._align(rounds, self._median) for case_id, rounds in self._samples.items()}
         self._clocks = {case_id: self._align(rounds, _clock) for case_id, rounds in self._samples.items()}
         known = [clock for clocks in self._clocks.values() for clock in clocks if np.isfinite(clock)]
@@ -110,16 +160,33 @@ class RoundTimes:
         """How many of a case's rounds ran well below the run's median clock."""
         return int(np.sum(self._clocks[case_id] < LOW_CLOCK * self._usual_mhz))
 
+    def means(self, case_id: str) -> FloatArray:
+        """The mean of all samples of each round, shape (rounds,), microseconds."""
+        return self._align(self._samples[case_id], lambda sampled: float(np.mean(sampled.times_us)))
+
     def together(self, case_ids: Sequence[str]) -> dict[str, FloatArray]:
         """The times of several cases, in the rounds in which every one of them was measured."""
         common = np.logical_and.reduce([np.isfinite(self.times[case_id]) for case_id in case_ids])
         return {case_id: self.times[case_id][common] for case_id in case_ids}
 
-    def interval(self, case_id: str) -> Interval:
-        """A case's time, with its interval over rounds."""
-        return round_interval(self.times[case_id], self._confidence)
+    def workload(self, case_ids: Sequence[str], timer: Timer = "", left_out: Collection[str] = ()) -> WorkloadTimes:
+        """The times of the cases of a workload, with what the processes add to them.
 
-    def timing(self, case_id: str, timer: Timer, cost: LeastWork, floor_id: str) -> Timing:
+        Args:
+            case_ids: the cases.
+            timer: what measured them; NVBench's times have a launch in them.
+            left_out: cases that are no evidence on the others: see `estimate_effects`.
+        """
+        times = {case_id: self.times[case_id] for case_id in case_ids}
+        usual_sd_us = USUAL_LAUNCH_SD_US if timer == "nvbench" else 0.0
+        effects = estimate_effects(times, self.process, left_out=left_out, usual_sd_us=usual_sd_us)
+        return WorkloadTimes(times, effects, self._confidence)
+
+    def interval(self, case_id: str) -> Interval:
+        """A case's time, microseconds, with its interval over rounds."""
+        return self.workload([case_id]).interval(case_id)
+
+    def timing(self, case_id: str, timer: Timer, cost: LeastWork, floor_id: str, at: WorkloadTimes) -> Timing:
         """A case's time and what derives from it.
 
         Args:
@@ -127,15 +194,18 @@ class RoundTimes:
             timer: what measured.
             cost: what the case must move and compute at least.
             floor_id: the copying floor's case; empty if there is none.
+            at: the cases of its workload.
         """
         times = self.times[case_id]
-        interval = self.interval(case_id)
+        interval = at.interval(case_id)
         samples = np.concatenate([np.asarray(sampled.times_us) for sampled in self._samples[case_id].values()])
         middle = float(np.median(samples))
         p10, p90 = np.percentile(samples, (10, 90))
-        copy_us = self.interval(floor_id).estimate if floor_id else 0.0
+        copy_us = at.interval(floor_id).estimate if floor_id else 0.0
         flops_bind = cost.peak_us > (copy_us or cost.rated_copy_us)
-        bound_us = cost.peak_us if flops_bind else copy_us
+        sol = at.ratio(case_id, floor_id) if floor_id else UNKNOWN
+        if flops_bind:
+            sol = Interval(cost.peak_us / interval.estimate, cost.peak_us / interval.high, cost.peak_us / interval.low)
         return Timing(
             timer=timer,
             samples=len(samples),
@@ -143,6 +213,7 @@ class RoundTimes:
             time_us=interval.estimate,
             time_lo_us=interval.low,
             time_hi_us=interval.high,
+            mean_us=float(np.nanmean(self.means(case_id))),
             median_us=_median_known(self._medians[case_id]),
             min_us=float(samples.min()),
             p10_us=float(p10),
@@ -152,8 +223,10 @@ class RoundTimes:
             sm_mhz=_median_known(self._clocks[case_id]),
             bandwidth_gbs=cost.nbytes / interval.estimate / 1e3 if cost.nbytes else float("nan"),
             tflops=cost.flops / interval.estimate / 1e6 if cost.flops else float("nan"),
-            bound="" if not bound_us else "flops" if flops_bind else "copy",
-            sol=bound_us / interval.estimate if bound_us else float("nan"),
+            bound="flops" if flops_bind else "copy" if floor_id else "",
+            sol=sol.estimate,
+            sol_lo=sol.low,
+            sol_hi=sol.high,
         )
 
     def rows(self, run_id: str, timer: Timer) -> list[RoundRow]:
@@ -164,8 +237,10 @@ class RoundTimes:
                 case=case_id,
                 timer=timer,
                 round=number,
+                process=sampled.process,
                 samples=len(sampled.times_us),
                 time_us=_location(sampled),
+                mean_us=float(np.mean(sampled.times_us)),
                 median_us=self._median(sampled),
                 sm_mhz=_clock(sampled) if sampled.sm_mhz else None,
                 low_clock=bool(_clock(sampled) < LOW_CLOCK * self._usual_mhz),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain, groupby
 from typing import Protocol, TypeVar
 
-from gdnbench.measuring.protocol import COLD_WARM_UPS, placement_count
+from gdnbench.measuring.protocol import MOST_PLACED_BYTES, MOST_PLACEMENTS, window_count, window_size
 from gdnbench.measuring.rounds import Collected
 from gdnbench.model.case import Case
 from gdnbench.model.kernel import Device
@@ -25,6 +25,9 @@ GPU_STATE_US = 4_000.0  # of NVBench itself, for each round of a case
 CPU_CALLS_PER_SAMPLE = 3
 CPU_ROUND_US = 60_000.0
 FEWEST_SAMPLES = {"cuda": 40, "cpu": 5}
+START_S = 6.0  # of a worker: loading torch, binding every case
+OWN_OUTPUTS = 2  # times the tensors: kernels that allocate their outputs get as many places for them
+WARM_UPS = MOST_PLACEMENTS + 1
 
 
 def round_order(cases: Sequence[Case], rounds: int, seed: int) -> tuple[tuple[str, ...], ...]:
@@ -43,18 +46,19 @@ def round_order(cases: Sequence[Case], rounds: int, seed: int) -> tuple[tuple[st
     )
 
 
-def memory_blocks(op: Op, cases: Sequence[Case], budget_bytes: int) -> tuple[tuple[Case, ...], ...]:
+def memory_blocks(op: Op, cases: Sequence[Case], rounds: int, budget_bytes: int) -> tuple[tuple[Case, ...], ...]:
     """The cases in blocks that are measured one after the other, each of as many workloads as fit into memory.
 
     Args:
         op: the op, for the size of its tensors.
         cases: ordered by workload.
+        rounds: of a process, its burn-in included, each of which has a window of placements while memory lasts.
         budget_bytes: for the tensors of a block at all of their placements; a workload that is larger is a block.
     """
     blocks: list[list[Case]] = []
     left = 0
     for workload, group in groupby(cases, key=lambda case: case.shape):
-        nbytes = placements_bytes(op.tensor_bytes(workload))
+        nbytes = placements_bytes(op.tensor_bytes(workload), rounds, most_placed_bytes(budget_bytes))
         if not blocks or nbytes > left:
             blocks.append([])
             left = budget_bytes
@@ -63,9 +67,21 @@ def memory_blocks(op: Op, cases: Sequence[Case], budget_bytes: int) -> tuple[tup
     return tuple(map(tuple, blocks))
 
 
-def placements_bytes(tensor_bytes: int) -> int:
-    """Memory of a workload's tensors at all placements, with the outputs that kernels allocate themselves."""
-    return 2 * placement_count(tensor_bytes) * tensor_bytes
+def placements_bytes(tensor_bytes: int, rounds: int, most_bytes: int) -> int:
+    """Memory of a workload's tensors at all placements, with the outputs that kernels allocate themselves.
+
+    Args:
+        tensor_bytes: of its inputs and outputs.
+        rounds: of a process, its burn-in included.
+        most_bytes: what the tensors may take.
+    """
+    window = window_size(tensor_bytes)
+    return OWN_OUTPUTS * window * window_count(tensor_bytes, window, rounds, most_bytes) * tensor_bytes
+
+
+def most_placed_bytes(budget_bytes: int) -> int:
+    """What the tensors of one workload may take, of a budget for those of a block."""
+    return min(MOST_PLACED_BYTES, budget_bytes // (2 * OWN_OUTPUTS))
 
 
 def _shuffled(generator: random.Random, items: Sequence[T]) -> list[T]:
@@ -84,14 +100,14 @@ def sample_count(asked: int, warm_us: float, device: Device) -> int:
 def round_cost_s(samples: int, warm_us: float, device: Device) -> float:
     """About how long a round of one case takes, in seconds."""
     if device == "cuda":
-        return (GPU_STATE_US + (samples + COLD_WARM_UPS) * (GPU_SAMPLE_US + warm_us)) * 1e-6
+        return (GPU_STATE_US + (samples + WARM_UPS) * (GPU_SAMPLE_US + warm_us)) * 1e-6
     return samples * CPU_CALLS_PER_SAMPLE * warm_us * 1e-6
 
 
 def longest_round_s(samples: int, device: Device) -> float:
     """How long a round of one case may take, in seconds: `sample_count` keeps it to that, but for very slow kernels."""
     if device == "cuda":
-        full_us = (samples + COLD_WARM_UPS) * GPU_SAMPLE_US
+        full_us = (samples + WARM_UPS) * GPU_SAMPLE_US
         return (GPU_STATE_US + min(full_us, GPU_ROUND_US)) * 1e-6
     return CPU_ROUND_US * 1e-6
 
@@ -130,16 +146,30 @@ class Schedule(Protocol):
 
 
 class FixedRounds:
-    """The same number of rounds of every case, in one segment."""
+    """The same number of rounds of every case, in equal parts by several workers.
 
-    def __init__(self, rounds: int) -> None:
-        self._rounds = rounds
+    Args:
+        rounds: of every case.
+        processes: workers, one after the other. What a process adds to every time, and what a kernel draws once in
+            it (Inductor's choice, an allocation), is then drawn as often.
+    """
+
+    def __init__(self, rounds: int, processes: int) -> None:
+        self._targets = tuple(round_share(rounds, processes, number) for number in range(1, processes + 1))
 
     def next_segment(
         self, cases: Sequence[Case], collected: Collected, _samples: Mapping[str, int], _warm_us: Mapping[str, float]
     ) -> Segment | None:
-        """All rounds, once."""
+        """The rounds of the next worker."""
         left = tuple(case for case in cases if case.id not in collected.lost)
-        if not left or len(collected.complete_rounds(case.id for case in left)) >= self._rounds:
+        done = len(collected.complete_rounds(case.id for case in left))
+        number, target = next(((n, each) for n, each in enumerate(self._targets, 1) if each > done), (0, 0))
+        if not left or not number:
             return None
-        return Segment("measure", left, self._rounds)
+        standing = "" if len(self._targets) == 1 else f"process {number} of {len(self._targets)}"
+        return Segment("measure", left, target, standing)
+
+
+def round_share(rounds: int, processes: int, number: int) -> int:
+    """How many rounds are done when so many of the processes have ended: equal parts, up to one round."""
+    return -(-rounds * number // processes)

@@ -20,10 +20,10 @@ from gdnbench.measuring.measure import TimingWorkers, read_clock
 from gdnbench.measuring.observer import Observer, alone_on
 from gdnbench.measuring.preflight import Preflight, share_with_controls
 from gdnbench.measuring.protocol import Event, Examined, HostTimes, Phase, PreflightVerdicts, Sampled, Task, encode
-from gdnbench.measuring.race import choose_schedule
+from gdnbench.measuring.race import MOST_ROUNDS_A_SEGMENT, choose_schedule
 from gdnbench.measuring.request import Settings, device_of
 from gdnbench.measuring.rounds import Collected
-from gdnbench.measuring.schedule import memory_blocks, sample_count
+from gdnbench.measuring.schedule import FixedRounds, memory_blocks, most_placed_bytes, round_share, sample_count
 from gdnbench.measuring.workers import run_concurrently, worker_environment
 from gdnbench.model.case import Case, Clock, Role
 from gdnbench.model.code import Build
@@ -180,8 +180,14 @@ class Session:
                         self.collected.drop_incomplete_rounds(left)
 
     def _blocks(self, cases: Sequence[Case]) -> tuple[tuple[Case, ...], ...]:
+        settings = self.settings
+        rounds = MOST_ROUNDS_A_SEGMENT if settings.budget_s else round_share(settings.rounds, settings.processes, 1)
+        return memory_blocks(self.op, cases, 1 + rounds, self._memory_bytes)
+
+    @property
+    def _memory_bytes(self) -> int:
         memory = self.gpu.memory_bytes if self.gpu else 0
-        return memory_blocks(self.op, cases, int(MEMORY_SHARE * memory) or CPU_MEMORY_BYTES)
+        return int(MEMORY_SHARE * memory) or CPU_MEMORY_BYTES
 
     def _read_clocks(self, record: Record) -> None:
         """The same rounds by each further clock, of the cases that have a time to stand beside."""
@@ -190,13 +196,20 @@ class Session:
             collected = self.clocked.setdefault(clock, Collected())
             for block in self._blocks(timed):
                 task = replace(self._timing_task(block), clock=clock)
-                read_clock(self._measuring(record), task, self.settings.rounds, collected)
+                schedule = FixedRounds(self.settings.clock_rounds, self.settings.processes)
+                read_clock(self._measuring(record), task, schedule, collected)
 
     def _timing_task(self, cases: tuple[Case, ...]) -> Task:
         samples = {
             case.id: sample_count(self.settings.samples, self.judged[case.id].warm_us, self._device) for case in cases
         }
-        return replace(self._task(Phase.MEASURE, cases), samples=samples, plain=self.settings.plain)
+        return replace(
+            self._task(Phase.MEASURE, cases),
+            samples=samples,
+            plain=self.settings.plain,
+            cold_tlb=self.settings.cold_tlb,
+            placed_bytes=most_placed_bytes(self._memory_bytes),
+        )
 
     def _measuring(self, record: Record) -> TimingWorkers:
         return TimingWorkers(self.folder.path, self._environment, self.observer, record)

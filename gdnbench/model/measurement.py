@@ -23,9 +23,10 @@ class Timing:
             `graph`, a launch's share of a CUDA graph's replay; `cpu`, wall time of warm calls on the CPU.
         samples: timed launches over all rounds; for `graph`, timed replays.
         rounds: rounds measured, the burn-in not counted.
-        time_us: median over rounds of the round's interquartile mean.
-        time_lo_us: lower end of its confidence interval over rounds.
+        time_us: geometric mean over rounds of the round's interquartile mean; in runs of schema 1, their median.
+        time_lo_us: lower end of its confidence interval, over rounds and processes.
         time_hi_us: upper end.
+        mean_us: mean of all samples; NaN where it was not kept.
         median_us: median over rounds of the round's median, as other tools report it.
         min_us: fastest sample.
         p10_us: 10th percentile of all samples.
@@ -38,6 +39,8 @@ class Timing:
         bound: what bounds the workload: `copy`, the measured copying floor, or `flops`, the operations at the GPU's
             peak, whichever takes longer; empty where neither is known.
         sol: the bound's time over this time; NaN without a bound.
+        sol_lo: lower end of its confidence interval; NaN where it was not kept.
+        sol_hi: upper end.
     """
 
     timer: Timer
@@ -51,12 +54,15 @@ class Timing:
     p10_us: float
     p90_us: float
     noise: float
+    mean_us: float = float("nan")
     cpu_time_us: float = float("nan")
     sm_mhz: float = float("nan")
     bandwidth_gbs: float = float("nan")
     tflops: float = float("nan")
     bound: Bound = ""
     sol: float = float("nan")
+    sol_lo: float = float("nan")
+    sol_hi: float = float("nan")
 
     @property
     def relative_half_width(self) -> float:

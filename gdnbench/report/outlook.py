@@ -48,7 +48,8 @@ def _rows(outlook: Outlook) -> list[tuple[str, str]]:
     if outlook.missing:
         building += f"; about {duration(outlook.building_s)}"
     rows.append(("builds", building))
-    rounds = f"{plural(outlook.rounds, 'round')} and a burn-in, " if outlook.rounds else ""
+    workers = "" if outlook.processes == 1 else f" in {outlook.processes} processes, each with a burn-in"
+    rounds = f"{plural(outlook.rounds, 'round')}{workers or ' and a burn-in'}, " if outlook.rounds else ""
     rows.append(("measuring", f"{rounds}at most {duration(outlook.measuring_s)}, after all kernels are checked"))
     return rows
 

@@ -49,10 +49,22 @@ def compare_family(
     Raises:
         ValueError: as `compare_rounds`.
     """
-    ratios = [PairedLogRatio.from_rounds(kernel, baseline) for kernel, baseline in pairs.values()]
-    levels = holm_levels([ratio.p_value(margin) for ratio in ratios], 1.0 - confidence)
+    ratios = {key: PairedLogRatio.from_rounds(kernel, baseline) for key, (kernel, baseline) in pairs.items()}
+    return judge_family(ratios, margin=margin, confidence=confidence)
+
+
+def judge_family(
+    ratios: Mapping[K, PairedLogRatio], *, margin: float = DEFAULT_MARGIN, confidence: float = 0.95
+) -> dict[K, Comparison]:
+    """Judges a family of paired log-ratios; see `compare_family`.
+
+    Raises:
+        ValueError: if `margin` or `confidence` is out of range.
+    """
+    levels = holm_levels([ratio.p_value(margin) for ratio in ratios.values()], 1.0 - confidence)
     return {
-        key: judge_paired(ratio, margin, 1.0 - level) for key, ratio, level in zip(pairs, ratios, levels, strict=True)
+        key: judge_paired(ratio, margin, 1.0 - level)
+        for (key, ratio), level in zip(ratios.items(), levels, strict=True)
     }
 
 

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from gdnbench.stats import FloatArray
 from gdnbench.stats.comparison import DEFAULT_MARGIN, Comparison, Verdict, judge, log_margin
-from gdnbench.stats.interval import Interval, t_half_width, t_upper_tail
+from gdnbench.stats.interval import Interval, t_upper_tail
+from gdnbench.stats.processes import (
+    NOTHING_BETWEEN,
+    Between,
+    IntArray,
+    Variance,
+    add_variances,
+    half_width_of,
+    within_sd,
+)
 
 MAX_ROUNDS = 10_000
 """Where this many rounds in all would not decide, more rounds are no advice: the difference equals the margin."""
@@ -25,21 +34,33 @@ class PairedLogRatio:
 
     Attributes:
         mean: mean over rounds; NaN where n is 0.
-        sd: sample standard deviation over rounds; NaN where n < 2.
+        sd: standard deviation of a round, about the mean of its process; NaN where it is not known.
         n: rounds in which both were measured.
+        processes: in how many processes.
+        between: what the processes add to the variance of the mean, that more rounds of them would not lessen.
     """
 
     mean: float
     sd: float
     n: int
+    processes: int = 1
+    between: Between = NOTHING_BETWEEN
 
     @classmethod
-    def from_rounds(cls, kernel_us: FloatArray, baseline_us: FloatArray) -> PairedLogRatio:
+    def from_rounds(
+        cls,
+        kernel_us: FloatArray,
+        baseline_us: FloatArray,
+        process: IntArray | None = None,
+        between: Between = NOTHING_BETWEEN,
+    ) -> PairedLogRatio:
         """Pair two cases round by round.
 
         Args:
-            kernel_us: shape (rounds,), round medians in microseconds, NaN where the round is missing.
+            kernel_us: shape (rounds,), round times in microseconds, NaN where the round is missing.
             baseline_us: the same rounds of the baseline. A round missing on either side is dropped.
+            process: shape (rounds,), the process of each round, numbered from 0; None for one process.
+            between: see the attribute.
 
         Raises:
             ValueError: if the shapes differ, or a time is infinite, zero or negative.
@@ -54,26 +75,59 @@ class PairedLogRatio:
         paired = ~(np.isnan(kernel_us) | np.isnan(baseline_us))
         log_ratios = np.log(baseline_us[paired]) - np.log(kernel_us[paired])
         n = log_ratios.size
+        of_round = np.zeros(n, dtype=int) if process is None else process[paired]
         mean = float(np.mean(log_ratios)) if n > 0 else math.nan
-        sd = float(np.std(log_ratios, ddof=1)) if n > 1 else math.nan
-        return cls(mean, sd, n)
+        sd, df = within_sd(log_ratios, of_round, int(of_round.max(initial=0)) + 1)
+        return cls(mean, sd, n, n - df if n > 0 else 1, between)
+
+    @property
+    def variance(self) -> Variance:
+        """Of the mean: the rounds' part and the processes'; infinite where the rounds do not tell theirs."""
+        return self.variance_of(self.n)
+
+    def variance_of(self, rounds: int) -> Variance:
+        """What the variance would be with so many rounds of these processes, as noisy as those so far."""
+        if self.n - self.processes < 1:
+            return Variance(math.inf, 1.0)
+        own, df = self.sd**2 / rounds, rounds - self.processes
+        beyond = (self.between.inflation - 1.0) * self.sd**2 / self.n
+        return add_variances([Variance(own + beyond, min(df, self.between.df)), self.between.variance])
 
     def speedup(self, confidence: float) -> Interval:
-        """The ratio baseline time / kernel time, `exp(mean)`, and its t-interval over rounds.
+        """The ratio baseline time / kernel time, `exp(mean)`, and its t-interval.
 
         Below two rounds the interval is (0, infinity); with none the estimate is NaN.
         """
         if self.n == 0:
             return Interval(math.nan, 0.0, math.inf)
-        half_width = t_half_width(self.sd, self.n, confidence)
+        half_width = half_width_of(self.variance, confidence)
         return Interval(_exp(self.mean), _exp(self.mean - half_width), _exp(self.mean + half_width))
+
+    def widened_by(self, control: PairedLogRatio | None, confidence: float) -> PairedLogRatio:
+        """This ratio with the noise that a baseline's ratio to itself shows beyond its interval.
+
+        A baseline that its own rounds tell apart from itself proves that there is noise which no interval of the run
+        holds. Then the excess of the square of that difference over its variance is added to the variance.
+
+        Args:
+            control: of the baseline against itself; None where it was not measured.
+            confidence: at which the two are told apart.
+        """
+        if control is None or not control.is_apart(confidence):
+            return self
+        excess = Variance(control.mean**2 - control.variance.value, 1.0)
+        return replace(self, between=self.between.add(excess))
+
+    def is_apart(self, confidence: float) -> bool:
+        """Whether the interval leaves out a ratio of 1."""
+        return abs(self.mean) > half_width_of(self.variance, confidence)
 
     def p_value(self, margin: float) -> float:
         """Two-sided minimal-effect test: is the difference larger than the margin?
 
-        `2 * P(T_{n-1} >= (|mean| - log(1 + margin)) / (sd / sqrt(n)))`, at most 1 (Murphy and Myors, Journal
-        of Applied Psychology 84, 1999). It is below 1 - c exactly where the interval of confidence c lies
-        wholly outside the margin.
+        `2 * P(T_df >= (|mean| - log(1 + margin)) / standard error)`, at most 1 (Murphy and Myors, Journal of
+        Applied Psychology 84, 1999). It is below 1 - c exactly where the interval of confidence c lies wholly
+        outside the margin.
 
         Args:
             margin: a ratio, 0.005 is half a percent.
@@ -85,11 +139,12 @@ class PairedLogRatio:
             ValueError: if the margin is negative or not finite.
         """
         excess = abs(self.mean) - log_margin(margin)
-        if self.n < 2 or excess <= 0:
+        variance = self.variance
+        if not excess > 0 or math.isinf(variance.value):
             return 1.0
-        if self.sd == 0:
+        if variance.value == 0:
             return 0.0
-        return min(1.0, 2.0 * t_upper_tail(excess / (self.sd / math.sqrt(self.n)), self.n - 1))
+        return min(1.0, 2.0 * t_upper_tail(excess / math.sqrt(variance.value), variance.df))
 
 
 def compare_rounds(
@@ -133,41 +188,38 @@ def judge_paired(ratio: PairedLogRatio, margin: float, confidence: float) -> Com
     verdict = judge(speedup, margin)
     if verdict is not Verdict.UNCLEAR:
         return Comparison(speedup, verdict)
-    more = more_rounds_to_decide(ratio.mean, ratio.sd, ratio.n, margin=margin, confidence=confidence)
-    return Comparison(speedup, verdict, more)
+    return Comparison(speedup, verdict, more_rounds_to_decide(ratio, margin=margin, confidence=confidence))
 
 
-def more_rounds_to_decide(mean: float, sd: float, n: int, *, margin: float, confidence: float) -> int | None:
-    """The sample size at which the interval would lie wholly outside or wholly inside the margin, less `n`.
+def more_rounds_to_decide(ratio: PairedLogRatio, *, margin: float, confidence: float) -> int | None:
+    """How many more rounds would bring the interval wholly outside or wholly inside the margin.
 
     Assumes that further rounds have the mean and the standard deviation of those so far, so it is an estimate with
-    about the uncertainty of the mean itself.
+    about the uncertainty of the mean itself. What lies between processes does not shrink with rounds.
 
     Args:
-        mean: mean paired log-ratio so far.
-        sd: its sample standard deviation over rounds.
-        n: rounds so far.
+        ratio: what the rounds say so far.
         margin: a ratio, 0.005 is half a percent.
         confidence: between 0 and 1, both excluded.
 
     Returns:
-        The fewest further rounds, at least 1; None where not even MAX_ROUNDS would do, and where fewer than
-        two rounds leave the spread unknown.
+        The fewest further rounds, at least 1; None where not even MAX_ROUNDS would do, and where too few rounds leave
+        the spread unknown.
 
     Raises:
         ValueError: if `margin` or `confidence` is out of range.
     """
-    if n < 2:
+    if math.isinf(ratio.variance.value):
         return None
-    distance = abs(abs(mean) - log_margin(margin))
+    distance = abs(abs(ratio.mean) - log_margin(margin))
 
     def decides(rounds: int) -> bool:
-        return t_half_width(sd, rounds, confidence) < distance
+        return half_width_of(ratio.variance_of(rounds), confidence) < distance
 
     # The half-width only falls as rounds are added, so the first that decides is found by bisection.
-    candidates = range(n + 1, MAX_ROUNDS + 1)
+    candidates = range(ratio.n + 1, MAX_ROUNDS + 1)
     first = bisect_left(candidates, True, key=decides)
-    return candidates[first] - n if first < len(candidates) else None
+    return candidates[first] - ratio.n if first < len(candidates) else None
 
 
 def _check_times(times_us: FloatArray, side: str) -> None:

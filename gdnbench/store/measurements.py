@@ -44,7 +44,8 @@ _TIMES = (
     "sm_mhz",
 )
 _TIMING = ("samples", "rounds", *_TIMES, "bytes", "bandwidth_gbs", "sol")
-_SINCE_2 = ("workload", "tflops", "bound")  # columns that files of schema 1 lack
+_LATER_TIMING = ("tflops", "bound", "mean_us", "sol_lo", "sol_hi")  # columns that older files lack
+_SINCE_2 = ("workload", *_LATER_TIMING)
 _VERSUS = ("vs_baseline", "vs_lo", "vs_hi", "verdict", "more_rounds", "baseline")
 _BUILD = ("launches", "registers", "shared_bytes", "spill_bytes")
 _AFTER_PARAMS = ("timer", *_TIMING, *_VERSUS, *_BUILD, "status", "reason", "warnings")
@@ -57,7 +58,7 @@ _Verdict = Literal["faster", "slower", "same", "unclear"]
 def write_measurements(folder: Path, info: RunInfo, measurements: Sequence[Measurement]) -> None:
     """Writes `measurements.csv`; every param of any kernel has a column, empty where a kernel lacks it."""
     params = sorted({name for each in measurements for name in each.case.variant.params})
-    columns = (*_BEFORE_PARAMS, *params, "workload", *info.workloads.names, *_AFTER_PARAMS, "tflops", "bound")
+    columns = (*_BEFORE_PARAMS, *params, "workload", *info.workloads.names, *_AFTER_PARAMS, *_LATER_TIMING)
     write_table(folder / NAME, [measurement_row(info, each) for each in measurements], columns)
 
 
@@ -129,8 +130,8 @@ def _timing_cells(timing: Timing | None) -> Row:
     if timing is None:
         return {}
     cells: Row = {name: _known(getattr(timing, name)) for name in ("timer", "samples", "rounds", *_TIMES)}
-    rates = {name: _known(getattr(timing, name)) for name in ("bandwidth_gbs", "tflops", "sol")}
-    return {**cells, **rates, "bound": timing.bound}
+    rates = {name: _known(getattr(timing, name)) for name in ("bandwidth_gbs", "sol", *_LATER_TIMING)}
+    return {**cells, **rates}
 
 
 def _versus_cells(versus: Versus | None) -> Row:
@@ -178,6 +179,9 @@ class _Row:
     tflops: NotNegative = math.nan
     bound: Bound = ""
     sol: Positive = math.nan
+    mean_us: Microseconds = math.nan
+    sol_lo: LowEnd = math.nan
+    sol_hi: HighEnd = math.nan
     vs_baseline: Positive | None = None
     vs_lo: NotNegative | None = None
     vs_hi: HighEnd | None = None
@@ -231,7 +235,7 @@ def _timing(row: _Row) -> Timing | None:
     if not row.time_lo_us <= row.time_us * _ROUNDED or not row.time_us <= row.time_hi_us * _ROUNDED:
         ends = f"{row.time_lo_us:g} to {row.time_hi_us:g}"
         raise ValueError(f"time_us: {row.time_us:g} lies outside its interval, {ends}")
-    values = {name: getattr(row, name) for name in (*_TIMES, "bandwidth_gbs", "tflops", "bound", "sol")}
+    values = {name: getattr(row, name) for name in (*_TIMES, "bandwidth_gbs", "sol", *_LATER_TIMING)}
     return Timing(timer=row.timer, samples=row.samples, rounds=row.rounds, **values)
 
 

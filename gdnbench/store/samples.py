@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from gdnbench.stats import FloatArray
 
 ROUNDS, SAMPLES = "rounds.csv", "samples.parquet"
-_ROUND_COLUMNS = ("run_id", "case", "timer", "round", "samples", "time_us", "median_us", "sm_mhz", "low_clock")
+_ROUND_COLUMNS = (
+    *("run_id", "case", "timer", "round", "process", "samples", "time_us", "mean_us", "median_us", "sm_mhz"),
+    "low_clock",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,8 +34,10 @@ class RoundRow:
         case: the case's id.
         timer: what measured it.
         round: 1 for the first after the burn-in.
+        process: number of the worker process that measured it, from 1; 0 where it is not told.
         samples: timed launches.
         time_us: interquartile mean, microseconds.
+        mean_us: mean of all samples, microseconds.
         median_us: median, interpolated inside its tick, microseconds.
         sm_mhz: median SM clock; None where not measured.
         low_clock: whether that is well below the run's median clock.
@@ -42,8 +47,10 @@ class RoundRow:
     case: str
     timer: str
     round: int
+    process: int
     samples: int
     time_us: float
+    mean_us: float
     median_us: float
     sm_mhz: float | None
     low_clock: bool
@@ -86,16 +93,35 @@ def read_rounds(folder: Path) -> dict[str, FloatArray]:
     return found
 
 
-def write_samples(
-    folder: Path, columns: Iterable[tuple[str, int, FloatArray, FloatArray]], clock: Clock | None = None
-) -> None:
-    """Writes `samples.parquet`: a row per sample with `case`, `round`, `time_us` and `sm_mhz`.
+@dataclass(frozen=True)
+class RoundSamples:
+    """The samples of one round of one case.
+
+    Attributes:
+        case: the case's id.
+        round: its number.
+        times_us: shape (samples,), microseconds.
+        sm_mhz: SM clock of each sample, MHz; may be empty.
+        placements: number of the placement of each sample's tensors within its process; may be empty.
+        output_placements: likewise of outputs that the kernel allocates itself; may be empty.
+    """
+
+    case: str
+    round: int
+    times_us: FloatArray
+    sm_mhz: FloatArray
+    placements: FloatArray
+    output_placements: FloatArray
+
+
+def write_samples(folder: Path, rounds: Iterable[RoundSamples], clock: Clock | None = None) -> None:
+    """Writes `samples.parquet`: a row per sample with its case, round, time, SM clock and placements (-1: not told).
 
     A further clock's samples go into a file of their own, `samples-cupti.parquet`, so that none takes them for others.
 
     Args:
         folder: the run's folder.
-        columns: per case and round: case id, round, times in microseconds, SM clocks in MHz (may be empty).
+        rounds: every round of every case.
         clock: the further clock that took them; None for the run's own timer.
     """
     import numpy as np
@@ -104,18 +130,27 @@ def write_samples(
     frames = [
         pd.DataFrame(
             {
-                "case": case,
-                "round": np.int16(number),
-                "time_us": times.astype(np.float32),
-                "sm_mhz": (clocks if len(clocks) == len(times) else np.full(len(times), np.nan)).astype(np.float32),
+                "case": each.case,
+                "round": np.int16(each.round),
+                "time_us": each.times_us.astype(np.float32),
+                "sm_mhz": _column(each.sm_mhz, each.times_us, np.nan).astype(np.float32),
+                "placement": _column(each.placements, each.times_us, -1).astype(np.int32),
+                "output_placement": _column(each.output_placements, each.times_us, -1).astype(np.int32),
             }
         )
-        for case, number, times, clocks in columns
+        for each in rounds
     ]
     if frames:
         whole = pd.concat(frames, ignore_index=True).astype({"case": "category"})
         path = folder / SAMPLES
         whole.to_parquet(path.with_stem(f"{path.stem}-{clock}") if clock else path, index=False, compression="zstd")
+
+
+def _column(values: FloatArray, times_us: FloatArray, missing: float) -> FloatArray:
+    """The values as they are, or as many missing ones as there are times."""
+    import numpy as np
+
+    return values if len(values) == len(times_us) else np.full(len(times_us), missing)
 
 
 def read_samples(folder: Path, cases: Collection[str] | None = None) -> dict[str, FloatArray]:

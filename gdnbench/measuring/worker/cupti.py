@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 from contextlib import ExitStack
 
-from gdnbench.measuring.protocol import COLD_WARM_UPS, EventChannel, Refused, Sampled, StepBegun, Task
+from gdnbench.measuring.protocol import EventChannel, Refused, Sampled, StepBegun, Task
 from gdnbench.measuring.worker.activities import (
     CASE,
     END,
@@ -44,7 +44,7 @@ def measure_all(task: Task, channel: EventChannel) -> None:
             return
         gc.disable()
         for position, ids in enumerate(task.order):
-            rounds.measure(task.round_number(position), ids)
+            rounds.measure(position, ids)
 
 
 class _Rounds:
@@ -79,12 +79,14 @@ class _Rounds:
         seen = {activity.name for activity in self._recorder.stop()}
         return [what for what, name in (("kernel", OWN_PREFIX + CASE), ("fill", FILL)) if name not in seen]
 
-    def measure(self, number: int, ids: tuple[str, ...]) -> None:
-        """One round of the cases."""
+    def measure(self, position: int, ids: tuple[str, ...]) -> None:
+        """The round of the cases at a position of the task's order."""
+        number = self._task.round_number(position)
         sm_mhz = {}
         self._recorder.start()
         for case_id in ids:
             self._begin(StepBegun(case_id, "measure", self._task.step_limit_s))
+            self._rotations[case_id].open(position)
             sm_mhz[case_id] = self._launch(case_id)
         self._begin(StepBegun("", "collect records", COLLECT_STEPS * self._task.step_limit_s))
         cases = split_cases(self._recorder.stop(), OWN_PREFIX)
@@ -92,15 +94,18 @@ class _Rounds:
             raise RuntimeError(f"CUPTI recorded {len(cases)} of {len(ids)} cases in round {number}")
         for case_id, activities in zip(ids, cases, strict=True):
             self._begin(StepBegun(case_id, "read records", self._task.step_limit_s))
-            launches = split_launches(activities, OWN_PREFIX)[COLD_WARM_UPS:]
+            launches = split_launches(activities, OWN_PREFIX)[self._task.warm_ups :]
             times_us = launch_times_us(launches, self._task.samples[case_id])
-            self._channel.send(Sampled(number, case_id, times_us, sm_mhz[case_id]))
+            visited = self._rotations[case_id].visited(self._task.samples[case_id])
+            inputs, outputs = visited if len(times_us) == self._task.samples[case_id] else ((), ())
+            sampled = Sampled(number, case_id, times_us, sm_mhz[case_id], placements=inputs, output_placements=outputs)
+            self._channel.send(sampled)
 
     def _launch(self, case_id: str) -> tuple[float, ...]:
         """Enqueues a case's warm-ups and samples, waits for them, and gives the SM clock while they ran."""
         rotation = self._rotations[case_id]
         self._case.launch()
-        for _ in range(COLD_WARM_UPS + self._task.samples[case_id]):
+        for _ in range(self._task.warm_ups + self._task.samples[case_id]):
             self._between.before()
             self._blocking.enqueue()
             self._flush()
@@ -108,7 +113,7 @@ class _Rounds:
             outputs = placement.run()
             self._end.launch()
             self._blocking.release()
-            rotation.keep(outputs)
+            rotation.keep(placement, outputs)
             self._between.after(placement.input_ranges, outputs)
         sm_mhz = self._sm_clock.read()
         self._device.synchronize()

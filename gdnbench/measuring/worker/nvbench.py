@@ -21,7 +21,6 @@ import torch
 from gdnbench.errors import tell_raised
 from gdnbench.measuring.protocol import (
     BURN_IN,
-    COLD_WARM_UPS,
     EventChannel,
     Examined,
     HostTimes,
@@ -38,7 +37,7 @@ from gdnbench.model.status import Status
 BLOCKING_KERNEL_TIMEOUT_S = 2.0  # NVBench gives up on a launch that the host has not enqueued by then
 OPTIONS = (
     *("-q", "-d", "0"),
-    *("--cold-warmup-runs", str(COLD_WARM_UPS), "--cold-max-warmup-walltime", "0.5"),
+    *("--cold-max-warmup-walltime", "0.5"),
     *("--throttle-threshold", "0"),  # clocks are recorded and judged afterwards, over all rounds
     *("--timeout", "20"),
 )
@@ -65,7 +64,8 @@ def measure_all(task: Task, channel: EventChannel) -> None:
         begin(StepBegun("", "raise the clocks", task.step_limit_s))
         raise_clock()
         gc.disable()
-        nvbench.run_all_benchmarks(["gdnbench", *OPTIONS, "--jsonbin", task.record])
+        warm_ups = ("--cold-warmup-runs", str(task.warm_ups))
+        nvbench.run_all_benchmarks(["gdnbench", *OPTIONS, *warm_ups, "--jsonbin", task.record])
         channel.send(HostTimes({case_id: median(rounds) for case_id, rounds in host_us.items()}))
 
 
@@ -101,6 +101,7 @@ class _Benchmark:
         self._records = records
         self._host_us = host_us
         self._host_ns: list[int] = []
+        self._position = position
         self._round = task.round_number(position)
         self.__name__ = f"r{self._round:02d}/{case_id}"
 
@@ -110,6 +111,7 @@ class _Benchmark:
         state.set_blocking_kernel_timeout(BLOCKING_KERNEL_TIMEOUT_S)
         try:
             with self._device.current():
+                self._rotation.open(self._position)
                 state.exec(self._sample, batched=False, timer=True)
         except Exception as error:
             self._give_up(tell_raised(error, *map(Path, self._task.roots)))
@@ -118,7 +120,9 @@ class _Benchmark:
         if self._round != BURN_IN:
             self._host_us.setdefault(self._case_id, []).append(median(self._host_ns) / 1e3)
         times_us, sm_mhz = self._records.take()
-        self._channel.send(Sampled(self._round, self._case_id, times_us, sm_mhz))
+        inputs, outputs = self._rotation.visited(len(times_us))
+        sampled = Sampled(self._round, self._case_id, times_us, sm_mhz, placements=inputs, output_placements=outputs)
+        self._channel.send(sampled)
 
     def _sample(self, _launch: Any, timer: Any) -> None:
         self._between.before()
@@ -130,7 +134,7 @@ class _Benchmark:
         outputs = placement.run()
         self._host_ns.append(time.perf_counter_ns() - begin_ns)
         timer.stop()
-        self._rotation.keep(outputs)
+        self._rotation.keep(placement, outputs)
         self._between.after(placement.input_ranges, outputs)
 
     def _give_up(self, reason: str) -> NoReturn:

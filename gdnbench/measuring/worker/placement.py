@@ -8,20 +8,20 @@ agree on it to 0.9 %. A serving engine's state pool is large, so a rotation is a
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import cycle
+from itertools import chain, cycle
 from pathlib import Path
 
 import torch
 
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.catalog.entry import Entry
-from gdnbench.launch.bind import Launcher, load
+from gdnbench.launch.bind import Binder, Launcher, load
 from gdnbench.launch.numerics import load_numerics
 from gdnbench.launch.workspace import Workspace
-from gdnbench.measuring.protocol import BUILD_STEPS, StepBegun, Task, placement_count
+from gdnbench.measuring.protocol import BUILD_STEPS, StepBegun, Task, window_count, window_size
 from gdnbench.measuring.worker.device import BeginStep, CudaDevice
 from gdnbench.model.case import Case
 from gdnbench.model.workload import Workload
@@ -54,66 +54,159 @@ class Workspaces:
 
 @dataclass(frozen=True)
 class Placement:
-    """A launcher bound to tensors at one placement, and the ranges of its inputs for the scrubber."""
+    """A launcher bound to tensors at one placement.
 
+    Attributes:
+        number: of the placement.
+        run: launches the case there.
+        input_ranges: of its inputs and scratch tensors, for the scrubber.
+    """
+
+    number: int
     run: Launcher
     input_ranges: torch.Tensor
 
 
-class Rotation:
-    """A case bound to every copy of its tensors, each launched once, so that nothing loads or allocates later.
+class Placements:
+    """The tensors of a workload at all of their placements, which the cases of the workload share.
 
-    Outputs are kept until the rotation comes round again: torch's allocator would otherwise give a kernel that
-    allocates its own outputs the same place each time.
+    They are taken in windows, one a round. Where tensors lie is chance, worth 1 to 4 % at batch 1 on an H200: were it
+    the same in every round, an interval over rounds would not hold it.
 
-    Attributes:
-        placements: all of them.
+    Args:
+        workspace: the first placement.
+        window: placements of a window.
+        windows: how many there are; the rounds after them begin with the first again.
     """
 
-    def __init__(self, workspaces: Workspaces, case: Case, copies: list[Workspace]) -> None:
-        entry = workspaces.entry(case)
-        bind = load(entry, case.variant, case.shape)
-        placements = [
-            Placement(bind(copy), list_ranges([*copy.inputs.values(), *copy.scratch.values()])) for copy in copies
-        ]
-        self._outputs: deque[tuple[torch.Tensor, ...]] = deque(maxlen=len(placements))
-        for placement in placements:
-            self.keep(placement.run())
-        self.placements = tuple(placements)
-        self._next: Iterator[Placement] = cycle(placements)
+    def __init__(self, workspace: Workspace, window: int, windows: int) -> None:
+        self.window = window
+        self.workspaces = [workspace, *(workspace.copy() for _ in range(window * windows - 1))]
+        self._ranges: dict[tuple[int, int], torch.Tensor] = {}
+        self._allocated: deque[tuple[torch.Tensor, ...]] = deque(maxlen=len(self.workspaces))
+        self._numbers: dict[int, int] = {}
+
+    def numbers(self, position: int) -> list[int]:
+        """The window of the round at a position in the process's order."""
+        first = position * self.window % len(self.workspaces)
+        return list(range(first, first + self.window))
+
+    def ranges(self, number: int) -> torch.Tensor:
+        """The ranges of a placement's inputs and of the scratch tensors that it has by now."""
+        copy = self.workspaces[number]
+        key = (number, len(copy.scratch))
+        if key not in self._ranges:
+            self._ranges[key] = list_ranges([*copy.inputs.values(), *copy.scratch.values()])
+        return self._ranges[key]
+
+    def keep(self, number: int, outputs: tuple[torch.Tensor, ...]) -> int | None:
+        """Keeps outputs that the kernel allocated itself until as many launches later as there are placements.
+
+        torch's allocator would otherwise give it the same place each time.
+
+        Returns:
+            The number of the place of such outputs; None for outputs that were there before.
+        """
+        given = {tensor.data_ptr() for tensor in self.workspaces[number].outputs.values()}
+        own = tuple(tensor for tensor in outputs if tensor.data_ptr() not in given)
+        if not own:
+            return None
+        self._allocated.append(own)
+        largest = max(own, key=lambda tensor: tensor.numel() * tensor.element_size())
+        return self._numbers.setdefault(largest.data_ptr(), len(self._numbers))
+
+    @property
+    def are_outputs_spread(self) -> bool:
+        """Whether as many outputs are kept as there are placements, so that no launch needs memory from the driver."""
+        return len(self._allocated) == self._allocated.maxlen
+
+
+class Rotation:
+    """A case on the placements of its workload: bound to those of one window, round by round.
+
+    Args:
+        bind: binds the case to a workspace.
+        placements: those of its workload.
+        warm_ups: placements of the window after this one, on which the launches before the samples go; 0 for the
+            window's own.
+    """
+
+    def __init__(self, bind: Binder, placements: Placements, warm_ups: int = 0) -> None:
+        self._bind = bind
+        self._placements = placements
+        self._warm_ups = warm_ups
+        self._visited: list[tuple[int, int | None]] = []
+        self.open(0)
+        self._launch_once()
+
+    def open(self, position: int) -> None:
+        """Binds the case to the window of the round at a position in the process's order."""
+        self._visited.clear()
+        self.placements = tuple(map(self._place, self._placements.numbers(position)))
+        elsewhere = self._placements.numbers(position + 1)[: self._warm_ups]
+        self._next = chain(map(self._place, elsewhere), cycle(self.placements))
+
+    def _place(self, number: int) -> Placement:
+        run = self._bind(self._placements.workspaces[number])
+        return Placement(number, run, self._placements.ranges(number))
+
+    def _launch_once(self) -> None:
+        """At each placement, and further if the case allocates its outputs: nothing loads or allocates later."""
+        for placement in self.placements:
+            allocated = self.keep(placement, placement.run())
+        while allocated and not self._placements.are_outputs_spread:
+            placement = next(self._next)
+            self.keep(placement, placement.run())
 
     def next_placement(self) -> Placement:
-        """The next placement; after the last the first again."""
+        """The next placement of the window; after the last the first again."""
         return next(self._next)
 
-    def keep(self, outputs: tuple[torch.Tensor, ...]) -> None:
-        """Keeps a launch's outputs until the rotation comes to its placement again."""
-        self._outputs.append(outputs)
+    def keep(self, placement: Placement, outputs: tuple[torch.Tensor, ...]) -> bool:
+        """Notes a launch and keeps what it allocated; whether it allocated its outputs."""
+        allocated = self._placements.keep(placement.number, outputs)
+        self._visited.append((placement.number, allocated))
+        return allocated is not None
 
+    def visited(self, launches: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Numbers of the placements of the last launches; and of those of the outputs that the case allocates itself.
 
-def make_copies(workspace: Workspace) -> list[Workspace]:
-    """The workspace and copies of it elsewhere in memory, as many as the limits allow."""
-    count = placement_count(workspace.op.tensor_bytes(workspace.shape))
-    return [workspace, *(workspace.copy() for _ in range(count - 1))]
+        The second is empty for a case that allocates none.
+        """
+        last = self._visited[-launches:]
+        return tuple(number for number, _ in last), tuple(own for _, own in last if own is not None)
 
 
 def bind_cases(task: Task, begin: BeginStep, device: CudaDevice) -> dict[str, Rotation]:
-    """Binds and launches every case once, so that nothing compiles, loads or allocates once timing begins.
+    """Binds and launches every case, so that nothing compiles, loads or allocates once timing begins.
 
     Returns:
-        A rotation of each case by its id; the cases of a workload share the copies of its tensors.
+        A rotation of each case by its id; the cases of a workload share the placements of its tensors.
     """
     workspaces = Workspaces(task)
-    copies: dict[Workload, list[Workspace]] = {}
+    placements: dict[Workload, Placements] = {}
     rotations = {}
     for case in task.cases:
         begin(StepBegun(case.id, "bind", task.step_limit_s * BUILD_STEPS))
-        if case.shape not in copies:
+        if case.shape not in placements:
             workspace, _ = workspaces.get(case.shape, workspaces.scenarios[0])
-            copies[case.shape] = [workspace] if task.plain else make_copies(workspace)
-        rotations[case.id] = Rotation(workspaces, case, copies[case.shape])
+            placements[case.shape] = place(workspace, task)
+        bind = load(workspaces.entry(case), case.variant, case.shape)
+        rotations[case.id] = Rotation(bind, placements[case.shape], task.warm_ups if task.cold_tlb else 0)
         device.synchronize()
     return rotations
+
+
+def place(workspace: Workspace, task: Task) -> Placements:
+    """A workload's tensors at as many placements as the task allows; at one for a plain task."""
+    if task.plain:
+        return Placements(workspace, 1, 1)
+    nbytes = workspace.op.tensor_bytes(workspace.shape)
+    window = window_size(nbytes)
+    if task.cold_tlb:
+        window = max(1, min(max(task.samples.values()), task.placed_bytes // (2 * nbytes)))
+    windows = window_count(nbytes, window, len(task.order), task.placed_bytes)
+    return Placements(workspace, window, max(windows, 2) if task.cold_tlb else windows)
 
 
 def list_ranges(tensors: Iterable[torch.Tensor]) -> torch.Tensor:

@@ -15,8 +15,9 @@ from gdnbench.model.case import Clock, Role
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.workload import Workload
 from gdnbench.report.console import FittedTable, fits, plain_table
-from gdnbench.report.run.text import failure_lines, name_cell
+from gdnbench.report.run.text import baseline_name, failure_lines, name_cell, speedup_text
 from gdnbench.report.units import number, plus_minus, time_text
+from gdnbench.store.info import RunInfo
 
 Clocks = Mapping[Clock, Sequence[Measurement]]
 """Measurements by further clocks than the run's own timer."""
@@ -96,11 +97,12 @@ def _verdicts(*rows: Measurement) -> set[str]:
     return {row.versus.verdict for row in rows if row.versus}
 
 
-def print_clocks(console: Console, measurements: Sequence[Measurement], clocks: Clocks) -> None:
+def print_clocks(console: Console, info: RunInfo, measurements: Sequence[Measurement], clocks: Clocks) -> None:
     """Prints the cases of one shape, fastest first; nothing if no further clock was read.
 
     Args:
         console: where to.
+        info: the run.
         measurements: by the run's own timer.
         clocks: by the further clocks, of the same shape.
     """
@@ -108,7 +110,8 @@ def print_clocks(console: Console, measurements: Sequence[Measurement], clocks: 
     if not any(clocks.values()) or not timed:
         return
     timed.sort(key=lambda row: row.timing.time_us if row.timing else math.inf)
-    view = _ClocksTable(timed, clocks, gaps_of(measurements, clocks))
+    compares = info.settings.get("processes", 0) > 0 and any(row.versus for rows in clocks.values() for row in rows)
+    view = _ClocksTable(timed, clocks, gaps_of(measurements, clocks), baseline_name(info), compares)
     whole = view.table(roomy=True)
     console.print()
     table = whole if fits(console, whole) else view.table(roomy=False)
@@ -127,21 +130,31 @@ class _ClocksTable:
     rows: Sequence[Measurement]
     clocks: Clocks
     gaps: dict[str, ClockGap]
+    baseline: str
+    compares: bool
 
     def table(self, *, roomy: bool) -> Table:
         """The table; unless `roomy`, without NVBench's intervals, which the table above has."""
         table = plain_table(gap=2 if roomy else 1)
         table.add_column("µs", overflow="fold")
-        for title in ("NVBench", *(_TITLES[clock] for clock in self.clocks)):
-            table.add_column(title, justify="right", no_wrap=True)
+        table.add_column("NVBench", justify="right", no_wrap=True)
+        for clock in self.clocks:
+            table.add_column(_TITLES[clock], justify="right", no_wrap=True)
+            if self.compares:
+                table.add_column(f"vs {self.baseline}", justify="right", no_wrap=True)
         for title in (*(("gap", "launch", "rest") if self.gaps else ()), "host"):
             table.add_column(title, justify="right", no_wrap=True)
         by_clock = [{row.case.id: row for row in rows} for rows in self.clocks.values()]
         for row in self.rows:
             case_id = row.case.id
-            others = [_time(found.get(case_id), interval=True) for found in by_clock]
+            others = [cell for found in by_clock for cell in self._clock(found.get(case_id))]
             table.add_row(name_cell(row), _time(row, interval=roomy), *others, *self._gap(case_id), _host(row))
         return table
+
+    def _clock(self, row: Measurement | None) -> list[str]:
+        """A clock's time of a case, and its ratio to the baseline by that clock."""
+        ratio = "1" if row and row.role is Role.BASELINE else speedup_text(row.versus) if row and row.versus else ""
+        return [_time(row, interval=True), *([ratio] if self.compares else [])]
 
     def _gap(self, case_id: str) -> list[str]:
         if not self.gaps:

@@ -24,6 +24,7 @@ from gdnbench.report.run.json import flat_rows, read_rows, run_document, suite_r
 from gdnbench.report.run.suite import print_suite, suite_of_run
 from gdnbench.report.run.text import (
     VERDICT_STYLES,
+    baseline_name,
     control_lines,
     failure_lines,
     headline,
@@ -83,7 +84,7 @@ def _print_tables(
     for shape in dict.fromkeys(row.case.shape for row in measurements):
         here = _at(shape, measurements)
         _print_shape(console, info, here, titles.get(shape, str(shape)), flops=flops)
-        print_clocks(console, here, {clock: _at(shape, rows) for clock, rows in clocks.items()})
+        print_clocks(console, info, here, {clock: _at(shape, rows) for clock, rows in clocks.items()})
     console.print()
     told = legend(info, flops=flops)
     console.print(Text("\n").join([told, *map(Text, LEGEND if clocks else ())]), style="dim")
@@ -176,7 +177,7 @@ def _cells(row: Measurement, unit: TimeUnit, *, on_gpu: bool, flops: bool, notes
 
 
 def _versus_heading(info: RunInfo) -> str:
-    return f"vs {info.baseline.removeprefix(f'{info.op}-')}"
+    return f"vs {baseline_name(info)}"
 
 
 def _versus(row: Measurement) -> Text:

@@ -1,0 +1,295 @@
+"""What the processes of a run add to its times, and how uncertain that leaves a time and a ratio of two.
+
+A round time is modelled as t = launch(process) + kernel(case) * (1 + effect(case, process) + noise(case, round)). The
+launch is a constant in microseconds that all cases of a process share (on H200s its standard deviation is 0.05 to
+0.06 µs, and its correlation between batch sizes 0.99: docs/measuring.md); it is estimated from all of them and taken
+out. What is left between processes is a random effect of each case. A run has few processes, too few to tell it for
+each case: all cases of a workload together tell by how much the means of processes vary more than their rounds explain,
+and by that factor every variance over rounds is inflated (Wedderburn, Biometrika 61, 1974: quasi-likelihood). A case
+that stands out is judged by its own processes alone.
+
+Variances of different kinds are added, and the degrees of freedom of the sum are Satterthwaite's: Biometrics Bulletin 2
+(1946).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import chdtri, fdtrc, ndtri, stdtrit
+
+from gdnbench.stats import FloatArray
+
+K = TypeVar("K", bound=Hashable)
+IntArray = npt.NDArray[np.int_]
+
+STANDS_OUT = 1e-3
+"""Chance that a case like the others is taken for one whose processes differ more than theirs."""
+
+USUAL_LAUNCH_SD_US = 0.055
+"""By NVBench, over 16 processes on four H200 cards of one host."""
+USUAL_LAUNCH_DF = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Variance:
+    """The variance of an estimate.
+
+    Attributes:
+        value: in the square of the estimate's unit.
+        df: degrees of freedom that it was estimated with; infinite where it is known.
+    """
+
+    value: float = 0.0
+    df: float = math.inf
+
+
+NO_VARIANCE = Variance()
+
+
+def add_variances(parts: Sequence[Variance]) -> Variance:
+    """The variance of a sum of independent errors: `df = (sum v)^2 / sum(v^2 / df)` (Satterthwaite, 1946)."""
+    value = sum(part.value for part in parts)
+    spread = sum(part.value**2 / part.df for part in parts if part.value > 0)
+    return Variance(value, value**2 / spread if spread > 0 else math.inf)
+
+
+def half_width_of(variance: Variance, confidence: float) -> float:
+    """Half-width of the two-sided t-interval of an estimate, in its unit; infinity where the variance is.
+
+    Raises:
+        ValueError: if `confidence` is not between 0 and 1.
+    """
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f"confidence must lie between 0 and 1, not {confidence}")
+    if math.isinf(variance.value):
+        return math.inf
+    level = 1.0 - (1.0 - confidence) / 2.0
+    quantile = float(ndtri(level)) if math.isinf(variance.df) else float(stdtrit(variance.df, level))
+    return quantile * math.sqrt(variance.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """What processes add to the variance of a mean over rounds.
+
+    Attributes:
+        inflation: the factor by which processes vary more than their rounds explain, at least 1.
+        df: degrees of freedom of that factor.
+        variance: of what rounds do not tell at all.
+    """
+
+    inflation: float = 1.0
+    df: float = math.inf
+    variance: Variance = NO_VARIANCE
+
+    def add(self, more: Variance) -> Between:
+        """The same with a further variance."""
+        return replace(self, variance=add_variances([self.variance, more]))
+
+
+NOTHING_BETWEEN = Between()
+
+
+@dataclass(frozen=True)
+class ProcessEffects(Generic[K]):
+    """The effects of a run's processes on the cases of a workload.
+
+    Attributes:
+        process: shape (rounds,), the process of each round, numbered from 0.
+        launch_us: shape (processes,), what each adds to every time, less their mean, microseconds.
+        inflation: variance between the processes' means of a case over that which its rounds explain, at least 1.
+        df: degrees of freedom of the inflation.
+        outliers: cases whose processes differ more than the others' do: each is judged by its own processes alone.
+        usual_sd_us: how far launches of processes spread in other runs, microseconds; 0 where that is not known.
+    """
+
+    process: IntArray
+    launch_us: FloatArray
+    inflation: float = 1.0
+    df: float = math.inf
+    outliers: frozenset[K] = frozenset()
+    usual_sd_us: float = 0.0
+
+    @property
+    def count(self) -> int:
+        """How many processes there are."""
+        return len(self.launch_us)
+
+    def without_launch(self, times_us: FloatArray) -> FloatArray:
+        """Round times as if every process had added the mean of their launches; shape (rounds,), microseconds."""
+        return times_us - self.launch_us[self.process]
+
+    def of_time(self, key: K, times_us: FloatArray) -> Between:
+        """What is between processes in the mean logarithm of a case's round times.
+
+        Args:
+            key: the case.
+            times_us: its rounds, without the launch.
+        """
+        if self.count < 2:
+            return NOTHING_BETWEEN
+        if key in self.outliers:
+            return self._own_processes(np.log(times_us))
+        return Between(self.inflation, self.df, self._launch_variance(1.0 / float(np.nanmean(times_us))))
+
+    def of_ratio(self, keys: tuple[K, K], times_us: tuple[FloatArray, FloatArray]) -> Between:
+        """What is between processes in the mean log-ratio of two cases.
+
+        The launch moves both: what is left of it in the ratio is the difference of its shares in the two times, which
+        vanishes for equal ones.
+
+        Args:
+            keys: the two cases.
+            times_us: their rounds, without the launch.
+        """
+        if self.count < 2:
+            return NOTHING_BETWEEN
+        if self.outliers.intersection(keys):
+            return self._own_processes(np.log(times_us[0]) - np.log(times_us[1]))
+        first, second = (1.0 / float(np.nanmean(times)) for times in times_us)
+        return Between(self.inflation, self.df, self._launch_variance(first - second))
+
+    def _launch_variance(self, per_us: float) -> Variance:
+        """Of a mean over the processes, relative, where a microsecond of launch is worth `per_us`.
+
+        Two or three processes tell little of how far launches spread: what is known of other runs is weighed in by its
+        degrees of freedom, as in Smyth, Statistical Applications in Genetics and Molecular Biology 3 (2004).
+        """
+        known = USUAL_LAUNCH_DF if self.usual_sd_us else 0
+        df = known + self.count - 1
+        squares = known * self.usual_sd_us**2 + float(np.sum(self.launch_us**2))
+        return Variance(per_us**2 * squares / df / self.count, df)
+
+    def _own_processes(self, logs: FloatArray) -> Between:
+        """The variance of the mean over the processes' own means."""
+        means = process_means(logs, self.process, self.count)
+        known = means[np.isfinite(means)]
+        if len(known) < 2:
+            return Between(variance=Variance(math.inf, 1))
+        return Between(variance=Variance(float(np.var(known, ddof=1)) / len(known), len(known) - 1))
+
+
+def estimate_effects(
+    times_us: Mapping[K, FloatArray],
+    process: IntArray,
+    *,
+    left_out: Collection[K] = (),
+    usual_sd_us: float = 0.0,
+) -> ProcessEffects[K]:
+    """Estimates the effects of the processes from all cases of a workload.
+
+    Args:
+        times_us: shape (rounds,) of each case, microseconds, NaN where a round is missing.
+        process: shape (rounds,), the process of each round, any numbers.
+        left_out: cases that are no evidence on the others, such as a kernel that does nothing, whose time is a few
+            ticks of the timer and moves by whole ones.
+        usual_sd_us: see the attribute.
+
+    Returns:
+        No effects at all where there is one process: such a run does not tell them.
+
+    Raises:
+        ValueError: if the shapes differ.
+    """
+    if any(times.shape != process.shape for times in times_us.values()):
+        raise ValueError(f"every case needs a time or NaN for each of {len(process)} rounds")
+    numbers, index = np.unique(process, return_inverse=True)
+    count = len(numbers)
+    means_us = {key: process_means(times, index, count) for key, times in times_us.items()}
+    means_us = {key: means for key, means in means_us.items() if np.isfinite(means).all() and key not in left_out}
+    if count < 2 or not means_us:
+        return ProcessEffects(index, np.zeros(max(count, 1)))
+    launch_us = _common_shift(np.array(list(means_us.values())))
+    launch_us = launch_us - launch_us.mean()
+    found = _spreads({key: times_us[key] for key in means_us}, index, count)
+    outliers = _find_outliers(found)
+    usual = [each for key, each in found.items() if key not in outliers]
+    outliers |= times_us.keys() & set(left_out)
+    df = (len(usual) - 1) * (count - 1)  # one less for each process, whose launch was taken out
+    if df < 1:
+        return ProcessEffects(index, launch_us, outliers=outliers, usual_sd_us=usual_sd_us)
+    inflation = sum(each.inflation for each in usual) / (len(usual) - 1)
+    df_known = df if inflation > 1 else math.inf
+    return ProcessEffects(index, launch_us, max(1.0, inflation), df_known, outliers, usual_sd_us)
+
+
+def process_means(values: FloatArray, process: IntArray, count: int) -> FloatArray:
+    """The mean of each process's rounds; NaN for one that has none. Shape (processes,)."""
+    known = np.isfinite(values)
+    sums = np.bincount(process[known], weights=values[known], minlength=count)
+    counts = np.bincount(process[known], minlength=count)
+    means: FloatArray = np.divide(sums, counts, out=np.full(count, np.nan), where=counts > 0)
+    return means
+
+
+def within_sd(values: FloatArray, process: IntArray, count: int) -> tuple[float, int]:
+    """The standard deviation of rounds about the mean of their process, and its degrees of freedom."""
+    known = np.isfinite(values)
+    residuals = values[known] - process_means(values, process, count)[process[known]]
+    df = len(residuals) - len(np.unique(process[known]))
+    return (math.sqrt(float(np.sum(residuals**2)) / df) if df > 0 else math.nan), df
+
+
+def _common_shift(times_us: FloatArray) -> FloatArray:
+    """By how much all cases move together: the median over cases, shape (columns,), microseconds.
+
+    Args:
+        times_us: shape (cases, columns), microseconds, NaN where one is missing.
+    """
+    shifts: FloatArray = np.nanmedian(times_us - np.nanmean(times_us, axis=1, keepdims=True), axis=0)
+    return shifts
+
+
+@dataclass(frozen=True)
+class _CaseSpread:
+    """How far the processes of a case differ, once what all cases share in each round is out.
+
+    Attributes:
+        between: variance of the processes' means.
+        within: the part of it that the rounds' noise explains.
+        dfs: degrees of freedom of both.
+    """
+
+    between: float
+    within: float
+    dfs: tuple[int, int]
+
+    @property
+    def inflation(self) -> float:
+        """The first over the second."""
+        return self.between / self.within if self.within > 0 else 1.0
+
+    def stands_out(self, usual: float) -> bool:
+        """Whether the inflation is larger than chance makes of the usual one, by an F-test."""
+        return self.dfs[1] > 0 and bool(fdtrc(*self.dfs, self.inflation / usual) < STANDS_OUT)
+
+
+def _spreads(times_us: Mapping[K, FloatArray], process: IntArray, count: int) -> dict[K, _CaseSpread]:
+    shared = _common_shift(np.array(list(times_us.values())))
+    found = {}
+    for key, times in times_us.items():
+        residuals = times - shared
+        means = process_means(residuals, process, count)
+        sd_us, df = within_sd(residuals, process, count)
+        rounds = np.bincount(process[np.isfinite(times)], minlength=count)
+        within = sd_us**2 * float(np.mean(1.0 / rounds)) if df > 0 else 0.0
+        found[key] = _CaseSpread(float(np.var(means, ddof=1)), within, (count - 1, df))
+    return found
+
+
+def _find_outliers(found: Mapping[K, _CaseSpread]) -> frozenset[K]:
+    """The cases whose processes differ more than the usual inflation explains: never more than half of them.
+
+    That is taken from the median over the cases, which a few that differ much do not move. The median of a variance
+    with d degrees of freedom is the true one times that of chi-squared over d.
+    """
+    df = next(iter(found.values())).dfs[0]
+    median = float(np.median([each.inflation for each in found.values()]))
+    usual = max(1.0, median * df / float(chdtri(df, 0.5)))
+    return frozenset(key for key, each in found.items() if each.inflation > median and each.stands_out(usual))
