@@ -12,8 +12,8 @@ a stream time's interval, and that cards of one model differ is part of a kernel
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 
@@ -27,6 +27,9 @@ from gdnbench.stats.run_effect import Peer, Prediction, RunEffect, estimate_run_
 from gdnbench.stats.unpaired import MeanTime, UnpairedLogRatio, VarianceComponent, mean_time, unpaired_log_ratio
 
 _TOOLS = (*VERSIONS, "driver")  # conditions that may make another kernel of the same sources
+PRESUMED = 0.005
+"""What a floor or baseline of changed sources may have changed by, a standard deviation, relative."""
+
 _AGAIN = 8.0  # (2 sd)^2 of two A/A differences, each of two measurements, over the variance that a case strays by
 
 _Case = tuple[str, str, Params, Workload, str]
@@ -66,6 +69,7 @@ class RunChange:
 
     Attributes:
         unchanged: the cases that tell what the runs moved by, each as (left, right).
+        presumed: whether these are floors and baselines whose sources did change, for want of any that did not.
         same_model: whether both are of one GPU model.
         same_card: whether both are known to be of one card, and so of one host.
     """
@@ -74,8 +78,14 @@ class RunChange:
         card = left.conditions.get("GPU", "")
         self.same_model = bool(left.gpu) and left.gpu == right.gpu
         self.same_card = bool(card) and card == right.conditions.get("GPU", "")
-        self.unchanged = tuple(_unchanged(left, right)) if self.same_model else ()
+        pairs = _common_cases(left, right) if self.same_model else []
+        alike = _same_tools(left, right)
+        self.unchanged = tuple(pair for pair in pairs if _is_unchanged(*pair, alike=alike))
+        self.presumed = not self.unchanged
+        if self.presumed:
+            self.unchanged = tuple(pair for pair in pairs if _is_firm(*pair))
         self._plain = "True" in {source.conditions.get("plain") for source in (left, right)}
+        self._peers: dict[Hashable, Peer | None] = {}
         self._effects: dict[tuple[str, str], RunEffect] = {}
 
     def effect_on(self, left: Figure, right: Figure) -> RunEffect:
@@ -128,8 +138,14 @@ class RunChange:
         return CaseChange(ratio, measured)
 
     def _estimate(self, pairs: list[tuple[Figure, Figure]], left: Figure, right: Figure) -> RunEffect:
-        peers = [peer for one, other in pairs if other.timer == right.timer and (peer := self._peer(one, other))]
+        peers = [peer for one, other in pairs if other.timer == right.timer and (peer := self._peer_of(one, other))]
         return estimate_run_effect(peers, expected_whole(left, right, same_card=self.same_card))
+
+    def _peer_of(self, left: Figure, right: Figure) -> Peer | None:
+        case = right.label, right.params, right.timer, _place(right)
+        if case not in self._peers:
+            self._peers[case] = self._peer(left, right)
+        return self._peers[case]
 
     def _peer(self, left: Figure, right: Figure) -> Peer | None:
         before, after = _mean(left), _mean(right)
@@ -140,7 +156,11 @@ class RunChange:
             change = math.log(after.mean_us / before.mean_us)
         if not math.isfinite(error):
             return None
-        return Peer(_place(right), change, error, expected_spread(left, right, plain=self._plain))
+        spread = expected_spread(left, right, plain=self._plain)
+        if self.presumed:
+            unit = left.time_us if is_additive(right.timer) else 1.0
+            spread = replace(spread, stray=math.hypot(spread.stray, PRESUMED * unit))
+        return Peer(_place(right), change, error, spread)
 
 
 class RunPair:
@@ -175,16 +195,16 @@ class RunPair:
         return self.kernel.change(before, after)  # the A/A noise is of stream times
 
 
-def _unchanged(left: FigureSource, right: FigureSource) -> Iterator[tuple[Figure, Figure]]:
-    """Floors and baselines of the same sources and params; with the same tools, every kernel of the same sources."""
+def _common_cases(left: FigureSource, right: FigureSource) -> list[tuple[Figure, Figure]]:
+    """The cases that both have with rounds, without the floor that does nothing."""
     others = _with_rounds(right)
-    alike = _same_tools(left, right)
-    for case, one in _with_rounds(left).items():
-        other = others.get(case)
-        if other is None or one.source_hash != other.source_hash or is_empty(other):
-            continue
-        if _is_firm(one, other) or (alike and one.source_hash):
-            yield one, other
+    found = _with_rounds(left)
+    return [(one, others[case]) for case, one in found.items() if case in others and not is_empty(others[case])]
+
+
+def _is_unchanged(one: Figure, other: Figure, *, alike: bool) -> bool:
+    """Floors and baselines of the same sources; with the same tools, every kernel of the same sources."""
+    return one.source_hash == other.source_hash and (_is_firm(one, other) or (alike and bool(one.source_hash)))
 
 
 def _with_rounds(source: FigureSource) -> dict[_Case, Figure]:

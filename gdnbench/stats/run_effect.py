@@ -41,7 +41,7 @@ PRIOR_DF = 4.0
 _BOUND = 1.5  # Huber's, in standard deviations: 96 % efficient on normal values
 _SCALE = 0.7785  # the mean of min(x^2, 1.5^2) of a normal x
 _STEPS = 100
-_SETTLED = 1e-7
+_SETTLED = 1e-5
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,6 +143,11 @@ def legend(side: SourceComparison) -> list[str]:
         f"FASTER or SLOWER where it lies beyond {settings.margin:.2%}, SAME where within, else UNCLEAR.",
         "geomean: of all ratios but those of floors.",
     ]
+    clocks = {ratio.clock for column in side.columns for ratio in column.ratios if ratio and ratio.apart}
+    if Clock.STREAM in clocks and not settings.raw:
+        lines.append("Ratios of stream times of two runs are as with the mean of their two launches.")
+    if Clock.KERNEL in clocks:
+        lines.append("Kernel times are from the first block's start to the last block's end (CUPTI).")
     if any(column.paired for column in side.columns):
         lines.append("Figures of one run are paired by round.")
     if any(any(column.expected) for column in side.columns):
@@ -160,15 +165,16 @@ def notes(side: SourceComparison) -> list[str]:
     headings = side.headings
     lines = [line for column in side.columns for line in whole_lines(side, column)]
     for heading, column in zip(headings[1:], side.columns, strict=True):
-        lines += _bounds(heading, column) + _reasons(side, heading, column)
+        lines += _bounds(side, heading, column) + _reasons(side, heading, column)
         lines += _no_interval(heading, column) + _unclear(side, heading, column)
     return [*lines, *_failures(side), *_alone(side)]
 
 
-def _bounds(heading: str, column: ColumnComparison) -> list[str]:
+def _bounds(side: SourceComparison, heading: str, column: ColumnComparison) -> list[str]:
     """In how many cases launch and latency, or traffic, are most of the time on both GPUs."""
     bounds = [expected.bound for expected in column.expected if expected]
-    told = {"latency": "launch and latency are", "bandwidth": "traffic at peak bandwidth is"}
+    fixed = "latency is" if side.shown_clock is Clock.KERNEL else "launch and latency are"
+    told = {"latency": fixed, "bandwidth": "traffic at peak bandwidth is"}
     return [
         f"{heading}: {words} most of both times in {bounds.count(bound)} of {_cases(len(bounds))}"
         for bound, words in told.items()

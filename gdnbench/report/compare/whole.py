@@ -86,7 +86,12 @@ def _other_model(pair: str, clock: Clock, count: int) -> str:
 def _taken_out(pair: str, change: RunChange, clock: Clock, *, raw: bool) -> str:
     effect = change.effect
     assert effect
-    cases = f"from {plural(effect.peers, 'unchanged case')}"
+    which = (
+        ("floor or baseline of other sources", "floors and baselines of other sources")
+        if change.presumed
+        else ("unchanged case", "")
+    )
+    cases = f"from {plural(effect.peers, *which)}"
     taken = "left in, and added to the intervals (--raw)" if raw else "taken out; --raw keeps it"
     if clock is Clock.KERNEL:
         return f"{pair}: kernel times of this run {math.expm1(effect.whole.mean):+.2%} as a whole, {cases}: {taken}"
