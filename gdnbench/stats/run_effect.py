@@ -17,7 +17,8 @@ unchanged peers tell them, with `stray` and the uncertainty of both in its inter
   estimated, with Student's t, as Hartung and Knapp, "A refined method for the meta-analysis of controlled clinical
   trials with binary outcome", Statistics in Medicine 20 (2001).
 - Means and dispersions are Huber's, with "Proposal 2" for the scale: "Robust Estimation of a Location Parameter",
-  Annals of Mathematical Statistics 35 (1964). A peer that did change is held to 1.5 standard deviations.
+  Annals of Mathematical Statistics 35 (1964). A peer that did change is held to 1.5 standard deviations, and one that
+  is further than 6 from the others, which no noise is, is left out.
 - The effect at a workload is the best linear unbiased prediction (Henderson, Biometrics 31, 1975): the mean of the
   workload's own peers, drawn towards `whole` as far as they leave open.
 - A further case takes the variance of a prediction, the spread and that of the mean: Higgins, Thompson and
@@ -39,6 +40,7 @@ PRIOR_DF = 4.0
 """How many peers the expected spreads are worth, in each of the three dispersions."""
 
 _BOUND = 1.5  # Huber's, in standard deviations: 96 % efficient on normal values
+_GROSS = 6.0  # standard deviations
 _SCALE = 0.7785  # the mean of min(x^2, 1.5^2) of a normal x
 _STEPS = 100
 _SETTLED = 1e-5
@@ -106,7 +108,7 @@ class RunEffect:
     """What the peers of two runs tell.
 
     Attributes:
-        peers: how many there are.
+        peers: how many tell it.
         whole: what all cases moved by, with its variance and the dispersion of workloads about it.
         strays: the dispersion of cases about their workloads, over all workloads.
         workloads: the same of single workloads.
@@ -159,6 +161,19 @@ def estimate_run_effect(peers: Sequence[Peer], whole_sd: float) -> RunEffect:
         whole_sd: expected standard deviation of what all cases share, in the unit of the changes. Where peers tell it
             well it hardly matters.
     """
+    effect = _fit(peers, whole_sd)
+    alike = [peer for peer in peers if _distance(peer, effect) <= _GROSS]
+    return effect if len(alike) == len(peers) else _fit(alike, whole_sd)
+
+
+def _distance(peer: Peer, effect: RunEffect) -> float:
+    """How far a peer lies from the others of its workload, in standard deviations."""
+    here = effect.workloads[peer.workload]
+    variance = peer.variance + here.dispersion * peer.spread.stray**2
+    return abs(peer.change - here.mean) / math.sqrt(variance) if variance > 0 else 0.0
+
+
+def _fit(peers: Sequence[Peer], whole_sd: float) -> RunEffect:
     groups: dict[Hashable, list[Peer]] = {}
     for peer in peers:
         groups.setdefault(peer.workload, []).append(peer)

@@ -57,7 +57,8 @@ def _lines(
     change = runs.stream if clock is Clock.STREAM else runs.kernel
     if not change.same_model:
         return [_other_model(pair, clock, len(judged))]
-    lines = [_taken_out(pair, change, clock, raw=raw)] if change.effect else []
+    known = change.effect and change.effect.peers
+    lines = [_taken_out(pair, change, clock, raw=raw)] if known else []
     untold = [row for row in judged if not change.effect_on(row[0][0].figure, row[0][1].figure).peers]
     if untold and clock is Clock.STREAM:
         lines.append(_unknown_launch(pair, change, len(untold), len(judged)))
