@@ -75,7 +75,11 @@ def test_kernel_times_are_shown_where_they_are_what_is_judged(shown):
     assert re.search(r"decode-v1 +1\.800 +1\.800 +1\.00", text)
     assert "16 ratios are of kernel times (CUPTI), which hold no launch" in flat(text)
     row = next(row for row in json.loads(shown(compared(*sides), json=True))["cases"] if row["label"] == "decode-v1")
-    assert (row["judged_by"], row["time_b_us"], row["kernel_b_us"]) == ("kernel", pytest.approx(5.95), pytest.approx(1.8))
+    assert (row["judged_by"], row["time_b_us"], row["kernel_b_us"]) == (
+        "kernel",
+        pytest.approx(5.95),
+        pytest.approx(1.8),
+    )
     assert row["kernel_ratio"] == row["ratio"]
     assert row["stream_ratio"] == pytest.approx(1.0, abs=0.01)
 

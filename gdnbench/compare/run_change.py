@@ -27,7 +27,7 @@ from gdnbench.stats.run_effect import Peer, Prediction, RunEffect, estimate_run_
 from gdnbench.stats.unpaired import MeanTime, UnpairedLogRatio, VarianceComponent, mean_time, unpaired_log_ratio
 
 _TOOLS = (*VERSIONS, "driver")  # conditions that may make another kernel of the same sources
-PRESUMED = 0.005
+PRESUMED = 0.01
 """What a floor or baseline of changed sources may have changed by, a standard deviation, relative."""
 
 _AGAIN = 8.0  # (2 sd)^2 of two A/A differences, each of two measurements, over the variance that a case strays by
