@@ -152,11 +152,11 @@ def main() -> int:
             f"{hosts:6}{batch:4}  {clock:8}{len(group.covered):6}{covered:9.1%}{single:8.2%}{printed:11.2%}"
             f"{len(group.claims):8}"
         )
-    covered = [each for group in found.values() for each in group.covered]
+    everything = [each for group in found.values() for each in group.covered]
     claims = [claim for group in found.values() for claim in group.claims]
-    print(f"{np.mean(covered):.1%} of {len(covered)} are covered, {len(claims)} false claims")
+    print(f"{np.mean(everything):.1%} of {len(everything)} are covered, {len(claims)} false claims")
     print(*claims, sep="\n", end="")
-    return int(np.mean(covered) < LEAST_COVERED or bool(claims))
+    return int(float(np.mean(everything)) < LEAST_COVERED or bool(claims))
 
 
 if __name__ == "__main__":
