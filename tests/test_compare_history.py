@@ -253,7 +253,7 @@ def test_on_stored_runs_the_change_of_params_is_the_only_step(recorded):
     (place,) = steps(found)
     row = found.rows[place]
     assert row.run.source.name.startswith("20261121-181852")
-    assert 1 / row.change.speedup.estimate == pytest.approx(0.936, abs=0.003)
+    assert 1 / row.change.speedup.estimate == pytest.approx(0.939, abs=0.003)
     assert "params" in row.changes
 
 
