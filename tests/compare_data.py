@@ -8,7 +8,7 @@ from committed import RESULTS
 from decode_workloads import decode_at
 
 from gdnbench.compare.comparison import compare_sources
-from gdnbench.compare.figure import Figure, FigureSource, SourceKind
+from gdnbench.compare.figure import Figure, FigureSource, KernelTime, SourceKind
 from gdnbench.compare.ratio import CompareSettings
 from gdnbench.model.case import Role
 from gdnbench.model.params import Params
@@ -18,6 +18,7 @@ MAIN = "20261121-181852-h200-decode-main"
 DEFAULT = ("20261121-104356-h200-decode-default-1", "20261121-104456-h200-decode-default-2")
 B1, B8 = decode_at(B=1), decode_at(B=8)
 ANCHORS = ("decode-floor-copy", "decode-floor-empty", "decode-fla")
+BYTES = {"decode-floor-empty": 0}
 ROLES = {"decode-floor-copy": Role.FLOOR, "decode-floor-empty": Role.FLOOR, "decode-fla": Role.BASELINE}
 
 
@@ -30,6 +31,7 @@ def figure(label="decode-v4", time_us=5.0, shape=B1, *, rounds=21, sd=0.002, see
         "timer": "nvbench",
         "role": ROLES.get(label, Role.KERNEL),
         "source_hash": "as-ever",
+        "nbytes": BYTES.get(label, 1_054_816),
         "rounds_us": time_us * np.exp(logs - logs.mean()) if rounds else np.empty(0),
     }
     return Figure(**{**values, "label": label, "shape": shape, "time_us": time_us, **more})
@@ -43,16 +45,32 @@ def source(*figures, name="one", gpu="h200", **more):
     return FigureSource(**{"name": name, "kind": SourceKind.MEASURED, "gpu": gpu, "figures": figures, **more})
 
 
-def run_of(times, name="one", *, moved=1.0, shapes=(B1, B8), strays=None, **more):
-    """A run with floors, baseline and kernels at some shapes; all times moved together, some on their own."""
+def run_of(times, name="one", *, launch=0.0, moved=1.0, shapes=(B1, B8), strays=None, kernel_times=False, **more):
+    """A run with floors, baseline and kernels at some shapes; all have a longer launch, some moved on their own.
+
+    Kernel times, where wanted, are 2.5 µs shorter and hold no launch.
+    """
     times = {"decode-floor-copy": 4.0, "decode-floor-empty": 2.8, "decode-fla": 5.1, **times}
     seed = sum(map(ord, name))
     figures = [
-        figure(label, time_us * moved * (strays or {}).get((label, shape.B), 1.0), shape, seed=seed + 97 * index)
+        figure(
+            label,
+            time_us * moved * (strays or {}).get((label, shape.B), 1.0) + launch,
+            shape,
+            seed=seed + 97 * index,
+            kernel_time=_kernel_time((time_us - 2.5) * moved * (strays or {}).get((label, shape.B), 1.0), seed + index)
+            if kernel_times
+            else None,
+        )
         for shape in shapes
         for index, (label, time_us) in enumerate(times.items())
     ]
     return source(*figures, name=name, **more)
+
+
+def _kernel_time(time_us, seed):
+    logs = np.random.default_rng(seed).normal(0.0, 0.002, 21)
+    return KernelTime(time_us=time_us, rounds_us=time_us * np.exp(logs - logs.mean()), sm_mhz=1980.0)
 
 
 def published(*figures, name="published/b200", gpu="b200"):

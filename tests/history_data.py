@@ -22,9 +22,9 @@ def rounds_of(random, time_us, rounds=ROUNDS, sd=0.003):
 def store_run(
     results, day, times_us=None, *, gpu="h200", card="GPU-11111111-a", commit="a" * 40, dirty=False, broken=(),
     sources=None, shape=SHAPE, seed=None, samples=False, params=None, plain=False, label="", op="decode", level=1.0,
-    versions=None, sd=0.003,
+    versions=None, sd=0.003, launch=0.0,
 ):  # fmt: skip
-    """Writes a run of some day, with the rounds of each label; `level` moves all of its times together."""
+    """Writes a run of some day, with the rounds of each label; `level` and `launch` move all of its times together."""
     began = START + timedelta(days=day)
     run_id = f"{began:%Y%m%d-%H%M%S}-{gpu}-{op}{label}"
     folder = results / run_id
@@ -36,7 +36,7 @@ def store_run(
         if name in broken:
             rows.append(failed(of))
             continue
-        values = rounds_of(random, level * time_us, sd=sd)
+        values = rounds_of(random, level * time_us, sd=sd) + launch
         rows.append(measured(of, float(np.median(values))))
         rounds += [
             RoundRow(run_id=run_id, case=of.id, timer="nvbench", round=number, samples=20, time_us=value,

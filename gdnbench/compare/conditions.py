@@ -139,12 +139,6 @@ def same_method(before: StoredRun, old: Figure, after: StoredRun, new: Figure) -
     return method_of(before, old) == method_of(after, new)
 
 
-def same_kernel(before: StoredRun, old: Figure, after: StoredRun, new: Figure) -> bool:
-    """Whether a kernel is the same in both, as far as is known, and measured in the same way."""
-    same_code = (old.source_hash, old.params) == (new.source_hash, new.params)
-    return same_code and same_method(before, old, after, new)
-
-
 def method_of(run: StoredRun, figure: Figure) -> str:
     """How a time was measured: the timer's name; of NVBench, `default` or `plain`. Empty where there is no time."""
     if not figure.timer:

@@ -6,10 +6,14 @@ few microseconds it is most of the time, no data sheet gives it, and it does not
 - The bytes are the fewest that the op must move, the bandwidth is the data sheet's peak. No kernel reaches it: on an
   H200 the copying floor moves 67 MB at 68 % of it, launch included (results/20261121-101900-h200-decode-main). On the
   other hand some of what is written stays in the L2. So "traffic" here is a scale, not the time that memory takes.
-- Where both sources have measured an empty kernel at the workload, the fixed part is expected to scale as that does.
-  Otherwise it is expected to stay the same, and the reason compares its growth with that of the other kernels.
+- A kernel time holds no launch: its fixed part is latency, and is expected to scale with the SM clock that both runs
+  measured. An empty kernel's own time is the start and end of a grid, which the rest of a kernel's latency does not
+  follow: from an H200 to an H100 it grows by 1.46 times, those of kernels by 1.05.
+- In a stream time, where both sources have measured an empty kernel at the workload, the fixed part is expected to
+  scale as that does. Otherwise it is expected to stay the same, and the reason compares its growth with that of the
+  other kernels.
 - The model leaves out the L2: a state that stays in it (a warm cache) may be faster than the data sheet's bandwidth,
-  and then the fixed part is taken as 0. It also leaves out clocks, and ops that are bound by arithmetic.
+  and then the fixed part is taken as 0. It also leaves out ops that are bound by arithmetic.
 """
 
 from __future__ import annotations
@@ -29,6 +33,7 @@ from gdnbench.model.workload import Workload
 Regime = Literal["latency", "mixed", "bandwidth"]
 
 FLOOR = "{op}-floor-empty"  # the pseudo-kernel that does nothing on a kernel's grid: the cost of the launch alone
+KERNEL_TIME = "cupti"  # the timer of kernel times
 FEWEST_PEERS = 3  # the median of fewer other kernels says little
 LIKE_ITS_PEERS = 1.25  # the study's fixed parts grew by 1.49 to 1.87 times, within 1.25 of their median either way
 
@@ -95,13 +100,23 @@ def expect(left: Figure, right: Figure, left_source: FigureSource, right_source:
         return None
     before = _side(left, left_source, left_spec, nbytes)
     after = _side(right, right_source, right_spec, nbytes)
-    floors = after.floor_us / before.floor_us
-    launch = 1.0 if math.isnan(floors) else floors
+    fixed = _fixed_growth(left, right, before, after)
     bandwidths = left_spec.bandwidth_gbs / right_spec.bandwidth_gbs
-    ratio = (before.traffic_us * bandwidths + before.fixed_us * launch) / before.time_us
+    ratio = (before.traffic_us * bandwidths + before.fixed_us * fixed) / before.time_us
     bound = _bound(before, after)
-    reason = _reason(bound, before, after, _growths(left, left_source, right_source))
+    rest = "latency" if _is_kernel_time(left) else "launch and latency"
+    reason = _reason(bound, before, after, rest, _growths(left, left_source, right_source))
     return Expectation(ratio=ratio, bound=bound, residual=after.time_us / before.time_us / ratio, reason=reason)
+
+
+def _fixed_growth(left: Figure, right: Figure, before: _Side, after: _Side) -> float:
+    """What the fixed part is expected to be multiplied by; 1 where nothing tells."""
+    by = left.sm_mhz / right.sm_mhz if _is_kernel_time(left) else after.floor_us / before.floor_us
+    return by if math.isfinite(by) and by > 0 else 1.0
+
+
+def _is_kernel_time(figure: Figure) -> bool:
+    return figure.timer == KERNEL_TIME
 
 
 def _is_timed(figure: Figure) -> bool:
@@ -109,7 +124,7 @@ def _is_timed(figure: Figure) -> bool:
 
 
 def _side(figure: Figure, source: FigureSource, spec: GpuSpec, nbytes: int) -> _Side:
-    floor = _floor_us(source, figure)
+    floor = math.nan if _is_kernel_time(figure) else _floor_us(source, figure)
     return _Side(source.gpu, figure.time_us, min(_traffic_us(nbytes, spec), figure.time_us), floor)
 
 
@@ -177,13 +192,13 @@ def _fixed_parts(figure: Figure, source: FigureSource) -> dict[str, float]:
     return parts
 
 
-def _reason(bound: Regime, before: _Side, after: _Side, growths: list[float]) -> str:
+def _reason(bound: Regime, before: _Side, after: _Side, fixed: str, growths: list[float]) -> str:
     headline = f"{_speed(after.time_us / before.time_us)} on {after.gpu}"
     traffic = (
         f"{after.traffic_us:.2f} of {after.time_us:.2f} µs is traffic at peak bandwidth"
         f" ({before.traffic_us:.2f} of {before.time_us:.2f} on {before.gpu})"
     )
-    rest = f"the rest, launch and latency, {_change(before.fixed_us, after.fixed_us)}"
+    rest = f"the rest, {fixed}, {_change(before.fixed_us, after.fixed_us)}"
     if bound == "latency":
         return f"{headline}: {traffic}; {rest}{_cause(before, after, growths)}"
     if bound == "bandwidth":

@@ -1,32 +1,34 @@
 """One kernel's time at one workload over stored runs, and where it stepped. Pure functions of what was stored.
 
-All times of one process move together, so a step is judged by the kernel's ratio to an anchor that was measured in the
-same rounds: the floor that copies the state, or else the baseline.
+A step is judged as `compare` judges two runs: by what the kernel's time moved by, less what unchanged cases of other
+kernels moved by, since a process and a host add a launch of their own (`compare.run_change`). Beside it stands the
+kernel's ratio to an anchor that was measured in the same rounds: the floor that copies the state, or else the baseline.
 
 `choose_label`, `choose_op`, `choose_gpu` and `check_shapes` find what a user meant among the stored runs.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from statistics import median
 
 import numpy as np
 
 from gdnbench.catalog.entry import label_parts
-from gdnbench.compare.conditions import ConditionChange, changes_between, same_kernel, same_method
+from gdnbench.compare.conditions import ConditionChange, changes_between, same_method
 from gdnbench.compare.figure import Figure
+from gdnbench.compare.run_change import Clock, RunPair
 from gdnbench.compare.runs import StoredRun
 from gdnbench.errors import UnknownNameError, UsageError
 from gdnbench.model.case import Role
 from gdnbench.model.gpu import CPU, gpu_slug
 from gdnbench.model.workload import Workload
-from gdnbench.stats import FloatArray
-from gdnbench.stats.comparison import Comparison, Verdict
+from gdnbench.stats.comparison import Comparison, Verdict, judge
 from gdnbench.stats.interval import Interval
 from gdnbench.stats.paired import PairedLogRatio
-from gdnbench.stats.run_effect import RunEffect, compare_runs, estimate_run_effect
 from gdnbench.wording import did_you_mean, first_of
 
 DEFAULT_STEP_MARGIN = 0.01
@@ -45,7 +47,9 @@ class HistoryRow:
         ratio: kernel time / anchor time, paired by round; None where either has no rounds.
         changes: what else changed since the row before, by name.
         since: the run that `change` is against: the last before it that was measured the same way; empty if none.
-        change: the ratio before / the ratio now, above 1 is faster; None without a run to compare with.
+        change: the time before / the time now, above 1 is faster; None without a run to compare with.
+        clock: whose times the change is of.
+        scatter: as in `History`, of the two runs.
         causes: what else changed since that run, which need not be the row before.
     """
 
@@ -55,6 +59,8 @@ class HistoryRow:
     changes: Mapping[str, ConditionChange] = field(default_factory=dict)
     since: str = ""
     change: Comparison | None = None
+    clock: Clock = Clock.STREAM
+    scatter: float = float("nan")
     causes: Mapping[str, ConditionChange] = field(default_factory=dict)
 
     @property
@@ -72,7 +78,8 @@ class History:
         gpu: the GPU's short name.
         shape: the workload.
         anchor: label of the case that ratios are taken to; empty if no run has one.
-        scatter: how far ratios move from run to run where nothing changed.
+        scatter: standard deviation of one run's time where nothing changed, without what its run moved by, relative;
+            NaN where no two runs could be compared.
         margin: changes up to this ratio are not steps.
         rows: a row for each run that has the kernel.
     """
@@ -81,7 +88,7 @@ class History:
     gpu: str
     shape: Workload
     anchor: str
-    scatter: RunEffect
+    scatter: float
     margin: float
     rows: tuple[HistoryRow, ...]
 
@@ -106,16 +113,15 @@ def history_of(
     """
     having = [(run, figure) for run in runs if (figure := _find(run, label, shape))]
     anchor = _choose_anchor([run for run, _ in having], label, shape)
-    scatter = estimate_run_effect(_peer_changes([run for run, _ in having], label, anchor, shape))
     rows: list[HistoryRow] = []
     for run, figure in having:
-        rows.append(_row(run, figure, rows, anchor, scatter, margin))
+        rows.append(_row(run, figure, rows, anchor, margin))
+    scatters = [row.scatter for row in rows if not math.isnan(row.scatter)]
+    scatter = median(scatters) if scatters else math.nan
     return History(label=label, gpu=gpu, shape=shape, anchor=anchor, scatter=scatter, margin=margin, rows=tuple(rows))
 
 
-def _row(
-    run: StoredRun, figure: Figure, earlier: list[HistoryRow], anchor: str, scatter: RunEffect, margin: float
-) -> HistoryRow:
+def _row(run: StoredRun, figure: Figure, earlier: list[HistoryRow], anchor: str, margin: float) -> HistoryRow:
     paired = _paired(run, figure, anchor)
     changes = {}
     if earlier:
@@ -123,16 +129,28 @@ def _row(
         changes = changes_between((last.run, last.figure), (run, figure), anchor)
     if paired is None:
         return HistoryRow(run=run, figure=figure, changes=changes)
-    peer = next((row for row in reversed(earlier) if row.ratio and same_method(row.run, row.figure, run, figure)), None)
-    before = _paired(peer.run, peer.figure, anchor) if peer else None
-    return HistoryRow(
-        run=run,
-        figure=figure,
-        ratio=_inverse(paired).speedup(CONFIDENCE),
-        changes=changes,
-        since=peer.run.source.name if peer else "",
-        change=compare_runs(before, paired, scatter, margin=margin) if before else None,
-        causes=changes_between((peer.run, peer.figure), (run, figure), anchor) if peer else {},
+    row = HistoryRow(run=run, figure=figure, changes=changes, ratio=_inverse(paired).speedup(CONFIDENCE))
+    peer = next(
+        (each for each in reversed(earlier) if each.ratio and same_method(each.run, each.figure, run, figure)), None
+    )
+    return _with_change(row, peer, anchor, margin) if peer else row
+
+
+def _with_change(row: HistoryRow, peer: HistoryRow, anchor: str, margin: float) -> HistoryRow:
+    """The row with what its kernel changed by since an earlier row."""
+    runs = RunPair(peer.run.source, row.run.source)
+    clock = runs.clock_of(peer.figure, row.figure)
+    change = runs.change(peer.figure, row.figure, clock)
+    assert change  # both rows have a ratio, and so rounds
+    speedup = change.log_ratio.speedup(CONFIDENCE)
+    return replace(
+        row,
+        since=peer.run.source.name,
+        change=Comparison(speedup, judge(speedup, margin)),
+        clock=clock,
+        # The components after those of the rounds are of a difference of two runs.
+        scatter=math.sqrt(sum(part.variance for part in change.log_ratio.components[2:]) / 2.0),
+        causes=changes_between((peer.run, peer.figure), (row.run, row.figure), anchor),
     )
 
 
@@ -169,31 +187,6 @@ def _choose_anchor(runs: Sequence[StoredRun], label: str, shape: Workload) -> st
 
 def _most_common(labels: Counter[str]) -> tuple[str, int]:
     return labels.most_common(1)[0] if labels else ("", 0)
-
-
-def _peer_changes(runs: Sequence[StoredRun], label: str, anchor: str, shape: Workload) -> list[FloatArray]:
-    """For each run and the one before it of the same method: how the ratios of unchanged other kernels moved."""
-    found = []
-    for place, run in enumerate(runs):
-        for before in reversed(runs[:place]):
-            changes = _changes_of_peers(before, run, label, anchor, shape)
-            if changes.size:
-                found.append(changes)
-                break
-    return found
-
-
-def _changes_of_peers(before: StoredRun, run: StoredRun, label: str, anchor: str, shape: Workload) -> FloatArray:
-    moved = []
-    for figure in run.figures:
-        old = _find(before, figure.label, shape)
-        is_peer = figure.shape == shape and figure.role is not Role.FLOOR and figure.label not in (label, anchor)
-        if not is_peer or old is None or not same_kernel(before, old, run, figure):
-            continue
-        now, then = _paired(run, figure, anchor), _paired(before, old, anchor)
-        if now and then:
-            moved.append(now.mean - then.mean)
-    return np.array(moved)
 
 
 def choose_label(runs: Sequence[StoredRun], wanted: str) -> str:

@@ -78,8 +78,8 @@ def _print_history(console: Console, history: History) -> None:
     """Prints one kernel at one shape: its runs, oldest first, and below them the steps."""
     console.print()
     heading = Text(f"{history.label} {history.shape} on {history.gpu}", style="bold")
-    if history.anchor:
-        heading.append(f"  scatter from run to run {history.scatter.sd:.2%}", style="not bold dim")
+    if not math.isnan(history.scatter):
+        heading.append(f"  scatter from run to run {history.scatter:.2%}", style="not bold dim")
     console.print(heading)
     table = _table(history, wide=console.width >= WIDE_ENOUGH_FOR_DATES)
     narrow = console.width < WIDE_ENOUGH_FOR_CHANGES  # until there, what changed is folded
@@ -99,10 +99,10 @@ def _print_legend(console: Console, history: History) -> None:
         return
     lines = [
         f"/ {_anchor(history)}: time over that of {history.anchor} in the same rounds.",
-        "All times of one process move together; the ratio cancels that.",
         "±: 95% interval over rounds, which does not hold the scatter from run to run.",
-        f"STEP: it moved by over {history.margin:.2%} since the run before of the same method,",
-        "by a 95% interval that holds the scatter from run to run.",
+        f"STEP: the time moved by over {history.margin:.2%} since the run before of the same method,",
+        "less the launch that unchanged cases tell, by a 95% interval that holds the scatter;",
+        "by kernel times (CUPTI) where both runs have them and their cards differ.",
     ]
     console.print(Text("\n".join(lines), style="dim"))
 
@@ -197,7 +197,7 @@ def _document(history: History) -> dict[str, Any]:
         "shape": history.shape.cells,
         "anchor": history.anchor,
         "margin": history.margin,
-        "scatter": asdict(history.scatter),
+        "scatter": history.scatter,
         "rows": [
             {**_flat(history, row), "changes": {name: asdict(change) for name, change in row.changes.items()}}
             for row in history.rows
@@ -233,6 +233,7 @@ def _flat(history: History, row: HistoryRow) -> dict[str, Any]:
         "speedup": speedup.estimate if speedup else None,
         "speedup_lo": speedup.low if speedup else None,
         "speedup_hi": speedup.high if speedup else None,
+        "judged_by": row.clock.value if row.change else "",
         "step": row.change.verdict.value if row.change and row.is_step else "",
     }
 

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     import altair as alt
 
 _CAUTION = (
-    "Each GPU was measured in a process of its own, so nothing here is paired: read times and shares of the floor, "
-    "not differences of a percent."
+    "Each GPU was measured in a process of its own, so nothing here is paired, and stream times hold the launch of its "
+    "host, which may differ by more than the kernels do: gdnbench compare has the verdicts."
 )
 _ROW, _AROUND = 19, 60  # pixels: of a kernel in the chart of GPUs, and of its axis
 _MARKERS = (BASELINE_MARKER, *MARKERS)
