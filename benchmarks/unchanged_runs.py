@@ -25,8 +25,8 @@ from gdnbench.compare.comparison import compare_sources
 from gdnbench.compare.figure import Figure, FigureSource, KernelTime, SourceKind, split_label
 from gdnbench.compare.ratio import CompareSettings
 from gdnbench.compare.run_change import RunPair
-from gdnbench.model.case import Role
 from gdnbench.model.params import Params
+from gdnbench.model.status import Role
 from gdnbench.stats import FloatArray
 from gdnbench.stats.comparison import Verdict
 

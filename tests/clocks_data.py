@@ -6,9 +6,8 @@ import numpy as np
 from decode_workloads import decode_at
 from run_data import case, info, timing, versus
 
-from gdnbench.model.case import Role
 from gdnbench.model.measurement import Measurement
-from gdnbench.model.status import Status
+from gdnbench.model.status import Role, Status
 from gdnbench.store.info import write_info
 from gdnbench.store.measurements import write_measurements
 from gdnbench.store.samples import RoundRow, write_rounds, write_samples

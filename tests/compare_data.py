@@ -10,9 +10,8 @@ from decode_workloads import decode_at
 from gdnbench.compare.comparison import compare_sources
 from gdnbench.compare.figure import Figure, FigureSource, KernelTime, SourceKind
 from gdnbench.compare.ratio import CompareSettings
-from gdnbench.model.case import Role
 from gdnbench.model.params import Params
-from gdnbench.model.status import Status
+from gdnbench.model.status import Role, Status
 
 MAIN = "20261121-181852-h200-decode-main"
 DEFAULT = ("20261121-104356-h200-decode-default-1", "20261121-104456-h200-decode-default-2")

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 from run_data import SHAPE, case, failed, measured, store
 
-from gdnbench.model.case import Role
+from gdnbench.model.status import Role
 from gdnbench.store.samples import RoundRow, write_rounds, write_samples
 
 FLOOR, BASELINE, KERNEL, PEER = "decode-floor-copy", "decode-fla", "decode-x", "decode-peer"

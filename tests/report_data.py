@@ -8,8 +8,7 @@ from decode_workloads import decode_at
 from run_data import case, failed, measured, store, versus
 from sweep_data import JOINT, store_sweep
 
-from gdnbench.model.case import Role
-from gdnbench.model.status import Status
+from gdnbench.model.status import Role, Status
 from gdnbench.store.samples import RoundRow, write_rounds, write_samples
 
 SHAPES = (decode_at(B=1), decode_at(B=8), decode_at(B=64))

@@ -5,10 +5,10 @@ from decode_workloads import decode_at
 
 from gdnbench.measuring.protocol import Examined, Sampled
 from gdnbench.measuring.rounds import Collected
-from gdnbench.model.case import Case, Role, Variant
+from gdnbench.model.case import Case, Variant
 from gdnbench.model.measurement import Measurement, Timing, Versus
 from gdnbench.model.params import Params
-from gdnbench.model.status import Status
+from gdnbench.model.status import Role, Status
 from gdnbench.store.info import RunInfo, write_info
 from gdnbench.store.measurements import write_measurements
 

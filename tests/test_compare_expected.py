@@ -14,8 +14,7 @@ from gdnbench.compare.expected import expect
 from gdnbench.compare.figure import Figure, FigureSource, SourceKind
 from gdnbench.compare.foreign import find_published, load_published
 from gdnbench.machine.gpus import spec_of
-from gdnbench.model.case import Role
-from gdnbench.model.status import Status
+from gdnbench.model.status import Role, Status
 
 SLUGS = ("rtx3090", "a100", "h100", "h200", "b200")
 TRAFFIC = 1_054_816  # bytes of B=1 qk4_v8: 1,054,752 for the entry and 64 for A_log and dt_bias

@@ -16,8 +16,7 @@ from gdnbench.compare.figure import SourceKind, join_label, split_label
 from gdnbench.compare.foreign import load_foreign
 from gdnbench.compare.runs import load_run
 from gdnbench.errors import GdnbenchError, RunFormatError, UsageError
-from gdnbench.model.case import Role
-from gdnbench.model.status import Status
+from gdnbench.model.status import Role, Status
 
 RUN = RESULTS / "20261121-104327-h200-decode-plain-1"
 OF_RUN = Path(__file__).parent / "data" / "nvbench" / "plain-1.json.gz"  # what NVBench wrote in that run

@@ -10,9 +10,8 @@ from run_data import case, failed, measured
 
 from gdnbench.compare.suite import judge_suite
 from gdnbench.errors import DeclarationError, UnknownNameError, UsageError
-from gdnbench.model.case import Role
 from gdnbench.model.op import Suite
-from gdnbench.model.status import Status
+from gdnbench.model.status import Role, Status
 from gdnbench.stats.comparison import Verdict
 from gdnbench.stats.estimators import weighted_geomean
 from gdnbench.store.find import find_run

@@ -12,8 +12,8 @@ from gdnbench.diagnose.gather import Question, gather
 from gdnbench.errors import BuildError, UnknownNameError, UsageError
 from gdnbench.inspection.compiled import FailedBuild
 from gdnbench.measuring.observer import Observer
-from gdnbench.model.case import Role
 from gdnbench.model.gpu import Gpu
+from gdnbench.model.status import Role
 from gdnbench.profilers.ncu.store import write_profiles
 
 H200 = Gpu(0, "NVIDIA H200", "GPU-0", (9, 0), sms=132)

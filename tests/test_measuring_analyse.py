@@ -13,9 +13,8 @@ from gdnbench.measuring.analyse import analyse
 from gdnbench.measuring.protocol import Examined, HostTimes, Sampled
 from gdnbench.measuring.request import Settings
 from gdnbench.measuring.rounds import Collected
-from gdnbench.model.case import Role
 from gdnbench.model.code import Build
-from gdnbench.model.status import Status
+from gdnbench.model.status import Role, Status
 from gdnbench.stats.estimators import interquartile_mean
 from gdnbench.stats.paired import compare_rounds
 

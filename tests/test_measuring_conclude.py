@@ -12,9 +12,9 @@ from gdnbench.measuring.conclude import conclude, simplicity
 from gdnbench.measuring.protocol import BURN_IN
 from gdnbench.measuring.request import Settings
 from gdnbench.measuring.rounds import Collected, Sampled
-from gdnbench.model.case import Role
 from gdnbench.model.kernel import TorchKernel
 from gdnbench.model.params import Param, Params
+from gdnbench.model.status import Role
 from gdnbench.model.sweep import Place
 
 SMALL, LARGE, HUGE = decode_at(B=1), decode_at(B=8), decode_at(B=64)

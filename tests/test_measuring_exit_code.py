@@ -5,8 +5,7 @@ from run_data import case, failed, measured, versus
 
 from gdnbench.errors import ExitCode, MachineError
 from gdnbench.measuring.exit_code import exit_code_of, exit_code_of_sweep, refuse_nothing_measured
-from gdnbench.model.case import Role
-from gdnbench.model.status import Status
+from gdnbench.model.status import Role, Status
 
 BASELINE = measured(case("decode-fla", Role.BASELINE))
 KERNEL = measured(case("decode-v4"), against=versus(0.5, "slower"))

@@ -13,8 +13,7 @@ from gdnbench.measuring.finish import write_run
 from gdnbench.measuring.opening import load_unfinished
 from gdnbench.measuring.protocol import Examined, Sampled, encode
 from gdnbench.measuring.request import Settings
-from gdnbench.model.case import Role
-from gdnbench.model.status import Status
+from gdnbench.model.status import Role, Status
 from gdnbench.store.folder import Journal, RunFolder
 from gdnbench.store.info import read_info
 from gdnbench.store.measurements import read_measurements

@@ -11,8 +11,9 @@ from gdnbench.errors import ExitCode, MachineError, UnknownNameError
 from gdnbench.measuring.plan import make_plan
 from gdnbench.measuring.request import Settings, make_request
 from gdnbench.measuring.schedule import memory_blocks, most_placed_bytes, placements_bytes, round_order, sample_count
-from gdnbench.model.case import Case, Role, Variant
+from gdnbench.model.case import Case, Variant
 from gdnbench.model.gpu import Gpu
+from gdnbench.model.status import Role
 
 CATALOG = load_catalog(default_roots()[:1])
 VARIANTS = [Variant(f"decode-{name}", f"decode-{name}") for name in "abcdefgh"]

@@ -12,8 +12,7 @@ from gdnbench.measuring.observer import Observer
 from gdnbench.measuring.preflight import Preflight, share_with_controls
 from gdnbench.measuring.protocol import IMPORT_STEP, Examined, Phase, Started, StepBegun, Task
 from gdnbench.measuring.workers import WorkerEnd, WorkerOutcome
-from gdnbench.model.case import Role
-from gdnbench.model.status import Status
+from gdnbench.model.status import Role, Status
 
 CASES = tuple(case(name) for name in ("a", "b", "c"))
 A, B, C = (each.id for each in CASES)

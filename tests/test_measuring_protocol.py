@@ -18,8 +18,7 @@ from gdnbench.measuring.protocol import (
     decode,
     encode,
 )
-from gdnbench.model.case import Role
-from gdnbench.model.status import GateResult, Status
+from gdnbench.model.status import GateResult, Role, Status
 
 GATE = GateResult("output within 1 ulp", "typical", math.inf, 1.0, "[0, 3]", Status.WRONG_NUMBERS)
 EVENTS = [

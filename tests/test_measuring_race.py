@@ -12,8 +12,7 @@ from gdnbench.errors import ExitCode, UsageError
 from gdnbench.measuring.protocol import Examined
 from gdnbench.measuring.race import COARSE_ROUNDS, MOST_ROUNDS, START_S, check_budget
 from gdnbench.measuring.rounds import Collected
-from gdnbench.model.case import Role
-from gdnbench.model.status import Status
+from gdnbench.model.status import Role, Status
 
 SMALL, LARGE = decode_at(B=1), decode_at(B=64)
 

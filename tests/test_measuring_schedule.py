@@ -8,8 +8,7 @@ from gdnbench.measuring.race import Race, choose_schedule
 from gdnbench.measuring.request import Settings
 from gdnbench.measuring.rounds import Collected
 from gdnbench.measuring.schedule import FixedRounds
-from gdnbench.model.case import Role
-from gdnbench.model.status import Status
+from gdnbench.model.status import Role, Status
 
 CASES = (case("a"), case("b"), case("base", Role.BASELINE))
 IDS = [each.id for each in CASES]

@@ -17,9 +17,8 @@ from gdnbench.measuring.plan import make_plan
 from gdnbench.measuring.protocol import Examined, HostTimes, Phase, Sampled, Started, StepBegun
 from gdnbench.measuring.request import Settings, make_request, parse_clocks
 from gdnbench.measuring.workers import WorkerEnd, WorkerOutcome
-from gdnbench.model.case import Role
 from gdnbench.model.gpu import Gpu
-from gdnbench.model.status import Status
+from gdnbench.model.status import Role, Status
 from gdnbench.store.info import read_info
 from gdnbench.store.measurements import read_clocks, read_measurements
 from gdnbench.store.samples import read_rounds, read_samples

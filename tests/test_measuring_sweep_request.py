@@ -17,9 +17,8 @@ from gdnbench.measuring.opening import open_sweep
 from gdnbench.measuring.plan import make_plan
 from gdnbench.measuring.protocol import Examined, Sampled, encode
 from gdnbench.measuring.sweep_request import choose_sweep_settings, make_sweep_request, parse_duration
-from gdnbench.model.case import Role
 from gdnbench.model.gpu import Gpu
-from gdnbench.model.status import Status
+from gdnbench.model.status import Role, Status
 from gdnbench.store.folder import Journal
 from gdnbench.store.info import read_info, write_info
 from gdnbench.store.sweep import read_sweep

@@ -4,8 +4,9 @@ from itertools import product
 import pytest
 from decode_workloads import decode_at
 
-from gdnbench.model.case import Case, Role, Variant
+from gdnbench.model.case import Case, Variant
 from gdnbench.model.params import Params
+from gdnbench.model.status import Role
 from gdnbench.store.schema1 import DECODE_AXES
 
 VARIANTS = (

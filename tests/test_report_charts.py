@@ -14,7 +14,7 @@ from rich.console import Console
 from sweep_data import JOINT, store_sweep
 
 from gdnbench.errors import RunFormatError, UnknownNameError, UsageError
-from gdnbench.model.case import Role
+from gdnbench.model.status import Role
 from gdnbench.report.charts.layout import BLOCKS, blocks, log_ticks, spread
 from gdnbench.report.charts.plot import CHARTS, draw_chart, print_chart, split_words
 from gdnbench.report.charts.selection import COLOURS, choices_of, open_view, slots_of, time_us

@@ -14,8 +14,7 @@ from run_data import case, failed, measured, store, store_bound_by_flops
 
 from gdnbench.compare.figure import Figure, FigureSource, SourceKind
 from gdnbench.errors import ExitCode, RunFormatError
-from gdnbench.model.case import Role
-from gdnbench.model.status import Status
+from gdnbench.model.status import Role, Status
 from gdnbench.profilers.ncu.store import read_profiles, write_profiles
 from gdnbench.report.html import report as report_module
 from gdnbench.report.html.report import inline_json, write_report

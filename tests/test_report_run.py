@@ -10,9 +10,8 @@ import pytest
 from decode_workloads import decode_at
 from run_data import case, failed, info, measured, store, store_bound_by_flops, timing, versus
 
-from gdnbench.model.case import Role
 from gdnbench.model.measurement import Measurement
-from gdnbench.model.status import Status
+from gdnbench.model.status import Role, Status
 from gdnbench.report.run.table import print_run
 from gdnbench.store.builds import BuildRow, write_builds
 

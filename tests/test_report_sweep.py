@@ -19,10 +19,9 @@ from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.entry import Entry
 from gdnbench.catalog.load import read_dispatch
 from gdnbench.errors import RunFormatError, UsageError
-from gdnbench.model.case import Role
 from gdnbench.model.kernel import TorchKernel
 from gdnbench.model.params import Param
-from gdnbench.model.status import Status
+from gdnbench.model.status import Role, Status
 from gdnbench.model.sweep import OneForAll, Place
 from gdnbench.model.workload import Shape
 from gdnbench.report.charts.sweep import best_at, leading_params

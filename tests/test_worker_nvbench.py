@@ -20,8 +20,7 @@ from gdnbench.measuring.protocol import Examined, HostTimes, Phase, Refused, Sam
 from gdnbench.measuring.request import Settings
 from gdnbench.measuring.rounds import Collected
 from gdnbench.measuring.worker import cold, nvbench, placement
-from gdnbench.model.case import Role
-from gdnbench.model.status import Status
+from gdnbench.model.status import Role, Status
 from gdnbench.stats.timer_resolution import infer_resolution_us
 
 DATA = Path(__file__).parent / "data" / "nvbench"

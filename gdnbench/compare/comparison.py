@@ -32,7 +32,7 @@ from gdnbench.compare.ratio import (
     is_floor,
     timed_pair,
 )
-from gdnbench.compare.run_change import Clock, RunPair
+from gdnbench.compare.run_change import RunPair, TimeKind
 from gdnbench.errors import ExitCode, UsageError
 from gdnbench.model.status import Status
 from gdnbench.stats.comparison import Verdict, margin_edges
@@ -80,10 +80,10 @@ class SourceComparison:
     settings: CompareSettings
 
     @property
-    def shown_clock(self) -> Clock:
+    def shown_clock(self) -> TimeKind:
         """Whose times stand in the table: the kernel's, where every ratio is of them."""
         clocks = {ratio.clock for column in self.columns for ratio in column.ratios if ratio}
-        return Clock.KERNEL if clocks == {Clock.KERNEL} else Clock.STREAM
+        return TimeKind.KERNEL if clocks == {TimeKind.KERNEL} else TimeKind.STREAM
 
     @property
     def headings(self) -> tuple[str, ...]:

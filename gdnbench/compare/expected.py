@@ -26,8 +26,7 @@ from typing import Literal
 
 from gdnbench.compare.figure import Figure, FigureSource
 from gdnbench.machine.gpus import GpuSpec, spec_of
-from gdnbench.model.case import Role
-from gdnbench.model.status import Status
+from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
 
 Regime = Literal["latency", "mixed", "bandwidth"]

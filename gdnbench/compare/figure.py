@@ -12,9 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gdnbench.catalog.entry import label_parts
-from gdnbench.model.case import Role
 from gdnbench.model.params import Params, ParamValue
-from gdnbench.model.status import Status
+from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload, WorkloadSpec
 from gdnbench.stats import FloatArray
 

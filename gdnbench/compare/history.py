@@ -20,11 +20,11 @@ import numpy as np
 from gdnbench.catalog.entry import label_parts
 from gdnbench.compare.conditions import ConditionChange, changes_between, same_method
 from gdnbench.compare.figure import Figure
-from gdnbench.compare.run_change import Clock, RunPair
+from gdnbench.compare.run_change import RunPair, TimeKind
 from gdnbench.compare.runs import StoredRun
 from gdnbench.errors import UnknownNameError, UsageError
-from gdnbench.model.case import Role
 from gdnbench.model.gpu import CPU, gpu_slug
+from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 from gdnbench.stats.comparison import Comparison, Verdict, judge
 from gdnbench.stats.interval import Interval
@@ -59,7 +59,7 @@ class HistoryRow:
     changes: Mapping[str, ConditionChange] = field(default_factory=dict)
     since: str = ""
     change: Comparison | None = None
-    clock: Clock = Clock.STREAM
+    clock: TimeKind = TimeKind.STREAM
     scatter: float = float("nan")
     causes: Mapping[str, ConditionChange] = field(default_factory=dict)
 

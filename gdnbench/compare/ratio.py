@@ -19,10 +19,9 @@ import numpy as np
 
 from gdnbench.compare.figure import FigureSource
 from gdnbench.compare.grid import GridEntry, GridRow
-from gdnbench.compare.run_change import CaseChange, Clock, RunPair
+from gdnbench.compare.run_change import CaseChange, RunPair, TimeKind
 from gdnbench.errors import UsageError
-from gdnbench.model.case import Role
-from gdnbench.model.status import Status
+from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
 from gdnbench.stats.comparison import Comparison
 from gdnbench.stats.interval import Interval, t_interval
@@ -90,8 +89,8 @@ class TimeRatio:
     value: float
     comparison: Comparison | None = None
     untold: str = ""
-    clock: Clock = Clock.STREAM
-    by_clock: Mapping[Clock, float] = field(default_factory=dict)
+    clock: TimeKind = TimeKind.STREAM
+    by_clock: Mapping[TimeKind, float] = field(default_factory=dict)
     apart: bool = False
 
 
@@ -181,7 +180,7 @@ def _time_ratio(
     left: GridEntry,
     right: GridEntry,
     comparison: Comparison | None,
-    changes: Mapping[Clock, CaseChange],
+    changes: Mapping[TimeKind, CaseChange],
     pair_of: PairOf,
 ) -> TimeRatio:
     if comparison is None:
@@ -195,11 +194,11 @@ def _time_ratio(
     return TimeRatio(comparison.speedup.estimate, comparison, clock=clock, by_clock=by_clock, apart=True)
 
 
-def _changes(left: GridEntry, right: GridEntry, pair_of: PairOf) -> dict[Clock, CaseChange]:
+def _changes(left: GridEntry, right: GridEntry, pair_of: PairOf) -> dict[TimeKind, CaseChange]:
     """The change of a case by every clock that both runs have."""
     noise = float(np.hypot(_noise(left), _noise(right)))
     runs = pair_of(left.source, right.source)
-    return {clock: change for clock in Clock if (change := runs.change(left.figure, right.figure, clock, noise))}
+    return {clock: change for clock in TimeKind if (change := runs.change(left.figure, right.figure, clock, noise))}
 
 
 def _log_ratio(left: GridEntry, right: GridEntry, pair_of: PairOf, settings: CompareSettings) -> UnpairedLogRatio:

@@ -20,8 +20,8 @@ from functools import cached_property
 from gdnbench.compare.figure import Figure, FigureSource
 from gdnbench.compare.runs import VERSIONS
 from gdnbench.compare.spread import expected_spread, expected_whole, is_additive, is_empty
-from gdnbench.model.case import Role
 from gdnbench.model.params import Params
+from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 from gdnbench.stats.run_effect import Peer, Prediction, RunEffect, estimate_run_effect
 from gdnbench.stats.unpaired import MeanTime, UnpairedLogRatio, VarianceComponent, mean_time, unpaired_log_ratio
@@ -35,7 +35,7 @@ _AGAIN = 8.0  # (2 sd)^2 of two A/A differences, each of two measurements, over 
 _Case = tuple[str, str, Params, Workload, str]
 
 
-class Clock(StrEnum):
+class TimeKind(StrEnum):
     """Whose times a ratio is of."""
 
     STREAM = "stream"
@@ -180,14 +180,14 @@ class RunPair:
         left, right = self._sources
         return RunChange(left.by_kernel_time(), right.by_kernel_time())
 
-    def clock_of(self, left: Figure, right: Figure) -> Clock:
+    def clock_of(self, left: Figure, right: Figure) -> TimeKind:
         """The clock that judges a case: the kernel's, where both runs have it and the launch may be of two hosts."""
         both = all((kernel := figure.by_kernel_time()) and kernel.has_rounds for figure in (left, right))
-        return Clock.KERNEL if both and not self.stream.same_card else Clock.STREAM
+        return TimeKind.KERNEL if both and not self.stream.same_card else TimeKind.STREAM
 
-    def change(self, left: Figure, right: Figure, clock: Clock, noise: float = 0.0) -> CaseChange | None:
+    def change(self, left: Figure, right: Figure, clock: TimeKind, noise: float = 0.0) -> CaseChange | None:
         """A case's change by a clock, as `RunChange.change`; None where a side has no rounds by it."""
-        if clock is Clock.STREAM:
+        if clock is TimeKind.STREAM:
             return self.stream.change(left, right, noise) if left.has_rounds and right.has_rounds else None
         before, after = left.by_kernel_time(), right.by_kernel_time()
         if not (before and after and before.has_rounds and after.has_rounds):

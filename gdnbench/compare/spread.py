@@ -12,11 +12,9 @@ import math
 import numpy as np
 
 from gdnbench.compare.figure import Figure
-from gdnbench.model.case import Role
+from gdnbench.model.status import Role
+from gdnbench.stats.processes import USUAL_LAUNCH_SD_US
 from gdnbench.stats.run_effect import Spread
-
-LAUNCH_OF_A_PROCESS_US = 0.06
-"""Launches of processes on one card: 0.05 to 0.064 µs."""
 
 LAUNCH_OF_A_HOST_US = 1.0
 """Launches of hosts: an empty kernel takes 2.8, 3.1 and 4.4 µs on three kinds of host."""
@@ -89,7 +87,7 @@ def expected_whole(left: Figure, right: Figure, *, same_card: bool) -> float:
     if right.timer == _KERNEL_TIME:
         of_process, of_place = KERNEL_TIME_OF_A_PROCESS, KERNEL_TIME_OF_A_CARD
     else:
-        of_process, of_place = LAUNCH_OF_A_PROCESS_US, LAUNCH_OF_A_HOST_US
+        of_process, of_place = USUAL_LAUNCH_SD_US, LAUNCH_OF_A_HOST_US
     return math.hypot(of_process * scale, 0.0 if same_card else of_place * math.sqrt(2.0))
 
 

@@ -13,16 +13,16 @@ import numpy as np
 
 from gdnbench.catalog.resolve import op_option
 from gdnbench.errors import UnknownNameError, UsageError
-from gdnbench.model.case import Role
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.op import Suite
+from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 from gdnbench.stats import FloatArray
 from gdnbench.stats.comparison import Comparison
 from gdnbench.stats.estimators import weighted_geomean
 from gdnbench.stats.multiple import compare_family
 
-CaseRounds = Mapping[str, FloatArray]
+TimesByCase = Mapping[str, FloatArray]
 """Round times in microseconds by case id, NaN where a round is missing."""
 
 
@@ -62,7 +62,7 @@ class SuiteResult:
 
 def judge_suite(
     measurements: Sequence[Measurement],
-    rounds: CaseRounds,
+    rounds: TimesByCase,
     suite: Suite,
     *,
     op: str,
@@ -116,7 +116,7 @@ def _check_measured(measurements: Sequence[Measurement], suite: Suite, op: str) 
 
 
 def _times(
-    measurements: Sequence[Measurement], rounds: CaseRounds, suite: Suite
+    measurements: Sequence[Measurement], rounds: TimesByCase, suite: Suite
 ) -> dict[str, dict[Workload, FloatArray]]:
     """Round times by label and workload, of all but the baseline's second measurement."""
     found: dict[str, dict[Workload, FloatArray]] = {}

@@ -18,11 +18,12 @@ from gdnbench.inspection.subject import DEFAULT_ARCHS, Subject, gpu_size_of
 from gdnbench.machine.gpus import list_gpus, select_gpu
 from gdnbench.measuring.observer import Observer
 from gdnbench.measuring.request import find_op, parse_workload
-from gdnbench.model.case import Role, Variant
+from gdnbench.model.case import Variant
 from gdnbench.model.code import CodeState
 from gdnbench.model.gpu import Gpu, gpu_slug
 from gdnbench.model.kernel import CudaKernel, TorchKernel, TritonKernel
 from gdnbench.model.measurement import Measurement
+from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 from gdnbench.profilers.ncu.profile import Profile
 from gdnbench.profilers.ncu.quantities import value_of

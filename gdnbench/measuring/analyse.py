@@ -11,11 +11,11 @@ from gdnbench.machine.gpus import GpuSpec
 from gdnbench.measuring.protocol import Examined
 from gdnbench.measuring.request import Settings
 from gdnbench.measuring.rounds import LOW_CLOCK, Collected, LeastWork, RoundTimes, WorkloadTimes
-from gdnbench.model.case import Case, Clock, Role
+from gdnbench.model.case import Case
 from gdnbench.model.code import Build
 from gdnbench.model.measurement import Measurement, Timer, Timing, Versus
 from gdnbench.model.op import Op
-from gdnbench.model.status import Status
+from gdnbench.model.status import Clock, Role, Status
 from gdnbench.model.workload import Workload
 from gdnbench.stats.comparison import Comparison, Verdict
 from gdnbench.stats.multiple import judge_family

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from gdnbench.errors import ExitCode, MachineError
-from gdnbench.model.case import Role
 from gdnbench.model.gpu import CPU
 from gdnbench.model.measurement import Measurement
-from gdnbench.model.status import Status
+from gdnbench.model.status import Role, Status
 from gdnbench.stats.comparison import Verdict
 
 # The gravest first: wrong numbers are worse news than a kernel that did not build.

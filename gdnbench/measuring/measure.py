@@ -13,8 +13,8 @@ from gdnbench.measuring.protocol import Event, Examined, Sampled, StepBegun, Tas
 from gdnbench.measuring.rounds import Collected
 from gdnbench.measuring.schedule import FixedRounds, round_order
 from gdnbench.measuring.workers import supervise
-from gdnbench.model.case import Case, Clock
-from gdnbench.model.status import Status
+from gdnbench.model.case import Case
+from gdnbench.model.status import Clock, Status
 
 
 @dataclass

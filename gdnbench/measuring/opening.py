@@ -19,8 +19,9 @@ from gdnbench.measuring.protocol import BURN_IN, Event, Examined, Sampled, decod
 from gdnbench.measuring.request import Settings, slug_of
 from gdnbench.measuring.rounds import Collected
 from gdnbench.measuring.session import Session
-from gdnbench.model.case import Case, Clock
+from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
+from gdnbench.model.status import Clock
 from gdnbench.store.find import find_newest, list_runs, name_runs, readable
 from gdnbench.store.folder import RunFolder, read_journal, run_id_of
 from gdnbench.store.info import RunInfo, read_info, suite_document, write_info

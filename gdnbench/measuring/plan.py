@@ -13,9 +13,10 @@ from gdnbench.errors import MachineError
 from gdnbench.measuring.builds import archs_of, build_jobs
 from gdnbench.measuring.request import Request, device_of, slug_of
 from gdnbench.measuring.schedule import START_S, longest_round_s
-from gdnbench.model.case import Case, Role, Variant
+from gdnbench.model.case import Case, Variant
 from gdnbench.model.gpu import CPU, Gpu
 from gdnbench.model.kernel import Device
+from gdnbench.model.status import Role
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,11 @@ from gdnbench.measuring.observer import Observer
 from gdnbench.measuring.protocol import IMPORT_STEP, Event, Examined, Phase, PreflightVerdicts, Started, StepBegun, Task
 from gdnbench.measuring.request import Settings, device_of, find_op, parse_workloads, slug_of
 from gdnbench.measuring.workers import WorkerOutcome, run_concurrently, supervise, worker_environment
-from gdnbench.model.case import Case, Role
+from gdnbench.model.case import Case
 from gdnbench.model.gpu import CPU, Gpu
 from gdnbench.model.kernel import CudaKernel, Kernel, TritonKernel
 from gdnbench.model.op import VERIFY_SUITE
-from gdnbench.model.status import Status
+from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
 
 

@@ -11,9 +11,9 @@ from typing import Annotated, Literal
 from msgspec import Meta, to_builtins
 
 from gdnbench.codec import convert
-from gdnbench.model.case import Case, Clock
+from gdnbench.model.case import Case
 from gdnbench.model.kernel import Device
-from gdnbench.model.status import GateResult, Status
+from gdnbench.model.status import Clock, GateResult, Status
 from gdnbench.model.workload import WorkloadSpec
 from gdnbench.process import worker
 from gdnbench.store.schema import MOST_ROUNDS, Microseconds, NotNegative

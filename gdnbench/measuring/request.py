@@ -12,10 +12,11 @@ from itertools import chain, product
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.select import select_variants
 from gdnbench.errors import UnknownNameError, UsageError
-from gdnbench.model.case import CLOCKS, Clock, Variant
+from gdnbench.model.case import Variant
 from gdnbench.model.gpu import CPU, Gpu
 from gdnbench.model.kernel import Device
 from gdnbench.model.op import DEFAULT_SUITE, Op, Suite
+from gdnbench.model.status import CLOCKS, Clock
 from gdnbench.model.workload import Workload
 from gdnbench.store.schema import MOST_ROUNDS
 

@@ -25,12 +25,12 @@ from gdnbench.measuring.request import Settings, device_of
 from gdnbench.measuring.rounds import Collected
 from gdnbench.measuring.schedule import FixedRounds, memory_blocks, most_placed_bytes, round_share, sample_count
 from gdnbench.measuring.workers import run_concurrently, worker_environment
-from gdnbench.model.case import Case, Clock, Role
+from gdnbench.model.case import Case
 from gdnbench.model.code import Build
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.kernel import Device, TritonKernel
 from gdnbench.model.op import Op
-from gdnbench.model.status import Status
+from gdnbench.model.status import Clock, Role, Status
 from gdnbench.model.sweep import Sweep
 from gdnbench.store.folder import Journal, RunFolder
 from gdnbench.store.info import RunInfo, failed_gates, passed_gates

@@ -1,28 +1,14 @@
-"""What one run measures: variants of kernels at shapes, each in a role, perhaps by further clocks."""
+"""What one run measures: variants of kernels at shapes, each in a role."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Any, Literal, get_args
+from typing import Any
 
 from gdnbench.model.params import Params
+from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload, WorkloadSpec
-
-Clock = Literal["cupti", "graph"]
-"""A clock that a run can read beside its own timer."""
-
-CLOCKS: tuple[Clock, ...] = get_args(Clock)
-
-
-class Role(StrEnum):
-    """Why a case is in a run."""
-
-    KERNEL = "kernel"  # to be measured
-    BASELINE = "baseline"  # what the others are compared with
-    CONTROL = "control"  # the baseline once more: its apparent difference is the run's noise floor
-    FLOOR = "floor"  # a bound on what is possible
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from gdnbench.model.case import CLOCKS, Case, Clock, Role
-from gdnbench.model.status import Status
+from gdnbench.model.case import Case
+from gdnbench.model.status import CLOCKS, Clock, Role, Status
 
 Timer = Literal["nvbench", "cpu", "cupti", "graph", ""]
 

@@ -1,11 +1,26 @@
-"""How a case ended, and what its correctness gates found."""
+"""Why a case is in a run, by which clocks it is timed, how it ended, and what its correctness gates found."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal, get_args
 
 from gdnbench.errors import ExitCode
+
+Clock = Literal["cupti", "graph"]
+"""A clock that a run can read beside its own timer."""
+
+CLOCKS: tuple[Clock, ...] = get_args(Clock)
+
+
+class Role(StrEnum):
+    """Why a case is in a run."""
+
+    KERNEL = "kernel"  # to be measured
+    BASELINE = "baseline"  # what the others are compared with
+    CONTROL = "control"  # the baseline once more: its apparent difference is the run's noise floor
+    FLOOR = "floor"  # a bound on what is possible
 
 
 class Status(StrEnum):

@@ -21,8 +21,9 @@ from msgspec import Meta
 from gdnbench.catalog.catalog import op_named
 from gdnbench.codec import SchemaError, Text, Word, decode_json
 from gdnbench.errors import GdnbenchError, MachineError, ReportFormatError
-from gdnbench.model.case import Case, Role, Variant
+from gdnbench.model.case import Case, Variant
 from gdnbench.model.params import Params
+from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 from gdnbench.store.schema import AxisSize, SmallCount
 

@@ -8,18 +8,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gdnbench.stats import FloatArray
+from gdnbench.stats import FloatArray, IntArray
 from gdnbench.stats.comparison import DEFAULT_MARGIN, Comparison, Verdict, judge, log_margin
 from gdnbench.stats.interval import Interval, t_upper_tail
-from gdnbench.stats.processes import (
-    NOTHING_BETWEEN,
-    Between,
-    IntArray,
-    Variance,
-    add_variances,
-    half_width_of,
-    within_sd,
-)
+from gdnbench.stats.processes import NOTHING_BETWEEN, Between, Variance, add_variances, half_width_of, within_sd
 
 MAX_ROUNDS = 10_000
 """Where this many rounds in all would not decide, more rounds are no advice: the difference equals the margin."""

@@ -15,9 +15,9 @@ from typing import TypedDict, TypeVar
 
 from gdnbench.codec import SchemaError, convert_cells
 from gdnbench.errors import LeftOutWarning, RunFormatError, UnknownNameError, UnreadableError
-from gdnbench.model.case import Role
 from gdnbench.model.gpu import CPU
 from gdnbench.model.measurement import Timer
+from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 from gdnbench.places import out_option
 from gdnbench.store.files import DAMAGED, quick_rows, read_document, unreadable

@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 from gdnbench.codec import convert, convert_cells
 from gdnbench.errors import RunFormatError
-from gdnbench.model.case import CLOCKS, Case, Clock, Role, Variant
+from gdnbench.model.case import Case, Variant
 from gdnbench.model.measurement import Bound, Measurement, Timer, Timing, Versus
 from gdnbench.model.params import Params, ParamValue
-from gdnbench.model.status import Status
+from gdnbench.model.status import CLOCKS, Clock, Role, Status
 from gdnbench.model.workload import WorkloadSpec
 from gdnbench.store.files import DAMAGED, Row, read_rows, write_table
 from gdnbench.store.info import RunInfo, read_axes

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from gdnbench.codec import convert_cells
 from gdnbench.errors import RunFormatError
-from gdnbench.model.case import CLOCKS, Clock
 from gdnbench.model.measurement import Timer
+from gdnbench.model.status import CLOCKS, Clock
 from gdnbench.store.files import DAMAGED, read_rows, unreadable, write_table
 from gdnbench.store.schema import LONGEST_US, Count, Microseconds, RoundNumber, TextLine
 

@@ -10,8 +10,7 @@ from typing import Annotated, Literal, NotRequired, TypedDict
 
 from msgspec import Meta
 
-from gdnbench.model.case import Clock, Role
-from gdnbench.model.status import Status
+from gdnbench.model.status import Clock, Role, Status
 
 LONGEST_US = 1e12
 """Twelve days, in microseconds."""

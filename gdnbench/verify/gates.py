@@ -20,7 +20,7 @@ MOST_RANGES = 4  # of indices along one axis; more of them are no pattern that a
 
 _FACTS = {TORCH_DTYPES[name]: facts for name, facts in FACTS.items() if facts.significand_bits}
 
-Place = tuple[int, ...]
+Index = tuple[int, ...]
 """An element's index along each axis."""
 
 
@@ -131,11 +131,11 @@ def _wrong_if(failed: bool) -> Status:
     return Status.WRONG_NUMBERS if failed else Status.OK
 
 
-def _largest(error: torch.Tensor) -> Place:
+def _largest(error: torch.Tensor) -> Index:
     return tuple(int(axis) for axis in torch.unravel_index(error.argmax(), error.shape))
 
 
-def _index(place: Place) -> str:
+def _index(place: Index) -> str:
     return f"[{', '.join(map(str, place))}]"
 
 

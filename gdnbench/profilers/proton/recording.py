@@ -25,8 +25,8 @@ from gdnbench.profilers.files import (
     decode_document,
     read_content,
 )
-from gdnbench.profilers.proton.trace import IntArray, Spans, TraceOrigin, read_trace
-from gdnbench.stats import FloatArray
+from gdnbench.profilers.proton.trace import Spans, TraceOrigin, read_trace
+from gdnbench.stats import FloatArray, IntArray
 from gdnbench.store.schema import SmallCount
 
 _SCHEMA = 1

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from gdnbench.model.case import Role
 from gdnbench.model.measurement import Measurement
+from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 from gdnbench.report.charts import theme
 from gdnbench.report.charts.selection import time_us

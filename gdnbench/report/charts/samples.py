@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.text import Text
 
 from gdnbench.errors import RunFormatError, UsageError
-from gdnbench.model.case import Role
 from gdnbench.model.measurement import Measurement
+from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 from gdnbench.report.charts import theme
 from gdnbench.report.charts.layout import COLOUR, FOOT, FULL, NamedRows, blocks, log_ticks, strip_y, strips

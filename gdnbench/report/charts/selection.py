@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gdnbench.errors import UnknownNameError
-from gdnbench.model.case import Role
 from gdnbench.model.measurement import Measurement
+from gdnbench.model.status import Role
 from gdnbench.model.workload import Sizes, Workload
 from gdnbench.report.units import MICROSECONDS, TimeUnit, percent
 from gdnbench.store.info import RunInfo, read_info

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from gdnbench.model.case import Role
 from gdnbench.model.measurement import Measurement
+from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload, WorkloadSpec
 from gdnbench.report.charts import theme
 from gdnbench.report.charts.layout import log_ticks, spread, x_values

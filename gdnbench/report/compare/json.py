@@ -7,7 +7,7 @@ from typing import Any
 
 from gdnbench.compare.comparison import ColumnComparison, RegressionCheck, SourceComparison
 from gdnbench.compare.grid import GridEntry, GridRow
-from gdnbench.compare.run_change import Clock, RunChange, RunPair
+from gdnbench.compare.run_change import RunChange, RunPair, TimeKind
 from gdnbench.compare.spread import is_additive
 from gdnbench.model.status import Status
 from gdnbench.report.compare.text import notes, row_label
@@ -75,8 +75,8 @@ def _pair(side: SourceComparison, column: ColumnComparison, number: int, row: Gr
         "ratio_hi": comparison.speedup.high if comparison else None,
         "verdict": comparison.verdict.value if comparison else "",
         "judged_by": ratio.clock.value if ratio and comparison else "",
-        "stream_ratio": ratio.by_clock.get(Clock.STREAM) if ratio else None,
-        "kernel_ratio": ratio.by_clock.get(Clock.KERNEL) if ratio else None,
+        "stream_ratio": ratio.by_clock.get(TimeKind.STREAM) if ratio else None,
+        "kernel_ratio": ratio.by_clock.get(TimeKind.KERNEL) if ratio else None,
         "expected": 1 / expected.ratio if expected else None,
         "residual": 1 / expected.residual if expected else None,
         "bound": expected.bound if expected else "",

@@ -12,8 +12,8 @@ from rich.text import Text
 from gdnbench.compare.comparison import RegressionCheck, SourceComparison
 from gdnbench.compare.grid import GridEntry, GridRow
 from gdnbench.compare.ratio import is_floor
-from gdnbench.compare.run_change import Clock
-from gdnbench.model.case import Role
+from gdnbench.compare.run_change import TimeKind
+from gdnbench.model.status import Role
 from gdnbench.report.compare.json import comparison_document, comparison_rows
 from gdnbench.report.compare.markdown import markdown
 from gdnbench.report.compare.text import (
@@ -188,7 +188,7 @@ def _cells(side: SourceComparison, index: int, row: GridRow, column: int, unit: 
     return cells
 
 
-def _time(entry: GridEntry | None, unit: TimeUnit, clock: Clock) -> Text:
+def _time(entry: GridEntry | None, unit: TimeUnit, clock: TimeKind) -> Text:
     told = time_or_status(entry, unit, clock)
     if entry is None or has_time(entry):
         return Text(told)

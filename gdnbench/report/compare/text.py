@@ -11,7 +11,7 @@ from gdnbench.compare.expected import Expectation
 from gdnbench.compare.figure import FigureSource, SourceKind
 from gdnbench.compare.grid import GridEntry, GridRow, KeyValues
 from gdnbench.compare.ratio import TimeRatio, is_floor
-from gdnbench.compare.run_change import Clock
+from gdnbench.compare.run_change import TimeKind
 from gdnbench.model.status import Status
 from gdnbench.report.compare.whole import whole_lines
 from gdnbench.report.units import TimeUnit, factor, percent, plus_minus, time_unit
@@ -61,17 +61,17 @@ def unit_of(side: SourceComparison) -> TimeUnit:
 
 def time_heading(side: SourceComparison, column: int) -> str:
     """The heading of a column of the grid: `B µs`, or `B kernel µs` where kernel times are shown."""
-    whose = "kernel " if side.shown_clock is Clock.KERNEL else ""
+    whose = "kernel " if side.shown_clock is TimeKind.KERNEL else ""
     return f"{side.headings[column]} {whose}{unit_of(side).name}"
 
 
-def shown_time_us(entry: GridEntry, clock: Clock) -> float:
+def shown_time_us(entry: GridEntry, clock: TimeKind) -> float:
     """A case's time by the clock that is shown; its stream time where it has no other."""
-    kernel = entry.figure.kernel_time if clock is Clock.KERNEL else None
+    kernel = entry.figure.kernel_time if clock is TimeKind.KERNEL else None
     return kernel.time_us if kernel else entry.figure.time_us
 
 
-def time_or_status(entry: GridEntry | None, unit: TimeUnit, clock: Clock) -> str:
+def time_or_status(entry: GridEntry | None, unit: TimeUnit, clock: TimeKind) -> str:
     """A case's time; its status if it has none, nothing if it is not there."""
     if entry is None:
         return ""
@@ -144,9 +144,9 @@ def legend(side: SourceComparison) -> list[str]:
         "geomean: of all ratios but those of floors.",
     ]
     clocks = {ratio.clock for column in side.columns for ratio in column.ratios if ratio and ratio.apart}
-    if Clock.STREAM in clocks and not settings.raw:
+    if TimeKind.STREAM in clocks and not settings.raw:
         lines.append("Ratios of stream times of two runs are as with the mean of their two launches.")
-    if Clock.KERNEL in clocks:
+    if TimeKind.KERNEL in clocks:
         lines.append("Kernel times are from the first block's start to the last block's end (CUPTI).")
     if any(column.paired for column in side.columns):
         lines.append("Figures of one run are paired by round.")
@@ -173,7 +173,7 @@ def notes(side: SourceComparison) -> list[str]:
 def _bounds(side: SourceComparison, heading: str, column: ColumnComparison) -> list[str]:
     """In how many cases launch and latency, or traffic, are most of the time on both GPUs."""
     bounds = [expected.bound for expected in column.expected if expected]
-    fixed = "latency is" if side.shown_clock is Clock.KERNEL else "launch and latency are"
+    fixed = "latency is" if side.shown_clock is TimeKind.KERNEL else "launch and latency are"
     told = {"latency": fixed, "bandwidth": "traffic at peak bandwidth is"}
     return [
         f"{heading}: {words} most of both times in {bounds.count(bound)} of {_cases(len(bounds))}"

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from gdnbench.compare.comparison import ColumnComparison, SourceComparison
 from gdnbench.compare.grid import GridEntry
 from gdnbench.compare.ratio import TimeRatio
-from gdnbench.compare.run_change import Clock, RunChange, RunPair
-from gdnbench.compare.spread import LAUNCH_OF_A_HOST_US, LAUNCH_OF_A_PROCESS_US, is_additive
+from gdnbench.compare.run_change import RunChange, RunPair, TimeKind
+from gdnbench.compare.spread import LAUNCH_OF_A_HOST_US, is_additive
 from gdnbench.model.workload import Workload
+from gdnbench.stats.processes import USUAL_LAUNCH_SD_US
 from gdnbench.stats.run_effect import RunEffect
 from gdnbench.wording import plural
 
@@ -23,7 +24,7 @@ def whole_lines(side: SourceComparison, column: ColumnComparison) -> list[str]:
     lines = []
     for one, other, runs in column.runs:
         ratios = _ratios_of(side, column, one, other)
-        for clock in Clock:
+        for clock in TimeKind:
             if judged := [pair for pair in ratios if pair[1].clock is clock]:
                 lines += _lines(f"{other} against {one}", runs, clock, judged, raw=side.settings.raw)
         lines += _missing_kernel_times(one, other, runs, ratios)
@@ -49,20 +50,20 @@ def _ratios_of(
 def _lines(
     pair: str,
     runs: RunPair,
-    clock: Clock,
+    clock: TimeKind,
     judged: Sequence[tuple[tuple[GridEntry, GridEntry], TimeRatio]],
     *,
     raw: bool,
 ) -> list[str]:
-    change = runs.stream if clock is Clock.STREAM else runs.kernel
+    change = runs.stream if clock is TimeKind.STREAM else runs.kernel
     if not change.same_model:
         return [_other_model(pair, clock, len(judged))]
     known = change.effect and change.effect.peers
     lines = [_taken_out(pair, change, clock, raw=raw)] if known else []
     untold = [row for row in judged if not change.effect_on(row[0][0].figure, row[0][1].figure).peers]
-    if untold and clock is Clock.STREAM:
+    if untold and clock is TimeKind.STREAM:
         lines.append(_unknown_launch(pair, change, len(untold), len(judged)))
-    if clock is Clock.KERNEL:
+    if clock is TimeKind.KERNEL:
         lines.insert(0, f"{pair}: {_ratios(judged)} of kernel times (CUPTI), which hold no launch: the cards differ")
     return lines
 
@@ -71,20 +72,20 @@ def _ratios(judged: Sequence[object]) -> str:
     return "1 ratio is" if len(judged) == 1 else f"{len(judged)} ratios are"
 
 
-def _other_model(pair: str, clock: Clock, count: int) -> str:
-    if clock is Clock.KERNEL:
+def _other_model(pair: str, clock: TimeKind, count: int) -> str:
+    if clock is TimeKind.KERNEL:
         return (
             f"{pair}: other GPU models, so {plural(count, 'ratio')} of kernel times (CUPTI), which hold no launch; "
             "what cards of one model differ by is in the intervals"
         )
-    apart = _TWICE * math.hypot(LAUNCH_OF_A_HOST_US, LAUNCH_OF_A_PROCESS_US) * math.sqrt(2.0)
+    apart = _TWICE * math.hypot(LAUNCH_OF_A_HOST_US, USUAL_LAUNCH_SD_US) * math.sqrt(2.0)
     return (
         f"{pair}: other GPU models, and {plural(count, 'ratio')} of stream times, which hold the launch of either "
         f"host; the intervals allow for launches that differ by {apart:.1f} µs"
     )
 
 
-def _taken_out(pair: str, change: RunChange, clock: Clock, *, raw: bool) -> str:
+def _taken_out(pair: str, change: RunChange, clock: TimeKind, *, raw: bool) -> str:
     effect = change.effect
     assert effect
     which = (
@@ -94,7 +95,7 @@ def _taken_out(pair: str, change: RunChange, clock: Clock, *, raw: bool) -> str:
     )
     cases = f"from {plural(effect.peers, *which)}"
     taken = "left in, and added to the intervals (--raw)" if raw else "taken out; --raw keeps it"
-    if clock is Clock.KERNEL:
+    if clock is TimeKind.KERNEL:
         return f"{pair}: kernel times of this run {math.expm1(effect.whole.mean):+.2%} as a whole, {cases}: {taken}"
     if not is_additive(change.unchanged[0][1].timer):
         return f"{pair}: times of this run {math.expm1(effect.whole.mean):+.1%} as a whole, {cases}: {taken}"
@@ -121,7 +122,7 @@ def workload_name(place: object) -> str:
 
 def _unknown_launch(pair: str, change: RunChange, untold: int, of: int) -> str:
     host = 0.0 if change.same_card else LAUNCH_OF_A_HOST_US
-    apart = _TWICE * math.hypot(host, LAUNCH_OF_A_PROCESS_US) * math.sqrt(2.0)
+    apart = _TWICE * math.hypot(host, USUAL_LAUNCH_SD_US) * math.sqrt(2.0)
     whose = "on one card" if change.same_card else "perhaps on two hosts"
     which = "no" if untold == of else f"for {untold} of {of} cases no other"
     return f"{pair}: {which} unchanged case tells the launch, {whose}: ±{apart:.1f} µs are in the intervals for it"
@@ -133,7 +134,7 @@ def _missing_kernel_times(
     """Where stream times are judged for want of kernel times, who lacks them and how to get them."""
     if runs.stream.same_card:
         return []
-    lacking = [pair for pair, ratio in ratios if ratio.clock is Clock.STREAM]
+    lacking = [pair for pair, ratio in ratios if ratio.clock is TimeKind.STREAM]
     if not lacking or not is_additive(lacking[0][1].figure.timer):
         return []
     sides = [

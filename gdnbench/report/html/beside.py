@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from gdnbench.codec import finite
 from gdnbench.compare.figure import Figure, FigureSource
-from gdnbench.model.case import Role
 from gdnbench.model.measurement import Measurement
+from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload, WorkloadSpec
 from gdnbench.report.charts import theme
 from gdnbench.report.charts.layout import shape_slug

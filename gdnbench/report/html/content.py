@@ -7,9 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gdnbench.model.case import Role
 from gdnbench.model.measurement import Measurement, Versus
-from gdnbench.model.status import Status
+from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload, WorkloadSpec
 from gdnbench.report.charts.selection import KernelChoice, time_parts
 from gdnbench.report.charts.theme import GLYPHS

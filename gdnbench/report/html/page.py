@@ -12,8 +12,8 @@ from typing import Any
 from gdnbench import __version__
 from gdnbench.catalog.entry import label_parts
 from gdnbench.compare.figure import FigureSource
-from gdnbench.model.case import Role
 from gdnbench.model.measurement import Measurement
+from gdnbench.model.status import Role
 from gdnbench.model.sweep import Plateau
 from gdnbench.model.workload import Workload
 from gdnbench.report.html.beside import across_section, published_section

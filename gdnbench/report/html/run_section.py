@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from gdnbench.model.case import Role
 from gdnbench.model.measurement import Measurement
+from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 from gdnbench.report.charts import samples, sol, times
 from gdnbench.report.charts.layout import shape_slug

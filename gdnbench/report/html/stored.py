@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gdnbench.errors import RunFormatError
-from gdnbench.model.case import Role
 from gdnbench.model.measurement import Measurement
+from gdnbench.model.status import Role
 from gdnbench.model.sweep import Sweep
 from gdnbench.model.workload import Workload
 from gdnbench.report.charts.layout import in_order

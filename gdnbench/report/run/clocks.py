@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gdnbench.model.case import Clock, Role
 from gdnbench.model.measurement import Measurement
+from gdnbench.model.status import Clock, Role
 from gdnbench.model.workload import Workload
 from gdnbench.report.console import FittedTable, fits, plain_table
 from gdnbench.report.run.text import baseline_name, failure_lines, name_cell, speedup_text

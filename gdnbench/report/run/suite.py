@@ -10,9 +10,9 @@ from rich.text import Text
 
 from gdnbench.compare.suite import SuiteResult, SuiteRow, judge_suite
 from gdnbench.errors import UsageError
-from gdnbench.model.case import Role
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.op import Suite
+from gdnbench.model.status import Role
 from gdnbench.report.console import plain_table
 from gdnbench.report.run.text import VERDICT_STYLES
 from gdnbench.report.units import factor, plus_minus, time_unit

@@ -12,10 +12,9 @@ from rich.text import Text
 
 from gdnbench.compare.suite import SuiteResult
 from gdnbench.errors import ExitCode
-from gdnbench.model.case import Role
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.op import Suite
-from gdnbench.model.status import Status
+from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
 from gdnbench.report.console import FittedTable, data_console, fits, plain_table, print_csv, print_json, print_next
 from gdnbench.report.phrases import flops_bind, next_words, repeat_words

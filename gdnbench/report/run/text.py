@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from gdnbench.model.case import Role
 from gdnbench.model.measurement import Measurement, Versus
-from gdnbench.model.status import Status
+from gdnbench.model.status import Role, Status
 from gdnbench.report.units import factor, plus_minus, relative_half_width
 from gdnbench.store.info import RunInfo
 
