@@ -5,6 +5,7 @@ Importing this package imports neither torch nor triton.
 """
 
 from gdnbench.model.axes import Alias, Axis, AxisList
+from gdnbench.model.hint import Hint
 from gdnbench.model.kernel import (
     CudaKernel,
     CudaLaunch,
@@ -14,8 +15,9 @@ from gdnbench.model.kernel import (
     TritonKernel,
     TritonLaunch,
 )
-from gdnbench.model.op import ExactGate, Op, RmsGate, TensorSpec, UlpGate
+from gdnbench.model.op import ExactGate, Op, RmsGate, UlpGate
 from gdnbench.model.params import Param, Params
+from gdnbench.model.tensor import TensorSpec
 from gdnbench.model.workload import Shape, Workload, WorkloadSpec
 
 __version__ = "0.1.0"
@@ -28,6 +30,7 @@ __all__ = [
     "CudaLaunch",
     "DispatchKernel",
     "ExactGate",
+    "Hint",
     "Op",
     "Param",
     "Params",

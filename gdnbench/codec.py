@@ -8,11 +8,17 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
 T = TypeVar("T")
+
+Text = Annotated[str, msgspec.Meta(pattern=r"^[^\x00-\x1f\x7f-\x9f]*\Z")]
+"""A line without control characters."""
+
+Word = Annotated[str, msgspec.Meta(pattern=r"^[^\s\x00-\x1f\x7f-\x9f]+\Z")]
+"""A word: the name of a kernel, an op, a param."""
 
 _PATTERN = re.compile(r"Expected `str` matching regex .*", re.DOTALL)
 _PLACE = re.compile(r"(?P<why>.*?) - at `(?P<where>.*)`", re.DOTALL)

@@ -57,7 +57,7 @@ class SimulatedMachine:
         level = random.normal(1, self.level, settings.rounds)
         hidden = {variant: random.normal(1, self.hidden) for variant in {case.variant: None for case in plan.cases}}
         for case in plan.cases:
-            batches = case.shape.B
+            batches = case.workload.B
             true_us = TIMES_US[batches] * (1 + self.slowdown(batches, chain_of(case))) * hidden[case.variant]
             effect = random.normal(1, self.effect, settings.processes)[process]
             times = launch + true_us * effect * level * random.normal(1, self.placement, settings.rounds)
@@ -67,10 +67,10 @@ class SimulatedMachine:
         return collected
 
     def analyse(self, plan, failing=()):
-        judged = {case.id: Examined(case.id, Status.OK, launches=1, warm_us=4.0) for case in plan.cases}
-        judged |= {case_id: Examined(case_id, Status.CRASHED, "the process died") for case_id in failing}
+        checked = {case.id: Examined(case.id, Status.OK, launches=1, warm_us=4.0) for case in plan.cases}
+        checked |= {case_id: Examined(case_id, Status.CRASHED, "the process died") for case_id in failing}
         return analyse(
-            plan.request.op, plan.cases, judged, {}, self.collect(plan), plan.request.settings,
+            plan.request.op, plan.cases, checked, {}, self.collect(plan), plan.request.settings,
             timer="nvbench", run_id="r", copying={"decode-floor-copy"},
         )  # fmt: skip
 
@@ -93,17 +93,17 @@ def subject(axes="B=1,8,64", runs=6, processes=3, rounds=42):
     return choose_subject(H200, axes=axes, runs=runs, processes=processes, rounds=rounds)
 
 
-def chains_of(machine, shapes):
+def chains_of(machine, workloads):
     """The chains that really cost what is wanted."""
     return {
-        shape: {round(target * TIMES_US[shape.B] / machine.cost_us[shape.B]): target for target in TARGETS}
-        for shape in shapes
+        workload: {round(target * TIMES_US[workload.B] / machine.cost_us[workload.B]): target for target in TARGETS}
+        for workload in workloads
     }
 
 
 def comparisons(machine, of, plan_of, runs):
     """The comparisons of so many runs."""
-    chains = chains_of(machine, of.shapes)
+    chains = chains_of(machine, of.workloads)
     found = []
     for number in range(1, runs + 1):
         found += comparisons_of(machine.analyse(plan_of(of, chains, number)), chains)

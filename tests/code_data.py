@@ -7,7 +7,7 @@ from decode_workloads import decode_at
 from run_data import case, measured, store
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.model.case import Role
+from gdnbench.model.status import Role
 from gdnbench.profilers.ncu.store import read_profiles, write_profiles
 from gdnbench.scaffold.make import make_kernel
 

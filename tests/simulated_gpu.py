@@ -10,7 +10,8 @@ from gdnbench.measuring.protocol import BURN_IN, Sampled
 from gdnbench.measuring.race import START_S, Race
 from gdnbench.measuring.rounds import Collected
 from gdnbench.measuring.schedule import Segment, round_cost_s
-from gdnbench.model.case import Case, Role
+from gdnbench.model.case import Case
+from gdnbench.model.status import Role
 
 SAMPLES = 100
 FEW = 4  # are kept of each round: enough for its time

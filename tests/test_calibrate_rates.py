@@ -10,7 +10,7 @@ from scipy.special import stdtrit
 from gdnbench.calibrate.plan import LADDER, TARGETS, chain_of, choose_chains, pilot_plan, run_plan
 from gdnbench.calibrate.rates import comparisons_of, equal_rates, normal_deviate, planted_rates
 from gdnbench.errors import MachineError
-from gdnbench.model.case import Role
+from gdnbench.model.status import Role
 from gdnbench.stats.paired import PairedLogRatio
 
 RUNS = 24
@@ -58,7 +58,7 @@ def test_noise_that_no_interval_holds_shows_in_every_rate(strayed, honest):
 
 def test_equal_kernels_are_counted_by_workload(honest, of):
     rates = equal_rates(honest, 0.95)
-    assert [each.workload for each in rates] == [str(shape) for shape in of.shapes]
+    assert [each.workload for each in rates] == [str(workload) for workload in of.workloads]
     assert {(each.names, each.comparisons) for each in rates} == {(4, 4 * RUNS)}
 
 
@@ -90,7 +90,7 @@ def test_one_run_has_no_others_to_agree_with(of):
 
 def test_the_control_and_the_floor_are_no_comparisons_of_equals(of):
     machine = SimulatedMachine()
-    chains = chains_of(machine, of.shapes)
+    chains = chains_of(machine, of.workloads)
     plan = run_plan(of, chains, 1)
     kernels = [case for case in plan.cases if case.role is Role.KERNEL]
     assert len(comparisons_of(machine.analyse(plan), chains)) == len(kernels) < len(plan.cases)
@@ -98,7 +98,7 @@ def test_the_control_and_the_floor_are_no_comparisons_of_equals(of):
 
 def test_a_case_without_a_time_is_left_out(of):
     machine = SimulatedMachine()
-    chains = chains_of(machine, of.shapes)
+    chains = chains_of(machine, of.workloads)
     plan = run_plan(of, chains, 1)
     lost = next(case.id for case in plan.cases if case.role is Role.KERNEL and not chain_of(case))
     rates = equal_rates(comparisons_of(machine.analyse(plan, failing=(lost,)), chains), 0.95)
@@ -127,11 +127,11 @@ def test_the_pilot_finds_chains_that_cost_what_is_wanted(of):
     plan = pilot_plan(of)
     assert {chain_of(case) for case in plan.cases} == {0, *LADDER}
     found = choose_chains(machine.analyse(plan))
-    assert set(found) == set(of.shapes)
-    for shape, chains in found.items():
+    assert set(found) == set(of.workloads)
+    for workload, chains in found.items():
         assert list(chains.values()) == list(TARGETS)
         for chain, target in chains.items():
-            assert machine.slowdown(shape.B, chain) == pytest.approx(target, abs=0.004)
+            assert machine.slowdown(workload.B, chain) == pytest.approx(target, abs=0.004)
 
 
 def test_chains_differ_even_where_additions_cost_nothing(of):
@@ -151,11 +151,11 @@ def test_a_chain_without_a_time_ends_the_calibration(of):
 
 
 def test_a_workload_has_its_own_chains_alone(of):
-    chains = {shape: {10 + number: 0.01} for number, shape in enumerate(of.shapes)}
+    chains = {workload: {10 + number: 0.01} for number, workload in enumerate(of.workloads)}
     plan = run_plan(of, chains, 2)
-    for shape in of.shapes:
-        here = [case for case in plan.cases if case.shape == shape]
-        assert {chain_of(case) for case in here} == {0, *chains[shape]}
+    for workload in of.workloads:
+        here = [case for case in plan.cases if case.workload == workload]
+        assert {chain_of(case) for case in here} == {0, *chains[workload]}
         assert [case.role for case in here].count(Role.KERNEL) == 5
     assert plan.baseline == "decode-planted"
     assert len({case.id for case in plan.cases}) == len(plan.cases)

@@ -16,7 +16,7 @@ from gdnbench import __version__
 from gdnbench.catalog.catalog import default_roots
 from gdnbench.cli import app as cli
 from gdnbench.errors import ExitCode, MachineError
-from gdnbench.model.case import Role
+from gdnbench.model.status import Role
 
 VERBS = sorted({command.name or command.callback.__name__ for command in cli.app.registered_commands})
 HEAVY = ("torch", "triton", "cuda.bench", "cuda.core")

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from committed import HOME
+from faults import REPOSITORY
 
 
 def asked(shell, *words):
@@ -70,6 +71,30 @@ def test_behind_a_colon_stand_the_params_that_are_not_given_yet(shell):
 )
 def test_bash_takes_words_apart_at_colons_and_is_given_the_last_part(words, offered):
     assert asked("bash", "verify", *words) == offered
+
+
+@pytest.fixture
+def toys(monkeypatch):
+    """Two more ops in the catalog."""
+    monkeypatch.setenv("GDNBENCH_KERNELS", str(REPOSITORY / "tests" / "toys"))
+
+
+@pytest.mark.parametrize(
+    ("words", "offered", "absent"),
+    [
+        (["run", ""], {"decode-v4", "gemm-torch", "ragged-torch"}, set()),
+        (["run", "gemm-cuda", ""], {"gemm-torch"}, {"decode-v4", "ragged-torch"}),
+        (["run", "-k", "gemm-cuda", "-k", ""], {"gemm-torch"}, {"decode-v4", "ragged-torch"}),
+        (["run", "gemm-cuda,"], {"gemm-cuda,gemm-torch"}, {"gemm-cuda,decode-v4"}),
+        (["run", "--op", "ragged", ""], {"ragged-torch"}, {"gemm-torch"}),
+        (["run", "no-such-kernel", "gemm-to"], {"gemm-torch"}, set()),
+        (["run", "--op", ""], {"decode", "gemm", "ragged"}, {"gemm-torch"}),
+    ],
+)
+def test_kernels_of_the_op_that_is_meant_so_far_are_offered(toys, words, offered, absent):
+    found = set(asked("fish", *words))
+    assert offered <= found
+    assert not absent & found
 
 
 def test_runs_that_were_stopped_are_offered_to_be_resumed(tmp_path):

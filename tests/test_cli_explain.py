@@ -35,6 +35,12 @@ def test_a_lone_warp_a_block_is_the_first_cause_and_more_at_the_same_grid_the_fi
     assert re.search(r"^gain    at most \d\d%: decode-floor-copy takes \d\.\d{3} of \d\.\d{3} µs$", out, re.MULTILINE)
 
 
+def test_decodes_hint_on_latency_stands_below_that_finding_alone(run):
+    _, out, _ = run("decode-v1", "--from", recording("decode-v1-B1"))
+    [hinted] = [part for part in out.split("\n\n") if "for this op: decode-v7 and decode-v9" in part]
+    assert "latency: waiting for" in hinted.splitlines()[0]
+
+
 def test_what_nvidias_rules_estimate_stands_below_the_cycles(run, tmp_path):
     report = unpack_report(tmp_path)
     _, out, _ = run("decode-v1", "--from", report)
@@ -122,7 +128,7 @@ def test_a_kernel_that_nothing_is_wrong_with(run, tmp_path):
     ("arguments", "expected", "said"),
     [
         (("decode-v99",), ExitCode.USAGE, "no kernel decode-v99"),
-        (("decode-v1", "--shape", "B=1,2"), ExitCode.USAGE, "2 shapes are given"),
+        (("decode-v1", "--shape", "B=1,2"), ExitCode.USAGE, "2 workloads are given"),
         (("decode-v1", "--from", "/no/such.csv"), ExitCode.PROFILER, "no such file"),
         (("decode-fla", "--shape", "B=5"), ExitCode.USAGE, "nothing is known of decode-fla"),
     ],

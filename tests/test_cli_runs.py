@@ -12,7 +12,7 @@ from run_data import case, failed, info, measured, store
 from sweep_data import JOINT, store_sweep
 
 from gdnbench.errors import UsageError
-from gdnbench.model.case import Role
+from gdnbench.model.status import Role
 from gdnbench.store.folder import RunFolder
 from gdnbench.store.info import write_info
 from gdnbench.store.overview import parse_age

@@ -13,7 +13,7 @@ from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.codegen.ahead import build_all
 from gdnbench.codegen.job import Job
 from gdnbench.errors import BuildError, MachineError, UsageError
-from gdnbench.model.build import Build
+from gdnbench.model.code import Build
 
 ROOT = Path(__file__).parent / "data" / "binary" / "kernels"
 CATALOG = load_catalog([default_roots()[0], ROOT])

@@ -13,7 +13,7 @@ from gdnbench.catalog.catalog import load_catalog
 from gdnbench.codegen.build import build, build_key
 from gdnbench.codegen.cache import cache_folder, load_build, store_build, store_cubin
 from gdnbench.errors import MachineError
-from gdnbench.model.build import Build
+from gdnbench.model.code import Build
 from gdnbench.model.params import Params
 
 CATALOG = load_catalog()

@@ -7,7 +7,7 @@ import pytest
 
 from gdnbench.codegen.cache import cache_limit, cache_use, clean, evict, load_build, store_build, store_cubin
 from gdnbench.errors import UsageError
-from gdnbench.model.build import Build
+from gdnbench.model.code import Build
 
 SIZE = 20_000
 

@@ -5,16 +5,16 @@ import pytest
 from committed import RESULTS as RECORDED
 from decode_workloads import decode_at
 from history_data import BASELINE, FLOOR, KERNEL, PEER, TIMES, store_run
-from run_data import SHAPE
+from run_data import WORKLOAD
 
-from gdnbench.compare.history import check_shapes, choose_gpu, choose_label, history_of, of_gpu
+from gdnbench.compare.history import check_workloads, choose_gpu, choose_label, history_of, of_gpu
 from gdnbench.compare.runs import load_stored_runs
 from gdnbench.errors import GdnbenchError, LeftOutWarning, UnknownNameError
 from gdnbench.model.status import Status
 
 
 def history(results, label=KERNEL, **more):
-    return history_of(of_gpu(load_stored_runs(results), "h200"), label, SHAPE, gpu="h200", **more)
+    return history_of(of_gpu(load_stored_runs(results), "h200"), label, WORKLOAD, gpu="h200", **more)
 
 
 def steps(found):
@@ -36,13 +36,21 @@ def test_a_planted_step_is_marked_where_it_is_and_its_size_is_right(tmp_path):
     assert row.since == found.rows[2].run.source.name
 
 
-def test_drift_of_all_kernels_together_is_no_step(tmp_path):
-    for day, level in enumerate([1.0, 1.05, 0.96, 1.08, 0.9, 1.0]):
-        store_run(tmp_path, day, level=level)
+def test_a_launch_that_all_kernels_share_is_no_step(tmp_path):
+    for day, launch in enumerate([0.0, 0.09, -0.06, 1.65, 1.7, 0.0]):
+        store_run(tmp_path, day, launch=launch, card=f"GPU-{day}")
     found = history(tmp_path)
     times = [row.figure.time_us for row in found.rows]
     assert max(times) / min(times) > 1.15
+    ratios = [row.ratio.estimate for row in found.rows]
+    assert max(ratios) / min(ratios) > 1.01, "the ratio to the anchor does not cancel a launch"
     assert steps(found) == []
+
+
+def test_a_step_is_found_from_one_host_to_another(tmp_path):
+    for day in range(4):
+        store_run(tmp_path, day, with_kernel(4.4 if day < 2 else 4.4 * 1.08), launch=1.65 * (day >= 2))
+    assert steps(history(tmp_path)) == [2]
 
 
 def test_noise_is_no_step(tmp_path):
@@ -157,11 +165,17 @@ def test_runs_are_ordered_by_when_they_began_not_by_name(tmp_path):
     assert [row.run.source.name for row in history(tmp_path).rows] == [earlier.name, later.name]
 
 
-def test_changed_peers_tell_nothing_of_scatter(tmp_path):
+def test_changed_peers_tell_nothing_of_the_launch(tmp_path):
     for day in range(4):
         store_run(tmp_path, day, {**TIMES, PEER: 4.8 * 1.2**day, BASELINE: 5.0 * 1.2**day},
                   sources={PEER: f"s{day}", BASELINE: f"s{day}"})  # fmt: skip
-    assert history(tmp_path).scatter.df == 4
+    assert steps(history(tmp_path)) == []
+    assert history(tmp_path).scatter < 0.01
+
+
+def test_without_two_runs_there_is_no_scatter(tmp_path):
+    store_run(tmp_path, 0)
+    assert np.isnan(history(tmp_path).scatter)
 
 
 def test_a_damaged_run_is_left_out_and_named(tmp_path):
@@ -217,13 +231,13 @@ def test_the_gpu_is_that_of_the_latest_run_with_the_kernel(tmp_path):
     assert "h200, b200" in caught.value.hint
 
 
-def test_a_shape_that_no_run_has_is_refused_with_those_there_are(tmp_path):
+def test_a_workload_that_no_run_has_is_refused_with_those_there_are(tmp_path):
     store_run(tmp_path, 0)
-    store_run(tmp_path, 1, shape=decode_at(B=64))
+    store_run(tmp_path, 1, workload=decode_at(B=64))
     runs = load_stored_runs(tmp_path)
-    check_shapes(runs, KERNEL, "h200", [SHAPE, decode_at(B=64)])
+    check_workloads(runs, KERNEL, "h200", [WORKLOAD, decode_at(B=64)])
     with pytest.raises(UnknownNameError, match="B=2") as caught:
-        check_shapes(runs, KERNEL, "h200", [SHAPE.spec.workload({**SHAPE.sizes, "B": 2})])
+        check_workloads(runs, KERNEL, "h200", [WORKLOAD.spec.workload({**WORKLOAD.sizes, "B": 2})])
     assert "B=1 qk4_v8, B=64 qk4_v8" in caught.value.hint
 
 
@@ -239,7 +253,7 @@ def test_on_stored_runs_the_change_of_params_is_the_only_step(recorded):
     (place,) = steps(found)
     row = found.rows[place]
     assert row.run.source.name.startswith("20261121-181852")
-    assert 1 / row.change.speedup.estimate == pytest.approx(0.936, abs=0.003)
+    assert 1 / row.change.speedup.estimate == pytest.approx(0.939, abs=0.003)
     assert "params" in row.changes
 
 
@@ -249,4 +263,4 @@ def test_on_stored_runs_a_kernel_that_stayed_as_it_was_has_no_steps(recorded, ba
     assert found.anchor == "decode-floor-copy"
     assert len(found.rows) >= 6
     assert steps(found) == []
-    assert 0.001 < found.scatter.sd < 0.006
+    assert 0.001 < found.scatter < 0.006

@@ -8,6 +8,7 @@ from decode_workloads import decode_at
 from diagnose_data import SPECIMENS, coded, kernels, measured, recorded
 from test_diagnose_rules import CAUSES
 
+from gdnbench.catalog.resolve import resolve_op
 from gdnbench.catalog.select import find_variant
 from gdnbench.cli.app import app
 from gdnbench.cli.options import joined, sizes, terms
@@ -16,7 +17,7 @@ from gdnbench.diagnose.rules import RULES, rank
 from gdnbench.measuring.request import choose_settings as settings_of_run
 from gdnbench.measuring.request import make_request, parse_workloads
 from gdnbench.measuring.sweep_request import choose_sweep_settings, make_sweep_request
-from gdnbench.model.code_state import CodeState
+from gdnbench.model.code import CodeState
 from gdnbench.model.gpu import Gpu
 
 H200 = Gpu(0, "NVIDIA H200", "GPU-0", (9, 0), sms=132)
@@ -32,19 +33,24 @@ def parsed(command):
     return typer.main.get_command(app).commands[verb].make_context(verb, list(arguments)).params
 
 
+def op_of(values):
+    """The op that the verb makes of what it is given; no command that is proposed needs `--op`."""
+    return resolve_op(kernels(), values["op"], [*terms(values["kernels"], values["kernel"]), values.get("diff") or ""])
+
+
 def check_run(values):
     settings = settings_of_run(
         quick=True, rounds=None, samples=None, seed=None, margin=0.005, step_limit_s=30.0, plain=False
     )
     named = joined(terms(values["kernels"], values["kernel"]))
-    make_request(kernels(), values["op"], named, axes=sizes(values["shape"]), settings=settings)
+    make_request(kernels(), op_of(values), named, axes=sizes(values["shape"]), settings=settings)
 
 
 def check_sweep(values):
     settings = choose_sweep_settings(budget="60s", samples=100, seed=1, margin=0.005, step_limit_s=30.0)
     make_sweep_request(
         kernels(),
-        values["op"],
+        op_of(values),
         terms(values["kernels"], values["kernel"]),
         list(values["param"] or []),
         axes=sizes(values["shape"]),
@@ -58,8 +64,8 @@ def check_sweep(values):
 def check_labels(values):
     for label in (*values["kernels"], values["diff"]):
         if label:
-            find_variant(kernels(), values["op"], label)
-    parse_workloads(kernels().ops[values["op"]], sizes(values["shape"]))
+            find_variant(kernels(), op_of(values), label)
+    parse_workloads(kernels().ops[op_of(values)], sizes(values["shape"]))
 
 
 def check_new(values):
@@ -173,7 +179,7 @@ def test_of_other_code_the_grid_is_that_of_the_declaration():
 
 
 def test_another_head_layout_is_carried_along():
-    evidence = replace(coded("decode-v4"), shape=decode_at(B=8, HQ=16, HV=32))
+    evidence = replace(coded("decode-v4"), workload=decode_at(B=8, HQ=16, HV=32))
     tried = experiment.profile(evidence)
     assert tried.command[3:] == ("--shape", "B=8", "--shape", "heads=qk16_v32")
     check(tried)

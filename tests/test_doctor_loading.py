@@ -5,7 +5,7 @@ import pytest
 
 from gdnbench.doctor import loading
 from gdnbench.doctor.loading import LIBRARIES, LibraryLoaded, LoadResult, TorchGpu, load_libraries
-from gdnbench.process.messages import encode
+from gdnbench.process.worker import encode
 
 LIBCUDA = encode(LibraryLoaded("libcuda", LoadResult()))
 TORCH = LoadResult("", "2.13.0", "13.0", (TorchGpu("NVIDIA H200", "GPU-1", 62914560),), "cannot compute")

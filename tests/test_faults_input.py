@@ -8,9 +8,9 @@ import pytest
 from decode_workloads import decode_at
 
 from gdnbench.measuring.request import Settings
-from gdnbench.model.case import Case, Role, Variant
+from gdnbench.model.case import Case, Variant
 from gdnbench.model.measurement import Measurement, Timing
-from gdnbench.model.status import Status
+from gdnbench.model.status import Role, Status
 from gdnbench.store.info import RunInfo, write_info
 from gdnbench.store.measurements import write_measurements
 

@@ -6,7 +6,7 @@ from decode_workloads import decode_at
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.launch import Workspace, load_numerics
-from gdnbench.launch.poison import is_poison
+from gdnbench.launch.workspace import is_poison
 from gdnbench.model.kernel import NOTHING_IN_PLACE
 
 CATALOG = load_catalog(default_roots()[:1])

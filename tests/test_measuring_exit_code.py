@@ -5,8 +5,7 @@ from run_data import case, failed, measured, versus
 
 from gdnbench.errors import ExitCode, MachineError
 from gdnbench.measuring.exit_code import exit_code_of, exit_code_of_sweep, refuse_nothing_measured
-from gdnbench.model.case import Role
-from gdnbench.model.status import Status
+from gdnbench.model.status import Role, Status
 
 BASELINE = measured(case("decode-fla", Role.BASELINE))
 KERNEL = measured(case("decode-v4"), against=versus(0.5, "slower"))
@@ -42,6 +41,31 @@ def failure(status):
 def test_the_gravest_failure_decides(rows, code):
     for order in (rows, rows[::-1]):
         assert exit_code_of(order, interrupted=False) is code
+
+
+NO_GPU = failed(case("decode-v4"), Status.UNSUPPORTED, "needs a GPU")
+
+
+@pytest.mark.parametrize(
+    ("rows", "code"),
+    [
+        ([BASELINE, SAME], ExitCode.OK),
+        ([BASELINE, SAME, NO_GPU], ExitCode.OK),
+        ([BASELINE, SAME, failed(case("decode-floor-copy", Role.FLOOR), Status.UNSUPPORTED)], ExitCode.OK),
+        ([BASELINE, APART], ExitCode.NOISY),
+        ([BASELINE, SAME, failure(Status.BUILD_FAILED)], ExitCode.BUILD),
+        ([failed(case("decode-fla", Role.BASELINE), Status.MISSING), NO_GPU], ExitCode.ENVIRONMENT),
+    ],
+)
+def test_a_baseline_that_was_named_was_asked_for(rows, code):
+    for order in (rows, rows[::-1]):
+        assert exit_code_of(order, interrupted=False, baseline_named=True) is code
+
+
+def test_a_baseline_that_was_named_is_told_among_what_cannot_be_measured():
+    lost = failed(case("decode-fla", Role.BASELINE), Status.MISSING, "needs a module")
+    with pytest.raises(MachineError, match="decode-fla: needs a module; decode-v4: needs a GPU"):
+        refuse_nothing_measured(ExitCode.ENVIRONMENT, [lost, NO_GPU], baseline_named=True)
 
 
 def test_on_a_cpu_noise_is_a_warning_and_no_failure():

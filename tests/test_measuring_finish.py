@@ -13,8 +13,7 @@ from gdnbench.measuring.finish import write_run
 from gdnbench.measuring.opening import load_unfinished
 from gdnbench.measuring.protocol import Examined, Sampled, encode
 from gdnbench.measuring.request import Settings
-from gdnbench.model.case import Role
-from gdnbench.model.status import Status
+from gdnbench.model.status import Role, Status
 from gdnbench.store.folder import Journal, RunFolder
 from gdnbench.store.info import read_info
 from gdnbench.store.measurements import read_measurements
@@ -27,7 +26,7 @@ SOURCES = {name: CATALOG.entries[name].source_hash() for name in ("decode-refere
 
 @pytest.fixture
 def finish(tmp_path):
-    def run(complete=True, judged=None):
+    def run(complete=True, checked=None):
         folder = RunFolder.create(tmp_path, "run")
         collected = collect(dict.fromkeys((each.id for each in CASES), 5.0), rounds=3, samples=20)
         with Journal(folder.path) as journal:
@@ -38,7 +37,7 @@ def finish(tmp_path):
         (folder.path / "nvbench" / "measure-0.json").write_text('{"benchmarks": []}')
         (folder.path / "measure-0.log").write_text("said something")
         found = analyse(
-            CATALOG.ops["decode"], CASES, judged or healthy(CASES), {}, collected, Settings(), timer="nvbench",
+            CATALOG.ops["decode"], CASES, checked or healthy(CASES), {}, collected, Settings(), timer="nvbench",
             run_id="run", copying=(),
         )  # fmt: skip
         described = info(
@@ -64,7 +63,7 @@ def test_nvbenchs_own_record_is_kept_packed_and_untouched(finish):
 
 
 def test_the_logs_stay_where_a_case_failed(finish):
-    path = finish(judged=healthy(CASES) | {CASES[1].id: Examined(CASES[1].id, Status.CRASHED, "SIGSEGV")})
+    path = finish(checked=healthy(CASES) | {CASES[1].id: Examined(CASES[1].id, Status.CRASHED, "SIGSEGV")})
     assert (path / "measure-0.log").is_file()
     assert read_measurements(path)[1] == failed(CASES[1], reason="SIGSEGV")
 

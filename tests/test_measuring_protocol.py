@@ -18,9 +18,7 @@ from gdnbench.measuring.protocol import (
     decode,
     encode,
 )
-from gdnbench.model.case import Role
-from gdnbench.model.gate import GateResult
-from gdnbench.model.status import Status
+from gdnbench.model.status import GateResult, Role, Status
 
 GATE = GateResult("output within 1 ulp", "typical", math.inf, 1.0, "[0, 3]", Status.WRONG_NUMBERS)
 EVENTS = [
@@ -94,7 +92,10 @@ def test_a_channel_delivers_whole_lines_however_long():
         os.close(write)
 
 
-CASES = (case("decode-fla", Role.BASELINE), case("decode-t:MODE=a b", shape=decode_at(B=64, HQ=16, HV=32), MODE="a b"))
+CASES = (
+    case("decode-fla", Role.BASELINE),
+    case("decode-t:MODE=a b", workload=decode_at(B=64, HQ=16, HV=32), MODE="a b"),
+)
 
 
 def task(**more):

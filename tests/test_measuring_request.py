@@ -44,14 +44,14 @@ def test_sizes_that_are_set_take_the_place_of_a_suites_own():
 @pytest.mark.parametrize(
     "axes", ["8", "B", "B=", "B=x", "B=1.5", "B=1;8", "B=1,,8", "M=64", "b=8", "B=1,HV=8", "=8", "B==8", "B=0x10"]
 )
-def test_a_shape_that_cannot_be_read_is_a_usage_error_with_an_example(axes):
+def test_a_workload_that_cannot_be_read_is_a_usage_error_with_an_example(axes):
     with pytest.raises(UsageError, match="--shape") as caught:
         parse_workloads(DECODE, axes)
     assert "B=1,8,64" in caught.value.message + caught.value.hint
 
 
 @pytest.mark.parametrize("axes", ["B=0", "B=-1", "heads=qk3_v4", "heads=qk0_v8", "heads=qk4_v0"])
-def test_a_shape_that_the_op_does_not_define_is_refused(axes):
+def test_a_workload_that_the_op_does_not_define_is_refused(axes):
     with pytest.raises(ShapeError):
         parse_workloads(DECODE, axes)
 
@@ -91,10 +91,10 @@ def test_settings_that_cannot_be_measured_with_are_usage_errors(bad):
 
 
 def chosen(**more):
-    not_asked = {"confidence", "budget_s"}  # the one is fixed, the other belongs to sweeps
+    not_asked = {"confidence", "budget_s", "clocks"}  # fixed; of sweeps; given as text
     defaults = {field.name: field.default for field in fields(Settings) if field.name not in not_asked}
-    values = {**defaults, "quick": False, "rounds": None, "samples": None, "seed": None}
-    return choose_settings(**{**values, **more})
+    values = {**defaults, "quick": False, "rounds": None, "samples": None, "processes": None, "seed": None}
+    return choose_settings(more.pop("device", "cuda"), **{**values, **more})
 
 
 def test_what_the_user_sets_beats_the_quick_defaults_and_those_beat_the_others():
@@ -104,8 +104,36 @@ def test_what_the_user_sets_beats_the_quick_defaults_and_those_beat_the_others()
 
 
 def test_the_defaults_are_those_that_the_documentation_names():
-    assert (Settings().rounds, Settings().samples, Settings().plain) == (41, 100, False)
-    assert (QUICK.rounds, QUICK.samples, QUICK.plain) == (7, 50, False)
+    assert (chosen().rounds, chosen().samples, chosen().processes, chosen().plain) == (42, 64, 3, False)
+    assert chosen().clocks == ("cupti",)
+    quick = chosen(quick=True)
+    assert (quick.rounds, quick.samples, quick.processes, quick.clocks) == (7, 32, 1, ())
+    on_cpu = chosen(device="cpu")
+    assert (on_cpu.rounds, on_cpu.samples, on_cpu.processes, on_cpu.clocks) == (42, 64, 1, ())
+
+
+def test_timers_that_are_named_are_read_and_no_others():
+    assert chosen(timers="nvbench").clocks == ()
+    assert chosen(timers="graph,nvbench").clocks == ("graph",)
+    assert chosen(quick=True, timers="nvbench,cupti").clocks == ("cupti",)
+
+
+def test_few_rounds_are_shared_by_as_few_processes():
+    assert chosen(rounds=2).processes == 2
+    assert chosen(rounds=9, processes=9).processes == 9
+    with pytest.raises(UsageError, match="--processes 3"):
+        chosen(rounds=2, processes=3)
+
+
+def test_a_further_clock_takes_half_of_the_rounds_and_one_in_each_process_at_least():
+    assert chosen().clock_rounds == 21
+    assert chosen(rounds=4, processes=4).clock_rounds == 4
+
+
+def test_cold_translations_need_several_placements():
+    assert chosen(cold_tlb=True).cold_tlb
+    with pytest.raises(UsageError, match="--cold-tlb"):
+        chosen(cold_tlb=True, plain=True)
 
 
 @pytest.mark.parametrize("quick", [False, True])
@@ -124,6 +152,6 @@ def test_a_request_holds_what_was_named():
         CATALOG, "decode", "decode-v4*", axes="B=1,8 heads=qk4_v8", settings=Settings(), label="before"
     )
     assert [variant.label for variant in request.variants] == ["decode-v4", "decode-v4b"]
-    assert request.shapes == (decode_at(B=1), decode_at(B=8))
+    assert request.workloads == (decode_at(B=1), decode_at(B=8))
     assert request.label == "before"
     assert request.command

@@ -17,9 +17,8 @@ from gdnbench.measuring.plan import make_plan
 from gdnbench.measuring.protocol import Examined, HostTimes, Phase, Sampled, Started, StepBegun
 from gdnbench.measuring.request import Settings, make_request, parse_clocks
 from gdnbench.measuring.workers import WorkerEnd, WorkerOutcome
-from gdnbench.model.case import Role
 from gdnbench.model.gpu import Gpu
-from gdnbench.model.status import Status
+from gdnbench.model.status import Role, Status
 from gdnbench.store.info import read_info
 from gdnbench.store.measurements import read_clocks, read_measurements
 from gdnbench.store.samples import read_rounds, read_samples
@@ -96,10 +95,10 @@ def machine(monkeypatch, tmp_path):
             monkeypatch.setattr(preflight, "supervise", workers)
             return workers
 
-        def open(self, clocks=("cupti", "graph"), gpu=GPU):
+        def open(self, clocks=("cupti", "graph"), gpu=GPU, processes=1):
             request = make_request(
                 CATALOG, "decode", KERNELS, axes="B=1,8", baseline="decode-reference",
-                settings=Settings(rounds=5, samples=100, clocks=clocks),
+                settings=Settings(rounds=5, samples=100, clocks=clocks, processes=processes),
             )  # fmt: skip
             return begin_session(CATALOG, make_plan(CATALOG, request, gpu), self.results, Notes())
 
@@ -121,14 +120,14 @@ def machine(monkeypatch, tmp_path):
 
 
 def times(rows):
-    return {(row.case.label, row.case.shape.B): row.timing.time_us for row in rows if row.timing}
+    return {(row.case.label, row.case.workload.B): row.timing.time_us for row in rows if row.timing}
 
 
 def test_each_clock_measures_every_case_in_a_worker_of_its_own_after_nvbench(machine):
     finished, workers = machine.run()
     assert workers.clocks == [None, "cupti", "graph"]
     rounds = [[sorted(ids) for ids in task.order] for task in workers.tasks if task.phase is Phase.MEASURE]
-    assert rounds[0] == rounds[1] == rounds[2]
+    assert rounds[0][:4] == rounds[1] == rounds[2]
     clocks = read_clocks(finished.path)
     assert list(clocks) == ["cupti", "graph"]
     for clock, rows in {None: read_measurements(finished.path), **clocks}.items():
@@ -137,13 +136,13 @@ def test_each_clock_measures_every_case_in_a_worker_of_its_own_after_nvbench(mac
             assert row.clock == clock
             assert row.timing.timer == (clock or "nvbench")
             assert row.timing.time_us == pytest.approx(TRUE_US[row.case.variant.label][clock], rel=0.005)
-            assert row.timing.rounds == 5
+            assert row.timing.rounds == (3 if clock else 5)  # half as many, rounded up
 
 
 def test_every_clock_has_its_own_comparison_floor_and_control(machine):
     finished, _ = machine.run()
     for clock, rows in read_clocks(finished.path).items():
-        (v4,) = [row for row in rows if row.case.label == "decode-v4" and row.case.shape.B == 1]
+        (v4,) = [row for row in rows if row.case.label == "decode-v4" and row.case.workload.B == 1]
         baseline, floor, own = (TRUE_US[name][clock] for name in ("decode-reference", "decode-floor-copy", "decode-v4"))
         assert v4.versus.speedup == pytest.approx(baseline / own, rel=0.005)
         assert v4.versus.verdict == "faster"
@@ -164,13 +163,13 @@ def test_what_reads_a_run_sees_nvbench_alone(machine):
 def test_rounds_and_samples_of_every_clock_are_stored(machine):
     finished, _ = machine.run()
     rounds = pd.read_csv(finished.path / "rounds.csv")
-    assert rounds.groupby("timer").size().to_dict() == dict.fromkeys(("nvbench", "cupti", "graph"), 10 * 5)
+    assert rounds.groupby("timer").size().to_dict() == {"nvbench": 50, "cupti": 30, "graph": 30}
     for clock in ("cupti", "graph"):
         samples = pd.read_parquet(finished.path / f"samples-{clock}.parquet")
-        assert len(samples) == 10 * 5 * 4
+        assert len(samples) == 10 * 3 * 4
 
 
-def test_a_run_by_default_reads_no_further_clock(machine):
+def test_a_run_of_one_timer_reads_no_further_clock(machine):
     finished, workers = machine.run(clocks=())
     assert workers.clocks == [None]
     assert read_clocks(finished.path) == {}
@@ -219,7 +218,7 @@ def test_a_run_that_is_stopped_at_its_last_clock_goes_on_there(machine):
     assert second.info.complete
     after = read_clocks(second.path)
     assert times(before["cupti"]) == times(after["cupti"])
-    assert {row.timing.rounds for row in after["graph"]} == {5}
+    assert {row.timing.rounds for row in after["graph"]} == {3}
 
 
 def test_a_run_that_is_stopped_before_its_clocks_says_that_they_were_not_reached(machine):
@@ -278,3 +277,13 @@ def test_a_timer_that_there_is_not_is_named(text):
     with pytest.raises(UsageError, match="--timer") as caught:
         parse_clocks(text)
     assert caught.value.hint == "there are nvbench, cupti, graph"
+
+
+def test_processes_share_the_rounds_of_every_clock(machine):
+    finished, workers = machine.run(clocks=("cupti",), processes=2)
+    assert workers.clocks == [None, None, "cupti", "cupti"]
+    rounds = pd.read_csv(finished.path / "rounds.csv")
+    shared = rounds.groupby(["timer", "process"])["round"].unique().map(sorted).to_dict()
+    assert shared == {
+        ("nvbench", 1): [1, 2, 3], ("nvbench", 2): [4, 5], ("cupti", 3): [1, 2], ("cupti", 4): [3],
+    }  # fmt: skip

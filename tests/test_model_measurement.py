@@ -3,9 +3,8 @@ from decode_workloads import decode_at
 
 from gdnbench.errors import ExitCode
 from gdnbench.model.case import Case, Variant
-from gdnbench.model.gate import GateResult
 from gdnbench.model.measurement import Measurement, Timing, Versus
-from gdnbench.model.status import Status
+from gdnbench.model.status import GateResult, Status
 
 CASE = Case(Variant("decode-v4", "decode-v4"), decode_at())
 TIMING = Timing(

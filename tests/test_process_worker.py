@@ -31,7 +31,7 @@ def start(tmp_path, monkeypatch):
         begin = """
             import os, signal, subprocess, sys, time
             from dataclasses import dataclass
-            from gdnbench.process.messages import Channel, die_with_parent, take_requests
+            from gdnbench.process.worker import Channel, die_with_parent, take_requests
             @dataclass
             class Told:
                 number: int
@@ -174,7 +174,7 @@ def test_closing_kills_all_that_it_started(start):
 
 def test_no_worker_outlives_its_parent(start):
     worker = start("""
-        child = f"import os, time; from gdnbench.process.messages import die_with_parent; die_with_parent(); "
+        child = f"import os, time; from gdnbench.process.worker import die_with_parent; die_with_parent(); "
         child += "print(os.getpid(), flush=True); time.sleep(60)"
         tell(int(subprocess.Popen([sys.executable, "-c", child], stdout=subprocess.PIPE).stdout.readline()))
     """)

@@ -49,27 +49,66 @@ def pair(**more):
     return compared(run_of(KERNELS), run_of(KERNELS, "other", **more))
 
 
-def test_each_shape_has_its_table_with_a_verdict_for_each_kernel(shown):
+def test_each_workload_has_its_table_with_a_verdict_for_each_kernel(shown):
     text = shown(pair(strays=SLOWER))
     assert text.startswith("A  one (h200)\nB  other (h200)\n")
     assert [line for line in text.splitlines() if line.startswith("B=")] == ["B=1 qk4_v8", "B=8 qk4_v8"]
     assert re.search(r"decode-v4 +5\.200 +5\.460 +0\.952x ±\d\.\d\d% +SLOWER", text)
-    assert re.search(r"decode-v1 +4\.300 +4\.300 +1\.000x ±\d\.\d\d% +SAME", text)
+    assert re.search(r"decode-v1 +4\.300 +4\.300 +1\.000x ±\d\.\d\d% +UNCLEAR", text)
     assert re.search(r"decode-floor-copy .* floor", text)
     assert "geomean of 12 cases, B against A: 0.992x ±" in text
 
 
-def test_the_common_shift_is_told_with_its_size(shown):
-    told = flat(shown(pair(moved=1.021)))
-    assert "B against A: all cases moved together by +2.1% (±0.00% each, by 16 unchanged ones): taken out" in told
-    raw = compared(run_of(KERNELS), run_of(KERNELS, "other", moved=1.021), raw=True)
-    assert "left in, and added to the intervals" in flat(shown(raw))
-    assert "together by +0.0%" in flat(shown(pair(moved=1 - 1e-7)))
+def test_the_launch_is_told_with_its_size(shown):
+    told = flat(shown(pair(launch=0.12), columns="200"))
+    assert "B against A: launch of this run +0.12 µs, from 14 unchanged cases: taken out; --raw keeps it" in told
+    assert "Ratios of stream times of two runs are as with the mean of their two launches." in told
+    raw = compared(run_of(KERNELS), run_of(KERNELS, "other", launch=0.12), raw=True)
+    assert "left in, and added to the intervals" in flat(shown(raw, columns="200"))
+    assert "launch of this run +0.00 µs" in flat(shown(pair(launch=-1e-7), columns="200"))
 
 
-def test_too_few_anchors_are_told(shown):
-    side = compared(source(figure()), source(figure(), name="other"))
-    assert "too few other unchanged cases tell the shift of any case: not taken out, and ±5% added" in flat(shown(side))
+def test_kernel_times_are_shown_where_they_are_what_is_judged(shown):
+    sides = run_of(KERNELS, kernel_times=True), run_of(KERNELS, "other", launch=1.65, kernel_times=True)
+    text = shown(compared(*sides))
+    assert re.search(r"kernel +A kernel µs +B kernel µs +ratio", text)
+    assert re.search(r"decode-v1 +1\.800 +1\.800 +1\.00", text)
+    assert "16 ratios are of kernel times (CUPTI), which hold no launch" in flat(text)
+    row = next(row for row in json.loads(shown(compared(*sides), json=True))["cases"] if row["label"] == "decode-v1")
+    assert (row["judged_by"], row["time_b_us"], row["kernel_b_us"]) == (
+        "kernel",
+        pytest.approx(5.95),
+        pytest.approx(1.8),
+    )
+    assert row["kernel_ratio"] == row["ratio"]
+    assert row["stream_ratio"] == pytest.approx(1.0, abs=0.01)
+
+
+def test_a_run_without_kernel_times_is_named_where_they_would_tell_more(shown):
+    sides = run_of(KERNELS, kernel_times=True), run_of(KERNELS, "other", launch=1.65)
+    text = flat(shown(compared(*sides), columns="200"))
+    assert "another card, and B without kernel times, so stream times are judged; run --timer nvbench,cupti" in text
+    on_one = [replace(side, conditions={"GPU": "GPU-1"}) for side in sides]
+    assert "without kernel times" not in flat(shown(compared(*on_one), columns="200"))
+
+
+def test_between_gpu_models_it_is_said_what_the_intervals_hold(shown):
+    stream = compared(run_of(KERNELS), run_of(KERNELS, "other", gpu="h100"))
+    assert "which hold the launch of either host; the intervals allow for launches that differ by 2.8 µs" in flat(
+        shown(stream, columns="200")
+    )
+    kernel = compared(run_of(KERNELS, kernel_times=True), run_of(KERNELS, "other", gpu="h100", kernel_times=True))
+    assert "what cards of one model differ by is in the intervals" in flat(shown(kernel, columns="200"))
+
+
+@pytest.mark.parametrize(("cards", "told"), [(("1", "1"), "on one card: ±0.2 µs"), (("1", "2"), "hosts: ±2.8 µs")])
+def test_a_launch_that_no_unchanged_case_tells_is_said_to_be_unknown(shown, cards, told):
+    side = compared(
+        *(source(figure(), name=name, conditions={"GPU": card}) for name, card in zip("ab", cards, strict=True))
+    )
+    text = flat(shown(side, columns="200"))
+    assert "no unchanged case tells the launch" in text
+    assert told in text
 
 
 def test_what_else_differs_is_a_warning_and_what_is_the_same_is_silent(shown):
@@ -96,11 +135,14 @@ def test_other_timers_are_a_warning(shown):
     assert "timers differ: nvbench | cupti" in shown(side)
 
 
-def test_other_shapes_are_a_warning_unless_they_are_what_is_compared(shown):
-    here, there = source(figure(shape=decode_at(B=4))), source(figure(shape=decode_at(B=4, HQ=16, HV=32)), name="other")
-    assert "shapes differ: qk4_v8 | qk16_v32" in shown(compared(here, there, rows="label,B"))
-    both = source(figure(shape=decode_at(B=4)), figure(shape=decode_at(B=8)))
-    assert "shapes differ" not in shown(compared(both, columns="B", rows="label"))
+def test_other_workloads_are_a_warning_unless_they_are_what_is_compared(shown):
+    here, there = (
+        source(figure(workload=decode_at(B=4))),
+        source(figure(workload=decode_at(B=4, HQ=16, HV=32)), name="other"),
+    )
+    assert "workloads differ: qk4_v8 | qk16_v32" in shown(compared(here, there, rows="label,B"))
+    both = source(figure(workload=decode_at(B=4)), figure(workload=decode_at(B=8)))
+    assert "workloads differ" not in shown(compared(both, columns="B", rows="label"))
 
 
 def test_published_figures_have_no_verdict_and_say_why(shown):
@@ -204,7 +246,7 @@ def test_json_holds_everything_and_no_infinity(shown):
     assert document["cases"][1]["ratio_hi"] is None
     assert document["sources"][1]["name"] == "b"
     assert document["gate"]["untold"] == [f"decode-v4 at {B1}", f"decode-v1 at {B1}"]
-    assert document["against_first"][0]["shifts"][0]["longer_by"] is None
+    assert document["against_first"][0]["runs"][0]["unchanged"] == 1
 
 
 def test_what_is_unclear_between_runs_comes_with_advice(shown):

@@ -7,8 +7,8 @@ import pytest
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.errors import DeclarationError, UsageError
-from gdnbench.scaffold import folder
-from gdnbench.scaffold.folder import choose_root, op_folder_in, read_folder, write_folder
+from gdnbench.scaffold import make
+from gdnbench.scaffold.make import choose_root, op_folder_in, read_folder, write_folder
 
 FILES = {Path("variant.py"): b"x = 1\r\n", Path("deep/er/notes.bin"): b"\0\xff"}
 
@@ -102,7 +102,7 @@ def here(tmp_path, monkeypatch):
 @pytest.fixture
 def installed(monkeypatch):
     """The bundled kernels are part of a package that is installed."""
-    monkeypatch.setattr(folder, "_PACKAGE", BUNDLED.parent)
+    monkeypatch.setattr(make, "_PACKAGE", BUNDLED.parent)
 
 
 def test_in_a_checkout_it_goes_beside_the_original(here):

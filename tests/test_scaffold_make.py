@@ -14,7 +14,8 @@ from gdnbench.catalog.select import find_variant
 from gdnbench.codegen.build import build
 from gdnbench.errors import DeclarationError, ParamError, UnknownNameError, UsageError
 from gdnbench.model.kernel import TorchKernel
-from gdnbench.scaffold.make import entry_of, folder_of, make_kernel, op_named_by, preset_of
+from gdnbench.scaffold.changes import entry_of, preset_of
+from gdnbench.scaffold.make import folder_of, make_kernel, op_named_by
 
 BUNDLED = default_roots()[0]
 CATALOG = load_catalog([BUNDLED])

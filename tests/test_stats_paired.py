@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 
 from gdnbench.stats.comparison import Comparison, Verdict
 from gdnbench.stats.interval import Interval, t_half_width
-from gdnbench.stats.paired import PairedLogRatio, compare_rounds, more_rounds_to_decide
+from gdnbench.stats.paired import PairedLogRatio, compare_rounds, judge_paired, more_rounds_to_decide
+from gdnbench.stats.processes import Between, Variance
 
 CLOCK = np.array([1.0, 1.01, 0.99, 1.02, 0.98])  # what both sides share in each round
 WOBBLE = np.array([1.0, 1.0002, 0.9998, 1.0001, 0.9999])  # what they do not
@@ -131,7 +133,7 @@ def decides(mean: float, sd: float, rounds: int) -> bool:
     st.integers(min_value=2, max_value=50),
 )
 def test_the_number_of_rounds_is_the_fewest_that_decide(mean, sd, n):
-    more = more_rounds_to_decide(mean, sd, n, margin=0.005, confidence=0.95)
+    more = more_rounds_to_decide(PairedLogRatio(mean, sd, n), margin=0.005, confidence=0.95)
     if more is None:
         assert not decides(mean, sd, 10_000)
     else:
@@ -140,12 +142,12 @@ def test_the_number_of_rounds_is_the_fewest_that_decide(mean, sd, n):
 
 
 def test_a_difference_on_the_margin_is_never_decided():
-    assert more_rounds_to_decide(math.log1p(0.005), 0.01, 5, margin=0.005, confidence=0.95) is None
+    assert more_rounds_to_decide(PairedLogRatio(math.log1p(0.005), 0.01, 5), margin=0.005, confidence=0.95) is None
 
 
 @pytest.mark.parametrize("n", [0, 1])
 def test_without_a_spread_nothing_can_be_foretold(n):
-    assert more_rounds_to_decide(0.01, math.nan, n, margin=0.005, confidence=0.95) is None
+    assert more_rounds_to_decide(PairedLogRatio(0.01, math.nan, n), margin=0.005, confidence=0.95) is None
 
 
 # --- properties
@@ -156,7 +158,7 @@ def test_only_the_unclear_ask_for_rounds_and_by_hand_agree(sides):
     comparison = compare_rounds(*sides)
     ratio = PairedLogRatio.from_rounds(*sides)
     if comparison.verdict is Verdict.UNCLEAR:
-        expected = more_rounds_to_decide(ratio.mean, ratio.sd, ratio.n, margin=0.005, confidence=0.95)
+        expected = more_rounds_to_decide(ratio, margin=0.005, confidence=0.95)
         assert comparison.more_rounds == expected
     else:
         assert comparison.more_rounds is None
@@ -188,3 +190,39 @@ def test_the_p_value_and_the_interval_agree(sides, margin):
     p_value = PairedLogRatio.from_rounds(*sides).p_value(margin)
     different = compare_rounds(*sides, margin=margin).verdict in {Verdict.FASTER, Verdict.SLOWER}
     assert different == (p_value < 0.05) or p_value == pytest.approx(0.05, rel=1e-6)
+
+
+# --- processes
+
+
+def test_what_lies_between_processes_widens_the_interval_and_more_rounds_do_not_lessen_it():
+    rounds = PairedLogRatio(0.003, 0.001, 40)
+    wide = replace(rounds, between=Between(variance=Variance(0.002**2, 10.0)))
+    assert wide.speedup(0.95).half_width > 5 * rounds.speedup(0.95).half_width
+    assert judge_paired(rounds, 0.005, 0.95).verdict is Verdict.SAME
+    assert judge_paired(wide, 0.005, 0.95) == Comparison(wide.speedup(0.95), Verdict.UNCLEAR, None)
+    assert wide.p_value(0.0) > 0.05 > rounds.p_value(0.0)
+
+
+def test_processes_that_vary_more_than_rounds_explain_inflate_the_variance():
+    inflated = PairedLogRatio(0.003, 0.001, 40, processes=4, between=Between(inflation=9.0, df=12.0))
+    assert inflated.variance == Variance(pytest.approx(9.0 * 0.001**2 / 40), 12.0)
+    assert inflated.variance_of(400).value == pytest.approx(0.001**2 / 400 + 8.0 * 0.001**2 / 40)
+
+
+def test_rounds_vary_about_the_mean_of_their_process():
+    process = np.repeat([0, 1], 20)
+    wobble = np.tile([1.001, 0.999], 20)
+    baseline = np.where(process == 0, 5.0, 5.5) * wobble
+    apart = PairedLogRatio.from_rounds(np.full(40, 5.0), baseline, process)
+    assert apart.sd == pytest.approx(0.001, rel=0.05)
+    assert (apart.n, apart.processes) == (40, 2)
+    assert PairedLogRatio.from_rounds(np.full(40, 5.0), baseline).sd > 0.04
+
+
+def test_a_baseline_told_apart_from_itself_widens_the_others():
+    ratio = PairedLogRatio(0.02, 0.001, 40)
+    quiet, loud = PairedLogRatio(0.0002, 0.001, 40), PairedLogRatio(0.01, 0.001, 40)
+    assert ratio.widened_by(None, 0.95) == ratio.widened_by(quiet, 0.95) == ratio
+    assert judge_paired(ratio, 0.005, 0.95).verdict is Verdict.FASTER
+    assert judge_paired(ratio.widened_by(loud, 0.95), 0.005, 0.95).verdict is Verdict.UNCLEAR

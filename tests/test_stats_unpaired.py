@@ -11,35 +11,58 @@ from scipy import stats
 from gdnbench.stats.comparison import Verdict
 from gdnbench.stats.multiple import compare_unpaired
 from gdnbench.stats.paired import compare_rounds
-from gdnbench.stats.unpaired import UnpairedLogRatio, VarianceComponent, unpaired_log_ratio
+from gdnbench.stats.unpaired import UnpairedLogRatio, VarianceComponent, mean_time, unpaired_log_ratio
 
 RNG = np.random.default_rng(3)
 LEFT, RIGHT = 5.0 * np.exp(RNG.normal(0, 0.01, 11)), 4.0 * np.exp(RNG.normal(0, 0.03, 31))
 
 
-def test_it_is_welchs_t_interval_where_there_are_no_other_components():
-    expected = stats.ttest_ind(np.log(LEFT), np.log(RIGHT), equal_var=False)
+def log_ratio(kernel_us, baseline_us, **more):
+    return unpaired_log_ratio(mean_time(kernel_us), mean_time(baseline_us), **more)
+
+
+def test_it_is_welchs_t_interval_of_relative_times_where_there_are_no_other_components():
+    expected = stats.ttest_ind(LEFT / LEFT.mean(), RIGHT / RIGHT.mean(), equal_var=False)
     low, high = expected.confidence_interval(0.95)
-    ratio = unpaired_log_ratio(RIGHT, LEFT)
+    ratio = log_ratio(RIGHT, LEFT)
     found = ratio.speedup(0.95)
     assert ratio.df == pytest.approx(expected.df)
-    assert np.log([found.low, found.high]) == pytest.approx([low, high])
-    assert ratio.p_value(0.0) == pytest.approx(expected.pvalue)
+    assert found.estimate == pytest.approx(LEFT.mean() / RIGHT.mean())
+    assert np.log([found.low, found.high]) == pytest.approx(np.log(found.estimate) + np.array([low, high]))
+
+
+def test_the_longer_launch_is_taken_from_both_sides_by_half():
+    ratio = log_ratio(RIGHT + 0.5, LEFT, launch_us=0.5)
+    assert math.exp(ratio.mean) == pytest.approx((LEFT.mean() + 0.25) / (RIGHT.mean() + 0.25))
+    back = log_ratio(LEFT, RIGHT + 0.5, launch_us=-0.5)
+    assert (back.mean, back.half_width(0.9)) == pytest.approx((-ratio.mean, ratio.half_width(0.9)))
+    assert math.isnan(log_ratio(RIGHT, LEFT, launch_us=9.0).mean)
+
+
+def test_what_differs_between_processes_is_no_error_of_the_mean():
+    apart = np.concatenate([LEFT, LEFT + 0.9])
+    processes = np.repeat([1, 2], LEFT.size)
+    one, two = mean_time(apart), mean_time(apart, processes)
+    assert one.mean_us == two.mean_us
+    assert two.error.df == 2 * (LEFT.size - 1)
+    assert two.error.variance == pytest.approx(mean_time(LEFT).error.variance / 2)
+    assert one.error.variance > 5 * two.error.variance
+    assert math.isinf(mean_time(np.array([4.0, 5.0]), np.array([1, 2])).error.variance)
 
 
 def test_sides_can_change_places():
-    one, other = unpaired_log_ratio(RIGHT, LEFT).speedup(0.9), unpaired_log_ratio(LEFT, RIGHT).speedup(0.9)
+    one, other = log_ratio(RIGHT, LEFT).speedup(0.9), log_ratio(LEFT, RIGHT).speedup(0.9)
     assert (one.low, one.high) == pytest.approx((1 / other.high, 1 / other.low))
 
 
 def test_missing_rounds_are_left_out():
     with_gaps = np.append(RIGHT, [np.nan, np.nan])
-    assert unpaired_log_ratio(with_gaps, LEFT).speedup(0.95) == unpaired_log_ratio(RIGHT, LEFT).speedup(0.95)
+    assert log_ratio(with_gaps, LEFT).speedup(0.95) == log_ratio(RIGHT, LEFT).speedup(0.95)
 
 
 @pytest.mark.parametrize("rounds", [[], [np.nan], [4.0]])
 def test_too_few_rounds_tell_nothing(rounds):
-    ratio = unpaired_log_ratio(np.array(rounds, dtype=float), LEFT)
+    ratio = log_ratio(np.array(rounds, dtype=float), LEFT)
     assert (ratio.speedup(0.95).low, ratio.speedup(0.95).high) == (0.0, math.inf)
     assert ratio.p_value(0.005) == 1.0
     assert compare_unpaired({"x": ratio})["x"].verdict is Verdict.UNCLEAR
@@ -48,16 +71,16 @@ def test_too_few_rounds_tell_nothing(rounds):
 @pytest.mark.parametrize("bad", [0.0, -1.0, np.inf])
 def test_impossible_times_are_refused(bad):
     with pytest.raises(ValueError, match="positive and finite"):
-        unpaired_log_ratio(np.array([4.0, bad]), LEFT)
+        log_ratio(np.array([4.0, bad]), LEFT)
 
 
 def test_a_level_that_is_none_is_refused():
     with pytest.raises(ValueError, match="between 0 and 1"):
-        unpaired_log_ratio(RIGHT, LEFT).speedup(1.0)
+        log_ratio(RIGHT, LEFT).speedup(1.0)
 
 
 def test_noise_is_added_in_quadrature_and_bias_whole():
-    plain = unpaired_log_ratio(RIGHT, LEFT)
+    plain = log_ratio(RIGHT, LEFT)
     half = plain.half_width(0.95)
     wide = UnpairedLogRatio(plain.mean, plain.components, noise=0.03, bias=0.02)
     assert wide.half_width(0.95) == pytest.approx(math.hypot(half, 0.03) + 0.02)
@@ -65,19 +88,18 @@ def test_noise_is_added_in_quadrature_and_bias_whole():
 
 def test_a_component_of_few_degrees_of_freedom_widens_most():
     half = [
-        unpaired_log_ratio(RIGHT, LEFT, components=(VarianceComponent(1e-4, df),)).half_width(0.95)
-        for df in (math.inf, 8, 1)
+        log_ratio(RIGHT, LEFT, components=(VarianceComponent(1e-4, df),)).half_width(0.95) for df in (math.inf, 8, 1)
     ]
     assert half == sorted(half)
-    assert unpaired_log_ratio(RIGHT, LEFT).half_width(0.95) < half[0]
+    assert log_ratio(RIGHT, LEFT).half_width(0.95) < half[0]
 
 
 def test_identical_rounds_have_no_width():
     same = np.full(5, 4.0)
-    ratio = unpaired_log_ratio(same, same)
+    ratio = log_ratio(same, same)
     assert ratio.speedup(0.95).half_width == 0
     assert ratio.p_value(0.005) == 1.0
-    assert unpaired_log_ratio(same, 1.02 * same).p_value(0.005) == 0.0
+    assert log_ratio(same, 1.02 * same).p_value(0.005) == 0.0
 
 
 @given(
@@ -108,5 +130,5 @@ def test_a_family_is_corrected_as_a_runs_own_is():
 def test_pairing_is_worth_it_where_rounds_share_their_level():
     level = np.exp(RNG.normal(0, 0.02, 31))
     one, other = 5.0 * level, 4.9 * level * np.exp(RNG.normal(0, 0.001, 31))
-    paired, apart = compare_rounds(other, one).speedup, unpaired_log_ratio(other, one).speedup(0.95)
+    paired, apart = compare_rounds(other, one).speedup, log_ratio(other, one).speedup(0.95)
     assert paired.half_width < 0.2 * apart.half_width

@@ -7,7 +7,7 @@ from run_data import case, failed, info, measured, store
 from sweep_data import JOINT
 
 from gdnbench.errors import ExitCode, LeftOutWarning, RunFormatError, UnknownNameError
-from gdnbench.model.case import Role
+from gdnbench.model.status import Role
 from gdnbench.store.find import compares, find_run, list_runs, name_runs
 from gdnbench.store.folder import RunFolder
 from gdnbench.store.info import write_info

@@ -8,8 +8,7 @@ from committed import RESULTS
 from run_data import case, info
 
 from gdnbench.errors import ExitCode, RunFormatError
-from gdnbench.model.gate import GateResult, WrongElements
-from gdnbench.model.status import Status
+from gdnbench.model.status import GateResult, Status, WrongElements
 from gdnbench.store.info import SCHEMA_VERSION, RunInfo, failed_gates, passed_gates, read_info, write_info
 
 

@@ -10,9 +10,8 @@ from decode_workloads import decode_at
 from run_data import case, failed, info, measured, timing, versus
 
 from gdnbench.errors import RunFormatError
-from gdnbench.model.case import Role
 from gdnbench.model.measurement import Measurement
-from gdnbench.model.status import Status
+from gdnbench.model.status import Role, Status
 from gdnbench.store.info import write_info
 from gdnbench.store.measurements import read_clocks, read_measurements, write_measurements
 

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import shutil
 
 import pytest
 from faults import REPOSITORY, Gdnbench
@@ -24,7 +25,7 @@ def bench(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def runs(bench):
-    """A run of every kernel of each op, and a second one of another shape."""
+    """A run of every kernel of each op, and a second one of another workload."""
     done = {}
     for op in AXES:
         done[op] = bench.run("all", "--op", op, *SHORT)
@@ -71,7 +72,7 @@ def test_a_run_measures_and_stores_them(bench, runs, op):
     measured = read_measurements(folder)
     torch = [row for row in measured if row.case.label == f"{op}-torch"]
     assert all(row.timing for row in torch)
-    workloads = [str(row.case.shape) for row in torch]
+    workloads = [str(row.case.workload) for row in torch]
     assert workloads == {"gemm": ["M=64 N=48 Kd=32", "M=128 N=48 Kd=32"], "ragged": ["h2w4 lengths=6+0+13"]}[op]
     assert all(row.timing.tflops > 0 for row in torch)
     built = {(row.label, row.launch) for row in read_builds(folder)}
@@ -99,6 +100,12 @@ def test_a_suite_from_a_file_is_summed_up(bench):
     suite = done.info["suite"]
     assert [(each["shape"]["M"], each["weight"]) for each in suite["workloads"]] == [(16, 3.0), (128, 1.0)]
     assert "suite" in done.document
+    assert [each["name"] for each in suite["workloads"]] == ["small", "large"]
+    assert [each["name"] for each in done.document["suite"]["workloads"]] == ["small", "large"]
+    assert {case["workload"] for case in done.info["cases"]} == {"small", "large"}
+    shown = bench("show", done.info["run_id"], "--out", str(bench.results)).out
+    assert "\nsmall: M=16 N=48 Kd=32  (" in shown
+    assert "over small: M=16 N=48 Kd=32 (weight 3), large: M=128 N=48 Kd=32 (weight 1)" in shown
 
 
 def test_a_sweep_finds_the_best_point_of_each_workload(bench):
@@ -163,3 +170,196 @@ def test_what_an_op_does_not_have_is_answered_with_what_it_has(bench):
         assert said in done.err
         assert "Traceback" not in done.err
     assert not (bench.home / "none").exists() or not any((bench.home / "none").iterdir())
+
+
+def without_gpu(done):
+    """It got as far as the GPU that it needs, and `--gpu cpu` is none."""
+    assert done.code == 5, done.err
+    assert "needs a GPU" in done.err
+
+
+@pytest.mark.parametrize(
+    ("verb", "kernel"), [("ncu", "cuda"), ("phases", "cuda"), ("nsys", "torch"), ("proton", "triton")]
+)
+@pytest.mark.parametrize("op", AXES)
+def test_a_profile_is_of_the_ops_default_workload_where_none_is_named(bench, op, verb, kernel):
+    """Their default suites hold several workloads, or a list instead of axes."""
+    without_gpu(bench(verb, f"{op}-{kernel}", "--gpu", "cpu"))
+
+
+@pytest.mark.parametrize("verb", ["ncu", "phases", "nsys", "explain"])
+def test_a_profile_of_several_named_workloads_is_refused(bench, verb):
+    gpu = () if verb == "explain" else ("--gpu", "cpu")
+    done = bench(verb, "gemm-cuda", "--shape", "M=64,128", *gpu)
+    assert done.code == 2
+    assert "2 workloads are given" in done.err
+    assert "as in --shape M=64" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "at"),
+    [((), "M=64 N=48 Kd=32"), (("--shape", "N=40"), "M=64 N=40 Kd=32"), (("--shape", "M=7"), "M=7 N=48")],
+)
+def test_explain_is_of_the_ops_default_workload_too(bench, tmp_path, words, at):
+    folders = ("--out", str(tmp_path / "results"), "--profiles", str(tmp_path / "profiles"))
+    done = bench("explain", "gemm-cuda", *words, *folders, "--gpu", "h200", "-q")
+    assert done.code == 0, done.err
+    assert done.out.startswith(f"gemm-cuda  {at}")
+    assert done.out.splitlines()[-1].startswith("next: gdnbench ncu gemm-cuda --shape M=")
+    assert "gemm-cuda," not in done.out  # the op has no floor to set beside it
+
+
+def test_code_is_inspected_at_the_default_workload_and_at_all_that_are_named(bench):
+    def inspected(*words):
+        return {row["M"] for row in rows(bench("inspect", "gemm-cuda", "--arch", "sm_90", "--csv", *words))}
+
+    assert inspected() == inspected("--shape", "N=48") == {"64"}
+    assert inspected("--shape", "M=8,16") == {"8", "16"}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("verify", "ragged-torch", "--gpu", "cpu"),
+        ("inspect", "ragged-cuda", "--diff", "ragged-triton", "--arch", "sm_90"),
+        ("run", "-k", "ragged-*", "--gpu", "cpu", "--dry-run"),
+        ("run", "--baseline", "ragged-torch", "--gpu", "cpu", "--dry-run"),
+        ("sweep", "gemm-tuned", "--gpu", "cpu", "--dry-run"),
+    ],
+)
+def test_the_op_is_that_of_the_kernels_named(bench, words):
+    done = bench(*words)
+    assert done.code == 0, done.err
+    assert "decode" not in done.out
+
+
+def test_what_an_op_less_run_measured_has_a_history_without_op_too(bench, runs):
+    done = bench("run", "gemm-torch", *SHORT, "--out", str(bench.results), "--label", "no-op", "--json")
+    assert done.code == 0, done.err
+    assert done.info["op"] == "gemm"
+    found = bench("history", "gemm-torch", "--gpu", "cpu", "--out", str(bench.results), "--json")
+    assert {history["label"] for history in found.document["histories"]} == {"gemm-torch"}
+    assert all(len(history["rows"]) >= 2 for history in found.document["histories"])
+    done = bench("history", "gemm-trch", "--out", str(bench.results))
+    assert done.code == 2
+    assert "did you mean gemm-torch" in done.err
+
+
+@pytest.mark.parametrize("verb", ["run", "verify", "inspect", "sweep", "ncu", "phases"])
+def test_kernels_of_two_ops_are_refused_with_the_ops(bench, verb):
+    gpu = () if verb == "inspect" else ("--gpu", "cpu")
+    done = bench(verb, "gemm-cuda", "-k", "ragged-cuda", *gpu)
+    assert done.code == 2
+    assert "gemm-cuda is of gemm; ragged-cuda is of ragged" in done.err
+    assert "--op: gemm or ragged" in done.err
+
+
+def test_files_are_of_no_op_and_a_diff_is_of_the_kernels(bench, tmp_path):
+    done = bench("ncu", "--import", str(tmp_path / "gemm-none.csv"))
+    assert done.code != 0
+    assert "--op" not in done.err
+    done = bench("ncu", "gemm-cuda", "--diff", "decode-v4", "--gpu", "cpu")
+    assert done.code == 2
+    assert "gemm-cuda is of gemm; decode-v4 is of decode" in done.err
+    done = bench("inspect", "gemm-cuda", "--diff", "git:", "--arch", "sm_90")
+    assert "names no revision" in done.err
+
+
+def test_a_command_for_a_missing_workload_of_a_suite_names_the_op(bench, runs):
+    done = bench("show", "gemm", "--suite", "grid", "--out", str(bench.results))
+    assert done.code == 2
+    assert "gdnbench run --op gemm --suite grid measures them" in done.err
+
+
+def test_a_baseline_that_is_named_is_measured_alone_and_beside_what_cannot_be(bench):
+    for kernels in ("gemm-torch", "gemm-torch,gemm-cuda"):
+        done = bench.run(kernels, "--shape", "M=4", *SHORT)
+        assert done.code == 0, done.err
+        assert done.rows["gemm-torch"]["time_us"] > 0
+        assert done.info["baseline_named"]
+        again = bench("show", done.info["run_id"], "--out", str(bench.results))
+        assert "gemm-torch" in again.out
+    joined = bench.run("gemm-cuda", "--shape", "M=4", *SHORT)
+    assert joined.code == 5
+    assert "nothing that was asked for can be measured here: gemm-cuda" in joined.err
+    assert "baseline_named" not in joined.info
+
+
+def op_with_grid(folder, grid):
+    """The catalog of a copy of `gemm` with another CSV suite."""
+    shutil.copytree(TOYS / "gemm", folder / "gemm")
+    (folder / "gemm" / "grid.csv").write_text(grid)
+    return load_catalog([folder])
+
+
+def test_a_workload_is_called_by_the_name_that_its_suite_gives_it(tmp_path):
+    found = op_with_grid(tmp_path, "name,M,weight\nfirst,16,1\n,32,1\nLlama 3: µ,64,2\n").ops["gemm"].suite("grid")
+    assert [each.name for each in found.workloads] == ["first", "", "Llama 3: µ"]
+    assert [each.titled for each in found.workloads][:2] == ["first: M=16 N=48 Kd=32", "M=32 N=48 Kd=32"]
+
+
+@pytest.mark.parametrize(
+    ("grid", "told"),
+    [
+        ("name,M\na,16\nb,16\n", "grid.csv line 3: this workload stands in it twice"),  # a name makes no other of it
+        (f"name,M\n{81 * 'x'},16\n", "grid.csv line 2: the workload's name"),
+        ("name,M\na\x1b[1m,16\n", "grid.csv line 2: the workload's name"),
+    ],
+)
+def test_a_suite_with_a_name_that_makes_no_sense_is_broken_with_its_line(tmp_path, grid, told):
+    catalog = op_with_grid(tmp_path, grid)
+    assert not catalog.ops
+    assert told in catalog.broken[0].reason
+
+
+HINTS = """hints=(
+        Hint("tiles of 16 columns suit it", causes=("narrow_loads", "latency")),
+        Hint("K is short"),
+    ),
+    baselines="""
+
+
+def gemm_with_hints(folder, hints):
+    """A copy of `gemm` with hints; the text of its `op.py`."""
+    shutil.copytree(TOYS / "gemm", folder / "gemm")
+    path = folder / "gemm" / "op.py"
+    text = path.read_text().replace("import Axis, Op,", "import Axis, Hint, Op,").replace("baselines=", hints, 1)
+    path.write_text(text)
+    return text
+
+
+def test_what_an_ops_author_knows_stands_below_the_findings_that_it_is_about(tmp_path):
+    gemm_with_hints(tmp_path / "kernels", HINTS)
+    bench = Gdnbench(tmp_path, (tmp_path / "kernels",))
+    words = ("explain", "gemm-cuda", "--gpu", "h200", "--out", str(tmp_path), "--profiles", str(tmp_path), "-q")
+    done = bench(*words)
+    assert done.code == 0, done.err
+    findings = {part.partition("  (")[0]: part for part in done.out.split("\n\n") if part[:1].isdigit()}
+    assert {"1. too few warps in flight", "2. narrow loads"} == findings.keys()
+    assert all(part.count("for this op: K is short") == 1 for part in findings.values())
+    assert ["for this op: tiles of 16" in part for part in findings.values()] == [False, True]
+    documents = {each["rule"]: each["hints"] for each in bench(*words, "--json").document["findings"]}
+    assert documents["narrow_loads"] == ["tiles of 16 columns suit it", "K is short"]
+    assert {row["rule"]: row["hints"] for row in rows(bench(*words, "--csv"))}["too_few_warps"] == "K is short"
+
+
+@pytest.mark.parametrize(
+    ("hint", "told"),
+    [
+        ('Hint("x", causes=("latencies",))', "explain has no rule latencies: too_few_warps, "),
+        ('Hint("")', "the hint '' is no line"),
+        ('Hint("two\\nlines")', "is no line"),
+    ],
+)
+def test_a_hint_that_makes_no_sense_breaks_its_op_with_file_and_line(tmp_path, hint, told):
+    text = gemm_with_hints(tmp_path, f"hints=({hint},),\n    baselines=")
+    line = next(number for number, each in enumerate(text.splitlines(), start=1) if "hints=(" in each)
+    catalog = load_catalog([tmp_path])
+    assert not catalog.ops
+    assert catalog.broken[0].reason.startswith(f"op.py:{line}: ")
+    assert told in catalog.broken[0].reason
+
+
+def test_a_hint_is_a_hint(tmp_path):
+    gemm_with_hints(tmp_path, 'hints=("just text",),\n    baselines=')
+    assert "'just text' is no Hint" in load_catalog([tmp_path]).broken[0].reason

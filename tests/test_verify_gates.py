@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from gdnbench.launch import TORCH_DTYPES
-from gdnbench.launch.poison import is_poison, poison
+from gdnbench.launch.workspace import is_poison, poison
 from gdnbench.model.op import ExactGate, RmsGate, UlpGate
 from gdnbench.model.status import Status
 from gdnbench.verify import gates

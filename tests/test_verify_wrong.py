@@ -5,8 +5,7 @@ import torch
 
 from gdnbench.launch.workspace import poison
 from gdnbench.model.op import RmsGate, UlpGate
-from gdnbench.verify.gates import rms_gate, ulp_gate, unchanged_gate, written_gate
-from gdnbench.verify.wrong import tell_wrong
+from gdnbench.verify.gates import rms_gate, tell_wrong, ulp_gate, unchanged_gate, written_gate
 
 AXES = ("B", "axis 1", "HV", "V")
 GATE = UlpGate("output", ulps=1.0, atol=1e-5)

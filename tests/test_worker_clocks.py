@@ -9,12 +9,13 @@ from types import SimpleNamespace
 import pytest
 from run_data import case
 
-from gdnbench.measuring.protocol import COLD_WARM_UPS, Examined, Phase, Refused, Sampled, StepBegun, Task
+from gdnbench.measuring.protocol import MOST_PLACEMENTS, Examined, Phase, Refused, Sampled, StepBegun, Task
 from gdnbench.measuring.worker import cold, cupti, graph
 from gdnbench.measuring.worker.__main__ import choose_timer
 from gdnbench.measuring.worker.activities import FILL, Activity
 from gdnbench.model.status import Status
 
+WARM_UPS = MOST_PLACEMENTS + 1
 SHORT, LONG = case("short"), case("long")
 TRUE_US = {SHORT.id: (1.0,), LONG.id: (2.0, 3.0)}
 FLUSH_NS, PAUSE_NS, HOST_NS = 38_000, 500, 90_000
@@ -60,6 +61,7 @@ class BlockingKernel:
 class Rotation:
     def __init__(self, gpu, times_us):
         self._gpu, self._times_us, self.fails, self._at = gpu, times_us, False, 0
+        self.opened, self.kept = [], []
         self.placements = tuple(
             SimpleNamespace(run=partial(self.run, place), input_ranges=place) for place in range(PLACES)
         )
@@ -68,8 +70,14 @@ class Rotation:
         self._at += 1
         return self.placements[(self._at - 1) % PLACES]
 
-    def keep(self, _outputs):
-        pass
+    def open(self, position):
+        self.opened.append(position)
+
+    def keep(self, placement, _outputs):
+        self.kept.append(placement.input_ranges)
+
+    def visited(self, launches):
+        return tuple(self.kept[-launches:]), ()
 
     def run(self, place=0):
         if self.fails:
@@ -187,6 +195,9 @@ def test_cupti_gives_every_sample_of_every_round_its_true_time(worker, plain):
         expected = 1.0 if is_short else 2.0 + PAUSE_NS / 1e3 + 3.0
         assert each.times_us == pytest.approx([expected] * (30 if is_short else 20))
         assert each.sm_mhz == (1980.0,)
+        assert set(each.placements) == set(range(PLACES))
+        assert len(each.placements) == len(each.times_us)
+    assert worker.rotations[SHORT.id].opened == [0, 1, 2]
 
 
 def test_cupti_releases_every_blocking_kernel(worker):
@@ -202,12 +213,12 @@ def test_cupti_leaves_the_warm_ups_out(worker):
     ) * PLACES
     found = sampled(worker.run(cupti, order=((SHORT.id,),)))
     assert len(found[0].times_us) == 30
-    assert len(calls) == 30 + COLD_WARM_UPS
+    assert len(calls) == 30 + WARM_UPS
 
 
 def test_every_sample_is_scrubbed_unless_the_run_is_plain(worker):
     worker.run(cupti)
-    assert len(worker.gpu.log) == 3 * (30 + 20 + 2 * COLD_WARM_UPS)
+    assert len(worker.gpu.log) == 3 * (30 + 20 + 2 * WARM_UPS)
     worker.gpu.log.clear()
     worker.run(cupti, plain=True)
     assert worker.gpu.log == []

@@ -20,8 +20,7 @@ from gdnbench.measuring.protocol import Examined, HostTimes, Phase, Refused, Sam
 from gdnbench.measuring.request import Settings
 from gdnbench.measuring.rounds import Collected
 from gdnbench.measuring.worker import cold, nvbench, placement
-from gdnbench.model.case import Role
-from gdnbench.model.status import Status
+from gdnbench.model.status import Role, Status
 from gdnbench.stats.timer_resolution import infer_resolution_us
 
 DATA = Path(__file__).parent / "data" / "nvbench"
@@ -29,9 +28,9 @@ RECORDED = np.load(DATA / "samples.npz")
 TIMES_US = RECORDED["times_s"].astype(float) * 1e6
 NAMES = ("ok", "add", "ok2", "mul")
 ROUNDS = len(TIMES_US) // len(NAMES)
-SHAPE = decode_at(HQ=1, HV=1, K=8, V=8)
+WORKLOAD = decode_at(HQ=1, HV=1, K=8, V=8)
 CASES = tuple(
-    case(name, role, SHAPE, kernel="decode-reference")
+    case(name, role, WORKLOAD, kernel="decode-reference")
     for name, role in zip(NAMES, (Role.BASELINE, Role.KERNEL, Role.KERNEL, Role.KERNEL), strict=True)
 )
 
@@ -155,7 +154,7 @@ def measure(tmp_path, monkeypatch):
         task = Task(
             phase=Phase.MEASURE, device="cpu", roots=(str(default_roots()[0]),), op="decode", cases=CASES, seed=1,
             step_limit_s=30.0, order=(tuple(ids),) * ROUNDS, first_round=first_round,
-            samples=dict.fromkeys(ids, 300), plain=plain, record=str(tmp_path / "measure-0.json"),
+            samples=dict.fromkeys(ids, 300), plain=plain, placed_bytes=1 << 30, record=str(tmp_path / "measure-0.json"),
         )  # fmt: skip
         try:
             nvbench.measure_all(task, events)
@@ -251,16 +250,16 @@ def test_every_sample_of_a_case_runs_on_other_tensors_and_those_are_scrubbed(mea
     (hooks,) = replay.hooks
     for first in range(len(CASES)):
         own = hooks.after_calls[first :: len(CASES)]
-        assert len({input_ranges for input_ranges, _ in own}) == ROUNDS
-        assert all([tensor.shape[-1] for tensor in outputs] == [SHAPE.V, SHAPE.K] for _, outputs in own)
+        assert len({input_ranges for input_ranges, _ in own}) == ROUNDS  # a fresh window in each
+        assert all([tensor.shape[-1] for tensor in outputs] == [WORKLOAD.V, WORKLOAD.K] for _, outputs in own)
 
 
 def test_a_plain_run_stays_on_one_set_of_tensors(measure, monkeypatch):
     seen = []
     monkeypatch.setattr(placement, "list_ranges", lambda tensors: seen.append([each.data_ptr() for each in tensors]))
-    measure(plain=True)
-    assert len(seen) == len(CASES)
+    events, _ = measure(plain=True)
     assert all(each == seen[0] for each in seen)
+    assert {place for event in events if isinstance(event, Sampled) for place in event.placements} == {0}
 
 
 def test_one_bad_case_is_blamed_while_it_is_bound_before_anything_is_timed(measure, monkeypatch):
@@ -269,8 +268,8 @@ def test_one_bad_case_is_blamed_while_it_is_bound_before_anything_is_timed(measu
     def fail(_copy):
         raise RuntimeError("no memory left")
 
-    def load_or_fail(entry, variant, shape):
-        return fail if variant.label == "ok2" else load(entry, variant, shape)
+    def load_or_fail(entry, variant, workload):
+        return fail if variant.label == "ok2" else load(entry, variant, workload)
 
     monkeypatch.setattr(placement, "load", load_or_fail)
     events, replay = measure()
@@ -289,6 +288,19 @@ def test_a_machine_where_nvbench_does_not_load_is_refused_with_a_hint(measure, m
 
 def test_the_tick_of_an_h200_is_32_ns():
     assert infer_resolution_us(TIMES_US) == pytest.approx(TICK_US, rel=1e-4)
+
+
+def test_samples_tell_the_placements_of_their_tensors_and_of_outputs_that_the_kernel_allocates(measure):
+    events, _ = measure(plain=False)
+    rounds = [event for event in events if isinstance(event, Sampled) and event.case == CASES[0].id]
+    assert [len(event.placements) for event in rounds] == [1] * ROUNDS  # the stand-in takes one sample
+    assert [event.placements[0] for event in rounds] == [32 * position for position in range(ROUNDS)]
+    assert len({event.output_placements[0] for event in rounds}) == ROUNDS
+
+
+def test_the_warm_ups_cover_every_placement_and_one_more(measure):
+    _, replay = measure(plain=False)
+    assert int(replay.arguments[replay.arguments.index("--cold-warmup-runs") + 1]) == 33
 
 
 @pytest.fixture
@@ -327,7 +339,7 @@ def test_unfit_cases_have_no_time_however_many_samples_there_are(measure):
     collected = Collected()
     for event in measure()[0]:
         collected.take(event)
-    judged = healthy(CASES) | {CASES[1].id: Examined(CASES[1].id, Status.WRONG_NUMBERS, "wrong")}
+    checked = healthy(CASES) | {CASES[1].id: Examined(CASES[1].id, Status.WRONG_NUMBERS, "wrong")}
     op = load_catalog(default_roots()[:1]).ops["decode"]
-    rows = analyse(op, CASES, judged, {}, collected, Settings(), timer="nvbench", run_id="r", copying=()).measurements
+    rows = analyse(op, CASES, checked, {}, collected, Settings(), timer="nvbench", run_id="r", copying=()).measurements
     assert [row.timing is None for row in rows] == [False, True, False, False]

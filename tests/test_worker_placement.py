@@ -1,6 +1,7 @@
 """Samples go round over copies of the tensors, so that where they lie in memory is not what is measured."""
 
 import weakref
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,104 +9,180 @@ from decode_workloads import decode_at
 from run_data import case
 
 from gdnbench.catalog.catalog import default_roots
+from gdnbench.launch.bind import load
 from gdnbench.measuring import protocol
 from gdnbench.measuring.protocol import Phase, Task
 from gdnbench.measuring.worker import placement
-from gdnbench.measuring.worker.placement import Rotation, Workspaces, make_copies
+from gdnbench.measuring.worker.placement import Rotation, Workspaces, bind_cases, place
 
-CASE = case("decode-reference", shape=decode_at(B=2, HQ=1, HV=2, K=8, V=8))
-TASK = Task(Phase.MEASURE, "cpu", (str(default_roots()[0]),), "decode", (CASE,), seed=1, step_limit_s=30.0)
+CASE = case("decode-reference", workload=decode_at(B=2, HQ=1, HV=2, K=8, V=8))
+TASK = Task(
+    Phase.MEASURE, "cpu", (str(default_roots()[0]),), "decode", (CASE,), seed=1, step_limit_s=30.0,
+    order=((CASE.id,),) * 4, samples={CASE.id: 6}, placed_bytes=1 << 30,
+)  # fmt: skip
 
 
 @pytest.fixture
-def workload():
+def workspaces():
     return Workspaces(TASK)
 
 
 @pytest.fixture
-def workspace(workload):
-    return workload.get(CASE.shape, workload.scenarios[0])[0]
+def workspace(workspaces):
+    return workspaces.get(CASE.workload, workspaces.scenarios[0])[0]
 
 
-def test_copies_hold_the_same_numbers_in_other_places(workspace, monkeypatch):
-    monkeypatch.setattr(protocol, "MOST_PLACEMENTS", 4)
-    copies = make_copies(workspace)
-    assert len(copies) == 4
-    for name, tensor in workspace.inputs.items():
-        assert all(torch.equal(copy.inputs[name], tensor) for copy in copies)
-        assert len({copy.inputs[name].data_ptr() for copy in copies}) == 4
-    assert len({tensor.data_ptr() for copy in copies for tensor in copy.output_tensors}) == 8
-
-
-def test_a_small_shape_gets_32_copies(workspace):
-    assert len(make_copies(workspace)) == 32
-
-
-def test_large_shapes_get_fewer_copies_but_always_one(workspace, monkeypatch):
-    nbytes = workspace.op.traffic_bytes(CASE.shape)
-    for most_bytes, count in ((3 * nbytes, 3), (nbytes // 2, 1)):
-        monkeypatch.setattr(protocol, "MOST_PLACED_BYTES", most_bytes)
-        assert len(make_copies(workspace)) == count
-
-
-def test_turns_go_round_and_every_turn_computes_the_same(workload, workspace, monkeypatch):
-    monkeypatch.setattr(placement, "list_ranges", lambda _tensors: None)
+@pytest.fixture(autouse=True)
+def few(monkeypatch):
+    """Three placements a window; their ranges are the addresses of the inputs."""
     monkeypatch.setattr(protocol, "MOST_PLACEMENTS", 3)
-    turning = Rotation(workload, CASE, make_copies(workspace))
-    turns = [turning.next_placement() for _ in range(6)]
-    assert turns[:3] == turns[3:]
-    assert len({id(turn) for turn in turns}) == 3
-    expected = turns[0].run()
-    assert all(torch.equal(a, b) for turn in turns for a, b in zip(turn.run(), expected, strict=True))
+    monkeypatch.setattr(placement, "list_ranges", lambda tensors: [tensor.data_ptr() for tensor in tensors])
 
 
 @pytest.fixture
-def turning(workload, workspace, monkeypatch):
-    """A rotation over three copies, and the copies; a turn's ranges are the addresses of its inputs."""
-    monkeypatch.setattr(placement, "list_ranges", lambda tensors: [tensor.data_ptr() for tensor in tensors])
-    monkeypatch.setattr(protocol, "MOST_PLACEMENTS", 3)
-    copies = make_copies(workspace)
-    return Rotation(workload, CASE, copies), copies
+def bind(workspaces):
+    return load(workspaces.entry(CASE), CASE.variant, CASE.workload)
 
 
-def test_a_turn_comes_with_the_ranges_of_its_own_inputs(turning):
-    rotation, copies = turning
-    for copy in copies:
+def launch(rotation, count):
+    """Launches as a timer does; the numbers of the placements, and of the outputs'."""
+    for _ in range(count):
+        at = rotation.next_placement()
+        rotation.keep(at, at.run())
+    return rotation.visited(count)
+
+
+def test_copies_hold_the_same_numbers_in_other_places(workspace):
+    copies = place(workspace, TASK).workspaces
+    assert len(copies) == 12
+    for name, tensor in workspace.inputs.items():
+        assert all(torch.equal(copy.inputs[name], tensor) for copy in copies)
+        assert len({copy.inputs[name].data_ptr() for copy in copies}) == 12
+    assert len({tensor.data_ptr() for copy in copies for tensor in copy.output_tensors}) == 24
+
+
+def test_every_round_has_placements_of_its_own(workspace):
+    placements = place(workspace, TASK)
+    windows = [placements.numbers(position) for position in range(4)]
+    assert windows == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11]]
+
+
+def test_where_memory_ends_the_first_window_comes_again(workspace):
+    nbytes = workspace.op.tensor_bytes(CASE.workload)
+    placements = place(workspace, replace(TASK, placed_bytes=7 * nbytes))
+    assert [placements.numbers(position) for position in range(3)] == [[0, 1, 2], [3, 4, 5], [0, 1, 2]]
+
+
+@pytest.mark.parametrize(("copies", "window"), [(2, 2), (0.5, 1)])
+def test_a_window_of_large_tensors_has_fewer_placements_and_always_one(workspace, monkeypatch, copies, window):
+    monkeypatch.setattr(protocol, "MOST_WINDOW_BYTES", int(copies * workspace.op.tensor_bytes(CASE.workload)))
+    assert len(place(workspace, TASK).numbers(0)) == window
+
+
+def test_a_plain_task_has_one_placement(workspace):
+    assert len(place(workspace, replace(TASK, plain=True)).workspaces) == 1
+
+
+def test_turns_go_round_and_every_turn_computes_the_same(workspace, bind):
+    rotation = Rotation(bind, place(workspace, TASK))
+    for position in range(4):
+        rotation.open(position)
+        turns = [rotation.next_placement() for _ in range(6)]
+        assert [turn.number for turn in turns] == [3 * position, 3 * position + 1, 3 * position + 2] * 2
+        expected = turns[0].run()
+        assert all(torch.equal(a, b) for turn in turns for a, b in zip(turn.run(), expected, strict=True))
+
+
+def test_a_turn_comes_with_the_ranges_of_its_own_inputs(workspace, bind):
+    placements = place(workspace, TASK)
+    rotation = Rotation(bind, placements)
+    rotation.open(2)
+    for copy in placements.workspaces[6:9]:
         assert rotation.next_placement().input_ranges == [tensor.data_ptr() for tensor in copy.inputs.values()]
 
 
-def test_a_turn_reads_its_own_copy(turning):
-    rotation, copies = turning
-    turns = [rotation.next_placement() for _ in copies]
+def test_a_turn_reads_its_own_copy(workspace, bind):
+    placements = place(workspace, TASK)
+    rotation = Rotation(bind, placements)
+    turns = [rotation.next_placement() for _ in range(3)]
     before = [turn.run()[1].clone() for turn in turns]
-    copies[1].inputs["state"] += 1.0
+    placements.workspaces[1].inputs["state"] += 1.0
     after = [turn.run()[1] for turn in turns]
     assert [torch.equal(a, b) for a, b in zip(before, after, strict=True)] == [True, False, True]
 
 
-def test_outputs_live_for_one_turn_of_the_rotation(turning):
+def test_outputs_that_a_kernel_allocates_have_as_many_places_as_the_inputs(workspace, bind):
     """Else torch's allocator hands a kernel that makes its own outputs the same memory each time."""
-    rotation, copies = turning
+    rotation = Rotation(bind, place(workspace, TASK))
     kept = []
-    for _ in range(2 * len(copies)):
-        outputs = rotation.next_placement().run()
-        rotation.keep(outputs)
+    for _ in range(24):
+        at = rotation.next_placement()
+        outputs = at.run()
+        rotation.keep(at, outputs)
         kept.append(weakref.ref(outputs[0]))
         del outputs
-    assert [output() is not None for output in kept] == [False] * 3 + [True] * 3
+    assert [output() is not None for output in kept] == [False] * 12 + [True] * 12
 
 
-def test_a_case_is_loaded_once_and_every_copy_launched_once_before_anything_is_timed(workload, workspace, monkeypatch):
+def test_launches_tell_their_placements_and_those_of_their_own_outputs(workspace, bind):
+    rotation = Rotation(bind, place(workspace, TASK))
+    rotation.open(1)
+    launch(rotation, 2)
+    inputs, outputs = launch(rotation, 5)
+    assert inputs == (5, 3, 4, 5, 3)
+    assert len(set(outputs)) == 5
+
+
+def test_outputs_that_were_there_before_have_no_place_of_their_own(workspace):
+    placements = place(workspace, TASK)
+    rotation = Rotation(lambda copy: lambda: copy.output_tensors, placements)
+    assert launch(rotation, 4) == ((0, 1, 2, 0), ())
+    assert not placements.are_outputs_spread
+
+
+def test_a_case_is_loaded_once_and_launched_at_every_placement_of_a_window_before_anything_is_timed(monkeypatch):
     loaded, launched = [], []
 
-    def load(_entry, variant, shape):
-        loaded.append((variant, shape))
-        return lambda copy: lambda: launched.append(id(copy)) or ()
+    def load_once(_entry, variant, workload):
+        loaded.append((variant, workload))
+        return lambda copy: lambda: launched.append(id(copy)) or copy.output_tensors
 
-    monkeypatch.setattr(placement, "list_ranges", lambda _tensors: None)
-    monkeypatch.setattr(protocol, "MOST_PLACEMENTS", 3)
-    monkeypatch.setattr(placement, "load", load)
-    copies = make_copies(workspace)
-    Rotation(workload, CASE, copies)
-    assert loaded == [(CASE.variant, CASE.shape)]
-    assert launched == [id(copy) for copy in copies]
+    monkeypatch.setattr(placement, "load", load_once)
+    device = type("Device", (), {"synchronize": lambda _self: None})()
+    bind_cases(TASK, lambda _step: None, device)
+    assert loaded == [(CASE.variant, CASE.workload)]
+    assert len(launched) == len(set(launched)) == 3
+
+
+def test_a_case_that_allocates_its_outputs_is_launched_until_no_launch_needs_new_memory(workspace, bind):
+    calls = []
+
+    def counting(copy):
+        run = bind(copy)
+        return lambda: calls.append(1) or run()
+
+    placements = place(workspace, TASK)
+    Rotation(counting, placements)
+    assert len(calls) == 12
+    assert placements.are_outputs_spread
+    calls.clear()
+    Rotation(counting, placements)
+    assert len(calls) == 3
+
+
+def test_with_cold_translations_no_sample_comes_back_to_a_placement_of_its_round(workspace, bind):
+    task = replace(TASK, cold_tlb=True)
+    placements = place(workspace, task)
+    rotation = Rotation(bind, placements, warm_ups=2)
+    for position in range(3):
+        rotation.open(position)
+        inputs, _ = launch(rotation, 2 + 6)
+        warm, timed = set(inputs[:2]), inputs[2:]
+        assert len(set(timed)) == 6
+        assert not warm & set(timed)
+
+
+def test_windows_are_as_many_as_rounds_and_never_none():
+    assert protocol.window_count(1 << 20, 32, 15, 16 << 30) == 15
+    assert protocol.window_count(1 << 30, 2, 15, 16 << 30) == 8
+    assert protocol.window_count(64 << 30, 1, 15, 16 << 30) == 1

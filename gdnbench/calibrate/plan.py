@@ -38,7 +38,7 @@ LADDER = (8, 16, 32, 64, 128, 256, 512)
 PILOT = Settings(rounds=21, samples=64, processes=1)
 FEWEST_RUNS = 2
 DEFAULT_RUNS = 6
-DEFAULT_SHAPES = "B=1,8,64"
+DEFAULT_WORKLOADS = "B=1,8,64"
 
 Chains = Mapping[Workload, Mapping[int, float]]
 """The chains to plant at each workload, each with the slowdown that it is for."""
@@ -52,7 +52,7 @@ class Subject:
         catalog: the bundled kernels and the planted one.
         op: the op.
         gpu: the machine's.
-        shapes: the workloads.
+        workloads: the workloads.
         settings: of each run.
         runs: how many.
     """
@@ -60,14 +60,14 @@ class Subject:
     catalog: Catalog
     op: Op
     gpu: Gpu
-    shapes: tuple[Workload, ...]
+    workloads: tuple[Workload, ...]
     settings: Settings
     runs: int
 
     @property
     def longest_s(self) -> float:
         """How long measuring takes at most, in seconds, without building and checking."""
-        chains = {shape: dict.fromkeys(LADDER[: len(TARGETS)], 0.0) for shape in self.shapes}
+        chains = {workload: dict.fromkeys(LADDER[: len(TARGETS)], 0.0) for workload in self.workloads}
         a_run = foresee(self.catalog, run_plan(self, chains, 1)).measuring_s
         return foresee(self.catalog, pilot_plan(self)).measuring_s + self.runs * a_run
 
@@ -75,7 +75,7 @@ class Subject:
     def cases(self) -> int:
         """How many cases a run has."""
         beside = 3  # the baseline, its control and the copying floor
-        return len(self.shapes) * (EQUAL + len(TARGETS) + beside)
+        return len(self.workloads) * (EQUAL + len(TARGETS) + beside)
 
 
 def choose_subject(gpu: Gpu, *, axes: str, runs: int, processes: int | None, rounds: int | None) -> Subject:
@@ -103,12 +103,12 @@ def choose_subject(gpu: Gpu, *, axes: str, runs: int, processes: int | None, rou
         raise UsageError(told, "give more rounds, or fewer processes")
     catalog = load_catalog([default_roots()[0], PLANTED_ROOT])
     op = find_op(catalog, OP)
-    return Subject(catalog, op, gpu, parse_workloads(op, axes or DEFAULT_SHAPES), settings, runs)
+    return Subject(catalog, op, gpu, parse_workloads(op, axes or DEFAULT_WORKLOADS), settings, runs)
 
 
 def pilot_plan(subject: Subject) -> Plan:
     """The ladder of chains at every workload, once."""
-    chains = {shape: dict.fromkeys(LADDER, 0.0) for shape in subject.shapes}
+    chains = {workload: dict.fromkeys(LADDER, 0.0) for workload in subject.workloads}
     return _plan(subject, chains, equal=0, settings=PILOT, label="pilot")
 
 
@@ -133,14 +133,14 @@ def _plan(subject: Subject, chains: Chains, *, equal: int, settings: Settings, l
     request = Request(
         subject.op,
         variants,
-        subject.shapes,
+        subject.workloads,
         replace(settings, seed=secrets.randbelow(2**31)),
         baseline=KERNEL,
         label=label,
         command=shlex.join(["gdnbench", *sys.argv[1:]]),
     )
     plan = make_plan(subject.catalog, request, subject.gpu)
-    return replace(plan, cases=tuple(case for case in plan.cases if chain_of(case) in {0, *chains[case.shape]}))
+    return replace(plan, cases=tuple(case for case in plan.cases if chain_of(case) in {0, *chains[case.workload]}))
 
 
 def chain_of(case: Case) -> int:
@@ -164,9 +164,9 @@ def choose_chains(pilot: Analysis) -> Chains:
         if chain_of(row.case):
             if row.versus is None:
                 why = row.reason or "the kernel that it is compared with has none"
-                raise MachineError(f"{row.case.label} {row.case.shape} has no time: {why}", "see `gdnbench doctor`")
-            found.setdefault(row.case.shape, {})[chain_of(row.case)] = 1.0 / row.versus.speedup - 1.0
-    return {shape: _chains_for(costs) for shape, costs in found.items()}
+                raise MachineError(f"{row.case.label} {row.case.workload} has no time: {why}", "see `gdnbench doctor`")
+            found.setdefault(row.case.workload, {})[chain_of(row.case)] = 1.0 / row.versus.speedup - 1.0
+    return {workload: _chains_for(costs) for workload, costs in found.items()}
 
 
 def _chains_for(costs: Mapping[int, float]) -> dict[int, float]:

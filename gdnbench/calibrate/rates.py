@@ -10,7 +10,7 @@ from scipy.special import ndtri
 
 from gdnbench.calibrate.plan import KERNEL, Chains, chain_of
 from gdnbench.measuring.analyse import Analysis
-from gdnbench.model.case import Role
+from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 from gdnbench.stats.comparison import Verdict
 from gdnbench.stats.interval import t_upper_tail
@@ -53,10 +53,10 @@ def comparisons_of(run: Analysis, chains: Chains) -> list[Compared]:
     """
     return [
         Compared(
-            workload=row.case.shape,
+            workload=row.case.workload,
             label=row.case.label,
             chain=chain_of(row.case),
-            target=chains[row.case.shape].get(chain_of(row.case), 0.0),
+            target=chains[row.case.workload].get(chain_of(row.case), 0.0),
             ratio=run.ratios[row.case.id],
             verdict=Verdict(row.versus.verdict),
             high=row.versus.high,

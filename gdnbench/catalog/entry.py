@@ -1,4 +1,4 @@
-"""A kernel as found: its declaration, its op and its folder."""
+"""A kernel as found: its declaration, its op and its folder, and for a dispatcher the table by which it picks."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gdnbench.catalog.dispatch import Dispatch
 from gdnbench.model.case import Variant
-from gdnbench.model.code_state import CodeState
+from gdnbench.model.code import CodeState
 from gdnbench.model.kernel import CudaKernel, Kernel, Requirement
 from gdnbench.model.op import Op
 from gdnbench.model.params import Params, ParamValue
-from gdnbench.model.workload import Workload
+from gdnbench.model.workload import Workload, nearest_workload
 
 _SEPARATOR = ":"  # in a label, before each param that was set by hand
 
@@ -25,6 +24,52 @@ def label_parts(label: str) -> tuple[str, list[str]]:
     """
     name, *settings = label.split(_SEPARATOR)
     return name, settings
+
+
+@dataclass(frozen=True)
+class Pick:
+    """What a dispatcher's table says of one workload.
+
+    Attributes:
+        kernel: the kernel's name.
+        params: every param's value.
+        source: id of the run that found it the best.
+    """
+
+    kernel: str
+    params: Params
+    source: str
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """A dispatcher's table.
+
+    Attributes:
+        picks: by GPU's short name, then by workload; at least one.
+    """
+
+    picks: Mapping[str, Mapping[Workload, Pick]]
+
+    @property
+    def rows(self) -> tuple[Pick, ...]:
+        """What it picks, in the order of the table."""
+        return tuple(pick for rows in self.picks.values() for pick in rows.values())
+
+    @property
+    def first_gpu(self) -> str:
+        """The GPU that stands in for one without rows."""
+        return next(iter(self.picks))
+
+    def pick(self, workload: Workload, gpu: str = "") -> Pick:
+        """The row for a workload.
+
+        Args:
+            workload: one setting of the op's axes.
+            gpu: the GPU's short name; empty for none in particular.
+        """
+        rows = self.picks.get(gpu) or self.picks[self.first_gpu]
+        return rows[nearest_workload(rows, workload)]
 
 
 @dataclass(frozen=True)
@@ -65,33 +110,33 @@ class Entry:
             for name, values in self.kernel.presets.items()
         )
 
-    def at(self, variant: Variant, shape: Workload, gpu: str = "") -> Variant:
-        """A variant as it is at a shape: the kernel by its bare name takes its defaults for that shape.
+    def at(self, variant: Variant, workload: Workload, gpu: str = "") -> Variant:
+        """A variant as it is at a workload: the kernel by its bare name takes its defaults for that workload.
 
         A dispatcher's is of the kernel that it picks, under the dispatcher's label: look the entry up again, or use
         `Catalog.at`.
 
         Args:
             variant: one of this kernel.
-            shape: the workload.
+            workload: one setting of the op's axes.
             gpu: the GPU's short name, on which a dispatcher's choice depends; empty for none in particular.
         """
         if variant != self.default:
             return variant
         if self.dispatch:
-            pick = self.dispatch.pick(shape, gpu)
+            pick = self.dispatch.pick(workload, gpu)
             return Variant(pick.kernel, label=variant.label, params=pick.params)
-        return replace(variant, params=self.defaults(shape))
+        return replace(variant, params=self.defaults(workload))
 
-    def defaults(self, shape: Workload) -> Params:
+    def defaults(self, workload: Workload) -> Params:
         """All params at their defaults for a workload."""
         by_shape = self.kernel.by_shape
-        return self.kernel.resolve(by_shape[self.op.nearest(by_shape, shape)] if by_shape else {})
+        return self.kernel.resolve(by_shape[self.op.nearest(by_shape, workload)] if by_shape else {})
 
-    def named(self, params: Params, shape: Workload) -> Variant:
-        """The variant that has these params at a shape, by the shortest label that means it there."""
+    def named(self, params: Params, workload: Workload) -> Variant:
+        """The variant that has these params at a workload, with the shortest label that gives them there."""
         for known in (self.default, *self.presets):
-            there = self.at(known, shape)
+            there = self.at(known, workload)
             if there.params == params:
                 return there
         changed = {name: value for name, value in params.items() if value != self.default.params[name]}

@@ -1,7 +1,20 @@
 """Loads `op.py` and `variant.py` files, each into a module of its own.
 
 A suite that is too long for `op.py` is a CSV file beside it, a row for each workload. Columns are the op's axes, lists
-(`28672+4096`, `8x1024`) and aliases, `weight` (1 where there is none); others are passed over.
+(`28672+4096`, `8x1024`) and aliases, `weight` (1 where there is none) and `name`; others are passed over.
+
+A dispatcher's table says which kernel, with which params, at which workload of which GPU:
+
+```toml
+[h200.qk4_v8]                # a GPU's short name and a series: a workload's name without its first axis
+source = "20260102-030405-h200-decode-sweep"      # the run that says so
+B1 = { kernel = "decode-triton", BV = 16, WARPS = 16 }
+B8 = { kernel = "decode-v6", WARPS = 8, source = "20260102-040506-h200-decode" }
+```
+
+A param that a row leaves out has its kernel's default. A workload without a row takes that of the nearest one, by
+size; a GPU without rows takes those of the table's first GPU. Workloads of an op with a single axis are one series,
+which has no name: their table is `[h200]`.
 """
 
 from __future__ import annotations
@@ -9,21 +22,24 @@ from __future__ import annotations
 import csv
 import importlib.util
 import sys
+import tomllib
+from collections.abc import Mapping
 from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from gdnbench.catalog.entry import Broken, Entry
-from gdnbench.errors import DeclarationError, GdnbenchError, ShapeError, raised_at
-from gdnbench.model.kernel import Kernel
+from gdnbench.catalog.entry import Broken, Dispatch, Entry, Pick
+from gdnbench.errors import DeclarationError, GdnbenchError, ParamError, ShapeError, raised_at
+from gdnbench.model.kernel import DispatchKernel, Kernel
 from gdnbench.model.op import Op
-from gdnbench.model.workload import Shape
+from gdnbench.model.workload import Shape, Workload
 from gdnbench.places import is_file
 
 T = TypeVar("T")
-_WEIGHT = "weight"
+_WEIGHT, _NAME = "weight", "name"
+_SOURCE, _KERNEL = "source", "kernel"  # of a row of a dispatcher's table, beside the params
 
 
 @dataclass(frozen=True)
@@ -155,9 +171,9 @@ def _shape(row: dict[str, str], op: Op, where: str) -> Shape:
         for name, text in given.items():
             sizes |= op.workloads.parse(f"{name}={text}")[0][0]
         op.workload(sizes)
+        return Shape("" if _NAME in known else (row.get(_NAME) or "").strip(), **sizes)
     except GdnbenchError as error:
         raise DeclarationError(f"{where}: {error.message}") from error
-    return Shape(**sizes)
 
 
 def _weight(row: dict[str, str], where: str) -> float:
@@ -166,3 +182,74 @@ def _weight(row: dict[str, str], where: str) -> float:
         return float(text)
     except ValueError as error:
         raise DeclarationError(f"{where}: the weight {text} is no number") from error
+
+
+def read_dispatch(path: Path, op: Op, kernels: Mapping[str, Kernel]) -> Dispatch:
+    """Reads a table.
+
+    Args:
+        path: the TOML file.
+        op: the op, whose workloads it names.
+        kernels: those that it may pick, by name: the ones of its op.
+
+    Raises:
+        DeclarationError: if it is no such table, or names what does not exist or is a dispatcher itself.
+    """
+    try:
+        document = tomllib.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise DeclarationError(f"{path.name}: {error}") from error
+    picks: dict[str, dict[Workload, Pick]] = {}
+    for gpu, tables in document.items():
+        table = _table(tables, f"{path.name} [{gpu}]")
+        for series, rows in ({"": table} if _has_rows(table) else table).items():
+            where = f"{path.name} [{gpu}.{series}]" if series else f"{path.name} [{gpu}]"
+            picks.setdefault(gpu, {}).update(_rows(rows, series, where, op, kernels))
+    if not picks or not all(picks.values()):
+        example = op.default
+        where = f"[h200.{example.series}]" if example.series else "[h200]"
+        raise DeclarationError(f"{path.name} has no rows, such as {example.x_slug} below {where}")
+    return Dispatch(picks)
+
+
+def _has_rows(table: Mapping[str, Any]) -> bool:
+    """Whether rows stand in it, rather than tables of series."""
+    return any(isinstance(value, dict) and _KERNEL in value for value in table.values())
+
+
+def _rows(rows: Any, series: str, where: str, op: Op, kernels: Mapping[str, Kernel]) -> dict[Workload, Pick]:
+    table = dict(_table(rows, where))
+    source = table.pop(_SOURCE, "")
+    return {
+        _row_workload(f"{name}-{series}", f"{where} {name}", op): _pick(
+            {_SOURCE: source, **_table(row, f"{where} {name}")}, f"{where} {name}", kernels
+        )
+        for name, row in table.items()
+    }
+
+
+def _row_workload(slug: str, where: str, op: Op) -> Workload:
+    try:
+        return op.checked(op.workloads.read(slug))
+    except GdnbenchError as error:
+        raise DeclarationError(f"{where}: {error.message}; a row is named as {op.default.slug}") from error
+
+
+def _pick(row: dict[str, Any], where: str, kernels: Mapping[str, Kernel]) -> Pick:
+    name, source = (str(row.pop(key, "")) for key in (_KERNEL, _SOURCE))
+    if not source:
+        raise DeclarationError(f"{where}: no source, the run that it comes from")
+    if name not in kernels:
+        raise DeclarationError(f"{where}: there is no kernel {name}")
+    if isinstance(kernels[name], DispatchKernel):
+        raise DeclarationError(f"{where}: {name} picks kernels itself")
+    try:
+        return Pick(name, kernels[name].resolve(row), source)
+    except ParamError as error:
+        raise DeclarationError(f"{where}: {error.message}; {error.hint}") from error
+
+
+def _table(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise DeclarationError(f"{where}: not a table")
+    return value

@@ -1,4 +1,4 @@
-"""Turns what a user typed into variants: names after `--kernel`, and the params that a sweep combines."""
+"""Parses a user's choice of variants: names after `--kernel`, and the params that a sweep combines."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def select_variants(catalog: Catalog, op: str, wanted: str) -> tuple[Variant, ..
         pattern = "*" if name == "all" else name
         matches = [pair for label, pair in known.items() if fnmatchcase(label, pattern)]
         if not matches:
-            raise _unknown(name, list(known), catalog)
+            raise unknown_kernel(catalog, name, list(known))
         values = _settings(settings)
         for entry, variant in matches:
             changed = entry.with_params(variant, values)
@@ -85,7 +85,8 @@ def _setting(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _unknown(name: str, known: list[str], catalog: Catalog) -> UnknownNameError:
+def unknown_kernel(catalog: Catalog, name: str, known: Sequence[str]) -> UnknownNameError:
+    """The error for a name that no kernel has: why its folder did not load, or the nearest of the known names."""
     for broken in catalog.broken:
         if _joined(name) == _joined(broken.name):
             return UnknownNameError(f"kernel {name} could not be loaded: {broken.reason}", f"mend {broken.folder}")
@@ -149,7 +150,7 @@ def _is_exact(name: str) -> bool:
 
 
 def _has(entry: Entry, wanted: TypedParams) -> bool:
-    """Whether a glob means it: floors are nobody's kernels."""
+    """Whether a glob selects it: it has these params and is no floor."""
     return bool(entry.kernel.params) and not entry.kernel.floor and wanted.keys() <= entry.kernel.params.keys()
 
 

@@ -34,7 +34,7 @@ def compare(
         typer.Option("--filter", metavar="KEY=GLOB…", help="What is shown: 'kernel=decode-v4* B=1,8'."),
     ] = None,
     margin: Annotated[float, typer.Option(help="Relative difference that counts as none.")] = 0.005,
-    raw: Annotated[bool, typer.Option("--raw", help="Keep the shift that all cases of a run share.")] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="Keep the launch that all cases of a run share.")] = False,
     fail_on: Annotated[
         str, typer.Option(metavar="slower[:1%]", help="Exit 1 where the last column is slower; sets the margin.")
     ] = "",
@@ -49,7 +49,8 @@ def compare(
     """Set runs, GPUs, commits, kernels or published figures side by side.
 
     Each column is compared with the first: time of the first / time of the other,
-    with an interval and a verdict where both were measured by gdnbench. Needs no GPU.
+    with an interval and a verdict where both were measured by gdnbench. What two runs
+    differ by as a whole, their launch, is taken out. Needs no GPU.
     """
     from gdnbench.compare.comparison import check_regressions, compare_sources, parse_fail_on
     from gdnbench.compare.ratio import check_settings

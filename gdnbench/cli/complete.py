@@ -23,6 +23,11 @@ def complete_kernels(ctx: Any, incomplete: str) -> list[str]:
     return _offered(ctx, incomplete, _kernels)
 
 
+def complete_ops(ctx: Any, incomplete: str) -> list[str]:
+    """The ops of the catalog."""
+    return _offered(ctx, incomplete, _ops)
+
+
 def complete_runs(ctx: Any, incomplete: str) -> list[str]:
     """Ids, labels and GPUs of stored runs, and published tables."""
     return _offered(ctx, incomplete, _runs)
@@ -72,23 +77,43 @@ def _whole_word(incomplete: str) -> str:
     return "".join(words[start : int(place) + 1])
 
 
+def _ops(_ctx: Any, _word: str) -> Iterable[str]:
+    from gdnbench.catalog.catalog import load_catalog
+
+    return load_catalog().ops
+
+
 def _kernels(ctx: Any, word: str) -> Iterator[str]:
     from gdnbench.catalog.catalog import load_catalog
 
     catalog = load_catalog()
-    op = (ctx.params or {}).get("op") or ""
     before, comma, last = word.rpartition(",")
+    ops = _meant_ops(catalog, ctx.params or {}, before)
     name, colon, _ = last.partition(":")
     labels = {
         variant.label: entry
         for entry in catalog.entries.values()
-        if op in ("", entry.op.name)
+        if entry.op.name in ops
         for variant in (entry.default, *entry.presets)
     }
     if not colon:
         yield from (before + comma + label for label in labels)
     elif name in labels:
         yield from (before + comma + each for each in _with_params(catalog, labels[name].kernel.name, last))
+
+
+def _meant_ops(catalog: Catalog, params: dict[str, Any], before: str) -> tuple[str, ...]:
+    """The op that `--op` gives, else those that have all of the kernels named so far; all, where none has."""
+    if op := params.get("op"):
+        return (op,)
+    from gdnbench.catalog.resolve import ops_having
+
+    named = [*_texts(params.get("kernels")), *_texts(params.get("kernel")), before]
+    return ops_having(catalog, named) or tuple(catalog.ops)
+
+
+def _texts(value: Any) -> list[str]:
+    return [str(each) for each in value or ()]
 
 
 def _with_params(catalog: Catalog, kernel: str, typed: str) -> Iterator[str]:

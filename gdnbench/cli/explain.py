@@ -25,7 +25,7 @@ from gdnbench.places import PROFILES, RESULTS
 def explain(
     kernels: KernelArgument = None,
     kernel: KernelsOption = None,
-    op: OpOption = "decode",
+    op: OpOption = "",
     gpu: Annotated[str, typer.Option(help="auto, or a model (h200, b200), which need not be here.")] = "auto",
     shape: Annotated[list[str] | None, typer.Option("--shape", metavar="B=N", help="One batch size.")] = None,
     file: Annotated[
@@ -44,13 +44,15 @@ def explain(
     the last run, and what the compiler makes of the kernel: the most with all three.
     """
     from gdnbench.catalog.catalog import load_catalog
+    from gdnbench.catalog.resolve import resolve_op
     from gdnbench.cli.progress import watch
     from gdnbench.diagnose.gather import Question, gather
     from gdnbench.diagnose.rules import rank
     from gdnbench.report.explain import print_explained
 
     label = one_term(kernels, kernel, "gdnbench explain decode-v4")
-    question = Question(label, op, sizes(shape), gpu, file, profiles, results)
+    catalog = load_catalog()
+    question = Question(label, resolve_op(catalog, op, [label]), sizes(shape), gpu, file, profiles, results)
     with watch(quiet=quiet) as observer:
-        evidence = gather(load_catalog(), question, observer)
+        evidence = gather(catalog, question, observer)
     print_explained(evidence, rank(evidence), results, profiles, json=json, csv=csv)

@@ -23,7 +23,7 @@ from gdnbench.places import RESULTS
 def history(
     kernels: KernelArgument = None,
     kernel: KernelsOption = None,
-    op: OpOption = "decode",
+    op: OpOption = "",
     gpu: Annotated[
         str, typer.Option(help="A GPU model (h200) or cpu; by default that of the latest run with the kernel.")
     ] = "",
@@ -39,18 +39,31 @@ def history(
     which cancels changes that all times of a process share.
     """
     from gdnbench.catalog.catalog import load_catalog
-    from gdnbench.compare.history import check_margin, check_shapes, choose_gpu, choose_label, history_of, of_gpu, of_op
+    from gdnbench.compare.history import (
+        check_margin,
+        check_workloads,
+        choose_gpu,
+        choose_label,
+        choose_op,
+        history_of,
+        of_gpu,
+        of_op,
+    )
     from gdnbench.compare.runs import load_stored_runs
     from gdnbench.measuring.request import find_op, parse_workloads
     from gdnbench.report.history import print_histories
 
     check_margin(margin)
     name = one_term(kernels, kernel, "gdnbench history decode-v4")
-    shapes = parse_workloads(find_op(load_catalog(), op), sizes(shape))
-    runs = of_op(load_stored_runs(results), op)
-    label = choose_label(runs, name)
+    catalog = load_catalog()
+    if op:
+        find_op(catalog, op)
+    stored = load_stored_runs(results)
+    label = choose_label(of_op(stored, op) if op else stored, name)
+    op = op or choose_op(stored, label)
+    workloads, runs = parse_workloads(find_op(catalog, op), sizes(shape)), of_op(stored, op)
     model = choose_gpu(runs, label, gpu)
-    check_shapes(runs, label, model, shapes)
+    check_workloads(runs, label, model, workloads)
     chosen = of_gpu(runs, model)
-    found = [history_of(chosen, label, each, gpu=model, margin=margin) for each in shapes]
+    found = [history_of(chosen, label, each, gpu=model, margin=margin) for each in workloads]
     print_histories(found, results, json=json, csv=csv)

@@ -27,7 +27,7 @@ def inspect(
         list[str] | None,
         typer.Option(metavar="sm_N,…", help="Targets; those of the GPUs here, else sm_90 and sm_100."),
     ] = None,
-    op: OpOption = "decode",
+    op: OpOption = "",
     shape: ShapesOption = None,
     diff: Annotated[
         str, typer.Option(metavar="OTHER", help="Show what changed from another kernel, or git:REV for this one there.")
@@ -55,14 +55,15 @@ def inspect(
     through; with --diff, two kernels' numbers stand side by side.
     """
     from gdnbench.catalog.catalog import load_catalog
+    from gdnbench.catalog.resolve import resolve_op
     from gdnbench.cli.progress import watch
     from gdnbench.errors import UsageError
-    from gdnbench.inspection.build import build_subjects
-    from gdnbench.inspection.difference import BuildPair, find_counterparts
+    from gdnbench.inspection.compiled import build_subjects
+    from gdnbench.inspection.difference import BuildPair, find_counterparts, is_revision
     from gdnbench.inspection.quantities import exit_code, find_violations, parse_rules
     from gdnbench.inspection.subject import choose_archs, choose_subjects, gpu_size_of
     from gdnbench.machine.gpus import list_gpus
-    from gdnbench.measuring.request import find_op, parse_workloads
+    from gdnbench.measuring.request import find_op, parse_near_default
     from gdnbench.report.inspect.output import print_changed, print_inspected, print_schedule_pairs, print_schedules
 
     if sass and schedule:
@@ -71,8 +72,10 @@ def inspect(
     gpus = list_gpus()
     archs = choose_archs(joined(arch), gpus)
     catalog = load_catalog()
-    shapes = parse_workloads(find_op(catalog, op), sizes(shape))
-    subjects, notes = choose_subjects(catalog, op, terms(kernels, kernel), shapes)
+    names = terms(kernels, kernel)
+    op = resolve_op(catalog, op, [*names, *([] if is_revision(diff) else [diff])])
+    workloads = parse_near_default(find_op(catalog, op), sizes(shape))
+    subjects, notes = choose_subjects(catalog, op, names, workloads)
     compared = find_counterparts(subjects, catalog, op, diff) if diff else ()
     with watch(quiet=quiet) as observer:
         for note in notes:

@@ -34,7 +34,7 @@ def ncu(
         ),
     ] = None,
     kernel: KernelsOption = None,
-    op: OpOption = "decode",
+    op: OpOption = "",
     gpu: GpuOption = "auto",
     shape: ShapesOption = None,
     diff: Annotated[
@@ -59,14 +59,18 @@ def ncu(
     stay in profiles/ncu, with their metrics as CSV beside them.
     """
     from gdnbench.catalog.catalog import load_catalog
+    from gdnbench.catalog.resolve import resolve_op
     from gdnbench.cli.progress import watch
-    from gdnbench.profilers.ncu.collect import NcuRequest, find_pair, find_sources, open_sources
+    from gdnbench.profilers.ncu.collect import NcuRequest, find_pair, find_sources, named_kernels, open_sources
     from gdnbench.profilers.ncu.functions import check_read, compare_functions, functions_of
     from gdnbench.report.ncu import print_differences, print_functions
 
+    names = some_terms(kernels, kernel, "gdnbench ncu decode-v4")
+    catalog = load_catalog()
+    profiled = [*named_kernels(names, stored=stored), *named_kernels([diff], stored=False)]
     wanted = NcuRequest(
-        catalog=load_catalog(),
-        op=op,
+        catalog=catalog,
+        op=resolve_op(catalog, op, profiled) if profiled else op,
         axes=sizes(shape),
         gpu=gpu,
         ncu=path,
@@ -75,7 +79,6 @@ def ncu(
         seed=seed,
         limit_s=limit,
     )
-    names = some_terms(kernels, kernel, "gdnbench ncu decode-v4")
     sources = find_pair(wanted, names, diff, stored=stored) if diff else find_sources(wanted, names, stored=stored)
     with watch(quiet=quiet) as observer:
         reports = open_sources(wanted, sources, observer)

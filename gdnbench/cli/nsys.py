@@ -25,7 +25,7 @@ from gdnbench.places import PROFILES
 def nsys(
     kernels: KernelArgument = None,
     kernel: KernelsOption = None,
-    op: OpOption = "decode",
+    op: OpOption = "",
     gpu: GpuOption = "auto",
     shape: ShapesOption = None,
     launches: Annotated[int, typer.Option(min=1, help="How often to launch.")] = 100,
@@ -38,10 +38,11 @@ def nsys(
 ) -> None:
     """Record a timeline of launches with Nsight Systems, where that is installed.
 
-    NVTX ranges name op, kernel and shape. The report opens in Nsight Systems; times
+    NVTX ranges name op, kernel and workload. The report opens in Nsight Systems; times
     in it include what tracing costs, so use `gdnbench run` to compare kernels.
     """
     from gdnbench.catalog.catalog import load_catalog
+    from gdnbench.catalog.resolve import resolve_op
     from gdnbench.cli.progress import watch
     from gdnbench.measuring.observer import alone_on
     from gdnbench.profilers.nsys import find_nsys, record_timeline
@@ -51,14 +52,14 @@ def nsys(
 
     catalog = load_catalog()
     name = one_term(kernels, kernel, "gdnbench nsys decode-v4")
-    case = choose_case(catalog, op, name, axes=sizes(shape), gpu=gpu)
+    case = choose_case(catalog, resolve_op(catalog, op, [name]), name, axes=sizes(shape), gpu=gpu)
     chosen = choose_gpu(gpu, "a timeline")
     assignment = make_assignment(catalog, case, Instrumentation.LAUNCH, seed=seed, launches=launches)
     with watch(quiet=quiet) as observer, alone_on(chosen, observer):
         report = record_timeline(assignment, chosen, path or find_nsys(), profiles, limit_s=limit)
     if json:
-        print_json({"kernel": case.label, "shape": case.shape.cells, "launches": launches, "report": report})
+        print_json({"kernel": case.label, "shape": case.workload.cells, "launches": launches, "report": report})
         return
-    print(f"{launches} launches of {case.label} at {case.shape}: {report}")
+    print(f"{launches} launches of {case.label} at {case.workload}: {report}")
     if not quiet:
         print(f"next: nsys-ui {report}")

@@ -12,7 +12,7 @@ import typer
 from typer import Context
 from typer.core import TyperCommand, TyperOption
 
-from gdnbench.cli.complete import complete_kernels, complete_runs
+from gdnbench.cli.complete import complete_kernels, complete_ops, complete_runs
 from gdnbench.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -58,7 +58,12 @@ BaselineOption = Annotated[
         autocompletion=complete_kernels,
     ),
 ]
-OpOption = Annotated[str, typer.Option(help="The op whose kernels are meant.")]
+OpOption = Annotated[
+    str,
+    typer.Option(
+        help="The op whose kernels are meant; by default that of the kernels named.", autocompletion=complete_ops
+    ),
+]
 GpuOption = Annotated[str, typer.Option(help="auto, cpu, an index, a model (h200, b200) or a GPU-… UUID.")]
 ShapesOption = Annotated[
     list[str] | None,

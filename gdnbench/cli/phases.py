@@ -27,7 +27,7 @@ from gdnbench.places import PROFILES
 def phases(
     kernels: KernelsArgument = None,
     kernel: KernelsOption = None,
-    op: OpOption = "decode",
+    op: OpOption = "",
     gpu: GpuOption = "auto",
     shape: ShapesOption = None,
     launches: Annotated[int, typer.Option(min=1, help="Cold launches to stamp.")] = 200,
@@ -61,11 +61,13 @@ def phases(
     catalog = load_catalog()
     found = {path: read_stamps(path) for path in stored or []}
     if names:
+        from gdnbench.catalog.resolve import resolve_op
         from gdnbench.catalog.select import select_variants
         from gdnbench.measuring.observer import alone_on
         from gdnbench.profilers.phases.collect import check_is_cuda, collect_stamps
         from gdnbench.profilers.selection import choose_case, choose_gpu
 
+        op = resolve_op(catalog, op, names)
         cases = [
             choose_case(catalog, op, variant.label, axes=sizes(shape), gpu=gpu)
             for variant in select_variants(catalog, op, joined(names))
@@ -75,6 +77,6 @@ def phases(
         chosen = choose_gpu(gpu, "stamping", "`gdnbench phases --import FILE.npz` shows stored stamps")
         with watch(quiet=quiet) as observer, alone_on(chosen, observer):
             for case in cases:
-                observer.note(f"stamping {case.label} at {case.shape}")
+                observer.note(f"stamping {case.label} at {case.workload}")
                 found |= [collect_stamps(catalog, case, chosen, profiles, seed=seed, launches=launches, limit_s=limit)]
     print_profiles(found, catalog.code_state, profiles, json=json, csv=csv)

@@ -34,7 +34,7 @@ def proton(
         ),
     ] = None,
     kernel: KernelsOption = None,
-    op: OpOption = "decode",
+    op: OpOption = "",
     gpu: GpuOption = "auto",
     shape: ShapesOption = None,
     launches: Annotated[int, typer.Option(min=1, help="Launches to trace.")] = 8,
@@ -64,12 +64,13 @@ def proton(
     if stored:
         print_profile(load_profile(Path(name)), catalog.code_state, json=json, csv=csv)
         return
+    from gdnbench.catalog.resolve import resolve_op
     from gdnbench.measuring.observer import alone_on
     from gdnbench.profilers.process import Instrumentation
     from gdnbench.profilers.proton.collect import check_is_no_cuda, limit_launches, record_trace
     from gdnbench.profilers.selection import choose_case, choose_gpu, make_assignment
 
-    case = choose_case(catalog, op, name, axes=sizes(shape), gpu=gpu)
+    case = choose_case(catalog, resolve_op(catalog, op, [name]), name, axes=sizes(shape), gpu=gpu)
     check_is_no_cuda(catalog, case)
     with watch(quiet=quiet) as observer:
         count = limit_launches(catalog, case, launches, observer.note)

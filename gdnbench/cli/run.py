@@ -39,7 +39,7 @@ def run(
     ctx: typer.Context,
     kernels: KernelsArgument = None,
     kernel: KernelsOption = None,
-    op: OpOption = "decode",
+    op: OpOption = "",
     gpu: GpuOption = "auto",
     shape: ShapesOption = None,
     suite: SuiteOption = "",
@@ -82,6 +82,7 @@ def run(
     Hopper and Blackwell.
     """
     from gdnbench.catalog.catalog import load_catalog
+    from gdnbench.catalog.resolve import resolve_op
     from gdnbench.cli.progress import watch
     from gdnbench.machine.gpus import list_gpus, select_gpu
     from gdnbench.measuring.exit_code import exit_code_of, refuse_nothing_measured
@@ -110,10 +111,11 @@ def run(
             cold_tlb=cold_tlb,
             timers=joined(timer),
         )
+        names = terms(kernels, kernel)
         request = make_request(
             catalog,
-            op,
-            joined(terms(kernels, kernel)) or "all",
+            resolve_op(catalog, op, [*names, baseline]),
+            joined(names) or "all",
             axes=sizes(shape),
             baseline=baseline,
             label=label,
@@ -130,6 +132,7 @@ def run(
     with watch(quiet=quiet) as observer:
         finished = open_session(observer).run()
     print_run(finished.path, json=json, csv=csv)
-    code = exit_code_of(finished.analysis.rows, interrupted=finished.interrupted)
-    refuse_nothing_measured(code, finished.analysis.rows)
+    rows, named = finished.analysis.rows, finished.info.baseline_named
+    code = exit_code_of(rows, interrupted=finished.interrupted, baseline_named=named)
+    refuse_nothing_measured(code, rows, baseline_named=named)
     raise typer.Exit(code)

@@ -36,7 +36,7 @@ def sweep(
         list[str] | None,
         typer.Option("--param", "-p", metavar="NAME[=V,V…]", help="A param and the values to try; repeatable."),
     ] = None,
-    op: OpOption = "decode",
+    op: OpOption = "",
     gpu: GpuOption = "auto",
     shape: ShapesOption = None,
     budget: Annotated[str, typer.Option(metavar="TIME", help="What measuring may take: 90s, 2m.")] = "60s",
@@ -48,7 +48,7 @@ def sweep(
     label: Annotated[str, typer.Option(help="Becomes part of the sweep's name.")] = "sweep",
     plot: Annotated[Path | None, typer.Option(help="Also draw it into a PNG or SVG file.")] = None,
     emit_dispatch: Annotated[
-        bool, typer.Option("--emit-dispatch", help="Print the best of each shape as a declaration.")
+        bool, typer.Option("--emit-dispatch", help="Print the best of each workload as a declaration.")
     ] = False,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
@@ -65,6 +65,7 @@ def sweep(
     at any moment, the same command goes on with the points it has.
     """
     from gdnbench.catalog.catalog import load_catalog
+    from gdnbench.catalog.resolve import resolve_op
     from gdnbench.cli.progress import watch
     from gdnbench.machine.gpus import list_gpus, select_gpu
     from gdnbench.measuring.exit_code import exit_code_of_sweep, refuse_nothing_measured
@@ -80,10 +81,11 @@ def sweep(
     catalog = load_catalog()
     chosen = select_gpu(gpu, list_gpus())
     settings = choose_sweep_settings(budget=budget, samples=samples, seed=seed, margin=margin, step_limit_s=step_limit)
+    names = terms(kernels, kernel)
     request = make_sweep_request(
         catalog,
-        op,
-        terms(kernels, kernel),
+        resolve_op(catalog, op, [*names, baseline]),
+        names,
         param or [],
         axes=sizes(shape),
         settings=settings,

@@ -25,7 +25,7 @@ from gdnbench.cli.options import (
 def verify(
     kernels: KernelsArgument = None,
     kernel: KernelsOption = None,
-    op: OpOption = "decode",
+    op: OpOption = "",
     gpu: GpuOption = "auto",
     shape: ShapesOption = None,
     seed: Annotated[int | None, typer.Option(help="Of the inputs; fresh by default.")] = None,
@@ -44,6 +44,7 @@ def verify(
     wrong numbers, and with 5 if nothing could be verified here.
     """
     from gdnbench.catalog.catalog import load_catalog
+    from gdnbench.catalog.resolve import resolve_op
     from gdnbench.cli.progress import watch
     from gdnbench.machine.gpus import list_gpus, select_gpu
     from gdnbench.measuring.preflight import verify_variants
@@ -51,11 +52,13 @@ def verify(
 
     catalog = load_catalog()
     chosen = select_gpu(gpu, list_gpus())
+    names = terms(kernels, kernel)
+    op = resolve_op(catalog, op, names)
     with watch(quiet=quiet) as observer:
         verdicts = verify_variants(
             catalog,
             op,
-            joined(terms(kernels, kernel)) or "all",
+            joined(names) or "all",
             axes=sizes(shape),
             seed=seed,
             step_limit_s=step_limit,

@@ -14,7 +14,7 @@ from gdnbench.codegen.job import BuildStage, Reply, Result, StageBegan, decode_j
 from gdnbench.codegen.triton import load_function
 from gdnbench.errors import BuildError, GdnbenchError
 from gdnbench.model.kernel import TritonKernel, launch_of
-from gdnbench.process.messages import Channel, die_with_parent, take_requests
+from gdnbench.process.worker import Channel, die_with_parent, take_requests
 
 
 def main(arguments: list[str]) -> None:
@@ -35,7 +35,7 @@ def _attempt(line: str, channel: Channel[Reply]) -> Result:
             channel.send(StageBegan(BuildStage.IMPORTING))
             load_function(job.entry.source, launch_of(kernel, job.launch).entry)
         channel.send(StageBegan(BuildStage.COMPILING))
-        return build(job.entry, job.variant, job.shape, job.arch, launch=job.launch, stamped=job.stamped)
+        return build(job.entry, job.variant, job.workload, job.arch, launch=job.launch, stamped=job.stamped)
     except GdnbenchError as error:
         return error
     except Exception as error:

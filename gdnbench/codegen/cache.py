@@ -24,7 +24,7 @@ from typing import TypedDict
 
 from gdnbench.codec import SchemaError, decode_json
 from gdnbench.errors import MachineError, UsageError
-from gdnbench.model.build import Build
+from gdnbench.model.code import Build
 
 CACHE_VARIABLE = "GDNBENCH_CACHE"
 

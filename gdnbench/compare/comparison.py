@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cache
 from string import ascii_uppercase
 
-from gdnbench.compare.common_shift import CommonShift, shift_between
 from gdnbench.compare.conditions import warnings_of
 from gdnbench.compare.expected import Expectation, expect
 from gdnbench.compare.figure import FigureSource
@@ -26,13 +25,14 @@ from gdnbench.compare.grid import (
 from gdnbench.compare.ratio import (
     CompareSettings,
     GeometricMean,
-    ShiftOf,
+    PairOf,
     TimeRatio,
     compare_column,
     geometric_mean,
     is_floor,
     timed_pair,
 )
+from gdnbench.compare.run_change import RunPair, TimeKind
 from gdnbench.errors import ExitCode, UsageError
 from gdnbench.model.status import Status
 from gdnbench.stats.comparison import Verdict, margin_edges
@@ -48,14 +48,14 @@ class ColumnComparison:
         ratios: one for each row; None where a side has no time.
         expected: for each row, what the GPUs alone would make of the time; None within one GPU model.
         mean: None where no row has a ratio.
-        shifts: for each pair of runs of one GPU model that it holds, their letters and their common shift.
+        runs: for each pair of runs that it holds, their letters and how they differ as a whole.
         paired: whether it holds figures of one run, paired by round.
     """
 
     ratios: tuple[TimeRatio | None, ...]
     expected: tuple[Expectation | None, ...]
     mean: GeometricMean | None
-    shifts: tuple[tuple[str, str, CommonShift], ...]
+    runs: tuple[tuple[str, str, RunPair], ...]
     paired: bool
 
 
@@ -78,6 +78,12 @@ class SourceComparison:
     columns: tuple[ColumnComparison, ...]
     warnings: tuple[str, ...]
     settings: CompareSettings
+
+    @property
+    def shown_clock(self) -> TimeKind:
+        """Whose times stand in the table: the kernel's, where every ratio is of them."""
+        clocks = {ratio.clock for column in self.columns for ratio in column.ratios if ratio}
+        return TimeKind.KERNEL if clocks == {TimeKind.KERNEL} else TimeKind.STREAM
 
     @property
     def headings(self) -> tuple[str, ...]:
@@ -106,7 +112,7 @@ def compare_sources(
         rows: keys, separated by commas; empty for those that identify a case.
         columns: keys; empty for the sources.
         filtered: as `filter_entries` takes it; empty for everything.
-        settings: margin, confidence, and whether the common shift stays in.
+        settings: margin, confidence, and whether what the runs as a whole moved by stays in.
 
     Raises:
         UsageError: for keys or a filter that make no sense, more sources than letters, or figures with no case in
@@ -124,44 +130,44 @@ def compare_sources(
         raise UsageError(f"{twice[0]} is in --rows and in --cols", "leave it out of one")
     grid = join(chosen, row_keys, column_keys)
     letters = dict(zip((source.name for source in sources), ascii_uppercase, strict=False))
-    shift_of = _cached_shifts({source.name: source for source in sources})
+    pair_of = _cached_pairs({source.name: source for source in sources})
     return SourceComparison(
         sources=tuple(sources),
         letters=tuple(letters.values()),
         grid=grid,
-        columns=tuple(_column(grid, index, shift_of, settings, letters) for index in range(1, len(grid.columns))),
+        columns=tuple(_column(grid, index, pair_of, settings, letters) for index in range(1, len(grid.columns))),
         warnings=tuple(warnings_of(grid, sources, list(letters.values()))),
         settings=settings,
     )
 
 
-def _cached_shifts(sources: dict[str, FigureSource]) -> ShiftOf:
-    """`shift_between`, computed once for each pair of runs."""
+def _cached_pairs(sources: dict[str, FigureSource]) -> PairOf:
+    """`RunPair`, made once for each pair of runs."""
 
     @cache
-    def between(left: str, right: str) -> CommonShift | None:
-        return shift_between(sources[left], sources[right])
+    def between(left: str, right: str) -> RunPair:
+        return RunPair(sources[left], sources[right])
 
     return lambda left, right: between(left.name, right.name)
 
 
 def _column(
-    grid: FigureGrid, index: int, shift_of: ShiftOf, settings: CompareSettings, letters: dict[str, str]
+    grid: FigureGrid, index: int, pair_of: PairOf, settings: CompareSettings, letters: dict[str, str]
 ) -> ColumnComparison:
-    ratios = compare_column(grid.rows, index, shift_of, settings)
-    mean = geometric_mean(grid.rows, ratios, index, shift_of, settings)
+    ratios = compare_column(grid.rows, index, pair_of, settings)
+    mean = geometric_mean(grid.rows, ratios, index, pair_of, settings)
     pairs = [pair for row in grid.rows if (pair := timed_pair(row, index))]
     sources = {(left.source.name, right.source.name): (left.source, right.source) for left, right in pairs}
-    shifts = [
-        (letters[one.name], letters[other.name], shift)
+    runs = [
+        (letters[one.name], letters[other.name], pair_of(one, other))
         for one, other in sources.values()
-        if one is not other and (shift := shift_of(one, other))
+        if one is not other and one.is_measured and other.is_measured
     ]
     return ColumnComparison(
         ratios=ratios,
         expected=tuple(_expected(row, index) for row in grid.rows),
         mean=mean,
-        shifts=tuple(shifts),
+        runs=tuple(runs),
         paired=any(one is other for one, other in sources.values()),
     )
 
@@ -174,6 +180,9 @@ def _expected(row: GridRow, index: int) -> Expectation | None:
     left, right = pair
     if not left.source.gpu or not right.source.gpu or left.source.gpu == right.source.gpu:
         return None
+    kernels = left.figure.by_kernel_time(), right.figure.by_kernel_time()
+    if kernels[0] and kernels[1]:
+        return expect(kernels[0], kernels[1], left.source.by_kernel_time(), right.source.by_kernel_time())
     return expect(left.figure, right.figure, left.source, right.source)
 
 
@@ -189,13 +198,13 @@ class RegressionCheck:
 
     slower: tuple[GridRow, ...]
     failed: tuple[GridRow, ...]
-    untold: tuple[GridRow, ...]
+    undecided: tuple[GridRow, ...]
 
     def exit_code(self, *, strict: bool) -> ExitCode:
         """REGRESSION where something is slower or failed; if `strict`, NOISY where something is undecided."""
         if self.slower or self.failed:
             return ExitCode.REGRESSION
-        return ExitCode.NOISY if strict and self.untold else ExitCode.OK
+        return ExitCode.NOISY if strict and self.undecided else ExitCode.OK
 
 
 def parse_fail_on(text: str, margin: float) -> float:
@@ -222,20 +231,20 @@ def check_regressions(rows: Sequence[GridRow], ratios: Sequence[TimeRatio | None
         ratios: of the last column, compared at the same margin.
         margin: the relative difference that counts as none.
     """
-    slower, failed, untold = [], [], []
+    slower, failed, undecided = [], [], []
     for row, ratio in zip(rows, ratios, strict=True):
         first, last = row.entries[0], row.entries[-1]
         if not first or not last or is_floor(first) or first.figure.status is not Status.OK:
             continue
         if last.figure.status is Status.NOT_RUN:
-            untold.append(row)
+            undecided.append(row)
         elif last.figure.status.is_failure:
             failed.append(row)
         elif ratio and ratio.comparison and ratio.comparison.verdict is Verdict.SLOWER:
             slower.append(row)
         elif ratio and not _is_not_slower(ratio, margin):
-            untold.append(row)
-    return RegressionCheck(tuple(slower), tuple(failed), tuple(untold))
+            undecided.append(row)
+    return RegressionCheck(tuple(slower), tuple(failed), tuple(undecided))
 
 
 def _is_not_slower(ratio: TimeRatio, margin: float) -> bool:

@@ -6,10 +6,14 @@ few microseconds it is most of the time, no data sheet gives it, and it does not
 - The bytes are the fewest that the op must move, the bandwidth is the data sheet's peak. No kernel reaches it: on an
   H200 the copying floor moves 67 MB at 68 % of it, launch included (results/20261121-101900-h200-decode-main). On the
   other hand some of what is written stays in the L2. So "traffic" here is a scale, not the time that memory takes.
-- Where both sources have measured an empty kernel at the workload, the fixed part is expected to scale as that does.
-  Otherwise it is expected to stay the same, and the reason compares its growth with that of the other kernels.
+- A kernel time holds no launch: its fixed part is latency, and is expected to scale with the SM clock that both runs
+  measured. An empty kernel's own time is the start and end of a grid, which the rest of a kernel's latency does not
+  follow: from an H200 to an H100 it grows by 1.46 times, those of kernels by 1.05.
+- In a stream time, where both sources have measured an empty kernel at the workload, the fixed part is expected to
+  scale as that does. Otherwise it is expected to stay the same, and the reason compares its growth with that of the
+  other kernels.
 - The model leaves out the L2: a state that stays in it (a warm cache) may be faster than the data sheet's bandwidth,
-  and then the fixed part is taken as 0. It also leaves out clocks, and ops that are bound by arithmetic.
+  and then the fixed part is taken as 0. It also leaves out ops that are bound by arithmetic.
 """
 
 from __future__ import annotations
@@ -22,13 +26,13 @@ from typing import Literal
 
 from gdnbench.compare.figure import Figure, FigureSource
 from gdnbench.machine.gpus import GpuSpec, spec_of
-from gdnbench.model.case import Role
-from gdnbench.model.status import Status
+from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
 
 Regime = Literal["latency", "mixed", "bandwidth"]
 
 FLOOR = "{op}-floor-empty"  # the pseudo-kernel that does nothing on a kernel's grid: the cost of the launch alone
+KERNEL_TIME = "cupti"  # the timer of kernel times
 FEWEST_PEERS = 3  # the median of fewer other kernels says little
 LIKE_ITS_PEERS = 1.25  # the study's fixed parts grew by 1.49 to 1.87 times, within 1.25 of their median either way
 
@@ -59,7 +63,7 @@ class _Side:
         gpu: short name.
         time_us: what was measured.
         traffic_us: the least traffic at peak bandwidth, at most the time.
-        floor_us: the empty kernel's time at the shape; NaN where it was not measured.
+        floor_us: the empty kernel's time at the workload; NaN where it was not measured.
     """
 
     gpu: str
@@ -77,7 +81,7 @@ def expect(left: Figure, right: Figure, left_source: FigureSource, right_source:
 
     Args:
         left: a kernel's figure.
-        right: the same kernel's figure at the same shape, from another GPU.
+        right: the same kernel's figure at the same workload, from another GPU.
         left_source: where `left` is from; its floors and other kernels are used.
         right_source: where `right` is from.
 
@@ -88,20 +92,30 @@ def expect(left: Figure, right: Figure, left_source: FigureSource, right_source:
     left_spec, right_spec = spec_of(left_source.gpu), spec_of(right_source.gpu)
     if left_spec is None or right_spec is None or left_spec == right_spec:
         return None
-    if not (_is_timed(left) and _is_timed(right)) or left.timer != right.timer or left.shape != right.shape:
+    if not (_is_timed(left) and _is_timed(right)) or left.timer != right.timer or left.workload != right.workload:
         return None
     nbytes = _bytes_of(left, right)
     if nbytes is None:
         return None
     before = _side(left, left_source, left_spec, nbytes)
     after = _side(right, right_source, right_spec, nbytes)
-    floors = after.floor_us / before.floor_us
-    launch = 1.0 if math.isnan(floors) else floors
+    fixed = _fixed_growth(left, right, before, after)
     bandwidths = left_spec.bandwidth_gbs / right_spec.bandwidth_gbs
-    ratio = (before.traffic_us * bandwidths + before.fixed_us * launch) / before.time_us
+    ratio = (before.traffic_us * bandwidths + before.fixed_us * fixed) / before.time_us
     bound = _bound(before, after)
-    reason = _reason(bound, before, after, _growths(left, left_source, right_source))
+    rest = "latency" if _is_kernel_time(left) else "launch and latency"
+    reason = _reason(bound, before, after, rest, _growths(left, left_source, right_source))
     return Expectation(ratio=ratio, bound=bound, residual=after.time_us / before.time_us / ratio, reason=reason)
+
+
+def _fixed_growth(left: Figure, right: Figure, before: _Side, after: _Side) -> float:
+    """What the fixed part is expected to be multiplied by; 1 where nothing tells."""
+    by = left.sm_mhz / right.sm_mhz if _is_kernel_time(left) else after.floor_us / before.floor_us
+    return by if math.isfinite(by) and by > 0 else 1.0
+
+
+def _is_kernel_time(figure: Figure) -> bool:
+    return figure.timer == KERNEL_TIME
 
 
 def _is_timed(figure: Figure) -> bool:
@@ -109,7 +123,7 @@ def _is_timed(figure: Figure) -> bool:
 
 
 def _side(figure: Figure, source: FigureSource, spec: GpuSpec, nbytes: int) -> _Side:
-    floor = _floor_us(source, figure)
+    floor = math.nan if _is_kernel_time(figure) else _floor_us(source, figure)
     return _Side(source.gpu, figure.time_us, min(_traffic_us(nbytes, spec), figure.time_us), floor)
 
 
@@ -123,16 +137,16 @@ def _bytes_of(left: Figure, right: Figure) -> int | None:
     known = left.nbytes or right.nbytes
     if known or Role.FLOOR in (left.role, right.role):
         return known
-    return _op_traffic(left.op, left.shape)
+    return _op_traffic(left.op, left.workload)
 
 
 @cache
-def _op_traffic(op: str, shape: Workload) -> int | None:
+def _op_traffic(op: str, workload: Workload) -> int | None:
     """The fewest bytes by the op's own formula; None where there is no such op."""
     from gdnbench.catalog.catalog import load_catalog  # on demand: most figures bring their bytes
 
     declared = load_catalog().ops.get(op)
-    return None if declared is None else declared.traffic_bytes(shape)
+    return None if declared is None else declared.traffic_bytes(workload)
 
 
 def _floor_us(source: FigureSource, figure: Figure) -> float:
@@ -143,7 +157,7 @@ def _floor_us(source: FigureSource, figure: Figure) -> float:
         for each in source.figures
         if each.role is Role.FLOOR
         and each.kernel == name
-        and each.shape == figure.shape
+        and each.workload == figure.workload
         and each.timer == figure.timer
         and _is_timed(each)
     ]
@@ -158,7 +172,7 @@ def _bound(before: _Side, after: _Side) -> Regime:
 
 
 def _growths(figure: Figure, left: FigureSource, right: FigureSource) -> list[float]:
-    """How the fixed parts of the other kernels changed between two sources, at a figure's shape and timer."""
+    """How the fixed parts of the other kernels changed between two sources, at a figure's workload and timer."""
     sides = [_fixed_parts(figure, source) for source in (left, right)]
     common = sides[0].keys() & sides[1].keys() - {figure.label}
     return [sides[1][label] / sides[0][label] for label in common if sides[0][label] > 0]
@@ -169,7 +183,11 @@ def _fixed_parts(figure: Figure, source: FigureSource) -> dict[str, float]:
     spec = spec_of(source.gpu)
     parts = {}
     for each in source.figures:
-        if (each.op, each.shape, each.timer) != (figure.op, figure.shape, figure.timer) or each.role is Role.FLOOR:
+        if (each.op, each.workload, each.timer) != (
+            figure.op,
+            figure.workload,
+            figure.timer,
+        ) or each.role is Role.FLOOR:
             continue
         nbytes = _bytes_of(each, each)
         if spec is not None and nbytes is not None and _is_timed(each):
@@ -177,13 +195,13 @@ def _fixed_parts(figure: Figure, source: FigureSource) -> dict[str, float]:
     return parts
 
 
-def _reason(bound: Regime, before: _Side, after: _Side, growths: list[float]) -> str:
+def _reason(bound: Regime, before: _Side, after: _Side, fixed: str, growths: list[float]) -> str:
     headline = f"{_speed(after.time_us / before.time_us)} on {after.gpu}"
     traffic = (
         f"{after.traffic_us:.2f} of {after.time_us:.2f} µs is traffic at peak bandwidth"
         f" ({before.traffic_us:.2f} of {before.time_us:.2f} on {before.gpu})"
     )
-    rest = f"the rest, launch and latency, {_change(before.fixed_us, after.fixed_us)}"
+    rest = f"the rest, {fixed}, {_change(before.fixed_us, after.fixed_us)}"
     if bound == "latency":
         return f"{headline}: {traffic}; {rest}{_cause(before, after, growths)}"
     if bound == "bandwidth":

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from gdnbench.catalog.entry import label_parts
-from gdnbench.model.case import Role
 from gdnbench.model.params import Params, ParamValue
-from gdnbench.model.status import Status
+from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload, WorkloadSpec
 from gdnbench.stats import FloatArray
 
@@ -25,6 +26,35 @@ class SourceKind(StrEnum):
     FOREIGN = "foreign"  # a file of another tool
 
 
+ProcessNumbers: TypeAlias = npt.NDArray[np.int64]
+"""The process of each round, shape (rounds,); of shape (0,) where a run had one, or does not tell."""
+
+
+def _no_times() -> FloatArray:
+    return np.empty(0)
+
+
+def _no_processes() -> ProcessNumbers:
+    return np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelTime:
+    """A case's kernel time: first block's start to last block's end, by CUPTI. It holds no launch.
+
+    Attributes:
+        time_us: microseconds.
+        rounds_us: shape (rounds,), round times in microseconds, NaN for a missing round.
+        processes: of the rounds.
+        sm_mhz: median SM clock, MHz; NaN where unknown.
+    """
+
+    time_us: float
+    rounds_us: FloatArray = field(default_factory=_no_times, compare=False)
+    processes: ProcessNumbers = field(default_factory=_no_processes, compare=False)
+    sm_mhz: float = float("nan")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Figure:
     """The time of one kernel at one workload, as one source gives it.
@@ -34,13 +64,16 @@ class Figure:
         kernel: the kernel's name.
         label: the variant's label. The baseline's second measurement, the control, is no figure.
         params: every param's value, as far as known.
-        shape: the workload.
+        workload: one setting of the op's axes.
         role: why it is in its run.
         timer: what measured: `nvbench`, `cpu`, `cupti`, …; empty where unknown.
         time_us: microseconds; NaN where there is none, and then `status` says why.
         low_us: lower end of its interval; NaN where unknown.
         high_us: upper end; NaN where unknown.
         rounds_us: shape (rounds,), round times in microseconds, NaN for a missing round; empty where unknown.
+        processes: of the rounds.
+        kernel_time: its kernel time; None where that was not measured.
+        launches: kernels that one call launches; 0 where not counted.
         nbytes: the fewest bytes that the kernel must move; 0 where unknown.
         sm_mhz: median SM clock, MHz; NaN where unknown.
         status: how the case ended.
@@ -52,14 +85,17 @@ class Figure:
     op: str
     kernel: str
     label: str
-    shape: Workload
+    workload: Workload
     timer: str
     time_us: float
     params: Params = field(default_factory=Params)
     role: Role = Role.KERNEL
     low_us: float = float("nan")
     high_us: float = float("nan")
-    rounds_us: FloatArray = field(default_factory=lambda: np.empty(0), compare=False)
+    rounds_us: FloatArray = field(default_factory=_no_times, compare=False)
+    processes: ProcessNumbers = field(default_factory=_no_processes, compare=False)
+    kernel_time: KernelTime | None = None
+    launches: int = 0
     nbytes: int = 0
     sm_mhz: float = float("nan")
     status: Status = Status.OK
@@ -73,9 +109,31 @@ class Figure:
         return math.isfinite(self.time_us)
 
     @property
+    def has_rounds(self) -> bool:
+        """Whether it has a time of some round."""
+        return bool(np.isfinite(self.rounds_us).any())
+
+    def by_kernel_time(self) -> Figure | None:
+        """The same figure with its kernel time for its time; None where that was not measured."""
+        kernel = self.kernel_time
+        if kernel is None:
+            return None
+        return replace(
+            self,
+            timer="cupti",
+            time_us=kernel.time_us,
+            low_us=float("nan"),
+            high_us=float("nan"),
+            rounds_us=kernel.rounds_us,
+            processes=kernel.processes,
+            sm_mhz=kernel.sm_mhz,
+            kernel_time=None,
+        )
+
+    @property
     def key(self) -> tuple[str, Workload, str]:
         """Label, workload and timer: a file gives one figure for each."""
-        return self.label, self.shape, self.timer
+        return self.label, self.workload, self.timer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +158,10 @@ class FigureSource:
     noise: Mapping[Workload, float] = field(default_factory=dict)
     conditions: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+
+    def by_kernel_time(self) -> FigureSource:
+        """The same source with kernel times; figures that have none are left out."""
+        return replace(self, figures=tuple(each for figure in self.figures if (each := figure.by_kernel_time())))
 
     @property
     def is_measured(self) -> bool:
@@ -134,7 +196,6 @@ def parse_value(text: str) -> ParamValue:
         return text
 
 
-DEFAULT_OP = "decode"  # of a file that names no op: the one that others measure
 SHAPE = "shape"
 
 

@@ -1,32 +1,34 @@
 """One kernel's time at one workload over stored runs, and where it stepped. Pure functions of what was stored.
 
-All times of one process move together, so a step is judged by the kernel's ratio to an anchor that was measured in the
-same rounds: the floor that copies the state, or else the baseline.
+A step is judged as `compare` judges two runs: by what the kernel's time moved by, less what unchanged cases of other
+kernels moved by, since a process and a host add a launch of their own (`compare.run_change`). Beside it stands the
+kernel's ratio to an anchor that was measured in the same rounds: the floor that copies the state, or else the baseline.
 
-`choose_label`, `choose_gpu` and `check_shapes` find what a user meant among the stored runs.
+`choose_label`, `choose_op`, `choose_gpu` and `check_workloads` find what a user meant among the stored runs.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from statistics import median
 
 import numpy as np
 
 from gdnbench.catalog.entry import label_parts
-from gdnbench.compare.conditions import ConditionChange, changes_between, same_kernel, same_method
+from gdnbench.compare.conditions import ConditionChange, changes_between, same_method
 from gdnbench.compare.figure import Figure
+from gdnbench.compare.run_change import RunPair, TimeKind
 from gdnbench.compare.runs import StoredRun
 from gdnbench.errors import UnknownNameError, UsageError
-from gdnbench.model.case import Role
 from gdnbench.model.gpu import CPU, gpu_slug
+from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
-from gdnbench.stats import FloatArray
-from gdnbench.stats.comparison import Comparison, Verdict
+from gdnbench.stats.comparison import Comparison, Verdict, judge
 from gdnbench.stats.interval import Interval
 from gdnbench.stats.paired import PairedLogRatio
-from gdnbench.stats.run_effect import RunEffect, compare_runs, estimate_run_effect
 from gdnbench.wording import did_you_mean, first_of
 
 DEFAULT_STEP_MARGIN = 0.01
@@ -45,7 +47,9 @@ class HistoryRow:
         ratio: kernel time / anchor time, paired by round; None where either has no rounds.
         changes: what else changed since the row before, by name.
         since: the run that `change` is against: the last before it that was measured the same way; empty if none.
-        change: the ratio before / the ratio now, above 1 is faster; None without a run to compare with.
+        change: the time before / the time now, above 1 is faster; None without a run to compare with.
+        clock: whose times the change is of.
+        scatter: as in `History`, of the two runs.
         causes: what else changed since that run, which need not be the row before.
     """
 
@@ -55,6 +59,8 @@ class HistoryRow:
     changes: Mapping[str, ConditionChange] = field(default_factory=dict)
     since: str = ""
     change: Comparison | None = None
+    clock: TimeKind = TimeKind.STREAM
+    scatter: float = float("nan")
     causes: Mapping[str, ConditionChange] = field(default_factory=dict)
 
     @property
@@ -70,18 +76,19 @@ class History:
     Attributes:
         label: the kernel's label.
         gpu: the GPU's short name.
-        shape: the workload.
+        workload: one setting of the op's axes.
         anchor: label of the case that ratios are taken to; empty if no run has one.
-        scatter: how far ratios move from run to run where nothing changed.
+        scatter: standard deviation of one run's time where nothing changed, without what its run moved by, relative;
+            NaN where no two runs could be compared.
         margin: changes up to this ratio are not steps.
         rows: a row for each run that has the kernel.
     """
 
     label: str
     gpu: str
-    shape: Workload
+    workload: Workload
     anchor: str
-    scatter: RunEffect
+    scatter: float
     margin: float
     rows: tuple[HistoryRow, ...]
 
@@ -93,29 +100,30 @@ class History:
 
 
 def history_of(
-    runs: Sequence[StoredRun], label: str, shape: Workload, *, gpu: str, margin: float = DEFAULT_STEP_MARGIN
+    runs: Sequence[StoredRun], label: str, workload: Workload, *, gpu: str, margin: float = DEFAULT_STEP_MARGIN
 ) -> History:
     """The history of a kernel at one workload.
 
     Args:
         runs: of one GPU model, oldest first.
         label: the kernel's label.
-        shape: the workload.
+        workload: one setting of the op's axes.
         gpu: the GPU model's short name.
         margin: changes up to this ratio are not steps.
     """
-    having = [(run, figure) for run in runs if (figure := _find(run, label, shape))]
-    anchor = _choose_anchor([run for run, _ in having], label, shape)
-    scatter = estimate_run_effect(_peer_changes([run for run, _ in having], label, anchor, shape))
+    having = [(run, figure) for run in runs if (figure := _find(run, label, workload))]
+    anchor = _choose_anchor([run for run, _ in having], label, workload)
     rows: list[HistoryRow] = []
     for run, figure in having:
-        rows.append(_row(run, figure, rows, anchor, scatter, margin))
-    return History(label=label, gpu=gpu, shape=shape, anchor=anchor, scatter=scatter, margin=margin, rows=tuple(rows))
+        rows.append(_row(run, figure, rows, anchor, margin))
+    scatters = [row.scatter for row in rows if not math.isnan(row.scatter)]
+    scatter = median(scatters) if scatters else math.nan
+    return History(
+        label=label, gpu=gpu, workload=workload, anchor=anchor, scatter=scatter, margin=margin, rows=tuple(rows)
+    )
 
 
-def _row(
-    run: StoredRun, figure: Figure, earlier: list[HistoryRow], anchor: str, scatter: RunEffect, margin: float
-) -> HistoryRow:
+def _row(run: StoredRun, figure: Figure, earlier: list[HistoryRow], anchor: str, margin: float) -> HistoryRow:
     paired = _paired(run, figure, anchor)
     changes = {}
     if earlier:
@@ -123,16 +131,28 @@ def _row(
         changes = changes_between((last.run, last.figure), (run, figure), anchor)
     if paired is None:
         return HistoryRow(run=run, figure=figure, changes=changes)
-    peer = next((row for row in reversed(earlier) if row.ratio and same_method(row.run, row.figure, run, figure)), None)
-    before = _paired(peer.run, peer.figure, anchor) if peer else None
-    return HistoryRow(
-        run=run,
-        figure=figure,
-        ratio=_inverse(paired).speedup(CONFIDENCE),
-        changes=changes,
-        since=peer.run.source.name if peer else "",
-        change=compare_runs(before, paired, scatter, margin=margin) if before else None,
-        causes=changes_between((peer.run, peer.figure), (run, figure), anchor) if peer else {},
+    row = HistoryRow(run=run, figure=figure, changes=changes, ratio=_inverse(paired).speedup(CONFIDENCE))
+    peer = next(
+        (each for each in reversed(earlier) if each.ratio and same_method(each.run, each.figure, run, figure)), None
+    )
+    return _with_change(row, peer, anchor, margin) if peer else row
+
+
+def _with_change(row: HistoryRow, peer: HistoryRow, anchor: str, margin: float) -> HistoryRow:
+    """The row with what its kernel changed by since an earlier row."""
+    runs = RunPair(peer.run.source, row.run.source)
+    clock = runs.clock_of(peer.figure, row.figure)
+    change = runs.change(peer.figure, row.figure, clock)
+    assert change  # both rows have a ratio, and so rounds
+    speedup = change.log_ratio.speedup(CONFIDENCE)
+    return replace(
+        row,
+        since=peer.run.source.name,
+        change=Comparison(speedup, judge(speedup, margin)),
+        clock=clock,
+        # The components after those of the rounds are of a difference of two runs.
+        scatter=math.sqrt(sum(part.variance for part in change.log_ratio.components[2:]) / 2.0),
+        causes=changes_between((peer.run, peer.figure), (row.run, row.figure), anchor),
     )
 
 
@@ -143,23 +163,23 @@ def _inverse(ratio: PairedLogRatio) -> PairedLogRatio:
 
 def _paired(run: StoredRun, figure: Figure, anchor: str) -> PairedLogRatio | None:
     """log(anchor / kernel) over the rounds that both have."""
-    other = _find(run, anchor, figure.shape)
+    other = _find(run, anchor, figure.workload)
     if other is None or not figure.rounds_us.size or figure.rounds_us.shape != other.rounds_us.shape:
         return None
     paired = PairedLogRatio.from_rounds(figure.rounds_us, other.rounds_us)
     return paired if paired.n else None
 
 
-def _find(run: StoredRun, label: str, shape: Workload) -> Figure | None:
-    return next((each for each in run.figures if each.label == label and each.shape == shape), None)
+def _find(run: StoredRun, label: str, workload: Workload) -> Figure | None:
+    return next((each for each in run.figures if each.label == label and each.workload == workload), None)
 
 
-def _choose_anchor(runs: Sequence[StoredRun], label: str, shape: Workload) -> str:
+def _choose_anchor(runs: Sequence[StoredRun], label: str, workload: Workload) -> str:
     """The copying floor if it is in half as many runs as the baseline, or more; else the most frequent baseline.
 
     An empty floor moves no bytes: it follows the launch but not the memory, and so cancels less.
     """
-    here = [each for run in runs for each in run.figures if each.shape == shape and each.rounds_us.size]
+    here = [each for run in runs for each in run.figures if each.workload == workload and each.rounds_us.size]
     here = [each for each in here if each.label != label]
     floors = Counter(each.label for each in here if each.role is Role.FLOOR and each.nbytes > 0)
     baselines = Counter(each.label for each in here if each.role is Role.BASELINE)
@@ -169,31 +189,6 @@ def _choose_anchor(runs: Sequence[StoredRun], label: str, shape: Workload) -> st
 
 def _most_common(labels: Counter[str]) -> tuple[str, int]:
     return labels.most_common(1)[0] if labels else ("", 0)
-
-
-def _peer_changes(runs: Sequence[StoredRun], label: str, anchor: str, shape: Workload) -> list[FloatArray]:
-    """For each run and the one before it of the same method: how the ratios of unchanged other kernels moved."""
-    found = []
-    for place, run in enumerate(runs):
-        for before in reversed(runs[:place]):
-            changes = _changes_of_peers(before, run, label, anchor, shape)
-            if changes.size:
-                found.append(changes)
-                break
-    return found
-
-
-def _changes_of_peers(before: StoredRun, run: StoredRun, label: str, anchor: str, shape: Workload) -> FloatArray:
-    moved = []
-    for figure in run.figures:
-        old = _find(before, figure.label, shape)
-        is_peer = figure.shape == shape and figure.role is not Role.FLOOR and figure.label not in (label, anchor)
-        if not is_peer or old is None or not same_kernel(before, old, run, figure):
-            continue
-        now, then = _paired(run, figure, anchor), _paired(before, old, anchor)
-        if now and then:
-            moved.append(now.mean - then.mean)
-    return np.array(moved)
 
 
 def choose_label(runs: Sequence[StoredRun], wanted: str) -> str:
@@ -211,6 +206,18 @@ def choose_label(runs: Sequence[StoredRun], wanted: str) -> str:
     plain = [label for label in labels if ":" not in label]
     hint = did_you_mean(wanted, labels, f"there are {first_of(sorted(plain or labels))}")
     raise UnknownNameError(f"no stored run has the kernel {wanted}", hint)
+
+
+def choose_op(runs: Sequence[StoredRun], label: str) -> str:
+    """The op whose runs have a label.
+
+    Raises:
+        UsageError: if runs of several ops have it.
+    """
+    having = list(dict.fromkeys(run.op for run in runs if any(figure.label == label for figure in run.figures)))
+    if len(having) > 1:
+        raise UsageError(f"runs of {' and '.join(having)} have {label}", f"say which with --op: {' or '.join(having)}")
+    return having[0]
 
 
 def choose_gpu(runs: Sequence[StoredRun], label: str, wanted: str) -> str:
@@ -234,17 +241,17 @@ def choose_gpu(runs: Sequence[StoredRun], label: str, wanted: str) -> str:
     return slug
 
 
-def check_shapes(runs: Sequence[StoredRun], label: str, gpu: str, shapes: Iterable[Workload]) -> None:
+def check_workloads(runs: Sequence[StoredRun], label: str, gpu: str, workloads: Iterable[Workload]) -> None:
     """Refuses a workload at which no run has the kernel.
 
     Raises:
         UnknownNameError: for the first such one; the hint has the workloads that there are.
     """
-    known = sorted({figure.shape for run in of_gpu(runs, gpu) for figure in run.figures if figure.label == label})
-    for shape in shapes:
-        if shape not in known:
+    known = sorted({figure.workload for run in of_gpu(runs, gpu) for figure in run.figures if figure.label == label})
+    for workload in workloads:
+        if workload not in known:
             have = first_of([str(each) for each in known])
-            raise UnknownNameError(f"no stored run has {label} at {shape} on {gpu}", f"there are {have}")
+            raise UnknownNameError(f"no stored run has {label} at {workload} on {gpu}", f"there are {have}")
 
 
 def check_margin(margin: float) -> None:

@@ -1,39 +1,39 @@
 """One column against the first: a ratio for each case, with interval and verdict where both were measured; their mean.
 
-Figures of one run are paired by round; those of two runs are compared by their mean log times (Welch), and the interval
-holds the common shift and the A/A noise of both runs.
+Figures of one run are paired by round. Those of two runs are compared by their mean times without what the runs as a
+whole moved by, and what that leaves open is in the interval (`compare.run_change`).
 
-In the geometric mean, rounds are independent from case to case, and so is the scatter of each case about the common
-shift: both shrink with the number of cases. The error of the common shift is the same in every case and does not
-shrink; nor is it known that A/A noise does, so its mean over the cases is taken whole.
+In the geometric mean, the rounds and what a case strays by are independent from case to case and shrink with their
+number; what is common to the cases of a workload shrinks with the number of workloads, what is common to the run does
+not. Nor is it known that A/A noise does, so its mean over the cases is taken whole.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
 
-from gdnbench.compare.common_shift import CommonShift, ShiftEstimate
 from gdnbench.compare.figure import FigureSource
 from gdnbench.compare.grid import GridEntry, GridRow
+from gdnbench.compare.run_change import CaseChange, RunPair, TimeKind
 from gdnbench.errors import UsageError
-from gdnbench.model.case import Role
-from gdnbench.model.status import Status
+from gdnbench.model.status import Role, Status
+from gdnbench.model.workload import Workload
 from gdnbench.stats.comparison import Comparison
 from gdnbench.stats.interval import Interval, t_interval
 from gdnbench.stats.multiple import compare_family, compare_unpaired
-from gdnbench.stats.unpaired import UnpairedLogRatio, VarianceComponent, unpaired_log_ratio
+from gdnbench.stats.unpaired import UnpairedLogRatio, VarianceComponent
 
 NO_ROUNDS = "not measured here"
 OTHER_TIMER = "the timers differ"
 
 T = TypeVar("T")
-ShiftOf = Callable[[FigureSource, FigureSource], CommonShift | None]
-"""The common shift of two sources."""
+PairOf = Callable[[FigureSource, FigureSource], RunPair]
+"""Two runs, as a whole."""
 
 EntryPair = tuple[GridEntry, GridEntry]
 """A figure of the first column and one of a later column."""
@@ -46,7 +46,7 @@ class CompareSettings:
     Attributes:
         margin: differences up to this ratio count as none.
         confidence: of each column's family of comparisons, between 0 and 1.
-        raw: whether the common shift stays in the ratios.
+        raw: whether what the runs as a whole moved by stays in the ratios.
     """
 
     margin: float
@@ -59,7 +59,7 @@ def check_settings(margin: float, *, raw: bool, strict: bool, gate: str) -> Comp
 
     Args:
         margin: of `--margin` or `--fail-on`, a ratio.
-        raw: whether the common shift stays in the ratios.
+        raw: whether what the runs as a whole moved by stays in the ratios.
         strict: whether `--strict` was given.
         gate: what `--fail-on` was given; empty where it was not.
 
@@ -81,11 +81,17 @@ class TimeRatio:
         value: time of the first / time of the later: above 1 the later is faster.
         comparison: its interval and verdict; None where there can be none.
         untold: why there is none; empty where there is one.
+        clock: whose times are judged.
+        by_clock: for each clock that two runs both have, the ratio without what the runs as a whole moved by.
+        apart: whether the figures are of two runs.
     """
 
     value: float
     comparison: Comparison | None = None
-    untold: str = ""
+    reason: str = ""
+    clock: TimeKind = TimeKind.STREAM
+    by_clock: Mapping[TimeKind, float] = field(default_factory=dict)
+    apart: bool = False
 
 
 @dataclass(frozen=True)
@@ -104,30 +110,32 @@ class GeometricMean:
 
 
 def compare_column(
-    rows: Sequence[GridRow], column: int, shift_of: ShiftOf, settings: CompareSettings
+    rows: Sequence[GridRow], column: int, pair_of: PairOf, settings: CompareSettings
 ) -> tuple[TimeRatio | None, ...]:
     """Compares a column with the first, row by row; None where a side has no time.
 
-    Figures of one run are paired by round, as `gdnbench run` does; others are compared by their mean log times. Each of
-    the two is a family of its own for Holm's correction. Floors are corrected apart from kernels: they are no claims,
-    but what claims rest on.
+    Figures of one run are paired by round, as `gdnbench run` does; others are compared by their mean times. Each of the
+    two is a family of its own for Holm's correction. Floors are corrected apart from kernels: they are no claims, but
+    what claims rest on.
     """
     pairs = {index: pair for index, row in enumerate(rows) if (pair := timed_pair(row, column))}
     comparable = {index: pair for index, pair in pairs.items() if _has_rounds(*pair) and _same_timer(*pair)}
-    rounds_us, log_ratios = {}, {}
+    rounds_us, changes = {}, {}
     for index, (left, right) in comparable.items():
         if _same_rounds(left, right):
             rounds_us[index] = (right.figure.rounds_us, left.figure.rounds_us)
         else:
-            log_ratios[index] = _unpaired_log_ratio(left, right, shift_of, settings)
+            changes[index] = _changes(left, right, pair_of)
     limits = {"margin": settings.margin, "confidence": settings.confidence}
     comparisons: dict[int, Comparison] = {}
     for paired in _kernels_and_floors(rounds_us, pairs):
         comparisons |= compare_family(paired, **limits)
+    log_ratios = {index: _log_ratio(*pairs[index], pair_of, settings) for index in changes}
     for unpaired in _kernels_and_floors(log_ratios, pairs):
         comparisons |= compare_unpaired(unpaired, **limits)
     return tuple(
-        _time_ratio(*pairs[index], comparisons.get(index)) if index in pairs else None for index in range(len(rows))
+        _time_ratio(*pairs[index], comparisons.get(index), changes.get(index, {}), pair_of) if index in pairs else None
+        for index in range(len(rows))
     )
 
 
@@ -145,7 +153,7 @@ def is_floor(entry: GridEntry) -> bool:
 
 
 def _has_rounds(left: GridEntry, right: GridEntry) -> bool:
-    return _both_measured(left, right) and all(np.isfinite(entry.figure.rounds_us).any() for entry in (left, right))
+    return _both_measured(left, right) and left.figure.has_rounds and right.figure.has_rounds
 
 
 def _both_measured(left: GridEntry, right: GridEntry) -> bool:
@@ -168,43 +176,47 @@ def _kernels_and_floors(values: Mapping[int, T], pairs: Mapping[int, EntryPair])
     return {index: value for index, value in values.items() if index not in floors}, floors
 
 
-def _time_ratio(left: GridEntry, right: GridEntry, comparison: Comparison | None) -> TimeRatio:
-    if comparison:
+def _time_ratio(
+    left: GridEntry,
+    right: GridEntry,
+    comparison: Comparison | None,
+    changes: Mapping[TimeKind, CaseChange],
+    pair_of: PairOf,
+) -> TimeRatio:
+    if comparison is None:
+        other_timer = _both_measured(left, right) and not _same_timer(left, right)
+        value = left.figure.time_us / right.figure.time_us
+        return TimeRatio(value, reason=OTHER_TIMER if other_timer else NO_ROUNDS)
+    if not changes:
         return TimeRatio(comparison.speedup.estimate, comparison)
-    other_timer = _both_measured(left, right) and not _same_timer(left, right)
-    value = left.figure.time_us / right.figure.time_us
-    return TimeRatio(value, untold=OTHER_TIMER if other_timer else NO_ROUNDS)
+    by_clock = {clock: math.exp(change.log_ratio.mean) for clock, change in changes.items()}
+    clock = pair_of(left.source, right.source).clock_of(left.figure, right.figure)
+    return TimeRatio(comparison.speedup.estimate, comparison, clock=clock, by_clock=by_clock, apart=True)
 
 
-def _unpaired_log_ratio(
-    left: GridEntry, right: GridEntry, shift_of: ShiftOf, settings: CompareSettings
-) -> UnpairedLogRatio:
-    """The log-ratio of two figures of different runs, with all of its uncertainty.
-
-    The A/A noise of both sides is added as a half-width of its own; between runs of one GPU model the common shift is
-    taken out, or stays in and counts as a bias if `raw`.
-    """
+def _changes(left: GridEntry, right: GridEntry, pair_of: PairOf) -> dict[TimeKind, CaseChange]:
+    """The change of a case by every clock that both runs have."""
     noise = float(np.hypot(_noise(left), _noise(right)))
-    common = shift_of(left.source, right.source)
-    shift = common.estimate(right.figure.kernel) if common else None
-    blurs: tuple[VarianceComponent, ...] = (shift.of_a_case,) if shift else ()
-    ratio = unpaired_log_ratio(right.figure.rounds_us, left.figure.rounds_us, components=blurs, noise=noise)
-    if shift is None:
-        return ratio
-    if settings.raw:
-        return UnpairedLogRatio(ratio.mean, ratio.components, ratio.noise, abs(shift.mean))
-    return UnpairedLogRatio(ratio.mean - shift.mean, ratio.components, ratio.noise)
+    runs = pair_of(left.source, right.source)
+    return {clock: change for clock in TimeKind if (change := runs.change(left.figure, right.figure, clock, noise))}
+
+
+def _log_ratio(left: GridEntry, right: GridEntry, pair_of: PairOf, settings: CompareSettings) -> UnpairedLogRatio:
+    """The log-ratio of two figures of different runs, by the clock that judges it, with all of its uncertainty."""
+    clock = pair_of(left.source, right.source).clock_of(left.figure, right.figure)
+    change = _changes(left, right, pair_of)[clock]
+    return change.left_in if settings.raw else change.log_ratio
 
 
 def _noise(entry: GridEntry) -> float:
-    return entry.source.noise.get(entry.figure.shape, 0.0)
+    return entry.source.noise.get(entry.figure.workload, 0.0)
 
 
 def geometric_mean(
     rows: Sequence[GridRow],
     ratios: Sequence[TimeRatio | None],
     column: int,
-    shift_of: ShiftOf,
+    pair_of: PairOf,
     settings: CompareSettings,
 ) -> GeometricMean | None:
     """The geometric mean of a column's ratios, without those of floors; None where no case has a ratio.
@@ -213,7 +225,7 @@ def geometric_mean(
         rows: of the grid.
         ratios: what `compare_column` made of them.
         column: the later column.
-        shift_of: the common shift of two sources.
+        pair_of: two runs, as a whole.
         settings: as for the ratios; the interval has their confidence.
     """
     pairs = [
@@ -226,32 +238,53 @@ def geometric_mean(
     value = math.exp(float(np.mean([math.log(ratio.value) for _, ratio in pairs])))
     if any(ratio.comparison is None for _, ratio in pairs):
         return GeometricMean(len(pairs), value, None)
-    return GeometricMean(len(pairs), value, _mean_interval([pair for pair, _ in pairs], shift_of, settings))
+    return GeometricMean(len(pairs), value, _mean_interval([pair for pair, _ in pairs], pair_of, settings))
 
 
-def _mean_interval(pairs: Sequence[EntryPair], shift_of: ShiftOf, settings: CompareSettings) -> Interval | None:
+def _mean_interval(pairs: Sequence[EntryPair], pair_of: PairOf, settings: CompareSettings) -> Interval | None:
     if all(_same_rounds(left, right) for left, right in pairs):
         return _paired_mean_interval(pairs, settings.confidence)
     if any(_same_rounds(left, right) for left, right in pairs):
         return None
     sources = {(left.source.name, right.source.name) for left, right in pairs}
-    if len(sources) > 1:  # each pair of runs has a shift of its own, and they are not independent
+    if len(sources) > 1:  # each pair of runs has a launch of its own, and they are not independent
         return None
-    ratios = [_unpaired_log_ratio(left, right, shift_of, settings) for left, right in pairs]
-    count = len(ratios)
-    rounds = [VarianceComponent(blur.variance / count**2, blur.df) for ratio in ratios for blur in ratio.components[:2]]
-    common = shift_of(pairs[0][0].source, pairs[0][1].source)
-    shift = (_mean_shift([common.estimate(right.figure.kernel) for _, right in pairs]),) if common else ()
+    runs = pair_of(pairs[0][0].source, pairs[0][1].source)
+    if len({runs.clock_of(left.figure, right.figure) for left, right in pairs}) > 1:
+        return None
+    ratios = [_log_ratio(left, right, pair_of, settings) for left, right in pairs]
+    places = [(right.figure.op, right.figure.workload) for _, right in pairs]
     mean, noise = np.mean([ratio.mean for ratio in ratios]), np.mean([ratio.noise for ratio in ratios])
     bias = max(ratio.bias for ratio in ratios)
-    return UnpairedLogRatio(float(mean), (*rounds, *shift), float(noise), bias).speedup(settings.confidence)
+    return UnpairedLogRatio(float(mean), _mean_components(ratios, places), float(noise), bias).speedup(
+        settings.confidence
+    )
 
 
-def _mean_shift(estimates: Sequence[ShiftEstimate]) -> VarianceComponent:
-    """The mean's uncertainty for the shift; the cases' estimates hardly differ, and the widest stands for all."""
-    own = max(estimate.own.variance for estimate in estimates) / len(estimates)
-    shared = max(estimate.shared.variance for estimate in estimates)
-    return VarianceComponent(own + shared, min(estimate.shared.df for estimate in estimates))
+def _mean_components(
+    ratios: Sequence[UnpairedLogRatio], places: Sequence[tuple[str, Workload]]
+) -> tuple[VarianceComponent, ...]:
+    """The variance of a mean of ratios: each case's own parts, then its workload's and its run's, added as they are."""
+    count = len(ratios)
+    own = [VarianceComponent(part.variance / count**2, part.df) for ratio in ratios for part in ratio.components[:2]]
+    # The strays of one workload have one estimated dispersion between them.
+    strays = [_joint([ratio.components[2] for ratio in here], count, alike=False) for here in _by(places, ratios)]
+    shared = [_joint([ratio.components[3] for ratio in here], count, alike=True) for here in _by(places, ratios)]
+    return (*own, *strays, *shared, _joint([ratio.components[4] for ratio in ratios], count, alike=True))
+
+
+def _by(places: Sequence[T], ratios: Sequence[UnpairedLogRatio]) -> list[list[UnpairedLogRatio]]:
+    groups: dict[T, list[UnpairedLogRatio]] = {}
+    for place, ratio in zip(places, ratios, strict=True):
+        groups.setdefault(place, []).append(ratio)
+    return list(groups.values())
+
+
+def _joint(parts: Sequence[VarianceComponent], count: int, *, alike: bool) -> VarianceComponent:
+    """The variance of a sum over `count`, of parts that are the same error (`alike`) or independent of each other."""
+    sds = [math.sqrt(part.variance) for part in parts]
+    variance = sum(sds) ** 2 if alike else sum(sd**2 for sd in sds)
+    return VarianceComponent(variance / count**2, min(part.df for part in parts))
 
 
 def _paired_mean_interval(pairs: Sequence[EntryPair], confidence: float) -> Interval | None:

@@ -7,21 +7,26 @@ from pathlib import Path
 
 import numpy as np
 
-from gdnbench.compare.figure import Figure, FigureSource, SourceKind
+from gdnbench.compare.figure import Figure, FigureSource, KernelTime, SourceKind
 from gdnbench.errors import RunFormatError, UnknownNameError
-from gdnbench.model.case import Role, Variant
-from gdnbench.model.measurement import Measurement
+from gdnbench.model.case import Variant
+from gdnbench.model.measurement import Measurement, Timing
 from gdnbench.model.params import Params
+from gdnbench.model.status import Clock, Role
 from gdnbench.model.workload import Workload
-from gdnbench.stats import FloatArray
 from gdnbench.store.find import list_runs, readable
 from gdnbench.store.info import RunInfo, read_info
-from gdnbench.store.measurements import read_measurements
-from gdnbench.store.samples import read_rounds
+from gdnbench.store.measurements import read_clocks, read_measurements
+from gdnbench.store.samples import CaseRounds, read_case_rounds
 from gdnbench.store.schema import GpuDocument
 
 VERSIONS = ("torch", "triton", "cuda-bench", "cuda-core", "nvidia-cuda-nvrtc", "fla-core", "flashinfer-python")
 """The libraries whose versions are conditions of a run."""
+
+KERNEL_CLOCK: Clock = "cupti"
+"""The clock that reads the kernel time."""
+
+_NO_ROUNDS = CaseRounds(np.empty(0), np.empty(0, dtype=np.int64))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,32 +87,50 @@ def load_run(folder: Path) -> FigureSource:
         RunFormatError: if it holds no run that this gdnbench can read.
     """
     info, measurements = read_info(folder), read_measurements(folder)
-    rounds = read_rounds(folder)
+    rounds = read_case_rounds(folder)
+    kernel_times = {
+        row.case.id: _kernel_time(row.timing, rounds.get((row.case.id, KERNEL_CLOCK), _NO_ROUNDS))
+        for row in read_clocks(folder).get(KERNEL_CLOCK, [])
+        if row.timing
+    }
     return FigureSource(
         name=info.run_id,
         kind=SourceKind.MEASURED,
         gpu=info.gpu,
-        figures=tuple(_figure(info, row, rounds) for row in measurements if row.role is not Role.CONTROL),
+        figures=tuple(
+            _figure(info, row, rounds.get((row.case.id, None), _NO_ROUNDS), kernel_times.get(row.case.id))
+            for row in measurements
+            if row.role is not Role.CONTROL
+        ),
         noise=_noise(measurements),
         conditions=_conditions(info),
         warnings=tuple(info.warnings),
     )
 
 
-def _figure(info: RunInfo, row: Measurement, rounds: dict[str, FloatArray]) -> Figure:
+def _kernel_time(timing: Timing, rounds: CaseRounds) -> KernelTime:
+    return KernelTime(
+        time_us=timing.time_us, rounds_us=rounds.times_us, processes=rounds.processes, sm_mhz=timing.sm_mhz
+    )
+
+
+def _figure(info: RunInfo, row: Measurement, rounds: CaseRounds, kernel_time: KernelTime | None) -> Figure:
     timing, variant = row.timing, row.case.variant
     return Figure(
         op=info.op,
         kernel=variant.kernel,
         label=variant.label,
         params=_params(variant),
-        shape=row.case.shape,
+        workload=row.case.workload,
         role=row.role,
         timer=timing.timer if timing else "",
         time_us=timing.time_us if timing else float("nan"),
         low_us=timing.time_lo_us if timing else float("nan"),
         high_us=timing.time_hi_us if timing else float("nan"),
-        rounds_us=rounds.get(row.case.id, np.empty(0)),
+        rounds_us=rounds.times_us,
+        processes=rounds.processes,
+        kernel_time=kernel_time,
+        launches=row.launches,
         nbytes=row.nbytes,
         sm_mhz=timing.sm_mhz if timing else float("nan"),
         status=row.status,
@@ -125,7 +148,7 @@ def _noise(measurements: list[Measurement]) -> dict[Workload, float]:
     """By workload, how far the baseline may be apart from itself: the farther end of the A/A interval, a log-ratio."""
     controls = [row for row in measurements if row.role is Role.CONTROL and row.versus]
     return {
-        row.case.shape: float(max(abs(np.log(row.versus.low)), abs(np.log(row.versus.high))))
+        row.case.workload: float(max(abs(np.log(row.versus.low)), abs(np.log(row.versus.high))))
         for row in controls
         if row.versus and row.versus.low > 0 and np.isfinite(row.versus.high)
     }

@@ -12,7 +12,7 @@ from gdnbench.compare.figure import FigureSource
 from gdnbench.compare.foreign import PUBLISHED_FOLDER, find_published, list_published, load_foreign, load_published
 from gdnbench.compare.runs import load_run
 from gdnbench.errors import RunFormatError, UnknownNameError, UsageError
-from gdnbench.model.case import Role
+from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 from gdnbench.places import is_file, is_folder
 from gdnbench.store.find import Named, compares, list_runs, name_runs, readable
@@ -88,7 +88,7 @@ def _share_a_case(one: tuple[Path, FigureSource], other: tuple[Path, FigureSourc
 
 
 def _timed_cases(source: FigureSource) -> set[tuple[str, str, Workload]]:
-    return {(figure.op, figure.label, figure.shape) for figure in source.figures if figure.has_time}
+    return {(figure.op, figure.label, figure.workload) for figure in source.figures if figure.has_time}
 
 
 def _locate(text: str, results: Path) -> _Found:

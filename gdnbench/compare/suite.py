@@ -5,22 +5,24 @@ The interval is over rounds, as that of each workload is: it holds what varies f
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from gdnbench.catalog.resolve import op_option
 from gdnbench.errors import UnknownNameError, UsageError
-from gdnbench.model.case import Role
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.op import Suite
+from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 from gdnbench.stats import FloatArray
 from gdnbench.stats.comparison import Comparison
 from gdnbench.stats.estimators import weighted_geomean
 from gdnbench.stats.multiple import compare_family
 
-CaseRounds = Mapping[str, FloatArray]
+TimesByCase = Mapping[str, FloatArray]
 """Round times in microseconds by case id, NaN where a round is missing."""
 
 
@@ -60,9 +62,10 @@ class SuiteResult:
 
 def judge_suite(
     measurements: Sequence[Measurement],
-    rounds: CaseRounds,
+    rounds: TimesByCase,
     suite: Suite,
     *,
+    op: str,
     over: Sequence[str] = (),
     margin: float,
     confidence: float,
@@ -73,6 +76,7 @@ def judge_suite(
         measurements: the run's rows.
         rounds: its round times.
         suite: the workloads and their weights.
+        op: the op, which has the suite.
         over: labels of the references; by default the run's baseline.
         margin: relative difference that counts as none.
         confidence: of the intervals.
@@ -81,13 +85,14 @@ def judge_suite(
         UsageError: if the run lacks a workload, or a time of every reference at one.
         UnknownNameError: for a reference that is not in the run.
     """
+    _check_measured(measurements, suite, op)
     times = _times(measurements, rounds, suite)
     over = tuple(over) or _baseline(measurements)
     unknown = [label for label in over if label not in times]
     if unknown:
         raise UnknownNameError(f"the run has no times of {unknown[0]}", f"it has {', '.join(times) or 'none'}")
-    reference = {shape: _fastest([times[label] for label in over], shape) for shape in suite.workloads}
-    complete = {label: by_shape for label, by_shape in times.items() if len(by_shape) == len(suite.weights)}
+    reference = {workload: _fastest([times[label] for label in over], workload) for workload in suite.workloads}
+    complete = {label: by_workload for label, by_workload in times.items() if len(by_workload) == len(suite.weights)}
     against, means = _mean(reference, suite), {label: _mean(times, suite) for label, times in complete.items()}
     roles = {row.case.label: row.role for row in measurements if row.role is not Role.CONTROL}
     compared = {
@@ -102,19 +107,22 @@ def judge_suite(
     return SuiteResult(suite, over, tuple(rows), tuple(label for label in times if label not in complete))
 
 
+def _check_measured(measurements: Sequence[Measurement], suite: Suite, op: str) -> None:
+    measured = {row.case.workload for row in measurements}
+    missing = [str(workload) for workload in suite.workloads if workload not in measured]
+    if missing:
+        command = shlex.join(["gdnbench", "run", *op_option(op), "--suite", suite.name])
+        raise UsageError(f"the run lacks {', '.join(missing)} of the suite {suite.name}", f"{command} measures them")
+
+
 def _times(
-    measurements: Sequence[Measurement], rounds: CaseRounds, suite: Suite
+    measurements: Sequence[Measurement], rounds: TimesByCase, suite: Suite
 ) -> dict[str, dict[Workload, FloatArray]]:
     """Round times by label and workload, of all but the baseline's second measurement."""
-    measured = {row.case.shape for row in measurements}
-    missing = [str(shape) for shape in suite.workloads if shape not in measured]
-    if missing:
-        hint = f"gdnbench run --suite {suite.name} measures them"
-        raise UsageError(f"the run lacks {', '.join(missing)} of the suite {suite.name}", hint)
     found: dict[str, dict[Workload, FloatArray]] = {}
     for row in measurements:
-        if row.timing and row.role is not Role.CONTROL and row.case.shape in suite.weights and row.case.id in rounds:
-            found.setdefault(row.case.label, {})[row.case.shape] = rounds[row.case.id]
+        if row.timing and row.role is not Role.CONTROL and row.case.workload in suite.weights and row.case.id in rounds:
+            found.setdefault(row.case.label, {})[row.case.workload] = rounds[row.case.id]
     return found
 
 
@@ -125,12 +133,12 @@ def _baseline(measurements: Sequence[Measurement]) -> tuple[str, ...]:
     return tuple(labels)
 
 
-def _fastest(references: Sequence[Mapping[Workload, FloatArray]], shape: Workload) -> FloatArray:
-    there = [times[shape] for times in references if shape in times]
+def _fastest(references: Sequence[Mapping[Workload, FloatArray]], workload: Workload) -> FloatArray:
+    there = [times[workload] for times in references if workload in times]
     if not there:
-        raise UsageError(f"none of the references has a time at {shape}", "name others with --over")
+        raise UsageError(f"none of the references has a time at {workload}", "name others with --over")
     return min(there, key=lambda times: float(np.nanmean(np.log(times))))
 
 
-def _mean(by_shape: Mapping[Workload, FloatArray], suite: Suite) -> FloatArray:
-    return weighted_geomean([by_shape[shape] for shape in suite.workloads], list(suite.weights.values()))
+def _mean(by_workload: Mapping[Workload, FloatArray], suite: Suite) -> FloatArray:
+    return weighted_geomean([by_workload[workload] for workload in suite.workloads], list(suite.weights.values()))

@@ -15,6 +15,9 @@ LATENCY_PCT = 60.0
 indicate latency issues". Memory is taken as saturated from here on: a copy of the state at batch 256 reaches 83 % of
 the DRAM's peak on an H200, at batch 64 two thirds."""
 
+HALF_OCCUPANCY_PCT = 50.0
+"""Up to half of an SM's warps, as many again would fit if a block needed less."""
+
 DEPENDENCY_STALLS = (
     "long_scoreboard",
     "short_scoreboard",
@@ -114,13 +117,13 @@ def dram_time_at_peak(evidence: Evidence) -> str:
     return f"at its peak the traffic takes {duration * percent / 100:.2g} of {duration:.3g} µs"
 
 
-def trips_line(evidence: Evidence) -> tuple[EvidenceLine, ...]:
+def dependent_loads_line(evidence: Evidence) -> tuple[EvidenceLine, ...]:
     """A line on trips to memory in a row; none where all loads go out first, as far as is known."""
-    if not evidence.milestones or evidence.trips <= 1:
+    if not evidence.milestones or evidence.dependent_loads <= 1:
         return ()
     late, early = len(evidence.milestones.late_loads), len(evidence.milestones.early_loads)
     note = f"{late} of {late + early} loads start when others have arrived"
-    return (EvidenceLine("trips", "trips to memory in a row", evidence.trips, "", note),)
+    return (EvidenceLine("trips", "trips to memory in a row", evidence.dependent_loads, "", note),)
 
 
 def stall_lines(cycles: CycleBreakdown, reasons: Sequence[str]) -> tuple[EvidenceLine, ...]:
@@ -143,3 +146,11 @@ def bound_by_gain(evidence: Evidence, share: float) -> float:
     """What follows from the code alone, but no more than there is to gain; counters speak for themselves."""
     gain = evidence.own_times.gain if evidence.own_times else None
     return share if evidence.cycles or gain is None else min(share, gain)
+
+
+def missing_room(evidence: Evidence) -> float:
+    """The share of an SM's warps that blocks in the queue find no room for; 0 where half of them or more fit."""
+    launch, percent = evidence.launch, evidence.occupancy_limit_pct
+    if launch is None or launch.waves <= 1:
+        return 0.0
+    return 1 - percent / 100 if percent <= HALF_OCCUPANCY_PCT else 0.0

@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gdnbench.model.gpu import Gpu
-from gdnbench.process.messages import Channel, die_with_parent
-from gdnbench.process.worker import Worker
+from gdnbench.process.worker import Channel, Worker, die_with_parent
 
 LIBRARIES = ("libcuda", "torch", "triton", "nvrtc", "nvbench")
 LOADER = "gdnbench.doctor.loading"
@@ -53,7 +52,7 @@ class LoadResult:
 
     @property
     def is_missing(self) -> bool:
-        """Whether it is not there at all, rather than broken."""
+        """Whether it is missing, rather than broken."""
         return self.problem.startswith("ModuleNotFoundError")
 
 

@@ -1,24 +1,28 @@
-"""What the compiler made of a kernel: resources, occupancy and instructions, read from its cubin."""
+"""What the compiler made of a kernel: built, then read from its cubin: resources, occupancy and instructions."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from gdnbench.codegen.ahead import build_all
 from gdnbench.codegen.arch import Occupancy, limits_of, occupancy
 from gdnbench.codegen.cubin import Resources, disassemble, read_resources, required_threads
+from gdnbench.codegen.job import Job, Result
 from gdnbench.codegen.sass import InstructionMix, read_mix
 from gdnbench.codegen.schedule import InstructionSchedule, read_schedule
 from gdnbench.codegen.schedule_summary import ScheduleSummary, summarize
-from gdnbench.errors import GdnbenchError
-from gdnbench.model.build import Build
+from gdnbench.errors import BuildError, GdnbenchError
+from gdnbench.inspection.subject import GpuSize, Subject
+from gdnbench.measuring.observer import Observer
+from gdnbench.model.code import Build
 from gdnbench.model.kernel import TritonKernel
 
-if TYPE_CHECKING:
-    from gdnbench.inspection.subject import GpuSize, Subject
+_READERS = 4  # each waits for cuobjdump three times, 10 ms or more
 
 MOST_BLOCKS = (2**31 - 1, 65_535, 65_535)
 """Of a grid along x, y and z: CUDA C++ Programming Guide, technical specifications per compute capability (3.0 on)."""
@@ -26,7 +30,7 @@ MOST_BLOCKS = (2**31 - 1, 65_535, 65_535)
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """A launch of a kernel as compiled, at a shape, for an architecture.
+    """A launch of a kernel as compiled, at a workload, for an architecture.
 
     Attributes:
         subject: what was built.
@@ -116,7 +120,7 @@ def read_build(subject: Subject, build: Build, gpu_size: GpuSize | None) -> Comp
     """Reads a cubin.
 
     Raises:
-        BuildError: if the kernel's declaration fails at the shape.
+        BuildError: if the kernel's declaration fails at the workload.
         MachineError: if `cuobjdump` is absent or cannot read the cubin.
     """
     cubin = Path(build.cubin)
@@ -144,3 +148,36 @@ def read_build(subject: Subject, build: Build, gpu_size: GpuSize | None) -> Comp
         mix=read_mix(sass),
         sass=sass,
     )
+
+
+def build_subjects(
+    subjects: Sequence[Subject],
+    archs: Sequence[str],
+    gpu_size_of: Callable[[str], GpuSize | None],
+    observer: Observer,
+) -> tuple[BuildOutcome, ...]:
+    """Builds every subject for every architecture, in that order.
+
+    Raises:
+        GdnbenchError: for what is no kernel's fault: a target that the compiler does not know, a tool that is absent.
+    """
+    wanted = [(subject, arch) for subject in subjects for arch in archs]
+    jobs = [Job(one.entry, one.variant, one.workload, arch, one.launch) for one, arch in wanted]
+    observer.begin("build", len(jobs))
+    results = build_all(jobs, on_result=lambda _job, _result: observer.advance())
+
+    def read(asked: tuple[tuple[Subject, str], Job]) -> BuildOutcome:
+        (subject, arch), job = asked
+        return _read(subject, arch, results[job], gpu_size_of(arch))
+
+    with ThreadPoolExecutor(_READERS) as pool:
+        return tuple(pool.map(read, zip(wanted, jobs, strict=True)))
+
+
+def _read(subject: Subject, arch: str, result: Result, gpu_size: GpuSize | None) -> BuildOutcome:
+    try:
+        if isinstance(result, GdnbenchError):
+            raise result
+        return read_build(subject, result, gpu_size)
+    except BuildError as error:
+        return FailedBuild(subject, arch, error)

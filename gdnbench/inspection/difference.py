@@ -80,6 +80,11 @@ class BuildPair:
         return bool(self.built) and not self.changes and not self.sass_diff()
 
 
+def is_revision(other: str) -> bool:
+    """Whether what `--diff` names is a git revision; else it is a kernel."""
+    return other.startswith(_GIT)
+
+
 def find_counterparts(subjects: Sequence[Subject], catalog: Catalog, op: str, wanted: str) -> tuple[Subject, ...]:
     """What each subject is compared with.
 
@@ -93,7 +98,7 @@ def find_counterparts(subjects: Sequence[Subject], catalog: Catalog, op: str, wa
         UnknownNameError: for a kernel that does not exist, here or there.
         UsageError: for a revision that does not, a kernel without a build of its own, or one with too few launches.
     """
-    if not wanted.startswith(_GIT):
+    if not is_revision(wanted):
         return tuple(_find(catalog, op, wanted, subject, wanted) for subject in subjects)
     revision = wanted.removeprefix(_GIT)
     if not revision:
@@ -120,15 +125,15 @@ def _check_was_there(subject: Subject, then: Catalog, revision: str) -> None:
 
 def _find(catalog: Catalog, op: str, label: str, subject: Subject, name: str) -> Subject:
     _, asked = find_variant(catalog, op, label)
-    entry, variant = catalog.behind(asked, subject.shape)
+    entry, variant = catalog.behind(asked, subject.workload)
     if isinstance(entry.kernel, TorchKernel):
         raise UsageError(f"{label} has no build of gdnbench's own", "compare with a CUDA or Triton kernel")
-    return _counterpart(launches_of(name, entry, variant, subject.shape), subject)
+    return _counterpart(launches_of(name, entry, variant, subject.workload), subject)
 
 
 def _counterpart(launches: Sequence[Subject], subject: Subject) -> Subject:
     """Of the launches of the other kernel, the one of the same entry, else the one in the same place."""
-    own = [each.launch for each in launches_of(subject.name, subject.entry, subject.variant, subject.shape)]
+    own = [each.launch for each in launches_of(subject.name, subject.entry, subject.variant, subject.workload)]
     place = own.index(subject.launch)
     found = next((each for each in launches if subject.launch and each.launch == subject.launch), None)
     if found is None and place >= len(launches):

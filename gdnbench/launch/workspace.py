@@ -1,4 +1,7 @@
-"""The tensors of one op at one shape: inputs that must not change, outputs that must be written."""
+"""The tensors of one op at one workload: inputs that must not change, outputs that must be written.
+
+Outputs hold poison before a launch, a value that tells an element which was never written.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,28 @@ import torch
 
 from gdnbench.errors import DeclarationError
 from gdnbench.launch.numerics import Numerics
-from gdnbench.launch.poison import poison
-from gdnbench.model.dtype import FACTS, Dtype
-from gdnbench.model.op import Op, TensorSpec
+from gdnbench.model.op import Op
 from gdnbench.model.params import ParamValue
+from gdnbench.model.tensor import FACTS, Dtype, TensorSpec
 from gdnbench.model.workload import Workload
 
 TORCH_DTYPES: dict[Dtype, torch.dtype] = {name: getattr(torch, facts.torch) for name, facts in FACTS.items()}
+
+# A quiet NaN with a payload that no arithmetic produces: an element with these bits was never written, while a
+# NaN with other bits was computed. GPUs produce 0x7fff… and CPUs 0x7fc0…. An e4m3 number has one NaN; what is no
+# float has none, and gets a value that is unlikely.
+_POISON: dict[torch.dtype, tuple[torch.dtype, int]] = {
+    torch.bfloat16: (torch.int16, 0x7FC5),
+    torch.float16: (torch.int16, 0x7EC5),
+    torch.float32: (torch.int32, 0x7FC5A5A5),
+    torch.float64: (torch.int64, 0x7FF8A5A5A5A5A5A5),
+    torch.float8_e4m3fn: (torch.uint8, 0x7F),
+    torch.uint8: (torch.uint8, 0xA5),
+    torch.int8: (torch.int8, -0x5B),
+    torch.int32: (torch.int32, -0x5A5A5A5B),
+    torch.int64: (torch.int64, -0x5A5A5A5A5A5A5A5B),
+    torch.bool: (torch.uint8, 0xA5),
+}
 
 NO_PARAMS: Mapping[str, ParamValue] = MappingProxyType({})
 
@@ -27,7 +45,7 @@ TensorSize = tuple[str, tuple[int, ...], Dtype]
 
 @dataclass(frozen=True)
 class Workspace:
-    """Inputs, scalars and preallocated outputs of an op at a shape, on one device.
+    """Inputs, scalars and preallocated outputs of an op at a workload, on one device.
 
     Attributes:
         inputs: read-only tensors by name.
@@ -38,7 +56,7 @@ class Workspace:
     """
 
     op: Op
-    shape: Workload
+    workload: Workload
     inputs: dict[str, torch.Tensor]
     scalars: dict[str, float]
     outputs: dict[str, torch.Tensor]
@@ -46,17 +64,19 @@ class Workspace:
     scratch: dict[TensorSize, torch.Tensor] = field(default_factory=dict)
 
     @classmethod
-    def make(cls, op: Op, numerics: Numerics, shape: Workload, *, seed: int, device: str, scenario: str) -> Workspace:
+    def make(
+        cls, op: Op, numerics: Numerics, workload: Workload, *, seed: int, device: str, scenario: str
+    ) -> Workspace:
         """Draws the inputs of a scenario and allocates poisoned outputs."""
-        inputs, scalars = numerics.make_inputs(shape, seed, device, scenario)
-        _check_inputs(op, shape, inputs, scalars)
-        named = op.named_sizes(shape)
+        inputs, scalars = numerics.make_inputs(workload, seed, device, scenario)
+        _check_inputs(op, workload, inputs, scalars)
+        named = op.named_sizes(workload)
         outputs = {
             spec.name: torch.empty(spec.sizes(named), dtype=TORCH_DTYPES[spec.dtype], device=device)
             for spec in op.outputs
         }
         pristine = {name: tensor.clone() for name, tensor in inputs.items()}
-        workspace = cls(op, shape, inputs, scalars, outputs, pristine)
+        workspace = cls(op, workload, inputs, scalars, outputs, pristine)
         poison(tuple(outputs.values()))
         return workspace
 
@@ -73,7 +93,7 @@ class Workspace:
             specs: their declarations, whose sizes may name params.
             params: the kernel's params that are numbers.
         """
-        named = {**self.op.named_sizes(self.shape), **params}
+        named = {**self.op.named_sizes(self.workload), **params}
         device = next(iter(self.inputs.values())).device
         found = {}
         for spec in specs:
@@ -94,7 +114,7 @@ class Workspace:
             params: the kernel's params.
         """
         numbers = {name: value for name, value in params.items() if isinstance(value, int)}
-        own = {**params, **self.add_scratch(scratch, numbers), **self.op.named_sizes(self.shape)}
+        own = {**params, **self.add_scratch(scratch, numbers), **self.op.named_sizes(self.workload)}
         return {**own, **self.inputs, **self.scalars, **self.outputs}
 
     @property
@@ -133,9 +153,9 @@ class Workspace:
             outputs[name].copy_(self.pristine[source])
 
 
-def _check_inputs(op: Op, shape: Workload, inputs: Mapping[str, torch.Tensor], scalars: Mapping[str, float]) -> None:
+def _check_inputs(op: Op, workload: Workload, inputs: Mapping[str, torch.Tensor], scalars: Mapping[str, float]) -> None:
     """What `make_inputs` draws is what the op declares: kernels are compiled for that."""
-    named = op.named_sizes(shape)
+    named = op.named_sizes(workload)
     wanted = {spec.name: (spec.sizes(named), TORCH_DTYPES[spec.dtype]) for spec in op.inputs}
     drawn = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in inputs.items()}
     if drawn.keys() != wanted.keys() or set(scalars) != set(op.scalars):
@@ -144,3 +164,25 @@ def _check_inputs(op: Op, shape: Workload, inputs: Mapping[str, torch.Tensor], s
     for name, (sizes, dtype) in wanted.items():
         if drawn[name] != (sizes, dtype):
             raise DeclarationError(f"make_inputs of {op.name}: {name} is {drawn[name]}, not {(sizes, dtype)}")
+
+
+def poison(tensors: Sequence[torch.Tensor]) -> None:
+    """Fills tensors with the value that tells "never written"."""
+    for tensor in tensors:
+        bits, pattern = _POISON[tensor.dtype]
+        tensor.view(bits).fill_(pattern)
+
+
+def is_poison(tensor: torch.Tensor, expected: torch.Tensor | None = None) -> torch.Tensor:
+    """Which elements were never written, as a boolean tensor.
+
+    Args:
+        tensor: what a kernel was to write.
+        expected: what it should hold; in a type without a NaN, an element that should hold the very value that
+            outputs are filled with is taken for written.
+    """
+    bits, pattern = _POISON[tensor.dtype]
+    unwritten = tensor.contiguous().view(bits) == pattern
+    if expected is None or tensor.dtype.is_floating_point or tensor.dtype is torch.bool:
+        return unwritten
+    return unwritten & (expected != pattern)

@@ -5,26 +5,32 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from gdnbench.errors import ExitCode, MachineError
-from gdnbench.model.case import Role
 from gdnbench.model.gpu import CPU
 from gdnbench.model.measurement import Measurement
-from gdnbench.model.status import Status
+from gdnbench.model.status import Role, Status
 from gdnbench.stats.comparison import Verdict
 
 # The gravest first: wrong numbers are worse news than a kernel that did not build.
 _GRAVITY = (ExitCode.WRONG_NUMBERS, ExitCode.BUILD, ExitCode.PARTIAL)
 
 
-def exit_code_of(measurements: Iterable[Measurement], *, interrupted: bool) -> ExitCode:
+def exit_code_of(measurements: Iterable[Measurement], *, interrupted: bool, baseline_named: bool = False) -> ExitCode:
     """What a run tells its caller.
 
     The gravest failure, else that nothing asked for can run here, else whether the A/A pair could be told to be the
     same. Without a GPU that is a warning: other programs share the CPU, and nobody tunes these kernels for it.
+
+    Args:
+        measurements: the run's rows.
+        interrupted: whether the user stopped it.
+        baseline_named: whether the baseline is one of the kernels that the user named.
     """
     rows = list(measurements)
     if interrupted:
         return ExitCode.INTERRUPTED
-    code = exit_code_of_statuses([row.status for row in rows], [row.status for row in asked_for(rows)])
+    code = exit_code_of_statuses(
+        [row.status for row in rows], [row.status for row in asked_for(rows, baseline_named=baseline_named)]
+    )
     noisy = any(_contradicts(row) for row in rows)
     return ExitCode.NOISY if noisy and code is ExitCode.OK else code
 
@@ -40,7 +46,9 @@ def exit_code_of_statuses(statuses: Iterable[Status], asked: Collection[Status])
     return gravest(statuses) or (ExitCode.ENVIRONMENT if impossible else ExitCode.OK)
 
 
-def refuse_nothing_measured(code: ExitCode, measurements: Iterable[Measurement]) -> None:
+def refuse_nothing_measured(
+    code: ExitCode, measurements: Iterable[Measurement], *, baseline_named: bool = False
+) -> None:
     """Says, after the table, why there is no time for anything that the user named.
 
     Raises:
@@ -49,19 +57,20 @@ def refuse_nothing_measured(code: ExitCode, measurements: Iterable[Measurement])
     if code is not ExitCode.ENVIRONMENT:
         return
     reasons: dict[str, list[str]] = {}
-    for row in asked_for(measurements):
+    for row in asked_for(measurements, baseline_named=baseline_named):
         reasons.setdefault(row.reason, []).append(row.case.variant.kernel)
     told = "; ".join(f"{', '.join(dict.fromkeys(kernels))}: {why}" for why, kernels in reasons.items())
     raise MachineError(f"nothing that was asked for can be measured here: {told}", "see `gdnbench doctor`")
 
 
-def asked_for(measurements: Iterable[Measurement]) -> list[Measurement]:
-    """The rows that the user named; the baseline, its control and the floor join by themselves.
+def asked_for(measurements: Iterable[Measurement], *, baseline_named: bool = False) -> list[Measurement]:
+    """The rows that the user named; the control, the floor, and a baseline that was not named join by themselves.
 
     Where nothing but those is there, they were named.
     """
     rows = list(measurements)
-    kernels = [row for row in rows if row.role is Role.KERNEL]
+    named = {Role.KERNEL, Role.BASELINE} if baseline_named else {Role.KERNEL}
+    kernels = [row for row in rows if row.role in named]
     return kernels or [row for row in rows if row.role is Role.FLOOR]
 
 

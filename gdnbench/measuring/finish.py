@@ -11,7 +11,7 @@ import numpy as np
 
 from gdnbench.measuring.analyse import Analysis
 from gdnbench.measuring.rounds import Collected
-from gdnbench.model.measurement import Clock
+from gdnbench.model.status import Clock
 from gdnbench.store.builds import BuildRow, write_builds
 from gdnbench.store.folder import RunFolder, drop_journal
 from gdnbench.store.info import RunInfo, write_info

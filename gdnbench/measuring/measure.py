@@ -14,8 +14,7 @@ from gdnbench.measuring.rounds import Collected
 from gdnbench.measuring.schedule import FixedRounds, round_order
 from gdnbench.measuring.workers import supervise
 from gdnbench.model.case import Case
-from gdnbench.model.measurement import Clock
-from gdnbench.model.status import Status
+from gdnbench.model.status import Clock, Status
 
 
 @dataclass
@@ -73,7 +72,7 @@ class TimingWorkers:
                 case Sampled():
                     self.observer.advance()
                 case StepBegun(case=case_id, step=step):
-                    where = f"{by_id[case_id].label} {by_id[case_id].shape}: " if case_id else ""
+                    where = f"{by_id[case_id].label} {by_id[case_id].workload}: " if case_id else ""
                     self.observer.step(where + step)
                 case _:
                     pass

@@ -21,7 +21,7 @@ from gdnbench.measuring.rounds import Collected
 from gdnbench.measuring.session import Session
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
-from gdnbench.model.measurement import Clock
+from gdnbench.model.status import Clock
 from gdnbench.store.calibration import last_calibration
 from gdnbench.store.find import find_newest, list_runs, name_runs, readable
 from gdnbench.store.folder import RunFolder, read_journal, run_id_of
@@ -81,6 +81,7 @@ def _describe(catalog: Catalog, plan: Plan, run_id: str, now: datetime) -> RunIn
         gpu=slug_of(gpu),
         label=request.label,
         baseline=plan.baseline,
+        baseline_named=any(variant.label == plan.baseline for variant in request.variants) and not request.swept,
         settings=asdict(request.settings),
         swept={kernel: list(names) for kernel, names in request.swept.items()},
         suite=suite_document(request.suite) if request.suite else None,

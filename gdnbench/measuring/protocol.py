@@ -12,12 +12,10 @@ from msgspec import Meta, to_builtins
 
 from gdnbench.codec import convert
 from gdnbench.model.case import Case
-from gdnbench.model.gate import GateResult
 from gdnbench.model.kernel import Device
-from gdnbench.model.measurement import Clock
-from gdnbench.model.status import Status
+from gdnbench.model.status import Clock, GateResult, Status
 from gdnbench.model.workload import WorkloadSpec
-from gdnbench.process import messages
+from gdnbench.process import worker
 from gdnbench.store.schema import MOST_ROUNDS, Microseconds, NotNegative
 
 BURN_IN = 0  # the number of the round that is dropped
@@ -114,7 +112,7 @@ class Task:
         document = {
             **vars(self),
             "cases": [case.to_dict() for case in self.cases],
-            "workloads": to_builtins(self.cases[0].shape.spec) if self.cases else None,
+            "workloads": to_builtins(self.cases[0].workload.spec) if self.cases else None,
         }
         path.write_text(json.dumps(document, indent=1))
 
@@ -232,13 +230,13 @@ class Refused:
 
 Event = Started | StepBegun | Examined | Sampled | HostTimes | Refused
 KINDS: tuple[type[Event], ...] = (Started, StepBegun, Examined, Sampled, HostTimes, Refused)
-EventChannel = messages.Channel[Event]
+EventChannel = worker.Channel[Event]
 """The worker's end of the pipe to its parent, whose deadline for the next event starts anew with each event."""
 
 
 def encode(event: Event) -> str:
     """One line of JSON."""
-    return messages.encode(event)
+    return worker.encode(event)
 
 
 def decode(line: str) -> Event:
@@ -247,7 +245,7 @@ def decode(line: str) -> Event:
     Raises:
         ValueError: for a line that is no event, such as one cut off by a dying worker.
     """
-    return messages.decode(line, KINDS)
+    return worker.decode(line, KINDS)
 
 
 PreflightVerdicts = dict[str, Examined]

@@ -15,8 +15,8 @@ from gdnbench.errors import UnknownNameError, UsageError
 from gdnbench.model.case import Variant
 from gdnbench.model.gpu import CPU, Gpu
 from gdnbench.model.kernel import Device
-from gdnbench.model.measurement import CLOCKS, Clock
 from gdnbench.model.op import DEFAULT_SUITE, Op, Suite
+from gdnbench.model.status import CLOCKS, Clock
 from gdnbench.model.workload import Workload
 from gdnbench.store.schema import MOST_ROUNDS
 
@@ -94,7 +94,7 @@ class Request:
     Attributes:
         op: the op.
         variants: what was named on the command line.
-        shapes: the workloads.
+        workloads: the workloads.
         settings: how to measure.
         baseline: what to compare with; empty for the op's own, or what stands in for it here.
         label: the user's label for the run.
@@ -105,7 +105,7 @@ class Request:
 
     op: Op
     variants: tuple[Variant, ...]
-    shapes: tuple[Workload, ...]
+    workloads: tuple[Workload, ...]
     settings: Settings
     baseline: str = ""
     label: str = ""
@@ -180,16 +180,16 @@ def make_request(
 
     Raises:
         UnknownNameError: for an op, kernel, alias or suite that does not exist.
-        UsageError: for shapes or params that make no sense, or shapes beside a suite.
+        UsageError: for workloads or params that make no sense, or workloads beside a suite.
     """
     found = find_op(catalog, op)
     variants = select_variants(catalog, op, kernels)
     if suite and axes:
         raise UsageError(f"--suite {suite} has its own workloads", "leave --shape out, or --suite")
     chosen = found.suite(suite) if suite else None
-    shapes = chosen.workloads if chosen else parse_workloads(found, axes)
+    workloads = chosen.workloads if chosen else parse_workloads(found, axes)
     command = shlex.join(["gdnbench", *sys.argv[1:]])
-    return Request(found, variants, shapes, settings, baseline, label, command=command, suite=chosen)
+    return Request(found, variants, workloads, settings, baseline, label, command=command, suite=chosen)
 
 
 def find_op(catalog: Catalog, name: str) -> Op:
@@ -219,7 +219,36 @@ def parse_workloads(op: Op, axes: str, suite: str = DEFAULT_SUITE) -> tuple[Work
         UnknownNameError: for a name that an alias does not understand.
         ShapeError: for a workload that the op does not define.
     """
-    own = op.suite(suite).workloads
+    return _changed(op, axes, op.suite(suite).workloads)
+
+
+def parse_near_default(op: Op, axes: str) -> tuple[Workload, ...]:
+    """As `parse_workloads`, for who looks at kernels and not at times: sizes that are not set are the default's.
+
+    A suite may have a hundred workloads; where none is asked for, the op's default workload alone is meant.
+    """
+    return _changed(op, axes, (op.default,))
+
+
+def parse_workload(op: Op, axes: str, purpose: str) -> Workload:
+    """The one workload that `--shape` asks for; the op's default where it sets nothing.
+
+    Args:
+        op: the op.
+        axes: as `parse_workloads` takes them.
+        purpose: why it must be one, as the error says: `a profile is of one`.
+
+    Raises:
+        UsageError: for several; and as `parse_workloads`.
+    """
+    found = parse_near_default(op, axes)
+    if len(found) > 1:
+        raise UsageError(f"{len(found)} shapes are given, and {purpose}", f"as in {' '.join(op.default.options)}")
+    return found[0]
+
+
+def _changed(op: Op, axes: str, own: tuple[Workload, ...]) -> tuple[Workload, ...]:
+    """Every combination of the sizes that `axes` sets; those that it does not set are of `own`, or the defaults."""
     settings = op.workloads.parse(axes)
     if not settings:
         return own

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,7 +16,7 @@ from gdnbench.stats import FloatArray
 from gdnbench.stats.estimators import MAD_TO_SD, interpolated_median, interquartile_mean
 from gdnbench.stats.interval import Interval
 from gdnbench.stats.paired import PairedLogRatio
-from gdnbench.stats.processes import ProcessEffects, estimate_effects
+from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, ProcessEffects, estimate_effects
 from gdnbench.stats.timer_resolution import infer_resolution_us
 from gdnbench.store.samples import RoundRow
 
@@ -169,10 +169,18 @@ class RoundTimes:
         common = np.logical_and.reduce([np.isfinite(self.times[case_id]) for case_id in case_ids])
         return {case_id: self.times[case_id][common] for case_id in case_ids}
 
-    def workload(self, case_ids: Sequence[str]) -> WorkloadTimes:
-        """The times of the cases of a workload, with what the processes add to them."""
+    def workload(self, case_ids: Sequence[str], timer: Timer = "", left_out: Collection[str] = ()) -> WorkloadTimes:
+        """The times of the cases of a workload, with what the processes add to them.
+
+        Args:
+            case_ids: the cases.
+            timer: what measured them; NVBench's times have a launch in them.
+            left_out: cases that are no evidence on the others: see `estimate_effects`.
+        """
         times = {case_id: self.times[case_id] for case_id in case_ids}
-        return WorkloadTimes(times, estimate_effects(times, self.process), self._confidence)
+        usual_sd_us = USUAL_LAUNCH_SD_US if timer == "nvbench" else 0.0
+        effects = estimate_effects(times, self.process, left_out=left_out, usual_sd_us=usual_sd_us)
+        return WorkloadTimes(times, effects, self._confidence)
 
     def interval(self, case_id: str) -> Interval:
         """A case's time, microseconds, with its interval over rounds."""

@@ -1,23 +1,14 @@
-"""What one run measures: variants of kernels at shapes."""
+"""What one run measures: variants of kernels at workloads, each in a role."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 from gdnbench.model.params import Params
+from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload, WorkloadSpec
-
-
-class Role(StrEnum):
-    """Why a case is in a run."""
-
-    KERNEL = "kernel"  # to be measured
-    BASELINE = "baseline"  # what the others are compared with
-    CONTROL = "control"  # the baseline once more: its apparent difference is the run's noise floor
-    FLOOR = "floor"  # a bound on what is possible
 
 
 @dataclass(frozen=True)
@@ -49,16 +40,16 @@ class Variant:
 
 @dataclass(frozen=True)
 class Case:
-    """A variant at a shape, with its role in the run."""
+    """A variant at a workload, with its role in the run."""
 
     variant: Variant
-    shape: Workload
+    workload: Workload
     role: Role = Role.KERNEL
 
     @property
     def id(self) -> str:
         """Unique within a run; NVBench's benchmark names and every file of the run use it."""
-        return f"{self.label}/{self.shape.key}"
+        return f"{self.label}/{self.workload.key}"
 
     @property
     def label(self) -> str:
@@ -76,8 +67,9 @@ class Case:
             "label": self.variant.label,
             "preset": self.variant.preset,
             "params": dict(self.variant.params),
-            "shape": self.shape.sizes,
+            "shape": self.workload.sizes,
             "role": self.role.value,
+            **({"workload": self.workload.name} if self.workload.name else {}),
         }
 
     @classmethod
@@ -94,4 +86,4 @@ class Case:
         variant = Variant(
             document["kernel"], document["label"], preset=document["preset"], params=Params(document["params"])
         )
-        return cls(variant, spec.stored(document["shape"]), Role(document["role"]))
+        return cls(variant, spec.stored(document["shape"], document.get("workload", "")), Role(document["role"]))

@@ -1,13 +1,17 @@
-"""A GPU as the driver describes it."""
+"""A GPU as the driver describes it, and the precisions that its peak is told for."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 from itertools import takewhile
+from typing import Literal
 
 CPU = "cpu"
 """What stands in the place of a GPU's short name where there was none."""
+
+Precision = Literal["fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8"]
+"""What a GPU's peak is told for; fp32 is that of the ordinary cores, the others' that of the tensor cores."""
 
 _VENDOR_WORDS = re.compile(r"\b(nvidia|geforce|tesla|quadro|graphics|device)\b", re.IGNORECASE)
 _MODEL = re.compile(r"(rtx)?(pro)?[a-z]{0,2}\d{1,4}[a-z]{0,2}")

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Literal
 
-from gdnbench.model.case import Case, Role
-from gdnbench.model.status import Status
-
-Clock = Literal["cupti", "graph"]
-"""A clock that a run can read beside its own timer."""
-
-CLOCKS: tuple[Clock, ...] = get_args(Clock)
+from gdnbench.model.case import Case
+from gdnbench.model.status import CLOCKS, Clock, Role, Status
 
 Timer = Literal["nvbench", "cpu", "cupti", "graph", ""]
 
@@ -77,7 +72,7 @@ class Timing:
 
 @dataclass(frozen=True, kw_only=True)
 class Versus:
-    """A comparison with the baseline of the same shape and run.
+    """A comparison with the baseline of the same workload and run.
 
     Attributes:
         baseline: the baseline's label.
@@ -106,7 +101,7 @@ class Measurement:
         reason: why, unless OK.
         timing: present only if the status is OK.
         versus: present only beside a timing.
-        nbytes: the least that the kernel must move at the shape; 0 for the empty floor.
+        nbytes: the least that the kernel must move at the workload; 0 for the empty floor.
         launches: kernels that one call launches; 0 where not counted.
         registers: per thread; -1 where unknown.
         shared_bytes: static shared memory per block; -1 where unknown.

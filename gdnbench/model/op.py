@@ -1,4 +1,4 @@
-"""An op: a computation with a fixed tensor contract, and all that is its own."""
+"""An op: a computation with a fixed tensor contract, its workloads, gates and costs."""
 
 from __future__ import annotations
 
@@ -6,51 +6,18 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import prod
 from types import MappingProxyType
-from typing import Literal, get_args
+from typing import get_args
 
 from gdnbench.errors import DeclarationError, ShapeError, UnknownNameError
-from gdnbench.model.dtype import DTYPES, FACTS, Dtype
+from gdnbench.model.gpu import Precision
+from gdnbench.model.hint import Hint
 from gdnbench.model.name import check_name
+from gdnbench.model.tensor import FACTS, TensorSpec
 from gdnbench.model.workload import Shape, Sizes, Workload, WorkloadSpec, nearest_workload
-
-Precision = Literal["fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8"]
-"""What a GPU's peak is told for; fp32 is that of the ordinary cores, the others' that of the tensor cores."""
 
 SizeOf = Callable[[Workload], int]
 DEFAULT_SUITE, VERIFY_SUITE = "default", "verify"
-
-
-@dataclass(frozen=True)
-class TensorSpec:
-    """One tensor of an op's contract, or of a kernel's scratch memory.
-
-    Attributes:
-        name: its name in every signature.
-        dims: sizes: an axis's or a derived size's name (`"B"`), or a number.
-        dtype: element type.
-
-    Raises:
-        DeclarationError: for an element type that is none.
-    """
-
-    name: str
-    dims: tuple[str | int, ...]
-    dtype: Dtype
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "dims", tuple(self.dims))
-        if self.dtype not in DTYPES:
-            raise DeclarationError(f"{self.name}: there is no dtype {self.dtype!r}, there are {', '.join(DTYPES)}")
-
-    def sizes(self, named: Mapping[str, int]) -> tuple[int, ...]:
-        """The tensor's sizes, by the values of axes and derived sizes: see `Op.named_sizes`."""
-        return tuple(named[dim] if isinstance(dim, str) else dim for dim in self.dims)
-
-    def nbytes(self, named: Mapping[str, int]) -> int:
-        """The tensor's size in bytes."""
-        return prod(self.sizes(named)) * FACTS[self.dtype].nbytes
 
 
 @dataclass(frozen=True)
@@ -76,7 +43,7 @@ class RmsGate:
 
 @dataclass(frozen=True)
 class ExactGate:
-    """Every element equal to the oracle's: for integers, booleans and what is only moved."""
+    """Every element equal to the oracle's: for integers, booleans and values that are only copied."""
 
     tensor: str
 
@@ -149,6 +116,7 @@ class Op:
         baselines: kernels that others are compared with; the first that can be had here.
         floor: the pseudo-kernel that is the speed of light; empty where there is none.
         copy: the input and the output of equal size that the copying floor moves.
+        hints: what its author knows about the causes that `explain` finds.
         macro_prefix: before a compile-time axis's name in CUDA C++: `GDN_` makes `GDN_HQ`.
 
     Raises:
@@ -172,14 +140,17 @@ class Op:
     baselines: tuple[str, ...] = ()
     floor: str = ""
     copy: tuple[str, str] | None = None
+    hints: tuple[Hint, ...] = ()
     macro_prefix: str = "AXIS_"
 
     def __post_init__(self) -> None:
         check_name(self.name)
-        for name in ("inputs", "outputs", "gates", "scalars", "scenarios", "baselines"):
+        for name in ("inputs", "outputs", "gates", "scalars", "scenarios", "baselines", "hints"):
             if isinstance(getattr(self, name), str):
                 raise DeclarationError(f"{name}: a tuple, as in ({getattr(self, name)!r},)")
             object.__setattr__(self, name, tuple(getattr(self, name)))
+        if strange := [hint for hint in self.hints if not isinstance(hint, Hint)]:
+            raise DeclarationError(f"hints: {strange[0]!r} is no Hint")
         self._check_names()
         self._check_tensors()
         for name, declared in self.suites.items():
@@ -194,7 +165,7 @@ class Op:
 
     @cached_property
     def default(self) -> Workload:
-        """What is measured where nothing is said of workloads; of several, the first."""
+        """The workload that is measured by default; the first where there are several."""
         return self.suite(DEFAULT_SUITE).workloads[0]
 
     def workload(self, sizes: Shape | Sizes, name: str = "") -> Workload:
@@ -216,7 +187,7 @@ class Op:
         return workload
 
     def suite(self, name: str) -> Suite:
-        """A suite by its name; `default` and `verify` there always are.
+        """A suite by its name; `default` and `verify` always exist.
 
         Raises:
             UnknownNameError: if the op has none of that name.
@@ -231,7 +202,7 @@ class Op:
         assert not isinstance(declared, str)  # the catalog has read it from its file
         weights = declared if isinstance(declared, Mapping) else dict.fromkeys(declared, 1.0)
         try:
-            return Suite(name, {self.workload(shape): weight for shape, weight in weights.items()})
+            return Suite(name, {self.workload(shape, shape.name): weight for shape, weight in weights.items()})
         except (ShapeError, AttributeError) as error:
             raise DeclarationError(f"the suite {name}: {error}", "name its workloads as Shape(B=8)") from error
 

@@ -1,10 +1,26 @@
-"""How a case ended."""
+"""Why a case is in a run, by which clocks it is timed, how it ended, and what its correctness gates found."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal, get_args
 
 from gdnbench.errors import ExitCode
+
+Clock = Literal["cupti", "graph"]
+"""A clock that a run can read beside its own timer."""
+
+CLOCKS: tuple[Clock, ...] = get_args(Clock)
+
+
+class Role(StrEnum):
+    """Why a case is in a run."""
+
+    KERNEL = "kernel"  # to be measured
+    BASELINE = "baseline"  # what the others are compared with
+    CONTROL = "control"  # the baseline once more: its apparent difference is the run's noise floor
+    FLOOR = "floor"  # a bound on what is possible
 
 
 class Status(StrEnum):
@@ -49,3 +65,68 @@ _EXIT_CODES = {
     Status.UNWRITTEN: ExitCode.WRONG_NUMBERS,
     Status.CHANGED_INPUT: ExitCode.WRONG_NUMBERS,
 }
+
+
+@dataclass(frozen=True)
+class WrongElements:
+    """The elements of a tensor that a gate refuses.
+
+    Attributes:
+        count: how many.
+        of: how many elements the tensor has.
+        got: the value at `GateResult.where`; None for an element that was never written.
+        expected: what it should have been; None where any value would do.
+        spread: where they are, axis by axis: `HV 4-7 of 8; V 0 of 128; every B`.
+    """
+
+    count: int
+    of: int
+    got: float | None
+    expected: float | None
+    spread: str
+
+    def __str__(self) -> str:
+        values = [f"got {self.got:.6g}"] if self.got is not None else []
+        values += [f"expected {self.expected:.6g}"] if self.expected is not None else []
+        return "; ".join([*filter(None, [", ".join(values)]), f"{self.count:,} of {self.of:,} wrong", self.spread])
+
+
+@dataclass(frozen=True)
+class GateResult:
+    """What one gate found on one set of inputs.
+
+    Attributes:
+        gate: its name, `output within 1 ulp + 1e-05`.
+        scenario: the kind of inputs, `saturated-gates`.
+        worst: the largest error, in the unit of `limit`.
+        limit: the largest error that passes.
+        where: index of the worst element, as text; empty where no element stands out.
+        status: OK, or what a failure here makes of the case.
+        wrong: the elements at fault; None where the gate is passed, or a run was stored before this was known.
+    """
+
+    gate: str
+    scenario: str
+    worst: float
+    limit: float
+    where: str
+    status: Status
+    wrong: WrongElements | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "status", Status(self.status))
+
+    @property
+    def passed(self) -> bool:
+        """Whether the gate is passed."""
+        return self.status is Status.OK
+
+    @property
+    def reason(self) -> str:
+        """Why it failed, in a line."""
+        if self.limit == 0:
+            error = f"fails for {self.worst:.0f} elements, first at {self.where}"
+        else:
+            error = f"error {self.worst:.3g}, at most {self.limit:g} passes, worst at {self.where}"
+        told = f": {self.wrong}" if self.wrong else ""
+        return f"{self.gate}: {error}{told} ({self.scenario} inputs)"

@@ -12,14 +12,25 @@ from typing import Any
 from gdnbench.errors import DeclarationError, ShapeError, UnknownNameError, UsageError
 from gdnbench.model.axes import Alias, Axis, AxisList, checked_list, checked_size, parse_list, short_list, write_list
 
+_LONGEST_NAME = 80
+
 Sizes = Mapping[str, int | Sequence[int]]
 """Values of axes and lists, by name."""
 
 
 class Shape:
-    """Some axes and lists by name, as a declaration gives them: `Shape(B=32)`. The op completes it to a workload."""
+    """Some axes and lists by name, as a declaration gives them: `Shape(B=32)`. The op completes it to a workload.
 
-    def __init__(self, **sizes: int | Sequence[int]) -> None:
+    In a suite it may have a name, `Shape("small", B=32)`, which makes no other workload of it.
+
+    Raises:
+        DeclarationError: for a name of more than 80 characters, or with some that cannot be printed.
+    """
+
+    def __init__(self, name: str = "", /, **sizes: int | Sequence[int]) -> None:
+        if len(name) > _LONGEST_NAME or not name.isprintable():
+            raise DeclarationError(f"the workload's name {name[:_LONGEST_NAME]!r} is no short line of text")
+        self.name = name
         self.sizes: Sizes = {
             name: size if isinstance(size, int) else tuple(int(each) for each in size) for name, size in sizes.items()
         }
@@ -36,7 +47,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class WorkloadSpec:
-    """The axes, lists and aliases in which an op's workloads are told. Plain data: a stored run keeps it.
+    """The axes, lists and aliases that describe an op's workloads. Plain data, which a stored run keeps.
 
     Attributes:
         axes: in the order of every table.
@@ -75,7 +86,7 @@ class WorkloadSpec:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of all axes, then of all lists."""
+        """The names of all axes, then of all lists."""
         return (*(axis.name for axis in self.axes), *(each.name for each in self.lists))
 
     def workload(self, sizes: Sizes, name: str = "") -> Workload:
@@ -90,7 +101,7 @@ class WorkloadSpec:
         lists = {each.name: checked_list(each, sizes.get(each.name, each.default)) for each in self.lists}
         return Workload(self, axes, lists, name)
 
-    def stored(self, sizes: Sizes) -> Workload:
+    def stored(self, sizes: Sizes, name: str = "") -> Workload:
         """A workload that was stored with every one of its sizes.
 
         Raises:
@@ -98,7 +109,7 @@ class WorkloadSpec:
         """
         if missing := [name for name in self.names if name not in sizes]:
             raise ShapeError(f"{', '.join(missing)}: missing", "every axis and list of the op is stored")
-        return self.workload(sizes)
+        return self.workload(sizes, name)
 
     def from_cells(self, cells: Mapping[str, str]) -> Workload:
         """The inverse of `Workload.cells`, of cells as text; further ones are passed over.
@@ -117,7 +128,7 @@ class WorkloadSpec:
 
     @cached_property
     def case_id(self) -> re.Pattern[str]:
-        """Of a label, a slash and a workload's key; lists that are told by a hash do not fit."""
+        """The pattern of a label, a slash and a workload's key; lists that are written as a hash do not match."""
         parts = [rf"{axis.name}(?P<{axis.name}>[0-9]+)" for axis in self.axes]
         parts += [rf"{each.name}(?P<{each.name}>[0-9x+]+)" for each in self.lists]
         return re.compile(rf"(?P<label>.+)/{'_'.join(parts)}", re.DOTALL)
@@ -130,7 +141,7 @@ class WorkloadSpec:
 
     @property
     def series_title(self) -> str:
-        """What tables call the rest of a workload: an alias that says it all, else `series`."""
+        """The column title for the rest of a workload: an alias that covers all of it, else `series`."""
         covered = {axis for alias in self.aliases for axis in alias.axes}
         told = {axis.name for axis in self.axes if not axis.terse} | {each.name for each in self.lists}
         return self.aliases[0].name if len(self.aliases) == 1 and told - covered == {self.x} else "series"
@@ -162,7 +173,7 @@ class WorkloadSpec:
         return tuple(sorted(map(tuple, found.values()), key=lambda settings: self.x in settings[0]))
 
     def read(self, text: str, name: str = "") -> Workload:
-        """The workload of which `text` is the label or the slug; long lists are not told in full in either.
+        """The workload of which `text` is the label or the slug; neither has long lists in full.
 
         Raises:
             UsageError: for a text that is the label of none.
@@ -220,7 +231,7 @@ class Workload:
         spec: the axes, lists and aliases.
         axes: every axis's size.
         lists: every list.
-        name: what a suite calls it; empty where nothing does. It makes no other workload of it.
+        name: its name in a suite; empty without one. Workloads that differ in the name alone are equal.
     """
 
     spec: WorkloadSpec
@@ -259,6 +270,11 @@ class Workload:
         """What tables call it: `B=8 qk4_v8`."""
         return self._label
 
+    @property
+    def titled(self) -> str:
+        """Its label, behind the name that a suite gives it: `small: B=8 qk4_v8`."""
+        return f"{self.name}: {self}" if self.name else str(self)
+
     @cached_property
     def _label(self) -> str:
         return " ".join(self._terms(self.spec.names))
@@ -270,7 +286,7 @@ class Workload:
 
     @cached_property
     def key(self) -> str:
-        """Every size, told so that it can stand in a file's name and never changes: `B8_HQ4_HV8_K128_V128`."""
+        """Every size, in a form that fits a file's name and never changes: `B8_HQ4_HV8_K128_V128`."""
         parts = [f"{name}{size}" for name, size in self.axes.items()]
         return "_".join([*parts, *(f"{name}{short_list(sizes)}" for name, sizes in self.lists.items())])
 
@@ -367,7 +383,7 @@ def slug_of(label: str) -> str:
 
 
 def nearest_workload(known: Iterable[Workload], wanted: Workload) -> Workload:
-    """The workload that stands in for one that is not known: the nearest by size.
+    """The known workload to use in place of another: the nearest by size.
 
     Distance is the larger size over the smaller. Of equally near ones it is one of the same series, then the smaller;
     a workload that is known stands for itself.
@@ -388,5 +404,5 @@ def _whole_number(name: str, text: str) -> int:
 
 
 def _times_apart(one: int, other: int) -> float:
-    """Grows as the distance of logarithms does, and does not round a tie apart."""
+    """Grows with the difference of logarithms, and has no rounding error that would break a tie."""
     return max(one, other, 1) / max(min(one, other), 1)

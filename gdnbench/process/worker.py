@@ -1,13 +1,16 @@
-"""A worker process as its parent sees it: started, asked, listened to within a deadline, and killed with its group.
+"""A worker process and its parent: what they send each other, the worker's ends of the pipes, and the parent's.
 
 A worker is `python -m MODULE ARGUMENTS… FD`. Its arguments say what to do, and where it has to do more than one thing,
-further requests follow on its stdin, a line of JSON each. It answers with messages (`gdnbench.process.messages`) to the
-descriptor FD. What it prints goes to a log, whose end tells why it died.
+further requests follow on its stdin, a line of JSON each. It answers with messages to the descriptor FD, a pipe of its
+own, so that nothing that a kernel or a library prints gets in between. A message is one line, an object whose `kind` is
+the name of its dataclass. What a worker prints goes to a log, whose end tells why it died. Its parent listens within a
+deadline, and kills it with its group.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import select
 import sys
@@ -16,17 +19,85 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import CancelledError
+from dataclasses import asdict
 from pathlib import Path
 from subprocess import PIPE, TimeoutExpired
 from types import TracebackType
-from typing import BinaryIO, Generic
+from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TextIO, TypeVar
 
+from gdnbench.codec import SchemaError, convert
 from gdnbench.process.command import GRACE_S, describe_exit, kill, start
-from gdnbench.process.messages import Message, decode
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Message = TypeVar("Message", bound="DataclassInstance")
+
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 _POLL_S = 0.5  # between looks at a stop and at a process that died while a child of it keeps the pipe open
 _TAIL_BYTES = 1 << 16
 _LINE_CHARS = 300
+
+
+def encode(message: DataclassInstance) -> str:
+    """A message as a line of JSON, without its line feed."""
+    return json.dumps({"kind": type(message).__name__, **asdict(message)}, separators=(",", ":"))
+
+
+def decode(line: str | bytes, kinds: Sequence[type[Message]]) -> Message:
+    """The inverse of `encode`.
+
+    Args:
+        line: the line.
+        kinds: the dataclasses that it may be; their annotations are its schema.
+
+    Raises:
+        ValueError: for a line that is no such message, such as one cut off by a dying worker.
+    """
+    try:
+        fields: dict[str, Any] = json.loads(line)
+        kind = {each.__name__: each for each in kinds}[fields.pop("kind")]
+        return convert(fields, kind)
+    except (SchemaError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"not a message: {line[:80]!r}") from error
+
+
+class Channel(Generic[Message]):
+    """The worker's end of the pipe to its parent.
+
+    Args:
+        descriptor: of the pipe, which the parent gives as the worker's last argument.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def send(self, message: Message) -> None:
+        """Writes the message whole."""
+        line = (encode(message) + "\n").encode()
+        while line:
+            line = line[os.write(self._descriptor, line) :]
+
+
+def take_requests() -> TextIO:
+    """The lines of stdin, moved to a descriptor that no kernel's source and no library reads; they find stdin empty."""
+    requests = os.fdopen(os.dup(0))
+    empty = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(empty, 0)
+    os.close(empty)
+    return requests
+
+
+def die_with_parent() -> None:
+    """Makes the kernel kill this process when its parent ends.
+
+    A parent that is killed cannot stop its worker, and a GPU kernel that hangs would keep the GPU for ever.
+    """
+    import ctypes
+    import signal
+
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class Worker(Generic[Message]):

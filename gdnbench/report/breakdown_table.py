@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gdnbench.profilers.breakdown import BETWEEN, TOTAL, Breakdown, PhaseRow
-from gdnbench.report.tables import FittedTable
+from gdnbench.report.console import FittedTable
 from gdnbench.report.units import percent
 
 _COLUMNS = {"avg": "average", "min": "minimum", "p95": "p95", "max": "maximum", "spread": "spread"}

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from gdnbench.codegen.cache import CacheUse
-from gdnbench.report.console import data_console, print_csv, print_json, print_next
-from gdnbench.report.tables import plain_table
+from gdnbench.report.console import data_console, plain_table, print_csv, print_json, print_next
 from gdnbench.report.units import megabytes
 
 

@@ -8,8 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gdnbench.calibrate.plan import EQUAL, TARGETS, Subject
-from gdnbench.report.console import data_console, print_json, print_next
-from gdnbench.report.tables import plain_table
+from gdnbench.report.console import data_console, plain_table, print_json, print_next
 from gdnbench.report.units import duration, number, percent
 from gdnbench.store.calibration import NAME, Calibration, EqualRates, PlantedRates, in_words
 from gdnbench.wording import plural
@@ -17,9 +16,10 @@ from gdnbench.wording import plural
 
 def plan_line(subject: Subject) -> str:
     """What is about to be measured, and how long that takes."""
-    settings, shapes = subject.settings, ", ".join(map(str, subject.shapes))
+    settings, workloads = subject.settings, ", ".join(map(str, subject.workloads))
     return (
-        f"a pilot and {plural(subject.runs, 'run')} at {shapes}: {EQUAL} equal kernels and {len(TARGETS)} slower ones, "
+        f"a pilot and {plural(subject.runs, 'run')} at {workloads}: "
+        f"{EQUAL} equal kernels and {len(TARGETS)} slower ones, "
         f"{plural(settings.rounds, 'round')} in {plural(settings.processes, 'process', 'processes')}; "
         f"at most {duration(subject.longest_s)}, after all kernels are checked"
     )

@@ -17,7 +17,7 @@ from rich.text import Text
 from gdnbench.diagnose.evidence import Basis, Evidence, RunTimes
 from gdnbench.diagnose.experiment import measure, profile
 from gdnbench.diagnose.finding import EvidenceLine, Finding
-from gdnbench.model.code_state import CodeState
+from gdnbench.model.code import CodeState
 from gdnbench.places import in_places
 from gdnbench.profilers.ncu.rules import estimated_speedups
 from gdnbench.report.console import data_console, print_csv, print_json, print_next
@@ -80,7 +80,7 @@ _SHARES: dict[Basis, str] = {
 def _print_findings(console: Console, evidence: Evidence, findings: Sequence[Finding]) -> None:
     """Prints the answer, top to bottom; commands are never broken, so that they can be copied."""
     room = min(console.width, _WIDEST)
-    console.print(Text(f"{evidence.label}  {evidence.shape}", style="bold"))
+    console.print(Text(f"{evidence.label}  {evidence.workload}", style="bold"))
     for name, said in _known(evidence):
         _print_prose(console, f"{name:<{_NAMES}}{said}", room, _NAMES, "" if name else "yellow")
     for warning in evidence.warnings:
@@ -94,6 +94,8 @@ def _print_findings(console: Console, evidence: Evidence, findings: Sequence[Fin
         command = shlex.join(finding.experiment.command)
         console.print(Text.assemble(" " * _INDENT, ("try: ", "bold"), command), soft_wrap=True)
         _print_prose(console, f"{'':{_TRY}}{finding.experiment.why}", room, _TRY, "dim")
+        for hint in evidence.hints_on(finding.rule):
+            _print_prose(console, f"{'':{_INDENT}}for this op: {hint}", room, _INDENT)
     if not findings:
         console.print("no cause stands out: no rule finds one that explains a twentieth of the time")
     console.print()
@@ -172,7 +174,7 @@ def _value(each: EvidenceLine) -> str:
 
 
 def _identity(evidence: Evidence) -> dict[str, Any]:
-    return {"kernel": evidence.variant.kernel, "label": evidence.label, **evidence.shape.cells}
+    return {"kernel": evidence.variant.kernel, "label": evidence.label, **evidence.workload.cells}
 
 
 def _findings_document(evidence: Evidence, findings: Sequence[Finding]) -> dict[str, Any]:
@@ -201,7 +203,12 @@ def _findings_document(evidence: Evidence, findings: Sequence[Finding]) -> dict[
 
 def _finding(evidence: Evidence, finding: Finding) -> dict[str, Any]:
     experiment = {"command": shlex.join(finding.experiment.command), "why": finding.experiment.why}
-    return {**asdict(finding), "code": evidence.code_of(finding.basis), "experiment": experiment}
+    return {
+        **asdict(finding),
+        "code": evidence.code_of(finding.basis),
+        "experiment": experiment,
+        "hints": evidence.hints_on(finding.rule),
+    }
 
 
 def _finding_rows(evidence: Evidence, finding: Finding, place: int) -> list[dict[str, Any]]:
@@ -218,6 +225,7 @@ def _finding_rows(evidence: Evidence, finding: Finding, place: int) -> list[dict
             **asdict(each),
             "meaning": finding.meaning,
             "try": shlex.join(finding.experiment.command),
+            "hints": " ".join(evidence.hints_on(finding.rule)),
             "warnings": "; ".join(evidence.warnings),
         }
         for each in finding.facts

@@ -1,4 +1,4 @@
-"""A kernel's history on stdout: a table for each shape with what changed and where the time stepped; JSON or CSV."""
+"""A kernel's history on stdout: a table for each workload with what changed and where the time stepped; JSON or CSV."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from gdnbench.compare.conditions import ANCHOR, CARD, METHOD, PARAMS, SOURCE, Co
 from gdnbench.compare.history import History, HistoryRow
 from gdnbench.model.status import Status
 from gdnbench.places import out_option
-from gdnbench.report.console import data_console, print_csv, print_json, print_next
+from gdnbench.report.console import FittedTable, data_console, plain_table, print_csv, print_json, print_next
 from gdnbench.report.phrases import RUN_ID_START, short_id
-from gdnbench.report.tables import FittedTable, plain_table
 from gdnbench.report.terminal_chart import OptionalCharts, TerminalChart
 from gdnbench.report.units import TimeUnit, plus_minus, relative_half_width, time_unit
 from gdnbench.stats.comparison import Verdict
@@ -29,13 +28,13 @@ _SHOWN = ("driver", "triton", "cuda-bench")  # changes that a table has room for
 
 
 def print_histories(histories: Sequence[History], results: Path, *, json: bool, csv: bool) -> None:
-    """Prints the histories of one kernel, a table for each shape.
+    """Prints the histories of one kernel, a table for each workload.
 
     Args:
-        histories: one for each shape.
+        histories: one for each workload.
         results: the folder of the runs, for the next command.
         json: as a JSON document.
-        csv: as rows of CSV, one for each shape and run.
+        csv: as rows of CSV, one for each workload and run.
     """
     if json:
         print_json({"histories": [_document(history) for history in histories]})
@@ -76,11 +75,11 @@ def _compare(history: History, before: str, after: str) -> tuple[str, ...]:
 
 
 def _print_history(console: Console, history: History) -> None:
-    """Prints one kernel at one shape: its runs, oldest first, and below them the steps."""
+    """Prints one kernel at one workload: its runs, oldest first, and below them the steps."""
     console.print()
-    heading = Text(f"{history.label} {history.shape} on {history.gpu}", style="bold")
-    if history.anchor:
-        heading.append(f"  scatter from run to run {history.scatter.sd:.2%}", style="not bold dim")
+    heading = Text(f"{history.label} {history.workload} on {history.gpu}", style="bold")
+    if not math.isnan(history.scatter):
+        heading.append(f"  scatter from run to run {history.scatter:.2%}", style="not bold dim")
     console.print(heading)
     table = _table(history, wide=console.width >= WIDE_ENOUGH_FOR_DATES)
     narrow = console.width < WIDE_ENOUGH_FOR_CHANGES  # until there, what changed is folded
@@ -100,10 +99,10 @@ def _print_legend(console: Console, history: History) -> None:
         return
     lines = [
         f"/ {_anchor(history)}: time over that of {history.anchor} in the same rounds.",
-        "All times of one process move together; the ratio cancels that.",
         "±: 95% interval over rounds, which does not hold the scatter from run to run.",
-        f"STEP: it moved by over {history.margin:.2%} since the run before of the same method,",
-        "by a 95% interval that holds the scatter from run to run.",
+        f"STEP: the time moved by over {history.margin:.2%} since the run before of the same method,",
+        "less the launch that unchanged cases tell, by a 95% interval that holds the scatter;",
+        "by kernel times (CUPTI) where both runs have them and their cards differ.",
     ]
     console.print(Text("\n".join(lines), style="dim"))
 
@@ -195,10 +194,10 @@ def _document(history: History) -> dict[str, Any]:
     return {
         "label": history.label,
         "gpu": history.gpu,
-        "shape": history.shape.cells,
+        "shape": history.workload.cells,
         "anchor": history.anchor,
         "margin": history.margin,
-        "scatter": asdict(history.scatter),
+        "scatter": history.scatter,
         "rows": [
             {**_flat(history, row), "changes": {name: asdict(change) for name, change in row.changes.items()}}
             for row in history.rows
@@ -219,7 +218,7 @@ def _flat(history: History, row: HistoryRow) -> dict[str, Any]:
         "card": card_of(row.run),
         "label": figure.label,
         "params": str(figure.params),
-        **history.shape.cells,
+        **history.workload.cells,
         "status": figure.status.value,
         "reason": figure.reason,
         "time_us": figure.time_us,
@@ -234,6 +233,7 @@ def _flat(history: History, row: HistoryRow) -> dict[str, Any]:
         "speedup": speedup.estimate if speedup else None,
         "speedup_lo": speedup.low if speedup else None,
         "speedup_hi": speedup.high if speedup else None,
+        "judged_by": row.clock.value if row.change else "",
         "step": row.change.verdict.value if row.change and row.is_step else "",
     }
 

@@ -8,8 +8,7 @@ from dataclasses import asdict
 from rich.text import Text
 
 from gdnbench.measuring.plan import Outlook
-from gdnbench.report.console import data_console, print_csv, print_json, print_next
-from gdnbench.report.tables import plain_table
+from gdnbench.report.console import data_console, plain_table, print_csv, print_json, print_next
 from gdnbench.report.units import duration
 from gdnbench.wording import plural
 
@@ -39,7 +38,7 @@ def print_outlook(outlook: Outlook, command: Sequence[str], *, json: bool, csv: 
 
 def _rows(outlook: Outlook) -> list[tuple[str, str]]:
     kernels = ", ".join(outlook.kernels) or "none"
-    rows = [("device", outlook.device), ("kernels", kernels), ("shapes", ", ".join(outlook.shapes))]
+    rows = [("device", outlook.device), ("kernels", kernels), ("workloads", ", ".join(outlook.shapes))]
     if outlook.points:
         rows.append(("points", f"{outlook.points:,}"))
     rows.append(("cases", f"{outlook.cases:,}"))

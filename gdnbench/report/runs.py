@@ -11,8 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gdnbench.places import out_option
-from gdnbench.report.console import data_console, print_csv, print_json, print_next
-from gdnbench.report.tables import FittedTable, plain_table
+from gdnbench.report.console import FittedTable, data_console, plain_table, print_csv, print_json, print_next
 from gdnbench.report.units import megabytes
 from gdnbench.store.overview import Overview, State
 from gdnbench.wording import plural

@@ -11,8 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gdnbench.errors import GdnbenchError
-from gdnbench.report.console import message_console
-from gdnbench.report.tables import fits
+from gdnbench.report.console import fits, message_console
 from gdnbench.report.terminal_canvas import (
     MANY,
     THIN,

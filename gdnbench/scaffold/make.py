@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable, Mapping
+import shutil
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from gdnbench.catalog.catalog import Catalog, default_roots, load_catalog
-from gdnbench.catalog.entry import Broken, Entry, label_parts
+from gdnbench.catalog.entry import Broken, Entry
 from gdnbench.catalog.load import LoadedOp, load_kernel
 from gdnbench.catalog.select import find_variant
 from gdnbench.errors import DeclarationError, UsageError
 from gdnbench.model.case import Variant
-from gdnbench.scaffold.declaration import Changes, rewrite
-from gdnbench.scaffold.folder import choose_root, op_folder_in, read_folder, references_outside, write_folder
+from gdnbench.scaffold.changes import Changes, changed_files, plan_changes
 
-DECLARATION = Path("variant.py")
-_AFTER_OP = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_PACKAGE = Path(__file__).resolve().parent.parent
+_OUTSIDE = re.compile(rb'\b__file__\b|#\s*include\s*"\.\./')  # what it looks for may be missing elsewhere
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ def make_kernel(name: str, origin: str, to: Path | None = None) -> NewKernel:
     files = read_folder(entry.folder)
     changes = plan_changes(name, entry, variant, files)
     _check_names(catalog, entry, changes)
-    copies = apply_changes(entry, changes, files)
+    copies = changed_files(entry, changes, files)
     op_folder = op_folder_in(root, entry)
     if broken := next((each for each in catalog.broken if each.folder == op_folder), None):
         raise UsageError(f"{op_folder} declares an op that does not load: {broken.reason}", "mend its op.py first")
@@ -96,6 +98,65 @@ def _find(catalog: Catalog, op: str, origin: str) -> tuple[Entry, Variant]:
     return entry, variant
 
 
+def choose_root(source: Entry, roots: Iterable[Path], to: Path | None) -> Path:
+    """The folder of kernels that a copy of `source` goes to.
+
+    That is `to` if given; else the root that holds `source`; else the first of the others; else `kernels/` here.
+    A root inside an installed package is passed over, and so is one that cannot be written.
+
+    Raises:
+        UsageError: if `to` cannot hold kernels.
+    """
+    if to is None:
+        beside = source.folder.parent.parent
+        own = sorted((root for root in roots if not root.is_relative_to(_PACKAGE)), key=lambda root: root != beside)
+        return next((root for root in own if _is_writable(root)), Path.cwd() / "kernels")
+    if to.exists() and not to.is_dir():
+        raise UsageError(f"{to} is not a folder", "--to takes a folder of kernels, as `kernels/` is")
+    if (to / "op.py").is_file():
+        raise UsageError(f"{to} holds the kernels of one op", f"--to takes the folder above it: --to {to.parent}")
+    return to
+
+
+def _is_writable(folder: Path) -> bool:
+    """Whether it, or the nearest folder above it that exists, can be written."""
+    existing = next(each for each in (folder, *folder.parents) if each.exists())
+    return existing.is_dir() and os.access(existing, os.W_OK)
+
+
+def op_folder_in(root: Path, source: Entry) -> Path:
+    """The folder in `root` for the kernels of `source`'s op; it need not exist."""
+    known = (source.folder.parent, source.op_folder)
+    return next((folder for folder in known if folder.parent == root), root / source.op.name)
+
+
+def read_folder(folder: Path) -> dict[Path, bytes]:
+    """The files of a folder by their paths in it, without Python's cache."""
+    names = [path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file()]
+    return {name: (folder / name).read_bytes() for name in names if "__pycache__" not in name.parts}
+
+
+def op_named_by(name: str, ops: Collection[str]) -> str:
+    """The op whose kernel `name` would be: `decode` of `decode-mine`.
+
+    Raises:
+        UsageError: if it is not the name of any op's kernel.
+    """
+    for op in sorted(ops, key=len, reverse=True):
+        if re.fullmatch(rf"{re.escape(op)}(-[a-z0-9]+)+", name):
+            return op
+    beginnings = " or ".join(f"{op}-" for op in ops)
+    raise UsageError(
+        f"{name!r} is not a kernel's name",
+        f"a name begins with {beginnings}; lower-case letters, digits and single dashes follow, as in decode-mine",
+    )
+
+
+def folder_of(name: str, op: str) -> str:
+    """The name of its folder: `floor_copy` for `decode-floor-copy`."""
+    return name.removeprefix(f"{op}-").replace("-", "_")
+
+
 def _check_names(catalog: Catalog, origin: Entry, changes: Changes) -> None:
     """A kernel and its presets share one namespace with all others; raises UsageError if another has one of them."""
     old = {changes.name: origin.kernel.name} | {new: old for old, new in changes.presets.items()}
@@ -105,6 +166,37 @@ def _check_names(catalog: Catalog, origin: Entry, changes: Changes) -> None:
                 what = f"a preset of {entry.kernel.name}" if variant.preset else f"a kernel in {entry.folder}"
                 made = "" if variant.label == changes.name else f", and {old[variant.label]} would become it"
                 raise UsageError(f"{variant.label} exists already: {what}{made}", "choose another name")
+
+
+def write_folder(folder: Path, files: Mapping[Path, bytes], check: Callable[[Path], None]) -> None:
+    """Makes a folder, hidden beside its place until it has passed the check; where anything fails, nothing is left.
+
+    The hidden folder's name begins with a dot, which the catalog passes over.
+
+    Raises:
+        UsageError: if something is there, or the place cannot be written; and whatever `check` raises.
+    """
+    if os.path.lexists(folder):
+        raise UsageError(f"{folder} exists", "choose another name, or remove it first")
+    missing = [parent for parent in folder.parents if not parent.exists()]
+    hidden = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
+    try:
+        hidden.mkdir(parents=True)
+        for name, data in files.items():
+            (hidden / name).parent.mkdir(parents=True, exist_ok=True)
+            (hidden / name).write_bytes(data)
+        check(hidden)
+        shutil.rmtree(hidden / "__pycache__", ignore_errors=True)
+        hidden.rename(folder)
+    except BaseException as error:
+        shutil.rmtree(hidden, ignore_errors=True)
+        for parent in missing:
+            with suppress(OSError):
+                parent.rmdir()
+        if isinstance(error, OSError):
+            hint = "name a folder that is yours: --to DIR"
+            raise UsageError(f"cannot write {folder}: {error.strerror}", hint) from error
+        raise
 
 
 def _check_loads(folder: Path, origin: Entry, changes: Changes) -> None:
@@ -123,78 +215,8 @@ def _notes(name: str, origin: Entry, folder: Path, files: Mapping[Path, bytes]) 
     if origin.kernel.floor:
         is_floor = f"{name} is a floor, as {origin.kernel.name} is"
         yield f"{is_floor}; take `floor=` out of variant.py to have it verified"
-    if folder.parent != origin.folder.parent and (places := references_outside(files)):
-        yield f"{', '.join(places)} reaches outside the folder; put what it looks for near {folder}"
-
-
-def op_named_by(name: str, ops: Iterable[str]) -> str:
-    """The op whose kernel `name` would be: `decode` of `decode-mine`.
-
-    Raises:
-        UsageError: if it is not the name of any op's kernel.
-    """
-    known = list(ops)
-    for op in sorted(known, key=len, reverse=True):
-        if name.startswith(f"{op}-") and _AFTER_OP.fullmatch(name.removeprefix(f"{op}-")):
-            return op
-    beginnings = " or ".join(f"{op}-" for op in known)
-    raise UsageError(
-        f"{name!r} is not a kernel's name",
-        f"a name begins with {beginnings}; lower-case letters, digits and single dashes follow, as in decode-mine",
-    )
-
-
-def folder_of(name: str, op: str) -> str:
-    """The name of its folder: `floor_copy` for `decode-floor-copy`."""
-    return name.removeprefix(f"{op}-").replace("-", "_")
-
-
-def preset_of(preset: str, op: str, old: str, new: str) -> str:
-    """A preset's new name: `decode-v4b` becomes `decode-mineb`, and `decode-wide` becomes `decode-mine-wide`."""
-    return new + preset.removeprefix(old) if preset.startswith(old) else f"{new}-{preset.removeprefix(f'{op}-')}"
-
-
-def entry_of(entry: str, old: str, new: str) -> str:
-    """The function's new name: `gdn_decode_v4` becomes `gdn_decode_mine`; one without the old name in it stays."""
-    carried = re.escape(old.replace("-", "_"))
-    return re.sub(rf"(?<![A-Za-z0-9]){carried}(?![A-Za-z0-9])", new.replace("-", "_"), entry)
-
-
-def plan_changes(name: str, origin: Entry, variant: Variant, files: Mapping[Path, bytes]) -> Changes:
-    """What makes `origin` the kernel `name`, with the variant's params as its defaults."""
-    kernel, (label, settings) = origin.kernel, label_parts(variant.label)
-    defaults = {param: value for param, value in variant.params.items() if value != kernel.params[param].default}
-    # A preset that says no more than the new defaults would be measured twice.
-    presets = {
-        preset: None
-        if defaults and values.items() <= variant.params.items()
-        else preset_of(preset, origin.op.name, kernel.name, name)
-        for preset, values in kernel.presets.items()
-    }
-    entry = entry_of(kernel.entry, kernel.name, name)
-    is_taken = any(_word(entry).search(data) for data in files.values())
-    is_renamed = entry != kernel.entry and Path(kernel.source) in files and not is_taken
-    copied = " ".join([label, *(["with", *settings] if settings else [])])
-    idea = f"Copy of {copied}: say here, in one line, what its idea is."
-    return Changes(idea, name, entry if is_renamed else "", presets, defaults)
-
-
-def apply_changes(origin: Entry, changes: Changes, files: Mapping[Path, bytes]) -> dict[Path, bytes]:
-    """The files with the changes made: the declaration, and the function's name in every text.
-
-    Raises:
-        UsageError: if the declaration computes what is to change, or is not UTF-8.
-    """
-    try:
-        declaration = files[DECLARATION].decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{origin.folder / DECLARATION} is not UTF-8", "save it as UTF-8 first") from error
-    changed = {DECLARATION: rewrite(declaration, changes).encode()}
-    if not changes.entry:
-        return {**files, **changed}
-    word, new = _word(origin.kernel.entry), changes.entry.encode()
-    return {name: data if b"\0" in data else word.sub(new, data) for name, data in files.items()} | changed
-
-
-def _word(name: str) -> re.Pattern[bytes]:
-    return re.compile(rb"\b" + re.escape(name).encode() + rb"\b")
+    if folder.parent == origin.folder.parent:
+        return
+    lines = ((name, number, line) for name, data in files.items() for number, line in enumerate(data.split(b"\n"), 1))
+    if places := ", ".join(f"{name}:{number}" for name, number, line in lines if _OUTSIDE.search(line)):
+        yield f"{places} reaches outside the folder; put what it looks for near {folder}"

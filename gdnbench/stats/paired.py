@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gdnbench.stats import FloatArray
+from gdnbench.stats import FloatArray, IntArray
 from gdnbench.stats.comparison import DEFAULT_MARGIN, Comparison, Verdict, judge, log_margin
 from gdnbench.stats.interval import Interval, t_upper_tail
-from gdnbench.stats.processes import NO_VARIANCE, IntArray, Variance, add_variances, half_width_of, within_sd
+from gdnbench.stats.processes import NOTHING_BETWEEN, Between, Variance, add_variances, half_width_of, within_sd
 
 MAX_ROUNDS = 10_000
 """Where this many rounds in all would not decide, more rounds are no advice: the difference equals the margin."""
@@ -29,14 +29,14 @@ class PairedLogRatio:
         sd: standard deviation of a round, about the mean of its process; NaN where it is not known.
         n: rounds in which both were measured.
         processes: in how many processes.
-        between: the variance of the mean that more rounds of these processes would not lessen.
+        between: what the processes add to the variance of the mean, that more rounds of them would not lessen.
     """
 
     mean: float
     sd: float
     n: int
     processes: int = 1
-    between: Variance = NO_VARIANCE
+    between: Between = NOTHING_BETWEEN
 
     @classmethod
     def from_rounds(
@@ -44,7 +44,7 @@ class PairedLogRatio:
         kernel_us: FloatArray,
         baseline_us: FloatArray,
         process: IntArray | None = None,
-        between: Variance = NO_VARIANCE,
+        between: Between = NOTHING_BETWEEN,
     ) -> PairedLogRatio:
         """Pair two cases round by round.
 
@@ -81,7 +81,9 @@ class PairedLogRatio:
         """What the variance would be with so many rounds of these processes, as noisy as those so far."""
         if self.n - self.processes < 1:
             return Variance(math.inf, 1.0)
-        return add_variances([Variance(self.sd**2 / rounds, rounds - self.processes), self.between])
+        own, df = self.sd**2 / rounds, rounds - self.processes
+        beyond = (self.between.inflation - 1.0) * self.sd**2 / self.n
+        return add_variances([Variance(own + beyond, min(df, self.between.df)), self.between.variance])
 
     def speedup(self, confidence: float) -> Interval:
         """The ratio baseline time / kernel time, `exp(mean)`, and its t-interval.
@@ -106,7 +108,7 @@ class PairedLogRatio:
         if control is None or not control.is_apart(confidence):
             return self
         excess = Variance(control.mean**2 - control.variance.value, 1.0)
-        return replace(self, between=add_variances([self.between, excess]))
+        return replace(self, between=self.between.add(excess))
 
     def is_apart(self, confidence: float) -> bool:
         """Whether the interval leaves out a ratio of 1."""

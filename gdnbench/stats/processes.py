@@ -1,10 +1,12 @@
 """What the processes of a run add to its times, and how uncertain that leaves a time and a ratio of two.
 
-A round time is modelled as t = launch(process) + kernel(case) * (1 + effect(case, process)) + noise(round). The launch
-is a constant in microseconds that all cases of a process share (on H200s its standard deviation is 0.05 to 0.06 µs, and
-its correlation between batch sizes 0.99: docs/measuring.md); it is estimated from all of them and taken out. What is
-left between processes is a random effect of each case. A run has few processes, too few for a variance of each case's
-own: it is estimated from all cases of a workload together, by the method of moments, but for cases that stand out.
+A round time is modelled as t = launch(process) + kernel(case) * (1 + effect(case, process) + noise(case, round)). The
+launch is a constant in microseconds that all cases of a process share (on H200s its standard deviation is 0.05 to
+0.06 µs, and its correlation between batch sizes 0.99: docs/measuring.md); it is estimated from all of them and taken
+out. What is left between processes is a random effect of each case. A run has few processes, too few to tell it for
+each case: all cases of a workload together tell by how much the means of processes vary more than their rounds explain,
+and by that factor every variance over rounds is inflated (Wedderburn, Biometrika 61, 1974: quasi-likelihood). A case
+that stands out is judged by its own processes alone.
 
 Variances of different kinds are added, and the degrees of freedom of the sum are Satterthwaite's: Biometrics Bulletin 2
 (1946).
@@ -13,25 +15,23 @@ Variances of different kinds are added, and the degrees of freedom of the sum ar
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import chdtri, fdtrc, ndtri, stdtrit
 
-from gdnbench.stats import FloatArray
+from gdnbench.stats import FloatArray, IntArray
 
 K = TypeVar("K", bound=Hashable)
-IntArray = npt.NDArray[np.int_]
 
 STANDS_OUT = 1e-3
 """Chance that a case like the others is taken for one whose processes differ more than theirs."""
 
-USUAL_LAUNCH_SD_US = 0.055
+USUAL_LAUNCH_SD_US = 0.06
+"""Of launches of processes on one card, by NVBench: 0.05 to 0.064 µs in four sets of runs on H200s."""
 USUAL_LAUNCH_DF = 15
-"""Over 16 processes on four H200 cards of one host, by NVBench."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,28 @@ def half_width_of(variance: Variance, confidence: float) -> float:
     return quantile * math.sqrt(variance.value)
 
 
+@dataclass(frozen=True, slots=True)
+class Between:
+    """What processes add to the variance of a mean over rounds.
+
+    Attributes:
+        inflation: the factor by which processes vary more than their rounds explain, at least 1.
+        df: degrees of freedom of that factor.
+        variance: of what rounds do not tell at all.
+    """
+
+    inflation: float = 1.0
+    df: float = math.inf
+    variance: Variance = NO_VARIANCE
+
+    def add(self, more: Variance) -> Between:
+        """The same with a further variance."""
+        return replace(self, variance=add_variances([self.variance, more]))
+
+
+NOTHING_BETWEEN = Between()
+
+
 @dataclass(frozen=True)
 class ProcessEffects(Generic[K]):
     """The effects of a run's processes on the cases of a workload.
@@ -79,16 +101,18 @@ class ProcessEffects(Generic[K]):
     Attributes:
         process: shape (rounds,), the process of each round, numbered from 0.
         launch_us: shape (processes,), what each adds to every time, less their mean, microseconds.
-        spread: standard deviation of a case's own effect, relative to its time.
-        df: degrees of freedom of the spread.
+        inflation: variance between the processes' means of a case over that which its rounds explain, at least 1.
+        df: degrees of freedom of the inflation.
         outliers: cases whose processes differ more than the others' do: each is judged by its own processes alone.
+        usual_sd_us: how far launches of processes spread in other runs, microseconds; 0 where that is not known.
     """
 
     process: IntArray
     launch_us: FloatArray
-    spread: float = 0.0
+    inflation: float = 1.0
     df: float = math.inf
     outliers: frozenset[K] = frozenset()
+    usual_sd_us: float = 0.0
 
     @property
     def count(self) -> int:
@@ -99,22 +123,21 @@ class ProcessEffects(Generic[K]):
         """Round times as if every process had added the mean of their launches; shape (rounds,), microseconds."""
         return times_us - self.launch_us[self.process]
 
-    def of_time(self, key: K, times_us: FloatArray) -> Variance:
-        """The variance of the mean logarithm of a case's round times that is between processes.
+    def of_time(self, key: K, times_us: FloatArray) -> Between:
+        """What is between processes in the mean logarithm of a case's round times.
 
         Args:
             key: the case.
             times_us: its rounds, without the launch.
         """
         if self.count < 2:
-            return NO_VARIANCE
+            return NOTHING_BETWEEN
         if key in self.outliers:
-            return self._between(np.log(times_us))
-        launch = self._launch_variance(1.0 / float(np.nanmean(times_us)))
-        return add_variances([Variance(self.spread**2 / self.count, self.df), launch])
+            return self._own_processes(np.log(times_us))
+        return Between(self.inflation, self.df, self._launch_variance(1.0 / float(np.nanmean(times_us))))
 
-    def of_ratio(self, keys: tuple[K, K], times_us: tuple[FloatArray, FloatArray]) -> Variance:
-        """The variance of the mean log-ratio of two cases that is between processes.
+    def of_ratio(self, keys: tuple[K, K], times_us: tuple[FloatArray, FloatArray]) -> Between:
+        """What is between processes in the mean log-ratio of two cases.
 
         The launch moves both: what is left of it in the ratio is the difference of its shares in the two times, which
         vanishes for equal ones.
@@ -124,12 +147,11 @@ class ProcessEffects(Generic[K]):
             times_us: their rounds, without the launch.
         """
         if self.count < 2:
-            return NO_VARIANCE
+            return NOTHING_BETWEEN
         if self.outliers.intersection(keys):
-            return self._between(np.log(times_us[0]) - np.log(times_us[1]))
+            return self._own_processes(np.log(times_us[0]) - np.log(times_us[1]))
         first, second = (1.0 / float(np.nanmean(times)) for times in times_us)
-        own = Variance(2.0 * self.spread**2 / self.count, self.df)
-        return add_variances([own, self._launch_variance(first - second)])
+        return Between(self.inflation, self.df, self._launch_variance(first - second))
 
     def _launch_variance(self, per_us: float) -> Variance:
         """Of a mean over the processes, relative, where a microsecond of launch is worth `per_us`.
@@ -137,25 +159,35 @@ class ProcessEffects(Generic[K]):
         Two or three processes tell little of how far launches spread: what is known of other runs is weighed in by its
         degrees of freedom, as in Smyth, Statistical Applications in Genetics and Molecular Biology 3 (2004).
         """
-        df = USUAL_LAUNCH_DF + self.count - 1
-        squares = USUAL_LAUNCH_DF * USUAL_LAUNCH_SD_US**2 + float(np.sum(self.launch_us**2))
+        known = USUAL_LAUNCH_DF if self.usual_sd_us else 0
+        df = known + self.count - 1
+        squares = known * self.usual_sd_us**2 + float(np.sum(self.launch_us**2))
         return Variance(per_us**2 * squares / df / self.count, df)
 
-    def _between(self, logs: FloatArray) -> Variance:
-        """Of the mean over the processes' own means."""
+    def _own_processes(self, logs: FloatArray) -> Between:
+        """The variance of the mean over the processes' own means."""
         means = process_means(logs, self.process, self.count)
         known = means[np.isfinite(means)]
         if len(known) < 2:
-            return Variance(math.inf, 1)
-        return Variance(float(np.var(known, ddof=1)) / len(known), len(known) - 1)
+            return Between(variance=Variance(math.inf, 1))
+        return Between(variance=Variance(float(np.var(known, ddof=1)) / len(known), len(known) - 1))
 
 
-def estimate_effects(times_us: Mapping[K, FloatArray], process: IntArray) -> ProcessEffects[K]:
+def estimate_effects(
+    times_us: Mapping[K, FloatArray],
+    process: IntArray,
+    *,
+    left_out: Collection[K] = (),
+    usual_sd_us: float = 0.0,
+) -> ProcessEffects[K]:
     """Estimates the effects of the processes from all cases of a workload.
 
     Args:
         times_us: shape (rounds,) of each case, microseconds, NaN where a round is missing.
         process: shape (rounds,), the process of each round, any numbers.
+        left_out: cases that are no evidence on the others, such as a kernel that does nothing, whose time is a few
+            ticks of the timer and moves by whole ones.
+        usual_sd_us: see the attribute.
 
     Returns:
         No effects at all where there is one process: such a run does not tell them.
@@ -168,16 +200,21 @@ def estimate_effects(times_us: Mapping[K, FloatArray], process: IntArray) -> Pro
     numbers, index = np.unique(process, return_inverse=True)
     count = len(numbers)
     means_us = {key: process_means(times, index, count) for key, times in times_us.items()}
-    means_us = {key: means for key, means in means_us.items() if np.isfinite(means).all()}
+    means_us = {key: means for key, means in means_us.items() if np.isfinite(means).all() and key not in left_out}
     if count < 2 or not means_us:
         return ProcessEffects(index, np.zeros(max(count, 1)))
-    launch_us = _common_shift(list(means_us.values()))
-    found = {key: _CaseSpread.of(times_us[key], means, launch_us, index) for key, means in means_us.items()}
-    outliers = _find_outliers(found, count)
+    launch_us = _common_shift(np.array(list(means_us.values())))
+    launch_us = launch_us - launch_us.mean()
+    found = _spreads({key: times_us[key] for key in means_us}, index, count)
+    outliers = _find_outliers(found)
     usual = [each for key, each in found.items() if key not in outliers]
-    variance = max(0.0, float(np.mean([each.between - each.within for each in usual])))
-    df = max(1, (len(usual) - 1) * (count - 1))  # one less for each process, whose launch was taken out
-    return ProcessEffects(index, launch_us, math.sqrt(variance), df, outliers)
+    outliers |= times_us.keys() & set(left_out)
+    df = (len(usual) - 1) * (count - 1)  # one less for each process, whose launch was taken out
+    if df < 1:
+        return ProcessEffects(index, launch_us, outliers=outliers, usual_sd_us=usual_sd_us)
+    inflation = sum(each.inflation for each in usual) / (len(usual) - 1)
+    df_known = df if inflation > 1 else math.inf
+    return ProcessEffects(index, launch_us, max(1.0, inflation), df_known, outliers, usual_sd_us)
 
 
 def process_means(values: FloatArray, process: IntArray, count: int) -> FloatArray:
@@ -197,28 +234,19 @@ def within_sd(values: FloatArray, process: IntArray, count: int) -> tuple[float,
     return (math.sqrt(float(np.sum(residuals**2)) / df) if df > 0 else math.nan), df
 
 
-def _find_outliers(found: Mapping[K, _CaseSpread], count: int) -> frozenset[K]:
-    """The cases whose processes differ more than the usual variance explains: never more than half of them.
+def _common_shift(times_us: FloatArray) -> FloatArray:
+    """By how much all cases move together: the median over cases, shape (columns,), microseconds.
 
-    That is taken from the median over the cases, which a few that differ much do not move. The median of a variance
-    with d degrees of freedom is the true one times that of chi-squared over d.
+    Args:
+        times_us: shape (cases, columns), microseconds, NaN where one is missing.
     """
-    median = float(np.median([each.between for each in found.values()]))
-    within = float(np.median([each.within for each in found.values()]))
-    usual = max(0.0, median * (count - 1) / float(chdtri(count - 1, 0.5)) - within)
-    return frozenset(key for key, each in found.items() if each.between > median and each.stands_out(usual))
-
-
-def _common_shift(means_us: Sequence[FloatArray]) -> FloatArray:
-    """By how much all cases move together between processes: the median over cases, with a mean of zero."""
-    shifts = np.median([means - means.mean() for means in means_us], axis=0)
-    centred: FloatArray = shifts - shifts.mean()
-    return centred
+    shifts: FloatArray = np.nanmedian(times_us - np.nanmean(times_us, axis=1, keepdims=True), axis=0)
+    return shifts
 
 
 @dataclass(frozen=True)
 class _CaseSpread:
-    """How far the processes of a case differ once the launch is out, relative to its time.
+    """How far the processes of a case differ, once what all cases share in each round is out.
 
     Attributes:
         between: variance of the processes' means.
@@ -230,18 +258,36 @@ class _CaseSpread:
     within: float
     dfs: tuple[int, int]
 
-    @classmethod
-    def of(cls, times_us: FloatArray, means_us: FloatArray, launch_us: FloatArray, process: IntArray) -> _CaseSpread:
-        count = len(means_us)
-        relative = (means_us - launch_us) / means_us.mean()
-        sd_us, df = within_sd(times_us, process, count)
-        rounds = np.bincount(process[np.isfinite(times_us)], minlength=count)
-        within = (sd_us / means_us.mean()) ** 2 * float(np.mean(1.0 / rounds)) if df > 0 else 0.0
-        return cls(float(np.var(relative, ddof=1)), within, (count - 1, df))
+    @property
+    def inflation(self) -> float:
+        """The first over the second."""
+        return self.between / self.within if self.within > 0 else 1.0
 
-    def stands_out(self, variance: float) -> bool:
-        """Whether the processes differ more than noise and the usual variance explain, by an F-test."""
-        expected = self.within + variance
-        if expected <= 0 or self.dfs[1] < 1:
-            return False
-        return bool(fdtrc(self.dfs[0], self.dfs[1], self.between / expected) < STANDS_OUT)
+    def stands_out(self, usual: float) -> bool:
+        """Whether the inflation is larger than chance makes of the usual one, by an F-test."""
+        return self.dfs[1] > 0 and bool(fdtrc(*self.dfs, self.inflation / usual) < STANDS_OUT)
+
+
+def _spreads(times_us: Mapping[K, FloatArray], process: IntArray, count: int) -> dict[K, _CaseSpread]:
+    shared = _common_shift(np.array(list(times_us.values())))
+    found = {}
+    for key, times in times_us.items():
+        residuals = times - shared
+        means = process_means(residuals, process, count)
+        sd_us, df = within_sd(residuals, process, count)
+        rounds = np.bincount(process[np.isfinite(times)], minlength=count)
+        within = sd_us**2 * float(np.mean(1.0 / rounds)) if df > 0 else 0.0
+        found[key] = _CaseSpread(float(np.var(means, ddof=1)), within, (count - 1, df))
+    return found
+
+
+def _find_outliers(found: Mapping[K, _CaseSpread]) -> frozenset[K]:
+    """The cases whose processes differ more than the usual inflation explains: never more than half of them.
+
+    That is taken from the median over the cases, which a few that differ much do not move. The median of a variance
+    with d degrees of freedom is the true one times that of chi-squared over d.
+    """
+    df = next(iter(found.values())).dfs[0]
+    median = float(np.median([each.inflation for each in found.values()]))
+    usual = max(1.0, median * df / float(chdtri(df, 0.5)))
+    return frozenset(key for key, each in found.items() if each.inflation > median and each.stands_out(usual))

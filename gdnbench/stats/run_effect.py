@@ -1,94 +1,258 @@
-"""Whether a kernel's ratio to its anchor moved between two runs by more than the random effect of a run.
+"""The random effect of a run: what every case moved by from one run to another, and how far a single case strays.
 
-A ratio's interval over the rounds of one run does not include what differs from process to process (docs/measuring.md:
-ratios repeat to about 1 %, with intervals of 0.1 to 0.3 %). So the difference between two runs has a further component
-of variance, the random effect of the run, which is estimated from kernels that did not change between them.
+A change `d` of an unchanged case, from one run to another, is modelled as
+
+    d = whole + workload + stray + error of the rounds
+
+`whole` is common to all cases (of stream times, the launch of a process on its host, in microseconds), `workload` to
+all cases of one workload (clocks, cold translations), `stray` belongs to the case (its placements). The three are
+random effects with mean 0. A kernel that may have changed is judged by its change less `whole + workload` as its
+unchanged peers tell them, with `stray` and the uncertainty of both in its interval.
+
+- Spreads are not known, and peers are few. So each is an expected spread, which the caller gives for each case, times a
+  dispersion that the peers tell, shrunk towards 1: the moderated variance of Smyth, "Linear models and empirical Bayes
+  methods for assessing differential expression", SAGMB 3 (2004), `(d0 * prior + d * own) / (d0 + d)` with `d0 + d`
+  degrees of freedom. A workload's own dispersion is shrunk towards that of all workloads.
+- Peers are weighted by the inverse of their variance. The variance of a weighted mean carries the dispersion that is
+  estimated, with Student's t, as Hartung and Knapp, "A refined method for the meta-analysis of controlled clinical
+  trials with binary outcome", Statistics in Medicine 20 (2001).
+- Means and dispersions are Huber's, with "Proposal 2" for the scale: "Robust Estimation of a Location Parameter",
+  Annals of Mathematical Statistics 35 (1964). A peer that did change is held to 1.5 standard deviations, and one that
+  is further than 6 from the others, which no noise is, is left out.
+- The effect at a workload is the best linear unbiased prediction (Henderson, Biometrics 31, 1975): the mean of the
+  workload's own peers, drawn towards `whole` as far as they leave open.
+- A further case takes the variance of a prediction, the spread and that of the mean: Higgins, Thompson and
+  Spiegelhalter, "A re-evaluation of random-effects meta-analysis", JRSS A 172 (2009).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from gdnbench.stats import FloatArray
-from gdnbench.stats.comparison import Comparison, judge
-from gdnbench.stats.estimators import MAD_TO_SD
-from gdnbench.stats.paired import PairedLogRatio
-from gdnbench.stats.unpaired import UnpairedLogRatio, VarianceComponent
+from gdnbench.stats.unpaired import VarianceComponent
 
-PRIOR_SD = 0.005
-"""The run effect where no peer tells: the ratios of five runs lie within 0.9 %, an sd of 0.4 %; rounded up."""
+PRIOR_DF = 4.0
+"""How many peers the expected spreads are worth, in each of the three dispersions."""
 
-PRIOR_DF = 4
-"""How many pairs of runs that assumption is worth: those of the five runs."""
+_BOUND = 1.5  # Huber's, in standard deviations: 96 % efficient on normal values
+_GROSS = 6.0  # standard deviations
+_SCALE = 0.7785  # the mean of min(x^2, 1.5^2) of a normal x
+_STEPS = 100
+_SETTLED = 1e-5
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The expected standard deviations of a change, in its unit.
+
+    Attributes:
+        stray: of a case about its workload.
+        workload: of a workload about the run.
+    """
+
+    stray: float
+    workload: float
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A case that both runs measured and nobody changed.
+
+    Attributes:
+        workload: what it shares with others besides the run.
+        change: later run - earlier run, in any unit.
+        variance: of the change, from the rounds of both runs, squared unit.
+        spread: what is expected of it.
+    """
+
+    workload: Hashable
+    change: float
+    variance: float
+    spread: Spread
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What a case would have changed by, had nobody changed it.
+
+    Attributes:
+        mean: in the unit of the peers.
+        own: variance that belongs to the case alone.
+        of_workload: variance that all cases of the workload share.
+        of_run: variance that all cases of the run share.
+    """
+
+    mean: float
+    own: VarianceComponent
+    of_workload: VarianceComponent
+    of_run: VarianceComponent
+
+
+@dataclass(frozen=True, slots=True)
+class _Estimate:
+    """A mean with its variance, and the dispersion about it with its degrees of freedom."""
+
+    mean: float
+    variance: float
+    dispersion: float
+    df: float
 
 
 @dataclass(frozen=True, slots=True)
 class RunEffect:
-    """The random effect of a run on the log-ratio of a kernel that did not change.
+    """What the peers of two runs tell.
 
     Attributes:
-        sd: standard deviation of one run's log-ratio; that of a difference of two runs is sqrt(2) times as large.
-        df: degrees of freedom of that estimate.
+        peers: how many tell it.
+        whole: what all cases moved by, with its variance and the dispersion of workloads about it.
+        strays: the dispersion of cases about their workloads, over all workloads.
+        workloads: the same of single workloads.
     """
 
-    sd: float = PRIOR_SD
-    df: float = PRIOR_DF
+    peers: int
+    whole: _Estimate
+    strays: _Estimate
+    workloads: Mapping[Hashable, _Estimate]
+
+    def predict(self, workload: Hashable, spread: Spread) -> Prediction:
+        """What a case at a workload would have changed by, and how surely.
+
+        Args:
+            workload: one of the peers', or another, which is then further from being known.
+            spread: what is expected of the case.
+        """
+        between = self.whole.dispersion * spread.workload**2
+        here = self.workloads.get(workload)
+        if here is None:
+            return Prediction(
+                self.whole.mean,
+                VarianceComponent(self.strays.dispersion * spread.stray**2, self.strays.df),
+                VarianceComponent(between, self.whole.df),
+                VarianceComponent(self.whole.variance, self.whole.df),
+            )
+        trust = between / (between + here.variance) if between > 0 else 0.0
+        return Prediction(
+            self.whole.mean + trust * (here.mean - self.whole.mean),
+            VarianceComponent(here.dispersion * spread.stray**2, here.df),
+            VarianceComponent(trust * here.variance, here.df),
+            VarianceComponent((1.0 - trust) ** 2 * self.whole.variance, self.whole.df),
+        )
 
 
-def estimate_run_effect(changes: Sequence[FloatArray]) -> RunEffect:
-    """Estimates the run effect from the changes of unchanged peers, shrunk towards the prior while runs are few.
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    """Changes of one group: values, the variances that are known, and those that the dispersion multiplies."""
 
-    The moderated variance of Smyth, "Linear models and empirical Bayes methods for assessing differential expression",
-    SAGMB 3 (2004): `sd^2 = (d0 * s0^2 + d * s^2) / (d0 + d)` with `d0 + d` degrees of freedom, where s0 and d0 are the
-    prior's. Here d is the number of pairs of runs that have peers, not of peers: all peers of a pair share its anchor,
-    and with it much of their effect. And `s = 1.4826 * median(|change|) / sqrt(2)`, a median, so that a peer that did
-    change does not hide the changes of others.
+    values: FloatArray
+    known: FloatArray
+    expected: FloatArray
+
+
+def estimate_run_effect(peers: Sequence[Peer], whole_sd: float) -> RunEffect:
+    """Estimates the random effect of one run against another.
 
     Args:
-        changes: for each pair of neighbouring runs, shape (peers,), the change of each peer's mean log-ratio. It
-            includes the variance over rounds, so the estimate is too large rather than too small.
+        peers: the unchanged cases; of none, the estimate is 0 with the expected spreads.
+        whole_sd: expected standard deviation of what all cases share, in the unit of the changes. Where peers tell it
+            well it hardly matters.
     """
-    known = [change for change in changes if change.size > 0]
-    if not known:
-        return RunEffect()
-    own = MAD_TO_SD * float(np.median(np.abs(np.concatenate(known)))) / math.sqrt(2.0)
-    df = PRIOR_DF + len(known)
-    return RunEffect(math.sqrt((PRIOR_DF * PRIOR_SD**2 + len(known) * own**2) / df), df)
+    effect = _fit(peers, whole_sd)
+    alike = [peer for peer in peers if _distance(peer, effect) <= _GROSS]
+    return effect if len(alike) == len(peers) else _fit(alike, whole_sd)
 
 
-def compare_runs(
-    before: PairedLogRatio, after: PairedLogRatio, effect: RunEffect, *, margin: float, confidence: float = 0.95
-) -> Comparison:
-    """Judges a kernel's change from one run to the next: FASTER and SLOWER are steps.
+def _distance(peer: Peer, effect: RunEffect) -> float:
+    """How far a peer lies from the others of its workload, in standard deviations."""
+    here = effect.workloads[peer.workload]
+    variance = peer.variance + here.dispersion * peer.spread.stray**2
+    return abs(peer.change - here.mean) / math.sqrt(variance) if variance > 0 else 0.0
 
-    Welch's interval ("The generalization of Student's problem when several different population variances are
-    involved", Biometrika 34, 1947) with the run effect as a third component: the half-width is
-    `t * sqrt(s1^2/n1 + s2^2/n2 + 2*sd^2)`, with t of the degrees of freedom `(sum v)^2 / sum(v^2 / df)` over the three
-    components v, after Satterthwaite. The level is that of one pair; the margin makes false steps rarer still.
 
-    Args:
-        before: log(anchor / kernel) over the rounds of the earlier run.
-        after: the same of the later run.
-        effect: of a run.
-        margin: changes up to this ratio are no steps.
-        confidence: of the interval, between 0 and 1, both excluded.
+def _fit(peers: Sequence[Peer], whole_sd: float) -> RunEffect:
+    groups: dict[Hashable, list[Peer]] = {}
+    for peer in peers:
+        groups.setdefault(peer.workload, []).append(peer)
+    changes = {workload: _changes(members) for workload, members in groups.items()}
+    overall, df = _dispersion(list(changes.values()), 1.0, PRIOR_DF)
+    workloads = {workload: _estimate(each, overall, math.inf) for workload, each in changes.items()}
+    means = _Changes(
+        np.array([each.mean for each in workloads.values()]),
+        np.array([each.variance for each in workloads.values()]),
+        np.array([np.median([peer.spread.workload for peer in members]) ** 2 for members in groups.values()]),
+    )
+    return RunEffect(
+        len(peers), _estimate(means, 1.0, whole_sd**2), _Estimate(math.nan, math.nan, overall, df), workloads
+    )
 
-    Returns:
-        The change as a speedup, ratio to the anchor before / after: above 1 the kernel has become faster. With fewer
-        than two rounds on a side it is UNCLEAR, with the interval (0, infinity).
 
-    Raises:
-        ValueError: if `margin` or `confidence` is out of range.
+def _changes(peers: Sequence[Peer]) -> _Changes:
+    return _Changes(
+        np.array([peer.change for peer in peers]),
+        np.array([peer.variance for peer in peers]),
+        np.array([peer.spread.stray**2 for peer in peers]),
+    )
+
+
+def _estimate(changes: _Changes, prior: float, prior_variance: float) -> _Estimate:
+    """Mean and dispersion of a group; `prior` is what its dispersion is shrunk to, the mean's prior lies about 0."""
+    if not len(changes.values):
+        return _Estimate(0.0, prior_variance, prior, PRIOR_DF)
+    dispersion, df = _dispersion([changes], prior, PRIOR_DF, prior_variance)
+    mean, variance = _mean(changes, dispersion, prior_variance)
+    return _Estimate(mean, variance, dispersion, df)
+
+
+def _dispersion(
+    groups: Sequence[_Changes], prior: float, prior_df: float, prior_variance: float = math.inf
+) -> tuple[float, float]:
+    """The common dispersion of groups about a mean of their own, and its degrees of freedom.
+
+    Where the rounds' error is part of a deviation, the stray's share of it is the expectation given the deviation, as
+    in the EM algorithm for a variance component.
     """
-    components = (_mean_variance(before), _mean_variance(after), VarianceComponent(2.0 * effect.sd**2, effect.df))
-    speedup = UnpairedLogRatio(after.mean - before.mean, components).speedup(confidence)
-    return Comparison(speedup, judge(speedup, margin))
+    freedom = sum(len(each.values) - 1 for each in groups)
+    dispersion = prior
+    for _ in range(_STEPS):
+        squares = sum(_squares(each, dispersion, prior_variance) for each in groups)
+        last, dispersion = dispersion, (prior_df * prior + squares) / (prior_df + freedom)
+        if abs(dispersion - last) <= _SETTLED * last:
+            break
+    return dispersion, prior_df + freedom
 
 
-def _mean_variance(run: PairedLogRatio) -> VarianceComponent:
-    """The variance of a run's mean over its rounds; unknown from one round."""
-    return VarianceComponent(run.sd**2 / run.n, run.n - 1.0) if run.n > 1 else VarianceComponent(math.inf, 1.0)
+def _squares(changes: _Changes, dispersion: float, prior_variance: float) -> float:
+    """The sum of squared strays of a group, each in units of its expected variance, bounded as Huber does."""
+    mean, _ = _mean(changes, dispersion, prior_variance)
+    count, spread = len(changes.values), dispersion * changes.expected
+    total = changes.known + spread
+    share = np.divide(spread, total, out=np.ones(count), where=total > 0)
+    deviation = np.divide(changes.values - mean, np.sqrt(total), out=np.zeros(count), where=total > 0)
+    bounded = np.clip(deviation, -_BOUND, _BOUND) ** 2 / _SCALE
+    return float(dispersion * np.sum(share * bounded + (1.0 - share) * (count - 1) / count))
+
+
+def _mean(changes: _Changes, dispersion: float, prior_variance: float) -> tuple[float, float]:
+    """Huber's weighted mean of a group, and its variance."""
+    total = np.maximum(changes.known + dispersion * changes.expected, 1e-30)
+    mean = _weighted_median(changes.values, 1.0 / np.sqrt(total))
+    for _ in range(_STEPS):
+        distance = np.abs(changes.values - mean) / np.sqrt(total)
+        weights = np.minimum(1.0, _BOUND / np.maximum(distance, _BOUND)) / total
+        precision = float(np.sum(weights)) + 1.0 / prior_variance
+        last, mean = mean, float(np.sum(weights * changes.values)) / precision
+        if abs(mean - last) <= _SETTLED / math.sqrt(precision):
+            break
+    return mean, 1.0 / precision
+
+
+def _weighted_median(values: FloatArray, weights: FloatArray) -> float:
+    """Half of the weight lies at or below it and half at or above; between two such values, their midpoint."""
+    order = np.argsort(values)
+    below = np.cumsum(weights[order]) / np.sum(weights)
+    low, high = np.searchsorted(below, [0.5 - 1e-9, 0.5 + 1e-9])
+    return float((values[order][low] + values[order][min(high, len(values) - 1)]) / 2.0)

@@ -1,4 +1,4 @@
-"""Two cases that shared no rounds: the difference of their mean log times, and its components of variance.
+"""Two cases that shared no rounds: the logarithm of the ratio of their times, and its components of variance.
 
 Welch, "The generalization of 'Student's' problem when several different population variances are involved",
 Biometrika 34 (1947), with the degrees of freedom of Satterthwaite, "An approximate distribution of estimates of
@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import stdtrit
 
 from gdnbench.stats import FloatArray
@@ -40,7 +41,7 @@ class UnpairedLogRatio:
     variances and t at Satterthwaite's `se^4 / sum(variance_i^2 / df_i)` degrees of freedom.
 
     Attributes:
-        mean: the difference of the mean logarithms; NaN where a side has no round.
+        mean: the logarithm of the ratio; NaN where a side has no round.
         components: the components of its variance.
         noise: a further half-width that no number of rounds reduces, as of an A/A comparison; independent of the rest.
         bias: how far the mean may be off for a known reason, whichever way.
@@ -102,35 +103,75 @@ class UnpairedLogRatio:
         return min(1.0, 2.0 * t_upper_tail(beyond, self.df))
 
 
-def unpaired_log_ratio(
-    kernel_us: FloatArray,
-    baseline_us: FloatArray,
-    *,
-    components: tuple[VarianceComponent, ...] = (),
-    noise: float = 0.0,
-) -> UnpairedLogRatio:
-    """The difference of mean logarithms of two sets of rounds, `log(baseline / kernel)`.
+@dataclass(frozen=True, slots=True)
+class MeanTime:
+    """The mean of a case's rounds.
+
+    Attributes:
+        mean_us: microseconds; NaN without a round.
+        error: the variance of that mean within the processes of its run, square microseconds.
+    """
+
+    mean_us: float
+    error: VarianceComponent
+
+
+def mean_time(times_us: FloatArray, processes: npt.NDArray[np.int64] | None = None) -> MeanTime:
+    """The mean of a case's rounds. What differs from process to process, the cases of a run share: it is no error.
 
     Args:
-        kernel_us: shape (rounds,), round times in microseconds, NaN where a round is missing.
-        baseline_us: shape (other rounds,), the same of the baseline.
-        components: of what the rounds of either side do not show.
-        noise: as in `UnpairedLogRatio`.
+        times_us: shape (rounds,), microseconds, NaN where a round is missing.
+        processes: shape (rounds,), the process of each round; None, or of shape (0,), for one process.
+
+    Returns:
+        The variance is infinite where no process has two rounds.
 
     Raises:
         ValueError: if a time is infinite, zero or negative.
     """
-    sides = [_mean_log(baseline_us), _mean_log(kernel_us)]
-    mean = sides[0][0] - sides[1][0]
-    return UnpairedLogRatio(mean, (sides[0][1], sides[1][1], *components), noise)
-
-
-def _mean_log(times_us: FloatArray) -> tuple[float, VarianceComponent]:
-    """The mean logarithm of the rounds, and the variance of that mean."""
-    present = times_us[~np.isnan(times_us)]
+    there = ~np.isnan(times_us)
+    present = times_us[there]
     if (present <= 0).any() or np.isinf(present).any():
         raise ValueError("round times must be positive and finite")
-    if present.size < 2:
-        return (float(np.log(present[0])) if present.size else math.nan), VarianceComponent(math.inf, 1.0)
-    logs = np.log(present)
-    return float(np.mean(logs)), VarianceComponent(float(np.var(logs, ddof=1)) / logs.size, logs.size - 1)
+    if not present.size:
+        return MeanTime(math.nan, VarianceComponent(math.inf, 1.0))
+    numbers = np.zeros(present.size) if processes is None or not processes.size else processes[there]
+    groups = [present[numbers == number] for number in np.unique(numbers)]
+    df, mean = present.size - len(groups), float(np.mean(present))
+    if df < 1:
+        return MeanTime(mean, VarianceComponent(math.inf, 1.0))
+    squares = sum(float(np.sum((group - np.mean(group)) ** 2)) for group in groups)
+    return MeanTime(mean, VarianceComponent(squares / df / present.size, df))
+
+
+def unpaired_log_ratio(
+    kernel: MeanTime,
+    baseline: MeanTime,
+    *,
+    launch_us: float = 0.0,
+    components: tuple[VarianceComponent, ...] = (),
+    noise: float = 0.0,
+) -> UnpairedLogRatio:
+    """`log(baseline / kernel)` of two mean times, both as with the mean of the two launches.
+
+    That takes half of the difference of the launches from the kernel's side and adds it to the baseline's, so that the
+    two can change places by a change of sign. The rounds of both are its first two components, baseline first.
+
+    Args:
+        kernel: its mean time.
+        baseline: that of the baseline.
+        launch_us: how much longer the launch of the kernel's run is, microseconds.
+        components: of what the rounds of either side do not show.
+        noise: as in `UnpairedLogRatio`.
+
+    Returns:
+        A mean of NaN where a side has no round, or no time is left without its launch.
+    """
+    before, after = baseline.mean_us + launch_us / 2.0, kernel.mean_us - launch_us / 2.0
+    if not (before > 0 and after > 0):
+        return UnpairedLogRatio(math.nan, (VarianceComponent(math.inf, 1.0),) * 2 + components, noise)
+    rounds = tuple(
+        VarianceComponent(side.error.variance / time**2, side.error.df)
+        for side, time in ((baseline, before), (kernel, after))
+    )
+    return UnpairedLogRatio(math.log(before / after), rounds + components, noise)

@@ -11,10 +11,10 @@ from typing import Any, NotRequired, TypedDict
 
 from gdnbench.codec import SchemaError, convert, decode_json
 from gdnbench.errors import DeclarationError, RunFormatError, ShapeError
-from gdnbench.model.gate import GateResult
 from gdnbench.model.gpu import CPU
 from gdnbench.model.op import Suite
-from gdnbench.model.workload import WorkloadSpec
+from gdnbench.model.status import GateResult
+from gdnbench.model.workload import Workload, WorkloadSpec
 from gdnbench.store.files import DAMAGED, decode_file, read_document, read_file
 from gdnbench.store.schema import (
     CalibrationDocument,
@@ -52,6 +52,7 @@ class RunInfo:
         gpu: the GPU's short name, `h200`; `cpu` without one.
         label: the user's label.
         baseline: the label of what others are compared with; empty if there is none.
+        baseline_named: whether the user named it among the kernels to measure, rather than that it joined them.
         settings: rounds, samples, seed, margin, confidence and time limit; those that another version wrote, too.
         swept: for a sweep, the params that it tries, by kernel.
         suite: the suite that it measures; None for workloads that were named one by one.
@@ -78,6 +79,7 @@ class RunInfo:
     settings: dict[str, Any]
     label: str = ""
     baseline: MaybeName = ""
+    baseline_named: bool = False
     swept: dict[Name, list[ParamName]] = field(default_factory=dict)
     suite: SuiteDocument | None = None
     workloads: WorkloadSpec = DECODE_AXES
@@ -102,16 +104,18 @@ class RunInfo:
 
 
 def info_document(info: RunInfo) -> dict[str, Any]:
-    """A run's description as its schema has it."""
-    left_out = () if info.schema > 1 else _SINCE_2
-    if info.calibration is None:  # as in runs from before there were calibrations
-        left_out = (*left_out, "calibration")
+    """A run's description as its schema has it, less what only some runs have."""
+    known = {"baseline_named": info.baseline_named, "calibration": info.calibration is not None}
+    left_out = {*(_SINCE_2 if info.schema == 1 else ()), *(name for name, is_there in known.items() if not is_there)}
     return {name: value for name, value in asdict(info).items() if name not in left_out}
 
 
 def suite_document(suite: Suite) -> SuiteDocument:
     """A suite as `run.json` keeps it."""
-    workloads = [{"shape": shape.sizes, "weight": weight} for shape, weight in suite.weights.items()]
+    workloads = [
+        {"shape": workload.sizes, "weight": weight, **({"name": workload.name} if workload.name else {})}
+        for workload, weight in suite.weights.items()
+    ]
     return convert({"name": suite.name, "workloads": workloads}, SuiteDocument)
 
 
@@ -119,8 +123,16 @@ def suite_of(info: RunInfo) -> Suite | None:
     """The suite that a run measured, with the weights that it had then."""
     if info.suite is None:
         return None
-    weights = {info.workloads.stored(each["shape"]): each["weight"] for each in info.suite["workloads"]}
+    weights = {
+        info.workloads.stored(each["shape"], each.get("name", "")): each["weight"] for each in info.suite["workloads"]
+    }
     return Suite(info.suite["name"], weights)
+
+
+def workload_titles(info: RunInfo) -> dict[Workload, str]:
+    """What tables call each workload of a run: its label, behind its name where a suite gives it one."""
+    workloads = [info.workloads.stored(case["shape"], case.get("workload", "")) for case in info.cases]
+    return {workload: workload.titled for workload in workloads}
 
 
 def failed_gates(found: Mapping[str, Sequence[GateResult]]) -> dict[str, list[GateDocument]]:
@@ -195,8 +207,8 @@ def read_info(folder: Path) -> RunInfo:
         info = decode_file(path, text, RunInfo)
         for case in info.cases:
             info.workloads.stored(case["shape"])
-        for shape in info.suite["workloads"] if info.suite else ():
-            info.workloads.stored(shape["shape"])
+        for workload in info.suite["workloads"] if info.suite else ():
+            info.workloads.stored(workload["shape"])
     except (DeclarationError, ShapeError) as error:
         raise RunFormatError(f"{path}: {error.message}", DAMAGED) from error
     return info

@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 from gdnbench.codec import convert, convert_cells
 from gdnbench.errors import RunFormatError
-from gdnbench.model.case import Case, Role, Variant
-from gdnbench.model.measurement import CLOCKS, Bound, Clock, Measurement, Timer, Timing, Versus
+from gdnbench.model.case import Case, Variant
+from gdnbench.model.measurement import Bound, Measurement, Timer, Timing, Versus
 from gdnbench.model.params import Params, ParamValue
-from gdnbench.model.status import Status
+from gdnbench.model.status import CLOCKS, Clock, Role, Status
 from gdnbench.model.workload import WorkloadSpec
 from gdnbench.store.files import DAMAGED, Row, read_rows, write_table
 from gdnbench.store.info import RunInfo, read_axes
@@ -80,8 +80,8 @@ def _full_row(info: RunInfo, measurement: Measurement) -> Row:
         "preset": case.variant.preset,
         "role": case.role.value,
         **case.variant.params,
-        "workload": case.shape.key,
-        **case.shape.cells,
+        "workload": case.workload.key,
+        **case.workload.cells,
         "timer": measurement.clock or "",
         "bytes": measurement.nbytes,
         **{name: _known(getattr(measurement, name)) for name in _BUILD},

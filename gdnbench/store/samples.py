@@ -1,4 +1,4 @@
-"""`rounds.csv` and `samples.parquet`: everything that was measured, for those who want to judge for themselves."""
+"""`rounds.csv` and `samples.parquet`: everything that was measured, for analyses of one's own."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING
 
 from gdnbench.codec import convert_cells
 from gdnbench.errors import RunFormatError
-from gdnbench.model.measurement import CLOCKS, Clock, Timer
+from gdnbench.model.measurement import Timer
+from gdnbench.model.status import CLOCKS, Clock
 from gdnbench.store.files import DAMAGED, read_rows, unreadable, write_table
-from gdnbench.store.schema import LONGEST_US, Microseconds, RoundNumber, TextLine
+from gdnbench.store.schema import LONGEST_US, Count, Microseconds, RoundNumber, TextLine
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from gdnbench.stats import FloatArray
 
 ROUNDS, SAMPLES = "rounds.csv", "samples.parquet"
@@ -62,12 +66,26 @@ def write_rounds(folder: Path, rows: Sequence[RoundRow]) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class _Round:
-    """What is read again of a row of `rounds.csv`."""
+    """The fields of a row of `rounds.csv` that are read back."""
 
     case: TextLine
     timer: Timer
     round: RoundNumber
     time_us: Microseconds = math.nan
+    process: Count = 0
+
+
+@dataclass(frozen=True)
+class CaseRounds:
+    """The rounds of one case by one timer.
+
+    Attributes:
+        times_us: shape (rounds,), microseconds, NaN where a round is missing.
+        processes: shape (rounds,), the number of the process that measured each; 0 where it is not told.
+    """
+
+    times_us: FloatArray
+    processes: npt.NDArray[np.int64]
 
 
 def read_rounds(folder: Path) -> dict[str, FloatArray]:
@@ -77,19 +95,38 @@ def read_rounds(folder: Path) -> dict[str, FloatArray]:
         RunFormatError: if `rounds.csv` is missing, cut off or damaged.
         UnreadableError: if it is there, and cannot be read.
     """
+    return {case: found.times_us for (case, clock), found in read_case_rounds(folder).items() if clock is None}
+
+
+def read_case_rounds(folder: Path) -> dict[tuple[str, Clock | None], CaseRounds]:
+    """The rounds by case id and further clock, None for the run's own timer.
+
+    Raises:
+        RunFormatError: if `rounds.csv` is missing, cut off or damaged.
+        UnreadableError: if it is there, and cannot be read.
+    """
     import numpy as np
 
     path = folder / ROUNDS
     rows = read_rows(path, ("case", "timer", "round", "time_us"), lambda cells: convert_cells(cells, _Round))
-    rows = [row for row in rows if row.timer not in CLOCKS]
-    last = max((row.round for row in rows), default=0)
-    found: dict[str, FloatArray] = {}
+    last: dict[Clock | None, int] = {}
     for row in rows:
-        times = found.setdefault(row.case, np.full(last, np.nan))
-        if not np.isnan(times[row.round - 1]):
+        last[_clock(row)] = max(row.round, last.get(_clock(row), 0))
+    found: dict[tuple[str, Clock | None], CaseRounds] = {}
+    for row in rows:
+        count = last[_clock(row)]
+        rounds = found.setdefault(
+            (row.case, _clock(row)), CaseRounds(np.full(count, np.nan), np.zeros(count, dtype=np.int64))
+        )
+        if not np.isnan(rounds.times_us[row.round - 1]):
             raise RunFormatError(f"{path}: round {row.round} of {row.case} stands there twice", DAMAGED)
-        times[row.round - 1] = row.time_us
+        rounds.times_us[row.round - 1] = row.time_us
+        rounds.processes[row.round - 1] = row.process
     return found
+
+
+def _clock(row: _Round) -> Clock | None:
+    return next((clock for clock in CLOCKS if clock == row.timer), None)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What stored files may hold: the types of fields and cells, each with its range.
+"""The types of the fields and cells of stored files, each with its range.
 
 Ranges are wider than anything that a GPU can do, and narrow enough that no value of them harms a reader: a kernel of
 12 days is a damaged cell, and a round of number 1e11 would be 745 GiB of empty rounds.
@@ -10,9 +10,7 @@ from typing import Annotated, Literal, NotRequired, TypedDict
 
 from msgspec import Meta
 
-from gdnbench.model.case import Role
-from gdnbench.model.measurement import Clock
-from gdnbench.model.status import Status
+from gdnbench.model.status import Clock, Role, Status
 
 LONGEST_US = 1e12
 """Twelve days, in microseconds."""
@@ -55,27 +53,28 @@ Fact = int | float | str | bool | None
 """What JSON can say in one word."""
 
 
-ShapeDocument = dict[Name, AxisSize | Annotated[list[SmallCount], Meta(min_length=1)]]
+SizesDocument = dict[Name, AxisSize | Annotated[list[SmallCount], Meta(min_length=1)]]
 """A workload's axes and lists, by name."""
 
 
 class CaseDocument(TypedDict):
-    """A case, as `Case.to_dict` gives it."""
+    """A case, as `Case.to_dict` gives it; `workload` is what its suite calls the workload."""
 
     kernel: Name
     label: Name
     preset: MaybeName
     params: ParamValues
-    shape: ShapeDocument
+    shape: SizesDocument
     role: Role
+    workload: NotRequired[TextLine]
 
 
 class WorkloadDocument(TypedDict):
     """A workload of a suite."""
 
-    shape: ShapeDocument
+    shape: SizesDocument
     weight: Positive
-    name: NotRequired[str]
+    name: NotRequired[TextLine]
 
 
 class SuiteDocument(TypedDict):

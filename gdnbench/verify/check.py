@@ -8,10 +8,9 @@ import torch
 
 from gdnbench.errors import DeclarationError
 from gdnbench.launch import TORCH_DTYPES, Launcher, Workspace
-from gdnbench.model.gate import GateResult
 from gdnbench.model.kernel import NOTHING_IN_PLACE
 from gdnbench.model.op import ExactGate, Gate, Op, RmsGate, UlpGate
-from gdnbench.model.status import Status
+from gdnbench.model.status import GateResult, Status
 from gdnbench.verify.gates import copied_gate, exact_gate, rms_gate, ulp_gate, unchanged_gate, written_gate
 
 Oracle = dict[str, torch.Tensor]

@@ -17,6 +17,7 @@ from gdnbench.diagnose.finding import (
     counter_line,
     derived_line,
     evidence_line,
+    missing_room,
 )
 from gdnbench.wording import plural
 
@@ -71,10 +72,6 @@ def launch_bound(evidence: Evidence) -> Finding | None:
     basis: Basis = "times" if by_time is not None else "counters"
     tried = experiment.more_work_a_launch(evidence)
     return Finding("launch_bound", "the launch itself", share, basis, tuple(facts), meaning, tried)
-
-
-HALF_OCCUPANCY_PCT = 50.0
-"""Up to half of an SM's warps, as many again would fit if a block needed less."""
 
 
 def too_few_warps(evidence: Evidence) -> Finding | None:
@@ -184,11 +181,3 @@ def limited_occupancy(evidence: Evidence) -> Finding | None:
     share = missing * cycles.waiting_for(DEPENDENCY_STALLS) if cycles else bound_by_gain(evidence, missing)
     title = f"occupancy limited by {launch.limited_by}"
     return Finding("limited_occupancy", title, share, basis_of(evidence), facts, meaning, tried)
-
-
-def missing_room(evidence: Evidence) -> float:
-    """The share of an SM's warps that blocks in the queue find no room for; 0 where half of them or more fit."""
-    launch, percent = evidence.launch, evidence.occupancy_limit_pct
-    if launch is None or launch.waves <= 1:
-        return 0.0
-    return 1 - percent / 100 if percent <= HALF_OCCUPANCY_PCT else 0.0

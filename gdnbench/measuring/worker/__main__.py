@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gdnbench.errors import GdnbenchError
 from gdnbench.measuring.protocol import EventChannel, Phase, Refused, Started, StepBegun, Task
-from gdnbench.process.messages import die_with_parent
+from gdnbench.process.worker import die_with_parent
 
 START_LIMIT_S = 180.0  # torch from a cold network disk
 

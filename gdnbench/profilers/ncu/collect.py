@@ -32,8 +32,8 @@ class NcuRequest:
 
     Attributes:
         catalog: the kernels.
-        op: the op whose kernels are meant.
-        axes: the shape, as `--shape` takes it.
+        op: the op whose kernels are meant; where files alone are named it may be empty.
+        axes: the workload, as `--shape` takes it.
         gpu: the GPU, as `--gpu` takes it.
         ncu: where ncu is; None to search for it.
         profiles: the folder that holds profiles.
@@ -53,21 +53,24 @@ class NcuRequest:
     limit_s: float
 
 
+def named_kernels(names: Sequence[str], *, stored: bool) -> list[str]:
+    """The names that are not files: see `find_sources`."""
+    return [name for name in names if name and not (stored or name.endswith(_SUFFIXES))]
+
+
 def find_sources(request: NcuRequest, names: Sequence[str], *, stored: bool) -> tuple[ReportSource, ...]:
     """Looks up names: a name with a report's suffix is a file, any other a kernel; with `stored` all are files.
 
     Raises:
         UnknownNameError: for a kernel, op or layout that does not exist.
-        UsageError: for several shapes.
+        UsageError: for several workloads.
         GpuNotFoundError: if the GPU asked for is not here.
         MachineError: for a kernel whose module this Python lacks.
     """
+    kernels = named_kernels(names, stored=stored)
     sources: dict[ReportSource, None] = {}
     for name in names:
-        if stored or name.endswith(_SUFFIXES):
-            sources[Path(name)] = None
-        else:
-            sources.update(dict.fromkeys(_cases(request, name)))
+        sources.update(dict.fromkeys(_cases(request, name)) if name in kernels else {Path(name): None})
     return tuple(sources)
 
 
@@ -134,7 +137,7 @@ class Collector:
 
     def _collect(self, assignment: ProfileTask) -> NcuReport:
         case = assignment.case
-        self.observer.step(f"{case.label} {case.shape}")
+        self.observer.step(f"{case.label} {case.workload}")
         folder = make_folder(self.profiles, "ncu", case.label)
         stem = unused_name(folder, case, self.gpu.slug, ".ncu-rep")
         path = folder / f"{stem}.ncu-rep"
@@ -150,7 +153,7 @@ class Collector:
 def _with_case(profile: Profile, assignment: ProfileTask) -> Profile:
     """A profile with the assignment's case, which some versions of ncu's module do not read from the NVTX range."""
     case = assignment.case
-    return replace(profile, label=case.label, op=assignment.op, shape=case.shape, source=assignment.source)
+    return replace(profile, label=case.label, op=assignment.op, workload=case.workload, source=assignment.source)
 
 
 def _cases(request: NcuRequest, name: str) -> tuple[Case, ...]:

@@ -16,9 +16,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from gdnbench.codec import SchemaError
+from gdnbench.codec import SchemaError, Text
 from gdnbench.errors import ReportFormatError
-from gdnbench.profilers.files import SourceHash, Text, decode_document, read_content
+from gdnbench.profilers.files import SourceHash, decode_document, read_content
 from gdnbench.profilers.ncu.profile import Profile, RuleResult
 from gdnbench.store.schema import SmallCount
 

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from gdnbench.codec import SchemaError
+from gdnbench.codec import SchemaError, Text, Word
 from gdnbench.errors import ProfilerError, ReportFormatError, ShapeError
 from gdnbench.model.case import Case
 from gdnbench.profilers.breakdown import Breakdown
@@ -22,13 +22,11 @@ from gdnbench.profilers.files import (
     FileName,
     LaunchMicroseconds,
     SourceHash,
-    Text,
-    Word,
     decode_document,
     read_content,
 )
-from gdnbench.profilers.proton.trace import IntArray, Spans, TraceOrigin, read_trace
-from gdnbench.stats import FloatArray
+from gdnbench.profilers.proton.trace import Spans, TraceOrigin, read_trace
+from gdnbench.stats import FloatArray, IntArray
 from gdnbench.store.schema import SmallCount
 
 _SCHEMA = 1
@@ -68,7 +66,7 @@ class Recording:
 
     Attributes:
         op: the op.
-        case: the kernel, its params and the shape.
+        case: the kernel, its params and the workload.
         language: what the kernel is declared as: `triton`, or `torch` where it is reached through Python.
         gpu: its name, as CUDA tells it.
         triton: Triton's version, which is Proton's.
@@ -241,7 +239,7 @@ def _check_warps(spans: Spans, launch: IntArray, warp: IntArray, shape: tuple[in
         raise ProfilerError(
             f"the trace does not come apart into launches of equal grids: it holds {lanes} warps on {on_cores} SMs, "
             f"where {shape[0]} launches of {shape[1]} warps should be",
-            "trace it again: launches of one kernel at one shape, each waited for",
+            "trace it again: launches of one kernel at one workload, each waited for",
         )
 
 

@@ -20,15 +20,12 @@ from typing import Annotated, BinaryIO
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 from msgspec import Meta
 
-from gdnbench.codec import SchemaError, decode_json
+from gdnbench.codec import SchemaError, Text, decode_json
 from gdnbench.errors import ProfilerError, ReportFormatError
-from gdnbench.profilers.files import SourceHash, Text, read_content
-from gdnbench.stats import FloatArray
-
-IntArray = npt.NDArray[np.int64]
+from gdnbench.profilers.files import SourceHash, read_content
+from gdnbench.stats import FloatArray, IntArray
 
 _BLOCK = re.compile(r".+ Core(\d{1,9}) CTA(\d{1,9})")
 _WARP = re.compile(r"warp (\d{1,9}) \(line (\d{1,9})\)")

@@ -26,7 +26,7 @@ def main(arguments: list[str]) -> int:
 def _work(task: ProfileTask) -> None:
     match task.instrumentation:
         case Instrumentation.LAUNCH:
-            from gdnbench.profilers.worker.nvtx_ranges import launch_in_ranges
+            from gdnbench.profilers.worker.case import launch_in_ranges
 
             launch_in_ranges(task)
         case Instrumentation.PHASES:

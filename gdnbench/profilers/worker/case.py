@@ -14,17 +14,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+import nvtx
 import torch
 
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.catalog.entry import Entry
 from gdnbench.errors import ProfilerError
-from gdnbench.launch import Launcher, Workspace, load_numerics
+from gdnbench.launch import Launcher, Workspace, load, load_numerics
 from gdnbench.measuring.worker.cold import L2Flush, raise_clock
 from gdnbench.model.case import Case
-from gdnbench.profilers.process import ProfileTask
+from gdnbench.profilers.process import DOMAIN, PROFILED, ProfileTask, range_name
 from gdnbench.verify import verify_launcher
 
+WARM_UPS = 5  # compile, load, and settle the allocator before anything is watched
 _CYCLES = 20_000_000  # 10 ms at 1.98 GHz, so that the 3 µs of a launch are 0.03 %
 _LEAST_BLOCK_S = 60e-6  # to enqueue two events and a launch
 _CYCLES_PER_S = 3e9  # above any GPU's SM clock, so that a kernel of so many cycles blocks for long enough
@@ -37,7 +39,7 @@ class PlacedCase:
 
     Attributes:
         entry: the kernel.
-        case: its params and the shape.
+        case: its params and the workload.
         workspaces: equal tensors in several places of the GPU's memory; the first where one is enough.
     """
 
@@ -57,7 +59,7 @@ def place_case(task: ProfileTask, *, copies: int = 1) -> PlacedCase:
     op = catalog.ops[task.op]
     numerics = load_numerics(op, catalog.op_folders[op.name])
     case = task.case
-    first = Workspace.make(op, numerics, case.shape, seed=task.seed, device="cuda", scenario=op.scenarios[0])
+    first = Workspace.make(op, numerics, case.workload, seed=task.seed, device="cuda", scenario=op.scenarios[0])
     workspaces = (first, *(first.copy() for _ in range(copies - 1)))
     torch.cuda.synchronize()
     return PlacedCase(catalog.entries[case.variant.kernel], case, workspaces)
@@ -146,3 +148,25 @@ def _host_s(run: Launcher) -> float:
         times.append(time.perf_counter() - start)
     torch.cuda.synchronize()
     return median(times)
+
+
+def launch_in_ranges(task: ProfileTask) -> None:
+    """Binds the kernel, warms it, and launches it as often as asked, each launch in a range and waited for."""
+    with torch.cuda.stream(torch.cuda.Stream()):  # type: ignore[no-untyped-call]
+        placed = place_case(task)
+        run = load(placed.entry, placed.case.variant, placed.case.workload)(placed.workspace)
+        for _ in range(WARM_UPS):
+            run()
+        torch.cuda.synchronize()
+        for _ in range(task.launches):
+            _launch(run, range_name(task.op, placed.case, task.source))
+
+
+def _launch(run: Launcher, name: str) -> None:
+    # Two kinds of ranges: the stacked one names the launch on a timeline, and the other one, which needs no knowledge
+    # of the stack, is what a profiler filters by.
+    with nvtx.annotate(name, domain=DOMAIN):
+        profiled = nvtx.start_range(PROFILED, domain=DOMAIN)
+        run()
+        torch.cuda.synchronize()
+        nvtx.end_range(profiled)

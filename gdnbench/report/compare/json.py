@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from gdnbench.compare.common_shift import CommonShift
 from gdnbench.compare.comparison import ColumnComparison, RegressionCheck, SourceComparison
 from gdnbench.compare.grid import GridEntry, GridRow
+from gdnbench.compare.run_change import RunChange, RunPair, TimeKind
+from gdnbench.compare.spread import is_additive
 from gdnbench.model.status import Status
 from gdnbench.report.compare.text import notes, row_label
+from gdnbench.report.compare.whole import workload_name
 from gdnbench.stats.interval import Interval
 
 
@@ -71,6 +74,9 @@ def _pair(side: SourceComparison, column: ColumnComparison, number: int, row: Gr
         "ratio_lo": comparison.speedup.low if comparison else None,
         "ratio_hi": comparison.speedup.high if comparison else None,
         "verdict": comparison.verdict.value if comparison else "",
+        "judged_by": ratio.clock.value if ratio and comparison else "",
+        "stream_ratio": ratio.by_clock.get(TimeKind.STREAM) if ratio else None,
+        "kernel_ratio": ratio.by_clock.get(TimeKind.KERNEL) if ratio else None,
         "expected": 1 / expected.ratio if expected else None,
         "residual": 1 / expected.residual if expected else None,
         "bound": expected.bound if expected else "",
@@ -83,9 +89,15 @@ def _side(letter: str, name: str, entry: GridEntry | None) -> dict[str, Any]:
     return {
         letter: name,
         f"time_{letter}_us": entry.figure.time_us if entry and timed else None,
+        f"kernel_{letter}_us": _kernel_us(entry) if timed else None,
         f"status_{letter}": entry.figure.status.value if entry else "",
         f"role_{letter}": entry.figure.role.value if entry else "",
     }
+
+
+def _kernel_us(entry: GridEntry | None) -> float | None:
+    kernel = entry.figure.kernel_time if entry else None
+    return kernel.time_us if kernel else None
 
 
 def _column(heading: str, column: ColumnComparison) -> dict[str, Any]:
@@ -95,19 +107,39 @@ def _column(heading: str, column: ColumnComparison) -> dict[str, Any]:
         "cases": mean.cases if mean else 0,
         "geomean": mean.value if mean else None,
         **_ends(mean.interval if mean else None),
-        "shifts": [_shift(one, other, shift) for one, other, shift in column.shifts],
+        "runs": [_runs(one, other, runs) for one, other, runs in column.runs],
     }
 
 
-def _shift(one: str, other: str, shift: CommonShift) -> dict[str, Any]:
-    whole = shift.estimate()
+def _runs(one: str, other: str, runs: RunPair) -> dict[str, Any]:
+    """How a run differs from another as a whole: its launch in microseconds, its kernel times as a ratio."""
+    launch, kernel = _whole(runs.stream), _whole(runs.kernel)
     return {
         "from": one,
         "to": other,
-        "longer_by": whole.percent / 100 if whole.known else None,
-        "scatter": whole.scatter,
-        "anchors": whole.anchors,
-        "anchors_are": shift.labels(),
+        "same_model": runs.stream.same_model,
+        "same_card": runs.stream.same_card,
+        "launch_us": launch["moved"] if _is_launch(runs.stream) else None,
+        "launch_se_us": launch["error"] if _is_launch(runs.stream) else None,
+        "launch_us_by_workload": launch["by_workload"] if _is_launch(runs.stream) else {},
+        "unchanged": launch["unchanged"],
+        "unchanged_are": runs.stream.labels,
+        "kernel_times_longer_by": math.expm1(kernel["moved"]) if kernel["unchanged"] else None,
+        "kernel_times_unchanged": kernel["unchanged"],
+    }
+
+
+def _is_launch(change: RunChange) -> bool:
+    return bool(change.unchanged) and is_additive(change.unchanged[0][1].timer)
+
+
+def _whole(change: RunChange) -> dict[str, Any]:
+    effect = change.effect
+    return {
+        "moved": effect.whole.mean if effect else None,
+        "error": math.sqrt(effect.whole.variance) if effect else None,
+        "by_workload": {workload_name(place): each.mean for place, each in effect.workloads.items()} if effect else {},
+        "unchanged": effect.peers if effect else 0,
     }
 
 
@@ -116,5 +148,5 @@ def _ends(interval: Interval | None) -> dict[str, float | None]:
 
 
 def _gate(side: SourceComparison, outcome: RegressionCheck) -> dict[str, Any]:
-    groups = {"slower": outcome.slower, "failed": outcome.failed, "untold": outcome.untold}
+    groups = {"slower": outcome.slower, "failed": outcome.failed, "untold": outcome.undecided}
     return {"margin": side.settings.margin, **{name: [row_label(row) for row in rows] for name, rows in groups.items()}}

@@ -14,6 +14,7 @@ from gdnbench.report.compare.text import (
     ratio_text,
     shown_keys,
     source_lines,
+    time_heading,
     time_or_status,
     unit_of,
     verdict_text,
@@ -42,10 +43,10 @@ def _table(side: SourceComparison) -> list[str]:
     headings = [key_heading(side, place) for place in places]
     marks = [":--"] * len(places)
     unit = unit_of(side)
-    headings.append(f"{side.headings[0]} {unit.name}")
+    headings.append(time_heading(side, 0))
     marks.append("--:")
-    for heading, column in zip(side.headings[1:], side.columns, strict=True):
-        headings += [f"{heading} {unit.name}", "ratio", "verdict"]
+    for number, column in enumerate(side.columns, start=1):
+        headings += [time_heading(side, number), "ratio", "verdict"]
         marks += ["--:", "--:", ":--"]
         if any(column.expected):
             headings += ["expected", "residual"]
@@ -56,10 +57,14 @@ def _table(side: SourceComparison) -> list[str]:
 
 def _row(side: SourceComparison, index: int, places: Sequence[int], unit: TimeUnit) -> list[str]:
     row = side.grid.rows[index]
-    cells = [row.names[place] for place in places] + [time_or_status(row.entries[0], unit)]
+    cells = [row.names[place] for place in places] + [time_or_status(row.entries[0], unit, side.shown_clock)]
     for number, column in enumerate(side.columns, start=1):
         ratio, expected = column.ratios[index], column.expected[index]
-        cells += [time_or_status(row.entries[number], unit), ratio_text(ratio), verdict_text(row, ratio)]
+        cells += [
+            time_or_status(row.entries[number], unit, side.shown_clock),
+            ratio_text(ratio),
+            verdict_text(row, ratio),
+        ]
         if any(column.expected):
             cells += expected_texts(expected)
     return cells

@@ -1,4 +1,4 @@
-"""A comparison on stdout: warnings, a table for each shape and the notes below it; or Markdown, JSON or CSV."""
+"""A comparison on stdout: warnings, a table for each workload and the notes below it; or Markdown, JSON or CSV."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gdnbench.compare.comparison import ColumnComparison, RegressionCheck, SourceComparison
+from gdnbench.compare.comparison import RegressionCheck, SourceComparison
 from gdnbench.compare.grid import GridEntry, GridRow
 from gdnbench.compare.ratio import is_floor
-from gdnbench.model.case import Role
+from gdnbench.compare.run_change import TimeKind
+from gdnbench.model.status import Role
 from gdnbench.report.compare.json import comparison_document, comparison_rows
 from gdnbench.report.compare.markdown import markdown
 from gdnbench.report.compare.text import (
@@ -26,12 +27,22 @@ from gdnbench.report.compare.text import (
     ratio_text,
     shown_keys,
     source_lines,
+    time_heading,
     time_or_status,
     unit_of,
     verdict_text,
 )
-from gdnbench.report.console import data_console, message_console, print_csv, print_json, print_next, print_text
-from gdnbench.report.tables import FittedTable, fits, plain_table
+from gdnbench.report.console import (
+    FittedTable,
+    data_console,
+    fits,
+    message_console,
+    plain_table,
+    print_csv,
+    print_json,
+    print_next,
+    print_text,
+)
 from gdnbench.report.units import TimeUnit
 
 GROUPED = "shape"
@@ -111,7 +122,7 @@ def _print_sections(console: Console, side: SourceComparison, columns: Sequence[
         table = _table(side, section, columns, means=len(sections) == 1)
         console.print(
             FittedTable(
-                table, (_RESIDUAL, _EXPECTED, *(f"{heading} {unit_of(side).name}" for heading in side.headings))
+                table, (_RESIDUAL, _EXPECTED, *(time_heading(side, column) for column in range(len(side.headings))))
             )
         )
     if len(sections) > 1:
@@ -120,7 +131,7 @@ def _print_sections(console: Console, side: SourceComparison, columns: Sequence[
 
 
 def _sections(side: SourceComparison, rows: list[tuple[int, GridRow]]) -> list[tuple[str, list[tuple[int, GridRow]]]]:
-    """Rows by shape, if the shape is one of several keys; else all rows under no heading."""
+    """Rows by workload, if the workload is one of several keys; else all rows under no heading."""
     keys = side.grid.row_keys
     if GROUPED not in keys or len(shown_keys(side)) < 2:
         return [("", rows)]
@@ -138,14 +149,14 @@ def _table(
     for place in places:
         table.add_column(key_heading(side, place), overflow="fold")
     unit = unit_of(side)
-    table.add_column(f"{side.headings[0]} {unit.name}", justify="right", overflow="fold")
+    table.add_column(time_heading(side, 0), justify="right", overflow="fold")
     for column in columns:
         for heading in _headings(side, column):
             table.add_column(heading, justify="left" if heading == _VERDICT else "right", overflow="fold")
     for index, row in rows:
         names = [Text(row.names[place], style=_style(row)) for place in places]
-        cells = [cell for column in columns for cell in _cells(side.columns[column], index, row, column, unit)]
-        table.add_row(*names, _time(row.entries[0], unit), *cells)
+        cells = [cell for column in columns for cell in _cells(side, index, row, column, unit)]
+        table.add_row(*names, _time(row.entries[0], unit, side.shown_clock), *cells)
     if means:
         _add_means(table, side, columns, len(places))
     return table
@@ -153,7 +164,7 @@ def _table(
 
 def _headings(side: SourceComparison, column: int) -> list[str]:
     expected = [_EXPECTED, _RESIDUAL] if any(side.columns[column].expected) else []
-    return [f"{side.headings[column + 1]} {unit_of(side).name}", _RATIO, _VERDICT, *expected]
+    return [time_heading(side, column + 1), _RATIO, _VERDICT, *expected]
 
 
 def _style(row: GridRow) -> str:
@@ -163,11 +174,12 @@ def _style(row: GridRow) -> str:
     return "bold" if first and first.figure.role is Role.BASELINE else ""
 
 
-def _cells(told: ColumnComparison, index: int, row: GridRow, column: int, unit: TimeUnit) -> list[Text]:
+def _cells(side: SourceComparison, index: int, row: GridRow, column: int, unit: TimeUnit) -> list[Text]:
+    told = side.columns[column]
     ratio, expected = told.ratios[index], told.expected[index]
     verdict = verdict_text(row, ratio)
     cells = [
-        _time(row.entries[column + 1], unit),
+        _time(row.entries[column + 1], unit, side.shown_clock),
         Text(ratio_text(ratio)),
         Text(verdict, style=_STYLES.get(verdict, "")),
     ]
@@ -176,8 +188,8 @@ def _cells(told: ColumnComparison, index: int, row: GridRow, column: int, unit: 
     return cells
 
 
-def _time(entry: GridEntry | None, unit: TimeUnit) -> Text:
-    told = time_or_status(entry, unit)
+def _time(entry: GridEntry | None, unit: TimeUnit, clock: TimeKind) -> Text:
+    told = time_or_status(entry, unit, clock)
     if entry is None or has_time(entry):
         return Text(told)
     return Text(told, style="red" if entry.figure.status.is_failure else "dim")
@@ -197,7 +209,7 @@ def _add_means(table: Table, side: SourceComparison, columns: Sequence[int], nam
 
 
 def _print_means(console: Console, side: SourceComparison, columns: Sequence[int]) -> None:
-    """The geometric means over all shapes, a line for each column."""
+    """The geometric means over all workloads, a line for each column."""
     for column in columns:
         mean = side.columns[column].mean
         if mean:

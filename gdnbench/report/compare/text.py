@@ -6,13 +6,14 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from gdnbench.compare.common_shift import ASSUMED, CommonShift
 from gdnbench.compare.comparison import ColumnComparison, RegressionCheck, SourceComparison
 from gdnbench.compare.expected import Expectation
 from gdnbench.compare.figure import FigureSource, SourceKind
 from gdnbench.compare.grid import GridEntry, GridRow, KeyValues
 from gdnbench.compare.ratio import TimeRatio, is_floor
+from gdnbench.compare.run_change import TimeKind
 from gdnbench.model.status import Status
+from gdnbench.report.compare.whole import whole_lines
 from gdnbench.report.units import TimeUnit, factor, percent, plus_minus, time_unit
 from gdnbench.stats.comparison import Verdict
 from gdnbench.stats.interval import Interval
@@ -37,7 +38,7 @@ def _source(source: FigureSource) -> str:
 
 
 def shown_keys(side: SourceComparison) -> list[int]:
-    """Positions of the row keys to show: kernel, shape and what varies; params only if rows differ in nothing else."""
+    """Positions of the row keys to show: kernel, workload, what varies; params only if rows differ in nothing else."""
     grid = side.grid
     names = [row.names for row in grid.rows]
     vary = [i for i in range(len(grid.row_keys)) if len({name[i] for name in names}) > 1]
@@ -55,14 +56,26 @@ def key_heading(side: SourceComparison, place: int) -> str:
 def unit_of(side: SourceComparison) -> TimeUnit:
     """The unit of all times of a comparison, so that they can be read across."""
     entries = (entry for row in side.grid.rows for entry in row.entries if entry and has_time(entry))
-    return time_unit(entry.figure.time_us for entry in entries)
+    return time_unit(shown_time_us(entry, side.shown_clock) for entry in entries)
 
 
-def time_or_status(entry: GridEntry | None, unit: TimeUnit) -> str:
+def time_heading(side: SourceComparison, column: int) -> str:
+    """The heading of a column of the grid: `B µs`, or `B kernel µs` where kernel times are shown."""
+    whose = "kernel " if side.shown_clock is TimeKind.KERNEL else ""
+    return f"{side.headings[column]} {whose}{unit_of(side).name}"
+
+
+def shown_time_us(entry: GridEntry, clock: TimeKind) -> float:
+    """A case's time by the clock that is shown; its stream time where it has no other."""
+    kernel = entry.figure.kernel_time if clock is TimeKind.KERNEL else None
+    return kernel.time_us if kernel else entry.figure.time_us
+
+
+def time_or_status(entry: GridEntry | None, unit: TimeUnit, clock: TimeKind) -> str:
     """A case's time; its status if it has none, nothing if it is not there."""
     if entry is None:
         return ""
-    return unit.text(entry.figure.time_us) if has_time(entry) else entry.figure.status.value
+    return unit.text(shown_time_us(entry, clock)) if has_time(entry) else entry.figure.status.value
 
 
 def has_time(entry: GridEntry) -> bool:
@@ -83,7 +96,7 @@ def mean_text(column: ColumnComparison) -> str:
 def row_label(row: GridRow) -> str:
     """A row's name in a sentence: `decode-v4 at B=1 qk4_v8`."""
     figure = next(entry.figure for entry in row.entries if entry)
-    return f"{figure.label} at {figure.shape}"
+    return f"{figure.label} at {figure.workload}"
 
 
 def ratio_text(ratio: TimeRatio | None) -> str:
@@ -114,8 +127,8 @@ def outcome_lines(outcome: RegressionCheck, margin: float) -> list[str]:
     for row in outcome.failed:
         last = row.entries[-1]
         lines.append(f"regression: {row_label(row)} had a time and now ended as {last.figure.status if last else ''}")
-    if outcome.untold:
-        names = _some([row_label(row) for row in outcome.untold])
+    if outcome.undecided:
+        names = _some([row_label(row) for row in outcome.undecided])
         lines.append(f"cannot be told from {percent(margin)} slower: {names}")
     return lines
 
@@ -130,6 +143,11 @@ def legend(side: SourceComparison) -> list[str]:
         f"FASTER or SLOWER where it lies beyond {settings.margin:.2%}, SAME where within, else UNCLEAR.",
         "geomean: of all ratios but those of floors.",
     ]
+    clocks = {ratio.clock for column in side.columns for ratio in column.ratios if ratio and ratio.apart}
+    if TimeKind.STREAM in clocks and not settings.raw:
+        lines.append("Ratios of stream times of two runs are as with the mean of their two launches.")
+    if TimeKind.KERNEL in clocks:
+        lines.append("Kernel times are from the first block's start to the last block's end (CUPTI).")
     if any(column.paired for column in side.columns):
         lines.append("Figures of one run are paired by round.")
     if any(any(column.expected) for column in side.columns):
@@ -143,40 +161,20 @@ def _some(names: Iterable[str]) -> str:
 
 
 def notes(side: SourceComparison) -> list[str]:
-    """The lines below a table: common shifts, what the GPUs explain, what is UNCLEAR, failed or without a partner."""
+    """The lines below a table: what was taken out, what the GPUs explain, what is UNCLEAR, failed or alone."""
     headings = side.headings
-    lines = [line for column in side.columns for line in _shift_lines(side, column)]
+    lines = [line for column in side.columns for line in whole_lines(side, column)]
     for heading, column in zip(headings[1:], side.columns, strict=True):
-        lines += _bounds(heading, column) + _reasons(side, heading, column)
+        lines += _bounds(side, heading, column) + _reasons(side, heading, column)
         lines += _no_interval(heading, column) + _unclear(side, heading, column)
     return [*lines, *_failures(side), *_alone(side)]
 
 
-def _shift_lines(side: SourceComparison, column: ColumnComparison) -> list[str]:
-    kernels = dict.fromkeys(entry.figure.kernel for row in side.grid.rows for entry in row.entries if entry)
-    return [line for shift in column.shifts for line in _shift(*shift, list(kernels), raw=side.settings.raw)]
-
-
-def _shift(one: str, other: str, shift: CommonShift, kernels: Sequence[str], *, raw: bool) -> list[str]:
-    pair, whole = f"{other} against {one}", shift.estimate()
-    untold = [kernel for kernel in kernels if not shift.estimate(kernel).known]
-    lines = []
-    if whole.known:
-        # Adding 0.0 turns -0.0 into 0.0: "-0.0%" would look like a finding.
-        moved = f"{pair}: all cases moved together by {round(whole.percent, 1) + 0.0:+.1f}%"
-        taken = "left in, and added to the intervals" if raw else "taken out; --raw keeps it"
-        lines.append(f"{moved} (±{percent(whole.scatter)} each, by {whole.anchors} unchanged ones): {taken}")
-    if untold:
-        of = _some(untold) if whole.known else "any case"
-        why = f"{pair}: too few other unchanged cases tell the shift of {of}"
-        lines.append(f"{why}: not taken out, and ±{ASSUMED:.0%} added, which a process may differ by")
-    return lines
-
-
-def _bounds(heading: str, column: ColumnComparison) -> list[str]:
+def _bounds(side: SourceComparison, heading: str, column: ColumnComparison) -> list[str]:
     """In how many cases launch and latency, or traffic, are most of the time on both GPUs."""
     bounds = [expected.bound for expected in column.expected if expected]
-    told = {"latency": "launch and latency are", "bandwidth": "traffic at peak bandwidth is"}
+    fixed = "latency is" if side.shown_clock is TimeKind.KERNEL else "launch and latency are"
+    told = {"latency": fixed, "bandwidth": "traffic at peak bandwidth is"}
     return [
         f"{heading}: {words} most of both times in {bounds.count(bound)} of {_cases(len(bounds))}"
         for bound, words in told.items()
@@ -197,7 +195,7 @@ def _reasons(side: SourceComparison, heading: str, column: ColumnComparison) -> 
 
 
 def _no_interval(heading: str, column: ColumnComparison) -> list[str]:
-    counts = Counter(ratio.untold for ratio in column.ratios if ratio and ratio.comparison is None)
+    counts = Counter(ratio.reason for ratio in column.ratios if ratio and ratio.comparison is None)
     return [f"{heading}: no interval and no verdict for {_cases(count)}: {why}" for why, count in counts.items()]
 
 
@@ -228,18 +226,18 @@ def _alone(side: SourceComparison) -> list[str]:
     for row in side.grid.alone:
         having = tuple(h for h, entry in zip(side.headings, row.entries, strict=True) if entry)
         grouped.setdefault(having, []).append(row)
-    lines = [f"only in {' and '.join(having)}: {_by_shape(rows)}" for having, rows in grouped.items()]
+    lines = [f"only in {' and '.join(having)}: {_by_workload(rows)}" for having, rows in grouped.items()]
     return [*lines, *_other_params(side)]
 
 
-def _by_shape(rows: Sequence[GridRow]) -> str:
-    """Labels that share their shapes are told together."""
-    shapes: dict[str, list[str]] = {}
+def _by_workload(rows: Sequence[GridRow]) -> str:
+    """Labels that share their workloads are told together."""
+    workloads: dict[str, list[str]] = {}
     for row in rows:
         figure = next(entry.figure for entry in row.entries if entry)
-        shapes.setdefault(figure.label, []).append(str(figure.shape))
+        workloads.setdefault(figure.label, []).append(str(figure.workload))
     together: dict[tuple[str, ...], list[str]] = {}
-    for label, where in shapes.items():
+    for label, where in workloads.items():
         together.setdefault(tuple(dict.fromkeys(where)), []).append(label)
     return "; ".join(f"{_some(labels)} at {_some(where)}" for where, labels in together.items())
 

@@ -11,12 +11,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gdnbench.model.case import Role
-from gdnbench.model.measurement import Clock, Measurement
+from gdnbench.model.measurement import Measurement
+from gdnbench.model.status import Clock, Role
 from gdnbench.model.workload import Workload
-from gdnbench.report.run.text import failure_lines, name_cell
-from gdnbench.report.tables import FittedTable, fits, plain_table
+from gdnbench.report.console import FittedTable, fits, plain_table
+from gdnbench.report.run.text import baseline_name, failure_lines, name_cell, speedup_text
 from gdnbench.report.units import number, plus_minus, time_text
+from gdnbench.store.info import RunInfo
 
 Clocks = Mapping[Clock, Sequence[Measurement]]
 """Measurements by further clocks than the run's own timer."""
@@ -36,7 +37,7 @@ class ClockGap:
 
     Attributes:
         gap_us: NVBench's time less CUPTI's.
-        launch_us: the same for the empty floor of the shape, whose kernel does nothing: events and launch.
+        launch_us: the same for the empty floor of the workload, whose kernel does nothing: events and launch.
     """
 
     gap_us: float = math.nan
@@ -69,9 +70,9 @@ def gaps_of(measurements: Sequence[Measurement], clocks: Clocks) -> dict[str, Cl
     launch_us: dict[Workload, float] = {}
     for row, gap_us in found.values():
         if is_empty_floor(row):
-            launch_us[row.case.shape] = min(gap_us, launch_us.get(row.case.shape, math.inf))
+            launch_us[row.case.workload] = min(gap_us, launch_us.get(row.case.workload, math.inf))
     return {
-        case_id: ClockGap(gap_us=gap_us, launch_us=launch_us.get(row.case.shape, math.nan))
+        case_id: ClockGap(gap_us=gap_us, launch_us=launch_us.get(row.case.workload, math.nan))
         for case_id, (row, gap_us) in found.items()
     }
 
@@ -96,19 +97,21 @@ def _verdicts(*rows: Measurement) -> set[str]:
     return {row.versus.verdict for row in rows if row.versus}
 
 
-def print_clocks(console: Console, measurements: Sequence[Measurement], clocks: Clocks) -> None:
-    """Prints the cases of one shape, fastest first; nothing if no further clock was read.
+def print_clocks(console: Console, info: RunInfo, measurements: Sequence[Measurement], clocks: Clocks) -> None:
+    """Prints the cases of one workload, fastest first; nothing if no further clock was read.
 
     Args:
         console: where to.
+        info: the run.
         measurements: by the run's own timer.
-        clocks: by the further clocks, of the same shape.
+        clocks: by the further clocks, of the same workload.
     """
     timed = [row for row in measurements if row.timing and row.role is not Role.CONTROL]
     if not any(clocks.values()) or not timed:
         return
     timed.sort(key=lambda row: row.timing.time_us if row.timing else math.inf)
-    view = _ClocksTable(timed, clocks, gaps_of(measurements, clocks))
+    compares = info.settings.get("processes", 0) > 0 and any(row.versus for rows in clocks.values() for row in rows)
+    view = _ClocksTable(timed, clocks, gaps_of(measurements, clocks), baseline_name(info), compares)
     whole = view.table(roomy=True)
     console.print()
     table = whole if fits(console, whole) else view.table(roomy=False)
@@ -122,26 +125,36 @@ def print_clocks(console: Console, measurements: Sequence[Measurement], clocks: 
 
 @dataclass(frozen=True)
 class _ClocksTable:
-    """The rows, clocks and gaps of one shape's table."""
+    """The rows, clocks and gaps of one workload's table."""
 
     rows: Sequence[Measurement]
     clocks: Clocks
     gaps: dict[str, ClockGap]
+    baseline: str
+    compares: bool
 
     def table(self, *, roomy: bool) -> Table:
         """The table; unless `roomy`, without NVBench's intervals, which the table above has."""
         table = plain_table(gap=2 if roomy else 1)
         table.add_column("µs", overflow="fold")
-        for title in ("NVBench", *(_TITLES[clock] for clock in self.clocks)):
-            table.add_column(title, justify="right", no_wrap=True)
+        table.add_column("NVBench", justify="right", no_wrap=True)
+        for clock in self.clocks:
+            table.add_column(_TITLES[clock], justify="right", no_wrap=True)
+            if self.compares:
+                table.add_column(f"vs {self.baseline}", justify="right", no_wrap=True)
         for title in (*(("gap", "launch", "rest") if self.gaps else ()), "host"):
             table.add_column(title, justify="right", no_wrap=True)
         by_clock = [{row.case.id: row for row in rows} for rows in self.clocks.values()]
         for row in self.rows:
             case_id = row.case.id
-            others = [_time(found.get(case_id), interval=True) for found in by_clock]
+            others = [cell for found in by_clock for cell in self._clock(found.get(case_id))]
             table.add_row(name_cell(row), _time(row, interval=roomy), *others, *self._gap(case_id), _host(row))
         return table
+
+    def _clock(self, row: Measurement | None) -> list[str]:
+        """A clock's time of a case, and its ratio to the baseline by that clock."""
+        ratio = "1" if row and row.role is Role.BASELINE else speedup_text(row.versus) if row and row.versus else ""
+        return [_time(row, interval=True), *([ratio] if self.compares else [])]
 
     def _gap(self, case_id: str) -> list[str]:
         if not self.gaps:

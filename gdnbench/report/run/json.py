@@ -71,7 +71,10 @@ def suite_rows(result: SuiteResult) -> list[dict[str, Any]]:
 def _suite_document(result: SuiteResult) -> dict[str, Any]:
     return {
         "name": result.suite.name,
-        "workloads": [{**shape.cells, "weight": weight} for shape, weight in result.suite.weights.items()],
+        "workloads": [
+            {**workload.cells, "weight": weight, **({"name": workload.name} if workload.name else {})}
+            for workload, weight in result.suite.weights.items()
+        ],
         "over": list(result.over),
         "kernels": suite_rows(result),
         "incomplete": list(result.incomplete),

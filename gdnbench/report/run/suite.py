@@ -10,11 +10,11 @@ from rich.text import Text
 
 from gdnbench.compare.suite import SuiteResult, SuiteRow, judge_suite
 from gdnbench.errors import UsageError
-from gdnbench.model.case import Role
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.op import Suite
+from gdnbench.model.status import Role
+from gdnbench.report.console import plain_table
 from gdnbench.report.run.text import VERDICT_STYLES
-from gdnbench.report.tables import plain_table
 from gdnbench.report.units import factor, plus_minus, time_unit
 from gdnbench.store.info import RunInfo, suite_of
 from gdnbench.store.samples import read_rounds
@@ -47,6 +47,7 @@ def suite_of_run(
         measurements,
         read_rounds(folder),
         suite,
+        op=info.op,
         over=over,
         margin=settings["margin"],
         confidence=settings["confidence"],
@@ -55,7 +56,7 @@ def suite_of_run(
 
 def print_suite(console: Console, result: SuiteResult, op: str) -> None:
     """Prints a row for each kernel, fastest first; headings leave out the op's name, as in a run's table."""
-    workloads = ", ".join(f"{shape} (weight {weight:g})" for shape, weight in result.suite.weights.items())
+    workloads = ", ".join(f"{workload.titled} (weight {weight:g})" for workload, weight in result.suite.weights.items())
     table = plain_table()
     table.add_column("kernel", overflow="fold")
     unit = time_unit(row.time_us for row in result.rows)

@@ -1,4 +1,4 @@
-"""A stored run on stdout: a table for each shape and below it what qualifies it; or JSON or CSV."""
+"""A stored run on stdout: a table for each workload and below it what qualifies it; or JSON or CSV."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from rich.text import Text
 
 from gdnbench.compare.suite import SuiteResult
 from gdnbench.errors import ExitCode
-from gdnbench.model.case import Role
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.op import Suite
-from gdnbench.model.status import Status
+from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
-from gdnbench.report.console import data_console, print_csv, print_json, print_next
+from gdnbench.report.console import FittedTable, data_console, fits, plain_table, print_csv, print_json, print_next
 from gdnbench.report.phrases import flops_bind, next_words, repeat_words
 from gdnbench.report.run.clocks import LEGEND, Clocks, print_clocks
 from gdnbench.report.run.json import flat_rows, read_rows, run_document, suite_rows
 from gdnbench.report.run.suite import print_suite, suite_of_run
 from gdnbench.report.run.text import (
     VERDICT_STYLES,
+    baseline_name,
     control_lines,
     failure_lines,
     headline,
@@ -32,10 +32,9 @@ from gdnbench.report.run.text import (
     notes_of,
     speedup_text,
 )
-from gdnbench.report.tables import FittedTable, fits, plain_table
 from gdnbench.report.units import TimeUnit, number, plus_minus, tflops_text, time_unit
 from gdnbench.store.builds import BuildRow, read_builds
-from gdnbench.store.info import RunInfo
+from gdnbench.store.info import RunInfo, workload_titles
 from gdnbench.store.measurements import read_clocks
 
 WIDE_ENOUGH_FOR_NOTES = 120  # characters; in a narrower terminal notes follow the table
@@ -80,10 +79,11 @@ def _print_tables(
     for warning in info.warnings:
         console.print(Text(f"warning: {warning}", style="yellow"))
     flops = flops_bind(measurements)
-    for shape in dict.fromkeys(row.case.shape for row in measurements):
-        here = _at(shape, measurements)
-        _print_shape(console, info, here, shape, flops=flops)
-        print_clocks(console, here, {clock: _at(shape, rows) for clock, rows in clocks.items()})
+    titles = workload_titles(info)
+    for workload in dict.fromkeys(row.case.workload for row in measurements):
+        here = _at(workload, measurements)
+        _print_workload(console, info, here, titles.get(workload, str(workload)), flops=flops)
+        print_clocks(console, info, here, {clock: _at(workload, rows) for clock, rows in clocks.items()})
     console.print()
     told = legend(info, flops=flops)
     console.print(Text("\n").join([told, *map(Text, LEGEND if clocks else ())]), style="dim")
@@ -95,8 +95,8 @@ def _print_tables(
     print_next(console, _next(info, measurements, folder))
 
 
-def _at(shape: Workload, rows: Sequence[Measurement]) -> list[Measurement]:
-    return [row for row in rows if row.case.shape == shape]
+def _at(workload: Workload, rows: Sequence[Measurement]) -> list[Measurement]:
+    return [row for row in rows if row.case.workload == workload]
 
 
 def _next(info: RunInfo, measurements: Sequence[Measurement], folder: Path) -> list[str]:
@@ -108,12 +108,12 @@ def _next(info: RunInfo, measurements: Sequence[Measurement], folder: Path) -> l
     return next_words(info, folder, "--csv")
 
 
-def _print_shape(console: Console, info: RunInfo, rows: list[Measurement], shape: Workload, *, flops: bool) -> None:
+def _print_workload(console: Console, info: RunInfo, rows: list[Measurement], title: str, *, flops: bool) -> None:
     shown = [row for row in rows if row.timing and row.role is not Role.CONTROL]
     shown.sort(key=lambda row: row.timing.time_us if row.timing else math.inf)
     console.print()
     bound = f", bound by {'FLOPs' if flops_bind(rows) else 'copying'}" if flops and shown else ""
-    console.print(Text(f"{shape}  ({max(row.nbytes for row in rows) / 1e6:.3g} MB{bound})", style="bold"))
+    console.print(Text(f"{title}  ({max(row.nbytes for row in rows) / 1e6:.3g} MB{bound})", style="bold"))
     if shown:
         beside = console.width >= WIDE_ENOUGH_FOR_NOTES
         table = _table(info, shown, beside, flops=flops)
@@ -141,7 +141,7 @@ def _print_notes(console: Console, rows: Sequence[Measurement]) -> None:
 
 
 def _table(info: RunInfo, rows: Sequence[Measurement], notes: bool, *, flops: bool, broken: bool = False) -> Table:
-    """The rows of a shape; `flops` adds their rate, `broken` puts a label's params on a line of their own."""
+    """The rows of a workload; `flops` adds their rate, `broken` puts a label's params on a line of their own."""
     unit = time_unit(row.timing.time_us for row in rows if row.timing)
     table = plain_table()
     table.add_column("kernel", overflow="fold")
@@ -176,7 +176,7 @@ def _cells(row: Measurement, unit: TimeUnit, *, on_gpu: bool, flops: bool, notes
 
 
 def _versus_heading(info: RunInfo) -> str:
-    return f"vs {info.baseline.removeprefix(f'{info.op}-')}"
+    return f"vs {baseline_name(info)}"
 
 
 def _versus(row: Measurement) -> Text:

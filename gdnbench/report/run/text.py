@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from gdnbench.model.case import Role
 from gdnbench.model.measurement import Measurement, Versus
-from gdnbench.model.status import Status
+from gdnbench.model.status import Role, Status
 from gdnbench.report.units import factor, plus_minus, relative_half_width
 from gdnbench.store.calibration import in_words
 from gdnbench.store.info import RunInfo
@@ -24,10 +23,18 @@ def headline(info: RunInfo) -> Text:
     settings = info.settings
     timer = "NVBench, cold L2" if info.on_gpu else "warm calls"
     text = Text(f"{info.op} on {device}", style="bold")
-    text.append(f": {timer}, {settings['rounds']} rounds of up to {settings['samples']} samples", style="not bold")
+    processes = settings.get("processes", 1)
+    shared = f" in {processes} processes" if processes > 1 else ""
+    rounds = f"{settings['rounds']} rounds{shared} of up to {settings['samples']} samples"
+    text.append(f": {timer}, {rounds}", style="not bold")
     if not info.complete:
         text.append("  (partial)", style="bold yellow")
     return text
+
+
+def baseline_name(info: RunInfo) -> str:
+    """The baseline's label without the op: `fla`."""
+    return info.baseline.removeprefix(f"{info.op}-")
 
 
 def legend(info: RunInfo, *, flops: bool) -> Text:
@@ -38,8 +45,9 @@ def legend(info: RunInfo, *, flops: bool) -> Text:
         flops: whether FLOPs bound some workload of it.
     """
     settings = info.settings
+    over = "rounds and processes" if settings.get("processes", 1) > 1 else "rounds"
     lines = [
-        f"±: {settings['confidence']:.0%} interval over rounds. vs: baseline time / kernel time, paired by round;",
+        f"±: {settings['confidence']:.0%} interval over {over}. vs: baseline time / kernel time, paired by round;",
         f"FASTER or SLOWER beyond {settings['margin']:.2%}, with Holm's correction for the number of kernels.",
     ]
     if info.on_gpu and flops:
@@ -81,11 +89,11 @@ def notes_of(row: Measurement) -> list[str]:
     return notes
 
 
-def control_lines(rows: Sequence[Measurement], *, shapes: bool = False) -> list[Text]:
-    """The baseline's ratio to itself, the noise floor of every comparison, a line each; with `shapes`, also where."""
+def control_lines(rows: Sequence[Measurement], *, workloads: bool = False) -> list[Text]:
+    """The baseline's ratio to itself, the noise of every comparison, a line each; with `workloads`, also where."""
     return [
         Text(
-            f"A/A{f' {row.case.shape}' if shapes else ''}: {row.case.variant.label} against itself "
+            f"A/A{f' {row.case.workload}' if workloads else ''}: {row.case.variant.label} against itself "
             f"{speedup_text(row.versus)}, {row.versus.verdict.upper()}"
         )
         for row in rows

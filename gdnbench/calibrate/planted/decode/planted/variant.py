@@ -21,6 +21,6 @@ kernel = CudaKernel(
             doc="changes nothing but the name: compiled and loaded by itself",
         ),
     },
-    grid=lambda shape, _p: (shape.B * shape.HV * shape.V * LANES // (32 * WARPS),),
-    block=lambda _shape, _p: 32 * WARPS,
+    grid=lambda workload, _p: (workload.B * workload.HV * workload.V * LANES // (32 * WARPS),),
+    block=lambda _workload, _p: 32 * WARPS,
 )

@@ -1,4 +1,4 @@
-"""Rewrites a `variant.py` for another name: only what names something or sets a default changes."""
+"""What makes a kernel's files those of another kernel: only what names something or sets a default changes."""
 
 from __future__ import annotations
 
@@ -8,16 +8,20 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
+from pathlib import Path
 
+from gdnbench.catalog.entry import Entry, label_parts
 from gdnbench.errors import UsageError
+from gdnbench.model.case import Variant
 from gdnbench.model.params import ParamValue
 
+_DECLARATION = Path("variant.py")
 _AFTER_FIRST_LINE = re.compile(r'"""[^\r\n]*([\r\n].*""")', re.DOTALL)  # of a docstring
 
 
 @dataclass(frozen=True)
 class Changes:
-    """What a declaration is to say.
+    """The changes to a declaration.
 
     Attributes:
         idea: the docstring's first line.
@@ -32,6 +36,57 @@ class Changes:
     entry: str = ""
     presets: Mapping[str, str | None] = field(default_factory=dict)
     defaults: Mapping[str, ParamValue] = field(default_factory=dict)
+
+
+def plan_changes(name: str, origin: Entry, variant: Variant, files: Mapping[Path, bytes]) -> Changes:
+    """What makes `origin` the kernel `name`, with the variant's params as its defaults."""
+    kernel, (label, settings) = origin.kernel, label_parts(variant.label)
+    defaults = {param: value for param, value in variant.params.items() if value != kernel.params[param].default}
+    # A preset that says no more than the new defaults would be measured twice.
+    presets = {
+        preset: None
+        if defaults and values.items() <= variant.params.items()
+        else preset_of(preset, origin.op.name, kernel.name, name)
+        for preset, values in kernel.presets.items()
+    }
+    entry = entry_of(kernel.entry, kernel.name, name)
+    is_taken = any(_word(entry).search(data) for data in files.values())
+    is_renamed = entry != kernel.entry and Path(kernel.source) in files and not is_taken
+    copied = " ".join([label, *(["with", *settings] if settings else [])])
+    idea = f"Copy of {copied}: say here, in one line, what its idea is."
+    return Changes(idea, name, entry if is_renamed else "", presets, defaults)
+
+
+def preset_of(preset: str, op: str, old: str, new: str) -> str:
+    """A preset's new name: `decode-v4b` becomes `decode-mineb`, and `decode-wide` becomes `decode-mine-wide`."""
+    return new + preset.removeprefix(old) if preset.startswith(old) else f"{new}-{preset.removeprefix(f'{op}-')}"
+
+
+def entry_of(entry: str, old: str, new: str) -> str:
+    """The function's new name: `gdn_decode_v4` becomes `gdn_decode_mine`; one without the old name in it stays."""
+    carried = re.escape(old.replace("-", "_"))
+    return re.sub(rf"(?<![A-Za-z0-9]){carried}(?![A-Za-z0-9])", new.replace("-", "_"), entry)
+
+
+def changed_files(origin: Entry, changes: Changes, files: Mapping[Path, bytes]) -> dict[Path, bytes]:
+    """The files with the changes made: the declaration, and the function's name in every text.
+
+    Raises:
+        UsageError: if the declaration computes what is to change, or is not UTF-8.
+    """
+    try:
+        declaration = rewrite(files[_DECLARATION].decode("utf-8-sig"), changes).encode()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{origin.folder / _DECLARATION} is not UTF-8", "save it as UTF-8 first") from error
+    changed = dict(files)
+    if changes.entry:
+        word, new = _word(origin.kernel.entry), changes.entry.encode()
+        changed = {name: data if b"\0" in data else word.sub(new, data) for name, data in files.items()}
+    return {**changed, _DECLARATION: declaration}
+
+
+def _word(name: str) -> re.Pattern[bytes]:
+    return re.compile(rb"\b" + re.escape(name).encode() + rb"\b")
 
 
 def rewrite(source: str, changes: Changes) -> str:
@@ -65,11 +120,11 @@ class _Source:
     """A Python file and the edits to it; places are counted in bytes of UTF-8, as `ast` counts columns."""
 
     def __init__(self, source: str) -> None:
-        self.tree, self.bytes = ast.parse(source), source.encode()
+        self.body, self.bytes = ast.parse(source).body, source.encode()
         self.lines = [0, *accumulate(map(len, self.bytes.splitlines(keepends=True)))]
         self.edits: list[tuple[int, int, str]] = []
         self.assigned: dict[str, ast.expr | None] = {}
-        for statement in self.tree.body:
+        for statement in self.body:
             if isinstance(statement, ast.Assign | ast.AnnAssign):
                 targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
                 self.assigned |= {each.id: statement.value for each in targets if isinstance(each, ast.Name)}
@@ -101,17 +156,7 @@ class _Source:
         call = self.follow(node)
         if not isinstance(call, ast.Call):
             return {}
-        named = {each.arg: each.value for each in call.keywords}
-        return {"default": call.args[0], **named} if call.args else named
-
-    def items(self, node: ast.expr | None, what: str) -> list[tuple[str, ast.expr, ast.expr]]:
-        """The items of a dict: name, key and value."""
-        found = self.follow(node)
-        if not isinstance(found, ast.Dict):
-            raise _computed(f"its {what}s")
-        pairs = zip(found.keys, found.values, strict=True)
-        strings = [(self.string(key, f"the name of a {what}"), key, value) for key, value in pairs]
-        return [(str(string.value), key, value) for string, key, value in strings if key is not None]
+        return dict(zip(["default"], call.args, strict=False)) | {each.arg: each.value for each in call.keywords}
 
     def string(self, node: ast.expr | None, what: str) -> ast.Constant:
         found = self.follow(node)
@@ -127,12 +172,21 @@ class _Source:
     def set_first_line(self, line: str) -> None:
         """Sets the first line of the docstring, which need not exist."""
         docstring = f'""{_literal(line)}""'
-        match self.tree.body[0]:
+        match self.body[0]:
             case ast.Expr(value=ast.Constant(value=str()) as old):
                 more = _AFTER_FIRST_LINE.fullmatch(self.text(old))
                 self.replace(old, docstring.removesuffix('"""') + more[1] if more else docstring)
             case _:
                 self.edits.append((0, 0, docstring + "\n\n"))
+
+    def items(self, node: ast.expr | None, what: str) -> list[tuple[str, ast.expr, ast.expr]]:
+        """The items of a dict: name, key and value."""
+        found = self.follow(node)
+        if not isinstance(found, ast.Dict):
+            raise _computed(f"its {what}s")
+        pairs = zip(found.keys, found.values, strict=True)
+        strings = [(self.string(key, f"the name of a {what}"), key, value) for key, value in pairs]
+        return [(str(string.value), key, value) for string, key, value in strings if key is not None]
 
     def rename_items(self, presets: ast.expr | None, names: Mapping[str, str | None]) -> None:
         items, whole = self.items(presets, "preset"), self.follow(presets)
@@ -154,6 +208,5 @@ def _literal(value: ParamValue) -> str:
 
 
 def _computed(what: str) -> UsageError:
-    return UsageError(
-        f"variant.py computes {what}, and only what it writes out can be changed", "copy its folder and edit it by hand"
-    )
+    hint = "copy its folder and edit it by hand"
+    return UsageError(f"variant.py computes {what}, and only what it writes out can be changed", hint)

@@ -5,7 +5,7 @@ import ast
 import pytest
 
 from gdnbench.errors import UsageError
-from gdnbench.scaffold.declaration import Changes, rewrite
+from gdnbench.scaffold.changes import Changes, rewrite
 
 SOURCE = '''\
 #!/usr/bin/env python

@@ -1,10 +1,13 @@
-"""Element types of tensors."""
+"""Tensors as ops and kernels declare them: name, sizes and element type."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Literal, get_args
+
+from gdnbench.errors import DeclarationError
 
 Dtype = Literal["bf16", "fp16", "fp32", "fp64", "fp8e4m3", "fp4x2", "int8", "int32", "int64", "bool"]
 """`fp4x2` is two e2m1 numbers packed in a byte, of which sizes count the bytes."""
@@ -44,3 +47,34 @@ FACTS: Mapping[Dtype, DtypeFacts] = {
     "int64": DtypeFacts(8, "int64", "i64"),
     "bool": DtypeFacts(1, "bool", "i1"),
 }
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """One tensor of an op's contract, or of a kernel's scratch memory.
+
+    Attributes:
+        name: its name in every signature.
+        dims: sizes: an axis's or a derived size's name (`"B"`), or a number.
+        dtype: element type.
+
+    Raises:
+        DeclarationError: for an element type that is none.
+    """
+
+    name: str
+    dims: tuple[str | int, ...]
+    dtype: Dtype
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dims", tuple(self.dims))
+        if self.dtype not in DTYPES:
+            raise DeclarationError(f"{self.name}: there is no dtype {self.dtype!r}, there are {', '.join(DTYPES)}")
+
+    def sizes(self, named: Mapping[str, int]) -> tuple[int, ...]:
+        """The tensor's sizes, by the values of axes and derived sizes: see `Op.named_sizes`."""
+        return tuple(named[dim] if isinstance(dim, str) else dim for dim in self.dims)
+
+    def nbytes(self, named: Mapping[str, int]) -> int:
+        """The tensor's size in bytes."""
+        return prod(self.sizes(named)) * FACTS[self.dtype].nbytes

@@ -1,0 +1,90 @@
+"""Which op a command is about: the one that `--op` gives, else the one that has the kernels named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+
+from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.entry import label_parts
+from gdnbench.catalog.select import unknown_kernel
+from gdnbench.errors import UsageError
+
+DEFAULT_OP = "decode"
+"""The op that is meant where nothing tells which: the one that others measure."""
+
+_EVERY_KERNEL = frozenset({"all", "*"})  # of an op, whichever that is
+
+
+def resolve_op(catalog: Catalog, op: str, named: Iterable[str]) -> str:
+    """The op that is given, else the one op that has all of the kernels named.
+
+    Where no kernel is named it is `DEFAULT_OP`; in a catalog without that, the only op there is.
+
+    Args:
+        catalog: what there is.
+        op: as `--op` gives it; empty where it does not.
+        named: names, presets and globs as typed, a text for each or several with commas between; `all` names none.
+
+    Raises:
+        UnknownNameError: for a name that no kernel of any op has.
+        UsageError: if no op has all of the kernels or several do, or if nothing tells which of several ops is meant.
+    """
+    if op:
+        return op
+    terms = _terms(named)
+    if not terms:
+        return _usual_op(catalog)
+    owners = {term: ops_having(catalog, [term]) for term in terms}
+    for term, having in owners.items():
+        if not having:
+            every = [label for labels in _labels(catalog).values() for label in labels]
+            raise unknown_kernel(catalog, label_parts(term)[0], every)
+    common = ops_having(catalog, terms)
+    if len(common) == 1:
+        return common[0]
+    told = "; ".join(f"{term} is of {' and '.join(having)}" for term, having in owners.items())
+    if common:
+        raise UsageError(f"the kernels of one op are needed: {told}", _say_which(common))
+    ops = dict.fromkeys(name for having in owners.values() for name in having)
+    raise UsageError(f"the kernels of one op are needed: {told}", f"name those of one op alone, or {_say_which(ops)}")
+
+
+def ops_having(catalog: Catalog, named: Iterable[str]) -> tuple[str, ...]:
+    """The ops in which each of the names and globs means some kernel or preset; where none is named, every op."""
+    patterns = [label_parts(term)[0] for term in _terms(named)]
+    return tuple(
+        op
+        for op, labels in _labels(catalog).items()
+        if all(any(fnmatchcase(label, pattern) for label in labels) for pattern in patterns)
+    )
+
+
+def op_option(op: str) -> list[str]:
+    """What a command that names no kernel says of its op: `--op gemm`, and nothing where `DEFAULT_OP` is meant."""
+    return [] if op == DEFAULT_OP else ["--op", op]
+
+
+def _terms(texts: Iterable[str]) -> list[str]:
+    terms = [term.strip() for text in texts for term in text.split(",")]
+    return [term for term in terms if term and label_parts(term)[0] not in _EVERY_KERNEL]
+
+
+def _labels(catalog: Catalog) -> dict[str, list[str]]:
+    """The names of kernels and presets, by op."""
+    return {
+        op: [variant.label for entry in catalog.of_op(op) for variant in (entry.default, *entry.presets)]
+        for op in catalog.ops
+    }
+
+
+def _usual_op(catalog: Catalog) -> str:
+    if DEFAULT_OP in catalog.ops or not catalog.ops:
+        return DEFAULT_OP
+    if len(catalog.ops) > 1:
+        raise UsageError(f"no kernel is named, and there are {len(catalog.ops)} ops", _say_which(catalog.ops))
+    return next(iter(catalog.ops))
+
+
+def _say_which(ops: Iterable[str]) -> str:
+    return f"say which with --op: {' or '.join(ops)}"

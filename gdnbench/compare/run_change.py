@@ -1,0 +1,233 @@
+"""How two runs differ as a whole, by their unchanged cases, and how a kernel's own change is told from that.
+
+A stream time is the launch of its process, on its host, and the kernel. The launch is a constant in microseconds, the
+same for all kernels. It is estimated from *unchanged cases*, which both runs measured and nobody changed, and taken
+out. A kernel time (CUPTI) holds no launch; cards of one model differ in it by a factor near 1. Either is a random
+effect, estimated by `stats.run_effect`; docs/comparing.md tells the model and how it was held against stored runs.
+
+Between GPU models nothing is unchanged and nothing is taken out: that the launches of their hosts may differ is part of
+a stream time's interval, and that cards of one model differ is part of a kernel time's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cached_property
+
+from gdnbench.compare.figure import Figure, FigureSource
+from gdnbench.compare.runs import VERSIONS
+from gdnbench.compare.spread import expected_spread, expected_whole, is_additive, is_empty
+from gdnbench.model.params import Params
+from gdnbench.model.status import Role
+from gdnbench.model.workload import Workload
+from gdnbench.stats.run_effect import Peer, Prediction, RunEffect, estimate_run_effect
+from gdnbench.stats.unpaired import MeanTime, UnpairedLogRatio, VarianceComponent, mean_time, unpaired_log_ratio
+
+_TOOLS = (*VERSIONS, "driver")  # conditions that may make another kernel of the same sources
+PRESUMED = 0.01
+"""What a floor or baseline of changed sources may have changed by, a standard deviation, relative."""
+
+_AGAIN = 8.0  # (2 sd)^2 of two A/A differences, each of two measurements, over the variance that a case strays by
+
+_Case = tuple[str, str, Params, Workload, str]
+
+
+class TimeKind(StrEnum):
+    """Whose times a ratio is of."""
+
+    STREAM = "stream"
+    """Event to event, the launch included."""
+    KERNEL = "kernel"
+    """First block's start to last block's end."""
+
+
+@dataclass(frozen=True)
+class CaseChange:
+    """A case's time in one run over its time in another.
+
+    Attributes:
+        log_ratio: log(left / right) without what the runs moved by. Its components of variance are the rounds of the
+            left and the right run, then those that the case, its workload and its run have.
+        measured: log(left / right) of the times as they are.
+    """
+
+    log_ratio: UnpairedLogRatio
+    measured: float
+
+    @property
+    def left_in(self) -> UnpairedLogRatio:
+        """The ratio of the times as they are; what the runs moved by is a bias."""
+        ratio = self.log_ratio
+        return UnpairedLogRatio(self.measured, ratio.components, ratio.noise, abs(self.measured - ratio.mean))
+
+
+class RunChange:
+    """One run against another, by one clock.
+
+    Attributes:
+        unchanged: the cases that tell what the runs moved by, each as (left, right).
+        presumed: whether these are floors and baselines whose sources did change, for want of any that did not.
+        same_model: whether both are of one GPU model.
+        same_card: whether both are known to be of one card, and so of one host.
+    """
+
+    def __init__(self, left: FigureSource, right: FigureSource) -> None:
+        card = left.conditions.get("GPU", "")
+        self.same_model = bool(left.gpu) and left.gpu == right.gpu
+        self.same_card = bool(card) and card == right.conditions.get("GPU", "")
+        pairs = _common_cases(left, right) if self.same_model else []
+        alike = _same_tools(left, right)
+        self.unchanged = tuple(pair for pair in pairs if _is_unchanged(*pair, alike=alike))
+        self.presumed = not self.unchanged
+        if self.presumed:
+            self.unchanged = tuple(pair for pair in pairs if _is_firm(*pair))
+        self._plain = "True" in {source.conditions.get("plain") for source in (left, right)}
+        self._peers: dict[Hashable, Peer | None] = {}
+        self._effects: dict[tuple[str, str], RunEffect] = {}
+
+    def effect_on(self, left: Figure, right: Figure) -> RunEffect:
+        """What the unchanged cases of other kernels moved by: microseconds of stream times, else logarithms."""
+        asked = right.kernel, right.timer
+        if asked not in self._effects:
+            others = [pair for pair in self.unchanged if pair[1].kernel != right.kernel]
+            self._effects[asked] = self._estimate(others, left, right)
+        return self._effects[asked]
+
+    @cached_property
+    def effect(self) -> RunEffect | None:
+        """What all unchanged cases moved by; None where there are none."""
+        return self._estimate(list(self.unchanged), *self.unchanged[0]) if self.unchanged else None
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels of the unchanged cases, each once."""
+        return list(dict.fromkeys(left.label for left, _ in self.unchanged))
+
+    def predict(self, left: Figure, right: Figure) -> Prediction:
+        """What a case would have moved by had nobody changed it, told by other kernels."""
+        spread = expected_spread(left, right, plain=self._plain)
+        return self.effect_on(left, right).predict(_place(right), spread)
+
+    def change(self, left: Figure, right: Figure, noise: float = 0.0) -> CaseChange:
+        """A case's change without what its run moved by.
+
+        Args:
+            left: the case in the left run, by this clock.
+            right: in the right run.
+            noise: how far the baselines of the two runs may be apart from themselves, a log-ratio. What is more than
+                cases stray by anyway widens the interval.
+        """
+        before, after, predicted = _mean(left), _mean(right), self.predict(left, right)
+        parts = (predicted.own, predicted.of_workload, predicted.of_run)
+        measured = math.log(before.mean_us / after.mean_us)
+        if is_additive(right.timer):
+            bare = unpaired_log_ratio(after, before, launch_us=predicted.mean)
+            # d log((left + m/2) / (right - m/2)) / dm
+            slope = (1.0 / (before.mean_us + predicted.mean / 2) + 1.0 / (after.mean_us - predicted.mean / 2)) / 2.0
+        else:
+            bare, slope = unpaired_log_ratio(after, before), 1.0
+            bare = UnpairedLogRatio(bare.mean + predicted.mean, bare.components)
+        if math.isnan(bare.mean):  # no time would be left without its launch
+            bare, slope = UnpairedLogRatio(measured, bare.components), 0.0
+        components = tuple(VarianceComponent(part.variance * slope**2, part.df) for part in parts)
+        beyond = noise**2 - _AGAIN * components[0].variance
+        ratio = UnpairedLogRatio(bare.mean, (*bare.components, *components), math.sqrt(max(beyond, 0.0)))
+        return CaseChange(ratio, measured)
+
+    def _estimate(self, pairs: list[tuple[Figure, Figure]], left: Figure, right: Figure) -> RunEffect:
+        peers = [peer for one, other in pairs if other.timer == right.timer and (peer := self._peer_of(one, other))]
+        return estimate_run_effect(peers, expected_whole(left, right, same_card=self.same_card))
+
+    def _peer_of(self, left: Figure, right: Figure) -> Peer | None:
+        case = right.label, right.params, right.timer, _place(right)
+        if case not in self._peers:
+            self._peers[case] = self._peer(left, right)
+        return self._peers[case]
+
+    def _peer(self, left: Figure, right: Figure) -> Peer | None:
+        before, after = _mean(left), _mean(right)
+        error = before.error.variance + after.error.variance
+        change = after.mean_us - before.mean_us
+        if not is_additive(right.timer):
+            error = before.error.variance / before.mean_us**2 + after.error.variance / after.mean_us**2
+            change = math.log(after.mean_us / before.mean_us)
+        if not math.isfinite(error):
+            return None
+        spread = expected_spread(left, right, plain=self._plain)
+        if self.presumed:
+            unit = left.time_us if is_additive(right.timer) else 1.0
+            spread = replace(spread, stray=math.hypot(spread.stray, PRESUMED * unit))
+        return Peer(_place(right), change, error, spread)
+
+
+class RunPair:
+    """Two runs, by both clocks.
+
+    Attributes:
+        stream: their stream times.
+    """
+
+    def __init__(self, left: FigureSource, right: FigureSource) -> None:
+        self._sources = left, right
+        self.stream = RunChange(left, right)
+
+    @cached_property
+    def kernel(self) -> RunChange:
+        """Their kernel times."""
+        left, right = self._sources
+        return RunChange(left.by_kernel_time(), right.by_kernel_time())
+
+    def clock_of(self, left: Figure, right: Figure) -> TimeKind:
+        """The clock that judges a case: the kernel's, where both runs have it and the launch may be of two hosts."""
+        both = all((kernel := figure.by_kernel_time()) and kernel.has_rounds for figure in (left, right))
+        return TimeKind.KERNEL if both and not self.stream.same_card else TimeKind.STREAM
+
+    def change(self, left: Figure, right: Figure, clock: TimeKind, noise: float = 0.0) -> CaseChange | None:
+        """A case's change by a clock, as `RunChange.change`; None where a side has no rounds by it."""
+        if clock is TimeKind.STREAM:
+            return self.stream.change(left, right, noise) if left.has_rounds and right.has_rounds else None
+        before, after = left.by_kernel_time(), right.by_kernel_time()
+        if not (before and after and before.has_rounds and after.has_rounds):
+            return None
+        return self.kernel.change(before, after)  # the A/A noise is of stream times
+
+
+def _common_cases(left: FigureSource, right: FigureSource) -> list[tuple[Figure, Figure]]:
+    """The cases that both have with rounds, without the floor that does nothing."""
+    others = _with_rounds(right)
+    found = _with_rounds(left)
+    return [(one, others[case]) for case, one in found.items() if case in others and not is_empty(others[case])]
+
+
+def _is_unchanged(one: Figure, other: Figure, *, alike: bool) -> bool:
+    """Floors and baselines of the same sources; with the same tools, every kernel of the same sources."""
+    return one.source_hash == other.source_hash and (_is_firm(one, other) or (alike and bool(one.source_hash)))
+
+
+def _with_rounds(source: FigureSource) -> dict[_Case, Figure]:
+    return {
+        (figure.op, figure.label, figure.params, figure.workload, figure.timer): figure
+        for figure in source.figures
+        if figure.has_rounds
+    }
+
+
+def _is_firm(one: Figure, other: Figure) -> bool:
+    return all(figure.role in {Role.FLOOR, Role.BASELINE} for figure in (one, other))
+
+
+def _same_tools(left: FigureSource, right: FigureSource) -> bool:
+    """Whether no driver and no library is known to differ: then unchanged sources make unchanged kernels."""
+    both = [name for name in _TOOLS if name in left.conditions and name in right.conditions]
+    return all(left.conditions[name] == right.conditions[name] for name in both)
+
+
+def _mean(figure: Figure) -> MeanTime:
+    return mean_time(figure.rounds_us, figure.processes)
+
+
+def _place(figure: Figure) -> tuple[str, Workload]:
+    return figure.op, figure.workload

@@ -1,0 +1,96 @@
+"""What times are expected to differ by, from run to run, where nothing changed.
+
+`stats.run_effect` starts from these and corrects them by what the unchanged cases of two runs show. They are the
+standard deviations of one process, rounded up, over 34 runs of the same seven kernels on nine H200 cards of three hosts
+and over the runs in `results/`; docs/comparing.md has what they come to.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from gdnbench.compare.figure import Figure
+from gdnbench.model.status import Role
+from gdnbench.stats.processes import USUAL_LAUNCH_SD_US
+from gdnbench.stats.run_effect import Spread
+
+LAUNCH_OF_A_HOST_US = 1.0
+"""Launches of hosts: an empty kernel takes 2.8, 3.1 and 4.4 µs on three kinds of host."""
+
+KERNEL_TIME_OF_A_PROCESS = 0.002
+"""Kernel times of processes on one card, relative: 0.1 %."""
+
+KERNEL_TIME_OF_A_CARD = 0.01
+"""Kernel times of cards of one model, relative: 0.4 to 2 % lie between cards of three hosts."""
+
+_KERNEL_TIME = "cupti"
+_CPU = "cpu"
+
+
+def is_additive(timer: str) -> bool:
+    """Whether what all cases of a run share is a constant in microseconds, as a launch is, rather than a factor."""
+    return timer not in (_KERNEL_TIME, _CPU)
+
+
+def expected_spread(left: Figure, right: Figure, *, plain: bool) -> Spread:
+    """What the change of a case is expected to vary by, from its run and workload.
+
+    Args:
+        left: the case in one run.
+        right: in the other.
+        plain: whether one of them measured in place, as `--plain` does.
+
+    Returns:
+        In microseconds where `is_additive`, else in logarithms.
+    """
+    time_us = (left.time_us + right.time_us) / 2.0
+    scale = _per_difference(left, right)
+    if right.timer == _CPU:
+        return Spread(stray=0.02 * scale, workload=0.01 * scale)
+    if right.timer == _KERNEL_TIME:
+        return Spread(stray=math.hypot(0.001, 0.0015 / time_us) * scale, workload=0.001 * scale)
+    return Spread(
+        stray=math.hypot(_launching_us(right, plain=plain), 0.001 * time_us) * scale,
+        workload=math.hypot(0.012, 0.0015 * time_us) * scale,
+    )
+
+
+def _launching_us(figure: Figure, *, plain: bool) -> float:
+    """What a case's launches vary by beside those of others, microseconds.
+
+    An empty kernel ends before the launch has quite settled and varies most; several launches add up; in place, the
+    L2 and the launch queue are as they happen to be.
+    """
+    if plain:
+        return 0.08
+    return 0.03 if is_empty(figure) else 0.01 * max(figure.launches, 1)
+
+
+def is_empty(figure: Figure) -> bool:
+    """Whether it is the floor that does nothing: it tells little of what other cases move by."""
+    return figure.role is Role.FLOOR and figure.nbytes == 0
+
+
+def expected_whole(left: Figure, right: Figure, *, same_card: bool) -> float:
+    """What all cases of two runs may differ by together, in the unit of `expected_spread`.
+
+    Args:
+        left: a case of one run.
+        right: of the other.
+        same_card: whether both are known to be of one card, and so of one host.
+    """
+    scale = _per_difference(left, right)
+    if right.timer == _CPU:
+        return 0.05 * scale
+    if right.timer == _KERNEL_TIME:
+        of_process, of_place = KERNEL_TIME_OF_A_PROCESS, KERNEL_TIME_OF_A_CARD
+    else:
+        of_process, of_place = USUAL_LAUNCH_SD_US, LAUNCH_OF_A_HOST_US
+    return math.hypot(of_process * scale, 0.0 if same_card else of_place * math.sqrt(2.0))
+
+
+def _per_difference(left: Figure, right: Figure) -> float:
+    """The standard deviation of a difference of two runs over that of a process: a run averages its processes."""
+    return math.sqrt(sum(1.0 / max(len(np.unique(figure.processes)), 1) for figure in (left, right)))

@@ -1,0 +1,55 @@
+"""A kernel's code: whether what is stored is of it as it is now, and what the compiler made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class CodeState(StrEnum):
+    """Whether a stored time or profile is of a kernel's code as it is now, by the hash of its sources."""
+
+    CURRENT = "current"
+    CHANGED = "changed"
+    UNKNOWN = "unknown"  # one of the two hashes is not known: older files have none, and not every kernel is here
+
+    @classmethod
+    def of(cls, stored: str, now: str) -> CodeState:
+        """The state, from the stored and the present hash; each is empty where it is not known."""
+        if not (stored and now):
+            return cls.UNKNOWN
+        return cls.CURRENT if stored == now else cls.CHANGED
+
+    @classmethod
+    def together(cls, states: Iterable[CodeState]) -> CodeState:
+        """The state of several sources together: changed if one has changed, current if all are known to be current."""
+        found = set(states)
+        if cls.CHANGED in found:
+            return cls.CHANGED
+        return cls.CURRENT if found == {cls.CURRENT} else cls.UNKNOWN
+
+
+@dataclass(frozen=True)
+class Build:
+    """One variant compiled for one architecture.
+
+    Attributes:
+        arch: the target, `sm_90`.
+        registers: per thread.
+        shared_bytes: shared memory per block that the compiler decided on, without a launch's own.
+        spill_bytes: local memory per thread: spilled registers and arrays indexed at run time; 0 if there are none.
+        load_bits: width of the widest global load, 128 at best and 256 from sm_100 on; 0 where there is none.
+        code_bytes: size of the cubin.
+        cubin: path of the cubin in the build cache.
+        symbol: mangled name of the entry in the cubin.
+    """
+
+    arch: str
+    registers: int
+    shared_bytes: int
+    spill_bytes: int
+    load_bits: int
+    code_bytes: int
+    cubin: str = ""
+    symbol: str = ""

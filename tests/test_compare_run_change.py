@@ -1,0 +1,102 @@
+"""What two runs share: which cases tell it, and how much is left to each case."""
+
+import math
+from dataclasses import replace
+
+import pytest
+from compare_data import B1, figure, published, run_of, source
+
+from gdnbench.compare.run_change import RunChange, RunPair
+from gdnbench.model.params import Params
+
+KERNELS = {"decode-v1": 5.3, "decode-v4": 4.7, "decode-triton": 4.4}
+
+
+def change_of(left, right, label, batch=1):
+    sides = [
+        next(each for each in run.figures if (each.label, each.workload.B) == (label, batch)) for run in (left, right)
+    ]
+    return RunChange(left, right).change(*sides)
+
+
+def test_a_launch_is_found_in_microseconds_with_its_sign():
+    effect = RunChange(run_of(KERNELS), run_of(KERNELS, "other", launch=0.12)).effect
+    assert effect.whole.mean == pytest.approx(0.12, abs=1e-3)
+    assert effect.peers == 10, "the floor that does nothing tells little"
+
+
+def test_a_kernel_is_never_its_own_peer():
+    slow = run_of(KERNELS, "other", strays={("decode-v4", 1): 1.05, ("decode-v4", 8): 1.05})
+    runs = RunChange(run_of(KERNELS), slow)
+    sides = [next(each for each in run.figures if each.label == "decode-v4") for run in (run_of(KERNELS), slow)]
+    assert runs.effect_on(*sides).peers == 8
+    assert runs.effect_on(*sides).whole.mean == pytest.approx(0, abs=1e-3)
+
+
+def test_a_launch_that_fades_at_large_workloads_is_taken_out_where_it_is():
+    """As two stored runs of one card: 0.09 µs at B=1, none at large batches."""
+    left, right = run_of(KERNELS), run_of(KERNELS, "other")
+    fading = [
+        replace(each, time_us=each.time_us + 0.09, rounds_us=each.rounds_us + 0.09) if each.workload == B1 else each
+        for each in right.figures
+    ]
+    right = replace(right, figures=tuple(fading))
+    for batch in (1, 8):
+        ratio = change_of(left, right, "decode-v4", batch).log_ratio
+        assert ratio.mean == pytest.approx(0, abs=0.002)
+        assert ratio.half_width(0.95) < 0.01
+
+
+def test_changed_floors_and_baselines_tell_it_where_nothing_else_does():
+    left, right = run_of({}), run_of({}, "other", launch=0.2)
+    right = replace(right, figures=tuple(replace(each, source_hash="edited") for each in right.figures))
+    runs = RunChange(left, right)
+    assert runs.presumed
+    assert runs.labels == ["decode-floor-copy", "decode-fla"]
+    assert runs.effect.whole.mean == pytest.approx(0.2, abs=0.01)
+    surer = RunChange(left, run_of({}, "other", launch=0.2)).effect.whole.variance
+    assert runs.effect.whole.variance > 1.3 * surer
+
+
+@pytest.mark.parametrize(("card", "within_us"), [("GPU-1", 0.5), ("GPU-2", 5.0)])
+def test_without_unchanged_cases_the_launch_stays_and_is_in_the_interval(card, within_us):
+    runs = [source(figure("decode-v4", 4.0), name=name, conditions={"GPU": name}) for name in ("GPU-1", card)]
+    change = change_of(*runs, "decode-v4")
+    assert RunChange(*runs).effect_on(*(run.figures[0] for run in runs)).peers == 0
+    assert change.log_ratio.mean == change.measured
+    assert 0.1 < 4.0 * change.log_ratio.half_width(0.95) / within_us < 1.0
+
+
+def changed(run, **more):
+    return replace(run, figures=tuple(replace(each, **more) for each in run.figures))
+
+
+def test_edited_sources_and_other_params_are_not_unchanged():
+    run = run_of(KERNELS)
+    kernels = [left.label for left, _ in RunChange(run, changed(run, source_hash="edited")).unchanged]
+    assert set(kernels) == {"decode-floor-copy", "decode-fla"}
+    assert not RunChange(run, changed(run, params=Params({"WARPS": 2}))).unchanged
+
+
+def test_kernels_of_unknown_sources_are_not_unchanged_but_floors_are():
+    run = changed(run_of(KERNELS), source_hash="")
+    assert RunChange(run, run).labels == ["decode-floor-copy", "decode-fla"]
+
+
+def test_with_another_compiler_an_unchanged_source_is_no_unchanged_kernel():
+    left, right = (run_of(KERNELS, name, conditions={"triton": name}) for name in ("3.6", "3.7"))
+    assert RunChange(left, right).labels == ["decode-floor-copy", "decode-fla"]
+    assert len(RunChange(left, run_of(KERNELS, "third")).labels) == 5
+
+
+def test_other_gpus_and_runs_of_unknown_ones_share_nothing():
+    run = run_of(KERNELS)
+    assert not RunChange(run, run_of(KERNELS, "other", gpu="b200")).unchanged
+    assert not RunChange(run_of(KERNELS, gpu=""), run_of(KERNELS, "other", gpu="")).unchanged
+    assert not RunChange(run, published(figure(rounds=0), gpu="h200")).unchanged
+
+
+def test_cards_differ_in_kernel_times_by_a_factor():
+    left, right = run_of(KERNELS, kernel_times=True), run_of(KERNELS, "other", moved=0.98, kernel_times=True)
+    effect = RunPair(left, right).kernel.effect
+    assert math.expm1(effect.whole.mean) == pytest.approx(-0.02, abs=0.001)
