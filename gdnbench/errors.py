@@ -67,7 +67,7 @@ class UnknownNameError(UsageError):
 
 
 class ShapeError(UsageError):
-    """A shape the op does not define."""
+    """A workload the op does not define."""
 
 
 class ParamError(UsageError):

@@ -13,7 +13,7 @@ from gdnbench.store.measurements import write_measurements
 from gdnbench.store.samples import RoundRow, write_rounds, write_samples
 
 RUN_ID = "20260102-030405-h200-decode-clocks"
-SHAPES = (decode_at(B=1), decode_at(B=8))
+WORKLOADS = (decode_at(B=1), decode_at(B=8))
 ROUNDS = 8
 LABELS = {
     "decode-fla": Role.BASELINE,
@@ -31,22 +31,22 @@ TIMES_US = {
 HOST_US = (85.2, 2.1, 2.4, 2.3, 10.6)
 
 
-def time_us(clock, label, shape):
-    more = 2.0 if shape.B == 8 and label != "decode-floor-empty" else 0.0
+def time_us(clock, label, workload):
+    more = 2.0 if workload.B == 8 and label != "decode-floor-empty" else 0.0
     return TIMES_US[clock][list(LABELS).index(label)] + more
 
 
 def rows_of(clock, labels=tuple(LABELS)):
     """A row per case by one clock, the control's last."""
     rows = []
-    for shape in SHAPES:
-        baseline_us = time_us(clock, "decode-fla", shape)
+    for workload in WORKLOADS:
+        baseline_us = time_us(clock, "decode-fla", workload)
         for label in labels:
-            role, own_us = LABELS[label], time_us(clock, label, shape)
+            role, own_us = LABELS[label], time_us(clock, label, workload)
             speedup = baseline_us / own_us
             against = versus(speedup, "faster" if speedup > 1 else "slower") if role is Role.KERNEL else None
-            rows.append(_row(clock, case(label, role, shape), own_us, against))
-        rows.append(_row(clock, case("decode-fla", Role.CONTROL, shape), baseline_us, versus(1.0003, "same")))
+            rows.append(_row(clock, case(label, role, workload), own_us, against))
+        rows.append(_row(clock, case("decode-fla", Role.CONTROL, workload), baseline_us, versus(1.0003, "same")))
     return rows
 
 

@@ -21,7 +21,7 @@ BYTES = {"decode-floor-empty": 0}
 ROLES = {"decode-floor-copy": Role.FLOOR, "decode-floor-empty": Role.FLOOR, "decode-fla": Role.BASELINE}
 
 
-def figure(label="decode-v4", time_us=5.0, shape=B1, *, rounds=21, sd=0.002, seed=0, **more):
+def figure(label="decode-v4", time_us=5.0, workload=B1, *, rounds=21, sd=0.002, seed=0, **more):
     """A kernel's time with rounds about it, whose mean logarithm is just that of the time."""
     logs = np.random.default_rng(seed).normal(0.0, sd, rounds)
     values = {
@@ -33,19 +33,19 @@ def figure(label="decode-v4", time_us=5.0, shape=B1, *, rounds=21, sd=0.002, see
         "nbytes": BYTES.get(label, 1_054_816),
         "rounds_us": time_us * np.exp(logs - logs.mean()) if rounds else np.empty(0),
     }
-    return Figure(**{**values, "label": label, "shape": shape, "time_us": time_us, **more})
+    return Figure(**{**values, "label": label, "workload": workload, "time_us": time_us, **more})
 
 
-def failed(label="decode-v4", status=Status.CRASHED, shape=B1):
-    return figure(label, float("nan"), shape, rounds=0, status=status, reason="the process died")
+def failed(label="decode-v4", status=Status.CRASHED, workload=B1):
+    return figure(label, float("nan"), workload, rounds=0, status=status, reason="the process died")
 
 
 def source(*figures, name="one", gpu="h200", **more):
     return FigureSource(**{"name": name, "kind": SourceKind.MEASURED, "gpu": gpu, "figures": figures, **more})
 
 
-def run_of(times, name="one", *, launch=0.0, moved=1.0, shapes=(B1, B8), strays=None, kernel_times=False, **more):
-    """A run with floors, baseline and kernels at some shapes; all have a longer launch, some moved on their own.
+def run_of(times, name="one", *, launch=0.0, moved=1.0, workloads=(B1, B8), strays=None, kernel_times=False, **more):
+    """A run with floors, baseline and kernels at some workloads; all have a longer launch, some moved on their own.
 
     Kernel times, where wanted, are 2.5 µs shorter and hold no launch.
     """
@@ -54,14 +54,16 @@ def run_of(times, name="one", *, launch=0.0, moved=1.0, shapes=(B1, B8), strays=
     figures = [
         figure(
             label,
-            time_us * moved * (strays or {}).get((label, shape.B), 1.0) + launch,
-            shape,
+            time_us * moved * (strays or {}).get((label, workload.B), 1.0) + launch,
+            workload,
             seed=seed + 97 * index,
-            kernel_time=_kernel_time((time_us - 2.5) * moved * (strays or {}).get((label, shape.B), 1.0), seed + index)
+            kernel_time=_kernel_time(
+                (time_us - 2.5) * moved * (strays or {}).get((label, workload.B), 1.0), seed + index
+            )
             if kernel_times
             else None,
         )
-        for shape in shapes
+        for workload in workloads
         for index, (label, time_us) in enumerate(times.items())
     ]
     return source(*figures, name=name, **more)
@@ -85,7 +87,7 @@ def compared(*sources, rows="", columns="", filtered="", margin=0.005, raw=False
 def ratios_of(side, column=0):
     """Ratios by label and batch."""
     pairs = zip(side.grid.rows, side.columns[column].ratios, strict=True)
-    return {(row.entries[0].figure.label, row.entries[0].figure.shape.B): ratio for row, ratio in pairs}
+    return {(row.entries[0].figure.label, row.entries[0].figure.workload.B): ratio for row, ratio in pairs}
 
 
 def plant(folder, kernel, factor, run=MAIN):

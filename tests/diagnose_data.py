@@ -32,7 +32,9 @@ def recording(name):
 @cache
 def recorded(name):
     """Evidence from each launch of a recording, `decode-v1-B1`."""
-    return tuple(_evidence(profile.label, profile.shape, profile=profile) for profile in read_profiles(recording(name)))
+    return tuple(
+        _evidence(profile.label, profile.workload, profile=profile) for profile in read_profiles(recording(name))
+    )
 
 
 def measured(time_us, *, empty=None, copy=None, gpu="h200", copy_bytes=1_048_576, launches=1, **times_us):
@@ -63,8 +65,8 @@ def copy_run(folder, run_id="20261121-185458-h200-decode-main"):
 @cache
 def _built(label, batch):
     entry, variant = find_variant(kernels(), "decode", label)
-    shape = decode_at(B=batch)
-    subject = Subject(label, entry, entry.at(variant, shape), shape)
+    workload = decode_at(B=batch)
+    subject = Subject(label, entry, entry.at(variant, workload), workload)
     [found] = build_subjects([subject], ["sm_90"], lambda arch: gpu_size_of(arch, ()), _Silent())
     return found
 
@@ -77,12 +79,12 @@ def coded(label, batch=1, times=None):
 
 def in_order(evidence, label):
     """The evidence, as if the code were that of another kernel: its loads issue when those do."""
-    return replace(evidence, milestones=_built(label, evidence.shape.B).milestones)
+    return replace(evidence, milestones=_built(label, evidence.workload.B).milestones)
 
 
-def _evidence(label, shape, **known):
+def _evidence(label, workload, **known):
     entry, variant = find_variant(kernels(), "decode", label)
-    return Evidence(kernels(), entry, entry.at(variant, shape), shape, **known)
+    return Evidence(kernels(), entry, entry.at(variant, workload), workload, **known)
 
 
 class _Silent:

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
-from run_data import SHAPE, case, failed, measured, store
+from run_data import WORKLOAD, case, failed, measured, store
 
 from gdnbench.model.status import Role
 from gdnbench.store.samples import RoundRow, write_rounds, write_samples
@@ -21,8 +21,8 @@ def rounds_of(random, time_us, rounds=ROUNDS, sd=0.003):
 
 def store_run(
     results, day, times_us=None, *, gpu="h200", card="GPU-11111111-a", commit="a" * 40, dirty=False, broken=(),
-    sources=None, shape=SHAPE, seed=None, samples=False, params=None, plain=False, label="", op="decode", level=1.0,
-    versions=None, sd=0.003, launch=0.0,
+    sources=None, workload=WORKLOAD, seed=None, samples=False, params=None, plain=False, label="", op="decode",
+    level=1.0, versions=None, sd=0.003, launch=0.0,
 ):  # fmt: skip
     """Writes a run of some day, with the rounds of each label; `level` and `launch` move all of its times together."""
     began = START + timedelta(days=day)
@@ -32,7 +32,7 @@ def store_run(
     random = np.random.default_rng(day if seed is None else seed)
     rows, rounds, drawn = [], [], []
     for name, time_us in (TIMES if times_us is None else times_us).items():
-        of = case(name, ROLES.get(name, Role.KERNEL), shape, **(params or {}).get(name, {}))
+        of = case(name, ROLES.get(name, Role.KERNEL), workload, **(params or {}).get(name, {}))
         if name in broken:
             rows.append(failed(of))
             continue

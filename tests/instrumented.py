@@ -31,11 +31,11 @@ H200 = SimpleNamespace(
 
 
 def stage_of(label):
-    catalog, shape = load_catalog(), decode_at(B=1)
+    catalog, workload = load_catalog(), decode_at(B=1)
     entry, variant = find_variant(catalog, "decode", label)
     numerics = load_numerics(entry.op, catalog.op_folders["decode"])
-    workspace = Workspace.make(entry.op, numerics, shape, seed=0, device="cpu", scenario="typical")
-    return PlacedCase(entry, Case(entry.at(variant, shape), shape), (workspace,))
+    workspace = Workspace.make(entry.op, numerics, workload, seed=0, device="cpu", scenario="typical")
+    return PlacedCase(entry, Case(entry.at(variant, workload), workload), (workspace,))
 
 
 def main(label):

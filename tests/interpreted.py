@@ -26,9 +26,9 @@ def main(extra_root):
     catalog = load_catalog(roots)
     blocks = catalog.entries["decode-triton"].kernel.params["BV"].choices
     cases = tuple(
-        Case(variant, shape)
+        Case(variant, workload)
         # A program takes 6 ms to interpret, so one head does for the many programs of a small block.
-        for shape, wanted in (
+        for workload, wanted in (
             (
                 decode_at(HQ=1, HV=1),
                 [

@@ -1,4 +1,4 @@
-"""Runs made up for the report's tests: many kernels at three shapes, with all that a report has to bear."""
+"""Runs made up for the report's tests: many kernels at three workloads, with all that a report has to bear."""
 
 import re
 from html.parser import HTMLParser
@@ -11,7 +11,7 @@ from sweep_data import JOINT, store_sweep
 from gdnbench.model.status import Role, Status
 from gdnbench.store.samples import RoundRow, write_rounds, write_samples
 
-SHAPES = (decode_at(B=1), decode_at(B=8), decode_at(B=64))
+WORKLOADS = (decode_at(B=1), decode_at(B=8), decode_at(B=64))
 HOSTILE = "</script><script>alert(1)</script> <b>&amp;</b> \u2028 {{ 7*7 }}"
 KERNELS = [f"decode-k{number}" for number in range(12)]
 MACHINE = {
@@ -20,12 +20,12 @@ MACHINE = {
 }
 
 
-def rows_of(shape):
+def rows_of(workload):
     """A baseline, its control, two floors, kernels that are ever slower, and two failures."""
-    scale = 4.0 + shape.B / 4
+    scale = 4.0 + workload.B / 4
     kernels = [
         measured(
-            case(label, shape=shape),
+            case(label, workload=workload),
             scale * (1.02 + 0.03 * number),
             versus(1.2 / (1 + 0.03 * number), "faster" if number < 4 else "unclear" if number == 4 else "slower"),
             registers=30 + number,
@@ -35,13 +35,13 @@ def rows_of(shape):
         for number, label in enumerate(KERNELS)
     ]
     return [
-        measured(case("decode-fla", Role.BASELINE, shape), scale * 1.25),
+        measured(case("decode-fla", Role.BASELINE, workload), scale * 1.25),
         *kernels,
-        measured(case("decode-floor-copy", Role.FLOOR, shape), scale),
-        measured(case("decode-floor-empty", Role.FLOOR, shape), 2.0),
-        measured(case("decode-fla", Role.CONTROL, shape), scale * 1.25, versus(1.0002, "same")),
-        failed(case("decode-broken", shape=shape), Status.BUILD_FAILED, f"kernel.cu(3): {HOSTILE}\n  x = 1"),
-        failed(case("decode-hopper", shape=shape), Status.UNSUPPORTED, "needs a GPU of another kind"),
+        measured(case("decode-floor-copy", Role.FLOOR, workload), scale),
+        measured(case("decode-floor-empty", Role.FLOOR, workload), 2.0),
+        measured(case("decode-fla", Role.CONTROL, workload), scale * 1.25, versus(1.0002, "same")),
+        failed(case("decode-broken", workload=workload), Status.BUILD_FAILED, f"kernel.cu(3): {HOSTILE}\n  x = 1"),
+        failed(case("decode-hopper", workload=workload), Status.UNSUPPORTED, "needs a GPU of another kind"),
     ]
 
 
@@ -49,7 +49,7 @@ def store_run(results, run_id="20260102-030405-h200-decode-main", *, samples=Tru
     """A run's folder with everything in it."""
     folder = results / run_id
     folder.mkdir()
-    rows = [row for shape in SHAPES for row in rows_of(shape)]
+    rows = [row for workload in WORKLOADS for row in rows_of(workload)]
     described = {"label": "main", "machine": MACHINE, "warnings": [f"a warning that says {HOSTILE}"], **more}
     store(folder, rows, run_id=run_id, **described)
     if samples:

@@ -13,12 +13,12 @@ from gdnbench.store.info import RunInfo, write_info
 from gdnbench.store.measurements import write_measurements
 
 TICK_US = 0.032
-SHAPE = decode_at()
+WORKLOAD = decode_at()
 
 
-def case(label, role=Role.KERNEL, shape=SHAPE, *, kernel="", preset="", **params):
+def case(label, role=Role.KERNEL, workload=WORKLOAD, *, kernel="", preset="", **params):
     variant = Variant(kernel or label.partition(":")[0], label, preset=preset, params=Params(params))
-    return Case(variant, shape, role)
+    return Case(variant, workload, role)
 
 
 def timing(time_us=4.0, **more):
@@ -105,7 +105,7 @@ def store_bound_by_flops(folder):
         measured(case("decode-v4"), 4.321, versus(1.187)),
         measured(case("decode-floor-copy", Role.FLOOR), 4.01),
         bound_by_flops(case("decode-fla", Role.BASELINE, large), 20_345.6, 41.26, 0.417),
-        bound_by_flops(case("decode-v4", shape=large), 12_345.6, 68.0, 0.687, versus(1.648)),
+        bound_by_flops(case("decode-v4", workload=large), 12_345.6, 68.0, 0.687, versus(1.648)),
         measured(case("decode-floor-copy", Role.FLOOR, large), 10_001.0),
     ]
     store(folder, rows)

@@ -13,7 +13,7 @@ def about(phases=("load", "update", "store"), **changes):
     fields = {
         "op": "decode",
         "label": "decode-v4",
-        "shape": decode_at(B=2),
+        "workload": decode_at(B=2),
         "gpu": "NVIDIA H200",
         "arch": "sm_90",
         "phases": phases,

@@ -17,14 +17,14 @@ def label_of(params, kernel=KERNEL):
     return ":".join([kernel, *(f"{name}={value}" for name, value in params.items())])
 
 
-def point(slower_by, shape=decode_at(), place=None, half=0.002, rounds=48, kernel=KERNEL, **params):  # noqa: B008 - frozen
+def point(slower_by, workload=decode_at(), place=None, half=0.002, rounds=48, kernel=KERNEL, **params):  # noqa: B008 - frozen
     """A point so much slower than the best; the best itself at 0."""
     best = slower_by == 0.0
     return Point(
         kernel=kernel,
         label=label_of(params, kernel),
         params=Params(params),
-        shape=shape,
+        workload=workload,
         place=place or (Place.BEST if best else Place.SLOWER if slower_by > 0.005 else Place.TIED),
         slower_by=slower_by,
         slower_lo=0.0 if best else max(-1.0, slower_by - half),
@@ -34,11 +34,11 @@ def point(slower_by, shape=decode_at(), place=None, half=0.002, rounds=48, kerne
 
 
 def plateau_of(points):
-    """The plateau of one kernel and shape; its simplest point is the last that ties."""
+    """The plateau of one kernel and workload; its simplest point is the last that ties."""
     tied = [each for each in points if each.place in {Place.BEST, Place.TIED}]
     return Plateau(
         kernel=points[0].kernel,
-        shape=points[0].shape,
+        workload=points[0].workload,
         best=points[0].label,
         simplest=tied[-1].label,
         tied=tuple(each.label for each in tied),
@@ -48,7 +48,7 @@ def plateau_of(points):
 
 
 def sweep_of(axes, *groups, one_for_all=()):
-    """A sweep of groups of points, each of one kernel and shape, fastest first."""
+    """A sweep of groups of points, each of one kernel and workload, fastest first."""
     return Sweep(
         axes=axes,
         budget_s=60.0,
@@ -80,19 +80,19 @@ JOINT = sweep_of(
 def store_sweep(folder, sweep, *, without=(), **more):
     """Writes a sweep's run: a row for each point, the baseline's, and one for each of `without`, which failed."""
     rows = []
-    for shape in dict.fromkeys(each.shape for each in sweep.points) or [SMALL]:
-        rows.append(measured(case(KERNEL, Role.BASELINE, shape), 5.0))
-        rows.append(measured(case(KERNEL, Role.CONTROL, shape), 5.0, versus(1.0002, "same")))
+    for workload in dict.fromkeys(each.workload for each in sweep.points) or [SMALL]:
+        rows.append(measured(case(KERNEL, Role.BASELINE, workload), 5.0))
+        rows.append(measured(case(KERNEL, Role.CONTROL, workload), 5.0, versus(1.0002, "same")))
     rows += [
         measured(
-            case(each.label, shape=each.shape, kernel=each.kernel, **each.params),
+            case(each.label, workload=each.workload, kernel=each.kernel, **each.params),
             4.0 * (1 + each.slower_by),
             versus(1.25 / (1 + each.slower_by)),
         )
         for each in sweep.points
     ]
     rows += [
-        failed(case(label_of(params), shape=SMALL, **params), Status.BUILD_FAILED, "no [room] for it\nmore of that")
+        failed(case(label_of(params), workload=SMALL, **params), Status.BUILD_FAILED, "no [room] for it\nmore of that")
         for params in without
     ]
     swept = {kernel: list(axes) for kernel, axes in sweep.axes.items()}

@@ -43,11 +43,11 @@ def made(tmp_path):
 @pytest.fixture
 def pick(made):
     catalog = made()
-    return lambda shape, gpu="h200": catalog.at(catalog.entries["decode-mine"].default, shape, gpu)[1]
+    return lambda workload, gpu="h200": catalog.at(catalog.entries["decode-mine"].default, workload, gpu)[1]
 
 
 @pytest.mark.parametrize(
-    ("shape", "wanted"),
+    ("workload", "wanted"),
     [
         (decode_at(B=1), "decode-v4 WARPS=2"),
         (decode_at(B=8), "decode-v6 WARPS=8"),
@@ -62,8 +62,8 @@ def pick(made):
         ),  # B * HV = 64 in another layout, as at qk4_v8 B=8: the smaller
     ],
 )
-def test_a_shape_takes_its_row_or_that_of_the_nearest(pick, shape, wanted):
-    assert pick(shape).in_full == wanted
+def test_a_workload_takes_its_row_or_that_of_the_nearest(pick, workload, wanted):
+    assert pick(workload).in_full == wanted
 
 
 def test_a_row_of_the_same_heads_stands_before_one_of_another_layout_with_as_much_work(pick):
@@ -89,7 +89,8 @@ def test_what_is_picked_goes_by_the_dispatchers_name_and_binds_the_kernel(made):
 def test_who_looks_at_one_kernel_sees_it_under_its_own_name(made):
     catalog = made()
     named = {
-        shape: catalog.behind(catalog.entries["decode-mine"].default, decode_at(B=shape))[1] for shape in (1, 8, 64)
+        workload: catalog.behind(catalog.entries["decode-mine"].default, decode_at(B=workload))[1]
+        for workload in (1, 8, 64)
     }
     assert [named[batch].label for batch in (1, 8, 64)] == ["decode-v4:WARPS=2", "decode-v6", "decode-triton"]
     for batch, variant in named.items():
@@ -103,7 +104,7 @@ def test_a_preset_of_the_same_params_lends_its_name(made):
     assert catalog.behind(catalog.entries["decode-mine"].default, decode_at())[1].label == "decode-v4b"
 
 
-def test_params_that_are_the_plain_defaults_but_not_those_of_the_shape_are_all_named(made):
+def test_params_that_are_the_plain_defaults_but_not_those_of_the_workload_are_all_named(made):
     """The bare name would mean others there."""
     catalog = made(f'{HEADER}B1 = {{ kernel = "decode-triton" }}\n')
     variant = catalog.behind(catalog.entries["decode-mine"].default, decode_at())[1]

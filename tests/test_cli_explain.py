@@ -128,7 +128,7 @@ def test_a_kernel_that_nothing_is_wrong_with(run, tmp_path):
     ("arguments", "expected", "said"),
     [
         (("decode-v99",), ExitCode.USAGE, "no kernel decode-v99"),
-        (("decode-v1", "--shape", "B=1,2"), ExitCode.USAGE, "2 shapes are given"),
+        (("decode-v1", "--shape", "B=1,2"), ExitCode.USAGE, "2 workloads are given"),
         (("decode-v1", "--from", "/no/such.csv"), ExitCode.PROFILER, "no such file"),
         (("decode-fla", "--shape", "B=5"), ExitCode.USAGE, "nothing is known of decode-fla"),
     ],

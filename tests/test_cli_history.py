@@ -111,13 +111,13 @@ def test_a_failed_run_is_a_row_with_its_status_and_reason(run, tmp_path):
     assert "20260103-030405  crashed: the process died" in out
 
 
-def test_several_shapes_make_a_table_each(run, tmp_path):
+def test_several_workloads_make_a_table_each(run, tmp_path):
     store_run(tmp_path, 0)
-    store_run(tmp_path, 1, shape=decode_at(B=8))
+    store_run(tmp_path, 1, workload=decode_at(B=8))
     _, out, _ = run("history", KERNEL, "--shape", "B=1,8", "--out", tmp_path)
     assert f"{KERNEL} B=1 qk4_v8 on h200" in out
     assert f"{KERNEL} B=8 qk4_v8 on h200" in out
-    store_run(tmp_path, 2, shape=decode_at(HQ=16, HV=32))
+    store_run(tmp_path, 2, workload=decode_at(HQ=16, HV=32))
     assert "qk16_v32" in run("history", KERNEL, "--shape", "heads=qk16_v32", "--out", tmp_path)[1]
 
 

@@ -216,7 +216,7 @@ def test_a_kernel_that_does_not_build_is_a_row_and_exit_code_6(run, monkeypatch)
     assert json.loads(out)[0]["status"] == "build-failed"
 
 
-def test_a_declaration_that_fails_at_the_shape_fails_alone(run, monkeypatch, tmp_path):
+def test_a_declaration_that_fails_at_the_workload_fails_alone(run, monkeypatch, tmp_path):
     folder = tmp_path / "mine" / "decode" / "v99"
     shutil.copytree(default_roots()[0] / "decode" / "v4", folder)
     declaration = (folder / "variant.py").read_text().replace("decode-v4", "decode-v99")

@@ -109,7 +109,7 @@ def test_a_kernel_is_stamped_by_a_worker_and_kept(command_line, worker, tmp_path
     )
     assert code == ExitCode.OK
     assert worker.told.instrumentation is Instrumentation.PHASES
-    assert (worker.told.launches, worker.told.case.shape.B, worker.limit_s, worker.gpu) == (7, 8, 9, H200)
+    assert (worker.told.launches, worker.told.case.workload.B, worker.limit_s, worker.gpu) == (7, 8, 9, H200)
     [kept] = (tmp_path / "phases" / "decode-v4_WARPS=4").glob("*-h200-B8-qk4_v8.npz")
     assert str(kept) in out
     assert "stamping decode-v4:WARPS=4" in err
@@ -150,7 +150,7 @@ def test_a_kernel_without_marks_is_refused_before_any_worker(command_line, worke
     [
         (["decode-triton"], "gdnbench proton decode-triton"),
         (["decode-reference"], "reached through Python"),
-        (["decode-v4", "--shape", "B=1,8"], "2 shapes"),
+        (["decode-v4", "--shape", "B=1,8"], "2 workloads"),
         (["decode-vv"], "there is no kernel"),
         ([], "name kernels"),
         (["decode-v4", "--import", "a.npz"], "name kernels"),

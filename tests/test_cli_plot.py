@@ -26,7 +26,7 @@ def run(command_line):
 def results(tmp_path):
     folder = tmp_path / "results"
     store_run(folder, 0, samples=True)
-    store_run(folder, 1, samples=True, shape=decode_at(B=8), label="-later")
+    store_run(folder, 1, samples=True, workload=decode_at(B=8), label="-later")
     return folder
 
 
@@ -53,7 +53,7 @@ def test_colours_come_only_where_they_are_wanted(run, results, monkeypatch, colo
     assert ("\x1b" in run("time", "--out", results)[1]) == (colour == "FORCE_COLOR")
 
 
-def test_kernels_and_shapes_can_be_chosen(run, results):
+def test_kernels_and_workloads_can_be_chosen(run, results):
     _, out, _ = run("rounds", "-k", "decode-x", "--shape", "B=8", "--out", results)
     assert "B=8 qk4_v8" in out
     assert KERNEL in out
@@ -61,7 +61,7 @@ def test_kernels_and_shapes_can_be_chosen(run, results):
 
 
 def test_heads_alone_mean_every_batch_size_at_them(run, tmp_path):
-    store_run(tmp_path, 0, shape=decode_at(B=4, HQ=16, HV=32))
+    store_run(tmp_path, 0, workload=decode_at(B=4, HQ=16, HV=32))
     assert "B=4 qk16_v32" in run("rounds", "--shape", "heads=qk16_v32", "--out", tmp_path)[1]
 
 

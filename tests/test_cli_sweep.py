@@ -212,9 +212,9 @@ kernel = TorchKernel(
 """
 IMPLEMENTED = """import honest
 
-def bind(tensors, shape, params):
-    wanted = {1: 8, 4: 16}[shape.B] if params.MODE == 1 else 4
-    assert params.BV == wanted, f"BV={params.BV} at B={shape.B}"
+def bind(tensors, workload, params):
+    wanted = {1: 8, 4: 16}[workload.B] if params.MODE == 1 else 4
+    assert params.BV == wanted, f"BV={params.BV} at B={workload.B}"
     return honest.bind(tensors)
 """
 
@@ -260,7 +260,12 @@ WRONG = {
     "bad heads": ((*TRITON, "--shape", "heads=big"), 2, "there is no heads big", "qk4_v8"),
     "no budget": ((*TRITON, "--budget", "0"), 2, "--budget 0: a budget is a time", "1m30s"),
     "hours": ((*TRITON, "--budget", "1h"), 2, "--budget 1h: a budget is a time", "1m30s"),
-    "small budget": ((*TRITON, "--budget", "2s"), 2, "--budget 2s is too small", "or more, or fewer points or shapes"),
+    "small budget": (
+        (*TRITON, "--budget", "2s"),
+        2,
+        "--budget 2s is too small",
+        "or more, or fewer points or workloads",
+    ),
     "no sample": ((*TRITON, "--samples", "0"), 2, "--samples 0: a round needs a sample", "default"),
     "no margin": ((*TRITON, "--margin", "1"), 2, "a margin lies between 0 and 1", "0.005"),
     "no step": ((*TRITON, "--step-limit", "0"), 2, "--step-limit 0: a step takes some time", "default"),

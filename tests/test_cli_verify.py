@@ -16,7 +16,7 @@ kernel = TorchKernel(name="{name}")
 BODIES = {
     "test-wrong-head": """import honest
 
-def bind(tensors, shape, params):
+def bind(tensors, workload, params):
     run = honest.bind(tensors)
 
     def call():
@@ -27,7 +27,9 @@ def bind(tensors, shape, params):
 
     return call
 """,
-    "test-raises": "def bind(tensors, shape, params):\n    def call():\n        return {}['query']\n    return call\n",
+    "test-raises": (
+        "def bind(tensors, workload, params):\n    def call():\n        return {}['query']\n    return call\n"
+    ),
     "test-import-hangs": "import time\n\ntime.sleep(600)\n",
     "test-import-raises": "import os\n\nraise OSError('no licence')\n",
 }

@@ -33,9 +33,9 @@ def _own_cache(tmp_path_factory):
         yield
 
 
-def _build(name, arch="sm_90", shape=decode_at()):  # noqa: B008 - frozen
+def _build(name, arch="sm_90", workload=decode_at()):  # noqa: B008 - frozen
     entry = CATALOG.entries[name]
-    return build(entry, entry.default, shape, arch)
+    return build(entry, entry.default, workload, arch)
 
 
 def _variant(label, arch):
@@ -95,7 +95,7 @@ def test_the_state_moves_as_the_kernels_idea_says(name, expected):
 
 
 def test_the_head_layout_is_compiled_in():
-    assert _build("decode-v4").cubin != _build("decode-v4", shape=decode_at(HQ=16, HV=32)).cubin  # named by content
+    assert _build("decode-v4").cubin != _build("decode-v4", workload=decode_at(HQ=16, HV=32)).cubin  # named by content
 
 
 def test_spills_are_told():

@@ -288,12 +288,14 @@ TRIPS = {
 
 @pytest.mark.parametrize("name", TRIPS)
 def test_trips_are_loads_behind_what_was_waited_for(name):
-    lines, trips = TRIPS[name]
-    assert _milestones(*lines, EXIT).trips == trips
+    lines, dependent_loads = TRIPS[name]
+    assert _milestones(*lines, EXIT).dependent_loads == dependent_loads
 
 
-@pytest.mark.parametrize(("label", "trips"), [("decode-v1", 4), ("decode-v4", 2), ("decode-v6", 1), ("decode-v8", 1)])
-def test_trips_of_kernels(label, trips):
+@pytest.mark.parametrize(
+    ("label", "dependent_loads"), [("decode-v1", 4), ("decode-v4", 2), ("decode-v6", 1), ("decode-v8", 1)]
+)
+def test_trips_of_kernels(label, dependent_loads):
     entry, variant = find_variant(load_catalog([default_roots()[0]]), "decode", label)
     built = build(entry, entry.at(variant, decode_at()), decode_at(), "sm_90")
-    assert summarize(read_schedule(disassemble(Path(built.cubin), built.symbol))).trips == trips
+    assert summarize(read_schedule(disassemble(Path(built.cubin), built.symbol))).dependent_loads == dependent_loads

@@ -19,23 +19,23 @@ from gdnbench.model.case import Case, Variant
 
 AXES = axes_of("decode")
 KEYS = WorkloadKeys((AXES,))
-SHAPES = st.builds(
+WORKLOADS = st.builds(
     lambda batch, heads, group, key, value: decode_at(B=batch, HQ=heads, HV=heads * group, K=key, V=value),
     *(st.integers(1, 512) for _ in range(5)),
 )
 LABELS = st.text(min_size=1, max_size=20)
 
 
-@given(SHAPES)
-def test_sizes_come_back_as_they_were_written(shape):
-    assert read_axes({axis: str(size) for axis, size in shape.cells.items()}, AXES) == shape
-    assert read_axes({axis: workload_value(shape, axis) for axis in AXES.names}, AXES) == shape
+@given(WORKLOADS)
+def test_sizes_come_back_as_they_were_written(workload):
+    assert read_axes({axis: str(size) for axis, size in workload.cells.items()}, AXES) == workload
+    assert read_axes({axis: workload_value(workload, axis) for axis in AXES.names}, AXES) == workload
 
 
-@given(LABELS, SHAPES)
-def test_a_case_id_comes_apart_as_it_was_put_together(label, shape):
-    case = Case(Variant(label, label), shape)
-    assert read_case_id(case.id, AXES) == (label, shape)
+@given(LABELS, WORKLOADS)
+def test_a_case_id_comes_apart_as_it_was_put_together(label, workload):
+    case = Case(Variant(label, label), workload)
+    assert read_case_id(case.id, AXES) == (label, workload)
 
 
 @pytest.mark.parametrize("text", ["", "decode-v4", "decode-v4/B1", "/B1_HQ4_HV8_K128_V128", "x/B1_HQ4_HV8_K128_V128 "])
@@ -55,7 +55,7 @@ def test_a_size_that_is_none_is_refused(sizes, error):
         read_axes(sizes, AXES)
 
 
-@given(SHAPES, SHAPES)
+@given(WORKLOADS, WORKLOADS)
 def test_two_workloads_differ_in_some_part_unless_they_are_one(one, other):
     left, right = differing_parts(one, other)
     assert (left == right) is (one == other)
@@ -63,8 +63,8 @@ def test_two_workloads_differ_in_some_part_unless_they_are_one(one, other):
     assert differing_parts(other, one) == (right, left)
 
 
-@given(SHAPES, SHAPES)
-def test_the_parts_of_a_shape_say_as_much_as_the_shape(one, other):
+@given(WORKLOADS, WORKLOADS)
+def test_the_parts_of_a_workload_say_as_much_as_the_workload(one, other):
     alike = all(workload_value(one, key) == workload_value(other, key) for key in KEYS.parts)
     assert alike is (one == other)
 

@@ -23,7 +23,7 @@ needs_results = pytest.mark.skipif(not (RESULTS / "published").is_dir(), reason=
 
 
 def figure(time_us, label="decode-v4", **more):
-    values = {"op": "decode", "kernel": label, "label": label, "shape": decode_at(), "timer": "nvbench"}
+    values = {"op": "decode", "kernel": label, "label": label, "workload": decode_at(), "timer": "nvbench"}
     return Figure(time_us=time_us, **{**values, **more})
 
 
@@ -98,10 +98,10 @@ def test_a_floor_on_one_side_alone_tells_nothing():
 
 
 @pytest.mark.parametrize("other", [
-    floor(9.0, shape=decode_at(B=2)), floor(9.0, timer="cupti"), floor(math.nan),
+    floor(9.0, workload=decode_at(B=2)), floor(9.0, timer="cupti"), floor(math.nan),
     floor(9.0, "decode-floor-empty:WARPS=1"), floor(9.0, status=Status.CRASHED, reason="died"),
 ])  # fmt: skip
-def test_the_floor_is_that_of_the_shape_the_timer_and_the_default_grid(other):
+def test_the_floor_is_that_of_the_workload_the_timer_and_the_default_grid(other):
     left, right = figure(5.0), figure(6.0)
     plain = between(left, right, others=([floor(2.0)], [floor(3.0)]))
     assert between(left, right, others=([other, floor(2.0)], [other, floor(3.0)])) == plain
@@ -125,8 +125,8 @@ def test_few_other_kernels_prove_nothing():
 
 
 def test_large_batches_are_bound_by_bandwidth():
-    shape = decode_at(B=256, HQ=16, HV=32)
-    expectation = between(figure(260.0, shape=shape), figure(170.0, shape=shape))
+    workload = decode_at(B=256, HQ=16, HV=32)
+    expectation = between(figure(260.0, workload=workload), figure(170.0, workload=workload))
     assert expectation.bound == "bandwidth"
     assert 0.6 < expectation.ratio < 0.8
     assert expectation.reason.startswith("1.53x faster on b200: ")
@@ -134,8 +134,8 @@ def test_large_batches_are_bound_by_bandwidth():
 
 
 def test_between_the_two_it_is_mixed():
-    shape = decode_at(B=64)
-    expectation = between(figure(21.0, shape=shape), figure(18.0, shape=shape))
+    workload = decode_at(B=64)
+    expectation = between(figure(21.0, workload=workload), figure(18.0, workload=workload))
     assert expectation.bound == "mixed"
 
 
@@ -162,7 +162,7 @@ def test_a_time_below_the_traffics_is_all_traffic():
     (figure(5.0), figure(0.0), "h200", "b200"),
     (figure(5.0), figure(math.inf), "h200", "b200"),
     (figure(5.0), figure(3.0, timer="cupti"), "h200", "b200"),
-    (figure(5.0), figure(6.0, shape=decode_at(B=2)), "h200", "b200"),
+    (figure(5.0), figure(6.0, workload=decode_at(B=2)), "h200", "b200"),
     (figure(5.0, op="unheard-of"), figure(6.0, op="unheard-of"), "h200", "b200"),
 ])  # fmt: skip
 def test_where_nothing_can_be_expected_nothing_is(left, right, left_gpu, right_gpu):
@@ -170,22 +170,22 @@ def test_where_nothing_can_be_expected_nothing_is(left, right, left_gpu, right_g
 
 
 TIMES = st.floats(0.01, 1e5)
-SHAPES = st.builds(decode_at, B=st.integers(1, 512), HQ=st.sampled_from([4, 16]), HV=st.just(32))
+WORKLOADS = st.builds(decode_at, B=st.integers(1, 512), HQ=st.sampled_from([4, 16]), HV=st.just(32))
 
 
-@given(left_us=TIMES, right_us=TIMES, shape=SHAPES, slugs=st.permutations(SLUGS))
-def test_the_expected_ratio_lies_between_the_bandwidths_and_no_change(left_us, right_us, shape, slugs):
+@given(left_us=TIMES, right_us=TIMES, workload=WORKLOADS, slugs=st.permutations(SLUGS))
+def test_the_expected_ratio_lies_between_the_bandwidths_and_no_change(left_us, right_us, workload, slugs):
     left_gpu, right_gpu, *_ = slugs
-    expectation = between(figure(left_us, shape=shape), figure(right_us, shape=shape), left_gpu, right_gpu)
+    expectation = between(figure(left_us, workload=workload), figure(right_us, workload=workload), left_gpu, right_gpu)
     bandwidths = spec_of(left_gpu).bandwidth_gbs / spec_of(right_gpu).bandwidth_gbs
     assert min(bandwidths, 1) * (1 - 1e-9) <= expectation.ratio <= max(bandwidths, 1) * (1 + 1e-9)
     assert expectation.residual * expectation.ratio == pytest.approx(right_us / left_us)
     assert "nan" not in expectation.reason
 
 
-@given(left_us=TIMES, right_us=TIMES, shape=SHAPES)
-def test_more_bandwidth_never_makes_the_expected_time_longer(left_us, right_us, shape):
-    left, right = figure(left_us, shape=shape), figure(right_us, shape=shape)
+@given(left_us=TIMES, right_us=TIMES, workload=WORKLOADS)
+def test_more_bandwidth_never_makes_the_expected_time_longer(left_us, right_us, workload):
+    left, right = figure(left_us, workload=workload), figure(right_us, workload=workload)
     ratios = [between(left, right, "rtx3090", slug).ratio for slug in SLUGS[1:]]
     assert ratios == sorted(ratios, reverse=True)
 

@@ -60,11 +60,11 @@ def csv_file(tmp_path, text, name="theirs.csv"):
 def test_the_file_of_a_run_gives_the_runs_figures():
     source, run = load_foreign(OF_RUN), load_run(RUN)
     assert (source.kind, source.gpu, source.name) == (SourceKind.FOREIGN, "h200", "plain-1.json.gz")
-    ours = {(figure.label, figure.shape): figure for figure in run.figures}
-    assert {(figure.label, figure.shape) for figure in source.figures} == ours.keys()
+    ours = {(figure.label, figure.workload): figure for figure in run.figures}
+    assert {(figure.label, figure.workload) for figure in source.figures} == ours.keys()
     assert ["means" in warning for warning in source.warnings] == [True]
     for figure in source.figures:
-        measured = ours[figure.label, figure.shape]
+        measured = ours[figure.label, figure.workload]
         assert figure.time_us == pytest.approx(measured.time_us, rel=0.011)  # a mean where ours is a midmean
         assert figure.low_us <= figure.time_us <= figure.high_us
         assert figure.rounds_us.shape == measured.rounds_us.shape
@@ -105,7 +105,7 @@ def test_rounds_of_a_case_make_one_figure_without_the_burn_in(tmp_path):
     np.testing.assert_allclose(figure.rounds_us, [5, 6, np.nan, 7])
     assert (figure.kernel, figure.label) == ("decode-triton", "decode-triton:BV=16:WARPS=4")
     assert dict(figure.params) == {"BV": 16, "WARPS": 4}
-    assert figure.shape == decode_at(B=8, HQ=16, HV=32, V=64)
+    assert figure.workload == decode_at(B=8, HQ=16, HV=32, V=64)
     assert (figure.time_us, figure.sm_mhz) == pytest.approx((6.0, 1850.0))
     assert figure.low_us < 6 < figure.high_us
 
@@ -125,15 +125,15 @@ def test_a_case_of_which_only_the_burn_in_ran_has_no_time(tmp_path):
 def test_another_benchmarks_states_are_figures_with_its_axes(tmp_path):
     states = [state(5.0 + batch, B=batch, HQ=4, HV=8, K=128, V=128, Algo="tma") for batch in (1, 64)]
     source = load_foreign(nvbench(tmp_path / "a.json", ("gdn_decode", *states)))
-    assert [(figure.shape.B, round(figure.time_us, 9)) for figure in source.figures] == [(1, 6.0), (64, 69.0)]
+    assert [(figure.workload.B, round(figure.time_us, 9)) for figure in source.figures] == [(1, 6.0), (64, 69.0)]
     assert {figure.label for figure in source.figures} == {"gdn_decode:Algo=tma"}
     assert source.figures[0].params["Algo"] == "tma"
     assert source.figures[0].rounds_us.size == 0
     assert source.gpu == "b200"
-    assert not any("shape" in warning for warning in source.warnings)
+    assert not any("workload" in warning for warning in source.warnings)
 
 
-def test_a_shape_that_is_assumed_is_told(tmp_path):
+def test_a_workload_that_is_assumed_is_told(tmp_path):
     *_, warning = load_foreign(nvbench(tmp_path / "a.json", ("mine", state()))).warnings
     assert str(decode_at()) in warning
 
@@ -230,7 +230,7 @@ def test_a_csv_of_two_columns_is_enough(tmp_path):
     source = load_foreign(csv_file(tmp_path, "kernel,time_us\nmine,5.5\n"))
     (figure,) = source.figures
     assert (figure.kernel, figure.label, figure.time_us, figure.op) == ("mine", "mine", 5.5, "decode")
-    assert (figure.shape, figure.timer, source.gpu) == (decode_at(), "", "")
+    assert (figure.workload, figure.timer, source.gpu) == (decode_at(), "", "")
     assert math.isnan(figure.low_us)
     assert ["B=1" in warning for warning in source.warnings] == [True]
 
@@ -243,7 +243,7 @@ def test_a_csv_with_everything(tmp_path):
     )
     source = load_foreign(csv_file(tmp_path, text))
     figure, floor = source.figures
-    assert (figure.kernel, figure.params["BV"], figure.shape) == (
+    assert (figure.kernel, figure.params["BV"], figure.workload) == (
         "decode-triton",
         16,
         decode_at(B=64, HQ=16, HV=32, V=64),

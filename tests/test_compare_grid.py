@@ -18,7 +18,7 @@ from gdnbench.store.samples import write_rounds
 KERNELS = {"decode-v4": 4.7, "decode-triton": 4.4}
 
 
-def test_runs_are_joined_by_label_params_and_shape():
+def test_runs_are_joined_by_label_params_and_workload():
     side = compared(run_of(KERNELS), run_of({**KERNELS, "decode-v9": 4.0}, "other"))
     assert len(side.grid.rows) == 10
     assert {(row.entries[1].figure.label, row.entries[0]) for row in side.grid.alone} == {("decode-v9", None)}
@@ -40,7 +40,7 @@ def test_published_figures_need_no_params():
 
 def test_without_a_common_case_it_says_what_each_side_has():
     with pytest.raises(UsageError, match="no common case") as raised:
-        compared(source(figure("decode-v1"), name="a"), source(figure("decode-v4", shape=B8), name="b"))
+        compared(source(figure("decode-v1"), name="a"), source(figure("decode-v4", workload=B8), name="b"))
     assert "a has decode-v1 at B=1" in raised.value.hint
     assert "b has decode-v4 at B=8" in raised.value.hint
 
@@ -129,7 +129,7 @@ def test_sources_that_do_not_differ_in_the_columns_are_told():
 
 def test_a_filter_takes_globs_and_lists_of_every_key():
     side = compared(run_of(KERNELS), run_of(KERNELS, "other"), filtered="kernel=decode-v*,decode-f* B=1,64 op=decode")
-    assert [row.entries[0].figure.shape for row in side.grid.rows] == [B1] * 4
+    assert [row.entries[0].figure.workload for row in side.grid.rows] == [B1] * 4
 
 
 def test_a_filter_hides_no_unchanged_cases():
@@ -164,7 +164,7 @@ CASES = st.sets(st.tuples(st.sampled_from(["decode-a", "decode-b", "decode-c"]),
 @settings(max_examples=200, deadline=None)
 def test_every_figure_stands_once_in_its_own_row_and_column(runs, columns):
     sources = [
-        source(*(figure(label, shape=shape) for label, shape in sorted(cases)), name=f"run-{index}")
+        source(*(figure(label, workload=workload) for label, workload in sorted(cases)), name=f"run-{index}")
         for index, cases in enumerate(runs)
     ]
     entries = entries_of(sources)
@@ -192,7 +192,7 @@ def test_every_figure_stands_once_in_its_own_row_and_column(runs, columns):
 def test_two_runs_can_be_joined_where_they_share_a_case_and_only_there(runs):
     one, other = runs
     sources = [
-        source(*(figure(label, shape=shape) for label, shape in cases), name=name)
+        source(*(figure(label, workload=workload) for label, workload in cases), name=name)
         for name, cases in (("one", one), ("other", other))
     ]
     entries = entries_of(sources)

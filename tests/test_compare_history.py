@@ -5,16 +5,16 @@ import pytest
 from committed import RESULTS as RECORDED
 from decode_workloads import decode_at
 from history_data import BASELINE, FLOOR, KERNEL, PEER, TIMES, store_run
-from run_data import SHAPE
+from run_data import WORKLOAD
 
-from gdnbench.compare.history import check_shapes, choose_gpu, choose_label, history_of, of_gpu
+from gdnbench.compare.history import check_workloads, choose_gpu, choose_label, history_of, of_gpu
 from gdnbench.compare.runs import load_stored_runs
 from gdnbench.errors import GdnbenchError, LeftOutWarning, UnknownNameError
 from gdnbench.model.status import Status
 
 
 def history(results, label=KERNEL, **more):
-    return history_of(of_gpu(load_stored_runs(results), "h200"), label, SHAPE, gpu="h200", **more)
+    return history_of(of_gpu(load_stored_runs(results), "h200"), label, WORKLOAD, gpu="h200", **more)
 
 
 def steps(found):
@@ -231,13 +231,13 @@ def test_the_gpu_is_that_of_the_latest_run_with_the_kernel(tmp_path):
     assert "h200, b200" in caught.value.hint
 
 
-def test_a_shape_that_no_run_has_is_refused_with_those_there_are(tmp_path):
+def test_a_workload_that_no_run_has_is_refused_with_those_there_are(tmp_path):
     store_run(tmp_path, 0)
-    store_run(tmp_path, 1, shape=decode_at(B=64))
+    store_run(tmp_path, 1, workload=decode_at(B=64))
     runs = load_stored_runs(tmp_path)
-    check_shapes(runs, KERNEL, "h200", [SHAPE, decode_at(B=64)])
+    check_workloads(runs, KERNEL, "h200", [WORKLOAD, decode_at(B=64)])
     with pytest.raises(UnknownNameError, match="B=2") as caught:
-        check_shapes(runs, KERNEL, "h200", [SHAPE.spec.workload({**SHAPE.sizes, "B": 2})])
+        check_workloads(runs, KERNEL, "h200", [WORKLOAD.spec.workload({**WORKLOAD.sizes, "B": 2})])
     assert "B=1 qk4_v8, B=64 qk4_v8" in caught.value.hint
 
 

@@ -204,7 +204,7 @@ def test_figures_without_rounds_have_a_ratio_and_nothing_more():
 
 
 def test_floors_are_no_claims():
-    side = compared(run_of({"decode-v1": 5.0}, shapes=(B1,)), run_of({"decode-v1": 5.0}, "other", shapes=(B1,)))
+    side = compared(run_of({"decode-v1": 5.0}, workloads=(B1,)), run_of({"decode-v1": 5.0}, "other", workloads=(B1,)))
     assert side.columns[0].mean.cases == 2
 
 
@@ -276,8 +276,8 @@ def test_the_gate_lets_less_than_the_margin_and_improvements_pass(factor):
 
 def test_a_run_too_noisy_to_tell_fails_only_a_strict_gate():
     noise = dict.fromkeys((B1,), 0.05)
-    found = outcome(run_of(KERNELS, noise=noise), run_of(KERNELS, "other", strays=SLOWER, noise=noise, shapes=(B1,)))
-    assert found.untold
+    found = outcome(run_of(KERNELS, noise=noise), run_of(KERNELS, "other", strays=SLOWER, noise=noise, workloads=(B1,)))
+    assert found.undecided
     assert (found.exit_code(strict=False), found.exit_code(strict=True)) == (ExitCode.OK, ExitCode.NOISY)
 
 

@@ -14,7 +14,7 @@ KERNELS = {"decode-v1": 5.3, "decode-v4": 4.7, "decode-triton": 4.4}
 
 def change_of(left, right, label, batch=1):
     sides = [
-        next(each for each in run.figures if (each.label, each.shape.B) == (label, batch)) for run in (left, right)
+        next(each for each in run.figures if (each.label, each.workload.B) == (label, batch)) for run in (left, right)
     ]
     return RunChange(left, right).change(*sides)
 
@@ -37,7 +37,7 @@ def test_a_launch_that_fades_at_large_workloads_is_taken_out_where_it_is():
     """As two stored runs of one card: 0.09 µs at B=1, none at large batches."""
     left, right = run_of(KERNELS), run_of(KERNELS, "other")
     fading = [
-        replace(each, time_us=each.time_us + 0.09, rounds_us=each.rounds_us + 0.09) if each.shape == B1 else each
+        replace(each, time_us=each.time_us + 0.09, rounds_us=each.rounds_us + 0.09) if each.workload == B1 else each
         for each in right.figures
     ]
     right = replace(right, figures=tuple(fading))

@@ -36,9 +36,9 @@ def simulated(seed=0, times=TIMES, sd=0.003, drift=0.02):
     random = np.random.default_rng(seed)
     shared = np.exp(drift * random.standard_normal(ROUNDS))
     rows, rounds = [], {}
-    for label, by_shape in times.items():
-        for shape, time_us in by_shape.items():
-            each = case(label, ROLES.get(label, Role.KERNEL), shape)
+    for label, by_workload in times.items():
+        for workload, time_us in by_workload.items():
+            each = case(label, ROLES.get(label, Role.KERNEL), workload)
             rows.append(measured(each, time_us))
             rounds[each.id] = time_us * shared * np.exp(sd * random.standard_normal(ROUNDS))
     return rows, rounds
@@ -50,7 +50,7 @@ def judge(rows, rounds, suite=SUITE, **more):
 
 
 def truth(label, reference, weights=SUITE.weights):
-    logs = [weight * np.log(reference[shape] / TIMES[label][shape]) for shape, weight in weights.items()]
+    logs = [weight * np.log(reference[workload] / TIMES[label][workload]) for workload, weight in weights.items()]
     return np.exp(sum(logs) / sum(weights.values()))
 
 
@@ -67,7 +67,7 @@ def test_a_kernel_is_compared_with_the_baseline_by_the_weighted_geometric_mean()
 
 def test_of_several_references_the_fastest_at_each_workload_counts():
     result, rows = judge(*simulated(), over=("decode-fla", "decode-flashinfer"))
-    best = {shape: min(TIMES[label][shape] for label in result.over) for shape in SUITE.weights}
+    best = {workload: min(TIMES[label][workload] for label in result.over) for workload in SUITE.weights}
     speedup = rows["decode-v9"].comparison.speedup
     assert speedup.low < truth("decode-v9", best) < speedup.high
     assert rows["decode-fla"].comparison.speedup.estimate < 1
@@ -77,7 +77,7 @@ def test_of_several_references_the_fastest_at_each_workload_counts():
 def test_only_the_ratios_of_weights_matter_and_they_do():
     rows, rounds = simulated()
     one = judge(rows, rounds)[1]["decode-v9"].comparison.speedup
-    doubled = Suite("three", {shape: 2 * weight for shape, weight in SUITE.weights.items()})
+    doubled = Suite("three", {workload: 2 * weight for workload, weight in SUITE.weights.items()})
     assert judge(rows, rounds, doubled)[1]["decode-v9"].comparison.speedup.estimate == pytest.approx(one.estimate)
     first_alone = Suite("one", {ONE: 1})
     other = judge(rows, rounds, first_alone)[1]["decode-v9"].comparison.speedup
@@ -98,8 +98,8 @@ def test_the_interval_holds_the_truth_as_often_as_it_says():
 
 def test_a_kernel_without_a_time_at_some_workload_is_named_and_not_summed_up():
     rows, rounds = simulated()
-    late = case("decode-late", shape=ONE)
-    rows += [measured(late, 4.0), failed(case("decode-late", shape=EIGHT), Status.CRASHED)]
+    late = case("decode-late", workload=ONE)
+    rows += [measured(late, 4.0), failed(case("decode-late", workload=EIGHT), Status.CRASHED)]
     rounds[late.id] = np.full(ROUNDS, 4.0)
     result, found = judge(rows, rounds)
     assert "decode-late" not in found
@@ -109,7 +109,7 @@ def test_a_kernel_without_a_time_at_some_workload_is_named_and_not_summed_up():
 def test_a_round_that_a_workload_lacks_is_left_out_for_all():
     rows, rounds = simulated()
     torn = {name: times.copy() for name, times in rounds.items()}
-    torn[case("decode-v9", shape=MANY).id][:5] = np.nan
+    torn[case("decode-v9", workload=MANY).id][:5] = np.nan
     whole = {name: times[5:] for name, times in rounds.items()}
     one, other = (judge(rows, each)[1]["decode-v9"].comparison.speedup for each in (torn, whole))
     assert one.estimate == pytest.approx(other.estimate)

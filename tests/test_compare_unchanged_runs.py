@@ -76,7 +76,7 @@ def test_what_an_h100_should_make_of_a_kernel_is_told_by_kernel_times(sources):
     """3.35 TB/s against 4.8, the same SMs and clock: latency stays, traffic grows."""
     side = compared(named(sources, "w40-r2-g1"), named(sources, "h100"))
     residuals = {
-        (row.entries[0].figure.label, row.entries[0].figure.shape.B): expected.residual
+        (row.entries[0].figure.label, row.entries[0].figure.workload.B): expected.residual
         for row, expected in zip(side.grid.rows, side.columns[0].expected, strict=True)
         if "floor" not in row.entries[0].figure.label
     }

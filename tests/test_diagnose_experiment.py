@@ -179,7 +179,7 @@ def test_of_other_code_the_grid_is_that_of_the_declaration():
 
 
 def test_another_head_layout_is_carried_along():
-    evidence = replace(coded("decode-v4"), shape=decode_at(B=8, HQ=16, HV=32))
+    evidence = replace(coded("decode-v4"), workload=decode_at(B=8, HQ=16, HV=32))
     tried = experiment.profile(evidence)
     assert tried.command[3:] == ("--shape", "B=8", "--shape", "heads=qk16_v32")
     check(tried)

@@ -50,21 +50,21 @@ def runs(tmp_path):
     return copy_run(tmp_path / "results", RUN).parent
 
 
-def test_a_file_tells_its_kernel_and_shape(ask):
+def test_a_file_tells_its_kernel_and_workload(ask):
     evidence = ask("decode-v4", file=recording("decode-v4-B64"))
-    assert (evidence.shape, evidence.profile.function, evidence.compiled) == (decode_at(B=64), "gdn_decode_v4", None)
+    assert (evidence.workload, evidence.profile.function, evidence.compiled) == (decode_at(B=64), "gdn_decode_v4", None)
 
 
 def test_beside_counters_the_code_tells_when_loads_issue(ask):
     evidence = ask("decode-v4", file=recording("decode-v4-B1"))
-    assert (len(evidence.milestones.early_loads), evidence.trips) == (2, 2)
+    assert (len(evidence.milestones.early_loads), evidence.dependent_loads) == (2, 2)
 
 
 def test_counters_answer_for_a_kernel_that_does_not_build(ask, monkeypatch):
     failed = FailedBuild(None, "sm_90", BuildError("no"))
     monkeypatch.setattr("gdnbench.diagnose.gather.build_subjects", lambda *_: (failed,))
     evidence = ask("decode-v4", file=recording("decode-v4-B1"))
-    assert (evidence.milestones, evidence.trips) == (None, 0)
+    assert (evidence.milestones, evidence.dependent_loads) == (None, 0)
     with pytest.raises(BuildError):
         ask("decode-v4")
 
@@ -132,7 +132,7 @@ def test_a_kernel_of_which_nothing_is_known(ask):
     [
         ("decode-v99", {}, "no kernel decode-v99"),
         ("decode-v*", {}, "one is needed"),
-        ("decode-v1", {"axes": "B=1,8"}, "2 shapes are given"),
+        ("decode-v1", {"axes": "B=1,8"}, "2 workloads are given"),
         ("decode-v1", {"op": "prefill"}, "no op prefill"),
         ("decode-v1", {"gpu": "cpu"}, "runs on a GPU"),
     ],
@@ -145,7 +145,7 @@ def test_a_question_that_cannot_be_answered(ask, label, told, said):
 def test_a_report_without_our_ranges_is_of_the_kernel_whose_function_it_names(ask, tmp_path):
     from dataclasses import replace
 
-    foreign = [replace(one.profile, label="", op="", shape=None) for one in recorded("decode-v1-B1")]
+    foreign = [replace(one.profile, label="", op="", workload=None) for one in recorded("decode-v1-B1")]
     path: Path = tmp_path / "foreign.csv"
     write_profiles(path, foreign)
     assert ask(file=path, axes="B=1").profile.function == "gdn_decode_v1"

@@ -129,12 +129,14 @@ def test_without_anything_known_to_be_wrong_nothing_is_told():
     assert rank(coded("decode-v6", 1)) == ()
 
 
-@pytest.mark.parametrize(("label", "trips"), [("decode-v4", 2), ("decode-triton", 2), ("decode-triton-tma", 3)])
-def test_without_times_either_one_trip_after_the_other_bounds_the_time(label, trips):
+@pytest.mark.parametrize(
+    ("label", "dependent_loads"), [("decode-v4", 2), ("decode-triton", 2), ("decode-triton-tma", 3)]
+)
+def test_without_times_either_one_trip_after_the_other_bounds_the_time(label, dependent_loads):
     [told] = [finding for finding in rank(coded(label)) if finding.rule == "latency"]
     assert told.basis == "code"
-    assert told.share == pytest.approx(1 - 1 / trips)
-    assert told.facts[0].value == trips
+    assert told.share == pytest.approx(1 - 1 / dependent_loads)
+    assert told.facts[0].value == dependent_loads
 
 
 def test_trips_of_blocks_that_follow_one_another_cover_each_other():
@@ -179,8 +181,12 @@ def test_counters_of_one_launch_of_many_explain_nothing():
 def test_loads_that_start_when_others_have_arrived_are_told_with_the_waiting():
     """decode-v4 waits for its gates' tensors, and only then asks for the state."""
     [first] = rank(in_order(recorded("decode-v4-B1")[0], "decode-v4"))
-    trips = first.facts[-1]
-    assert (trips.counter, trips.value, trips.note) == ("trips", 2, "6 of 8 loads start when others have arrived")
+    dependent_loads = first.facts[-1]
+    assert (dependent_loads.counter, dependent_loads.value, dependent_loads.note) == (
+        "trips",
+        2,
+        "6 of 8 loads start when others have arrived",
+    )
     assert "start all before the first use" in first.meaning
     assert first.experiment.command == ("gdnbench", "inspect", "decode-v4", "--schedule", "--shape", "B=1")
 
@@ -201,8 +207,8 @@ def test_loads_that_all_go_out_first_are_no_cause(label):
 
 def test_trips_of_a_loop_are_not_known():
     evidence = in_order(recorded("decode-v4-B1")[0], "decode-v4")
-    looping = replace(evidence, milestones=replace(evidence.milestones, trips=None))
-    assert (evidence.trips, looping.trips) == (2, 0)
+    looping = replace(evidence, milestones=replace(evidence.milestones, dependent_loads=None))
+    assert (evidence.dependent_loads, looping.dependent_loads) == (2, 0)
 
 
 def test_without_counters_trips_stand_beside_the_times():
@@ -214,7 +220,7 @@ def test_without_counters_trips_stand_beside_the_times():
     assert "Counters tell for which" in early.meaning
 
 
-def test_where_flops_bound_the_shape_the_gain_is_above_them_and_no_rule_takes_copying_for_the_bound():
+def test_where_flops_bound_the_workload_the_gain_is_above_them_and_no_rule_takes_copying_for_the_bound():
     times = replace(measured(20.0, empty=2.0, copy=8.0), flops_us=16.0)
     assert times.gain == pytest.approx(0.2)
     told = {finding.rule for finding in rank(coded("decode-v4", 8, times)) if finding.basis == "times"}

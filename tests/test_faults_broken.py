@@ -88,7 +88,10 @@ def test_a_missing_extra_is_a_status_with_the_line_that_mends_it(run):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "reason"),
-    [("test-import-fails", "no table for this machine"), ("test-no-bind", "must define bind(tensors, shape, params)")],
+    [
+        ("test-import-fails", "no table for this machine"),
+        ("test-no-bind", "must define bind(tensors, workload, params)"),
+    ],
 )
 def test_an_implementation_that_does_not_load_is_broken(run, name, reason):
     assert run.rows[name]["status"] == "broken"

@@ -103,7 +103,7 @@ def test_the_stored_run_reads_back_as_it_was_printed(done, bench):
 
 
 @pytest.mark.slow
-def test_a_shape_larger_than_the_memory_costs_only_its_own_cases(tmp_path):
+def test_a_workload_larger_than_the_memory_costs_only_its_own_cases(tmp_path):
     """Without wrong numbers the exit code says partial; and `--plain` reaches the run's record and its worker."""
     bench = Gdnbench(tmp_path)
     done = bench.run("decode-reference", *CPU, *SHORT, "-q", "--shape", "B=1,2147483647", "--plain")

@@ -12,27 +12,27 @@ from gdnbench.inspection.subject import choose_subjects
 from gdnbench.model.kernel import TorchKernel
 
 CATALOG = load_catalog(default_roots()[:1])
-SHAPES = (decode_at(B=1), decode_at(B=8), decode_at(B=64))
+WORKLOADS = (decode_at(B=1), decode_at(B=8), decode_at(B=64))
 PICKS = CATALOG.entries["decode-auto"].dispatch
 
 
-def test_a_dispatcher_is_what_it_picks_at_each_shape_under_its_own_name():
-    subjects, notes = choose_subjects(CATALOG, "decode", ["decode-auto"], SHAPES)
+def test_a_dispatcher_is_what_it_picks_at_each_workload_under_its_own_name():
+    subjects, notes = choose_subjects(CATALOG, "decode", ["decode-auto"], WORKLOADS)
     assert notes == ()
-    assert [(each.entry.kernel.name, each.variant.params, each.shape) for each in subjects] == [
-        (PICKS.pick(shape).kernel, PICKS.pick(shape).params, shape) for shape in SHAPES
+    assert [(each.entry.kernel.name, each.variant.params, each.workload) for each in subjects] == [
+        (PICKS.pick(workload).kernel, PICKS.pick(workload).params, workload) for workload in WORKLOADS
     ]
     assert not any("auto" in each.name for each in subjects)
 
 
 def test_what_a_dispatcher_picks_is_inspected_once_where_it_is_named_beside_it():
-    pick = CATALOG.behind(CATALOG.entries["decode-auto"].default, SHAPES[0])[1]
-    subjects, _ = choose_subjects(CATALOG, "decode", ["decode-auto", pick.label], SHAPES[:1])
+    pick = CATALOG.behind(CATALOG.entries["decode-auto"].default, WORKLOADS[0])[1]
+    subjects, _ = choose_subjects(CATALOG, "decode", ["decode-auto", pick.label], WORKLOADS[:1])
     assert [each.name for each in subjects] == [pick.label]
 
 
 def test_all_is_every_kernel_with_a_build_of_its_own_and_none_twice():
-    subjects, notes = choose_subjects(CATALOG, "decode", [], SHAPES[:1])
+    subjects, notes = choose_subjects(CATALOG, "decode", [], WORKLOADS[:1])
     names = [each.name for each in subjects]
     assert len(names) == len(set(names))
     entries = CATALOG.entries.values()
@@ -43,7 +43,7 @@ def test_all_is_every_kernel_with_a_build_of_its_own_and_none_twice():
 
 def test_a_kernel_that_is_reached_through_python_has_nothing_to_inspect():
     with pytest.raises(UsageError, match="decode-fla: reached through Python"):
-        choose_subjects(CATALOG, "decode", ["decode-fla"], SHAPES)
+        choose_subjects(CATALOG, "decode", ["decode-fla"], WORKLOADS)
 
 
 def toys(name="gemm-split"):

@@ -14,7 +14,7 @@ from gdnbench.launch import load_numerics
 CATALOG = load_catalog(default_roots()[:1])
 DECODE = CATALOG.ops["decode"]
 NUMERICS = load_numerics(DECODE, CATALOG.op_folders["decode"])
-SHAPE = decode_at(B=5, HQ=2, HV=4, K=32, V=16)
+WORKLOAD = decode_at(B=5, HQ=2, HV=4, K=32, V=16)
 GATES = decode_at(B=64, K=1, V=8)  # many gates beside a small state
 
 
@@ -42,8 +42,8 @@ def naive(t, scale):
 @pytest.mark.parametrize("scenario", DECODE.scenarios)
 @pytest.mark.parametrize("heads", [(1, 2), (2, 2), (2, 6)])
 def test_the_oracle_is_the_formula(scenario, heads):
-    shape = decode_at(B=2, HQ=heads[0], HV=heads[1], K=4, V=3)
-    tensors, scalars = NUMERICS.make_inputs(shape, 7, "cpu", scenario)
+    workload = decode_at(B=2, HQ=heads[0], HV=heads[1], K=4, V=3)
+    tensors, scalars = NUMERICS.make_inputs(workload, 7, "cpu", scenario)
     found = NUMERICS.oracle(tensors, scalars)
     for name, expected in naive(tensors, scalars["scale"]).items():
         assert found[name].dtype == torch.float64
@@ -51,7 +51,7 @@ def test_the_oracle_is_the_formula(scenario, heads):
 
 
 def test_the_oracle_does_not_change_its_inputs():
-    tensors, scalars = NUMERICS.make_inputs(SHAPE, 1, "cpu", "typical")
+    tensors, scalars = NUMERICS.make_inputs(WORKLOAD, 1, "cpu", "typical")
     before = {name: tensor.clone() for name, tensor in tensors.items()}
     NUMERICS.oracle(tensors, scalars)
     assert all(torch.equal(tensors[name], before[name]) for name in tensors)
@@ -59,19 +59,19 @@ def test_the_oracle_does_not_change_its_inputs():
 
 @pytest.mark.parametrize("scenario", DECODE.scenarios)
 def test_inputs_keep_the_ops_contract(scenario):
-    tensors, scalars = NUMERICS.make_inputs(SHAPE, 1, "cpu", scenario)
+    tensors, scalars = NUMERICS.make_inputs(WORKLOAD, 1, "cpu", scenario)
     dtypes = {"bf16": torch.bfloat16, "fp32": torch.float32}
     assert {name: (tuple(t.shape), t.dtype) for name, t in tensors.items()} == {
-        spec.name: (spec.sizes(DECODE.named_sizes(SHAPE)), dtypes[spec.dtype]) for spec in DECODE.inputs
+        spec.name: (spec.sizes(DECODE.named_sizes(WORKLOAD)), dtypes[spec.dtype]) for spec in DECODE.inputs
     }
     assert set(scalars) == set(DECODE.scalars)
-    assert scalars["scale"] == pytest.approx(1 / math.sqrt(SHAPE.K))
+    assert scalars["scale"] == pytest.approx(1 / math.sqrt(WORKLOAD.K))
     assert all(tensor.is_contiguous() and tensor.isfinite().all() for tensor in tensors.values())
 
 
 @pytest.mark.parametrize("scenario", DECODE.scenarios)
 def test_a_seed_means_the_same_numbers_and_another_seed_others(scenario):
-    first, again, other = (NUMERICS.make_inputs(SHAPE, seed, "cpu", scenario)[0] for seed in (3, 3, 4))
+    first, again, other = (NUMERICS.make_inputs(WORKLOAD, seed, "cpu", scenario)[0] for seed in (3, 3, 4))
     assert all(torch.equal(first[name], again[name]) for name in first)
     constant = {"b"} if scenario == "zero-b" else set()
     assert all(not torch.equal(first[name], other[name]) for name in first.keys() - constant)
@@ -81,19 +81,19 @@ def test_drawing_inputs_leaves_torchs_own_generator_alone():
     torch.manual_seed(0)
     expected = torch.rand(3)
     torch.manual_seed(0)
-    NUMERICS.make_inputs(SHAPE, 5, "cpu", "large-state")
+    NUMERICS.make_inputs(WORKLOAD, 5, "cpu", "large-state")
     assert torch.equal(torch.rand(3), expected)
 
 
 @pytest.mark.parametrize("name", ["q", "k"])
 def test_queries_and_keys_have_unit_length(name):
-    tensor = NUMERICS.make_inputs(SHAPE, 1, "cpu", "typical")[0][name]
+    tensor = NUMERICS.make_inputs(WORKLOAD, 1, "cpu", "typical")[0][name]
     assert tensor.double().norm(dim=-1).numpy() == pytest.approx(1.0, abs=4e-3)
 
 
 def test_decay_rates_and_time_steps_lie_in_their_ranges():
-    shape = decode_at(HQ=1, HV=1000, K=1, V=1)
-    tensors, _ = NUMERICS.make_inputs(shape, 1, "cpu", "typical")
+    workload = decode_at(HQ=1, HV=1000, K=1, V=1)
+    tensors, _ = NUMERICS.make_inputs(workload, 1, "cpu", "typical")
     rate, step = tensors["A_log"].double().exp(), torch.nn.functional.softplus(tensors["dt_bias"].double())
     assert 1 - 1e-5 <= rate.min() < 1.2
     assert 15.5 < rate.max() <= 16 + 1e-4
@@ -133,5 +133,5 @@ def test_zero_b_writes_exactly_half():
 
 
 def test_scenarios_differ_only_in_what_they_are_about():
-    typical, saturated = (NUMERICS.make_inputs(SHAPE, 9, "cpu", name)[0] for name in ("typical", "saturated-gates"))
+    typical, saturated = (NUMERICS.make_inputs(WORKLOAD, 9, "cpu", name)[0] for name in ("typical", "saturated-gates"))
     assert {name for name in typical if not torch.equal(typical[name], saturated[name])} == {"a", "b"}

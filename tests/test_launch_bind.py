@@ -13,7 +13,7 @@ from gdnbench.launch import Workspace, bind, load_numerics
 from gdnbench.launch.bind import _with_scratch
 
 SMALL = decode_at(B=2, HQ=2, HV=4, K=32, V=16)
-KERNEL = "def bind(t, shape, params): return lambda: (t.output, t.new_state)\n"
+KERNEL = "def bind(t, workload, params): return lambda: (t.output, t.new_state)\n"
 DECLARATION = """from gdnbench import TorchKernel
 kernel = TorchKernel(name='decode-{}'{})
 """

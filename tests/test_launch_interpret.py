@@ -40,8 +40,8 @@ def verdicts(tmp_path_factory):
     return {case: rest for case, *rest in lines}
 
 
-def verdict_of(verdicts, label, shape="B1_HQ1_HV1_K128_V128"):
-    return verdicts[f"{label}/{shape}"]
+def verdict_of(verdicts, label, workload="B1_HQ1_HV1_K128_V128"):
+    return verdicts[f"{label}/{workload}"]
 
 
 @pytest.mark.parametrize("block", BLOCKS)

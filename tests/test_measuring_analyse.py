@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from decode_workloads import decode_at
-from run_data import SHAPE, case, collect, healthy
+from run_data import WORKLOAD, case, collect, healthy
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.measuring.analyse import analyse
@@ -26,9 +26,9 @@ CASES = (BASELINE, FAST, SLOW, SAME, FLOOR, CONTROL)
 MEDIANS_US = {BASELINE.id: 5.0, FAST.id: 4.5, SLOW.id: 5.5, SAME.id: 5.0, FLOOR.id: 4.0, CONTROL.id: 5.0}
 
 
-def rows_of(cases=CASES, collected=None, judged=None, builds=None, settings=Settings(), op=DECODE):  # noqa: B008
+def rows_of(cases=CASES, collected=None, checked=None, builds=None, settings=Settings(), op=DECODE):  # noqa: B008
     found = analyse(
-        op, cases, judged or healthy(cases), builds or {}, collected or collect(MEDIANS_US), settings,
+        op, cases, checked or healthy(cases), builds or {}, collected or collect(MEDIANS_US), settings,
         timer="nvbench", run_id="r", copying={"decode-floor-copy", "decode-floor-other"},
     )  # fmt: skip
     return {row.case.id: row for row in found.measurements}, found
@@ -78,14 +78,14 @@ def test_without_a_floor_there_is_no_speed_of_light():
 
 def test_bandwidth_is_the_ops_traffic_over_the_time(rows):
     timing = rows[FAST.id].timing
-    assert timing.bandwidth_gbs == pytest.approx(DECODE.traffic_bytes(SHAPE) / timing.time_us / 1e3)
+    assert timing.bandwidth_gbs == pytest.approx(DECODE.traffic_bytes(WORKLOAD) / timing.time_us / 1e3)
 
 
 def test_a_floor_has_the_bandwidth_of_what_it_moves_and_the_empty_one_has_none():
     empty = case("decode-floor-empty", Role.FLOOR)
     rows, _ = rows_of(cases=(BASELINE, FLOOR, empty), collected=collect(MEDIANS_US | {empty.id: 2.0}))
     copying = rows[FLOOR.id]
-    assert copying.nbytes == DECODE.copy_bytes(SHAPE) < rows[BASELINE.id].nbytes
+    assert copying.nbytes == DECODE.copy_bytes(WORKLOAD) < rows[BASELINE.id].nbytes
     assert copying.timing.bandwidth_gbs == pytest.approx(copying.nbytes / copying.timing.time_us / 1e3)
     assert rows[empty.id].nbytes == 0
     assert math.isnan(rows[empty.id].timing.bandwidth_gbs)
@@ -142,8 +142,8 @@ def test_the_margin_and_the_confidence_are_the_users():
     assert narrow.relative_half_width < wide.relative_half_width
 
 
-def test_each_shape_is_compared_with_its_own_baseline():
-    other = [replace(each, shape=decode_at(B=64)) for each in (BASELINE, FAST)]
+def test_each_workload_is_compared_with_its_own_baseline():
+    other = [replace(each, workload=decode_at(B=64)) for each in (BASELINE, FAST)]
     medians = {BASELINE.id: 5.0, FAST.id: 4.5, other[0].id: 20.0, other[1].id: 25.0}
     rows, _ = rows_of(cases=(BASELINE, FAST, *other), collected=collect(medians))
     assert (rows[FAST.id].versus.verdict, rows[other[1].id].versus.verdict) == ("faster", "slower")
@@ -160,8 +160,8 @@ def test_a_baseline_that_differs_from_itself_raises_the_alarm():
 
 @pytest.mark.parametrize("status", [Status.WRONG_NUMBERS, Status.CRASHED, Status.UNSUPPORTED])
 def test_a_case_that_failed_its_preflight_has_no_time(status):
-    judged = healthy(CASES) | {SLOW.id: Examined(SLOW.id, status, "because")}
-    rows, _ = rows_of(judged=judged)
+    checked = healthy(CASES) | {SLOW.id: Examined(SLOW.id, status, "because")}
+    rows, _ = rows_of(checked=checked)
     assert (rows[SLOW.id].timing, rows[SLOW.id].versus) == (None, None)
     assert (rows[SLOW.id].status, rows[SLOW.id].reason) == (status, "because")
     assert rows[FAST.id].versus.verdict == "faster"
@@ -175,14 +175,14 @@ def test_a_case_lost_while_measuring_has_no_time():
 
 
 def test_without_its_baseline_a_kernel_still_has_a_time():
-    judged = healthy(CASES) | {BASELINE.id: Examined(BASELINE.id, Status.CRASHED, "SIGSEGV")}
-    rows, _ = rows_of(judged=judged)
+    checked = healthy(CASES) | {BASELINE.id: Examined(BASELINE.id, Status.CRASHED, "SIGSEGV")}
+    rows, _ = rows_of(checked=checked)
     assert rows[FAST.id].timing
     assert {row.versus for row in rows.values()} == {None}
 
 
 def test_what_was_not_reached_says_so():
-    rows, _ = rows_of(judged={BASELINE.id: Examined(BASELINE.id, Status.OK)}, collected=Collected())
+    rows, _ = rows_of(checked={BASELINE.id: Examined(BASELINE.id, Status.OK)}, collected=Collected())
     assert {row.status for row in rows.values()} == {Status.NOT_RUN}
     assert all(row.reason for row in rows.values())
 
@@ -283,22 +283,22 @@ def test_the_speed_of_light_is_the_fastest_copy_whatever_the_order(first):
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_of_several_copying_kernels_the_fastest_at_the_shape_is_the_speed_of_light(order):
+def test_of_several_copying_kernels_the_fastest_at_the_workload_is_the_speed_of_light(order):
     """A bound that another copy beats is none; which one that is may change with the batch."""
     large = decode_at(B=64)
-    own = {shape: case("decode-floor-copy", Role.FLOOR, shape, WARPS=8) for shape in (SHAPE, large)}
-    other = {shape: case("decode-floor-other", Role.FLOOR, shape, LANES=4) for shape in (SHAPE, large)}
-    kernel = {shape: case("decode-fast", shape=shape) for shape in (SHAPE, large)}
+    own = {workload: case("decode-floor-copy", Role.FLOOR, workload, WARPS=8) for workload in (WORKLOAD, large)}
+    other = {workload: case("decode-floor-other", Role.FLOOR, workload, LANES=4) for workload in (WORKLOAD, large)}
+    kernel = {workload: case("decode-fast", workload=workload) for workload in (WORKLOAD, large)}
     times = {
-        own[SHAPE]: 4.0, other[SHAPE]: 3.6, kernel[SHAPE]: 4.5,
+        own[WORKLOAD]: 4.0, other[WORKLOAD]: 3.6, kernel[WORKLOAD]: 4.5,
         own[large]: 20.0, other[large]: 22.0, kernel[large]: 25.0,
     }  # fmt: skip
     found, _ = rows_of(tuple(times)[::order], collect({each.id: time_us for each, time_us in times.items()}))
-    for shape, share in ((SHAPE, 3.6 / 4.5), (large, 20.0 / 25.0)):
-        assert found[kernel[shape].id].timing.sol == pytest.approx(share, rel=0.006)
+    for workload, share in ((WORKLOAD, 3.6 / 4.5), (large, 20.0 / 25.0)):
+        assert found[kernel[workload].id].timing.sol == pytest.approx(share, rel=0.006)
         for floors in (own, other):
-            assert found[floors[shape].id].nbytes == DECODE.copy_bytes(shape)
-            assert found[floors[shape].id].versus is None
+            assert found[floors[workload].id].nbytes == DECODE.copy_bytes(workload)
+            assert found[floors[workload].id].versus is None
 
 
 def test_an_empty_floor_that_is_faster_than_every_copy_is_no_speed_of_light():
@@ -309,4 +309,4 @@ def test_an_empty_floor_that_is_faster_than_every_copy_is_no_speed_of_light():
 
 def test_a_copying_floor_moves_its_own_bytes_as_a_baseline_too():
     found, _ = rows_of((case("decode-floor-copy", Role.BASELINE),), collect({FLOOR.id: 4.0}))
-    assert [row.nbytes for row in found.values()] == [DECODE.copy_bytes(SHAPE)]
+    assert [row.nbytes for row in found.values()] == [DECODE.copy_bytes(WORKLOAD)]

@@ -29,7 +29,7 @@ def built(cases, registers=lambda params: params["BV"]):
     """Builds of all cases, whose registers tell their params."""
     return Builds(
         made={
-            (each.variant, each.shape, arch, "f"): Build(arch, registers(each.variant.params), 0, 0, 128, 4096)
+            (each.variant, each.workload, arch, "f"): Build(arch, registers(each.variant.params), 0, 0, 128, 4096)
             for each in cases
             for arch in ARCHS
         }
@@ -41,14 +41,14 @@ def rows_of(cases, builds=None, interpreted=None):
     return [(row.label, row.arch, row.registers) for row in found]
 
 
-def test_a_variant_is_listed_once_for_each_architecture_however_many_shapes_it_has():
-    cases = [case("decode-x", shape=shape, BV=8) for shape in (SMALL, LARGE)]
+def test_a_variant_is_listed_once_for_each_architecture_however_many_workloads_it_has():
+    cases = [case("decode-x", workload=workload, BV=8) for workload in (SMALL, LARGE)]
     assert rows_of(cases) == [("decode-x", "sm_90", 8), ("decode-x", "sm_100", 8)]
 
 
 def test_builds_of_one_name_with_other_params_are_all_listed_and_told_apart():
-    """As where the defaults of a kernel change with the shape."""
-    cases = [case("decode-x", shape=shape, BV=bv) for shape, bv in ((SMALL, 8), (LARGE, 16))]
+    """As where the defaults of a kernel change with the workload."""
+    cases = [case("decode-x", workload=workload, BV=bv) for workload, bv in ((SMALL, 8), (LARGE, 16))]
     assert rows_of(cases) == [
         *(("decode-x:BV=8", arch, 8) for arch in ARCHS),
         *(("decode-x:BV=16", arch, 16) for arch in ARCHS),
@@ -56,11 +56,11 @@ def test_builds_of_one_name_with_other_params_are_all_listed_and_told_apart():
 
 
 def test_a_batch_size_that_is_compiled_otherwise_has_a_row_of_its_own():
-    """As with `warps=lambda shape, p: 1 if shape.B == 1 else 8`."""
-    cases = [case("decode-x", shape=decode_at(B=batch), BV=8) for batch in (1, 8, 64)]
+    """As with `warps=lambda workload, p: 1 if workload.B == 1 else 8`."""
+    cases = [case("decode-x", workload=decode_at(B=batch), BV=8) for batch in (1, 8, 64)]
     builds = Builds(
         made={
-            (each.variant, each.shape, arch, "f"): Build(arch, 40 if each.shape.B == 1 else 24, 0, 0, 128, 4096)
+            (each.variant, each.workload, arch, "f"): Build(arch, 40 if each.workload.B == 1 else 24, 0, 0, 128, 4096)
             for each in cases
             for arch in ARCHS
         }
@@ -73,7 +73,7 @@ def test_a_batch_size_that_is_compiled_otherwise_has_a_row_of_its_own():
 
 
 def test_head_layouts_are_builds_of_their_own():
-    cases = [case("decode-x", shape=shape, BV=8) for shape in (SMALL, decode_at(HQ=16, HV=32))]
+    cases = [case("decode-x", workload=workload, BV=8) for workload in (SMALL, decode_at(HQ=16, HV=32))]
     assert len(rows_of(cases)) == 4
 
 
@@ -84,7 +84,7 @@ def test_kernels_that_nothing_compiles_are_not_listed():
 
 def test_a_build_that_failed_is_listed_with_the_compilers_words():
     one = case("decode-x", BV=8)
-    builds = Builds(failed={(one.variant, one.shape, "sm_90", "f"): BuildError("error: no such thing")})
+    builds = Builds(failed={(one.variant, one.workload, "sm_90", "f"): BuildError("error: no such thing")})
     (row,) = build_rows(CATALOG, [one], ARCHS, builds, {})
     assert (row.status, row.reason, row.registers) == ("build-failed", "error: no such thing", -1)
 
@@ -93,13 +93,15 @@ def test_a_build_that_failed_is_listed_with_the_compilers_words():
     ("status", "reason", "said"), [(Status.OK, "", "passed"), (Status.FAILED, "IndexError", "failed: IndexError")]
 )
 def test_the_interpreters_verdict_goes_with_the_variant_that_it_judged(status, reason, said):
-    cases = [case("decode-x", shape=shape, BV=bv) for shape, bv in ((SMALL, 8), (LARGE, 16))]
+    cases = [case("decode-x", workload=workload, BV=bv) for workload, bv in ((SMALL, 8), (LARGE, 16))]
     found = build_rows(CATALOG, cases, ARCHS, built(cases), {cases[0].id: Examined(cases[0].id, status, reason)})
     assert [row.interpreter for row in found] == [said, said, "", ""]
 
 
 def test_what_a_dispatcher_picked_is_told_with_its_kernel():
-    cases = [case("decode-auto", shape=shape, kernel="decode-x", BV=bv) for shape, bv in ((SMALL, 8), (LARGE, 16))]
+    cases = [
+        case("decode-auto", workload=workload, kernel="decode-x", BV=bv) for workload, bv in ((SMALL, 8), (LARGE, 16))
+    ]
     assert rows_of(cases) == [
         *(("decode-auto: decode-x BV=8", arch, 8) for arch in ARCHS),
         *(("decode-auto: decode-x BV=16", arch, 16) for arch in ARCHS),
@@ -109,7 +111,7 @@ def test_what_a_dispatcher_picked_is_told_with_its_kernel():
 def test_every_launch_of_a_kernel_has_a_row_of_its_own():
     one = case("decode-x", BV=8)
     made = {
-        (one.variant, one.shape, "sm_90", entry): Build("sm_90", registers, 0, 0, 128, 4096)
+        (one.variant, one.workload, "sm_90", entry): Build("sm_90", registers, 0, 0, 128, 4096)
         for entry, registers in (("prepare", 40), ("finish", 24))
     }
     builds = Builds(made=made)

@@ -1,4 +1,4 @@
-"""What a sweep's rounds say: plateaus, the simplest point, one point for all shapes. And whole races, simulated."""
+"""What a sweep's rounds say: plateaus, the simplest point, one point for all workloads. And whole races, simulated."""
 
 from types import SimpleNamespace
 
@@ -27,8 +27,8 @@ CATALOG = SimpleNamespace(
 )
 
 
-def point(bv, warps=4, shape=SMALL, kernel="decode-x"):
-    return case(f"{kernel}:BV={bv}:WARPS={warps}", shape=shape, BV=bv, WARPS=warps)
+def point(bv, warps=4, workload=SMALL, kernel="decode-x"):
+    return case(f"{kernel}:BV={bv}:WARPS={warps}", workload=workload, BV=bv, WARPS=warps)
 
 
 def sweep(times_us, rounds=60, cases=None, swept=None, **settings):
@@ -134,15 +134,15 @@ def test_the_last_look_is_as_strict_as_the_race_was():
 
 
 def regrets(*rows):
-    """A sweep over three shapes; each row is a point and its times."""
+    """A sweep over three workloads; each row is a point and its times."""
     return sweep(
-        {point(*at, shape): time_us for at, times in rows for shape, time_us in zip((SMALL, LARGE, HUGE), times)}  # noqa: B905
+        {point(*at, workload): time_us for at, times in rows for workload, time_us in zip((SMALL, LARGE, HUGE), times)}  # noqa: B905
     )
 
 
-def test_one_point_for_all_shapes_is_the_one_whose_worst_is_least():
+def test_one_point_for_all_workloads_is_the_one_whose_worst_is_least():
     found = regrets(
-        ((4, 4), (4.0, 6.0, 20.0 * 1.30)),  # the best at two shapes
+        ((4, 4), (4.0, 6.0, 20.0 * 1.30)),  # the best at two workloads
         ((16, 8), (4.0 * 1.08, 6.0 * 1.08, 20.0 * 1.08)),  # the best at none
         ((2, 4), (4.0 * 1.2, 6.0 * 1.2, 20.0)),
     )
@@ -157,16 +157,16 @@ def test_of_those_within_the_margin_the_simplest_is_the_one_for_all():
     assert found.one_for_all[0].label == point(8, 4).label
 
 
-def test_a_point_that_failed_at_one_shape_is_not_for_all():
+def test_a_point_that_failed_at_one_workload_is_not_for_all():
     found = regrets(((16, 8), (4.0, 6.0)), ((8, 4), (4.4, 6.6, 20.0)))
     assert found.one_for_all[0].label == point(8, 4).label
 
 
 def test_where_no_point_works_everywhere_there_is_none_for_all():
-    assert sweep({point(4, shape=SMALL): 4.0, point(8, shape=LARGE): 5.0}).one_for_all == ()
+    assert sweep({point(4, workload=SMALL): 4.0, point(8, workload=LARGE): 5.0}).one_for_all == ()
 
 
-def test_a_single_shape_needs_none_for_all():
+def test_a_single_workload_needs_none_for_all():
     assert sweep({point(4): 4.0, point(8): 5.0}).one_for_all == ()
 
 
@@ -206,7 +206,7 @@ def test_without_a_measurement_there_is_a_sweep_without_points():
 
 
 def simulated(seed, budget_s=600.0):
-    """A whole sweep of 12 points at two shapes: at the small one three tie, at the large one a single point wins."""
+    """A whole sweep of 12 points at two workloads: at the small one three tie, at the large one a single point wins."""
     random = np.random.default_rng(seed)
     grid = [(bv, warps) for bv in (2, 4, 8) for warps in (1, 2, 4, 8)]
     small = dict(zip(grid, 4.0 * (1 + random.uniform(0.012, 0.4, len(grid))), strict=True))
@@ -215,8 +215,10 @@ def simulated(seed, budget_s=600.0):
     best = grid[random.integers(len(grid))]
     small |= {tied[0]: 4.0, tied[1]: 4.0, tied[2]: 4.001}
     large[best] = 20.0
-    times = {point(*at, shape): all_at[at] for shape, all_at in ((SMALL, small), (LARGE, large)) for at in grid}
-    base = {case("decode-x", role, shape): 5.0 for shape in (SMALL, LARGE) for role in (Role.BASELINE, Role.CONTROL)}
+    times = {point(*at, workload): all_at[at] for workload, all_at in ((SMALL, small), (LARGE, large)) for at in grid}
+    base = {
+        case("decode-x", role, workload): 5.0 for workload in (SMALL, LARGE) for role in (Role.BASELINE, Role.CONTROL)
+    }
     gpu = SimulatedGpu({**times, **base}, noise=0.003, seed=seed)
     collected, _ = gpu.run(gpu.race(budget_s))
     assert gpu.now_s <= budget_s
@@ -243,8 +245,8 @@ def test_a_sweep_that_ran_out_of_budget_never_drops_the_best():
         assert best in {*large.tied, *large.unclear}
 
 
-def floor(bv, shape=SMALL):
-    return case(f"decode-floor:BV={bv}:WARPS=4", Role.FLOOR, shape, BV=bv, WARPS=4)
+def floor(bv, workload=SMALL):
+    return case(f"decode-floor:BV={bv}:WARPS=4", Role.FLOOR, workload, BV=bv, WARPS=4)
 
 
 def test_swept_floors_have_a_plateau():
@@ -254,15 +256,15 @@ def test_swept_floors_have_a_plateau():
     assert found.axes == {"decode-floor": {"BV": [4, 8], "WARPS": [4]}}
 
 
-def other(bv, shape=SMALL):
-    return point(bv, shape=shape, kernel="decode-other")
+def other(bv, workload=SMALL):
+    return point(bv, workload=workload, kernel="decode-other")
 
 
-def test_at_each_shape_the_kernels_best_points_are_held_against_each_other():
+def test_at_each_workload_the_kernels_best_points_are_held_against_each_other():
     found = sweep(
         {
             point(4): 4.0, point(8): 4.4, other(4): 4.8, other(8): 4.4,
-            point(4, shape=LARGE): 9.0, other(8, LARGE): 8.0, other(4, LARGE): 8.5,
+            point(4, workload=LARGE): 9.0, other(8, LARGE): 8.0, other(4, LARGE): 8.5,
         }
     )  # fmt: skip
     assert [(each.label, each.place) for each in found.final(SMALL)] == [

@@ -26,7 +26,7 @@ SOURCES = {name: CATALOG.entries[name].source_hash() for name in ("decode-refere
 
 @pytest.fixture
 def finish(tmp_path):
-    def run(complete=True, judged=None):
+    def run(complete=True, checked=None):
         folder = RunFolder.create(tmp_path, "run")
         collected = collect(dict.fromkeys((each.id for each in CASES), 5.0), rounds=3, samples=20)
         with Journal(folder.path) as journal:
@@ -37,7 +37,7 @@ def finish(tmp_path):
         (folder.path / "nvbench" / "measure-0.json").write_text('{"benchmarks": []}')
         (folder.path / "measure-0.log").write_text("said something")
         found = analyse(
-            CATALOG.ops["decode"], CASES, judged or healthy(CASES), {}, collected, Settings(), timer="nvbench",
+            CATALOG.ops["decode"], CASES, checked or healthy(CASES), {}, collected, Settings(), timer="nvbench",
             run_id="run", copying=(),
         )  # fmt: skip
         described = info(
@@ -63,7 +63,7 @@ def test_nvbenchs_own_record_is_kept_packed_and_untouched(finish):
 
 
 def test_the_logs_stay_where_a_case_failed(finish):
-    path = finish(judged=healthy(CASES) | {CASES[1].id: Examined(CASES[1].id, Status.CRASHED, "SIGSEGV")})
+    path = finish(checked=healthy(CASES) | {CASES[1].id: Examined(CASES[1].id, Status.CRASHED, "SIGSEGV")})
     assert (path / "measure-0.log").is_file()
     assert read_measurements(path)[1] == failed(CASES[1], reason="SIGSEGV")
 

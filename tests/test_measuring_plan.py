@@ -40,8 +40,8 @@ def without_fla(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "fla" else real(name))
 
 
-def roles(found, shape=decode_at()):  # noqa: B008 - frozen
-    return {case.label: case.role for case in found.cases if case.shape == shape}
+def roles(found, workload=decode_at()):  # noqa: B008 - frozen
+    return {case.label: case.role for case in found.cases if case.workload == workload}
 
 
 def test_a_run_gets_a_baseline_its_control_and_the_floor():
@@ -53,7 +53,7 @@ def test_a_run_gets_a_baseline_its_control_and_the_floor():
     }
 
 
-def test_every_shape_gets_every_case():
+def test_every_workload_gets_every_case():
     found = plan()
     assert roles(found) == roles(found, decode_at(B=8))
     assert len(found.cases) == 2 * len(roles(found))
@@ -152,18 +152,18 @@ def test_workloads_are_measured_in_blocks_that_fit_into_memory():
     cases = [Case(variant, decode_at(B=batch)) for batch in (1, 8, 64, 512) for variant in VARIANTS]
     budget = 300 << 30
     needed = {
-        case.shape: placements_bytes(op.tensor_bytes(case.shape), 15, most_placed_bytes(budget)) for case in cases
+        case.workload: placements_bytes(op.tensor_bytes(case.workload), 15, most_placed_bytes(budget)) for case in cases
     }
     assert sum(needed.values()) < budget
     assert memory_blocks(op, cases, 15, budget) == (tuple(cases),)
     one_each = memory_blocks(op, cases, 15, 1)
-    assert [len({case.shape for case in block}) for block in one_each] == [1, 1, 1, 1]
+    assert [len({case.workload for case in block}) for block in one_each] == [1, 1, 1, 1]
     assert [case for block in one_each for case in block] == cases
     budget = 40 << 30
     for block in memory_blocks(op, cases, 15, budget):
         nbytes = [
-            placements_bytes(op.tensor_bytes(shape), 15, most_placed_bytes(budget))
-            for shape in {case.shape for case in block}
+            placements_bytes(op.tensor_bytes(workload), 15, most_placed_bytes(budget))
+            for workload in {case.workload for case in block}
         ]
         assert len(nbytes) == 1 or sum(nbytes) <= budget
 
@@ -223,7 +223,7 @@ def params(found, label):
     return [dict(case.variant.params) for case in found.cases if case.label == label]
 
 
-def test_a_kernel_by_its_bare_name_takes_its_defaults_for_each_shape(by_shape):
+def test_a_kernel_by_its_bare_name_takes_its_defaults_for_each_workload(by_shape):
     found = plan("decode-mine", catalog=by_shape)
     assert params(found, "decode-mine") == [{"BV": 4, "MODE": 1}, {"BV": 8, "MODE": 1}]
     assert {case.variant.kernel for case in found.cases} == {"decode-mine"}
@@ -238,7 +238,7 @@ def test_a_baseline_and_its_control_take_the_same_defaults(by_shape):
 @pytest.mark.parametrize(
     ("label", "wanted"), [("decode-mine:MODE=2", {"BV": 4, "MODE": 2}), ("decode-mine-wide", {"BV": 4, "MODE": 2})]
 )
-def test_params_that_are_named_hold_at_every_shape_beside_the_plain_defaults(by_shape, label, wanted):
+def test_params_that_are_named_hold_at_every_workload_beside_the_plain_defaults(by_shape, label, wanted):
     assert params(plan(label, catalog=by_shape), label) == [wanted, wanted]
 
 
@@ -300,7 +300,7 @@ def picked(found, label="decode-mine"):
     return [case.variant.in_full for case in found.cases if case.label == label]
 
 
-def test_a_dispatcher_is_planned_as_the_kernel_that_it_picks_at_each_shape(with_dispatcher):
+def test_a_dispatcher_is_planned_as_the_kernel_that_it_picks_at_each_workload(with_dispatcher):
     found = plan("decode-mine", catalog=with_dispatcher)
     assert picked(found) == ["decode-v4 WARPS=2", "decode-v6 WARPS=8"]
     assert roles(found)["decode-mine"] is Role.KERNEL

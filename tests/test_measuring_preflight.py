@@ -56,25 +56,25 @@ class Workers:
 
 @pytest.fixture
 def judge(tmp_path, monkeypatch):
-    def run(judged=None, step="load", task=TASK, **fates):
+    def run(checked=None, step="load", task=TASK, **fates):
         workers = Workers({case(name).id: fate for name, fate in fates.items()})
         workers.step = step
         monkeypatch.setattr(preflight, "supervise", workers)
-        watcher, journal, found = Watcher(), [], judged if judged is not None else {}
+        watcher, journal, found = Watcher(), [], checked if checked is not None else {}
         Preflight(tmp_path, {}, watcher, journal.append).judge(task, found)
         return workers, found, watcher, journal
 
     return run
 
 
-def statuses(judged):
-    return {case_id: verdict.status for case_id, verdict in judged.items()}
+def statuses(checked):
+    return {case_id: verdict.status for case_id, verdict in checked.items()}
 
 
 def test_healthy_cases_need_one_worker(judge):
-    workers, judged, watcher, _ = judge()
+    workers, checked, watcher, _ = judge()
     assert len(workers.tasks) == 1
-    assert statuses(judged) == {A: Status.OK, B: Status.OK, C: Status.OK}
+    assert statuses(checked) == {A: Status.OK, B: Status.OK, C: Status.OK}
     assert watcher.advanced == 3
 
 
@@ -83,29 +83,29 @@ def test_healthy_cases_need_one_worker(judge):
     [(WorkerEnd.DIED, Status.CRASHED), (WorkerEnd.HUNG, Status.TIMED_OUT), (Status.CRASHED, Status.CRASHED)],
 )
 def test_a_worker_that_is_lost_costs_only_the_case_it_was_on(judge, fate, status):
-    workers, judged, watcher, journal = judge(b=fate)
-    assert statuses(judged) == {A: Status.OK, B: status, C: Status.OK}
-    assert judged[B].reason
+    workers, checked, watcher, journal = judge(b=fate)
+    assert statuses(checked) == {A: Status.OK, B: status, C: Status.OK}
+    assert checked[B].reason
     assert [[each.id for each in task.cases] for task in workers.tasks] == [[A, B, C], [C]]
     assert len(set(workers.names)) == 2
     assert watcher.seen == [("a", Status.OK), ("b", status), ("c", Status.OK)]
-    assert judged[B] in journal
+    assert checked[B] in journal
 
 
 def test_a_case_that_fails_without_harm_needs_no_new_worker(judge):
-    workers, judged, _, _ = judge(b=Status.WRONG_NUMBERS)
+    workers, checked, _, _ = judge(b=Status.WRONG_NUMBERS)
     assert len(workers.tasks) == 1
-    assert statuses(judged)[B] is Status.WRONG_NUMBERS
+    assert statuses(checked)[B] is Status.WRONG_NUMBERS
 
 
 @pytest.mark.parametrize("fate", [WorkerEnd.DIED, WorkerEnd.HUNG])
 def test_a_worker_that_is_lost_while_it_imports_costs_all_cases_of_the_kernel_one_limit(judge, fate):
     """The file is the same at every batch size, and would be waited for at each."""
-    shapes = [decode_at(B=batch) for batch in (1, 8, 64)]
-    cases = tuple(case(name, shape=shape) for shape in shapes for name in ("a", "b"))
-    workers, judged, watcher, journal = judge(step=IMPORT_STEP, task=replace(TASK, cases=cases), b=fate)
+    workloads = [decode_at(B=batch) for batch in (1, 8, 64)]
+    cases = tuple(case(name, workload=workload) for workload in workloads for name in ("a", "b"))
+    workers, checked, watcher, journal = judge(step=IMPORT_STEP, task=replace(TASK, cases=cases), b=fate)
     assert len(workers.tasks) == 2
-    assert [case_id for case_id, verdict in judged.items() if verdict.status is not Status.OK] == [
+    assert [case_id for case_id, verdict in checked.items() if verdict.status is not Status.OK] == [
         each.id for each in cases if each.label == "b"
     ]
     assert watcher.advanced == len(cases)
@@ -114,15 +114,15 @@ def test_a_worker_that_is_lost_while_it_imports_costs_all_cases_of_the_kernel_on
 
 def test_what_is_judged_already_is_not_judged_again(judge):
     before = Examined(B, Status.BUILD_FAILED, "error: expected ;")
-    workers, judged, _, _ = judge({B: before})
+    workers, checked, _, _ = judge({B: before})
     assert [each.id for each in workers.tasks[0].cases] == [A, C]
-    assert judged[B] is before
+    assert checked[B] is before
 
 
 def test_every_case_may_take_its_worker_down(judge):
-    workers, judged, _, _ = judge(a=WorkerEnd.DIED, b=WorkerEnd.HUNG, c=WorkerEnd.DIED)
+    workers, checked, _, _ = judge(a=WorkerEnd.DIED, b=WorkerEnd.HUNG, c=WorkerEnd.DIED)
     assert len(workers.tasks) == 3
-    assert set(statuses(judged).values()) == {Status.CRASHED, Status.TIMED_OUT}
+    assert set(statuses(checked).values()) == {Status.CRASHED, Status.TIMED_OUT}
 
 
 def test_workers_that_end_without_a_verdict_are_the_machines_fault(judge):
@@ -130,15 +130,15 @@ def test_workers_that_end_without_a_verdict_are_the_machines_fault(judge):
         judge(a=WorkerEnd.FINISHED)
 
 
-def test_a_control_shares_its_baselines_verdict_at_each_shape():
+def test_a_control_shares_its_baselines_verdict_at_each_workload():
     baseline, control = case("decode-fla", Role.BASELINE), case("decode-fla", Role.CONTROL)
-    judged = {baseline.id: Examined(baseline.id, Status.CRASHED, "SIGSEGV")}
-    share_with_controls((baseline, control), judged)
-    assert judged[control.id] == Examined(control.id, Status.CRASHED, "SIGSEGV")
+    checked = {baseline.id: Examined(baseline.id, Status.CRASHED, "SIGSEGV")}
+    share_with_controls((baseline, control), checked)
+    assert checked[control.id] == Examined(control.id, Status.CRASHED, "SIGSEGV")
 
 
 def test_a_control_whose_baseline_was_not_reached_has_no_verdict():
     control = case("decode-fla", Role.CONTROL)
-    judged = {}
-    share_with_controls((case("decode-fla", Role.BASELINE), control), judged)
-    assert judged == {}
+    checked = {}
+    share_with_controls((case("decode-fla", Role.BASELINE), control), checked)
+    assert checked == {}

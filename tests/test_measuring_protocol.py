@@ -92,7 +92,10 @@ def test_a_channel_delivers_whole_lines_however_long():
         os.close(write)
 
 
-CASES = (case("decode-fla", Role.BASELINE), case("decode-t:MODE=a b", shape=decode_at(B=64, HQ=16, HV=32), MODE="a b"))
+CASES = (
+    case("decode-fla", Role.BASELINE),
+    case("decode-t:MODE=a b", workload=decode_at(B=64, HQ=16, HV=32), MODE="a b"),
+)
 
 
 def task(**more):

@@ -17,17 +17,17 @@ from gdnbench.model.status import Role, Status
 SMALL, LARGE = decode_at(B=1), decode_at(B=64)
 
 
-def company(shape=SMALL):
+def company(workload=SMALL):
     """What is measured beside the points."""
     return {
-        case("base", Role.BASELINE, shape): 5.0,
-        case("base", Role.CONTROL, shape): 5.0,
-        case("floor", Role.FLOOR, shape): 4.0,
+        case("base", Role.BASELINE, workload): 5.0,
+        case("base", Role.CONTROL, workload): 5.0,
+        case("floor", Role.FLOOR, workload): 4.0,
     }
 
 
-def points(times_us, shape=SMALL, kernel="k"):
-    return {case(f"{kernel}:N={n}", shape=shape, N=n): time_us for n, time_us in enumerate(times_us)}
+def points(times_us, workload=SMALL, kernel="k"):
+    return {case(f"{kernel}:N={n}", workload=workload, N=n): time_us for n, time_us in enumerate(times_us)}
 
 
 def labels(segment):
@@ -62,12 +62,12 @@ def test_then_only_those_that_may_be_the_best_and_what_they_are_measured_beside(
     assert [segment.rounds for segment in segments] == sorted({segment.rounds for segment in segments})
 
 
-def test_only_shapes_that_are_open_are_measured_again():
+def test_only_workloads_that_are_open_are_measured_again():
     settled, still_open = points((4.0, 5.0), LARGE), points((4.0, 4.0), SMALL)
     gpu = SimulatedGpu({**settled, **company(LARGE), **still_open, **company(SMALL)})
     _, segments = gpu.run(gpu.race())
     assert len(segments) > 1
-    assert {each.shape for segment in segments[1:] for each in segment.cases} == {SMALL}
+    assert {each.workload for segment in segments[1:] for each in segment.cases} == {SMALL}
 
 
 def test_a_race_that_is_settled_ends():
@@ -85,7 +85,7 @@ def test_a_group_that_is_settled_stays_so_while_others_race_on():
     for seed in range(6):
         gpu = SimulatedGpu({**quick, **slow}, seed=seed)
         _, segments = gpu.run(gpu.race())
-        was_open = [any(each.shape == LARGE for each in segment.cases) for segment in segments]
+        was_open = [any(each.workload == LARGE for each in segment.cases) for segment in segments]
         assert not was_open[-1]
         reopened += was_open != sorted(was_open, reverse=True)
     assert reopened == 0
@@ -223,9 +223,9 @@ def test_how_it_stands_is_told_with_the_best_and_how_many_are_left():
     assert re.search(r"B=1 qk4_v8 .*N=[01] [34]\.\d{3} µs.* 2 of 4 ", segments[1].standing)
 
 
-def swept_floors(times_us, shape=SMALL):
+def swept_floors(times_us, workload=SMALL):
     return {
-        case(f"floor:N={n}", Role.FLOOR, shape, N=n): time_us for n, time_us in enumerate(times_us)
+        case(f"floor:N={n}", Role.FLOOR, workload, N=n): time_us for n, time_us in enumerate(times_us)
     }  # fmt: skip
 
 

@@ -44,14 +44,14 @@ def test_sizes_that_are_set_take_the_place_of_a_suites_own():
 @pytest.mark.parametrize(
     "axes", ["8", "B", "B=", "B=x", "B=1.5", "B=1;8", "B=1,,8", "M=64", "b=8", "B=1,HV=8", "=8", "B==8", "B=0x10"]
 )
-def test_a_shape_that_cannot_be_read_is_a_usage_error_with_an_example(axes):
+def test_a_workload_that_cannot_be_read_is_a_usage_error_with_an_example(axes):
     with pytest.raises(UsageError, match="--shape") as caught:
         parse_workloads(DECODE, axes)
     assert "B=1,8,64" in caught.value.message + caught.value.hint
 
 
 @pytest.mark.parametrize("axes", ["B=0", "B=-1", "heads=qk3_v4", "heads=qk0_v8", "heads=qk4_v0"])
-def test_a_shape_that_the_op_does_not_define_is_refused(axes):
+def test_a_workload_that_the_op_does_not_define_is_refused(axes):
     with pytest.raises(ShapeError):
         parse_workloads(DECODE, axes)
 
@@ -152,6 +152,6 @@ def test_a_request_holds_what_was_named():
         CATALOG, "decode", "decode-v4*", axes="B=1,8 heads=qk4_v8", settings=Settings(), label="before"
     )
     assert [variant.label for variant in request.variants] == ["decode-v4", "decode-v4b"]
-    assert request.shapes == (decode_at(B=1), decode_at(B=8))
+    assert request.workloads == (decode_at(B=1), decode_at(B=8))
     assert request.label == "before"
     assert request.command

@@ -120,7 +120,7 @@ def machine(monkeypatch, tmp_path):
 
 
 def times(rows):
-    return {(row.case.label, row.case.shape.B): row.timing.time_us for row in rows if row.timing}
+    return {(row.case.label, row.case.workload.B): row.timing.time_us for row in rows if row.timing}
 
 
 def test_each_clock_measures_every_case_in_a_worker_of_its_own_after_nvbench(machine):
@@ -142,7 +142,7 @@ def test_each_clock_measures_every_case_in_a_worker_of_its_own_after_nvbench(mac
 def test_every_clock_has_its_own_comparison_floor_and_control(machine):
     finished, _ = machine.run()
     for clock, rows in read_clocks(finished.path).items():
-        (v4,) = [row for row in rows if row.case.label == "decode-v4" and row.case.shape.B == 1]
+        (v4,) = [row for row in rows if row.case.label == "decode-v4" and row.case.workload.B == 1]
         baseline, floor, own = (TRUE_US[name][clock] for name in ("decode-reference", "decode-floor-copy", "decode-v4"))
         assert v4.versus.speedup == pytest.approx(baseline / own, rel=0.005)
         assert v4.versus.verdict == "faster"

@@ -101,10 +101,10 @@ def test_settings_that_cannot_be_raced_with_are_usage_errors(bad):
         settings(**bad)
 
 
-def test_a_request_is_the_grid_at_every_shape_and_the_kernel_as_it_is_for_a_baseline(catalog):
+def test_a_request_is_the_grid_at_every_workload_and_the_kernel_as_it_is_for_a_baseline(catalog):
     request = ask(catalog, params=["WARPS", "BV=8"], axes="B=1,8")
     assert labels(request) == [f"decode-mine:BV=8:WARPS={warps}" for warps in (1, 2, 4)]
-    assert request.shapes == (decode_at(B=1), decode_at(B=8))
+    assert request.workloads == (decode_at(B=1), decode_at(B=8))
     assert request.swept == {"decode-mine": ("BV", "WARPS")}
     assert (request.baseline, request.label) == ("decode-mine", "sweep")
     assert request.command
@@ -141,7 +141,7 @@ def test_a_budget_that_no_kernel_could_keep_is_refused(catalog):
     gpu = SimpleNamespace(slug="h200")
     with pytest.raises(UsageError, match="is too small") as caught:
         ask(catalog, axes="B=1,8,64", gpu=gpu, chosen=settings(budget="5s"))
-    assert "fewer points or shapes" in caught.value.hint
+    assert "fewer points or workloads" in caught.value.hint
 
 
 def test_an_unknown_op_is_an_error(catalog):
@@ -293,9 +293,9 @@ def test_a_point_that_the_check_now_refuses_is_no_answer_though_it_was_measured(
                 journal.append(encode(Sampled(number, case_id, (2.0 if "BV=4" in label else 4.0,))))
 
     def work(session, _record):
-        session.judged.update({case_id: Examined(case_id, Status.OK) for case_id in ids.values()})
+        session.checked.update({case_id: Examined(case_id, Status.OK) for case_id in ids.values()})
         wrong = ids["decode-mine:BV=4"]
-        session.judged[wrong] = Examined(wrong, Status.WRONG_NUMBERS, "output within 1 ulp")
+        session.checked[wrong] = Examined(wrong, Status.WRONG_NUMBERS, "output within 1 ulp")
         raise KeyboardInterrupt
 
     monkeypatch.setattr(session_module, "alone_on", lambda *_: nullcontext())
@@ -327,11 +327,11 @@ def test_a_floor_is_swept_from_the_question_to_the_answer(with_floor):
     assert request.baseline == ""
     plan = make_plan(with_floor, request, gpu)
     assert {case.role for case in plan.cases} == {Role.FLOOR}
-    times = {case: 4.0 * case.shape.B * (1 + 0.05 * (case.variant.params["WARPS"] != 2)) for case in plan.cases}
+    times = {case: 4.0 * case.workload.B * (1 + 0.05 * (case.variant.params["WARPS"] != 2)) for case in plan.cases}
     simulated = SimulatedGpu(times, swept=request.swept)
     collected, _ = simulated.run(simulated.race())
     found = conclude(with_floor, plan.cases, request.swept, collected, request.settings)
-    assert [(each.shape.B, each.best) for each in found.plateaus] == [
+    assert [(each.workload.B, each.best) for each in found.plateaus] == [
         (1, "decode-floor:WARPS=2"),
         (8, "decode-floor:WARPS=2"),
     ]

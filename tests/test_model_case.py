@@ -16,7 +16,7 @@ VARIANTS = (
     Variant("decode-t", "decode-t:MODE=exact", params=Params({"MODE": "exact", "BV": 16})),
     Variant("decode-fla", "decode-fla"),
 )
-SHAPES = (
+WORKLOADS = (
     decode_at(),
     decode_at(B=11),
     decode_at(HQ=1, HV=1),
@@ -27,8 +27,8 @@ SHAPES = (
 
 
 def test_ids_are_unique_within_a_run():
-    cases = [Case(variant, shape) for variant, shape in product(VARIANTS, SHAPES)]
-    cases += [Case(VARIANTS[-1], shape, Role.CONTROL) for shape in SHAPES]
+    cases = [Case(variant, workload) for variant, workload in product(VARIANTS, WORKLOADS)]
+    cases += [Case(VARIANTS[-1], workload, Role.CONTROL) for workload in WORKLOADS]
     assert len({case.id for case in cases}) == len(cases)
 
 

@@ -84,12 +84,12 @@ def _entry(kernel):
     ("batch", "nearest"),
     [(1, 1), (2, 1), (3, 8), (8, 8), (16, 8), (22, 8), (23, 64), (64, 64), (10**6, 64)],
 )
-def test_defaults_are_those_of_the_nearest_shape_on_a_logarithmic_scale(batch, nearest):
+def test_defaults_are_those_of_the_nearest_workload_on_a_logarithmic_scale(batch, nearest):
     assert _by_shape(64, 1, 8).defaults(decode_at(B=batch))["AT"] == nearest
 
 
 @pytest.mark.parametrize(("one", "middle", "other"), [(1, 2, 4), (16, 24, 36), (9, 15, 25), (49, 77, 121)])
-def test_halfway_between_two_shapes_the_smaller_ones_defaults_hold(one, middle, other):
+def test_halfway_between_two_workloads_the_smaller_ones_defaults_hold(one, middle, other):
     for batches in ((one, other), (other, one)):
         assert _by_shape(*batches).defaults(decode_at(B=middle))["AT"] == one
 
@@ -100,17 +100,17 @@ def test_it_is_the_number_of_heads_in_the_batch_that_counts():
     assert kernel.defaults(decode_at(B=8, HQ=1, HV=1))["AT"] == 1
 
 
-def test_what_a_shape_does_not_fix_stays_at_its_default():
+def test_what_a_workload_does_not_fix_stays_at_its_default():
     kernel = _kernel(by_shape={Shape(): {"BV": 16}})
     assert _entry(kernel).defaults(decode_at(B=9)) == Params({"BV": 16, "MODE": "fast"})
     assert kernel.resolve({}) == Params({"BV": 8, "MODE": "fast"})
 
 
-def test_without_shapes_defaults_are_the_same_everywhere():
+def test_without_workloads_defaults_are_the_same_everywhere():
     assert _entry(_kernel()).defaults(decode_at(B=64)) == _kernel().resolve({})
 
 
-def test_a_preset_keeps_its_params_at_every_shape():
+def test_a_preset_keeps_its_params_at_every_workload():
     kernel = _kernel(presets={"decode-xb": {"MODE": "exact"}}, by_shape={Shape(): {"BV": 16}})
     assert kernel.resolve(kernel.presets["decode-xb"]) == Params({"BV": 8, "MODE": "exact"})
 

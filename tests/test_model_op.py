@@ -20,10 +20,10 @@ def test_traffic_of_the_contests_layout(batch):
 
 
 def test_traffic_is_state_twice_and_the_small_tensors_once():
-    shape = decode_at(B=2, HQ=1, HV=2, K=4, V=3)
+    workload = decode_at(B=2, HQ=1, HV=2, K=4, V=3)
     state = 2 * 2 * 3 * 4 * 4
     q_and_k, v_and_output, gates, constants = 2 * 2 * 4 * 2, 2 * 2 * 2 * 3 * 2, 2 * 2 * 2 * 2, 2 * 2 * 4
-    assert DECODE.traffic_bytes(shape) == 2 * state + q_and_k + v_and_output + gates + constants
+    assert DECODE.traffic_bytes(workload) == 2 * state + q_and_k + v_and_output + gates + constants
 
 
 @pytest.mark.parametrize("batch", [1, 64])
@@ -32,8 +32,8 @@ def test_the_copying_floor_moves_the_state_twice_and_nothing_else(batch):
 
 
 def test_the_contract_is_the_contests():
-    shape = decode_at(B=3)
-    sizes = {spec.name: (spec.sizes(DECODE.named_sizes(shape)), spec.dtype) for spec in DECODE.tensors}
+    workload = decode_at(B=3)
+    sizes = {spec.name: (spec.sizes(DECODE.named_sizes(workload)), spec.dtype) for spec in DECODE.tensors}
     assert sizes == {
         "q": ((3, 1, 4, 128), "bf16"),
         "k": ((3, 1, 4, 128), "bf16"),
@@ -48,7 +48,7 @@ def test_the_contract_is_the_contests():
     }
 
 
-def test_the_default_shape_is_the_first_layout_at_batch_1():
+def test_the_default_workload_is_the_first_layout_at_batch_1():
     assert DECODE.default == decode_at(B=1, HQ=4, HV=8)
 
 
@@ -126,7 +126,7 @@ def test_sizes_may_follow_from_a_workload():
     assert op.traffic_bytes(op.workload({"lengths": (1,)})) == 2 * 2 + 2 * 8 + 2 * 4
 
 
-def test_the_nearest_of_declared_shapes_is_found_by_size():
+def test_the_nearest_of_declared_workloads_is_found_by_size():
     op = _op()
     assert op.nearest([Shape(N=8), Shape(N=64)], op.workload({"N": 10})) == Shape(N=8)
 

@@ -11,26 +11,26 @@ from gdnbench.model.case import Case, Variant
 from gdnbench.model.params import Params
 from gdnbench.profilers.files import find_files, make_folder, profile_name
 
-SHAPES = [decode_at(), decode_at(B=256, HQ=16, HV=32), decode_at(B=3, K=64, V=256)]
+WORKLOADS = [decode_at(), decode_at(B=256, HQ=16, HV=32), decode_at(B=3, K=64, V=256)]
 NOW = datetime(2026, 11, 21, 20, 30, tzinfo=UTC)
 
 
-def _case(label, shape):
-    return Case(Variant("decode-triton", label, params=Params({})), shape)
+def _case(label, workload):
+    return Case(Variant("decode-triton", label, params=Params({})), workload)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("workload", WORKLOADS)
 @pytest.mark.parametrize("label", ["decode-v4", "decode-triton:BV=16:WARPS=4"])
-def test_what_was_written_is_found(tmp_path, label, shape):
+def test_what_was_written_is_found(tmp_path, label, workload):
     folder = make_folder(tmp_path, "ncu", label)
     assert ":" not in folder.name
-    path = folder / f"{profile_name(_case(label, shape), 'rtx3090', NOW)}.csv"
+    path = folder / f"{profile_name(_case(label, workload), 'rtx3090', NOW)}.csv"
     path.touch()
-    assert find_files(tmp_path, "ncu", label, shape, suffix=".csv") == (path,)
-    assert find_files(tmp_path, "ncu", label, shape, suffix=".csv", gpu="rtx3090") == (path,)
-    assert find_files(tmp_path, "proton", label, shape, suffix=".csv") == ()
-    for other in SHAPES:
-        if other != shape:
+    assert find_files(tmp_path, "ncu", label, workload, suffix=".csv") == (path,)
+    assert find_files(tmp_path, "ncu", label, workload, suffix=".csv", gpu="rtx3090") == (path,)
+    assert find_files(tmp_path, "proton", label, workload, suffix=".csv") == ()
+    for other in WORKLOADS:
+        if other != workload:
             assert find_files(tmp_path, "ncu", label, other, suffix=".csv") == ()
 
 
@@ -48,8 +48,8 @@ def test_what_was_stored_last_is_found_first(tmp_path):
         (folder / f"{stem}.csv").touch()
     (folder / "20261121-150000-h200-B1-qk4_v8.ncu-rep").touch()  # whose metrics were never stored
 
-    def found(shape, gpu=None, label="decode-triton:BV=16"):
-        return [path.name[9:13] for path in find_files(tmp_path, "ncu", label, shape, suffix=".csv", gpu=gpu)]
+    def found(workload, gpu=None, label="decode-triton:BV=16"):
+        return [path.name[9:13] for path in find_files(tmp_path, "ncu", label, workload, suffix=".csv", gpu=gpu)]
 
     assert found(decode_at()) == ["1200", "1100", "1000"]
     assert found(decode_at(), "h200") == ["1100", "1000"]

@@ -34,7 +34,7 @@ def no_module(monkeypatch):
 
 def test_the_module_reads_a_report(report):
     first, _, last = read_any(report)
-    assert (first.label, first.op, first.shape) == ("decode-v1", "decode", decode_at())
+    assert (first.label, first.op, first.workload) == ("decode-v1", "decode", decode_at())
     assert (first.gpu, first.arch, first.function) == ("NVIDIA H200", "sm_90", "gdn_decode_v1")
     assert (first.launch, last.launch) == (0, 2)
     assert first.number("gpu__time_duration.sum") == 3680
@@ -81,12 +81,12 @@ def test_labels_with_params_and_other_head_sizes():
         text.replace(name, "decode decode-triton:BV=16:WARPS=4 B=7 qk16_v32 K=64 V=256"), V1_PAGE
     )
     assert profile.label == "decode-triton:BV=16:WARPS=4"
-    assert profile.shape == decode_at(B=7, HQ=16, HV=32, K=64, V=256)
+    assert profile.workload == decode_at(B=7, HQ=16, HV=32, K=64, V=256)
     assert profile.source == ""
     [profile, *_] = parse_page(text.replace(name, f"{name} source=0123456789abcdef"), V1_PAGE)
-    assert (profile.label, profile.shape, profile.source) == ("decode-v1", decode_at(), "0123456789abcdef")
+    assert (profile.label, profile.workload, profile.source) == ("decode-v1", decode_at(), "0123456789abcdef")
     [profile, *_] = parse_page(text.replace(name, "something of another tool"), V1_PAGE)
-    assert (profile.label, profile.op, profile.shape) == ("", "", None)
+    assert (profile.label, profile.op, profile.workload) == ("", "", None)
     [profile, *_] = parse_page(text.replace("gdnbench:", "elsewhere:"), V1_PAGE)
     assert profile.label == ""
 
@@ -245,7 +245,7 @@ def test_every_recorded_profile_reads():
     assert len(stored) == 15
     for path in stored:
         for profile in read_any(path):
-            assert path.name.startswith(f"{profile.label}-B{profile.shape.B}")
+            assert path.name.startswith(f"{profile.label}-B{profile.workload.B}")
             assert profile.number("launch__sm_count") == 132
 
 

@@ -56,7 +56,7 @@ def test_nan_is_not_the_same_as_absent(tmp_path):
 
 
 def test_a_report_of_somebody_else(tmp_path):
-    foreign = _profile('9,5 "x"', label="", op="", shape=None, function="void f<int, 2>(float *)")
+    foreign = _profile('9,5 "x"', label="", op="", workload=None, function="void f<int, 2>(float *)")
     write_profiles(tmp_path / "p.csv", [foreign])
     assert read_profiles(tmp_path / "p.csv") == (foreign,)
     assert foreign.name == "void f<int, 2>(float *)"
@@ -109,7 +109,7 @@ def test_archives_with_a_wrong_byte(tmp_path, name):
             read_any(path)
 
 
-def test_a_shape_that_is_none(tmp_path):
+def test_a_workload_that_is_none(tmp_path):
     write_profiles(tmp_path / "p.csv", [_profile(1.0)])
     (tmp_path / "p.csv").write_text((tmp_path / "p.csv").read_text().replace(",8,4,8,", ",8,3,8,"))
     with pytest.raises(ReportFormatError):
@@ -139,7 +139,7 @@ def _with_cell(path, column, value):
         ("HQ", "nan", "HQ: "),
         ("HV", "9" * 5000, "HV: "),
         ("K", "12.5", "K: "),
-        ("V", "", "V of the shape is missing"),
+        ("V", "", "V of the workload is missing"),
         ("HV", "9", "HV=9 is no multiple of HQ=4"),
         ("launch", "-1", "launch: "),
         ("launch", "first", "launch: "),

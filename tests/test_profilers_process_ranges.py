@@ -7,19 +7,19 @@ from gdnbench.model.case import Case, Variant
 from gdnbench.model.params import Params
 from gdnbench.profilers.process import parse_range_name, range_name
 
-SHAPES = [decode_at(), decode_at(B=256, HQ=16, HV=32), decode_at(B=3, K=64, V=256)]
+WORKLOADS = [decode_at(), decode_at(B=256, HQ=16, HV=32), decode_at(B=3, K=64, V=256)]
 
 
-def _case(label, shape):
-    return Case(Variant("decode-triton", label, params=Params({})), shape)
+def _case(label, workload):
+    return Case(Variant("decode-triton", label, params=Params({})), workload)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("workload", WORKLOADS)
 @pytest.mark.parametrize("label", ["decode-v4", "decode-triton:BV=16:WARPS=4"])
-def test_a_ranges_name_is_read_back(label, shape):
-    assert parse_range_name(range_name("decode", _case(label, shape))) == ("decode", label, shape, "")
+def test_a_ranges_name_is_read_back(label, workload):
+    assert parse_range_name(range_name("decode", _case(label, workload))) == ("decode", label, workload, "")
     source = "0123456789abcdef"
-    assert parse_range_name(range_name("decode", _case(label, shape), source)) == ("decode", label, shape, source)
+    assert parse_range_name(range_name("decode", _case(label, workload), source)) == ("decode", label, workload, source)
 
 
 @pytest.mark.parametrize(

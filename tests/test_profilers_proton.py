@@ -33,8 +33,8 @@ def catalog():
     return load_catalog()
 
 
-def case_of(catalog, label, shape="B=1"):
-    return choose_case(catalog, "decode", label, axes=shape)
+def case_of(catalog, label, workload="B=1"):
+    return choose_case(catalog, "decode", label, axes=workload)
 
 
 def test_a_recording_survives_its_file(tmp_path):

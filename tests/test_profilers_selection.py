@@ -41,9 +41,9 @@ def test_of_a_dispatcher_it_is_what_that_picks_for_the_gpu_and_under_its_own_nam
     assert choose(axes=axes, gpu=gpu).label == label
 
 
-def test_a_kernel_takes_its_params_for_the_shape(choose):
+def test_a_kernel_takes_its_params_for_the_workload(choose):
     case = choose("decode-triton", "B=8")
-    assert (case.label, case.shape) == ("decode-triton", decode_at(B=8))
+    assert (case.label, case.workload) == ("decode-triton", decode_at(B=8))
     assert case.variant.params == {"BV": 8, "WARPS": 8, "STAGES": 1}
 
 
@@ -52,13 +52,15 @@ def test_a_gpu_that_is_not_here_is_refused(choose):
         choose(gpu="b100")
 
 
-def test_several_shapes_are_refused(choose):
-    with pytest.raises(UsageError, match="2 shapes"):
+def test_several_workloads_are_refused(choose):
+    with pytest.raises(UsageError, match="2 workloads"):
         choose("decode-v4", "B=1,8")
 
 
 def test_a_profiler_of_one_launch_refuses_a_kernel_of_two():
-    one, two = (CudaLaunch(entry=name, grid=lambda shape, p: (1,), block=lambda shape, p: 32) for name in ("a", "b"))
+    one, two = (
+        CudaLaunch(entry=name, grid=lambda workload, p: (1,), block=lambda workload, p: 32) for name in ("a", "b")
+    )
     check_one_launch(CudaKernel(name="decode-one", launches=(one,)), "decode-one", "stamps")
     with pytest.raises(
         UsageError, match="decode-two makes 2 launches, and this command stamps kernels of one"

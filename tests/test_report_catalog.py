@@ -34,7 +34,7 @@ def listed(command_line, tmp_path, monkeypatch):
     return show
 
 
-def test_a_dispatcher_shows_what_it_picks_where_in_the_order_of_shapes(listed):
+def test_a_dispatcher_shows_what_it_picks_where_in_the_order_of_workloads(listed):
     text = " ".join(listed().split())
     assert "h200: B=1 qk4_v8 decode-v4 WARPS=2; B=8 qk4_v8 decode-v6 WARPS=8" in text
     assert "b200: B=1 qk16_v32 decode-fla" in text

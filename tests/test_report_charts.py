@@ -94,7 +94,7 @@ def test_every_kernel_is_named_and_no_number_cut_at_60_columns(long_names, chart
     lines = shown(chart, long_names, width, kernels=kernels).splitlines()
     text = "\n".join(lines)
     view = open_view(long_names, kernels, every=chart == "time", empty=chart in {"time", "rounds"})
-    rows = [row for shape in view.shapes for row in view.at(shape)]
+    rows = [row for workload in view.workloads for row in view.at(workload)]
     for row in rows if chart != "sol" else [row for row in rows if row.role is not Role.FLOOR]:
         assert row.case.label in text
         assert chart == "time" or f"{time_us(row):.3f}" in text
@@ -108,7 +108,7 @@ def test_time_lists_its_lines_by_their_time_at_the_largest_batch():
     rows = [line.split() for line in shown("time", MAIN).splitlines() if re.match(r"[a-z]  decode-", line)]
     view = open_view(MAIN, every=True)
     assert {row[1] for row in rows} == set(view.labels)
-    largest = {row.case.label: f"{time_us(row):.3f}" for row in view.at(view.shapes[-1])}
+    largest = {row.case.label: f"{time_us(row):.3f}" for row in view.at(view.workloads[-1])}
     assert {row[1]: row[-1] for row in rows} == largest
     assert [float(row[-1]) for row in rows] == sorted((float(row[-1]) for row in rows), reverse=True)
 
@@ -118,7 +118,7 @@ def test_in_a_picture_the_time_stands_beside_each_name(tmp_path):
     text = words(tmp_path / "chart.svg")
     view = open_view(MAIN, every=True)
     assert "µs at B=64" in text
-    for row in view.at(view.shapes[-1]):
+    for row in view.at(view.workloads[-1]):
         assert f"{row.case.label}\u2002{time_us(row):.3f}" in text
 
 
@@ -173,22 +173,22 @@ def test_a_kernel_that_the_run_does_not_have_is_refused(folder, kernels, hint):
     assert hint in caught.value.hint
 
 
-def test_a_shape_that_the_run_does_not_have_is_refused_with_those_it_has(folder):
+def test_a_workload_that_the_run_does_not_have_is_refused_with_those_it_has(folder):
     with pytest.raises(UnknownNameError, match="B=9") as caught:
-        open_view(folder, shapes=[decode_at(B=9)])
+        open_view(folder, workloads=[decode_at(B=9)])
     assert "B=1 qk4_v8" in caught.value.hint
 
 
 def test_only_time_shows_every_batch_size_by_default():
-    assert [shape.B for shape in open_view(MAIN, every=True).shapes] == [1, 8, 64]
-    assert [shape.B for shape in open_view(MAIN).shapes] == [1]
+    assert [workload.B for workload in open_view(MAIN, every=True).workloads] == [1, 8, 64]
+    assert [workload.B for workload in open_view(MAIN).workloads] == [1]
 
 
-def test_every_shape_has_a_panel(tmp_path):
-    shapes = [decode_at(B=1), decode_at(B=64)]
+def test_every_workload_has_a_panel(tmp_path):
+    workloads = [decode_at(B=1), decode_at(B=64)]
     for chart in ("sol", "samples", "rounds"):
-        draw_chart(tmp_path / "chart.svg", chart, MAIN, shapes=shapes)
-        assert all(str(shape) in words(tmp_path / "chart.svg") for shape in shapes)
+        draw_chart(tmp_path / "chart.svg", chart, MAIN, workloads=workloads)
+        assert all(str(workload) in words(tmp_path / "chart.svg") for workload in workloads)
 
 
 def test_time_names_the_batch_sizes_and_every_line(tmp_path):

@@ -95,13 +95,13 @@ def test_a_third_param_is_named(draw):
     assert "each cell: the best of STAGES" in " ".join(words(draw(SWEEPS["three params"])))
 
 
-def test_there_is_a_panel_for_each_kernel_and_shape(draw):
-    groups = [[point(0.0, shape, kernel=name, BV=4), point(0.1, shape, kernel=name, BV=8)]
-              for name in ("decode-x", "decode-y") for shape in (SMALL, LARGE)]  # fmt: skip
+def test_there_is_a_panel_for_each_kernel_and_workload(draw):
+    groups = [[point(0.0, workload, kernel=name, BV=4), point(0.1, workload, kernel=name, BV=8)]
+              for name in ("decode-x", "decode-y") for workload in (SMALL, LARGE)]  # fmt: skip
     text = " ".join(words(draw(sweep_of({"decode-x": {"BV": [4, 8]}, "decode-y": {"BV": [4, 8]}}, *groups))))
     for name in ("decode-x", "decode-y"):
-        for shape in (SMALL, LARGE):
-            assert f"{name} {shape}" in text
+        for workload in (SMALL, LARGE):
+            assert f"{name} {workload}" in text
 
 
 @pytest.mark.parametrize("folder", ["20261121-180525-h200-decode-sweep-bv", "20261121-180544-h200-decode-sweep-joint"])

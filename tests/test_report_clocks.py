@@ -20,14 +20,14 @@ CLOCKS = {"cupti": rows_of("cupti"), "graph": rows_of("graph")}
 WITHOUT_EMPTY = tuple(label for label in LABELS if label != "decode-floor-empty")
 
 
-def case_id(label, shape=B1):
-    return next(row.case.id for row in rows_of("nvbench") if (row.case.label, row.case.shape) == (label, shape))
+def case_id(label, workload=B1):
+    return next(row.case.id for row in rows_of("nvbench") if (row.case.label, row.case.workload) == (label, workload))
 
 
-@pytest.mark.parametrize("shape", [B1, decode_at(B=8)])
-def test_the_gap_is_split_by_the_empty_floors_own(shape):
-    gap = gaps_of(rows_of("nvbench"), CLOCKS)[case_id("decode-v4", shape)]
-    empty = time_us("nvbench", "decode-floor-empty", shape) - time_us("cupti", "decode-floor-empty", shape)
+@pytest.mark.parametrize("workload", [B1, decode_at(B=8)])
+def test_the_gap_is_split_by_the_empty_floors_own(workload):
+    gap = gaps_of(rows_of("nvbench"), CLOCKS)[case_id("decode-v4", workload)]
+    empty = time_us("nvbench", "decode-floor-empty", workload) - time_us("cupti", "decode-floor-empty", workload)
     assert gap.gap_us == pytest.approx(4.60 - 2.336)
     assert gap.launch_us == pytest.approx(empty)
     assert gap.rest_us == pytest.approx(gap.gap_us - empty)
@@ -65,7 +65,7 @@ def test_without_cupti_there_is_no_gap():
 def test_clocks_that_contradict_each_other_are_named():
     rows = [
         replace(row, versus=replace(row.versus, speedup=0.97, verdict="slower"))
-        if row.case.label == "decode-v4" and row.case.shape == B1
+        if row.case.label == "decode-v4" and row.case.workload == B1
         else row
         for row in rows_of("cupti")
     ]
@@ -95,7 +95,7 @@ def test_a_case_has_all_its_clocks_in_one_row_of_80_columns(shown):
     assert header.split() == ["µs", "NVBench", "CUPTI", "graph", "gap", "launch", "rest", "host"]
     cells = next(line.split() for line in lines[lines.index(header) :] if line.startswith("decode-v4 "))
     assert cells == ["decode-v4", "4.600", "2.336", "±0.10%", "2.540", "±0.10%", "2.26", "2.13", "0.13", "2.3"]
-    assert len([line for line in lines if line.startswith("µs ")]) == 2  # one table a shape
+    assert len([line for line in lines if line.startswith("µs ")]) == 2  # one table a workload
     assert lines[-1].startswith("next: gdnbench show")
 
 
@@ -186,7 +186,7 @@ def test_a_source_of_figures_has_nvbench_alone(tmp_path):
     assert {figure.timer for figure in source.figures} == {"nvbench"}
     assert len(source.figures) == 2 * len(LABELS)
     for figure in source.figures:
-        assert figure.rounds_us.mean() == pytest.approx(time_us("nvbench", figure.label, figure.shape), rel=0.002)
+        assert figure.rounds_us.mean() == pytest.approx(time_us("nvbench", figure.label, figure.workload), rel=0.002)
 
 
 def test_compare_does_not_mix_clocks(tmp_path, command_line):

@@ -49,7 +49,7 @@ def pair(**more):
     return compared(run_of(KERNELS), run_of(KERNELS, "other", **more))
 
 
-def test_each_shape_has_its_table_with_a_verdict_for_each_kernel(shown):
+def test_each_workload_has_its_table_with_a_verdict_for_each_kernel(shown):
     text = shown(pair(strays=SLOWER))
     assert text.startswith("A  one (h200)\nB  other (h200)\n")
     assert [line for line in text.splitlines() if line.startswith("B=")] == ["B=1 qk4_v8", "B=8 qk4_v8"]
@@ -135,11 +135,14 @@ def test_other_timers_are_a_warning(shown):
     assert "timers differ: nvbench | cupti" in shown(side)
 
 
-def test_other_shapes_are_a_warning_unless_they_are_what_is_compared(shown):
-    here, there = source(figure(shape=decode_at(B=4))), source(figure(shape=decode_at(B=4, HQ=16, HV=32)), name="other")
-    assert "shapes differ: qk4_v8 | qk16_v32" in shown(compared(here, there, rows="label,B"))
-    both = source(figure(shape=decode_at(B=4)), figure(shape=decode_at(B=8)))
-    assert "shapes differ" not in shown(compared(both, columns="B", rows="label"))
+def test_other_workloads_are_a_warning_unless_they_are_what_is_compared(shown):
+    here, there = (
+        source(figure(workload=decode_at(B=4))),
+        source(figure(workload=decode_at(B=4, HQ=16, HV=32)), name="other"),
+    )
+    assert "workloads differ: qk4_v8 | qk16_v32" in shown(compared(here, there, rows="label,B"))
+    both = source(figure(workload=decode_at(B=4)), figure(workload=decode_at(B=8)))
+    assert "workloads differ" not in shown(compared(both, columns="B", rows="label"))
 
 
 def test_published_figures_have_no_verdict_and_say_why(shown):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from decode_workloads import decode_at
-from report_data import HOSTILE, KERNELS, SHAPES, Elements, store_run, store_swept
+from report_data import HOSTILE, KERNELS, WORKLOADS, Elements, store_run, store_swept
 from run_data import case, failed, measured, store, store_bound_by_flops
 
 from gdnbench.compare.figure import Figure, FigureSource, SourceKind
@@ -105,11 +105,13 @@ def test_every_table_has_a_caption_and_headings_of_buttons_to_sort_by(page, whol
     tables = page.all("table")
     assert len(tables) == whole.count("<caption>")
     sortable = [attributes for attributes in tables if attributes.get("class") == "sortable"]
-    assert len(sortable) == 1 + len(SHAPES) + 1 + 2  # the summary, the shapes, the sweep's answers and its two plateaus
+    assert (
+        len(sortable) == 1 + len(WORKLOADS) + 1 + 2
+    )  # the summary, the workloads, the sweep's answers and its two plateaus
     assert len(re.findall(r'<th scope="col"[^>]*><button type="button"', whole)) >= 5 * len(sortable)
 
 
-def test_the_table_of_a_shape_holds_every_number(whole):
+def test_the_table_of_a_workload_holds_every_number(whole):
     (row,) = re.findall(r"<tr>\s*<th[^>]*>decode-k9</th>.*?</tr>", whole, re.DOTALL)[:1]
     cells = re.sub(r"<[^>]+>", " ", row).split()
     assert cells[:2] == ["decode-k9", "5.482"]
@@ -136,7 +138,7 @@ def test_provenance_names_what_the_numbers_rest_on(page):
 
 def test_charts_reserve_their_height_and_tell_what_they_are(page, whole):
     places = [attributes for attributes in page.all("div") if attributes.get("class") == "chart"]
-    assert len(places) == 2 + 2 * len(SHAPES) + 2
+    assert len(places) == 2 + 2 * len(WORKLOADS) + 2
     assert all(re.fullmatch(r"height:\d+px", attributes["style"]) for attributes in places)
     specs = [json.loads(found) for found in re.findall(r"data-chart=[^>]*>(.*?)</script>", whole, re.DOTALL)]
     assert len(specs) == len(places)
@@ -173,7 +175,7 @@ def test_a_run_on_a_cpu_shows_what_was_compiled_instead(tmp_path):
     assert "CPU time µs" in page.seen
 
 
-def test_a_run_of_one_shape_without_samples_or_times_is_shown(tmp_path):
+def test_a_run_of_one_workload_without_samples_or_times_is_shown(tmp_path):
     store(tmp_path, [failed(case("decode-v4"))], complete=False)
     page = made(tmp_path, tmp_path)
     assert "the process died" in page.seen
@@ -219,7 +221,7 @@ def test_runs_of_two_gpus_stand_side_by_side(tmp_path):
 
 def test_published_figures_stand_apart_with_their_citation(tmp_path, stored, monkeypatch):
     figure = Figure(
-        op="decode", kernel="theirs", label="theirs", shape=decode_at(B=8), timer="cupti", time_us=3.21,
+        op="decode", kernel="theirs", label="theirs", workload=decode_at(B=8), timer="cupti", time_us=3.21,
         citation="A. Author, 2026",
     )  # fmt: skip
     source = FigureSource(name="published/b200", kind=SourceKind.PUBLISHED, gpu="b200", figures=(figure,))
@@ -267,15 +269,15 @@ def test_a_damaged_run_is_named_and_the_last_report_stays(tmp_path, name):
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_the_distance_is_from_the_fastest_copying_floor(order):
+def test_times_are_over_that_of_the_fastest_copying_floor(order):
     rows = []
-    for shape in SHAPES:
+    for workload in WORKLOADS:
         floors = [
-            measured(case("decode-floor-copy", Role.FLOOR, shape), 4.0),
-            measured(case("decode-floor-other", Role.FLOOR, shape), 3.2),
-            replace(measured(case("decode-floor-empty", Role.FLOOR, shape), 2.0), nbytes=0),
+            measured(case("decode-floor-copy", Role.FLOOR, workload), 4.0),
+            measured(case("decode-floor-other", Role.FLOOR, workload), 3.2),
+            replace(measured(case("decode-floor-empty", Role.FLOOR, workload), 2.0), nbytes=0),
         ]
-        rows += [*floors[::order], measured(case("decode-v4", shape=shape), 4.8)]
+        rows += [*floors[::order], measured(case("decode-v4", workload=workload), 4.8)]
     charts = times_charts(rows, prefix="p", picker="q", shown=["decode-v4"], baseline="")
     text = json.dumps([chart.spec for chart in charts])
     assert '"above": "1.500"' in text

@@ -38,7 +38,7 @@ ROWS = [
     failed(case("decode-broken"), Status.BUILD_FAILED, "kernel.cu(3): error: [expected] a ;\n  x = 1\n      ^"),
     failed(case("decode-hopper-only"), Status.UNSUPPORTED, "needs a GPU"),
     measured(case("decode-fla", Role.BASELINE, BIG), 12_345.6),
-    measured(case("decode-v4", shape=BIG, WARPS=8), 1023.4, versus(12.06)),
+    measured(case("decode-v4", workload=BIG, WARPS=8), 1023.4, versus(12.06)),
 ]  # fmt: skip
 
 
@@ -97,7 +97,7 @@ def test_lines_of_the_table_fit_the_terminal(shown, columns):
     assert max(map(len, lines)) <= int(columns)
 
 
-def test_a_table_per_shape_with_the_fastest_first(shown):
+def test_a_table_per_workload_with_the_fastest_first(shown):
     text = shown()
     first, second = text.index("B=1 qk4_v8"), text.index("B=256 qk16_v32")
     order = [text.index(f"\n{label} ") for label in ("decode-floor-copy", "decode-v4", "decode-v1")]
@@ -243,12 +243,12 @@ def test_a_run_without_a_baseline_can_be_shown(stored, shown):
 
 PICKED = [
     measured(case("decode-auto", kernel="decode-v6", WARPS=8), 4.3, versus(1.19)),
-    measured(case("decode-auto", shape=BIG, kernel="decode-triton", BV=16, WARPS=8), 1000.0, versus(12.0)),
+    measured(case("decode-auto", workload=BIG, kernel="decode-triton", BV=16, WARPS=8), 1000.0, versus(12.0)),
 ]
 
 
 @pytest.mark.parametrize("columns", ["80", "200"])
-def test_what_a_dispatcher_picked_is_told_at_each_shape(stored, shown, columns):
+def test_what_a_dispatcher_picked_is_told_at_each_workload(stored, shown, columns):
     store(stored, ROWS + PICKED)
     small, large = shown(columns).split("B=256 qk16_v32")
     assert "decode-v6 WARPS=8" in small

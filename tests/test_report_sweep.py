@@ -68,7 +68,7 @@ def section(text, start, end="\n\n"):
     return text[text.index(start) :].partition(end)[0]
 
 
-def test_the_answer_for_each_shape_is_told_in_a_line(shown):
+def test_the_answer_for_each_workload_is_told_in_a_line(shown):
     text = flat(shown())
     assert "2 points tie within 0.30%; the simplest is BV=8 WARPS=4" in text
     assert "the best is BV=8 WARPS=2" in text
@@ -79,7 +79,7 @@ def test_the_answer_is_compared_with_the_baseline(shown):
     assert re.search(r"25% ±\d+\.\d+% faster than decode-fla \(FASTER\)", flat(shown())), shown()
 
 
-def test_one_point_for_every_shape_comes_with_its_price(shown):
+def test_one_point_for_every_workload_comes_with_its_price(shown):
     wanted = "decode-x, one point for every shape: BV=8 WARPS=2 costs at most 0.40% (B=1 qk4_v8), 0.20% on average"
     assert wanted in flat(shown())
 
@@ -111,7 +111,7 @@ def test_where_every_point_failed_it_says_so(tmp_path, shown):
     assert "--emit-dispatch" not in text
 
 
-def test_the_noise_floor_is_told_for_each_shape(shown):
+def test_the_noise_floor_is_told_for_each_workload(shown):
     lines = [line for line in shown().splitlines() if line.startswith("A/A")]
     assert len(lines) == 2
     assert "B=64" in lines[1]
@@ -160,7 +160,7 @@ def test_the_two_params_that_matter_most_lead_in_the_order_declared():
     assert best_at(cube(0.01, 0.05, 0.2), ["R"])[1,].params == {"P": 0, "Q": 0, "R": 1}
 
 
-def test_one_param_is_drawn_as_a_line_for_each_shape(tmp_path, shown):
+def test_one_param_is_drawn_as_a_line_for_each_workload(tmp_path, shown):
     store_sweep(tmp_path, LINES)
     text = shown(folder=tmp_path)
     chart = section(text, "decode-x: % slower than the best, by BV", "\n\n\n")
@@ -252,10 +252,10 @@ def test_a_joint_sweep_on_an_h200_is_answered(shown):
 @pytest.mark.parametrize("folder", [ONE_PARAM, SEVERAL], ids=["one-param", "several"])
 def test_the_points_of_a_stored_sweep_are_its_measurements(folder):
     sweep = read_sweep(folder)
-    rows = {(row.case.label, row.case.shape): row for row in read_measurements(folder)}
+    rows = {(row.case.label, row.case.workload): row for row in read_measurements(folder)}
     for each in sweep.points:
-        assert rows[each.label, each.shape].timing.rounds == each.rounds
-        assert rows[each.label, each.shape].case.variant.params == each.params
+        assert rows[each.label, each.workload].timing.rounds == each.rounds
+        assert rows[each.label, each.workload].case.variant.params == each.params
 
 
 def test_json_is_whole_and_unknown_ends_are_null(shown):
@@ -286,29 +286,29 @@ def declared(text, params):
     return Entry(kernel, DECODE, Path(), Path(), "")
 
 
-def shapes_of(entry):
+def workloads_of(entry):
     """The workloads for which it has defaults of their own."""
-    return {DECODE.workload(shape): values for shape, values in entry.kernel.by_shape.items()}
+    return {DECODE.workload(workload): values for workload, values in entry.kernel.by_shape.items()}
 
 
 PARAMS = {"BV": Param(default=4, choices=(4, 8, 16)), "WARPS": Param(default=2, choices=(2, 4))}
 
 
-def test_the_declaration_gives_each_shape_its_simplest_point(shown):
+def test_the_declaration_gives_each_workload_its_simplest_point(shown):
     kernel = declared(shown(dispatch=True), PARAMS)
-    assert set(shapes_of(kernel)) == {SMALL, LARGE}
+    assert set(workloads_of(kernel)) == {SMALL, LARGE}
     for plateau in JOINT.plateaus:
-        assert kernel.defaults(plateau.shape) == JOINT.point(plateau, plateau.simplest).params
+        assert kernel.defaults(plateau.workload) == JOINT.point(plateau, plateau.simplest).params
 
 
-def test_the_declaration_leaves_out_what_the_nearest_shapes_say_already(tmp_path, shown):
-    shapes = [decode_at(B=batch) for batch in (64, 1, 2, 4, 8)]
+def test_the_declaration_leaves_out_what_the_nearest_workloads_say_already(tmp_path, shown):
+    workloads = [decode_at(B=batch) for batch in (64, 1, 2, 4, 8)]
     values = {1: 4, 2: 4, 4: 4, 8: 16, 64: 16}
-    groups = [[point(0.0, shape, BV=values[shape.B]), point(0.2, shape, BV=8)] for shape in shapes]
+    groups = [[point(0.0, workload, BV=values[workload.B]), point(0.2, workload, BV=8)] for workload in workloads]
     store_sweep(tmp_path, sweep_of({KERNEL: {"BV": [4, 8, 16]}}, *groups))
     kernel = declared(shown(folder=tmp_path, dispatch=True), {"BV": PARAMS["BV"]})
-    assert decode_at(B=2) not in shapes_of(kernel)
-    assert [kernel.defaults(shape).BV for shape in shapes] == [values[shape.B] for shape in shapes]
+    assert decode_at(B=2) not in workloads_of(kernel)
+    assert [kernel.defaults(workload).BV for workload in workloads] == [values[workload.B] for workload in workloads]
 
 
 def test_the_declaration_says_where_it_comes_from_and_what_one_point_would_cost(shown):
@@ -319,18 +319,18 @@ def test_the_declaration_says_where_it_comes_from_and_what_one_point_would_cost(
 
 
 def test_the_declaration_holds_text_and_other_heads(tmp_path, shown):
-    shape = decode_at(B=3, HQ=2, HV=4, K=64, V=32)
-    found = sweep_of({KERNEL: {"MODE": ["fast", "it's"]}}, [point(0.0, shape, MODE="it's"), point(0.1, MODE="fast")])
+    workload = decode_at(B=3, HQ=2, HV=4, K=64, V=32)
+    found = sweep_of({KERNEL: {"MODE": ["fast", "it's"]}}, [point(0.0, workload, MODE="it's"), point(0.1, MODE="fast")])
     store_sweep(tmp_path, found)
     text = shown(folder=tmp_path, dispatch=True)
     kernel = declared(text, {"MODE": Param(default="fast", choices=("fast", "it's"))})
-    assert shapes_of(kernel) == {shape: {"MODE": "it's"}}
+    assert workloads_of(kernel) == {workload: {"MODE": "it's"}}
 
 
 def test_each_kernel_gets_a_declaration_of_its_own(tmp_path, shown):
     axes = {"decode-x": {"BV": [4, 8]}, "decode-y": {"BV": [4, 8]}}
-    groups = [[point(0.0, shape, kernel=name, BV=4 * n)] for n, name in ((1, "decode-x"), (2, "decode-y"))
-              for shape in (SMALL, LARGE)]  # fmt: skip
+    groups = [[point(0.0, workload, kernel=name, BV=4 * n)] for n, name in ((1, "decode-x"), (2, "decode-y"))
+              for workload in (SMALL, LARGE)]  # fmt: skip
     best = [
         OneForAll(kernel=group[0].kernel, label=group[0].label, regret={SMALL: 0.0, LARGE: 0.0})
         for group in groups[::2]
@@ -354,7 +354,7 @@ def test_declarations_of_recorded_sweeps_are_taken(shown, folder):
         load_catalog(default_roots()[:1]).entries["decode-triton"].kernel.params,
     )
     for plateau in sweep.plateaus:
-        assert kernel.defaults(plateau.shape) == sweep.point(plateau, plateau.simplest).params
+        assert kernel.defaults(plateau.workload) == sweep.point(plateau, plateau.simplest).params
     assert read_info(folder).swept
 
 
@@ -397,10 +397,10 @@ def test_in_colour_a_point_that_read_faster_than_the_best_is_as_green_as_that(tm
 TWO = {"decode-x": {"BV": [4, 8]}, "decode-y": {"WARPS": [2, 4]}}
 
 
-def rivals(shape, best, others):
-    """The final of two kernels at a shape, and the plateaus of one point each that they come from."""
-    first = point(0.0, shape, kernel=best[0], **best[1])
-    second = point(others[2], shape, others[3], kernel=others[0], **others[1])
+def rivals(workload, best, others):
+    """The final of two kernels at a workload, and the plateaus of one point each that they come from."""
+    first = point(0.0, workload, kernel=best[0], **best[1])
+    second = point(others[2], workload, others[3], kernel=others[0], **others[1])
     alone = [[first], [replace(second, place=Place.BEST, slower_by=0.0, slower_lo=0.0, slower_hi=0.0)]]
     return (first, second), alone
 
@@ -446,9 +446,9 @@ def test_a_printed_table_is_one_that_a_dispatcher_takes(tmp_path, shown):
         "decode-y": TorchKernel(name="decode-y", params={"WARPS": Param(default=2, choices=(2, 4))}),
     }
     dispatch = read_dispatch(tmp_path / "dispatch.toml", DECODE, kernels)
-    for shape in (SMALL, LARGE, WIDE_HEADS):
-        best = RACED.final(shape)[0]
-        pick = dispatch.pick(shape, "h200")
+    for workload in (SMALL, LARGE, WIDE_HEADS):
+        best = RACED.final(workload)[0]
+        pick = dispatch.pick(workload, "h200")
         assert (pick.kernel, pick.params, pick.source) == (best.kernel, best.params, info().run_id)
 
 
@@ -458,7 +458,7 @@ def test_text_is_quoted_in_a_dispatchers_table(tmp_path, shown):
     assert tomllib.loads(shown(folder=tmp_path, dispatch=True))["h200"]["qk4_v8"]["B1"]["MODE"] == 'a"b'
 
 
-def test_kernels_that_raced_are_shown_beside_each_other_at_each_shape(tmp_path, shown):
+def test_kernels_that_raced_are_shown_beside_each_other_at_each_workload(tmp_path, shown):
     store_sweep(tmp_path, RACED)
     text = shown(folder=tmp_path)
     lines = section(text, "the kernels at B=64 qk4_v8").splitlines()
@@ -481,7 +481,7 @@ def test_finals_are_stored_and_read_again(tmp_path):
 
 def test_a_final_of_points_that_did_not_race_is_refused():
     with pytest.raises(ValueError, match="did not race there"):
-        replace(RACED, finals=(replace(RACED.finals[0], shape=decode_at(B=3)),))
+        replace(RACED, finals=(replace(RACED.finals[0], workload=decode_at(B=3)),))
 
 
 def store_floors(folder):

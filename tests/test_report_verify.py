@@ -18,10 +18,10 @@ from gdnbench.report.verify import print_verdicts
 
 OUTPUT = "output within 1 ulp + 1e-05"
 GOOD, BAD = case("decode-triton:BV=128:WARPS=16", BV=128), case("decode-bad")
-GOOD_64, FAR = case("decode-triton:BV=128:WARPS=16", shape=decode_at(B=64), BV=128), case("decode-far")
+GOOD_64, FAR = case("decode-triton:BV=128:WARPS=16", workload=decode_at(B=64), BV=128), case("decode-far")
 WRONG = WrongElements(64, 1024, 0.25, -1.5, "HV 3 of 8; V 0,2,…,126 of 128")
 FAILED = GateResult(OUTPUT, "zero-b", math.inf, 1.0, "[0, 0, 7, 127]", Status.WRONG_NUMBERS, WRONG)
-BAD_3 = case("decode-bad", shape=decode_at(B=3))
+BAD_3 = case("decode-bad", workload=decode_at(B=3))
 JUDGED = {
     GOOD.id: Examined(GOOD.id, Status.OK, gates=(GateResult(OUTPUT, "typical", 0.51, 1.0, "[0, 0, 3, 9]", "ok"),)),
     GOOD_64.id: Examined(
@@ -47,7 +47,7 @@ def shown(capsys, monkeypatch):
     return show
 
 
-def test_the_table_shows_the_worst_over_all_shapes_and_inputs(shown):
+def test_the_table_shows_the_worst_over_all_workloads_and_inputs(shown):
     text = shown()
     assert not re.search("…(?!,)", text)
     assert re.search(r"^decode-tri\S*\s+(.*\n\s+)*?.*0\.97\s+of 1\s+pass", text, re.MULTILINE)
@@ -63,17 +63,17 @@ def test_wrong_numbers_show_what_came_what_should_have_and_where_and_how_to_see_
 
 
 def test_a_failure_at_other_heads_is_repeated_there(capsys):
-    other = case("decode-bad", shape=decode_at(B=3, HQ=16, HV=32))
-    judged = {other.id: Examined(other.id, Status.CRASHED, "SIGSEGV")}
-    print_verdicts(Verification(7, "cpu", (other,), judged, frozenset()), json=False, csv=False)
+    other = case("decode-bad", workload=decode_at(B=3, HQ=16, HV=32))
+    checked = {other.id: Examined(other.id, Status.CRASHED, "SIGSEGV")}
+    print_verdicts(Verification(7, "cpu", (other,), checked, frozenset()), json=False, csv=False)
     last = capsys.readouterr().out.splitlines()[-1]
     assert last == "next: gdnbench verify decode-bad --shape B=3 --shape heads=qk16_v32 --seed 7"
 
 
 def test_what_only_compiles_passes_nothing(capsys):
     only = case("decode-v4")
-    judged = {only.id: Examined(only.id, Status.UNSUPPORTED, "compiles for sm_90; its numbers need a GPU")}
-    verdicts = Verification(7, "cpu", (only,), judged, frozenset(), frozenset({only.id}))
+    checked = {only.id: Examined(only.id, Status.UNSUPPORTED, "compiles for sm_90; its numbers need a GPU")}
+    verdicts = Verification(7, "cpu", (only,), checked, frozenset(), frozenset({only.id}))
     print_verdicts(verdicts, json=False, csv=False)
     out = capsys.readouterr().out
     assert "decode-v4  compiles for sm_90; its numbers need a GPU" in out
@@ -127,5 +127,5 @@ def test_csv_parses(shown):
     ],
 )
 def test_the_exit_code_tells_the_gravest(statuses, code):
-    judged = {str(status): Examined(str(status), status, "" if status is Status.OK else "why") for status in statuses}
-    assert Verification(1, "cpu", (), judged, frozenset()).exit_code is code
+    checked = {str(status): Examined(str(status), status, "" if status is Status.OK else "why") for status in statuses}
+    assert Verification(1, "cpu", (), checked, frozenset()).exit_code is code

@@ -28,7 +28,7 @@ def test_what_is_written_is_read(folder):
 def test_what_json_holds_is_typed_again(folder):
     read = read_sweep(folder)
     assert isinstance(read.points[0].params, Params)
-    assert {each.shape for each in read.points} == {SMALL, LARGE}
+    assert {each.workload for each in read.points} == {SMALL, LARGE}
     assert read.one_for_all[0].regret[SMALL] == 0.004
 
 

@@ -25,7 +25,7 @@ def bench(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def runs(bench):
-    """A run of every kernel of each op, and a second one of another shape."""
+    """A run of every kernel of each op, and a second one of another workload."""
     done = {}
     for op in AXES:
         done[op] = bench.run("all", "--op", op, *SHORT)
@@ -72,7 +72,7 @@ def test_a_run_measures_and_stores_them(bench, runs, op):
     measured = read_measurements(folder)
     torch = [row for row in measured if row.case.label == f"{op}-torch"]
     assert all(row.timing for row in torch)
-    workloads = [str(row.case.shape) for row in torch]
+    workloads = [str(row.case.workload) for row in torch]
     assert workloads == {"gemm": ["M=64 N=48 Kd=32", "M=128 N=48 Kd=32"], "ragged": ["h2w4 lengths=6+0+13"]}[op]
     assert all(row.timing.tflops > 0 for row in torch)
     built = {(row.label, row.launch) for row in read_builds(folder)}
@@ -192,7 +192,7 @@ def test_a_profile_of_several_named_workloads_is_refused(bench, verb):
     gpu = () if verb == "explain" else ("--gpu", "cpu")
     done = bench(verb, "gemm-cuda", "--shape", "M=64,128", *gpu)
     assert done.code == 2
-    assert "2 shapes are given" in done.err
+    assert "2 workloads are given" in done.err
     assert "as in --shape M=64" in done.err
 
 

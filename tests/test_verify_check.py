@@ -18,8 +18,8 @@ REFERENCE = CATALOG.entries["decode-reference"]
 SMALL = decode_at(B=2, HQ=2, HV=4, K=32, V=16)
 
 
-def workspace_of(shape=SMALL, scenario="typical", seed=11):
-    workspace = Workspace.make(DECODE, NUMERICS, shape, seed=seed, device="cpu", scenario=scenario)
+def workspace_of(workload=SMALL, scenario="typical", seed=11):
+    workspace = Workspace.make(DECODE, NUMERICS, workload, seed=seed, device="cpu", scenario=scenario)
     return workspace, NUMERICS.oracle(workspace.inputs, workspace.scalars)
 
 

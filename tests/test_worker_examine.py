@@ -9,13 +9,13 @@ from gdnbench.measuring.worker.examine import examine_all
 from gdnbench.model.case import Case
 from gdnbench.model.status import Status
 
-SHAPE = decode_at(B=1, HQ=2, HV=4, K=32, V=16)
+WORKLOAD = decode_at(B=1, HQ=2, HV=4, K=32, V=16)
 HEADER = "import torch\nfrom gdnbench.launch.numerics import load_file\nfrom pathlib import Path\n"
 STEP = f"gdn_decode = load_file(Path({str(default_roots()[0])!r}) / 'decode/reference/kernel.py').gdn_decode\n"
 BODY = "def step(t): return gdn_decode(t.q, t.k, t.v, t.state, t.A_log, t.dt_bias, t.a, t.b, t.scale)\n"
-RIGHT = HEADER + STEP + BODY + "def bind(t, shape, params): return lambda: step(t)\n"
+RIGHT = HEADER + STEP + BODY + "def bind(t, workload, params): return lambda: step(t)\n"
 IN_PLACE = HEADER + STEP + BODY + (
-    "def bind(t, shape, params):\n"
+    "def bind(t, workload, params):\n"
     "    def run():\n"
     "        output, state = step(t)\n"
     "        return output, t.state.copy_(state)\n"
@@ -25,12 +25,15 @@ DECLARATION = "from gdnbench import Requirement, TorchKernel\nkernel = TorchKern
 KERNELS = {
     "right": (RIGHT, ""),
     "inplace": (IN_PLACE, ""),
-    "raises": ("def bind(t, shape, params):\n    def run(): raise ValueError('bad tile\\nmore')\n    return run\n", ""),
+    "raises": (
+        "def bind(t, workload, params):\n    def run(): raise ValueError('bad tile\\nmore')\n    return run\n",
+        "",
+    ),
     "noentry": ("", ""),
     "noimport": ("import a_module_that_is_not_there\n", ""),
-    "bindfails": ("def bind(t, shape, params): raise KeyError('BV')\n", ""),
-    "shape": ("def bind(t, shape, params): return lambda: (t.output[..., :1], t.new_state)\n", ""),
-    "unwritten": ("def bind(t, shape, params): return lambda: (t.output, t.new_state)\n", ""),
+    "bindfails": ("def bind(t, workload, params): raise KeyError('BV')\n", ""),
+    "shape": ("def bind(t, workload, params): return lambda: (t.output[..., :1], t.new_state)\n", ""),
+    "unwritten": ("def bind(t, workload, params): return lambda: (t.output, t.new_state)\n", ""),
     "gpuonly": (RIGHT, ", runs_on=('cuda',)"),
     "missing": (RIGHT, ", requires=(Requirement('module_from_nowhere', extra='far'),)"),
 }
@@ -55,7 +58,7 @@ def examine(root, *names):
     """Every event of a worker that examines these kernels in turn."""
     roots = (default_roots()[0], root)
     catalog = load_catalog(roots)
-    cases = tuple(Case(catalog.entries[name].default, SHAPE) for name in names)
+    cases = tuple(Case(catalog.entries[name].default, WORKLOAD) for name in names)
     events = Events()
     examine_all(Task(Phase.EXAMINE, "cpu", tuple(map(str, roots)), "decode", cases, seed=5, step_limit_s=9.0), events)
     return events

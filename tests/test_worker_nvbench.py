@@ -28,9 +28,9 @@ RECORDED = np.load(DATA / "samples.npz")
 TIMES_US = RECORDED["times_s"].astype(float) * 1e6
 NAMES = ("ok", "add", "ok2", "mul")
 ROUNDS = len(TIMES_US) // len(NAMES)
-SHAPE = decode_at(HQ=1, HV=1, K=8, V=8)
+WORKLOAD = decode_at(HQ=1, HV=1, K=8, V=8)
 CASES = tuple(
-    case(name, role, SHAPE, kernel="decode-reference")
+    case(name, role, WORKLOAD, kernel="decode-reference")
     for name, role in zip(NAMES, (Role.BASELINE, Role.KERNEL, Role.KERNEL, Role.KERNEL), strict=True)
 )
 
@@ -251,7 +251,7 @@ def test_every_sample_of_a_case_runs_on_other_tensors_and_those_are_scrubbed(mea
     for first in range(len(CASES)):
         own = hooks.after_calls[first :: len(CASES)]
         assert len({input_ranges for input_ranges, _ in own}) == ROUNDS  # a fresh window in each
-        assert all([tensor.shape[-1] for tensor in outputs] == [SHAPE.V, SHAPE.K] for _, outputs in own)
+        assert all([tensor.shape[-1] for tensor in outputs] == [WORKLOAD.V, WORKLOAD.K] for _, outputs in own)
 
 
 def test_a_plain_run_stays_on_one_set_of_tensors(measure, monkeypatch):
@@ -268,8 +268,8 @@ def test_one_bad_case_is_blamed_while_it_is_bound_before_anything_is_timed(measu
     def fail(_copy):
         raise RuntimeError("no memory left")
 
-    def load_or_fail(entry, variant, shape):
-        return fail if variant.label == "ok2" else load(entry, variant, shape)
+    def load_or_fail(entry, variant, workload):
+        return fail if variant.label == "ok2" else load(entry, variant, workload)
 
     monkeypatch.setattr(placement, "load", load_or_fail)
     events, replay = measure()
@@ -339,7 +339,7 @@ def test_unfit_cases_have_no_time_however_many_samples_there_are(measure):
     collected = Collected()
     for event in measure()[0]:
         collected.take(event)
-    judged = healthy(CASES) | {CASES[1].id: Examined(CASES[1].id, Status.WRONG_NUMBERS, "wrong")}
+    checked = healthy(CASES) | {CASES[1].id: Examined(CASES[1].id, Status.WRONG_NUMBERS, "wrong")}
     op = load_catalog(default_roots()[:1]).ops["decode"]
-    rows = analyse(op, CASES, judged, {}, collected, Settings(), timer="nvbench", run_id="r", copying=()).measurements
+    rows = analyse(op, CASES, checked, {}, collected, Settings(), timer="nvbench", run_id="r", copying=()).measurements
     assert [row.timing is None for row in rows] == [False, True, False, False]

@@ -15,7 +15,7 @@ from gdnbench.measuring.protocol import Phase, Task
 from gdnbench.measuring.worker import placement
 from gdnbench.measuring.worker.placement import Rotation, Workspaces, bind_cases, place
 
-CASE = case("decode-reference", shape=decode_at(B=2, HQ=1, HV=2, K=8, V=8))
+CASE = case("decode-reference", workload=decode_at(B=2, HQ=1, HV=2, K=8, V=8))
 TASK = Task(
     Phase.MEASURE, "cpu", (str(default_roots()[0]),), "decode", (CASE,), seed=1, step_limit_s=30.0,
     order=((CASE.id,),) * 4, samples={CASE.id: 6}, placed_bytes=1 << 30,
@@ -29,7 +29,7 @@ def workspaces():
 
 @pytest.fixture
 def workspace(workspaces):
-    return workspaces.get(CASE.shape, workspaces.scenarios[0])[0]
+    return workspaces.get(CASE.workload, workspaces.scenarios[0])[0]
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +41,7 @@ def few(monkeypatch):
 
 @pytest.fixture
 def bind(workspaces):
-    return load(workspaces.entry(CASE), CASE.variant, CASE.shape)
+    return load(workspaces.entry(CASE), CASE.variant, CASE.workload)
 
 
 def launch(rotation, count):
@@ -68,14 +68,14 @@ def test_every_round_has_placements_of_its_own(workspace):
 
 
 def test_where_memory_ends_the_first_window_comes_again(workspace):
-    nbytes = workspace.op.tensor_bytes(CASE.shape)
+    nbytes = workspace.op.tensor_bytes(CASE.workload)
     placements = place(workspace, replace(TASK, placed_bytes=7 * nbytes))
     assert [placements.numbers(position) for position in range(3)] == [[0, 1, 2], [3, 4, 5], [0, 1, 2]]
 
 
 @pytest.mark.parametrize(("copies", "window"), [(2, 2), (0.5, 1)])
 def test_a_window_of_large_tensors_has_fewer_placements_and_always_one(workspace, monkeypatch, copies, window):
-    monkeypatch.setattr(protocol, "MOST_WINDOW_BYTES", int(copies * workspace.op.tensor_bytes(CASE.shape)))
+    monkeypatch.setattr(protocol, "MOST_WINDOW_BYTES", int(copies * workspace.op.tensor_bytes(CASE.workload)))
     assert len(place(workspace, TASK).numbers(0)) == window
 
 
@@ -143,14 +143,14 @@ def test_outputs_that_were_there_before_have_no_place_of_their_own(workspace):
 def test_a_case_is_loaded_once_and_launched_at_every_placement_of_a_window_before_anything_is_timed(monkeypatch):
     loaded, launched = [], []
 
-    def load_once(_entry, variant, shape):
-        loaded.append((variant, shape))
+    def load_once(_entry, variant, workload):
+        loaded.append((variant, workload))
         return lambda copy: lambda: launched.append(id(copy)) or copy.output_tensors
 
     monkeypatch.setattr(placement, "load", load_once)
     device = type("Device", (), {"synchronize": lambda _self: None})()
     bind_cases(TASK, lambda _step: None, device)
-    assert loaded == [(CASE.variant, CASE.shape)]
+    assert loaded == [(CASE.variant, CASE.workload)]
     assert len(launched) == len(set(launched)) == 3
 
 

@@ -37,7 +37,7 @@ class TimingModel:
         return np.exp(clock + walk + np.linspace(0.0, self.drift, self.rounds))
 
     def samples_us(self, rng: np.random.Generator, time_us: float, levels: FloatArray) -> FloatArray:
-        """Samples as the timer gives them, shape (*levels.shape, samples)."""
+        """Samples as the timer gives them, shape (*levels.workload, samples)."""
         shape = (*levels.shape, self.samples)
         times = rng.standard_normal(shape, dtype=np.float32)
         times = np.exp(np.float32(self.noise) * times) * (time_us * levels)[..., None].astype(np.float32)

@@ -54,21 +54,21 @@ class Catalog:
         """The kernels of one op."""
         return tuple(entry for entry in self.entries.values() if entry.op.name == op)
 
-    def at(self, variant: Variant, shape: Workload, gpu: str = "") -> tuple[Entry, Variant]:
-        """A variant as it is at a shape, and its kernel: for a dispatcher, those that it picks.
+    def at(self, variant: Variant, workload: Workload, gpu: str = "") -> tuple[Entry, Variant]:
+        """A variant as it is at a workload, and its kernel: for a dispatcher, those that it picks.
 
         Args:
             variant: one of a kernel of this catalog.
-            shape: the workload.
+            workload: one setting of the op's axes.
             gpu: the GPU's short name; empty for none in particular.
         """
-        there = self.entries[variant.kernel].at(variant, shape, gpu)
+        there = self.entries[variant.kernel].at(variant, workload, gpu)
         return self.entries[there.kernel], there
 
-    def behind(self, variant: Variant, shape: Workload, gpu: str = "") -> tuple[Entry, Variant]:
-        """As `at`, for who looks at one kernel: what a dispatcher picks goes by its own name here."""
-        entry, there = self.at(variant, shape, gpu)
-        return (entry, entry.named(there.params, shape)) if there.is_picked else (entry, there)
+    def behind(self, variant: Variant, workload: Workload, gpu: str = "") -> tuple[Entry, Variant]:
+        """As `at`, for looking at one kernel: what a dispatcher picks has its own name here."""
+        entry, there = self.at(variant, workload, gpu)
+        return (entry, entry.named(there.params, workload)) if there.is_picked else (entry, there)
 
     def owner(self, label: str) -> Entry | None:
         """The kernel whose label it is: its name or a preset's, params after colons or not; None if it is not here."""
@@ -141,7 +141,7 @@ def _find(roots: Iterable[Path], ops: dict[str, LoadedOp]) -> Iterator[Entry | B
 
 
 def _fill_dispatchers(entries: dict[str, Entry]) -> list[Broken]:
-    """Gives each dispatcher its table, now that all kernels are known; takes out those whose table cannot hold."""
+    """Gives each dispatcher its table, now that all kernels are known; removes those whose table is invalid."""
     broken = []
     for name, entry in list(entries.items()):
         if isinstance(entry.kernel, DispatchKernel):

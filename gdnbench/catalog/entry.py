@@ -28,7 +28,7 @@ def label_parts(label: str) -> tuple[str, list[str]]:
 
 @dataclass(frozen=True)
 class Pick:
-    """What a dispatcher's table says of one shape.
+    """What a dispatcher's table says of one workload.
 
     Attributes:
         kernel: the kernel's name.
@@ -46,7 +46,7 @@ class Dispatch:
     """A dispatcher's table.
 
     Attributes:
-        picks: by GPU's short name, then by shape; at least one.
+        picks: by GPU's short name, then by workload; at least one.
     """
 
     picks: Mapping[str, Mapping[Workload, Pick]]
@@ -61,15 +61,15 @@ class Dispatch:
         """The GPU that stands in for one without rows."""
         return next(iter(self.picks))
 
-    def pick(self, shape: Workload, gpu: str = "") -> Pick:
-        """The row for a shape.
+    def pick(self, workload: Workload, gpu: str = "") -> Pick:
+        """The row for a workload.
 
         Args:
-            shape: the workload.
+            workload: one setting of the op's axes.
             gpu: the GPU's short name; empty for none in particular.
         """
         rows = self.picks.get(gpu) or self.picks[self.first_gpu]
-        return rows[nearest_workload(rows, shape)]
+        return rows[nearest_workload(rows, workload)]
 
 
 @dataclass(frozen=True)
@@ -110,33 +110,33 @@ class Entry:
             for name, values in self.kernel.presets.items()
         )
 
-    def at(self, variant: Variant, shape: Workload, gpu: str = "") -> Variant:
-        """A variant as it is at a shape: the kernel by its bare name takes its defaults for that shape.
+    def at(self, variant: Variant, workload: Workload, gpu: str = "") -> Variant:
+        """A variant as it is at a workload: the kernel by its bare name takes its defaults for that workload.
 
         A dispatcher's is of the kernel that it picks, under the dispatcher's label: look the entry up again, or use
         `Catalog.at`.
 
         Args:
             variant: one of this kernel.
-            shape: the workload.
+            workload: one setting of the op's axes.
             gpu: the GPU's short name, on which a dispatcher's choice depends; empty for none in particular.
         """
         if variant != self.default:
             return variant
         if self.dispatch:
-            pick = self.dispatch.pick(shape, gpu)
+            pick = self.dispatch.pick(workload, gpu)
             return Variant(pick.kernel, label=variant.label, params=pick.params)
-        return replace(variant, params=self.defaults(shape))
+        return replace(variant, params=self.defaults(workload))
 
-    def defaults(self, shape: Workload) -> Params:
+    def defaults(self, workload: Workload) -> Params:
         """All params at their defaults for a workload."""
         by_shape = self.kernel.by_shape
-        return self.kernel.resolve(by_shape[self.op.nearest(by_shape, shape)] if by_shape else {})
+        return self.kernel.resolve(by_shape[self.op.nearest(by_shape, workload)] if by_shape else {})
 
-    def named(self, params: Params, shape: Workload) -> Variant:
-        """The variant that has these params at a shape, by the shortest label that means it there."""
+    def named(self, params: Params, workload: Workload) -> Variant:
+        """The variant that has these params at a workload, with the shortest label that gives them there."""
         for known in (self.default, *self.presets):
-            there = self.at(known, shape)
+            there = self.at(known, workload)
             if there.params == params:
                 return there
         changed = {name: value for name, value in params.items() if value != self.default.params[name]}

@@ -3,7 +3,7 @@
 A suite that is too long for `op.py` is a CSV file beside it, a row for each workload. Columns are the op's axes, lists
 (`28672+4096`, `8x1024`) and aliases, `weight` (1 where there is none) and `name`; others are passed over.
 
-A dispatcher's table says which kernel, with which params, at which shape of which GPU:
+A dispatcher's table says which kernel, with which params, at which workload of which GPU:
 
 ```toml
 [h200.qk4_v8]                # a GPU's short name and a series: a workload's name without its first axis

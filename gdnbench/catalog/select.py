@@ -1,4 +1,4 @@
-"""Turns what a user typed into variants: names after `--kernel`, and the params that a sweep combines."""
+"""Parses a user's choice of variants: names after `--kernel`, and the params that a sweep combines."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def _is_exact(name: str) -> bool:
 
 
 def _has(entry: Entry, wanted: TypedParams) -> bool:
-    """Whether a glob means it: floors are nobody's kernels."""
+    """Whether a glob selects it: it has these params and is no floor."""
     return bool(entry.kernel.params) and not entry.kernel.floor and wanted.keys() <= entry.kernel.params.keys()
 
 

@@ -41,7 +41,7 @@ def history(
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.compare.history import (
         check_margin,
-        check_shapes,
+        check_workloads,
         choose_gpu,
         choose_label,
         choose_op,
@@ -61,9 +61,9 @@ def history(
     stored = load_stored_runs(results)
     label = choose_label(of_op(stored, op) if op else stored, name)
     op = op or choose_op(stored, label)
-    shapes, runs = parse_workloads(find_op(catalog, op), sizes(shape)), of_op(stored, op)
+    workloads, runs = parse_workloads(find_op(catalog, op), sizes(shape)), of_op(stored, op)
     model = choose_gpu(runs, label, gpu)
-    check_shapes(runs, label, model, shapes)
+    check_workloads(runs, label, model, workloads)
     chosen = of_gpu(runs, model)
-    found = [history_of(chosen, label, each, gpu=model, margin=margin) for each in shapes]
+    found = [history_of(chosen, label, each, gpu=model, margin=margin) for each in workloads]
     print_histories(found, results, json=json, csv=csv)

@@ -74,8 +74,8 @@ def inspect(
     catalog = load_catalog()
     names = terms(kernels, kernel)
     op = resolve_op(catalog, op, [*names, *([] if is_revision(diff) else [diff])])
-    shapes = parse_near_default(find_op(catalog, op), sizes(shape))
-    subjects, notes = choose_subjects(catalog, op, names, shapes)
+    workloads = parse_near_default(find_op(catalog, op), sizes(shape))
+    subjects, notes = choose_subjects(catalog, op, names, workloads)
     compared = find_counterparts(subjects, catalog, op, diff) if diff else ()
     with watch(quiet=quiet) as observer:
         for note in notes:

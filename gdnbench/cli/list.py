@@ -20,7 +20,7 @@ def list_kernels(
 ) -> None:
     """List kernels: language, last known time, idea; all of them, or those named.
 
-    A time is from the newest run that timed the kernel at the op's default shape.
+    A time is from the newest run that timed the kernel at the op's default workload.
     Kernels that are named in full are shown with everything that is known of
     them. Kernels come from `kernels/` and from the folders in `GDNBENCH_KERNELS`;
     a folder that does not load is listed as broken, with the reason.

@@ -38,7 +38,7 @@ def nsys(
 ) -> None:
     """Record a timeline of launches with Nsight Systems, where that is installed.
 
-    NVTX ranges name op, kernel and shape. The report opens in Nsight Systems; times
+    NVTX ranges name op, kernel and workload. The report opens in Nsight Systems; times
     in it include what tracing costs, so use `gdnbench run` to compare kernels.
     """
     from gdnbench.catalog.catalog import load_catalog
@@ -58,8 +58,8 @@ def nsys(
     with watch(quiet=quiet) as observer, alone_on(chosen, observer):
         report = record_timeline(assignment, chosen, path or find_nsys(), profiles, limit_s=limit)
     if json:
-        print_json({"kernel": case.label, "shape": case.shape.cells, "launches": launches, "report": report})
+        print_json({"kernel": case.label, "shape": case.workload.cells, "launches": launches, "report": report})
         return
-    print(f"{launches} launches of {case.label} at {case.shape}: {report}")
+    print(f"{launches} launches of {case.label} at {case.workload}: {report}")
     if not quiet:
         print(f"next: nsys-ui {report}")

@@ -77,6 +77,6 @@ def phases(
         chosen = choose_gpu(gpu, "stamping", "`gdnbench phases --import FILE.npz` shows stored stamps")
         with watch(quiet=quiet) as observer, alone_on(chosen, observer):
             for case in cases:
-                observer.note(f"stamping {case.label} at {case.shape}")
+                observer.note(f"stamping {case.label} at {case.workload}")
                 found |= [collect_stamps(catalog, case, chosen, profiles, seed=seed, launches=launches, limit_s=limit)]
     print_profiles(found, catalog.code_state, profiles, json=json, csv=csv)

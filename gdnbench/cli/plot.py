@@ -43,7 +43,7 @@ def plot(
     samples lie. rounds: times over the rounds, which shows drift. sweep: its points.
     """
     from gdnbench.report.charts.plot import check_choice, check_picture, draw_chart, print_chart, split_words
-    from gdnbench.report.charts.selection import asked_shapes
+    from gdnbench.report.charts.selection import asked_workloads
     from gdnbench.report.console import data_console, message_console
     from gdnbench.store.find import find_run
 
@@ -51,10 +51,10 @@ def plot(
     if output:
         check_picture(output, option="-o")
     folder = find_run(results, run)
-    shapes, kernels = asked_shapes(folder, sizes(shape)), joined(kernel)
-    check_choice(chart, kernels, shapes)
+    workloads, kernels = asked_workloads(folder, sizes(shape)), joined(kernel)
+    check_choice(chart, kernels, workloads)
     if output:
-        draw_chart(output, chart, folder, kernels, shapes)
+        draw_chart(output, chart, folder, kernels, workloads)
         message_console().print(f"drawn into {output}", markup=False, soft_wrap=True)
     else:
-        print_chart(data_console(), chart, folder, kernels, shapes)
+        print_chart(data_console(), chart, folder, kernels, workloads)

@@ -63,7 +63,7 @@ class PlainObserver(Observer):
         """Prints a failure; kernels that cannot run here are listed in the table."""
         if result.status.is_failure:
             first = result.reason.partition("\n")[0]
-            self._console.print(f"[red]{result.status}[/] {escape(f'{case.label} {case.shape}: {first}')}")
+            self._console.print(f"[red]{result.status}[/] {escape(f'{case.label} {case.workload}: {first}')}")
 
     def standing(self, text: str) -> None:
         """Prints the state of the race."""

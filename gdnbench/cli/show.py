@@ -16,7 +16,7 @@ def show(
     results: ResultsOption = RESULTS,
     plot: Annotated[Path | None, typer.Option(help="Of a sweep: also draw it into a PNG, SVG or PDF file.")] = None,
     emit_dispatch: Annotated[
-        bool, typer.Option("--emit-dispatch", help="Of a sweep: print the best of each shape as a declaration.")
+        bool, typer.Option("--emit-dispatch", help="Of a sweep: print the best of each workload as a declaration.")
     ] = False,
     suite: SuiteOption = "",
     over: Annotated[

@@ -48,7 +48,7 @@ def sweep(
     label: Annotated[str, typer.Option(help="Becomes part of the sweep's name.")] = "sweep",
     plot: Annotated[Path | None, typer.Option(help="Also draw it into a PNG or SVG file.")] = None,
     emit_dispatch: Annotated[
-        bool, typer.Option("--emit-dispatch", help="Print the best of each shape as a declaration.")
+        bool, typer.Option("--emit-dispatch", help="Print the best of each workload as a declaration.")
     ] = False,
     dry_run: DryRunOption = False,
     yes: YesOption = False,

@@ -24,7 +24,7 @@ _SCHEMA = 2  # raise it when what is stored, or how it is read from a cubin, cha
 
 
 def build(
-    entry: Entry, variant: Variant, shape: Workload, arch: str, *, launch: str = "", stamped: bool = False
+    entry: Entry, variant: Variant, workload: Workload, arch: str, *, launch: str = "", stamped: bool = False
 ) -> Build:
     """The build of a variant, from the cache or a compiler.
 
@@ -34,7 +34,7 @@ def build(
     Args:
         entry: the kernel, a `CudaKernel` or a `TritonKernel`.
         variant: its params.
-        shape: the workload; its run-time axes matter where the kernel's `warps` or `stages` ask for them.
+        workload: the workload; its run-time axes matter where the kernel's `warps` or `stages` ask for them.
         arch: the target, `sm_90`. No GPU is needed.
         launch: the entry of the launch that is meant; by default the kernel's first.
         stamped: for a CUDA kernel, whether its marks read the clock.
@@ -46,19 +46,19 @@ def build(
         TypeError: for a kernel that is not compiled, such as a `TorchKernel`.
     """
     capability(arch)  # refuses what is not a target's name before a compiler does so less clearly
-    key = build_key(entry, variant.params, shape, arch, launch=launch, stamped=stamped)
+    key = build_key(entry, variant.params, workload, arch, launch=launch, stamped=stamped)
     cached = cache.load_build(key)
     if cached is not None:
         return cached
-    built = _describe(_compile(entry, variant.params, shape, arch, launch, stamped), entry.kernel.name, arch)
+    built = _describe(_compile(entry, variant.params, workload, arch, launch, stamped), entry.kernel.name, arch)
     cache.store_build(key, built)
     return built
 
 
-def _compile(entry: Entry, params: Params, shape: Workload, arch: str, launch: str, stamped: bool) -> CompiledCode:
+def _compile(entry: Entry, params: Params, workload: Workload, arch: str, launch: str, stamped: bool) -> CompiledCode:
     if not isinstance(entry.kernel, TritonKernel):
-        return compile_cuda(entry, params, shape, arch, launch=launch, stamped=stamped)
-    compiled = compile_triton(entry, params, shape, arch, launch=launch)
+        return compile_cuda(entry, params, workload, arch, launch=launch, stamped=stamped)
+    compiled = compile_triton(entry, params, workload, arch, launch=launch)
     return CompiledCode(compiled.asm["cubin"], compiled.metadata.name, compiled.metadata.shared)
 
 
@@ -78,7 +78,7 @@ def _describe(code: CompiledCode, kernel: str, arch: str) -> Build:
 
 
 def build_key(
-    entry: Entry, params: Params, shape: Workload, arch: str, *, launch: str = "", stamped: bool = False
+    entry: Entry, params: Params, workload: Workload, arch: str, *, launch: str = "", stamped: bool = False
 ) -> str:
     """SHA-256, shortened, of what decides the code; equal for workloads that differ in run-time axes alone.
 
@@ -94,10 +94,10 @@ def build_key(
         "source_hash": _source_hash(entry),
         "arguments": [*((spec.name, spec.dtype) for spec in entry.op.tensors), *entry.op.scalars],
         "params": dict(params),
-        "axes": {f"{entry.op.macro_prefix}{axis}": size for axis, size in shape.compile_time.items()},
+        "axes": {f"{entry.op.macro_prefix}{axis}": size for axis, size in workload.compile_time.items()},
         "launch": launch_of(entry.kernel, launch).entry,
         "arch": arch,
-        "compiler": _fingerprint(entry.kernel, params, shape, launch, stamped=stamped),
+        "compiler": _fingerprint(entry.kernel, params, workload, launch, stamped=stamped),
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
 
@@ -109,9 +109,9 @@ def _source_hash(entry: Entry) -> str:
         raise BuildError(f"{entry.folder}: a file in it cannot be read: {error.strerror or error}") from error
 
 
-def _fingerprint(kernel: Kernel, params: Params, shape: Workload, launch: str, *, stamped: bool) -> dict[str, Any]:
+def _fingerprint(kernel: Kernel, params: Params, workload: Workload, launch: str, *, stamped: bool) -> dict[str, Any]:
     if isinstance(kernel, CudaKernel):
         return nvrtc.fingerprint(stamped=stamped)
     if isinstance(kernel, TritonKernel):
-        return triton.fingerprint(launch_of(kernel, launch), kernel.name, params, shape)
+        return triton.fingerprint(launch_of(kernel, launch), kernel.name, params, workload)
     raise TypeError(f"{kernel.name} is a {type(kernel).__name__}, which has no cubin")

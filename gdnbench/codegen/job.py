@@ -27,7 +27,7 @@ class Job:
     Attributes:
         entry: the kernel.
         variant: its params.
-        shape: the workload; its run-time axes matter where `warps` or `stages` ask for them.
+        workload: the workload; its run-time axes matter where `warps` or `stages` ask for them.
         arch: the target, `sm_90`.
         launch: the entry of the launch that is meant; empty for the kernel's first.
         stamped: for a CUDA kernel, whether its marks read the clock, as `gdnbench phases` needs.
@@ -38,7 +38,7 @@ class Job:
 
     entry: Entry = field(hash=False)  # holds dicts; the variant tells kernels apart
     variant: Variant
-    shape: Workload
+    workload: Workload
     arch: str
     launch: str = ""
     stamped: bool = False
@@ -56,13 +56,13 @@ class Job:
             BuildError: if the kernel's `warps` or `stages` fails.
         """
         return build_key(
-            self.entry, self.variant.params, self.shape, self.arch, launch=self.launch, stamped=self.stamped
+            self.entry, self.variant.params, self.workload, self.arch, launch=self.launch, stamped=self.stamped
         )
 
     def __str__(self) -> str:
         marks = " with its phases stamped" if self.stamped else ""
         of = f", {self.launch}" if self.launch else ""
-        return f"{self.variant.label}{of} at {self.shape.series or self.shape} for {self.arch}{marks}"
+        return f"{self.variant.label}{of} at {self.workload.series or self.workload} for {self.arch}{marks}"
 
 
 def encode_job(job: Job) -> str:
@@ -72,7 +72,7 @@ def encode_job(job: Job) -> str:
         "folder": str(job.entry.folder),
         "label": job.variant.label,
         "params": dict(job.variant.params),
-        "shape": job.shape.sizes,
+        "shape": job.workload.sizes,
         "arch": job.arch,
         "launch": job.launch,
         "stamped": job.stamped,

@@ -55,21 +55,21 @@ def _headers_hash() -> str:
     return digest.hexdigest()[:16]
 
 
-def macros(op: Op, params: Params, shape: Workload, *, stamped: bool) -> dict[str, str]:
+def macros(op: Op, params: Params, workload: Workload, *, stamped: bool) -> dict[str, str]:
     """The macros a kernel is compiled with. Run-time axes are none of them: one cubin serves all of their sizes."""
-    axes = {f"{op.macro_prefix}{axis}": str(size) for axis, size in shape.compile_time.items()}
+    axes = {f"{op.macro_prefix}{axis}": str(size) for axis, size in workload.compile_time.items()}
     return axes | {name: str(value) for name, value in params.items()} | ({STAMPED: "1"} if stamped else {})
 
 
 def compile_cuda(
-    entry: Entry, params: Params, shape: Workload, arch: str, *, launch: str = "", stamped: bool = False
+    entry: Entry, params: Params, workload: Workload, arch: str, *, launch: str = "", stamped: bool = False
 ) -> CompiledCode:
     """Compiles a CUDA kernel.
 
     Args:
         entry: the kernel.
         params: every param's value.
-        shape: its compile-time axes count.
+        workload: its compile-time axes count.
         arch: the target, `sm_90`.
         launch: the entry of the launch that is meant; by default the kernel's first.
         stamped: whether its marks read the clock, for `gdnbench phases`; else they are nothing.
@@ -85,7 +85,7 @@ def compile_cuda(
         name=str(entry.source),
         arch=arch,
         include_path=[str(entry.folder), str(entry.op_folder), str(HEADERS), _cuda_headers()],
-        define_macro=list(macros(entry.op, params, shape, stamped=stamped).items()),
+        define_macro=list(macros(entry.op, params, workload, stamped=stamped).items()),
         **OPTIONS,
     )
     symbol = launch_of(entry.kernel, launch).entry

@@ -47,8 +47,8 @@ class ScheduleSummary:
     Attributes:
         early_loads: global loads that issue before one is waited for.
         late_loads: those that issue after.
-        trips: the longest chain of dependent global loads; 1 where all loads issue before one is waited for, None
-            where loops both load and wait.
+        dependent_loads: the longest chain of dependent global loads; 1 where all loads issue before one is waited for,
+            None where loops both load and wait.
         arrivals: instructions that wait for a global load or an mbarrier, until the last store.
         stores: global stores behind the first of `arrivals`; all of them if there is none.
         first: steps until the first global load, it included; none if there is no load.
@@ -61,7 +61,7 @@ class ScheduleSummary:
 
     early_loads: tuple[IssuedInstruction, ...]
     late_loads: tuple[IssuedInstruction, ...]
-    trips: int | None
+    dependent_loads: int | None
     arrivals: tuple[IssuedInstruction, ...]
     stores: tuple[IssuedInstruction, ...]
     first: tuple[IssuedInstruction, ...]
@@ -92,7 +92,7 @@ def summarize(schedule: InstructionSchedule) -> ScheduleSummary:
     return ScheduleSummary(
         early_loads=_loads(before),
         late_loads=_loads(after),
-        trips=count_dependent_loads(path),
+        dependent_loads=count_dependent_loads(path),
         arrivals=tuple(step for step in middle if step.arrivals),
         stores=stores,
         first=_until_first_load(path),

@@ -31,7 +31,7 @@ _VARIABLES = ("TRITON_", "PTXAS_", "DISABLE_", "ALLOW_", "LLVM_")
 _HARMLESS = ("TRITON_CACHE_DIR", "TRITON_HOME", "TRITON_DUMP_DIR", "TRITON_INTERPRET", "TRITON_PRINT_AUTOTUNING")
 
 
-def fingerprint(launch: TritonLaunch, kernel: str, params: Params, shape: Workload) -> dict[str, Any]:
+def fingerprint(launch: TritonLaunch, kernel: str, params: Params, workload: Workload) -> dict[str, Any]:
     """What besides the sources decides the code; loads no compiler.
 
     Raises:
@@ -43,29 +43,29 @@ def fingerprint(launch: TritonLaunch, kernel: str, params: Params, shape: Worklo
         if name.startswith(_VARIABLES) and name not in _HARMLESS
     }
     versions = {"triton": package_version("triton") or "absent"}
-    return {"options": options(launch, kernel, params, shape), "versions": versions, "environment": changed}
+    return {"options": options(launch, kernel, params, workload), "versions": versions, "environment": changed}
 
 
-def options(launch: TritonLaunch, kernel: str, params: Params, shape: Workload) -> dict[str, int]:
+def options(launch: TritonLaunch, kernel: str, params: Params, workload: Workload) -> dict[str, int]:
     """Triton's compile options.
 
     Raises:
         BuildError: if the kernel's `warps` or `stages` fails.
     """
     try:
-        return {"num_warps": launch.warps(shape, params), "num_stages": launch.stages(shape, params)}
+        return {"num_warps": launch.warps(workload, params), "num_stages": launch.stages(workload, params)}
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
         raise BuildError(f"`warps` or `stages` in variant.py of {kernel} failed: {reason}") from error
 
 
-def compile_triton(entry: Entry, params: Params, shape: Workload, arch: str, *, launch: str = "") -> Any:
+def compile_triton(entry: Entry, params: Params, workload: Workload, arch: str, *, launch: str = "") -> Any:
     """Compiles a Triton kernel.
 
     Args:
         entry: the kernel, a `TritonKernel`.
         params: every param's value.
-        shape: its compile-time axes count; run-time ones where `warps` or `stages` ask for them.
+        workload: its compile-time axes count; run-time ones where `warps` or `stages` ask for them.
         arch: the target, `sm_90`; to launch the result, the architecture of the GPU at hand.
         launch: the entry of the launch that is meant; by default the kernel's first.
 
@@ -89,7 +89,7 @@ def compile_triton(entry: Entry, params: Params, shape: Workload, arch: str, *, 
         kind = type(function).__name__
         hint = "decorate it with @triton.jit alone, and leave TRITON_INTERPRET unset"
         raise BuildError(f"{chosen.entry} in {entry.source} is a {kind}, not a Triton function", hint)
-    constants = constants_of(params, shape)
+    constants = constants_of(params, workload)
     signature = signature_of(entry, constants, function.arg_names)
     pointers = (place for place, kind in enumerate(signature.values()) if kind.startswith("*"))
     source = ASTSource(
@@ -100,16 +100,16 @@ def compile_triton(entry: Entry, params: Params, shape: Workload, arch: str, *, 
     )
     target = GPUTarget("cuda", capability(arch), _WARP_SIZE)
     try:
-        return triton.compile(source, target=target, options=options(chosen, entry.kernel.name, params, shape))
+        return triton.compile(source, target=target, options=options(chosen, entry.kernel.name, params, workload))
     except BuildError:
         raise
     except Exception as error:
         raise BuildError(explain(entry.source, error)) from error
 
 
-def constants_of(params: Params, shape: Workload) -> dict[str, ParamValue]:
+def constants_of(params: Params, workload: Workload) -> dict[str, ParamValue]:
     """The constants that a function may take: compile-time axes and every param."""
-    return {**shape.compile_time, **params}
+    return {**workload.compile_time, **params}
 
 
 def signature_of(entry: Entry, constants: Mapping[str, ParamValue], names: list[str]) -> dict[str, str]:

@@ -198,13 +198,13 @@ class RegressionCheck:
 
     slower: tuple[GridRow, ...]
     failed: tuple[GridRow, ...]
-    untold: tuple[GridRow, ...]
+    undecided: tuple[GridRow, ...]
 
     def exit_code(self, *, strict: bool) -> ExitCode:
         """REGRESSION where something is slower or failed; if `strict`, NOISY where something is undecided."""
         if self.slower or self.failed:
             return ExitCode.REGRESSION
-        return ExitCode.NOISY if strict and self.untold else ExitCode.OK
+        return ExitCode.NOISY if strict and self.undecided else ExitCode.OK
 
 
 def parse_fail_on(text: str, margin: float) -> float:
@@ -231,20 +231,20 @@ def check_regressions(rows: Sequence[GridRow], ratios: Sequence[TimeRatio | None
         ratios: of the last column, compared at the same margin.
         margin: the relative difference that counts as none.
     """
-    slower, failed, untold = [], [], []
+    slower, failed, undecided = [], [], []
     for row, ratio in zip(rows, ratios, strict=True):
         first, last = row.entries[0], row.entries[-1]
         if not first or not last or is_floor(first) or first.figure.status is not Status.OK:
             continue
         if last.figure.status is Status.NOT_RUN:
-            untold.append(row)
+            undecided.append(row)
         elif last.figure.status.is_failure:
             failed.append(row)
         elif ratio and ratio.comparison and ratio.comparison.verdict is Verdict.SLOWER:
             slower.append(row)
         elif ratio and not _is_not_slower(ratio, margin):
-            untold.append(row)
-    return RegressionCheck(tuple(slower), tuple(failed), tuple(untold))
+            undecided.append(row)
+    return RegressionCheck(tuple(slower), tuple(failed), tuple(undecided))
 
 
 def _is_not_slower(ratio: TimeRatio, margin: float) -> bool:

@@ -35,7 +35,7 @@ def warnings_of(grid: FigureGrid, sources: Sequence[FigureSource], letters: Sequ
     pairs = [(first, later) for row in grid.rows if (first := row.entries[0]) for later in row.entries[1:] if later]
     lines += _differing_conditions(sources, letters)
     lines += _differing_timers(pairs)
-    lines += [] if _is_by_workload(grid) else _differing_shapes(pairs)
+    lines += [] if _is_by_workload(grid) else _differing_workloads(pairs)
     return lines + _differing_kernels(pairs)
 
 
@@ -69,14 +69,14 @@ def _is_by_workload(grid: FigureGrid) -> bool:
     return workload_keys(entries).has_one_of(grid.column_keys)
 
 
-def _differing_shapes(pairs: Sequence[tuple[GridEntry, GridEntry]]) -> list[str]:
+def _differing_workloads(pairs: Sequence[tuple[GridEntry, GridEntry]]) -> list[str]:
     """A kernel has another time at another workload."""
     parts = dict.fromkeys(
-        differing_parts(first.figure.shape, later.figure.shape)
+        differing_parts(first.figure.workload, later.figure.workload)
         for first, later in pairs
-        if first.figure.shape != later.figure.shape
+        if first.figure.workload != later.figure.workload
     )
-    return [f"shapes differ: {one} | {other}, so the ratios are not of the kernels alone" for one, other in parts]
+    return [f"workloads differ: {one} | {other}, so the ratios are not of the kernels alone" for one, other in parts]
 
 
 def _differing_kernels(pairs: Sequence[tuple[GridEntry, GridEntry]]) -> list[str]:

@@ -63,7 +63,7 @@ class _Side:
         gpu: short name.
         time_us: what was measured.
         traffic_us: the least traffic at peak bandwidth, at most the time.
-        floor_us: the empty kernel's time at the shape; NaN where it was not measured.
+        floor_us: the empty kernel's time at the workload; NaN where it was not measured.
     """
 
     gpu: str
@@ -81,7 +81,7 @@ def expect(left: Figure, right: Figure, left_source: FigureSource, right_source:
 
     Args:
         left: a kernel's figure.
-        right: the same kernel's figure at the same shape, from another GPU.
+        right: the same kernel's figure at the same workload, from another GPU.
         left_source: where `left` is from; its floors and other kernels are used.
         right_source: where `right` is from.
 
@@ -92,7 +92,7 @@ def expect(left: Figure, right: Figure, left_source: FigureSource, right_source:
     left_spec, right_spec = spec_of(left_source.gpu), spec_of(right_source.gpu)
     if left_spec is None or right_spec is None or left_spec == right_spec:
         return None
-    if not (_is_timed(left) and _is_timed(right)) or left.timer != right.timer or left.shape != right.shape:
+    if not (_is_timed(left) and _is_timed(right)) or left.timer != right.timer or left.workload != right.workload:
         return None
     nbytes = _bytes_of(left, right)
     if nbytes is None:
@@ -137,16 +137,16 @@ def _bytes_of(left: Figure, right: Figure) -> int | None:
     known = left.nbytes or right.nbytes
     if known or Role.FLOOR in (left.role, right.role):
         return known
-    return _op_traffic(left.op, left.shape)
+    return _op_traffic(left.op, left.workload)
 
 
 @cache
-def _op_traffic(op: str, shape: Workload) -> int | None:
+def _op_traffic(op: str, workload: Workload) -> int | None:
     """The fewest bytes by the op's own formula; None where there is no such op."""
     from gdnbench.catalog.catalog import load_catalog  # on demand: most figures bring their bytes
 
     declared = load_catalog().ops.get(op)
-    return None if declared is None else declared.traffic_bytes(shape)
+    return None if declared is None else declared.traffic_bytes(workload)
 
 
 def _floor_us(source: FigureSource, figure: Figure) -> float:
@@ -157,7 +157,7 @@ def _floor_us(source: FigureSource, figure: Figure) -> float:
         for each in source.figures
         if each.role is Role.FLOOR
         and each.kernel == name
-        and each.shape == figure.shape
+        and each.workload == figure.workload
         and each.timer == figure.timer
         and _is_timed(each)
     ]
@@ -172,7 +172,7 @@ def _bound(before: _Side, after: _Side) -> Regime:
 
 
 def _growths(figure: Figure, left: FigureSource, right: FigureSource) -> list[float]:
-    """How the fixed parts of the other kernels changed between two sources, at a figure's shape and timer."""
+    """How the fixed parts of the other kernels changed between two sources, at a figure's workload and timer."""
     sides = [_fixed_parts(figure, source) for source in (left, right)]
     common = sides[0].keys() & sides[1].keys() - {figure.label}
     return [sides[1][label] / sides[0][label] for label in common if sides[0][label] > 0]
@@ -183,7 +183,11 @@ def _fixed_parts(figure: Figure, source: FigureSource) -> dict[str, float]:
     spec = spec_of(source.gpu)
     parts = {}
     for each in source.figures:
-        if (each.op, each.shape, each.timer) != (figure.op, figure.shape, figure.timer) or each.role is Role.FLOOR:
+        if (each.op, each.workload, each.timer) != (
+            figure.op,
+            figure.workload,
+            figure.timer,
+        ) or each.role is Role.FLOOR:
             continue
         nbytes = _bytes_of(each, each)
         if spec is not None and nbytes is not None and _is_timed(each):

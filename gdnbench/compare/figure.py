@@ -64,7 +64,7 @@ class Figure:
         kernel: the kernel's name.
         label: the variant's label. The baseline's second measurement, the control, is no figure.
         params: every param's value, as far as known.
-        shape: the workload.
+        workload: one setting of the op's axes.
         role: why it is in its run.
         timer: what measured: `nvbench`, `cpu`, `cupti`, …; empty where unknown.
         time_us: microseconds; NaN where there is none, and then `status` says why.
@@ -85,7 +85,7 @@ class Figure:
     op: str
     kernel: str
     label: str
-    shape: Workload
+    workload: Workload
     timer: str
     time_us: float
     params: Params = field(default_factory=Params)
@@ -133,7 +133,7 @@ class Figure:
     @property
     def key(self) -> tuple[str, Workload, str]:
         """Label, workload and timer: a file gives one figure for each."""
-        return self.label, self.shape, self.timer
+        return self.label, self.workload, self.timer
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -122,8 +122,8 @@ def _read_csv(path: Path, text: str) -> FigureSource:
         except (ValueError, ShapeError, UnknownNameError) as error:
             raise RunFormatError(f"{path} line {line}: {error}", _MEND) from error
         if figure.key in figures:
-            message = f"{path} line {line}: {figure.label} at {figure.shape} is there a second time"
-            raise RunFormatError(message, "give each kernel one row for a shape and timer")
+            message = f"{path} line {line}: {figure.label} at {figure.workload} is there a second time"
+            raise RunFormatError(message, "give each kernel one row for each workload and timer")
         figures[figure.key] = figure
         gpus.add(gpu_slug(row["gpu"]) if row.get("gpu") else "")
     if not figures:
@@ -182,7 +182,7 @@ def _figure_of_row(row: Mapping[str, str]) -> Figure:
         kernel=kernel,
         label=row["kernel"],
         params=params,
-        shape=read_axes({column: cell for column, cell in row.items() if cell}, axes_of(op)),
+        workload=read_axes({column: cell for column, cell in row.items() if cell}, axes_of(op)),
         role=role_by_name(kernel),
         timer=row.get("timer", ""),
         time_us=time_us,
@@ -213,7 +213,7 @@ def _warnings(columns: list[str], ops: Collection[str]) -> Iterator[str]:
     if ignored:
         yield f"columns that gdnbench does not know were ignored: {', '.join(ignored)}"
     for assumed in filter(None, (assumed_sizes(columns, axes_of(op)) for op in sorted(ops))):
-        yield f"the file does not give the shape in full: {assumed} is assumed"
+        yield f"the file does not give the workload in full: {assumed} is assumed"
 
 
 PUBLISHED_FOLDER = "published"
@@ -288,7 +288,7 @@ def _published_figure(row: dict[str, str]) -> Figure:
         kernel=kernel,
         label=join_label(kernel, params),
         params=params,
-        shape=declared.checked(axes.from_cells(row)),
+        workload=declared.checked(axes.from_cells(row)),
         timer=timer,
         time_us=_published_us(row["time_us"]),
         citation=_citation(published_in, row["published_on"], row["note"]),
@@ -319,4 +319,4 @@ def _check_once(path: Path, figures: tuple[Figure, ...]) -> None:
     counts = Counter(figure.key for figure in figures)
     for figure in figures:
         if counts[figure.key] > 1:
-            raise RunFormatError(f"{path} gives {figure.label} at {figure.shape} twice", _RESTORE)
+            raise RunFormatError(f"{path} gives {figure.label} at {figure.workload} twice", _RESTORE)

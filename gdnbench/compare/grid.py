@@ -34,12 +34,12 @@ class GridEntry:
         read = _READERS.get(key)
         if read:
             return read(self)
-        return workload_value(self.figure.shape, key) or str(self.figure.params.get(key, ""))
+        return workload_value(self.figure.workload, key) or str(self.figure.params.get(key, ""))
 
 
 def workload_keys(entries: Iterable[GridEntry]) -> WorkloadKeys:
     """The keys that the workloads of some figures answer."""
-    return WorkloadKeys.of(entry.figure.shape for entry in entries)
+    return WorkloadKeys.of(entry.figure.workload for entry in entries)
 
 
 _READERS: Mapping[str, Callable[[GridEntry], str]] = {
@@ -104,7 +104,7 @@ def entries_of(sources: Sequence[FigureSource]) -> list[GridEntry]:
 
 
 def _case(figure: Figure) -> tuple[str, str, Workload]:
-    return figure.op, figure.label, figure.shape
+    return figure.op, figure.label, figure.workload
 
 
 def _with_params(entry: GridEntry, known: set[Params]) -> GridEntry:
@@ -210,11 +210,11 @@ def _values(entry: GridEntry, keys: KeyValues) -> KeyValues:
 
 
 def _two_in_a_cell(one: GridEntry, other: GridEntry, entries: Sequence[GridEntry], used: KeyValues) -> UsageError:
-    where = f"{one.figure.label} at {one.figure.shape}"
+    where = f"{one.figure.label} at {one.figure.workload}"
     differing = [key for key in _known_keys(entries) if key not in used and one.value(key) != other.value(key)]
     if not differing:
         return UsageError(f"{one.source.name} has {where} twice", "the file is damaged, or lists a figure twice")
-    usual = {*_USUAL_KEYS, one.figure.shape.spec.x}
+    usual = {*_USUAL_KEYS, one.figure.workload.spec.x}
     first = next((key for key in differing if key in usual), differing[0])
     values = f"{one.value(first) or 'none'} and {other.value(first) or 'none'}"
     hint = f"add {first} to --rows or --cols, or choose one with --filter '{first}={one.value(first)}'"
@@ -228,7 +228,7 @@ def _nothing_in_common(
     for column in columns:
         inside = [entry for entry in entries if _values(entry, column_keys) == column]
         labels = first_of(list(dict.fromkeys(entry.figure.label for entry in inside)), most=4)
-        shapes = first_of(list(dict.fromkeys(str(entry.figure.shape) for entry in inside)), most=4)
-        lines.append(f"{' '.join(column)} has {labels} at {shapes}")
+        workloads = first_of(list(dict.fromkeys(str(entry.figure.workload) for entry in inside)), most=4)
+        lines.append(f"{' '.join(column)} has {labels} at {workloads}")
     keys = f"; a case is told by {', '.join(row_keys)}: --rows joins by less"
     return UsageError("there is no common case with a time", "\n".join(lines) + keys)

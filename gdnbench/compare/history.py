@@ -4,7 +4,7 @@ A step is judged as `compare` judges two runs: by what the kernel's time moved b
 kernels moved by, since a process and a host add a launch of their own (`compare.run_change`). Beside it stands the
 kernel's ratio to an anchor that was measured in the same rounds: the floor that copies the state, or else the baseline.
 
-`choose_label`, `choose_op`, `choose_gpu` and `check_shapes` find what a user meant among the stored runs.
+`choose_label`, `choose_op`, `choose_gpu` and `check_workloads` find what a user meant among the stored runs.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class History:
     Attributes:
         label: the kernel's label.
         gpu: the GPU's short name.
-        shape: the workload.
+        workload: one setting of the op's axes.
         anchor: label of the case that ratios are taken to; empty if no run has one.
         scatter: standard deviation of one run's time where nothing changed, without what its run moved by, relative;
             NaN where no two runs could be compared.
@@ -86,7 +86,7 @@ class History:
 
     label: str
     gpu: str
-    shape: Workload
+    workload: Workload
     anchor: str
     scatter: float
     margin: float
@@ -100,25 +100,27 @@ class History:
 
 
 def history_of(
-    runs: Sequence[StoredRun], label: str, shape: Workload, *, gpu: str, margin: float = DEFAULT_STEP_MARGIN
+    runs: Sequence[StoredRun], label: str, workload: Workload, *, gpu: str, margin: float = DEFAULT_STEP_MARGIN
 ) -> History:
     """The history of a kernel at one workload.
 
     Args:
         runs: of one GPU model, oldest first.
         label: the kernel's label.
-        shape: the workload.
+        workload: one setting of the op's axes.
         gpu: the GPU model's short name.
         margin: changes up to this ratio are not steps.
     """
-    having = [(run, figure) for run in runs if (figure := _find(run, label, shape))]
-    anchor = _choose_anchor([run for run, _ in having], label, shape)
+    having = [(run, figure) for run in runs if (figure := _find(run, label, workload))]
+    anchor = _choose_anchor([run for run, _ in having], label, workload)
     rows: list[HistoryRow] = []
     for run, figure in having:
         rows.append(_row(run, figure, rows, anchor, margin))
     scatters = [row.scatter for row in rows if not math.isnan(row.scatter)]
     scatter = median(scatters) if scatters else math.nan
-    return History(label=label, gpu=gpu, shape=shape, anchor=anchor, scatter=scatter, margin=margin, rows=tuple(rows))
+    return History(
+        label=label, gpu=gpu, workload=workload, anchor=anchor, scatter=scatter, margin=margin, rows=tuple(rows)
+    )
 
 
 def _row(run: StoredRun, figure: Figure, earlier: list[HistoryRow], anchor: str, margin: float) -> HistoryRow:
@@ -161,23 +163,23 @@ def _inverse(ratio: PairedLogRatio) -> PairedLogRatio:
 
 def _paired(run: StoredRun, figure: Figure, anchor: str) -> PairedLogRatio | None:
     """log(anchor / kernel) over the rounds that both have."""
-    other = _find(run, anchor, figure.shape)
+    other = _find(run, anchor, figure.workload)
     if other is None or not figure.rounds_us.size or figure.rounds_us.shape != other.rounds_us.shape:
         return None
     paired = PairedLogRatio.from_rounds(figure.rounds_us, other.rounds_us)
     return paired if paired.n else None
 
 
-def _find(run: StoredRun, label: str, shape: Workload) -> Figure | None:
-    return next((each for each in run.figures if each.label == label and each.shape == shape), None)
+def _find(run: StoredRun, label: str, workload: Workload) -> Figure | None:
+    return next((each for each in run.figures if each.label == label and each.workload == workload), None)
 
 
-def _choose_anchor(runs: Sequence[StoredRun], label: str, shape: Workload) -> str:
+def _choose_anchor(runs: Sequence[StoredRun], label: str, workload: Workload) -> str:
     """The copying floor if it is in half as many runs as the baseline, or more; else the most frequent baseline.
 
     An empty floor moves no bytes: it follows the launch but not the memory, and so cancels less.
     """
-    here = [each for run in runs for each in run.figures if each.shape == shape and each.rounds_us.size]
+    here = [each for run in runs for each in run.figures if each.workload == workload and each.rounds_us.size]
     here = [each for each in here if each.label != label]
     floors = Counter(each.label for each in here if each.role is Role.FLOOR and each.nbytes > 0)
     baselines = Counter(each.label for each in here if each.role is Role.BASELINE)
@@ -239,17 +241,17 @@ def choose_gpu(runs: Sequence[StoredRun], label: str, wanted: str) -> str:
     return slug
 
 
-def check_shapes(runs: Sequence[StoredRun], label: str, gpu: str, shapes: Iterable[Workload]) -> None:
+def check_workloads(runs: Sequence[StoredRun], label: str, gpu: str, workloads: Iterable[Workload]) -> None:
     """Refuses a workload at which no run has the kernel.
 
     Raises:
         UnknownNameError: for the first such one; the hint has the workloads that there are.
     """
-    known = sorted({figure.shape for run in of_gpu(runs, gpu) for figure in run.figures if figure.label == label})
-    for shape in shapes:
-        if shape not in known:
+    known = sorted({figure.workload for run in of_gpu(runs, gpu) for figure in run.figures if figure.label == label})
+    for workload in workloads:
+        if workload not in known:
             have = first_of([str(each) for each in known])
-            raise UnknownNameError(f"no stored run has {label} at {shape} on {gpu}", f"there are {have}")
+            raise UnknownNameError(f"no stored run has {label} at {workload} on {gpu}", f"there are {have}")
 
 
 def check_margin(margin: float) -> None:

@@ -141,24 +141,24 @@ def _figures(states: Sequence[_State], *, several_gpus: bool) -> Iterator[Figure
     for state in states:
         groups.setdefault((state.benchmark, state.axes, state.device if several_gpus else None), []).append(state)
     for (benchmark, axes, device), group in groups.items():
-        label, shape = _label_and_shape(benchmark, dict(axes))
+        label, workload = _label_and_workload(benchmark, dict(axes))
         if label.endswith(_CONTROL):
             continue
         if device is not None:
             label += f":Device={device}"
         if len({state.round for state in group}) < len(group):
-            raise ValueError(f"{label} at {shape} is there twice")
-        yield _figure_of_rounds(label, shape, group, last_round)
+            raise ValueError(f"{label} at {workload} is there twice")
+        yield _figure_of_rounds(label, workload, group, last_round)
 
 
-def _label_and_shape(benchmark: str, axes: Mapping[str, str]) -> tuple[str, Workload]:
+def _label_and_workload(benchmark: str, axes: Mapping[str, str]) -> tuple[str, Workload]:
     known = axes_of(DEFAULT_OP)
-    name, shape = read_case_id(benchmark, known) or (benchmark, read_axes(axes, known))
+    name, workload = read_case_id(benchmark, known) or (benchmark, read_axes(axes, known))
     params = {axis: parse_value(value) for axis, value in axes.items() if axis not in known.names}
-    return join_label(name, Params(params)), shape
+    return join_label(name, Params(params)), workload
 
 
-def _figure_of_rounds(label: str, shape: Workload, group: list[_State], last_round: int) -> Figure:
+def _figure_of_rounds(label: str, workload: Workload, group: list[_State], last_round: int) -> Figure:
     kernel, params = split_label(label)
     rounds_us = _rounds_us(group, last_round)
     kept = [state for state in group if state.round != BURN_IN]
@@ -174,7 +174,7 @@ def _figure_of_rounds(label: str, shape: Workload, group: list[_State], last_rou
         kernel=kernel,
         label=label,
         params=params,
-        shape=shape,
+        workload=workload,
         role=role_by_name(kernel),
         timer=TIMER,
         time_us=_median(times_us),
@@ -220,4 +220,4 @@ def _warnings(states: Sequence[_State]) -> Iterator[str]:
     yield "times are NVBench's means; those of gdnbench's runs leave slow samples out, and read up to 1 % less"
     known = axes_of(DEFAULT_OP)
     if any(not known.case_id.fullmatch(state.benchmark) and assumed_sizes(dict(state.axes), known) for state in states):
-        yield f"the file does not give shapes in full: missing axes are those of {known.default}"
+        yield f"the file does not give workloads in full: missing axes are those of {known.default}"

@@ -88,7 +88,7 @@ class TimeRatio:
 
     value: float
     comparison: Comparison | None = None
-    untold: str = ""
+    reason: str = ""
     clock: TimeKind = TimeKind.STREAM
     by_clock: Mapping[TimeKind, float] = field(default_factory=dict)
     apart: bool = False
@@ -186,7 +186,7 @@ def _time_ratio(
     if comparison is None:
         other_timer = _both_measured(left, right) and not _same_timer(left, right)
         value = left.figure.time_us / right.figure.time_us
-        return TimeRatio(value, untold=OTHER_TIMER if other_timer else NO_ROUNDS)
+        return TimeRatio(value, reason=OTHER_TIMER if other_timer else NO_ROUNDS)
     if not changes:
         return TimeRatio(comparison.speedup.estimate, comparison)
     by_clock = {clock: math.exp(change.log_ratio.mean) for clock, change in changes.items()}
@@ -209,7 +209,7 @@ def _log_ratio(left: GridEntry, right: GridEntry, pair_of: PairOf, settings: Com
 
 
 def _noise(entry: GridEntry) -> float:
-    return entry.source.noise.get(entry.figure.shape, 0.0)
+    return entry.source.noise.get(entry.figure.workload, 0.0)
 
 
 def geometric_mean(
@@ -253,7 +253,7 @@ def _mean_interval(pairs: Sequence[EntryPair], pair_of: PairOf, settings: Compar
     if len({runs.clock_of(left.figure, right.figure) for left, right in pairs}) > 1:
         return None
     ratios = [_log_ratio(left, right, pair_of, settings) for left, right in pairs]
-    places = [(right.figure.op, right.figure.shape) for _, right in pairs]
+    places = [(right.figure.op, right.figure.workload) for _, right in pairs]
     mean, noise = np.mean([ratio.mean for ratio in ratios]), np.mean([ratio.noise for ratio in ratios])
     bias = max(ratio.bias for ratio in ratios)
     return UnpairedLogRatio(float(mean), _mean_components(ratios, places), float(noise), bias).speedup(

@@ -209,7 +209,7 @@ def _is_unchanged(one: Figure, other: Figure, *, alike: bool) -> bool:
 
 def _with_rounds(source: FigureSource) -> dict[_Case, Figure]:
     return {
-        (figure.op, figure.label, figure.params, figure.shape, figure.timer): figure
+        (figure.op, figure.label, figure.params, figure.workload, figure.timer): figure
         for figure in source.figures
         if figure.has_rounds
     }
@@ -230,4 +230,4 @@ def _mean(figure: Figure) -> MeanTime:
 
 
 def _place(figure: Figure) -> tuple[str, Workload]:
-    return figure.op, figure.shape
+    return figure.op, figure.workload

@@ -121,7 +121,7 @@ def _figure(info: RunInfo, row: Measurement, rounds: CaseRounds, kernel_time: Ke
         kernel=variant.kernel,
         label=variant.label,
         params=_params(variant),
-        shape=row.case.shape,
+        workload=row.case.workload,
         role=row.role,
         timer=timing.timer if timing else "",
         time_us=timing.time_us if timing else float("nan"),
@@ -148,7 +148,7 @@ def _noise(measurements: list[Measurement]) -> dict[Workload, float]:
     """By workload, how far the baseline may be apart from itself: the farther end of the A/A interval, a log-ratio."""
     controls = [row for row in measurements if row.role is Role.CONTROL and row.versus]
     return {
-        row.case.shape: float(max(abs(np.log(row.versus.low)), abs(np.log(row.versus.high))))
+        row.case.workload: float(max(abs(np.log(row.versus.low)), abs(np.log(row.versus.high))))
         for row in controls
         if row.versus and row.versus.low > 0 and np.isfinite(row.versus.high)
     }

@@ -88,7 +88,7 @@ def _share_a_case(one: tuple[Path, FigureSource], other: tuple[Path, FigureSourc
 
 
 def _timed_cases(source: FigureSource) -> set[tuple[str, str, Workload]]:
-    return {(figure.op, figure.label, figure.shape) for figure in source.figures if figure.has_time}
+    return {(figure.op, figure.label, figure.workload) for figure in source.figures if figure.has_time}
 
 
 def _locate(text: str, results: Path) -> _Found:

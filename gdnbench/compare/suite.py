@@ -91,8 +91,8 @@ def judge_suite(
     unknown = [label for label in over if label not in times]
     if unknown:
         raise UnknownNameError(f"the run has no times of {unknown[0]}", f"it has {', '.join(times) or 'none'}")
-    reference = {shape: _fastest([times[label] for label in over], shape) for shape in suite.workloads}
-    complete = {label: by_shape for label, by_shape in times.items() if len(by_shape) == len(suite.weights)}
+    reference = {workload: _fastest([times[label] for label in over], workload) for workload in suite.workloads}
+    complete = {label: by_workload for label, by_workload in times.items() if len(by_workload) == len(suite.weights)}
     against, means = _mean(reference, suite), {label: _mean(times, suite) for label, times in complete.items()}
     roles = {row.case.label: row.role for row in measurements if row.role is not Role.CONTROL}
     compared = {
@@ -108,8 +108,8 @@ def judge_suite(
 
 
 def _check_measured(measurements: Sequence[Measurement], suite: Suite, op: str) -> None:
-    measured = {row.case.shape for row in measurements}
-    missing = [str(shape) for shape in suite.workloads if shape not in measured]
+    measured = {row.case.workload for row in measurements}
+    missing = [str(workload) for workload in suite.workloads if workload not in measured]
     if missing:
         command = shlex.join(["gdnbench", "run", *op_option(op), "--suite", suite.name])
         raise UsageError(f"the run lacks {', '.join(missing)} of the suite {suite.name}", f"{command} measures them")
@@ -121,8 +121,8 @@ def _times(
     """Round times by label and workload, of all but the baseline's second measurement."""
     found: dict[str, dict[Workload, FloatArray]] = {}
     for row in measurements:
-        if row.timing and row.role is not Role.CONTROL and row.case.shape in suite.weights and row.case.id in rounds:
-            found.setdefault(row.case.label, {})[row.case.shape] = rounds[row.case.id]
+        if row.timing and row.role is not Role.CONTROL and row.case.workload in suite.weights and row.case.id in rounds:
+            found.setdefault(row.case.label, {})[row.case.workload] = rounds[row.case.id]
     return found
 
 
@@ -133,12 +133,12 @@ def _baseline(measurements: Sequence[Measurement]) -> tuple[str, ...]:
     return tuple(labels)
 
 
-def _fastest(references: Sequence[Mapping[Workload, FloatArray]], shape: Workload) -> FloatArray:
-    there = [times[shape] for times in references if shape in times]
+def _fastest(references: Sequence[Mapping[Workload, FloatArray]], workload: Workload) -> FloatArray:
+    there = [times[workload] for times in references if workload in times]
     if not there:
-        raise UsageError(f"none of the references has a time at {shape}", "name others with --over")
+        raise UsageError(f"none of the references has a time at {workload}", "name others with --over")
     return min(there, key=lambda times: float(np.nanmean(np.log(times))))
 
 
-def _mean(by_shape: Mapping[Workload, FloatArray], suite: Suite) -> FloatArray:
-    return weighted_geomean([by_shape[shape] for shape in suite.workloads], list(suite.weights.values()))
+def _mean(by_workload: Mapping[Workload, FloatArray], suite: Suite) -> FloatArray:
+    return weighted_geomean([by_workload[workload] for workload in suite.workloads], list(suite.weights.values()))

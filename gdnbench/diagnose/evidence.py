@@ -1,4 +1,4 @@
-"""All that is known of one kernel at one shape."""
+"""All that is known of one kernel at one workload."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class RunTimes:
         run_id: the run.
         gpu: its GPU's short name.
         time_us: of the kernel.
-        times_us: of every kernel and floor of the run at the shape, by label.
+        times_us: of every kernel and floor of the run at the workload, by label.
         empty: label of the empty floor; empty if the run lacks it.
         copy: label of the copying floor; likewise.
         copy_bytes: what that floor moves.
-        flops_us: what the op's FLOPs take at the GPU's peak, where they and not copying bound the shape; else None.
+        flops_us: what the op's FLOPs take at the GPU's peak, where they and not copying bound the workload; else None.
         launches: that one call of the kernel makes; 0 where they were not counted.
         code: whether the kernel's time is of its code as it is now.
         changed: labels whose code is known to be another now.
@@ -73,7 +73,7 @@ class RunTimes:
 
     @property
     def bound_us(self) -> float | None:
-        """Time of what bounds the shape: FLOPs at the GPU's peak, else the copying floor."""
+        """Time of what bounds the workload: FLOPs at the GPU's peak, else the copying floor."""
         return self.copy_us if self.flops_us is None else self.flops_us
 
     @property
@@ -103,8 +103,8 @@ class Evidence:
     Attributes:
         catalog: all kernels, among which experiments are found.
         entry: the kernel.
-        variant: its params at the shape.
-        shape: the workload.
+        variant: its params at the workload.
+        workload: one setting of the op's axes.
         profile: ncu's counters, if there are any.
         profile_path: where they stand.
         compiled: what the compiler made of it, where there is no profile.
@@ -117,7 +117,7 @@ class Evidence:
     catalog: Catalog = field(repr=False)
     entry: Entry = field(repr=False)
     variant: Variant
-    shape: Workload
+    workload: Workload
     profile: Profile | None = None
     profile_path: Path | None = None
     compiled: CompiledKernel | None = field(default=None, repr=False)
@@ -176,9 +176,9 @@ class Evidence:
         return 1 - launch if launch is not None else 1.0
 
     @property
-    def trips(self) -> int:
+    def dependent_loads(self) -> int:
         """To global memory in a row, each begun when the one before it has ended; 0 where that is not known."""
-        return (self.milestones.trips or 0) if self.milestones else 0
+        return (self.milestones.dependent_loads or 0) if self.milestones else 0
 
     @property
     def excess_share(self) -> float:

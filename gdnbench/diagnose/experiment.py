@@ -21,7 +21,7 @@ from gdnbench.model.workload import Workload
 
 @dataclass(frozen=True)
 class KernelGrid:
-    """A kernel's grid at a shape.
+    """A kernel's grid at a workload.
 
     Attributes:
         label: the kernel's label.
@@ -41,11 +41,11 @@ class KernelGrid:
         return self.blocks * self.threads
 
 
-def declared_grid(entry: Entry, variant: Variant, shape: Workload) -> KernelGrid | None:
-    """A variant's grid; None where its declaration tells none or fails at the shape."""
+def declared_grid(entry: Entry, variant: Variant, workload: Workload) -> KernelGrid | None:
+    """A variant's grid; None where its declaration tells none or fails at the workload."""
     if isinstance(entry.kernel, TorchKernel):
         return None
-    subject = Subject(variant.label, entry, variant, shape)
+    subject = Subject(variant.label, entry, variant, workload)
     try:
         return KernelGrid(variant.label, entry.kernel.language, prod(subject.grid()), subject.threads(None))
     except BuildError:
@@ -54,7 +54,7 @@ def declared_grid(entry: Entry, variant: Variant, shape: Workload) -> KernelGrid
 
 def own_grid(evidence: Evidence) -> KernelGrid | None:
     """The explained kernel's grid: as profiled, else as declared; a profile of other code does not count."""
-    declared = declared_grid(evidence.entry, evidence.variant, evidence.shape)
+    declared = declared_grid(evidence.entry, evidence.variant, evidence.workload)
     launch = evidence.launch
     if launch and not (declared and evidence.profile_code is CodeState.CHANGED):
         return KernelGrid(evidence.label, evidence.entry.kernel.language, launch.blocks, launch.threads)
@@ -63,10 +63,10 @@ def own_grid(evidence: Evidence) -> KernelGrid | None:
 
 def peer_grids(evidence: Evidence) -> Iterator[KernelGrid]:
     """The grids of the op's other kernels and presets, in catalog order, less what is nobody's kernel."""
-    shape = evidence.shape
+    workload = evidence.workload
     for entry in evidence.catalog.of_op(evidence.entry.op.name):
         for variant in (entry.default, *entry.presets) if not (entry.kernel.floor or entry.dispatch) else ():
-            found = declared_grid(entry, entry.at(variant, shape), shape)
+            found = declared_grid(entry, entry.at(variant, workload), workload)
             if found and variant.label != evidence.label:
                 yield found
 
@@ -77,7 +77,7 @@ def grids_by_param(evidence: Evidence) -> Iterator[tuple[str, KernelGrid]]:
     for name, param in entry.kernel.params.items():
         for value in param.choices:
             if value != variant.params[name]:
-                found = declared_grid(entry, entry.with_params(variant, {name: value}), evidence.shape)
+                found = declared_grid(entry, entry.with_params(variant, {name: value}), evidence.workload)
                 if found:
                     yield name, found
 
@@ -88,7 +88,9 @@ GridPredicate = Callable[[KernelGrid, KernelGrid], bool]
 
 def profile(evidence: Evidence) -> Experiment:
     """The counters that are not there yet."""
-    return Experiment(("gdnbench", "ncu", evidence.label, *_shape(evidence)), "counters tell what warps wait for")
+    return Experiment(
+        ("gdnbench", "ncu", evidence.label, *_workload_options(evidence)), "counters tell what warps wait for"
+    )
 
 
 def measure(evidence: Evidence) -> Experiment:
@@ -98,7 +100,7 @@ def measure(evidence: Evidence) -> Experiment:
     flops_bind = not floor or (measured and measured.flops_us is not None)
     bound = "what FLOPs take at the GPU's peak" if flops_bind else "the copying floor"
     why = f"{bound} is the bound: how far is it?"
-    return Experiment(("gdnbench", "run", "--kernel", ",".join(labels), *_shape(evidence)), why)
+    return Experiment(("gdnbench", "run", "--kernel", ",".join(labels), *_workload_options(evidence)), why)
 
 
 def more_warps(evidence: Evidence) -> Experiment:
@@ -111,7 +113,9 @@ def more_warps(evidence: Evidence) -> Experiment:
     if peer and grid:
         warps, own = peer.threads // 32, grid.threads // 32
         why = f"{peer.label} has the same {peer.blocks} blocks, each of {warps} warps instead of {own}"
-        return Experiment(("gdnbench", "run", "--kernel", f"{evidence.label},{peer.label}", *_shape(evidence)), why)
+        return Experiment(
+            ("gdnbench", "run", "--kernel", f"{evidence.label},{peer.label}", *_workload_options(evidence)), why
+        )
     in_all = _by_param(evidence, lambda own, other: other.total > own.total)
     if in_all:
         return sweep(evidence, in_all, "fewer rows a warp make more warps in all")
@@ -127,13 +131,17 @@ def another_grid(evidence: Evidence, why: str, change: str) -> Experiment:
 def shorter_path(evidence: Evidence) -> Experiment:
     """What a faster kernel of the same grid does otherwise; else which loads are late, the params, or by hand."""
     faster = faster_peer(evidence, same_grid=True)
-    listing = ("--schedule",) if evidence.trips > 1 else ()
+    listing = ("--schedule",) if evidence.dependent_loads > 1 else ()
     if faster:
         command = ("gdnbench", "inspect", evidence.label, "--diff", faster, *listing)
-        return Experiment((*command, *_shape(evidence)), f"{_times(evidence, faster)} on the same grid: what differs?")
+        return Experiment(
+            (*command, *_workload_options(evidence)), f"{_times(evidence, faster)} on the same grid: what differs?"
+        )
     if listing:
         command = ("gdnbench", "inspect", evidence.label, *listing)
-        return Experiment((*command, *_shape(evidence)), "which loads come late, and what is waited for before them?")
+        return Experiment(
+            (*command, *_workload_options(evidence)), "which loads come late, and what is waited for before them?"
+        )
     if evidence.entry.kernel.params:
         return sweep(evidence, (), "which params make the shortest path?")
     return by_hand(evidence, "early", "start every load before the first use, and overlap what does not depend")
@@ -151,23 +159,23 @@ def fewer_instructions(evidence: Evidence) -> Experiment:
     """What a faster kernel does otherwise, whatever its grid; else the kernel's params, else its code."""
     faster = faster_peer(evidence, same_grid=False)
     if faster:
-        command = ("gdnbench", "ncu", evidence.label, "--diff", faster, *_shape(evidence))
+        command = ("gdnbench", "ncu", evidence.label, "--diff", faster, *_workload_options(evidence))
         return Experiment(command, f"{_times(evidence, faster)}: which counters move?")
     if evidence.entry.kernel.params:
         return sweep(evidence, (), "which params do the least beside the work?")
     if isinstance(evidence.entry.kernel, TorchKernel):
         return measure(evidence)
-    command = ("gdnbench", "inspect", evidence.label, *_shape(evidence))
+    command = ("gdnbench", "inspect", evidence.label, *_workload_options(evidence))
     return Experiment(command, "which instructions are not the op's own?")
 
 
 def more_work_a_launch(evidence: Evidence) -> Experiment:
     """How much more work the same launch carries at no cost, along the axis of charts."""
-    x = evidence.shape.spec.x
-    if x not in evidence.shape.axes:
+    x = evidence.workload.spec.x
+    if x not in evidence.workload.axes:
         return measure(evidence)
-    sizes = ",".join(str(evidence.shape.x * times) for times in (1, 2, 4, 8))
-    command = ("gdnbench", "run", "--kernel", evidence.label, *_shape(evidence, sizes))
+    sizes = ",".join(str(evidence.workload.x * times) for times in (1, 2, 4, 8))
+    command = ("gdnbench", "run", "--kernel", evidence.label, *_workload_options(evidence, sizes))
     return Experiment(command, f"how large an {x} does the launch carry at no cost?")
 
 
@@ -179,7 +187,7 @@ def other_params(evidence: Evidence, why: str, suffix: str, change: str) -> Expe
 def sweep(evidence: Evidence, names: Sequence[str], why: str) -> Experiment:
     """Every value of some params, of all if none is named."""
     params = [word for name in names for word in ("--param", name)]
-    return Experiment(("gdnbench", "sweep", "--kernel", evidence.label, *params, *_shape(evidence)), why)
+    return Experiment(("gdnbench", "sweep", "--kernel", evidence.label, *params, *_workload_options(evidence)), why)
 
 
 def by_hand(evidence: Evidence, suffix: str, change: str) -> Experiment:
@@ -194,7 +202,7 @@ def by_hand(evidence: Evidence, suffix: str, change: str) -> Experiment:
 
 
 def faster_peer(evidence: Evidence, *, same_grid: bool) -> str:
-    """The fastest kernel of the run that beat this one at the shape, of the same grid if asked; empty if none did.
+    """The fastest kernel of the run that beat this one at the workload, of the same grid if asked; empty if none did.
 
     Times of other code, of this kernel's or of another's, say nothing of which is faster now.
     """
@@ -238,10 +246,10 @@ def _times(evidence: Evidence, label: str) -> str:
     return f"{label} takes {measured.times_us[label]:.3g} of this one's {measured.time_us:.3g} µs"
 
 
-def _shape(evidence: Evidence, sizes: str = "") -> tuple[str, ...]:
-    options = evidence.shape.options
+def _workload_options(evidence: Evidence, sizes: str = "") -> tuple[str, ...]:
+    options = evidence.workload.options
     if sizes:
-        x = evidence.shape.spec.x
+        x = evidence.workload.spec.x
         rest = [option for option in options if option != "--shape" and not option.startswith(f"{x}=")]
         options = ["--shape", f"{x}={sizes}", *(word for option in rest for word in ("--shape", option))]
     return tuple(options)

@@ -117,13 +117,13 @@ def dram_time_at_peak(evidence: Evidence) -> str:
     return f"at its peak the traffic takes {duration * percent / 100:.2g} of {duration:.3g} µs"
 
 
-def trips_line(evidence: Evidence) -> tuple[EvidenceLine, ...]:
+def dependent_loads_line(evidence: Evidence) -> tuple[EvidenceLine, ...]:
     """A line on trips to memory in a row; none where all loads go out first, as far as is known."""
-    if not evidence.milestones or evidence.trips <= 1:
+    if not evidence.milestones or evidence.dependent_loads <= 1:
         return ()
     late, early = len(evidence.milestones.late_loads), len(evidence.milestones.early_loads)
     note = f"{late} of {late + early} loads start when others have arrived"
-    return (EvidenceLine("trips", "trips to memory in a row", evidence.trips, "", note),)
+    return (EvidenceLine("trips", "trips to memory in a row", evidence.dependent_loads, "", note),)
 
 
 def stall_lines(cycles: CycleBreakdown, reasons: Sequence[str]) -> tuple[EvidenceLine, ...]:

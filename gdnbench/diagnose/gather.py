@@ -62,30 +62,30 @@ def gather(catalog: Catalog, question: Question, observer: Observer) -> Evidence
 
     Raises:
         UnknownNameError: for a kernel or an op that does not exist.
-        UsageError: for several shapes, a file about something else, or a kernel of which nothing is known.
+        UsageError: for several workloads, a file about something else, or a kernel of which nothing is known.
         ProfilerError: for a report that cannot be read.
         BuildError: if the kernel does not build, and nothing else is known of it.
     """
     op = find_op(catalog, question.op)
     _, named = find_variant(catalog, op.name, question.label)
-    shape = parse_workload(op, question.axes, "one is explained")
+    workload = parse_workload(op, question.axes, "one is explained")
     gpus = list_gpus()
     slug = _slug(question.gpu, gpus)
-    entry, asked = catalog.behind(named, shape, slug or "")
+    entry, asked = catalog.behind(named, workload, slug or "")
     if question.file:
         counters = profile_in_file(question.file, entry, asked)
     else:
-        counters = newest_profile(question.profiles, entry, asked, shape, slug)
+        counters = newest_profile(question.profiles, entry, asked, workload, slug)
     profile = counters.profile
     if profile and question.file:
-        shape = _agreed(profile, shape, question)
+        workload = _agreed(profile, workload, question)
     slug = gpu_slug(profile.gpu) if profile else slug
-    entry, variant = catalog.behind(named, shape, slug or "")
-    measured = newest_times(question.results, catalog.entries, variant, shape, slug)
+    entry, variant = catalog.behind(named, workload, slug or "")
+    measured = newest_times(question.results, catalog.entries, variant, workload, slug)
     built = None
     if not isinstance(entry.kernel, TorchKernel):
         built = _build(
-            Subject(asked.label, entry, variant, shape, _profiled_entry(entry, profile)),
+            Subject(asked.label, entry, variant, workload, _profiled_entry(entry, profile)),
             slug or (measured.gpu if measured else ""),
             gpus,
             observer,
@@ -93,14 +93,14 @@ def gather(catalog: Catalog, question: Question, observer: Observer) -> Evidence
     if isinstance(built, FailedBuild) and not (profile or measured):
         raise built.error
     if not (profile or measured or built):
-        raise _nothing(asked, shape)
+        raise _nothing(asked, workload)
     code = built if isinstance(built, CompiledKernel) else None
     compiled, milestones = (None if profile else code), (code.milestones if code else None)
     return Evidence(
         catalog,
         entry,
         variant,
-        shape,
+        workload,
         profile,
         counters.path,
         compiled,
@@ -136,14 +136,14 @@ def _slug(gpu: str, gpus: Sequence[Gpu]) -> str | None:
     return gpu_slug(gpu)
 
 
-def _agreed(profile: Profile, shape: Workload, question: Question) -> Workload:
-    """The shape that a file is about; what the user gives tells it where the file does not."""
+def _agreed(profile: Profile, workload: Workload, question: Question) -> Workload:
+    """The workload that a file is about; what the user gives tells it where the file does not."""
     asked = bool(question.axes)
-    if profile.shape is None:
-        return shape
-    if asked and profile.shape != shape:
-        raise UsageError(f"{question.file} is about {profile.shape}, not {shape}", "leave --shape away")
-    return profile.shape
+    if profile.workload is None:
+        return workload
+    if asked and profile.workload != workload:
+        raise UsageError(f"{question.file} is about {profile.workload}, not {workload}", "leave --shape away")
+    return profile.workload
 
 
 def _build(subject: Subject, gpu: str, gpus: Sequence[Gpu], observer: Observer) -> CompiledKernel | FailedBuild | None:
@@ -157,9 +157,9 @@ def _build(subject: Subject, gpu: str, gpus: Sequence[Gpu], observer: Observer) 
     return found
 
 
-def _nothing(asked: Variant, shape: Workload) -> GdnbenchError:
-    problem = f"nothing is known of {asked.label} at {shape}: no profile, no run, and no build of gdnbench's own"
-    return UsageError(problem, f"on a GPU: gdnbench ncu {asked.label} {' '.join(shape.options)}")
+def _nothing(asked: Variant, workload: Workload) -> GdnbenchError:
+    problem = f"nothing is known of {asked.label} at {workload}: no profile, no run, and no build of gdnbench's own"
+    return UsageError(problem, f"on a GPU: gdnbench ncu {asked.label} {' '.join(workload.options)}")
 
 
 @dataclass(frozen=True)
@@ -200,18 +200,18 @@ def profile_in_file(path: Path, entry: Entry, asked: Variant) -> StoredProfile:
     return StoredProfile(profile, path, entry.code_state(profile.source))
 
 
-def newest_profile(profiles: Path, entry: Entry, asked: Variant, shape: Workload, gpu: str | None) -> StoredProfile:
+def newest_profile(profiles: Path, entry: Entry, asked: Variant, workload: Workload, gpu: str | None) -> StoredProfile:
     """The typical launch of the newest stored profile: of the code as it is now, else of whatever code.
 
     Args:
         profiles: the folder of stored profiles.
         entry: the kernel.
         asked: its params.
-        shape: the workload.
+        workload: one setting of the op's axes.
         gpu: the GPU's short name; any GPU if not given.
     """
     with collect_left_out() as left_out:
-        found = find_profiles(profiles, asked.label, shape, source=entry.known_source(), gpu=gpu)
+        found = find_profiles(profiles, asked.label, workload, source=entry.known_source(), gpu=gpu)
     if found is None:
         return StoredProfile(warnings=tuple(left_out))
     return StoredProfile(_typical(found.profiles), found.path, found.code, tuple(left_out))
@@ -234,15 +234,15 @@ def _duration(profile: Profile) -> float:
 
 
 def newest_times(
-    results: Path, entries: Mapping[str, Entry], variant: Variant, shape: Workload, gpu: str | None
+    results: Path, entries: Mapping[str, Entry], variant: Variant, workload: Workload, gpu: str | None
 ) -> RunTimes | None:
-    """What the newest run says that timed a kernel's code at a shape on a GPU; of other code where none did.
+    """What the newest run says that timed a kernel's code at a workload on a GPU; of other code where none did.
 
     Args:
         results: where runs are.
         entries: the catalog's kernels, which tell what a floor is and what their code is now.
         variant: the kernel; a run with other params of the same label is not of it.
-        shape: the workload.
+        workload: one setting of the op's axes.
         gpu: the GPU's short name; any GPU if not given.
     """
     newest: RunTimes | None = None
@@ -253,7 +253,7 @@ def newest_times(
             return None
         if newest and _code_of(variant, info, entries) is not CodeState.CURRENT:
             return None
-        return _measured(info, read_measurements(folder), entries, variant, shape)
+        return _measured(info, read_measurements(folder), entries, variant, workload)
 
     for found in readable(runs_beside(results), measured_in):
         if found and found.code is CodeState.CURRENT:
@@ -263,9 +263,11 @@ def newest_times(
 
 
 def _measured(
-    info: RunInfo, rows: Sequence[Measurement], entries: Mapping[str, Entry], variant: Variant, shape: Workload
+    info: RunInfo, rows: Sequence[Measurement], entries: Mapping[str, Entry], variant: Variant, workload: Workload
 ) -> RunTimes | None:
-    timed = {row.case.label: row for row in rows if row.timing and row.case.shape == shape and row.role != Role.CONTROL}
+    timed = {
+        row.case.label: row for row in rows if row.timing and row.case.workload == workload and row.role != Role.CONTROL
+    }
     own = timed.get(variant.label)
     if own is None or own.timing is None or own.case.variant.params != variant.params:
         return None

@@ -1,1 +1,1 @@
-"""Is this machine fit to measure on? Every rule is a function of plain data; only `run` looks around."""
+"""Checks whether this machine can measure. Every rule is a function of plain data; only `run` reads the machine."""

@@ -52,7 +52,7 @@ class LoadResult:
 
     @property
     def is_missing(self) -> bool:
-        """Whether it is not there at all, rather than broken."""
+        """Whether it is missing, rather than broken."""
         return self.problem.startswith("ModuleNotFoundError")
 
 

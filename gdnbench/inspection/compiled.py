@@ -30,7 +30,7 @@ MOST_BLOCKS = (2**31 - 1, 65_535, 65_535)
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """A launch of a kernel as compiled, at a shape, for an architecture.
+    """A launch of a kernel as compiled, at a workload, for an architecture.
 
     Attributes:
         subject: what was built.
@@ -120,7 +120,7 @@ def read_build(subject: Subject, build: Build, gpu_size: GpuSize | None) -> Comp
     """Reads a cubin.
 
     Raises:
-        BuildError: if the kernel's declaration fails at the shape.
+        BuildError: if the kernel's declaration fails at the workload.
         MachineError: if `cuobjdump` is absent or cannot read the cubin.
     """
     cubin = Path(build.cubin)
@@ -162,7 +162,7 @@ def build_subjects(
         GdnbenchError: for what is no kernel's fault: a target that the compiler does not know, a tool that is absent.
     """
     wanted = [(subject, arch) for subject in subjects for arch in archs]
-    jobs = [Job(one.entry, one.variant, one.shape, arch, one.launch) for one, arch in wanted]
+    jobs = [Job(one.entry, one.variant, one.workload, arch, one.launch) for one, arch in wanted]
     observer.begin("build", len(jobs))
     results = build_all(jobs, on_result=lambda _job, _result: observer.advance())
 

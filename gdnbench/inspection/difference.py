@@ -125,15 +125,15 @@ def _check_was_there(subject: Subject, then: Catalog, revision: str) -> None:
 
 def _find(catalog: Catalog, op: str, label: str, subject: Subject, name: str) -> Subject:
     _, asked = find_variant(catalog, op, label)
-    entry, variant = catalog.behind(asked, subject.shape)
+    entry, variant = catalog.behind(asked, subject.workload)
     if isinstance(entry.kernel, TorchKernel):
         raise UsageError(f"{label} has no build of gdnbench's own", "compare with a CUDA or Triton kernel")
-    return _counterpart(launches_of(name, entry, variant, subject.shape), subject)
+    return _counterpart(launches_of(name, entry, variant, subject.workload), subject)
 
 
 def _counterpart(launches: Sequence[Subject], subject: Subject) -> Subject:
     """Of the launches of the other kernel, the one of the same entry, else the one in the same place."""
-    own = [each.launch for each in launches_of(subject.name, subject.entry, subject.variant, subject.shape)]
+    own = [each.launch for each in launches_of(subject.name, subject.entry, subject.variant, subject.workload)]
     place = own.index(subject.launch)
     found = next((each for each in launches if subject.launch and each.launch == subject.launch), None)
     if found is None and place >= len(launches):

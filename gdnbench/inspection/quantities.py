@@ -60,7 +60,7 @@ CODE: tuple[BuildQuantity, ...] = (
     BuildQuantity("code", "code, bytes", lambda it: it.mix.code_bytes),
     BuildQuantity("predicated", "under a predicate", lambda it: it.mix.predicated),
     BuildQuantity("load_bits", "widest global load, bits", lambda it: it.build.load_bits),
-    BuildQuantity("trips", "trips to memory in a row", lambda it: it.milestones.trips),
+    BuildQuantity("trips", "trips to memory in a row", lambda it: it.milestones.dependent_loads),
 )
 
 QUANTITIES: Mapping[str, BuildQuantity] = {one.key: one for one in (*RESOURCES, *OCCUPANCY, *CODE)}
@@ -119,7 +119,7 @@ _BETWEEN: tuple[ScheduleQuantity, ...] = (
 _LOADS: tuple[ScheduleQuantity, ...] = (
     ScheduleQuantity("early_loads", "before one is waited for", lambda it: len(it.early_loads)),
     ScheduleQuantity("late_loads", "only after", lambda it: len(it.late_loads)),
-    ScheduleQuantity("trips", "trips to memory in a row", lambda it: it.trips),
+    ScheduleQuantity("trips", "trips to memory in a row", lambda it: it.dependent_loads),
 )
 
 SCHEDULE_SECTIONS: Mapping[str, tuple[ScheduleQuantity, ...]] = {
@@ -195,7 +195,7 @@ class Violation:
     def __str__(self) -> str:
         subject = self.compiled.subject
         title = QUANTITIES[self.rule.key].title
-        return f"{subject.title} {subject.shape} {self.compiled.arch}: {self.rule.text}: {title}: {self.value:.4g}"
+        return f"{subject.title} {subject.workload} {self.compiled.arch}: {self.rule.text}: {title}: {self.value:.4g}"
 
 
 def parse_rules(text: str) -> tuple[Rule, ...]:

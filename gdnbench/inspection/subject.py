@@ -1,4 +1,4 @@
-"""What to inspect, before it is built: the launches of kernels at shapes, and the architectures to build them for."""
+"""What to inspect, before it is built: launches of kernels at workloads, and the architectures to build for."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ _EXAMPLES: Mapping[int, str] = {80: "a100", 86: "rtx3090", 90: "h200", 100: "b20
 
 @dataclass(frozen=True)
 class Subject:
-    """One launch of a kernel of ours at one shape.
+    """One launch of a kernel of ours at one workload.
 
     Attributes:
         name: what commands call the kernel: its label, or where it comes from, `git:HEAD~1`.
         entry: the kernel.
-        variant: its params at the shape.
-        shape: the workload; the batch size decides the grid, and the params of some kernels.
+        variant: its params at the workload.
+        workload: the workload; the batch size decides the grid, and the params of some kernels.
         launch: the entry of the launch; empty for that of a kernel that has one.
     """
 
     name: str
     entry: Entry
     variant: Variant
-    shape: Workload
+    workload: Workload
     launch: str = ""
 
     @property
@@ -54,7 +54,7 @@ class Subject:
         """
         launch = launch_of(self.entry.kernel, self.launch)
         try:
-            return tuple(launch.grid(self.shape, self.variant.params))
+            return tuple(launch.grid(self.workload, self.variant.params))
         except Exception as error:
             raise _declaration_failed(self, "grid", error) from error
 
@@ -70,8 +70,8 @@ class Subject:
         launch, params = launch_of(self.entry.kernel, self.launch), self.variant.params
         try:
             if isinstance(launch, CudaLaunch):
-                return launch.block(self.shape, params)
-            return required or 32 * launch.warps(self.shape, params)
+                return launch.block(self.workload, params)
+            return required or 32 * launch.warps(self.workload, params)
         except Exception as error:
             raise _declaration_failed(self, "block", error) from error
 
@@ -83,7 +83,7 @@ class Subject:
         """
         launch = launch_of(self.entry.kernel, self.launch)
         try:
-            return launch.shared_bytes(self.shape, self.variant.params) if isinstance(launch, CudaLaunch) else 0
+            return launch.shared_bytes(self.workload, self.variant.params) if isinstance(launch, CudaLaunch) else 0
         except Exception as error:
             raise _declaration_failed(self, "shared_bytes", error) from error
 
@@ -93,19 +93,19 @@ def _declaration_failed(subject: Subject, name: str, error: Exception) -> BuildE
     return BuildError(f"`{name}` in variant.py of {subject.entry.kernel.name} failed: {reason}")
 
 
-def launches_of(name: str, entry: Entry, variant: Variant, shape: Workload) -> tuple[Subject, ...]:
+def launches_of(name: str, entry: Entry, variant: Variant, workload: Workload) -> tuple[Subject, ...]:
     """A subject for each launch of a kernel, in the order of its declaration; none for one reached through Python."""
     kernel = entry.kernel
     if not isinstance(kernel, CudaKernel | TritonKernel):
         return ()
     several = len(kernel.launches) > 1
-    return tuple(Subject(name, entry, variant, shape, each.entry if several else "") for each in kernel.launches)
+    return tuple(Subject(name, entry, variant, workload, each.entry if several else "") for each in kernel.launches)
 
 
 def choose_subjects(
-    catalog: Catalog, op: str, names: Sequence[str], shapes: Sequence[Workload]
+    catalog: Catalog, op: str, names: Sequence[str], workloads: Sequence[Workload]
 ) -> tuple[tuple[Subject, ...], tuple[str, ...]]:
-    """Every launch of what a user named, at every shape, and notes on what is left out.
+    """Every launch of what a user named, at every workload, and notes on what is left out.
 
     Raises:
         UnknownNameError: for a kernel that does not exist.
@@ -113,17 +113,17 @@ def choose_subjects(
     """
     variants = select_variants(catalog, op, ",".join(names) or "all")
     found: dict[tuple[Variant, Workload], Entry] = {}  # what a dispatcher picks may be named beside it
-    for shape in shapes:
+    for workload in workloads:
         for asked in variants:
-            entry, variant = catalog.behind(asked, shape)
-            found[variant, shape] = entry
+            entry, variant = catalog.behind(asked, workload)
+            found[variant, workload] = entry
     foreign = dict.fromkeys(
         variant.label for (variant, _), entry in found.items() if isinstance(entry.kernel, TorchKernel)
     )
     subjects = tuple(
         subject
-        for (variant, shape), entry in found.items()
-        for subject in launches_of(variant.label, entry, variant, shape)
+        for (variant, workload), entry in found.items()
+        for subject in launches_of(variant.label, entry, variant, workload)
     )
     problem = f"{', '.join(foreign)}: reached through Python, no build of gdnbench's own to inspect"
     if not subjects:

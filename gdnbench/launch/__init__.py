@@ -1,4 +1,4 @@
-"""Turns a variant at a shape into a function without arguments; imports torch, so only workers import this."""
+"""Turns a variant at a workload into a function without arguments; imports torch, so only workers import this."""
 
 from gdnbench.launch.bind import Binder, Launcher, bind, load, load_stamped
 from gdnbench.launch.numerics import Numerics, load_file, load_numerics

@@ -36,11 +36,11 @@ Binder = Callable[[Workspace], Launcher]
 
 def bind(entry: Entry, variant: Variant, workspace: Workspace) -> Launcher:
     """Loads a variant and binds it, for one workspace; see `load`."""
-    return load(entry, variant, workspace.shape)(workspace)
+    return load(entry, variant, workspace.workload)(workspace)
 
 
-def load(entry: Entry, variant: Variant, shape: Workload) -> Binder:
-    """A function that binds the variant to workspaces of a shape; what is compiled is compiled and loaded once.
+def load(entry: Entry, variant: Variant, workload: Workload) -> Binder:
+    """A function that binds the variant to workspaces of a workload; what is compiled is compiled and loaded once.
 
     Binding gives the outputs that the kernel updates in place the values it starts from. A CUDA kernel is bound to the
     torch stream that is current then; the others follow the current stream.
@@ -49,10 +49,10 @@ def load(entry: Entry, variant: Variant, shape: Workload) -> Binder:
         BuildError: if the kernel does not compile.
         DeclarationError: if a torch kernel lacks its entry, or a block asks for more shared memory than there is.
     """
-    return _beginning(entry, _load(entry, variant, shape))
+    return _beginning(entry, _load(entry, variant, workload))
 
 
-def load_stamped(entry: Entry, variant: Variant, shape: Workload) -> tuple[Binder, Any]:
+def load_stamped(entry: Entry, variant: Variant, workload: Workload) -> tuple[Binder, Any]:
     """A CUDA kernel whose marks read the clock, as `load` loads it, and its code: cuda-core's `ObjectCode`.
 
     Raises:
@@ -61,7 +61,7 @@ def load_stamped(entry: Entry, variant: Variant, shape: Workload) -> tuple[Binde
     """
     if not isinstance(entry.kernel, CudaKernel):
         raise DeclarationError(f"{entry.kernel.name} is no CUDA kernel, and has no marks")
-    binder, code = _load_cuda(entry, entry.kernel, variant, shape, stamped=True)
+    binder, code = _load_cuda(entry, entry.kernel, variant, workload, stamped=True)
     return _beginning(entry, binder), code
 
 
@@ -75,12 +75,12 @@ def _beginning(entry: Entry, binder: Binder) -> Binder:
     return begin_and_bind
 
 
-def _load(entry: Entry, variant: Variant, shape: Workload) -> Binder:
+def _load(entry: Entry, variant: Variant, workload: Workload) -> Binder:
     match entry.kernel:
         case CudaKernel():
-            return _load_cuda(entry, entry.kernel, variant, shape)[0]
+            return _load_cuda(entry, entry.kernel, variant, workload)[0]
         case TritonKernel():
-            return _load_triton(entry, entry.kernel, variant.params, shape)
+            return _load_triton(entry, entry.kernel, variant.params, workload)
         case TorchKernel():
             return _load_torch(entry, variant.params)
         case other:
@@ -88,10 +88,10 @@ def _load(entry: Entry, variant: Variant, shape: Workload) -> Binder:
 
 
 def _load_cuda(
-    entry: Entry, kernel: CudaKernel, variant: Variant, shape: Workload, *, stamped: bool = False
+    entry: Entry, kernel: CudaKernel, variant: Variant, workload: Workload, *, stamped: bool = False
 ) -> tuple[Binder, Any]:
     """What binds every launch, and the code of the first: the marks that `gdnbench phases` reads are in it."""
-    loaded = [_load_cuda_launch(entry, launch, variant, shape, stamped=stamped) for launch in kernel.launches]
+    loaded = [_load_cuda_launch(entry, launch, variant, workload, stamped=stamped) for launch in kernel.launches]
     steps = [step for step, _ in loaded]
 
     def bind_steps(workspace: Workspace) -> Launcher:
@@ -102,7 +102,7 @@ def _load_cuda(
 
 
 def _load_cuda_launch(
-    entry: Entry, launch: CudaLaunch, variant: Variant, shape: Workload, *, stamped: bool
+    entry: Entry, launch: CudaLaunch, variant: Variant, workload: Workload, *, stamped: bool
 ) -> tuple[Callable[[Mapping[str, Any]], Step], Any]:
     from pathlib import Path
 
@@ -110,14 +110,14 @@ def _load_cuda_launch(
 
     device = Device(torch.cuda.current_device())
     device.set_current()
-    built = build(entry, variant, shape, f"sm_{device.arch}", launch=launch.entry, stamped=stamped)
+    built = build(entry, variant, workload, f"sm_{device.arch}", launch=launch.entry, stamped=stamped)
     code = ObjectCode.from_cubin(Path(built.cubin).read_bytes())
     function = code.get_kernel(built.symbol)
-    shared_bytes = launch.shared_bytes(shape, variant.params)
+    shared_bytes = launch.shared_bytes(workload, variant.params)
     _allow_shared(int(function.handle), shared_bytes, device.device_id)
     config = LaunchConfig(
-        grid=_three(launch.grid(shape, variant.params)),
-        block=(launch.block(shape, variant.params), 1, 1),
+        grid=_three(launch.grid(workload, variant.params)),
+        block=(launch.block(workload, variant.params), 1, 1),
         shmem_size=shared_bytes,
     )
     return partial(_bind_cuda, entry, launch, config, function), code
@@ -191,11 +191,11 @@ def _allow_shared(kernel: int, nbytes: int, device: int) -> None:
         raise DeclarationError(f"the GPU does not give a block {nbytes} bytes of shared memory ({status.name})")
 
 
-def _load_triton(entry: Entry, kernel: TritonKernel, params: Params, shape: Workload) -> Binder:
+def _load_triton(entry: Entry, kernel: TritonKernel, params: Params, workload: Workload) -> Binder:
     major, minor = torch.cuda.get_device_capability()
     arch = f"sm_{major}{minor}"
     compiled = [
-        (compile_triton(entry, params, shape, arch, launch=launch.entry), launch.grid(shape, params))
+        (compile_triton(entry, params, workload, arch, launch=launch.entry), launch.grid(workload, params))
         for launch in kernel.launches
     ]
 
@@ -245,9 +245,9 @@ def _load_torch(entry: Entry, params: Params) -> Binder:
     module = load_file(entry.source)
     function = getattr(module, entry.kernel.entry, None)
     if not callable(function):
-        raise DeclarationError(f"{entry.source} must define {entry.kernel.entry}(tensors, shape, params)")
+        raise DeclarationError(f"{entry.source} must define {entry.kernel.entry}(tensors, workload, params)")
     bind_to: Callable[..., Launcher] = function
-    return lambda workspace: bind_to(workspace.namespace, workspace.shape, params)
+    return lambda workspace: bind_to(workspace.namespace, workspace.workload, params)
 
 
 def _three(grid: tuple[int, ...]) -> tuple[int, int, int]:
@@ -268,7 +268,7 @@ def bind_interpreted(entry: Entry, variant: Variant, workspace: Workspace) -> La
     for launch in kernel.launches:
         function = getattr(module, launch.entry)
         bound = [values[name] for name in function.arg_names]
-        steps.append((function[launch.grid(workspace.shape, params)], bound))
+        steps.append((function[launch.grid(workspace.workload, params)], bound))
 
     def run() -> tuple[torch.Tensor, ...]:
         for function, bound in steps:

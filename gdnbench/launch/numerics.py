@@ -1,4 +1,4 @@
-"""Loads what an op says about its numbers: inputs and oracle."""
+"""Loads an op's numerics: its inputs and its oracle."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Numerics(Protocol):
     """What an op's numerics file defines."""
 
     def make_inputs(
-        self, shape: Workload, seed: int, device: str, scenario: str
+        self, workload: Workload, seed: int, device: str, scenario: str
     ) -> tuple[dict[str, Tensor], dict[str, float]]:
         """Draws the input tensors and scalars of a scenario."""
 

@@ -1,4 +1,4 @@
-"""The tensors of one op at one shape: inputs that must not change, outputs that must be written.
+"""The tensors of one op at one workload: inputs that must not change, outputs that must be written.
 
 Outputs hold poison before a launch, a value that tells an element which was never written.
 """
@@ -45,7 +45,7 @@ TensorSize = tuple[str, tuple[int, ...], Dtype]
 
 @dataclass(frozen=True)
 class Workspace:
-    """Inputs, scalars and preallocated outputs of an op at a shape, on one device.
+    """Inputs, scalars and preallocated outputs of an op at a workload, on one device.
 
     Attributes:
         inputs: read-only tensors by name.
@@ -56,7 +56,7 @@ class Workspace:
     """
 
     op: Op
-    shape: Workload
+    workload: Workload
     inputs: dict[str, torch.Tensor]
     scalars: dict[str, float]
     outputs: dict[str, torch.Tensor]
@@ -64,17 +64,19 @@ class Workspace:
     scratch: dict[TensorSize, torch.Tensor] = field(default_factory=dict)
 
     @classmethod
-    def make(cls, op: Op, numerics: Numerics, shape: Workload, *, seed: int, device: str, scenario: str) -> Workspace:
+    def make(
+        cls, op: Op, numerics: Numerics, workload: Workload, *, seed: int, device: str, scenario: str
+    ) -> Workspace:
         """Draws the inputs of a scenario and allocates poisoned outputs."""
-        inputs, scalars = numerics.make_inputs(shape, seed, device, scenario)
-        _check_inputs(op, shape, inputs, scalars)
-        named = op.named_sizes(shape)
+        inputs, scalars = numerics.make_inputs(workload, seed, device, scenario)
+        _check_inputs(op, workload, inputs, scalars)
+        named = op.named_sizes(workload)
         outputs = {
             spec.name: torch.empty(spec.sizes(named), dtype=TORCH_DTYPES[spec.dtype], device=device)
             for spec in op.outputs
         }
         pristine = {name: tensor.clone() for name, tensor in inputs.items()}
-        workspace = cls(op, shape, inputs, scalars, outputs, pristine)
+        workspace = cls(op, workload, inputs, scalars, outputs, pristine)
         poison(tuple(outputs.values()))
         return workspace
 
@@ -91,7 +93,7 @@ class Workspace:
             specs: their declarations, whose sizes may name params.
             params: the kernel's params that are numbers.
         """
-        named = {**self.op.named_sizes(self.shape), **params}
+        named = {**self.op.named_sizes(self.workload), **params}
         device = next(iter(self.inputs.values())).device
         found = {}
         for spec in specs:
@@ -112,7 +114,7 @@ class Workspace:
             params: the kernel's params.
         """
         numbers = {name: value for name, value in params.items() if isinstance(value, int)}
-        own = {**params, **self.add_scratch(scratch, numbers), **self.op.named_sizes(self.shape)}
+        own = {**params, **self.add_scratch(scratch, numbers), **self.op.named_sizes(self.workload)}
         return {**own, **self.inputs, **self.scalars, **self.outputs}
 
     @property
@@ -151,9 +153,9 @@ class Workspace:
             outputs[name].copy_(self.pristine[source])
 
 
-def _check_inputs(op: Op, shape: Workload, inputs: Mapping[str, torch.Tensor], scalars: Mapping[str, float]) -> None:
+def _check_inputs(op: Op, workload: Workload, inputs: Mapping[str, torch.Tensor], scalars: Mapping[str, float]) -> None:
     """What `make_inputs` draws is what the op declares: kernels are compiled for that."""
-    named = op.named_sizes(shape)
+    named = op.named_sizes(workload)
     wanted = {spec.name: (spec.sizes(named), TORCH_DTYPES[spec.dtype]) for spec in op.inputs}
     drawn = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in inputs.items()}
     if drawn.keys() != wanted.keys() or set(scalars) != set(op.scalars):

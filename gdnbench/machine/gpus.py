@@ -34,13 +34,13 @@ TABLE = Path(__file__).with_name("gpus.toml")
 
 
 class NvmlReader:
-    """NVML's functions as questions: the answer, or None where the driver refuses or the GPU has no such thing."""
+    """Calls NVML's functions; gives None where the driver refuses or the GPU lacks the property."""
 
     def __init__(self, nvml: Any) -> None:
         self._nvml = nvml
 
     def ask(self, function: str, *args: Any) -> Any:
-        """Calls `nvml<function>`; None where NVML says no."""
+        """Calls `nvml<function>`; None where NVML returns an error."""
         try:
             return getattr(self._nvml, f"nvml{function}")(*args)
         except self._nvml.NVMLError:
@@ -184,7 +184,7 @@ def _inventory(gpus: Sequence[Gpu]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class GpuSpec:
-    """A GPU model on paper; nothing here is measured.
+    """A GPU model's specification, as its maker gives it; nothing here is measured.
 
     Attributes:
         slug: the model's short name, as `gdnbench.model.gpu.gpu_slug` makes it: `b200`.

@@ -1,4 +1,4 @@
-"""One measurement at a time on a GPU: two gdnbench processes at once would both print wrong numbers."""
+"""One measurement at a time on a GPU: two gdnbench processes at once would both measure wrong times."""
 
 from __future__ import annotations
 

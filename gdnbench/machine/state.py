@@ -1,4 +1,4 @@
-"""A GPU's condition at one moment: clocks, heat, power, and who else is on it."""
+"""A GPU's condition at one moment: clocks, temperature, power, and which other processes use it."""
 
 from __future__ import annotations
 

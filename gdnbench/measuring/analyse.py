@@ -52,7 +52,7 @@ class Analysis:
 def analyse(
     op: Op,
     cases: Sequence[Case],
-    judged: Mapping[str, Examined],
+    checked: Mapping[str, Examined],
     builds: Mapping[str, Build],
     collected: Collected,
     settings: Settings,
@@ -68,7 +68,7 @@ def analyse(
     Args:
         op: the op, for its cost.
         cases: every case of the plan.
-        judged: the preflight's verdicts by case id; a case without one was not reached.
+        checked: the preflight's verdicts by case id; a case without one was not reached.
         builds: builds for the GPU at hand, by case id.
         collected: the samples.
         settings: margin and confidence.
@@ -79,12 +79,12 @@ def analyse(
         clock: the further clock that measured; None for the run's own timer.
     """
     rounds = RoundTimes(collected, settings.confidence)
-    verdicts = {case.id: _verdict(case, judged, collected) for case in cases}
+    verdicts = {case.id: _verdict(case, checked, collected) for case in cases}
     measured = [case for case in cases if case.id in rounds.times and verdicts[case.id].status is Status.OK]
     empty = {case.id for case in measured if _bytes_moved(op, case, copying) == 0}
     at = {
-        workload: rounds.workload([case.id for case in measured if case.shape == workload], timer, empty)
-        for workload in dict.fromkeys(case.shape for case in measured)
+        workload: rounds.workload([case.id for case in measured if case.workload == workload], timer, empty)
+        for workload in dict.fromkeys(case.workload for case in measured)
     }
     comparisons = _compare(measured, at, settings)
     floors = _floors(measured, copying, at)
@@ -92,8 +92,8 @@ def analyse(
     for case in cases:
         row = _bare_row(op, case, verdicts[case.id], builds.get(case.id), copying, clock)
         if case in measured:
-            cost, here = _cost(op, case, row.nbytes, rated), at[case.shape]
-            timing = rounds.timing(case.id, timer, cost, floors.get(case.shape, ""), here)
+            cost, here = _cost(op, case, row.nbytes, rated), at[case.workload]
+            timing = rounds.timing(case.id, timer, cost, floors.get(case.workload, ""), here)
             warnings = (*_row_warnings(timing, rounds.low_clock(case.id)), *_process_warnings(case, here))
             row = replace(row, timing=timing, versus=comparisons.get(case.id), warnings=warnings)
         elif row.status is Status.OK:
@@ -105,33 +105,33 @@ def analyse(
 def _floors(
     measured: Sequence[Case], copying: Collection[str], at: Mapping[Workload, WorkloadTimes]
 ) -> dict[Workload, str]:
-    """Id of the fastest copying floor of each shape: the one that is the speed of light."""
+    """Id of the fastest copying floor of each workload: the one that is the speed of light."""
     copies = [case for case in measured if case.variant.kernel in copying]
-    copies.sort(key=lambda case: at[case.shape].interval(case.id).estimate, reverse=True)
-    return {case.shape: case.id for case in copies}
+    copies.sort(key=lambda case: at[case.workload].interval(case.id).estimate, reverse=True)
+    return {case.workload: case.id for case in copies}
 
 
 def _compare(measured: Sequence[Case], at: Mapping[Workload, WorkloadTimes], settings: Settings) -> dict[str, Versus]:
-    """Every kernel against the baseline of its shape, corrected for their number; the control on its own.
+    """Every kernel against the baseline of its workload, corrected for their number; the control on its own.
 
     The control stands outside the family: it is the run's alarm, and a correction would make it deaf.
     """
-    baselines = {case.shape: case for case in measured if case.role is Role.BASELINE}
+    baselines = {case.workload: case for case in measured if case.role is Role.BASELINE}
     ratios = {
-        case: at[case.shape].paired(case.id, baselines[case.shape].id)
+        case: at[case.workload].paired(case.id, baselines[case.workload].id)
         for case in measured
-        if case.shape in baselines and case.role in {Role.KERNEL, Role.CONTROL}
+        if case.workload in baselines and case.role in {Role.KERNEL, Role.CONTROL}
     }
-    control = {case.shape: ratio for case, ratio in ratios.items() if case.role is Role.CONTROL}
+    control = {case.workload: ratio for case, ratio in ratios.items() if case.role is Role.CONTROL}
     family = {
-        case: ratio.widened_by(control.get(case.shape), settings.confidence)
+        case: ratio.widened_by(control.get(case.workload), settings.confidence)
         for case, ratio in ratios.items()
         if case.role is Role.KERNEL
     }
     found = judge_family(family, margin=settings.margin, confidence=settings.confidence)
     for case in ratios.keys() - family.keys():
         found[case] = judge_paired(ratios[case], settings.margin, settings.confidence)
-    return {case.id: _versus(baselines[case.shape], comparison) for case, comparison in found.items()}
+    return {case.id: _versus(baselines[case.workload], comparison) for case, comparison in found.items()}
 
 
 def _versus(baseline: Case, comparison: Comparison) -> Versus:
@@ -145,9 +145,9 @@ def _versus(baseline: Case, comparison: Comparison) -> Versus:
     )
 
 
-def _verdict(case: Case, judged: Mapping[str, Examined], collected: Collected) -> Examined:
+def _verdict(case: Case, checked: Mapping[str, Examined], collected: Collected) -> Examined:
     not_reached = Examined(case.id, Status.NOT_RUN, "the run was stopped before its turn")
-    return collected.lost.get(case.id) or judged.get(case.id, not_reached)
+    return collected.lost.get(case.id) or checked.get(case.id, not_reached)
 
 
 def _bare_row(
@@ -169,13 +169,13 @@ def _bare_row(
 def _bytes_moved(op: Op, case: Case, copying: Collection[str]) -> int:
     """The least that the case must move; the empty floor moves nothing, and has no bandwidth."""
     if case.variant.kernel in copying:
-        return op.copy_bytes(case.shape)
-    return 0 if case.role is Role.FLOOR else op.traffic_bytes(case.shape)
+        return op.copy_bytes(case.workload)
+    return 0 if case.role is Role.FLOOR else op.traffic_bytes(case.workload)
 
 
 def _cost(op: Op, case: Case, nbytes: int, rated: GpuSpec | None) -> LeastWork:
     """A floor computes nothing; operations of a precision whose peak is not known bound nothing."""
-    flops = {} if case.role is Role.FLOOR else op.flops(case.shape)
+    flops = {} if case.role is Role.FLOOR else op.flops(case.workload)
     peaks = rated.peak_tflops if rated else {}
     peak_us = sum(count / peaks[precision] / 1e6 for precision, count in flops.items() if precision in peaks)
     return LeastWork(nbytes, sum(flops.values()), peak_us, nbytes / rated.bandwidth_gbs / 1e3 if rated else 0.0)
@@ -202,16 +202,18 @@ def _process_warnings(case: Case, at: WorkloadTimes) -> tuple[str, ...]:
 
 
 def _run_warnings(rows: Sequence[Measurement]) -> tuple[str, ...]:
-    """What qualifies every comparison of a shape: a baseline that failed, or that is told apart from itself."""
+    """What qualifies every comparison of a workload: a baseline that failed, or that is told apart from itself."""
     warnings = []
     for row in rows:
         if row.role is Role.BASELINE and row.status.is_failure:
             warnings.append(
-                f"{row.case.shape}: the baseline has no time ({row.status}), so nothing is compared with it"
+                f"{row.case.workload}: the baseline has no time ({row.status}), so nothing is compared with it"
             )
         if row.role is Role.CONTROL and row.versus and row.versus.verdict in {Verdict.FASTER, Verdict.SLOWER}:
             apart = abs(row.versus.speedup - 1)
-            warnings.append(f"{row.case.shape}: the baseline against itself reads {apart:.2%} apart: so much is noise")
+            warnings.append(
+                f"{row.case.workload}: the baseline against itself reads {apart:.2%} apart: so much is noise"
+            )
     return tuple(warnings)
 
 

@@ -61,7 +61,7 @@ class Builds:
 
     def _keys(self, case: Case, arch: str) -> list[tuple[str, BuildId]]:
         known = {key[3]: None for key in (*self.made, *self.failed)}
-        return [(launch, (case.variant, case.shape, arch, launch)) for launch in known]
+        return [(launch, (case.variant, case.workload, arch, launch)) for launch in known]
 
     def verdicts(self, cases: Sequence[Case], archs: Sequence[str]) -> PreflightVerdicts:
         """The verdict on every case that did not build for all of these architectures."""
@@ -73,15 +73,15 @@ class Builds:
 
 
 def build_jobs(catalog: Catalog, cases: Sequence[Case], archs: Sequence[str]) -> dict[BuildId, Job]:
-    """What there is to compile: each CUDA and Triton variant at each shape; those that are alike are built once."""
+    """What there is to compile: each CUDA and Triton variant at each workload; those that are alike are built once."""
     jobs = {}
     for case in cases:
         entry = catalog.entries[case.variant.kernel]
         if isinstance(entry.kernel, CudaKernel | TritonKernel) and entry.missing() is None:
             for arch in archs:
                 for launch in entry.kernel.launches:
-                    job = Job(entry, case.variant, case.shape, arch, launch.entry)
-                    jobs[case.variant, case.shape, arch, launch.entry] = job
+                    job = Job(entry, case.variant, case.workload, arch, launch.entry)
+                    jobs[case.variant, case.workload, arch, launch.entry] = job
     return jobs
 
 
@@ -131,16 +131,16 @@ def build_rows(
     for case in cases:
         for arch in archs:
             for launch, result in _results(builds, case, arch).items():
-                alike = distinct.setdefault((case.variant, case.shape.series, arch, launch), {})
+                alike = distinct.setdefault((case.variant, case.workload.series, arch, launch), {})
                 alike.setdefault(result, case)
-    verdicts = {(case.variant, case.shape.series): interpreted[case.id] for case in cases if case.id in interpreted}
+    verdicts = {(case.variant, case.workload.series): interpreted[case.id] for case in cases if case.id in interpreted}
     names = Counter(variant.label for variant in {case.variant for case in cases})
     rows = []
     for (variant, series, arch, launch), found in distinct.items():
         label = _full_label(variant) if names[variant.label] > 1 or variant.is_picked else variant.label
         kernel = catalog.entries[variant.kernel].kernel
         for result, case in found.items():
-            at = f" at {case.shape.x_term}" if len(found) > 1 else ""
+            at = f" at {case.workload.x_term}" if len(found) > 1 else ""
             row = _row(case, label + at, kernel.language, arch, result, verdicts.get((variant, series)))
             rows.append(replace(row, launch=launch))
     return rows
@@ -156,7 +156,7 @@ def _results(builds: Builds, case: Case, arch: str) -> dict[str, Build | str]:
 
 
 def _full_label(variant: Variant) -> str:
-    """For a kernel whose defaults change with the shape, or a dispatcher: its bare name stands for several builds."""
+    """For a kernel whose defaults change with the workload, or a dispatcher: its name stands for several builds."""
     if variant.is_picked:
         return f"{variant.label}: {variant.in_full}"
     return ":".join((variant.label, *(f"{name}={value}" for name, value in variant.params.items())))
@@ -168,7 +168,7 @@ def _row(case: Case, label: str, language: str, arch: str, result: Build | str, 
         kernel=case.variant.kernel,
         label=label,
         language=language,
-        series=case.shape.series,
+        series=case.workload.series,
         arch=arch,
         registers=build.registers if build else -1,
         shared_bytes=build.shared_bytes if build else -1,

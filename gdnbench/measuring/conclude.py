@@ -39,7 +39,9 @@ def conclude(
     rounds = RoundTimes(collected, settings.confidence)
     fields = judge_groups(groups, rounds, collected, settings.margin, settings.confidence)
     points = {group: _points(field, collected) for group, field in fields.items()}
-    plateaus = tuple(_plateau(catalog.entries[kernel].kernel, shape, points[kernel, shape]) for kernel, shape in fields)
+    plateaus = tuple(
+        _plateau(catalog.entries[kernel].kernel, workload, points[kernel, workload]) for kernel, workload in fields
+    )
     return Sweep(
         axes=_axes(group_cases(cases, swept), swept),
         budget_s=settings.budget_s or 0.0,
@@ -61,11 +63,11 @@ def _points(field: BestComparison[Case], collected: Collected) -> list[Point]:
     return [found[0], *sorted(found[1:], key=lambda point: point.slower_by)]
 
 
-def _plateau(kernel: Kernel, shape: Workload, points: Sequence[Point]) -> Plateau:
+def _plateau(kernel: Kernel, workload: Workload, points: Sequence[Point]) -> Plateau:
     tied = [point for point in points if point.place in {Place.BEST, Place.TIED}]
     return Plateau(
         kernel=kernel.name,
-        shape=shape,
+        workload=workload,
         best=points[0].label,
         simplest=min(tied, key=lambda point: simplicity(kernel, point.params)).label,
         tied=tuple(point.label for point in tied),
@@ -86,32 +88,32 @@ def simplicity(kernel: Kernel, params: Params) -> tuple[int, tuple[int, ...]]:
 def _one_for_all(
     catalog: Catalog, plateaus: Sequence[Plateau], points: Mapping[RaceGroup, Sequence[Point]], margin: float
 ) -> tuple[OneForAll, ...]:
-    shapes: dict[str, list[Workload]] = {}
+    workloads: dict[str, list[Workload]] = {}
     for plateau in plateaus:
-        shapes.setdefault(plateau.kernel, []).append(plateau.shape)
+        workloads.setdefault(plateau.kernel, []).append(plateau.workload)
     return tuple(
-        _least_regret(catalog.entries[name].kernel, [points[name, shape] for shape in of_kernel], margin)
-        for name, of_kernel in shapes.items()
-        if len(of_kernel) > 1 and _everywhere([points[name, shape] for shape in of_kernel])
+        _least_regret(catalog.entries[name].kernel, [points[name, workload] for workload in of_kernel], margin)
+        for name, of_kernel in workloads.items()
+        if len(of_kernel) > 1 and _everywhere([points[name, workload] for workload in of_kernel])
     )
 
 
-def _everywhere(by_shape: Sequence[Sequence[Point]]) -> set[str]:
-    """Labels of the points that were measured at every shape."""
-    return set.intersection(*({point.label for point in points} for points in by_shape))
+def _everywhere(by_workload: Sequence[Sequence[Point]]) -> set[str]:
+    """Labels of the points that were measured at every workload."""
+    return set.intersection(*({point.label for point in points} for points in by_workload))
 
 
-def _least_regret(kernel: Kernel, by_shape: Sequence[Sequence[Point]], margin: float) -> OneForAll:
+def _least_regret(kernel: Kernel, by_workload: Sequence[Sequence[Point]], margin: float) -> OneForAll:
     """The simplest of the points whose worst regret is within the margin of the least worst regret."""
-    labels = _everywhere(by_shape)
-    params = {point.label: point.params for point in by_shape[0]}
+    labels = _everywhere(by_workload)
+    params = {point.label: point.params for point in by_workload[0]}
     choices = [
         OneForAll(
             kernel=kernel.name,
             label=label,
             regret={
-                point.shape: max(0.0, point.slower_by)
-                for points in by_shape
+                point.workload: max(0.0, point.slower_by)
+                for points in by_workload
                 for point in points
                 if point.label == label
             },
@@ -140,15 +142,15 @@ def finals(
     rounds: RoundTimes,
     settings: Settings,
 ) -> Iterator[Point]:
-    """The simplest point of every kernel, fastest first at each shape that has several.
+    """The simplest point of every kernel, fastest first at each workload that has several.
 
     Kernels race among their own points, and the one whose race ended first has fewer rounds. So they are compared in
     the rounds that all of them were measured in, of which the coarse pass has some.
 
     Args:
         catalog: which kernels are floors, that nobody takes.
-        plateaus: of every kernel and shape.
-        groups: the points that were measured, by kernel and shape.
+        plateaus: of every kernel and workload.
+        groups: the points that were measured, by kernel and workload.
         rounds: their times.
         settings: margin and confidence.
     """
@@ -170,8 +172,8 @@ def _finalists(
     found: dict[Workload, list[Case]] = {}
     for plateau in plateaus:
         if not catalog.entries[plateau.kernel].kernel.floor:
-            own = groups[plateau.kernel, plateau.shape]
-            found.setdefault(plateau.shape, []).append(next(case for case in own if case.label == plateau.simplest))
+            own = groups[plateau.kernel, plateau.workload]
+            found.setdefault(plateau.workload, []).append(next(case for case in own if case.label == plateau.simplest))
     return found
 
 
@@ -197,7 +199,7 @@ def make_point(case: Case, place: Place, comparison: Comparison | None, rounds: 
         kernel=case.variant.kernel,
         label=case.label,
         params=case.variant.params,
-        shape=case.shape,
+        workload=case.workload,
         place=place,
         slower_by=1.0 / speedup.estimate - 1.0 if speedup else 0.0,
         slower_lo=1.0 / speedup.high - 1.0 if speedup else 0.0,

@@ -72,7 +72,7 @@ class TimingWorkers:
                 case Sampled():
                     self.observer.advance()
                 case StepBegun(case=case_id, step=step):
-                    where = f"{by_id[case_id].label} {by_id[case_id].shape}: " if case_id else ""
+                    where = f"{by_id[case_id].label} {by_id[case_id].workload}: " if case_id else ""
                     self.observer.step(where + step)
                 case _:
                     pass

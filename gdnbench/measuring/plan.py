@@ -63,11 +63,11 @@ def make_plan(catalog: Catalog, request: Request, gpu: Gpu | None) -> Plan:
     for variant in (*request.variants, *_floor(catalog, request, device)):
         roles.setdefault(variant, Role.FLOOR if catalog.entries[variant.kernel].kernel.floor else Role.KERNEL)
     cases = []
-    for shape in request.shapes:
-        there = {variant: catalog.at(variant, shape, slug)[1] for variant in roles}
-        cases += [Case(there[variant], shape, role) for variant, role in roles.items()]
+    for workload in request.workloads:
+        there = {variant: catalog.at(variant, workload, slug)[1] for variant in roles}
+        cases += [Case(there[variant], workload, role) for variant, role in roles.items()]
         if baseline:
-            cases.append(Case(there[baseline], shape, Role.CONTROL))
+            cases.append(Case(there[baseline], workload, Role.CONTROL))
     notes += tuple(_not_tuned(catalog.entries[variant.kernel], slug) for variant in roles)
     return Plan(request, gpu, tuple(cases), baseline.label if baseline else "", tuple(filter(None, notes)))
 
@@ -94,7 +94,7 @@ def _choose_baseline(catalog: Catalog, request: Request, gpu: Gpu | None) -> tup
         reason = "it could not be loaded"
         if request.baseline or wanted in catalog.entries:
             _, variant = find_variant(catalog, request.op.name, wanted)
-            kernels = [catalog.at(variant, shape, slug_of(gpu))[0] for shape in request.shapes]
+            kernels = [catalog.at(variant, workload, slug_of(gpu))[0] for workload in request.workloads]
             reason = next(filter(None, (unavailable(entry, device_of(gpu)) for entry in kernels)), "")
             if not reason:
                 note = f"the baseline {'; '.join(passed)}; compared with {wanted} instead"
@@ -132,8 +132,8 @@ class Outlook:
         device: the GPU's short name, or `cpu`.
         kernels: labels of what would be measured, the baseline and the floor among it; a swept kernel's name.
         points: for a sweep, combinations of params, over all kernels.
-        shapes: the workloads.
-        cases: what is measured in each round: every kernel or point at every shape, and the baseline once more.
+        workloads: the workloads.
+        cases: what is measured in each round: every kernel or point at every workload, and the baseline once more.
         left_out: labels of kernels that cannot be measured on this device, with why.
         builds: what there is to compile, the cached included.
         cached: how many of them the build cache has.
@@ -173,7 +173,7 @@ def foresee(catalog: Catalog, plan: Plan) -> Outlook:
         device=slug_of(gpu),
         kernels=tuple(dict.fromkeys(_name(case, request) for case in measured if case.role is not Role.CONTROL)),
         points=len({case.variant for case in plan.cases if case.is_point_of(request.swept)}),
-        shapes=tuple(map(str, request.shapes)),
+        shapes=tuple(map(str, request.workloads)),
         cases=len(measured),
         left_out=left_out,
         builds=builds,

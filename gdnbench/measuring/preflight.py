@@ -47,19 +47,19 @@ class Preflight:
     started: Started | None = None
     stop: threading.Event = field(default_factory=threading.Event)
 
-    def judge(self, task: Task, judged: PreflightVerdicts) -> None:
-        """Adds every case's verdict to `judged`, each as soon as it is known.
+    def judge(self, task: Task, checked: PreflightVerdicts) -> None:
+        """Adds every case's verdict to `checked`, each as soon as it is known.
 
         Raises:
             MachineError: if a worker ends well and has judged nothing.
         """
         attempts = count()
-        while pending := tuple(case for case in task.cases if case.id not in judged):
-            self._run_worker(replace(task, cases=pending), f"{task.phase}-{next(attempts)}", judged)
-            if not any(case.id in judged for case in pending):
+        while pending := tuple(case for case in task.cases if case.id not in checked):
+            self._run_worker(replace(task, cases=pending), f"{task.phase}-{next(attempts)}", checked)
+            if not any(case.id in checked for case in pending):
                 raise MachineError("a worker ended without a verdict", f"its log is in {self.folder}")
 
-    def _run_worker(self, task: Task, name: str, judged: PreflightVerdicts) -> None:
+    def _run_worker(self, task: Task, name: str, checked: PreflightVerdicts) -> None:
         by_id = {case.id: case for case in task.cases}
 
         def take(event: Event) -> None:
@@ -68,38 +68,38 @@ class Preflight:
                 case Started():
                     self.started = event
                 case StepBegun(case=case_id, step=step) if case_id:
-                    self.observer.step(f"{by_id[case_id].label} {by_id[case_id].shape}: {step}")
+                    self.observer.step(f"{by_id[case_id].label} {by_id[case_id].workload}: {step}")
                 case Examined():
-                    self._conclude(by_id[event.case], event, judged)
+                    self._conclude(by_id[event.case], event, checked)
                 case _:
                     pass
 
         outcome = supervise(task, self.folder, name, self.environment, take, self.stop)
         if outcome.loss:
-            for case in _lost_with(by_id[outcome.case], outcome, task.cases, judged):
+            for case in _lost_with(by_id[outcome.case], outcome, task.cases, checked):
                 loss = replace(outcome.loss, case=case.id)
                 self.record(loss)
-                self._conclude(case, loss, judged)
+                self._conclude(case, loss, checked)
 
-    def _conclude(self, case: Case, verdict: Examined, judged: PreflightVerdicts) -> None:
-        judged[case.id] = verdict
+    def _conclude(self, case: Case, verdict: Examined, checked: PreflightVerdicts) -> None:
+        checked[case.id] = verdict
         self.observer.examined(case, verdict)
         self.observer.advance()
 
 
-def _lost_with(lost: Case, outcome: WorkerOutcome, cases: Sequence[Case], judged: PreflightVerdicts) -> list[Case]:
+def _lost_with(lost: Case, outcome: WorkerOutcome, cases: Sequence[Case], checked: PreflightVerdicts) -> list[Case]:
     """The case that a worker was lost on; and where it was the kernel's file that it ran, the kernel's other cases."""
     if outcome.step != IMPORT_STEP:
         return [lost]
-    return [case for case in cases if case.variant.kernel == lost.variant.kernel and case.id not in judged]
+    return [case for case in cases if case.variant.kernel == lost.variant.kernel and case.id not in checked]
 
 
-def share_with_controls(cases: Sequence[Case], judged: PreflightVerdicts) -> None:
+def share_with_controls(cases: Sequence[Case], checked: PreflightVerdicts) -> None:
     """Gives each control its baseline's verdict: it is the same kernel."""
-    baselines = {case.shape: judged[case.id] for case in cases if case.role is Role.BASELINE and case.id in judged}
+    baselines = {case.workload: checked[case.id] for case in cases if case.role is Role.BASELINE and case.id in checked}
     for case in cases:
-        if case.role is Role.CONTROL and case.shape in baselines:
-            judged[case.id] = replace(baselines[case.shape], case=case.id)
+        if case.role is Role.CONTROL and case.workload in baselines:
+            checked[case.id] = replace(baselines[case.workload], case=case.id)
 
 
 INTERPRETED = 2  # workloads of a series: the interpreter runs program by program; larger ones are more of the same
@@ -113,7 +113,7 @@ class Verification:
         seed: of the inputs; the first kind of inputs uses it, each further kind the next number.
         device: where: a GPU's name, or `cpu`.
         cases: what was verified, in order.
-        judged: the findings, by case id.
+        checked: the findings, by case id.
         interpreted: ids of the cases that ran in Triton's interpreter.
         compiled: ids of the cases that this machine can compile, and no more: CUDA kernels without a GPU.
     """
@@ -121,14 +121,14 @@ class Verification:
     seed: int
     device: str
     cases: tuple[Case, ...]
-    judged: PreflightVerdicts
+    checked: PreflightVerdicts
     interpreted: frozenset[str]
     compiled: frozenset[str] = frozenset()
 
     @property
     def exit_code(self) -> ExitCode:
         """3 for wrong numbers, 6 for a failed build, 8 for other failures, 5 if nothing could be verified here."""
-        statuses = [verdict.status for verdict in self.judged.values()]
+        statuses = [verdict.status for verdict in self.checked.values()]
         return exit_code_of_statuses(statuses, statuses)
 
 
@@ -150,16 +150,18 @@ def verify_variants(
 
     Raises:
         UsageError: for a seed or a limit that cannot be used.
-        GdnbenchError: for names and shapes that do not exist, or a machine on which nothing works.
+        GdnbenchError: for names and workloads that do not exist, or a machine on which nothing works.
     """
     found = find_op(catalog, op)
     settings = Settings(seed=secrets.randbelow(2**31) if seed is None else seed, step_limit_s=step_limit_s)
-    shapes = parse_workloads(found, axes, VERIFY_SUITE)
+    workloads = parse_workloads(found, axes, VERIFY_SUITE)
     variants = select_variants(catalog, op, kernels)
-    cases = tuple(Case(catalog.at(variant, shape, slug_of(gpu))[1], shape) for shape in shapes for variant in variants)
+    cases = tuple(
+        Case(catalog.at(variant, workload, slug_of(gpu))[1], workload) for workload in workloads for variant in variants
+    )
     if gpu is None and not axes:
-        smallest = _smallest(shapes)
-        cases = tuple(case for case in cases if case.shape in smallest or not _is(TritonKernel, case, catalog))
+        smallest = _smallest(workloads)
+        cases = tuple(case for case in cases if case.workload in smallest or not _is(TritonKernel, case, catalog))
     task = Task(
         phase=Phase.EXAMINE,
         device=device_of(gpu),
@@ -177,46 +179,46 @@ def verify_variants(
 
 def _verify_on_gpu(catalog: Catalog, task: Task, gpu: Gpu, folder: Path, observer: Observer) -> Verification:
     builds = build_cases(catalog, task.cases, (gpu.arch,), task.step_limit_s, observer)
-    judged = builds.verdicts(task.cases, (gpu.arch,))
-    rest = tuple(case for case in task.cases if case.id not in judged)
+    checked = builds.verdicts(task.cases, (gpu.arch,))
+    rest = tuple(case for case in task.cases if case.id not in checked)
     observer.begin("check", len(rest))
     preflight = Preflight(folder, worker_environment(gpu), observer, _ignore)
-    preflight.judge(replace(task, cases=rest), judged)
-    return Verification(task.seed, gpu.name, task.cases, judged, frozenset())
+    preflight.judge(replace(task, cases=rest), checked)
+    return Verification(task.seed, gpu.name, task.cases, checked, frozenset())
 
 
 def _verify_without_gpu(catalog: Catalog, task: Task, folder: Path, observer: Observer) -> Verification:
     """Compiling, checking and interpreting; the latter two at once, each in a worker of its own."""
-    judged = _compile(catalog, task, observer)
-    compiled = frozenset(case.id for case in task.cases if judged.get(case.id, _OK).status is Status.UNSUPPORTED)
-    rest = [case for case in task.cases if case.id not in judged]
+    checked = _compile(catalog, task, observer)
+    compiled = frozenset(case.id for case in task.cases if checked.get(case.id, _OK).status is Status.UNSUPPORTED)
+    rest = [case for case in task.cases if case.id not in checked]
     triton = tuple(case for case in rest if _is(TritonKernel, case, catalog))
     others = tuple(case for case in rest if case not in triton)
     observer.begin("check", len(rest))
 
     def check(stop: threading.Event) -> None:
         preflight = Preflight(folder, worker_environment(None), observer, _ignore, stop=stop)
-        preflight.judge(replace(task, cases=others), judged)
+        preflight.judge(replace(task, cases=others), checked)
 
     def interpret(stop: threading.Event) -> None:
         preflight = Preflight(folder, worker_environment(None, interpret=True), observer, _ignore, stop=stop)
-        preflight.judge(replace(task, phase=Phase.INTERPRET, cases=triton), judged)
+        preflight.judge(replace(task, phase=Phase.INTERPRET, cases=triton), checked)
 
     run_concurrently(*([check] if others else []), *([interpret] if triton else []))
-    return Verification(task.seed, CPU, task.cases, judged, frozenset(case.id for case in triton), compiled)
+    return Verification(task.seed, CPU, task.cases, checked, frozenset(case.id for case in triton), compiled)
 
 
 def _compile(catalog: Catalog, task: Task, observer: Observer) -> PreflightVerdicts:
     """The verdicts on all that does not compile, and on CUDA kernels, of which that is all that can be said here."""
-    judged = build_cases(catalog, task.cases, ARCHS_WITHOUT_GPU, task.step_limit_s, observer).verdicts(
+    checked = build_cases(catalog, task.cases, ARCHS_WITHOUT_GPU, task.step_limit_s, observer).verdicts(
         task.cases, ARCHS_WITHOUT_GPU
     )
     for case in task.cases:
-        if case.id in judged:
-            observer.examined(case, judged[case.id])
+        if case.id in checked:
+            observer.examined(case, checked[case.id])
         elif _is(CudaKernel, case, catalog) and not catalog.entries[case.variant.kernel].missing():
-            judged[case.id] = Examined(case.id, Status.UNSUPPORTED, _COMPILES)
-    return judged
+            checked[case.id] = Examined(case.id, Status.UNSUPPORTED, _COMPILES)
+    return checked
 
 
 _COMPILES = f"compiles for {' and '.join(ARCHS_WITHOUT_GPU)}; its numbers need a GPU"
@@ -231,10 +233,10 @@ def _is(kind: type[Kernel], case: Case, catalog: Catalog) -> bool:
     return isinstance(catalog.entries[case.variant.kernel].kernel, kind)
 
 
-def _smallest(shapes: Sequence[Workload]) -> set[Workload]:
+def _smallest(workloads: Sequence[Workload]) -> set[Workload]:
     """The smallest workloads of each series."""
     return {
-        shape
-        for series in {shape.series for shape in shapes}
-        for shape in sorted(shape for shape in shapes if shape.series == series)[:INTERPRETED]
+        workload
+        for series in {workload.series for workload in workloads}
+        for workload in sorted(workload for workload in workloads if workload.series == series)[:INTERPRETED]
     }

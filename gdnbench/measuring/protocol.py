@@ -112,7 +112,7 @@ class Task:
         document = {
             **vars(self),
             "cases": [case.to_dict() for case in self.cases],
-            "workloads": to_builtins(self.cases[0].shape.spec) if self.cases else None,
+            "workloads": to_builtins(self.cases[0].workload.spec) if self.cases else None,
         }
         path.write_text(json.dumps(document, indent=1))
 

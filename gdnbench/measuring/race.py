@@ -27,11 +27,11 @@ FEWEST_ROUNDS_A_SEGMENT = 5  # fewer are not worth a worker's start
 MOST_ROUNDS_A_SEGMENT = 41
 MOST_ROUNDS = 400  # points that are still undecided then lie on the margin's edge
 RaceGroup = tuple[str, Workload]
-"""Points race against the points of the same kernel and shape."""
+"""Points race against the points of the same kernel and workload."""
 
 
 class Race:
-    """Races the points of each kernel and shape against each other.
+    """Races the points of each kernel and workload against each other.
 
     Args:
         budget_s: seconds of measuring, at most; the last segment is cut to fit.
@@ -99,11 +99,11 @@ class Race:
             if self._more_rounds(field, still[group])
             for case in still[group]
         }
-        open_shapes = {case.shape for case in cases if case.id in racing}
+        open_workloads = {case.workload for case in cases if case.id in racing}
         entered = tuple(
             case
             for case in cases
-            if case.id in racing or (not case.is_point_of(self._swept) and case.shape in open_shapes)
+            if case.id in racing or (not case.is_point_of(self._swept) and case.workload in open_workloads)
         )
         if not entered:
             return None
@@ -138,11 +138,11 @@ def check_budget(budget_s: float, cases: int, samples: int, device: Device) -> N
 
 
 def group_cases(cases: Sequence[Case], swept: Collection[str]) -> dict[RaceGroup, tuple[Case, ...]]:
-    """The racing points by kernel and shape."""
+    """The racing points by kernel and workload."""
     groups: dict[RaceGroup, tuple[Case, ...]] = {}
     for case in cases:
         if case.is_point_of(swept):
-            key = (case.variant.kernel, case.shape)
+            key = (case.variant.kernel, case.workload)
             groups[key] = (*groups.get(key, ()), case)
     return groups
 
@@ -194,7 +194,9 @@ def _standing(
     for group, field in fields.items():
         label, time_us = field.leader.label, rounds.interval(field.leader.id).estimate
         point = label.partition(":")[2] if one_kernel else label
-        told.append(f"{field.leader.shape} {point} {time_us:.3f} µs, {len(still[group])} of {len(groups[group])} left")
+        told.append(
+            f"{field.leader.workload} {point} {time_us:.3f} µs, {len(still[group])} of {len(groups[group])} left"
+        )
     return "best so far: " + "; ".join(told)
 
 
@@ -206,7 +208,7 @@ def _too_small(budget_s: float, cases: int, round_s: float) -> UsageError:
     least_s = int(_least_s(round_s)) + 1
     return UsageError(
         f"--budget {budget_s:g}s is too small: a burn-in and {FEWEST_ROUNDS} rounds of {cases} cases take {least_s} s",
-        f"give --budget {least_s}s or more, or fewer points or shapes",
+        f"give --budget {least_s}s or more, or fewer points or workloads",
     )
 
 

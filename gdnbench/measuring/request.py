@@ -94,7 +94,7 @@ class Request:
     Attributes:
         op: the op.
         variants: what was named on the command line.
-        shapes: the workloads.
+        workloads: the workloads.
         settings: how to measure.
         baseline: what to compare with; empty for the op's own, or what stands in for it here.
         label: the user's label for the run.
@@ -105,7 +105,7 @@ class Request:
 
     op: Op
     variants: tuple[Variant, ...]
-    shapes: tuple[Workload, ...]
+    workloads: tuple[Workload, ...]
     settings: Settings
     baseline: str = ""
     label: str = ""
@@ -180,16 +180,16 @@ def make_request(
 
     Raises:
         UnknownNameError: for an op, kernel, alias or suite that does not exist.
-        UsageError: for shapes or params that make no sense, or shapes beside a suite.
+        UsageError: for workloads or params that make no sense, or workloads beside a suite.
     """
     found = find_op(catalog, op)
     variants = select_variants(catalog, op, kernels)
     if suite and axes:
         raise UsageError(f"--suite {suite} has its own workloads", "leave --shape out, or --suite")
     chosen = found.suite(suite) if suite else None
-    shapes = chosen.workloads if chosen else parse_workloads(found, axes)
+    workloads = chosen.workloads if chosen else parse_workloads(found, axes)
     command = shlex.join(["gdnbench", *sys.argv[1:]])
-    return Request(found, variants, shapes, settings, baseline, label, command=command, suite=chosen)
+    return Request(found, variants, workloads, settings, baseline, label, command=command, suite=chosen)
 
 
 def find_op(catalog: Catalog, name: str) -> Op:

@@ -39,7 +39,7 @@ def round_order(cases: Sequence[Case], rounds: int, seed: int) -> tuple[tuple[st
     generator = random.Random(seed)
     groups: dict[Workload, list[str]] = {}
     for case in cases:
-        groups.setdefault(case.shape, []).append(case.id)
+        groups.setdefault(case.workload, []).append(case.id)
     return tuple(
         tuple(chain.from_iterable(_shuffled(generator, ids) for ids in _shuffled(generator, list(groups.values()))))
         for _ in range(rounds)
@@ -57,7 +57,7 @@ def memory_blocks(op: Op, cases: Sequence[Case], rounds: int, budget_bytes: int)
     """
     blocks: list[list[Case]] = []
     left = 0
-    for workload, group in groupby(cases, key=lambda case: case.shape):
+    for workload, group in groupby(cases, key=lambda case: case.workload):
         nbytes = placements_bytes(op.tensor_bytes(workload), rounds, most_placed_bytes(budget_bytes))
         if not blocks or nbytes > left:
             blocks.append([])

@@ -74,7 +74,7 @@ class Session:
         observer: told of every step.
         collected: what the run's own timer has measured, in an earlier, interrupted part of this run or now.
         clocked: what the further clocks have measured, likewise.
-        judged: the preflight's verdicts.
+        checked: the preflight's verdicts.
         interpreted: the verdicts of Triton's interpreter.
         builds: what the compilers made.
         measured_all: whether nothing is left to measure.
@@ -90,7 +90,7 @@ class Session:
     observer: Observer
     collected: Collected = field(default_factory=Collected)
     clocked: dict[Clock, Collected] = field(default_factory=dict)
-    judged: PreflightVerdicts = field(default_factory=dict)
+    checked: PreflightVerdicts = field(default_factory=dict)
     interpreted: PreflightVerdicts = field(default_factory=dict)
     builds: Builds = field(default_factory=Builds)
     measured_all: bool = False
@@ -130,11 +130,11 @@ class Session:
 
     def _check(self, candidates: list[Case], record: Record) -> None:
         """Judges every case; without a GPU, Triton kernels meanwhile in Triton's interpreter."""
-        self.judged.update(self.builds.verdicts(candidates, self._archs))
+        self.checked.update(self.builds.verdicts(candidates, self._archs))
         for case in candidates:
-            if case.id in self.judged:
-                self.observer.examined(case, self.judged[case.id])
-        pending = tuple(case for case in candidates if case.id not in self.judged)
+            if case.id in self.checked:
+                self.observer.examined(case, self.checked[case.id])
+        pending = tuple(case for case in candidates if case.id not in self.checked)
         triton = () if self.gpu else self._to_interpret(pending)
         self.observer.begin("check", len(pending) + len(triton))
         parts = [partial(self._judge, pending, record), *([partial(self._interpret, triton)] if triton else [])]
@@ -142,20 +142,20 @@ class Session:
 
     def _judge(self, pending: tuple[Case, ...], record: Record, stop: threading.Event) -> None:
         preflight = Preflight(self.folder.path, self._environment, self.observer, record, stop=stop)
-        preflight.judge(self._task(Phase.EXAMINE, pending), self.judged)
-        share_with_controls(self.cases, self.judged)
+        preflight.judge(self._task(Phase.EXAMINE, pending), self.checked)
+        share_with_controls(self.cases, self.checked)
         if preflight.started and self.gpu:
             described = self.info.machine.get("gpu") or GpuDocument()
             gpu: GpuDocument = {**described, "sms": preflight.started.sms, "l2_bytes": preflight.started.l2_bytes}
             self.info = replace(self.info, machine={**self.info.machine, "gpu": gpu})
 
     def _to_interpret(self, pending: tuple[Case, ...]) -> tuple[Case, ...]:
-        """Triton kernels at the smallest shape: the interpreter is slow, and a larger batch is more of the same."""
-        smallest = min((case.shape for case in self.cases), default=None)
+        """Triton kernels at the smallest workload: the interpreter is slow, and a larger batch is more of the same."""
+        smallest = min((case.workload for case in self.cases), default=None)
         return tuple(
             case
             for case in pending
-            if case.shape == smallest and isinstance(self.catalog.entries[case.variant.kernel].kernel, TritonKernel)
+            if case.workload == smallest and isinstance(self.catalog.entries[case.variant.kernel].kernel, TritonKernel)
         )
 
     def _interpret(self, triton: tuple[Case, ...], stop: threading.Event) -> None:
@@ -166,7 +166,7 @@ class Session:
     def _measure(self, record: Record) -> None:
         healthy = tuple(case for case in self.cases if self._is_healthy(case))
         task, measuring = self._timing_task(healthy), self._measuring(record)
-        warm_us = {case.id: self.judged[case.id].warm_us for case in healthy}
+        warm_us = {case.id: self.checked[case.id].warm_us for case in healthy}
         blocks = self._blocks(healthy)
         for block in blocks:
             schedule = choose_schedule(self.settings, self._device, self.info.swept, len(blocks))
@@ -201,7 +201,7 @@ class Session:
 
     def _timing_task(self, cases: tuple[Case, ...]) -> Task:
         samples = {
-            case.id: sample_count(self.settings.samples, self.judged[case.id].warm_us, self._device) for case in cases
+            case.id: sample_count(self.settings.samples, self.checked[case.id].warm_us, self._device) for case in cases
         }
         return replace(
             self._task(Phase.MEASURE, cases),
@@ -217,7 +217,7 @@ class Session:
     def _finish(self, interrupted: bool) -> Finished:
         analysis = self._analyse()
         unfinished = any(row.status is Status.NOT_RUN for row in analysis.measurements)
-        found = {case_id: verdict.gates for case_id, verdict in self.judged.items()}
+        found = {case_id: verdict.gates for case_id, verdict in self.checked.items()}
         known = dict.fromkeys((*self.info.warnings, *analysis.warnings))
         complete = not interrupted and not unfinished and self.measured_all
         info = replace(
@@ -237,7 +237,7 @@ class Session:
         judge = partial(
             analyse,
             self.op,
-            judged=self.judged,
+            checked=self.checked,
             builds=self._builds_by_case(),
             settings=self.settings,
             run_id=self.info.run_id,
@@ -254,12 +254,12 @@ class Session:
 
     def _conclude(self, swept: Mapping[str, Sequence[str]]) -> Sweep:
         """The sweep's answer, without points that an earlier part of it measured and the check now refuses."""
-        refused = {case_id for case_id, verdict in self.judged.items() if verdict.status is not Status.OK}
+        refused = {case_id for case_id, verdict in self.checked.items() if verdict.status is not Status.OK}
         samples = {case_id: rounds for case_id, rounds in self.collected.samples.items() if case_id not in refused}
         return conclude(self.catalog, self.cases, swept, replace(self.collected, samples=samples), self.settings)
 
     def _is_healthy(self, case: Case) -> bool:
-        verdict = self.judged.get(case.id)
+        verdict = self.checked.get(case.id)
         return verdict is not None and verdict.status is Status.OK and case.id not in self.collected.lost
 
     def _builds_by_case(self) -> dict[str, Build]:

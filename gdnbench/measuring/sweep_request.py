@@ -92,12 +92,12 @@ def make_sweep_request(
         swept[entry.kernel.name] = tuple(tried)
         for point in grid_points(entry, base, tried):
             points.setdefault((point.kernel, point.params), point)
-    shapes = parse_workloads(found, axes)
+    workloads = parse_workloads(found, axes)
     if settings.budget_s is not None:
-        check_budget(settings.budget_s, len(points) * len(shapes), settings.samples, device_of(gpu))
+        check_budget(settings.budget_s, len(points) * len(workloads), settings.samples, device_of(gpu))
     command = shlex.join(["gdnbench", *sys.argv[1:]])
     baseline = baseline or _own_baseline(bases, gpu)
-    return Request(found, tuple(points.values()), shapes, settings, baseline, label, swept, command)
+    return Request(found, tuple(points.values()), workloads, settings, baseline, label, swept, command)
 
 
 def _own_baseline(bases: Sequence[tuple[Entry, Variant]], gpu: Gpu | None) -> str:

@@ -1,1 +1,1 @@
-"""What the rest of gdnbench speaks of: frozen dataclasses, and nothing that runs."""
+"""The data types that the rest of gdnbench works on: frozen dataclasses without side effects."""

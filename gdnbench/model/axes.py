@@ -127,7 +127,7 @@ def write_list(sizes: Sequence[int]) -> str:
 
 
 def short_list(sizes: Sequence[int]) -> str:
-    """As `write_list`, a long one told by its length, its sum and a hash: `19n-41870-0c1f2e3d`."""
+    """As `write_list`; a long list is written as its length, its sum and a hash: `19n-41870-0c1f2e3d`."""
     text = write_list(sizes)
     if len(text) <= _LONGEST_LIST:
         return text

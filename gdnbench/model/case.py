@@ -1,4 +1,4 @@
-"""What one run measures: variants of kernels at shapes, each in a role."""
+"""What one run measures: variants of kernels at workloads, each in a role."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ class Variant:
 
 @dataclass(frozen=True)
 class Case:
-    """A variant at a shape, with its role in the run."""
+    """A variant at a workload, with its role in the run."""
 
     variant: Variant
-    shape: Workload
+    workload: Workload
     role: Role = Role.KERNEL
 
     @property
     def id(self) -> str:
         """Unique within a run; NVBench's benchmark names and every file of the run use it."""
-        return f"{self.label}/{self.shape.key}"
+        return f"{self.label}/{self.workload.key}"
 
     @property
     def label(self) -> str:
@@ -67,9 +67,9 @@ class Case:
             "label": self.variant.label,
             "preset": self.variant.preset,
             "params": dict(self.variant.params),
-            "shape": self.shape.sizes,
+            "shape": self.workload.sizes,
             "role": self.role.value,
-            **({"workload": self.shape.name} if self.shape.name else {}),
+            **({"workload": self.workload.name} if self.workload.name else {}),
         }
 
     @classmethod

@@ -16,14 +16,14 @@ class CodeState(StrEnum):
 
     @classmethod
     def of(cls, stored: str, now: str) -> CodeState:
-        """The state by two hashes, each empty where it is not known."""
+        """The state, from the stored and the present hash; each is empty where it is not known."""
         if not (stored and now):
             return cls.UNKNOWN
         return cls.CURRENT if stored == now else cls.CHANGED
 
     @classmethod
     def together(cls, states: Iterable[CodeState]) -> CodeState:
-        """The state of what several sources make: changed if one has, current if all are known to be."""
+        """The state of several sources together: changed if one has changed, current if all are known to be current."""
         found = set(states)
         if cls.CHANGED in found:
             return cls.CHANGED

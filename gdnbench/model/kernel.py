@@ -1,4 +1,4 @@
-"""Declarations of kernels: what a `variant.py` says, and nothing that runs."""
+"""Declarations of kernels: the contents of a `variant.py`, without code that runs."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ class CudaKernel(Kernel):
         scratch: memory between the launches; `dims` may name params, too. Its values before a call are anything.
 
     Raises:
-        DeclarationError: if it tells of no launch, or in both ways.
+        DeclarationError: if it declares no launch, or declares launches in both ways.
     """
 
     language: ClassVar[str] = "cuda"
@@ -229,7 +229,7 @@ class TritonKernel(Kernel):
         scratch: memory between the launches; `dims` may name params, too. Its values before a call are anything.
 
     Raises:
-        DeclarationError: if it tells of no launch, or in both ways.
+        DeclarationError: if it declares no launch, or declares launches in both ways.
     """
 
     language: ClassVar[str] = "triton"
@@ -256,7 +256,7 @@ class TritonKernel(Kernel):
 
 
 def _check_launches(launches: object, kind: type, *single: object) -> None:
-    """Refuses what is no tuple of launches, and launches beside what tells of a single one."""
+    """Refuses `launches` that is no tuple of launches, or that stands beside the fields of a single launch."""
     if not isinstance(launches, tuple | list) or not all(isinstance(each, kind) for each in launches):
         raise DeclarationError(f"launches: a tuple of {kind.__name__}")
     if any(single):
@@ -270,7 +270,7 @@ def _check_launches(launches: object, kind: type, *single: object) -> None:
 class TorchKernel(Kernel):
     """A kernel reached through Python: torch operations, or another library's function.
 
-    `entry` is a function `bind(tensors, shape, params)` that returns a function without arguments; that one
+    `entry` is a function `bind(tensors, workload, params)` that returns a function without arguments; that one
     launches the work on the current stream and returns the op's outputs, in the op's order. Every allocation that
     can be made once belongs in `bind`.
 
@@ -310,7 +310,7 @@ def launch_of(kernel: Kernel, entry: str) -> CudaLaunch | TritonLaunch:
 
 @dataclass(frozen=True, kw_only=True)
 class DispatchKernel(Kernel):
-    """A name for whichever kernel is the best at a shape: it picks one, with its params, from a table.
+    """A name for whichever kernel is the best at a workload: it picks one, with its params, from a table.
 
     It has no code of its own. Its source is the table, TOML, as `gdnbench sweep KERNELS --emit-dispatch` prints it;
     `catalog/load.py` has the format.

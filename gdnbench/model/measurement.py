@@ -72,7 +72,7 @@ class Timing:
 
 @dataclass(frozen=True, kw_only=True)
 class Versus:
-    """A comparison with the baseline of the same shape and run.
+    """A comparison with the baseline of the same workload and run.
 
     Attributes:
         baseline: the baseline's label.
@@ -101,7 +101,7 @@ class Measurement:
         reason: why, unless OK.
         timing: present only if the status is OK.
         versus: present only beside a timing.
-        nbytes: the least that the kernel must move at the shape; 0 for the empty floor.
+        nbytes: the least that the kernel must move at the workload; 0 for the empty floor.
         launches: kernels that one call launches; 0 where not counted.
         registers: per thread; -1 where unknown.
         shared_bytes: static shared memory per block; -1 where unknown.

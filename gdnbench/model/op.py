@@ -1,4 +1,4 @@
-"""An op: a computation with a fixed tensor contract, and all that is its own."""
+"""An op: a computation with a fixed tensor contract, its workloads, gates and costs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class RmsGate:
 
 @dataclass(frozen=True)
 class ExactGate:
-    """Every element equal to the oracle's: for integers, booleans and what is only moved."""
+    """Every element equal to the oracle's: for integers, booleans and values that are only copied."""
 
     tensor: str
 
@@ -165,7 +165,7 @@ class Op:
 
     @cached_property
     def default(self) -> Workload:
-        """What is measured where nothing is said of workloads; of several, the first."""
+        """The workload that is measured by default; the first where there are several."""
         return self.suite(DEFAULT_SUITE).workloads[0]
 
     def workload(self, sizes: Shape | Sizes, name: str = "") -> Workload:
@@ -187,7 +187,7 @@ class Op:
         return workload
 
     def suite(self, name: str) -> Suite:
-        """A suite by its name; `default` and `verify` there always are.
+        """A suite by its name; `default` and `verify` always exist.
 
         Raises:
             UnknownNameError: if the op has none of that name.

@@ -1,4 +1,4 @@
-"""What a sweep found: the best points of each kernel and shape, and one point for all shapes."""
+"""What a sweep found: the best points of each kernel and workload, and one point for all workloads."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Place(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """One point of the grid at one shape.
+    """One point of the grid at one workload.
 
     Attributes:
         kernel: the kernel's name.
         label: the variant's label.
         params: every param's value.
-        shape: the workload.
+        workload: one setting of the op's axes.
         place: where it came in.
         slower_by: its time over the fastest point's, less 1; from the rounds that both were measured in.
         slower_lo: lower end of the interval, corrected for the number of points and looks.
@@ -38,7 +38,7 @@ class Point:
     kernel: str
     label: str
     params: Params
-    shape: Workload
+    workload: Workload
     place: Place
     slower_by: float
     slower_lo: float
@@ -48,11 +48,11 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class Plateau:
-    """The points of a kernel that are as good as the best at a shape.
+    """The points of a kernel that are as good as the best at a workload.
 
     Attributes:
         kernel: the kernel's name.
-        shape: the workload.
+        workload: one setting of the op's axes.
         best: label of the fastest point.
         simplest: label of the point to take: the one of `tied` nearest to the kernel's defaults.
         tied: labels of the fastest and of all that tie with it.
@@ -61,7 +61,7 @@ class Plateau:
     """
 
     kernel: str
-    shape: Workload
+    workload: Workload
     best: str
     simplest: str
     tied: tuple[str, ...]
@@ -71,12 +71,12 @@ class Plateau:
 
 @dataclass(frozen=True, kw_only=True)
 class OneForAll:
-    """The one point to take if every shape is to have the same.
+    """The one point to take if every workload is to have the same.
 
     Attributes:
         kernel: the kernel's name.
         label: the point's label.
-        regret: by shape, its time over the best point's, less 1.
+        regret: by workload, its time over the best point's, less 1.
     """
 
     kernel: str
@@ -85,12 +85,12 @@ class OneForAll:
 
     @property
     def worst(self) -> tuple[Workload, float]:
-        """The shape that pays most, and what it pays."""
+        """The workload with the largest regret, and that regret."""
         return max(self.regret.items(), key=lambda item: item[1])
 
     @property
     def mean(self) -> float:
-        """What a shape pays on average."""
+        """The mean regret over the workloads."""
         return sum(self.regret.values()) / len(self.regret)
 
 
@@ -101,14 +101,14 @@ class Sweep:
     Attributes:
         axes: the values tried, by kernel and param.
         budget_s: seconds that measuring was allowed.
-        points: every point that was measured, fastest first within its kernel and shape.
-        plateaus: one for each kernel and shape.
-        one_for_all: one for each kernel; empty for a single shape.
-        finals: for each shape at which several kernels raced, the simplest point of each kernel's plateau against the
-            fastest of these, fastest first; floors are nobody's rivals.
+        points: every point that was measured, fastest first within its kernel and workload.
+        plateaus: one for each kernel and workload.
+        one_for_all: one for each kernel; empty for a single workload.
+        finals: for each workload at which several kernels raced, the simplest point of each kernel's plateau against
+            the fastest of these, fastest first; floors are nobody's rivals.
 
     Raises:
-        ValueError: if a plateau or a point for all shapes is made of points that are not there.
+        ValueError: if a plateau or a point for all workloads is made of points that are not there.
     """
 
     axes: dict[str, dict[str, list[Any]]]
@@ -122,22 +122,24 @@ class Sweep:
         for plateau in self.plateaus:
             named = {plateau.best, plateau.simplest, *plateau.tied, *plateau.unclear}
             if not named <= {point.label for point in self.of(plateau)}:
-                raise ValueError(f"the plateau of {plateau.kernel} at {plateau.shape} lacks some of its points")
+                raise ValueError(f"the plateau of {plateau.kernel} at {plateau.workload} lacks some of its points")
         for one in self.one_for_all:
             if (one.kernel, one.label) not in {(point.kernel, point.label) for point in self.points}:
-                raise ValueError(f"there is no point {one.label} to take for all shapes")
-        known = {(point.label, point.shape) for point in self.points}
+                raise ValueError(f"there is no point {one.label} to take for all workloads")
+        known = {(point.label, point.workload) for point in self.points}
         for final in self.finals:
-            if (final.label, final.shape) not in known:
-                raise ValueError(f"{final.label} is in the final at {final.shape}, and did not race there")
+            if (final.label, final.workload) not in known:
+                raise ValueError(f"{final.label} is in the final at {final.workload}, and did not race there")
 
     def of(self, plateau: Plateau) -> tuple[Point, ...]:
         """The points that raced for a plateau, fastest first."""
-        return tuple(point for point in self.points if (point.kernel, point.shape) == (plateau.kernel, plateau.shape))
+        return tuple(
+            point for point in self.points if (point.kernel, point.workload) == (plateau.kernel, plateau.workload)
+        )
 
-    def final(self, shape: Workload) -> tuple[Point, ...]:
-        """The best points of the kernels at a shape, fastest first; none where one kernel raced alone."""
-        return tuple(point for point in self.finals if point.shape == shape)
+    def final(self, workload: Workload) -> tuple[Point, ...]:
+        """The best points of the kernels at a workload, fastest first; none where one kernel raced alone."""
+        return tuple(point for point in self.finals if point.workload == workload)
 
     def point(self, plateau: Plateau, label: str) -> Point:
         """The point of a label among those that raced for a plateau."""
@@ -153,7 +155,7 @@ class Sweep:
                 {
                     "kernel": one.kernel,
                     "label": one.label,
-                    "regret": [{"shape": shape.sizes, "regret": regret} for shape, regret in one.regret.items()],
+                    "regret": [{"shape": workload.sizes, "regret": regret} for workload, regret in one.regret.items()],
                 }
                 for one in self.one_for_all
             ],
@@ -163,5 +165,7 @@ class Sweep:
 
 
 def _document(part: Point | Plateau) -> dict[str, Any]:
-    document = {**vars(part), "shape": part.shape.sizes}
+    # The file's key is older than the field's name, and stays.
+    sizes = {**vars(part), "workload": part.workload.sizes}
+    document = {"shape" if name == "workload" else name: value for name, value in sizes.items()}
     return document | ({"params": dict(part.params)} if isinstance(part, Point) else {})

@@ -47,7 +47,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class WorkloadSpec:
-    """The axes, lists and aliases in which an op's workloads are told. Plain data: a stored run keeps it.
+    """The axes, lists and aliases that describe an op's workloads. Plain data, which a stored run keeps.
 
     Attributes:
         axes: in the order of every table.
@@ -86,7 +86,7 @@ class WorkloadSpec:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of all axes, then of all lists."""
+        """The names of all axes, then of all lists."""
         return (*(axis.name for axis in self.axes), *(each.name for each in self.lists))
 
     def workload(self, sizes: Sizes, name: str = "") -> Workload:
@@ -128,7 +128,7 @@ class WorkloadSpec:
 
     @cached_property
     def case_id(self) -> re.Pattern[str]:
-        """Of a label, a slash and a workload's key; lists that are told by a hash do not fit."""
+        """The pattern of a label, a slash and a workload's key; lists that are written as a hash do not match."""
         parts = [rf"{axis.name}(?P<{axis.name}>[0-9]+)" for axis in self.axes]
         parts += [rf"{each.name}(?P<{each.name}>[0-9x+]+)" for each in self.lists]
         return re.compile(rf"(?P<label>.+)/{'_'.join(parts)}", re.DOTALL)
@@ -141,7 +141,7 @@ class WorkloadSpec:
 
     @property
     def series_title(self) -> str:
-        """What tables call the rest of a workload: an alias that says it all, else `series`."""
+        """The column title for the rest of a workload: an alias that covers all of it, else `series`."""
         covered = {axis for alias in self.aliases for axis in alias.axes}
         told = {axis.name for axis in self.axes if not axis.terse} | {each.name for each in self.lists}
         return self.aliases[0].name if len(self.aliases) == 1 and told - covered == {self.x} else "series"
@@ -173,7 +173,7 @@ class WorkloadSpec:
         return tuple(sorted(map(tuple, found.values()), key=lambda settings: self.x in settings[0]))
 
     def read(self, text: str, name: str = "") -> Workload:
-        """The workload of which `text` is the label or the slug; long lists are not told in full in either.
+        """The workload of which `text` is the label or the slug; neither has long lists in full.
 
         Raises:
             UsageError: for a text that is the label of none.
@@ -231,7 +231,7 @@ class Workload:
         spec: the axes, lists and aliases.
         axes: every axis's size.
         lists: every list.
-        name: what a suite calls it; empty where nothing does. It makes no other workload of it.
+        name: its name in a suite; empty without one. Workloads that differ in the name alone are equal.
     """
 
     spec: WorkloadSpec
@@ -286,7 +286,7 @@ class Workload:
 
     @cached_property
     def key(self) -> str:
-        """Every size, told so that it can stand in a file's name and never changes: `B8_HQ4_HV8_K128_V128`."""
+        """Every size, in a form that fits a file's name and never changes: `B8_HQ4_HV8_K128_V128`."""
         parts = [f"{name}{size}" for name, size in self.axes.items()]
         return "_".join([*parts, *(f"{name}{short_list(sizes)}" for name, sizes in self.lists.items())])
 
@@ -383,7 +383,7 @@ def slug_of(label: str) -> str:
 
 
 def nearest_workload(known: Iterable[Workload], wanted: Workload) -> Workload:
-    """The workload that stands in for one that is not known: the nearest by size.
+    """The known workload to use in place of another: the nearest by size.
 
     Distance is the larger size over the smaller. Of equally near ones it is one of the same series, then the smaller;
     a workload that is known stands for itself.
@@ -404,5 +404,5 @@ def _whole_number(name: str, text: str) -> int:
 
 
 def _times_apart(one: int, other: int) -> float:
-    """Grows as the distance of logarithms does, and does not round a tie apart."""
+    """Grows with the difference of logarithms, and has no rounding error that would break a tie."""
     return max(one, other, 1) / max(min(one, other), 1)

@@ -1,1 +1,1 @@
-"""Profilers around one kernel at one shape: what runs inside is a worker that launches it and nothing else."""
+"""Profilers around one kernel at one workload: what runs inside is a worker that launches it and nothing else."""

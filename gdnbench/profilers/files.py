@@ -46,7 +46,7 @@ DurationMicroseconds = Annotated[float, Meta(ge=0, le=LONGEST_LAUNCH_US)]
 LaunchMicroseconds = Annotated[float, Meta(ge=SHORTEST_LAUNCH_US, le=LONGEST_LAUNCH_US)]
 
 
-ShapeFields = dict[Word, AxisSize | Annotated[list[SmallCount], Meta(min_length=1)]]
+SizeFields = dict[Word, AxisSize | Annotated[list[SmallCount], Meta(min_length=1)]]
 """A workload's axes and lists as documents hold them."""
 
 
@@ -70,14 +70,14 @@ class CaseFields(msgspec.Struct, frozen=True):
     label: Word
     preset: Text
     params: dict[Word, int | Text]
-    shape: ShapeFields
+    shape: SizeFields
     role: Role
 
     def case(self, op: str) -> Case:
         """The case.
 
         Raises:
-            ValueError: if its shape is no workload of the op.
+            ValueError: if these are not the sizes of a workload of the op.
         """
         variant = Variant(self.kernel, self.label, preset=self.preset, params=Params(self.params))
         return Case(variant, stored_workload(self.shape, op), self.role)
@@ -168,7 +168,7 @@ def profile_name(case: Case, gpu: str, now: datetime | None = None) -> str:
         gpu: the GPU's short name, `h200`.
         now: the time, UTC; the present if not given.
     """
-    return f"{now or datetime.now(UTC):%Y%m%d-%H%M%S}-{gpu}-{case.shape.slug}"
+    return f"{now or datetime.now(UTC):%Y%m%d-%H%M%S}-{gpu}-{case.workload.slug}"
 
 
 def unused_name(folder: Path, case: Case, gpu: str, suffix: str) -> str:
@@ -199,15 +199,15 @@ def make_folder(profiles: Path, profiler: str, label: str) -> Path:
 
 
 def find_files(
-    profiles: Path, profiler: str, label: str, shape: Workload, *, suffix: str, gpu: str | None = None
+    profiles: Path, profiler: str, label: str, workload: Workload, *, suffix: str, gpu: str | None = None
 ) -> tuple[Path, ...]:
-    """The files of a kernel at a shape, the newest first.
+    """The files of a kernel at a workload, the newest first.
 
     Args:
         profiles: the folder that holds all profiles.
         profiler: the profiler's name, `ncu`.
         label: the kernel's label.
-        shape: the workload.
+        workload: one setting of the op's axes.
         suffix: of the files, `.csv`.
         gpu: the GPU's short name, `h200`; any GPU if not given.
 
@@ -225,7 +225,7 @@ def find_files(
     found = []
     for name in names:
         parts = _NAME.fullmatch(name.removesuffix(suffix)) if name.endswith(suffix) else None
-        if parts and parts["shape"] == shape.slug and gpu in {None, parts["gpu"]}:
+        if parts and parts["shape"] == workload.slug and gpu in {None, parts["gpu"]}:
             found.append((parts["time"], folder / name))
     return tuple(path for _, path in sorted(found, reverse=True))
 

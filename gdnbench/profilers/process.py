@@ -42,7 +42,7 @@ class ProfileTask:
         instrumentation: what it adds to the launches.
         roots: the catalog's folders.
         op: the op's name.
-        case: the kernel, its params and the shape.
+        case: the kernel, its params and the workload.
         seed: of the inputs.
         launches: how often to launch what is profiled.
         result: path of the file that the worker writes; empty if it writes none.
@@ -142,19 +142,19 @@ class NvtxRange(NamedTuple):
     Attributes:
         op: the op.
         label: the kernel's label.
-        shape: the workload.
+        workload: one setting of the op's axes.
         source: hash of the kernel's sources; empty in reports that were made before gdnbench recorded it.
     """
 
     op: str = ""
     label: str = ""
-    shape: Workload | None = None
+    workload: Workload | None = None
     source: str = ""
 
 
 def range_name(op: str, case: Case, source: str = "") -> str:
     """The name of the range around a launch: op, kernel, workload, and the hash of the kernel's sources if known."""
-    return f"{op} {case.label} {_workload_text(case.shape)}" + (f" source={source}" if source else "")
+    return f"{op} {case.label} {_workload_text(case.workload)}" + (f" source={source}" if source else "")
 
 
 def _workload_text(workload: Workload) -> str:
@@ -169,10 +169,10 @@ def parse_range_name(text: str) -> NvtxRange | None:
     match = _RANGE_NAME.fullmatch(text.strip())
     if match is None:
         return None
-    op, label, shape, source = match.groups()
+    op, label, written, source = match.groups()
     try:
         declared = op_named(op)
-        workload = declared.checked(declared.workloads.read(shape))
+        workload = declared.checked(declared.workloads.read(written))
     except GdnbenchError:
         return None
-    return NvtxRange(op, label, workload, source or "") if _workload_text(workload) == shape else None
+    return NvtxRange(op, label, workload, source or "") if _workload_text(workload) == written else None

@@ -1,4 +1,4 @@
-"""Selects what to profile: one kernel at one shape, and the GPU."""
+"""Selects what to profile: one kernel at one workload, and the GPU."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from gdnbench.profilers.process import Instrumentation, ProfileTask
 
 
 def choose_case(catalog: Catalog, op: str, label: str, *, axes: str, gpu: str = "auto") -> Case:
-    """The kernel of a label at one shape, with its params for that shape; for a dispatcher, the kernel that it picks.
+    """The kernel of a label at one workload, with its params there; for a dispatcher, the kernel that it picks.
 
     Args:
         catalog: what there is.
         op: the op whose kernels are meant.
         label: a kernel or a preset, params after colons.
-        axes: the shape, as `--shape` takes it; empty for the op's default workload.
+        axes: the workload, as `--shape` takes it; empty for the op's default workload.
         gpu: as `--gpu` takes it.
 
     Raises:
         UnknownNameError: if there is no such kernel, op or layout.
-        UsageError: for several shapes.
+        UsageError: for several workloads.
         GpuNotFoundError: if the GPU asked for is not here.
         MachineError: if the kernel needs a module that this Python lacks.
     """
-    shape = parse_workload(find_op(catalog, op), axes, "a profile is of one")
+    workload = parse_workload(find_op(catalog, op), axes, "a profile is of one")
     _, asked = find_variant(catalog, op, label)
     chosen = select_gpu(gpu, list_gpus())
-    entry, variant = catalog.behind(asked, shape, chosen.slug if chosen else "")
+    entry, variant = catalog.behind(asked, workload, chosen.slug if chosen else "")
     if need := entry.missing():
         raise MachineError(f"{variant.label} needs the module {need.module}", need.remedy)
-    return Case(variant, shape)
+    return Case(variant, workload)
 
 
 def choose_gpu(wanted: str, purpose: str, instead: str = "") -> Gpu:

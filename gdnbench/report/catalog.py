@@ -32,7 +32,7 @@ class KernelList:
     Attributes:
         entries: the kernels.
         broken: the folders that did not load.
-        times: the last known time of each kernel at its op's default shape, by name; without those never timed.
+        times: the last known time of each kernel at its op's default workload, by name; without those never timed.
         codes: whether each of those times was measured with the kernel's code as it is now, by name.
         picks: for each row of a dispatcher's table, whether the run that it names timed the kernel's code as it is now.
         in_full: whether the kernels were named one by one, and are shown with everything that is known of them.
@@ -174,8 +174,8 @@ def _time(entry: Entry, kernels: KernelList, unit: TimeUnit) -> Text:
 
 def _legend(kernels: KernelList) -> str:
     gpus = ", ".join(dict.fromkeys(last.gpu for last in kernels.times.values()))
-    shapes = ", ".join(dict.fromkeys(str(entry.op.default) for entry in kernels.entries))
-    said = f"{_unit(kernels).name}: at {shapes} on {gpus}, in the newest run that timed the kernel"
+    workloads = ", ".join(dict.fromkeys(str(entry.op.default) for entry in kernels.entries))
+    said = f"{_unit(kernels).name}: at {workloads} on {gpus}, in the newest run that timed the kernel"
     return f"{said}; *: its code has changed since" if CodeState.CHANGED in kernels.codes.values() else said
 
 
@@ -194,9 +194,9 @@ def _what(entry: Entry, kernels: KernelList) -> Text:
     lines = [Text(entry.idea)]
     if last := kernels.times.get(entry.kernel.name):
         since = "; its code has changed since" if kernels.codes[entry.kernel.name] is CodeState.CHANGED else ""
-        shape = entry.op.default
+        workload = entry.op.default
         lines.append(
-            Text(f"{time_text(last.time_us)} µs at {shape} on {last.gpu} in {last.run_id}{since}", style="dim")
+            Text(f"{time_text(last.time_us)} µs at {workload} on {last.gpu} in {last.run_id}{since}", style="dim")
         )
     presets = [f"{name} ({_values(values)})" for name, values in entry.kernel.presets.items()]
     if presets:
@@ -206,7 +206,7 @@ def _what(entry: Entry, kernels: KernelList) -> Text:
         lines.append(Text(f"{name} = {param.default} of {choices}: {param.doc}", style="dim"))
     if entry.kernel.by_shape:
         tuned = [f"{entry.op.workload(shape)} {_values(values)}" for shape, values in entry.kernel.by_shape.items()]
-        lines.append(Text("defaults by shape: " + "; ".join(tuned), style="dim"))
+        lines.append(Text("defaults by workload: " + "; ".join(tuned), style="dim"))
     if entry.dispatch:
         lines += [Text(f"{gpu}: {_picks(rows)}", style="dim") for gpu, rows in entry.dispatch.picks.items()]
         if changed := [pick.kernel for pick in entry.dispatch.rows if kernels.picks[pick] is CodeState.CHANGED]:
@@ -219,7 +219,7 @@ def _what(entry: Entry, kernels: KernelList) -> Text:
 
 
 def _picks(rows: Mapping[Workload, Pick]) -> str:
-    return "; ".join(f"{shape} {pick.kernel} {pick.params}".rstrip() for shape, pick in sorted(rows.items()))
+    return "; ".join(f"{workload} {pick.kernel} {pick.params}".rstrip() for workload, pick in sorted(rows.items()))
 
 
 def _values(values: Any) -> str:
@@ -257,14 +257,14 @@ def _document(entry: Entry, kernels: KernelList) -> dict[str, Any]:
         "dispatch": [
             {
                 "gpu": gpu,
-                "shape": shape.cells,
+                "shape": workload.cells,
                 "kernel": pick.kernel,
                 "params": dict(pick.params),
                 "source": pick.source,
                 "code": kernels.picks[pick],
             }
             for gpu, rows in (entry.dispatch.picks if entry.dispatch else {}).items()
-            for shape, pick in rows.items()
+            for workload, pick in rows.items()
         ],
         "requires": [need.module for need in kernel.requires],
         "status": "missing" if need else "ok",

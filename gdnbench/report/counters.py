@@ -64,8 +64,8 @@ def heading(function: Function, everything: Sequence[Function]) -> list[str]:
     siblings = [one for one in everything if one.path == function.path and one.label == function.label]
     if function.label and len({one.name for one in siblings}) > 1:
         lines.append(function.name)
-    if len({one.shape for one in everything}) > 1 and function.shape:
-        lines.append(str(function.shape))
+    if len({one.workload for one in everything}) > 1 and function.workload:
+        lines.append(str(function.workload))
     if len({one.gpu for one in everything}) > 1:
         lines.append(function.gpu.removeprefix("NVIDIA "))
     if any(_looks_like(function, one) for one in everything if one.path != function.path):
@@ -77,7 +77,7 @@ def heading(function: Function, everything: Sequence[Function]) -> list[str]:
 
 def _looks_like(one: Function, other: Function) -> bool:
     """Whether only their reports tell two columns apart."""
-    return (one.label, one.name, one.shape, one.gpu) == (other.label, other.name, other.shape, other.gpu)
+    return (one.label, one.name, one.workload, one.gpu) == (other.label, other.name, other.workload, other.gpu)
 
 
 def quantity_text(function: Function, quantity: NcuQuantity) -> str:
@@ -92,9 +92,9 @@ def rule_text(result: RuleResult) -> str:
     return f"{result.speedup_pct or 0.0:3.0f}%  {result.title or result.name}: {said}"
 
 
-def shape_text(shape: Workload | None) -> str:
-    """A shape in a table's head."""
-    return str(shape) if shape else "shape not told"
+def workload_text(workload: Workload | None) -> str:
+    """A workload in a table's head."""
+    return str(workload) if workload else "workload not told"
 
 
 def stall_reasons(functions: Sequence[Function]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The best point of each shape as text to paste: into a kernel's declaration, or into a dispatcher's table."""
+"""The best point of each workload as text to paste: into a kernel's declaration, or into a dispatcher's table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gdnbench.store.info import RunInfo
 
 
 def dispatch_text(info: RunInfo, sweep: Sweep) -> str:
-    """The best point of each shape, and the run that found it.
+    """The best point of each workload, and the run that found it.
 
     If several kernels raced it is TOML for `dispatch.toml`, a table for each head layout, where a comment names the
     kernels that tie with the one of the row, or may. If one did, or a floor, which no dispatcher picks, it is Python
@@ -33,29 +33,29 @@ def _declaration(info: RunInfo, sweep: Sweep, kernel: str) -> str:
     plateaus = [plateau for plateau in sweep.plateaus if plateau.kernel == kernel]
     name = (info.machine.get("gpu") or {}).get("name", info.gpu)
     lines = [f"    # {kernel} on {name}: {info.run_id}", "    by_shape={"]
-    points = {plateau.shape: _params(sweep, plateau) for plateau in plateaus}
-    lines += [f"        {_shape(shape)}: {params}," for shape, params in _needed(points).items()]
+    points = {plateau.workload: _params(sweep, plateau) for plateau in plateaus}
+    lines += [f"        {_partial(workload)}: {params}," for workload, params in _needed(points).items()]
     lines += ["    },"]
     for one in sweep.one_for_all:
         if one.kernel == kernel:
-            shape, worst = one.worst
+            workload, worst = one.worst
             params = params_text(
                 next(point.params for point in sweep.points if point.label == one.label), [*sweep.axes[kernel]]
             )
             lines += [
-                f"    # or for every shape {params}: at most {worst:.1%} slower ({shape}), {one.mean:.1%} on average"
+                f"    # or for every shape {params}: at most {worst:.1%} slower ({workload}), {one.mean:.1%} on average"
             ]
     return "\n".join(lines)
 
 
 def _needed(points: dict[Workload, str]) -> dict[Workload, str]:
-    """The shapes without those whose two neighbours have the same point: a kernel takes that of the nearest shape."""
-    shapes = sorted(points, key=lambda shape: (shape.size, shape))
-    neighbours = zip([None, *shapes], shapes, [*shapes[1:], None], strict=False)
+    """The workloads without those whose neighbours both have the same point: a kernel takes that of the nearest."""
+    workloads = sorted(points, key=lambda workload: (workload.size, workload))
+    neighbours = zip([None, *workloads], workloads, [*workloads[1:], None], strict=False)
     return {
-        shape: points[shape]
-        for before, shape, after in neighbours
-        if before is None or after is None or not points[before] == points[shape] == points[after]
+        workload: points[workload]
+        for before, workload, after in neighbours
+        if before is None or after is None or not points[before] == points[workload] == points[after]
     }
 
 
@@ -64,25 +64,25 @@ def _params(sweep: Sweep, plateau: Plateau) -> str:
     return "{" + ", ".join(f'"{name}": {json.dumps(value)}' for name, value in point.params.items()) + "}"
 
 
-def _shape(shape: Workload) -> str:
-    usual = shape.spec.default.sizes
-    told = {name: size for name, size in shape.sizes.items() if name == shape.spec.x or size != usual[name]}
+def _partial(workload: Workload) -> str:
+    usual = workload.spec.default.sizes
+    told = {name: size for name, size in workload.sizes.items() if name == workload.spec.x or size != usual[name]}
     return f"Shape({', '.join(f'{name}={size}' for name, size in told.items())})"
 
 
 def _dispatcher_table(info: RunInfo, sweep: Sweep) -> str:
     groups: dict[str, list[Workload]] = {}
-    for shape in sorted({point.shape for point in sweep.finals}):
-        groups.setdefault(shape.series, []).append(shape)
-    return "\n\n".join(_series_table(info, sweep, series, shapes) for series, shapes in groups.items())
+    for workload in sorted({point.workload for point in sweep.finals}):
+        groups.setdefault(workload.series, []).append(workload)
+    return "\n\n".join(_series_table(info, sweep, series, workloads) for series, workloads in groups.items())
 
 
-def _series_table(info: RunInfo, sweep: Sweep, series: str, shapes: list[Workload]) -> str:
+def _series_table(info: RunInfo, sweep: Sweep, series: str, workloads: list[Workload]) -> str:
     name = slug_of(series)
     lines = [f"[{info.gpu}.{name}]" if name else f"[{info.gpu}]", f"source = {json.dumps(info.run_id)}"]
-    for shape in shapes:
-        best, *others = sweep.final(shape)
-        lines.append(f"{shape.x_slug} = {_row(best)}{_remark(others)}")
+    for workload in workloads:
+        best, *others = sweep.final(workload)
+        lines.append(f"{workload.x_slug} = {_row(best)}{_remark(others)}")
     return "\n".join(lines)
 
 

@@ -80,7 +80,7 @@ _SHARES: dict[Basis, str] = {
 def _print_findings(console: Console, evidence: Evidence, findings: Sequence[Finding]) -> None:
     """Prints the answer, top to bottom; commands are never broken, so that they can be copied."""
     room = min(console.width, _WIDEST)
-    console.print(Text(f"{evidence.label}  {evidence.shape}", style="bold"))
+    console.print(Text(f"{evidence.label}  {evidence.workload}", style="bold"))
     for name, said in _known(evidence):
         _print_prose(console, f"{name:<{_NAMES}}{said}", room, _NAMES, "" if name else "yellow")
     for warning in evidence.warnings:
@@ -174,7 +174,7 @@ def _value(each: EvidenceLine) -> str:
 
 
 def _identity(evidence: Evidence) -> dict[str, Any]:
-    return {"kernel": evidence.variant.kernel, "label": evidence.label, **evidence.shape.cells}
+    return {"kernel": evidence.variant.kernel, "label": evidence.label, **evidence.workload.cells}
 
 
 def _findings_document(evidence: Evidence, findings: Sequence[Finding]) -> dict[str, Any]:

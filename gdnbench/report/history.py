@@ -1,4 +1,4 @@
-"""A kernel's history on stdout: a table for each shape with what changed and where the time stepped; JSON or CSV."""
+"""A kernel's history on stdout: a table for each workload with what changed and where the time stepped; JSON or CSV."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _SHOWN = ("driver", "triton", "cuda-bench")  # changes that a table has room for
 
 
 def print_histories(histories: Sequence[History], results: Path, *, json: bool, csv: bool) -> None:
-    """Prints the histories of one kernel, a table for each shape.
+    """Prints the histories of one kernel, a table for each workload.
 
     Args:
-        histories: one for each shape.
+        histories: one for each workload.
         results: the folder of the runs, for the next command.
         json: as a JSON document.
-        csv: as rows of CSV, one for each shape and run.
+        csv: as rows of CSV, one for each workload and run.
     """
     if json:
         print_json({"histories": [_document(history) for history in histories]})
@@ -75,9 +75,9 @@ def _compare(history: History, before: str, after: str) -> tuple[str, ...]:
 
 
 def _print_history(console: Console, history: History) -> None:
-    """Prints one kernel at one shape: its runs, oldest first, and below them the steps."""
+    """Prints one kernel at one workload: its runs, oldest first, and below them the steps."""
     console.print()
-    heading = Text(f"{history.label} {history.shape} on {history.gpu}", style="bold")
+    heading = Text(f"{history.label} {history.workload} on {history.gpu}", style="bold")
     if not math.isnan(history.scatter):
         heading.append(f"  scatter from run to run {history.scatter:.2%}", style="not bold dim")
     console.print(heading)
@@ -194,7 +194,7 @@ def _document(history: History) -> dict[str, Any]:
     return {
         "label": history.label,
         "gpu": history.gpu,
-        "shape": history.shape.cells,
+        "shape": history.workload.cells,
         "anchor": history.anchor,
         "margin": history.margin,
         "scatter": history.scatter,
@@ -218,7 +218,7 @@ def _flat(history: History, row: HistoryRow) -> dict[str, Any]:
         "card": card_of(row.run),
         "label": figure.label,
         "params": str(figure.params),
-        **history.shape.cells,
+        **history.workload.cells,
         "status": figure.status.value,
         "reason": figure.reason,
         "time_us": figure.time_us,

@@ -28,11 +28,11 @@ from gdnbench.report.counters import (
     heading,
     quantity_text,
     rule_text,
-    shape_text,
     stall_reasons,
     stall_text,
     titled,
     value_text,
+    workload_text,
 )
 from gdnbench.report.phrases import CodeOf, other_code
 from gdnbench.report.units import percent
@@ -87,8 +87,8 @@ def _after_table(functions: Sequence[Function]) -> list[str]:
     if len(paths) > 1:
         both = [str(function.path) for function in functions if str(function.path) in paths[:2]]
         return ["gdnbench", "ncu", "--import", paths[0], "--diff", paths[1]] if len(both) == 2 else []
-    if first.label and first.shape:
-        return ["gdnbench", "explain", first.label, *first.shape.options, "--from", paths[0]]
+    if first.label and first.workload:
+        return ["gdnbench", "explain", first.label, *first.workload.options, "--from", paths[0]]
     return ["ncu-ui", paths[0]] if paths[0].endswith(".ncu-rep") else []
 
 
@@ -112,7 +112,7 @@ def _headline(functions: Sequence[Function]) -> str:
     first = functions[0]
     ops = {function.profiles[0].op for function in functions}
     parts = [next(iter(ops))] if len(ops) == 1 else []
-    parts += [shape_text(first.shape)] if len({one.shape for one in functions}) == 1 else []
+    parts += [workload_text(first.workload)] if len({one.workload for one in functions}) == 1 else []
     parts += [first.gpu] if len({one.gpu for one in functions}) == 1 else []
     return "  ".join(filter(None, parts)) or "as ncu sees it"
 
@@ -174,7 +174,7 @@ def _difference(difference: FunctionDifference) -> Group:
 
 
 def _subject(function: Function) -> str:
-    return f"{function.label or function.name} {shape_text(function.shape)} on {function.gpu or 'an unknown GPU'}"
+    return f"{function.label or function.name} {workload_text(function.workload)} on {function.gpu or 'an unknown GPU'}"
 
 
 def _difference_table(difference: FunctionDifference) -> Table:
@@ -233,7 +233,7 @@ def _identity(function: Function, code_of: CodeOf) -> dict[str, Any]:
     return {
         "kernel": function.label,
         "op": function.profiles[0].op,
-        **(function.shape.cells if function.shape else _no_axes(function.profiles[0].op)),
+        **(function.workload.cells if function.workload else _no_axes(function.profiles[0].op)),
         "gpu": function.gpu,
         "arch": function.profiles[0].arch,
         "function": function.name,

@@ -38,7 +38,7 @@ def print_outlook(outlook: Outlook, command: Sequence[str], *, json: bool, csv: 
 
 def _rows(outlook: Outlook) -> list[tuple[str, str]]:
     kernels = ", ".join(outlook.kernels) or "none"
-    rows = [("device", outlook.device), ("kernels", kernels), ("shapes", ", ".join(outlook.shapes))]
+    rows = [("device", outlook.device), ("kernels", kernels), ("workloads", ", ".join(outlook.shapes))]
     if outlook.points:
         rows.append(("points", f"{outlook.points:,}"))
     rows.append(("cases", f"{outlook.cases:,}"))

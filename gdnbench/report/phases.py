@@ -46,14 +46,14 @@ def _print_tables(analysed: Mapping[Path, tuple[StampedKernel, PhaseProfile]], c
         _print_phases(console, kernel, profile, path, code_of(kernel.label, kernel.source))
         console.print()
     kernel, _ = next(iter(analysed.values()))
-    command = ["gdnbench", "ncu", kernel.label, *kernel.shape.options]
+    command = ["gdnbench", "ncu", kernel.label, *kernel.workload.options]
     print_next(console, [*command, *profiles_option(profiles)])
 
 
 def _print_phases(console: Console, kernel: StampedKernel, profile: PhaseProfile, path: Path, code: CodeState) -> None:
     """Prints one kernel's phases, and where the stamps are."""
     launches, warps = profile.breakdown.launches, profile.breakdown.warps
-    console.print(Text(f"{kernel.label}  {kernel.shape}  on {kernel.gpu}", style="bold"))
+    console.print(Text(f"{kernel.label}  {kernel.workload}  on {kernel.gpu}", style="bold"))
     console.print(Text(f"{launches} launches of {warps} warps, cold L2", style="dim"))
     console.print(breakdown_table(profile.breakdown, "phase"))
     console.print(Text(_LEGEND, style="dim"))
@@ -105,9 +105,9 @@ def _document(path: Path, kernel: StampedKernel, profile: PhaseProfile, code_of:
     """One kernel as JSON has it: its phases in µs, the launch, what stamping cost, and what qualifies the numbers."""
     code = code_of(kernel.label, kernel.source)
     return {
-        **asdict(kernel),
+        **kernel.to_dict(),
         "code": code,
-        "shape": kernel.shape.cells,
+        "shape": kernel.workload.cells,
         **_common(profile),
         "phases": breakdown_rows(profile.breakdown),
         "unpassed": profile.unpassed,
@@ -120,7 +120,7 @@ def _document(path: Path, kernel: StampedKernel, profile: PhaseProfile, code_of:
 def _rows(kernel: StampedKernel, profile: PhaseProfile, code_of: CodeOf) -> list[dict[str, Any]]:
     """One kernel as CSV has it: a row for each phase."""
     code = code_of(kernel.label, kernel.source).value
-    subject = {"op": kernel.op, "label": kernel.label, **kernel.shape.cells, "gpu": kernel.gpu}
+    subject = {"op": kernel.op, "label": kernel.label, **kernel.workload.cells, "gpu": kernel.gpu}
     subject |= {"source": kernel.source, "code": code}
     common = _common(profile)
     return [{**subject, **row, **common} for row in breakdown_rows(profile.breakdown)]

@@ -52,7 +52,7 @@ def repeat_words(case: Case, seed: int) -> list[str]:
         case: the case that failed.
         seed: of the inputs, as `verify` or `run` used it.
     """
-    return ["gdnbench", "verify", case.label, *case.shape.options, "--seed", str(seed)]
+    return ["gdnbench", "verify", case.label, *case.workload.options, "--seed", str(seed)]
 
 
 def next_words(info: RunInfo, folder: Path, option: str) -> list[str]:

@@ -59,7 +59,7 @@ def _next(profile: ProtonProfile) -> list[str]:
     if profile.recording is None:
         return ["gdnbench", "proton", "--import", str(profile.path), "--csv"]
     case = profile.recording.case
-    return ["gdnbench", "ncu", case.variant.label, *case.shape.options]
+    return ["gdnbench", "ncu", case.variant.label, *case.workload.options]
 
 
 _NAME_WIDTH = 40  # of a GPU function; those of C++ templates are longer than a line
@@ -72,10 +72,10 @@ def _warnings(profile: ProtonProfile, code: CodeState) -> list[str]:
 
 
 def _title(recording: Recording) -> str:
-    """What was recorded: kernel, shape, params and GPU."""
+    """What was recorded: kernel, workload, params and GPU."""
     case = recording.case
     params = "".join(f" {name}={value}" for name, value in case.variant.params.items())
-    return f"{case.label}  {case.shape}{params}  on {recording.gpu}"
+    return f"{case.label}  {case.workload}{params}  on {recording.gpu}"
 
 
 def _counts(profile: ProtonProfile) -> str:
@@ -132,7 +132,7 @@ def _rows(profile: ProtonProfile, code: CodeState) -> list[dict[str, Any]]:
     of: dict[str, Any] = {"file": str(profile.path)}
     if recording:
         case = recording.case
-        of = {"kernel": case.label, **case.shape.cells, "gpu": recording.gpu}
+        of = {"kernel": case.label, **case.workload.cells, "gpu": recording.gpu}
     of |= {"source": profile.origin.source, "code": code.value}
     scopes = breakdown_rows(profile.breakdown) if profile.breakdown else []
     times = _kernel_times(recording) if recording else []

@@ -1,4 +1,4 @@
-"""A stored sweep on stdout: the best points of each kernel and shape, and what failed; or JSON, CSV, a declaration."""
+"""A stored sweep on stdout: the best points of each kernel and workload, what failed; or JSON, CSV, a declaration."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def print_sweep(folder: Path, *, json: bool, csv: bool, dispatch: bool) -> None:
         folder: the sweep's.
         json: as a JSON document.
         csv: as rows of CSV.
-        dispatch: as a declaration of the best point of each shape; wins over the other forms.
+        dispatch: as a declaration of the best point of each workload; wins over the other forms.
 
     Raises:
         UsageError: if it is a run that swept nothing; for a declaration, also if no point has a time.
@@ -63,8 +63,8 @@ def print_sweep(folder: Path, *, json: bool, csv: bool, dispatch: bool) -> None:
     (info, measurements), sweep = read_rows(folder), read_sweep(folder)
     if sweep is None:
         raise UsageError(f"{info.run_id} is no sweep", "gdnbench sweep decode-triton --param BV makes one")
-    rows_of = {(row.case.label, row.case.shape) for row in measurements}
-    if not all((point.label, point.shape) in rows_of for point in sweep.points):
+    rows_of = {(row.case.label, row.case.workload) for row in measurements}
+    if not all((point.label, point.workload) in rows_of for point in sweep.points):
         raise RunFormatError(f"{folder}: sweep.json and measurements.csv differ", "the sweep is damaged; sweep anew")
     if dispatch:
         print_text(dispatch_text(info, sweep))
@@ -78,7 +78,7 @@ def print_sweep(folder: Path, *, json: bool, csv: bool, dispatch: bool) -> None:
 
 def _print_tables(info: RunInfo, sweep: Sweep, measurements: Sequence[Measurement], folder: Path) -> None:
     console = data_console()
-    rows = {(row.case.label, row.case.shape): row for row in measurements}
+    rows = {(row.case.label, row.case.workload): row for row in measurements}
     console.print(_headline(info, sweep, measurements))
     for warning in info.warnings:
         console.print(Text(f"warning: {warning}", style="yellow"))
@@ -90,7 +90,7 @@ def _print_tables(info: RunInfo, sweep: Sweep, measurements: Sequence[Measuremen
         console.print(_one_for_all(sweep, one))
     _print_finals(console, sweep)
     _print_infeasible(console, [row for row in measurements if row.case.is_point_of(sweep.axes)])
-    for line in control_lines(measurements, shapes=True):
+    for line in control_lines(measurements, workloads=True):
         console.print(line)
     console.print()
     console.print(_legend(info), style="dim")
@@ -120,7 +120,7 @@ def _print_plateau(console: Console, sweep: Sweep, plateau: Plateau, rows: _Rows
     names = list(sweep.axes[plateau.kernel])
     shown = points[: max(MOST_ROWS, len(plateau.tied))]
     console.print()
-    console.print(Text(f"{plateau.kernel}  {plateau.shape}", style="bold"))
+    console.print(Text(f"{plateau.kernel}  {plateau.workload}", style="bold"))
     table = _table(shown, names, rows)
     if not fits(console, table):
         table = _table(shown, names, rows, builds=False)
@@ -135,7 +135,7 @@ def _table(points: Sequence[Point], names: Sequence[str], rows: _Rows, *, builds
     table = plain_table()
     for name in names:
         table.add_column(name, justify="right", no_wrap=True)
-    timings = [rows[point.label, point.shape].timing for point in points]
+    timings = [rows[point.label, point.workload].timing for point in points]
     unit = time_unit(timing.time_us for timing in timings if timing)
     for heading in (f"time {unit.name}", "slower by"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -143,7 +143,7 @@ def _table(points: Sequence[Point], names: Sequence[str], rows: _Rows, *, builds
     for heading in ("rounds", *(("regs", "spill", "smem") if builds else ())):
         table.add_column(heading, justify="right", no_wrap=True)
     for point in points:
-        row = rows[point.label, point.shape]
+        row = rows[point.label, point.workload]
         counts = (row.registers, row.spill_bytes, row.shared_bytes)
         table.add_row(
             *(str(point.params[name]) for name in names),
@@ -170,7 +170,7 @@ def _answer(sweep: Sweep, plateau: Plateau, names: Sequence[str], rows: _Rows) -
         text = Text(f"the best is {simplest}")
     if plateau.unclear:
         text.append(f"; {len(plateau.unclear)} more may tie: a larger --budget would tell", "yellow")
-    versus = rows[plateau.simplest, plateau.shape].versus
+    versus = rows[plateau.simplest, plateau.workload].versus
     if versus:
         change = versus.speedup - 1.0
         apart = percent(abs(change)) + plus_minus((versus.high - versus.low) / 2)
@@ -182,21 +182,21 @@ def _answer(sweep: Sweep, plateau: Plateau, names: Sequence[str], rows: _Rows) -
 
 def _one_for_all(sweep: Sweep, one: OneForAll) -> Text:
     params = next(point.params for point in sweep.points if (point.kernel, point.label) == (one.kernel, one.label))
-    shape, worst = one.worst
-    cost = f"costs at most {percent(worst)} ({shape}), {percent(one.mean)} on average" if worst else "is the best"
+    workload, worst = one.worst
+    cost = f"costs at most {percent(worst)} ({workload}), {percent(one.mean)} on average" if worst else "is the best"
     point = params_text(params, [*sweep.axes[one.kernel]])
     return Text(f"{one.kernel}, one point for every shape: {point} {cost}", style="bold")
 
 
 def _print_finals(console: Console, sweep: Sweep) -> None:
-    """Prints, for each shape, the best point of each kernel that raced there."""
-    for shape in dict.fromkeys(point.shape for point in sweep.finals):
+    """Prints, for each workload, the best point of each kernel that raced there."""
+    for workload in dict.fromkeys(point.workload for point in sweep.finals):
         table = plain_table(header=False)
-        for point in sweep.final(shape):
+        for point in sweep.final(workload):
             label = f"{point.kernel} {params_text(point.params, [*sweep.axes[point.kernel]])}"
             table.add_row(label, _slower(point), Text(_WORDS[point.place], style=_STYLES[point.place]))
         console.print()
-        console.print(Text(f"the kernels at {shape}", style="bold"))
+        console.print(Text(f"the kernels at {workload}", style="bold"))
         console.print(table)
 
 
@@ -207,7 +207,7 @@ def _print_infeasible(console: Console, points: Sequence[Measurement]) -> None:
         if row.status is not Status.OK:
             reason = (row.reason.strip().splitlines() or [""])[0]
             key = (row.case.variant.kernel, row.status, reason)
-            grouped.setdefault(key, []).append(f"{row.case.variant.label.partition(':')[2]} at {row.case.shape}")
+            grouped.setdefault(key, []).append(f"{row.case.variant.label.partition(':')[2]} at {row.case.workload}")
     if grouped:
         console.print()
     for (kernel, status, reason), labels in grouped.items():
@@ -234,9 +234,9 @@ def _sweep_document(info: RunInfo, measurements: Sequence[Measurement], sweep: S
 
 def _sweep_rows(info: RunInfo, measurements: Sequence[Measurement], sweep: Sweep) -> list[dict[str, Any]]:
     """A row for each point, with its place in the race."""
-    points = {(point.label, point.shape): point for point in sweep.points}
+    points = {(point.label, point.workload): point for point in sweep.points}
     return [
-        {**measurement_row(info, row), **_place(points.get((row.case.label, row.case.shape)))}
+        {**measurement_row(info, row), **_place(points.get((row.case.label, row.case.workload)))}
         for row in measurements
         if row.case.is_point_of(sweep.axes)
     ]

@@ -22,7 +22,7 @@ WIDE_ENOUGH_FOR_PLACES = 77  # characters; in fewer, the place of the worst elem
 
 
 def print_verdicts(verdicts: Verification, *, json: bool, csv: bool) -> None:
-    """Prints the worst error of each kernel and gate over all shapes and inputs.
+    """Prints the worst error of each kernel and gate over all workloads and inputs.
 
     Args:
         verdicts: what was found.
@@ -39,11 +39,11 @@ def print_verdicts(verdicts: Verification, *, json: bool, csv: bool) -> None:
 
 
 def _rows(case: Case, verdicts: Verification) -> list[dict[str, Any]]:
-    verdict = verdicts.judged[case.id]
+    verdict = verdicts.checked[case.id]
     common = {
         "kernel": case.variant.kernel,
         "label": case.label,
-        **case.shape.cells,
+        **case.workload.cells,
         "interpreted": case.id in verdicts.interpreted,
         "status": verdict.status.value,
         "reason": verdict.reason,
@@ -75,7 +75,7 @@ def _print_table(verdicts: Verification) -> None:
     for label, cases in by_label.items():
         picked = ", ".join(dict.fromkeys(case.variant.in_full for case in cases if case.variant.is_picked))
         heading, reasons = Text(f"{label}: {picked}" if picked else label, style="bold"), _reasons(cases, verdicts)
-        if any(verdicts.judged[case.id].gates for case in cases):
+        if any(verdicts.checked[case.id].gates for case in cases):
             wide = console.width >= WIDE_ENOUGH_FOR_PLACES
             table = _gate_table(cases, verdicts, aligned=wide)
             console.print(heading, table if wide else FittedTable(table, ("where", "limit")), sep="\n")
@@ -92,7 +92,7 @@ def _summary(by_label: Mapping[str, Sequence[Case]], verdicts: Verification) -> 
     """How many kernels passed and failed, each counted once, and the seed of the inputs."""
     told: Counter[str] = Counter()
     for cases in by_label.values():
-        statuses = {verdicts.judged[case.id].status for case in cases}
+        statuses = {verdicts.checked[case.id].status for case in cases}
         interpreted = any(case.id in verdicts.interpreted for case in cases)
         if any(status.is_failure for status in statuses):
             told["failed"] += 1
@@ -108,10 +108,10 @@ def _summary(by_label: Mapping[str, Sequence[Case]], verdicts: Verification) -> 
 
 def _next_words(verdicts: Verification) -> list[str]:
     """The command that repeats the first failure; else the one that measures what passed, or inspects what compiled."""
-    failed = [case for case in verdicts.cases if verdicts.judged[case.id].status.is_failure]
+    failed = [case for case in verdicts.cases if verdicts.checked[case.id].status.is_failure]
     if failed:
         return repeat_words(failed[0], verdicts.seed)
-    passed = [case.label for case in verdicts.cases if verdicts.judged[case.id].status is Status.OK]
+    passed = [case.label for case in verdicts.cases if verdicts.checked[case.id].status is Status.OK]
     if passed:
         return ["gdnbench", "run", passed[0]]
     compiled = [case.label for case in verdicts.cases if case.id in verdicts.compiled]
@@ -119,18 +119,18 @@ def _next_words(verdicts: Verification) -> list[str]:
 
 
 def _gate_table(cases: list[Case], verdicts: Verification, *, aligned: bool) -> Table:
-    """A row per gate: the worst over all shapes and inputs. If aligned, columns stand under the last kernel's."""
+    """A row per gate: the worst over all workloads and inputs. If aligned, columns stand under the last kernel's."""
     table = Table(box=None, show_header=False, padding=(0, 1, 0, 1))
     table.add_column("gate", overflow="fold", min_width=27 if aligned else None)
     table.add_column("worst", justify="right", no_wrap=True, min_width=8 if aligned else None)
     table.add_column("limit", no_wrap=True, min_width=8 if aligned else None)
     table.add_column("verdict", no_wrap=True)
     table.add_column("where", overflow="fold")
-    found = [(case, gate) for case in cases for gate in verdicts.judged[case.id].gates]
+    found = [(case, gate) for case in cases for gate in verdicts.checked[case.id].gates]
     for gate in dict.fromkeys(gate.gate for _, gate in found):
         case, worst = max(((c, g) for c, g in found if g.gate == gate), key=lambda pair: pair[1].worst)
         place = worst.where.replace(" ", "")
-        where = f"{case.shape.x_term} {worst.scenario} {place}" if worst.worst else ""
+        where = f"{case.workload.x_term} {worst.scenario} {place}" if worst.worst else ""
         table.add_row(*_gate_cells(worst), Text(where, style="dim"))
     return table
 
@@ -143,12 +143,12 @@ def _gate_cells(gate: GateResult) -> Iterable[Text]:
 def _reasons(cases: list[Case], verdicts: Verification) -> list[Text]:
     """Why a kernel did not pass: which elements are wrong, that it crashed, or cannot run here.
 
-    Each status and reason once. Wrong elements differ from shape to shape: those of the first case, and the other
+    Each status and reason once. Wrong elements differ from workload to workload: those of the first case, and the other
     workloads where numbers are wrong.
     """
     found: dict[tuple[Status, str], list[Case]] = {}
     for case in cases:
-        verdict = verdicts.judged[case.id]
+        verdict = verdicts.checked[case.id]
         if verdict.status is not Status.OK:
             is_wrong = verdict.status.exit_code is ExitCode.WRONG_NUMBERS
             found.setdefault((verdict.status, "" if is_wrong else verdict.reason), []).append(case)
@@ -157,12 +157,12 @@ def _reasons(cases: list[Case], verdicts: Verification) -> list[Text]:
 
 def _reason(alike: Sequence[Case], verdicts: Verification) -> Text:
     first, *others = alike
-    verdict = verdicts.judged[first.id]
+    verdict = verdicts.checked[first.id]
     told = verdict.reason if first.id in verdicts.compiled else f"{verdict.status}: {verdict.reason}"
     if verdict.status.exit_code is ExitCode.WRONG_NUMBERS:
-        told = f"{told}, at {first.shape}"
+        told = f"{told}, at {first.workload}"
         told += (
-            f"; also wrong at {others[0].shape.spec.x}={','.join(str(case.shape.x) for case in others)}"
+            f"; also wrong at {others[0].workload.spec.x}={','.join(str(case.workload.x) for case in others)}"
             if others
             else ""
         )

@@ -21,7 +21,7 @@ _AFTER_FIRST_LINE = re.compile(r'"""[^\r\n]*([\r\n].*""")', re.DOTALL)  # of a d
 
 @dataclass(frozen=True)
 class Changes:
-    """What a declaration is to say.
+    """The changes to a declaration.
 
     Attributes:
         idea: the docstring's first line.

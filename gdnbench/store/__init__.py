@@ -1,1 +1,1 @@
-"""Runs on disk: one folder a run, written whole or not at all, read with every doubt spelled out."""
+"""Runs on disk: one folder for each run, written whole or not at all, and checked field by field when read."""

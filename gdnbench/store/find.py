@@ -119,7 +119,7 @@ def list_runs(results: Path, *, stopped: bool = False) -> list[Path]:
 
 
 def runs_beside(results: Path) -> list[Path]:
-    """Every stored run's folder, newest first, for who can do without: of a folder that cannot be read, none."""
+    """Every stored run's folder, newest first; none where the folder of runs cannot be read."""
     try:
         return list_runs(results)[::-1]
     except UnreadableError as error:
@@ -195,7 +195,7 @@ def _newest_first(runs: dict[str, Path], names: Iterable[str]) -> tuple[Path, ..
 
 
 def _label_in(run_id: str) -> str:
-    """What stands behind date, time, GPU and op."""
+    """The part of a run's name after date, time, GPU and op."""
     return "-".join(run_id.split("-")[4:])
 
 
@@ -251,20 +251,20 @@ class _Cells(TypedDict):
     time_hi_us: HighEnd
 
 
-def last_times(results: Path, op: str, shape: Workload, labels: Collection[str]) -> dict[str, LastTime]:
-    """By label, the times of kernels at a shape, each of the newest run that has one, by NVBench.
+def last_times(results: Path, op: str, workload: Workload, labels: Collection[str]) -> dict[str, LastTime]:
+    """By label, the times of kernels at a workload, each of the newest run that has one, by NVBench.
 
     A run that cannot be read is left out with a warning.
     """
     found: dict[str, LastTime] = {}
-    for times in readable(runs_beside(results), lambda folder: _times(folder, op, shape)):
+    for times in readable(runs_beside(results), lambda folder: _times(folder, op, workload)):
         found = {**times, **found}
         if set(labels) <= found.keys():
             break
     return found
 
 
-def _times(folder: Path, op: str, shape: Workload) -> dict[str, LastTime]:
+def _times(folder: Path, op: str, workload: Workload) -> dict[str, LastTime]:
     info = read_document(folder / INFO, _Info)
     if info["gpu"] == CPU or info["op"] != op:
         return {}
@@ -272,16 +272,16 @@ def _times(folder: Path, op: str, shape: Workload) -> dict[str, LastTime]:
     found: dict[str, LastTime] = {}
     for line, cells in quick_rows(path):
         if cells.get("time_us") and cells.get("timer") == "nvbench" and cells.get("role") != Role.CONTROL:
-            found |= _last_time(path, line, cells, info, shape)
+            found |= _last_time(path, line, cells, info, workload)
     return found
 
 
-def _last_time(path: Path, line: int, cells: dict[str, str], info: _Info, shape: Workload) -> dict[str, LastTime]:
+def _last_time(path: Path, line: int, cells: dict[str, str], info: _Info, workload: Workload) -> dict[str, LastTime]:
     try:
         row = convert_cells(cells, _Cells)
     except SchemaError as error:
         raise RunFormatError(f"{path} line {line}, {error}", DAMAGED) from error
-    if any(cells.get(axis) != str(size) for axis, size in shape.cells.items()):
+    if any(cells.get(axis) != str(size) for axis, size in workload.cells.items()):
         return {}
     time = LastTime(
         run_id=info["run_id"],

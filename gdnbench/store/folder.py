@@ -81,7 +81,7 @@ class RunFolder:
 
 
 def _hold(path: Path) -> None:
-    """Keeps a run to this process for as long as that lives; a lock on a folder outlasts its renaming.
+    """Locks a run for this process until the process ends; the lock on a folder survives its renaming.
 
     Raises:
         UsageError: if another process holds it.

@@ -108,8 +108,8 @@ def info_document(info: RunInfo) -> dict[str, Any]:
 def suite_document(suite: Suite) -> SuiteDocument:
     """A suite as `run.json` keeps it."""
     workloads = [
-        {"shape": shape.sizes, "weight": weight, **({"name": shape.name} if shape.name else {})}
-        for shape, weight in suite.weights.items()
+        {"shape": workload.sizes, "weight": weight, **({"name": workload.name} if workload.name else {})}
+        for workload, weight in suite.weights.items()
     ]
     return convert({"name": suite.name, "workloads": workloads}, SuiteDocument)
 
@@ -126,8 +126,8 @@ def suite_of(info: RunInfo) -> Suite | None:
 
 def workload_titles(info: RunInfo) -> dict[Workload, str]:
     """What tables call each workload of a run: its label, behind its name where a suite gives it one."""
-    shapes = [info.workloads.stored(case["shape"], case.get("workload", "")) for case in info.cases]
-    return {shape: shape.titled for shape in shapes}
+    workloads = [info.workloads.stored(case["shape"], case.get("workload", "")) for case in info.cases]
+    return {workload: workload.titled for workload in workloads}
 
 
 def failed_gates(found: Mapping[str, Sequence[GateResult]]) -> dict[str, list[GateDocument]]:
@@ -202,8 +202,8 @@ def read_info(folder: Path) -> RunInfo:
         info = decode_file(path, text, RunInfo)
         for case in info.cases:
             info.workloads.stored(case["shape"])
-        for shape in info.suite["workloads"] if info.suite else ():
-            info.workloads.stored(shape["shape"])
+        for workload in info.suite["workloads"] if info.suite else ():
+            info.workloads.stored(workload["shape"])
     except (DeclarationError, ShapeError) as error:
         raise RunFormatError(f"{path}: {error.message}", DAMAGED) from error
     return info

@@ -1,4 +1,4 @@
-"""What lies in the folder of runs: each run in a line, whole, stopped or damaged, and which of them may be deleted."""
+"""Lists the folder of runs: each run as whole, stopped or damaged, and which of them may be deleted."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 class State(StrEnum):
-    """How a run stands."""
+    """Whether a run is whole, stopped or damaged."""
 
     WHOLE = "whole"
     STOPPED = "stopped"  # `gdnbench run --resume` finishes it
@@ -180,7 +180,7 @@ def _is_held(folder: Path) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class PruneFilter:
-    """What is to go: all of it must hold.
+    """Which runs to delete: those that meet every condition.
 
     Attributes:
         older_s: begun so many seconds ago or earlier; None for any age.
@@ -205,7 +205,7 @@ class PruneFilter:
 
 
 def parse_age(text: str) -> float | None:
-    """Seconds of `90s`, `12h`, `30d`, `2w`; None for nothing.
+    """The seconds in `90s`, `12h`, `30d` or `2w`; None for an empty text.
 
     Raises:
         UsageError: for anything else.

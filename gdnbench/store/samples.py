@@ -1,4 +1,4 @@
-"""`rounds.csv` and `samples.parquet`: everything that was measured, for those who want to judge for themselves."""
+"""`rounds.csv` and `samples.parquet`: everything that was measured, for analyses of one's own."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def write_rounds(folder: Path, rows: Sequence[RoundRow]) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class _Round:
-    """What is read again of a row of `rounds.csv`."""
+    """The fields of a row of `rounds.csv` that are read back."""
 
     case: TextLine
     timer: Timer

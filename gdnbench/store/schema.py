@@ -1,4 +1,4 @@
-"""What stored files may hold: the types of fields and cells, each with its range.
+"""The types of the fields and cells of stored files, each with its range.
 
 Ranges are wider than anything that a GPU can do, and narrow enough that no value of them harms a reader: a kernel of
 12 days is a damaged cell, and a round of number 1e11 would be 745 GiB of empty rounds.
@@ -53,18 +53,18 @@ Fact = int | float | str | bool | None
 """What JSON can say in one word."""
 
 
-ShapeDocument = dict[Name, AxisSize | Annotated[list[SmallCount], Meta(min_length=1)]]
+SizesDocument = dict[Name, AxisSize | Annotated[list[SmallCount], Meta(min_length=1)]]
 """A workload's axes and lists, by name."""
 
 
 class CaseDocument(TypedDict):
-    """A case, as `Case.to_dict` gives it; `workload` is what its suite calls the shape."""
+    """A case, as `Case.to_dict` gives it; `workload` is what its suite calls the workload."""
 
     kernel: Name
     label: Name
     preset: MaybeName
     params: ParamValues
-    shape: ShapeDocument
+    shape: SizesDocument
     role: Role
     workload: NotRequired[TextLine]
 
@@ -72,7 +72,7 @@ class CaseDocument(TypedDict):
 class WorkloadDocument(TypedDict):
     """A workload of a suite."""
 
-    shape: ShapeDocument
+    shape: SizesDocument
     weight: Positive
     name: NotRequired[TextLine]
 

@@ -1,4 +1,4 @@
-"""What runs and profiles of schema 1 do not tell: they know one op, whose workloads have these axes."""
+"""What runs and profiles of schema 1 leave out: they are all of one op, whose workloads have these axes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sweep.json`: a sweep's answer, beside the measurements that it was read off."""
+"""`sweep.json`: a sweep's answer, stored beside the measurements that it follows from."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gdnbench.model.sweep import OneForAll, Place, Plateau, Point, Sweep
 from gdnbench.model.workload import WorkloadSpec
 from gdnbench.store.files import DAMAGED, read_document
 from gdnbench.store.info import read_axes
-from gdnbench.store.schema import MOST_ROUNDS, Name, NotNegative, ParamCell, ParamName, ParamValues, ShapeDocument
+from gdnbench.store.schema import MOST_ROUNDS, Name, NotNegative, ParamCell, ParamName, ParamValues, SizesDocument
 
 SCHEMA_VERSION = 2
 READABLE = (1, 2)
@@ -48,14 +48,14 @@ def read_sweep(folder: Path) -> Sweep | None:
 
 
 class _Closed(Struct, forbid_unknown_fields=True):
-    """A field that is not known here may change what the others mean."""
+    """Refuses unknown fields: one of them might change what the others mean."""
 
 
 class _PointDocument(_Closed):
     kernel: Name
     label: Name
     params: ParamValues
-    shape: ShapeDocument
+    shape: SizesDocument
     place: Place
     slower_by: Annotated[float, Meta(gt=-1, le=1e9)]
     slower_lo: Annotated[float, Meta(ge=-1, le=1e9)]
@@ -67,7 +67,7 @@ class _PointDocument(_Closed):
             kernel=self.kernel,
             label=self.label,
             params=Params(self.params),
-            shape=axes.stored(self.shape),
+            workload=axes.stored(self.shape),
             place=self.place,
             slower_by=self.slower_by,
             slower_lo=self.slower_lo,
@@ -78,7 +78,7 @@ class _PointDocument(_Closed):
 
 class _PlateauDocument(_Closed):
     kernel: Name
-    shape: ShapeDocument
+    shape: SizesDocument
     best: Name
     simplest: Name
     tied: tuple[Name, ...]
@@ -88,7 +88,7 @@ class _PlateauDocument(_Closed):
     def plateau(self, axes: WorkloadSpec) -> Plateau:
         return Plateau(
             kernel=self.kernel,
-            shape=axes.stored(self.shape),
+            workload=axes.stored(self.shape),
             best=self.best,
             simplest=self.simplest,
             tied=self.tied,
@@ -98,7 +98,7 @@ class _PlateauDocument(_Closed):
 
 
 class _RegretDocument(_Closed):
-    shape: ShapeDocument
+    shape: SizesDocument
     regret: NotNegative
 
 
@@ -126,7 +126,7 @@ class _SweepDocument(_Closed):
 
         Raises:
             ValueError: if it is made of points that are not there.
-            ShapeError: for a shape that none can have.
+            ShapeError: for a workload that none can have.
         """
         return Sweep(
             axes=self.axes,

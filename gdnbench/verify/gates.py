@@ -146,7 +146,7 @@ def tell_wrong(
     expected: torch.Tensor | None,
     axes: Sequence[str] = (),
 ) -> WrongElements | None:
-    """What there is to say of a gate that failed; None if no element did.
+    """The elements that failed a gate; None if none did.
 
     Args:
         failing: which elements are wrong, boolean.
@@ -169,7 +169,7 @@ def tell_wrong(
 
 
 def _spread(failing: torch.Tensor, names: Sequence[str]) -> str:
-    """Axis by axis the indices at which any element is wrong; the axes that say most come first."""
+    """For each axis the indices at which any element is wrong; axes with errors everywhere come last."""
     told, everywhere = [], []
     for axis, (name, size) in enumerate(zip(names, failing.shape, strict=True)):
         others = [other for other in range(failing.dim()) if other != axis]

@@ -14,12 +14,12 @@ from gdnbench.diagnose.finding import (
     bound_by_gain,
     busiest_unit_pct,
     counter_line,
+    dependent_loads_line,
     dram_time_at_peak,
     evidence_line,
     missing_room,
     share_of_peak,
     stall_lines,
-    trips_line,
 )
 from gdnbench.profilers.ncu.quantities import STALL_MEANINGS
 
@@ -45,10 +45,10 @@ def latency(evidence: Evidence) -> Finding | None:
         *counter_line(evidence, "active_warps", "to choose from"),
         *counter_line(evidence, "eligible_warps", "ready to issue, on average"),
         *counter_line(evidence, "dram_pct", dram_time_at_peak(evidence)),
-        *trips_line(evidence),
+        *dependent_loads_line(evidence),
     )
     once = launch.waves <= 1
-    advice = _MANY_TRIPS if evidence.trips > 1 else _ONE_TRIP
+    advice = _MANY_TRIPS if evidence.dependent_loads > 1 else _ONE_TRIP
     meaning = (
         f"The grid runs at once ({launch.waves:.2g} waves), so the time is one warp's path from its first load to its "
         f"last store. {advice}"
@@ -76,11 +76,11 @@ def _latency_by_times(evidence: Evidence) -> Finding | None:
     facts = (
         EvidenceLine("time_us", "time", measured.time_us, "µs", evidence.label),
         EvidenceLine("time_us", "time of the floor", measured.copy_us, "µs", share_of_peak(measured)),
-        *trips_line(evidence),
+        *dependent_loads_line(evidence),
     )
     meaning = (
-        "At this shape not even a copy of the state is held up by bandwidth, so what the kernel takes beyond it is "
-        f"waiting for results. {_MANY_TRIPS if evidence.trips > 1 else 'Counters tell for which.'}"
+        "At this workload not even a copy of the state is held up by bandwidth, so what the kernel takes beyond it is "
+        f"waiting for results. {_MANY_TRIPS if evidence.dependent_loads > 1 else 'Counters tell for which.'}"
     )
     title = "latency, beyond that of a copy"
     return Finding("latency", title, measured.gain, "times", facts, meaning, experiment.shorter_path(evidence))
@@ -89,13 +89,13 @@ def _latency_by_times(evidence: Evidence) -> Finding | None:
 def _latency_by_code(evidence: Evidence) -> Finding | None:
     launch = evidence.launch
     # Where registers spill, the compiler had none for loads that are to go out together.
-    if launch is None or launch.waves > 1 or evidence.trips <= 1 or evidence.local_share:
+    if launch is None or launch.waves > 1 or evidence.dependent_loads <= 1 or evidence.local_share:
         return None
-    facts = (*trips_line(evidence), evidence_line("waves", launch.waves, "", str(launch)))
+    facts = (*dependent_loads_line(evidence), evidence_line("waves", launch.waves, "", str(launch)))
     meaning = (
         f"The grid runs at once, so the time is one warp's path from its first load to its last store. {_MANY_TRIPS}"
     )
-    share = bound_by_gain(evidence, evidence.own_share * (1 - 1 / evidence.trips))  # all trips but the first
+    share = bound_by_gain(evidence, evidence.own_share * (1 - 1 / evidence.dependent_loads))  # all trips but the first
     title = "latency: one trip to memory after the other"
     return Finding("latency", title, share, "code", facts, meaning, experiment.shorter_path(evidence))
 

@@ -66,7 +66,7 @@ def _bandwidth_by_times(evidence: Evidence) -> Finding | None:
         EvidenceLine("time_us", "time of the floor", measured.copy_us, "µs", share_of_peak(measured)),
     )
     meaning = (
-        f"At this shape DRAM holds up even a copy of the state, which takes {1 - measured.gain:.0%} of the kernel's "
+        f"At this workload DRAM holds up even a copy of the state, which takes {1 - measured.gain:.0%} of the kernel's "
         f"time. What is left to gain without moving fewer bytes is {measured.gain:.0%}."
     )
     tried = experiment.less_traffic(evidence)

@@ -28,7 +28,7 @@ def measure_all(task: Task, channel: EventChannel) -> None:
 
 def _timer(workspaces: Workspaces, case: Case, task: Task, begin: BeginStep) -> Timer:
     begin(StepBegun(case.id, "bind", task.step_limit_s * BUILD_STEPS))
-    workspace, _ = workspaces.get(case.shape, workspaces.scenarios[0])
+    workspace, _ = workspaces.get(case.workload, workspaces.scenarios[0])
     run: Launcher = bind(workspaces.entry(case), case.variant, workspace)
     run()
     return Timer("run()", globals={"run": run})

@@ -95,12 +95,12 @@ class Examination:
                 load_file(self._entry.source)
         self._step("load", factor=BUILD_STEPS)
         with self._unbroken():
-            return load(self._entry, self._case.variant, self._case.shape)
+            return load(self._entry, self._case.variant, self._case.workload)
 
     def _bind(self, bind: Binder) -> Launcher:
         self._step("bind", factor=BUILD_STEPS)
-        with self._guarded():  # a shape may be larger than the memory
-            workspace, _ = self._workspaces.get(self._case.shape, self._workspaces.scenarios[0])
+        with self._guarded():  # a workload may be larger than the memory
+            workspace, _ = self._workspaces.get(self._case.workload, self._workspaces.scenarios[0])
         with self._unbroken():
             return bind(workspace)
 
@@ -126,7 +126,7 @@ class Examination:
         for scenario in scenarios:
             self._step(f"verify {scenario}", factor=2)
             with self._guarded():
-                workspace, expected = self._workspaces.get(self._case.shape, scenario)
+                workspace, expected = self._workspaces.get(self._case.workload, scenario)
                 gates = self._gate(bind(workspace), workspace, expected, scenario)
             self._judge(gates)
 
@@ -158,7 +158,7 @@ class Examination:
     def _gate_later(self, run: Launcher) -> tuple[GateResult, ...]:
         """A kernel may be right only once, as one that leaves a counter behind is."""
         scenario = self._workspaces.scenarios[0]
-        workspace, expected = self._workspaces.get(self._case.shape, scenario)
+        workspace, expected = self._workspaces.get(self._case.workload, scenario)
         return self._gate(run, workspace, expected, scenario)
 
     def _capture(self, run: Launcher, device: CudaDevice) -> None:
@@ -169,7 +169,7 @@ class Examination:
         if not captured.operations:
             raise UnfitError(Status.WRONG_STREAM, "launched nothing on the stream it was given; use the current stream")
         self._step("replay")
-        workspace, _ = self._workspaces.get(self._case.shape, self._workspaces.scenarios[0])
+        workspace, _ = self._workspaces.get(self._case.workload, self._workspaces.scenarios[0])
         with self._guarded():
             workspace.reset(captured.outputs, self._entry.kernel.in_place)
             captured.graph.replay()
@@ -191,7 +191,7 @@ class Examination:
         if self._entry.kernel.floor:
             return
         scenario = self._workspaces.scenarios[0]
-        workspace, expected = self._workspaces.get(self._case.shape, scenario)
+        workspace, expected = self._workspaces.get(self._case.workload, scenario)
         gates = check_outputs(workspace.op, outputs, expected, scenario)
         if not all(gate.passed for gate in gates):
             reason = "part of its work does not go to the stream it was given: a captured launch gives other outputs"

@@ -24,8 +24,8 @@ def interpret_all(task: Task, channel: EventChannel) -> None:
     """
     workspaces = Workspaces(task)
     for case in task.cases:
-        smallest = min(other.shape for other in task.cases if other.shape.series == case.shape.series)
-        scenarios = workspaces.scenarios if case.shape == smallest else workspaces.scenarios[:1]
+        smallest = min(other.workload for other in task.cases if other.workload.series == case.workload.series)
+        scenarios = workspaces.scenarios if case.workload == smallest else workspaces.scenarios[:1]
         channel.send(_Interpretation(task, channel, workspaces, case).conduct(scenarios))
 
 
@@ -51,7 +51,7 @@ class _Interpretation:
         return Examined(self._case.id, status, reason, tuple(gates))
 
     def _verify(self, scenario: str) -> tuple[GateResult, ...]:
-        workspace, expected = self._workspaces.get(self._case.shape, scenario)
+        workspace, expected = self._workspaces.get(self._case.workload, scenario)
         run = bind_interpreted(self._entry, self._case.variant, workspace)
         in_place = self._entry.kernel.in_place
         return verify_launcher(run, workspace, expected, scenario, CpuDevice().synchronize, in_place)

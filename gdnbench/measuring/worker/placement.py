@@ -45,10 +45,10 @@ class Workspaces:
         """The case's kernel."""
         return self._catalog.entries[case.variant.kernel]
 
-    def _make(self, shape: Workload, scenario: str) -> tuple[Workspace, Oracle]:
+    def _make(self, workload: Workload, scenario: str) -> tuple[Workspace, Oracle]:
         numerics = load_numerics(self._op, self._catalog.op_folders[self._op.name])
         seed = self._task.seed + self.scenarios.index(scenario)
-        workspace = Workspace.make(self._op, numerics, shape, seed=seed, device=self._task.device, scenario=scenario)
+        workspace = Workspace.make(self._op, numerics, workload, seed=seed, device=self._task.device, scenario=scenario)
         return workspace, numerics.oracle(workspace.inputs, workspace.scalars)
 
 
@@ -188,11 +188,11 @@ def bind_cases(task: Task, begin: BeginStep, device: CudaDevice) -> dict[str, Ro
     rotations = {}
     for case in task.cases:
         begin(StepBegun(case.id, "bind", task.step_limit_s * BUILD_STEPS))
-        if case.shape not in placements:
-            workspace, _ = workspaces.get(case.shape, workspaces.scenarios[0])
-            placements[case.shape] = place(workspace, task)
-        bind = load(workspaces.entry(case), case.variant, case.shape)
-        rotations[case.id] = Rotation(bind, placements[case.shape], task.warm_ups if task.cold_tlb else 0)
+        if case.workload not in placements:
+            workspace, _ = workspaces.get(case.workload, workspaces.scenarios[0])
+            placements[case.workload] = place(workspace, task)
+        bind = load(workspaces.entry(case), case.variant, case.workload)
+        rotations[case.id] = Rotation(bind, placements[case.workload], task.warm_ups if task.cold_tlb else 0)
         device.synchronize()
     return rotations
 
@@ -201,7 +201,7 @@ def place(workspace: Workspace, task: Task) -> Placements:
     """A workload's tensors at as many placements as the task allows; at one for a plain task."""
     if task.plain:
         return Placements(workspace, 1, 1)
-    nbytes = workspace.op.tensor_bytes(workspace.shape)
+    nbytes = workspace.op.tensor_bytes(workspace.workload)
     window = window_size(nbytes)
     if task.cold_tlb:
         window = max(1, min(max(task.samples.values()), task.placed_bytes // (2 * nbytes)))

@@ -33,7 +33,7 @@ class NcuRequest:
     Attributes:
         catalog: the kernels.
         op: the op whose kernels are meant; where files alone are named it may be empty.
-        axes: the shape, as `--shape` takes it.
+        axes: the workload, as `--shape` takes it.
         gpu: the GPU, as `--gpu` takes it.
         ncu: where ncu is; None to search for it.
         profiles: the folder that holds profiles.
@@ -63,7 +63,7 @@ def find_sources(request: NcuRequest, names: Sequence[str], *, stored: bool) -> 
 
     Raises:
         UnknownNameError: for a kernel, op or layout that does not exist.
-        UsageError: for several shapes.
+        UsageError: for several workloads.
         GpuNotFoundError: if the GPU asked for is not here.
         MachineError: for a kernel whose module this Python lacks.
     """
@@ -137,7 +137,7 @@ class Collector:
 
     def _collect(self, assignment: ProfileTask) -> NcuReport:
         case = assignment.case
-        self.observer.step(f"{case.label} {case.shape}")
+        self.observer.step(f"{case.label} {case.workload}")
         folder = make_folder(self.profiles, "ncu", case.label)
         stem = unused_name(folder, case, self.gpu.slug, ".ncu-rep")
         path = folder / f"{stem}.ncu-rep"
@@ -153,7 +153,7 @@ class Collector:
 def _with_case(profile: Profile, assignment: ProfileTask) -> Profile:
     """A profile with the assignment's case, which some versions of ncu's module do not read from the NVTX range."""
     case = assignment.case
-    return replace(profile, label=case.label, op=assignment.op, shape=case.shape, source=assignment.source)
+    return replace(profile, label=case.label, op=assignment.op, workload=case.workload, source=assignment.source)
 
 
 def _cases(request: NcuRequest, name: str) -> tuple[Case, ...]:

@@ -41,9 +41,9 @@ class Function:
         return self.profiles[0].label
 
     @property
-    def shape(self) -> Workload | None:
+    def workload(self) -> Workload | None:
         """The workload; None where the report does not tell."""
-        return self.profiles[0].shape
+        return self.profiles[0].workload
 
     @property
     def gpu(self) -> str:
@@ -85,7 +85,7 @@ def functions_of(report: NcuReport) -> tuple[Function, ...]:
     """Every function of a report, in the order of their first launch."""
     found: dict[tuple[str, Workload | None, str, str, str], list[Profile]] = {}
     for profile in report.profiles:
-        key = (profile.label, profile.shape, profile.gpu, profile.function, profile.source)
+        key = (profile.label, profile.workload, profile.gpu, profile.function, profile.source)
         found.setdefault(key, []).append(profile)
     return tuple(Function(report.path, tuple(profiles)) for profiles in found.values())
 

@@ -82,7 +82,7 @@ class Profile:
     Attributes:
         label: the kernel's label, `decode-v4`; empty for a report that gdnbench did not make.
         op: the op; empty likewise.
-        shape: the workload; None likewise.
+        workload: the workload; None likewise.
         gpu: the GPU's name as ncu gives it, `NVIDIA H200`.
         arch: its architecture, `sm_90`.
         function: the GPU function that ran, `gdn_decode_v4`.
@@ -94,7 +94,7 @@ class Profile:
 
     label: str
     op: str
-    shape: Workload | None
+    workload: Workload | None
     gpu: str
     arch: str
     function: str

@@ -84,7 +84,7 @@ def _profile_of(
     return Profile(
         label=named.label,
         op=named.op,
-        shape=named.shape,
+        workload=named.workload,
         gpu=row.get(GPU_NAME, ""),
         arch=f"sm_{row['CC'].replace('.', '')}",
         function=function,

@@ -201,7 +201,7 @@ def _profile(reader: ModuleType, action: Any, launches: Counter[tuple[str, str]]
     return Profile(
         label=named.label,
         op=named.op,
-        shape=named.shape,
+        workload=named.workload,
         gpu=found[GPU_NAME].as_string() if GPU_NAME in found else "",
         arch=f"sm_{found[_MAJOR].as_uint64()}{found[_MINOR].as_uint64()}" if _MAJOR in found else "",
         function=function,

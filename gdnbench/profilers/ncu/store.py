@@ -62,7 +62,7 @@ class StoredProfiles:
 
     Attributes:
         path: the file.
-        profiles: those of one kernel at one shape, at least one.
+        profiles: those of one kernel at one workload, at least one.
         code: whether they are of the code that was asked for.
     """
 
@@ -79,7 +79,7 @@ def write_profiles(path: Path, profiles: Sequence[Profile]) -> None:
     Raises:
         ValueError: if two of them are the same launch of the same function, which a reader could not distinguish.
     """
-    axes = tuple(dict.fromkeys(name for each in profiles if each.shape for name in each.shape.spec.names))
+    axes = tuple(dict.fromkeys(name for each in profiles if each.workload for name in each.workload.spec.names))
     launches = [_launch_cells(profile, axes) for profile in profiles]
     if len(set(launches)) < len(launches):
         raise ValueError("two profiles of one launch")
@@ -127,9 +127,9 @@ def parse_profiles(text: str, path: Path) -> tuple[Profile, ...]:
 
 
 def find_profiles(
-    profiles: Path, label: str, shape: Workload, *, source: str, gpu: str | None = None
+    profiles: Path, label: str, workload: Workload, *, source: str, gpu: str | None = None
 ) -> StoredProfiles | None:
-    """The newest profiles of a kernel's code at a shape; if there are none, the newest of any code; None without any.
+    """The newest profiles of a kernel's code at a workload; without one, the newest of any code; None if there is none.
 
     A file without a hash of its sources counts as one of other code. What cannot be read is left out, with a
     `LeftOutWarning` that names it.
@@ -137,19 +137,19 @@ def find_profiles(
     Args:
         profiles: the folder that holds all profiles.
         label: the kernel's label, `decode-v4`.
-        shape: the workload.
+        workload: one setting of the op's axes.
         source: hash of the sources that are meant; empty where that is not known.
         gpu: the GPU's short name, `h200`; any GPU if not given.
     """
     newest: StoredProfiles | None = None
     try:
-        paths = find_files(profiles, "ncu", label, shape, suffix=".csv", gpu=gpu)
+        paths = find_files(profiles, "ncu", label, workload, suffix=".csv", gpu=gpu)
     except ReportFormatError as error:
         _warn(error)
         return None
     for path in paths:
         try:
-            found = _of_kernel(path, label, shape, source)
+            found = _of_kernel(path, label, workload, source)
         except ReportFormatError as error:
             _warn(error)
             continue
@@ -171,7 +171,7 @@ def _open_new(path: Path) -> Iterator[TextIO]:
 
 
 def _launch_cells(profile: Profile, axes: Sequence[str]) -> tuple[str | int, ...]:
-    sizes = profile.shape.cells if profile.shape else {}
+    sizes = profile.workload.cells if profile.workload else {}
     where = (profile.gpu, profile.arch, profile.source, profile.function)
     return (profile.label, profile.op, *(sizes.get(name, "") for name in axes), *where, profile.launch)
 
@@ -195,7 +195,7 @@ def _profiles_of(head: Sequence[str], rows: Iterable[Sequence[str]]) -> tuple[Pr
         metrics, metric = found.setdefault(seen[key], {}), _metric_of(row)
         if metrics.setdefault(metric.name, metric) is not metric:
             raise ValueError(f"metric: {metric.name} is there twice for one launch")
-    return tuple(_profile_of(launch, shape, metrics) for (launch, shape), metrics in found.items())
+    return tuple(_profile_of(launch, workload, metrics) for (launch, workload), metrics in found.items())
 
 
 def _workload_of(row: Mapping[str, str]) -> Workload | None:
@@ -216,7 +216,7 @@ def _workload_of(row: Mapping[str, str]) -> Workload | None:
     if not sizes.keys() & set(axes.names):
         return None
     if missing := [name for name in axes.names if name not in sizes]:
-        raise ValueError(f"{', '.join(missing)} of the shape is missing")
+        raise ValueError(f"{', '.join(missing)} of the workload is missing")
     return declared.checked(axes.from_cells(sizes))
 
 
@@ -231,11 +231,11 @@ def _metric_of(row: Mapping[str, str]) -> Metric:
     return Metric(cells.metric, cells.unit, value, cells.section)
 
 
-def _profile_of(launch: _Launch, shape: Workload | None, metrics: Mapping[str, Metric]) -> Profile:
+def _profile_of(launch: _Launch, workload: Workload | None, metrics: Mapping[str, Metric]) -> Profile:
     return Profile(
         label=launch.kernel,
         op=launch.op,
-        shape=shape,
+        workload=workload,
         gpu=launch.gpu,
         arch=launch.arch,
         function=launch.function,
@@ -253,10 +253,10 @@ def _value(text: str) -> Value:
         return text
 
 
-def _of_kernel(path: Path, label: str, shape: Workload, source: str) -> StoredProfiles:
-    own = [one for one in read_profiles(path) if one.label == label and one.shape in {None, shape}]
+def _of_kernel(path: Path, label: str, workload: Workload, source: str) -> StoredProfiles:
+    own = [one for one in read_profiles(path) if one.label == label and one.workload in {None, workload}]
     if not own:
-        raise ReportFormatError(f"{path} holds no launch of {label} at {shape}")
+        raise ReportFormatError(f"{path} holds no launch of {label} at {workload}")
     current = tuple(profile for profile in own if CodeState.of(profile.source, source) is CodeState.CURRENT)
     return StoredProfiles(path, current or tuple(own), CodeState.of((current or own)[0].source, source))
 

@@ -108,7 +108,7 @@ def _timeline(records: WordArray) -> Timeline:
     begin, end = (_since_first(records, word) for word in (BEGIN_NS, END_NS))
     lasted = end - begin
     if lasted.sum() <= 0:
-        raise ProfilerError("the GPU's global timer did not move during the launches", "profile a larger shape")
+        raise ProfilerError("the GPU's global timer did not move during the launches", "profile a larger workload")
     cycles = records[:, :, TOTAL].sum(dtype=np.int64)
     if not cycles:
         raise ProfilerError("no warp counted a cycle during the launches", "stamp the kernel again")

@@ -43,7 +43,7 @@ def collect_stamps(
 
     Args:
         catalog: where the kernel is.
-        case: the kernel, its params and the shape.
+        case: the kernel, its params and the workload.
         gpu: where.
         profiles: the folder that holds profiles.
         seed: of the inputs.
@@ -83,7 +83,7 @@ def check_marks(entry: Entry, built: Build, label: str) -> None:
 
 def _build(entry: Entry, case: Case, arch: str) -> Build:
     """Both builds, so that the worker finds them in the cache; the stamped one is returned."""
-    plain, stamped = (Job(entry, case.variant, case.shape, arch, stamped=marks) for marks in (False, True))
+    plain, stamped = (Job(entry, case.variant, case.workload, arch, stamped=marks) for marks in (False, True))
     results: Mapping[Job, Build | GdnbenchError] = build_all([plain, stamped])
     for job in (plain, stamped):
         result = results[job]

@@ -7,7 +7,7 @@ import json
 import math
 import zipfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,7 +23,7 @@ from gdnbench.profilers import files
 from gdnbench.profilers.files import (
     LONGEST_LAUNCH_US,
     SHORTEST_LAUNCH_US,
-    ShapeFields,
+    SizeFields,
     SourceHash,
     decode_document,
     read_content,
@@ -52,7 +52,7 @@ class StampedKernel:
     Attributes:
         op: the op.
         label: the kernel's label.
-        shape: the workload.
+        workload: one setting of the op's axes.
         gpu: the GPU's name, `NVIDIA H200`.
         arch: its architecture, `sm_90`.
         phases: their names, in the order declared.
@@ -65,7 +65,7 @@ class StampedKernel:
 
     op: str
     label: str
-    shape: Workload
+    workload: Workload
     gpu: str
     arch: str
     phases: tuple[str, ...]
@@ -75,13 +75,18 @@ class StampedKernel:
     stamped_spill_bytes: int
     source: str = ""
 
+    def to_dict(self) -> dict[str, Any]:
+        """Its fields as JSON holds them; the sizes of the workload keep their older key."""
+        told = {**vars(self), "workload": self.workload.sizes}
+        return {"shape" if name == "workload" else name: value for name, value in told.items()}
+
 
 class _StampedKernelFields(msgspec.Struct, frozen=True):
     """A stamped kernel as files hold it, with its ranges."""
 
     op: Word
     label: Word
-    shape: ShapeFields
+    shape: SizeFields
     gpu: Text
     arch: Text
     phases: Annotated[tuple[Text, ...], Meta(min_length=1)]
@@ -110,7 +115,7 @@ class Stamps:
 
     def write(self, path: Path) -> None:
         """Writes the file in one step."""
-        about = {"schema": _SCHEMA, **asdict(self.about), "shape": self.about.shape.sizes}
+        about = {"schema": _SCHEMA, **self.about.to_dict()}
         temporary = path.with_name(path.name + ".new")
         with temporary.open("wb") as file:
             np.savez_compressed(
@@ -147,7 +152,8 @@ def _about_of(array: npt.NDArray[Any]) -> StampedKernel:
         raise ValueError(f"about is {array.dtype} of {array.shape}, and no text")
     document = str(array[()])
     fields = decode_document(document, _StampedKernelFields, _SCHEMA)
-    return StampedKernel(**{**msgspec.structs.asdict(fields), "shape": stored_workload(fields.shape, fields.op)})
+    told = msgspec.structs.asdict(fields)
+    return StampedKernel(workload=stored_workload(told.pop("shape"), fields.op), **told)
 
 
 def _times(name: str, array: npt.NDArray[Any]) -> FloatArray:

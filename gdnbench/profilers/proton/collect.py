@@ -49,11 +49,14 @@ def limit_launches(catalog: Catalog, case: Case, wanted: int, note: Callable[[st
     kernel, params = catalog.entries[case.variant.kernel].kernel, case.variant.params
     if not isinstance(kernel, TritonKernel):
         return wanted
-    blocks, warps = prod(kernel.launches[0].grid(case.shape, params)), kernel.launches[0].warps(case.shape, params)
+    blocks, warps = (
+        prod(kernel.launches[0].grid(case.workload, params)),
+        kernel.launches[0].warps(case.workload, params),
+    )
     fitting = _MOST_WARPS // (blocks * warps) - WARM_UPS
     if fitting < 1:
         large = f"{blocks} blocks of {warps} warps are too many to trace, at 1.5 KB a warp and launch"
-        raise UsageError(large, f"all blocks do the same: trace a smaller batch than B={case.shape.x}")
+        raise UsageError(large, f"all blocks do the same: trace a smaller batch than B={case.workload.x}")
     if fitting < wanted:
         note(f"tracing {fitting} of {wanted} launches: {blocks} blocks of {warps} warps make a large trace")
     return min(wanted, fitting)

@@ -66,7 +66,7 @@ class Recording:
 
     Attributes:
         op: the op.
-        case: the kernel, its params and the shape.
+        case: the kernel, its params and the workload.
         language: what the kernel is declared as: `triton`, or `torch` where it is reached through Python.
         gpu: its name, as CUDA tells it.
         triton: Triton's version, which is Proton's.
@@ -239,7 +239,7 @@ def _check_warps(spans: Spans, launch: IntArray, warp: IntArray, shape: tuple[in
         raise ProfilerError(
             f"the trace does not come apart into launches of equal grids: it holds {lanes} warps on {on_cores} SMs, "
             f"where {shape[0]} launches of {shape[1]} warps should be",
-            "trace it again: launches of one kernel at one shape, each waited for",
+            "trace it again: launches of one kernel at one workload, each waited for",
         )
 
 

@@ -39,7 +39,7 @@ class PlacedCase:
 
     Attributes:
         entry: the kernel.
-        case: its params and the shape.
+        case: its params and the workload.
         workspaces: equal tensors in several places of the GPU's memory; the first where one is enough.
     """
 
@@ -59,7 +59,7 @@ def place_case(task: ProfileTask, *, copies: int = 1) -> PlacedCase:
     op = catalog.ops[task.op]
     numerics = load_numerics(op, catalog.op_folders[op.name])
     case = task.case
-    first = Workspace.make(op, numerics, case.shape, seed=task.seed, device="cuda", scenario=op.scenarios[0])
+    first = Workspace.make(op, numerics, case.workload, seed=task.seed, device="cuda", scenario=op.scenarios[0])
     workspaces = (first, *(first.copy() for _ in range(copies - 1)))
     torch.cuda.synchronize()
     return PlacedCase(catalog.entries[case.variant.kernel], case, workspaces)
@@ -154,7 +154,7 @@ def launch_in_ranges(task: ProfileTask) -> None:
     """Binds the kernel, warms it, and launches it as often as asked, each launch in a range and waited for."""
     with torch.cuda.stream(torch.cuda.Stream()):  # type: ignore[no-untyped-call]
         placed = place_case(task)
-        run = load(placed.entry, placed.case.variant, placed.case.shape)(placed.workspace)
+        run = load(placed.entry, placed.case.variant, placed.case.workload)(placed.workspace)
         for _ in range(WARM_UPS):
             run()
         torch.cuda.synchronize()

@@ -36,13 +36,13 @@ def stamp_phases(task: ProfileTask) -> None:
     """
     with torch.cuda.stream(torch.cuda.Stream()):  # type: ignore[no-untyped-call]
         placed = place_case(task, copies=PLACEMENTS)
-        bind, code = load_stamped(placed.entry, placed.case.variant, placed.case.shape)
+        bind, code = load_stamped(placed.entry, placed.case.variant, placed.case.workload)
         names = _names(code)
         buffer = torch.empty((_warps(placed), HEAD + len(names)), dtype=torch.int32, device="cuda")
         write_global(code, "gdnbench_phase_records", buffer.data_ptr().to_bytes(8, "little"))
         stamped = _bind_all(bind, placed)
         verify_altered(stamped[0], placed, "stamped")
-        plain = _bind_all(load(placed.entry, placed.case.variant, placed.case.shape), placed)
+        plain = _bind_all(load(placed.entry, placed.case.variant, placed.case.workload), placed)
         records = _record(stamped, buffer, max(1, min(task.launches, MOST_RECORDS // len(buffer))))
         times = time_cold({"plain": plain, "stamped": stamped}, _COST_SAMPLES, task.seed)
     about = _about(task, placed, names)
@@ -57,9 +57,9 @@ def _names(code: Any) -> tuple[str, ...]:
 
 
 def _warps(placed: PlacedCase) -> int:
-    kernel, shape, params = placed.entry.kernel, placed.case.shape, placed.case.variant.params
+    kernel, workload, params = placed.entry.kernel, placed.case.workload, placed.case.variant.params
     assert isinstance(kernel, CudaKernel)
-    return prod(kernel.launches[0].grid(shape, params)) * -(-kernel.launches[0].block(shape, params) // _WARP)
+    return prod(kernel.launches[0].grid(workload, params)) * -(-kernel.launches[0].block(workload, params) // _WARP)
 
 
 def _bind_all(bind: Binder, placed: PlacedCase) -> list[Launcher]:
@@ -89,11 +89,11 @@ def _record(runs: Sequence[Launcher], buffer: torch.Tensor, launches: int) -> Wo
 def _about(task: ProfileTask, placed: PlacedCase, names: tuple[str, ...]) -> StampedKernel:
     major, minor = torch.cuda.get_device_capability()
     arch, case = f"sm_{major}{minor}", placed.case
-    plain, stamped = (build(placed.entry, case.variant, case.shape, arch, stamped=marks) for marks in (False, True))
+    plain, stamped = (build(placed.entry, case.variant, case.workload, arch, stamped=marks) for marks in (False, True))
     return StampedKernel(
         op=task.op,
         label=case.label,
-        shape=case.shape,
+        workload=case.workload,
         gpu=torch.cuda.get_device_name(),
         arch=arch,
         phases=names,

@@ -142,11 +142,11 @@ class Jit:
     def __init__(self, placed: PlacedCase) -> None:
         kernel = placed.entry.kernel
         assert isinstance(kernel, TritonKernel)
-        params, shape = placed.case.variant.params, placed.case.shape
+        params, workload = placed.case.variant.params, placed.case.workload
         self._placed = placed
         self._function = load_function(placed.entry.source, kernel.launches[0].entry)
-        self.grid = kernel.launches[0].grid(shape, params)
-        self._options = options(kernel.launches[0], kernel.name, params, shape)
+        self.grid = kernel.launches[0].grid(workload, params)
+        self._options = options(kernel.launches[0], kernel.name, params, workload)
         self._bound = [self._bind(workspace) for workspace in placed.workspaces]
 
     def compile(self) -> Any:
@@ -165,11 +165,11 @@ class Jit:
         """Whether the JIT's code is that of gdnbench's own build, which all else measures; to ask before Proton is."""
         major, minor = torch.cuda.get_device_capability()
         case = self._placed.case
-        built = compile_triton(self._placed.entry, case.variant.params, case.shape, f"sm_{major}{minor}")
+        built = compile_triton(self._placed.entry, case.variant.params, case.workload, f"sm_{major}{minor}")
         return bool(self.compile().asm["cubin"] == built.asm["cubin"])
 
     def _bind(self, workspace: Workspace) -> list[Any]:
-        constants = constants_of(self._placed.case.variant.params, self._placed.case.shape)
+        constants = constants_of(self._placed.case.variant.params, self._placed.case.workload)
         values = {**constants, **workspace.inputs, **workspace.scalars, **workspace.outputs}
         return [values[name] for name in self._function.arg_names]
 
@@ -210,7 +210,7 @@ def _is_triton(placed: PlacedCase) -> bool:
 
 
 def _bind_plain(placed: PlacedCase) -> Sequence[Launcher]:
-    bind = load(placed.entry, placed.case.variant, placed.case.shape)
+    bind = load(placed.entry, placed.case.variant, placed.case.workload)
     launchers = [bind(workspace) for workspace in placed.workspaces]
     for run in launchers:
         run()

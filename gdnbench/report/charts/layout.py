@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 _STEPS = (1, 2, 3, 5)  # of each decade, what a logarithmic axis names
 
 
-def x_values(shapes: Iterable[Workload]) -> list[int]:
+def x_values(workloads: Iterable[Workload]) -> list[int]:
     """Every place on the x axis, smallest first."""
-    return sorted({shape.x for shape in shapes})
+    return sorted({workload.x for workload in workloads})
 
 
-def in_order(shapes: Iterable[Workload]) -> tuple[Workload, ...]:
+def in_order(workloads: Iterable[Workload]) -> tuple[Workload, ...]:
     """Each workload once: series by series, smaller ones first, along the x axis within one."""
-    return tuple(sorted(set(shapes), key=_by_series))
+    return tuple(sorted(set(workloads), key=_by_series))
 
 
-def _by_series(shape: Workload) -> tuple[tuple[int, ...], Workload]:
-    return tuple(size for name, size in shape.axes.items() if name != shape.spec.x), shape
+def _by_series(workload: Workload) -> tuple[tuple[int, ...], Workload]:
+    return tuple(size for name, size in workload.axes.items() if name != workload.spec.x), workload
 
 
-def shape_slug(shape: Workload) -> str:
+def workload_slug(workload: Workload) -> str:
     """A workload as part of an id: `b1-qk4-v8`; what is terse where it is not the usual."""
-    return shape.slug.lower().replace("_", "-")
+    return workload.slug.lower().replace("_", "-")
 
 
 def log_ticks(low: float, high: float) -> list[float]:

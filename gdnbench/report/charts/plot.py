@@ -42,11 +42,11 @@ class ChartModule(Protocol):
     """What the module of a chart holds.
 
     Attributes:
-        EVERY_SHAPE: whether it shows all workloads of a series by default, rather than one.
+        EVERY_WORKLOAD: whether it shows all workloads of a series by default, rather than one.
         EMPTY_FLOOR: whether it shows the floor that moves nothing by default; far from all others, it squeezes them.
     """
 
-    EVERY_SHAPE: bool
+    EVERY_WORKLOAD: bool
     EMPTY_FLOOR: bool
 
     def draw(self, view: ChartView) -> alt.ConcatChart:
@@ -75,13 +75,13 @@ def split_words(words: Sequence[str]) -> tuple[str, str]:
     return run, chart
 
 
-def check_choice(chart: str, kernels: str, shapes: Sequence[Workload] | None) -> None:
+def check_choice(chart: str, kernels: str, workloads: Sequence[Workload] | None) -> None:
     """Refuses to choose among the points of a sweep, whose chart shows all of them.
 
     Raises:
         UsageError: for a choice that would not be heeded.
     """
-    if chart == "sweep" and (kernels or shapes is not None):
+    if chart == "sweep" and (kernels or workloads is not None):
         raise UsageError("the chart of a sweep shows all of its points", "leave out --kernel and --shape")
 
 
@@ -103,7 +103,7 @@ def check_picture(path: Path, option: str = "--plot") -> None:
 
 
 def print_chart(
-    console: Console, chart: str, folder: Path, kernels: str = "", shapes: Sequence[Workload] | None = None
+    console: Console, chart: str, folder: Path, kernels: str = "", workloads: Sequence[Workload] | None = None
 ) -> None:
     """Prints a chart of a run.
 
@@ -117,13 +117,13 @@ def print_chart(
 
         print_sweep_charts(console, _read_sweep(folder, folder.name), nullcontext())
         return
-    module, view = _open(chart, folder, kernels, shapes)
+    module, view = _open(chart, folder, kernels, workloads)
     console.print(Text(view.title, style="dim"), soft_wrap=True)
     module.show(view, console)
 
 
 def draw_chart(
-    path: Path, chart: str, folder: Path, kernels: str = "", shapes: Sequence[Workload] | None = None
+    path: Path, chart: str, folder: Path, kernels: str = "", workloads: Sequence[Workload] | None = None
 ) -> None:
     """Draws a chart of a run into a file, whose format its name says.
 
@@ -135,7 +135,7 @@ def draw_chart(
     if chart == "sweep":
         draw_sweep(folder, path)
         return
-    module, view = _open(chart, folder, kernels, shapes)
+    module, view = _open(chart, folder, kernels, workloads)
     _write(module.draw(view), path)
 
 
@@ -154,11 +154,13 @@ def draw_sweep(folder: Path, path: Path) -> None:
     _write(draw_sweep_panels(sweep, f"{gpu}, {info.run_id}"), path)
 
 
-def _open(chart: str, folder: Path, kernels: str, shapes: Sequence[Workload] | None) -> tuple[ChartModule, ChartView]:
+def _open(
+    chart: str, folder: Path, kernels: str, workloads: Sequence[Workload] | None
+) -> tuple[ChartModule, ChartView]:
     from gdnbench.report.charts.selection import open_view
 
     module = cast(ChartModule, import_module(f"gdnbench.report.charts.{_MODULES.get(chart, chart)}"))
-    return module, open_view(folder, kernels, shapes, every=module.EVERY_SHAPE, empty=module.EMPTY_FLOOR)
+    return module, open_view(folder, kernels, workloads, every=module.EVERY_WORKLOAD, empty=module.EMPTY_FLOOR)
 
 
 def _read_sweep(folder: Path, name: str) -> Sweep:

@@ -21,7 +21,7 @@ from gdnbench.stats import FloatArray
 if TYPE_CHECKING:
     import altair as alt
 
-EVERY_SHAPE, EMPTY_FLOOR = False, True
+EVERY_WORKLOAD, EMPTY_FLOOR = False, True
 LEAST_PERCENT = 0.5  # the axis reaches at least this far, so that a quiet run looks quiet
 _FEWEST_BLOCKS, _NUMBERS = 10, 22  # columns in the terminal: for the rounds at least, and for the numbers beside them
 
@@ -30,17 +30,17 @@ Deviations = list[tuple[Measurement, FloatArray]]
 
 def draw(view: ChartView) -> alt.ConcatChart:
     """A column of strips for each workload."""
-    panels = [_panel(shape, _deviations(view, shape)) for shape in view.shapes]
+    panels = [_panel(workload, _deviations(view, workload)) for workload in view.workloads]
     return theme.picture(panels, view.title).add_params(*theme.slot_params(view.slots, view.info.baseline))
 
 
 def show(view: ChartView, console: Console) -> None:
     """Prints a line of blocks for each kernel."""
-    for shape in view.shapes:
-        rows = _deviations(view, shape)
+    for workload in view.workloads:
+        rows = _deviations(view, workload)
         reach = _reach(rows)
         named = NamedRows.of(console, [row.case.label for row, _ in rows], _NUMBERS + _FEWEST_BLOCKS)
-        told = f"time by round, {shape}; heights from {-reach:.2g} % to +{reach:.2g} % of the median"
+        told = f"time by round, {workload}; heights from {-reach:.2g} % to +{reach:.2g} % of the median"
         console.print(Text(told, style="bold"))
         for row, percents in rows:
             most = max(_FEWEST_BLOCKS, named.room - _NUMBERS)
@@ -50,7 +50,7 @@ def show(view: ChartView, console: Console) -> None:
             named.print(text, row.case.label)
 
 
-def _panel(shape: Workload, rows: Deviations) -> alt.LayerChart:
+def _panel(workload: Workload, rows: Deviations) -> alt.LayerChart:
     import altair as alt
 
     reach, count = _reach(rows), len(rows)
@@ -93,15 +93,15 @@ def _panel(shape: Workload, rows: Deviations) -> alt.LayerChart:
     told = f"deviation from the kernel's median, in each strip from -{reach:.2g} % to +{reach:.2g} %"
     if any(np.nanmax(np.abs(percents)) > reach for _, percents in rows):
         told += "; rounds beyond lie on its edge"
-    title = theme.panel_title(f"time by round, {shape}", told)
+    title = theme.panel_title(f"time by round, {workload}", told)
     return strips([row for row, _ in rows], layers, title)
 
 
-def _deviations(view: ChartView, shape: Workload) -> Deviations:
-    timed = [(row, view.rounds.get(row.case.id, np.empty(0))) for row in view.at(shape)]
+def _deviations(view: ChartView, workload: Workload) -> Deviations:
+    timed = [(row, view.rounds.get(row.case.id, np.empty(0))) for row in view.at(workload)]
     known = [(row, times) for row, times in timed if np.isfinite(times).any()]
     if not known:
-        message = f"{view.info.run_id} has no rounds of these kernels at {shape}"
+        message = f"{view.info.run_id} has no rounds of these kernels at {workload}"
         raise UsageError(message, f"gdnbench show {view.info.run_id} says what it has")
     return [(row, 100.0 * (times / np.nanmedian(times) - 1.0)) for row, times in known]
 

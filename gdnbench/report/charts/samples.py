@@ -25,7 +25,7 @@ from gdnbench.store.samples import SAMPLES, read_samples
 if TYPE_CHECKING:
     import altair as alt
 
-EVERY_SHAPE, EMPTY_FLOOR = False, False
+EVERY_WORKLOAD, EMPTY_FLOOR = False, False
 SHARES = 49  # points a curve: thousands of samples lie on few ticks of the timer
 ENDS = (0.005, 0.995)  # a stray sample ten times as long would press all curves to one side
 MOST_BINS = 160
@@ -96,18 +96,18 @@ def curves_chart(points: Sequence[Datum], colours: Theme) -> alt.LayerChart:
 
 def draw(view: ChartView) -> alt.ConcatChart:
     """A column of histograms for each workload, with the kernel's time marked."""
-    panels = [_panel(shape, _samples(view, shape)) for shape in view.shapes]
+    panels = [_panel(workload, _samples(view, workload)) for workload in view.workloads]
     return theme.picture(panels, view.title).add_params(*theme.slot_params(view.slots, view.info.baseline))
 
 
 def show(view: ChartView, console: Console) -> None:
     """Prints a line of blocks for each kernel."""
-    for shape in view.shapes:
-        rows = _samples(view, shape)
+    for workload in view.workloads:
+        rows = _samples(view, workload)
         named = NamedRows.of(console, [row.case.label for row, _ in rows], _TIME + _FEWEST_BINS + _BINS_AROUND)
         bins = max(_FEWEST_BINS, min(_MOST_BINS_IN_TERMINAL, named.room - _TIME - _BINS_AROUND))
         edges = _edges([times for _, times in rows], bins)
-        console.print(Text(f"samples in µs, {shape}{'; logarithmic' if _is_wide(edges) else ''}", style="bold"))
+        console.print(Text(f"samples in µs, {workload}{'; logarithmic' if _is_wide(edges) else ''}", style="bold"))
         for row, times in rows:
             heights = np.histogram(times, bins=edges)[0].astype(float)
             heights[heights == 0] = np.nan
@@ -127,7 +127,7 @@ def _curve(kernel: str, times_us: FloatArray) -> list[Datum]:
     ]
 
 
-def _panel(shape: Workload, rows: KernelSamples) -> alt.LayerChart:
+def _panel(workload: Workload, rows: KernelSamples) -> alt.LayerChart:
     import altair as alt
 
     edges = _edges([times for _, times in rows], MOST_BINS)
@@ -163,7 +163,7 @@ def _panel(shape: Workload, rows: KernelSamples) -> alt.LayerChart:
         .mark_point(shape="triangle-up", filled=True, fill=LIGHT.ink, size=26, opacity=1)
         .encode(x=x, y=strip_y(count, "below"))
     )
-    title = theme.panel_title(f"samples, {shape}", "each as high as its fullest bin; triangle: the kernel's time")
+    title = theme.panel_title(f"samples, {workload}", "each as high as its fullest bin; triangle: the kernel's time")
     return strips([row for row, _ in rows], [areas, times], title)
 
 
@@ -178,14 +178,14 @@ def _steps(place: int, row: Measurement, times: FloatArray, edges: FloatArray) -
     ]
 
 
-def _samples(view: ChartView, shape: Workload) -> KernelSamples:
+def _samples(view: ChartView, workload: Workload) -> KernelSamples:
     """Each kernel with its samples of all rounds in microseconds; kernels without samples are left out.
 
     Raises:
         RunFormatError: if `samples.parquet` is missing or damaged.
         UsageError: if none of the kernels has samples.
     """
-    by_id = {row.case.id: row for row in view.at(shape)}
+    by_id = {row.case.id: row for row in view.at(workload)}
     try:
         by_case = read_samples(view.folder, by_id)
     except RunFormatError as error:

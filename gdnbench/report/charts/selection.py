@@ -54,7 +54,7 @@ class ChartView:
         rows: every measurement that has a time, as the run has them.
         rounds: round times in microseconds by case id, NaN for a missing round.
         labels: the kernels to show.
-        shapes: the workloads to show, of those that the run has.
+        workloads: the workloads to show, of those that the run has.
     """
 
     folder: Path
@@ -62,7 +62,7 @@ class ChartView:
     rows: tuple[Measurement, ...]
     rounds: dict[str, FloatArray]
     labels: tuple[str, ...]
-    shapes: tuple[Workload, ...]
+    workloads: tuple[Workload, ...]
 
     @property
     def title(self) -> str:
@@ -76,19 +76,19 @@ class ChartView:
         choices = choices_of(self.rows, self.info.baseline)
         return slots_of([choice for choice in choices if choice.label in self.labels])
 
-    def at(self, shape: Workload) -> list[Measurement]:
+    def at(self, workload: Workload) -> list[Measurement]:
         """The chosen kernels that have a time at a workload, fastest first."""
-        return timed(row for row in self.measured(shape) if row.case.label in self.labels)
+        return timed(row for row in self.measured(workload) if row.case.label in self.labels)
 
-    def measured(self, shape: Workload) -> list[Measurement]:
+    def measured(self, workload: Workload) -> list[Measurement]:
         """Every kernel that has a time at a workload."""
-        return [row for row in self.rows if row.case.shape == shape]
+        return [row for row in self.rows if row.case.workload == workload]
 
 
 def open_view(
     folder: Path,
     kernels: str = "",
-    shapes: Sequence[Workload] | None = None,
+    workloads: Sequence[Workload] | None = None,
     *,
     every: bool = False,
     empty: bool = True,
@@ -98,7 +98,7 @@ def open_view(
     Args:
         folder: the run's folder.
         kernels: names and globs separated by commas; by default the baseline, the floors and the fastest.
-        shapes: the workloads asked for; None for what the chart shows by default.
+        workloads: the workloads asked for; None for what the chart shows by default.
         every: whether that default is every workload of the first one's series, rather than the first one.
         empty: whether the default holds the empty floor.
 
@@ -109,16 +109,16 @@ def open_view(
     info, measurements, rounds = read_info(folder), read_measurements(folder), read_rounds(folder)
     rows = [row for row in measurements if row.role is not Role.CONTROL]
     rows = [row for row in rows if row.timing and math.isfinite(row.timing.time_us)]
-    known = list(dict.fromkeys(row.case.shape for row in rows))
+    known = list(dict.fromkeys(row.case.workload for row in rows))
     if not known:
         raise UnknownNameError(f"{info.run_id} has no times to draw", f"gdnbench show {info.run_id} says why")
-    chosen = _shapes(info, known, shapes, every=every)
-    here = [row for row in rows if row.case.shape in chosen]
+    chosen = _workloads(info, known, workloads, every=every)
+    here = [row for row in rows if row.case.workload in chosen]
     labels = _named(info, here, kernels) if kernels else _default_labels(here, empty=empty)
-    return ChartView(folder=folder, info=info, rows=tuple(rows), rounds=rounds, labels=labels, shapes=chosen)
+    return ChartView(folder=folder, info=info, rows=tuple(rows), rounds=rounds, labels=labels, workloads=chosen)
 
 
-def asked_shapes(folder: Path, axes: str) -> tuple[Workload, ...] | None:
+def asked_workloads(folder: Path, axes: str) -> tuple[Workload, ...] | None:
     """The run's workloads that have the sizes of `--shape`, as `run` takes it; None where it is not given.
 
     Sizes that it does not set are any: `heads=qk4_v8` is every batch size of these heads. Where the run has none of
@@ -175,9 +175,9 @@ def choices_of(rows: Sequence[Measurement], baseline: str) -> tuple[KernelChoice
     """
     racing = [row for row in timed(rows) if row.role is not Role.FLOOR]
     labels = list(dict.fromkeys(row.case.label for row in racing))
-    shapes = list(dict.fromkeys(row.case.shape for row in racing))
-    first = [next(row.case.label for row in racing if row.case.shape == shape) for shape in shapes]
-    ordered = sorted(labels, key=lambda label: _slowness(label, racing, shapes))
+    workloads = list(dict.fromkeys(row.case.workload for row in racing))
+    first = [next(row.case.label for row in racing if row.case.workload == workload) for workload in workloads]
+    ordered = sorted(labels, key=lambda label: _slowness(label, racing, workloads))
     wanted = dict.fromkeys([*filter(labels.__contains__, [baseline]), *first, *_one_a_kernel(ordered, racing)])
     chosen = set(list(wanted)[:MOST])
     ranked = sorted((label for label in ordered if label != baseline), key=lambda label: label not in chosen)
@@ -206,14 +206,14 @@ def _free(slots: Sequence[str]) -> int:
     return next((place for place, label in enumerate(slots) if not label), len(slots))
 
 
-def _slowness(label: str, rows: Sequence[Measurement], shapes: Sequence[Workload]) -> float:
+def _slowness(label: str, rows: Sequence[Measurement], workloads: Sequence[Workload]) -> float:
     """Its mean logarithm over the fastest's; one that lacks a workload comes after those that have all."""
     logs = []
-    for shape in shapes:
-        times = {row.case.label: time_us(row) for row in rows if row.case.shape == shape}
+    for workload in workloads:
+        times = {row.case.label: time_us(row) for row in rows if row.case.workload == workload}
         if label in times:
             logs.append(math.log(times[label] / min(times.values())))
-    return sum(logs) / len(logs) + 100.0 * (len(shapes) - len(logs))
+    return sum(logs) / len(logs) + 100.0 * (len(workloads) - len(logs))
 
 
 def _one_a_kernel(ordered: Sequence[str], rows: Sequence[Measurement]) -> list[str]:
@@ -221,16 +221,16 @@ def _one_a_kernel(ordered: Sequence[str], rows: Sequence[Measurement]) -> list[s
     return list({kernels[label]: label for label in reversed(ordered)}.values())[::-1]
 
 
-def _shapes(
+def _workloads(
     info: RunInfo, known: Sequence[Workload], wanted: Sequence[Workload] | None, *, every: bool
 ) -> tuple[Workload, ...]:
     if wanted is None:
         series = known[0].series
-        return tuple(shape for shape in known if shape.series == series) if every else (known[0],)
-    for shape in wanted:
-        if shape not in known:
+        return tuple(workload for workload in known if workload.series == series) if every else (known[0],)
+    for workload in wanted:
+        if workload not in known:
             there = ", ".join(map(str, known))
-            raise UnknownNameError(f"{info.run_id} has no times at {shape}", f"there are {there}")
+            raise UnknownNameError(f"{info.run_id} has no times at {workload}", f"there are {there}")
     return tuple(wanted)
 
 

@@ -22,7 +22,7 @@ from gdnbench.report.phrases import flops_bind
 if TYPE_CHECKING:
     import altair as alt
 
-EVERY_SHAPE, EMPTY_FLOOR = False, False
+EVERY_WORKLOAD, EMPTY_FLOOR = False, False
 BAR, AROUND = 17, 44  # pixels: a bar, and the axis with the paddings
 _ROOM, _WIDER_ROOM = 1.36, 1.45  # times the longest bar, for a column of labels: of shares, and of times as well
 _PICTURE_WIDTH = 440  # pixels
@@ -62,19 +62,19 @@ def sol_chart(bars: Sequence[Datum], colours: Theme, *, room: float = _ROOM) -> 
 
 def draw(view: ChartView) -> alt.ConcatChart:
     """A panel for each workload."""
-    panels = [_panel(shape, _shares(view, shape)) for shape in view.shapes]
+    panels = [_panel(workload, _shares(view, workload)) for workload in view.workloads]
     return theme.picture(panels, view.title)
 
 
 def show(view: ChartView, console: Console) -> None:
     """Prints a bar for each kernel."""
-    for shape in view.shapes:
-        shares = _shares(view, shape)
+    for workload in view.workloads:
+        shares = _shares(view, workload)
         told = {row.case.label: f" {share:6.1%}  {time_us(row):.3f} µs" for row, share in shares}
         numbers = max(map(len, told.values()))
         named = NamedRows.of(console, list(told), _SHORTEST_BAR + numbers)
         whole = max(1, min(_LONGEST_BAR, named.room - numbers))
-        console.print(Text(f"share of the speed of light, {shape}", style="bold"))
+        console.print(Text(f"share of the speed of light, {workload}", style="bold"))
         for row, share in shares:
             bar = "█" * round(whole * min(share, 1.0))
             style = "dim" if row.role is Role.FLOOR else "bold" if row.role is Role.BASELINE else "cyan"
@@ -103,13 +103,13 @@ def _role(row: Measurement) -> str:
     return row.role.value if row.role in {Role.BASELINE, Role.FLOOR} else "kernel"
 
 
-def _panel(shape: Workload, shares: Sequence[tuple[Measurement, float]]) -> alt.LayerChart:
+def _panel(workload: Workload, shares: Sequence[tuple[Measurement, float]]) -> alt.LayerChart:
     bars = [
         {"kernel": row.case.label, "sol": share, "label": _label(row, share), "role": _role(row)}
         for row, share in shares
     ]
     bound = "bound, FLOPs at peak," if flops_bind(row for row, _ in shares) else "copying floor"
-    title = theme.panel_title(f"share of the speed of light, {shape}", f"time of the {bound} / time of the kernel")
+    title = theme.panel_title(f"share of the speed of light, {workload}", f"time of the {bound} / time of the kernel")
     chart = sol_chart(bars, LIGHT, room=_WIDER_ROOM)
     return chart.properties(width=_PICTURE_WIDTH, height=BAR * len(bars), title=title)
 
@@ -118,18 +118,18 @@ def _label(row: Measurement, share: float) -> str:
     return f"{share:.1%}{2 * theme.EN_SPACE}{time_us(row):.3f} µs"
 
 
-def _shares(view: ChartView, shape: Workload) -> list[tuple[Measurement, float]]:
+def _shares(view: ChartView, workload: Workload) -> list[tuple[Measurement, float]]:
     """The kernels with their shares, largest first, and the copying floor before them where it is the bound.
 
     The empty floor, which moves nothing, is no kernel to compare.
     """
-    racing = [row for row in view.at(shape) if row.role is not Role.FLOOR]
+    racing = [row for row in view.at(workload) if row.role is not Role.FLOOR]
     if flops_bind(racing):
         return [(row, _sol(row)) for row in racing]
-    floor = next((row for row in view.measured(shape) if row.role is Role.FLOOR and row.nbytes > 0), None)
+    floor = next((row for row in view.measured(workload) if row.role is Role.FLOOR and row.nbytes > 0), None)
     if floor is None:
-        message = f"{view.info.run_id} has no copying floor at {shape}, so no speed of light"
+        message = f"{view.info.run_id} has no copying floor at {workload}, so no speed of light"
         raise UsageError(message, "the CPU has none; `gdnbench run` measures it on a GPU")
     if not racing:
-        raise UsageError(f"only floors are to be drawn at {shape}", "name kernels with --kernel")
+        raise UsageError(f"only floors are to be drawn at {workload}", "name kernels with --kernel")
     return [(floor, 1.0), *((row, time_us(floor) / time_us(row)) for row in racing)]

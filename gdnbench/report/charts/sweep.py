@@ -48,7 +48,7 @@ def draw_sweep_panels(sweep: Sweep, title: str) -> alt.ConcatChart:
 
 
 def print_sweep_charts(console: Console, sweep: Sweep, each: AbstractContextManager[object]) -> None:
-    """A chart for each kernel: one with a line a shape if one param varies, a heat map a shape if more do.
+    """A chart for each kernel: one with a line a workload if one param varies, a heat map a workload if more do.
 
     Args:
         console: where to.
@@ -89,7 +89,7 @@ def _panel(sweep: Sweep, plateau: Plateau) -> alt.LayerChart:
             across = _leading(sweep, plateau, names)[1]
             width, height = _CELL_WIDTH * len(names[across]), height - AROUND
             below += [*([f"each cell: the {note}"] if note else []), "framed: the best, and what ties with it"]
-    title = theme.panel_title(f"{plateau.kernel} {plateau.shape}", *below)
+    title = theme.panel_title(f"{plateau.kernel} {plateau.workload}", *below)
     return chart.properties(width=width, height=height, title=title)
 
 
@@ -202,7 +202,7 @@ def _print_lines(
                 place: 100 * best[value,].slower_by for place, value in enumerate(values) if (value,) in best
             }
             told = {place: f"{percent:.1f}" for place, percent in percents.items()}
-            chart.line(percents, name=str(plateau.shape), values=told)
+            chart.line(percents, name=str(plateau.workload), values=told)
         chart.x_axis({place: str(value) for place, value in enumerate(values)}, name=name)
 
 
@@ -218,7 +218,7 @@ def _print_heat(
     best = best_at(points, [down, across])
     console.print()
     rest = f", the best of {', '.join(others)} in each cell" if others else ""
-    console.print(Text(f"{plateau.kernel} {plateau.shape}: % slower than the best{rest}", style="bold"))
+    console.print(Text(f"{plateau.kernel} {plateau.workload}: % slower than the best{rest}", style="bold"))
     corner = f"{down} \\ {across} "
     cell = max(_NARROWEST_CELL, *(len(f"{value} ") for value in names[across]))
     at_once = max(1, (console.width - len(corner)) // cell)
@@ -249,20 +249,20 @@ def varied(axes: Mapping[str, Sequence[Any]]) -> dict[str, list[ParamValue]]:
     return {name: list(values) for name, values in axes.items() if len(values) > 1}
 
 
-def leading_params(shapes: Sequence[Sequence[Point]], axes: Mapping[str, Sequence[ParamValue]]) -> tuple[str, str]:
+def leading_params(workloads: Sequence[Sequence[Point]], axes: Mapping[str, Sequence[ParamValue]]) -> tuple[str, str]:
     """The two params that matter most, in the order in which they were declared.
 
     A param matters by how much slower than the best point its worst value is, with the best values of all others,
-    summed over the shapes.
+    summed over the workloads.
 
     Args:
-        shapes: a kernel's points by shape; all count, so that its charts have the same axes.
+        workloads: a kernel's points by workload; all count, so that its charts have the same axes.
         axes: at least two params, with the values tried.
     """
 
     def cost(name: str) -> float:
         return sum(
-            max((point.slower_by for point in best_at(points, [name]).values()), default=0.0) for points in shapes
+            max((point.slower_by for point in best_at(points, [name]).values()), default=0.0) for points in workloads
         )
 
     first, second = sorted(sorted(axes, key=cost, reverse=True)[:2], key=list(axes).index)

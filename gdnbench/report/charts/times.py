@@ -20,7 +20,7 @@ from gdnbench.report.terminal_chart import TerminalChart
 if TYPE_CHECKING:
     import altair as alt
 
-EVERY_SHAPE, EMPTY_FLOOR = True, True
+EVERY_WORKLOAD, EMPTY_FLOOR = True, True
 ABSOLUTE, RELATIVE = ("time", "low", "high"), ("time_above", "low_above", "high_above")
 FOOT = 22  # pixels below the lowest floor, for its name
 _WIDTH, _HEIGHT = 460, 420  # pixels of a panel of a picture
@@ -31,11 +31,13 @@ _TERMINAL_LINES = 20
 
 def time_points(rows: Sequence[Measurement]) -> list[Datum]:
     """What a chart of times draws of some rows: a point each, in microseconds and in times of the copying floor."""
-    return [_point(row, _copy_us(rows, row.case.shape)) for row in rows if row.timing and row.role is not Role.CONTROL]
+    return [
+        _point(row, _copy_us(rows, row.case.workload)) for row in rows if row.timing and row.role is not Role.CONTROL
+    ]
 
 
 def above_floor(points: Sequence[Datum]) -> list[Datum]:
-    """The points that have a distance from the copying floor; of the floors, that one alone."""
+    """The points whose time over the copying floor is known; of the floors, the copying floor alone."""
     return [point for point in points if "above" in point and (not point["floor"] or point["time_above"] == 1)]
 
 
@@ -49,7 +51,7 @@ def time_chart(points: Sequence[Datum], titles: WorkloadSpec, colours: Theme) ->
     return theme.layered(*layers, data=points)
 
 
-def distance_chart(points: Sequence[Datum], titles: WorkloadSpec, colours: Theme) -> alt.LayerChart:
+def relative_chart(points: Sequence[Datum], titles: WorkloadSpec, colours: Theme) -> alt.LayerChart:
     """Times over that of the copying floor at the same workload, for the page."""
     import altair as alt
 
@@ -73,9 +75,9 @@ def show(view: ChartView, console: Console) -> None:
         with TerminalChart(console, title, _TERMINAL_LINES) as chart:
             for label, line in _lines(rows).items():
                 chart.line(
-                    {math.log2(row.case.shape.x): math.log10(time_us(row)) for row in line},
+                    {math.log2(row.case.workload.x): math.log10(time_us(row)) for row in line},
                     name=label,
-                    values={math.log2(row.case.shape.x): f"{time_us(row):.3f}" for row in line},
+                    values={math.log2(row.case.workload.x): f"{time_us(row):.3f}" for row in line},
                 )
             chart.x_axis({math.log2(x): str(x) for x in _x_values(rows)}, name=_spec(rows).x)
             low, high = _limits(rows)
@@ -89,7 +91,7 @@ def _point(row: Measurement, copy_us: float) -> Datum:
     times = dict(zip(ABSOLUTE, (time if math.isfinite(time) else None for time in known), strict=True))
     point: Datum = {
         "kernel": row.case.label,
-        "x": row.case.shape.x,
+        "x": row.case.workload.x,
         "floor": row.role is Role.FLOOR,
         **times,
         "text": interval_text(row),
@@ -100,9 +102,11 @@ def _point(row: Measurement, copy_us: float) -> Datum:
     return point
 
 
-def _copy_us(rows: Sequence[Measurement], shape: Workload) -> float:
+def _copy_us(rows: Sequence[Measurement], workload: Workload) -> float:
     """The time of the fastest copying floor: of the floors, those move something."""
-    here = (row for row in rows if row.role is Role.FLOOR and row.timing and row.case.shape == shape and row.nbytes)
+    here = (
+        row for row in rows if row.role is Role.FLOOR and row.timing and row.case.workload == workload and row.nbytes
+    )
     return min(map(time_us, here), default=math.nan)
 
 
@@ -180,14 +184,15 @@ def _end_names(rows: Sequence[Measurement], scale: alt.Scale, axis: alt.Axis) ->
     low, high = _limits(rows)
     ends, largest = {label: line[-1] for label, line in _lines(rows).items()}, _x_values(rows)[-1]
     where = {
-        label: "" if row.case.shape.x == largest else f" at {row.case.shape.x_term}" for label, row in ends.items()
+        label: "" if row.case.workload.x == largest else f" at {row.case.workload.x_term}"
+        for label, row in ends.items()
     }
     places = [math.log(time_us(row) / low) / math.log(high / low) for row in ends.values()]
     data = [
         {
             "kernel": label,
             "floor": row.role is Role.FLOOR,
-            "x": row.case.shape.x,
+            "x": row.case.workload.x,
             "time": time_us(row),
             "name_at": low * (high / low) ** place,
             "name": f"{label}{EN_SPACE}{time_us(row):.3f}" + where[label],
@@ -216,7 +221,7 @@ def _height(rows: Sequence[Measurement]) -> float:
 
 
 def _spec(rows: Sequence[Measurement]) -> WorkloadSpec:
-    return rows[0].case.shape.spec
+    return rows[0].case.workload.spec
 
 
 def _x_words(rows: Sequence[Measurement]) -> str:
@@ -227,22 +232,22 @@ def _x_words(rows: Sequence[Measurement]) -> str:
 
 def _by_series(view: ChartView) -> dict[str, list[Measurement]]:
     found: dict[str, list[Measurement]] = {}
-    for shape in view.shapes:
-        here = [row for row in view.measured(shape) if row.case.label in view.labels]
-        found.setdefault(shape.series, []).extend(here)
+    for workload in view.workloads:
+        here = [row for row in view.measured(workload) if row.case.label in view.labels]
+        found.setdefault(workload.series, []).extend(here)
     return {series: rows for series, rows in found.items() if rows}
 
 
 def _lines(rows: Sequence[Measurement]) -> dict[str, list[Measurement]]:
     """By label, slowest at the end first, each along the x axis."""
     lines: dict[str, list[Measurement]] = {}
-    for row in sorted(rows, key=lambda row: row.case.shape.x):
+    for row in sorted(rows, key=lambda row: row.case.workload.x):
         lines.setdefault(row.case.label, []).append(row)
     return dict(sorted(lines.items(), key=lambda line: -time_us(line[1][-1])))
 
 
 def _x_values(rows: Sequence[Measurement]) -> list[int]:
-    return x_values(row.case.shape for row in rows)
+    return x_values(row.case.workload for row in rows)
 
 
 def _limits(rows: Sequence[Measurement]) -> tuple[float, float]:

@@ -148,5 +148,5 @@ def _ends(interval: Interval | None) -> dict[str, float | None]:
 
 
 def _gate(side: SourceComparison, outcome: RegressionCheck) -> dict[str, Any]:
-    groups = {"slower": outcome.slower, "failed": outcome.failed, "untold": outcome.untold}
+    groups = {"slower": outcome.slower, "failed": outcome.failed, "untold": outcome.undecided}
     return {"margin": side.settings.margin, **{name: [row_label(row) for row in rows] for name, rows in groups.items()}}

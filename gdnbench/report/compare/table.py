@@ -1,4 +1,4 @@
-"""A comparison on stdout: warnings, a table for each shape and the notes below it; or Markdown, JSON or CSV."""
+"""A comparison on stdout: warnings, a table for each workload and the notes below it; or Markdown, JSON or CSV."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def _print_sections(console: Console, side: SourceComparison, columns: Sequence[
 
 
 def _sections(side: SourceComparison, rows: list[tuple[int, GridRow]]) -> list[tuple[str, list[tuple[int, GridRow]]]]:
-    """Rows by shape, if the shape is one of several keys; else all rows under no heading."""
+    """Rows by workload, if the workload is one of several keys; else all rows under no heading."""
     keys = side.grid.row_keys
     if GROUPED not in keys or len(shown_keys(side)) < 2:
         return [("", rows)]
@@ -209,7 +209,7 @@ def _add_means(table: Table, side: SourceComparison, columns: Sequence[int], nam
 
 
 def _print_means(console: Console, side: SourceComparison, columns: Sequence[int]) -> None:
-    """The geometric means over all shapes, a line for each column."""
+    """The geometric means over all workloads, a line for each column."""
     for column in columns:
         mean = side.columns[column].mean
         if mean:

@@ -38,7 +38,7 @@ def _source(source: FigureSource) -> str:
 
 
 def shown_keys(side: SourceComparison) -> list[int]:
-    """Positions of the row keys to show: kernel, shape and what varies; params only if rows differ in nothing else."""
+    """Positions of the row keys to show: kernel, workload, what varies; params only if rows differ in nothing else."""
     grid = side.grid
     names = [row.names for row in grid.rows]
     vary = [i for i in range(len(grid.row_keys)) if len({name[i] for name in names}) > 1]
@@ -96,7 +96,7 @@ def mean_text(column: ColumnComparison) -> str:
 def row_label(row: GridRow) -> str:
     """A row's name in a sentence: `decode-v4 at B=1 qk4_v8`."""
     figure = next(entry.figure for entry in row.entries if entry)
-    return f"{figure.label} at {figure.shape}"
+    return f"{figure.label} at {figure.workload}"
 
 
 def ratio_text(ratio: TimeRatio | None) -> str:
@@ -127,8 +127,8 @@ def outcome_lines(outcome: RegressionCheck, margin: float) -> list[str]:
     for row in outcome.failed:
         last = row.entries[-1]
         lines.append(f"regression: {row_label(row)} had a time and now ended as {last.figure.status if last else ''}")
-    if outcome.untold:
-        names = _some([row_label(row) for row in outcome.untold])
+    if outcome.undecided:
+        names = _some([row_label(row) for row in outcome.undecided])
         lines.append(f"cannot be told from {percent(margin)} slower: {names}")
     return lines
 
@@ -195,7 +195,7 @@ def _reasons(side: SourceComparison, heading: str, column: ColumnComparison) -> 
 
 
 def _no_interval(heading: str, column: ColumnComparison) -> list[str]:
-    counts = Counter(ratio.untold for ratio in column.ratios if ratio and ratio.comparison is None)
+    counts = Counter(ratio.reason for ratio in column.ratios if ratio and ratio.comparison is None)
     return [f"{heading}: no interval and no verdict for {_cases(count)}: {why}" for why, count in counts.items()]
 
 
@@ -226,18 +226,18 @@ def _alone(side: SourceComparison) -> list[str]:
     for row in side.grid.alone:
         having = tuple(h for h, entry in zip(side.headings, row.entries, strict=True) if entry)
         grouped.setdefault(having, []).append(row)
-    lines = [f"only in {' and '.join(having)}: {_by_shape(rows)}" for having, rows in grouped.items()]
+    lines = [f"only in {' and '.join(having)}: {_by_workload(rows)}" for having, rows in grouped.items()]
     return [*lines, *_other_params(side)]
 
 
-def _by_shape(rows: Sequence[GridRow]) -> str:
-    """Labels that share their shapes are told together."""
-    shapes: dict[str, list[str]] = {}
+def _by_workload(rows: Sequence[GridRow]) -> str:
+    """Labels that share their workloads are told together."""
+    workloads: dict[str, list[str]] = {}
     for row in rows:
         figure = next(entry.figure for entry in row.entries if entry)
-        shapes.setdefault(figure.label, []).append(str(figure.shape))
+        workloads.setdefault(figure.label, []).append(str(figure.workload))
     together: dict[tuple[str, ...], list[str]] = {}
-    for label, where in shapes.items():
+    for label, where in workloads.items():
         together.setdefault(tuple(dict.fromkeys(where)), []).append(label)
     return "; ".join(f"{_some(labels)} at {_some(where)}" for where, labels in together.items())
 

@@ -25,8 +25,8 @@ def whole_lines(side: SourceComparison, column: ColumnComparison) -> list[str]:
     for one, other, runs in column.runs:
         ratios = _ratios_of(side, column, one, other)
         for clock in TimeKind:
-            if judged := [pair for pair in ratios if pair[1].clock is clock]:
-                lines += _lines(f"{other} against {one}", runs, clock, judged, raw=side.settings.raw)
+            if checked := [pair for pair in ratios if pair[1].clock is clock]:
+                lines += _lines(f"{other} against {one}", runs, clock, checked, raw=side.settings.raw)
         lines += _missing_kernel_times(one, other, runs, ratios)
     return lines
 
@@ -51,25 +51,25 @@ def _lines(
     pair: str,
     runs: RunPair,
     clock: TimeKind,
-    judged: Sequence[tuple[tuple[GridEntry, GridEntry], TimeRatio]],
+    checked: Sequence[tuple[tuple[GridEntry, GridEntry], TimeRatio]],
     *,
     raw: bool,
 ) -> list[str]:
     change = runs.stream if clock is TimeKind.STREAM else runs.kernel
     if not change.same_model:
-        return [_other_model(pair, clock, len(judged))]
+        return [_other_model(pair, clock, len(checked))]
     known = change.effect and change.effect.peers
     lines = [_taken_out(pair, change, clock, raw=raw)] if known else []
-    untold = [row for row in judged if not change.effect_on(row[0][0].figure, row[0][1].figure).peers]
+    untold = [row for row in checked if not change.effect_on(row[0][0].figure, row[0][1].figure).peers]
     if untold and clock is TimeKind.STREAM:
-        lines.append(_unknown_launch(pair, change, len(untold), len(judged)))
+        lines.append(_unknown_launch(pair, change, len(untold), len(checked)))
     if clock is TimeKind.KERNEL:
-        lines.insert(0, f"{pair}: {_ratios(judged)} of kernel times (CUPTI), which hold no launch: the cards differ")
+        lines.insert(0, f"{pair}: {_ratios(checked)} of kernel times (CUPTI), which hold no launch: the cards differ")
     return lines
 
 
-def _ratios(judged: Sequence[object]) -> str:
-    return "1 ratio is" if len(judged) == 1 else f"{len(judged)} ratios are"
+def _ratios(checked: Sequence[object]) -> str:
+    return "1 ratio is" if len(checked) == 1 else f"{len(checked)} ratios are"
 
 
 def _other_model(pair: str, clock: TimeKind, count: int) -> str:

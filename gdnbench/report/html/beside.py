@@ -12,7 +12,7 @@ from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload, WorkloadSpec
 from gdnbench.report.charts import theme
-from gdnbench.report.charts.layout import shape_slug
+from gdnbench.report.charts.layout import workload_slug
 from gdnbench.report.charts.selection import interval_text, timed
 from gdnbench.report.charts.theme import BASELINE_MARKER, MARKERS, PAGE, Datum, expr, page_spec
 from gdnbench.report.html.content import (
@@ -23,11 +23,11 @@ from gdnbench.report.html.content import (
     HtmlRow,
     HtmlSection,
     HtmlTable,
-    shape_cells,
-    shape_columns,
     share_cell,
     time_cell,
     unit_of_rows,
+    workload_cells,
+    workload_columns,
 )
 from gdnbench.report.html.stored import ReportedRun
 from gdnbench.report.units import TimeUnit
@@ -45,25 +45,25 @@ _PUBLISHED = "As they were published, by others, on machines and with methods of
 
 
 def across_section(runs: Sequence[ReportedRun]) -> HtmlSection | None:
-    """A part for each shape that two GPUs or more were measured at; None if all runs are of one GPU."""
+    """A part for each workload that two GPUs or more were measured at; None if all runs are of one GPU."""
     compared = [run for run in runs if not run.sweep and run.on_gpu]
     if len({run.info.gpu for run in compared}) < 2:
         return None
-    shapes = sorted({shape for run in compared for shape in run.shapes})
-    parts = tuple(part for shape in shapes if (part := _part(compared, shape)))
+    workloads = sorted({workload for run in compared for workload in run.workloads})
+    parts = tuple(part for workload in workloads if (part := _part(compared, workload)))
     return HtmlSection(id="gpus", title="Across GPUs", lead=_CAUTION, parts=parts) if parts else None
 
 
-def _part(runs: Sequence[ReportedRun], shape: Workload) -> HtmlPart | None:
-    columns = [(_name(run, runs), rows) for run in runs if (rows := timed(run.at(shape)))]
+def _part(runs: Sequence[ReportedRun], workload: Workload) -> HtmlPart | None:
+    columns = [(_name(run, runs), rows) for run in runs if (rows := timed(run.at(workload)))]
     if len(columns) < 2:
         return None
-    name = f"gpus-{shape_slug(shape)}"
+    name = f"gpus-{workload_slug(workload)}"
     return HtmlPart(
         id=name,
-        title=str(shape),
-        charts=(_gpus_chart(columns, f"{name}-chart", str(shape)),),
-        table=_table(columns, f"{name}-table", str(shape)),
+        title=str(workload),
+        charts=(_gpus_chart(columns, f"{name}-chart", str(workload)),),
+        table=_table(columns, f"{name}-table", str(workload)),
     )
 
 
@@ -163,7 +163,7 @@ def published_section(source: FigureSource, prefix: str) -> HtmlSection:
     table = HtmlTable(
         id=f"{prefix}-table",
         caption=f"{source.name}: published figures",
-        columns=_figure_columns(source.figures[0].shape.spec),
+        columns=_figure_columns(source.figures[0].workload.spec),
         rows=tuple(_figure_row(figure, citations) for figure in source.figures),
     )
     return HtmlSection(
@@ -183,7 +183,7 @@ def published_section(source: FigureSource, prefix: str) -> HtmlSection:
 def _figure_columns(spec: WorkloadSpec) -> tuple[HtmlColumn, ...]:
     return (
         HtmlColumn(heading="kernel", numeric=False),
-        *shape_columns(spec),
+        *workload_columns(spec),
         HtmlColumn(heading="time µs", title="with the digits that were published"),
         HtmlColumn(heading="timer", numeric=False),
         HtmlColumn(heading="source", numeric=False, title="of the list below the table"),
@@ -195,7 +195,7 @@ def _figure_row(figure: Figure, citations: Sequence[str]) -> HtmlRow:
     return HtmlRow(
         cells=(
             HtmlCell(text=figure.label, sort=figure.label),
-            *shape_cells(figure.shape),
+            *workload_cells(figure.workload),
             _published_time(figure),
             HtmlCell(text=figure.timer, sort=figure.timer),
             HtmlCell(text=f"[{number}]" if number else "", sort=number or None),

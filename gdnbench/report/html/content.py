@@ -95,7 +95,7 @@ class FailureGroup:
 
 @dataclass(frozen=True, kw_only=True)
 class HtmlPart:
-    """A part of a section: a shape of a run, or a plateau of a sweep.
+    """A part of a section: a workload of a run, or a plateau of a sweep.
 
     Attributes:
         id: of its heading.
@@ -131,8 +131,8 @@ class HtmlSection:
         scale: whether the colours of a heat map are to be explained.
         table: across all of its parts.
         lines: what is said below that table.
-        parts: its shapes.
-        failures: what was not measured at any shape.
+        parts: its workloads.
+        failures: what was not measured at any workload.
     """
 
     id: str
@@ -188,14 +188,14 @@ class HtmlPage:
         )
 
 
-def shape_columns(spec: WorkloadSpec) -> tuple[HtmlColumn, HtmlColumn]:
+def workload_columns(spec: WorkloadSpec) -> tuple[HtmlColumn, HtmlColumn]:
     """A workload's place along the axis of charts, and the rest of it."""
     return HtmlColumn(heading=spec.x, title=spec.x_title), HtmlColumn(heading=spec.series_title, numeric=False)
 
 
-def shape_cells(shape: Workload) -> tuple[HtmlCell, HtmlCell]:
+def workload_cells(workload: Workload) -> tuple[HtmlCell, HtmlCell]:
     """A workload below `shape_columns`."""
-    return count_cell(shape.x), HtmlCell(text=shape.series, sort=str(shape))
+    return count_cell(workload.x), HtmlCell(text=workload.series, sort=str(workload))
 
 
 def text_cell(text: str) -> HtmlCell:
@@ -247,12 +247,12 @@ def whole_cell(value: float) -> HtmlCell:
     return HtmlCell(text="") if math.isnan(value) else HtmlCell(text=f"{value:.0f}", sort=value)
 
 
-def failures_of(rows: Sequence[Measurement], *, shapes: bool = False) -> tuple[FailureGroup, ...]:
+def failures_of(rows: Sequence[Measurement], *, workloads: bool = False) -> tuple[FailureGroup, ...]:
     """Cases without a time; those that share a status and a reason are one."""
     grouped: dict[tuple[Status, str], list[str]] = {}
     for row in rows:
         if row.status is not Status.OK and row.role is not Role.CONTROL:
-            where = f" {row.case.shape}" if shapes else ""
+            where = f" {row.case.workload}" if workloads else ""
             grouped.setdefault((row.status, row.reason), []).append(f"{row.case.label}{where}")
     return tuple(
         FailureGroup(status=status.value, grave=status.is_failure, labels=", ".join(labels), reason=reason.strip())
@@ -261,7 +261,7 @@ def failures_of(rows: Sequence[Measurement], *, shapes: bool = False) -> tuple[F
 
 
 def control_cell(rows: Sequence[Measurement]) -> HtmlCell:
-    """The A/A comparison of a shape; its verdict only where it is not the one that must be."""
+    """The A/A comparison of a workload; its verdict only where it is not the one that must be."""
     versus = _control(rows)
     if versus is None:
         return HtmlCell(text="")

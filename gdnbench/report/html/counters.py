@@ -30,7 +30,7 @@ class Profiled:
     """What is stored of the kernels of a report.
 
     Attributes:
-        groups: by GPU and shape, the profiles side by side, each once.
+        groups: by GPU and workload, the profiles side by side, each once.
         notes: likewise, whose profile is of other code than a run timed.
         warnings: files that could not be read, and were left out.
     """
@@ -44,18 +44,18 @@ def find_profiled(profiles: Path, runs: Sequence[ReportedRun]) -> Profiled:
     """The newest profile of every case of the report on its GPU: of the code that the run timed, else of other code."""
     found = Profiled()
     for run in runs:
-        for case in {(row.case.variant, row.case.shape): None for row in run.rows}:
+        for case in {(row.case.variant, row.case.workload): None for row in run.rows}:
             _add(found, profiles, run, *case)
     return found
 
 
-def _add(found: Profiled, profiles: Path, run: ReportedRun, variant: Variant, shape: Workload) -> None:
+def _add(found: Profiled, profiles: Path, run: ReportedRun, variant: Variant, workload: Workload) -> None:
     timed = run.info.sources.get(variant.kernel, "")
     with collect_left_out() as left_out:
-        stored = find_profiles(profiles, variant.label, shape, source=timed, gpu=run.info.gpu)
+        stored = find_profiles(profiles, variant.label, workload, source=timed, gpu=run.info.gpu)
     found.warnings.update(dict.fromkeys(left_out))
     if stored:
-        group = (run.info.gpu, shape)
+        group = (run.info.gpu, workload)
         found.groups.setdefault(group, {})[stored.path] = stored
         if stored.code is CodeState.CHANGED:
             note = f"{variant.label} was profiled when its code was other than that which {run.info.run_id} timed"
@@ -63,7 +63,7 @@ def _add(found: Profiled, profiles: Path, run: ReportedRun, variant: Variant, sh
 
 
 def counters_section(found: Profiled) -> HtmlSection | None:
-    """A table for each GPU and shape of the report at which kernels were profiled; None where none was."""
+    """A table for each GPU and workload of the report at which kernels were profiled; None where none was."""
     if not found.groups:
         return None
     parts = tuple(
@@ -73,7 +73,9 @@ def counters_section(found: Profiled) -> HtmlSection | None:
     return HtmlSection(id="counters", title="Counters", lead=_LEAD, parts=parts)
 
 
-def _part(gpu: str, shape: Workload, stored: Iterable[StoredProfiles], notes: tuple[str, ...], name: str) -> HtmlPart:
+def _part(
+    gpu: str, workload: Workload, stored: Iterable[StoredProfiles], notes: tuple[str, ...], name: str
+) -> HtmlPart:
     functions = [function for each in stored for function in functions_of(NcuReport(each.path, each.profiles))]
     columns = (
         HtmlColumn(heading="", numeric=False),
@@ -81,8 +83,8 @@ def _part(gpu: str, shape: Workload, stored: Iterable[StoredProfiles], notes: tu
         *(HtmlColumn(heading=" ".join(heading(function, functions))) for function in functions),
     )
     rows = (*_quantities(functions), *_stalls(functions))
-    table = HtmlTable(id=f"{name}-table", caption=f"{gpu}, {shape}: counters by kernel", columns=columns, rows=rows)
-    return HtmlPart(id=name, title=f"{gpu}, {shape}", lines=notes, table=table)
+    table = HtmlTable(id=f"{name}-table", caption=f"{gpu}, {workload}: counters by kernel", columns=columns, rows=rows)
+    return HtmlPart(id=name, title=f"{gpu}, {workload}", lines=notes, table=table)
 
 
 def _quantities(functions: Sequence[Function]) -> Iterator[HtmlRow]:

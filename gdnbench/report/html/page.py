@@ -126,7 +126,7 @@ def _warnings(run: ReportedRun) -> list[str]:
 
 
 def summary_table(runs: Sequence[ReportedRun]) -> HtmlTable:
-    """A line for each run and shape."""
+    """A line for each run and workload."""
     lines = [
         line
         for number, run in enumerate(runs, start=1)
@@ -136,7 +136,7 @@ def summary_table(runs: Sequence[ReportedRun]) -> HtmlTable:
     bound = "bound" if any(flops_bind(run.rows) for run in runs) else "copying floor"
     table = HtmlTable(
         id="summary-table",
-        caption="The fastest kernel of each run and shape",
+        caption="The fastest kernel of each run and workload",
         columns=_summary_columns(unit, bound),
         rows=tuple(_summary_row(line, unit) for line in lines),
     )
@@ -152,10 +152,10 @@ def _without(table: HtmlTable, heading: str) -> HtmlTable:
 
 @dataclass(frozen=True)
 class _SummaryLine:
-    """The fastest kernel of a run at a shape, what ties with it, and the id of the run's section."""
+    """The fastest kernel of a run at a workload, what ties with it, and the id of the run's section."""
 
     run: ReportedRun
-    shape: Workload
+    workload: Workload
     row: Measurement
     tie: str
     link: str
@@ -163,19 +163,21 @@ class _SummaryLine:
 
 def _run_lines(run: ReportedRun, link: str) -> list[_SummaryLine]:
     found = []
-    for shape in run.shapes:
-        fastest = fastest_of(run.info, run.at(shape), run.rounds)
+    for workload in run.workloads:
+        fastest = fastest_of(run.info, run.at(workload), run.rounds)
         if fastest:
             tie = f"or {first_of(fastest.peers, MOST_PEERS)}: not told apart" if fastest.peers else ""
-            found.append(_SummaryLine(run, shape, fastest.row, tie, link))
+            found.append(_SummaryLine(run, workload, fastest.row, tie, link))
     return found
 
 
 def _sweep_lines(run: ReportedRun, link: str) -> list[_SummaryLine]:
     plateaus: tuple[Plateau, ...] = run.sweep.plateaus if run.sweep else ()
-    rows = {(row.case.label, row.case.shape): row for row in run.rows}
+    rows = {(row.case.label, row.case.workload): row for row in run.rows}
     return [
-        _SummaryLine(run, plateau.shape, rows[plateau.simplest, plateau.shape], _ties(len(plateau.tied) - 1), link)
+        _SummaryLine(
+            run, plateau.workload, rows[plateau.simplest, plateau.workload], _ties(len(plateau.tied) - 1), link
+        )
         for plateau in plateaus
     ]
 
@@ -185,14 +187,14 @@ def _ties(others: int) -> str:
 
 
 def _summary_row(line: _SummaryLine, unit: TimeUnit) -> HtmlRow:
-    run, shape, row = line.run, line.shape, line.row
+    run, workload, row = line.run, line.workload, line.row
     timing, label = row.timing, row.case.label
     verdict = row.versus.verdict if row.versus else ""
     name, settings = label_parts(label)
     is_baseline = row.role is Role.BASELINE
     return HtmlRow(
         cells=(
-            HtmlCell(text=str(shape), sort=str(shape)),
+            HtmlCell(text=str(workload), sort=str(workload)),
             HtmlCell(text=run.info.gpu, sort=run.info.gpu),
             HtmlCell(text=name, aside="; ".join(filter(None, [":".join(settings), line.tie])), sort=label),
             time_cell(row, unit),
@@ -200,7 +202,7 @@ def _summary_row(line: _SummaryLine, unit: TimeUnit) -> HtmlRow:
             HtmlCell(text="baseline", sort="baseline", mark="role") if is_baseline else verdict_cell(verdict),
             HtmlCell(text=run.info.baseline, sort=run.info.baseline),
             share_cell(timing.sol if timing else math.nan),
-            control_cell(run.at(shape)),
+            control_cell(run.at(workload)),
             HtmlCell(text=run.info.run_id[:START], sort=run.info.run_id, link=line.link),
         )
     )
@@ -208,7 +210,7 @@ def _summary_row(line: _SummaryLine, unit: TimeUnit) -> HtmlRow:
 
 def _summary_columns(unit: TimeUnit, bound: str) -> tuple[HtmlColumn, ...]:
     return (
-        HtmlColumn(heading="shape", numeric=False, title="the workload: axes with their sizes"),
+        HtmlColumn(heading="workload", numeric=False, title="axes with their sizes"),
         HtmlColumn(heading="GPU", numeric=False),
         HtmlColumn(heading="fastest", numeric=False, folds=True),
         HtmlColumn(heading=f"time {unit.name}", title="median over rounds, and its interval"),

@@ -9,7 +9,7 @@ from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 from gdnbench.report.charts import samples, sol, times
-from gdnbench.report.charts.layout import shape_slug
+from gdnbench.report.charts.layout import workload_slug
 from gdnbench.report.charts.selection import choices_of, slots_of, timed
 from gdnbench.report.charts.theme import PAGE, page_spec, slot_params
 from gdnbench.report.html.content import (
@@ -63,7 +63,7 @@ def run_section(stored: ReportedRun, prefix: str) -> HtmlSection:
     shown = slots_of([choice for choice in choices if choice.chosen])
     quantiles = samples.read_quantiles(stored.folder)
     charts = times_charts(stored.rows, prefix=prefix, picker=picker, shown=shown, baseline=info.baseline)
-    parts = tuple(_part(stored, shape, prefix, picker, shown, quantiles) for shape in stored.shapes)
+    parts = tuple(_part(stored, workload, prefix, picker, shown, quantiles) for workload in stored.workloads)
     following = [chart for chart in (*charts, *(chart for part in parts for chart in part.charts)) if chart.picker]
     return HtmlSection(
         id=prefix,
@@ -84,12 +84,12 @@ def times_charts(
 ) -> list[HtmlChart]:
     """Two charts for each series that was measured at two places of the x axis or more."""
     found = []
-    for series in dict.fromkeys(row.case.shape.series for row in rows):
-        here = [row for row in rows if row.case.shape.series == series]
-        points, titles = times.time_points(here), here[0].case.shape.spec
+    for series in dict.fromkeys(row.case.workload.series for row in rows):
+        here = [row for row in rows if row.case.workload.series == series]
+        points, titles = times.time_points(here), here[0].case.workload.spec
         if len({point["x"] for point in points}) < 2:
             continue
-        params, slug = slot_params(shown, baseline), here[0].case.shape.series_slug
+        params, slug = slot_params(shown, baseline), here[0].case.workload.series_slug
         absolute = times.time_chart(points, titles, PAGE).add_params(*params)
         found.append(
             HtmlChart(
@@ -103,11 +103,11 @@ def times_charts(
             )
         )
         if times.above_floor(points):
-            relative = times.distance_chart(points, titles, PAGE).add_params(*params)
+            relative = times.relative_chart(points, titles, PAGE).add_params(*params)
             found.append(
                 HtmlChart(
                     id=f"{prefix}-above-{slug}",
-                    title=f"Distance from the copying floor, {series}",
+                    title=f"Time over the copying floor, {series}",
                     note="The same times, divided by the copying floor's at the same one: 1 is the speed of light"
                     f"{' where copying is the bound' if flops_bind(here) else ''}.",
                     spec=page_spec(relative, TIMES_HEIGHT, f"Time over the copying floor, {series}"),
@@ -120,15 +120,15 @@ def times_charts(
 
 def _part(
     stored: ReportedRun,
-    shape: Workload,
+    workload: Workload,
     prefix: str,
     picker: str,
     shown: Sequence[str],
     quantiles: Mapping[str, FloatArray],
 ) -> HtmlPart:
-    rows, name = stored.at(shape), f"{prefix}-{shape_slug(shape)}"
+    rows, name = stored.at(workload), f"{prefix}-{workload_slug(workload)}"
     ordered = timed(rows)
-    bars = _bars(ordered, f"{name}-sol", shape)
+    bars = _bars(ordered, f"{name}-sol", workload)
     height = max(SAMPLES_LEAST, bars.height if bars else 0)
     points = samples.curve_points(ordered, quantiles)
     chart = samples.curves_chart(points, PAGE).add_params(*slot_params(shown, stored.info.baseline))
@@ -136,16 +136,16 @@ def _part(
         id=f"{name}-samples",
         title="All samples",
         note="The share of samples that took at most so long, of the middle 99%. Steep is steady.",
-        spec=page_spec(chart, height, f"Distribution of samples, {shape}"),
+        spec=page_spec(chart, height, f"Distribution of samples, {workload}"),
         height=height,
         picker=picker,
     )
     return HtmlPart(
         id=name,
-        title=f"{shape}  ({max(row.nbytes for row in rows) / 1e6:.3g} MB{_bound_words(stored, rows)})",
+        title=f"{workload}  ({max(row.nbytes for row in rows) / 1e6:.3g} MB{_bound_words(stored, rows)})",
         lines=tuple(filter(None, [control_line(rows)])),
         charts=(*([bars] if bars else []), *([curves] if points else [])),
-        table=_run_table(stored, ordered, name=f"{name}-table", where=str(shape)) if ordered else None,
+        table=_run_table(stored, ordered, name=f"{name}-table", where=str(workload)) if ordered else None,
         failures=failures_of(rows),
     )
 
@@ -157,7 +157,7 @@ def _bound_words(stored: ReportedRun, rows: Sequence[Measurement]) -> str:
     return f", bound by {'FLOPs' if flops_bind(rows) else 'copying'}"
 
 
-def _bars(rows: Sequence[Measurement], name: str, shape: Workload) -> HtmlChart | None:
+def _bars(rows: Sequence[Measurement], name: str, workload: Workload) -> HtmlChart | None:
     """Bars of a workload's kernels, fastest first; None where no speed of light is known."""
     bars = sol.page_bars(rows)
     if not bars:
@@ -168,13 +168,13 @@ def _bars(rows: Sequence[Measurement], name: str, shape: Workload) -> HtmlChart 
         title="Speed of light",
         note=f"Time of the {'bound: FLOPs at peak' if flops_bind(rows) else 'copying floor'} / time of the kernel. "
         "The sign is the verdict against the baseline, the contrasting bar.",
-        spec=page_spec(sol.sol_chart(bars, PAGE), height, f"Speed of light of each kernel, {shape}"),
+        spec=page_spec(sol.sol_chart(bars, PAGE), height, f"Speed of light of each kernel, {workload}"),
         height=height,
     )
 
 
 def _run_table(stored: ReportedRun, rows: Sequence[Measurement], *, name: str, where: str) -> HtmlTable:
-    """The table of one shape; columns that no row fills are left out."""
+    """The table of one workload; columns that no row fills are left out."""
     every = [(column, [fill(row) for row in rows]) for column, fill in _columns(stored, unit_of_rows(rows))]
     filled = [(column, cells) for column, cells in every if any(cell.text for cell in cells)]
     return HtmlTable(

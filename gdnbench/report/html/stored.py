@@ -54,13 +54,13 @@ class ReportedRun:
         return self.info.on_gpu
 
     @property
-    def shapes(self) -> tuple[Workload, ...]:
+    def workloads(self) -> tuple[Workload, ...]:
         """Every workload, in the order of charts."""
-        return in_order(row.case.shape for row in self.rows)
+        return in_order(row.case.workload for row in self.rows)
 
-    def at(self, shape: Workload) -> list[Measurement]:
-        """The rows of one shape."""
-        return [row for row in self.rows if row.case.shape == shape]
+    def at(self, workload: Workload) -> list[Measurement]:
+        """The rows of one workload."""
+        return [row for row in self.rows if row.case.workload == workload]
 
 
 def read_stored(folder: Path) -> ReportedRun:
@@ -84,16 +84,16 @@ def read_stored(folder: Path) -> ReportedRun:
 
 def _check_sweep(stored: ReportedRun) -> None:
     """A point without a row would be a point without a time."""
-    known = {(row.case.label, row.case.shape) for row in stored.rows}
+    known = {(row.case.label, row.case.workload) for row in stored.rows}
     points = stored.sweep.points if stored.sweep else ()
-    if not all((point.label, point.shape) in known for point in points):
+    if not all((point.label, point.workload) in known for point in points):
         hint = "the sweep is damaged; sweep anew, or leave it out"
         raise RunFormatError(f"{stored.folder}: sweep.json and measurements.csv differ", hint)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FastestKernel:
-    """The fastest kernel of a shape.
+    """The fastest kernel of a workload.
 
     Attributes:
         row: its measurement.
@@ -105,7 +105,7 @@ class FastestKernel:
 
 
 def fastest_of(info: RunInfo, rows: Sequence[Measurement], rounds: Mapping[str, FloatArray]) -> FastestKernel | None:
-    """The fastest of a shape's rows but for the floors, by the rounds that all share; None without a time."""
+    """The fastest of a workload's rows but for the floors, by the rounds that all share; None without a time."""
     from gdnbench.stats.comparison import Verdict
     from gdnbench.stats.multiple import compare_with_best
 

@@ -1,4 +1,4 @@
-"""A sweep: its answer, a heat map for each kernel and shape, and every point."""
+"""A sweep: its answer, a heat map for each kernel and workload, and every point."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.sweep import OneForAll, Place, Plateau, Point, Sweep
 from gdnbench.model.workload import Workload
-from gdnbench.report.charts.layout import shape_slug
+from gdnbench.report.charts.layout import workload_slug
 from gdnbench.report.charts.sweep import sweep_chart, varied
 from gdnbench.report.charts.theme import GLYPHS, PAGE, page_spec
 from gdnbench.report.html.content import (
@@ -22,10 +22,10 @@ from gdnbench.report.html.content import (
     control_cell,
     count_cell,
     failures_of,
-    shape_cells,
-    shape_columns,
     time_cell,
     unit_of_rows,
+    workload_cells,
+    workload_columns,
 )
 from gdnbench.report.html.stored import ReportedRun, lead_line
 from gdnbench.report.phrases import params_text
@@ -39,13 +39,13 @@ RowsByPoint = Mapping[tuple[str, Workload], Measurement]
 def sweep_section(stored: ReportedRun, sweep: Sweep, prefix: str) -> HtmlSection:
     """One sweep; `prefix` begins the ids of everything in it."""
     info = stored.info
-    rows = {(row.case.label, row.case.shape): row for row in stored.rows}
+    rows = {(row.case.label, row.case.workload): row for row in stored.rows}
     tried = "; ".join(
         f"{kernel} " + " ".join(f"{name}={','.join(map(str, values))}" for name, values in axes.items())
         for kernel, axes in sweep.axes.items()
     )
     parts = tuple(
-        _part(sweep, plateau, rows, f"{prefix}-{number}-{shape_slug(plateau.shape)}")
+        _part(sweep, plateau, rows, f"{prefix}-{number}-{workload_slug(plateau.workload)}")
         for number, plateau in enumerate(sweep.plateaus, start=1)
     )
     return HtmlSection(
@@ -58,15 +58,15 @@ def sweep_section(stored: ReportedRun, sweep: Sweep, prefix: str) -> HtmlSection
         table=_answers(stored, sweep, rows, f"{prefix}-answers"),
         lines=tuple(_one_for_all(sweep, one) for one in sweep.one_for_all),
         parts=parts,
-        failures=failures_of(stored.rows, shapes=True),
+        failures=failures_of(stored.rows, workloads=True),
     )
 
 
 def _answers(stored: ReportedRun, sweep: Sweep, rows: RowsByPoint, name: str) -> HtmlTable:
-    unit = unit_of_rows(rows[plateau.simplest, plateau.shape] for plateau in sweep.plateaus)
+    unit = unit_of_rows(rows[plateau.simplest, plateau.workload] for plateau in sweep.plateaus)
     columns = (
         HtmlColumn(heading="kernel", numeric=False),
-        *shape_columns(stored.info.workloads),
+        *workload_columns(stored.info.workloads),
         HtmlColumn(heading="simplest of the best", numeric=False, title="the point to take: nearest to the defaults"),
         HtmlColumn(heading=f"time {unit.name}", title="of that point, and its interval"),
         HtmlColumn(heading="tie", title="the fastest, and the points that tie with it"),
@@ -76,7 +76,7 @@ def _answers(stored: ReportedRun, sweep: Sweep, rows: RowsByPoint, name: str) ->
     )
     return HtmlTable(
         id=name,
-        caption="The answer for each kernel and shape",
+        caption="The answer for each kernel and workload",
         columns=columns,
         rows=tuple(_answer(stored, sweep, plateau, rows, unit) for plateau in sweep.plateaus),
     )
@@ -84,27 +84,27 @@ def _answers(stored: ReportedRun, sweep: Sweep, rows: RowsByPoint, name: str) ->
 
 def _answer(stored: ReportedRun, sweep: Sweep, plateau: Plateau, rows: RowsByPoint, unit: TimeUnit) -> HtmlRow:
     params = params_text(sweep.point(plateau, plateau.simplest).params, list(sweep.axes[plateau.kernel]))
-    shape = plateau.shape
+    workload = plateau.workload
     return HtmlRow(
         cells=(
             HtmlCell(text=plateau.kernel, sort=plateau.kernel),
-            *shape_cells(shape),
+            *workload_cells(workload),
             HtmlCell(text=params, sort=params),
-            time_cell(rows[plateau.simplest, shape], unit),
+            time_cell(rows[plateau.simplest, workload], unit),
             count_cell(len(plateau.tied)),
             HtmlCell(text=percent(plateau.within), sort=plateau.within) if len(plateau.tied) > 1 else HtmlCell(text=""),
             count_cell(len(plateau.unclear)),
-            control_cell(stored.at(shape)),
+            control_cell(stored.at(workload)),
         )
     )
 
 
 def _one_for_all(sweep: Sweep, one: OneForAll) -> str:
     point = next(point for point in sweep.points if (point.kernel, point.label) == (one.kernel, one.label))
-    shape, worst = one.worst
+    workload, worst = one.worst
     params = params_text(point.params, list(sweep.axes[one.kernel]))
     return (
-        f"One point for every shape: {one.kernel} {params}. It costs {percent(worst)} at {shape}, where it costs "
+        f"One point for every workload: {one.kernel} {params}. It costs {percent(worst)} at {workload}, where it costs "
         f"most, and {percent(one.mean)} on average."
     )
 
@@ -114,7 +114,7 @@ def _part(sweep: Sweep, plateau: Plateau, rows: RowsByPoint, name: str) -> HtmlP
     points = sweep.of(plateau)
     return HtmlPart(
         id=name,
-        title=f"{plateau.kernel}, {plateau.shape}",
+        title=f"{plateau.kernel}, {plateau.workload}",
         charts=(chart,) if chart else (),
         table=_points(sweep, plateau, rows, f"{name}-table"),
         folded=f"All {len(points)} points" if len(points) > 1 else "The point",
@@ -128,7 +128,7 @@ def _chart(sweep: Sweep, plateau: Plateau, name: str) -> HtmlChart | None:
         return None
     chart, height, note = found
     is_heat_map = len(varied(sweep.axes[plateau.kernel])) > 1
-    told = f"{plateau.kernel} at {plateau.shape}: percent slower than the best point, by params"
+    told = f"{plateau.kernel} at {plateau.workload}: percent slower than the best point, by params"
     return HtmlChart(
         id=name,
         title=f"Slower than the best{', %' if is_heat_map else ''}",
@@ -140,7 +140,7 @@ def _chart(sweep: Sweep, plateau: Plateau, name: str) -> HtmlChart | None:
 
 def _points(sweep: Sweep, plateau: Plateau, rows: RowsByPoint, name: str) -> HtmlTable:
     names, points = list(sweep.axes[plateau.kernel]), sweep.of(plateau)
-    unit = unit_of_rows(rows[point.label, point.shape] for point in points)
+    unit = unit_of_rows(rows[point.label, point.workload] for point in points)
     columns = (
         *(HtmlColumn(heading=each) for each in names),
         HtmlColumn(heading=f"time {unit.name}", title="in the rounds that it was measured in"),
@@ -153,9 +153,9 @@ def _points(sweep: Sweep, plateau: Plateau, rows: RowsByPoint, name: str) -> Htm
     )
     return HtmlTable(
         id=name,
-        caption=f"{plateau.kernel} at {plateau.shape}, fastest first",
+        caption=f"{plateau.kernel} at {plateau.workload}, fastest first",
         columns=columns,
-        rows=tuple(_row(point, names, rows[point.label, point.shape], unit) for point in points),
+        rows=tuple(_row(point, names, rows[point.label, point.workload], unit) for point in points),
     )
 
 

@@ -15,7 +15,7 @@ from gdnbench.model.status import Status
 
 
 def kernel_document(outcome: BuildOutcome, broken: tuple[Violation, ...] = (), *, sass: bool = False) -> dict[str, Any]:
-    """One kernel at one shape for one architecture; numbers are missing where it did not build."""
+    """One kernel at one workload for one architecture; numbers are missing where it did not build."""
     known = kernel_identity(outcome)
     if not isinstance(outcome, CompiledKernel):
         return {**known, "status": Status.BUILD_FAILED.value, "reason": outcome.error.message}
@@ -33,7 +33,7 @@ def kernel_identity(outcome: BuildOutcome) -> dict[str, Any]:
         "label": subject.title,
         "language": subject.entry.kernel.language,
         "params": dict(subject.variant.params),
-        **subject.shape.cells,
+        **subject.workload.cells,
         "arch": outcome.arch,
     }
 
@@ -75,7 +75,12 @@ def change_rows(pair: BuildPair) -> list[dict[str, Any]]:
 def pair_identity(pair: BuildPair) -> dict[str, Any]:
     """What is compared, and for which architecture."""
     subject = pair.after.subject
-    return {"before": pair.before.subject.title, "after": subject.title, **subject.shape.cells, "arch": pair.after.arch}
+    return {
+        "before": pair.before.subject.title,
+        "after": subject.title,
+        **subject.workload.cells,
+        "arch": pair.after.arch,
+    }
 
 
 def change_row(change: BuildChange) -> dict[str, Any]:

@@ -83,7 +83,7 @@ def _print_sass_diffs(pairs: Sequence[BuildPair]) -> None:
 def _print_tables(outcomes: Sequence[BuildOutcome]) -> None:
     console = data_console()
     built = [outcome for outcome in outcomes if isinstance(outcome, CompiledKernel)]
-    one = len({(outcome.subject.title, outcome.subject.shape) for outcome in outcomes}) == 1
+    one = len({(outcome.subject.title, outcome.subject.workload) for outcome in outcomes}) == 1
     whole = len(built) == len(outcomes) and len(built) <= (_MOST_COLUMNS if one else _MOST_NAMED_COLUMNS)
     console.print(detail_table(built) if whole else summary_table(outcomes))
     print_failures(outcomes, stderr=False)

@@ -37,10 +37,10 @@ TextRow = tuple[str, list[str]]
 
 
 def describe(compiled: CompiledKernel) -> str:
-    """A kernel in one line: its name, shape, params and what it is written in."""
+    """A kernel in one line: its name, workload, params and what it is written in."""
     subject = compiled.subject
     params = "".join(f" {name}={value}" for name, value in subject.variant.params.items())
-    return f"{subject.title}  {subject.shape}{params}  ({subject.entry.kernel.language}, {compiled.build.symbol})"
+    return f"{subject.title}  {subject.workload}{params}  ({subject.entry.kernel.language}, {compiled.build.symbol})"
 
 
 def number_text(value: QuantityValue | str) -> str:
@@ -59,7 +59,7 @@ def spilled(compiled: CompiledKernel) -> Text:
 def refused_launches(outcomes: Sequence[BuildOutcome]) -> list[Text]:
     """A line for each kernel whose grid CUDA would refuse."""
     told = {
-        f"{outcome.subject.title} at {outcome.subject.shape}": outcome.refused
+        f"{outcome.subject.title} at {outcome.subject.workload}": outcome.refused
         for outcome in outcomes
         if isinstance(outcome, CompiledKernel) and outcome.refused
     }
@@ -75,13 +75,13 @@ def summary_table(outcomes: Sequence[BuildOutcome]) -> Group:
     """What a reader compares first; every other number is in JSON and CSV, or in the table of one kernel."""
     grouped: dict[tuple[str, str], list[BuildOutcome]] = {}
     for outcome in outcomes:
-        grouped.setdefault((outcome.arch, str(outcome.subject.shape)), []).append(outcome)
-    parts = [part for (arch, shape), group in grouped.items() for part in _arch_table(arch, shape, group)]
+        grouped.setdefault((outcome.arch, str(outcome.subject.workload)), []).append(outcome)
+    parts = [part for (arch, workload), group in grouped.items() for part in _arch_table(arch, workload, group)]
     legend = "regs and spill (bytes) per thread, smem: bytes per block, instr: static count,\ntrips to memory in a row"
     return Group(*parts, *refused_launches(outcomes), Text(legend, style="dim"))
 
 
-def _arch_table(arch: str, shape: str, outcomes: Sequence[BuildOutcome]) -> tuple[Text, FittedTable]:
+def _arch_table(arch: str, workload: str, outcomes: Sequence[BuildOutcome]) -> tuple[Text, FittedTable]:
     gpu = next((one.gpu_size for one in outcomes if isinstance(one, CompiledKernel)), None)
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     table.add_column("kernel", overflow="fold", vertical="bottom")
@@ -89,7 +89,7 @@ def _arch_table(arch: str, shape: str, outcomes: Sequence[BuildOutcome]) -> tupl
         table.add_column(heading, justify="left" if heading in _TEXT else "right", no_wrap=heading not in _TEXT)
     for outcome in outcomes:
         table.add_row(Text(outcome.subject.title), *_cells(outcome))
-    return Text(f"{arch}  {shape}{_counted_for(gpu)}", style="bold"), FittedTable(table, _DROPPABLE)
+    return Text(f"{arch}  {workload}{_counted_for(gpu)}", style="bold"), FittedTable(table, _DROPPABLE)
 
 
 def _counted_for(gpu: GpuSize | None) -> str:
@@ -110,7 +110,7 @@ def _cells(outcome: BuildOutcome) -> list[Text]:
         Text(resident.limited_by.replace("shared memory", "smem").replace("registers", "regs")),
         Text(waves_text(outcome)),
         Text(str(outcome.mix.instructions)),
-        Text(number_text(outcome.milestones.trips)),
+        Text(number_text(outcome.milestones.dependent_loads)),
     ]
 
 
@@ -182,7 +182,7 @@ def not_built() -> Text:
 def pair_title(pair: BuildPair) -> Text:
     """What is compared with what."""
     subject = pair.after.subject
-    said = f"{subject.title}  {subject.shape}  {pair.after.arch}, beside {pair.before.subject.title}"
+    said = f"{subject.title}  {subject.workload}  {pair.after.arch}, beside {pair.before.subject.title}"
     return Text(said, style="bold")
 
 

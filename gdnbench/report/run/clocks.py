@@ -37,7 +37,7 @@ class ClockGap:
 
     Attributes:
         gap_us: NVBench's time less CUPTI's.
-        launch_us: the same for the empty floor of the shape, whose kernel does nothing: events and launch.
+        launch_us: the same for the empty floor of the workload, whose kernel does nothing: events and launch.
     """
 
     gap_us: float = math.nan
@@ -70,9 +70,9 @@ def gaps_of(measurements: Sequence[Measurement], clocks: Clocks) -> dict[str, Cl
     launch_us: dict[Workload, float] = {}
     for row, gap_us in found.values():
         if is_empty_floor(row):
-            launch_us[row.case.shape] = min(gap_us, launch_us.get(row.case.shape, math.inf))
+            launch_us[row.case.workload] = min(gap_us, launch_us.get(row.case.workload, math.inf))
     return {
-        case_id: ClockGap(gap_us=gap_us, launch_us=launch_us.get(row.case.shape, math.nan))
+        case_id: ClockGap(gap_us=gap_us, launch_us=launch_us.get(row.case.workload, math.nan))
         for case_id, (row, gap_us) in found.items()
     }
 
@@ -98,13 +98,13 @@ def _verdicts(*rows: Measurement) -> set[str]:
 
 
 def print_clocks(console: Console, info: RunInfo, measurements: Sequence[Measurement], clocks: Clocks) -> None:
-    """Prints the cases of one shape, fastest first; nothing if no further clock was read.
+    """Prints the cases of one workload, fastest first; nothing if no further clock was read.
 
     Args:
         console: where to.
         info: the run.
         measurements: by the run's own timer.
-        clocks: by the further clocks, of the same shape.
+        clocks: by the further clocks, of the same workload.
     """
     timed = [row for row in measurements if row.timing and row.role is not Role.CONTROL]
     if not any(clocks.values()) or not timed:
@@ -125,7 +125,7 @@ def print_clocks(console: Console, info: RunInfo, measurements: Sequence[Measure
 
 @dataclass(frozen=True)
 class _ClocksTable:
-    """The rows, clocks and gaps of one shape's table."""
+    """The rows, clocks and gaps of one workload's table."""
 
     rows: Sequence[Measurement]
     clocks: Clocks

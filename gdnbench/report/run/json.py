@@ -72,8 +72,8 @@ def _suite_document(result: SuiteResult) -> dict[str, Any]:
     return {
         "name": result.suite.name,
         "workloads": [
-            {**shape.cells, "weight": weight, **({"name": shape.name} if shape.name else {})}
-            for shape, weight in result.suite.weights.items()
+            {**workload.cells, "weight": weight, **({"name": workload.name} if workload.name else {})}
+            for workload, weight in result.suite.weights.items()
         ],
         "over": list(result.over),
         "kernels": suite_rows(result),

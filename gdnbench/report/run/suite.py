@@ -56,7 +56,7 @@ def suite_of_run(
 
 def print_suite(console: Console, result: SuiteResult, op: str) -> None:
     """Prints a row for each kernel, fastest first; headings leave out the op's name, as in a run's table."""
-    workloads = ", ".join(f"{shape.titled} (weight {weight:g})" for shape, weight in result.suite.weights.items())
+    workloads = ", ".join(f"{workload.titled} (weight {weight:g})" for workload, weight in result.suite.weights.items())
     table = plain_table()
     table.add_column("kernel", overflow="fold")
     unit = time_unit(row.time_us for row in result.rows)

@@ -1,4 +1,4 @@
-"""A stored run on stdout: a table for each shape and below it what qualifies it; or JSON or CSV."""
+"""A stored run on stdout: a table for each workload and below it what qualifies it; or JSON or CSV."""
 
 from __future__ import annotations
 
@@ -80,10 +80,10 @@ def _print_tables(
         console.print(Text(f"warning: {warning}", style="yellow"))
     flops = flops_bind(measurements)
     titles = workload_titles(info)
-    for shape in dict.fromkeys(row.case.shape for row in measurements):
-        here = _at(shape, measurements)
-        _print_shape(console, info, here, titles.get(shape, str(shape)), flops=flops)
-        print_clocks(console, info, here, {clock: _at(shape, rows) for clock, rows in clocks.items()})
+    for workload in dict.fromkeys(row.case.workload for row in measurements):
+        here = _at(workload, measurements)
+        _print_workload(console, info, here, titles.get(workload, str(workload)), flops=flops)
+        print_clocks(console, info, here, {clock: _at(workload, rows) for clock, rows in clocks.items()})
     console.print()
     told = legend(info, flops=flops)
     console.print(Text("\n").join([told, *map(Text, LEGEND if clocks else ())]), style="dim")
@@ -95,8 +95,8 @@ def _print_tables(
     print_next(console, _next(info, measurements, folder))
 
 
-def _at(shape: Workload, rows: Sequence[Measurement]) -> list[Measurement]:
-    return [row for row in rows if row.case.shape == shape]
+def _at(workload: Workload, rows: Sequence[Measurement]) -> list[Measurement]:
+    return [row for row in rows if row.case.workload == workload]
 
 
 def _next(info: RunInfo, measurements: Sequence[Measurement], folder: Path) -> list[str]:
@@ -108,7 +108,7 @@ def _next(info: RunInfo, measurements: Sequence[Measurement], folder: Path) -> l
     return next_words(info, folder, "--csv")
 
 
-def _print_shape(console: Console, info: RunInfo, rows: list[Measurement], title: str, *, flops: bool) -> None:
+def _print_workload(console: Console, info: RunInfo, rows: list[Measurement], title: str, *, flops: bool) -> None:
     shown = [row for row in rows if row.timing and row.role is not Role.CONTROL]
     shown.sort(key=lambda row: row.timing.time_us if row.timing else math.inf)
     console.print()
@@ -141,7 +141,7 @@ def _print_notes(console: Console, rows: Sequence[Measurement]) -> None:
 
 
 def _table(info: RunInfo, rows: Sequence[Measurement], notes: bool, *, flops: bool, broken: bool = False) -> Table:
-    """The rows of a shape; `flops` adds their rate, `broken` puts a label's params on a line of their own."""
+    """The rows of a workload; `flops` adds their rate, `broken` puts a label's params on a line of their own."""
     unit = time_unit(row.timing.time_us for row in rows if row.timing)
     table = plain_table()
     table.add_column("kernel", overflow="fold")

@@ -86,11 +86,11 @@ def notes_of(row: Measurement) -> list[str]:
     return notes
 
 
-def control_lines(rows: Sequence[Measurement], *, shapes: bool = False) -> list[Text]:
-    """The baseline's ratio to itself, the noise floor of every comparison, a line each; with `shapes`, also where."""
+def control_lines(rows: Sequence[Measurement], *, workloads: bool = False) -> list[Text]:
+    """The baseline's ratio to itself, the noise of every comparison, a line each; with `workloads`, also where."""
     return [
         Text(
-            f"A/A{f' {row.case.shape}' if shapes else ''}: {row.case.variant.label} against itself "
+            f"A/A{f' {row.case.workload}' if workloads else ''}: {row.case.variant.label} against itself "
             f"{speedup_text(row.versus)}, {row.versus.verdict.upper()}"
         )
         for row in rows

@@ -5,6 +5,6 @@ from gdnbench import CudaKernel
 kernel = CudaKernel(
     name="test-barriers",
     entry="barriers",
-    grid=lambda shape, p: (shape.V // 8, shape.B * shape.HV),
-    block=lambda shape, p: 1024,
+    grid=lambda workload, p: (workload.V // 8, workload.B * workload.HV),
+    block=lambda workload, p: 1024,
 )

@@ -5,6 +5,6 @@ from gdnbench import CudaKernel
 kernel = CudaKernel(
     name="test-conflicts",
     entry="conflicts",
-    grid=lambda shape, p: (shape.V // 32, shape.B * shape.HV),
-    block=lambda shape, p: 32,
+    grid=lambda workload, p: (workload.V // 32, workload.B * workload.HV),
+    block=lambda workload, p: 32,
 )

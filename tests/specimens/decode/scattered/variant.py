@@ -5,6 +5,6 @@ from gdnbench import CudaKernel
 kernel = CudaKernel(
     name="test-scattered",
     entry="scattered",
-    grid=lambda shape, p: (1, shape.B * shape.HV),
-    block=lambda shape, p: shape.V,
+    grid=lambda workload, p: (1, workload.B * workload.HV),
+    block=lambda workload, p: workload.V,
 )

@@ -7,6 +7,6 @@ ROWS = 32
 kernel = CudaKernel(
     name="test-spilling",
     entry="spilling",
-    grid=lambda shape, p: (shape.V // ROWS, shape.B * shape.HV),
-    block=lambda shape, p: 32,
+    grid=lambda workload, p: (workload.V // ROWS, workload.B * workload.HV),
+    block=lambda workload, p: 32,
 )

@@ -5,7 +5,7 @@ from gdnbench import CudaKernel
 kernel = CudaKernel(
     name="test-tail",
     entry="tail",
-    grid=lambda shape, p: (1, shape.B * shape.HV),
-    block=lambda shape, p: 1024,
-    shared_bytes=lambda shape, p: 120 << 10,
+    grid=lambda workload, p: (1, workload.B * workload.HV),
+    block=lambda workload, p: 1024,
+    shared_bytes=lambda workload, p: 120 << 10,
 )

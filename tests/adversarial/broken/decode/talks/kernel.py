@@ -3,5 +3,5 @@
 import honest
 
 
-def bind(tensors, shape, params):
+def bind(tensors, workload, params):
     return honest.bind(tensors)

@@ -7,7 +7,7 @@ import honest
 _calls = count(1)
 
 
-def bind(tensors, shape, params):
+def bind(tensors, workload, params):
     run = honest.bind(tensors)
 
     def call():

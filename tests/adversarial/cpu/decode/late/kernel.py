@@ -15,7 +15,7 @@ def _raise():
 _FAILURES = {"abort": os.abort, "hang": lambda: time.sleep(1e6), "raise": _raise}
 
 
-def bind(tensors, shape, params):
+def bind(tensors, workload, params):
     run = honest.bind(tensors)
     calls = 0
 

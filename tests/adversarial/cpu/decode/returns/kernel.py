@@ -11,6 +11,6 @@ _RETURNS = {
 }
 
 
-def bind(tensors, shape, params):
+def bind(tensors, workload, params):
     run = honest.bind(tensors)
     return lambda: _RETURNS[params.HOW](*run())

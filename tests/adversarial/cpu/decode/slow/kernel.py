@@ -5,7 +5,7 @@ import time
 import honest
 
 
-def bind(tensors, shape, params):
+def bind(tensors, workload, params):
     run = honest.bind(tensors)
 
     def call():

@@ -7,7 +7,7 @@ import honest
 _PAGE = b'{"kind":"Refused","message":"ha","hint":""}\n' + b"\x00\xff\n" + 50 * b"thinking aloud \n"
 
 
-def bind(tensors, shape, params):
+def bind(tensors, workload, params):
     run = honest.bind(tensors)
 
     def call():

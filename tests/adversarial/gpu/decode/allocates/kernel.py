@@ -5,7 +5,7 @@ from cuda.bindings import runtime
 import honest
 
 
-def bind(tensors, shape, params):
+def bind(tensors, workload, params):
     run = honest.bind(tensors)
 
     def call():

@@ -5,6 +5,6 @@ from gdnbench import CudaKernel
 kernel = CudaKernel(
     name="test-illegal-address",
     entry="fault",
-    grid=lambda shape, p: (1,),
-    block=lambda shape, p: 32,
+    grid=lambda workload, p: (1,),
+    block=lambda workload, p: 32,
 )

@@ -5,7 +5,7 @@ from gdnbench import CudaKernel
 kernel = CudaKernel(
     name="test-large-shared",
     entry="large",
-    grid=lambda shape, p: (shape.V // 8, shape.B * shape.HV),
-    block=lambda shape, p: 256,
-    shared_bytes=lambda shape, p: 96 << 10,
+    grid=lambda workload, p: (workload.V // 8, workload.B * workload.HV),
+    block=lambda workload, p: 256,
+    shared_bytes=lambda workload, p: 96 << 10,
 )

@@ -9,7 +9,7 @@ HONEST_CALLS = 60  # of a process: the preflight makes about 30, the timer warms
 calls = count(1)
 
 
-def bind(tensors, shape, params):
+def bind(tensors, workload, params):
     run = honest.bind(tensors)
 
     def call():

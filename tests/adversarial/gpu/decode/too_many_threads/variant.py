@@ -5,6 +5,6 @@ from gdnbench import CudaKernel
 kernel = CudaKernel(
     name="test-too-many-threads",
     entry="wide",
-    grid=lambda shape, p: (1,),
-    block=lambda shape, p: 2048,
+    grid=lambda workload, p: (1,),
+    block=lambda workload, p: 2048,
 )

@@ -5,7 +5,7 @@ from gdnbench import CudaKernel
 kernel = CudaKernel(
     name="test-too-much-shared",
     entry="greedy",
-    grid=lambda shape, p: (1,),
-    block=lambda shape, p: 32,
-    shared_bytes=lambda shape, p: 1 << 20,
+    grid=lambda workload, p: (1,),
+    block=lambda workload, p: 32,
+    shared_bytes=lambda workload, p: 1 << 20,
 )

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import honest
 
 
-def bind(tensors, shape, params):
+def bind(tensors, workload, params):
     run = honest.bind(SimpleNamespace(**{**vars(tensors), "state": tensors.new_state}))
 
     def call():

@@ -5,6 +5,6 @@ from gdnbench import CudaKernel
 kernel = CudaKernel(
     name="test-wrong-cuda",
     entry="wrong",
-    grid=lambda shape, p: (shape.V // 8, shape.B * shape.HV),
-    block=lambda shape, p: 256,
+    grid=lambda workload, p: (workload.V // 8, workload.B * workload.HV),
+    block=lambda workload, p: 256,
 )

@@ -5,5 +5,5 @@ from gdnbench import TritonKernel
 kernel = TritonKernel(
     name="test-hangs",
     entry="kernel",
-    grid=lambda shape, p: (shape.V, shape.B * shape.HV),
+    grid=lambda workload, p: (workload.V, workload.B * workload.HV),
 )

@@ -5,6 +5,6 @@ from gdnbench import CudaKernel
 kernel = CudaKernel(
     name="test-spills",
     entry="spills",
-    grid=lambda shape, p: (shape.V, shape.B * shape.HV),
-    block=lambda shape, p: 32,
+    grid=lambda workload, p: (workload.V, workload.B * workload.HV),
+    block=lambda workload, p: 32,
 )
