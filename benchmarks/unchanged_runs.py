@@ -89,7 +89,7 @@ def _figure(row: _Row, kernel_time: _Row | None) -> Figure:
         kernel=split_label(row["label"])[0],
         label=row["label"],
         params=Params({"": row["params"]}) if row["params"] else Params(),
-        shape=workload,
+        workload=workload,
         timer=row["timer"],
         role=Role(row["role"]),
         time_us=float(row["mean_us"]),
@@ -136,7 +136,7 @@ def _judged(left: FigureSource, right: FigureSource) -> Iterator[tuple[tuple[int
         assert change
         half = change.log_ratio.half_width(CONFIDENCE)
         claim = f"{left.name} | {right.name}: {one.label}" if ratio.comparison.verdict in CLAIMS else ""
-        where = int(one.shape.cells["B"]), ratio.clock.value
+        where = int(one.workload.cells["B"]), ratio.clock.value
         yield where, abs(change.log_ratio.mean) <= half, half, ratio.comparison.speedup.half_width, claim
 
 

@@ -4,7 +4,8 @@ import threading
 
 import pytest
 
-from gdnbench.measuring.workers import run_concurrently
+from gdnbench.measuring.workers import run_concurrently, worker_environment
+from gdnbench.model.gpu import Gpu
 
 LIMIT_S = 10
 
@@ -34,3 +35,12 @@ def test_a_fault_stops_the_others_and_is_told(fault):
     with pytest.raises(fault, match="mine"):
         run_concurrently(wait, fail)
     assert stopped == [True]
+
+
+def test_a_worker_of_a_gpu_has_few_threads_unless_the_user_says_otherwise(monkeypatch):
+    gpu = Gpu(0, "NVIDIA H200", "GPU-1", (9, 0))
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert worker_environment(gpu)["OMP_NUM_THREADS"] == "4"
+    assert "OMP_NUM_THREADS" not in worker_environment(None)  # the CPU's own kernels are what is timed there
+    monkeypatch.setenv("OMP_NUM_THREADS", "16")
+    assert worker_environment(gpu)["OMP_NUM_THREADS"] == "16"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -17,6 +18,8 @@ from gdnbench.model.status import Status
 from gdnbench.process.command import GRACE_S
 from gdnbench.process.worker import Worker, python_path
 
+GPU_WORKER_THREADS = "4"
+
 
 def worker_environment(gpu: Gpu | None, *, interpret: bool = False) -> dict[str, str]:
     """Variables on top of this process's: one GPU, or none, and this very gdnbench.
@@ -26,6 +29,8 @@ def worker_environment(gpu: Gpu | None, *, interpret: bool = False) -> dict[str,
         interpret: whether Triton kernels run in Triton's interpreter.
     """
     return {
+        # torch would have a thread spin on every core while the GPU works: several runs on a host then share one core.
+        **({"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", GPU_WORKER_THREADS)} if gpu else {}),
         # By UUID: CUDA numbers GPUs by speed unless told otherwise, and NVML by bus.
         "CUDA_VISIBLE_DEVICES": gpu.uuid if gpu else "",
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",

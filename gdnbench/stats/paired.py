@@ -107,7 +107,7 @@ class PairedLogRatio:
         """
         if control is None or not control.is_apart(confidence):
             return self
-        excess = Variance(control.mean**2 - control.variance.value, 1.0)
+        excess = Variance(control.mean**2 - control.variance.value, control.variance.df)
         return replace(self, between=self.between.add(excess))
 
     def is_apart(self, confidence: float) -> bool:
