@@ -18,7 +18,6 @@ from gdnbench.model.status import Status
 from gdnbench.process.command import GRACE_S
 from gdnbench.process.worker import Worker, python_path
 
-
 GPU_WORKER_THREADS = "4"
 
 
