@@ -119,8 +119,8 @@ def test_run_measures_as_the_options_say(run, tmp_path, monkeypatch, options):
     assert code == ExitCode.ENVIRONMENT
     (settings,) = asked
     assert settings.plain is ("--plain" in options)
-    assert settings.samples == (50 if "--quick" in options else 100)
-    assert settings.rounds == (9 if "--rounds" in options else 7 if "--quick" in options else 41)
+    assert settings.samples == (32 if "--quick" in options else 64)
+    assert settings.rounds == (9 if "--rounds" in options else 7 if "--quick" in options else 42)
 
 
 def test_list_as_json_is_every_kernel_in_full(run):
