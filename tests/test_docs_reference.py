@@ -50,7 +50,7 @@ def test_every_variable_of_ours_is_there():
         ("rounds.csv", samples._ROUND_COLUMNS),
         ("builds.csv", builds._COLUMNS),
         ("results/published", PUBLISHED),
-        ("samples.parquet", ("case", "round", "time_us", "sm_mhz")),
+        ("samples.parquet", ("case", "round", "time_us", "sm_mhz", "placement", "output_placement")),
     ],
 )
 def test_every_column_of_a_small_file_is_there(name, columns):
