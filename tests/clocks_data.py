@@ -10,7 +10,7 @@ from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role, Status
 from gdnbench.store.info import write_info
 from gdnbench.store.measurements import write_measurements
-from gdnbench.store.samples import RoundRow, write_rounds, write_samples
+from gdnbench.store.samples import RoundRow, RoundSamples, write_rounds, write_samples
 
 RUN_ID = "20260102-030405-h200-decode-clocks"
 WORKLOADS = (decode_at(B=1), decode_at(B=8))
@@ -86,14 +86,15 @@ def _store_times(folder, run_id, rows):
         for number in range(1, ROUNDS + 1)
     }
     for timer in dict.fromkeys(timer for _, timer, _ in times):
-        columns = [(name, number, found, np.empty(0)) for (name, by, number), found in times.items() if by == timer]
+        columns = [RoundSamples(name, number, found) for (name, by, number), found in times.items() if by == timer]
         write_samples(folder, columns, None if timer == "nvbench" else timer)
     write_rounds(
         folder,
         [
             RoundRow(
-                run_id=run_id, case=name, timer=timer, round=number, samples=len(found), sm_mhz=1980.0, low_clock=False,
-                time_us=float(np.mean(found)), median_us=float(np.median(found)),
+                run_id=run_id, case=name, timer=timer, round=number, process=1, samples=len(found), sm_mhz=1980.0,
+                low_clock=False, time_us=float(np.mean(found)), mean_us=float(np.mean(found)),
+                median_us=float(np.median(found)),
             )
             for (name, timer, number), found in times.items()
         ],

@@ -6,7 +6,7 @@ import numpy as np
 from run_data import WORKLOAD, case, failed, measured, store
 
 from gdnbench.model.status import Role
-from gdnbench.store.samples import RoundRow, write_rounds, write_samples
+from gdnbench.store.samples import RoundRow, RoundSamples, write_rounds, write_samples
 
 FLOOR, BASELINE, KERNEL, PEER = "decode-floor-copy", "decode-fla", "decode-x", "decode-peer"
 ROLES = {FLOOR: Role.FLOOR, BASELINE: Role.BASELINE}
@@ -39,11 +39,13 @@ def store_run(
         values = rounds_of(random, level * time_us, sd=sd) + launch
         rows.append(measured(of, float(np.median(values))))
         rounds += [
-            RoundRow(run_id=run_id, case=of.id, timer="nvbench", round=number, samples=20, time_us=value,
-                     median_us=value, sm_mhz=1980.0, low_clock=False)
+            RoundRow(run_id=run_id, case=of.id, timer="nvbench", round=number, process=1, samples=20, time_us=value,
+                     mean_us=value, median_us=value, sm_mhz=1980.0, low_clock=False)
             for number, value in enumerate(values, start=1)
         ]  # fmt: skip
-        drawn += [(of.id, number, random.normal(value, 0.03, 20), ()) for number, value in enumerate(values, start=1)]
+        drawn += [
+            RoundSamples(of.id, number, random.normal(value, 0.03, 20)) for number, value in enumerate(values, start=1)
+        ]
     store(
         folder, rows, run_id=run_id, gpu=gpu, op=op, timestamp=began.isoformat(),
         git={"commit": commit, "dirty": dirty},

@@ -9,7 +9,7 @@ from run_data import case, failed, measured, store, versus
 from sweep_data import JOINT, store_sweep
 
 from gdnbench.model.status import Role, Status
-from gdnbench.store.samples import RoundRow, write_rounds, write_samples
+from gdnbench.store.samples import RoundRow, RoundSamples, write_rounds, write_samples
 
 WORKLOADS = (decode_at(B=1), decode_at(B=8), decode_at(B=64))
 HOSTILE = "</script><script>alert(1)</script> <b>&amp;</b> \u2028 {{ 7*7 }}"
@@ -71,13 +71,14 @@ def _store_times(folder, run_id, rows, rounds=8, count=40):
         for row in rows
         for number in range(1, rounds + 1)
     }
-    write_samples(folder, ((name, number, found, np.empty(0)) for (name, number), found in times.items()))
+    write_samples(folder, (RoundSamples(name, number, found) for (name, number), found in times.items()))
     write_rounds(
         folder,
         [
             RoundRow(
-                run_id=run_id, case=name, timer="nvbench", round=number, samples=count, sm_mhz=1980.0, low_clock=False,
-                time_us=float(np.mean(found)), median_us=float(np.median(found)),
+                run_id=run_id, case=name, timer="nvbench", round=number, process=1, samples=count, sm_mhz=1980.0,
+                low_clock=False, time_us=float(np.mean(found)), mean_us=float(np.mean(found)),
+                median_us=float(np.median(found)),
             )
             for (name, number), found in times.items()
         ],

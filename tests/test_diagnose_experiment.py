@@ -40,8 +40,9 @@ def op_of(values):
 
 def check_run(values):
     settings = settings_of_run(
-        quick=True, rounds=None, samples=None, seed=None, margin=0.005, step_limit_s=30.0, plain=False
-    )
+        "cuda", quick=True, rounds=None, samples=None, processes=None, seed=None, margin=0.005, step_limit_s=30.0,
+        plain=False,
+    )  # fmt: skip
     named = joined(terms(values["kernels"], values["kernel"]))
     make_request(kernels(), op_of(values), named, axes=sizes(values["shape"]), settings=settings)
 

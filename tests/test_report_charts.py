@@ -19,7 +19,7 @@ from gdnbench.report.charts.layout import BLOCKS, blocks, log_ticks, spread
 from gdnbench.report.charts.plot import CHARTS, draw_chart, print_chart, split_words
 from gdnbench.report.charts.selection import COLOURS, choices_of, open_view, slots_of, time_us
 from gdnbench.report.charts.theme import BASELINE_MARKER, DARK, LIGHT, MARKERS
-from gdnbench.store.samples import read_rounds, write_samples
+from gdnbench.store.samples import RoundSamples, read_rounds, write_samples
 
 PNG = b"\x89PNG\r\n\x1a\n"
 OF_ANY_RUN = [chart for chart in CHARTS if chart != "sweep"]
@@ -38,7 +38,7 @@ def long_names(tmp_path_factory):
     for name in ("run.json", "measurements.csv", "rounds.csv"):
         shutil.copy(DISPATCH / name, folder)
     write_samples(
-        folder, ((case, 1, times[np.isfinite(times)], np.empty(0)) for case, times in read_rounds(folder).items())
+        folder, (RoundSamples(case, 1, times[np.isfinite(times)]) for case, times in read_rounds(folder).items())
     )
     return folder
 

@@ -7,11 +7,10 @@ from gdnbench.store.samples import RoundRow, RoundSamples, write_rounds, write_s
 
 
 def test_every_sample_is_kept_with_its_case_round_and_clock(tmp_path):
-    none = np.empty(0)
     told = RoundSamples(
         "a/B1", 1, np.array([4.0, 4.032]), np.array([1980.0, 1965.0]), np.array([31, 0]), np.array([7, 8])
     )
-    write_samples(tmp_path, [told, RoundSamples("b/B1", 1, np.array([5.0]), none, none, none)])
+    write_samples(tmp_path, [told, RoundSamples("b/B1", 1, np.array([5.0]))])
     frame = pd.read_parquet(tmp_path / "samples.parquet")
     assert frame["case"].tolist() == ["a/B1", "a/B1", "b/B1"]
     assert frame["time_us"].tolist() == np.float32([4.0, 4.032, 5.0]).tolist()

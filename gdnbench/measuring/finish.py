@@ -54,9 +54,9 @@ def _samples(collected: Collected) -> Iterator[RoundSamples]:
                 case_id,
                 number,
                 np.asarray(sampled.times_us),
-                np.asarray(sampled.sm_mhz),
-                np.asarray(sampled.placements),
-                np.asarray(sampled.output_placements),
+                sampled.sm_mhz,
+                sampled.placements,
+                sampled.output_placements,
             )
 
 

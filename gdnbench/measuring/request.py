@@ -243,7 +243,7 @@ def parse_workload(op: Op, axes: str, purpose: str) -> Workload:
     """
     found = parse_near_default(op, axes)
     if len(found) > 1:
-        raise UsageError(f"{len(found)} shapes are given, and {purpose}", f"as in {' '.join(op.default.options)}")
+        raise UsageError(f"{len(found)} workloads are given, and {purpose}", f"as in {' '.join(op.default.options)}")
     return found[0]
 
 

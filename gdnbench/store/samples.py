@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from gdnbench.stats import FloatArray
+    from gdnbench.stats import FloatArray, IntArray
 
 ROUNDS, SAMPLES = "rounds.csv", "samples.parquet"
 _ROUND_COLUMNS = (
@@ -137,17 +137,17 @@ class RoundSamples:
         case: the case's id.
         round: its number.
         times_us: shape (samples,), microseconds.
-        sm_mhz: SM clock of each sample, MHz; may be empty.
-        placements: number of the placement of each sample's tensors within its process; may be empty.
-        output_placements: likewise of outputs that the kernel allocates itself; may be empty.
+        sm_mhz: SM clock of each sample, MHz; of another length where it was not measured.
+        placements: number of the placement of each sample's tensors within its process; likewise.
+        output_placements: likewise of outputs that the kernel allocates itself.
     """
 
     case: str
     round: int
     times_us: FloatArray
-    sm_mhz: FloatArray
-    placements: FloatArray
-    output_placements: FloatArray
+    sm_mhz: Sequence[float] | FloatArray = ()
+    placements: Sequence[int] | IntArray = ()
+    output_placements: Sequence[int] | IntArray = ()
 
 
 def write_samples(folder: Path, rounds: Iterable[RoundSamples], clock: Clock | None = None) -> None:
@@ -182,11 +182,11 @@ def write_samples(folder: Path, rounds: Iterable[RoundSamples], clock: Clock | N
         whole.to_parquet(path.with_stem(f"{path.stem}-{clock}") if clock else path, index=False, compression="zstd")
 
 
-def _column(values: FloatArray, times_us: FloatArray, missing: float) -> FloatArray:
+def _column(values: Sequence[float] | FloatArray | IntArray, times_us: FloatArray, missing: float) -> FloatArray:
     """The values as they are, or as many missing ones as there are times."""
     import numpy as np
 
-    return values if len(values) == len(times_us) else np.full(len(times_us), missing)
+    return np.asarray(values, float) if len(values) == len(times_us) else np.full(len(times_us), missing)
 
 
 def read_samples(folder: Path, cases: Collection[str] | None = None) -> dict[str, FloatArray]:
