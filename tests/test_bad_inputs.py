@@ -67,6 +67,7 @@ BASE = {
     "verify": ["decode-v4"],
     "run": ["-k", "decode-v4"],
     "sweep": ["decode-v4", "-p", "WARPS=4"],
+    "calibrate": ["--gpu", "cpu"],
     "list": [],
     "runs": [],
     "runs delete": ["nothing-of-that-name"],

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gdnbench.doctor import hardware, profilers, software
-from gdnbench.doctor.calibration import check_calibration
 from gdnbench.doctor.check import Check, Level
 from gdnbench.doctor.hardware import check_absence, check_driver, check_gpu
 from gdnbench.doctor.loading import LoadResult, load_libraries
@@ -31,6 +30,8 @@ def run_checks(results: Path, gpu: str = "auto") -> tuple[Check, ...]:
     Returns:
         What was found, in the order a person would look.
     """
+    from gdnbench.doctor.calibration import check_calibration  # which loads numpy
+
     present = list_gpus()
     chosen, not_found = _choose(gpu, present)
     loaded = load_libraries(chosen)

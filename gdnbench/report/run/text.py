@@ -24,8 +24,8 @@ def headline(info: RunInfo) -> Text:
     timer = "NVBench, cold L2" if info.on_gpu else "warm calls"
     text = Text(f"{info.op} on {device}", style="bold")
     processes = settings.get("processes", 1)
-    shared = f" in {processes} processes" if processes > 1 else ""
-    rounds = f"{settings['rounds']} rounds{shared} of up to {settings['samples']} samples"
+    most, shared = ("≤", f", {processes} processes") if processes > 1 else ("up to ", "")
+    rounds = f"{settings['rounds']} rounds of {most}{settings['samples']} samples{shared}"
     text.append(f": {timer}, {rounds}", style="not bold")
     if not info.complete:
         text.append("  (partial)", style="bold yellow")
