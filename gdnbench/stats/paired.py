@@ -67,8 +67,10 @@ class PairedLogRatio:
         paired = ~(np.isnan(kernel_us) | np.isnan(baseline_us))
         log_ratios = np.log(baseline_us[paired]) - np.log(kernel_us[paired])
         n = log_ratios.size
-        of_round = np.zeros(n, dtype=int) if process is None else process[paired]
         mean = float(np.mean(log_ratios)) if n > 0 else math.nan
+        if process is None:
+            return cls(mean, float(np.std(log_ratios, ddof=1)) if n > 1 else math.nan, n, 1, between)
+        of_round = process[paired]
         sd, df = within_sd(log_ratios, of_round, int(of_round.max(initial=0)) + 1)
         return cls(mean, sd, n, n - df if n > 0 else 1, between)
 
