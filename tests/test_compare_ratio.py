@@ -8,6 +8,7 @@ import pytest
 from compare_data import B1, DEFAULT, MAIN, RESULTS, compared, failed, figure, published, ratios_of, run_of, source
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from paired_rounds import compare_rounds
 
 from gdnbench.compare.comparison import check_regressions, parse_fail_on
 from gdnbench.compare.ratio import check_settings
@@ -16,7 +17,6 @@ from gdnbench.compare.sources import load_sources
 from gdnbench.errors import ExitCode, UsageError
 from gdnbench.model.status import Role, Status
 from gdnbench.stats.comparison import Verdict
-from gdnbench.stats.paired import compare_rounds
 
 KERNELS = {f"decode-v{index}": 4.0 + 0.3 * index for index in range(1, 6)}
 SLOWER = {("decode-v4", 1): 1.02, ("decode-v4", 8): 1.02}

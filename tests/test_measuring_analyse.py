@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from decode_workloads import decode_at
+from paired_rounds import compare_rounds
 from run_data import WORKLOAD, case, collect, healthy
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
@@ -16,7 +17,6 @@ from gdnbench.measuring.rounds import Collected
 from gdnbench.model.code import Build
 from gdnbench.model.status import Role, Status
 from gdnbench.stats.estimators import interquartile_mean
-from gdnbench.stats.paired import compare_rounds
 
 DECODE = load_catalog(default_roots()[:1]).ops["decode"]
 BASELINE, CONTROL = case("decode-fla", Role.BASELINE), case("decode-fla", Role.CONTROL)

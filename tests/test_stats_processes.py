@@ -8,15 +8,8 @@ import pytest
 from gdnbench.stats.comparison import Verdict
 from gdnbench.stats.multiple import judge_family
 from gdnbench.stats.paired import PairedLogRatio, judge_paired
-from gdnbench.stats.processes import (
-    USUAL_LAUNCH_SD_US,
-    Between,
-    Variance,
-    add_variances,
-    estimate_effects,
-    half_width_of,
-    within_sd,
-)
+from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, Between, estimate_effects, within_sd
+from gdnbench.stats.variance import Variance, add_variances, half_width_of
 
 PROCESSES, ROUNDS = 3, 14
 PROCESS = np.repeat(np.arange(PROCESSES), ROUNDS)
@@ -138,10 +131,10 @@ def test_variances_add_with_the_degrees_of_freedom_of_satterthwaite():
 
 
 def test_the_spread_of_rounds_is_about_their_process():
-    assert within_sd(np.array([1.0, 3.0, 11.0, 13.0, np.nan]), np.array([0, 0, 1, 1, 1]), 2) == (
+    assert within_sd(np.array([1.0, 3.0, 11.0, 13.0, np.nan]), np.array([0, 0, 1, 1, 1])) == (
         pytest.approx(math.sqrt(2.0)), 2,
     )  # fmt: skip
-    sd, df = within_sd(np.array([1.0, 2.0]), np.array([0, 1]), 2)
+    sd, df = within_sd(np.array([1.0, 2.0]), np.array([0, 1]))
     assert math.isnan(sd)
     assert df == 0
 

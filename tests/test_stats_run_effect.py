@@ -17,13 +17,13 @@ def peer(change, workload="B=1", variance=0.0, spread=SPREAD):
 
 def half_width(prediction, more=0.0):
     parts = (prediction.own, prediction.of_workload, prediction.of_run)
-    return math.sqrt(sum(part.variance for part in parts) + more)
+    return math.sqrt(sum(part.value for part in parts) + more)
 
 
 def test_without_peers_it_is_what_was_expected():
     found = estimate_run_effect([], WHOLE).predict("B=1", SPREAD)
     assert found.mean == 0.0
-    assert [math.sqrt(part.variance) for part in (found.own, found.of_workload, found.of_run)] == pytest.approx(
+    assert [math.sqrt(part.value) for part in (found.own, found.of_workload, found.of_run)] == pytest.approx(
         [SPREAD.stray, SPREAD.workload, WHOLE]
     )
     assert found.own.df == PRIOR_DF

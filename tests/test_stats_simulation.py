@@ -10,13 +10,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from paired_rounds import compare_rounds
 from timing_model import MEDIAN_EFFICIENCY, TimingModel, midmeans
 
 from gdnbench.stats.comparison import Verdict
 from gdnbench.stats.estimators import interpolated_median, interquartile_mean
 from gdnbench.stats.interval import Interval, round_interval, t_half_width, t_interval
 from gdnbench.stats.multiple import compare_family
-from gdnbench.stats.paired import compare_rounds
 
 TRIALS = 2000
 BASELINE_US = 5.13

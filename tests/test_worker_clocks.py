@@ -9,13 +9,12 @@ from types import SimpleNamespace
 import pytest
 from run_data import case
 
-from gdnbench.measuring.protocol import MOST_PLACEMENTS, Examined, Phase, Refused, Sampled, StepBegun, Task
+from gdnbench.measuring.protocol import WARM_UPS, Examined, Phase, Refused, Sampled, StepBegun, Task
 from gdnbench.measuring.worker import cold, cupti, graph
 from gdnbench.measuring.worker.__main__ import choose_timer
 from gdnbench.measuring.worker.activities import FILL, Activity
 from gdnbench.model.status import Status
 
-WARM_UPS = MOST_PLACEMENTS + 1
 SHORT, LONG = case("short"), case("long")
 TRUE_US = {SHORT.id: (1.0,), LONG.id: (2.0, 3.0)}
 FLUSH_NS, PAUSE_NS, HOST_NS = 38_000, 500, 90_000

@@ -15,7 +15,7 @@ from gdnbench.model.workload import Workload
 from gdnbench.stats.comparison import Verdict
 from gdnbench.stats.interval import t_upper_tail
 from gdnbench.stats.paired import PairedLogRatio
-from gdnbench.stats.processes import Variance, add_variances, half_width_of
+from gdnbench.stats.variance import Variance, add_variances, half_width_of
 from gdnbench.store.calibration import EqualRates, PlantedRates
 
 _LEAST_TAIL = 1e-300  # of a p-value: what lies beyond is 37 standard errors, in any case

@@ -151,7 +151,7 @@ def _with_change(row: HistoryRow, peer: HistoryRow, anchor: str, margin: float) 
         change=Comparison(speedup, judge(speedup, margin)),
         clock=clock,
         # The components after those of the rounds are of a difference of two runs.
-        scatter=math.sqrt(sum(part.variance for part in change.log_ratio.components[2:]) / 2.0),
+        scatter=math.sqrt(sum(part.value for part in change.log_ratio.components[2:]) / 2.0),
         causes=changes_between((peer.run, peer.figure), (row.run, row.figure), anchor),
     )
 

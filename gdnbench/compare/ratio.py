@@ -26,7 +26,8 @@ from gdnbench.model.workload import Workload
 from gdnbench.stats.comparison import Comparison
 from gdnbench.stats.interval import Interval, t_interval
 from gdnbench.stats.multiple import compare_family, compare_unpaired
-from gdnbench.stats.unpaired import UnpairedLogRatio, VarianceComponent
+from gdnbench.stats.unpaired import UnpairedLogRatio
+from gdnbench.stats.variance import Variance
 
 NO_ROUNDS = "not measured here"
 OTHER_TIMER = "the timers differ"
@@ -263,10 +264,10 @@ def _mean_interval(pairs: Sequence[EntryPair], pair_of: PairOf, settings: Compar
 
 def _mean_components(
     ratios: Sequence[UnpairedLogRatio], places: Sequence[tuple[str, Workload]]
-) -> tuple[VarianceComponent, ...]:
+) -> tuple[Variance, ...]:
     """The variance of a mean of ratios: each case's own parts, then its workload's and its run's, added as they are."""
     count = len(ratios)
-    own = [VarianceComponent(part.variance / count**2, part.df) for ratio in ratios for part in ratio.components[:2]]
+    own = [Variance(part.value / count**2, part.df) for ratio in ratios for part in ratio.components[:2]]
     # The strays of one workload have one estimated dispersion between them.
     strays = [_joint([ratio.components[2] for ratio in here], count, alike=False) for here in _by(places, ratios)]
     shared = [_joint([ratio.components[3] for ratio in here], count, alike=True) for here in _by(places, ratios)]
@@ -280,11 +281,11 @@ def _by(places: Sequence[T], ratios: Sequence[UnpairedLogRatio]) -> list[list[Un
     return list(groups.values())
 
 
-def _joint(parts: Sequence[VarianceComponent], count: int, *, alike: bool) -> VarianceComponent:
+def _joint(parts: Sequence[Variance], count: int, *, alike: bool) -> Variance:
     """The variance of a sum over `count`, of parts that are the same error (`alike`) or independent of each other."""
-    sds = [math.sqrt(part.variance) for part in parts]
+    sds = [math.sqrt(part.value) for part in parts]
     variance = sum(sds) ** 2 if alike else sum(sd**2 for sd in sds)
-    return VarianceComponent(variance / count**2, min(part.df for part in parts))
+    return Variance(variance / count**2, min(part.df for part in parts))
 
 
 def _paired_mean_interval(pairs: Sequence[EntryPair], confidence: float) -> Interval | None:

@@ -24,7 +24,8 @@ from gdnbench.model.params import Params
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 from gdnbench.stats.run_effect import Peer, Prediction, RunEffect, estimate_run_effect
-from gdnbench.stats.unpaired import MeanTime, UnpairedLogRatio, VarianceComponent, mean_time, unpaired_log_ratio
+from gdnbench.stats.unpaired import MeanTime, UnpairedLogRatio, mean_time, unpaired_log_ratio
+from gdnbench.stats.variance import Variance
 
 _TOOLS = (*VERSIONS, "driver")  # conditions that may make another kernel of the same sources
 PRESUMED = 0.01
@@ -132,8 +133,8 @@ class RunChange:
             bare = UnpairedLogRatio(bare.mean + predicted.mean, bare.components)
         if math.isnan(bare.mean):  # no time would be left without its launch
             bare, slope = UnpairedLogRatio(measured, bare.components), 0.0
-        components = tuple(VarianceComponent(part.variance * slope**2, part.df) for part in parts)
-        beyond = noise**2 - _AGAIN * components[0].variance
+        components = tuple(Variance(part.value * slope**2, part.df) for part in parts)
+        beyond = noise**2 - _AGAIN * components[0].value
         ratio = UnpairedLogRatio(bare.mean, (*bare.components, *components), math.sqrt(max(beyond, 0.0)))
         return CaseChange(ratio, measured)
 
@@ -149,10 +150,10 @@ class RunChange:
 
     def _peer(self, left: Figure, right: Figure) -> Peer | None:
         before, after = _mean(left), _mean(right)
-        error = before.error.variance + after.error.variance
+        error = before.error.value + after.error.value
         change = after.mean_us - before.mean_us
         if not is_additive(right.timer):
-            error = before.error.variance / before.mean_us**2 + after.error.variance / after.mean_us**2
+            error = before.error.value / before.mean_us**2 + after.error.value / after.mean_us**2
             change = math.log(after.mean_us / before.mean_us)
         if not math.isfinite(error):
             return None

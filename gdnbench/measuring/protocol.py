@@ -24,6 +24,12 @@ IMPORT_STEPS = 3  # likewise one that imports a kernel's file, and with it perha
 MOST_PLACEMENTS = 32  # of a window
 MOST_WINDOW_BYTES = 2 << 30  # one copy of a large batch covers so many pages that it averages by itself
 MOST_PLACED_BYTES = 16 << 30  # of a workload's windows together: from B=64 on, fresh windows change nothing
+WARM_UPS = MOST_PLACEMENTS + 1
+"""Untimed launches before the samples of a round: one more than a window has placements.
+
+The first launch of a measurement on a placement finds none of its address translations (on an H200 it takes up to 6 %
+longer), so samples begin with the second lap.
+"""
 COLD_TLB_WARM_UPS = 10
 
 
@@ -96,12 +102,8 @@ class Task:
 
     @property
     def warm_ups(self) -> int:
-        """Untimed launches before the samples of a round.
-
-        One more than a window has placements: the first launch of a measurement on a placement finds none of its
-        address translations (on an H200 it takes up to 6 % longer), so samples begin with the second lap.
-        """
-        return COLD_TLB_WARM_UPS if self.cold_tlb else MOST_PLACEMENTS + 1
+        """Untimed launches before the samples of a round."""
+        return COLD_TLB_WARM_UPS if self.cold_tlb else WARM_UPS
 
     def round_number(self, position: int) -> int:
         """The number of the round at a position of `order`: 0 for the burn-in."""

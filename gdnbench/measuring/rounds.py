@@ -162,7 +162,7 @@ class RoundTimes:
 
     def means(self, case_id: str) -> FloatArray:
         """The mean of all samples of each round, shape (rounds,), microseconds."""
-        return self._align(self._samples[case_id], lambda sampled: float(np.mean(sampled.times_us)))
+        return self._align(self._samples[case_id], _mean)
 
     def together(self, case_ids: Sequence[str]) -> dict[str, FloatArray]:
         """The times of several cases, in the rounds in which every one of them was measured."""
@@ -240,7 +240,7 @@ class RoundTimes:
                 process=sampled.process,
                 samples=len(sampled.times_us),
                 time_us=_location(sampled),
-                mean_us=float(np.mean(sampled.times_us)),
+                mean_us=_mean(sampled),
                 median_us=self._median(sampled),
                 sm_mhz=_clock(sampled) if sampled.sm_mhz else None,
                 low_clock=bool(_clock(sampled) < LOW_CLOCK * self._usual_mhz),
@@ -252,6 +252,10 @@ class RoundTimes:
 
 def _location(sampled: Sampled) -> float:
     return interquartile_mean(np.asarray(sampled.times_us))
+
+
+def _mean(sampled: Sampled) -> float:
+    return float(np.mean(sampled.times_us))
 
 
 def _clock(sampled: Sampled) -> float:

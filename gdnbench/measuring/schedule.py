@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby
 from typing import Protocol, TypeVar
 
-from gdnbench.measuring.protocol import MOST_PLACED_BYTES, MOST_PLACEMENTS, window_count, window_size
+from gdnbench.measuring.protocol import MOST_PLACED_BYTES, WARM_UPS, window_count, window_size
 from gdnbench.measuring.rounds import Collected
 from gdnbench.model.case import Case
 from gdnbench.model.kernel import Device
@@ -27,7 +28,6 @@ CPU_ROUND_US = 60_000.0
 FEWEST_SAMPLES = {"cuda": 40, "cpu": 5}
 START_S = 6.0  # of a worker: loading torch, binding every case
 OWN_OUTPUTS = 2  # times the tensors: kernels that allocate their outputs get as many places for them
-WARM_UPS = MOST_PLACEMENTS + 1
 
 
 def round_order(cases: Sequence[Case], rounds: int, seed: int) -> tuple[tuple[str, ...], ...]:
@@ -163,11 +163,11 @@ class FixedRounds:
         """The rounds of the next worker."""
         left = tuple(case for case in cases if case.id not in collected.lost)
         done = len(collected.complete_rounds(case.id for case in left))
-        number, target = next(((n, each) for n, each in enumerate(self._targets, 1) if each > done), (0, 0))
-        if not left or not number:
+        ended, processes = bisect_right(self._targets, done), len(self._targets)
+        if not left or ended == processes:
             return None
-        standing = "" if len(self._targets) == 1 else f"process {number} of {len(self._targets)}"
-        return Segment("measure", left, target, standing)
+        standing = "" if processes == 1 else f"process {ended + 1} of {processes}"
+        return Segment("measure", left, self._targets[ended], standing)
 
 
 def round_share(rounds: int, processes: int, number: int) -> int:

@@ -34,7 +34,7 @@ def compare_family(
 
     The chance that any kernel whose true difference is within the margin is called FASTER or SLOWER is at
     most 1 - confidence for the whole family. Each interval is the one at the level that its verdict was
-    taken at, so it is wider than that of `compare_rounds` and the verdict can be read off it. A pair with
+    taken at, so it is wider than that of `judge_paired` and the verdict can be read off it. A pair with
     fewer than two paired rounds still counts as a member; leave it out to spare the others its cost.
 
     Args:
@@ -44,10 +44,10 @@ def compare_family(
         confidence: of the family as a whole, between 0 and 1, both excluded.
 
     Returns:
-        A comparison for each key, in the order given. For one pair it equals `compare_rounds`.
+        A comparison for each key, in the order given. For one pair it equals `judge_paired`.
 
     Raises:
-        ValueError: as `compare_rounds`.
+        ValueError: as `PairedLogRatio.from_rounds` and `judge_paired`.
     """
     ratios = {key: PairedLogRatio.from_rounds(kernel, baseline) for key, (kernel, baseline) in pairs.items()}
     return judge_family(ratios, margin=margin, confidence=confidence)
@@ -145,7 +145,7 @@ def compare_with_best(
         look: 1 for the first look at these cases, 2 for the second.
 
     Raises:
-        ValueError: if there are no cases, none has a round, `look` is below 1, or as `compare_rounds`.
+        ValueError: if there are no cases, none has a round, `look` is below 1, or as `compare_family`.
     """
     if look < 1:
         raise ValueError(f"looks count from 1, not {look}")

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gdnbench.stats import FloatArray, IntArray
-from gdnbench.stats.comparison import DEFAULT_MARGIN, Comparison, Verdict, judge, log_margin
+from gdnbench.stats.comparison import Comparison, Verdict, judge, log_margin
 from gdnbench.stats.interval import Interval, t_upper_tail
-from gdnbench.stats.processes import NOTHING_BETWEEN, Between, Variance, add_variances, half_width_of, within_sd
+from gdnbench.stats.processes import NOTHING_BETWEEN, Between, within_sd
+from gdnbench.stats.variance import UNKNOWN_VARIANCE, Variance, add_variances, half_width_of
 
 MAX_ROUNDS = 10_000
 """Where this many rounds in all would not decide, more rounds are no advice: the difference equals the margin."""
@@ -70,8 +71,7 @@ class PairedLogRatio:
         mean = float(np.mean(log_ratios)) if n > 0 else math.nan
         if process is None:
             return cls(mean, float(np.std(log_ratios, ddof=1)) if n > 1 else math.nan, n, 1, between)
-        of_round = process[paired]
-        sd, df = within_sd(log_ratios, of_round, int(of_round.max(initial=0)) + 1)
+        sd, df = within_sd(log_ratios, process[paired])
         return cls(mean, sd, n, n - df if n > 0 else 1, between)
 
     @property
@@ -82,7 +82,7 @@ class PairedLogRatio:
     def variance_of(self, rounds: int) -> Variance:
         """What the variance would be with so many rounds of these processes, as noisy as those so far."""
         if self.n - self.processes < 1:
-            return Variance(math.inf, 1.0)
+            return UNKNOWN_VARIANCE
         own, df = self.sd**2 / rounds, rounds - self.processes
         beyond = (self.between.inflation - 1.0) * self.sd**2 / self.n
         return add_variances([Variance(own + beyond, min(df, self.between.df)), self.between.variance])
@@ -141,34 +141,11 @@ class PairedLogRatio:
         return min(1.0, 2.0 * t_upper_tail(excess / math.sqrt(variance.value), variance.df))
 
 
-def compare_rounds(
-    kernel_us: FloatArray,
-    baseline_us: FloatArray,
-    *,
-    margin: float = DEFAULT_MARGIN,
-    confidence: float = 0.95,
-) -> Comparison:
-    """Compare a kernel with its baseline by the rounds in which both were measured.
-
-    The mean paired log-ratio with its Student t-interval over rounds, judged against the margin. Fewer than
-    two paired rounds are UNCLEAR, with the interval (0, infinity). To compare several kernels at once use
-    `compare_family`, which keeps the chance of one false verdict where this puts that of each.
-
-    Args:
-        kernel_us: shape (rounds,), round medians in microseconds, NaN where the round is missing.
-        baseline_us: shape (rounds,), the same rounds of the baseline.
-        margin: differences up to this ratio count as none.
-        confidence: of the interval, between 0 and 1, both excluded.
-
-    Raises:
-        ValueError: if the shapes differ, a time is infinite, zero or negative, or `margin` or `confidence`
-            is out of range.
-    """
-    return judge_paired(PairedLogRatio.from_rounds(kernel_us, baseline_us), margin, confidence)
-
-
 def judge_paired(ratio: PairedLogRatio, margin: float, confidence: float) -> Comparison:
-    """Judge a paired log-ratio at one level of confidence.
+    """Judge a paired log-ratio at one level of confidence. Fewer than two paired rounds are UNCLEAR.
+
+    To judge several kernels at once use `judge_family`, which keeps the chance of any false verdict where this puts
+    that of each.
 
     Args:
         ratio: what the rounds say of log(baseline / kernel).

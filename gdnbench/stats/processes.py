@@ -7,22 +7,20 @@ out. What is left between processes is a random effect of each case. A run has f
 each case: all cases of a workload together tell by how much the means of processes vary more than their rounds explain,
 and by that factor every variance over rounds is inflated (Wedderburn, Biometrika 61, 1974: quasi-likelihood). A case
 that stands out is judged by its own processes alone.
-
-Variances of different kinds are added, and the degrees of freedom of the sum are Satterthwaite's: Biometrics Bulletin 2
-(1946).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 import numpy as np
-from scipy.special import chdtri, fdtrc, ndtri, stdtrit
+from scipy.special import chdtri, fdtrc
 
 from gdnbench.stats import FloatArray, IntArray
+from gdnbench.stats.variance import NO_VARIANCE, UNKNOWN_VARIANCE, Variance, add_variances, squares_within
 
 K = TypeVar("K", bound=Hashable)
 
@@ -32,44 +30,6 @@ STANDS_OUT = 1e-3
 USUAL_LAUNCH_SD_US = 0.06
 """Of launches of processes on one card, by NVBench: 0.05 to 0.064 µs in four sets of runs on H200s."""
 USUAL_LAUNCH_DF = 15
-
-
-@dataclass(frozen=True, slots=True)
-class Variance:
-    """The variance of an estimate.
-
-    Attributes:
-        value: in the square of the estimate's unit.
-        df: degrees of freedom that it was estimated with; infinite where it is known.
-    """
-
-    value: float = 0.0
-    df: float = math.inf
-
-
-NO_VARIANCE = Variance()
-
-
-def add_variances(parts: Sequence[Variance]) -> Variance:
-    """The variance of a sum of independent errors: `df = (sum v)^2 / sum(v^2 / df)` (Satterthwaite, 1946)."""
-    value = sum(part.value for part in parts)
-    spread = sum(part.value**2 / part.df for part in parts if part.value > 0)
-    return Variance(value, value**2 / spread if spread > 0 else math.inf)
-
-
-def half_width_of(variance: Variance, confidence: float) -> float:
-    """Half-width of the two-sided t-interval of an estimate, in its unit; infinity where the variance is.
-
-    Raises:
-        ValueError: if `confidence` is not between 0 and 1.
-    """
-    if not 0.0 < confidence < 1.0:
-        raise ValueError(f"confidence must lie between 0 and 1, not {confidence}")
-    if math.isinf(variance.value):
-        return math.inf
-    level = 1.0 - (1.0 - confidence) / 2.0
-    quantile = float(ndtri(level)) if math.isinf(variance.df) else float(stdtrit(variance.df, level))
-    return quantile * math.sqrt(variance.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +129,7 @@ class ProcessEffects(Generic[K]):
         means = process_means(logs, self.process, self.count)
         known = means[np.isfinite(means)]
         if len(known) < 2:
-            return Between(variance=Variance(math.inf, 1))
+            return Between(variance=UNKNOWN_VARIANCE)
         return Between(variance=Variance(float(np.var(known, ddof=1)) / len(known), len(known) - 1))
 
 
@@ -226,12 +186,11 @@ def process_means(values: FloatArray, process: IntArray, count: int) -> FloatArr
     return means
 
 
-def within_sd(values: FloatArray, process: IntArray, count: int) -> tuple[float, int]:
+def within_sd(values: FloatArray, process: IntArray) -> tuple[float, int]:
     """The standard deviation of rounds about the mean of their process, and its degrees of freedom."""
     known = np.isfinite(values)
-    residuals = values[known] - process_means(values, process, count)[process[known]]
-    df = len(residuals) - len(np.unique(process[known]))
-    return (math.sqrt(float(np.sum(residuals**2)) / df) if df > 0 else math.nan), df
+    squares, df = squares_within(values[known], process[known])
+    return (math.sqrt(squares / df) if df > 0 else math.nan), df
 
 
 def _common_shift(times_us: FloatArray) -> FloatArray:
@@ -274,7 +233,7 @@ def _spreads(times_us: Mapping[K, FloatArray], process: IntArray, count: int) ->
     for key, times in times_us.items():
         residuals = times - shared
         means = process_means(residuals, process, count)
-        sd_us, df = within_sd(residuals, process, count)
+        sd_us, df = within_sd(residuals, process)
         rounds = np.bincount(process[np.isfinite(times)], minlength=count)
         within = sd_us**2 * float(np.mean(1.0 / rounds)) if df > 0 else 0.0
         found[key] = _CaseSpread(float(np.var(means, ddof=1)), within, (count - 1, df))

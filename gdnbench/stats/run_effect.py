@@ -34,7 +34,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gdnbench.stats import FloatArray
-from gdnbench.stats.unpaired import VarianceComponent
+from gdnbench.stats.variance import Variance
 
 PRIOR_DF = 4.0
 """How many peers the expected spreads are worth, in each of the three dispersions."""
@@ -88,9 +88,9 @@ class Prediction:
     """
 
     mean: float
-    own: VarianceComponent
-    of_workload: VarianceComponent
-    of_run: VarianceComponent
+    own: Variance
+    of_workload: Variance
+    of_run: Variance
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,16 +131,16 @@ class RunEffect:
         if here is None:
             return Prediction(
                 self.whole.mean,
-                VarianceComponent(self.strays.dispersion * spread.stray**2, self.strays.df),
-                VarianceComponent(between, self.whole.df),
-                VarianceComponent(self.whole.variance, self.whole.df),
+                Variance(self.strays.dispersion * spread.stray**2, self.strays.df),
+                Variance(between, self.whole.df),
+                Variance(self.whole.variance, self.whole.df),
             )
         trust = between / (between + here.variance) if between > 0 else 0.0
         return Prediction(
             self.whole.mean + trust * (here.mean - self.whole.mean),
-            VarianceComponent(here.dispersion * spread.stray**2, here.df),
-            VarianceComponent(trust * here.variance, here.df),
-            VarianceComponent((1.0 - trust) ** 2 * self.whole.variance, self.whole.df),
+            Variance(here.dispersion * spread.stray**2, here.df),
+            Variance(trust * here.variance, here.df),
+            Variance((1.0 - trust) ** 2 * self.whole.variance, self.whole.df),
         )
 
 

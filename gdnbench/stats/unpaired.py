@@ -12,25 +12,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
-from scipy.special import stdtrit
 
-from gdnbench.stats import FloatArray
+from gdnbench.stats import FloatArray, IntArray
 from gdnbench.stats.comparison import log_margin
 from gdnbench.stats.interval import Interval, t_upper_tail
-
-
-@dataclass(frozen=True, slots=True)
-class VarianceComponent:
-    """One independent component of the variance of a log-ratio.
-
-    Attributes:
-        variance: squared logarithms; infinity where nothing is known of it.
-        df: degrees of freedom of that estimate, above 0.
-    """
-
-    variance: float
-    df: float
+from gdnbench.stats.variance import UNKNOWN_VARIANCE, Variance, add_variances, half_width_of, squares_within
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,27 +34,18 @@ class UnpairedLogRatio:
     """
 
     mean: float
-    components: tuple[VarianceComponent, ...]
+    components: tuple[Variance, ...]
     noise: float = 0.0
     bias: float = 0.0
 
     @property
-    def variance(self) -> float:
-        """The sum of the components' variances."""
-        return sum(each.variance for each in self.components)
-
-    @property
-    def df(self) -> float:
-        """Satterthwaite's degrees of freedom; infinity where nothing varies."""
-        spread = sum(each.variance**2 / each.df for each in self.components)
-        return self.variance**2 / spread if spread > 0 and math.isfinite(spread) else math.inf
+    def variance(self) -> Variance:
+        """Of the mean: the sum of its components."""
+        return add_variances(self.components)
 
     def half_width(self, confidence: float) -> float:
         """Half the interval's width on the scale of logarithms; infinity where a side has fewer than two rounds."""
-        if not math.isfinite(self.variance):
-            return math.inf
-        t = float(stdtrit(self.df, 1.0 - (1.0 - confidence) / 2.0))
-        return math.hypot(t * math.sqrt(self.variance), self.noise) + self.bias
+        return math.hypot(half_width_of(self.variance, confidence), self.noise) + self.bias
 
     def speedup(self, confidence: float) -> Interval:
         """The ratio baseline time / kernel time, `exp(mean)`, with its interval.
@@ -76,8 +53,6 @@ class UnpairedLogRatio:
         Raises:
             ValueError: if `confidence` is not between 0 and 1.
         """
-        if not 0.0 < confidence < 1.0:
-            raise ValueError(f"confidence must lie between 0 and 1, not {confidence}")
         half_width = self.half_width(confidence)
         if math.isnan(self.mean) or math.isinf(half_width):
             return Interval(math.exp(self.mean), 0.0, math.inf)
@@ -95,12 +70,13 @@ class UnpairedLogRatio:
             ValueError: if the margin is negative or not finite.
         """
         excess = abs(self.mean) - log_margin(margin) - self.bias
-        if not math.isfinite(self.variance) or not excess > self.noise:
+        variance = self.variance
+        if not math.isfinite(variance.value) or not excess > self.noise:
             return 1.0
-        if self.variance == 0:
+        if variance.value == 0:
             return 0.0
-        beyond = math.sqrt((excess - self.noise) * (excess + self.noise) / self.variance)
-        return min(1.0, 2.0 * t_upper_tail(beyond, self.df))
+        beyond = math.sqrt((excess - self.noise) * (excess + self.noise) / variance.value)
+        return min(1.0, 2.0 * t_upper_tail(beyond, variance.df))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +89,10 @@ class MeanTime:
     """
 
     mean_us: float
-    error: VarianceComponent
+    error: Variance
 
 
-def mean_time(times_us: FloatArray, processes: npt.NDArray[np.int64] | None = None) -> MeanTime:
+def mean_time(times_us: FloatArray, processes: IntArray | None = None) -> MeanTime:
     """The mean of a case's rounds. What differs from process to process, the cases of a run share: it is no error.
 
     Args:
@@ -134,14 +110,11 @@ def mean_time(times_us: FloatArray, processes: npt.NDArray[np.int64] | None = No
     if (present <= 0).any() or np.isinf(present).any():
         raise ValueError("round times must be positive and finite")
     if not present.size:
-        return MeanTime(math.nan, VarianceComponent(math.inf, 1.0))
-    numbers = np.zeros(present.size) if processes is None or not processes.size else processes[there]
-    groups = [present[numbers == number] for number in np.unique(numbers)]
-    df, mean = present.size - len(groups), float(np.mean(present))
-    if df < 1:
-        return MeanTime(mean, VarianceComponent(math.inf, 1.0))
-    squares = sum(float(np.sum((group - np.mean(group)) ** 2)) for group in groups)
-    return MeanTime(mean, VarianceComponent(squares / df / present.size, df))
+        return MeanTime(math.nan, UNKNOWN_VARIANCE)
+    numbers = np.zeros(present.size, dtype=int) if processes is None or not processes.size else processes[there]
+    squares, df = squares_within(present, numbers)
+    error = Variance(squares / df / present.size, df) if df > 0 else UNKNOWN_VARIANCE
+    return MeanTime(float(np.mean(present)), error)
 
 
 def unpaired_log_ratio(
@@ -149,7 +122,7 @@ def unpaired_log_ratio(
     baseline: MeanTime,
     *,
     launch_us: float = 0.0,
-    components: tuple[VarianceComponent, ...] = (),
+    components: tuple[Variance, ...] = (),
     noise: float = 0.0,
 ) -> UnpairedLogRatio:
     """`log(baseline / kernel)` of two mean times, both as with the mean of the two launches.
@@ -169,9 +142,8 @@ def unpaired_log_ratio(
     """
     before, after = baseline.mean_us + launch_us / 2.0, kernel.mean_us - launch_us / 2.0
     if not (before > 0 and after > 0):
-        return UnpairedLogRatio(math.nan, (VarianceComponent(math.inf, 1.0),) * 2 + components, noise)
+        return UnpairedLogRatio(math.nan, (UNKNOWN_VARIANCE,) * 2 + components, noise)
     rounds = tuple(
-        VarianceComponent(side.error.variance / time**2, side.error.df)
-        for side, time in ((baseline, before), (kernel, after))
+        Variance(side.error.value / time**2, side.error.df) for side, time in ((baseline, before), (kernel, after))
     )
     return UnpairedLogRatio(math.log(before / after), rounds + components, noise)

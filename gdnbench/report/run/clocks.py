@@ -110,7 +110,7 @@ def print_clocks(console: Console, info: RunInfo, measurements: Sequence[Measure
     if not any(clocks.values()) or not timed:
         return
     timed.sort(key=lambda row: row.timing.time_us if row.timing else math.inf)
-    compares = info.settings.get("processes", 0) > 0 and any(row.versus for rows in clocks.values() for row in rows)
+    compares = "processes" in info.settings and any(row.versus for rows in clocks.values() for row in rows)
     view = _ClocksTable(timed, clocks, gaps_of(measurements, clocks), baseline_name(info), compares)
     whole = view.table(roomy=True)
     console.print()

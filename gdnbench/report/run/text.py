@@ -23,13 +23,18 @@ def headline(info: RunInfo) -> Text:
     settings = info.settings
     timer = "NVBench, cold L2" if info.on_gpu else "warm calls"
     text = Text(f"{info.op} on {device}", style="bold")
-    processes = settings.get("processes", 1)
+    processes = process_count(info)
     most, shared = ("≤", f", {processes} processes") if processes > 1 else ("up to ", "")
     rounds = f"{settings['rounds']} rounds of {most}{settings['samples']} samples{shared}"
     text.append(f": {timer}, {rounds}", style="not bold")
     if not info.complete:
         text.append("  (partial)", style="bold yellow")
     return text
+
+
+def process_count(info: RunInfo) -> int:
+    """How many processes shared its rounds; older runs do not tell, and had one."""
+    return int(info.settings.get("processes", 1))
 
 
 def baseline_name(info: RunInfo) -> str:
@@ -45,7 +50,7 @@ def legend(info: RunInfo, *, flops: bool) -> Text:
         flops: whether FLOPs bound some workload of it.
     """
     settings = info.settings
-    over = "rounds and processes" if settings.get("processes", 1) > 1 else "rounds"
+    over = "rounds and processes" if process_count(info) > 1 else "rounds"
     lines = [
         f"±: {settings['confidence']:.0%} interval over {over}. vs: baseline time / kernel time, paired by round;",
         f"FASTER or SLOWER beyond {settings['margin']:.2%}, with Holm's correction for the number of kernels.",

@@ -1,0 +1,67 @@
+"""Estimates of variance, their sums, and the half-widths of the intervals that they give.
+
+The degrees of freedom of a sum of independent components are those of Satterthwaite, "An approximate distribution of
+estimates of variance components", Biometrics Bulletin 2 (1946).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtri, stdtrit
+
+from gdnbench.stats import FloatArray, IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Variance:
+    """The variance of an estimate.
+
+    Attributes:
+        value: in the square of the estimate's unit.
+        df: degrees of freedom that it was estimated with; infinite where it is known.
+    """
+
+    value: float = 0.0
+    df: float = math.inf
+
+
+NO_VARIANCE = Variance()
+UNKNOWN_VARIANCE = Variance(math.inf, 1.0)
+
+
+def add_variances(parts: Sequence[Variance]) -> Variance:
+    """The variance of a sum of independent errors: `df = (sum v)^2 / sum(v^2 / df)` (Satterthwaite, 1946)."""
+    value = sum(part.value for part in parts)
+    spread = sum(part.value**2 / part.df for part in parts if part.value > 0)
+    return Variance(value, value**2 / spread if 0 < spread < math.inf else math.inf)
+
+
+def half_width_of(variance: Variance, confidence: float) -> float:
+    """Half-width of the two-sided t-interval of an estimate, in its unit; infinity where the variance is.
+
+    Raises:
+        ValueError: if `confidence` is not between 0 and 1.
+    """
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f"confidence must lie between 0 and 1, not {confidence}")
+    if math.isinf(variance.value):
+        return math.inf
+    level = 1.0 - (1.0 - confidence) / 2.0
+    quantile = float(ndtri(level)) if math.isinf(variance.df) else float(stdtrit(variance.df, level))
+    return quantile * math.sqrt(variance.value)
+
+
+def squares_within(values: FloatArray, process: IntArray) -> tuple[float, int]:
+    """The sum of squared distances of rounds from the mean of their process, and its degrees of freedom.
+
+    Args:
+        values: shape (rounds,), none missing.
+        process: shape (rounds,), the process of each round, any numbers.
+    """
+    groups = [values[process == number] for number in np.unique(process)]
+    squares = sum(float(np.sum((group - np.mean(group)) ** 2)) for group in groups)
+    return squares, len(values) - len(groups)
