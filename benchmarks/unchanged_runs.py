@@ -109,14 +109,14 @@ def _rounds(row: _Row) -> FloatArray:
 
 
 def tally(sources: Sequence[FigureSource], every: int = 1) -> dict[tuple[str, int, str], Tally]:
-    """What every n-th pair of runs on one GPU model says, by hosts, batch and clock."""
+    """What every n-th pair of runs on one GPU model says, by hosts, batch and kind of time."""
     found: dict[tuple[str, int, str], Tally] = defaultdict(Tally)
     for left, right in list(combinations(sources, 2))[::every]:
         if left.gpu != right.gpu:
             continue
         hosts = "one" if left.conditions["host"] == right.conditions["host"] else "two"
-        for (batch, clock), covered, single, printed, claim in _judged(left, right):
-            group = found[hosts, batch, clock]
+        for (batch, kind), covered, single, printed, claim in _judged(left, right):
+            group = found[hosts, batch, kind]
             group.covered.append(covered)
             group.single.append(single)
             group.printed.append(printed)
@@ -132,11 +132,11 @@ def _judged(left: FigureSource, right: FigureSource) -> Iterator[tuple[tuple[int
         one, other = (entry.figure for entry in row.entries if entry)
         if one.role is Role.FLOOR or ratio is None or ratio.comparison is None:
             continue
-        change = runs.change(one, other, ratio.clock)
+        change = runs.change(one, other, ratio.kind)
         assert change
         half = change.log_ratio.half_width(CONFIDENCE)
         claim = f"{left.name} | {right.name}: {one.label}" if ratio.comparison.verdict in CLAIMS else ""
-        where = int(one.workload.cells["B"]), ratio.clock.value
+        where = int(one.workload.cells["B"]), ratio.kind.value
         yield where, abs(change.log_ratio.mean) <= half, half, ratio.comparison.speedup.half_width, claim
 
 
@@ -146,10 +146,10 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1, help="compare each n-th pair of runs")
     found = tally(load_sources(), parser.parse_args().every)
     print(f"{'hosts':6}{'B':>4}  {'clock':8}{'cases':>6}{'covered':>9}{'one ±':>8}{'printed ±':>11}{'claims':>8}")
-    for (hosts, batch, clock), group in sorted(found.items()):
+    for (hosts, batch, kind), group in sorted(found.items()):
         covered, single, printed = np.mean(group.covered), median(group.single), median(group.printed)
         print(
-            f"{hosts:6}{batch:4}  {clock:8}{len(group.covered):6}{covered:9.1%}{single:8.2%}{printed:11.2%}"
+            f"{hosts:6}{batch:4}  {kind:8}{len(group.covered):6}{covered:9.1%}{single:8.2%}{printed:11.2%}"
             f"{len(group.claims):8}"
         )
     everything = [each for group in found.values() for each in group.covered]

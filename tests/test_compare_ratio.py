@@ -73,13 +73,13 @@ def test_where_the_card_is_another_kernel_times_are_judged_and_on_one_card_strea
     left = run_of(KERNELS, kernel_times=True, conditions={"GPU": "GPU-1"})
     right = {"kernel_times": True, "launch": 1.65, "strays": SLOWER}
     apart = ratios_of(compared(left, run_of(KERNELS, "other", conditions={"GPU": "GPU-2"}, **right)))
-    assert apart["decode-v4", 1].clock is TimeKind.KERNEL
+    assert apart["decode-v4", 1].kind is TimeKind.KERNEL
     assert apart["decode-v4", 1].value == pytest.approx(1 / 1.02, abs=0.002)
-    assert set(apart["decode-v4", 1].by_clock) == set(TimeKind)
+    assert set(apart["decode-v4", 1].by_kind) == set(TimeKind)
     on_one = ratios_of(compared(left, run_of(KERNELS, "other", conditions={"GPU": "GPU-1"}, **right)))
-    assert on_one["decode-v4", 1].clock is TimeKind.STREAM
+    assert on_one["decode-v4", 1].kind is TimeKind.STREAM
     lacking = ratios_of(compared(left, run_of(KERNELS, "other", conditions={"GPU": "GPU-2"}, launch=1.65)))
-    assert {ratio.clock for ratio in lacking.values()} == {TimeKind.STREAM}
+    assert {ratio.kind for ratio in lacking.values()} == {TimeKind.STREAM}
 
 
 def test_across_gpus_nothing_is_taken_out():
@@ -98,7 +98,7 @@ def test_across_gpus_the_launch_of_a_host_is_no_claim_about_kernels():
 def test_across_gpus_kernel_times_are_judged_where_both_runs_have_them():
     sides = run_of(KERNELS, kernel_times=True), run_of(KERNELS, "other", gpu="h100", moved=1.3, kernel_times=True)
     ratio = ratios_of(compared(*sides))["decode-v4", 1]
-    assert ratio.clock is TimeKind.KERNEL
+    assert ratio.kind is TimeKind.KERNEL
     assert ratio.value == pytest.approx(1 / 1.3, rel=1e-3)
     assert ratio.comparison.verdict is Verdict.SLOWER
 

@@ -58,7 +58,7 @@ def test_a_host_whose_launch_is_longer_makes_no_kernel_slower(sources):
 def test_two_cards_with_kernel_times_are_told_within_one_percent(sources):
     one, other = (named(sources, f"w40-r2-g{card}") for card in (1, 2))
     for (label, _), ratio in ratios_of(compared(one, other)).items():
-        assert ratio.clock is TimeKind.KERNEL
+        assert ratio.kind is TimeKind.KERNEL
         if "floor" not in label:
             assert ratio.comparison.speedup.half_width < 0.01
 

@@ -11,7 +11,7 @@ from gdnbench.catalog.select import unknown_kernel
 from gdnbench.errors import UsageError
 
 DEFAULT_OP = "decode"
-"""The op that is meant where nothing tells which: the one that others measure."""
+"""The op that is meant where neither `--op` nor a kernel says which."""
 
 _EVERY_KERNEL = frozenset({"all", "*"})  # of an op, whichever that is
 

@@ -82,8 +82,8 @@ class SourceComparison:
     @property
     def shown_clock(self) -> TimeKind:
         """Whose times stand in the table: the kernel's, where every ratio is of them."""
-        clocks = {ratio.clock for column in self.columns for ratio in column.ratios if ratio}
-        return TimeKind.KERNEL if clocks == {TimeKind.KERNEL} else TimeKind.STREAM
+        kinds = {ratio.kind for column in self.columns for ratio in column.ratios if ratio}
+        return TimeKind.KERNEL if kinds == {TimeKind.KERNEL} else TimeKind.STREAM
 
     @property
     def headings(self) -> tuple[str, ...]:

@@ -48,7 +48,7 @@ class HistoryRow:
         changes: what else changed since the row before, by name.
         since: the run that `change` is against: the last before it that was measured the same way; empty if none.
         change: the time before / the time now, above 1 is faster; None without a run to compare with.
-        clock: whose times the change is of.
+        kind: of which times the change is.
         scatter: as in `History`, of the two runs.
         causes: what else changed since that run, which need not be the row before.
     """
@@ -59,7 +59,7 @@ class HistoryRow:
     changes: Mapping[str, ConditionChange] = field(default_factory=dict)
     since: str = ""
     change: Comparison | None = None
-    clock: TimeKind = TimeKind.STREAM
+    kind: TimeKind = TimeKind.STREAM
     scatter: float = float("nan")
     causes: Mapping[str, ConditionChange] = field(default_factory=dict)
 
@@ -141,15 +141,15 @@ def _row(run: StoredRun, figure: Figure, earlier: list[HistoryRow], anchor: str,
 def _with_change(row: HistoryRow, peer: HistoryRow, anchor: str, margin: float) -> HistoryRow:
     """The row with what its kernel changed by since an earlier row."""
     runs = RunPair(peer.run.source, row.run.source)
-    clock = runs.clock_of(peer.figure, row.figure)
-    change = runs.change(peer.figure, row.figure, clock)
+    kind = runs.kind_of(peer.figure, row.figure)
+    change = runs.change(peer.figure, row.figure, kind)
     assert change  # both rows have a ratio, and so rounds
     speedup = change.log_ratio.speedup(CONFIDENCE)
     return replace(
         row,
         since=peer.run.source.name,
         change=Comparison(speedup, judge(speedup, margin)),
-        clock=clock,
+        kind=kind,
         # The components after those of the rounds are of a difference of two runs.
         scatter=math.sqrt(sum(part.value for part in change.log_ratio.components[2:]) / 2.0),
         causes=changes_between((peer.run, peer.figure), (row.run, row.figure), anchor),

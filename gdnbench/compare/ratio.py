@@ -82,16 +82,16 @@ class TimeRatio:
         value: time of the first / time of the later: above 1 the later is faster.
         comparison: its interval and verdict; None where there can be none.
         untold: why there is none; empty where there is one.
-        clock: whose times are judged.
-        by_clock: for each clock that two runs both have, the ratio without what the runs as a whole moved by.
+        kind: which times are judged.
+        by_kind: for each kind of time that two runs both have, the ratio without what the runs as a whole moved by.
         apart: whether the figures are of two runs.
     """
 
     value: float
     comparison: Comparison | None = None
     reason: str = ""
-    clock: TimeKind = TimeKind.STREAM
-    by_clock: Mapping[TimeKind, float] = field(default_factory=dict)
+    kind: TimeKind = TimeKind.STREAM
+    by_kind: Mapping[TimeKind, float] = field(default_factory=dict)
     apart: bool = False
 
 
@@ -190,22 +190,22 @@ def _time_ratio(
         return TimeRatio(value, reason=OTHER_TIMER if other_timer else NO_ROUNDS)
     if not changes:
         return TimeRatio(comparison.speedup.estimate, comparison)
-    by_clock = {clock: math.exp(change.log_ratio.mean) for clock, change in changes.items()}
-    clock = pair_of(left.source, right.source).clock_of(left.figure, right.figure)
-    return TimeRatio(comparison.speedup.estimate, comparison, clock=clock, by_clock=by_clock, apart=True)
+    by_kind = {kind: math.exp(change.log_ratio.mean) for kind, change in changes.items()}
+    kind = pair_of(left.source, right.source).kind_of(left.figure, right.figure)
+    return TimeRatio(comparison.speedup.estimate, comparison, kind=kind, by_kind=by_kind, apart=True)
 
 
 def _changes(left: GridEntry, right: GridEntry, pair_of: PairOf) -> dict[TimeKind, CaseChange]:
-    """The change of a case by every clock that both runs have."""
+    """The change of a case by every kind of time that both runs have."""
     noise = float(np.hypot(_noise(left), _noise(right)))
     runs = pair_of(left.source, right.source)
-    return {clock: change for clock in TimeKind if (change := runs.change(left.figure, right.figure, clock, noise))}
+    return {kind: change for kind in TimeKind if (change := runs.change(left.figure, right.figure, kind, noise))}
 
 
 def _log_ratio(left: GridEntry, right: GridEntry, pair_of: PairOf, settings: CompareSettings) -> UnpairedLogRatio:
-    """The log-ratio of two figures of different runs, by the clock that judges it, with all of its uncertainty."""
-    clock = pair_of(left.source, right.source).clock_of(left.figure, right.figure)
-    change = _changes(left, right, pair_of)[clock]
+    """The log-ratio of two figures of different runs, by the times that judge it, with all of its uncertainty."""
+    kind = pair_of(left.source, right.source).kind_of(left.figure, right.figure)
+    change = _changes(left, right, pair_of)[kind]
     return change.left_in if settings.raw else change.log_ratio
 
 
@@ -251,7 +251,7 @@ def _mean_interval(pairs: Sequence[EntryPair], pair_of: PairOf, settings: Compar
     if len(sources) > 1:  # each pair of runs has a launch of its own, and they are not independent
         return None
     runs = pair_of(pairs[0][0].source, pairs[0][1].source)
-    if len({runs.clock_of(left.figure, right.figure) for left, right in pairs}) > 1:
+    if len({runs.kind_of(left.figure, right.figure) for left, right in pairs}) > 1:
         return None
     ratios = [_log_ratio(left, right, pair_of, settings) for left, right in pairs]
     places = [(right.figure.op, right.figure.workload) for _, right in pairs]

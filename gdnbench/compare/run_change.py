@@ -66,7 +66,7 @@ class CaseChange:
 
 
 class RunChange:
-    """One run against another, by one clock.
+    """One run against another, by one kind of time.
 
     Attributes:
         unchanged: the cases that tell what the runs moved by, each as (left, right).
@@ -116,7 +116,7 @@ class RunChange:
         """A case's change without what its run moved by.
 
         Args:
-            left: the case in the left run, by this clock.
+            left: the case in the left run, by this kind of time.
             right: in the right run.
             noise: how far the baselines of the two runs may be apart from themselves, a log-ratio. What is more than
                 cases stray by anyway widens the interval.
@@ -181,14 +181,14 @@ class RunPair:
         left, right = self._sources
         return RunChange(left.by_kernel_time(), right.by_kernel_time())
 
-    def clock_of(self, left: Figure, right: Figure) -> TimeKind:
-        """The clock that judges a case: the kernel's, where both runs have it and the launch may be of two hosts."""
+    def kind_of(self, left: Figure, right: Figure) -> TimeKind:
+        """The times that judge a case: the kernel's own, where both runs have it and the launch may be of two hosts."""
         both = all((kernel := figure.by_kernel_time()) and kernel.has_rounds for figure in (left, right))
         return TimeKind.KERNEL if both and not self.stream.same_card else TimeKind.STREAM
 
-    def change(self, left: Figure, right: Figure, clock: TimeKind, noise: float = 0.0) -> CaseChange | None:
-        """A case's change by a clock, as `RunChange.change`; None where a side has no rounds by it."""
-        if clock is TimeKind.STREAM:
+    def change(self, left: Figure, right: Figure, kind: TimeKind, noise: float = 0.0) -> CaseChange | None:
+        """A case's change by a kind of time, as `RunChange.change`; None where a side has no rounds by it."""
+        if kind is TimeKind.STREAM:
             return self.stream.change(left, right, noise) if left.has_rounds and right.has_rounds else None
         before, after = left.by_kernel_time(), right.by_kernel_time()
         if not (before and after and before.has_rounds and after.has_rounds):

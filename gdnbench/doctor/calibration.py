@@ -32,7 +32,7 @@ def check_calibration(host: str, gpu: Gpu, driver: str | None) -> Check:
         return Check(
             _NAME,
             Level.WARN,
-            f"{told}: equal kernels are told apart too often",
+            f"{told}: equal kernels are called different too often",
             "measure on a quieter machine, or with more --processes; then gdnbench calibrate",
         )
     if found.driver != driver:

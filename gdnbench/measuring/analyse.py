@@ -23,8 +23,10 @@ from gdnbench.stats.paired import PairedLogRatio, judge_paired
 from gdnbench.stats.processes import process_means
 from gdnbench.store.samples import RoundRow
 
-WIDE = 0.03  # a half-width that deserves a word
-ALARM = 0.998  # confidence at which a baseline is told apart from itself: seldom by chance, for all verdicts pay
+WIDE = 0.03  # of a time's half-width, relative: wider ones are noted
+ALARM = (
+    0.998  # confidence at which a baseline is told apart from itself: rarely by chance, since it widens all verdicts
+)
 TAIL = 0.01  # by which mean and interquartile mean differ where the tail is long
 
 
@@ -203,7 +205,7 @@ def _row_warnings(timing: Timing, low_clock: int) -> tuple[str, ...]:
 
 
 def _process_warnings(case: Case, at: WorkloadTimes) -> tuple[str, ...]:
-    """A word on a case that is another in every process, such as one whose compiler chooses by measuring."""
+    """Notes a case whose time differs from process to process, such as one whose compiler chooses by measuring."""
     if case.id not in at.effects.outliers or case.role in {Role.CONTROL, Role.FLOOR}:
         return ()
     times = at.effects.without_launch(at.times[case.id])

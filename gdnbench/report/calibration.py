@@ -1,4 +1,4 @@
-"""A calibration on stdout: how often equal kernels were told apart, and planted slowdowns found; or JSON."""
+"""A calibration on stdout: how often equal kernels were called different, and planted slowdowns found; or JSON."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _headline(calibration: Calibration) -> Text:
 def _equal_table(calibration: Calibration) -> Table:
     table = plain_table()
     table.add_column("workload", overflow="fold")
-    for heading in ("compared", "told apart", "at most", "rms z", "covered"):
+    for heading in ("compared", "false claims", "at most", "rms z", "covered"):
         table.add_column(heading, justify="right", no_wrap=True)
     several = [calibration.all_equal] if len(calibration.equal) > 1 else []
     for rates in (*calibration.equal, *several):
@@ -123,7 +123,7 @@ def _planted_cells(rates: PlantedRates) -> list[str]:
 def _legend(calibration: Calibration) -> str:
     return "\n".join(
         (
-            "told apart: called FASTER or SLOWER, wrongly; at most: the upper end of the share's 95 % interval.",
+            "false claims: called FASTER or SLOWER; at most: the upper end of the share's 95 % interval.",
             "rms z: of differences in standard errors; 1 where runs know their noise.",
             f"covered: 1 is in the interval, before Holm's correction; it promises {calibration.confidence:.0%}.",
             f"found: called SLOWER, beyond {calibration.margin:.2%}; apart: the printed interval leaves out 1.",

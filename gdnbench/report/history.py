@@ -233,7 +233,7 @@ def _flat(history: History, row: HistoryRow) -> dict[str, Any]:
         "speedup": speedup.estimate if speedup else None,
         "speedup_lo": speedup.low if speedup else None,
         "speedup_hi": speedup.high if speedup else None,
-        "judged_by": row.clock.value if row.change else "",
+        "judged_by": row.kind.value if row.change else "",
         "step": row.change.verdict.value if row.change and row.is_step else "",
     }
 

@@ -10,8 +10,8 @@ from gdnbench.compare.grid import GridEntry, GridRow
 from gdnbench.compare.run_change import RunChange, RunPair, TimeKind
 from gdnbench.compare.spread import is_additive
 from gdnbench.model.status import Status
+from gdnbench.report.compare.run_change import workload_name
 from gdnbench.report.compare.text import notes, row_label
-from gdnbench.report.compare.whole import workload_name
 from gdnbench.stats.interval import Interval
 
 
@@ -74,9 +74,9 @@ def _pair(side: SourceComparison, column: ColumnComparison, number: int, row: Gr
         "ratio_lo": comparison.speedup.low if comparison else None,
         "ratio_hi": comparison.speedup.high if comparison else None,
         "verdict": comparison.verdict.value if comparison else "",
-        "judged_by": ratio.clock.value if ratio and comparison else "",
-        "stream_ratio": ratio.by_clock.get(TimeKind.STREAM) if ratio else None,
-        "kernel_ratio": ratio.by_clock.get(TimeKind.KERNEL) if ratio else None,
+        "judged_by": ratio.kind.value if ratio and comparison else "",
+        "stream_ratio": ratio.by_kind.get(TimeKind.STREAM) if ratio else None,
+        "kernel_ratio": ratio.by_kind.get(TimeKind.KERNEL) if ratio else None,
         "expected": 1 / expected.ratio if expected else None,
         "residual": 1 / expected.residual if expected else None,
         "bound": expected.bound if expected else "",

@@ -188,8 +188,8 @@ def _cells(side: SourceComparison, index: int, row: GridRow, column: int, unit: 
     return cells
 
 
-def _time(entry: GridEntry | None, unit: TimeUnit, clock: TimeKind) -> Text:
-    told = time_or_status(entry, unit, clock)
+def _time(entry: GridEntry | None, unit: TimeUnit, kind: TimeKind) -> Text:
+    told = time_or_status(entry, unit, kind)
     if entry is None or has_time(entry):
         return Text(told)
     return Text(told, style="red" if entry.figure.status.is_failure else "dim")

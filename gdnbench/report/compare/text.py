@@ -13,7 +13,7 @@ from gdnbench.compare.grid import GridEntry, GridRow, KeyValues
 from gdnbench.compare.ratio import TimeRatio, is_floor
 from gdnbench.compare.run_change import TimeKind
 from gdnbench.model.status import Status
-from gdnbench.report.compare.whole import whole_lines
+from gdnbench.report.compare.run_change import run_change_lines
 from gdnbench.report.units import TimeUnit, factor, percent, plus_minus, time_unit
 from gdnbench.stats.comparison import Verdict
 from gdnbench.stats.interval import Interval
@@ -65,17 +65,17 @@ def time_heading(side: SourceComparison, column: int) -> str:
     return f"{side.headings[column]} {whose}{unit_of(side).name}"
 
 
-def shown_time_us(entry: GridEntry, clock: TimeKind) -> float:
-    """A case's time by the clock that is shown; its stream time where it has no other."""
-    kernel = entry.figure.kernel_time if clock is TimeKind.KERNEL else None
+def shown_time_us(entry: GridEntry, kind: TimeKind) -> float:
+    """A case's time of the kind that is shown; its stream time where it has no other."""
+    kernel = entry.figure.kernel_time if kind is TimeKind.KERNEL else None
     return kernel.time_us if kernel else entry.figure.time_us
 
 
-def time_or_status(entry: GridEntry | None, unit: TimeUnit, clock: TimeKind) -> str:
+def time_or_status(entry: GridEntry | None, unit: TimeUnit, kind: TimeKind) -> str:
     """A case's time; its status if it has none, nothing if it is not there."""
     if entry is None:
         return ""
-    return unit.text(shown_time_us(entry, clock)) if has_time(entry) else entry.figure.status.value
+    return unit.text(shown_time_us(entry, kind)) if has_time(entry) else entry.figure.status.value
 
 
 def has_time(entry: GridEntry) -> bool:
@@ -143,10 +143,10 @@ def legend(side: SourceComparison) -> list[str]:
         f"FASTER or SLOWER where it lies beyond {settings.margin:.2%}, SAME where within, else UNCLEAR.",
         "geomean: of all ratios but those of floors.",
     ]
-    clocks = {ratio.clock for column in side.columns for ratio in column.ratios if ratio and ratio.apart}
-    if TimeKind.STREAM in clocks and not settings.raw:
+    kinds = {ratio.kind for column in side.columns for ratio in column.ratios if ratio and ratio.apart}
+    if TimeKind.STREAM in kinds and not settings.raw:
         lines.append("Ratios of stream times of two runs are as with the mean of their two launches.")
-    if TimeKind.KERNEL in clocks:
+    if TimeKind.KERNEL in kinds:
         lines.append("Kernel times are from the first block's start to the last block's end (CUPTI).")
     if any(column.paired for column in side.columns):
         lines.append("Figures of one run are paired by round.")
@@ -163,7 +163,7 @@ def _some(names: Iterable[str]) -> str:
 def notes(side: SourceComparison) -> list[str]:
     """The lines below a table: what was taken out, what the GPUs explain, what is UNCLEAR, failed or alone."""
     headings = side.headings
-    lines = [line for column in side.columns for line in whole_lines(side, column)]
+    lines = [line for column in side.columns for line in run_change_lines(side, column)]
     for heading, column in zip(headings[1:], side.columns, strict=True):
         lines += _bounds(side, heading, column) + _reasons(side, heading, column)
         lines += _no_interval(heading, column) + _unclear(side, heading, column)

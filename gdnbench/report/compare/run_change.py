@@ -19,14 +19,14 @@ _TOLD_APART_US = 0.02  # workloads that differ by less are told by one number
 _TWICE = 2.0  # standard deviations of a 95 % interval, about
 
 
-def whole_lines(side: SourceComparison, column: ColumnComparison) -> list[str]:
-    """For each pair of runs of a column: what was taken out, by which clock it is judged, and what is not known."""
+def run_change_lines(side: SourceComparison, column: ColumnComparison) -> list[str]:
+    """For each pair of runs of a column: what was taken out, by which times it is judged, and what is not known."""
     lines = []
     for one, other, runs in column.runs:
         ratios = _ratios_of(side, column, one, other)
-        for clock in TimeKind:
-            if checked := [pair for pair in ratios if pair[1].clock is clock]:
-                lines += _lines(f"{other} against {one}", runs, clock, checked, raw=side.settings.raw)
+        for kind in TimeKind:
+            if of_kind := [each for each in ratios if each[1].kind is kind]:
+                lines += _lines(f"{other} against {one}", runs, kind, of_kind, raw=side.settings.raw)
         lines += _missing_kernel_times(one, other, runs, ratios)
     return lines
 
@@ -50,30 +50,30 @@ def _ratios_of(
 def _lines(
     pair: str,
     runs: RunPair,
-    clock: TimeKind,
-    checked: Sequence[tuple[tuple[GridEntry, GridEntry], TimeRatio]],
+    kind: TimeKind,
+    ratios: Sequence[tuple[tuple[GridEntry, GridEntry], TimeRatio]],
     *,
     raw: bool,
 ) -> list[str]:
-    change = runs.stream if clock is TimeKind.STREAM else runs.kernel
+    change = runs.stream if kind is TimeKind.STREAM else runs.kernel
     if not change.same_model:
-        return [_other_model(pair, clock, len(checked))]
+        return [_other_model(pair, kind, len(ratios))]
     known = change.effect and change.effect.peers
-    lines = [_taken_out(pair, change, clock, raw=raw)] if known else []
-    untold = [row for row in checked if not change.effect_on(row[0][0].figure, row[0][1].figure).peers]
-    if untold and clock is TimeKind.STREAM:
-        lines.append(_unknown_launch(pair, change, len(untold), len(checked)))
-    if clock is TimeKind.KERNEL:
-        lines.insert(0, f"{pair}: {_ratios(checked)} of kernel times (CUPTI), which hold no launch: the cards differ")
+    lines = [_taken_out(pair, change, kind, raw=raw)] if known else []
+    unknown = [row for row in ratios if not change.effect_on(row[0][0].figure, row[0][1].figure).peers]
+    if unknown and kind is TimeKind.STREAM:
+        lines.append(_unknown_launch(pair, change, len(unknown), len(ratios)))
+    if kind is TimeKind.KERNEL:
+        lines.insert(0, f"{pair}: {_count(ratios)} of kernel times (CUPTI), which hold no launch: the cards differ")
     return lines
 
 
-def _ratios(checked: Sequence[object]) -> str:
-    return "1 ratio is" if len(checked) == 1 else f"{len(checked)} ratios are"
+def _count(ratios: Sequence[object]) -> str:
+    return "1 ratio is" if len(ratios) == 1 else f"{len(ratios)} ratios are"
 
 
-def _other_model(pair: str, clock: TimeKind, count: int) -> str:
-    if clock is TimeKind.KERNEL:
+def _other_model(pair: str, kind: TimeKind, count: int) -> str:
+    if kind is TimeKind.KERNEL:
         return (
             f"{pair}: other GPU models, so {plural(count, 'ratio')} of kernel times (CUPTI), which hold no launch; "
             "what cards of one model differ by is in the intervals"
@@ -85,7 +85,7 @@ def _other_model(pair: str, clock: TimeKind, count: int) -> str:
     )
 
 
-def _taken_out(pair: str, change: RunChange, clock: TimeKind, *, raw: bool) -> str:
+def _taken_out(pair: str, change: RunChange, kind: TimeKind, *, raw: bool) -> str:
     effect = change.effect
     assert effect
     which = (
@@ -95,7 +95,7 @@ def _taken_out(pair: str, change: RunChange, clock: TimeKind, *, raw: bool) -> s
     )
     cases = f"from {plural(effect.peers, *which)}"
     taken = "left in, and added to the intervals (--raw)" if raw else "taken out; --raw keeps it"
-    if clock is TimeKind.KERNEL:
+    if kind is TimeKind.KERNEL:
         return f"{pair}: kernel times of this run {math.expm1(effect.whole.mean):+.2%} as a whole, {cases}: {taken}"
     if not is_additive(change.unchanged[0][1].timer):
         return f"{pair}: times of this run {math.expm1(effect.whole.mean):+.1%} as a whole, {cases}: {taken}"
@@ -120,21 +120,21 @@ def workload_name(place: object) -> str:
     return str(workload) if isinstance(workload, Workload) else str(place)
 
 
-def _unknown_launch(pair: str, change: RunChange, untold: int, of: int) -> str:
+def _unknown_launch(pair: str, change: RunChange, unknown: int, of: int) -> str:
     host = 0.0 if change.same_card else LAUNCH_OF_A_HOST_US
     apart = _TWICE * math.hypot(host, USUAL_LAUNCH_SD_US) * math.sqrt(2.0)
     whose = "on one card" if change.same_card else "perhaps on two hosts"
-    which = "no" if untold == of else f"for {untold} of {of} cases no other"
+    which = "no" if unknown == of else f"for {unknown} of {of} cases no other"
     return f"{pair}: {which} unchanged case tells the launch, {whose}: ±{apart:.1f} µs are in the intervals for it"
 
 
 def _missing_kernel_times(
     one: str, other: str, runs: RunPair, ratios: Sequence[tuple[tuple[GridEntry, GridEntry], TimeRatio]]
 ) -> list[str]:
-    """Where stream times are judged for want of kernel times, who lacks them and how to get them."""
+    """Where stream times are judged because kernel times are missing, which side lacks them and how to get them."""
     if runs.stream.same_card:
         return []
-    lacking = [pair for pair, ratio in ratios if ratio.clock is TimeKind.STREAM]
+    lacking = [pair for pair, ratio in ratios if ratio.kind is TimeKind.STREAM]
     if not lacking or not is_additive(lacking[0][1].figure.timer):
         return []
     sides = [
