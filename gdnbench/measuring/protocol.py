@@ -27,8 +27,8 @@ MOST_PLACED_BYTES = 16 << 30  # of a workload's windows together: from B=64 on, 
 WARM_UPS = MOST_PLACEMENTS + 1
 """Untimed launches before the samples of a round: one more than a window has placements.
 
-The first launch of a measurement on a placement finds none of its address translations (on an H200 it takes up to 6 %
-longer), so samples begin with the second lap.
+The first launch of a measurement on a placement finds none of its address translations (on an H200, FLA at B=8 takes
+7 % longer: docs/measuring.md), so samples begin with the second lap.
 """
 COLD_TLB_WARM_UPS = 10
 

@@ -2,7 +2,7 @@
 
 A round time is modelled as t = launch(process) + kernel(case) * (1 + effect(case, process) + noise(case, round)). The
 launch is a constant in microseconds that all cases of a process share (on H200s its standard deviation is 0.05 to
-0.06 µs, and its correlation between batch sizes 0.99: docs/measuring.md); it is estimated from all of them and taken
+0.06 µs, and its correlation between B=1 and B=8 0.98: docs/measuring.md); it is estimated from all of them and taken
 out. What is left between processes is a random effect of each case. A run has few processes, too few to tell it for
 each case: all cases of a workload together tell by how much the means of processes vary more than their rounds explain,
 and by that factor every variance over rounds is inflated (Wedderburn, Biometrika 61, 1974: quasi-likelihood). A case

@@ -70,7 +70,7 @@ class Placement:
 class Placements:
     """The tensors of a workload at all of their placements, which the cases of the workload share.
 
-    They are taken in windows, one a round. Where tensors lie is chance, worth 1 to 4 % at batch 1 on an H200: were it
+    They are taken in windows, one a round. Where tensors lie is chance, worth percents at batch 1 on an H200: were it
     the same in every round, an interval over rounds would not hold it.
 
     Args:
