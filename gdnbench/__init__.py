@@ -4,21 +4,25 @@ The names below are what a `variant.py` or an `op.py` needs to declare a kernel 
 Importing this package imports neither torch nor triton.
 """
 
-from gdnbench.model.axes import Alias, Axis, AxisList
-from gdnbench.model.hint import Hint
-from gdnbench.model.kernel import (
-    CudaKernel,
-    CudaLaunch,
-    DispatchKernel,
-    Requirement,
-    TorchKernel,
-    TritonKernel,
-    TritonLaunch,
-)
-from gdnbench.model.op import ExactGate, Op, RmsGate, UlpGate
-from gdnbench.model.params import Param, Params
-from gdnbench.model.tensor import TensorSpec
-from gdnbench.model.workload import Shape, Workload, WorkloadSpec
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gdnbench.model.axes import Alias, Axis, AxisList
+    from gdnbench.model.hint import Hint
+    from gdnbench.model.kernel import (
+        CudaKernel,
+        CudaLaunch,
+        DispatchKernel,
+        Requirement,
+        TorchKernel,
+        TritonKernel,
+        TritonLaunch,
+    )
+    from gdnbench.model.op import ExactGate, Op, RmsGate, UlpGate
+    from gdnbench.model.params import Param, Params
+    from gdnbench.model.tensor import TensorSpec
+    from gdnbench.model.workload import Shape, Workload, WorkloadSpec
 
 __version__ = "0.1.0"
 
@@ -46,3 +50,16 @@ __all__ = [
     "WorkloadSpec",
     "__version__",
 ]
+
+_DECLARING = ("axes", "hint", "kernel", "op", "params", "tensor", "workload")  # modules of gdnbench.model
+
+
+def __getattr__(name: str) -> object:
+    """What declares kernels and ops, imported when it is first asked for: `gdnbench --help` needs none of it."""
+    if name in __all__:
+        for module in _DECLARING:
+            found = getattr(import_module(f"gdnbench.model.{module}"), name, None)
+            if found is not None:
+                globals()[name] = found
+                return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,5 +1,6 @@
 """What every test may rely on: no kernels but the bundled ones, no colours, and no GPU tests without a GPU."""
 
+import os
 import signal
 import sys
 
@@ -9,10 +10,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts what runs in its background so, and every command that a test starts would ignore Ctrl-C, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Images of containers often set it, and each process that a test starts would compile all of gdnbench anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 GPU_PATIENCE_S = 900  # tests that run side by side take turns on the GPU, as gdnbench itself sees to
 
 
 def pytest_collection_modifyitems(items):
+    # The files that take longest first: one that begins last would keep the other workers waiting.
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
     marked = [item for item in items if item.get_closest_marker("gpu")]
     has_gpu = bool(marked) and bool(_gpus())
     for item in marked:

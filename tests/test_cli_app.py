@@ -18,7 +18,7 @@ from gdnbench.cli import app as cli
 from gdnbench.errors import ExitCode, MachineError
 from gdnbench.model.status import Role
 
-VERBS = sorted({command.name or command.callback.__name__ for command in cli.app.registered_commands})
+VERBS = sorted(verb.name for verb in cli.VERBS)
 HEAVY = ("torch", "triton", "cuda.bench", "cuda.core")
 
 

@@ -12,6 +12,8 @@ from code_data import OTHER, make_mine
 
 from gdnbench.errors import ExitCode
 
+pytestmark = pytest.mark.slow
+
 CHANGED = "        of other code: decode-mine's sources have changed since\n"
 PROFILE = "next: gdnbench ncu decode-mine --shape B=1"
 MEASURE = "next: gdnbench run --kernel decode-mine,decode-floor-copy --shape B=1"

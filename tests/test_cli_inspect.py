@@ -17,6 +17,8 @@ from gdnbench.catalog import catalog as catalogs
 from gdnbench.catalog.catalog import default_roots
 from gdnbench.errors import ExitCode
 
+pytestmark = pytest.mark.slow
+
 BROKEN = Path(__file__).parent / "data" / "binary" / "kernels"
 
 

@@ -67,7 +67,7 @@ def test_heads_alone_mean_every_batch_size_at_them(run, tmp_path):
 
 @pytest.mark.parametrize("chart", ["time", "sol", "samples", "rounds"])
 def test_a_recorded_run_is_shown(run, chart):
-    code, out, _ = run("20261121-185458", chart, "--out", RECORDED)
+    code, out, _ = run("20261122-215641-h200-decode-processes", chart, "--out", RECORDED)
     assert code == 0
     assert "decode-floor-copy" in out
 

@@ -7,6 +7,8 @@ import json
 import pytest
 from faults import Gdnbench
 
+pytestmark = pytest.mark.slow
+
 KERNEL = '''"""A kernel."""
 
 from gdnbench import TorchKernel

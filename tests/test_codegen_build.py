@@ -14,6 +14,8 @@ from gdnbench.codegen.triton import arguments, compile_triton
 from gdnbench.errors import BuildError, UsageError
 from gdnbench.model.kernel import CudaKernel, TritonKernel
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent / "data" / "binary" / "kernels"
 CATALOG = load_catalog([default_roots()[0], ROOT])
 COMPILED = [

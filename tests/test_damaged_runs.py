@@ -21,6 +21,8 @@ from report_data import store_run, store_swept
 
 from gdnbench.errors import ExitCode
 
+pytestmark = pytest.mark.slow
+
 RUN, SWEEP = "20260102-030405-h200-decode-main", "20260102-040506-h200-decode-sweep"
 OLDER = "20260101-030405-h200-decode-older"
 EXPECTED = {code.value for code in ExitCode} - {ExitCode.CRASHED, ExitCode.INTERRUPTED}

@@ -9,6 +9,8 @@ import pytest
 
 from gdnbench.errors import ExitCode, UsageError
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 PAGES += [ROOT / "profiles" / "README.md", ROOT / "kernels" / "decode" / "README.md"]

@@ -1,9 +1,13 @@
 """Parts that run at once: a fault of one stops the others, and is told."""
 
+import os
+import subprocess
+import sys
 import threading
 
 import pytest
 
+from gdnbench.codegen.cache import clean
 from gdnbench.measuring.workers import run_concurrently, worker_environment
 from gdnbench.model.gpu import Gpu
 
@@ -44,3 +48,21 @@ def test_a_worker_of_a_gpu_has_few_threads_unless_the_user_says_otherwise(monkey
     assert "OMP_NUM_THREADS" not in worker_environment(None)  # the CPU's own kernels are what is timed there
     monkeypatch.setenv("OMP_NUM_THREADS", "16")
     assert worker_environment(gpu)["OMP_NUM_THREADS"] == "16"
+
+
+def test_a_worker_of_a_gpu_keeps_its_byte_code_where_python_may_not_write_any(monkeypatch, tmp_path):
+    gpu = Gpu(0, "NVIDIA H200", "GPU-1", (9, 0))
+    monkeypatch.setenv("GDNBENCH_CACHE", str(tmp_path))
+    monkeypatch.setattr("sys.dont_write_bytecode", False)
+    assert not {"PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX"} & worker_environment(gpu).keys()
+    monkeypatch.setattr("sys.dont_write_bytecode", True)
+    monkeypatch.setattr("sys.pycache_prefix", None)
+    (tmp_path / "kept.py").write_text("")
+    environment = {**os.environ, **worker_environment(gpu), "PYTHONPATH": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", "import kept"], env=environment, check=True)
+    assert list((tmp_path / "bytecode").rglob("*.pyc"))
+    assert "PYTHONPYCACHEPREFIX" not in worker_environment(None)
+    clean()
+    assert not (tmp_path / "bytecode").exists()
+    monkeypatch.setattr("sys.pycache_prefix", "/elsewhere")
+    assert worker_environment(gpu)["PYTHONPYCACHEPREFIX"] == "/elsewhere"

@@ -17,6 +17,8 @@ from gdnbench.errors import BuildError, UsageError
 from gdnbench.model.kernel import CudaKernel
 from gdnbench.profilers.phases.collect import check_is_cuda, check_marks
 
+pytestmark = pytest.mark.slow
+
 CATALOG = load_catalog([default_roots()[0]])
 MARKED = [
     entry

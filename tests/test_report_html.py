@@ -4,6 +4,7 @@ import json
 import math
 import re
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,6 +44,12 @@ def whole(stored, tmp_path_factory):
 @pytest.fixture(scope="module")
 def page(whole):
     return Elements(whole)
+
+
+@pytest.fixture
+def checked(monkeypatch):
+    """Altair checks each part against the schema of Vega-Lite when it is made, which gdnbench spares its users."""
+    monkeypatch.setattr("gdnbench.report.html.report.unchecked", nullcontext)
 
 
 def made(tmp_path, *folders, published=(), profiles=None):
@@ -146,11 +153,13 @@ def test_charts_reserve_their_height_and_tell_what_they_are(page, whole):
 
 
 def test_every_chart_is_one_that_the_library_compiles(whole):
+    import altair
     import vl_convert
 
     for found in re.findall(r"data-chart=[^>]*>(.*?)</script>", whole, re.DOTALL):
         spec = vl_convert.vegalite_to_vega(json.loads(found), vl_version="6.4")
         assert spec["marks"]
+        assert altair.LayerChart.from_dict(json.loads(found)), "which raises where the schema forbids something"
         assert vl_convert.vegalite_to_svg(json.loads(found), vl_version="6.4").startswith("<svg")
 
 
@@ -209,7 +218,7 @@ def test_where_copying_bounds_everything_the_page_has_no_flops(page):
     assert "Speed of light: the copying floor's time / the kernel's time." in page.seen
 
 
-def test_runs_of_two_gpus_stand_side_by_side(tmp_path):
+def test_runs_of_two_gpus_stand_side_by_side(tmp_path, checked):
     one = store_run(tmp_path, samples=False)
     other = store_run(tmp_path, "20260103-030405-b200-decode", samples=False, gpu="b200")
     seen = made(tmp_path, one, other).seen

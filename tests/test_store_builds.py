@@ -1,3 +1,6 @@
+import csv
+from dataclasses import replace
+
 import pytest
 
 from gdnbench.errors import RunFormatError
@@ -18,17 +21,27 @@ def test_builds_come_back(tmp_path):
     assert read_builds(tmp_path) == [MADE, FAILED]
 
 
+def test_a_compiler_may_say_more_than_python_takes_for_a_cell(tmp_path):
+    said = replace(FAILED, reason="error: much\n" * 40_000)
+    write_builds(tmp_path, [MADE, said, MADE])
+    assert read_builds(tmp_path) == [MADE, said, MADE]
+    assert csv.field_size_limit() == 131_072, "other readers keep their limit"
+
+
 def test_a_run_without_builds_has_none(tmp_path):
     assert read_builds(tmp_path) == []
     write_builds(tmp_path, [])
     assert read_builds(tmp_path) == []
 
 
-@pytest.mark.parametrize("damage", [("4096", "big"), ("4096", ""), (",spill_bytes", ""), ("qk4_v8", "a,b,c,d")])
+@pytest.mark.parametrize("damage", [
+    ("4096", "big"), ("4096", ""), (",spill_bytes", ""), ("qk4_v8", "a,b,c,d"), ("label", "kernel"),
+    ("decode-x,decode-x", "decode-x"), ("decode-v4b", '"decode-v4b'), ("decode-v4b", "decode\xff"),
+])  # fmt: skip
 def test_a_damaged_file_is_named(tmp_path, damage):
     write_builds(tmp_path, [MADE, FAILED])
     path = tmp_path / "builds.csv"
-    path.write_text(path.read_text().replace(*damage, 1))
+    path.write_bytes(path.read_text().replace(*damage, 1).encode("latin-1"))
     with pytest.raises(RunFormatError, match=r"builds.csv") as caught:
         read_builds(tmp_path)
     assert caught.value.hint

@@ -13,6 +13,8 @@ from gdnbench.store.builds import read_builds
 from gdnbench.store.info import read_info
 from gdnbench.store.measurements import read_measurements
 
+pytestmark = pytest.mark.slow
+
 TOYS = REPOSITORY / "tests" / "toys"
 SHORT = ("--gpu", "cpu", "--rounds", "3", "--samples", "3", "--margin", "0.9", "-q")
 AXES = {"gemm": ["M", "N", "Kd"], "ragged": ["H", "W", "lengths"]}

@@ -328,7 +328,7 @@ def test_times_and_clocks_are_those_of_the_samples(analysis):
     for position, row in enumerate(analysis.measurements):
         samples = TIMES_US[position :: len(CASES)][1:]
         assert row.timing.median_us == pytest.approx(np.median(samples), abs=TICK_US)
-        assert row.timing.time_us == pytest.approx(np.median(samples), rel=0.01)
+        assert row.timing.time_us == pytest.approx(np.median(samples), rel=0.02)  # a mean, and ticks of 32 ns
         assert row.timing.min_us == pytest.approx(samples.min(), abs=1e-4)
         assert (row.timing.rounds, row.timing.samples) == (ROUNDS - 1, samples.size)
         assert 1000 < row.timing.sm_mhz < 2000

@@ -105,9 +105,10 @@ def load_catalog(roots: Iterable[Path] | None = None) -> Catalog:
     searched = tuple(default_roots() if roots is None else roots)
     ops: dict[str, LoadedOp] = {}
     entries: dict[str, Entry] = {}
+    taken: dict[str, Entry] = {}
     broken: list[Broken] = []
     for found in _find(searched, ops):
-        admitted = _claim_names(found, entries) if isinstance(found, Entry) else found
+        admitted = _claim_names(found, taken) if isinstance(found, Entry) else found
         if isinstance(admitted, Broken):
             broken.append(admitted)
         else:
@@ -176,14 +177,14 @@ def _unreadable(folder: Path) -> Broken:
     return Broken(f"{folder.parent.name}/{folder.name}", folder, f"{folder} cannot be read: Permission denied")
 
 
-def _claim_names(entry: Entry, entries: dict[str, Entry]) -> Entry | Broken:
-    """The entry, or why its names cannot be used: a kernel and its presets share one namespace."""
-    taken = {variant.label: other for other in entries.values() for variant in (other.default, *other.presets)}
-    for variant in (entry.default, *entry.presets):
-        if variant.label in taken:
-            other = taken[variant.label]
-            reason = f"the name {variant.label} is taken by {other.folder}; choose another"
+def _claim_names(entry: Entry, taken: dict[str, Entry]) -> Entry | Broken:
+    """The entry, whose names are then taken, or why they cannot be: a kernel and its presets share one namespace."""
+    names = (entry.kernel.name, *entry.kernel.presets)
+    for name in names:
+        if other := taken.get(name):
+            reason = f"the name {name} is taken by {other.folder}; choose another"
             return Broken(f"{entry.op.name}/{entry.folder.name}", entry.folder, reason)
+    taken.update(dict.fromkeys(names, entry))
     return entry
 
 

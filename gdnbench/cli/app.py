@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from gdnbench import __version__
 from gdnbench.cli.cache import cache
@@ -18,7 +19,6 @@ from gdnbench.cli.list import list_kernels
 from gdnbench.cli.ncu import ncu
 from gdnbench.cli.new import new
 from gdnbench.cli.nsys import nsys
-from gdnbench.cli.options import Verb
 from gdnbench.cli.outcome import exit_code_of, prepare_streams
 from gdnbench.cli.phases import phases
 from gdnbench.cli.plot import plot
@@ -28,45 +28,53 @@ from gdnbench.cli.run import run
 from gdnbench.cli.runs import runs
 from gdnbench.cli.show import show
 from gdnbench.cli.sweep import sweep
+from gdnbench.cli.verb import MARKUP, listed_group, listed_verb
 from gdnbench.cli.verify import verify
 from gdnbench.errors import ExitCode
 
 _EXIT_CODES = "  \n".join(f"{code.value}: {code.meaning}" for code in ExitCode)
 
+VERBS = (
+    listed_verb(list_kernels, "list"),
+    listed_verb(new),
+    listed_verb(doctor),
+    listed_verb(calibrate),
+    listed_verb(verify),
+    listed_verb(run),
+    listed_verb(sweep),
+    listed_verb(inspect),
+    listed_verb(ncu),
+    listed_verb(explain),
+    listed_verb(phases),
+    listed_verb(proton),
+    listed_verb(nsys),
+    listed_verb(show),
+    listed_verb(report),
+    listed_verb(compare),
+    listed_verb(history),
+    listed_verb(plot),
+    listed_group(runs),
+    listed_group(cache),
+)
+
+
+class _Verbs(TyperGroup):
+    """The verbs, in the order of `--help`."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**{**attributes, "commands": VERBS})
+
+
 app = typer.Typer(
     name="gdnbench",
+    cls=_Verbs,
     help="Benchmark and profile Gated Delta Net GPU kernels that run for microseconds.",
     epilog=f"Exit codes  \n{_EXIT_CODES}",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
+    rich_markup_mode=MARKUP,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _verb in (
-    list_kernels,
-    new,
-    doctor,
-    calibrate,
-    verify,
-    run,
-    sweep,
-    inspect,
-    ncu,
-    explain,
-    phases,
-    proton,
-    nsys,
-    show,
-    report,
-    compare,
-    history,
-    plot,
-):
-    app.command("list" if _verb is list_kernels else None, cls=Verb)(_verb)
-
-
-app.add_typer(runs, name="runs")
-app.add_typer(cache, name="cache")
 
 
 def _print_version(wanted: bool) -> None:

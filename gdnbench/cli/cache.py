@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
-from gdnbench.cli.options import CsvOption, JsonOption, Verb
+from gdnbench.cli.options import CsvOption, JsonOption
+from gdnbench.cli.verb import Verb, make_group
 
-cache = typer.Typer(invoke_without_command=True, help="Show the build cache; clean it.")
+cache = make_group("cache", "Show the build cache; clean it.")
 
 
 @cache.callback()

@@ -7,10 +7,11 @@ from typing import Annotated
 import typer
 
 from gdnbench.cli.complete import complete_runs
-from gdnbench.cli.options import CsvOption, JsonOption, ResultsOption, Verb, YesOption, confirm
+from gdnbench.cli.options import CsvOption, JsonOption, ResultsOption, YesOption, confirm
+from gdnbench.cli.verb import Verb, make_group
 from gdnbench.places import RESULTS
 
-runs = typer.Typer(invoke_without_command=True, help="List stored runs; delete or prune them.")
+runs = make_group("runs", "List stored runs; delete or prune them.")
 
 
 @runs.callback()

@@ -49,6 +49,11 @@ def cache_folder() -> Path:
     return user_cache_path("gdnbench") / "builds"
 
 
+def byte_code_folder() -> Path:
+    """Where workers keep Python's byte code if it may not lie beside the sources; not counted against the limit."""
+    return cache_folder().parent / "bytecode"
+
+
 def has_build(key: str) -> bool:
     """Whether a build is stored under a key, be it intact or not."""
     return (cache_folder() / f"{key}.json").is_file()
@@ -197,8 +202,10 @@ def evict() -> int:
 
 
 def clean(older_s: float = 0.0) -> int:
-    """Removes what was not used for so many seconds, all by default; gives the bytes that were freed."""
+    """Removes what was not used for so many seconds, all by default, byte code as well; gives the bytes of the rest."""
     before = cache_use().total_bytes
+    if older_s == 0:
+        shutil.rmtree(byte_code_folder(), ignore_errors=True)
     horizon = time.time() - older_s
     for item in (*_builds(), *_revisions()):
         if item.used_s <= horizon:

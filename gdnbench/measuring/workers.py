@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
 
+from gdnbench.codegen.cache import byte_code_folder
 from gdnbench.errors import MachineError
 from gdnbench.measuring.protocol import KINDS, Event, Examined, Refused, StepBegun, Task
 from gdnbench.model.gpu import Gpu
@@ -35,8 +37,19 @@ def worker_environment(gpu: Gpu | None, *, interpret: bool = False) -> dict[str,
         "CUDA_VISIBLE_DEVICES": gpu.uuid if gpu else "",
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "PYTHONPATH": python_path(),
+        **(_byte_code() if gpu else {}),
         **({"TRITON_INTERPRET": "1"} if interpret else {}),
     }
+
+
+def _byte_code() -> dict[str, str]:
+    """Variables that let workers keep byte code where Python may not write it beside the sources, as in many images.
+
+    Each of the seven workers of a run would compile torch anew, which takes 7 s.
+    """
+    if not sys.dont_write_bytecode:
+        return {}
+    return {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": sys.pycache_prefix or str(byte_code_folder())}
 
 
 LOG_LINES = 3

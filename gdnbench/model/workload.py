@@ -84,7 +84,7 @@ class WorkloadSpec:
         if self.x in covered or len(set(covered)) != len(covered):
             raise DeclarationError("an axis is in one alias at most, and x in none")
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of all axes, then of all lists."""
         return (*(axis.name for axis in self.axes), *(each.name for each in self.lists))

@@ -98,7 +98,7 @@ def read_measurements(folder: Path) -> list[Measurement]:
     Raises:
         RunFormatError: if it is missing, cut off or contradicts itself.
     """
-    return [row for row in _read_all(folder) if row.clock is None]
+    return read_by_clock(folder).get(None, [])
 
 
 def read_clocks(folder: Path) -> dict[Clock, list[Measurement]]:
@@ -107,11 +107,19 @@ def read_clocks(folder: Path) -> dict[Clock, list[Measurement]]:
     Raises:
         RunFormatError: if it is missing, cut off or contradicts itself.
     """
-    clocks: dict[Clock, list[Measurement]] = {}
+    return {clock: rows for clock, rows in read_by_clock(folder).items() if clock}
+
+
+def read_by_clock(folder: Path) -> dict[Clock | None, list[Measurement]]:
+    """Reads all rows of `measurements.csv`, by the clock that took them; None is the run's own timer.
+
+    Raises:
+        RunFormatError: if it is missing, cut off or contradicts itself.
+    """
+    found: dict[Clock | None, list[Measurement]] = {}
     for row in _read_all(folder):
-        if row.clock:
-            clocks.setdefault(row.clock, []).append(row)
-    return clocks
+        found.setdefault(row.clock, []).append(row)
+    return found
 
 
 def _read_all(folder: Path) -> list[Measurement]:

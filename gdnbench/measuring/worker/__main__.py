@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -18,6 +19,9 @@ def main(arguments: list[str]) -> int:
     """Does one task; 0 unless the device or a library is out of reach."""
     die_with_parent()
     task, channel = Task.read(Path(arguments[0])), EventChannel(int(arguments[1]))
+    if task.phase is Phase.MEASURE:
+        # All is compiled by now; torch.compile would start a process for every core beside what is timed.
+        os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
     channel.send(StepBegun("", "load torch", START_LIMIT_S))
     try:
         channel.send(_start(task))
@@ -72,4 +76,7 @@ def choose_timer(task: Task) -> Callable[[Task, EventChannel], None]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    ended = main(sys.argv[1:])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(ended)  # without the exit handlers of libraries: torch.compile's waits 3 s for its processes

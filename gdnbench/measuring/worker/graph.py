@@ -20,7 +20,7 @@ from gdnbench.measuring.protocol import EventChannel, Sampled, StepBegun, Task
 from gdnbench.measuring.worker.cold import DitherAndScrub, L2Flush, NothingBetween, SmClock, choose_between, raise_clock
 from gdnbench.measuring.worker.device import CudaDevice, capture, report_failure
 from gdnbench.measuring.worker.placement import Rotation, bind_cases, list_ranges
-from gdnbench.stats.estimators import interquartile_mean
+from gdnbench.stats.estimators import GPU_TRIM, trimmed_mean
 
 LAUNCHES_PER_GRAPH = 32  # each placement of a rotation is visited once, and one tick of the events is 1 ns a launch
 FEWEST_REPLAYS = 6
@@ -44,7 +44,7 @@ def per_launch_us(replays_us: Sequence[float], flushes_us: Sequence[float]) -> t
     """
     flush_us = median(flushes_us)
     times_us = tuple(round((replay_us - flush_us) / LAUNCHES_PER_GRAPH, 4) for replay_us in replays_us)
-    if interquartile_mean(np.asarray(times_us)) <= 0:
+    if trimmed_mean(np.asarray(times_us), GPU_TRIM) <= 0:
         raise RuntimeError("a graph of its launches replays no slower than the flushes between them alone")
     return times_us
 

@@ -251,7 +251,7 @@ def _named(info: RunInfo, rows: Sequence[Measurement], kernels: str) -> tuple[st
 def _default_labels(rows: Sequence[Measurement], *, empty: bool) -> tuple[str, ...]:
     """The baseline, the floors, and the fastest by the geometric mean of what all workloads say of them."""
     bounds = [row for row in rows if row.role in (Role.BASELINE, Role.FLOOR)]
-    left_out = {row.case.label for row in bounds if row.role is Role.FLOOR and not row.nbytes and not empty}
+    left_out = {row.case.label for row in bounds if row.is_empty_floor and not empty}
     chosen = [row.case.label for row in bounds]
     logs: dict[str, list[float]] = {}
     for row in rows:

@@ -6,7 +6,8 @@ dark mode and print need no second drawing. That of pictures holds the light col
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -107,6 +108,18 @@ DARK = Theme(
 PAGE = LIGHT.of_page
 
 
+@contextmanager
+def unchecked() -> Iterator[None]:
+    """Charts are built without Altair's check of every part against Vega-Lite's schema, a third of a report's time.
+
+    Nothing that is stored decides whether a chart is valid, and the tests hand every chart to Vega-Lite itself.
+    """
+    from altair.utils.schemapi import debug_mode
+
+    with debug_mode(False):
+        yield
+
+
 def expr(text: str) -> alt.ExprRef:
     """An expression of Vega where a property's value stands."""
     import altair as alt
@@ -158,7 +171,7 @@ def page_spec(chart: alt.LayerChart, height: int, description: str) -> dict[str,
     fit = alt.AutoSizeParams(type="fit", contains="padding")
     placed = chart.properties(width="container", height=height, autosize=fit, description=description)
     padding = {"left": 2, "right": 6, "top": 4, "bottom": 2}
-    spec = _styled(placed, PAGE, font=PAGE_FONT, background="transparent", padding=padding).to_dict()
+    spec = _styled(placed, PAGE, font=PAGE_FONT, background="transparent", padding=padding).to_dict(validate=False)
     return {**spec, "$schema": SCHEMA}
 
 

@@ -9,18 +9,21 @@ from functools import cache
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
 from gdnbench.codec import finite
 from gdnbench.compare.figure import FigureSource
 from gdnbench.errors import MachineError, UsageError
-from gdnbench.report.charts.theme import DARK, LIGHT, VEGA_LITE
+from gdnbench.report.charts.theme import DARK, LIGHT, VEGA_LITE, unchecked
 from gdnbench.report.console import data_console, message_console
 from gdnbench.report.html.content import HtmlPage
 from gdnbench.report.output_file import check_output_file, write_output_file
 from gdnbench.store.find import compares, find_run
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 NEEDED = ("jinja2", "altair", "vl_convert")
 SUFFIXES = (".html", ".htm")
@@ -74,7 +77,9 @@ def write_report(runs: Sequence[Path], published: Sequence[Path], output: Path, 
     stored = [read_stored(folder) for folder in runs]
     figures = [load_figures(folder) for folder in published]
     profiled = find_profiled(profiles, stored)
-    text = render(page_of(stored, figures, profiled)).encode()
+    with unchecked():
+        page = page_of(stored, figures, profiled)
+    text = render(page).encode()
     write_output_file(output, text)
     return WrittenReport(output, len(text), tuple(profiled.warnings))
 
@@ -138,21 +143,27 @@ _OPENING = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028",
 
 def render(page: HtmlPage) -> str:
     """The file's text."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
-    environment = Environment(
+    template = _environment().get_template("page.html.j2")
+    return template.render(
+        page=page,
+        style=Markup(_colours() + _asset("report.css")),
+        scripts=[Markup(text) for text in (_vega() if page.charts else "", *map(_asset, SCRIPTS)) if text],
+        specs={chart.id: Markup(inline_json(chart.spec)) for chart in page.charts},
+    )
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    return Environment(
         loader=PackageLoader("gdnbench.report.html"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-    )
-    return environment.get_template("page.html.j2").render(
-        page=page,
-        style=Markup(_colours() + _asset("report.css")),
-        scripts=[Markup(text) for text in (_vega() if page.charts else "", *map(_asset, SCRIPTS)) if text],
-        specs={chart.id: Markup(inline_json(chart.spec)) for chart in page.charts},
     )
 
 
