@@ -192,8 +192,11 @@ def test_text_in_brackets_is_shown_as_it_is(run, tmp_path):
 
 
 def test_stored_runs_have_a_history(run):
-    code, out, _ = run("history", "decode-v4", "--shape", "B=1,8,64", "--out", RECORDED)
+    code, out, err = run("history", "decode-v4", "--shape", "B=1,8,64", "--out", RECORDED)
     assert code == 0
     assert out.count("decode-v4 B=") == 3
+    assert "on h100" in out  # of the latest run
+    assert re.fullmatch(r"also timed on h200 \(\d+ runs\): --gpu h200", err.strip())
+    assert run("history", "decode-v4", "--gpu", "h200", "--out", RECORDED)[2] == ""
     assert out.splitlines()[-1].startswith("next: gdnbench ")
     assert max(len(line) for line in out.splitlines()[:-1]) <= 80

@@ -48,7 +48,7 @@ def check_run(values):
 
 
 def check_sweep(values):
-    settings = choose_sweep_settings(budget="60s", samples=100, seed=1, margin=0.005, step_limit_s=30.0)
+    settings = choose_sweep_settings("cuda", budget="60s", samples=100, seed=1, margin=0.005, step_limit_s=30.0)
     make_sweep_request(
         kernels(),
         op_of(values),

@@ -91,7 +91,9 @@ def test_a_healthy_run_has_times_in_the_order_that_physics_asks_for(healthy):
     assert times_us == sorted(times_us)
     assert 1 < times_us[0] < times_us[-1] < 1000
     for row in healthy.rows.values():
-        assert 0 < row["min_us"] <= row["time_lo_us"] <= row["time_us"] <= row["time_hi_us"]
+        # The interval is about other processes, too: of a kernel that they time differently it begins below any sample.
+        assert 0 < row["time_lo_us"] <= row["time_us"] <= row["time_hi_us"]
+        assert 0 < row["min_us"] <= row["time_us"]
 
 
 def test_a_healthy_run_counts_launches_and_knows_its_builds(healthy):

@@ -109,7 +109,7 @@ def test_one_round_leaves_all_unclear_without_an_upper_end():
 
 def test_a_point_that_left_the_race_stays_slower_whatever_its_few_rounds_say_now():
     lasting, dropped = point(8), point(4)
-    collected = collect({lasting.id: 4.0, dropped.id: 4.05}, rounds=3, samples=20)
+    collected = collect({lasting.id: 4.0, dropped.id: 4.03}, rounds=3, samples=20)
     collected.take(Sampled(4, lasting.id, (4.0,) * 20))
     found = conclude(CATALOG, [lasting, dropped], {"decode-x": ["BV"]}, collected, Settings())
     assert found.points[1].slower_lo < 0.005  # which by itself would be unclear

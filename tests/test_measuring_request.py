@@ -91,7 +91,7 @@ def test_settings_that_cannot_be_measured_with_are_usage_errors(bad):
 
 
 def chosen(**more):
-    not_asked = {"confidence", "budget_s", "clocks"}  # fixed; of sweeps; given as text
+    not_asked = {"confidence", "budget_s", "clocks", "trim"}  # fixed; of sweeps; given as text; the device's
     defaults = {field.name: field.default for field in fields(Settings) if field.name not in not_asked}
     values = {**defaults, "quick": False, "rounds": None, "samples": None, "processes": None, "seed": None}
     return choose_settings(more.pop("device", "cuda"), **{**values, **more})
@@ -110,6 +110,7 @@ def test_the_defaults_are_those_that_the_documentation_names():
     assert (quick.rounds, quick.samples, quick.processes, quick.clocks) == (7, 32, 1, ())
     on_cpu = chosen(device="cpu")
     assert (on_cpu.rounds, on_cpu.samples, on_cpu.processes, on_cpu.clocks) == (42, 64, 1, ())
+    assert (chosen().trim, on_cpu.trim) == (0.05, 0.25)
 
 
 def test_timers_that_are_named_are_read_and_no_others():

@@ -53,7 +53,7 @@ def catalog(roots):
 
 def settings(**more):
     return choose_sweep_settings(
-        **{"budget": "60s", "samples": 100, "seed": None, "margin": 0.005, "step_limit_s": 30.0, **more}
+        "cuda", **{"budget": "60s", "samples": 100, "seed": None, "margin": 0.005, "step_limit_s": 30.0, **more}
     )
 
 

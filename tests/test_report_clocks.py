@@ -155,6 +155,15 @@ def test_warnings_of_a_clock_say_of_which(shown):
     assert "  decode-v4 by graph: 3 of 41 rounds below 97%" in shown(rows=rows, clocks=("graph",))
 
 
+def test_long_tails_by_a_clock_are_one_line(shown):
+    tail = "mean 1.909 µs, 90th percentile 2.017 µs: a long tail"
+    rows = [*rows_of("nvbench"), *(replace(row, warnings=("interval of ±4.0%", tail)) for row in rows_of("graph"))]
+    out = " ".join(shown(rows=rows, clocks=("graph",)).split())
+    assert "decode-v4 by graph: interval of ±4.0% decode" in out
+    assert out.count("a long tail by graph, mean over 1% above: ") == 2  # of each workload
+    assert "mean 1.909" not in out
+
+
 def test_csv_has_a_row_per_case_and_timer_and_the_gap_beside_nvbench(shown):
     rows = list(csv.DictReader(io.StringIO(shown("--csv"))))
     assert len(rows) == 3 * 2 * (len(LABELS) + 1)

@@ -146,3 +146,41 @@ def test_a_case_that_is_left_out_is_judged_alone():
     assert effects.launch_us == pytest.approx(before.launch_us)
     assert effects.inflation == before.inflation
     assert effects.of_time("empty", odd["empty"]).variance.df == PROCESSES - 1
+
+
+def test_a_slow_kernels_noise_is_no_launch():
+    """It moves by microseconds from process to process, which would leave a short kernel with no time at all."""
+    generator = np.random.default_rng(11)
+    slow = {name: 800.0 * (1 + generator.normal(0, 0.02, PROCESSES))[PROCESS] for name in ("slow", "slower")}
+    times = simulate(generator)
+    short = {"v9": times["v9"], "copy": times["copy"]}
+    found = estimate_effects({**slow, **short}, PROCESS, usual_sd_us=USUAL_LAUNCH_SD_US).launch_us
+    assert found == pytest.approx(estimate_effects(short, PROCESS, usual_sd_us=USUAL_LAUNCH_SD_US).launch_us, abs=0.01)
+    alone = estimate_effects(slow, PROCESS, usual_sd_us=USUAL_LAUNCH_SD_US)
+    assert np.abs(alone.launch_us).max() < 0.01  # nothing there tells a launch
+    assert (alone.without_launch(times["v9"]) > 4.0).all()
+
+
+def test_a_kernels_own_time_has_no_launch_in_it():
+    """What all cases of a process share then stays in the interval."""
+    generator = np.random.default_rng(12)
+    times = simulate(generator)
+    effects = estimate_effects(times, PROCESS, has_launch=False)
+    assert not effects.launch_us.any()
+    assert effects.without_launch(times["v9"]) == pytest.approx(times["v9"])
+    assert effects.inflation > estimate_effects(times, PROCESS).inflation
+
+
+def test_own_times_are_covered_as_often_as_their_intervals_say():
+    """Three processes of seven rounds, as CUPTI has them: no launch, a share of each case's own, noise of rounds."""
+    generator, z = np.random.default_rng(13), []
+    process = np.repeat(np.arange(PROCESSES), 7)
+    for _ in range(400):
+        times = {
+            name: 2.0 * (1 + generator.normal(0, 0.0005, PROCESSES)[process] + generator.normal(0, 0.003, len(process)))
+            for name in KERNELS_US
+        }
+        effects = estimate_effects(times, process, has_launch=False)
+        between = effects.of_ratio(("v9", "base"), (times["v9"], times["base"]))
+        z.append(PairedLogRatio.from_rounds(times["v9"], times["base"], process, between).speedup(0.95))
+    assert np.mean([each.low <= 1.0 <= each.high for each in z]) >= 0.93

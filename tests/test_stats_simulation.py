@@ -11,10 +11,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from paired_rounds import compare_rounds
-from timing_model import MEDIAN_EFFICIENCY, TimingModel, midmeans
+from timing_model import MEDIAN_EFFICIENCY, TimingModel, trimmed_means
 
 from gdnbench.stats.comparison import Verdict
-from gdnbench.stats.estimators import interpolated_median, interquartile_mean
+from gdnbench.stats.estimators import GPU_TRIM, interpolated_median, trimmed_mean
 from gdnbench.stats.interval import Interval, round_interval, t_half_width, t_interval
 from gdnbench.stats.multiple import compare_family
 
@@ -58,8 +58,8 @@ def steady():
 def test_the_simulated_rounds_have_the_time_that_gdnbench_gives_them(samples):
     model, rng = TimingModel(samples=samples), np.random.default_rng(8)
     rounds = model.samples_us(rng, BASELINE_US, model.levels(rng, 2))
-    expected = [[interquartile_mean(one_round) for one_round in trial] for trial in rounds]
-    np.testing.assert_allclose(midmeans(rounds), expected, rtol=1e-12)
+    expected = [[trimmed_mean(one_round, GPU_TRIM) for one_round in trial] for trial in rounds]
+    np.testing.assert_allclose(trimmed_means(rounds), expected, rtol=1e-12)
 
 
 def test_coverage_of_a_time(steady):

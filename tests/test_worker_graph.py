@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gdnbench.measuring.worker.graph import LAUNCHES_PER_GRAPH, per_launch_us, replays_of
-from gdnbench.stats.estimators import interquartile_mean
+from gdnbench.stats.estimators import GPU_TRIM, trimmed_mean
 from gdnbench.stats.interval import round_interval
 
 FLUSH_US = 38.2
@@ -17,7 +17,7 @@ def simulate(launch_us, random, *, rounds=41, replays=6, sd_us=5.2, drift=0.02):
         flush_us = LAUNCHES_PER_GRAPH * FLUSH_US * level
         flushes = flush_us + random.normal(0.0, sd_us, replays)
         cases = flush_us + LAUNCHES_PER_GRAPH * launch_us + random.normal(0.0, sd_us, replays)
-        times.append(interquartile_mean(np.array(per_launch_us(cases.tolist(), flushes.tolist()))))
+        times.append(trimmed_mean(np.array(per_launch_us(cases.tolist(), flushes.tolist())), GPU_TRIM))
     return np.array(times)
 
 

@@ -13,9 +13,10 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from gdnbench.stats import FloatArray
+from gdnbench.stats.estimators import GPU_TRIM
 
 MEDIAN_EFFICIENCY = np.sqrt(np.pi / 2.0)  # standard error of a normal's median over that of its mean
-MIDMEAN_EFFICIENCY = np.sqrt(1.195)  # the same of its 25 % trimmed mean (Huber, "Robust Statistics", 1981)
+TRIMMED_EFFICIENCY = np.sqrt(1.026)  # the same of its 5 % trimmed mean (Huber, "Robust Statistics", 1981)
 
 
 @dataclass(frozen=True)
@@ -48,30 +49,30 @@ class TimingModel:
         return (ticks * (self.tick_us * 1e-6)).astype(np.float32).astype(np.float64) * 1e6
 
     def round_times(self, rng: np.random.Generator, time_us: float, levels: FloatArray) -> FloatArray:
-        """Interquartile mean of each round, from samples; shape of `levels`."""
+        """Trimmed mean of each round, from samples; shape of `levels`."""
         chunks = np.array_split(levels, max(1, len(levels) // 50))
-        return np.concatenate([midmeans(self.samples_us(rng, time_us, chunk)) for chunk in chunks])
+        return np.concatenate([trimmed_means(self.samples_us(rng, time_us, chunk)) for chunk in chunks])
 
     def normal_times(self, rng: np.random.Generator, time_us: float, levels: FloatArray) -> FloatArray:
         """Round times drawn from their own asymptotic distribution: no samples, a thousand times faster."""
-        sd = MIDMEAN_EFFICIENCY * self.noise / np.sqrt(self.samples)
+        sd = TRIMMED_EFFICIENCY * self.noise / np.sqrt(self.samples)
         return self.true_time_us(time_us) * levels * np.exp(rng.normal(0.0, sd, levels.shape))
 
     def true_time_us(self, time_us: float) -> float:
-        """Population interquartile mean at level 1, of a lognormal cut at two quantiles.
+        """Population trimmed mean at level 1, of a lognormal cut at two quantiles.
 
-        The outliers all lie above, so the quartiles are quantiles a little higher of the rest.
+        The outliers all lie above, so the cuts are quantiles a little higher of the rest.
         """
-        low, high = 0.25 / (1.0 - self.outlier_share), 0.75 / (1.0 - self.outlier_share)
+        low, high = GPU_TRIM / (1.0 - self.outlier_share), (1.0 - GPU_TRIM) / (1.0 - self.outlier_share)
         share = ndtr(ndtri(high) - self.noise) - ndtr(ndtri(low) - self.noise)
         return float(time_us * np.exp(self.noise**2 / 2.0) * share / (high - low))
 
 
-def midmeans(samples_us: FloatArray) -> FloatArray:
-    """Interquartile means along the last axis, of many rounds at once: gdnbench's own does one at a time."""
+def trimmed_means(samples_us: FloatArray) -> FloatArray:
+    """Trimmed means along the last axis, of many rounds at once: gdnbench's own does one at a time."""
     count = samples_us.shape[-1]
-    below = count // 4  # samples that lie wholly below the first quartile
-    part = 1.0 - (count / 4.0 - below)  # of the sample that the quartile cuts, this much lies above it
+    below = int(GPU_TRIM * count)  # samples that lie wholly below the first cut
+    part = 1.0 - (GPU_TRIM * count - below)  # of the sample that it cuts, this much lies above it
     middle = np.sort(samples_us, axis=-1)[..., below : count - below]
     inner = middle[..., 1:-1].sum(axis=-1)
-    return (inner + part * (middle[..., 0] + middle[..., -1])) / (count / 2.0)
+    return (inner + part * (middle[..., 0] + middle[..., -1])) / ((1.0 - 2.0 * GPU_TRIM) * count)

@@ -23,6 +23,7 @@ from gdnbench.measuring.request import Request, Settings, choose_settings, find_
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.op import Op
+from gdnbench.model.params import ParamValue
 from gdnbench.model.workload import Workload
 
 PLANTED_ROOT = Path(__file__).resolve().parent / "planted"
@@ -112,24 +113,27 @@ def pilot_plan(subject: Subject) -> Plan:
     return _plan(subject, chains, equal=0, settings=PILOT, label="pilot")
 
 
-def run_plan(subject: Subject, chains: Chains, number: int) -> Plan:
+def run_plan(subject: Subject, chains: Chains, number: int, *, equal: int = EQUAL, alike: int = 1) -> Plan:
     """One of the runs: the kernel under its other names, and slower, all compared with the kernel itself.
 
     Args:
         subject: what is calibrated.
         chains: what to plant.
         number: of the run, from 1.
+        equal: names that the kernel has beside its own.
+        alike: names that each slower one has, its own included.
     """
-    return _plan(subject, chains, equal=EQUAL, settings=subject.settings, label=f"run-{number}")
+    return _plan(subject, chains, equal=equal, alike=alike, settings=subject.settings, label=f"run-{number}")
 
 
-def _plan(subject: Subject, chains: Chains, *, equal: int, settings: Settings, label: str) -> Plan:
+def _plan(subject: Subject, chains: Chains, *, equal: int, settings: Settings, label: str, alike: int = 1) -> Plan:
     entry = subject.catalog.entries[KERNEL]
     planted = sorted({chain for lengths in chains.values() for chain in lengths})
-    variants = (
-        *(entry.with_params(entry.default, {"COPY": number}) for number in range(1, equal + 1)),
-        *(entry.with_params(entry.default, {"CHAIN": length}) for length in planted),
-    )
+    params: list[dict[str, ParamValue]] = [{"COPY": number} for number in range(1, equal + 1)]
+    for length in planted:
+        params.append({"CHAIN": length})
+        params += [{"CHAIN": length, "COPY": number} for number in range(1, alike)]
+    variants = tuple(entry.with_params(entry.default, each) for each in params)
     request = Request(
         subject.op,
         variants,

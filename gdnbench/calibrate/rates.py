@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from scipy.special import ndtri
+import scipy  # loads scipy.special when it is first used
 
 from gdnbench.calibrate.plan import KERNEL, Chains, chain_of
 from gdnbench.measuring.analyse import Analysis
@@ -116,7 +116,7 @@ def normal_deviate(ratio: PairedLogRatio) -> float:
         return 0.0
     t = abs(ratio.mean) / math.sqrt(variance.value) if variance.value > 0 else math.inf * (ratio.mean != 0)
     tail = 0.5 if math.isnan(t) else t_upper_tail(t, variance.df)
-    return math.copysign(-float(ndtri(max(tail, _LEAST_TAIL))), ratio.mean)
+    return math.copysign(-float(scipy.special.ndtri(max(tail, _LEAST_TAIL))), ratio.mean)
 
 
 def _covered(alike: Sequence[Compared], confidence: float) -> int | None:

@@ -48,10 +48,13 @@ def history(
         history_of,
         of_gpu,
         of_op,
+        other_gpus,
     )
     from gdnbench.compare.runs import load_stored_runs
     from gdnbench.measuring.request import find_op, parse_workloads
+    from gdnbench.report.console import message_console
     from gdnbench.report.history import print_histories
+    from gdnbench.wording import plural
 
     check_margin(margin)
     name = one_term(kernels, kernel, "gdnbench history decode-v4")
@@ -67,3 +70,7 @@ def history(
     chosen = of_gpu(runs, model)
     found = [history_of(chosen, label, each, gpu=model, margin=margin) for each in workloads]
     print_histories(found, results, json=json, csv=csv)
+    others = other_gpus(runs, label, model)
+    if gpu in ("", "auto") and others:
+        told = ", ".join(f"{name} ({plural(count, 'run')})" for name, count in others.items())
+        message_console().print(f"also timed on {told}: --gpu {next(iter(others))}", markup=False)

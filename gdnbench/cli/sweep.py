@@ -71,6 +71,7 @@ def sweep(
     from gdnbench.measuring.exit_code import exit_code_of_sweep, refuse_nothing_measured
     from gdnbench.measuring.opening import open_sweep
     from gdnbench.measuring.plan import foresee, make_plan
+    from gdnbench.measuring.request import device_of
     from gdnbench.measuring.sweep_request import choose_sweep_settings, make_sweep_request
     from gdnbench.report.charts.plot import check_picture, draw_sweep
     from gdnbench.report.outlook import print_outlook
@@ -80,7 +81,9 @@ def sweep(
         check_picture(plot)
     catalog = load_catalog()
     chosen = select_gpu(gpu, list_gpus())
-    settings = choose_sweep_settings(budget=budget, samples=samples, seed=seed, margin=margin, step_limit_s=step_limit)
+    settings = choose_sweep_settings(
+        device_of(chosen), budget=budget, samples=samples, seed=seed, margin=margin, step_limit_s=step_limit
+    )
     names = terms(kernels, kernel)
     request = make_sweep_request(
         catalog,

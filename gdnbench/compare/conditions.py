@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from gdnbench.compare.figure import Figure, FigureSource, differing_parts
 from gdnbench.compare.grid import FigureGrid, GridEntry, workload_keys
 from gdnbench.compare.runs import StoredRun
+from gdnbench.stats.estimators import INTERQUARTILE
 
 CARD = "card"
 SOURCE = "source"
@@ -20,8 +21,12 @@ ANCHOR = "anchor"
 
 _OF_THE_CARD = ("GPU", "memory clock", "highest SM clock", "power limit", "ECC")
 _SHORT = 12  # characters of a commit, a card's id
+_DEFAULTS = {"trim": f"{INTERQUARTILE:.0%}"}
+"""The values of runs that do not record them."""
 _PLAIN = {"False": "default", "True": "plain", "": "of an older kind"}
-_NOT_CAUSES = frozenset({"GPU", "plain", "commit", "samples"})  # under another name among the changes, or no cause
+_NOT_CAUSES = frozenset(
+    {"GPU", "plain", "trim", "commit", "samples"}
+)  # under another name among the changes, or no cause
 
 
 def warnings_of(grid: FigureGrid, sources: Sequence[FigureSource], letters: Sequence[str]) -> list[str]:
@@ -46,7 +51,7 @@ def _differing_conditions(sources: Sequence[FigureSource], letters: Sequence[str
         names = dict.fromkeys(name for name in names if name not in _OF_THE_CARD)
     parts = []
     for name in names:
-        values = [source.conditions.get(name, "")[:_SHORT] for source, _ in measured]
+        values = [source.conditions.get(name, _DEFAULTS.get(name, ""))[:_SHORT] for source, _ in measured]
         if len({*values} - {""}) > 1:
             parts.append(f"{CARD if name == 'GPU' else name} " + " | ".join(value or "?" for value in values))
     among = " | ".join(letter for _, letter in measured)
@@ -140,12 +145,18 @@ def same_method(before: StoredRun, old: Figure, after: StoredRun, new: Figure) -
 
 
 def method_of(run: StoredRun, figure: Figure) -> str:
-    """How a time was measured: the timer's name; of NVBench, `default` or `plain`. Empty where there is no time."""
+    """How a time was measured: the timer's name; of NVBench, `default` or `plain`. Empty where there is no time.
+
+    With the share of samples that it leaves out, unless that is a quarter at either end.
+    """
     if not figure.timer:
         return ""
+    conditions = run.source.conditions
+    trim = conditions.get("trim", _DEFAULTS["trim"])
+    trimmed = "" if trim == _DEFAULTS["trim"] else f", {trim} trimmed"
     if figure.timer != "nvbench":
-        return figure.timer
-    return _PLAIN.get(run.source.conditions.get("plain", ""), "default")
+        return figure.timer + trimmed
+    return _PLAIN.get(conditions.get("plain", ""), "default") + trimmed
 
 
 def card_of(run: StoredRun) -> str:

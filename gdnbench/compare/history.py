@@ -241,6 +241,14 @@ def choose_gpu(runs: Sequence[StoredRun], label: str, wanted: str) -> str:
     return slug
 
 
+def other_gpus(runs: Sequence[StoredRun], label: str, chosen: str) -> dict[str, int]:
+    """The GPU models beside the chosen one on which runs timed the kernel, with how many did, the most first."""
+    timed = Counter(
+        run.source.gpu for run in runs if any(figure.label == label and figure.has_time for figure in run.figures)
+    )
+    return {gpu: count for gpu, count in timed.most_common() if gpu not in {chosen, CPU}}
+
+
 def check_workloads(runs: Sequence[StoredRun], label: str, gpu: str, workloads: Iterable[Workload]) -> None:
     """Refuses a workload at which no run has the kernel.
 

@@ -16,7 +16,7 @@ from gdnbench.model.status import Clock, Role
 from gdnbench.model.workload import Workload
 from gdnbench.store.find import list_runs, readable
 from gdnbench.store.info import RunInfo, read_info
-from gdnbench.store.measurements import read_clocks, read_measurements
+from gdnbench.store.measurements import read_by_clock
 from gdnbench.store.samples import CaseRounds, read_case_rounds
 from gdnbench.store.schema import GpuDocument
 
@@ -86,11 +86,11 @@ def load_run(folder: Path) -> FigureSource:
     Raises:
         RunFormatError: if it holds no run that this gdnbench can read.
     """
-    info, measurements = read_info(folder), read_measurements(folder)
-    rounds = read_case_rounds(folder)
+    info, rows = read_info(folder), read_by_clock(folder)
+    measurements, rounds = rows.get(None, []), read_case_rounds(folder)
     kernel_times = {
         row.case.id: _kernel_time(row.timing, rounds.get((row.case.id, KERNEL_CLOCK), _NO_ROUNDS))
-        for row in read_clocks(folder).get(KERNEL_CLOCK, [])
+        for row in rows.get(KERNEL_CLOCK, [])
         if row.timing
     }
     return FigureSource(
@@ -103,7 +103,7 @@ def load_run(folder: Path) -> FigureSource:
             if row.role is not Role.CONTROL
         ),
         noise=_noise(measurements),
-        conditions=_conditions(info),
+        conditions=conditions_of(info),
         warnings=tuple(info.warnings),
     )
 
@@ -154,10 +154,11 @@ def _noise(measurements: list[Measurement]) -> dict[Workload, float]:
     }
 
 
-def _conditions(info: RunInfo) -> dict[str, str]:
+def conditions_of(info: RunInfo) -> dict[str, str]:
     """What a time depends on besides the kernel, by name; what is unknown is left out."""
     gpu = info.machine.get("gpu") or GpuDocument()
     versions = info.machine.get("versions", {})
+    trim = info.settings.get("trim")
     known = {
         "GPU": gpu.get("uuid"),
         "driver": gpu.get("driver"),
@@ -169,5 +170,6 @@ def _conditions(info: RunInfo) -> dict[str, str]:
         **{name: versions.get(name) for name in VERSIONS},
         "samples": info.settings.get("samples"),
         "plain": info.settings.get("plain"),
+        "trim": None if trim is None else f"{trim:.0%}",
     }
     return {name: str(value) for name, value in known.items() if value is not None}

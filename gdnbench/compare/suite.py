@@ -1,6 +1,7 @@
 """A run's kernels over the workloads of a suite: the weighted geometric mean of their ratios, with its interval.
 
-The interval is over rounds, as that of each workload is: it holds what varies from round to round of this run.
+The interval is over rounds and processes, as that of each workload is. A process adds one launch to the times of all
+workloads, and so, but for terms of second order, one constant to a weighted mean of them.
 """
 
 from __future__ import annotations
@@ -20,10 +21,13 @@ from gdnbench.model.workload import Workload
 from gdnbench.stats import FloatArray
 from gdnbench.stats.comparison import Comparison
 from gdnbench.stats.estimators import weighted_geomean
-from gdnbench.stats.multiple import compare_family
+from gdnbench.stats.multiple import judge_family
+from gdnbench.stats.paired import PairedLogRatio
+from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, estimate_effects
+from gdnbench.store.samples import CaseRounds, processes_of
 
-TimesByCase = Mapping[str, FloatArray]
-"""Round times in microseconds by case id, NaN where a round is missing."""
+_REFERENCE = ""
+"""Stands for the fastest of the references among the labels of kernels, of which none is empty."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ class SuiteResult:
 
 def judge_suite(
     measurements: Sequence[Measurement],
-    rounds: TimesByCase,
+    rounds: Mapping[str, CaseRounds],
     suite: Suite,
     *,
     op: str,
@@ -74,7 +78,7 @@ def judge_suite(
 
     Args:
         measurements: the run's rows.
-        rounds: its round times.
+        rounds: its round times, by case id.
         suite: the workloads and their weights.
         op: the op, which has the suite.
         over: labels of the references; by default the run's baseline.
@@ -93,18 +97,52 @@ def judge_suite(
         raise UnknownNameError(f"the run has no times of {unknown[0]}", f"it has {', '.join(times) or 'none'}")
     reference = {workload: _fastest([times[label] for label in over], workload) for workload in suite.workloads}
     complete = {label: by_workload for label, by_workload in times.items() if len(by_workload) == len(suite.weights)}
-    against, means = _mean(reference, suite), {label: _mean(times, suite) for label, times in complete.items()}
+    means = {label: _mean(times, suite) for label, times in complete.items()}
     roles = {row.case.label: row.role for row in measurements if row.role is not Role.CONTROL}
-    compared = {
-        label: (mean, against) for label, mean in means.items() if over != (label,) and roles[label] is not Role.FLOOR
-    }
-    comparisons = compare_family(compared, margin=margin, confidence=confidence)
+    judged = [label for label in means if over != (label,) and roles[label] is not Role.FLOOR]
+    ratios = _ratios({**means, _REFERENCE: _mean(reference, suite)}, judged, measurements, rounds)
+    comparisons = judge_family(ratios, margin=margin, confidence=confidence)
     rows = [
         SuiteRow(label, float(np.exp(np.nanmean(np.log(mean)))), roles[label], comparisons.get(label))
         for label, mean in means.items()
     ]
     rows.sort(key=lambda row: row.time_us)
     return SuiteResult(suite, over, tuple(rows), tuple(label for label in times if label not in complete))
+
+
+def _ratios(
+    means: Mapping[str, FloatArray],
+    labels: Sequence[str],
+    measurements: Sequence[Measurement],
+    rounds: Mapping[str, CaseRounds],
+) -> dict[str, PairedLogRatio]:
+    """What the rounds say of log(reference / kernel), with what processes add to it.
+
+    Args:
+        means: shape (rounds,) by label, weighted geometric means in microseconds; that of the reference, too.
+        labels: the kernels to compare.
+        measurements: the run's rows.
+        rounds: its round times.
+    """
+    # A floor that moves nothing is a few ticks of the timer, and no evidence on the others.
+    empty = {row.case.label for row in measurements if row.is_empty_floor}
+    effects = estimate_effects(
+        means,
+        processes_of(rounds.values()),
+        left_out=empty & means.keys(),
+        has_launch=any(row.timing.timer == "nvbench" for row in measurements if row.timing),
+        usual_sd_us=USUAL_LAUNCH_SD_US,
+    )
+    times = {label: effects.without_launch(mean) for label, mean in means.items()}
+    return {
+        label: PairedLogRatio.from_rounds(
+            times[label],
+            times[_REFERENCE],
+            effects.process,
+            effects.of_ratio((label, _REFERENCE), (times[label], times[_REFERENCE])),
+        )
+        for label in labels
+    }
 
 
 def _check_measured(measurements: Sequence[Measurement], suite: Suite, op: str) -> None:
@@ -116,13 +154,13 @@ def _check_measured(measurements: Sequence[Measurement], suite: Suite, op: str) 
 
 
 def _times(
-    measurements: Sequence[Measurement], rounds: TimesByCase, suite: Suite
+    measurements: Sequence[Measurement], rounds: Mapping[str, CaseRounds], suite: Suite
 ) -> dict[str, dict[Workload, FloatArray]]:
     """Round times by label and workload, of all but the baseline's second measurement."""
     found: dict[str, dict[Workload, FloatArray]] = {}
     for row in measurements:
         if row.timing and row.role is not Role.CONTROL and row.case.workload in suite.weights and row.case.id in rounds:
-            found.setdefault(row.case.label, {})[row.case.workload] = rounds[row.case.id]
+            found.setdefault(row.case.label, {})[row.case.workload] = rounds[row.case.id].times_us
     return found
 
 

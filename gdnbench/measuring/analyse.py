@@ -13,7 +13,7 @@ from gdnbench.measuring.request import Settings
 from gdnbench.measuring.rounds import LOW_CLOCK, Collected, LeastWork, RoundTimes, WorkloadTimes
 from gdnbench.model.case import Case
 from gdnbench.model.code import Build
-from gdnbench.model.measurement import Measurement, Timer, Timing, Versus
+from gdnbench.model.measurement import LONG_TAIL, Measurement, Timer, Timing, Versus
 from gdnbench.model.op import Op
 from gdnbench.model.status import Clock, Role, Status
 from gdnbench.model.workload import Workload
@@ -27,7 +27,7 @@ WIDE = 0.03  # of a time's half-width, relative: wider ones are noted
 ALARM = (
     0.998  # confidence at which a baseline is told apart from itself: rarely by chance, since it widens all verdicts
 )
-TAIL = 0.01  # by which mean and interquartile mean differ where the tail is long
+TAIL = 0.01  # by which mean and trimmed mean differ where the tail is long
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def analyse(
         rated: what the GPU's maker rates it for, which bounds what it computes; None where that is not known.
         clock: the further clock that measured; None for the run's own timer.
     """
-    rounds = RoundTimes(collected, settings.confidence)
+    rounds = RoundTimes(collected, settings.confidence, settings.trim)
     verdicts = {case.id: _verdict(case, checked, collected) for case in cases}
     measured = [case for case in cases if case.id in rounds.times and verdicts[case.id].status is Status.OK]
     empty = {case.id for case in measured if _bytes_moved(op, case, copying) == 0}
@@ -91,24 +91,24 @@ def analyse(
         workload: rounds.workload([case.id for case in measured if case.workload == workload], timer, empty)
         for workload in dict.fromkeys(case.workload for case in measured)
     }
-    ratios = _ratios(measured, at)
-    comparisons = _compare(measured, ratios, settings)
-    floors = _floors(measured, copying, at)
+    ratios = ratios_of(measured, at)
+    comparisons = compare_cases(measured, ratios, margin=settings.margin, confidence=settings.confidence)
+    floors = floors_of(measured, copying, at)
     rows = []
     for case in cases:
         row = _bare_row(op, case, verdicts[case.id], builds.get(case.id), copying, clock)
         if case in measured:
             cost, here = _cost(op, case, row.nbytes, rated), at[case.workload]
             timing = rounds.timing(case.id, timer, cost, floors.get(case.workload, ""), here)
-            warnings = (*_row_warnings(timing, rounds.low_clock(case.id)), *_process_warnings(case, here))
+            warnings = (*_row_warnings(timing, rounds.low_clock(case.id)), *outlier_warnings(case, here))
             row = replace(row, timing=timing, versus=comparisons.get(case.id), warnings=warnings)
         elif row.status is Status.OK:
             row = replace(row, status=Status.NOT_RUN, reason="the run was stopped before it was measured")
         rows.append(row)
-    return Analysis(tuple(rows), tuple(rounds.rows(run_id, timer)), _run_warnings(rows), ratios=ratios)
+    return Analysis(tuple(rows), tuple(rounds.rows(run_id, timer)), run_warnings(rows), ratios=ratios)
 
 
-def _floors(
+def floors_of(
     measured: Sequence[Case], copying: Collection[str], at: Mapping[Workload, WorkloadTimes]
 ) -> dict[Workload, str]:
     """Id of the fastest copying floor of each workload: the one that is the speed of light."""
@@ -117,11 +117,24 @@ def _floors(
     return {case.workload: case.id for case in copies}
 
 
-def _ratios(measured: Sequence[Case], at: Mapping[Workload, WorkloadTimes]) -> dict[str, PairedLogRatio]:
-    """Every kernel, with the noise that the control shows, and the control: against the baseline of its workload."""
+def ratios_of(
+    measured: Sequence[Case],
+    at: Mapping[Workload, WorkloadTimes],
+    controls_at: Mapping[Workload, WorkloadTimes] | None = None,
+) -> dict[str, PairedLogRatio]:
+    """Every kernel, with the noise that the control shows, and the control: against the baseline of its workload.
+
+    Args:
+        measured: the cases that have times.
+        at: the times of each workload.
+        controls_at: what to judge the controls by, where that is something else.
+    """
     baselines = {case.workload: case for case in measured if case.role is Role.BASELINE}
+    controls_at = at if controls_at is None else controls_at
     ratios = {
-        case: at[case.workload].paired(case.id, baselines[case.workload].id)
+        case: (controls_at if case.role is Role.CONTROL else at)[case.workload].paired(
+            case.id, baselines[case.workload].id
+        )
         for case in measured
         if case.workload in baselines and case.role in {Role.KERNEL, Role.CONTROL}
     }
@@ -132,7 +145,9 @@ def _ratios(measured: Sequence[Case], at: Mapping[Workload, WorkloadTimes]) -> d
     }
 
 
-def _compare(measured: Sequence[Case], ratios: Mapping[str, PairedLogRatio], settings: Settings) -> dict[str, Versus]:
+def compare_cases(
+    measured: Sequence[Case], ratios: Mapping[str, PairedLogRatio], *, margin: float, confidence: float
+) -> dict[str, Versus]:
     """Every kernel against the baseline of its workload, corrected for their number; the control on its own.
 
     The control stands outside the family: it is the run's alarm, and a correction would make it deaf.
@@ -140,9 +155,9 @@ def _compare(measured: Sequence[Case], ratios: Mapping[str, PairedLogRatio], set
     baselines = {case.workload: case for case in measured if case.role is Role.BASELINE}
     compared = {case: ratios[case.id] for case in measured if case.id in ratios}
     family = {case: ratio for case, ratio in compared.items() if case.role is Role.KERNEL}
-    found = judge_family(family, margin=settings.margin, confidence=settings.confidence)
+    found = judge_family(family, margin=margin, confidence=confidence)
     for case in compared.keys() - family.keys():
-        found[case] = judge_paired(compared[case], settings.margin, settings.confidence)
+        found[case] = judge_paired(compared[case], margin, confidence)
     return {case.id: _versus(baselines[case.workload], comparison) for case, comparison in found.items()}
 
 
@@ -200,20 +215,26 @@ def _row_warnings(timing: Timing, low_clock: int) -> tuple[str, ...]:
     if timing.relative_half_width > WIDE:
         warnings.append(f"interval of ±{timing.relative_half_width:.1%}")
     if abs(timing.mean_us / timing.time_us - 1) > TAIL:
-        warnings.append(f"mean {timing.mean_us:.3f} µs, 90th percentile {timing.p90_us:.3f} µs: a long tail")
+        warnings.append(f"mean {timing.mean_us:.3f} µs, 90th percentile {timing.p90_us:.3f} µs{LONG_TAIL}")
     return tuple(warnings)
 
 
-def _process_warnings(case: Case, at: WorkloadTimes) -> tuple[str, ...]:
-    """Notes a case whose time differs from process to process, such as one whose compiler chooses by measuring."""
+def outlier_warnings(case: Case, at: WorkloadTimes, what: str = "processes") -> tuple[str, ...]:
+    """Notes a case whose time differs from process to process, such as one whose compiler chooses by measuring.
+
+    Args:
+        case: the case.
+        at: the times of its workload.
+        what: what it differs between: `processes`, or `cards`.
+    """
     if case.id not in at.effects.outliers or case.role in {Role.CONTROL, Role.FLOOR}:
         return ()
     times = at.effects.without_launch(at.times[case.id])
     means = process_means(times, at.effects.process, at.effects.count)
-    return (f"its processes differ: {np.nanmin(means):.3f} to {np.nanmax(means):.3f} µs",)
+    return (f"its {what} differ: {np.nanmin(means):.3f} to {np.nanmax(means):.3f} µs",)
 
 
-def _run_warnings(rows: Sequence[Measurement]) -> tuple[str, ...]:
+def run_warnings(rows: Sequence[Measurement]) -> tuple[str, ...]:
     """What qualifies every comparison of a workload: a baseline that failed, or that is told apart from itself."""
     warnings = []
     for row in rows:

@@ -36,7 +36,7 @@ def conclude(
         settings: margin, confidence and budget.
     """
     groups = group_cases([case for case in cases if collected.samples.get(case.id)], swept)
-    rounds = RoundTimes(collected, settings.confidence)
+    rounds = RoundTimes(collected, settings.confidence, settings.trim)
     fields = judge_groups(groups, rounds, collected, settings.margin, settings.confidence)
     points = {group: _points(field, collected) for group, field in fields.items()}
     plateaus = tuple(

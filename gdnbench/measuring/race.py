@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import numpy as np
 
 from gdnbench.errors import UsageError
-from gdnbench.measuring.request import Settings
+from gdnbench.measuring.request import Settings, trim_of
 from gdnbench.measuring.rounds import Collected, RoundTimes
 from gdnbench.measuring.schedule import START_S, FixedRounds, Schedule, Segment, round_cost_s
 from gdnbench.model.case import Case
@@ -37,7 +37,7 @@ class Race:
         budget_s: seconds of measuring, at most; the last segment is cut to fit.
         margin: relative difference that counts as none.
         confidence: that no group loses its best point, for each group.
-        device: where, which decides what a round costs.
+        device: where, which decides what a round costs, and which samples are left out.
         swept: the kernels whose points race; what else there is stands beside them.
         clock: seconds.
     """
@@ -89,7 +89,7 @@ class Race:
         self, cases: tuple[Case, ...], collected: Collected, costs_s: Mapping[str, float], done: int
     ) -> Segment | None:
         groups = group_cases(cases, self._swept)
-        rounds = RoundTimes(collected, self._confidence)
+        rounds = RoundTimes(collected, self._confidence, trim_of(self._device))
         fields = judge_groups(groups, rounds, collected, self._margin, self._confidence)
         still = {group: survivors(field, collected) for group, field in fields.items()}
         wanted = max((self._more_rounds(field, still[group]) for group, field in fields.items()), default=0)

@@ -18,6 +18,7 @@ from gdnbench.model.kernel import Device
 from gdnbench.model.op import DEFAULT_SUITE, Op, Suite
 from gdnbench.model.status import CLOCKS, Clock
 from gdnbench.model.workload import Workload
+from gdnbench.stats.estimators import GPU_TRIM, INTERQUARTILE
 from gdnbench.store.schema import MOST_ROUNDS
 
 
@@ -37,6 +38,7 @@ class Settings:
         cold_tlb: on a GPU, time the first launch on a placement, whose address translations no cache holds.
         budget_s: for a race, the seconds that measuring may take; None for a run of so many rounds.
         clocks: the clocks to read beside NVBench, on a GPU, each in a worker of its own.
+        trim: the share of a round's samples that its time leaves out at either end.
 
     Raises:
         UsageError: for a value that cannot be measured with.
@@ -53,6 +55,7 @@ class Settings:
     cold_tlb: bool = False
     budget_s: float | None = None
     clocks: tuple[Clock, ...] = ()
+    trim: float = GPU_TRIM
 
     @property
     def clock_rounds(self) -> int:
@@ -148,7 +151,13 @@ def choose_settings(
         plain=plain,
         cold_tlb=cold_tlb,
         clocks=parse_clocks(timers) if timers else base.clocks,
+        trim=trim_of(device),
     )
+
+
+def trim_of(device: Device) -> float:
+    """The share of a round's samples that its time leaves out at either end."""
+    return GPU_TRIM if device == "cuda" else INTERQUARTILE
 
 
 def parse_clocks(timers: str) -> tuple[Clock, ...]:

@@ -13,7 +13,8 @@ from gdnbench.measuring.protocol import BURN_IN, Event, Examined, HostTimes, Sam
 from gdnbench.model.measurement import Timer, Timing
 from gdnbench.model.status import Status
 from gdnbench.stats import FloatArray
-from gdnbench.stats.estimators import MAD_TO_SD, interpolated_median, interquartile_mean
+from gdnbench.stats.cards import CardEffects
+from gdnbench.stats.estimators import GPU_TRIM, MAD_TO_SD, interpolated_median, median_known, trimmed_mean
 from gdnbench.stats.interval import Interval
 from gdnbench.stats.paired import PairedLogRatio
 from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, ProcessEffects, estimate_effects
@@ -96,12 +97,12 @@ class WorkloadTimes:
 
     Attributes:
         times: shape (rounds,) by case id, microseconds, NaN where a round is missing.
-        effects: what the processes add to them.
+        effects: what the processes, and several cards, add to them.
         confidence: of every interval.
     """
 
     times: Mapping[str, FloatArray]
-    effects: ProcessEffects[str]
+    effects: ProcessEffects[str] | CardEffects[str]
     confidence: float
 
     def interval(self, case_id: str) -> Interval:
@@ -131,24 +132,28 @@ class RoundTimes:
     """Round times of every case, aligned by round, with the processes and clocks beside them.
 
     Attributes:
-        times: shape (rounds,) by case id, interquartile means in microseconds, NaN where a round is missing.
+        times: shape (rounds,) by case id, trimmed means in microseconds, NaN where a round is missing.
         process: shape (rounds,), the number of the process that measured each round.
     """
 
-    def __init__(self, collected: Collected, confidence: float) -> None:
+    def __init__(self, collected: Collected, confidence: float, trim: float = GPU_TRIM) -> None:
         self._confidence = confidence
+        self._trim = trim
         self._cpu_us = collected.cpu_us
         self._samples = {case_id: rounds for case_id, rounds in collected.samples.items() if rounds}
         self._numbers = sorted({number for rounds in self._samples.values() for number in rounds})
         pooled = [sampled.times_us for rounds in self._samples.values() for sampled in rounds.values()]
         self._tick_us = infer_resolution_us(np.concatenate([np.asarray(times) for times in pooled])) if pooled else None
-        self.times = {case_id: self._align(rounds, _location) for case_id, rounds in self._samples.items()}
+        self.times = {case_id: self._align(rounds, self._location) for case_id, rounds in self._samples.items()}
         by_round = {number: each.process for rounds in self._samples.values() for number, each in rounds.items()}
         self.process = np.array([by_round[number] for number in self._numbers], dtype=int)
         self._medians = {case_id: self._align(rounds, self._median) for case_id, rounds in self._samples.items()}
         self._clocks = {case_id: self._align(rounds, _clock) for case_id, rounds in self._samples.items()}
         known = [clock for clocks in self._clocks.values() for clock in clocks if np.isfinite(clock)]
         self._usual_mhz = float(np.median(known)) if known else float("nan")
+
+    def _location(self, sampled: Sampled) -> float:
+        return trimmed_mean(np.asarray(sampled.times_us), self._trim)
 
     def _median(self, sampled: Sampled) -> float:
         return interpolated_median(np.asarray(sampled.times_us), self._tick_us)
@@ -178,8 +183,13 @@ class RoundTimes:
             left_out: cases that are no evidence on the others: see `estimate_effects`.
         """
         times = {case_id: self.times[case_id] for case_id in case_ids}
-        usual_sd_us = USUAL_LAUNCH_SD_US if timer == "nvbench" else 0.0
-        effects = estimate_effects(times, self.process, left_out=left_out, usual_sd_us=usual_sd_us)
+        effects = estimate_effects(
+            times,
+            self.process,
+            left_out=left_out,
+            has_launch=timer == "nvbench",
+            usual_sd_us=USUAL_LAUNCH_SD_US,
+        )
         return WorkloadTimes(times, effects, self._confidence)
 
     def interval(self, case_id: str) -> Interval:
@@ -214,13 +224,13 @@ class RoundTimes:
             time_lo_us=interval.low,
             time_hi_us=interval.high,
             mean_us=float(np.nanmean(self.means(case_id))),
-            median_us=_median_known(self._medians[case_id]),
+            median_us=median_known(self._medians[case_id]),
             min_us=float(samples.min()),
             p10_us=float(p10),
             p90_us=float(p90),
             noise=MAD_TO_SD * float(np.median(np.abs(samples - middle))) / middle,
             cpu_time_us=self._cpu_us.get(case_id, float("nan")),
-            sm_mhz=_median_known(self._clocks[case_id]),
+            sm_mhz=median_known(self._clocks[case_id]),
             bandwidth_gbs=cost.nbytes / interval.estimate / 1e3 if cost.nbytes else float("nan"),
             tflops=cost.flops / interval.estimate / 1e6 if cost.flops else float("nan"),
             bound="flops" if flops_bind else "copy" if floor_id else "",
@@ -239,7 +249,7 @@ class RoundTimes:
                 round=number,
                 process=sampled.process,
                 samples=len(sampled.times_us),
-                time_us=_location(sampled),
+                time_us=self._location(sampled),
                 mean_us=_mean(sampled),
                 median_us=self._median(sampled),
                 sm_mhz=_clock(sampled) if sampled.sm_mhz else None,
@@ -250,18 +260,9 @@ class RoundTimes:
         ]
 
 
-def _location(sampled: Sampled) -> float:
-    return interquartile_mean(np.asarray(sampled.times_us))
-
-
 def _mean(sampled: Sampled) -> float:
     return float(np.mean(sampled.times_us))
 
 
 def _clock(sampled: Sampled) -> float:
     return float(np.median(sampled.sm_mhz)) if sampled.sm_mhz else float("nan")
-
-
-def _median_known(values: FloatArray) -> float:
-    known = values[np.isfinite(values)]
-    return float(np.median(known)) if len(known) else float("nan")

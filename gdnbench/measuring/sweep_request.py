@@ -14,18 +14,27 @@ from gdnbench.catalog.select import choose_bases, grid_axes, grid_points, parse_
 from gdnbench.errors import UsageError
 from gdnbench.measuring.plan import unavailable
 from gdnbench.measuring.race import COARSE_ROUNDS, check_budget
-from gdnbench.measuring.request import Request, Settings, device_of, find_op, parse_workloads
+from gdnbench.measuring.request import Request, Settings, device_of, find_op, parse_workloads, trim_of
 from gdnbench.model.case import Variant
 from gdnbench.model.gpu import Gpu
+from gdnbench.model.kernel import Device
 from gdnbench.model.params import Params
 
 _DURATION = re.compile(r"(?:(?P<minutes>\d+(?:\.\d+)?)m)?(?:(?P<seconds>\d+(?:\.\d+)?)s?)?")
 
 
 def choose_sweep_settings(
-    *, budget: str, samples: int, seed: int | None, margin: float, step_limit_s: float
+    device: Device, *, budget: str, samples: int, seed: int | None, margin: float, step_limit_s: float
 ) -> Settings:
     """What the user set; a fresh seed unless one is given.
+
+    Args:
+        device: what to sweep on.
+        budget: of time.
+        samples: per round.
+        seed: None for a fresh one.
+        margin: relative difference that counts as none.
+        step_limit_s: seconds that one step of one kernel may take.
 
     Raises:
         UsageError: for a value that cannot be measured with.
@@ -37,6 +46,7 @@ def choose_sweep_settings(
         margin=margin,
         step_limit_s=step_limit_s,
         budget_s=parse_duration(budget),
+        trim=trim_of(device),
     )
 
 

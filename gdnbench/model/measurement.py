@@ -10,6 +10,9 @@ from gdnbench.model.status import CLOCKS, Clock, Role, Status
 
 Timer = Literal["nvbench", "cpu", "cupti", "graph", ""]
 
+LONG_TAIL = ": a long tail"
+"""How the warning ends that a time's mean lies well above its trimmed mean."""
+
 Bound = Literal["", "copy", "flops"]
 """What bounds a workload from below."""
 
@@ -23,7 +26,7 @@ class Timing:
             `graph`, a launch's share of a CUDA graph's replay; `cpu`, wall time of warm calls on the CPU.
         samples: timed launches over all rounds; for `graph`, timed replays.
         rounds: rounds measured, the burn-in not counted.
-        time_us: geometric mean over rounds of the round's interquartile mean; in runs of schema 1, their median.
+        time_us: geometric mean over rounds of the round's trimmed mean; in runs of schema 1, their median.
         time_lo_us: lower end of its confidence interval, over rounds and processes.
         time_hi_us: upper end.
         mean_us: mean of all samples; NaN where it was not kept.
@@ -141,3 +144,8 @@ class Measurement:
     def role(self) -> Role:
         """The case's role."""
         return self.case.role
+
+    @property
+    def is_empty_floor(self) -> bool:
+        """Whether the case is a floor that moves no bytes: all of its time is launch."""
+        return self.role is Role.FLOOR and self.nbytes == 0

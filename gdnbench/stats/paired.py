@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from bisect import bisect_left
 from dataclasses import dataclass, replace
 
@@ -16,6 +17,8 @@ from gdnbench.stats.variance import UNKNOWN_VARIANCE, Variance, add_variances, h
 
 MAX_ROUNDS = 10_000
 """Where this many rounds in all would not decide, more rounds are no advice: the difference equals the margin."""
+
+_LARGEST_LOG = math.log(sys.float_info.max)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,5 +204,4 @@ def _check_times(times_us: FloatArray, side: str) -> None:
 
 def _exp(x: float) -> float:
     """`exp` that gives infinity where `math.exp` raises, as for the interval of two rounds that differ widely."""
-    with np.errstate(over="ignore"):
-        return float(np.exp(x))
+    return math.inf if x > _LARGEST_LOG else float(np.exp(x))

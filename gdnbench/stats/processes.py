@@ -1,12 +1,12 @@
 """What the processes of a run add to its times, and how uncertain that leaves a time and a ratio of two.
 
 A round time is modelled as t = launch(process) + kernel(case) * (1 + effect(case, process) + noise(case, round)). The
-launch is a constant in microseconds that all cases of a process share (on H200s its standard deviation is 0.05 to
-0.06 µs, and its correlation between B=1 and B=8 0.98: docs/measuring.md); it is estimated from all of them and taken
-out. What is left between processes is a random effect of each case. A run has few processes, too few to tell it for
-each case: all cases of a workload together tell by how much the means of processes vary more than their rounds explain,
-and by that factor every variance over rounds is inflated (Wedderburn, Biometrika 61, 1974: quasi-likelihood). A case
-that stands out is judged by its own processes alone.
+launch, which only NVBench's times have in them, is a constant in microseconds that all cases of a process share (on
+H200s its standard deviation is 0.05 to 0.06 µs, and its correlation between B=1 and B=8 0.98: docs/measuring.md); it is
+estimated from all of them and taken out. What is left between processes is a random effect of each case. A run has few
+processes, too few to tell it for each case: all cases of a workload together tell by how much the means of processes
+vary more than their rounds explain, and by that factor every variance over rounds is inflated (Wedderburn, Biometrika
+61, 1974: quasi-likelihood). A case that stands out is judged by its own processes alone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 import numpy as np
-from scipy.special import chdtri, fdtrc
+import scipy  # loads scipy.special when it is first used: a fifth of a second
 
 from gdnbench.stats import FloatArray, IntArray
 from gdnbench.stats.variance import NO_VARIANCE, UNKNOWN_VARIANCE, Variance, add_variances, squares_within
@@ -114,15 +114,9 @@ class ProcessEffects(Generic[K]):
         return Between(self.inflation, self.df, self._launch_variance(first - second))
 
     def _launch_variance(self, per_us: float) -> Variance:
-        """Of a mean over the processes, relative, where a microsecond of launch is worth `per_us`.
-
-        Two or three processes tell little of how far launches spread: what is known of other runs is weighed in by its
-        degrees of freedom, as in Smyth, Statistical Applications in Genetics and Molecular Biology 3 (2004).
-        """
-        known = USUAL_LAUNCH_DF if self.usual_sd_us else 0
-        df = known + self.count - 1
-        squares = known * self.usual_sd_us**2 + float(np.sum(self.launch_us**2))
-        return Variance(per_us**2 * squares / df / self.count, df)
+        """Of a mean over the processes, relative, where a microsecond of launch is worth `per_us`."""
+        of_mean = mean_launch_variance(self.launch_us, self.usual_sd_us**2)
+        return Variance(per_us**2 * of_mean.value, of_mean.df)
 
     def _own_processes(self, logs: FloatArray) -> Between:
         """The variance of the mean over the processes' own means."""
@@ -138,6 +132,7 @@ def estimate_effects(
     process: IntArray,
     *,
     left_out: Collection[K] = (),
+    has_launch: bool = True,
     usual_sd_us: float = 0.0,
 ) -> ProcessEffects[K]:
     """Estimates the effects of the processes from all cases of a workload.
@@ -147,7 +142,9 @@ def estimate_effects(
         process: shape (rounds,), the process of each round, any numbers.
         left_out: cases that are no evidence on the others, such as a kernel that does nothing, whose time is a few
             ticks of the timer and moves by whole ones.
-        usual_sd_us: see the attribute.
+        has_launch: whether the times have a launch in them. A kernel's own time has none: by CUPTI all cases of a
+            process moved together by 0.001 µs, where by NVBench they moved by 0.05 (nine runs on H200s).
+        usual_sd_us: see the attribute; times without a launch have none.
 
     Returns:
         No effects at all where there is one process: such a run does not tell them.
@@ -157,24 +154,67 @@ def estimate_effects(
     """
     if any(times.shape != process.shape for times in times_us.values()):
         raise ValueError(f"every case needs a time or NaN for each of {len(process)} rounds")
+    usual_sd_us = usual_sd_us if has_launch else 0.0
     numbers, index = np.unique(process, return_inverse=True)
     count = len(numbers)
     means_us = {key: process_means(times, index, count) for key, times in times_us.items()}
-    means_us = {key: means for key, means in means_us.items() if np.isfinite(means).all() and key not in left_out}
-    if count < 2 or not means_us:
+    whole = {key: times_us[key] for key, means in means_us.items() if np.isfinite(means).all() and key not in left_out}
+    if count < 2 or not whole:
         return ProcessEffects(index, np.zeros(max(count, 1)))
-    launch_us = _common_shift(np.array(list(means_us.values())))
-    launch_us = launch_us - launch_us.mean()
-    found = _spreads({key: times_us[key] for key in means_us}, index, count)
+    launch_us = _launches(np.array([means_us[key] for key in whole]), usual_sd_us) if has_launch else np.zeros(count)
+    found = _spreads(whole, index, count, has_launch=has_launch)
     outliers = _find_outliers(found)
     usual = [each for key, each in found.items() if key not in outliers]
     outliers |= times_us.keys() & set(left_out)
-    df = (len(usual) - 1) * (count - 1)  # one less for each process, whose launch was taken out
+    fitted = 1 if has_launch else 0  # a launch for each process, which takes the place of a case
+    df = (len(usual) - fitted) * (count - 1)
     if df < 1:
-        return ProcessEffects(index, launch_us, outliers=outliers, usual_sd_us=usual_sd_us)
-    inflation = sum(each.inflation for each in usual) / (len(usual) - 1)
+        return ProcessEffects(index, launch_us, outliers=outliers | set(whole), usual_sd_us=usual_sd_us)
+    inflation = sum(each.inflation for each in usual) / (len(usual) - fitted)
     df_known = df if inflation > 1 else math.inf
     return ProcessEffects(index, launch_us, max(1.0, inflation), df_known, outliers, usual_sd_us)
+
+
+def _launches(means_us: FloatArray, usual_sd_us: float) -> FloatArray:
+    """What each process adds to every time, less their mean; shape (processes,), microseconds.
+
+    It is what all cases move by together, less the share of that which is their own noise: of two normal distributions,
+    the usual launches' and the estimate's about its launch, Bayes's rule leaves the first variance over the sum.
+
+    Args:
+        means_us: shape (cases, processes).
+        usual_sd_us: how far launches usually spread; 0 where that is not known, and all is taken for launch.
+    """
+    cases, processes = means_us.shape
+    shift_us = _common_shift(means_us)
+    own_us = means_us - means_us.mean(axis=1, keepdims=True) - shift_us
+    shift_us -= shift_us.mean()
+    if cases < 2:
+        return np.zeros(processes)  # nothing tells a launch from what is the case's own
+    if not usual_sd_us:
+        return shift_us
+    weights, df = _weights(means_us), processes - 1
+    relative_variances = weights * np.sum(own_us**2, axis=1) / df * cases / (cases - 1)
+    usual_variance = _weighted_median(relative_variances, weights) * _mean_over_median(df)
+    noise_variance = usual_variance / float(np.sum(weights))
+    shift_us *= usual_sd_us**2 / (usual_sd_us**2 + noise_variance)
+    return shift_us
+
+
+def mean_launch_variance(launch_us: FloatArray, usual_variance: float) -> Variance:
+    """Of the mean of a few launches, in square microseconds.
+
+    Two or three of them tell little of how far launches spread: what is known of other runs is weighed in by its
+    degrees of freedom, as in Smyth, Statistical Applications in Genetics and Molecular Biology 3 (2004).
+
+    Args:
+        launch_us: each less their mean, microseconds; at least two, or a usual variance.
+        usual_variance: of launches in other runs, square microseconds; 0 where that is not known.
+    """
+    known = USUAL_LAUNCH_DF if usual_variance else 0
+    df = known + len(launch_us) - 1
+    squares = known * usual_variance + float(np.sum(launch_us**2))
+    return Variance(squares / df / len(launch_us), df)
 
 
 def process_means(values: FloatArray, process: IntArray, count: int) -> FloatArray:
@@ -194,18 +234,36 @@ def within_sd(values: FloatArray, process: IntArray) -> tuple[float, int]:
 
 
 def _common_shift(times_us: FloatArray) -> FloatArray:
-    """By how much all cases move together: the median over cases, shape (columns,), microseconds.
+    """By how much all cases move together: their weighted median, shape (columns,), microseconds.
+
+    Noise is a share of a time, so a case weighs as the inverse square of its time: the microseconds by which a slow
+    kernel moves say nothing of a launch.
 
     Args:
         times_us: shape (cases, columns), microseconds, NaN where one is missing.
     """
-    shifts: FloatArray = np.nanmedian(times_us - np.nanmean(times_us, axis=1, keepdims=True), axis=0)
-    return shifts
+    shifts, weights = times_us - np.nanmean(times_us, axis=1, keepdims=True), _weights(times_us)
+    return np.array([_weighted_median(column, weights) for column in shifts.T])
+
+
+def _weights(times_us: FloatArray) -> FloatArray:
+    """What a case weighs in what all have in common; shape (cases,)."""
+    weights: FloatArray = np.nanmean(times_us, axis=1) ** -2.0
+    return weights
+
+
+def _weighted_median(values: FloatArray, weights: FloatArray) -> float:
+    """Where half of the weight lies below, each value's weight about itself; the median for equal weights."""
+    known = np.isfinite(values)
+    order = np.argsort(values[known])
+    values, weights = values[known][order], weights[known][order]
+    below = np.cumsum(weights) - weights / 2.0
+    return float(np.interp(weights.sum() / 2.0, below, values)) if len(values) else math.nan
 
 
 @dataclass(frozen=True)
 class _CaseSpread:
-    """How far the processes of a case differ, once what all cases share in each round is out.
+    """How far the processes of a case differ, once the launch that all cases share in each round is out.
 
     Attributes:
         between: variance of the processes' means.
@@ -224,11 +282,13 @@ class _CaseSpread:
 
     def stands_out(self, usual: float) -> bool:
         """Whether the inflation is larger than chance makes of the usual one, by an F-test."""
-        return self.dfs[1] > 0 and bool(fdtrc(*self.dfs, self.inflation / usual) < STANDS_OUT)
+        return self.dfs[1] > 0 and bool(scipy.special.fdtrc(*self.dfs, self.inflation / usual) < STANDS_OUT)
 
 
-def _spreads(times_us: Mapping[K, FloatArray], process: IntArray, count: int) -> dict[K, _CaseSpread]:
-    shared = _common_shift(np.array(list(times_us.values())))
+def _spreads(
+    times_us: Mapping[K, FloatArray], process: IntArray, count: int, *, has_launch: bool
+) -> dict[K, _CaseSpread]:
+    shared = _common_shift(np.array(list(times_us.values()))) if has_launch else 0.0
     found = {}
     for key, times in times_us.items():
         residuals = times - shared
@@ -243,10 +303,14 @@ def _spreads(times_us: Mapping[K, FloatArray], process: IntArray, count: int) ->
 def _find_outliers(found: Mapping[K, _CaseSpread]) -> frozenset[K]:
     """The cases whose processes differ more than the usual inflation explains: never more than half of them.
 
-    That is taken from the median over the cases, which a few that differ much do not move. The median of a variance
-    with d degrees of freedom is the true one times that of chi-squared over d.
+    That is taken from the median over the cases, which a few that differ much do not move.
     """
     df = next(iter(found.values())).dfs[0]
     median = float(np.median([each.inflation for each in found.values()]))
-    usual = max(1.0, median * df / float(chdtri(df, 0.5)))
+    usual = max(1.0, median * _mean_over_median(df))
     return frozenset(key for key, each in found.items() if each.inflation > median and each.stands_out(usual))
+
+
+def _mean_over_median(df: int) -> float:
+    """Of variances with so many degrees of freedom, which are distributed as chi-squared over that."""
+    return df / float(scipy.special.chdtri(df, 0.5))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scipy.special import betaincinv
+import scipy  # loads scipy.special when it is first used
 
 from gdnbench.stats.interval import Interval
 
@@ -33,8 +33,8 @@ def share_of(count: int, trials: int, confidence: float = 0.95, *, design_effect
         return Interval(float("nan"), 0.0, 1.0)
     tail = (1.0 - confidence) / 2.0
     events, others = count / design_effect, (trials - count) / design_effect
-    low = float(betaincinv(events, others + 1.0, tail)) if count else 0.0
-    high = float(betaincinv(events + 1.0, others, 1.0 - tail)) if count < trials else 1.0
+    low = float(scipy.special.betaincinv(events, others + 1.0, tail)) if count else 0.0
+    high = float(scipy.special.betaincinv(events + 1.0, others, 1.0 - tail)) if count < trials else 1.0
     return Interval(count / trials, low, high)
 
 

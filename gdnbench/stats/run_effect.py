@@ -44,6 +44,7 @@ _GROSS = 6.0  # standard deviations
 _SCALE = 0.7785  # the mean of min(x^2, 1.5^2) of a normal x
 _STEPS = 100
 _SETTLED = 1e-5
+_HALF = np.array([0.5 - 1e-9, 0.5 + 1e-9])  # of the weight, but for rounding
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,21 +231,23 @@ def _squares(changes: _Changes, dispersion: float, prior_variance: float) -> flo
     mean, _ = _mean(changes, dispersion, prior_variance)
     count, spread = len(changes.values), dispersion * changes.expected
     total = changes.known + spread
-    share = np.divide(spread, total, out=np.ones(count), where=total > 0)
-    deviation = np.divide(changes.values - mean, np.sqrt(total), out=np.zeros(count), where=total > 0)
-    bounded = np.clip(deviation, -_BOUND, _BOUND) ** 2 / _SCALE
-    return float(dispersion * np.sum(share * bounded + (1.0 - share) * (count - 1) / count))
+    known = total > 0
+    share = np.divide(spread, total, out=np.ones(count), where=known)
+    deviation = np.divide(changes.values - mean, np.sqrt(total), out=np.zeros(count), where=known)
+    bounded = np.minimum(np.abs(deviation), _BOUND) ** 2 / _SCALE
+    return float(dispersion * (share * bounded + (1.0 - share) * (count - 1) / count).sum())
 
 
 def _mean(changes: _Changes, dispersion: float, prior_variance: float) -> tuple[float, float]:
     """Huber's weighted mean of a group, and its variance."""
-    total = np.maximum(changes.known + dispersion * changes.expected, 1e-30)
-    mean = _weighted_median(changes.values, 1.0 / np.sqrt(total))
+    values, total = changes.values, np.maximum(changes.known + dispersion * changes.expected, 1e-30)
+    deviation = np.sqrt(total)
+    mean = _weighted_median(values, 1.0 / deviation)
     for _ in range(_STEPS):
-        distance = np.abs(changes.values - mean) / np.sqrt(total)
-        weights = np.minimum(1.0, _BOUND / np.maximum(distance, _BOUND)) / total
-        precision = float(np.sum(weights)) + 1.0 / prior_variance
-        last, mean = mean, float(np.sum(weights * changes.values)) / precision
+        distance = np.abs(values - mean) / deviation
+        weights = _BOUND / np.maximum(distance, _BOUND) / total
+        precision = float(weights.sum()) + 1.0 / prior_variance
+        last, mean = mean, float((weights * values).sum()) / precision
         if abs(mean - last) <= _SETTLED / math.sqrt(precision):
             break
     return mean, 1.0 / precision
@@ -252,7 +255,7 @@ def _mean(changes: _Changes, dispersion: float, prior_variance: float) -> tuple[
 
 def _weighted_median(values: FloatArray, weights: FloatArray) -> float:
     """Half of the weight lies at or below it and half at or above; between two such values, their midpoint."""
-    order = np.argsort(values)
-    below = np.cumsum(weights[order]) / np.sum(weights)
-    low, high = np.searchsorted(below, [0.5 - 1e-9, 0.5 + 1e-9])
-    return float((values[order][low] + values[order][min(high, len(values) - 1)]) / 2.0)
+    order = values.argsort()
+    below = weights[order].cumsum() / weights.sum()
+    low, high = below.searchsorted(_HALF)
+    return float((values[order[low]] + values[order[min(high, len(values) - 1)]]) / 2.0)

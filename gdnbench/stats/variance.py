@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtri, stdtrit
+import scipy  # loads scipy.special when it is first used: a fifth of a second
 
 from gdnbench.stats import FloatArray, IntArray
 
@@ -35,8 +35,11 @@ UNKNOWN_VARIANCE = Variance(math.inf, 1.0)
 
 def add_variances(parts: Sequence[Variance]) -> Variance:
     """The variance of a sum of independent errors: `df = (sum v)^2 / sum(v^2 / df)` (Satterthwaite, 1946)."""
-    value = sum(part.value for part in parts)
-    spread = sum(part.value**2 / part.df for part in parts if part.value > 0)
+    value = spread = 0.0
+    for part in parts:
+        value += part.value
+        if part.value > 0:
+            spread += part.value**2 / part.df
     return Variance(value, value**2 / spread if 0 < spread < math.inf else math.inf)
 
 
@@ -51,8 +54,9 @@ def half_width_of(variance: Variance, confidence: float) -> float:
     if math.isinf(variance.value):
         return math.inf
     level = 1.0 - (1.0 - confidence) / 2.0
-    quantile = float(ndtri(level)) if math.isinf(variance.df) else float(stdtrit(variance.df, level))
-    return quantile * math.sqrt(variance.value)
+    normal = math.isinf(variance.df)
+    quantile = scipy.special.ndtri(level) if normal else scipy.special.stdtrit(variance.df, level)
+    return float(quantile) * math.sqrt(variance.value)
 
 
 def squares_within(values: FloatArray, process: IntArray) -> tuple[float, int]:

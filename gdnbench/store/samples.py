@@ -13,7 +13,7 @@ from gdnbench.errors import RunFormatError
 from gdnbench.model.measurement import Timer
 from gdnbench.model.status import CLOCKS, Clock
 from gdnbench.store.files import DAMAGED, read_rows, unreadable, write_table
-from gdnbench.store.schema import LONGEST_US, Count, Microseconds, RoundNumber, TextLine
+from gdnbench.store.schema import LONGEST_US, Count, Microseconds, Positive, RoundNumber, TextLine
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,6 +28,9 @@ _ROUND_COLUMNS = (
 )
 
 
+_CLOCK_OF: dict[str, Clock] = {clock: clock for clock in CLOCKS}
+
+
 @dataclass(frozen=True, kw_only=True)
 class RoundRow:
     """One round of one case.
@@ -39,7 +42,7 @@ class RoundRow:
         round: 1 for the first after the burn-in.
         process: number of the worker process that measured it, from 1; 0 where it is not told.
         samples: timed launches.
-        time_us: interquartile mean, microseconds.
+        time_us: mean of the samples but for a share at either end, microseconds.
         mean_us: mean of all samples, microseconds.
         median_us: median, interpolated inside its tick, microseconds.
         sm_mhz: median SM clock; None where not measured.
@@ -73,6 +76,7 @@ class _Round:
     round: RoundNumber
     time_us: Microseconds = math.nan
     process: Count = 0
+    sm_mhz: Positive = math.nan
 
 
 @dataclass(frozen=True)
@@ -82,10 +86,12 @@ class CaseRounds:
     Attributes:
         times_us: shape (rounds,), microseconds, NaN where a round is missing.
         processes: shape (rounds,), the number of the process that measured each; 0 where it is not told.
+        sm_mhz: shape (rounds,), the median SM clock of each, MHz, NaN where it is not told; None where of no round.
     """
 
     times_us: FloatArray
     processes: npt.NDArray[np.int64]
+    sm_mhz: FloatArray | None = None
 
 
 def read_rounds(folder: Path) -> dict[str, FloatArray]:
@@ -109,24 +115,32 @@ def read_case_rounds(folder: Path) -> dict[tuple[str, Clock | None], CaseRounds]
 
     path = folder / ROUNDS
     rows = read_rows(path, ("case", "timer", "round", "time_us"), lambda cells: convert_cells(cells, _Round))
+    by_case: dict[tuple[str, Clock | None], list[_Round]] = {}
     last: dict[Clock | None, int] = {}
     for row in rows:
-        last[_clock(row)] = max(row.round, last.get(_clock(row), 0))
+        clock = _CLOCK_OF.get(row.timer)
+        last[clock] = max(row.round, last.get(clock, 0))
+        by_case.setdefault((row.case, clock), []).append(row)
     found: dict[tuple[str, Clock | None], CaseRounds] = {}
-    for row in rows:
-        count = last[_clock(row)]
-        rounds = found.setdefault(
-            (row.case, _clock(row)), CaseRounds(np.full(count, np.nan), np.zeros(count, dtype=np.int64))
-        )
-        if not np.isnan(rounds.times_us[row.round - 1]):
-            raise RunFormatError(f"{path}: round {row.round} of {row.case} stands there twice", DAMAGED)
-        rounds.times_us[row.round - 1] = row.time_us
-        rounds.processes[row.round - 1] = row.process
+    for (case, clock), of_case in by_case.items():
+        times_us, sm_mhz = np.full(last[clock], np.nan), np.full(last[clock], np.nan)
+        processes = np.zeros(last[clock], dtype=np.int64)
+        for row in of_case:
+            if not math.isnan(times_us[row.round - 1]):
+                raise RunFormatError(f"{path}: round {row.round} of {case} stands there twice", DAMAGED)
+            times_us[row.round - 1] = row.time_us
+            processes[row.round - 1] = row.process
+            sm_mhz[row.round - 1] = row.sm_mhz
+        found[case, clock] = CaseRounds(times_us, processes, sm_mhz)
     return found
 
 
-def _clock(row: _Round) -> Clock | None:
-    return next((clock for clock in CLOCKS if clock == row.timer), None)
+def processes_of(cases: Iterable[CaseRounds]) -> IntArray:
+    """The number of the process that measured each round of a run, by the cases that have it; 0 where none tells it."""
+    import numpy as np
+
+    processes: IntArray = np.max([found.processes for found in cases], axis=0)
+    return processes
 
 
 @dataclass(frozen=True)

@@ -96,6 +96,7 @@ class SettingsDocument(TypedDict):
     plain: NotRequired[bool]
     budget_s: NotRequired[Positive | None]
     clocks: NotRequired[tuple[Clock, ...]]
+    trim: NotRequired[Annotated[float, Meta(ge=0, lt=0.5)]]
 
 
 class CalibrationDocument(TypedDict):

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gdnbench.model.measurement import Measurement
+from gdnbench.model.measurement import LONG_TAIL, Measurement
 from gdnbench.model.status import Clock, Role
 from gdnbench.model.workload import Workload
 from gdnbench.report.console import FittedTable, fits, plain_table
@@ -69,17 +69,12 @@ def gaps_of(measurements: Sequence[Measurement], clocks: Clocks) -> dict[str, Cl
     }
     launch_us: dict[Workload, float] = {}
     for row, gap_us in found.values():
-        if is_empty_floor(row):
+        if row.is_empty_floor:
             launch_us[row.case.workload] = min(gap_us, launch_us.get(row.case.workload, math.inf))
     return {
         case_id: ClockGap(gap_us=gap_us, launch_us=launch_us.get(row.case.workload, math.nan))
         for case_id, (row, gap_us) in found.items()
     }
-
-
-def is_empty_floor(row: Measurement) -> bool:
-    """Whether the case is a floor that moves no bytes: all of its time is launch."""
-    return row.role is Role.FLOOR and row.nbytes == 0
 
 
 def contradictions(measurements: Sequence[Measurement], clocks: Clocks) -> list[tuple[Measurement, Measurement]]:
@@ -116,7 +111,7 @@ def print_clocks(console: Console, info: RunInfo, measurements: Sequence[Measure
     console.print()
     table = whole if fits(console, whole) else view.table(roomy=False)
     console.print(FittedTable(table, ("host", "rest", "launch", "gap")))
-    if view.gaps and not any(is_empty_floor(row) and row.case.id in view.gaps for row in timed):
+    if view.gaps and not any(row.is_empty_floor and row.case.id in view.gaps for row in timed):
         console.print(Text("no split of the gap: the empty floor is not in this run", style="yellow"))
     for own, other in contradictions(timed, clocks):
         console.print(Text(_contradiction(own, other), style="yellow"))
@@ -182,11 +177,19 @@ def _contradiction(own: Measurement, other: Measurement) -> str:
 
 
 def _print_warnings(console: Console, clocks: Clocks) -> None:
-    """The warnings of a further clock's times, and why some are missing."""
+    """The warnings of a further clock's times, and why some are missing; tails, which many may have, in one line."""
     for clock, rows in clocks.items():
+        tails = []
         for row in rows:
-            if row.warnings and row.role is not Role.CONTROL:
-                told = "; ".join(row.warnings)
-                console.print(Text(f"  {row.case.label} by {_TITLES[clock]}: {told}", style="dim"))
+            if row.role is Role.CONTROL:
+                continue
+            others = [warning for warning in row.warnings if not warning.endswith(LONG_TAIL)]
+            if others:
+                console.print(Text(f"  {row.case.label} by {_TITLES[clock]}: {'; '.join(others)}", style="dim"))
+            if len(others) < len(row.warnings):
+                tails.append(row.case.label)
+        if tails:
+            told = f"  a long tail by {_TITLES[clock]}, mean over 1% above: {', '.join(tails)}"
+            console.print(Text(told, style="dim"))
         for line in failure_lines([row for row in rows if row.timing is None], f"{_TITLES[clock]} "):
             console.print(line)

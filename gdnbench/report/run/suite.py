@@ -17,7 +17,7 @@ from gdnbench.report.console import plain_table
 from gdnbench.report.run.text import VERDICT_STYLES
 from gdnbench.report.units import factor, plus_minus, time_unit
 from gdnbench.store.info import RunInfo, suite_of
-from gdnbench.store.samples import read_rounds
+from gdnbench.store.samples import read_case_rounds
 from gdnbench.wording import plural
 
 
@@ -45,7 +45,7 @@ def suite_of_run(
     settings = info.settings
     return judge_suite(
         measurements,
-        read_rounds(folder),
+        {case: found for (case, clock), found in read_case_rounds(folder).items() if clock is None},
         suite,
         op=info.op,
         over=over,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from rich.console import Console, Group
 from rich.table import Table
@@ -36,6 +37,9 @@ from gdnbench.report.units import TimeUnit, number, plus_minus, tflops_text, tim
 from gdnbench.store.builds import BuildRow, read_builds
 from gdnbench.store.info import RunInfo, workload_titles
 from gdnbench.store.measurements import read_clocks
+
+Beneath = Mapping[str, Sequence[tuple[str, Measurement]]]
+"""Named rows by the id of the case that they stand beneath."""
 
 WIDE_ENOUGH_FOR_NOTES = 120  # characters; in a narrower terminal notes follow the table
 
@@ -81,9 +85,9 @@ def _print_tables(
     flops = flops_bind(measurements)
     titles = workload_titles(info)
     for workload in dict.fromkeys(row.case.workload for row in measurements):
-        here = _at(workload, measurements)
-        _print_workload(console, info, here, titles.get(workload, str(workload)), flops=flops)
-        print_clocks(console, info, here, {clock: _at(workload, rows) for clock, rows in clocks.items()})
+        here = rows_at(workload, measurements)
+        print_workload(console, info, here, titles.get(workload, str(workload)), flops=flops)
+        print_clocks(console, info, here, {clock: rows_at(workload, rows) for clock, rows in clocks.items()})
     console.print()
     told = legend(info, flops=flops)
     console.print(Text("\n").join([told, *map(Text, LEGEND if clocks else ())]), style="dim")
@@ -95,7 +99,8 @@ def _print_tables(
     print_next(console, _next(info, measurements, folder))
 
 
-def _at(workload: Workload, rows: Sequence[Measurement]) -> list[Measurement]:
+def rows_at(workload: Workload, rows: Sequence[Measurement]) -> list[Measurement]:
+    """The rows of one workload."""
     return [row for row in rows if row.case.workload == workload]
 
 
@@ -108,7 +113,25 @@ def _next(info: RunInfo, measurements: Sequence[Measurement], folder: Path) -> l
     return next_words(info, folder, "--csv")
 
 
-def _print_workload(console: Console, info: RunInfo, rows: list[Measurement], title: str, *, flops: bool) -> None:
+def print_workload(
+    console: Console,
+    info: RunInfo,
+    rows: list[Measurement],
+    title: str,
+    *,
+    flops: bool,
+    beneath: Beneath = MappingProxyType({}),
+) -> None:
+    """Prints the rows of one workload, fastest first, and what qualifies them.
+
+    Args:
+        console: where to.
+        info: the run.
+        rows: of one workload.
+        title: what to call it.
+        flops: whether FLOPs bound some workload of the run.
+        beneath: further rows beneath those of a case.
+    """
     shown = [row for row in rows if row.timing and row.role is not Role.CONTROL]
     shown.sort(key=lambda row: row.timing.time_us if row.timing else math.inf)
     console.print()
@@ -116,9 +139,11 @@ def _print_workload(console: Console, info: RunInfo, rows: list[Measurement], ti
     console.print(Text(f"{title}  ({max(row.nbytes for row in rows) / 1e6:.3g} MB{bound})", style="bold"))
     if shown:
         beside = console.width >= WIDE_ENOUGH_FOR_NOTES
-        table = _table(info, shown, beside, flops=flops)
+        table = _table(info, shown, beside, beneath, flops=flops)
         # If the table has a column of notes, it is that column that is folded.
-        table = table if beside or fits(console, table) else _table(info, shown, beside, flops=flops, broken=True)
+        table = (
+            table if beside or fits(console, table) else _table(info, shown, beside, beneath, flops=flops, broken=True)
+        )
         console.print(table if beside else FittedTable(table, ("MHz", "GB/s", "TFLOP/s", "SOL", _versus_heading(info))))
         if not beside:
             _print_notes(console, shown)
@@ -140,7 +165,15 @@ def _print_notes(console: Console, rows: Sequence[Measurement]) -> None:
             console.print(Text(f"  {row.case.label}: {'; '.join(notes)}", style="dim"))
 
 
-def _table(info: RunInfo, rows: Sequence[Measurement], notes: bool, *, flops: bool, broken: bool = False) -> Table:
+def _table(
+    info: RunInfo,
+    rows: Sequence[Measurement],
+    notes: bool,
+    beneath: Beneath,
+    *,
+    flops: bool,
+    broken: bool = False,
+) -> Table:
     """The rows of a workload; `flops` adds their rate, `broken` puts a label's params on a line of their own."""
     unit = time_unit(row.timing.time_us for row in rows if row.timing)
     table = plain_table()
@@ -158,6 +191,9 @@ def _table(info: RunInfo, rows: Sequence[Measurement], notes: bool, *, flops: bo
         table.add_column("notes")
     for row in rows:
         table.add_row(*_cells(row, unit, on_gpu=info.on_gpu, flops=flops, notes=notes, broken=broken))
+        for name, other in beneath.get(row.case.id, ()):
+            cells = _cells(other, unit, on_gpu=info.on_gpu, flops=flops, notes=False, broken=False)
+            table.add_row(Text(f"  {name}"), *cells[1:], style="dim")
     return table
 
 

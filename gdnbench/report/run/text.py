@@ -42,26 +42,32 @@ def baseline_name(info: RunInfo) -> str:
     return info.baseline.removeprefix(f"{info.op}-")
 
 
-def legend(info: RunInfo, *, flops: bool) -> Text:
+_ROUNDS = "rounds"
+
+
+def legend(info: RunInfo, *, flops: bool, over: str = "") -> Text:
     """What the columns of a run's table mean.
 
     Args:
         info: the run.
         flops: whether FLOPs bound some workload of it.
+        over: what intervals are over; by default the run's rounds, and its processes where it has several.
     """
     settings = info.settings
-    over = "rounds and processes" if process_count(info) > 1 else "rounds"
-    lines = [
-        f"±: {settings['confidence']:.0%} interval over {over}. vs: baseline time / kernel time, paired by round;",
-        f"FASTER or SLOWER beyond {settings['margin']:.2%}, with Holm's correction for the number of kernels.",
-    ]
+    over = over or ("rounds and processes" if process_count(info) > 1 else _ROUNDS)
+    cards = "" if "cards" in over or not info.on_gpu else "; cards not sampled are not in it"
+    interval = f"±: {settings['confidence']:.0%} interval over {over}"
+    ratio = "vs: baseline time / kernel time, paired by round;"
+    lines = [f"{interval}. {ratio}"] if over == _ROUNDS else [f"{interval}{cards}.", ratio]
+    lines.append(f"FASTER or SLOWER beyond {settings['margin']:.2%}, with Holm's correction for the number of kernels.")
     if info.on_gpu and flops:
         lines += [
             "SOL: time of the bound / the kernel's. The bound: the fastest copying floor, or the op's FLOPs at the",
             "GPU's peak, whichever takes longer. GB/s, TFLOP/s: least traffic and FLOPs of the op / time.",
         ]
     elif info.on_gpu:
-        lines.append("SOL: time of the fastest copying floor / the kernel's. GB/s: least traffic of the op / time.")
+        shares = ["SOL: time of the fastest copying floor / the kernel's.", "GB/s: least traffic of the op / time."]
+        lines += [" ".join(shares)] if over == _ROUNDS else shares
     if info.calibration:
         lines.append(f"Calibrated {in_words(info.calibration)}.")
     return Text("\n".join(lines))
