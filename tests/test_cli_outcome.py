@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import warnings
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -133,11 +134,16 @@ def test_streams_that_are_closed_stop_nothing(closed):
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+@cache
+def in_utf_8(*words):
+    return run(*words, PYTHONIOENCODING="utf-8", COLUMNS="80")
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
 @pytest.mark.parametrize("words", [["show", "main"], ["plot", "main", "time"], ["compare", "main", "hopper"], ["list"]])
 def test_any_terminal_shows_every_character_in_as_many_columns(encoding, words):
     plain = run(*words, PYTHONIOENCODING=encoding, COLUMNS="80")
-    full = run(*words, PYTHONIOENCODING="utf-8", COLUMNS="80")
+    full = in_utf_8(*words)
     assert plain.returncode == full.returncode == 0, plain.stderr
     lines, expected = plain.stdout.decode(encoding).splitlines(), full.stdout.decode().splitlines()
     assert len(lines) == len(expected)

@@ -50,7 +50,7 @@ def test_each_head_layout_and_each_default_by_shape_is_a_build_of_its_own():
 
 
 def test_a_sweep_counts_its_points_and_takes_its_budget():
-    settings = choose_sweep_settings(budget="90s", samples=100, seed=1, margin=0.005, step_limit_s=30.0)
+    settings = choose_sweep_settings("cuda", budget="90s", samples=100, seed=1, margin=0.005, step_limit_s=30.0)
     request = make_sweep_request(
         CATALOG, "decode", ["decode-v4"], ["WARPS=1,2,4"], axes="", settings=settings, gpu=None
     )
@@ -90,7 +90,7 @@ def test_a_sweep_of_everything_is_not_begun_by_mistake(command_line, tmp_path, m
 def test_the_question_is_asked_of_thousands_only():
     everything = make_sweep_request(
         CATALOG, "decode", [], [], axes="", gpu=None,
-        settings=choose_sweep_settings(budget="90s", samples=1, seed=1, margin=0.005, step_limit_s=30.0),
+        settings=choose_sweep_settings("cuda", budget="90s", samples=1, seed=1, margin=0.005, step_limit_s=30.0),
     )  # fmt: skip
     assert foresee(CATALOG, make_plan(CATALOG, everything, None)).missing > MOST_BUILDS
     assert outlook_of("all").missing < MOST_BUILDS

@@ -1,16 +1,14 @@
-"""What verbs share: options, the class of command that checks them, and the question before a long or final act."""
+"""What verbs share: options, how they are read, and the question before a long or final act."""
 
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Context
-from typer.core import TyperCommand, TyperOption
 
 from gdnbench.cli.complete import complete_kernels, complete_ops, complete_runs
 from gdnbench.errors import ExitCode, UsageError
@@ -42,8 +40,8 @@ KernelsOption = Annotated[
     list[str] | None,
     typer.Option("--kernel", "-k", metavar="KERNEL,…", help="The same, as an option.", autocompletion=complete_kernels),
 ]
-RunArgument = Annotated[
-    str,
+RunsArgument = Annotated[
+    list[str] | None,
     typer.Argument(
         metavar="RUN",
         help="A run's id, its start or label, a folder, or a GPU's name (h200).",
@@ -63,6 +61,9 @@ OpOption = Annotated[
     typer.Option(
         help="The op whose kernels are meant; by default that of the kernels named.", autocompletion=complete_ops
     ),
+]
+CardsOption = Annotated[
+    str, typer.Option(help="auto, cpu, an index, a model (h200, b200), a GPU-… UUID; all cards at once: all, or 0,2.")
 ]
 GpuOption = Annotated[str, typer.Option(help="auto, cpu, an index, a model (h200, b200) or a GPU-… UUID.")]
 ShapesOption = Annotated[
@@ -120,23 +121,6 @@ def one_term(arguments: Sequence[str] | None, options: Sequence[str] | None, exa
         told = f"{len(named)} were named: {' '.join(named)}" if named else "none was named"
         raise UsageError(f"one kernel is needed, and {told}", f"as in {example}")
     return named[0]
-
-
-class Verb(TyperCommand):
-    """A command that refuses an option given twice; Click would silently use the last."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parses arguments; raises UsageError for a repeated option, and for --json with --csv."""
-        if not ctx.resilient_parsing:
-            _, _, order = self.make_parser(ctx).parse_args(args=list(args))
-            for option, count in Counter(order).items():
-                if count > 1 and isinstance(option, TyperOption) and not option.multiple and not option.is_flag:
-                    name = max(option.opts, key=len)
-                    raise UsageError(f"{name} is given {count} times", f"give {name} once")
-        rest = super().parse_args(ctx, args)
-        if ctx.params.get("json") and ctx.params.get("csv"):
-            raise UsageError("--json and --csv are two formats", "ask for one")
-        return rest
 
 
 def refuse_beside(ctx: Context, name: str, allowed: Collection[str], why: str) -> None:

@@ -11,9 +11,9 @@ import typer
 from gdnbench.cli.complete import complete_stopped
 from gdnbench.cli.options import (
     BaselineOption,
+    CardsOption,
     CsvOption,
     DryRunOption,
-    GpuOption,
     JsonOption,
     KernelsArgument,
     KernelsOption,
@@ -40,7 +40,7 @@ def run(
     kernels: KernelsArgument = None,
     kernel: KernelsOption = None,
     op: OpOption = "",
-    gpu: GpuOption = "auto",
+    gpu: CardsOption = "auto",
     shape: ShapesOption = None,
     suite: SuiteOption = "",
     baseline: BaselineOption = "",
@@ -80,11 +80,15 @@ def run(
     CUPTI, which tells the kernel's own time from its launch. Without a GPU the
     torch kernels are timed on the CPU, and every GPU kernel is compiled for
     Hopper and Blackwell.
+
+    `--gpu all` measures on every GPU at once, each in a run of its own, and joins
+    them into one table whose intervals hold what cards differ by; `gdnbench show`
+    with these runs prints it again.
     """
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.catalog.resolve import resolve_op
     from gdnbench.cli.progress import watch
-    from gdnbench.machine.gpus import list_gpus, select_gpu
+    from gdnbench.machine.gpus import list_gpus, select_cards, select_gpu
     from gdnbench.measuring.exit_code import exit_code_of, refuse_nothing_measured
     from gdnbench.measuring.opening import begin_session, resume_session
     from gdnbench.measuring.plan import foresee, make_plan
@@ -97,7 +101,9 @@ def run(
         refuse_beside(ctx, "resume", _BESIDE_RESUME, "the run goes on as it began")
         open_session = partial(resume_session, catalog, results, resume)
     else:
-        found = select_gpu(gpu, list_gpus())
+        gpus = list_gpus()
+        cards = select_cards(gpu, gpus)
+        found = cards[0] if cards else select_gpu(gpu, gpus)
         settings = choose_settings(
             device_of(found),
             quick=quick,
@@ -125,9 +131,13 @@ def run(
         plan = make_plan(catalog, request, found)
         outlook = foresee(catalog, plan)
         if dry_run:
-            print_outlook(outlook, sys.argv[1:], json=json, csv=csv)
+            print_outlook(outlook, sys.argv[1:], json=json, csv=csv, cards=max(1, len(cards)))
             return
         confirm_builds(outlook, yes=yes)
+        if len(cards) > 1:
+            from gdnbench.cli.cards import run_cards
+
+            raise typer.Exit(run_cards(catalog, plan, cards, results, json=json, csv=csv, quiet=quiet))
         open_session = partial(begin_session, catalog, plan, results)
     with watch(quiet=quiet) as observer:
         finished = open_session(observer).run()

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from gdnbench.cli.options import CsvOption, JsonOption, ResultsOption, RunArgument, SuiteOption, joined
+from gdnbench.cli.options import CsvOption, JsonOption, ResultsOption, RunsArgument, SuiteOption, joined
 from gdnbench.places import RESULTS
 
 
 def show(
-    run: RunArgument = "",
+    runs: RunsArgument = None,
     results: ResultsOption = RESULTS,
     plot: Annotated[Path | None, typer.Option(help="Of a sweep: also draw it into a PNG, SVG or PDF file.")] = None,
     emit_dispatch: Annotated[
@@ -23,16 +23,23 @@ def show(
         list[str] | None,
         typer.Option(metavar="KERNEL,…", help="With a suite: compare with the fastest of these at each workload."),
     ] = None,
+    by_card: Annotated[
+        bool, typer.Option("--by-card", help="Of several runs: each card's own times beneath those of all.")
+    ] = False,
     json: JsonOption = False,
     csv: CsvOption = False,
 ) -> None:
     """Print a stored run's or sweep's table again; the latest one by default. Needs no GPU.
+
+    Several runs of one op and GPU model are joined into one table, whose intervals
+    hold what cards differ by: `gdnbench show RUN RUN`.
 
     With `--suite contest`, also the weighted geometric mean of each kernel over the
     workloads of the suite, if the run has them.
     """
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.errors import UsageError
+    from gdnbench.report.cards.table import print_joint
     from gdnbench.report.charts.plot import check_picture, draw_sweep
     from gdnbench.report.run.table import print_run
     from gdnbench.report.sweep import print_sweep
@@ -40,7 +47,15 @@ def show(
     from gdnbench.store.info import read_info
     from gdnbench.store.sweep import read_sweep
 
-    folder = find_run(results, run)
+    folders = [find_run(results, run) for run in runs or [""]]
+    if len(folders) > 1:
+        if suite or over or plot or emit_dispatch:
+            raise UsageError("--suite, --over, --plot and --emit-dispatch are for one run", "name one run")
+        print_joint(folders, json=json, csv=csv, by_card=by_card)
+        return
+    if by_card:
+        raise UsageError("--by-card is for several runs", "gdnbench show RUN RUN --by-card")
+    folder = folders[0]
     if plot:
         check_picture(plot)
     if plot or emit_dispatch or read_sweep(folder):

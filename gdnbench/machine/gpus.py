@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gdnbench.errors import GpuNotFoundError
+from gdnbench.errors import GpuNotFoundError, UsageError
 from gdnbench.model.gpu import Gpu, Precision
 
 # FP32 cores per SM by compute capability: the row "32-bit floating-point add, multiply, multiply-add" of the
@@ -160,6 +160,41 @@ def select_gpu(wanted: str, gpus: Sequence[Gpu]) -> Gpu | None:
         if _matches(word, gpu):
             return gpu
     raise GpuNotFoundError(f"No GPU here is {wanted!r}: this machine has {_inventory(gpus)}.", _HINT)
+
+
+ALL = "all"
+
+
+def select_cards(wanted: str, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
+    """Picks the GPUs to measure on at once.
+
+    Args:
+        wanted: `all`, or several GPUs as `select_gpu` takes them, with commas between them.
+        gpus: the GPUs there are, from `list_gpus`.
+
+    Returns:
+        The GPUs, of one model; none where `wanted` names a single device, as `select_gpu` takes it.
+
+    Raises:
+        GpuNotFoundError: no GPU here is one that was asked for.
+        UsageError: one was named twice, or they are of different models.
+    """
+    word = wanted.strip().lower()
+    if word != ALL and "," not in word:
+        return ()
+    terms = [term.strip() for term in word.split(",") if term.strip()]
+    found = tuple(gpus) if word == ALL else tuple(gpu for term in terms if (gpu := select_gpu(term, gpus)))
+    if not found or (word != ALL and len(found) < len(terms)):
+        raise GpuNotFoundError(f"No GPU here is {wanted!r}: this machine has {_inventory(gpus)}.", _HINT)
+    if len(set(found)) < len(found):
+        raise UsageError(f"--gpu {wanted} names a GPU twice", "as in --gpu 0,1; a model means its first GPU")
+    models = dict.fromkeys(gpu.name for gpu in found)
+    if len(models) > 1:
+        raise UsageError(
+            f"--gpu {wanted} means GPUs of several models: {', '.join(models)}",
+            "run each model by itself, then `gdnbench compare` the runs",
+        )
+    return found
 
 
 def _matches(word: str, gpu: Gpu) -> bool:

@@ -89,6 +89,19 @@ def gravest(statuses: Iterable[Status]) -> ExitCode | None:
     return next((code for code in _GRAVITY if code in codes), None)
 
 
+def gravest_code(codes: Iterable[ExitCode]) -> ExitCode:
+    """What several runs tell together: that they were stopped or crashed, else the gravest failure, else what is left.
+
+    That a run's machine lacks something, or that it measured with too much noise, is told where nothing failed.
+    """
+    there = set(codes)
+    ranked = (
+        *(ExitCode.INTERRUPTED, ExitCode.CRASHED, *_GRAVITY),
+        *(ExitCode.ENVIRONMENT, ExitCode.USAGE, ExitCode.NOISY),
+    )
+    return next((code for code in ranked if code in there), max(there, default=ExitCode.OK))
+
+
 def _contradicts(row: Measurement) -> bool:
     """Whether a kernel was told apart from itself."""
     apart = {Verdict.FASTER, Verdict.SLOWER}

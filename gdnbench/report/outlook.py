@@ -13,7 +13,7 @@ from gdnbench.report.units import duration
 from gdnbench.wording import plural
 
 
-def print_outlook(outlook: Outlook, command: Sequence[str], *, json: bool, csv: bool) -> None:
+def print_outlook(outlook: Outlook, command: Sequence[str], *, json: bool, csv: bool, cards: int = 1) -> None:
     """Prints the outlook of a run or a sweep.
 
     Args:
@@ -21,24 +21,26 @@ def print_outlook(outlook: Outlook, command: Sequence[str], *, json: bool, csv: 
         command: the command line; without `--dry-run` it is the next command.
         json: as a JSON document.
         csv: as a row of CSV.
+        cards: on how many cards at once; the outlook is that of one.
     """
     if json or csv:
-        document = asdict(outlook)
+        document = asdict(outlook) | ({"cards": cards} if cards > 1 else {})
         print_json(document) if json else print_csv([document])
         return
     console = data_console()
     table = plain_table(header=False)
     table.add_column("what", style="bold", no_wrap=True)
     table.add_column("how much", overflow="fold")
-    for what, told in _rows(outlook):
+    for what, told in _rows(outlook, cards):
         table.add_row(what, Text(told))
     console.print(table)
     print_next(console, ["gdnbench", *(word for word in command if word != "--dry-run")])
 
 
-def _rows(outlook: Outlook) -> list[tuple[str, str]]:
+def _rows(outlook: Outlook, cards: int) -> list[tuple[str, str]]:
     kernels = ", ".join(outlook.kernels) or "none"
-    rows = [("device", outlook.device), ("kernels", kernels), ("workloads", ", ".join(outlook.shapes))]
+    device = outlook.device + (f", on each of {cards} cards at once" if cards > 1 else "")
+    rows = [("device", device), ("kernels", kernels), ("workloads", ", ".join(outlook.shapes))]
     if outlook.points:
         rows.append(("points", f"{outlook.points:,}"))
     rows.append(("cases", f"{outlook.cases:,}"))

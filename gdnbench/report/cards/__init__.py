@@ -1,0 +1,1 @@
+"""Stored runs of several cards as one answer: tables, JSON and CSV."""

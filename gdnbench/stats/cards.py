@@ -1,0 +1,172 @@
+"""What cards add to the times of several runs, and how uncertain that leaves a time and a ratio.
+
+A round time is modelled as in `gdnbench.stats.processes`, with a card above the process:
+
+    t = launch(process) + kernel(case) * (1 + common(card) + effect(case, card) + effect(case, process) + noise(round))
+
+The card is a random effect: the intervals are about cards of the model, not about those at hand. The launch is taken
+out process by process. What all cases of a card share (its clock) vanishes from a ratio and stays in a time; it is
+estimated as a launch is, of times over their case's mean. What is left between cards is told by all cases of a workload
+together, as one factor on the variance over rounds. That factor is never smaller than the one between the processes of
+a card, which is estimated on each card by itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from gdnbench.stats import FloatArray, IntArray
+from gdnbench.stats.processes import Between, ProcessEffects, estimate_effects, mean_launch_variance, process_means
+from gdnbench.stats.variance import NO_VARIANCE, Variance
+
+K = TypeVar("K", bound=Hashable)
+
+HOSTS_DIFFER = 3.0
+"""Mean launches of two cards that differ by more than so many usual standard deviations are launches of two hosts."""
+
+
+@dataclass(frozen=True)
+class CardEffects(Generic[K]):
+    """The effects of cards, and of processes on them, on the cases of a workload; reads as `ProcessEffects` does.
+
+    Attributes:
+        process: shape (rounds,), the card of each round, numbered from 0: the cluster that intervals are over.
+        launches: the effects of all processes, of which the launch is taken out.
+        shares: the effects of cards on times over their case's mean; their "launch" is what all cases of a card share.
+        within: the inflation between the processes of a card, with its degrees of freedom.
+        cards_launch_us: shape (cards,), the mean launch of each card's processes, less that of all, microseconds.
+    """
+
+    process: IntArray
+    launches: ProcessEffects[K]
+    shares: ProcessEffects[K]
+    within: Between
+    cards_launch_us: FloatArray
+
+    @property
+    def count(self) -> int:
+        """How many cards there are."""
+        return self.shares.count
+
+    @property
+    def outliers(self) -> frozenset[K]:
+        """Cases whose cards differ more than the others' do: each is judged by its own cards alone."""
+        return self.shares.outliers
+
+    @property
+    def launches_apart_us(self) -> float:
+        """How far the mean launches of cards lie apart where that is more than one host explains; else 0."""
+        apart = float(np.ptp(self.cards_launch_us))
+        return apart if apart > HOSTS_DIFFER * self.launches.usual_sd_us else 0.0
+
+    def without_launch(self, times_us: FloatArray) -> FloatArray:
+        """Round times as if every process had added the mean of all launches; shape (rounds,), microseconds."""
+        return self.launches.without_launch(times_us)
+
+    def of_time(self, key: K, times_us: FloatArray) -> Between:
+        """What is between cards in the mean logarithm of a case's round times; see `ProcessEffects.of_time`."""
+        mean_us = float(np.nanmean(times_us))
+        between = self._between(self.shares.of_time(key, times_us / mean_us), (key,))
+        return between.add(self._launch_variance(1.0 / mean_us))
+
+    def of_ratio(self, keys: tuple[K, K], times_us: tuple[FloatArray, FloatArray]) -> Between:
+        """What is between cards in the mean log-ratio of two cases; see `ProcessEffects.of_ratio`.
+
+        Where the cards' hosts differ in their launches, the ratio is the one at the mean of these launches.
+        """
+        first, second = (float(np.nanmean(times)) for times in times_us)
+        shares = (times_us[0] / first, times_us[1] / second)
+        between = self._between(self.shares.of_ratio(keys, shares), keys)
+        if self.launches_apart_us:
+            return between
+        return between.add(self._launch_variance(1.0 / first - 1.0 / second))
+
+    def _between(self, shares: Between, keys: Collection[K]) -> Between:
+        """At least what lies between the processes of a card; for a mean in which a card weighs as its rounds do."""
+        uneven, variance = self._uneven, shares.variance
+        variance = Variance(variance.value * uneven, variance.df)
+        if self.outliers.intersection(keys):
+            return Between(variance=variance)
+        counts = np.bincount(self.process)
+        inflation = 1.0 + (shares.inflation - 1.0) * uneven * float(counts.mean() * np.mean(1.0 / counts))
+        if inflation >= self.within.inflation:
+            return Between(inflation, shares.df, variance)
+        return Between(self.within.inflation, self.within.df, variance)
+
+    @property
+    def _uneven(self) -> float:
+        """The sum of squared weights of the cards in a mean over rounds, times their number: 1 for as many of each."""
+        weights = np.bincount(self.process) / len(self.process)
+        return float(self.count * np.sum(weights**2))
+
+    def _launch_variance(self, per_us: float) -> Variance:
+        """Of a mean over the cards, relative, where a microsecond of launch is worth `per_us`."""
+        usual_sd_us = self.launches.usual_sd_us
+        if not usual_sd_us:
+            return NO_VARIANCE
+        usual_variance = usual_sd_us**2 * self.count / self.launches.count  # of the mean of a card's processes
+        of_mean = mean_launch_variance(self.cards_launch_us, usual_variance)
+        return Variance(per_us**2 * of_mean.value * self._uneven, of_mean.df)
+
+
+def estimate_card_effects(
+    times_us: Mapping[K, FloatArray],
+    process: IntArray,
+    card: IntArray,
+    *,
+    left_out: Collection[K] = (),
+    twins: Collection[K] = (),
+    has_launch: bool = True,
+    usual_sd_us: float = 0.0,
+) -> CardEffects[K]:
+    """Estimates the effects of cards and processes from all cases of a workload.
+
+    Args:
+        times_us: shape (rounds,) of each case, microseconds, NaN where a round is missing.
+        process: shape (rounds,), the process of each round, any numbers, no two cards sharing one.
+        card: shape (rounds,), the card of each round, any numbers; at least two.
+        left_out: cases that are no evidence on the others: see `estimate_effects`.
+        twins: cases that run the same code as another, on which a card has the same effect: no evidence either.
+        has_launch: whether the times have a launch in them.
+        usual_sd_us: how far launches of processes spread in other runs, microseconds; 0 where that is not known.
+
+    Raises:
+        ValueError: if the shapes differ.
+    """
+    numbers, index = np.unique(card, return_inverse=True)
+    launches = estimate_effects(times_us, process, left_out=left_out, has_launch=has_launch, usual_sd_us=usual_sd_us)
+    own = [
+        estimate_effects(
+            {key: times[index == each] for key, times in times_us.items()},
+            process[index == each],
+            left_out=left_out,
+            has_launch=has_launch,
+            usual_sd_us=usual_sd_us,
+        )
+        for each in range(len(numbers))
+    ]
+    alone = {key: launches.without_launch(times) for key, times in times_us.items()}
+    shares = estimate_effects(
+        {key: times / np.nanmean(times) for key, times in alone.items()}, index, left_out={*left_out, *twins}
+    )
+    cards_launch_us = process_means(launches.launch_us[launches.process], index, len(numbers))
+    return CardEffects(index, launches, shares, _pooled(own), cards_launch_us - cards_launch_us.mean())
+
+
+def within_cards(effects: CardEffects[K]) -> ProcessEffects[K]:
+    """What to judge two measurements of the same code by: a card's effect on both is one, so processes alone differ."""
+    launches, within = effects.launches, effects.within
+    return ProcessEffects(
+        launches.process, launches.launch_us, within.inflation, within.df, frozenset(), launches.usual_sd_us
+    )
+
+
+def _pooled(own: Sequence[ProcessEffects[K]]) -> Between:
+    """The mean inflation over the cards; where each is at its least, it is known."""
+    df = sum(each.df for each in own if math.isfinite(each.df))
+    return Between(float(np.mean([each.inflation for each in own])), df or math.inf)

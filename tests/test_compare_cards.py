@@ -1,0 +1,273 @@
+"""Runs of several cards joined: which cards there are, what is joined, what is refused, and what is said of it."""
+
+import csv
+import io
+import json
+import shutil
+
+import pytest
+from cards_data import CASES_US, store_card_run, uuid_of
+from committed import ROOT
+
+from gdnbench.compare.cards import join_runs
+from gdnbench.errors import ExitCode, UsageError
+from gdnbench.model.status import Role
+
+AGAIN = [ROOT / "results" / name for name in (
+    "20261122-215641-h200-decode-again-1",
+    "20261122-215810-h200-decode-again-2",
+    "20261122-215931-h200-decode-again-3",
+)]  # fmt: skip
+OTHER_CARD = ROOT / "results" / "20261122-215641-h200-decode-processes"
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """Stores a run of each card, with what is said of it."""
+
+    def make(*cards):
+        return [
+            store_card_run(tmp_path / "results" / f"20260102-03040{place}-h200-decode-card{number}", number, **more)
+            for place, (number, more) in enumerate(cards)
+        ]
+
+    return make
+
+
+def ratios(joint, clock=None):
+    rows = joint.clocks[clock] if clock else joint.measurements
+    return {(row.case.label, row.case.workload.x_term): row.versus for row in rows if row.versus}
+
+
+def test_two_cards_are_one_answer_by_each_clock(runs):
+    joint = join_runs(runs((0, {}), (1, {})))
+    assert [(card.name, card.processes, card.rounds) for card in joint.cards] == [
+        ("GPU 0 (GPU-0000aaaa)", 3, 42),
+        ("GPU 1 (GPU-1000aaaa)", 3, 42),
+    ]
+    assert len(joint.measurements) == len(CASES_US)
+    assert set(joint.clocks) == {"cupti"}
+    versus = ratios(joint)["decode-v9", "B=1"]
+    assert versus.speedup == pytest.approx(5.1 / 4.2, rel=0.005)
+    assert versus.verdict == "faster"
+    assert ratios(joint, "cupti")["decode-v9", "B=1"].speedup == pytest.approx(2.3 / 1.4, rel=0.005)
+    assert all(row.timing.rounds == 84 for row in joint.measurements)
+    assert not joint.strays
+    assert not joint.warnings
+    assert not joint.left_out
+
+
+def test_several_runs_of_one_card_are_one_cluster_and_no_cards_are_compared(runs):
+    joint = join_runs(runs((0, {}), (0, {"seed": 2})))
+    (card,) = joint.cards
+    assert (len(card.runs), card.processes, card.rounds) == (2, 6, 84)
+    assert not joint.by_card
+    assert not joint.strays
+
+
+def test_runs_of_two_cards_count_each_card_once(runs):
+    joint = join_runs(runs((0, {}), (1, {}), (0, {"seed": 2})))
+    assert [len(card.runs) for card in joint.cards] == [2, 1]
+    own = joint.by_card[uuid_of(0)]
+    assert [row.timing.rounds for row in own.measurements] == [84] * len(CASES_US)
+
+
+def test_the_same_run_named_twice_is_one(runs):
+    (run,) = runs((0, {}))
+    assert len(join_runs([run, run]).runs) == 1
+
+
+def test_a_slower_card_is_named_with_its_clock_and_the_interval_of_times_grows(runs, command_line):
+    folders = runs((0, {}), (1, {}), (2, {}), (3, {"slower": 0.025, "mhz": 1755.0}))
+    joint = join_runs(folders)
+    assert [stray.card for stray in joint.strays] == [3]
+    _, out, _ = command_line("show", *folders)
+    told = "GPU 3 (GPU-3000aaaa) takes 2.5% longer than the others; SM clock 1755 MHz, theirs 1980"
+    assert told in " ".join(out.split())
+
+
+def test_of_two_cards_both_are_named(runs, command_line):
+    folders = runs((0, {}), (1, {"slower": 0.03, "mhz": 1755.0}))
+    _, out, _ = command_line("show", *folders)
+    told = " ".join(out.split())
+    assert "GPU 1 (GPU-1000aaaa) takes 3.0% longer than GPU 0 (GPU-0000aaaa); SM clock 1755 MHz, its 1980" in told
+    assert "two cards do not tell which is usual" in told
+
+
+def test_without_kernel_times_a_slow_card_is_told_from_a_long_launch(runs):
+    slow = join_runs(runs(*((n, {"clocks": ()}) for n in range(3)), (3, {"clocks": (), "slower": 0.03})))
+    assert [stray.card for stray in slow.strays] == [3]
+
+
+def test_a_host_with_a_longer_launch_is_no_stray_and_is_told(runs, command_line):
+    folders = runs((0, {}), (1, {}), (2, {"launch_us": 4.45}))
+    joint = join_runs(folders)
+    assert not joint.strays
+    (warning,) = joint.warnings
+    assert "differ by up to 1.6" in warning
+    assert "CUPTI's kernel time" in warning
+    kernel_time = ratios(joint, "cupti")["decode-v9", "B=1"]
+    assert kernel_time.speedup == pytest.approx(2.3 / 1.4, rel=0.005)
+
+
+def test_what_some_run_lacks_is_left_out_and_said(runs, command_line):
+    fewer = {key: time for key, time in CASES_US.items() if key[1] != "decode-v8"}
+    folders = runs((0, {}), (1, {"cases_us": fewer}))
+    joint = join_runs(folders)
+    assert {row.case.label for row in joint.measurements} == {
+        "decode-fla", "decode-fla@again", "decode-v9", "decode-floor-copy",
+    }  # fmt: skip
+    assert list(joint.left_out) == ["not timed in every run"]
+    _, out, _ = command_line("show", *folders)
+    assert "2 cases not timed in every run, so not joined: decode-v8 B=1" in " ".join(out.split())
+
+
+def test_a_kernel_whose_code_has_changed_between_the_runs_is_left_out(runs):
+    sources = {"decode-fla": "1", "decode-v8": "1", "decode-floor-copy": "1", "decode-v9": "2"}
+    joint = join_runs(runs((0, {}), (1, {"sources": sources})))
+    assert list(joint.left_out) == ["of other code in some run"]
+    assert "decode-v9" not in {row.case.label for row in joint.measurements}
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"op": "prefill"}, "different ops"),
+        ({"machine": {"gpu": {"name": "NVIDIA B200", "uuid": "GPU-9"}}}, "different GPU models"),
+        ({"machine": {"gpu": {"name": "NVIDIA H200"}}}, "does not tell which GPU"),
+        ({"machine": {"gpu": None}, "gpu": "cpu"}, "does not tell which GPU"),
+        ({"baseline": "decode-v9"}, "different baselines"),
+        (
+            {"settings": {"rounds": 42, "samples": 64, "margin": 0.005, "confidence": 0.95, "trim": 0.05}},
+            "0.25 and 0.05",
+        ),
+        ({"settings": {"rounds": 42, "samples": 64, "margin": 0.005, "confidence": 0.95, "plain": True}}, "plain"),
+        ({"swept": {"decode-v9": ["WARPS"]}}, "is a sweep"),
+    ],
+)
+def test_what_is_not_one_question_is_refused(runs, more, told):
+    folders = runs((0, {}), (1, more))
+    with pytest.raises(UsageError, match=told) as refused:
+        join_runs(folders)
+    assert refused.value.hint
+
+
+def test_runs_that_share_no_case_are_refused(runs):
+    other = {(8, *key[1:]): time for key, time in CASES_US.items()}
+    with pytest.raises(UsageError, match="no case can be joined"):
+        join_runs(runs((0, {}), (1, {"cases_us": other})))
+
+
+def test_a_run_without_kernel_times_is_joined_by_stream_times_alone(runs):
+    joint = join_runs(runs((0, {}), (1, {"clocks": ()})))
+    assert not joint.clocks
+    assert len(joint.measurements) == len(CASES_US)
+
+
+def test_show_joins_runs_and_says_what_its_intervals_are_over(runs, command_line):
+    folders = runs((0, {}), (1, {}))
+    code, out, err = command_line("show", *folders)
+    assert (code, err) == (0, "")
+    told = " ".join(out.split())
+    assert told.startswith(
+        "decode on 2 NVIDIA H200: NVBench, cold L2, 2 cards \u00d7 3 processes \u00d7 14 rounds of ≤64"
+    )
+    assert "95% interval over rounds, processes and cards" in told
+    assert "CUPTI" in told
+    assert all(len(line) <= 80 for line in out.splitlines() if not line.startswith("next:"))
+    assert out.count("GPU 0 (GPU-0000aaaa)") == 0
+    command = out.rstrip().rpartition("next: ")[2]
+    assert command == f"gdnbench show {folders[0].name} {folders[1].name} --out {folders[0].parent} --by-card"
+    assert command_line(*command.split()[1:])[0] == 0
+
+
+def test_show_by_card_has_a_row_of_each_card_beneath_each_kernel(runs, command_line):
+    folders = runs((0, {}), (1, {}))
+    _, out, _ = command_line("show", *folders, "--by-card", columns="120")
+    lines = out.splitlines()
+    at = next(place for place, line in enumerate(lines) if line.startswith("decode-v9"))
+    assert lines[at + 1].startswith("  GPU 0 (GPU-0000aaaa)")
+    assert lines[at + 2].startswith("  GPU 1 (GPU-1000aaaa)")
+
+
+def test_of_one_card_show_says_what_is_not_in_the_intervals(runs, command_line):
+    _, out, _ = command_line("show", *runs((0, {}), (0, {"seed": 2})))
+    told = " ".join(out.split())
+    assert "95% interval over rounds and processes" in told
+    assert "interval over rounds and processes; cards not sampled are not in it." in told
+
+
+def test_json_and_csv_have_all_cards_and_each(runs, command_line):
+    folders = runs((0, {}), (1, {"slower": 0.03}))
+    document = json.loads(command_line("show", *folders, "--json")[1])
+    assert document["runs"] == [folder.name for folder in folders]
+    assert [card["uuid"] for card in document["cards"]] == [uuid_of(0), uuid_of(1)]
+    assert document["cards"][0]["strays_by"] is None
+    assert document["cards"][1]["strays_by"] == pytest.approx(0.03, abs=0.005)
+    rows = list(csv.DictReader(io.StringIO(command_line("show", *folders, "--csv")[1])))
+    assert len(rows) == len(document["measurements"]) == 3 * 2 * len(CASES_US)
+    assert {(row["cards"], row["card"]) for row in rows} == {("2", ""), ("1", uuid_of(0)), ("1", uuid_of(1))}
+    assert "run_id" not in rows[0]
+
+
+@pytest.mark.parametrize("option", [("--suite", "contest"), ("--plot", "a.png"), ("--emit-dispatch",)])
+def test_what_is_for_one_run_is_refused_for_several(runs, command_line, option):
+    code, out, err = command_line("show", *runs((0, {}), (1, {})), *option)
+    assert (code, out) == (ExitCode.USAGE, "")
+    assert "for one run" in " ".join(err.split())
+
+
+def test_by_card_of_one_run_is_refused(runs, command_line):
+    code, _, err = command_line("show", *runs((0, {})), "--by-card")
+    assert code == ExitCode.USAGE
+    assert "--by-card is for several runs" in " ".join(err.split())
+
+
+def test_a_damaged_run_says_which(runs, command_line):
+    folders = runs((0, {}), (1, {}))
+    shutil.copy(folders[0] / "run.json", folders[1] / "rounds.csv")
+    code, out, err = command_line("show", *folders)
+    assert (code, out) == (ExitCode.USAGE, "")
+    assert "rounds.csv" in "".join(err.split())
+
+
+def test_the_committed_runs_of_two_cards_agree_with_each_of_them():
+    if not OTHER_CARD.is_dir():
+        pytest.skip("the checkout's results are not here")
+    joint = join_runs([*AGAIN, OTHER_CARD])
+    assert [(card.index, len(card.runs)) for card in joint.cards] == [(1, 3), (0, 1)]
+    assert not joint.strays
+    assert not joint.warnings
+    found = ratios(joint)
+    assert found["decode-v9", "B=1"].speedup == pytest.approx(1.151, abs=0.003)
+    assert found["decode-v9", "B=1"].low < 1.149
+    assert found["decode-v9", "B=1"].high > 1.154
+    assert found["decode-fla@again", "B=1"].verdict == "same"
+    assert {row.role for row in joint.measurements} == set(Role)
+
+
+def test_rounds_of_a_low_clock_and_what_else_differs_are_said(runs):
+    gpu = {"name": "NVIDIA H200", "uuid": uuid_of(1), "index": 1, "driver": "580.1"}
+    joint = join_runs(runs((0, {}), (1, {"mhz": 1700.0, "machine": {"gpu": gpu}}), (2, {})))
+    assert "the runs differ in driver: none, 580.1" in joint.warnings
+    (row,) = [row for row in joint.measurements if row.case.id.startswith("decode-v9/B1_")]
+    assert row.warnings == ("42 of 126 rounds below 97% of the median clock of all cards",)
+    assert [card.sm_mhz for card in joint.cards] == [1980.0, 1700.0, 1980.0]
+
+
+def test_a_run_that_was_stopped_is_joined_and_said(runs, command_line):
+    folders = runs((0, {}), (1, {"complete": False}))
+    assert "(partial)" in command_line("show", *folders)[1].partition("B=1")[0]
+
+
+def test_a_kernel_that_fails_is_told_and_on_which_card(runs, command_line):
+    folders = runs((0, {}), (1, {"failing": ("decode-v8",)}), (2, {}))
+    code, out, _ = command_line("show", *folders)
+    assert code == 0
+    assert "decode-v8: on GPU 1 (GPU-1000aaaa): its output is off" in " ".join(out.split())
+    everywhere = [store_card_run(folders[0].parent / f"all-{n}", n, failing=("decode-v8",)) for n in (0, 1)]
+    _, out, _ = command_line("show", *everywhere)
+    assert "decode-v8: its output is off" in " ".join(out.split())
+    assert "on GPU" not in out
+    rows = json.loads(command_line("show", *everywhere, "--json")[1])["measurements"]
+    assert [row["status"] for row in rows if row["label"] == "decode-v8"] == ["wrong-numbers"] * 2
