@@ -1,0 +1,24 @@
+"""Stored runs know their noise: baselines are as far from themselves as their intervals say."""
+
+import math
+
+import numpy as np
+
+from benchmarks.against_itself import RESULTS, main, pairs_of
+from gdnbench.store.find import list_runs
+from gdnbench.store.info import read_info
+
+
+def test_baselines_are_as_far_from_themselves_as_runs_say():
+    folders = [folder for folder in list_runs(RESULTS) if read_info(folder).settings.get("processes", 1) > 1]
+    found = [pair for folder in folders for pair in pairs_of(folder)]
+    for clock in (None, "cupti"):
+        of_clock = [pair for pair in found if pair.clock == clock]
+        assert len(of_clock) >= 25
+        assert 0.8 < math.sqrt(np.mean([pair.z**2 for pair in of_clock])) < 1.25
+        assert np.mean([pair.covered for pair in of_clock]) >= 0.93
+
+
+def test_the_table_has_a_row_for_each_clock(capsys):
+    main([])
+    assert len(capsys.readouterr().out.splitlines()) == 4

@@ -1,0 +1,809 @@
+"""The benchmark of other ways of timing: what verdicts are worth, what is next, what a killed run keeps, the table.
+
+No GPU is here: workers are stood in for, by what they would leave; gdnbench's runs by those of a simulated machine.
+"""
+
+import csv
+import json
+import math
+import re
+import sys
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from calibration_data import H200, SimulatedMachine, SimulatedSession
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))  # `benchmarks` is no part of the installed package
+
+from benchmarks.peers import __main__ as program  # noqa: E402
+from benchmarks.peers import bound as bound_module  # noqa: E402
+from benchmarks.peers import (  # noqa: E402  # noqa: E402
+    functions_worker,
+    judging,
+    measure,
+    nvbench_record,
+    nvbench_worker,
+    peers,
+    pilot,
+    records,
+    rules,
+    schedule,
+    table,
+    task,
+)
+from benchmarks.peers.facts import Facts, disagreement, facts_path, read_facts  # noqa: E402
+from benchmarks.peers.pilot import Planted, Rung  # noqa: E402
+from benchmarks.peers.records import Line  # noqa: E402
+from benchmarks.peers.rules import Judgement, Outcome  # noqa: E402
+from gdnbench.calibrate.plan import PLANTED_ROOT  # noqa: E402
+from gdnbench.catalog.catalog import default_roots  # noqa: E402
+from gdnbench.launch.workspace import Workspace  # noqa: E402
+from gdnbench.process.command import Completed  # noqa: E402
+from gdnbench.stats.comparison import Verdict  # noqa: E402
+
+FASTER, SLOWER, SAME, UNCLEAR = Verdict.FASTER, Verdict.SLOWER, Verdict.SAME, Verdict.UNCLEAR
+RIGHT, WRONG, UNDECIDED, FAILED = Outcome
+
+
+class TestOutcome:
+    @pytest.mark.parametrize(
+        ("verdict", "outcome"), [(SAME, RIGHT), (FASTER, WRONG), (SLOWER, WRONG), (UNCLEAR, UNDECIDED)]
+    )
+    def test_of_equal_kernels_only_same_is_right(self, verdict, outcome):
+        assert rules.judge_outcome(Judgement(verdict, 0.005), None) is outcome
+
+    @pytest.mark.parametrize(
+        ("verdict", "outcome"), [(SLOWER, RIGHT), (FASTER, WRONG), (UNCLEAR, UNDECIDED), (SAME, WRONG)]
+    )
+    def test_of_a_slowdown_beyond_the_margin(self, verdict, outcome):
+        assert rules.judge_outcome(Judgement(verdict, 0.005), 0.007) is outcome
+
+    def test_same_within_the_margin_is_true_and_finds_nothing(self):
+        assert rules.judge_outcome(Judgement(SAME, 0.005), 0.003) is UNDECIDED
+        assert rules.judge_outcome(Judgement(SAME, 0.005), 0.005) is UNDECIDED
+        assert rules.judge_outcome(Judgement(SAME, 0.005), math.nextafter(0.005, 1)) is WRONG
+
+    def test_naming_a_slowdown_within_the_margin_is_right_nevertheless(self):
+        assert rules.judge_outcome(Judgement(SLOWER, 0.005), 0.003) is RIGHT
+
+    def test_a_planted_chain_that_the_pilot_reads_as_free_is_not_an_equal_kernel(self):
+        assert rules.judge_outcome(Judgement(SLOWER), 0.0) is RIGHT
+        assert rules.judge_outcome(Judgement(SLOWER), None) is WRONG
+
+    @pytest.mark.parametrize("slowdown", [-0.001, math.nan])
+    def test_nobody_plants_a_speedup(self, slowdown):
+        with pytest.raises(ValueError, match="not planted"):
+            rules.judge_outcome(Judgement(SAME), slowdown)
+
+
+class TestOneNumber:
+    def test_the_smaller_wins_by_any_difference(self):
+        assert rules.smaller_wins(4.0, math.nextafter(4.0, 5)).verdict is SLOWER
+        assert rules.smaller_wins(4.0, math.nextafter(4.0, 3)).verdict is FASTER
+
+    def test_a_tie_is_the_same_and_promises_nothing(self):
+        tie = rules.smaller_wins(4.128, 4.128)
+        assert (tie.verdict, tie.margin) == (SAME, 0.0)
+        assert rules.judge_outcome(tie, None) is RIGHT
+        assert rules.judge_outcome(tie, 0.003) is WRONG
+
+    @pytest.mark.parametrize(
+        ("b_us", "verdict"), [(101.0, SLOWER), (100.999, SAME), (99.0, FASTER), (99.001, SAME), (100.0, SAME)]
+    )
+    def test_one_percent_of_a_counts_and_less_does_not(self, b_us, verdict):
+        assert rules.one_percent(100.0, b_us).verdict is verdict
+
+    @pytest.mark.parametrize("rule", [rules.smaller_wins, rules.one_percent])
+    @pytest.mark.parametrize("times", [(0.0, 1.0), (1.0, -1.0), (math.nan, 1.0), (1.0, math.inf)])
+    def test_what_is_no_time_gets_no_verdict(self, rule, times):
+        with pytest.raises(ValueError, match="no time"):
+            rule(*times)
+
+
+class TestNoise:
+    @pytest.mark.parametrize(("b_us", "verdict"), [(102.0, SAME), (98.0, SAME), (102.001, SLOWER), (97.999, FASTER)])
+    def test_the_smaller_noise_is_the_limit_and_belongs_to_it(self, b_us, verdict):
+        judged = rules.within_noise(100.0, b_us, 0.05, 0.02)
+        assert (judged.verdict, judged.margin) == (verdict, 0.02)
+
+    def test_the_difference_is_relative_to_the_reference(self):
+        assert rules.within_noise(100.0, 102.0, 0.0199, 0.03).verdict is SLOWER
+        assert rules.within_noise(102.0, 100.0, 0.0199, 0.03).verdict is SAME
+
+    def test_noise_that_is_not_known_is_passed_over(self):
+        assert rules.within_noise(100.0, 103.0, None, 0.02).verdict is SLOWER
+        assert rules.within_noise(100.0, 103.0, 0.04, None).verdict is SAME
+
+    @pytest.mark.parametrize("noise", [None, 0.0])
+    def test_without_noise_it_cannot_tell(self, noise):
+        assert rules.within_noise(100.0, 150.0, noise, noise).verdict is UNCLEAR
+
+    def test_same_of_a_slowdown_within_the_noise_that_it_prints_is_not_wrong(self):
+        assert rules.judge_outcome(rules.within_noise(100.0, 101.0, 0.03, 0.03), 0.02) is UNDECIDED
+        assert rules.judge_outcome(rules.within_noise(100.0, 100.5, 0.01, 0.03), 0.02) is WRONG
+
+
+class TestSchedule:
+    COPIES = {"functions": 1, "nvbench": 1, "gdnbench": 2}  # noqa: RUF012
+
+    def visits(self, trials=5, done=(), seed=0):
+        return list(schedule.plan_visits(self.COPIES, trials, done, seed))
+
+    def test_every_group_makes_as_many_comparisons(self):
+        counts = {name: sum(visit.group == name for visit in self.visits()) for name in self.COPIES}
+        assert counts == {"functions": 5, "nvbench": 5, "gdnbench": 3}  # two comparisons a trial
+
+    def test_wherever_it_is_cut_no_group_is_more_than_a_trial_ahead(self):
+        visits = self.visits(trials=20)[: 3 * 10]  # passes in which each of them takes part
+        for end in range(1, len(visits) + 1):
+            counts = [sum(visit.group == name for visit in visits[:end]) for name in self.COPIES]
+            assert max(counts) - min(counts) <= 1
+
+    def test_passes_have_orders_of_their_own(self):
+        visits = self.visits(trials=20)
+        orders = {tuple(each.group for each in visits if each.trial == trial) for trial in range(1, 11)}
+        assert len(orders) > 2
+
+    def test_what_is_done_is_not_done_again_and_the_rest_stays_in_order(self):
+        every = self.visits()
+        done = {(visit.group, visit.trial) for visit in every[:4]} | {("nvbench", 5)}
+        assert self.visits(done=done) == [each for each in every if (each.group, each.trial) not in done]
+        assert not self.visits(done={(visit.group, visit.trial) for visit in every})
+
+    def test_a_run_that_goes_on_knows_how_long_visits_took(self):
+        lines = [line(trial=1, seconds=2.0), line(trial=1, seconds=2.0, target=0.02)]
+        lines += [line("do_bench_cudagraph", trial=1, seconds=3.0), line(trial=2, seconds=9.0)]
+        lines += [line("gdnbench", peers.OWN, trial=1, seconds=40.0)]
+        assert schedule.seconds_of_visits(lines) == {"functions": [5.0, 9.0], "gdnbench": [40.0]}
+
+    def test_a_visit_begins_only_if_one_as_long_as_the_longest_fits(self):
+        assert schedule.fits([], 0.1)
+        assert not schedule.fits([], 0.0)
+        assert schedule.fits([3.0, 9.0, 4.0], 9.1)
+        assert not schedule.fits([3.0, 9.0, 4.0], 8.9)
+
+
+def line(peer="do_bench", rule=peers.SMALLER, trial=1, target=0.003, **more):
+    values = {
+        "group": peers.PEERS[peer].group, "workload": "B=1 qk4_v8", "copy": 1, "chain": round(target * 2000),
+        "slowdown": target, "slowdown_low": target / 2, "slowdown_high": 2 * target, "outcome": RIGHT, "seconds": 1.5,
+        "verdict": "slower", "a_us": 4.0, "b_us": 4.1, "gpu": "GPU-1", "time": "2026-11-23T00:00:00+00:00",
+    }  # fmt: skip
+    return Line(peer=peer, rule=rule, trial=trial, target=target, **{**values, **more})
+
+
+class TestRecords:
+    @pytest.fixture
+    def path(self, tmp_path):
+        return tmp_path / "record.csv"
+
+    def test_lines_come_back_as_they_were(self, path):
+        trial = [
+            line(margin=0.01, b_us=4.123456),
+            line(target=0.0, outcome=FAILED, verdict="", a_us=None, b_us=None, reason="it said:\n  no, never"),
+        ]
+        records.append_trial(path, trial)
+        back = records.read_lines(path)
+        assert back[0] == replace(trial[0], lines=2)
+        assert back[1] == replace(trial[1], lines=2, reason="it said: no, never")
+        (ratio, _) = (row["ratio"] for row in csv.DictReader(path.open()))
+        assert float(ratio) == pytest.approx(4.123456 / 4.0)
+
+    def test_there_is_one_header(self, path):
+        for number in (1, 2, 3):
+            records.append_trial(path, [line(trial=number)])
+        assert path.read_text().count("peer,rule") == 1
+        assert [each.trial for each in records.read_lines(path)] == [1, 2, 3]
+
+    def test_wherever_a_run_is_killed_only_its_last_trial_is_lost(self, path):
+        for number in (1, 2):
+            records.append_trial(path, [line(trial=number, target=target) for target in (0.0, 0.003, 0.02)])
+        text = path.read_text()
+        first = len("\n".join(text.splitlines()[:4])) + 1
+        for end in range(first, len(text)):
+            path.write_text(text[:end])
+            assert records.drop_partial_trials(path) == {("functions", 1)}
+            assert path.read_text() == text[:first]
+            records.append_trial(path, [line(trial=2, target=target) for target in (0.0, 0.003, 0.02)])
+            assert path.read_text() == text
+
+    def test_a_run_that_is_killed_in_its_first_trial_begins_anew(self, path):
+        records.append_trial(path, [line(), line(target=0.02)])
+        path.write_text("\n".join(path.read_text().splitlines()[:2]))
+        assert records.drop_partial_trials(path) == set()
+        assert not path.exists()
+
+    def test_an_empty_file_or_none_holds_no_trial(self, path):
+        assert records.drop_partial_trials(path) == set()
+        path.touch()
+        assert records.drop_partial_trials(path) == set()
+
+    def test_a_header_that_was_cut_off_holds_none(self, path):
+        path.write_text("peer,rule,gro")
+        assert records.drop_partial_trials(path) == set()
+
+    @pytest.mark.parametrize("text", ["kernel,time_us\nmine,4.2\n", "a thesis without a line feed"])
+    def test_what_another_program_wrote_is_not_overwritten(self, path, text):
+        path.write_text(text)
+        with pytest.raises(records.RecordError, match="another file"):
+            records.drop_partial_trials(path)
+        assert path.read_text() == text
+
+    def test_a_line_that_somebody_changed_is_no_line_of_a_killed_run(self, path):
+        records.append_trial(path, [line()])
+        path.write_text(path.read_text().replace("right", "perfect"))
+        with pytest.raises(records.RecordError, match="by hand"):
+            records.read_lines(path)
+
+
+class TestPilot:
+    LADDER = (Rung(8, 0.004, 0.002, 0.006), Rung(32, 0.016, 0.014, 0.018), Rung(16, 0.008, 0.006, 0.010))
+
+    def test_a_chain_costs_what_the_rungs_around_it_say(self):
+        assert pilot.cost_of(24, self.LADDER) == pytest.approx((0.012, 0.010, 0.014))
+        assert pilot.cost_of(4, self.LADDER) == pytest.approx((0.002, 0.001, 0.003))
+        assert pilot.cost_of(0, self.LADDER) == (0.0, 0.0, 0.0)
+
+    def test_beyond_the_longest_it_costs_what_that_does(self):
+        assert pilot.cost_of(500, self.LADDER) == pytest.approx((0.016, 0.014, 0.018))
+
+    def test_a_rung_that_noise_lowered_costs_no_less_than_the_one_before(self):
+        ladder = (Rung(8, -0.001, -0.003, 0.001), Rung(16, 0.008, 0.006, 0.01), Rung(32, 0.006, 0.004, 0.008))
+        assert pilot.cost_of(8, ladder)[0] == 0.0
+        assert pilot.cost_of(32, ladder)[0] == pytest.approx(0.008)
+
+    def test_the_interval_holds_the_cost_and_may_be_endless(self):
+        low, high = pilot.cost_of(8, (Rung(8, 0.004, -math.inf, math.inf),))[1:]
+        assert low <= 0.004 <= high == math.inf
+
+
+def nvbench_json(folder, kernels):
+    """What NVBench leaves: samples in seconds by kernel, as its `--jsonbin` writes them."""
+    path = folder / "nvbench.json"
+    benchmarks = []
+    for number, (name, drawn) in enumerate(kernels.items()):
+        benchmark = {"name": name, "states": [{"name": "Device=0", "summaries": []}]}
+        if drawn is not None:
+            samples = np.asarray(drawn)
+            q1, median, q3 = np.percentile(samples, [25, 50, 75])
+            values = {
+                "time/gpu/min": samples.min(), "time/gpu/max": samples.max(), "time/gpu/mean": samples.mean(),
+                "time/gpu/stdev/absolute": samples.std(), "time/gpu/stdev/relative": samples.std() / samples.mean(),
+                "time/gpu/q1": q1, "time/gpu/median": median, "time/gpu/q3": q3, "time/gpu/iqr/absolute": q3 - q1,
+                "time/gpu/iqr/relative": (q3 - q1) / median, "sm_clock_rate/mean": 1.98e9,
+            }  # fmt: skip
+            summaries = [
+                {"tag": f"nv/cold/{tag}", "data": [{"name": "value", "type": "float64", "value": repr(float(value))}]}
+                for tag, value in values.items()
+            ]
+            binary = folder / "nvbench.json-bin" / f"{number}.bin"
+            binary.parent.mkdir(exist_ok=True)
+            samples.astype(np.float32).tofile(binary)
+            data = [
+                {"name": "filename", "type": "string", "value": f"nvbench.json-bin/{number}.bin"},
+                {"name": "size", "type": "int64", "value": str(len(samples))},
+            ]
+            summaries.append({"tag": "nv/json/bin:nv/cold/sample_times", "data": data})
+            benchmark["states"][0]["summaries"] = summaries
+        benchmarks.append(benchmark)
+    path.write_text(json.dumps({"devices": [], "benchmarks": benchmarks}))
+    return path
+
+
+class TestNvbench:
+    def record(self, tmp_path, **kernels):
+        named = {f"B=1 qk4_v8|{name}": samples for name, samples in kernels.items()}
+        return nvbench_record.NvbenchRecord.read(nvbench_json(tmp_path, named))
+
+    def samples(self, mean_us, noise, count=2000, seed=1):
+        return np.random.default_rng(seed).normal(mean_us, noise * mean_us, count) * 1e-6
+
+    @pytest.mark.parametrize(("b_us", "verdict"), [(4.04, SAME), (4.4, SLOWER), (3.6, FASTER)])
+    def test_the_older_script_goes_by_the_noise(self, tmp_path, b_us, verdict):
+        record = self.record(tmp_path, A=self.samples(4.0, 0.02), B=self.samples(b_us, 0.03))
+        judged = record.judge(peers.LEGACY, "B=1 qk4_v8", "A", "B")
+        assert judged.verdict is verdict
+        assert judged.margin == pytest.approx(0.02, rel=0.1)
+
+    @pytest.mark.parametrize(
+        ("b_us", "noise", "verdict"), [(4.4, 0.01, SLOWER), (3.6, 0.01, FASTER), (4.1, 0.05, UNCLEAR)]
+    )
+    def test_the_newer_script_is_asked_itself(self, tmp_path, b_us, noise, verdict):
+        record = self.record(tmp_path, A=self.samples(4.0, noise), B=self.samples(b_us, noise, seed=2))
+        judged = record.judge(peers.ROBUST, "B=1 qk4_v8", "A", "B")
+        assert (judged.verdict, judged.margin) == (verdict, 0.005)
+
+    def test_the_newer_script_calls_the_same_samples_the_same(self, tmp_path):
+        record = self.record(tmp_path, A=self.samples(4.0, 0.01), B=self.samples(4.0, 0.01))
+        assert record.judge(peers.ROBUST, "B=1 qk4_v8", "A", "B").verdict is SAME
+
+    def test_why_a_kernel_was_skipped_is_told(self, tmp_path):
+        path = nvbench_json(tmp_path, {"B=1 qk4_v8|A": None})
+        document = json.loads(path.read_text())
+        document["benchmarks"][0]["states"][0] |= {"is_skipped": True, "skip_reason": "RuntimeError: deadlock"}
+        path.write_text(json.dumps(document))
+        with pytest.raises(nvbench_record.NvbenchError, match="deadlock"):
+            nvbench_record.NvbenchRecord.read(path).mean_us("B=1 qk4_v8", "A")
+
+    @pytest.mark.parametrize("text", ["{}", "[]", '{"benchmarks": [{"name": "A"}]}', '{"benchmarks": []', ""])
+    def test_json_that_is_not_nvbenchs_has_no_verdict(self, tmp_path, text):
+        path = tmp_path / "nvbench.json"
+        path.write_text(text)
+        with pytest.raises(ValueError, match=r"."):
+            nvbench_record.NvbenchRecord.read(path)
+
+    def test_a_script_of_another_version_is_a_failure_and_no_crash(self, tmp_path, monkeypatch):
+        from cuda.bench.scripts import nvbench_compare_robust as script
+
+        record = self.record(tmp_path, A=self.samples(4.0, 0.01), B=self.samples(4.1, 0.01))
+        monkeypatch.delattr(script, "compare_gpu_timings")
+        with pytest.raises(nvbench_record.NvbenchError, match="compare_gpu_timings"):
+            record.judge(peers.ROBUST, "B=1 qk4_v8", "A", "B")
+
+    @pytest.mark.parametrize("rule", [peers.LEGACY, peers.ROBUST])
+    def test_a_kernel_that_was_skipped_or_is_missing_has_no_verdict(self, tmp_path, rule):
+        record = self.record(tmp_path, A=self.samples(4.0, 0.01), B=None)
+        for b in ("B", "C"):
+            with pytest.raises(nvbench_record.NvbenchError, match=b):
+                record.judge(rule, "B=1 qk4_v8", "A", b)
+
+
+PLANTED = (Planted("B=1 qk4_v8", 0.0), Planted("B=1 qk4_v8", 0.003, 6, 0.003, 0.001, 0.005))
+
+
+class TestTrial:
+    VISIT = schedule.Visit("functions", 3)
+
+    def judged(self, times_us, error="", peer="do_bench"):
+        answer = task.Answer(peer, 2.0, {"B=1 qk4_v8": times_us}, error)
+        return judging.judge_trial(PLANTED, self.VISIT, peers.PEERS[peer], judging.judge_numbers(answer), 7.5)
+
+    def test_every_rule_judges_every_kernel(self):
+        found = {(each.rule, each.target): each for each in self.judged({"A": 4.0, "0": 4.0, "0.003": 4.05})}
+        assert {key: each.outcome for key, each in found.items()} == {
+            (peers.SMALLER, 0.0): RIGHT,
+            (peers.SMALLER, 0.003): RIGHT,
+            (peers.ONE_PERCENT, 0.0): RIGHT,
+            (peers.ONE_PERCENT, 0.003): RIGHT,
+        }
+        slower = found[peers.SMALLER, 0.003]
+        assert (slower.trial, slower.chain, slower.slowdown_high, slower.seconds) == (3, 6, 0.005, 7.5)
+
+    def test_a_tool_that_raised_has_no_verdicts_and_says_why(self):
+        for each in self.judged({"A": 4.0}, error="RuntimeError: no memory"):
+            assert (each.outcome, each.verdict, each.reason) == (FAILED, "", "RuntimeError: no memory")
+
+    def test_a_time_of_zero_is_a_failure_and_no_win(self):
+        assert {each.outcome for each in self.judged({"A": 4.0, "0": 0.0, "0.003": math.nan})} == {FAILED}
+
+    def test_a_task_survives_its_file(self, tmp_path):
+        workload = task.WorkloadTask("B=1 qk4_v8", {"B": 1}, {"A": {}, "0": {"COPY": 2}})
+        asked = task.Task(("/kernels",), 7, (workload,), ("do_bench",), "/tmp/answers")
+        asked.write(tmp_path / "task.json")
+        assert task.Task.read(tmp_path / "task.json") == asked
+
+    def test_answers_of_a_worker_that_died_are_those_that_it_finished(self, tmp_path):
+        path = tmp_path / "answers"
+        assert task.read_answers(path) == {}
+        answer = task.Answer("do_bench", 2.0, {"B=1": {"A": 4.0}})
+        answer.append(path)
+        with path.open("a") as file:
+            file.write('{"peer": "flashinfer", "seco')
+        assert task.read_answers(path) == {"do_bench": answer}
+
+
+class TestMissing:
+    def test_a_module_that_is_not_there_is_said_and_one_that_is_is_not(self):
+        assert peers.why_missing(replace(peers.PEERS["nvbench"], needs="no_such.module")) == "not installed"
+        assert peers.why_missing(replace(peers.PEERS["nvbench"], needs="json.decoder")) == ""
+
+    @pytest.mark.parametrize(("version", "is_missing"), [(None, True), ("12.9.1", True), ("13.0.0", False)])
+    def test_flashinfer_without_a_new_cupti_would_time_by_events(self, monkeypatch, version, is_missing):
+        monkeypatch.setattr(peers, "find_spec", lambda _name: object())
+        monkeypatch.setattr(peers, "package_version", lambda _name: version)
+        assert bool(peers.why_missing(peers.PEERS["flashinfer-cupti"])) is is_missing
+        assert not peers.why_missing(peers.PEERS["flashinfer"])
+
+
+def facts(**more):
+    machine = {"gpu": {"uuid": "GPU-1", "name": "NVIDIA H200", "driver": "580.95"}, "versions": {"torch": "2.11.0"}}
+    values = {
+        "began": "2026-11-23T00:00:00+00:00",
+        "machine": machine,
+        "git": {},
+        "planted": PLANTED,
+        "peers": (),
+        "names": 2,
+    }
+    return Facts(**{**values, **more})
+
+
+class TestFacts:
+    def test_they_come_back_as_they_were(self, tmp_path):
+        path = tmp_path / "record.json"
+        known = facts(peers=("do_bench",), missing={"flashinfer": "not installed"})
+        known.write(path)
+        assert read_facts(path) == known
+
+    def test_other_json_is_refused(self, tmp_path):
+        path = tmp_path / "record.json"
+        for text in ("{}", "[]", '{"planted": [], "peers": []}', '{"planted": [{"chain": 1}], "peers": []}'):
+            path.write_text(text)
+            with pytest.raises(ValueError, match="not written by this benchmark"):
+                read_facts(path)
+
+    def test_a_record_goes_on_only_with_what_it_is_of(self):
+        known = facts(peers=("do_bench", "nvbench"))
+        assert not disagreement(known, "GPU-1", ["B=1 qk4_v8"], ["nvbench", "do_bench"], 2)
+        assert "GPU-2" in disagreement(known, "GPU-2", ["B=1 qk4_v8"], ["nvbench", "do_bench"], 2)
+        assert "B=1 qk4_v8" in disagreement(known, "GPU-1", ["B=1 qk4_v8", "B=64 qk4_v8"], ["nvbench", "do_bench"], 2)
+        assert "do_bench" in disagreement(known, "GPU-1", ["B=1 qk4_v8"], ["nvbench"], 2)
+        assert "2 names" in disagreement(known, "GPU-1", ["B=1 qk4_v8"], ["nvbench", "do_bench"], 4)
+
+
+class TestTable:
+    def test_outcomes_are_counted_by_tool_rule_and_target(self):
+        lines = [line(trial=n, outcome=RIGHT if n % 2 else WRONG) for n in range(1, 6)]
+        lines += [line(trial=n, target=0.0, outcome=RIGHT if n > 2 else WRONG) for n in range(1, 6)]
+        lines += [line(trial=n, target=0.02, outcome=UNDECIDED) for n in range(1, 6)]
+        lines += [line(rule=peers.ONE_PERCENT, trial=1, outcome=WRONG)]
+        (first, second) = table.table_rows(lines, "B=1 qk4_v8")
+        assert first == ("triton do_bench", "smaller wins", "2 of 5 (≤ 85%)", "3/2/0", "-", "0/0/5",
+                         "1.5", "5")  # fmt: skip
+        assert second[2:] == ("-", "0/1/0", "-", "-", "1.5", "1")
+
+    def test_failures_count_for_nothing_and_are_told(self):
+        lines = [line(trial=1), line(trial=2, outcome=FAILED, reason="out of memory", a_us=None, b_us=None)]
+        assert table.count(lines).cell == "1/0/0"
+        assert "triton do_bench: 1 comparison without a verdict, the first: out of memory" in list(
+            table.notes(lines, [facts()])
+        )
+
+    def test_names_of_one_run_that_share_their_baseline_count_for_less(self):
+        alone = [line("gdnbench", peers.OWN, trial=n, target=0.0) for n in range(1, 13)]
+        shared = [line("gdnbench", peers.OWN, trial=n, target=0.0, copy=copy) for n in range(1, 4) for copy in range(4)]
+        assert table.count(alone).claims_cell == "0 of 12 (≤ 26%)"
+        upper = int(re.search(r"≤ (\d+)%", table.count(shared).claims_cell)[1])
+        assert upper > 26
+
+    def test_trials_of_two_cards_with_one_number_are_two(self):
+        lines = [line(seconds=1.0), line(seconds=3.0, gpu="GPU-2")]
+        (row,) = table.table_rows(lines, "B=1 qk4_v8")
+        assert row[-2:] == ("2.0", "2")
+
+    def test_each_workload_has_a_table_and_missing_tools_are_told(self):
+        lines = [line(), line(workload="B=64 qk4_v8")]
+        text = table.markdown(lines, [facts(missing={"flashinfer": "not installed", "do_bench": "not installed"})])
+        assert text.index("**B=1 qk4_v8**") < text.index("**B=64 qk4_v8**")
+        assert "FlashInfer bench_gpu_time: not installed" in text
+        assert "triton do_bench: not installed" not in text  # another card's record has it
+        assert "additions planted at B=1 qk4_v8: 6 for 0.30% (0.10% to 0.50%)" in text
+        assert "NVIDIA H200 (GPU-1), driver 580.95" in text
+        rows = [row for row in text.splitlines() if row.startswith("|")]
+        assert len({row.count("|") for row in rows}) == 1
+
+
+class SimulatedWorkers:
+    """Stands in for the worker processes: answers with times of a machine that is known."""
+
+    def __init__(self, slow_of):
+        self.asked, self._slow_of = [], slow_of
+
+    def __call__(self, words, *, limit_s, environment, merge):
+        module, path = words[2], Path(words[3])
+        asked = task.Task.read(path)
+        self.asked.append((module.rpartition(".")[2], asked))
+        assert environment["CUDA_VISIBLE_DEVICES"] == H200.uuid
+        assert (words[1], limit_s > 0, merge) == ("-m", True, True)
+        times = {
+            each.label: {name: 4.0 * (1 + self._slow_of(params)) for name, params in each.kernels.items()}
+            for each in asked.workloads
+        }
+        if module.endswith("nvbench_worker"):
+            kernels = {
+                f"{label}|{name}": np.random.default_rng(1).normal(us, 0.001 * us, 500) * 1e-6
+                for label, at in times.items()
+                for name, us in at.items()
+            }
+            nvbench_json(Path(asked.record).parent, kernels)
+        for peer in asked.peers if module.endswith("functions_worker") else ():
+            task.Answer(peer, 1.0, times).append(Path(asked.record))
+        return Completed(0, "done")
+
+
+@pytest.fixture
+def machine(monkeypatch, tmp_path):
+    """An H200 on which everything is simulated; gives its workers and the labels of gdnbench's runs."""
+    workers = SimulatedWorkers(lambda params: params.get("CHAIN", 0) * 0.0005)
+    simulated, begun = SimulatedMachine(), []
+
+    def begin(_catalog, plan, folder, _observer):
+        begun.append(plan)
+        return SimulatedSession(simulated, plan, folder)
+
+    monkeypatch.setattr(program, "list_gpus", lambda: (H200,))
+    monkeypatch.setattr(program, "begin_session", begin)
+    monkeypatch.setattr(measure, "begin_session", begin)
+    monkeypatch.setattr(measure, "run_tool", workers)
+    monkeypatch.chdir(tmp_path)
+    return workers, begun
+
+
+NAMES = "do_bench,do_bench_cudagraph,nvbench,gdnbench-quick,gdnbench"
+
+
+class TestProgram:
+    def run(self, *more, trials=2):
+        return program.main(["run", "out/record.csv", "--trials", str(trials), "--peers", NAMES, *more])
+
+    def test_a_whole_run_has_a_line_for_every_comparison_and_prints_the_table(self, machine, capsys):
+        workers, begun = machine
+        assert self.run() == 0
+        lines = records.read_lines(Path("out/record.csv"))
+        kinds = {(each.peer, each.rule, each.trial, each.copy, each.workload, each.target) for each in lines}
+        assert len(kinds) == len(lines)
+        per_workload = 4  # the equal kernel and three slowdowns
+        one_number, gdnbench = 2 * 2 * 2, 2 * 2  # peers, rules, trials; peers, copies in their one trial
+        nvbench = 2 * 2
+        assert len(lines) == 2 * per_workload * (one_number + nvbench + gdnbench)
+        assert {each.outcome for each in lines if each.rule == peers.SMALLER} == {RIGHT}
+        assert {each.gpu for each in lines} == {H200.uuid}
+        assert [name for name, _ in workers.asked].count("functions_worker") == 2
+        assert [plan.request.settings.clocks for plan in begun[1:]].count(()) == 1  # the quick one
+        out = capsys.readouterr().out
+        assert "gdnbench run --quick" in out
+        assert "compare-robust" in out
+        assert "NVIDIA H200" in out
+
+    def test_kernels_are_the_pilots_chains_and_an_equal_one_of_another_name_each_trial(self, machine):
+        workers, _ = machine
+        self.run("--peers", "do_bench", trials=3)
+        planted = read_facts(facts_path(Path("out/record.csv"))).planted
+        names = []
+        for _, asked in workers.asked:
+            for each in asked.workloads:
+                here = {f"{p.target:g}": {"CHAIN": p.chain} for p in planted if p.workload == each.label and p.target}
+                assert {name: each.kernels[name] for name in here} == here
+                assert each.kernels["A"] == {}
+            names.append(asked.workloads[0].kernels["0"]["COPY"])
+        assert names == [1, 2, 3]
+        assert len({asked.seed for _, asked in workers.asked}) == 3
+
+    def test_gdnbench_measures_only_what_is_planted_at_a_workload_each_under_two_names(self, machine):
+        _, begun = machine
+        self.run("--peers", "gdnbench", trials=2)
+        plan = begun[-1]
+        chains = {
+            each.chain for each in read_facts(facts_path(Path("out/record.csv"))).planted if each.workload[:4] == "B=1 "
+        }
+        at_one = [case.variant.params for case in plan.cases if case.workload.B == 1 and "CHAIN" in case.variant.params]
+        assert {params["CHAIN"] for params in at_one} == chains
+        assert all(sum(params["CHAIN"] == chain for params in at_one) >= 2 for chain in chains)
+
+    def test_more_names_make_fewer_runs_of_gdnbench(self, machine):
+        _, begun = machine
+        self.run("--peers", "gdnbench-quick", "--names", "4", trials=8)
+        assert len(begun) == 1 + 2
+        lines = records.read_lines(Path("out/record.csv"))
+        assert sum(not each.target for each in lines) == sum(each.target == 0.02 for each in lines) == 2 * 8
+
+    @pytest.mark.parametrize("names", ["0", "9", "-1"])
+    def test_names_that_the_kernel_has_not_are_refused(self, machine, names):
+        assert self.run("--names", names) == 2
+        assert not machine[1]
+
+    def test_a_run_goes_on_where_it_was_killed_without_another_pilot(self, machine):
+        workers, begun = machine
+        self.run()
+        path = Path("out/record.csv")
+        text = path.read_text()
+        path.write_text(text[: len(text) * 2 // 3])
+        workers.asked.clear()
+        begun.clear()
+        assert self.run() == 0
+        assert "pilot" not in [plan.request.label for plan in begun]
+        again = records.read_lines(path)
+        keys = [(each.peer, each.rule, each.trial, each.copy, each.workload, each.target) for each in again]
+        assert len(keys) == len(set(keys)) == len(text.splitlines()) - 1
+        assert len(workers.asked) < 4
+
+    def test_without_time_it_begins_nothing_and_says_so(self, machine, capsys):
+        workers, _ = machine
+        assert self.run("--seconds", "0") == 0
+        assert not workers.asked
+        assert "too few for another trial" in capsys.readouterr().err
+
+    def test_a_worker_that_dies_leaves_failures_and_the_others_go_on(self, machine, monkeypatch, capsys):
+        working = measure.run_tool
+
+        def die(words, **more):
+            if words[2].endswith("nvbench_worker"):
+                return Completed(-11, "Traceback\ncuda: out of memory")
+            return working(words, **more)
+
+        monkeypatch.setattr(measure, "run_tool", die)
+        assert self.run() == 0
+        lines = records.read_lines(Path("out/record.csv"))
+        assert {each.outcome for each in lines if each.peer == "nvbench"} == {FAILED}
+        assert {each.reason for each in lines if each.peer == "nvbench"} == {"exit code -11: cuda: out of memory"}
+        assert FAILED not in {each.outcome for each in lines if each.peer == "do_bench"}
+        assert "out of memory" in capsys.readouterr().err
+        assert "Traceback" in Path("out/record.log").read_text()
+
+    def test_a_worker_that_hangs_is_a_failure(self, machine, monkeypatch):
+        def hang(words, **_):
+            raise TimeoutError(f"{words[0]} did not end within 300 s")
+
+        monkeypatch.setattr(measure, "run_tool", hang)
+        assert self.run("--peers", "do_bench", trials=1) == 0
+        assert all("did not end" in each.reason for each in records.read_lines(Path("out/record.csv")))
+
+    def test_another_gpus_record_is_refused(self, machine, monkeypatch, capsys):
+        self.run(trials=1)
+        before = Path("out/record.csv").read_text()
+        monkeypatch.setattr(program, "list_gpus", lambda: (replace(H200, uuid="GPU-other"),))
+        assert self.run(trials=2) != 0
+        assert "give another record" in capsys.readouterr().err
+        assert Path("out/record.csv").read_text() == before
+
+    def test_lines_of_which_nobody_knows_what_was_planted_are_not_added_to(self, machine, capsys):
+        self.run(trials=1)
+        before = Path("out/record.csv").read_text()
+        facts_path(Path("out/record.csv")).unlink()
+        assert self.run(trials=2) == 2
+        assert "is gone" in capsys.readouterr().err
+        assert Path("out/record.csv").read_text() == before
+
+    def test_an_unknown_peer_is_refused_before_anything_is_measured(self, machine, capsys):
+        assert self.run("--peers", "do_bunch") != 0
+        assert "do_bench_cudagraph" in capsys.readouterr().err
+        assert not machine[1]
+
+    def test_the_table_of_two_records(self, machine, capsys):
+        self.run(trials=1)
+        capsys.readouterr()
+        assert program.main(["table", "out/record.csv", "out/record.csv", "--markdown"]) == 0
+        assert "| triton do_bench | smaller wins |" in capsys.readouterr().out
+
+    def test_a_table_of_nothing_says_so(self, capsys, tmp_path):
+        assert program.main(["table", str(tmp_path / "none.csv")]) == 1
+        assert "none.csv" in capsys.readouterr().err
+
+    def test_without_a_gpu_it_says_so(self, monkeypatch, capsys):
+        monkeypatch.setattr(program, "list_gpus", tuple)
+        assert program.main(["smoke"]) != 0
+        assert "needs a GPU" in capsys.readouterr().err
+
+    def test_the_smoke_test_tries_each_tool_once_and_leaves_nothing(self, machine, capsys, tmp_path):
+        workers, begun = machine
+        assert program.main(["smoke", "--peers", NAMES]) == 0
+        out = capsys.readouterr().out
+        assert {name for name, _ in workers.asked} == {"functions_worker", "nvbench_worker"}
+        assert [plan.request.label for plan in begun] == ["run-1"]
+        assert "do_bench_cudagraph" in out
+        assert not list(tmp_path.iterdir())
+
+
+class TestWorkers:
+    """What needs no GPU of the workers: who is called, in which order, on what."""
+
+    @pytest.fixture
+    def asked(self, tmp_path):
+        def make(*names):
+            kernels = {"A": {}, "0": {"COPY": 2}, "0.02": {"CHAIN": 44}}
+            workloads = tuple(task.WorkloadTask(f"B={size} qk4_v8", {"B": size}, kernels) for size in (1, 2))
+            roots = tuple(map(str, (default_roots()[0], PLANTED_ROOT)))
+            made = task.Task(roots, 7, workloads, names, str(tmp_path / "record"))
+            made.write(tmp_path / "task.json")
+            return tmp_path / "task.json"
+
+        return make
+
+    @pytest.fixture
+    def without_gpu(self, monkeypatch):
+        """Stands in for torch's CUDA; gives the stream that calls find current, whose handle a test may change."""
+        stream = SimpleNamespace(cuda_stream=1)
+        monkeypatch.setattr(torch.cuda, "current_stream", lambda: stream)
+        monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+        for worker in (functions_worker, nvbench_worker):
+            monkeypatch.setattr(worker, "die_with_parent", lambda: None)
+            monkeypatch.setattr(worker, "CudaDevice", lambda: SimpleNamespace(current=nullcontext, stream=stream))
+        return stream
+
+    @pytest.fixture
+    def bindings(self, monkeypatch, without_gpu):
+        """Kernels that launch nothing, on the CPU; gives variant, workspace and stream of every binding."""
+        made, bound = Workspace.make, []
+
+        def load(_entry, variant, _workload):
+            def bind(workspace):
+                bound.append((variant, workspace, without_gpu.cuda_stream))
+                return lambda: workspace.output_tensors
+
+            return bind
+
+        monkeypatch.setattr(bound_module, "load", load)
+        on_cpu = lambda op, numerics, workload, **more: made(op, numerics, workload, **{**more, "device": "cpu"})  # noqa: E731
+        monkeypatch.setattr(bound_module.Workspace, "make", on_cpu)
+        return bound
+
+    def test_every_function_of_the_registry_is_known_to_the_worker(self):
+        assert set(functions_worker.MEASURE) == {p.name for p in peers.PEERS.values() if p.group == peers.FUNCTIONS}
+
+    def test_tensors_are_fresh_each_time_and_kernels_of_a_workload_share_them(self, asked, bindings):
+        made = task.Task.read(asked())
+        kernels = bound_module.Kernels(made)
+        first, second = (kernels.bind(made.workloads[0]) for _ in range(2))
+        assert list(first) == list(second) == ["A", "0", "0.02"]
+        workspaces = [workspace for _, workspace, _ in bindings]
+        assert len({id(each) for each in workspaces}) == 2
+        assert len({each.inputs["state"].data_ptr() for each in workspaces}) == 2
+        params = [(variant.params["CHAIN"], variant.params["COPY"]) for variant, _, _ in bindings]
+        assert params == [(0, 0), (0, 2), (44, 0)] * 2
+        assert {workspace.workload.B for workspace in workspaces} == {1}
+
+    def test_a_call_follows_the_stream_and_is_bound_to_each_once(self, asked, bindings, without_gpu):
+        made = task.Task.read(asked())
+        call = bound_module.Kernels(made).bind(made.workloads[0])["A"]
+        bindings.clear()
+        for stream in (1, 2, 1, 2):
+            without_gpu.cuda_stream = stream
+            call()
+        assert [stream for _, _, stream in bindings] == [2]
+
+    def test_each_function_times_every_kernel_and_one_that_raises_stops_no_other(
+        self, asked, bindings, monkeypatch, capsys
+    ):
+        called = []
+
+        def answer(name):
+            def measure_call(call):
+                called.append(name)
+                call()
+                if name == "do_bench_cudagraph":
+                    raise RuntimeError("no graph")
+                return 4.0
+
+            return measure_call
+
+        monkeypatch.setattr(functions_worker, "MEASURE", {name: answer(name) for name in functions_worker.MEASURE})
+        path = asked("flashinfer-cupti", "do_bench", "do_bench_cudagraph")
+        functions_worker.main(path)
+        answers = task.read_answers(path.with_name("record"))
+        every = {label: {"A": 4.0, "0": 4.0, "0.02": 4.0} for label in ("B=1 qk4_v8", "B=2 qk4_v8")}
+        assert answers["do_bench"].times_us == answers["flashinfer-cupti"].times_us == every
+        assert answers["do_bench_cudagraph"].error == "RuntimeError: no graph"
+        assert called[-6:] == ["flashinfer-cupti"] * 6
+        assert "Traceback" in capsys.readouterr().err
+
+    def test_nvbench_registers_every_kernel_once_under_the_name_that_its_json_is_read_by(
+        self, asked, bindings, monkeypatch
+    ):
+        registered, runs = [], []
+
+        def register(function):
+            def set_name(name):
+                registered.append((function, name))
+
+            return SimpleNamespace(set_name=set_name)
+
+        fake = SimpleNamespace(register=register, run_all_benchmarks=runs.append)
+        monkeypatch.setattr(nvbench_worker, "bench", fake)
+        path = asked("nvbench")
+        nvbench_worker.main(path)
+        assert sorted(name for _, name in registered) == sorted(
+            f"B={size} qk4_v8|{name}" for size in (1, 2) for name in ("A", "0", "0.02")
+        )
+        (options,) = runs
+        assert options[options.index("--jsonbin") + 1] == str(path.with_name("record"))
+        state = SimpleNamespace(streams=[], launches=[])
+        state.set_stream = lambda stream: state.streams.append(stream.__cuda_stream__())
+        state.exec = lambda launch, *, batched: state.launches.append((launch(None), batched))
+        registered[0][0](state)
+        assert (state.streams, state.launches) == ([(0, 1)], [(None, False)])
