@@ -113,10 +113,11 @@ def test_a_chart_is_as_wide_as_the_console_and_no_wider_than_76(width, height):
 
 def test_the_terminal_of_the_process_does_not_decide_the_size(monkeypatch):
     usual = shown(TIMES)
-    monkeypatch.setattr(shutil, "get_terminal_size", lambda *_: SimpleNamespace(columns=30, lines=6))
     monkeypatch.setenv("COLUMNS", "30")
     monkeypatch.setenv("LINES", "6")
-    assert shown(TIMES) == usual
+    with monkeypatch.context() as patched:  # pytest asks for the size, too, once the test has ended
+        patched.setattr(shutil, "get_terminal_size", lambda *_: SimpleNamespace(columns=30, lines=6))
+        assert shown(TIMES) == usual
 
 
 def test_charts_leave_nothing_to_each_other():
