@@ -98,6 +98,10 @@ class MachineError(GdnbenchError):
     exit_code = ExitCode.ENVIRONMENT
 
 
+class NotInterpretedError(MachineError):
+    """A kernel in PTX with something in it that the interpreter does not know; its answer would be a guess."""
+
+
 class ChartError(MachineError):
     """A chart in the terminal that could not be drawn."""
 

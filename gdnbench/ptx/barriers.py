@@ -1,0 +1,110 @@
+"""How threads wait for each other: the block's barriers, and mbarriers in shared memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from gdnbench.ptx.races import IntArray
+
+BARRIERS = 16  # that a block has in hardware
+
+
+@dataclass
+class BlockBarriers:
+    """The numbered barriers of every block.
+
+    Attributes:
+        block: shape (lanes,), the block that each lane is in.
+        threads: of a block.
+        waits_at: shape (lanes,), the number of the barrier that a lane waits at; -1 for none.
+        arrived: shape (blocks, 16), threads that have arrived and do not wait.
+        wanted: shape (blocks, 16), threads that the barrier is for; 0 for all.
+    """
+
+    block: IntArray
+    threads: int
+    waits_at: IntArray = field(init=False)
+    arrived: IntArray = field(init=False)
+    wanted: IntArray = field(init=False)
+
+    def __post_init__(self) -> None:
+        blocks = int(self.block.max()) + 1
+        self.waits_at = np.full(len(self.block), -1, dtype=np.int64)
+        self.arrived = np.zeros((blocks, BARRIERS), dtype=np.int64)
+        self.wanted = np.zeros((blocks, BARRIERS), dtype=np.int64)
+
+    def arrive(self, lanes: IntArray, number: IntArray, count: IntArray, *, waits: bool) -> None:
+        """Lanes arrive at a barrier.
+
+        Args:
+            lanes: that arrive.
+            number: shape (n,), of the barrier.
+            count: shape (n,), threads that it is for; 0 for all of the block.
+            waits: whether they wait for the others.
+        """
+        self.wanted[self.block[lanes], number] = count
+        if waits:
+            self.waits_at[lanes] = number
+        else:
+            np.add.at(self.arrived, (self.block[lanes], number), 1)
+
+    def released(self, exited: npt.NDArray[np.bool_]) -> IntArray:
+        """The lanes whose barrier is complete; they wait no more. Threads that have ended count as arrived at all."""
+        waiting = np.flatnonzero(self.waits_at >= 0)
+        if not len(waiting):
+            return waiting
+        block, number = self.block[waiting], self.waits_at[waiting]
+        count = self.arrived.copy()
+        np.add.at(count, (block, number), 1)
+        ended = np.bincount(self.block[exited], minlength=len(count))[:, None]
+        complete = np.where(self.wanted == 0, count + ended >= self.threads, count >= self.wanted)
+        free = waiting[complete[block, number]]
+        self.arrived[self.block[free], self.waits_at[free]] = 0
+        self.waits_at[free] = -1
+        return free
+
+
+@dataclass
+class Mbarrier:
+    """An mbarrier at one shared address, of every block.
+
+    Attributes:
+        expected: shape (blocks,), arrivals of a phase; 0 where it is not initialised.
+        pending: arrivals that are missing.
+        bytes: that copies are to bring, or have brought before they were expected, then negative.
+        phase: phases that are complete.
+    """
+
+    expected: IntArray
+    pending: IntArray
+    bytes: IntArray
+    phase: IntArray
+
+    @classmethod
+    def make(cls, blocks: int) -> Mbarrier:
+        """One that is not initialised in any block."""
+        return cls(*(np.zeros(blocks, dtype=np.int64) for _ in range(4)))
+
+    def initialise(self, blocks: IntArray, count: IntArray) -> None:
+        """Begins phase 0 in some blocks."""
+        self.expected[blocks] = self.pending[blocks] = count
+        self.bytes[blocks] = self.phase[blocks] = 0
+
+    def arrive(self, blocks: IntArray, count: IntArray) -> None:
+        """Arrivals, one for each entry of `blocks`."""
+        np.subtract.at(self.pending, blocks, count)
+        self._complete(blocks)
+
+    def expect(self, blocks: IntArray, nbytes: IntArray) -> None:
+        """Bytes that copies are to bring; negative for those that they have brought."""
+        np.add.at(self.bytes, blocks, nbytes)
+        self._complete(blocks)
+
+    def _complete(self, blocks: IntArray) -> None:
+        done = np.unique(blocks)
+        done = done[(self.pending[done] <= 0) & (self.bytes[done] == 0) & (self.expected[done] > 0)]
+        self.phase[done] += 1
+        self.pending[done] = self.expected[done]

@@ -1,0 +1,261 @@
+"""Executes one instruction: branches, moves and comparisons here, all else in the module that knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from gdnbench.ptx.arithmetic import compare, compute, is_arithmetic
+from gdnbench.ptx.convert import convert
+from gdnbench.ptx.findings import Fault
+from gdnbench.ptx.machine import Machine, State
+from gdnbench.ptx.numbers import BITS, Array
+from gdnbench.ptx.program import WIDTHS, Instruction, unknown
+from gdnbench.ptx.segments import LOCAL_WINDOW, SHARED_WINDOW
+from gdnbench.ptx.transfers import TRANSFERS
+from gdnbench.ptx.waiting import WAITS
+from gdnbench.ptx.warps import WARP_WIDE
+
+Handler = Callable[[Machine, Instruction], int | None]
+"""Executes an instruction for the lanes that run; gives the next one's number, None where lanes part or wait."""
+
+_IGNORED = frozenset({
+    "fence", "membar", "nanosleep", "prefetch", "prefetchu", "griddepcontrol", "setmaxnreg", "pmevent", "discard",
+    "applypriority", "createpolicy",
+})  # fmt: skip
+"""They decide when something happens, not what."""
+
+
+def execute(machine: Machine) -> int | None:
+    """Executes the machine's instruction for its running lanes; see `Handler`.
+
+    Raises:
+        NotInterpretedError: for an instruction that is not known.
+    """
+    instruction = machine.instruction
+    handler = _handler(instruction)
+    if instruction.guard is None or instruction.name in {"bra", "brx"}:
+        return handler(machine, instruction)
+    lanes, is_whole = machine.lanes, machine.is_whole
+    wanted = np.broadcast_to(machine.read(instruction.guard, "pred"), lanes.shape)
+    if not wanted.any():
+        return machine.step + 1
+    if wanted.all():
+        return handler(machine, instruction)
+    machine.lanes, machine.is_whole = lanes[wanted], False
+    following = handler(machine, instruction)
+    machine.lanes, machine.is_whole = lanes, is_whole
+    if following is None:
+        machine.pc[lanes[~wanted]] = machine.step + 1
+    return following
+
+
+def _handler(instruction: Instruction) -> Handler:
+    name = instruction.name
+    for table in (_HANDLERS, TRANSFERS, WAITS, WARP_WIDE):
+        if name in table:
+            return table[name]
+    if is_arithmetic(instruction):
+        return _arithmetic
+    raise unknown(instruction)
+
+
+def _arithmetic(machine: Machine, instruction: Instruction) -> int:
+    if not instruction.types or instruction.has("cc"):
+        raise unknown(instruction)
+    target, *sources = instruction.operands
+    kind = instruction.types[0] if instruction.name == "dp4a" else instruction.types[-1]
+    kinds = [kind] * len(sources)
+    if instruction.name in {"shl", "shr"}:
+        kinds[1] = "u32"
+    elif instruction.name in {"bfe", "bfi"}:
+        kinds[-2:] = ["u32", "u32"]
+    elif instruction.name == "lop3":
+        kinds[3:] = ["u32"]
+    elif instruction.name in {"mad", "mul"} and instruction.has("wide"):
+        kinds[2:] = [f"{kind[0]}{16 * WIDTHS[kind]}"] * (len(kinds) - 2)
+    elif instruction.name == "dp4a":
+        kinds = ["u32"] * 3
+    if instruction.name == "lop3" and instruction.has("BoolOp"):
+        raise unknown(instruction)
+    result = compute(instruction, kind, tuple(map(machine.read, sources, kinds)))
+    machine.write(target, result, _result_kind(instruction, kind, result))
+    return machine.step + 1
+
+
+def _result_kind(instruction: Instruction, kind: str, result: Array) -> str:
+    """The type of a result; a wider register extends it by its sign."""
+    if instruction.name in {"popc", "clz", "bfind", "dp4a"}:
+        return "u32"
+    if result.dtype.kind == "i":
+        return f"s{8 * result.dtype.itemsize}"
+    return kind if result.dtype.itemsize == WIDTHS[kind] else f"u{8 * result.dtype.itemsize}"
+
+
+def _branch(machine: Machine, instruction: Instruction) -> int | None:
+    target = machine.program.labels.get(instruction.operands[0].text)
+    if target is None:
+        raise unknown(instruction)
+    if instruction.guard is None:
+        return target
+    taken = np.broadcast_to(machine.read(instruction.guard, "pred"), machine.lanes.shape)
+    if taken.all():
+        return target
+    if not taken.any():
+        return machine.step + 1
+    machine.pc[machine.lanes] = np.where(taken, target, machine.step + 1)
+    return None
+
+
+def _branch_by_index(machine: Machine, instruction: Instruction) -> int | None:
+    index, table = instruction.operands
+    labels = machine.program.tables.get(table.text)
+    if labels is None or instruction.guard is not None:
+        raise unknown(instruction)
+    targets = np.array([machine.program.labels[label] for label in labels])
+    machine.pc[machine.lanes] = targets[np.broadcast_to(machine.read(index, "u32"), machine.lanes.shape)]
+    return None
+
+
+def _end(machine: Machine, _instruction: Instruction) -> None:
+    machine.state[machine.lanes] = State.ENDED
+    machine.progressed()
+
+
+def _trap(machine: Machine, instruction: Instruction) -> None:
+    machine.findings.add(Fault.TRAP, instruction.at, "the kernel stops itself with a trap", count=len(machine.lanes))
+    _end(machine, instruction)
+
+
+def _nothing(machine: Machine, _instruction: Instruction) -> int:
+    return machine.step + 1
+
+
+def _move(machine: Machine, instruction: Instruction) -> int:
+    """`mov`, which also takes vectors apart and puts them together."""
+    target, source = instruction.operands
+    kind = instruction.types[-1]
+    if target.parts:
+        values = machine.read(source, f"u{8 * WIDTHS[kind]}").astype(np.uint64)
+        width = 8 * WIDTHS[kind] // len(target.parts)
+        for place, part in enumerate(target.parts):
+            machine.write(part, (values >> np.uint64(width * place)).astype(BITS[width // 8]), f"b{width}")
+    elif source.parts:
+        width = 8 * WIDTHS[kind] // len(source.parts)
+        joined = np.zeros((), dtype=np.uint64)
+        for place, part in enumerate(source.parts):
+            joined = joined | machine.read(part, f"u{width}").astype(np.uint64) << np.uint64(width * place)
+        machine.write(target, joined.astype(BITS[WIDTHS[kind]]), kind)
+    else:
+        machine.write(target, machine.read(source, kind), kind)
+    return machine.step + 1
+
+
+_WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW}
+
+
+def _convert_address(machine: Machine, instruction: Instruction) -> int:
+    target, source = instruction.operands
+    space = next((word for word in instruction.modifiers if word in {"global", "const", "param", *_WINDOWS}), "")
+    if space not in {"global", "const", *_WINDOWS}:
+        raise unknown(instruction)
+    window = np.int64(_WINDOWS.get(space, 0))
+    values = machine.read(source, f"u{8 * WIDTHS[instruction.types[-1]]}").astype(np.int64)
+    values = values & ~window if instruction.has("to") else values | window
+    machine.write(target, values.astype(BITS[WIDTHS[instruction.types[-1]]]), instruction.types[-1])
+    return machine.step + 1
+
+
+def _is_space(machine: Machine, instruction: Instruction) -> int:
+    target, source = instruction.operands
+    values = machine.read(source, "u64").astype(np.int64)
+    in_window = {space: values & window != 0 for space, window in _WINDOWS.items()}
+    space = instruction.modifiers[0].split("__")[0]
+    machine.write(target, in_window.get(space, ~in_window["shared"] & ~in_window["local"]), "pred")
+    return machine.step + 1
+
+
+def _convert(machine: Machine, instruction: Instruction) -> int:
+    if len(instruction.types) != 2:
+        raise unknown(instruction)
+    target, *sources = instruction.operands
+    result = convert(instruction, tuple(machine.read(each, instruction.types[-1]) for each in sources))
+    machine.write(target, result, instruction.types[0])
+    return machine.step + 1
+
+
+def _set_predicate(machine: Machine, instruction: Instruction) -> int:
+    target, a, b, *more = instruction.operands
+    kind = instruction.types[-1]
+    result = compare(instruction, kind, machine.read(a, kind), machine.read(b, kind))
+    both = (result, ~result)
+    if more:
+        other = machine.read(more[0], "pred")
+        join = next(each for name, each in _JOINED.items() if instruction.has(name))
+        both = (join(both[0], other), join(both[1], other))
+    targets = target.parts or (target,)
+    for each, values in zip(targets, both, strict=False):
+        machine.write(each, np.broadcast_to(values, machine.lanes.shape), "pred")
+    return machine.step + 1
+
+
+_JOINED: dict[str, Callable[[Array, Array], Array]] = {
+    "and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor,
+}  # fmt: skip
+
+
+def _set(machine: Machine, instruction: Instruction) -> int:
+    target, a, b, *more = instruction.operands
+    to, kind = instruction.types
+    if more:
+        raise unknown(instruction)
+    result = compare(instruction, kind, machine.read(a, kind), machine.read(b, kind))
+    one = np.float32(1) if to == "f32" else np.uint32(0xFFFFFFFF)
+    machine.write(target, np.where(result, one, one.dtype.type(0)), to if to == "f32" else "b32")
+    return machine.step + 1
+
+
+def _select(machine: Machine, instruction: Instruction) -> int:
+    target, a, b, condition = instruction.operands
+    kind = f"b{8 * WIDTHS[instruction.types[-1]]}"
+    result = np.where(machine.read(condition, "pred"), machine.read(a, kind), machine.read(b, kind))
+    machine.write(target, result, kind)
+    return machine.step + 1
+
+
+def _select_by_sign(machine: Machine, instruction: Instruction) -> int:
+    target, a, b, sign = instruction.operands
+    kind, by = instruction.types
+    machine.write(target, np.where(machine.read(sign, by) >= 0, machine.read(a, kind), machine.read(b, kind)), kind)
+    return machine.step + 1
+
+
+def _on_predicates(machine: Machine, instruction: Instruction) -> int:
+    """Logic of predicates; of integers it is arithmetic."""
+    if instruction.types[-1] != "pred":
+        return _arithmetic(machine, instruction)
+    target, *sources = instruction.operands
+    values = [machine.read(each, "pred") for each in sources]
+    result = ~values[0] if instruction.name == "not" else _JOINED[instruction.name](*values)
+    machine.write(target, np.broadcast_to(result, machine.lanes.shape), "pred")
+    return machine.step + 1
+
+
+_HANDLERS: dict[str, Handler] = {
+    "bra": _branch,
+    "brx": _branch_by_index,
+    "ret": _end,
+    "exit": _end,
+    "trap": _trap,
+    "mov": _move,
+    "cvta": _convert_address,
+    "isspacep": _is_space,
+    "cvt": _convert,
+    "setp": _set_predicate,
+    "set": _set,
+    "selp": _select,
+    "slct": _select_by_sign,
+    **dict.fromkeys(("and", "or", "xor", "not"), _on_predicates),
+    **dict.fromkeys(_IGNORED, _nothing),
+}

@@ -1,0 +1,176 @@
+"""Floating-point arithmetic, over arrays of lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from gdnbench.ptx.integers import Function
+from gdnbench.ptx.numbers import (
+    DTYPES,
+    Array,
+    canonical,
+    flushed,
+    fused_multiply_add,
+    fused_multiply_add_double,
+    halves,
+    joined_halves,
+    odd_sum,
+    to_bfloat16,
+    to_single,
+    widen_bfloat16,
+)
+from gdnbench.ptx.program import Instruction, unknown
+
+FLOATS = ("f16", "bf16", "f32", "f64")
+_MODES = ("rn", "rz", "rm", "rp")
+
+
+def rounding(instruction: Instruction) -> str:
+    """The rounding mode of an instruction, to nearest by default."""
+    return next((mode for mode in _MODES if instruction.has(mode)), "rn")
+
+
+def compute_pair(instruction: Instruction, kind: str, operands: tuple[Array, ...]) -> Array:
+    """The result of an instruction on pairs of 16-bit floats."""
+    parts = zip(*map(halves, operands), strict=True)
+    low, high = (compute_float(instruction, kind[:-2], _from_bits(kind[:-2], tuple(each))) for each in parts)
+    return joined_halves(_to_bits(low), _to_bits(high))
+
+
+def _from_bits(kind: str, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+    return tuple(each.view(np.float16) for each in operands) if kind == "f16" else operands
+
+
+def _to_bits(value: Array) -> Array:
+    return np.ascontiguousarray(value).view(np.uint16)
+
+
+def compute_float(instruction: Instruction, kind: str, operands: tuple[Array, ...]) -> Array:
+    """The result of an instruction on floats of one type."""
+    function = FLOATING.get(instruction.name)
+    if function is None:
+        raise unknown(instruction)
+    if kind == "bf16":
+        return _in_bfloat16(instruction, function, operands)
+    if kind == "f16" and instruction.name != "fma":
+        return np.asarray(function(instruction, kind, operands), dtype=np.float16)
+    if kind == "f16":  # a product of two halves and its sum with a third are exact enough in a double to round once
+        a, b, c = (each.astype(np.float64) for each in operands)
+        return odd_sum(*np.broadcast_arrays(a * b, c)).astype(np.float16)
+    if instruction.has("ftz") and kind == "f32":
+        operands = tuple(map(flushed, operands))
+    result = canonical(np.asarray(function(instruction, kind, operands)))
+    if instruction.has("ftz") and kind == "f32":
+        result = flushed(result)
+    return np.where(np.isnan(result), result.dtype.type(0), np.clip(result, 0, 1)) if instruction.has("sat") else result
+
+
+def _in_bfloat16(instruction: Instruction, function: Function, operands: tuple[Array, ...]) -> Array:
+    """Computed in singles and rounded; a product's sum is rounded to odd before, so that it is rounded once."""
+    wide = tuple(map(widen_bfloat16, operands))
+    if instruction.name != "fma":
+        return to_bfloat16(np.asarray(function(instruction, "f32", wide), dtype=np.float32))
+    a, b, c = (each.astype(np.float64) for each in wide)
+    exact = odd_sum(*np.broadcast_arrays(a * b, c))
+    single = to_single(exact, "rz")
+    is_inexact = (single.astype(np.float64) != exact) & np.isfinite(single)
+    return to_bfloat16((single.view(np.uint32) | is_inexact.astype(np.uint32)).view(np.float32))
+
+
+def _directed(instruction: Instruction, kind: str, exact: Callable[[], Array], direct: Callable[[], Array]) -> Array:
+    """NumPy's own operation where it rounds to nearest; else from the exact result in double precision."""
+    mode = rounding(instruction)
+    if mode == "rn":
+        return direct()
+    if kind != "f32":
+        raise unknown(instruction)
+    return to_single(exact(), mode)
+
+
+def _double(a: Array, b: Array) -> tuple[Array, Array]:
+    one, other = np.broadcast_arrays(a.astype(np.float64), b.astype(np.float64))
+    return one, other
+
+
+def _add(instruction: Instruction, kind: str, operands: tuple[Array, ...]) -> Array:
+    a, b = operands
+    return _directed(instruction, kind, lambda: odd_sum(*_double(a, b)), lambda: a + b)
+
+
+def _sub(instruction: Instruction, kind: str, operands: tuple[Array, ...]) -> Array:
+    a, b = operands
+    return _directed(instruction, kind, lambda: odd_sum(*_double(a, -b)), lambda: a - b)
+
+
+def _mul(instruction: Instruction, kind: str, operands: tuple[Array, ...]) -> Array:
+    a, b = operands
+    return _directed(instruction, kind, lambda: a.astype(np.float64) * b.astype(np.float64), lambda: a * b)
+
+
+def _fma(instruction: Instruction, kind: str, operands: tuple[Array, ...]) -> Array:
+    if kind == "f64":
+        if rounding(instruction) != "rn":
+            raise unknown(instruction)
+        return fused_multiply_add_double(*operands)
+    a, b, c = operands
+    return fused_multiply_add(a, b, c, rounding(instruction))
+
+
+def _quotient(instruction: Instruction, _kind: str, operands: tuple[Array, ...]) -> Array:
+    if rounding(instruction) != "rn":
+        raise unknown(instruction)
+    a, b = operands
+    return a / b
+
+
+def _of_double(function: Callable[[Array], Array]) -> Function:
+    """A function of the special function unit: exact here but for the last bit, where the GPU errs by an ulp or two."""
+
+    def apply(instruction: Instruction, kind: str, operands: tuple[Array, ...]) -> Array:
+        if rounding(instruction) != "rn":
+            raise unknown(instruction)
+        return np.asarray(function(operands[0].astype(np.float64)), dtype=DTYPES[kind])
+
+    return apply
+
+
+def _extreme(function: Callable[[Array, Array], Array], keep_nan: Callable[[Array, Array], Array]) -> Function:
+    def apply(instruction: Instruction, _kind: str, operands: tuple[Array, ...]) -> Array:
+        chosen = keep_nan if instruction.has("NaN") else function
+        result = chosen(operands[0], operands[1])
+        for more in operands[2:]:
+            result = chosen(result, more)
+        # -0 is below +0, which NumPy takes for equal.
+        if len(operands) == 2:
+            a, b = np.broadcast_arrays(*operands)
+            both_zero = (a == 0) & (b == 0)
+            sign = np.signbit(a) | np.signbit(b) if function is np.fmin else np.signbit(a) & np.signbit(b)
+            result = np.where(both_zero, np.copysign(np.zeros_like(a), np.where(sign, -1, 1).astype(a.dtype)), result)
+        return result
+
+    return apply
+
+
+FLOATING: dict[str, Function] = {
+    "add": _add,
+    "sub": _sub,
+    "mul": _mul,
+    "fma": _fma,
+    "mad": _fma,
+    "div": _quotient,
+    "neg": lambda _i, _k, x: -x[0],
+    "abs": lambda _i, _k, x: np.abs(x[0]),
+    "copysign": lambda _i, _k, x: np.copysign(x[1], x[0]),
+    "min": _extreme(np.fmin, np.minimum),
+    "max": _extreme(np.fmax, np.maximum),
+    "sqrt": _of_double(np.sqrt),
+    "rsqrt": _of_double(lambda x: 1.0 / np.sqrt(x)),
+    "rcp": _of_double(lambda x: 1.0 / x),
+    "ex2": _of_double(np.exp2),
+    "lg2": _of_double(np.log2),
+    "sin": _of_double(np.sin),
+    "cos": _of_double(np.cos),
+    "tanh": _of_double(np.tanh),
+}

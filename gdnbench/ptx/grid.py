@@ -1,0 +1,27 @@
+"""The threads of a launch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+WARP = 32  # lanes
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The threads of a launch.
+
+    Attributes:
+        blocks: along x, y and z.
+        threads: of a block, along x.
+        shared_bytes: dynamic shared memory of a block.
+    """
+
+    blocks: tuple[int, int, int]
+    threads: int
+    shared_bytes: int = 0
+
+    @property
+    def count(self) -> int:
+        """Blocks in all."""
+        return self.blocks[0] * self.blocks[1] * self.blocks[2]

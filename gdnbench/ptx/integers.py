@@ -1,0 +1,230 @@
+"""Integer arithmetic, over arrays of lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gdnbench.ptx.numbers import DTYPES, Array
+from gdnbench.ptx.program import WIDTHS, Instruction, unknown
+
+Function = Callable[[Instruction, str, tuple[Array, ...]], Array]
+"""An instruction, the type of its operands, and them; gives the result."""
+
+
+def _wide(kind: str) -> np.dtype[Any]:
+    return DTYPES[f"{kind[0]}{16 * WIDTHS[kind]}"]
+
+
+def _high_product(kind: str, a: Array, b: Array) -> Array:
+    bits = 8 * WIDTHS[kind]
+    if bits < 64:
+        return np.asarray((a.astype(_wide(kind)) * b.astype(_wide(kind)) >> bits).astype(DTYPES[kind]))
+    a, b = np.broadcast_arrays(a, b)
+    product = [(int(x) * int(y) >> 64) & (2**64 - 1) for x, y in zip(a.ravel(), b.ravel(), strict=True)]
+    return np.array(product, dtype=np.uint64).view(DTYPES[kind]).reshape(a.shape)
+
+
+def _integer_product(instruction: Instruction, kind: str, operands: tuple[Array, ...]) -> Array:
+    a, b = operands[:2]
+    if instruction.has("wide"):
+        return np.asarray(a.astype(_wide(kind)) * b.astype(_wide(kind)))
+    if instruction.has("hi"):
+        return _high_product(kind, a, b)
+    return a * b
+
+
+def _integer_mad(instruction: Instruction, kind: str, operands: tuple[Array, ...]) -> Array:
+    product = _integer_product(instruction, kind, operands)
+    return np.asarray(product + operands[2].astype(product.dtype))
+
+
+def _short_product(instruction: Instruction, kind: str, operands: tuple[Array, ...]) -> Array:
+    """Of the low 24 bits of each."""
+    a, b = ((each << 8 >> 8).astype(_wide(kind)) for each in operands[:2])
+    product = (a * b >> 16 if instruction.has("hi") else a * b).astype(DTYPES[kind])
+    return np.asarray(product + operands[2] if instruction.name == "mad24" else product)
+
+
+def _integer_quotient(instruction: Instruction, kind: str, operands: tuple[Array, ...]) -> Array:
+    """Rounded to zero; a division by zero gives all ones, as on a GPU."""
+    a, b = np.broadcast_arrays(*operands)
+    safe = np.where(b == 0, b.dtype.type(1), b)
+    remainder = np.fmod(a, safe)
+    quotient = (a - remainder) // safe
+    if instruction.name == "rem":
+        return np.where(b == 0, a, remainder)
+    ones = np.array(-1 if kind.startswith("s") else np.iinfo(a.dtype).max, dtype=a.dtype)
+    return np.where(b == 0, ones, quotient)
+
+
+def _shift(instruction: Instruction, kind: str, operands: tuple[Array, ...]) -> Array:
+    """Counts beyond the width shift everything out."""
+    a, count = operands
+    bits = 8 * WIDTHS[kind]
+    amount = np.minimum(count.astype(np.uint32), bits - 1).astype(a.dtype)
+    if instruction.name == "shl":
+        return np.asarray(np.where(count.astype(np.uint32) >= bits, a.dtype.type(0), a << amount))
+    shifted = a >> amount
+    return np.asarray(
+        shifted if kind.startswith("s") else np.where(count.astype(np.uint32) >= bits, a.dtype.type(0), shifted)
+    )
+
+
+def _funnel_shift(instruction: Instruction, _kind: str, operands: tuple[Array, ...]) -> Array:
+    low, high, count = (each.astype(np.uint64) for each in operands)
+    amount = count & np.uint64(31) if instruction.has("wrap") else np.minimum(count, np.uint64(32))
+    joined = (high << np.uint64(32)) | low
+    if instruction.has("l"):
+        return ((joined << amount) >> np.uint64(32)).astype(np.uint32)
+    return (joined >> amount).astype(np.uint32)
+
+
+def _lookup(_instruction: Instruction, kind: str, operands: tuple[Array, ...]) -> Array:
+    """Any function of three bits: bit 4 a + 2 b + c of the table."""
+    a, b, c, table = operands
+    result = np.zeros(np.broadcast_shapes(a.shape, b.shape, c.shape), dtype=DTYPES[kind])
+    for row in range(8):
+        if int(table) >> row & 1:
+            result |= (a if row & 4 else ~a) & (b if row & 2 else ~b) & (c if row & 1 else ~c)
+    return result
+
+
+def _permute_bytes(instruction: Instruction, _kind: str, operands: tuple[Array, ...]) -> Array:
+    if instruction.has("f4e", "b4e", "rc8", "ecl", "ecr", "rc16"):
+        raise unknown(instruction)
+    a, b, selector = (each.astype(np.uint64) for each in operands)
+    joined, result = (b << np.uint64(32)) | a, np.zeros((), dtype=np.uint64)
+    for place in range(4):
+        choice = selector >> np.uint64(4 * place)
+        byte = joined >> ((choice & np.uint64(7)) * np.uint64(8)) & np.uint64(0xFF)
+        sign = np.where(byte & np.uint64(0x80), np.uint64(0xFF), np.uint64(0))
+        result = result | np.where(choice & np.uint64(8), sign, byte) << np.uint64(8 * place)
+    return result.astype(np.uint32)
+
+
+def _count_ones(value: Array) -> Array:
+    return np.bitwise_count(value).astype(np.uint32) if hasattr(np, "bitwise_count") else _ones(value)
+
+
+def _ones(value: Array) -> Array:
+    count, rest = np.zeros(value.shape, dtype=np.uint32), value.copy()
+    for _ in range(8 * value.dtype.itemsize):
+        count += (rest & 1).astype(np.uint32)
+        rest = rest >> value.dtype.type(1)
+    return count
+
+
+def _highest_bit(value: Array) -> Array:
+    """The number of the highest bit that is one, -1 for zero; of unsigned integers."""
+    number, rest = np.full(value.shape, -1, dtype=np.int32), value.copy()
+    for _ in range(8 * value.dtype.itemsize):
+        number += rest != 0
+        rest = rest >> value.dtype.type(1)
+    return number
+
+
+def _leading_zeros(_instruction: Instruction, kind: str, operands: tuple[Array, ...]) -> Array:
+    return (8 * WIDTHS[kind] - 1 - _highest_bit(operands[0])).astype(np.uint32)
+
+
+def _find_bit(instruction: Instruction, kind: str, operands: tuple[Array, ...]) -> Array:
+    """Of the highest bit that is not the sign; all ones where there is none."""
+    value = operands[0]
+    unsigned = np.where(value < 0, ~value, value).view(DTYPES[f"u{8 * WIDTHS[kind]}"]) if kind[0] == "s" else value
+    found = _highest_bit(np.asarray(unsigned))
+    if instruction.has("shiftamt"):
+        found = np.where(found < 0, found, 8 * WIDTHS[kind] - 1 - found)
+    return found.astype(np.int32).view(np.uint32)
+
+
+def _reverse_bits(_instruction: Instruction, kind: str, operands: tuple[Array, ...]) -> Array:
+    value, result = operands[0].copy(), np.zeros_like(operands[0])
+    one = value.dtype.type(1)
+    for _ in range(8 * WIDTHS[kind]):
+        result = (result << one) | (value & one)
+        value = value >> one
+    return result
+
+
+def _extract(_instruction: Instruction, kind: str, operands: tuple[Array, ...]) -> Array:
+    """A field of bits, by its first and its length; a signed one extends its highest bit."""
+    value, first, length = operands[0], operands[1].astype(np.int64) & 0xFF, operands[2].astype(np.int64) & 0xFF
+    bits = 8 * WIDTHS[kind]
+    unsigned = value.view(DTYPES[f"u{bits}"]).astype(np.uint64)
+    kept = np.where(first < bits, unsigned >> np.minimum(first, bits - 1).astype(np.uint64), np.uint64(0))
+    if kind.startswith("s"):
+        kept = (value.astype(np.int64) >> np.minimum(first, bits - 1)).view(np.uint64)
+    length = np.minimum(length, bits)
+    mask = np.where(
+        length >= 64, ~np.uint64(0), (np.uint64(1) << np.minimum(length, 63).astype(np.uint64)) - np.uint64(1)
+    )
+    field = kept & mask
+    if kind.startswith("s"):
+        top = np.uint64(1) << np.maximum(length - 1, 0).astype(np.uint64)
+        field = np.where((field & top != 0) & (length > 0), field | ~mask, field)
+    return field.astype(DTYPES[f"u{bits}"]).view(DTYPES[kind])
+
+
+def _insert(_instruction: Instruction, kind: str, operands: tuple[Array, ...]) -> Array:
+    bits = 8 * WIDTHS[kind]
+    source, target = operands[0].astype(np.uint64), operands[1].astype(np.uint64)
+    first, length = operands[2].astype(np.int64) & 0xFF, np.minimum(operands[3].astype(np.int64) & 0xFF, bits)
+    ones = np.where(
+        length >= 64, ~np.uint64(0), (np.uint64(1) << np.minimum(length, 63).astype(np.uint64)) - np.uint64(1)
+    )
+    shift = np.minimum(first, 63).astype(np.uint64)
+    mask = np.where(first < bits, ones << shift, np.uint64(0))
+    return np.asarray(((target & ~mask) | (source << shift & mask)).astype(DTYPES[kind]))
+
+
+def _dot_of_bytes(instruction: Instruction, _kind: str, operands: tuple[Array, ...]) -> Array:
+    if instruction.name != "dp4a":
+        raise unknown(instruction)
+    kinds = instruction.types
+    total = operands[2].astype(np.int64)
+    for place in range(4):
+        a, b = (
+            (operands[which] >> np.uint32(8 * place))
+            .astype(np.uint8)
+            .view(np.int8 if kinds[which][0] == "s" else np.uint8)
+            for which in (0, 1)
+        )
+        total = total + a.astype(np.int64) * b.astype(np.int64)
+    return total.astype(np.uint32)
+
+
+INTEGER: dict[str, Function] = {
+    "add": lambda _i, _k, x: x[0] + x[1],
+    "sub": lambda _i, _k, x: x[0] - x[1],
+    "mul": _integer_product,
+    "mad": _integer_mad,
+    "mul24": _short_product,
+    "mad24": _short_product,
+    "div": _integer_quotient,
+    "rem": _integer_quotient,
+    "neg": lambda _i, _k, x: -x[0],
+    "abs": lambda _i, _k, x: np.abs(x[0]),
+    "min": lambda _i, _k, x: np.minimum(x[0], x[1]),
+    "max": lambda _i, _k, x: np.maximum(x[0], x[1]),
+    "and": lambda _i, _k, x: x[0] & x[1],
+    "or": lambda _i, _k, x: x[0] | x[1],
+    "xor": lambda _i, _k, x: x[0] ^ x[1],
+    "not": lambda _i, _k, x: ~x[0],
+    "cnot": lambda _i, _k, x: (x[0] == 0).astype(x[0].dtype),
+    "sad": lambda _i, _k, x: np.where(x[0] < x[1], x[1] - x[0], x[0] - x[1]) + x[2],
+    "shl": _shift,
+    "shr": _shift,
+    "shf": _funnel_shift,
+    "lop3": _lookup,
+    "prmt": _permute_bytes,
+    "popc": lambda _i, _k, x: _count_ones(x[0]),
+    "clz": _leading_zeros,
+    "bfind": _find_bit,
+    "brev": _reverse_bits,
+    "bfe": _extract,
+    "bfi": _insert,
+    "dp4a": _dot_of_bytes,
+}

@@ -1,0 +1,115 @@
+"""Runs a launch of a kernel, some of its blocks after others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gdnbench.ptx.control import execute
+from gdnbench.ptx.findings import Finding, Findings, Traffic
+from gdnbench.ptx.grid import WARP, Grid
+from gdnbench.ptx.machine import Machine
+from gdnbench.ptx.program import WIDTHS, Instruction, Program, SourceLine
+from gdnbench.ptx.segments import Segment, Tensor, tensor_address
+
+
+def run_program(
+    program: Program,
+    grid: Grid,
+    arguments: Sequence[Tensor | bytes],
+    *,
+    lanes_at_once: int = 1 << 15,
+    limit: int = 2_000_000,
+) -> tuple[tuple[Finding, ...], tuple[Traffic, ...]]:
+    """Runs a launch; tensors that it writes are changed in place.
+
+    Args:
+        program: the kernel.
+        grid: of threads.
+        arguments: in the order of the kernel's parameters: a tensor's memory, or a value's bytes.
+        lanes_at_once: threads that run side by side, which bounds the memory that it takes.
+        limit: instructions after which a part of the grid is taken for endless.
+
+    Returns:
+        What is wrong, and what loads and stores ask of the memory system.
+
+    Raises:
+        NotInterpretedError: if something in the kernel is not known.
+    """
+    findings = Findings()
+    watched = _granules(program)
+    speaks = _has_strong_accesses(program, "global")
+    given = [each for each in arguments if isinstance(each, Tensor)]
+    segments = [Segment.make(each, watched["global"], races=not speaks) for each in given]
+    parameters = {}
+    tensors = iter(range(len(given)))
+    for parameter, argument in zip(program.parameters, arguments, strict=True):
+        value = tensor_address(next(tensors)).to_bytes(8, "little") if isinstance(argument, Tensor) else argument
+        parameters[parameter.name] = value
+    variables = {}
+    for variable in program.variables.values():
+        if variable.space in {"global", "const"}:
+            variables[variable.name] = tensor_address(len(segments))
+            data = np.frombuffer(variable.content.ljust(variable.nbytes, b"\0"), dtype=np.uint8).copy()
+            segments.append(Segment(f"`{variable.name}`", data, 1))
+    per_block = -(-grid.threads // WARP) * WARP
+    step = grid.count if speaks else max(1, lanes_at_once // per_block)
+    traffic: dict[tuple[SourceLine, str], Traffic] = {}
+    with np.errstate(all="ignore"):
+        for first in range(0, grid.count, step):
+            blocks = range(first, min(first + step, grid.count))
+            machine = Machine(program, grid, parameters, segments, variables, blocks, findings, watched["shared"])
+            machine.run(execute, limit)
+            for each in machine.memory.traffic():
+                known = traffic.get((each.at, each.verb))
+                traffic[each.at, each.verb] = _summed(known, each) if known else each
+    return findings.all(), tuple(traffic.values())
+
+
+def _summed(one: Traffic, other: Traffic) -> Traffic:
+    return Traffic(
+        one.at,
+        one.verb,
+        one.requests + other.requests,
+        one.sectors + other.sectors,
+        one.least_sectors + other.least_sectors,
+    )
+
+
+def _granules(program: Program) -> dict[str, int]:
+    """Bytes of the smallest access to each space, of which one that is not told counts for all."""
+    found = {"global": 16, "shared": 16}
+    for instruction in program.instructions:
+        if instruction.name not in {"ld", "st", "atom", "red", "cp", "ldu", "mbarrier"} or instruction.has("param"):
+            continue
+        width = _access_bytes(instruction)
+        spaces = [space for space in found if any(word.startswith(space) for word in instruction.modifiers)]
+        for space in spaces or found:
+            found[space] = min(found[space], width)
+    return found
+
+
+def _access_bytes(instruction: Instruction) -> int:
+    if instruction.name == "mbarrier":
+        return 8
+    if instruction.name == "cp":
+        sizes = [operand.text for operand in instruction.operands if operand.text in {"4", "8"}]
+        return int(sizes[0]) if sizes else 16
+    vector = next((int(word[1:]) for word in instruction.modifiers if word in {"v2", "v4", "v8"}), 1)
+    return WIDTHS[instruction.types[-1]] * vector if instruction.types else 1
+
+
+def _has_strong_accesses(program: Program, space: str) -> bool:
+    """Whether threads may speak to each other through a space: by atomics, or loads and stores that order others."""
+    return any(
+        instruction.name in {"atom", "red"} or instruction.has("volatile", "acquire", "release", "relaxed")
+        for instruction in program.instructions
+        if instruction.name in {"ld", "st", "atom", "red"} and _may_be_in(instruction, space)
+    )
+
+
+def _may_be_in(instruction: Instruction, space: str) -> bool:
+    spaces = {"global", "shared", "local", "param", "const", "shared__cta", "shared__cluster"}
+    told = spaces.intersection(instruction.modifiers)
+    return not told or space in {word.split("__")[0] for word in told}

@@ -1,0 +1,321 @@
+"""Runs a kernel in PTX for all threads of many blocks at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+from gdnbench.ptx.barriers import BlockBarriers, Mbarrier
+from gdnbench.ptx.findings import Fault, Findings
+from gdnbench.ptx.grid import WARP, Grid
+from gdnbench.ptx.literals import read_number
+from gdnbench.ptx.memory import Memory
+from gdnbench.ptx.numbers import BITS, DTYPES, Array
+from gdnbench.ptx.program import WIDTHS, Instruction, Operand, Program, unknown
+from gdnbench.ptx.races import IntArray, Ordering, Shadow
+from gdnbench.ptx.registers import special
+from gdnbench.ptx.segments import FIRST_SHARED, Segment, local_layout, shared_layout
+
+PATIENCE = 20_000
+"""Instructions that one group of lanes may run while others could: it may be waiting for them in a loop."""
+
+
+Execute = Callable[["Machine"], int | None]
+"""Executes the instruction at hand for the lanes that run; gives the next one's number, None where they part."""
+
+
+class State(IntEnum):
+    """What a lane does."""
+
+    RUNS = 0
+    AT_BARRIER = 1
+    AT_WARP = 2  # waits for other lanes of its warp
+    AT_MBARRIER = 3
+    ENDED = 4
+
+
+class Machine:
+    """Some blocks of a launch, all of their threads side by side as lanes.
+
+    Attributes:
+        lanes: shape (n,), the lanes that run the instruction at hand; every array of operands has this length.
+        ordering: what each lane knows of the others.
+        memory: that they see.
+    """
+
+    program: Program
+    grid: Grid
+    memory: Memory
+    ordering: Ordering
+    block: IntArray
+    thread: IntArray
+    lane: IntArray
+    warp: IntArray
+    lanes: IntArray
+
+    def __init__(
+        self,
+        program: Program,
+        grid: Grid,
+        parameters: Mapping[str, bytes],
+        tensors: Sequence[Segment],
+        variables: Mapping[str, int],
+        blocks: range,
+        findings: Findings,
+        granule: int,
+    ) -> None:
+        """Sets the lanes up.
+
+        Args:
+            program: the kernel.
+            grid: of the whole launch.
+            parameters: the bytes of each, by name.
+            tensors: global memory.
+            variables: addresses of the module's variables, by name.
+            blocks: numbers of those that this machine runs.
+            findings: where faults go.
+            granule: bytes of the smallest access to shared memory.
+        """
+        self.program, self.grid, self.findings = program, grid, findings
+        self._parameters = parameters
+        count = len(blocks) * grid.threads
+        every = np.arange(count, dtype=np.int64)
+        self.block, self.thread = every // grid.threads, every % grid.threads
+        self._first_block = blocks.start
+        warps = -(-grid.threads // WARP)
+        self.warp, self.lane = self.block * warps + self.thread // WARP, self.thread % WARP
+        self.warp_base = every - self.lane
+        self.state = np.zeros(count, dtype=np.uint8)
+        self.pc = np.zeros(count, dtype=np.int64)
+        self.ordering = Ordering(blocks.start * grid.threads, count, grid.threads)
+        self.barriers = BlockBarriers(self.block, grid.threads)
+        self.mbarriers: dict[int, Mbarrier] = {}
+        self._shared_places, shared_bytes = shared_layout(program, grid.shared_bytes)
+        self._local_places, local_bytes = local_layout(program)
+        self._variables = variables
+        self.memory = self._make_memory(tensors, shared_bytes, local_bytes, granule)
+        self._every, self.lanes, self.is_whole = every, every, True
+        self._registers: dict[str, Array] = {}
+        self.step = 0
+        self._has_woken = False
+        self.commits: list[IntArray] = []
+        self.commit_count = np.zeros(count, dtype=np.int64)
+
+    def _make_memory(self, tensors: Sequence[Segment], shared_bytes: int, local_bytes: int, granule: int) -> Memory:
+        blocks, lanes = int(self.block[-1]) + 1, len(self.block)
+        granule = granule if shared_bytes % granule == 0 else 1
+        granules = blocks * shared_bytes // granule
+        shared = Segment(
+            "shared memory", np.zeros(blocks * shared_bytes, dtype=np.uint8), granule,
+            np.zeros(granules, dtype=bool), Shadow(granules),
+        )  # fmt: skip
+        local = Segment("local memory", np.zeros(lanes * local_bytes, dtype=np.uint8), 1)
+        return Memory(
+            tensors, self.findings, self.ordering, self.program.instructions, shared_bytes,
+            shared, local_bytes, local, self.block, self.thread, self.warp, self._first_block,
+        )  # fmt: skip
+
+    # Operands
+
+    def read(self, operand: Operand, kind: str) -> Array:
+        """What an operand holds, as a type: shape (n,), or () where all lanes hold the same."""
+        declared = self.program.registers.get(operand.text)
+        if declared is None:
+            return self._read_constant(operand, kind)
+        held = self._registers.get(operand.text)
+        if held is None:
+            held = np.zeros(len(self._every), dtype=_holder(declared))
+        values = held if self.is_whole else held[self.lanes]
+        if kind == "pred":
+            return ~values if operand.is_negated else values
+        return _as_kind(values, kind)
+
+    def _read_constant(self, operand: Operand, kind: str) -> Array:
+        if operand.text.startswith("%"):
+            return _as_kind(np.asarray(special(self, operand.text)), kind)
+        address = self._address_of(operand.text)
+        if address is not None:
+            return np.asarray(address + operand.offset, dtype=np.uint64).astype(BITS[WIDTHS[kind]]).view(DTYPES[kind])
+        bits = read_number(operand.text, kind)
+        if bits is None:
+            raise unknown(self.instruction)
+        if kind == "pred":
+            return np.asarray(bool(bits))
+        width = WIDTHS[kind]
+        return np.asarray(bits % (1 << 8 * width), dtype=BITS[width]).view(DTYPES[kind])
+
+    def _address_of(self, name: str) -> int | None:
+        """Of a variable, in the space that it is in."""
+        if name in self._shared_places:
+            return FIRST_SHARED + self._shared_places[name]
+        return self._local_places.get(name, self._variables.get(name))
+
+    def write(self, operand: Operand, values: Array, kind: str) -> None:
+        """Sets a register in the lanes that run."""
+        if operand.text == "_":
+            return
+        declared = self.program.registers.get(operand.text)
+        if declared is None:
+            raise unknown(self.instruction)
+        holder = _holder(declared)
+        values = np.asarray(values)
+        if kind != "pred":
+            signed = kind.startswith("s") and holder.itemsize > values.dtype.itemsize
+            bits = values if signed else np.ascontiguousarray(values).view(BITS[values.dtype.itemsize])
+            values = bits.astype(holder)
+        if self.is_whole:
+            self._registers[operand.text] = np.array(np.broadcast_to(values, self.lanes.shape), dtype=holder)
+            return
+        held = self._registers.setdefault(operand.text, np.zeros(len(self._every), dtype=holder))
+        held[self.lanes] = values
+
+    def addresses(self, operand: Operand) -> Array:
+        """The addresses that an operand in brackets names; shape (n,), bytes."""
+        kind = self.program.registers.get(operand.text, "b64")
+        base = self.read(Operand(operand.text), kind if WIDTHS[kind] >= 4 else "b32").astype(np.int64)
+        return np.broadcast_to(base + operand.offset, self.lanes.shape)
+
+    def parameter(self, operand: Operand, nbytes: int) -> bytes:
+        """Bytes of a kernel's parameter."""
+        held = self._parameters.get(operand.text)
+        if held is None or operand.offset + nbytes > len(held):
+            raise unknown(self.instruction)
+        return held[operand.offset : operand.offset + nbytes]
+
+    # Running
+
+    @property
+    def instruction(self) -> Instruction:
+        """The one at hand."""
+        return self.program.instructions[self.step]
+
+    def run(self, execute: Execute, limit: int) -> None:
+        """Runs all lanes to their end.
+
+        Args:
+            execute: executes the instruction at hand; gives the number of the next one, None where lanes part or wait.
+            limit: instructions after which a kernel is taken for endless, each counted once for a group of lanes.
+
+        Raises:
+            NotInterpretedError: at an instruction that is not known.
+        """
+        turn = 0
+        while True:
+            running = self.state == State.RUNS
+            if not running.any():
+                if self._release():
+                    continue
+                break
+            places = np.unique(self.pc[running])
+            # The lowest first: those that a branch has sent ahead are waited for where paths join.
+            which = turn % len(places)
+            chosen, later = places[which], places[which + 1 :]
+            self._select(np.flatnonzero(running & (self.pc == chosen)))
+            stop = int(later[0]) if len(later) else len(self.program.instructions)
+            patience = PATIENCE if len(places) > 1 else limit
+            is_spent = self._run_group(execute, int(chosen), stop, patience)
+            turn = turn + 1 if is_spent else 0
+            if self.ordering.now > limit:
+                self.findings.add(Fault.ENDLESS, self.instruction.at, f"still runs after {limit:,} instructions")
+                return
+
+    def _select(self, lanes: IntArray) -> None:
+        self.is_whole = len(lanes) == len(self._every)
+        self.lanes = self._every if self.is_whole else lanes
+
+    def _run_group(self, execute: Execute, first: int, stop: int, patience: int) -> bool:
+        """Runs the chosen lanes until they part, wait, or come to where others are; whether patience ran out."""
+        self.step = first
+        for _ in range(patience):
+            if self.step >= len(self.program.instructions):
+                self.state[self.lanes] = State.ENDED
+                return False
+            if self.step >= stop and self.step != first:
+                self.pc[self.lanes] = self.step
+                return False
+            self.ordering.now += 1
+            following = execute(self)
+            if following is None:
+                return False
+            self.step = following
+        self.pc[self.lanes] = self.step
+        return True
+
+    def _release(self) -> bool:
+        """Lets those go on for whom all have arrived; whether there are any. Else notes what lanes wait for in vain."""
+        free = self.barriers.released(self.state == State.ENDED)
+        if len(free):
+            self._check_aligned(free)
+            self.ordering.join(free, self.block[free])
+            self.state[free] = State.RUNS
+            return True
+        stuck = np.flatnonzero((self.state != State.ENDED) & (self.state != State.RUNS))
+        if not len(stuck):
+            return False
+        at_warp = stuck[self.state[stuck] == State.AT_WARP]
+        if len(at_warp) and not self._has_woken:
+            self._has_woken = True  # lanes that they waited for may have ended
+            self.state[at_warp] = State.RUNS
+            return True
+        self._note_stuck(stuck)
+        return False
+
+    def progressed(self) -> None:
+        """Lanes that wait for others of their warp may look again, should nothing else be left to run."""
+        self._has_woken = False
+
+    def mbarriers_changed(self) -> None:
+        """Lanes that wait at an mbarrier look again."""
+        self.state[self.state == State.AT_MBARRIER] = State.RUNS
+
+    def _check_aligned(self, free: IntArray) -> None:
+        """All threads of a warp come to the same `bar.sync`: what else happens is undefined."""
+        low = np.full(int(self.warp.max()) + 1, np.iinfo(np.int64).max)
+        high = np.zeros_like(low)
+        np.minimum.at(low, self.warp[free], self.pc[free])
+        np.maximum.at(high, self.warp[free], self.pc[free])
+        apart = np.flatnonzero((low < high) & (high > 0))
+        for warp in apart[:1]:
+            one, other = (self.program.instructions[int(each[warp]) - 1] for each in (low, high))
+            if one.name == "bar" or other.name == "bar":
+                text = f"threads of one warp wait at different barriers, here and at line {other.at.line}"
+                self.findings.add(Fault.BARRIER, one.at, text, count=len(apart))
+
+    def _note_stuck(self, stuck: IntArray) -> None:
+        waiting = {
+            State.AT_BARRIER: "a barrier that not all threads of its block reach",
+            State.AT_WARP: "lanes of its warp that never come here",
+            State.AT_MBARRIER: "an mbarrier whose phase never completes",
+        }
+        for state, what in waiting.items():
+            lanes = stuck[self.state[stuck] == state]
+            if len(lanes):
+                first = lanes[0]
+                step = int(self.pc[first]) - (state is State.AT_BARRIER)
+                who = f"thread {self.thread[first]} of block {self.block[first] + self._first_block}"
+                at = self.program.instructions[step].at
+                self.findings.add(Fault.BARRIER, at, f"{who} waits for {what}", count=len(lanes))
+
+    def block_index(self) -> tuple[Array, Array, Array]:
+        """The place in the grid of each running lane's block."""
+        number = self.block[self.lanes] + self._first_block
+        x, y, _ = self.grid.blocks
+        return number % x, number // x % y, number // (x * y)
+
+
+def _holder(kind: str) -> np.dtype[Any]:
+    """What holds a register: its bits, or a truth value."""
+    return DTYPES["pred"] if kind == "pred" else BITS[WIDTHS[kind]]
+
+
+def _as_kind(values: Array, kind: str) -> Array:
+    """Bits as a type; of a wider register its low ones."""
+    if kind == "pred":
+        return values.astype(bool)
+    width = WIDTHS[kind]
+    if values.dtype.itemsize != width:
+        values = values.astype(BITS[width])
+    return np.ascontiguousarray(values).view(DTYPES[kind]) if values.ndim else values.view(DTYPES[kind])

@@ -1,0 +1,303 @@
+"""The memory that a kernel sees: tensors, shared and local memory, with every access held against their bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gdnbench.ptx.findings import Fault, Findings, Traffic
+from gdnbench.ptx.numbers import BITS, Array
+from gdnbench.ptx.program import Instruction
+from gdnbench.ptx.races import Conflict, IntArray, Ordering
+from gdnbench.ptx.segments import FIRST_SHARED, LOCAL_WINDOW, SHARED_WINDOW, TENSOR_BITS, Access, Part, Segment
+
+SECTOR_BYTES = 32
+_HALF = 1 << (TENSOR_BITS - 1)
+_VERBS = {"ld": "reads", "st": "writes"}
+
+
+@dataclass
+class _Counts:
+    requests: int = 0
+    sectors: int = 0
+    least: int = 0
+
+
+@dataclass
+class Memory:
+    """All memory of the part of the grid that runs at once.
+
+    Attributes:
+        tensors: global memory, with the module's variables at its end.
+        findings: where faults go.
+        ordering: of the lanes that run.
+        instructions: of the program, to tell which other access a race is with.
+    """
+
+    tensors: Sequence[Segment]
+    findings: Findings
+    ordering: Ordering
+    instructions: Sequence[Instruction]
+    shared_bytes: int
+    shared: Segment
+    local_bytes: int
+    local: Segment
+    block: IntArray
+    thread: IntArray
+    warp: IntArray
+    first_block: int
+    counts: dict[int, _Counts] = field(default_factory=dict)
+
+    def load(self, space: str, access: Access) -> Array:
+        """The elements that lanes read; shape (n, count), unsigned. What may not be read is zero."""
+        values = np.zeros((len(access.lanes), access.count), dtype=BITS[access.size])
+        for part in self._parts(space, access, "reads"):
+            elements = self._elements(part, access)
+            values[part.rows] = part.segment.data[: _whole(part.segment, access.size)].view(BITS[access.size])[elements]
+            self._watch_read(part, access)
+        return values
+
+    def store(self, space: str, access: Access, values: Array) -> None:
+        """Writes elements; `values` has the shape (n, count)."""
+        for part in self._parts(space, access, "writes"):
+            elements, new = self._elements(part, access), values[part.rows]
+            view = part.segment.data[: _whole(part.segment, access.size)].view(BITS[access.size])
+            before = view[elements]
+            view[elements] = new
+            changed = (before != new) | (view[elements] != new)
+            self._watch_write(part, access, changed)
+
+    def update(self, space: str, access: Access, function: Any) -> Array:
+        """An atomic: replaces each element by a function of it and of the position of the lane; gives the old ones.
+
+        Args:
+            space: of the addresses.
+            access: of one element a lane.
+            function: takes old values and positions of lanes; no two of them name the same element.
+        """
+        old = np.zeros(len(access.lanes), dtype=BITS[access.size])
+        for part in self._parts(space, access, "updates"):
+            elements = self._elements(part, access)[:, 0]
+            view = part.segment.data[: _whole(part.segment, access.size)].view(BITS[access.size])
+            self._watch_initialised(part, access)
+            for turn in _turns(elements):
+                picked = elements[turn]
+                old[part.rows[turn]] = view[picked]
+                view[picked] = function(view[picked], part.rows[turn])
+        return old
+
+    def copy_in(
+        self, source: tuple[str, Access], target: tuple[str, Access], taken: IntArray, bulk: int | None
+    ) -> None:
+        """An asynchronous copy: as if done at once, but readers must wait for it.
+
+        Args:
+            source: the space and what each lane reads, byte by byte.
+            target: likewise where it goes.
+            taken: shape (n,), bytes that are read of each lane's; zeros follow.
+            bulk: the transaction of a bulk copy; None for `cp.async`.
+        """
+        values = self.load(*source)
+        values[np.arange(values.shape[1])[None, :] >= taken[:, None]] = 0
+        space, access = target
+        for part in self._parts(space, access, "writes"):
+            elements = self._elements(part, access)
+            part.segment.data[elements] = values[part.rows]
+            granules = self._granules(part, access)
+            if part.segment.written is not None:
+                part.segment.written[granules] = True
+            if part.segment.shadow is not None:
+                lanes = access.lanes[part.rows]
+                found = part.segment.shadow.copy(self.ordering, lanes, granules, access.step, bulk)
+                self._note_race(found, part, access, "copies over")
+
+    def traffic(self) -> Iterator[Traffic]:
+        """What each load and store of global memory asked for."""
+        for step, counts in self.counts.items():
+            instruction = self.instructions[step]
+            verb = "stores" if instruction.name == "st" else "loads"
+            yield Traffic(instruction.at, verb, counts.requests, counts.sectors, counts.least)
+
+    def _parts(self, space: str, access: Access, verb: str) -> Iterator[Part]:
+        """Where lanes' accesses fall; those that may not be made are noted and left out."""
+        addresses = access.addresses.astype(np.int64)
+        misaligned = addresses % _alignment(access) != 0
+        if misaligned.any():
+            self._note(
+                Fault.MISALIGNED, access, misaligned,
+                lambda _row: f"{verb} {access.nbytes} bytes at an address that is no multiple of {_alignment(access)}",
+            )  # fmt: skip
+        fine = np.flatnonzero(~misaligned)
+        for segment, rows, places in self._located(space, access, addresses, fine, verb):
+            inside = (places >= 0) & (places + access.nbytes <= self._room(segment))
+            if not inside.all():
+                self._note_outside(access, segment, rows[~inside], places[~inside], verb)
+            if inside.any():
+                rows_inside = rows[inside]
+                yield Part(segment, rows_inside, places[inside] + self._base(segment, access.lanes[rows_inside]))
+
+    def _located(
+        self, space: str, access: Access, addresses: IntArray, rows: IntArray, verb: str
+    ) -> Iterator[tuple[Segment, IntArray, IntArray]]:
+        if not len(rows):
+            return
+        if space == "shared":
+            yield self.shared, rows, addresses[rows] - FIRST_SHARED
+            return
+        if space == "local":
+            yield self.local, rows, addresses[rows]
+            return
+        mine = addresses[rows]
+        in_shared, in_local = mine & SHARED_WINDOW != 0, mine & LOCAL_WINDOW != 0
+        if space == "generic" and (in_shared.any() or in_local.any()):
+            yield self.shared, rows[in_shared], mine[in_shared] - SHARED_WINDOW - FIRST_SHARED
+            yield self.local, rows[in_local], mine[in_local] - LOCAL_WINDOW
+            rows = rows[~(in_shared | in_local)]
+            mine = addresses[rows]
+        number, place = _split(mine)
+        for each in np.unique(number):
+            these = number == each
+            if 0 <= each < len(self.tensors):
+                yield self.tensors[each], rows[these], place[these]
+            else:
+                wrong = np.zeros(len(access.lanes), dtype=bool)
+                wrong[rows[these]] = True
+                self._note(
+                    Fault.OUT_OF_BOUNDS, access, wrong,
+                    lambda row: f"{verb} {access.nbytes} bytes at {int(addresses[row]):#x}, an address in no tensor",
+                )  # fmt: skip
+
+    def _room(self, segment: Segment) -> int:
+        if segment is self.shared:
+            return self.shared_bytes
+        return self.local_bytes if segment is self.local else len(segment.data)
+
+    def _base(self, segment: Segment, lanes: IntArray) -> IntArray:
+        """Where the memory of each lane begins in a segment that holds that of all."""
+        if segment is self.shared:
+            return self.block[lanes] * self.shared_bytes
+        return lanes * self.local_bytes if segment is self.local else np.zeros_like(lanes)
+
+    def _elements(self, part: Part, access: Access) -> IntArray:
+        """Numbers of the elements in the segment; shape (rows, count)."""
+        return (part.places // access.size)[:, None] + np.arange(access.count)
+
+    def _granules(self, part: Part, access: Access) -> IntArray:
+        granule = part.segment.granule
+        count = max(1, access.nbytes // granule)
+        return (part.places // granule)[:, None] + np.arange(count)
+
+    def _watch_read(self, part: Part, access: Access) -> None:
+        self._watch_initialised(part, access)
+        segment = part.segment
+        if segment.shadow is not None and not access.is_strong:
+            lanes = access.lanes[part.rows]
+            found = segment.shadow.read(self.ordering, lanes, self._granules(part, access), access.step)
+            self._note_race(found, part, access, "reads")
+        self._count(part, access)
+
+    def _watch_initialised(self, part: Part, access: Access) -> None:
+        if part.segment.written is None:
+            return
+        unwritten = ~part.segment.written[self._granules(part, access)].all(axis=1)
+        if unwritten.any():
+            wrong = np.zeros(len(access.lanes), dtype=bool)
+            wrong[part.rows[unwritten]] = True
+            self._note(
+                Fault.UNINITIALISED, access, wrong,
+                lambda row: f"reads {access.nbytes} bytes of {part.segment.name} that nobody has written",
+            )  # fmt: skip
+
+    def _watch_write(self, part: Part, access: Access, changed: Array) -> None:
+        segment, granules = part.segment, self._granules(part, access)
+        if segment.written is not None:
+            segment.written[granules] = True
+        if segment.shadow is not None and not access.is_strong:
+            each = changed.shape[1] // granules.shape[1] if changed.shape[1] > granules.shape[1] else 1
+            by_granule = changed.reshape(len(changed), -1, each).any(axis=2)
+            by_granule = np.repeat(by_granule, granules.shape[1] // by_granule.shape[1], axis=1)
+            lanes = access.lanes[part.rows]
+            found = segment.shadow.write(self.ordering, lanes, granules, access.step, by_granule)
+            self._note_race(found, part, access, "writes")
+        self._count(part, access)
+
+    def _count(self, part: Part, access: Access) -> None:
+        if part.segment is self.shared or part.segment is self.local:
+            return
+        counts = self.counts.setdefault(access.step, _Counts())
+        warp = self.warp[access.lanes[part.rows]]
+        span = int(part.places.max()) // SECTOR_BYTES + 2
+        sectors = np.unique(warp * span + part.places // SECTOR_BYTES)
+        bytes_at = np.unique(warp * (span * SECTOR_BYTES) + part.places)
+        asked = np.bincount(np.searchsorted(np.unique(warp), bytes_at // (span * SECTOR_BYTES))) * access.nbytes
+        counts.requests += len(asked)
+        counts.sectors += len(sectors)
+        counts.least += int(np.sum(-(-asked // SECTOR_BYTES)))
+
+    def _note_race(self, found: Conflict | None, part: Part, access: Access, verb: str) -> None:
+        if found is None:
+            return
+        wrong = np.zeros(len(access.lanes), dtype=bool)
+        wrong[part.rows[found.lanes]] = True
+        other = self.instructions[found.other_step]
+        if found.is_copy:
+            what = f"without waiting for the copy there of {other.at}"
+        else:
+            block, thread = divmod(found.other, self.ordering.threads)
+            who = f"thread {thread}" + ("" if self._in_same_block(access, wrong, block) else f" of block {block}")
+            what = f"where {who} {_VERBS.get(other.name, 'accesses')} at {other.at}, with no barrier between"
+        self._note(Fault.RACE, access, wrong, lambda row: f"{verb} {part.segment.name} {what}")
+
+    def _in_same_block(self, access: Access, wrong: Array, block: int) -> bool:
+        first = int(np.flatnonzero(wrong)[0])
+        return int(self.block[access.lanes[first]]) + self.first_block == block
+
+    def _note_outside(self, access: Access, segment: Segment, rows: IntArray, places: IntArray, verb: str) -> None:
+        wrong = np.zeros(len(access.lanes), dtype=bool)
+        wrong[rows] = True
+        by_row = dict(zip(rows.tolist(), places.tolist(), strict=True))
+        room = self._room(segment)
+
+        def text(row: int) -> str:
+            place = by_row[row]
+            where = f"{-place} bytes before" if place < 0 else f"at byte {place} of"
+            return f"{verb} {access.nbytes} bytes {where} {segment.name}, which has {room}"
+
+        self._note(Fault.OUT_OF_BOUNDS, access, wrong, text)
+
+    def _note(self, fault: Fault, access: Access, wrong: Array, text: Any) -> None:
+        row = int(np.flatnonzero(wrong)[0])
+        lane = access.lanes[row]
+        who = f"thread {int(self.thread[lane])} of block {int(self.block[lane]) + self.first_block}"
+        self.findings.add(
+            fault, access.instruction.at, f"{who} {text(row)}", count=int(np.count_nonzero(wrong)),
+            opcode=f"{access.step} {access.instruction.opcode}",
+        )  # fmt: skip
+
+
+def _split(addresses: IntArray) -> tuple[IntArray, IntArray]:
+    """The tensor that lies nearest, and the byte in it, negative before its beginning."""
+    shifted = addresses + _HALF
+    return (shifted >> TENSOR_BITS) - 1, (shifted & ((1 << TENSOR_BITS) - 1)) - _HALF
+
+
+def _alignment(access: Access) -> int:
+    return access.nbytes if access.instruction.name != "cp" else access.size
+
+
+def _whole(segment: Segment, size: int) -> int:
+    """Bytes of the segment that are whole elements."""
+    return len(segment.data) // size * size
+
+
+def _turns(elements: IntArray) -> Iterator[IntArray]:
+    """Positions in groups within which no element occurs twice; together all of them, those of an element in order."""
+    order = np.argsort(elements, kind="stable")
+    ordered = elements[order]
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+    rank = np.arange(len(ordered)) - np.repeat(starts, np.diff(np.append(starts, len(ordered))))
+    for turn in range(int(rank.max()) + 1 if len(rank) else 0):
+        yield order[rank == turn]

@@ -1,0 +1,111 @@
+"""Arithmetic as the GPU rounds it: fused multiply-add, directed rounding, flushed subnormals, bfloat16."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+_INTEGERS = {"b": "u", "u": "u", "s": "i"}
+DTYPES: dict[str, np.dtype[Any]] = {
+    "pred": np.dtype(bool),
+    **{f"{kind}{8 * size}": np.dtype(f"{held}{size}") for kind, held in _INTEGERS.items() for size in (1, 2, 4, 8)},
+    "f16": np.dtype("f2"), "f32": np.dtype("f4"), "f64": np.dtype("f8"), "tf32": np.dtype("f4"),
+    "bf16": np.dtype("u2"), "bf16x2": np.dtype("u4"), "f16x2": np.dtype("u4"),
+}  # fmt: skip
+"""What holds a value of each type; bfloat16 and pairs are held as bits."""
+
+BITS: dict[int, np.dtype[Any]] = {1: np.dtype("u1"), 2: np.dtype("u2"), 4: np.dtype("u4"), 8: np.dtype("u8")}
+NAN_32 = np.uint32(0x7FFFFFFF).view(np.float32)
+"""The NaN that a GPU's arithmetic gives, whatever NaN went in."""
+_LEAST_NORMAL = np.float32(2.0**-126)
+_SIGN = np.uint32(0x80000000)
+
+
+def odd_sum(a: Array, b: Array) -> Array:
+    """A + b of doubles, rounded to odd: what is rounded once more to fewer digits is then as if rounded once.
+
+    The error is Knuth's TwoSum; of the two doubles about an inexact sum the odd one is taken (Boldo and Melquiond,
+    IEEE Transactions on Computers 57, 2008).
+    """
+    total = a + b
+    shifted = total - a
+    error = (a - (total - shifted)) + (b - shifted)
+    bits = total.view(np.int64)
+    is_even = (error != 0) & (bits & 1 == 0) & np.isfinite(total)
+    step = np.where((error > 0) == (total > 0), 1, -1)
+    return np.where(is_even, bits + step, bits).view(np.float64)
+
+
+def to_single(value: Array, mode: str) -> Array:
+    """Doubles as singles, rounded in a direction.
+
+    Args:
+        value: exact, or rounded to odd.
+        mode: `rn` to nearest, `rz` to zero, `rm` down, `rp` up.
+    """
+    single = value.astype(np.float32)
+    if mode == "rn":
+        return single
+    back = single.astype(np.float64)
+    too_far = {"rz": np.abs(back) > np.abs(value), "rm": back > value, "rp": back < value}[mode]
+    towards = {"rz": np.float32(0), "rm": np.float32(-np.inf), "rp": np.float32(np.inf)}[mode]
+    return np.where(too_far, np.nextafter(single, towards), single)
+
+
+def fused_multiply_add(a: Array, b: Array, c: Array, mode: str = "rn") -> Array:
+    """A b + c of singles, rounded once. The product of two singles is exact in a double."""
+    product = a.astype(np.float64) * b.astype(np.float64)
+    return to_single(odd_sum(*np.broadcast_arrays(product, c.astype(np.float64))), mode)
+
+
+def fused_multiply_add_double(a: Array, b: Array, c: Array) -> Array:
+    """A b + c of doubles; the product's error is Dekker's. Rounded twice where the last digits cancel."""
+    product = a * b
+    split = 134217729.0  # 2^27 + 1
+    a_high, b_high = split * a - (split * a - a), split * b - (split * b - b)
+    a_low, b_low = a - a_high, b - b_high
+    error = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+    total = product + c
+    shifted = total - product
+    rest = (product - (total - shifted)) + (c - shifted)
+    return np.where(np.isfinite(total + error), total + (rest + error), total)
+
+
+def flushed(value: Array) -> Array:
+    """Singles with subnormals as zeros of their sign."""
+    small = (np.abs(value) < _LEAST_NORMAL) & (value != 0)
+    return np.where(small, np.copysign(np.float32(0), value), value)
+
+
+def canonical(value: Array) -> Array:
+    """Singles with the GPU's own NaN for every NaN; so no result keeps the bits that mark what was never written."""
+    bad = np.isnan(value)
+    return np.where(bad, NAN_32, value) if value.dtype == np.float32 and bad.any() else value
+
+
+def widen_bfloat16(bits: Array) -> Array:
+    """bfloat16 as singles, exactly."""
+    return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
+
+
+def to_bfloat16(value: Array, mode: str = "rn") -> Array:
+    """Singles as bfloat16, to nearest even or to zero; NaN is 0x7fff."""
+    bits = np.ascontiguousarray(value, dtype=np.float32).view(np.uint32)
+    if mode == "rn":
+        bits = np.where(np.isnan(value), bits, bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))
+    short = (bits >> np.uint32(16)).astype(np.uint16)
+    return np.where(np.isnan(value), np.uint16(0x7FFF), short)
+
+
+def halves(pair: Array) -> tuple[Array, Array]:
+    """The low and the high 16 bits of 32."""
+    return (pair & np.uint32(0xFFFF)).astype(np.uint16), (pair >> np.uint32(16)).astype(np.uint16)
+
+
+def joined_halves(low: Array, high: Array) -> Array:
+    """32 bits of the low and the high 16."""
+    return low.astype(np.uint32) | (high.astype(np.uint32) << np.uint32(16))

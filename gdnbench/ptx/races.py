@@ -1,0 +1,278 @@
+"""Which accesses are ordered by barriers, and which race: for every few bytes, who wrote and read them last and when.
+
+Time is the number of the step in which the interpreter executed an access. An access of another thread is ordered
+before one's own if it lies before the last barrier that both took part in. So what is reported is a race on every GPU,
+whatever the order in which this interpreter happens to run threads. The reverse does not hold: of many readers one is
+remembered, and a thread that waited for an mbarrier's phase is taken to be ordered after all that was done before it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gdnbench.ptx.numbers import Array
+
+IntArray = npt.NDArray[np.int64]
+NOBODY = -1
+ONE, MANY_IN_WARP, MANY = 0, 1, 2
+NO_COPY, COPY, BULK_COPY = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Accesses that race.
+
+    Attributes:
+        lanes: positions, among those that access now, of the lanes in conflict.
+        other: number of the other thread in the grid, for the first of them.
+        other_step: number of the instruction by which the other accessed.
+        is_copy: whether the other access is an asynchronous copy.
+    """
+
+    lanes: IntArray
+    other: int
+    other_step: int
+    is_copy: bool = False
+
+
+class Ordering:
+    """What each lane knows of the others' progress.
+
+    Attributes:
+        now: the step.
+        threads: of a block.
+        block_sync: shape (lanes,), steps before which the block's accesses are ordered before what the lane does.
+        warp_sync: likewise of the warp's accesses.
+        copies_done: steps up to which the lane's own asynchronous copies are complete.
+        published: likewise, as the block's other threads know it since the last barrier.
+        phases_known: of each mbarrier, by its address, how many phases the lane knows to be complete.
+    """
+
+    def __init__(self, first_lane: int, lanes: int, threads: int) -> None:
+        self.now = 1
+        self.threads = threads
+        self._first_lane = first_lane
+        self.block_sync = np.zeros(lanes, dtype=np.int64)
+        self.warp_sync = np.zeros(lanes, dtype=np.int64)
+        self.copies_done = np.zeros(lanes, dtype=np.int64)
+        self.published = np.zeros(lanes, dtype=np.int64)
+        self.phases_known: dict[int, IntArray] = {}
+        self.transactions: list[tuple[int, int]] = []
+
+    def in_grid(self, lanes: IntArray) -> IntArray:
+        """Numbers in the grid of lanes of this part of it."""
+        return lanes + self._first_lane
+
+    def is_ordered(self, lanes: IntArray, others: IntArray, times: IntArray) -> npt.NDArray[np.bool_]:
+        """Whether accesses of other lanes lie before what lanes do now; `others` are numbers in the grid."""
+        mine = self.in_grid(lanes)
+        same_block = others // self.threads == mine // self.threads
+        thread, other_thread = mine % self.threads, others % self.threads
+        same_warp = same_block & (thread // 32 == other_thread // 32)
+        limit = np.where(same_warp, np.maximum(self.warp_sync[lanes], self.block_sync[lanes]), self.block_sync[lanes])
+        return np.asarray((others == mine) | (same_block & (times < limit)))
+
+    def begin_transaction(self, barrier: int, phase: int) -> int:
+        """The number of a bulk copy that completes with a phase of an mbarrier, told by its address."""
+        self.transactions.append((barrier, phase))
+        return len(self.transactions) - 1
+
+    def learn_phase(self, lanes: IntArray, barrier: int, phases: IntArray) -> None:
+        """Lanes have waited until so many phases of an mbarrier were complete."""
+        known = self.phases_known.setdefault(barrier, np.zeros(len(self.block_sync), dtype=np.int64))
+        known[lanes] = np.maximum(known[lanes], phases)
+        self.block_sync[lanes] = self.now + 1
+
+    def join(self, lanes: IntArray, block: IntArray) -> None:
+        """A barrier of all of these lanes, whose blocks are given: what one knows, all know."""
+        self.block_sync[lanes] = self.now + 1
+        self.published[lanes] = self.copies_done[lanes]
+        for known in self.phases_known.values():
+            best = np.zeros(int(block.max()) + 1, dtype=np.int64)
+            np.maximum.at(best, block, known[lanes])
+            known[lanes] = best[block]
+
+    def is_copied(self, lanes: IntArray, kinds: Array, owners: IntArray, times: IntArray) -> npt.NDArray[np.bool_]:
+        """Whether asynchronous copies are complete as far as lanes know.
+
+        Args:
+            lanes: that access what was copied.
+            kinds: COPY or BULK_COPY.
+            owners: number in the grid of the lane that copied; of a bulk copy, the transaction's number.
+            times: steps in which they were begun.
+        """
+        done = np.zeros(len(lanes), dtype=bool)
+        own = kinds == COPY
+        if own.any():
+            local = owners[own] - self._first_lane
+            mine = local == lanes[own]
+            done[own] = times[own] <= np.where(mine, self.copies_done[local], self.published[local])
+        for number in np.unique(owners[~own]):
+            barrier, phase = self.transactions[int(number)]
+            these = ~own & (owners == number)
+            known = self.phases_known.get(barrier)
+            done[these] = known is not None and known[lanes[these]] > phase
+        return done
+
+
+class Shadow:
+    """For each granule of a piece of memory, who wrote and read it last.
+
+    Args:
+        granules: how many there are.
+    """
+
+    def __init__(self, granules: int) -> None:
+        self._writer = np.full(granules, NOBODY, dtype=np.int64)
+        self._write_time = np.zeros(granules, dtype=np.int64)
+        self._write_step = np.zeros(granules, dtype=np.int32)
+        self._copy = np.zeros(granules, dtype=np.uint8)
+        self._reader = np.full(granules, NOBODY, dtype=np.int64)
+        self._read_time = np.zeros(granules, dtype=np.int64)
+        self._read_step = np.zeros(granules, dtype=np.int32)
+        self._readers = np.zeros(granules, dtype=np.uint8)
+
+    def read(self, ordering: Ordering, lanes: IntArray, granules: IntArray, step: int) -> Conflict | None:
+        """Notes a read; tells whether it races with an earlier write.
+
+        Args:
+            ordering: of the lanes.
+            lanes: shape (n,), that read.
+            granules: shape (n, k), what each reads.
+            step: number of the instruction.
+        """
+        conflict = self._against_writes(ordering, lanes, granules)
+        flat, who = granules.ravel(), np.repeat(ordering.in_grid(lanes), granules.shape[1])
+        kind = self._readers_so_far(ordering, np.repeat(lanes, granules.shape[1]), who, flat)
+        self._reader[flat] = who
+        winner = self._reader[flat]
+        together = np.where(winner == who, ONE, np.where(self._same_warp(ordering, winner, who), MANY_IN_WARP, MANY))
+        self._readers[flat] = 0
+        np.maximum.at(self._readers, flat, np.maximum(kind, together).astype(np.uint8))
+        self._read_time[flat], self._read_step[flat] = ordering.now, step
+        return conflict
+
+    def _readers_so_far(self, ordering: Ordering, lanes: IntArray, who: IntArray, flat: IntArray) -> IntArray:
+        """ONE, or how many read granules since the last barrier that the lanes took part in, these among them."""
+        before, stored = self._reader[flat], self._readers[flat]
+        same_warp = self._same_warp(ordering, before, who)
+        same_block = before // ordering.threads == who // ordering.threads
+        block_sync, warp_sync = ordering.block_sync[lanes], ordering.warp_sync[lanes]
+        limit = np.where(same_warp & (stored != MANY), np.maximum(block_sync, warp_sync), block_sync)
+        is_open = (before != NOBODY) & ~(same_block & (self._read_time[flat] < limit))
+        apart = np.where(before == who, ONE, np.where(same_warp, MANY_IN_WARP, MANY))
+        return np.where(is_open, np.maximum(stored, apart), ONE).astype(np.int64)
+
+    def write(
+        self, ordering: Ordering, lanes: IntArray, granules: IntArray, step: int, changed: npt.NDArray[np.bool_]
+    ) -> Conflict | None:
+        """Notes a write; tells whether it races with earlier reads or writes, or with other lanes of the same step.
+
+        Args:
+            ordering: of the lanes.
+            lanes: shape (n,), that write.
+            granules: shape (n, k), what each writes.
+            step: number of the instruction.
+            changed: shape (n, k), whether it holds other bytes than before, or than another lane now gives it. Writing
+                what is there already is no race: its outcome does not depend on the order.
+        """
+        conflict = self._against_writes(ordering, lanes, granules, changed) or self._against_reads(
+            ordering, lanes, granules, changed
+        )
+        who = ordering.in_grid(lanes)
+        if conflict is None:
+            self._writer[granules] = who[:, None]
+            lost = (self._writer[granules] != who[:, None]) & changed
+            if lost.any():
+                [place, *_] = np.flatnonzero(lost.ravel())
+                other = int(self._writer[granules].ravel()[place])
+                conflict = Conflict(np.flatnonzero(lost.any(axis=1)), other, step)
+        self._note_writer(granules, np.broadcast_to(who[:, None], granules.shape), ordering.now, step, NO_COPY)
+        return conflict
+
+    def copy(
+        self, ordering: Ordering, lanes: IntArray, granules: IntArray, step: int, transaction: int | None
+    ) -> Conflict | None:
+        """Notes an asynchronous copy into granules; tells whether it races with what was done before.
+
+        Args:
+            ordering: of the lanes.
+            lanes: shape (n,), that ask for it.
+            granules: shape (n, k), where it goes.
+            step: number of the instruction.
+            transaction: of a bulk copy; None for `cp.async`.
+        """
+        all_of_it = np.ones(granules.shape, dtype=bool)
+        conflict = self._against_writes(ordering, lanes, granules, all_of_it) or self._against_reads(
+            ordering, lanes, granules, all_of_it
+        )
+        owners = ordering.in_grid(lanes)[:, None] if transaction is None else np.array([[transaction]])
+        kind = COPY if transaction is None else BULK_COPY
+        self._note_writer(granules, np.broadcast_to(owners, granules.shape), ordering.now, step, kind)
+        return conflict
+
+    def _note_writer(self, granules: IntArray, owners: IntArray, now: int, step: int, copy: int) -> None:
+        self._writer[granules], self._write_time[granules] = owners, now
+        self._write_step[granules], self._copy[granules] = step, copy
+
+    def _against_writes(
+        self, ordering: Ordering, lanes: IntArray, granules: IntArray, counts: npt.NDArray[np.bool_] | None = None
+    ) -> Conflict | None:
+        writer, who = self._writer[granules], ordering.in_grid(lanes)[:, None]
+        copied = self._copy[granules] != NO_COPY
+        suspect = (writer != NOBODY) & ((writer != who) | copied)
+        if counts is not None:
+            suspect &= counts
+        if not suspect.any():
+            return None
+        rows, columns = np.nonzero(suspect)
+        picked = granules[rows, columns]
+        owners, times, is_copy = writer[rows, columns], self._write_time[picked], copied[rows, columns]
+        fine = np.zeros(len(rows), dtype=bool)
+        plain = ~is_copy
+        fine[plain] = ordering.is_ordered(lanes[rows[plain]], owners[plain], times[plain])
+        if is_copy.any():
+            kinds = self._copy[picked[is_copy]]
+            fine[is_copy] = ordering.is_copied(lanes[rows[is_copy]], kinds, owners[is_copy], times[is_copy])
+        return self._conflict(rows, ~fine, owners, self._write_step[picked], is_copy)
+
+    def _against_reads(
+        self, ordering: Ordering, lanes: IntArray, granules: IntArray, changed: npt.NDArray[np.bool_]
+    ) -> Conflict | None:
+        reader, many = self._reader[granules], self._readers[granules]
+        who = ordering.in_grid(lanes)[:, None]
+        suspect = (reader != NOBODY) & ((reader != who) | (many != ONE)) & changed
+        if not suspect.any():
+            return None
+        rows, columns = np.nonzero(suspect)
+        picked, mine = granules[rows, columns], lanes[rows]
+        others, times, kind = reader[rows, columns], self._read_time[picked], many[rows, columns]
+        same_warp = self._same_warp(ordering, others, ordering.in_grid(mine))
+        fine = np.where(
+            kind == ONE,
+            ordering.is_ordered(mine, others, times),
+            np.where(
+                (kind == MANY_IN_WARP) & same_warp,
+                times < np.maximum(ordering.warp_sync[mine], ordering.block_sync[mine]),
+                (others // ordering.threads == ordering.in_grid(mine) // ordering.threads)
+                & (times < ordering.block_sync[mine]),
+            ),
+        )
+        return self._conflict(rows, ~fine, others, self._read_step[picked], np.zeros(len(rows), dtype=bool))
+
+    @staticmethod
+    def _same_warp(ordering: Ordering, one: IntArray, other: IntArray) -> npt.NDArray[np.bool_]:
+        threads = ordering.threads
+        same_block = one // threads == other // threads
+        result: npt.NDArray[np.bool_] = same_block & (one % threads // 32 == other % threads // 32)
+        return result
+
+    @staticmethod
+    def _conflict(rows: IntArray, bad: Array, others: IntArray, steps: Array, is_copy: Array) -> Conflict | None:
+        if not bad.any():
+            return None
+        first = int(np.flatnonzero(bad)[0])
+        return Conflict(np.unique(rows[bad]), int(others[first]), int(steps[first]), bool(is_copy[first]))

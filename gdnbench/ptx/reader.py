@@ -1,0 +1,305 @@
+"""Reads a kernel from the text of a module in PTX."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from gdnbench.errors import NotInterpretedError
+from gdnbench.ptx.literals import read_variable, read_variables
+from gdnbench.ptx.operands import read_operand, renamed, split_operands
+from gdnbench.ptx.program import NO_LINE, WIDTHS, Instruction, Operand, Program, SourceLine, Variable
+
+
+def read_program(text: str, entry: str) -> Program:
+    """Reads one kernel of a module.
+
+    Args:
+        text: the module's PTX.
+        entry: the kernel's name.
+
+    Raises:
+        NotInterpretedError: if it is not in the module, or its text has a form that is not known.
+    """
+    module = _Module(text)
+    if entry not in module.kernels:
+        raise NotInterpretedError(f"the PTX has no kernel {entry}", f"it has {', '.join(module.kernels) or 'none'}")
+    return _Body(entry, module).read(module.kernels[entry])
+
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_FILE = re.compile(r'\.file\s+(\d+)\s+"([^"]*)"')
+_LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+\d+")
+_SAYS_LINE = re.compile(r"\.(loc|pragma)\b")
+_INLINED = re.compile(r"inlined_at\s+(\d+)\s+(\d+)\s+\d+")
+_REGISTERS = re.compile(r"\.reg\s*(?:\.v[24]\s*)?\.(?P<type>\w+)\s+(?P<names>.+)$", re.DOTALL)
+_RANGE = re.compile(r"(?P<stem>[\w$%]+)<(?P<count>\d+)>")
+_LABEL = re.compile(r"([\w$%]+)\s*:(?!:)\s*")
+_BODY = re.compile(
+    r"\.(?P<kind>entry|func)\s+(?:\((?P<results>[^)]*)\)\s*)?(?P<name>[\w$%]+)\s*(?:\((?P<parameters>[^)]*)\))?[^{;()]*\{",
+    re.DOTALL,
+)
+_LONGEST = 100_000
+"""Instructions of a kernel, its functions' among them: one that calls itself would have no end."""
+
+
+@dataclass(frozen=True)
+class _Function:
+    """A kernel or a function: the names of its results, its parameters, and its statements."""
+
+    results: tuple[str, ...]
+    parameters: str
+    body: str
+
+
+class _Module:
+    """What stands at the top of the text: files, variables, kernels and functions by name."""
+
+    def __init__(self, text: str) -> None:
+        text = _COMMENT.sub("", text.rstrip("\0"))
+        self.files = {int(number): path for number, path in _FILE.findall(text)}
+        self.kernels: dict[str, _Function] = {}
+        self.functions: dict[str, _Function] = {}
+        outside, position = [], 0
+        for found in _BODY.finditer(text):
+            end = _closing(text, found.end() - 1)
+            results = tuple(each.name for each in read_variables(found["results"] or ""))
+            function = _Function(results, found["parameters"] or "", text[found.end() : end])
+            (self.kernels if found["kind"] == "entry" else self.functions)[found["name"]] = function
+            outside.append(text[position : found.start()])
+            position = end + 1
+        outside.append(text[position:])
+        self.variables: dict[str, Variable] = {}
+        for statement in re.split(r";", "".join(outside)):
+            # Directives that end with the line stand before the declaration in the same statement.
+            declared = re.search(r"\.(?:global|const|shared)\b.*", statement, re.DOTALL)
+            if declared and ".func" not in statement:
+                variable = read_variable(declared[0])
+                self.variables[variable.name] = variable
+
+
+def _closing(text: str, opening: int) -> int:
+    """Where the brace that opens at a position closes."""
+    depth = 0
+    for found in re.finditer(r"[{}]", text[opening:]):
+        depth += 1 if found[0] == "{" else -1
+        if depth == 0:
+            return opening + found.start()
+    raise NotInterpretedError("the PTX ends inside a kernel", "was the file cut off?")
+
+
+@dataclass
+class _Scope:
+    """Names between two braces, as they are called in the whole kernel.
+
+    Attributes:
+        number: of the scope; 0 for the kernel's own.
+        first: number of its first instruction.
+        names: as the whole kernel calls them.
+    """
+
+    number: int
+    first: int = 0
+    names: dict[str, str] = field(default_factory=dict)
+
+
+class _Body:
+    """Reads the statements between a kernel's braces."""
+
+    def __init__(self, entry: str, module: _Module) -> None:
+        self._entry, self._files, self._functions = entry, module.files, module.functions
+        self._given: frozenset[str] = frozenset()
+        self._variables = dict(module.variables)
+        self._registers: dict[str, str] = {}
+        self._labels: dict[str, int] = {}
+        self._tables: dict[str, tuple[str, ...]] = {}
+        self._instructions: list[Instruction] = []
+        self._scopes, self._opened = [_Scope(0)], 0
+        self._at = NO_LINE
+        self._returns: list[str] = []
+
+    def read(self, kernel: _Function) -> Program:
+        given = read_variables(kernel.parameters)
+        self._given = frozenset(each.name for each in given)
+        for statement in self._statements(kernel.body):
+            self._read_statement(statement)
+        return Program(
+            entry=self._entry,
+            parameters=given,
+            registers=self._registers,
+            variables={**self._variables, **{each.name: each for each in given}},
+            instructions=tuple(self._instructions),
+            labels=self._labels,
+            tables=self._tables,
+        )
+
+    def _statements(self, body: str) -> Iterator[str]:
+        """Statements without their semicolons; each brace of a scope by itself."""
+        start = depth = 0
+        for place, character in enumerate(body):
+            if character == ";" and depth == 0:
+                yield body[start:place].strip()
+                start = place + 1
+            elif character in "{}":
+                text = body[start:place].strip()
+                opens_scope = character == "{" and depth == 0 and not _takes_operands(text)
+                if opens_scope or (character == "}" and depth == 0):
+                    if text:
+                        yield text
+                    yield character
+                    start = place + 1
+                else:
+                    depth += 1 if character == "{" else -1
+
+    def _read_statement(self, statement: str) -> None:
+        statement = self._take_lines(statement)
+        while statement and (label := _LABEL.match(statement)):
+            self._declare_label(label[1])
+            statement = self._take_lines(statement[label.end() :])
+        if not statement:
+            return
+        if statement == "{":
+            self._opened += 1
+            self._scopes.append(_Scope(self._opened, len(self._instructions)))
+        elif statement == "}":
+            self._forget(self._scopes.pop())
+        elif statement.startswith(".branchtargets"):
+            self._tables[next(reversed(self._labels))] = tuple(re.findall(r"[\w$%]+", statement[14:]))
+        elif statement.startswith("."):
+            self._declare(statement)
+        else:
+            self._add(self._read_instruction(statement))
+
+    def _add(self, instruction: Instruction) -> None:
+        if len(self._instructions) > _LONGEST:
+            raise NotInterpretedError(
+                f"{self._entry} has more than {_LONGEST:,} instructions; does a function call itself?"
+            )
+        if instruction.name == "call":
+            self._inline(instruction)
+        elif instruction.name in {"ld", "st"} and instruction.has("param"):
+            self._instructions.extend(self._handed_over(instruction))
+        elif instruction.name == "ret" and self._returns:
+            self._instructions.append(replace(instruction, name="bra", operands=(Operand(self._returns[-1]),)))
+        else:
+            self._instructions.append(instruction)
+
+    def _inline(self, call: Instruction) -> None:
+        """Reads a function's body in the place of the call; its parameters are those of the call under other names."""
+        groups = [each.parts for each in call.operands if each.parts]
+        name = next((each.text for each in call.operands if each.text), "")
+        function = self._functions.get(name)
+        if function is None or call.guard is not None:
+            raise NotInterpretedError(f"{call.at}: a call of {name or 'a function'} cannot be interpreted")
+        formal = (*function.results, *(each.name for each in read_variables(function.parameters)))
+        actual = [part.text for group in groups for part in group]
+        if len(formal) != len(actual):
+            raise NotInterpretedError(f"{call.at}: the call of {name} does not fit its declaration")
+        outer = [self._renamed_outside(each) for each in actual]
+        self._opened += 1
+        self._scopes.append(_Scope(self._opened, len(self._instructions), dict(zip(formal, outer, strict=True))))
+        self._returns.append(self._name("return"))
+        for statement in self._statements(function.body):
+            self._read_statement(statement)
+        self._returns.pop()
+        self._declare_label("return")
+        self._forget(self._scopes.pop())
+
+    def _renamed_outside(self, name: str) -> str:
+        """A name as the whole kernel calls it, where one of the open scopes has declared it."""
+        return next((scope.names[name] for scope in reversed(self._scopes) if name in scope.names), name)
+
+    def _handed_over(self, instruction: Instruction) -> list[Instruction]:
+        """Loads and stores of a function's parameters as moves, for each lane has its own; the kernel's as they are."""
+        loads = instruction.name == "ld"
+        register, place = instruction.operands if loads else reversed(instruction.operands)
+        name = self._renamed_outside(place.text)
+        if name in self._given or name in self._registers:
+            return [instruction]
+        kind = instruction.types[-1]
+        width = WIDTHS[kind]
+        moves = []
+        for number, each in enumerate(register.parts or (register,)):
+            held = Operand(f"{name}+{place.offset + number * width}")
+            self._registers.setdefault(held.text, f"b{8 * width}")
+            operands = (each, held) if loads else (held, each)
+            moves.append(Instruction("mov", (f"b{8 * width}",), operands, instruction.guard, instruction.at))
+        return moves
+
+    def _take_lines(self, statement: str) -> str:
+        """The statement without the directives before it that say which line it comes of; they end with their line."""
+        while _SAYS_LINE.match(statement):
+            directive, _, statement = statement.partition("\n")
+            if found := _LOC.match(directive):
+                inlined = _INLINED.search(directive)
+                outer = self._inlined(inlined) if inlined else None
+                self._at = SourceLine(self._files.get(int(found[1]), ""), int(found[2]), outer)
+            statement = statement.strip()
+        return statement
+
+    def _inlined(self, found: re.Match[str]) -> SourceLine:
+        line = int(found[2])
+        # Of a call inlined twice the outer call's own place stands with the line that makes it.
+        outer = next(
+            (
+                each.at.inlined_at
+                for each in reversed(self._instructions)
+                if each.at.line == line and each.at.inlined_at
+            ),
+            None,
+        )
+        return SourceLine(self._files.get(int(found[1]), ""), line, outer)
+
+    def _declare_label(self, name: str) -> None:
+        self._labels[self._name(name)] = len(self._instructions)
+
+    def _declare(self, statement: str) -> None:
+        if found := _REGISTERS.match(statement):
+            for name in found["names"].split(","):
+                self._declare_registers(name.strip(), found["type"])
+        elif statement.startswith(".param"):
+            self._name(read_variable(statement).name)
+        elif statement.startswith((".local", ".shared")):
+            variable = read_variable(statement)
+            self._variables[self._name(variable.name)] = replace(variable, name=self._name(variable.name))
+        else:
+            raise NotInterpretedError(f"the directive `{statement.split(maxsplit=1)[0]}` cannot be interpreted")
+
+    def _declare_registers(self, name: str, kind: str) -> None:
+        if kind not in WIDTHS:
+            raise NotInterpretedError(f"registers of type {kind} cannot be interpreted")
+        found = _RANGE.fullmatch(name)
+        names = [f"{found['stem']}{number}" for number in range(int(found["count"]))] if found else [name]
+        for each in names:
+            self._registers[self._name(each)] = kind
+
+    def _name(self, name: str) -> str:
+        """A name of the innermost scope as it is called in the whole kernel: scopes use the same names again."""
+        scope = self._scopes[-1]
+        return scope.names.setdefault(name, f"{name}@{scope.number}" if scope.number else name)
+
+    def _forget(self, scope: _Scope) -> None:
+        """Gives a scope's names those of the whole kernel, at its end: a label may stand behind its use."""
+        if not self._scopes:
+            raise NotInterpretedError("a brace closes that was not opened")
+        inside = self._instructions[scope.first :]
+        self._instructions[scope.first :] = [renamed(each, scope.names) for each in inside]
+
+    def _read_instruction(self, statement: str) -> Instruction:
+        guard = None
+        if statement.startswith("@"):
+            word, _, statement = statement[1:].partition(" ") if " " in statement else statement[1:].partition("\t")
+            guard = Operand(word.lstrip("!").strip(), is_negated=word.startswith("!"))
+            statement = statement.strip()
+        opcode, *rest = statement.split(None, 1)
+        name, *modifiers = [word for word in opcode.replace("::", "__").split(".") if word]
+        operands = tuple(map(read_operand, split_operands(rest[0] if rest else "")))
+        return Instruction(name, tuple(modifiers), operands, guard, self._at)
+
+
+def _takes_operands(text: str) -> bool:
+    """Whether a brace after this text opens a vector: an opcode stands before it."""
+    lines = [line for line in text.splitlines() if not _SAYS_LINE.match(line.strip())]
+    last = re.sub(r"^(\s*[\w$%]+\s*:)+", "", " ".join(lines)).strip()
+    return bool(last)

@@ -1,0 +1,131 @@
+"""Pieces of memory under watch, where they lie, and what an access to them is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gdnbench.ptx.numbers import Array
+from gdnbench.ptx.program import Instruction, Program, Variable
+from gdnbench.ptx.races import IntArray, Shadow
+
+FIRST_SHARED = 1024
+"""Byte at which a block's shared memory begins: Hopper and later keep the first KiB, and so a null pointer is seen."""
+TENSOR_BITS = 40
+"""Each tensor has 2^40 addresses of its own, so that what lies beside it is no other tensor."""
+SHARED_WINDOW, LOCAL_WINDOW = 1 << 56, 1 << 57
+"""Where generic addresses mean shared and local memory."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A piece of global memory that a launch is given.
+
+    Attributes:
+        name: as findings call it.
+        data: its bytes, which the kernel changes.
+        is_written: whether all of it holds values that may be read.
+    """
+
+    name: str
+    data: npt.NDArray[np.uint8]
+    is_written: bool = True
+
+
+@dataclass
+class Segment:
+    """A piece of memory under watch.
+
+    Attributes:
+        name: as findings call it.
+        data: its bytes.
+        granule: bytes that are watched together: no access is smaller.
+        written: whether each granule was written; None where all of it holds values.
+        shadow: who used it last; None where races are not looked for.
+    """
+
+    name: str
+    data: npt.NDArray[np.uint8]
+    granule: int
+    written: npt.NDArray[np.bool_] | None = None
+    shadow: Shadow | None = None
+
+    @classmethod
+    def make(cls, tensor: Tensor, granule: int, *, races: bool) -> Segment:
+        """A watched tensor."""
+        granules = -(-len(tensor.data) // granule)
+        written = None if tensor.is_written else np.zeros(granules, dtype=bool)
+        return cls(tensor.name, tensor.data, granule, written, Shadow(granules) if races else None)
+
+
+@dataclass(frozen=True)
+class Access:
+    """What the lanes of one step do to memory.
+
+    Attributes:
+        lanes: shape (n,), their numbers in this part of the grid.
+        addresses: shape (n,), bytes, in the space of the instruction.
+        size: bytes of an element.
+        count: elements side by side.
+        step: number of the instruction.
+        instruction: it.
+    """
+
+    lanes: IntArray
+    addresses: Array
+    size: int
+    count: int
+    step: int
+    instruction: Instruction
+
+    @property
+    def nbytes(self) -> int:
+        """Of each lane."""
+        return self.size * self.count
+
+    @property
+    def is_strong(self) -> bool:
+        """Whether it is volatile, or orders others: such accesses are how threads speak to each other."""
+        return self.instruction.has("volatile", "relaxed", "acquire", "release", "acq_rel", "mmio")
+
+
+@dataclass
+class Part:
+    """The lanes of an access that fall into one segment.
+
+    Attributes:
+        segment: it.
+        rows: positions of the lanes among those of the access.
+        places: shape (rows,), the first byte of each in the segment.
+    """
+
+    segment: Segment
+    rows: IntArray
+    places: IntArray
+
+
+def tensor_address(number: int) -> int:
+    """The address at which a tensor begins."""
+    return (number + 1) << TENSOR_BITS
+
+
+def shared_layout(program: Program, dynamic_bytes: int) -> tuple[Mapping[str, int], int]:
+    """The byte at which each shared variable begins, after `FIRST_SHARED`, and how many there are of all."""
+    return _layout([each for each in program.variables.values() if each.space == "shared"], dynamic_bytes)
+
+
+def local_layout(program: Program) -> tuple[Mapping[str, int], int]:
+    """Likewise of local memory, of one thread."""
+    return _layout([each for each in program.variables.values() if each.space == "local"], 0)
+
+
+def _layout(variables: Sequence[Variable], dynamic_bytes: int) -> tuple[dict[str, int], int]:
+    places, end = {}, 0
+    for variable in sorted(variables, key=lambda each: each.nbytes == 0):  # dynamic shared memory is the last
+        end = -(-end // variable.alignment) * variable.alignment
+        places[variable.name] = end
+        end += variable.nbytes
+    return places, end + dynamic_bytes

@@ -1,0 +1,240 @@
+"""Loads, stores, atomics and asynchronous copies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gdnbench.ptx.arithmetic import compute
+from gdnbench.ptx.barriers import Mbarrier
+from gdnbench.ptx.findings import Fault
+from gdnbench.ptx.machine import Machine
+from gdnbench.ptx.numbers import BITS, DTYPES, Array
+from gdnbench.ptx.program import NO_LINE, WIDTHS, Instruction, Operand, unknown
+from gdnbench.ptx.races import IntArray
+from gdnbench.ptx.segments import SHARED_WINDOW, Access
+from gdnbench.ptx.waiting import arrive_after_copies
+
+_SPACES = ("global", "shared", "local", "const", "param")
+LEAST_BULK_BYTES = 16
+
+
+def _space(instruction: Instruction) -> str:
+    """The space that a load, store or atomic names; `generic` where it names none."""
+    for word in instruction.modifiers:
+        stem = word.split("__")[0]
+        if stem in _SPACES and word != "shared__cluster":
+            return "global" if stem == "const" else stem
+        if word == "shared__cluster":
+            raise unknown(instruction)
+    return "generic"
+
+
+def _vector(instruction: Instruction) -> int:
+    return next((int(word[1:]) for word in instruction.modifiers if word in {"v2", "v4", "v8"}), 1)
+
+
+def _access(machine: Machine, instruction: Instruction, operand: Operand, kind: str, count: int) -> Access:
+    addresses = machine.addresses(operand)
+    return Access(machine.lanes, addresses, WIDTHS[kind], count, machine.step, instruction)
+
+
+def _load(machine: Machine, instruction: Instruction) -> int:
+    kind, count, space = instruction.types[-1], _vector(instruction), _space(instruction)
+    target, source = instruction.operands[:2]
+    targets = target.parts or (target,)
+    if space == "param":
+        width = WIDTHS[kind]
+        content = machine.parameter(source, width * count)
+        for place, each in enumerate(targets):
+            value = np.frombuffer(content, dtype=BITS[width], count=1, offset=place * width)[0]
+            machine.write(each, np.asarray(value), kind)
+        return machine.step + 1
+    if kind == "b128":
+        raise unknown(instruction)
+    values = machine.memory.load(space, _access(machine, instruction, source, kind, count))
+    for place, each in enumerate(targets):
+        machine.write(each, np.ascontiguousarray(values[:, place]).view(_bits(kind)), kind)
+    return machine.step + 1
+
+
+def _bits(kind: str) -> np.dtype[np.generic]:
+    """Signed or unsigned integers that a loaded value is extended as."""
+    return DTYPES[kind] if kind[0] in "su" else BITS[WIDTHS[kind]]
+
+
+def _store(machine: Machine, instruction: Instruction) -> int:
+    kind, count, space = instruction.types[-1], _vector(instruction), _space(instruction)
+    target, source = instruction.operands[:2]
+    if space == "param" or kind == "b128":
+        raise unknown(instruction)
+    columns = [machine.read(each, f"u{8 * WIDTHS[kind]}") for each in source.parts or (source,)]
+    values = np.stack([np.broadcast_to(column, machine.lanes.shape) for column in columns], axis=1)
+    machine.memory.store(space, _access(machine, instruction, target, kind, count), values)
+    return machine.step + 1
+
+
+def _atomic(machine: Machine, instruction: Instruction) -> int:
+    """`atom` and `red`: lanes take turns in their order, which a GPU does not promise."""
+    kind = instruction.types[-1]
+    has_result = instruction.name == "atom"
+    target = instruction.operands[0] if has_result else None
+    place, *values = instruction.operands[1 if has_result else 0 :]
+    if _vector(instruction) > 1:
+        raise unknown(instruction)
+    given = [np.broadcast_to(machine.read(each, kind), machine.lanes.shape) for each in values]
+    function = _atomic_function(instruction, kind)
+    bits = BITS[WIDTHS[kind]]
+
+    def replace(old: Array, rows: IntArray) -> Array:
+        new = function(old.view(DTYPES[kind]), *(each[rows] for each in given))
+        return np.ascontiguousarray(new).view(bits)
+
+    old = machine.memory.update(_space(instruction), _access(machine, instruction, place, kind, 1), replace)
+    if target is not None:
+        machine.write(target, old, f"b{8 * WIDTHS[kind]}")
+    return machine.step + 1
+
+
+def _atomic_function(instruction: Instruction, kind: str) -> Callable[..., Array]:
+    name = next((word for word in instruction.modifiers if word in _ATOMICS), "")
+    if name in {"add", "min", "max"} and kind in {"f16x2", "bf16x2", "bf16"}:
+        return lambda old, value: compute(_named(name, kind), kind, (old, value))
+    if not name:
+        raise unknown(instruction)
+    function: Callable[..., Array] = _ATOMICS[name]
+    return function
+
+
+def _named(name: str, kind: str) -> Instruction:
+    return Instruction(name, (kind,), (), None, NO_LINE)
+
+
+_ATOMICS: dict[str, Callable[..., Any]] = {
+    "add": lambda old, value: old + value,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "exch": lambda _old, value: value,
+    "cas": lambda old, expected, value: np.where(old == expected, value, old),
+    "inc": lambda old, limit: np.where(old >= limit, old.dtype.type(0), old + old.dtype.type(1)),
+    "dec": lambda old, limit: np.where((old == 0) | (old > limit), limit, old - old.dtype.type(1)),
+}
+
+
+def _copy(machine: Machine, instruction: Instruction) -> int:
+    """`cp.async` in all of its forms."""
+    words = instruction.modifiers
+    if "mbarrier" in words:
+        return arrive_after_copies(machine, instruction)
+    if "bulk" in words:
+        return _bulk(machine, instruction)
+    if "commit_group" in words:
+        _commit(machine)
+    elif "wait_group" in words:
+        _wait_group(machine, int(instruction.operands[0].text))
+    elif "wait_all" in words:
+        machine.ordering.copies_done[machine.lanes] = machine.ordering.now
+    else:
+        _copy_lanes(machine, instruction)
+    return machine.step + 1
+
+
+def _copy_lanes(machine: Machine, instruction: Instruction) -> None:
+    target, source, size, *more = instruction.operands
+    nbytes = int(size.text)
+    taken = np.full(len(machine.lanes), nbytes, dtype=np.int64)
+    if more and not more[0].is_address and not instruction.has("L2__cache_hint"):
+        taken = np.broadcast_to(machine.read(more[0], "u32"), taken.shape).astype(np.int64)
+    places = [machine.addresses(each) for each in (source, target)]
+    _check_alignment(machine, instruction, places, nbytes)
+    accesses = [Access(machine.lanes, each, 1, nbytes, machine.step, instruction) for each in places]
+    machine.memory.copy_in(("global", accesses[0]), ("shared", accesses[1]), taken, None)
+
+
+def _check_alignment(machine: Machine, instruction: Instruction, places: list[Array], nbytes: int) -> None:
+    bad = sum(int(np.count_nonzero(each % nbytes)) for each in places)
+    if bad:
+        text = f"copies {nbytes} bytes from or to an address that is no multiple of {nbytes}"
+        machine.findings.add(Fault.MISALIGNED, instruction.at, text, count=bad, opcode=str(machine.step))
+
+
+def _commit(machine: Machine) -> None:
+    """Of each lane its own number of groups: the steps up to which they reach, a row a number."""
+    lanes = machine.lanes
+    machine.commit_count[lanes] += 1
+    while len(machine.commits) < int(machine.commit_count.max()):
+        machine.commits.append(np.zeros(len(machine.state), dtype=np.int64))
+    for number in np.unique(machine.commit_count[lanes]):
+        these = lanes[machine.commit_count[lanes] == number]
+        machine.commits[number - 1][these] = machine.ordering.now
+
+
+def _wait_group(machine: Machine, pending: int) -> None:
+    """All groups of a lane but its last few are complete."""
+    last = machine.commit_count[machine.lanes] - pending
+    for number in np.unique(last[last > 0]):
+        these = machine.lanes[last == number]
+        done = machine.ordering.copies_done
+        done[these] = np.maximum(done[these], machine.commits[number - 1][these])
+
+
+def _bulk(machine: Machine, instruction: Instruction) -> int:
+    words = instruction.modifiers
+    if "commit_group" in words or "wait_group" in words or "prefetch" in words:
+        return machine.step + 1
+    if "tensor" in words or instruction.has("multicast__cluster") or "reduce" in words:
+        raise unknown(instruction)
+    if "global" in words and instruction.has("mbarrier__complete_tx__bytes"):
+        _bulk_in(machine, instruction)
+    elif "bulk_group" in words:
+        _bulk_out(machine, instruction)
+    else:
+        raise unknown(instruction)
+    return machine.step + 1
+
+
+def _bulk_in(machine: Machine, instruction: Instruction) -> None:
+    """One copy a lane, of any length, into shared memory; an mbarrier's phase ends with its last byte."""
+    target, source, size, barrier = instruction.operands[:4]
+    sizes = np.broadcast_to(machine.read(size, "u32"), machine.lanes.shape).astype(np.int64)
+    targets, sources = machine.addresses(target) & ~np.int64(SHARED_WINDOW), machine.addresses(source)
+    barriers = machine.addresses(barrier) & ~np.int64(SHARED_WINDOW)
+    _check_bulk(machine, instruction, [targets, sources, sizes])
+    for row, lane in enumerate(machine.lanes):
+        one, block = machine.lanes[row : row + 1], machine.block[lane : lane + 1]
+        address = int(barriers[row])
+        mbarrier = machine.mbarriers.setdefault(address, Mbarrier.make(int(machine.block[-1]) + 1))
+        transaction = machine.ordering.begin_transaction(address, int(mbarrier.phase[block[0]]))
+        nbytes = int(sizes[row])
+        places = (sources[row : row + 1], targets[row : row + 1])
+        reads, writes = (Access(one, each, 1, nbytes, machine.step, instruction) for each in places)
+        machine.memory.copy_in(("global", reads), ("shared", writes), sizes[row : row + 1], transaction)
+        mbarrier.expect(block, -sizes[row : row + 1])
+    machine.mbarriers_changed()
+
+
+def _bulk_out(machine: Machine, instruction: Instruction) -> None:
+    target, source, size = instruction.operands[:3]
+    sizes = np.broadcast_to(machine.read(size, "u32"), machine.lanes.shape).astype(np.int64)
+    targets, sources = machine.addresses(target), machine.addresses(source) & ~np.int64(SHARED_WINDOW)
+    _check_bulk(machine, instruction, [targets, sources, sizes])
+    for row in range(len(machine.lanes)):
+        one, nbytes = machine.lanes[row : row + 1], int(sizes[row])
+        reads = Access(one, sources[row : row + 1], 1, nbytes, machine.step, instruction)
+        writes = Access(one, targets[row : row + 1], 1, nbytes, machine.step, instruction)
+        machine.memory.store("global", writes, machine.memory.load("shared", reads))
+
+
+def _check_bulk(machine: Machine, instruction: Instruction, values: list[Array]) -> None:
+    bad = sum(int(np.count_nonzero(each % LEAST_BULK_BYTES)) for each in values)
+    if bad:
+        text = f"a bulk copy's addresses and size are multiples of {LEAST_BULK_BYTES} bytes; one is not"
+        machine.findings.add(Fault.MISALIGNED, instruction.at, text, count=bad, opcode=str(machine.step))
+
+
+TRANSFERS = {"ld": _load, "ldu": _load, "st": _store, "atom": _atomic, "red": _atomic, "cp": _copy}

@@ -1,0 +1,161 @@
+"""Barriers of a block, and mbarriers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gdnbench.ptx.barriers import BARRIERS, Mbarrier
+from gdnbench.ptx.findings import Fault
+from gdnbench.ptx.machine import Machine, State
+from gdnbench.ptx.numbers import Array
+from gdnbench.ptx.program import Instruction, Operand, unknown
+from gdnbench.ptx.races import IntArray
+from gdnbench.ptx.segments import SHARED_WINDOW, Access
+from gdnbench.ptx.warps import synchronise_warp
+
+
+def _barrier(machine: Machine, instruction: Instruction) -> int | None:
+    """`bar.sync`, `bar.arrive`, `barrier.sync`, `bar.warp.sync`."""
+    if instruction.has("warp"):
+        return synchronise_warp(machine, instruction)
+    if instruction.has("red") or (instruction.name == "barrier" and instruction.has("cluster")):
+        raise unknown(instruction)
+    shape = machine.lanes.shape
+    number, *count = instruction.operands or (Operand("0"),)
+    numbers = np.broadcast_to(machine.read(number, "u32"), shape).astype(np.int64)
+    counts = np.broadcast_to(machine.read(count[0], "u32") if count else np.uint32(0), shape).astype(np.int64)
+    if (numbers >= BARRIERS).any():
+        machine.findings.add(
+            Fault.BARRIER, instruction.at, f"a block has {BARRIERS} barriers, and this is none of them"
+        )
+        return machine.step + 1
+    waits = not instruction.has("arrive")
+    machine.barriers.arrive(machine.lanes, numbers, counts, waits=waits)
+    if not waits:
+        return machine.step + 1
+    machine.pc[machine.lanes] = machine.step + 1
+    machine.state[machine.lanes] = State.AT_BARRIER
+    return None
+
+
+def _mbarrier(machine: Machine, instruction: Instruction) -> int | None:
+    """Every instruction that begins with `mbarrier`."""
+    verb = instruction.modifiers[0]
+    handler = {
+        "init": _initialise, "inval": _invalidate, "arrive": _arrive, "arrive_drop": None, "expect_tx": _expect,
+        "complete_tx": None, "test_wait": _wait, "try_wait": _wait, "pending_count": None,
+    }.get(verb)  # fmt: skip
+    if handler is None or instruction.has("shared__cluster", "noComplete"):
+        raise unknown(instruction)
+    return handler(machine, instruction)
+
+
+def _addresses(machine: Machine, operand: Operand) -> Array:
+    return machine.addresses(operand) & ~np.int64(SHARED_WINDOW)
+
+
+def _by_barrier(machine: Machine, addresses: Array) -> list[tuple[int, Mbarrier, IntArray]]:
+    """Each mbarrier that lanes name, with the positions of those lanes."""
+    blocks = int(machine.block[-1]) + 1
+    return [
+        (int(each), machine.mbarriers.setdefault(int(each), Mbarrier.make(blocks)), np.flatnonzero(addresses == each))
+        for each in np.unique(addresses)
+    ]
+
+
+def _touch(machine: Machine, instruction: Instruction, addresses: Array, *, writes: bool) -> None:
+    """To watch memory, an mbarrier is 8 bytes that `init` writes and all else reads."""
+    access = Access(machine.lanes, addresses, 8, 1, machine.step, instruction)
+    if writes:
+        values = np.full((len(machine.lanes), 1), machine.ordering.now, dtype=np.uint64)
+        machine.memory.store("shared", access, values)
+    else:
+        machine.memory.load("shared", access)
+
+
+def _initialise(machine: Machine, instruction: Instruction) -> int:
+    place, count = instruction.operands
+    addresses = _addresses(machine, place)
+    counts = np.broadcast_to(machine.read(count, "u32"), addresses.shape).astype(np.int64)
+    _touch(machine, instruction, addresses, writes=True)
+    for _, mbarrier, rows in _by_barrier(machine, addresses):
+        mbarrier.initialise(machine.block[machine.lanes[rows]], counts[rows])
+    return machine.step + 1
+
+
+def _invalidate(machine: Machine, instruction: Instruction) -> int:
+    for _, mbarrier, rows in _by_barrier(machine, _addresses(machine, instruction.operands[0])):
+        mbarrier.expected[machine.block[machine.lanes[rows]]] = 0
+    return machine.step + 1
+
+
+def _arrive(machine: Machine, instruction: Instruction) -> int:
+    operands = [each for each in instruction.operands if not each.is_address]
+    place = next(each for each in instruction.operands if each.is_address)
+    addresses = _addresses(machine, place)
+    _touch(machine, instruction, addresses, writes=False)
+    target, given = operands[0] if operands else Operand("_"), operands[1:]
+    states = np.zeros(len(machine.lanes), dtype=np.uint64)
+    expects = instruction.has("expect_tx")
+    amount = np.broadcast_to(machine.read(given[0], "u32") if given else np.uint32(1), addresses.shape).astype(np.int64)
+    for _, mbarrier, rows in _by_barrier(machine, addresses):
+        blocks = machine.block[machine.lanes[rows]]
+        states[rows] = mbarrier.phase[blocks].astype(np.uint64)
+        if expects:
+            np.add.at(mbarrier.bytes, blocks, amount[rows])
+        mbarrier.arrive(blocks, np.ones(len(rows), dtype=np.int64) if expects else amount[rows])
+    machine.write(target, states, "b64")
+    machine.mbarriers_changed()
+    return machine.step + 1
+
+
+def _expect(machine: Machine, instruction: Instruction) -> int:
+    place, count = instruction.operands
+    addresses = _addresses(machine, place)
+    _touch(machine, instruction, addresses, writes=False)
+    amount = np.broadcast_to(machine.read(count, "u32"), addresses.shape).astype(np.int64)
+    for _, mbarrier, rows in _by_barrier(machine, addresses):
+        np.add.at(mbarrier.bytes, machine.block[machine.lanes[rows]], amount[rows])
+    return machine.step + 1
+
+
+def _wait(machine: Machine, instruction: Instruction) -> int | None:
+    """`test_wait`, and `try_wait`, which here waits until the phase is complete and so never says that it is not."""
+    target, place, given = instruction.operands[:3]
+    addresses, lanes = _addresses(machine, place), machine.lanes
+    _touch(machine, instruction, addresses, writes=False)
+    asked = np.broadcast_to(machine.read(given, "u32" if instruction.has("parity") else "u64"), lanes.shape)
+    asked = asked.astype(np.int64)
+    done, phases = np.zeros(len(lanes), dtype=bool), np.zeros(len(lanes), dtype=np.int64)
+    for address, mbarrier, rows in _by_barrier(machine, addresses):
+        phases[rows] = mbarrier.phase[machine.block[lanes[rows]]]
+        complete = phases[rows] & 1 != asked[rows] & 1 if instruction.has("parity") else phases[rows] > asked[rows]
+        done[rows] = complete
+        machine.ordering.learn_phase(lanes[rows[complete]], address, phases[rows[complete]])
+    if instruction.has("test_wait") or done.all():
+        machine.write(target, done, "pred")
+        return machine.step + 1
+    waits = lanes[~done]
+    machine.state[waits], machine.pc[waits] = State.AT_MBARRIER, machine.step
+    if done.any():
+        ready = lanes[done]
+        is_whole, machine.lanes, machine.is_whole = machine.is_whole, ready, False
+        machine.write(target, np.ones(len(ready), dtype=bool), "pred")
+        machine.lanes, machine.is_whole = lanes, is_whole
+        machine.pc[ready] = machine.step + 1
+    return None
+
+
+def arrive_after_copies(machine: Machine, instruction: Instruction) -> int:
+    """`cp.async.mbarrier.arrive`: copies are done at once here, and so is the arrival when they are complete."""
+    lanes = machine.lanes
+    addresses = _addresses(machine, instruction.operands[0])
+    machine.ordering.copies_done[lanes] = machine.ordering.published[lanes] = machine.ordering.now
+    if instruction.has("noinc"):
+        for _, mbarrier, rows in _by_barrier(machine, addresses):
+            mbarrier.arrive(machine.block[lanes[rows]], np.ones(len(rows), dtype=np.int64))
+        machine.mbarriers_changed()
+    return machine.step + 1
+
+
+WAITS = {"bar": _barrier, "barrier": _barrier, "mbarrier": _mbarrier}

@@ -1,0 +1,194 @@
+"""What the lanes of a warp do together: shuffles, votes, matches, reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from gdnbench.ptx.findings import Fault
+from gdnbench.ptx.machine import Machine, State
+from gdnbench.ptx.numbers import DTYPES
+from gdnbench.ptx.program import Instruction, unknown
+from gdnbench.ptx.races import IntArray
+
+Together = Callable[[Machine, Instruction, IntArray], None]
+"""Executes for lanes that have all come; `masks` says who takes part with each."""
+
+
+def _masks_of(machine: Machine, lanes: IntArray) -> IntArray:
+    """Which lanes of its warp are among the given ones; shape (warps,), bits."""
+    bits = np.left_shift(1, machine.lane[lanes]).astype(np.float64)
+    return np.bincount(machine.warp[lanes], weights=bits, minlength=int(machine.warp[-1]) + 1).astype(np.int64)
+
+
+def _together(mask_at: int, act: Together) -> Callable[[Machine, Instruction], int | None]:
+    """An instruction that waits until all lanes of its mask have come.
+
+    Args:
+        mask_at: which operand is the mask.
+        act: what they do then.
+    """
+
+    def handle(machine: Machine, instruction: Instruction) -> int | None:
+        lanes, is_whole = machine.lanes, machine.is_whole
+        waiting = np.flatnonzero((machine.state == State.AT_WARP) & (machine.pc == machine.step))
+        if len(waiting):
+            lanes, is_whole = np.union1d(lanes, waiting), False
+            machine.lanes, machine.is_whole = lanes, is_whole
+            machine.state[waiting] = State.RUNS
+        masks = np.broadcast_to(machine.read(instruction.operands[mask_at], "u32"), lanes.shape).astype(np.int64)
+        here = _masks_of(machine, lanes)[machine.warp[lanes]]
+        alive = _masks_of(machine, np.flatnonzero(machine.state != State.ENDED))[machine.warp[lanes]]
+        ready = masks & alive & ~here == 0
+        _check_mask(machine, instruction, lanes, masks)
+        if ready.all():
+            act(machine, instruction, masks)
+            return machine.step + 1
+        late = lanes[~ready]
+        machine.state[late], machine.pc[late] = State.AT_WARP, machine.step
+        if ready.any():
+            machine.lanes, machine.is_whole = lanes[ready], False
+            act(machine, instruction, masks[ready])
+            machine.pc[machine.lanes] = machine.step + 1
+            machine.progressed()
+        return None
+
+    return handle
+
+
+def _check_mask(machine: Machine, instruction: Instruction, lanes: IntArray, masks: IntArray) -> None:
+    outside = masks >> machine.lane[lanes] & 1 == 0
+    if outside.any():
+        text = f"lane {machine.lane[lanes[outside][0]]} executes `{instruction.opcode}` and is not in its own mask"
+        machine.findings.add(Fault.INACTIVE_LANE, instruction.at, text, count=int(np.count_nonzero(outside)))
+
+
+def _shuffle(machine: Machine, instruction: Instruction, masks: IntArray) -> None:
+    target, source, by, clamp, _ = instruction.operands
+    lanes = machine.lanes
+    lane = machine.lane[lanes]
+    values = np.broadcast_to(machine.read(source, "b32"), lanes.shape)
+    step = np.broadcast_to(machine.read(by, "u32"), lanes.shape).astype(np.int64) & 31
+    limits = np.broadcast_to(machine.read(clamp, "u32"), lanes.shape).astype(np.int64)
+    segment, last = limits >> 8 & 31, limits & 31
+    highest = (lane & segment) | (last & ~segment)
+    mode = next(word for word in ("up", "down", "bfly", "idx") if instruction.has(word))
+    chosen = {
+        "up": lane - step, "down": lane + step, "bfly": lane ^ step, "idx": (lane & segment) | (step & ~segment),
+    }[mode]  # fmt: skip
+    inside = chosen >= highest if mode == "up" else chosen <= highest
+    chosen = np.where(inside, chosen, lane)
+    taking_part = masks & _masks_of(machine, lanes)[machine.warp[lanes]]
+    absent = taking_part >> chosen & 1 == 0
+    if absent.any():
+        text = f"lane {lane[absent][0]} reads lane {chosen[absent][0]}, which does not take part"
+        machine.findings.add(Fault.INACTIVE_LANE, instruction.at, text, count=int(np.count_nonzero(absent)))
+    spread = np.zeros(len(machine.state), dtype=np.uint32)
+    spread[lanes] = values
+    targets = target.parts or (target,)
+    found = spread[np.minimum(machine.warp_base[lanes] + chosen, len(spread) - 1)]
+    machine.write(targets[0], np.where(absent, values, found), "b32")
+    if len(targets) > 1:
+        machine.write(targets[1], inside, "pred")
+
+
+def _vote(machine: Machine, instruction: Instruction, masks: IntArray) -> None:
+    target, source, _ = instruction.operands
+    lanes = machine.lanes
+    holds = np.broadcast_to(machine.read(source, "pred"), lanes.shape)
+    yes = _masks_of(machine, lanes[holds])[machine.warp[lanes]] & masks
+    here = _masks_of(machine, lanes)[machine.warp[lanes]] & masks
+    if instruction.has("ballot"):
+        machine.write(target, yes.astype(np.uint32), "b32")
+    elif instruction.has("all"):
+        machine.write(target, yes == here, "pred")
+    elif instruction.has("any"):
+        machine.write(target, yes != 0, "pred")
+    else:
+        machine.write(target, (yes == here) | (yes == 0), "pred")
+
+
+def _match(machine: Machine, instruction: Instruction, masks: IntArray) -> None:
+    target, source, _ = instruction.operands
+    lanes = machine.lanes
+    values = np.broadcast_to(machine.read(source, instruction.types[-1]), lanes.shape).astype(np.uint64)
+    warp = machine.warp[lanes]
+    pairs = np.stack([warp.astype(np.uint64), values], axis=1)
+    _, group = np.unique(pairs, axis=0, return_inverse=True)
+    bits = np.bincount(group.ravel(), weights=np.left_shift(1, machine.lane[lanes]).astype(np.float64))
+    alike = bits[group.ravel()].astype(np.int64) & masks
+    targets = target.parts or (target,)
+    if instruction.has("any"):
+        machine.write(targets[0], alike.astype(np.uint32), "b32")
+        return
+    here = _masks_of(machine, lanes)[warp] & masks
+    machine.write(targets[0], np.where(alike == here, here, 0).astype(np.uint32), "b32")
+    if len(targets) > 1:
+        machine.write(targets[1], alike == here, "pred")
+
+
+_REDUCTIONS: dict[str, tuple[np.ufunc, int]] = {
+    "add": (np.add, 0), "and": (np.bitwise_and, -1), "or": (np.bitwise_or, 0), "xor": (np.bitwise_xor, 0),
+}  # fmt: skip
+
+
+def _reduce(machine: Machine, instruction: Instruction, masks: IntArray) -> None:
+    target, source, _ = instruction.operands
+    kind, lanes = instruction.types[-1], machine.lanes
+    if kind not in {"u32", "s32", "b32"}:
+        raise unknown(instruction)
+    values = np.broadcast_to(machine.read(source, kind), lanes.shape).astype(np.int64)
+    name = next(word for word in instruction.modifiers if word in _REDUCTIONS or word in {"min", "max"})
+    limits = np.iinfo(DTYPES[kind])
+    function, start = {"min": (np.minimum, int(limits.max)), "max": (np.maximum, int(limits.min)), **_REDUCTIONS}[name]
+    # Lanes of one warp may take part in two reductions at once: by warp and mask.
+    _, group = np.unique(np.stack([machine.warp[lanes], masks], axis=1), axis=0, return_inverse=True)
+    total = np.full(int(group.max()) + 1, start, dtype=np.int64)
+    function.at(total, group.ravel(), values)
+    machine.write(target, total[group.ravel()].astype(np.uint32), "b32")
+
+
+def _elect(machine: Machine, instruction: Instruction, masks: IntArray) -> None:
+    target, _ = instruction.operands
+    here = _masks_of(machine, machine.lanes)[machine.warp[machine.lanes]] & masks
+    first = np.array([(int(mask) & -int(mask)).bit_length() - 1 for mask in here], dtype=np.int64)
+    parts = target.parts
+    machine.write(parts[0], first.astype(np.uint32), "b32")
+    machine.write(parts[1], first == machine.lane[machine.lanes], "pred")
+
+
+def _active(machine: Machine, instruction: Instruction) -> int:
+    here = _masks_of(machine, machine.lanes)[machine.warp[machine.lanes]]
+    machine.write(instruction.operands[0], here.astype(np.uint32), "b32")
+    return machine.step + 1
+
+
+def _order(machine: Machine, _instruction: Instruction, _masks: IntArray) -> None:
+    """`bar.warp.sync` orders the warp's accesses to memory, and what lanes know of their copies."""
+    lanes = machine.lanes
+    machine.ordering.warp_sync[lanes] = machine.ordering.now + 1
+
+
+synchronise_warp = _together(0, _order)
+
+
+def _needs_sync(handler: Callable[[Machine, Instruction], int | None]) -> Callable[[Machine, Instruction], int | None]:
+    """Only the forms with a mask are known; the old ones without have been taken from the GPUs."""
+
+    def handle(machine: Machine, instruction: Instruction) -> int | None:
+        if not instruction.has("sync"):
+            raise unknown(instruction)
+        return handler(machine, instruction)
+
+    return handle
+
+
+WARP_WIDE: dict[str, Callable[[Machine, Instruction], int | None]] = {
+    "shfl": _needs_sync(_together(4, _shuffle)),
+    "vote": _needs_sync(_together(2, _vote)),
+    "match": _needs_sync(_together(2, _match)),
+    "redux": _needs_sync(_together(2, _reduce)),
+    "elect": _needs_sync(_together(1, _elect)),
+    "activemask": _active,
+}
