@@ -40,8 +40,9 @@ def verify(
     sizes; outputs are poisoned first and inputs checked for changes. On a GPU each
     kernel is also captured into a CUDA graph and replayed, which shows work done
     off its stream. Without a GPU, torch kernels run on the CPU, Triton kernels in
-    Triton's interpreter, and CUDA kernels are compiled and no more. Exits with 3 on
-    wrong numbers, and with 5 if nothing could be verified here.
+    Triton's interpreter, and CUDA kernels in one of PTX, which also finds accesses
+    out of bounds, reads of what nobody wrote, races and barriers misused, by line.
+    Exits with 3 on wrong numbers, and with 5 if nothing could be verified here.
     """
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.catalog.resolve import resolve_op

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,6 +94,55 @@ def compile_cuda(
     except Exception as error:  # cuda-core keeps the class that it raises private
         raise _explained(entry, arch, symbol, str(error)) from error
     return CompiledCode(compiled.code, compiled.symbol_mapping[symbol].decode())
+
+
+def compile_ptx(entry: Entry, params: Params, workload: Workload, arch: str, *, launch: str = "") -> tuple[str, str]:
+    """Compiles a CUDA kernel to PTX, with the source's lines in it.
+
+    Args:
+        entry: the kernel.
+        params: every param's value.
+        workload: its compile-time axes count.
+        arch: the target, `sm_90`.
+        launch: the entry of the launch that is meant; by default the kernel's first.
+
+    Returns:
+        The module's text, and the kernel's mangled name in it.
+
+    Raises:
+        BuildError: if the compiler rejects the kernel; the message is the compiler's.
+        MachineError: if the CUDA headers are absent.
+    """
+    from cuda.bindings import nvrtc
+
+    includes = (entry.folder, entry.op_folder, HEADERS, _cuda_headers())
+    defined = macros(entry.op, params, workload, stamped=False)
+    options = [
+        f"--gpu-architecture={arch.replace('sm_', 'compute_')}", f"--std={OPTIONS['std']}", "--generate-line-info",
+        *(f"--include-path={folder}" for folder in includes), *(f"-D{name}={value}" for name, value in defined.items()),
+    ]  # fmt: skip
+    symbol = launch_of(entry.kernel, launch).entry
+    # cuda-core gives PTX only where there is a driver, which tells it what it may ask for.
+    _, program = nvrtc.nvrtcCreateProgram(entry.source.read_bytes(), str(entry.source).encode(), 0, [], [])
+    try:
+        nvrtc.nvrtcAddNameExpression(program, symbol.encode())
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
+        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            log = _text_of(program, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog)
+            raise BuildError(clean_log(log or f"NVRTC says {status.name}"))
+        text = _text_of(program, nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX)
+        _, lowered = nvrtc.nvrtcGetLoweredName(program, symbol.encode())
+        return text, lowered.decode()
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+
+
+def _text_of(program: Any, size_of: Callable[[Any], Any], fill: Callable[[Any, bytes], Any]) -> str:
+    """What NVRTC writes into a buffer of the size that it asks for."""
+    _, size = size_of(program)
+    buffer = b" " * size
+    fill(program, buffer)
+    return str(buffer, "utf-8").rstrip("\0")
 
 
 def _cuda_headers() -> str:

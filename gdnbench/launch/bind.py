@@ -116,7 +116,7 @@ def _load_cuda_launch(
     shared_bytes = launch.shared_bytes(workload, variant.params)
     _allow_shared(int(function.handle), shared_bytes, device.device_id)
     config = LaunchConfig(
-        grid=_three(launch.grid(workload, variant.params)),
+        grid=three(launch.grid(workload, variant.params)),
         block=(launch.block(workload, variant.params), 1, 1),
         shmem_size=shared_bytes,
     )
@@ -218,7 +218,7 @@ def bind_compiled(compiled: Any, blocks: tuple[int, ...], workspace: Workspace) 
 
 
 def _bind_triton(compiled: Any, blocks: tuple[int, ...], named: Mapping[str, Any]) -> Step:
-    grid = _three(blocks)
+    grid = three(blocks)
     return partial(_with_scratch(compiled[grid], compiled, grid, "cuda"), *arguments(compiled, named))
 
 
@@ -250,29 +250,7 @@ def _load_torch(entry: Entry, params: Params) -> Binder:
     return lambda workspace: bind_to(workspace.namespace, workspace.workload, params)
 
 
-def _three(grid: tuple[int, ...]) -> tuple[int, int, int]:
+def three(grid: tuple[int, ...]) -> tuple[int, int, int]:
+    """A grid of fewer axes, in three."""
     x, y, z = (*grid, 1, 1)[:3]
     return x, y, z
-
-
-def bind_interpreted(entry: Entry, variant: Variant, workspace: Workspace) -> Launcher:
-    """A function that interprets a Triton kernel's launches on the workspace's CPU tensors: arithmetic without a GPU.
-
-    The interpreter is chosen when a kernel's file is imported, so `TRITON_INTERPRET=1` must already be set.
-    """
-    kernel, params = entry.kernel, variant.params
-    assert isinstance(kernel, TritonKernel)
-    values = workspace.by_name(kernel.scratch, params)
-    module = load_file(entry.source)
-    steps = []
-    for launch in kernel.launches:
-        function = getattr(module, launch.entry)
-        bound = [values[name] for name in function.arg_names]
-        steps.append((function[launch.grid(workspace.workload, params)], bound))
-
-    def run() -> tuple[torch.Tensor, ...]:
-        for function, bound in steps:
-            function(*bound)
-        return workspace.output_tensors
-
-    return run

@@ -7,6 +7,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -38,6 +39,7 @@ class Preflight:
         record: called with every event.
         started: what the worker said of its device; None until one has started.
         stop: set by another thread when no verdict is wanted any more.
+        label: tells its files from those of another one that works in the same folder.
     """
 
     folder: Path
@@ -46,6 +48,7 @@ class Preflight:
     record: Callable[[Event], None]
     started: Started | None = None
     stop: threading.Event = field(default_factory=threading.Event)
+    label: str = ""
 
     def judge(self, task: Task, checked: PreflightVerdicts) -> None:
         """Adds every case's verdict to `checked`, each as soon as it is known.
@@ -55,7 +58,7 @@ class Preflight:
         """
         attempts = count()
         while pending := tuple(case for case in task.cases if case.id not in checked):
-            self._run_worker(replace(task, cases=pending), f"{task.phase}-{next(attempts)}", checked)
+            self._run_worker(replace(task, cases=pending), f"{task.phase}-{self.label}{next(attempts)}", checked)
             if not any(case.id in checked for case in pending):
                 raise MachineError("a worker ended without a verdict", f"its log is in {self.folder}")
 
@@ -102,7 +105,12 @@ def share_with_controls(cases: Sequence[Case], checked: PreflightVerdicts) -> No
             checked[case.id] = replace(baselines[case.workload], case=case.id)
 
 
-INTERPRETED = 2  # workloads of a series: the interpreter runs program by program; larger ones are more of the same
+INTERPRETED = 2  # workloads of a series: interpreters are slow, and larger workloads are more of the same
+INTERPRETERS: Mapping[type[Kernel], str] = {
+    TritonKernel: "Triton's interpreter",
+    CudaKernel: "the interpreter of PTX",
+}
+"""What runs kernels where there is no GPU."""
 
 
 @dataclass(frozen=True)
@@ -114,15 +122,15 @@ class Verification:
         device: where: a GPU's name, or `cpu`.
         cases: what was verified, in order.
         checked: the findings, by case id.
-        interpreted: ids of the cases that ran in Triton's interpreter.
-        compiled: ids of the cases that this machine can compile, and no more: CUDA kernels without a GPU.
+        interpreted: what ran a case, by case id, where no GPU did.
+        compiled: ids of the cases that this machine can compile, and no more: CUDA kernels that cannot be interpreted.
     """
 
     seed: int
     device: str
     cases: tuple[Case, ...]
     checked: PreflightVerdicts
-    interpreted: frozenset[str]
+    interpreted: Mapping[str, str]
     compiled: frozenset[str] = frozenset()
 
     @property
@@ -145,7 +153,7 @@ def verify_variants(
 ) -> Verification:
     """Verifies variants in worker processes.
 
-    Without a GPU, Triton kernels run in Triton's interpreter, by default at the smallest workloads alone, and CUDA
+    Without a GPU, Triton and CUDA kernels run in interpreters, by default at the smallest workloads alone, and CUDA
     kernels are compiled for Hopper and Blackwell.
 
     Raises:
@@ -161,7 +169,7 @@ def verify_variants(
     )
     if gpu is None and not axes:
         smallest = _smallest(workloads)
-        cases = tuple(case for case in cases if case.workload in smallest or not _is(TritonKernel, case, catalog))
+        cases = tuple(case for case in cases if case.workload in smallest or not interpreter_of(case, catalog))
     task = Task(
         phase=Phase.EXAMINE,
         device=device_of(gpu),
@@ -184,53 +192,79 @@ def _verify_on_gpu(catalog: Catalog, task: Task, gpu: Gpu, folder: Path, observe
     observer.begin("check", len(rest))
     preflight = Preflight(folder, worker_environment(gpu), observer, _ignore)
     preflight.judge(replace(task, cases=rest), checked)
-    return Verification(task.seed, gpu.name, task.cases, checked, frozenset())
+    return Verification(task.seed, gpu.name, task.cases, checked, {})
 
 
 def _verify_without_gpu(catalog: Catalog, task: Task, folder: Path, observer: Observer) -> Verification:
-    """Compiling, checking and interpreting; the latter two at once, each in a worker of its own."""
+    """Compiling, then checking and interpreting at once, each kind of kernel in a worker of its own."""
     checked = _compile(catalog, task, observer)
-    compiled = frozenset(case.id for case in task.cases if checked.get(case.id, _OK).status is Status.UNSUPPORTED)
     rest = [case for case in task.cases if case.id not in checked]
-    triton = tuple(case for case in rest if _is(TritonKernel, case, catalog))
-    others = tuple(case for case in rest if case not in triton)
+    interpreted = {case.id: told for case in rest if (told := interpreter_of(case, catalog))}
     observer.begin("check", len(rest))
 
     def check(stop: threading.Event) -> None:
         preflight = Preflight(folder, worker_environment(None), observer, _ignore, stop=stop)
         preflight.judge(replace(task, cases=others), checked)
 
-    def interpret(stop: threading.Event) -> None:
-        preflight = Preflight(folder, worker_environment(None, interpret=True), observer, _ignore, stop=stop)
-        preflight.judge(replace(task, phase=Phase.INTERPRET, cases=triton), checked)
+    others = tuple(case for case in rest if case.id not in interpreted)
+    interpret = interpreting(
+        catalog, replace(task, phase=Phase.INTERPRET, cases=tuple(rest)), folder, observer, checked
+    )
+    run_concurrently(*([check] if others else []), *interpret)
+    compiled = frozenset(id_ for id_ in interpreted if checked[id_].status is Status.UNSUPPORTED)
+    for id_ in compiled:
+        checked[id_] = replace(checked[id_], reason=f"{_COMPILES}: {checked[id_].reason}")
+    return Verification(task.seed, CPU, task.cases, checked, interpreted, compiled)
 
-    run_concurrently(*([check] if others else []), *([interpret] if triton else []))
-    return Verification(task.seed, CPU, task.cases, checked, frozenset(case.id for case in triton), compiled)
+
+def interpreting(
+    catalog: Catalog, task: Task, folder: Path, observer: Observer, checked: PreflightVerdicts
+) -> list[Callable[[threading.Event], None]]:
+    """Parts of a run that interpret the task's kernels, those of each language in a worker of its own.
+
+    Args:
+        catalog: with the kernels.
+        task: what to interpret; kernels that nothing interprets are passed over.
+        folder: where task files and logs go.
+        observer: told of every step.
+        checked: where verdicts go.
+    """
+
+    def interpret(cases: tuple[Case, ...], label: str, stop: threading.Event) -> None:
+        environment = worker_environment(None, interpret=True)
+        preflight = Preflight(folder, environment, observer, _ignore, stop=stop, label=label)
+        preflight.judge(replace(task, cases=cases), checked)
+
+    parts: list[Callable[[threading.Event], None]] = []
+    for kind, told in INTERPRETERS.items():
+        cases = tuple(case for case in task.cases if interpreter_of(case, catalog) == told)
+        if cases:
+            parts.append(partial(interpret, cases, f"{kind.language}-"))
+    return parts
 
 
 def _compile(catalog: Catalog, task: Task, observer: Observer) -> PreflightVerdicts:
-    """The verdicts on all that does not compile, and on CUDA kernels, of which that is all that can be said here."""
+    """The verdicts on all that does not compile."""
     checked = build_cases(catalog, task.cases, ARCHS_WITHOUT_GPU, task.step_limit_s, observer).verdicts(
         task.cases, ARCHS_WITHOUT_GPU
     )
     for case in task.cases:
         if case.id in checked:
             observer.examined(case, checked[case.id])
-        elif _is(CudaKernel, case, catalog) and not catalog.entries[case.variant.kernel].missing():
-            checked[case.id] = Examined(case.id, Status.UNSUPPORTED, _COMPILES)
     return checked
 
 
-_COMPILES = f"compiles for {' and '.join(ARCHS_WITHOUT_GPU)}; its numbers need a GPU"
-_OK = Examined("", Status.OK)
+_COMPILES = f"compiles for {' and '.join(ARCHS_WITHOUT_GPU)}"
 
 
 def _ignore(_event: object) -> None:
     pass
 
 
-def _is(kind: type[Kernel], case: Case, catalog: Catalog) -> bool:
-    return isinstance(catalog.entries[case.variant.kernel].kernel, kind)
+def interpreter_of(case: Case, catalog: Catalog) -> str:
+    """What runs the case without a GPU; empty where nothing need, or a module that it needs is not here."""
+    entry = catalog.entries[case.variant.kernel]
+    return "" if entry.missing() else INTERPRETERS.get(type(entry.kernel), "")
 
 
 def _smallest(workloads: Sequence[Workload]) -> set[Workload]:

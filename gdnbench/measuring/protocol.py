@@ -58,7 +58,7 @@ class Phase(StrEnum):
     """The kinds of work."""
 
     EXAMINE = "examine"  # import, build, verify, launch, capture
-    INTERPRET = "interpret"  # verify Triton kernels in Triton's interpreter
+    INTERPRET = "interpret"  # verify Triton and CUDA kernels in interpreters
     MEASURE = "measure"  # time
 
 
@@ -178,6 +178,7 @@ class Examined:
         warm_us: time of a warm call, which decides how many samples a round affords.
         poisoned: the process can no longer use its device and ends.
         clock: the further clock that lost the case; empty for the preflight and the run's own timer.
+        notes: what was seen that is no failure, a line each.
     """
 
     case: str
@@ -188,6 +189,7 @@ class Examined:
     warm_us: NotNegative = 0.0
     poisoned: bool = False
     clock: Clock | Literal[""] = ""
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from gdnbench.measuring.conclude import conclude
 from gdnbench.measuring.finish import write_run
 from gdnbench.measuring.measure import TimingWorkers, read_clock
 from gdnbench.measuring.observer import Observer, alone_on
-from gdnbench.measuring.preflight import Preflight, share_with_controls
+from gdnbench.measuring.preflight import Preflight, interpreter_of, interpreting, share_with_controls
 from gdnbench.measuring.protocol import Event, Examined, HostTimes, Phase, PreflightVerdicts, Sampled, Task, encode
 from gdnbench.measuring.race import MOST_ROUNDS_A_SEGMENT, choose_schedule
 from gdnbench.measuring.request import Settings, device_of
@@ -28,7 +28,7 @@ from gdnbench.measuring.workers import run_concurrently, worker_environment
 from gdnbench.model.case import Case
 from gdnbench.model.code import Build
 from gdnbench.model.gpu import Gpu
-from gdnbench.model.kernel import Device, TritonKernel
+from gdnbench.model.kernel import Device
 from gdnbench.model.op import Op
 from gdnbench.model.status import Clock, Role, Status
 from gdnbench.model.sweep import Sweep
@@ -75,7 +75,7 @@ class Session:
         collected: what the run's own timer has measured, in an earlier, interrupted part of this run or now.
         clocked: what the further clocks have measured, likewise.
         checked: the preflight's verdicts.
-        interpreted: the verdicts of Triton's interpreter.
+        interpreted: the verdicts of interpreters.
         builds: what the compilers made.
         measured_all: whether nothing is left to measure.
     """
@@ -129,16 +129,17 @@ class Session:
         self.measured_all = True
 
     def _check(self, candidates: list[Case], record: Record) -> None:
-        """Judges every case; without a GPU, Triton kernels meanwhile in Triton's interpreter."""
+        """Judges every case; without a GPU, Triton and CUDA kernels meanwhile in interpreters."""
         self.checked.update(self.builds.verdicts(candidates, self._archs))
         for case in candidates:
             if case.id in self.checked:
                 self.observer.examined(case, self.checked[case.id])
         pending = tuple(case for case in candidates if case.id not in self.checked)
-        triton = () if self.gpu else self._to_interpret(pending)
-        self.observer.begin("check", len(pending) + len(triton))
-        parts = [partial(self._judge, pending, record), *([partial(self._interpret, triton)] if triton else [])]
-        run_concurrently(*parts)
+        interpreted = () if self.gpu else self._to_interpret(pending)
+        self.observer.begin("check", len(pending) + len(interpreted))
+        task = self._task(Phase.INTERPRET, interpreted)
+        interpret = interpreting(self.catalog, task, self.folder.path, self.observer, self.interpreted)
+        run_concurrently(partial(self._judge, pending, record), *interpret)
 
     def _judge(self, pending: tuple[Case, ...], record: Record, stop: threading.Event) -> None:
         preflight = Preflight(self.folder.path, self._environment, self.observer, record, stop=stop)
@@ -150,18 +151,9 @@ class Session:
             self.info = replace(self.info, machine={**self.info.machine, "gpu": gpu})
 
     def _to_interpret(self, pending: tuple[Case, ...]) -> tuple[Case, ...]:
-        """Triton kernels at the smallest workload: the interpreter is slow, and a larger batch is more of the same."""
+        """Kernels at the smallest workload: interpreters are slow, and a larger batch is more of the same."""
         smallest = min((case.workload for case in self.cases), default=None)
-        return tuple(
-            case
-            for case in pending
-            if case.workload == smallest and isinstance(self.catalog.entries[case.variant.kernel].kernel, TritonKernel)
-        )
-
-    def _interpret(self, triton: tuple[Case, ...], stop: threading.Event) -> None:
-        environment = worker_environment(self.gpu, interpret=True)
-        interpreter = Preflight(self.folder.path, environment, self.observer, lambda _event: None, stop=stop)
-        interpreter.judge(self._task(Phase.INTERPRET, triton), self.interpreted)
+        return tuple(case for case in pending if case.workload == smallest and interpreter_of(case, self.catalog))
 
     def _measure(self, record: Record) -> None:
         healthy = tuple(case for case in self.cases if self._is_healthy(case))

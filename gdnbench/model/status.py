@@ -36,6 +36,7 @@ class Status(StrEnum):
     WRONG_NUMBERS = "wrong-numbers"  # outside the gates around the oracle
     UNWRITTEN = "unwritten-output"  # left part of an output unwritten
     CHANGED_INPUT = "changed-input"  # wrote to a read-only input
+    UNSAFE = "unsafe"  # an access out of bounds, memory read that nobody wrote, a race, a barrier misused
     WRONG_STREAM = "wrong-stream"  # launched work elsewhere than on the stream it was given
     SYNCHRONISES = "synchronises"  # waits or allocates inside, which cannot be timed or captured
     CRASHED = "crashed"  # its process died, or the GPU reported a fault
@@ -64,6 +65,7 @@ _EXIT_CODES = {
     Status.WRONG_NUMBERS: ExitCode.WRONG_NUMBERS,
     Status.UNWRITTEN: ExitCode.WRONG_NUMBERS,
     Status.CHANGED_INPUT: ExitCode.WRONG_NUMBERS,
+    Status.UNSAFE: ExitCode.WRONG_NUMBERS,
 }
 
 
@@ -103,6 +105,7 @@ class GateResult:
         where: index of the worst element, as text; empty where no element stands out.
         status: OK, or what a failure here makes of the case.
         wrong: the elements at fault; None where the gate is passed, or a run was stored before this was known.
+        told: what is wrong, where that is no number.
     """
 
     gate: str
@@ -112,6 +115,7 @@ class GateResult:
     where: str
     status: Status
     wrong: WrongElements | None = None
+    told: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "status", Status(self.status))
@@ -124,6 +128,8 @@ class GateResult:
     @property
     def reason(self) -> str:
         """Why it failed, in a line."""
+        if self.told:
+            return f"{self.told} ({self.scenario} inputs)"
         if self.limit == 0:
             error = f"fails for {self.worst:.0f} elements, first at {self.where}"
         else:

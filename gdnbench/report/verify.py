@@ -47,6 +47,7 @@ def _rows(case: Case, verdicts: Verification) -> list[dict[str, Any]]:
         "interpreted": case.id in verdicts.interpreted,
         "status": verdict.status.value,
         "reason": verdict.reason,
+        "notes": "; ".join(verdict.notes),
     }
     gates = [_gate_row(gate) for gate in verdict.gates]
     return [{**common, **gate} for gate in gates or [dict.fromkeys(_GATE_COLUMNS, "") | _NOT_MEASURED]]
@@ -79,8 +80,8 @@ def _print_table(verdicts: Verification) -> None:
             wide = console.width >= WIDE_ENOUGH_FOR_PLACES
             table = _gate_table(cases, verdicts, aligned=wide)
             console.print(heading, table if wide else FittedTable(table, ("where", "limit")), sep="\n")
-            for reason in reasons:
-                console.print(Padding(reason, (0, 0, 0, 1), expand=False))
+            for line in (*reasons, *_notes(cases, verdicts)):
+                console.print(Padding(line, (0, 0, 0, 1), expand=False))
         else:
             console.print(Text("  ").join([heading, *reasons]))
     console.print()
@@ -93,11 +94,11 @@ def _summary(by_label: Mapping[str, Sequence[Case]], verdicts: Verification) -> 
     told: Counter[str] = Counter()
     for cases in by_label.values():
         statuses = {verdicts.checked[case.id].status for case in cases}
-        interpreted = any(case.id in verdicts.interpreted for case in cases)
+        interpreter = next((verdicts.interpreted[case.id] for case in cases if case.id in verdicts.interpreted), "")
         if any(status.is_failure for status in statuses):
             told["failed"] += 1
         elif Status.OK in statuses:
-            told["passed in Triton's interpreter" if interpreted else f"passed on {verdicts.device}"] += 1
+            told[f"passed in {interpreter}" if interpreter else f"passed on {verdicts.device}"] += 1
         elif any(case.id in verdicts.compiled for case in cases):
             told["compiled only"] += 1
         else:
@@ -138,6 +139,12 @@ def _gate_table(cases: list[Case], verdicts: Verification, *, aligned: bool) -> 
 def _gate_cells(gate: GateResult) -> Iterable[Text]:
     verdict = Text("pass", style="green") if gate.passed else Text("FAIL", style="bold red")
     return Text(gate.gate), Text(f"{gate.worst:.3g}"), Text(f"of {gate.limit:g}"), verdict
+
+
+def _notes(cases: list[Case], verdicts: Verification) -> list[Text]:
+    """What was seen that is no failure, at the first workload at which something was."""
+    noted = (verdicts.checked[case.id].notes for case in cases)
+    return [Text(note, style="dim") for note in next(filter(None, noted), ())]
 
 
 def _reasons(cases: list[Case], verdicts: Verification) -> list[Text]:

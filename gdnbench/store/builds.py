@@ -41,7 +41,7 @@ class BuildRow:
         code_bytes: size of the cubin.
         status: `ok` or `build-failed`.
         reason: the compiler's message, unless ok.
-        interpreter: verdict of Triton's interpreter on the arithmetic; empty where it was not asked.
+        interpreter: verdict of an interpreter where there is no GPU; empty where none was asked.
     """
 
     kernel: Name

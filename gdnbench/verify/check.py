@@ -8,7 +8,7 @@ import torch
 
 from gdnbench.errors import DeclarationError
 from gdnbench.launch import TORCH_DTYPES, Launcher, Workspace
-from gdnbench.model.kernel import NOTHING_IN_PLACE
+from gdnbench.model.kernel import NOTHING_IN_PLACE, Kernel
 from gdnbench.model.op import ExactGate, Gate, Op, RmsGate, UlpGate
 from gdnbench.model.status import GateResult, Status
 from gdnbench.verify.gates import copied_gate, exact_gate, rms_gate, ulp_gate, unchanged_gate, written_gate
@@ -50,6 +50,29 @@ def verify_launcher(
     ]
     # First, for a kernel that updates the state in place has wrong numbers, too, and this is why.
     return (_worst(unchanged, "inputs unchanged"), *check_outputs(workspace.op, outputs, expected, scenario))
+
+
+def verify_kernel(
+    kernel: Kernel,
+    run: Launcher,
+    workspace: Workspace,
+    expected: Oracle,
+    scenario: str,
+    synchronize: Callable[[], None],
+) -> tuple[GateResult, ...]:
+    """As `verify_launcher`; of a floor only what it claims to do: an empty one does nothing, a copying one copies."""
+    match kernel.floor:
+        case "empty":
+            run()
+            synchronize()
+            return ()
+        case "copy":
+            workspace.reset_all(kernel.in_place)
+            outputs = run()
+            synchronize()
+            return check_copy(outputs, workspace, scenario)
+        case _:
+            return verify_launcher(run, workspace, expected, scenario, synchronize, kernel.in_place)
 
 
 def check_outputs(op: Op, outputs: Sequence[torch.Tensor], expected: Oracle, scenario: str) -> tuple[GateResult, ...]:

@@ -19,7 +19,7 @@ from gdnbench.measuring.worker.placement import Workspaces
 from gdnbench.model.case import Case
 from gdnbench.model.kernel import TorchKernel
 from gdnbench.model.status import GateResult, Status
-from gdnbench.verify.check import check_copy, check_outputs, verify_launcher
+from gdnbench.verify.check import check_outputs, verify_kernel
 
 LAUNCHES = 20
 
@@ -133,17 +133,7 @@ class Examination:
     def _gate(
         self, run: Launcher, workspace: Workspace, expected: dict[str, torch.Tensor], scenario: str
     ) -> tuple[GateResult, ...]:
-        match self._entry.kernel.floor:
-            case "empty":
-                return ()
-            case "copy":
-                workspace.reset_all(self._entry.kernel.in_place)
-                outputs = run()
-                self._device.synchronize()
-                return check_copy(outputs, workspace, scenario)
-            case _:
-                in_place = self._entry.kernel.in_place
-                return verify_launcher(run, workspace, expected, scenario, self._device.synchronize, in_place)
+        return verify_kernel(self._entry.kernel, run, workspace, expected, scenario, self._device.synchronize)
 
     def _launch_again(self, run: Launcher) -> None:
         self._step(f"{LAUNCHES} launches")

@@ -1,20 +1,28 @@
-"""Checks Triton kernels without a GPU, in Triton's interpreter; the parent sets `TRITON_INTERPRET=1`."""
+"""Checks Triton and CUDA kernels without a GPU, in interpreters; for Triton's the parent sets `TRITON_INTERPRET=1`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gdnbench.errors import tell_raised
-from gdnbench.launch.bind import bind_interpreted
+from torch import Tensor
+
+from gdnbench.errors import NotInterpretedError, tell_raised
+from gdnbench.launch.bind import Launcher
+from gdnbench.launch.interpret import InterpretedCuda, Watched, bind_interpreted
 from gdnbench.launch.numerics import load_file
-from gdnbench.measuring.protocol import IMPORT_STEP, IMPORT_STEPS, EventChannel, Examined, StepBegun, Task
+from gdnbench.launch.workspace import Workspace
+from gdnbench.measuring.builds import ARCHS_WITHOUT_GPU
+from gdnbench.measuring.protocol import BUILD_STEPS, IMPORT_STEP, IMPORT_STEPS, EventChannel, Examined, StepBegun, Task
 from gdnbench.measuring.worker.device import CpuDevice
 from gdnbench.measuring.worker.placement import Workspaces
 from gdnbench.model.case import Case
+from gdnbench.model.kernel import CudaKernel
 from gdnbench.model.status import GateResult, Status
-from gdnbench.verify.check import verify_launcher
+from gdnbench.verify.check import verify_kernel
 
-SLOWNESS = 10  # the interpreter runs a program at a time, in NumPy
+SLOWNESS = 10  # interpreters run in NumPy, Triton's a program at a time
+WATCHED_GATE = "memory and barriers"
+MOST_TOLD = 3  # findings that a reason names; the rest are counted
 
 
 def interpret_all(task: Task, channel: EventChannel) -> None:
@@ -25,7 +33,8 @@ def interpret_all(task: Task, channel: EventChannel) -> None:
     workspaces = Workspaces(task)
     for case in task.cases:
         smallest = min(other.workload for other in task.cases if other.workload.series == case.workload.series)
-        scenarios = workspaces.scenarios if case.workload == smallest else workspaces.scenarios[:1]
+        is_whole = case.workload == smallest and not workspaces.entry(case).kernel.floor
+        scenarios = workspaces.scenarios if is_whole else workspaces.scenarios[:1]
         channel.send(_Interpretation(task, channel, workspaces, case).conduct(scenarios))
 
 
@@ -35,26 +44,62 @@ class _Interpretation:
     def __init__(self, task: Task, channel: EventChannel, workspaces: Workspaces, case: Case) -> None:
         self._task, self._channel, self._workspaces, self._case = task, channel, workspaces, case
         self._entry = workspaces.entry(case)
+        self._cuda: InterpretedCuda | None = None
+        self._watched = Watched((), ())
 
     def conduct(self, scenarios: Sequence[str]) -> Examined:
         gates: list[GateResult] = []
+        notes: tuple[str, ...] = ()
         try:
-            self._step(IMPORT_STEP, factor=IMPORT_STEPS)
-            load_file(self._entry.source)
+            self._load()
             for scenario in scenarios:
                 self._step(f"interpret {scenario}", factor=SLOWNESS)
                 gates.extend(self._verify(scenario))
+                notes = notes or tuple(str(each) for each in self._watched.traffic if each.is_scattered)
+        except NotInterpretedError as error:
+            return Examined(self._case.id, Status.UNSUPPORTED, error.message)
         except Exception as error:
             return Examined(self._case.id, Status.FAILED, tell_raised(error, self._entry.folder), tuple(gates))
         failed = next((gate for gate in gates if not gate.passed), None)
         status, reason = (failed.status, failed.reason) if failed else (Status.OK, "")
-        return Examined(self._case.id, status, reason, tuple(gates))
+        return Examined(self._case.id, status, reason, tuple(gates), notes=notes)
+
+    def _load(self) -> None:
+        if isinstance(self._entry.kernel, CudaKernel):
+            self._step("compile", factor=BUILD_STEPS)
+            arch = ARCHS_WITHOUT_GPU[0]
+            self._cuda = InterpretedCuda(self._entry, self._case.variant, self._case.workload, arch)
+        else:
+            self._step(IMPORT_STEP, factor=IMPORT_STEPS)
+            load_file(self._entry.source)
 
     def _verify(self, scenario: str) -> tuple[GateResult, ...]:
         workspace, expected = self._workspaces.get(self._case.workload, scenario)
-        run = bind_interpreted(self._entry, self._case.variant, workspace)
-        in_place = self._entry.kernel.in_place
-        return verify_launcher(run, workspace, expected, scenario, CpuDevice().synchronize, in_place)
+        run, cpu = self._bind(workspace), CpuDevice()
+        gates = verify_kernel(self._entry.kernel, run, workspace, expected, scenario, cpu.synchronize)
+        # First, for what is wrong in the numbers mostly comes of it.
+        return (self._watched_gate(scenario), *gates) if self._cuda else gates
+
+    def _bind(self, workspace: Workspace) -> Launcher:
+        cuda = self._cuda
+        if cuda is None:
+            return bind_interpreted(self._entry, self._case.variant, workspace)
+
+        def run() -> tuple[Tensor, ...]:
+            self._watched = cuda.run(workspace)
+            return workspace.output_tensors
+
+        return run
+
+    def _watched_gate(self, scenario: str) -> GateResult:
+        """Passed where nothing was found."""
+        findings = self._watched.findings
+        if not findings:
+            return GateResult(WATCHED_GATE, scenario, 0.0, 0.0, "", Status.OK)
+        more = [f"and {len(findings) - MOST_TOLD} more"] if len(findings) > MOST_TOLD else []
+        told = "; ".join([*map(str, findings[:MOST_TOLD]), *more])
+        where = str(findings[0].at)
+        return GateResult(WATCHED_GATE, scenario, float(len(findings)), 0.0, where, Status.UNSAFE, told=told)
 
     def _step(self, name: str, *, factor: int = 1) -> None:
         self._channel.send(StepBegun(self._case.id, name, self._task.step_limit_s * factor))

@@ -50,7 +50,11 @@ _BUILD_COLUMNS = (
     HtmlColumn(heading="spill B", title="bytes a thread that do not fit registers"),
     HtmlColumn(heading="smem B", title="static shared memory a block, bytes"),
     HtmlColumn(heading="load bits", title="width of the widest global load"),
-    HtmlColumn(heading="interpreter", numeric=False, title="verdict of Triton's interpreter on the arithmetic"),
+    HtmlColumn(
+        heading="interpreter",
+        numeric=False,
+        title="verdict of an interpreter, without a GPU",
+    ),
     HtmlColumn(heading="status", numeric=False, folds=True),
 )
 

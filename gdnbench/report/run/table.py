@@ -257,7 +257,7 @@ def _empty_build_table(archs: Sequence[str]) -> Table:
         table.add_column(f"{arch}\nregs", justify="right", no_wrap=True)
         for heading in ("\nspill", "\nsmem", "\nload"):
             table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("Triton's\ninterpreter", no_wrap=True)
+    table.add_column("in an\ninterpreter", no_wrap=True)
     return table
 
 

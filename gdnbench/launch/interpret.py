@@ -1,0 +1,128 @@
+"""Runs kernels without a GPU: Triton's in Triton's interpreter, CUDA kernels in the interpreter of PTX."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from gdnbench.catalog.entry import Entry
+from gdnbench.codegen.nvrtc import compile_ptx
+from gdnbench.errors import NotInterpretedError
+from gdnbench.launch.bind import Launcher, argument_names, three
+from gdnbench.launch.numerics import load_file
+from gdnbench.launch.workspace import Workspace
+from gdnbench.model.case import Variant
+from gdnbench.model.kernel import CudaKernel, CudaLaunch, TritonKernel
+from gdnbench.model.workload import Workload
+from gdnbench.ptx.findings import Finding, Traffic
+from gdnbench.ptx.grid import Grid
+from gdnbench.ptx.launch import run_program
+from gdnbench.ptx.program import Program
+from gdnbench.ptx.reader import read_program
+from gdnbench.ptx.segments import Tensor
+
+
+def bind_interpreted(entry: Entry, variant: Variant, workspace: Workspace) -> Launcher:
+    """A function that interprets a Triton kernel's launches on the workspace's CPU tensors: arithmetic without a GPU.
+
+    The interpreter is chosen when a kernel's file is imported, so `TRITON_INTERPRET=1` must already be set.
+    """
+    kernel, params = entry.kernel, variant.params
+    assert isinstance(kernel, TritonKernel)
+    values = workspace.by_name(kernel.scratch, params)
+    module = load_file(entry.source)
+    steps = []
+    for launch in kernel.launches:
+        function = getattr(module, launch.entry)
+        bound = [values[name] for name in function.arg_names]
+        steps.append((function[launch.grid(workspace.workload, params)], bound))
+
+    def run() -> tuple[torch.Tensor, ...]:
+        for function, bound in steps:
+            function(*bound)
+        return workspace.output_tensors
+
+    return run
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What the interpreter saw in the launches of a kernel.
+
+    Attributes:
+        findings: what is wrong.
+        traffic: what loads and stores of global memory ask for.
+    """
+
+    findings: tuple[Finding, ...]
+    traffic: tuple[Traffic, ...]
+
+
+class InterpretedCuda:
+    """A CUDA kernel at a workload, compiled to PTX and read.
+
+    Args:
+        entry: the kernel.
+        variant: with its params.
+        workload: that it is compiled for.
+        arch: the target, `sm_90`.
+
+    Raises:
+        BuildError: if it does not compile.
+        NotInterpretedError: if the PTX has a form that is not known.
+    """
+
+    def __init__(self, entry: Entry, variant: Variant, workload: Workload, arch: str) -> None:
+        kernel = entry.kernel
+        assert isinstance(kernel, CudaKernel)
+        self._entry, self._kernel, self._params = entry, kernel, variant.params
+        self._programs: list[tuple[CudaLaunch, Program]] = []
+        for launch in kernel.launches:
+            text, symbol = compile_ptx(entry, variant.params, workload, arch, launch=launch.entry)
+            self._programs.append((launch, read_program(text, symbol)))
+
+    def run(self, workspace: Workspace) -> Watched:
+        """Runs every launch on the workspace's CPU tensors.
+
+        Raises:
+            NotInterpretedError: at an instruction that is not known; outputs are then written in part.
+        """
+        named = workspace.by_name(self._kernel.scratch, self._params)
+        unwritten = {*workspace.outputs, *(spec.name for spec in self._kernel.scratch)} - {*self._kernel.in_place}
+        findings: list[Finding] = []
+        traffic: list[Traffic] = []
+        for launch, program in self._programs:
+            names = argument_names(self._entry, launch)
+            arguments = [self._argument(name, named[name], is_written=name not in unwritten) for name in names]
+            shape = three(launch.grid(workspace.workload, self._params))
+            threads = launch.block(workspace.workload, self._params)
+            grid = Grid(shape, threads, launch.shared_bytes(workspace.workload, self._params))
+            found, asked = run_program(program, grid, arguments)
+            findings += found
+            traffic += asked
+            # What one launch may have left unwritten is the next one's to find out, which shares no memory of that.
+            unwritten = set()
+        return Watched(tuple(findings), tuple(traffic))
+
+    def _argument(self, name: str, value: torch.Tensor | float, *, is_written: bool) -> Tensor | bytes:
+        """A tensor's memory, or a value as C has it: float for a scalar, int for an axis, 64 bits for a derived size."""
+        if isinstance(value, torch.Tensor):
+            return Tensor(f"`{name}`", bytes_of(value), is_written)
+        if name in self._entry.op.scalars:
+            return np.float32(value).tobytes()
+        wide = name in self._entry.op.derived
+        return (np.int64(value) if wide else np.int32(value)).tobytes()
+
+
+def bytes_of(tensor: torch.Tensor) -> npt.NDArray[np.uint8]:
+    """The memory of a CPU tensor, which a write to the array changes.
+
+    Raises:
+        NotInterpretedError: for a tensor that is not contiguous.
+    """
+    if not tensor.is_contiguous():
+        raise NotInterpretedError("a tensor that is not contiguous cannot be interpreted", "its numbers need a GPU")
+    return tensor.detach().reshape(-1).view(torch.uint8).numpy()
