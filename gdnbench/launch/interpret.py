@@ -108,7 +108,7 @@ class InterpretedCuda:
         return Watched(tuple(findings), tuple(traffic))
 
     def _argument(self, name: str, value: torch.Tensor | float, *, is_written: bool) -> Tensor | bytes:
-        """A tensor's memory, or a value as C has it: float for a scalar, int for an axis, 64 bits for a derived size."""
+        """A tensor's memory, or a value as C has it: float for a scalar, int for an axis, 64 bits if derived."""
         if isinstance(value, torch.Tensor):
             return Tensor(f"`{name}`", bytes_of(value), is_written)
         if name in self._entry.op.scalars:

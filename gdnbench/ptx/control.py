@@ -9,6 +9,8 @@ import numpy as np
 from gdnbench.ptx.arithmetic import compare, compute, is_arithmetic
 from gdnbench.ptx.convert import convert
 from gdnbench.ptx.findings import Fault
+from gdnbench.ptx.floats import FLOATS
+from gdnbench.ptx.known import is_known
 from gdnbench.ptx.machine import Machine, State
 from gdnbench.ptx.numbers import BITS, Array
 from gdnbench.ptx.program import WIDTHS, Instruction, unknown
@@ -20,10 +22,9 @@ from gdnbench.ptx.warps import WARP_WIDE
 Handler = Callable[[Machine, Instruction], int | None]
 """Executes an instruction for the lanes that run; gives the next one's number, None where lanes part or wait."""
 
-_IGNORED = frozenset({
-    "fence", "membar", "nanosleep", "prefetch", "prefetchu", "griddepcontrol", "setmaxnreg", "pmevent", "discard",
-    "applypriority", "createpolicy",
-})  # fmt: skip
+_IGNORED = (
+    "fence", "membar", "nanosleep", "prefetch", "prefetchu", "griddepcontrol", "setmaxnreg", "pmevent", "createpolicy",
+)  # fmt: skip
 """They decide when something happens, not what."""
 
 
@@ -34,7 +35,9 @@ def execute(machine: Machine) -> int | None:
         NotInterpretedError: for an instruction that is not known.
     """
     instruction = machine.instruction
-    handler = _handler(instruction)
+    handler = machine.handlers.get(machine.step)
+    if handler is None:
+        handler = machine.handlers[machine.step] = _handler(instruction)
     if instruction.guard is None or instruction.name in {"bra", "brx"}:
         return handler(machine, instruction)
     lanes, is_whole = machine.lanes, machine.is_whole
@@ -53,6 +56,8 @@ def execute(machine: Machine) -> int | None:
 
 def _handler(instruction: Instruction) -> Handler:
     name = instruction.name
+    if not is_known(instruction) or "b128" in instruction.types:
+        raise unknown(instruction)
     for table in (_HANDLERS, TRANSFERS, WAITS, WARP_WIDE):
         if name in table:
             return table[name]
@@ -62,7 +67,7 @@ def _handler(instruction: Instruction) -> Handler:
 
 
 def _arithmetic(machine: Machine, instruction: Instruction) -> int:
-    if not instruction.types or instruction.has("cc"):
+    if not instruction.types or (instruction.has("sat") and instruction.types[-1] not in FLOATS):
         raise unknown(instruction)
     target, *sources = instruction.operands
     kind = instruction.types[0] if instruction.name == "dp4a" else instruction.types[-1]
@@ -77,8 +82,6 @@ def _arithmetic(machine: Machine, instruction: Instruction) -> int:
         kinds[2:] = [f"{kind[0]}{16 * WIDTHS[kind]}"] * (len(kinds) - 2)
     elif instruction.name == "dp4a":
         kinds = ["u32"] * 3
-    if instruction.name == "lop3" and instruction.has("BoolOp"):
-        raise unknown(instruction)
     result = compute(instruction, kind, tuple(map(machine.read, sources, kinds)))
     machine.write(target, result, _result_kind(instruction, kind, result))
     return machine.step + 1

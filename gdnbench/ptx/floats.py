@@ -52,6 +52,8 @@ def compute_float(instruction: Instruction, kind: str, operands: tuple[Array, ..
     function = FLOATING.get(instruction.name)
     if function is None:
         raise unknown(instruction)
+    if kind in {"f16", "bf16"} and instruction.has("sat", "ftz"):
+        raise unknown(instruction)
     if kind == "bf16":
         return _in_bfloat16(instruction, function, operands)
     if kind == "f16" and instruction.name != "fma":

@@ -93,8 +93,6 @@ def _lookup(_instruction: Instruction, kind: str, operands: tuple[Array, ...]) -
 
 
 def _permute_bytes(instruction: Instruction, _kind: str, operands: tuple[Array, ...]) -> Array:
-    if instruction.has("f4e", "b4e", "rc8", "ecl", "ecr", "rc16"):
-        raise unknown(instruction)
     a, b, selector = (each.astype(np.uint64) for each in operands)
     joined, result = (b << np.uint64(32)) | a, np.zeros((), dtype=np.uint64)
     for place in range(4):

@@ -44,6 +44,7 @@ class Machine:
         lanes: shape (n,), the lanes that run the instruction at hand; every array of operands has this length.
         ordering: what each lane knows of the others.
         memory: that they see.
+        handlers: what executes each instruction, by its number, once it was looked up.
     """
 
     program: Program
@@ -100,6 +101,7 @@ class Machine:
         self._every, self.lanes, self.is_whole = every, every, True
         self._registers: dict[str, Array] = {}
         self.step = 0
+        self.handlers: dict[int, Callable[[Machine, Instruction], int | None]] = {}
         self._has_woken = False
         self.commits: list[IntArray] = []
         self.commit_count = np.zeros(count, dtype=np.int64)
@@ -279,7 +281,8 @@ class Machine:
         np.maximum.at(high, self.warp[free], self.pc[free])
         apart = np.flatnonzero((low < high) & (high > 0))
         for warp in apart[:1]:
-            one, other = (self.program.instructions[int(each[warp]) - 1] for each in (low, high))
+            both = [self.program.instructions[int(each[warp]) - 1] for each in (low, high)]
+            one, other = sorted(both, key=lambda each: each.at.line)
             if one.name == "bar" or other.name == "bar":
                 text = f"threads of one warp wait at different barriers, here and at line {other.at.line}"
                 self.findings.add(Fault.BARRIER, one.at, text, count=len(apart))

@@ -67,8 +67,7 @@ class Memory:
             view = part.segment.data[: _whole(part.segment, access.size)].view(BITS[access.size])
             before = view[elements]
             view[elements] = new
-            changed = (before != new) | (view[elements] != new)
-            self._watch_write(part, access, changed)
+            self._watch_write(part, access, before != new, view[elements] != new)
 
     def update(self, space: str, access: Access, function: Any) -> Array:
         """An atomic: replaces each element by a function of it and of the position of the lane; gives the old ones.
@@ -211,16 +210,14 @@ class Memory:
                 lambda row: f"reads {access.nbytes} bytes of {part.segment.name} that nobody has written",
             )  # fmt: skip
 
-    def _watch_write(self, part: Part, access: Access, changed: Array) -> None:
+    def _watch_write(self, part: Part, access: Access, changed: Array, lost: Array) -> None:
         segment, granules = part.segment, self._granules(part, access)
         if segment.written is not None:
             segment.written[granules] = True
         if segment.shadow is not None and not access.is_strong:
-            each = changed.shape[1] // granules.shape[1] if changed.shape[1] > granules.shape[1] else 1
-            by_granule = changed.reshape(len(changed), -1, each).any(axis=2)
-            by_granule = np.repeat(by_granule, granules.shape[1] // by_granule.shape[1], axis=1)
             lanes = access.lanes[part.rows]
-            found = segment.shadow.write(self.ordering, lanes, granules, access.step, by_granule)
+            by_granule = (_by_granule(each, granules.shape[1]) for each in (changed, lost))
+            found = segment.shadow.write(self.ordering, lanes, granules, access.step, *by_granule)
             self._note_race(found, part, access, "writes")
         self._count(part, access)
 
@@ -282,6 +279,13 @@ def _split(addresses: IntArray) -> tuple[IntArray, IntArray]:
     """The tensor that lies nearest, and the byte in it, negative before its beginning."""
     shifted = addresses + _HALF
     return (shifted >> TENSOR_BITS) - 1, (shifted & ((1 << TENSOR_BITS) - 1)) - _HALF
+
+
+def _by_granule(elements: Array, granules: int) -> Array:
+    """What holds of elements, of the granules that they are in, or that are in them; shape (n, granules)."""
+    together = max(1, elements.shape[1] // granules)
+    grouped = elements.reshape(len(elements), -1, together).any(axis=2)
+    return np.asarray(np.repeat(grouped, granules // grouped.shape[1], axis=1))
 
 
 def _alignment(access: Access) -> int:

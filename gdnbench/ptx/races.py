@@ -167,7 +167,13 @@ class Shadow:
         return np.where(is_open, np.maximum(stored, apart), ONE).astype(np.int64)
 
     def write(
-        self, ordering: Ordering, lanes: IntArray, granules: IntArray, step: int, changed: npt.NDArray[np.bool_]
+        self,
+        ordering: Ordering,
+        lanes: IntArray,
+        granules: IntArray,
+        step: int,
+        changed: npt.NDArray[np.bool_],
+        lost: npt.NDArray[np.bool_],
     ) -> Conflict | None:
         """Notes a write; tells whether it races with earlier reads or writes, or with other lanes of the same step.
 
@@ -176,21 +182,18 @@ class Shadow:
             lanes: shape (n,), that write.
             granules: shape (n, k), what each writes.
             step: number of the instruction.
-            changed: shape (n, k), whether it holds other bytes than before, or than another lane now gives it. Writing
-                what is there already is no race: its outcome does not depend on the order.
+            changed: shape (n, k), whether it holds other bytes than before. Writing what is there already is no race:
+                its outcome does not depend on the order.
+            lost: shape (n, k), whether another lane of this step has given it other bytes.
         """
         conflict = self._against_writes(ordering, lanes, granules, changed) or self._against_reads(
             ordering, lanes, granules, changed
         )
         who = ordering.in_grid(lanes)
-        if conflict is None:
-            self._writer[granules] = who[:, None]
-            lost = (self._writer[granules] != who[:, None]) & changed
-            if lost.any():
-                [place, *_] = np.flatnonzero(lost.ravel())
-                other = int(self._writer[granules].ravel()[place])
-                conflict = Conflict(np.flatnonzero(lost.any(axis=1)), other, step)
         self._note_writer(granules, np.broadcast_to(who[:, None], granules.shape), ordering.now, step, NO_COPY)
+        if conflict is None and lost.any():
+            winner = int(self._writer[granules[lost]][0])
+            conflict = Conflict(np.flatnonzero(lost.any(axis=1)), winner, step)
         return conflict
 
     def copy(

@@ -52,8 +52,6 @@ def _load(machine: Machine, instruction: Instruction) -> int:
             value = np.frombuffer(content, dtype=BITS[width], count=1, offset=place * width)[0]
             machine.write(each, np.asarray(value), kind)
         return machine.step + 1
-    if kind == "b128":
-        raise unknown(instruction)
     values = machine.memory.load(space, _access(machine, instruction, source, kind, count))
     for place, each in enumerate(targets):
         machine.write(each, np.ascontiguousarray(values[:, place]).view(_bits(kind)), kind)
@@ -68,7 +66,7 @@ def _bits(kind: str) -> np.dtype[np.generic]:
 def _store(machine: Machine, instruction: Instruction) -> int:
     kind, count, space = instruction.types[-1], _vector(instruction), _space(instruction)
     target, source = instruction.operands[:2]
-    if space == "param" or kind == "b128":
+    if space == "param":
         raise unknown(instruction)
     columns = [machine.read(each, f"u{8 * WIDTHS[kind]}") for each in source.parts or (source,)]
     values = np.stack([np.broadcast_to(column, machine.lanes.shape) for column in columns], axis=1)
@@ -187,8 +185,6 @@ def _bulk(machine: Machine, instruction: Instruction) -> int:
     words = instruction.modifiers
     if "commit_group" in words or "wait_group" in words or "prefetch" in words:
         return machine.step + 1
-    if "tensor" in words or instruction.has("multicast__cluster") or "reduce" in words:
-        raise unknown(instruction)
     if "global" in words and instruction.has("mbarrier__complete_tx__bytes"):
         _bulk_in(machine, instruction)
     elif "bulk_group" in words:

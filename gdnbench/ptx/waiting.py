@@ -18,8 +18,6 @@ def _barrier(machine: Machine, instruction: Instruction) -> int | None:
     """`bar.sync`, `bar.arrive`, `barrier.sync`, `bar.warp.sync`."""
     if instruction.has("warp"):
         return synchronise_warp(machine, instruction)
-    if instruction.has("red") or (instruction.name == "barrier" and instruction.has("cluster")):
-        raise unknown(instruction)
     shape = machine.lanes.shape
     number, *count = instruction.operands or (Operand("0"),)
     numbers = np.broadcast_to(machine.read(number, "u32"), shape).astype(np.int64)
@@ -42,10 +40,10 @@ def _mbarrier(machine: Machine, instruction: Instruction) -> int | None:
     """Every instruction that begins with `mbarrier`."""
     verb = instruction.modifiers[0]
     handler = {
-        "init": _initialise, "inval": _invalidate, "arrive": _arrive, "arrive_drop": None, "expect_tx": _expect,
-        "complete_tx": None, "test_wait": _wait, "try_wait": _wait, "pending_count": None,
+        "init": _initialise, "inval": _invalidate, "arrive": _arrive, "expect_tx": _expect, "test_wait": _wait,
+        "try_wait": _wait,
     }.get(verb)  # fmt: skip
-    if handler is None or instruction.has("shared__cluster", "noComplete"):
+    if handler is None:
         raise unknown(instruction)
     return handler(machine, instruction)
 

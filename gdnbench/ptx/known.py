@@ -1,0 +1,64 @@
+"""Which forms of which instructions are known: one with a word that is not here is not interpreted, never guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gdnbench.ptx.program import WIDTHS, Instruction
+
+_ROUNDING = frozenset({"rn", "rz", "rm", "rp"})
+_WHOLE = frozenset({"rni", "rzi", "rmi", "rpi"})
+_COMPARISONS = frozenset({
+    "eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan",
+    "and", "or", "xor", "ftz",
+})  # fmt: skip
+_SPACES = frozenset({"global", "shared", "shared__cta", "local", "const", "param", "param__entry", "param__func"})
+_ORDER = frozenset({"weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "cta", "cluster", "gpu", "sys"})
+_CACHING = frozenset({"ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "v2", "v4", "v8"})
+_ATOMIC = frozenset({"add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec", "noftz"})
+_ANY = frozenset({"*"})
+
+KNOWN: Mapping[str, frozenset[str]] = {
+    **dict.fromkeys(("add", "sub", "fma"), _ROUNDING | {"ftz", "sat"}),
+    **dict.fromkeys(("mul", "mad"), _ROUNDING | {"ftz", "sat", "lo", "hi", "wide"}),
+    **dict.fromkeys(("mul24", "mad24"), frozenset({"lo", "hi"})),
+    "div": _ROUNDING | {"ftz", "approx", "full"},
+    **dict.fromkeys(("neg", "abs", "slct"), frozenset({"ftz"})),
+    **dict.fromkeys(("min", "max"), frozenset({"ftz", "NaN"})),
+    **dict.fromkeys(("sqrt", "rsqrt", "rcp"), _ROUNDING | {"ftz", "approx"}),
+    **dict.fromkeys(("ex2", "lg2", "sin", "cos", "tanh"), frozenset({"ftz", "approx"})),
+    "shf": frozenset({"l", "r", "wrap", "clamp"}),
+    "bfind": frozenset({"shiftamt"}),
+    **dict.fromkeys(("bra", "ret"), frozenset({"uni"})),
+    "brx": frozenset({"idx", "uni"}),
+    "cvta": frozenset({"to", "global", "shared", "local", "const"}),
+    "isspacep": _SPACES,
+    "cvt": _ROUNDING | _WHOLE | {"ftz", "sat", "relu"},
+    **dict.fromkeys(("setp", "set"), _COMPARISONS),
+    **dict.fromkeys(("ld", "ldu", "st"), _SPACES | _ORDER | _CACHING),
+    **dict.fromkeys(("atom", "red"), _SPACES | _ORDER | _ATOMIC),
+    "cp": frozenset({
+        "async", "ca", "cg", "shared", "shared__cta", "shared__cluster", "global", "commit_group", "wait_group",
+        "wait_all", "mbarrier", "arrive", "noinc", "bulk", "bulk_group", "mbarrier__complete_tx__bytes", "read",
+        "prefetch", "L2",
+    }),
+    **dict.fromkeys(("bar", "barrier"), frozenset({"sync", "arrive", "aligned", "cta", "warp"})),
+    "mbarrier": frozenset({
+        "init", "inval", "arrive", "expect_tx", "test_wait", "try_wait", "parity", "shared", "shared__cta",
+    }) | _ORDER,
+    "shfl": frozenset({"sync", "up", "down", "bfly", "idx"}),
+    "vote": frozenset({"sync", "all", "any", "uni", "ballot"}),
+    "match": frozenset({"sync", "all", "any"}),
+    "redux": frozenset({"sync", "add", "and", "or", "xor", "min", "max"}),
+    "elect": frozenset({"sync"}),
+    **dict.fromkeys(("fence", "membar", "prefetch", "prefetchu", "griddepcontrol", "setmaxnreg", "createpolicy"), _ANY),
+}  # fmt: skip
+"""The words that each instruction may have beside its types; one that is not here has none."""
+
+
+def is_known(instruction: Instruction) -> bool:
+    """Whether all words of an instruction are known, types and hints to caches apart."""
+    words = KNOWN.get(instruction.name, frozenset())
+    return words is _ANY or all(
+        word in words or word in WIDTHS or word.startswith(("L1__", "L2__")) for word in instruction.modifiers
+    )

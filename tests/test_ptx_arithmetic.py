@@ -1,0 +1,296 @@
+"""What kernels compute in the interpreter of PTX, held against Python's exact numbers, NumPy and torch."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+from ptx_data import compiled, run
+
+from gdnbench.errors import NotInterpretedError
+
+N = 256
+BODIES = {
+    # of two floats
+    "f_divide": ("float", "o[i] = x[i] / y[i];"),
+    "f_root": ("float", "o[i] = sqrtf(fabsf(x[i])) + 1.f / x[i];"),
+    "f_fma": ("float", "o[i] = fmaf(x[i], y[i], -x[i]);"),
+    "f_directed": (
+        "float",
+        "o[i] = __fadd_rz(x[i], y[i]) + __fmul_rd(x[i], y[i]) - __fsub_ru(x[i], y[i]) + __fmaf_rd(x[i], y[i], 3.f);",
+    ),
+    "f_extremes": ("float", "o[i] = fminf(x[i], y[i]) + 2.f * fmaxf(x[i], y[i]) + copysignf(4.f, x[i]);"),
+    "f_exp": ("float", "o[i] = expf(x[i]);"),
+    "f_log1p": ("float", "o[i] = log1pf(fabsf(x[i]));"),
+    "f_sin": ("float", "o[i] = sinf(x[i] * 1e6f);"),
+    "f_many": ("float", "o[i] = tanhf(x[i]) + powf(fabsf(x[i]), y[i]) + erff(x[i]);"),
+    "f_convert": (
+        "float",
+        "o[i] = (float)(int)(x[i] * 1e9f) + (float)__float2int_rn(x[i]) + (float)(unsigned "
+        "char)(int)fabsf(x[i]) + (float)(short)x[i];",
+    ),
+    "f_saturated": ("float", "o[i] = __saturatef(x[i]) + (float)(unsigned)fmaxf(x[i], 0.f);"),
+    "f_half": (
+        "float",
+        "__half2 h = __floats2half2_rn(x[i], y[i]); h = __hfma2(h, h, h); o[i] = __low2float(h) + __high2float(h);",
+    ),
+    "f_bfloat": (
+        "float",
+        "__nv_bfloat162 h = __floats2bfloat162_rn(x[i], y[i]); h = __hmul2(h, __hadd2(h, h)); o[i] "
+        "= __low2float(h) - __high2float(h);",
+    ),
+    # of two integers
+    "i_divide": ("int", "o[i] = x[i] / y[i] * 3 + x[i] % y[i];"),
+    "i_high": ("int", "o[i] = __mulhi(x[i], y[i]) ^ (int)__umulhi(x[i], y[i]) ^ __mul24(x[i], y[i]);"),
+    "i_bits": ("int", "o[i] = __popc(x[i]) * 1000 + __clz(x[i]) * 10 + __ffs(x[i]);"),
+    "i_reverse": ("int", "o[i] = __brev(x[i]) ^ (x[i] >> 3) ^ (int)((unsigned)x[i] >> 5);"),
+    "i_funnel": ("int", "o[i] = __funnelshift_l(x[i], y[i], i) ^ __funnelshift_rc(x[i], y[i], i);"),
+    "i_bytes": ("int", "o[i] = __byte_perm(x[i], y[i], 0x1462);"),
+    "i_dot": ("int", "o[i] = __dp4a(x[i], y[i], 7);"),
+    "i_wide": ("int", "long long p = (long long)x[i] * y[i]; o[i] = (int)(p >> 20) + (int)(p / 1000003ll);"),
+    "i_switch": (
+        "int",
+        "switch ((unsigned)y[i] % 7) { case 0: o[i] = x[i]; break; case 1: o[i] = x[i] * 3; break; "
+        "case 2: o[i] = 5; break; case 3: o[i] = x[i] ^ y[i]; break; case 4: o[i] = 77; break; case "
+        "5: o[i] = -x[i]; break; default: o[i] = 1; }",
+    ),
+    "i_loop": (
+        "int",
+        "int n = 0; for (unsigned v = x[i]; v != 1 && n < 40; ++n) v = v & 1 ? 3 * v + 1 : v / 2; o[i] = n;",
+    ),
+    # of two doubles
+    "d_some": ("double", "o[i] = fma(x[i], y[i], 1.5);"),
+    "d_functions": ("double", "o[i] = exp(x[i]) + log(fabs(y[i])) + sin(x[i]);"),
+}
+SOURCE = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n" + "".join(
+    f'extern "C" __global__ void {name}(const {kind}* x, const {kind}* y, {kind}* o) {{\n'
+    f"  const int i = blockIdx.x * blockDim.x + threadIdx.x;\n  {body}\n}}\n"
+    for name, (kind, body) in BODIES.items()
+)
+
+
+@pytest.fixture(scope="module")
+def floats():
+    draw = np.random.default_rng(1)
+    x, y = (draw.normal(size=(2, N)) * 3).astype(np.float32)
+    x[:6] = [0.0, -0.0, np.inf, 1e-40, 3e38, -7.5]
+    return x, y
+
+
+@pytest.fixture(scope="module")
+def integers():
+    draw = np.random.default_rng(2)
+    x = draw.integers(-(2**31), 2**31, N).astype(np.int32)
+    y = draw.integers(-1000, 1000, N).astype(np.int32)
+    x[:2], y[y == 0] = [0, -(2**31)], 5
+    return x, y
+
+
+def computed(name, x, y):
+    out = np.zeros_like(x)
+    found, _ = run(SOURCE, x.copy(), y.copy(), out, entry=name, blocks=(N // 64, 1, 1), threads=64)
+    assert found == ()
+    return out
+
+
+def to_int32(values):
+    return np.array([int(value) & 0xFFFFFFFF for value in values], dtype=np.uint32).view(np.int32)
+
+
+def test_what_ieee_rounds_to_nearest_is_equal_to_the_last_bit(floats):
+    x, y = floats
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(computed("f_divide", x, y), x / y)
+        np.testing.assert_array_equal(computed("f_root", x, y), np.sqrt(np.abs(x)) + np.float32(1) / x)
+
+
+def nearest_single(value):
+    """A fraction rounded once; a double would round twice."""
+    guess = np.float32(float(value))
+    near = [np.nextafter(guess, np.float32(-np.inf)), guess, np.nextafter(guess, np.float32(np.inf))]
+    return min(near, key=lambda each: (abs(Fraction(float(each)) - value), int(each.view(np.uint32)) & 1))
+
+
+def directed_single(value, *, down):
+    guess = np.float32(float(value))
+    exact = Fraction(float(guess))
+    if down and exact > value:
+        return np.nextafter(guess, np.float32(-np.inf))
+    return np.nextafter(guess, np.float32(np.inf)) if not down and exact < value else guess
+
+
+def finite(x, y):
+    fine = np.isfinite(x) & np.isfinite(y) & (np.abs(x) < 1e30) & (np.abs(x) > 1e-30)
+    return x[fine], y[fine], fine
+
+
+def test_a_fused_multiply_add_is_rounded_once(floats):
+    x, y = floats
+    # Products whose sum lies beside the middle of two singles, where rounding twice goes wrong.
+    x, y = x.copy(), y.copy()
+    x[10:40] = np.float32(1) + np.arange(30, dtype=np.float32) * np.float32(2.0**-23)
+    y[10:40] = np.float32(1) + np.float32(2.0**-12)
+    got = computed("f_fma", x, y)
+    a, b, fine = finite(x, y)
+    exact = [Fraction(float(p)) * Fraction(float(q)) - Fraction(float(p)) for p, q in zip(a, b, strict=True)]
+    np.testing.assert_array_equal(got[fine], [nearest_single(value) for value in exact])
+
+
+def test_directed_rounding(floats):
+    x, y = floats
+    got = computed("f_directed", x, y)
+    a, b, fine = finite(x, y)
+    expected = []
+    for p, q in zip(a, b, strict=True):
+        u, v = Fraction(float(p)), Fraction(float(q))
+        to_zero = directed_single(u + v, down=u + v > 0)
+        product, difference = directed_single(u * v, down=True), directed_single(u - v, down=False)
+        fused = directed_single(u * v + 3, down=True)
+        expected.append(np.float32(np.float32(np.float32(to_zero + product) - difference) + fused))
+    np.testing.assert_array_equal(got[fine], np.array(expected, dtype=np.float32))
+
+
+def test_extremes_and_conversions(floats):
+    x, y = floats
+    with np.errstate(all="ignore"):
+        expected = np.fmin(x, y) + np.float32(2) * np.fmax(x, y) + np.copysign(np.float32(4), x)
+        np.testing.assert_array_equal(computed("f_extremes", x, y), expected)
+        limits = np.iinfo(np.int32)
+        large = np.clip(np.trunc((x * np.float32(1e9)).astype(float)), limits.min, limits.max).astype(np.int32)
+    a, _, fine = finite(x, y)
+    expected = large[fine].astype(np.float32) + np.rint(a)
+    expected = expected + np.abs(a).astype(np.int32).astype(np.uint8).astype(np.float32)
+    expected = expected + a.astype(np.int16).astype(np.float32)
+    np.testing.assert_array_equal(computed("f_convert", x, y)[fine], expected)
+    np.testing.assert_array_equal(
+        computed("f_saturated", x, y)[fine], np.clip(a, 0, 1) + np.maximum(a, 0).astype(np.uint32).astype(np.float32)
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "ulps"),
+    [
+        ("f_exp", np.exp, 2),
+        ("f_log1p", lambda x: np.log1p(np.abs(x)), 2),
+        ("f_sin", lambda x: np.sin((x.astype(np.float32) * np.float32(1e6)).astype(float)), 4),
+    ],
+)
+def test_the_functions_of_cuda_err_as_they_are_documented_to(floats, name, function, ulps):
+    x, y = floats
+    x = x.copy()
+    x[:6] = 1.5
+    got, exact = computed(name, x, y), function(x.astype(float))
+    assert np.max(np.abs(got - exact) / np.spacing(np.abs(exact).astype(np.float32))) <= ulps
+
+
+def test_functions_that_branch_by_lane(floats):
+    x, y = floats
+    a, b, fine = finite(x, y)
+    exact = np.tanh(a.astype(float)) + np.abs(a.astype(float)) ** b + [math.erf(each) for each in a.astype(float)]
+    np.testing.assert_allclose(computed("f_many", x, y)[fine], exact, rtol=2e-6)
+
+
+def test_pairs_of_16_bit_floats(floats):
+    x, y = (np.clip(each, -50, 50) for each in floats)
+    a, b = (each.astype(np.float16).astype(float) for each in (x, y))
+    halves = (a * a + a).astype(np.float16).astype(np.float32) + (b * b + b).astype(np.float16).astype(np.float32)
+    np.testing.assert_array_equal(computed("f_half", x, y), halves)
+    p, q = (torch.tensor(each).to(torch.bfloat16) for each in (x, y))
+    expected = (p * (p + p)).float() - (q * (q + q)).float()
+    np.testing.assert_array_equal(computed("f_bfloat", x, y), expected.numpy())
+
+
+def truncated(p, q):
+    return abs(p) // abs(q) * (1 if (p < 0) == (q < 0) else -1)
+
+
+def bits(value):
+    return int(value) & 0xFFFFFFFF
+
+
+def signed_bytes(value):
+    return [int.from_bytes(bytes([bits(value) >> 8 * n & 0xFF]), "little", signed=True) for n in range(4)]
+
+
+def signed_24(value):
+    return ((int(value) & 0xFFFFFF) ^ 0x800000) - 0x800000
+
+
+def funnel(p, q, i):
+    joined = bits(q) << 32 | bits(p)
+    return ((joined << (i & 31)) >> 32 ^ joined >> min(i, 32)) & 0xFFFFFFFF
+
+
+def collatz(value):
+    value, count = bits(value), 0
+    while value != 1 and count < 40:
+        value, count = (3 * value + 1 & 0xFFFFFFFF if value & 1 else value // 2), count + 1
+    return count
+
+
+CASES = (lambda p, q: p, lambda p, q: 3 * p, lambda p, q: 5, lambda p, q: p ^ q, lambda p, q: 77, lambda p, q: -p)
+INTEGERS = {
+    "i_divide": lambda p, q, i: truncated(p, q) * 3 + p - truncated(p, q) * q,
+    "i_high": lambda p, q, i: p * q >> 32 ^ bits(p) * bits(q) >> 32 ^ signed_24(p) * signed_24(q),
+    "i_bits": lambda p, q, i: bits(p).bit_count() * 1000 + (32 - bits(p).bit_length()) * 10 + (p & -p).bit_length(),
+    "i_reverse": lambda p, q, i: int(f"{bits(p):032b}"[::-1], 2) ^ p >> 3 ^ bits(p) >> 5,
+    "i_funnel": funnel,
+    "i_bytes": lambda p, q, i: int.from_bytes(
+        bytes((bits(q) << 32 | bits(p)).to_bytes(8, "little")[n] for n in (2, 6, 4, 1)), "little"
+    ),
+    "i_dot": lambda p, q, i: 7 + sum(u * v for u, v in zip(signed_bytes(p), signed_bytes(q), strict=True)),
+    "i_wide": lambda p, q, i: (p * q >> 20) + truncated(p * q, 1000003),
+    "i_switch": lambda p, q, i: CASES[bits(q) % 7](p, q) if bits(q) % 7 < 6 else 1,
+    "i_loop": lambda p, q, i: collatz(p),
+}
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_integers_are_pythons(integers, name):
+    x, y = integers
+    expected = [INTEGERS[name](int(p), int(q), i) for i, (p, q) in enumerate(zip(x, y, strict=True))]
+    np.testing.assert_array_equal(computed(name, x, y), to_int32(expected))
+
+
+def test_doubles(floats):
+    x, y, _ = finite(*floats)
+    x, y = np.resize(x, N).astype(float) * 1.1, np.resize(y, N).astype(float) * 0.7
+    exact = [float(Fraction(p) * Fraction(q) + Fraction(3, 2)) for p, q in zip(x, y, strict=True)]
+    np.testing.assert_array_equal(computed("d_some", x, y), exact)
+    np.testing.assert_allclose(
+        computed("d_functions", x, y), np.exp(x) + np.log(np.abs(y)) + np.sin(x), rtol=1e-14, atol=1e-14
+    )
+
+
+def test_every_body_is_tested():
+    held = set(INTEGERS) | {name for name in BODIES if name[0] in "fd"}
+    assert held == set(BODIES)
+
+
+UNKNOWN = {
+    "the clock of another block's shared memory": 'asm volatile("mapa.shared::cluster.u32 %0, %0, 0;" : "+r"(v));',
+    "a barrier that counts": 'asm volatile("{.reg .pred p; bar.red.popc.u32 %0, 0, p;}" : "=r"(v));',
+    "a tensor copy": 'asm volatile("cp.async.bulk.prefetch.tensor.1d.L2.global.tile [%0, {%1}];" :: "l"(x), "r"(0));',
+    "a matrix product": (
+        'float f[4] = {}; asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 '
+        '{%0,%1,%2,%3}, {%4,%4,%4,%4}, {%4,%4}, {%0,%1,%2,%3};" : "+f"(f[0]), "+f"(f[1]), '
+        '"+f"(f[2]), "+f"(f[3]) : "r"(v)); v = f[0];'
+    ),
+    "a saturated sum": 'asm("add.sat.s32 %0, %0, 5;" : "+r"(v));',
+    "a sum with carry": 'asm("add.cc.u32 %0, %0, 5;" : "+r"(v));',
+}
+
+
+@pytest.mark.parametrize("body", UNKNOWN.values(), ids=UNKNOWN)
+def test_what_is_not_known_is_never_guessed(body):
+    source = f'extern "C" __global__ void k(int* x) {{\n int v = threadIdx.x;\n {body}\n x[threadIdx.x] = v;\n}}'
+    with pytest.raises(NotInterpretedError, match=r"kernel\.cu:3: `[\w.:]+` cannot be interpreted"):
+        run(source, np.zeros(32, dtype=np.int32))
+
+
+def test_ptx_without_the_kernel_says_what_it_has():
+    from gdnbench.ptx.reader import read_program
+
+    with pytest.raises(NotInterpretedError, match="no kernel other"):
+        read_program(compiled(SOURCE), "other")

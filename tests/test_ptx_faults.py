@@ -1,0 +1,405 @@
+"""Kernels with one fault each, which the interpreter of PTX names by line; and others like them without it."""
+
+import numpy as np
+import pytest
+from ptx_data import findings, run
+
+HEAD = "#include <cuda_pipeline.h>\n"
+KERNEL = 'extern "C" __global__ void k(const float* a, float* b) {{\n  const int i = threadIdx.x;\n{body}\n}}'
+
+
+def kernel(*lines):
+    """The first line of the body is line 4 of kernel.cu."""
+    return HEAD + KERNEL.format(body="\n".join(lines))
+
+
+def of(source, *, threads=32, count=None, **launch):
+    a = np.arange(count or threads, dtype=np.float32)
+    return findings(source, a, np.zeros(max(threads, 64), dtype=np.float32), threads=threads, **launch)
+
+
+SHARED = "__shared__ float s[64];"
+ASYNC = "__shared__ __align__(16) float4 s[32];"
+ASK = "__pipeline_memcpy_async(&s[i], (const float4*)a + i, 16); __pipeline_commit();"
+
+FAULTS = {
+    "a read past the end": (
+        kernel("b[i] = a[i + 1];"),
+        {},
+        "OUT_OF_BOUNDS",
+        4,
+        "thread 31 of block 0 reads 4 bytes at byte 128 of `a`, which has 128",
+    ),
+    "a read before the beginning": (
+        kernel("b[i] = a[i - 4];"),
+        {},
+        "OUT_OF_BOUNDS",
+        4,
+        "thread 0 of block 0 reads 4 bytes 16 bytes before `a`",
+    ),
+    "a write past the end": (kernel("b[i + 40] = a[i];"), {}, "OUT_OF_BOUNDS", 4, "writes 4 bytes at byte 256 of `b`"),
+    "a pointer to nothing": (
+        kernel("b[i] = *(const float*)(size_t)(8 * i);"),
+        {},
+        "OUT_OF_BOUNDS",
+        4,
+        "an address in no tensor",
+    ),
+    "a vector that is not aligned": (
+        kernel("float4 v = *(const float4*)(a + i % 16);", "b[i] = v.x + v.y + v.z + v.w;"),
+        {},
+        "MISALIGNED",
+        4,
+        "reads 16 bytes at an address that is no multiple of 16",
+    ),
+    "shared memory past the end": (
+        kernel(SHARED, "s[i] = a[i]; s[i + 32] = 0;", "__syncthreads();", "b[i] = s[i + 40];"),
+        {},
+        "OUT_OF_BOUNDS",
+        7,
+        "reads 4 bytes at byte 256 of shared memory, which has 256",
+    ),
+    "local memory past the end": (
+        kernel("float t[4]; for (int j = 0; j < 4; ++j) t[j] = i * j;", "b[i] = t[(int)a[i] / 7];"),
+        {},
+        "OUT_OF_BOUNDS",
+        5,
+        "of local memory, which has 16",
+    ),
+    "shared memory that nobody wrote": (
+        kernel(SHARED, "if (i < 16) s[i] = a[i];", "__syncthreads();", "b[i] = s[i];"),
+        {},
+        "UNINITIALISED",
+        7,
+        "thread 16 of block 0 reads 4 bytes of shared memory that nobody has written",
+    ),
+    "an output that is read before it is written": (
+        kernel("b[i] += a[i];"),
+        {"unwritten": (1,)},
+        "UNINITIALISED",
+        4,
+        "reads 4 bytes of `b` that nobody has written",
+    ),
+    "no barrier before what others wrote is read": (
+        kernel(SHARED, "s[i] = a[i];", "b[i] = s[i ^ 32];"),
+        {"threads": 64},
+        "RACE",
+        6,
+        "thread 0 of block 0 reads shared memory where thread 32 writes at kernel.cu:5, with no barrier between",
+    ),
+    "no barrier before what others read is written": (
+        kernel(
+            SHARED,
+            "s[i] = a[i];",
+            "__syncthreads();",
+            "float x = s[i ^ 32];",
+            "s[i] = x + 1;",
+            "__syncthreads();",
+            "b[i] = s[i];",
+        ),
+        {"threads": 64},
+        "RACE",
+        8,
+        "writes shared memory where thread 32 reads at kernel.cu:7",
+    ),
+    "no barrier between lanes of a warp": (
+        kernel(SHARED, "s[i] = a[i];", "b[i] = s[i ^ 1];"),
+        {},
+        "RACE",
+        6,
+        "reads shared memory where thread 1 writes at kernel.cu:5",
+    ),
+    "a barrier of the warp where the block's is needed": (
+        kernel(SHARED, "s[i] = a[i];", "__syncwarp();", "b[i] = s[i ^ 32];"),
+        {"threads": 64},
+        "RACE",
+        7,
+        "where thread 32 writes",
+    ),
+    "two threads that write one place": (
+        kernel("b[i / 2] = a[i];"),
+        {},
+        "RACE",
+        4,
+        "writes `b` where thread",
+    ),
+    "two blocks that write one place": (
+        kernel("b[i] = a[i] + blockIdx.x;"),
+        {"blocks": (4, 1, 1)},
+        "RACE",
+        4,
+        "writes `b` where thread 0 of block",
+    ),
+    "two blocks of two parts of the grid": (
+        kernel("b[i] = a[i] + blockIdx.x;"),
+        {"blocks": (4, 1, 1), "lanes": 32},
+        "RACE",
+        4,
+        "where thread 0 of block 0",
+    ),
+    "a block that reads what another writes": (
+        kernel("if (blockIdx.x == 0) b[i] = a[i];", "else b[i + 32] = b[i];"),
+        {"blocks": (2, 1, 1)},
+        "RACE",
+        4,
+        "writes `b` where thread",
+    ),
+    "a copy that is not waited for": (
+        kernel(ASYNC, ASK, "__syncthreads();", "b[i] = s[i].x;"),
+        {"count": 128},
+        "RACE",
+        7,
+        "without waiting for the copy there",
+    ),
+    "a copy that only its own thread has waited for": (
+        kernel(ASYNC, ASK, "__pipeline_wait_prior(0);", "b[i] = s[i ^ 1].x;"),
+        {"count": 128},
+        "RACE",
+        7,
+        "without waiting for the copy there",
+    ),
+    "a copy of the last group but one": (
+        kernel(ASYNC, ASK, "__pipeline_wait_prior(1);", "__syncthreads();", "b[i] = s[i].x;"),
+        {"count": 128},
+        "RACE",
+        8,
+        "without waiting",
+    ),
+    "a barrier that half of the block never reaches": (
+        kernel('if (i < 32) asm volatile("bar.sync 1, 64;" ::: "memory");', "b[i] = a[i];"),
+        {"threads": 64},
+        "BARRIER",
+        4,
+        "waits for a barrier that not all threads of its block reach",
+    ),
+    "a warp at two barriers": (
+        kernel(
+            "if (i % 2) {",
+            "  b[i] = 1;",
+            "  __syncthreads();",
+            "} else {",
+            "  b[i] = a[i];",
+            "  __syncthreads();",
+            "  b[i] += 3;",
+            "}",
+        ),
+        {},
+        "BARRIER",
+        6,
+        "threads of one warp wait at different barriers, here and at line 9",
+    ),
+    "a shuffle from a lane that does not take part": (
+        kernel("if (i < 16) b[i] = __shfl_xor_sync(0xffffu, a[i], 16);"),
+        {},
+        "INACTIVE_LANE",
+        4,
+        "lane 0 reads lane 16",
+    ),
+    "a lane that its own mask leaves out": (
+        kernel("b[i] = __shfl_xor_sync(0xffffu, a[i], 1);"),
+        {},
+        "INACTIVE_LANE",
+        4,
+        "is not in its own mask",
+    ),
+    "a shuffle that half of the warp never reaches": (
+        kernel("if (i < 16) b[i] = __shfl_xor_sync(~0u, a[i], 1);", "else while (i) b[i] = __ballot_sync(~0u, 1);"),
+        {},
+        "BARRIER",
+        4,
+        "waits for lanes of its warp that never come here",
+    ),
+    "a trap": (kernel("if (a[i] == 5.f) __trap();", "b[i] = 2;"), {}, "TRAP", 4, "stops itself with a trap"),
+    "a loop without an end": (
+        kernel("volatile float* c = b;", "while (c[0] == 0.f);"),
+        {},
+        "ENDLESS",
+        5,
+        "still runs after 200,000 instructions",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_named_by_its_line(name):
+    source, launch, fault, line, text = FAULTS[name]
+    found = of(source, **launch)
+    assert [(kind, at) for kind, at, _ in found] == [(fault, line)], found
+    assert text in found[0][2]
+
+
+FINE = {
+    "a barrier between writing and reading": (
+        kernel(SHARED, "s[i] = a[i];", "__syncthreads();", "b[i] = s[i ^ 32];"),
+        {"threads": 64},
+    ),
+    "a barrier of the warp where that is enough": (
+        kernel(SHARED, "s[i] = a[i];", "__syncwarp();", "b[i] = s[i ^ 1];"),
+        {},
+    ),
+    "a tree of sums": (
+        kernel(
+            SHARED,
+            "s[i] = a[i];",
+            "for (int n = 32; n; n /= 2) {",
+            "  __syncthreads();",
+            "  if (i < n) s[i] += s[i + n];",
+            "}",
+            "if (i == 0) b[0] = s[0];",
+        ),
+        {"threads": 64},
+    ),
+    "one value written by all blocks": (kernel("b[i] = a[i] * 3;"), {"blocks": (4, 1, 1)}),
+    "one value written by all": (kernel(SHARED, "s[0] = 7;", "__syncthreads();", "b[i] = s[0];"), {"threads": 64}),
+    "read by all, then written by one": (
+        kernel(
+            SHARED,
+            "s[i] = a[i];",
+            "__syncthreads();",
+            "float x = s[3];",
+            "__syncthreads();",
+            "if (i == 3) s[3] = x + s[3];",
+            "__syncthreads();",
+            "b[i] = s[3];",
+        ),
+        {"threads": 64},
+    ),
+    "an early return before a barrier": (
+        kernel(SHARED, "if (i >= 32) return;", "s[i] = a[i];", "__syncthreads();", "b[i] = s[31 - i];"),
+        {"threads": 64},
+    ),
+    "a copy that all wait for": (
+        kernel(ASYNC, ASK, "__pipeline_wait_prior(0);", "__syncthreads();", "b[i] = s[i ^ 1].x;"),
+        {"count": 128},
+    ),
+    "atomics of many threads": (
+        kernel("atomicAdd(b, a[i]);", "atomicMax((int*)b + 1, i);"),
+        {"threads": 128, "blocks": (3, 1, 1)},
+    ),
+    "a flag that other threads set": (
+        kernel("volatile float* c = b;", "if (i < 32) { while (c[0] == 0.f); c[i + 1] = 5; } else c[0] = 1;"),
+        {"threads": 64},
+    ),
+    "named barriers of a producer and a consumer": (
+        kernel(
+            SHARED,
+            'if (i < 32) { s[i] = a[i]; asm volatile("bar.arrive 1, 64;" ::: "memory"); }',
+            'else { asm volatile("bar.sync 1, 64;" ::: "memory"); b[i] = s[63 - i]; }',
+        ),
+        {"threads": 64},
+    ),
+    "lanes of a warp that part and meet again": (
+        kernel("float x = a[i];", "for (int j = 0; j < i; ++j) x += 1;", "b[i] = __shfl_xor_sync(~0u, x, 1);"),
+        {},
+    ),
+    "memory of its own for each thread": (
+        kernel("float t[8]; for (int j = 0; j < 8; ++j) t[j] = i * j;", "b[i] = t[(int)a[i] % 8];"),
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FINE)
+def test_what_is_right_is_left_alone(name):
+    source, launch = FINE[name]
+    assert of(source, **launch) == []
+
+
+def test_values_pass_through_shared_memory_atomics_and_flags():
+    a, b = np.arange(128, dtype=np.float32), np.zeros(128, dtype=np.float32)
+    run(FINE["atomics of many threads"][0], a, b, threads=128, blocks=(3, 1, 1))
+    assert b[0] == 3 * a.sum()
+    assert b[1:2].view(np.int32)[0] == 127
+    b[:] = 0
+    run(FINE["a tree of sums"][0], a[:64].copy(), b, threads=64)
+    assert b[0] == a[:64].sum()
+    b[:] = 0
+    run(FINE["a flag that other threads set"][0], a, b, threads=64)
+    assert list(b[:33]) == [1, *[5] * 32]
+    b[:] = 0
+    run(FINE["lanes of a warp that part and meet again"][0], a, b)
+    np.testing.assert_array_equal(b[:32], 2.0 * (np.arange(32) ^ 1))
+
+
+MBARRIER = """
+__device__ __forceinline__ unsigned at(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+extern "C" __global__ void k(const float* a, float* b) {
+  __shared__ __align__(128) float s[256];
+  __shared__ unsigned long long bar;
+  const int i = threadIdx.x;
+  if (i == 0) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(at(&bar)));
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(at(&bar)), "r"(1024u) : "memory");
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+                 :: "r"(at(s)), "l"(a), "r"(1024u), "r"(at(&bar)) : "memory");
+  }
+  SYNC
+  WAIT
+  b[i] = s[255 - i];
+}
+"""
+WAIT = (
+    'asm volatile("{ .reg .pred d;\\nagain: mbarrier.try_wait.parity.shared::cta.b64 d, [%0], 0;\\n@!d bra again; }"'
+    ' :: "r"(at(&bar)) : "memory");'
+)
+
+
+def bulk(sync, wait):
+    a, b = np.arange(256, dtype=np.float32), np.zeros(64, dtype=np.float32)
+    source = MBARRIER.replace("SYNC", sync).replace("WAIT", wait)
+    return findings(source, a, b, threads=64), b
+
+
+def test_a_bulk_copy_is_waited_for_at_its_mbarrier():
+    found, b = bulk("__syncthreads();", WAIT)
+    assert found == []
+    np.testing.assert_array_equal(b, 255 - np.arange(64))
+    found, _ = bulk("__syncthreads();", "")
+    assert [(kind, line) for kind, line, _ in found] == [("RACE", 15)]
+    assert "without waiting for the copy there of kernel.cu:11" in found[0][2]
+
+
+def test_an_mbarrier_is_there_before_others_wait_at_it():
+    found, _ = bulk("", WAIT)
+    assert ("RACE", 14) in [(kind, line) for kind, line, _ in found]
+
+
+def test_an_mbarrier_that_never_completes_is_told():
+    source = (
+        MBARRIER.replace("SYNC", "__syncthreads();")
+        .replace("WAIT", WAIT)
+        .replace('"r"(1024u) : "memory")', '"r"(2048u) : "memory")')
+    )
+    a, b = np.arange(256, dtype=np.float32), np.zeros(64, dtype=np.float32)
+    found = findings(source, a, b, threads=64)
+    assert [(kind, line) for kind, line, _ in found] == [("BARRIER", 14)]
+    assert "an mbarrier whose phase never completes" in found[0][2]
+
+
+TRAFFIC = {
+    "side by side": ("b[i] = a[i];", (4, 4), False),
+    "a column of a matrix": ("b[i] = a[i * 32];", (32, 4), True),
+    "every other float": ("b[i] = a[2 * i];", (8, 4), True),
+    "one place for all": ("b[i] = a[7];", (1, 1), False),
+    "off by one float": ("b[i] = a[i + 1];", (5, 4), False),
+    "vectors side by side": ("const float4 v = ((const float4*)a)[i]; b[i] = v.x + v.y + v.z + v.w;", (16, 16), False),
+}
+
+
+@pytest.mark.parametrize("name", TRAFFIC)
+def test_sectors_of_a_request_are_counted(name):
+    body, (sectors, least), is_scattered = TRAFFIC[name]
+    _, traffic = run(kernel(body), np.arange(1024, dtype=np.float32), np.zeros(32, dtype=np.float32))
+    [load] = [each for each in traffic if each.verb == "loads"]
+    assert (load.at.line, load.requests, load.sectors, load.least_sectors) == (4, 1, sectors, least)
+    assert load.is_scattered is is_scattered
+    assert str(load) == f"kernel.cu:4: loads {sectors} sectors a request, where {least} hold the bytes"
+
+
+def test_blocks_in_parts_give_what_blocks_at_once_do():
+    source = kernel("int n = (blockIdx.x + 4 * blockIdx.y + 8 * blockIdx.z) * 32 + i;", "b[n] = a[n] * 2;")
+    one, other = np.zeros(512, dtype=np.float32), np.zeros(512, dtype=np.float32)
+    a = np.arange(512, dtype=np.float32)
+    assert run(source, a, one, blocks=(4, 2, 2)) == run(source, a, other, blocks=(4, 2, 2), lanes=96)
+    np.testing.assert_array_equal(one, 2 * a)
+    np.testing.assert_array_equal(other, 2 * a)
