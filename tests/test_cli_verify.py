@@ -67,11 +67,80 @@ def verify(bench, *arguments):
     return bench("verify", *arguments, "--gpu", "cpu", "-q")
 
 
-def test_a_cuda_kernel_is_compiled_and_not_said_to_pass(bench):
-    done = verify(bench, "decode-v4")
-    assert done.code == 5
-    assert "decode-v4  compiles for sm_90 and sm_100; its numbers need a GPU" in done.out
-    assert "1 kernel: 1 compiled only" in done.out
+def test_a_cuda_kernel_is_interpreted(bench):
+    done = verify(bench, "decode-v9", "decode-floor-copy")
+    assert done.code == 0, done.out + done.err
+    assert "2 kernels: 2 passed in the interpreter of PTX" in done.out
+    assert " memory and barriers " in done.out
+    assert " state copied " in done.out
+
+
+def add_cuda(bench, name, statement):
+    """A kernel of one statement, in line 5, with a thread for each element of the state."""
+    folder = bench.home / "kernels" / "decode" / name
+    folder.mkdir()
+    (folder / "variant.py").write_text(
+        "from gdnbench import CudaKernel\n"
+        f'kernel = CudaKernel(name="test-{name}", entry="k", block=lambda s, p: 128,\n'
+        "    grid=lambda s, p: (s.B * s.HV * s.V * s.K // 128,))\n"
+    )
+    (folder / "kernel.cu").write_text(
+        '#include "gdn.cuh"\n\nextern "C" __global__ void k(GDN_DECODE_ARGUMENTS) {\n'
+        f"  const int at = blockIdx.x * 128 + threadIdx.x;\n  {statement}\n}}\n"
+    )
+    return folder
+
+
+FAULTS = {
+    "past-the-end": ("new_state[at] = state[at + 1];", "reads 4 bytes at byte 524288 of `state`, which has 524288"),
+    "raced": (
+        "__shared__ float s[128]; s[threadIdx.x] = state[at]; new_state[at] = s[threadIdx.x ^ 64];",
+        "reads shared memory where thread 64 writes at kernel.cu:5, with no barrier between",
+    ),
+    "unwritten": (
+        "__shared__ float s[128]; if (threadIdx.x) s[threadIdx.x] = 1; __syncthreads();"
+        " new_state[at] = s[threadIdx.x];",
+        "reads 4 bytes of shared memory that nobody has written",
+    ),
+    "scattered": ("new_state[at] = state[at % 128 * 1024 + at / 128];", "unwritten-output"),
+}
+
+
+@pytest.fixture(scope="module")
+def faulty(bench):
+    """Kernels of one statement each, which stands in line 5."""
+    for name, (statement, _) in FAULTS.items():
+        add_cuda(bench, name, statement)
+    return bench
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_what_is_wrong_in_a_cuda_kernel_is_named_by_its_line(faulty, name):
+    done = verify(faulty, f"test-{name}", "--shape", "B=1")
+    assert done.code == 3, done.out + done.err
+    told = " ".join(done.out.split())
+    assert FAULTS[name][1] in told
+    if name == "scattered":
+        assert "kernel.cu:5: loads 32 sectors a request, where 4 hold the bytes" in told
+    else:
+        assert "unsafe: kernel.cu:5: thread " in told
+
+
+def test_what_the_interpreter_does_not_know_is_compiled_and_not_said_to_pass(bench):
+    add_cuda(bench, "mapa", 'unsigned x = 0; asm volatile("mapa.shared::cluster.u32 %0, %0, 0;" : "+r"(x));')
+    done = verify(bench, "test-mapa", "--shape", "B=1")
+    assert done.code == 5, done.out + done.err
+    told = " ".join(done.out.split())
+    assert "compiles for sm_90 and sm_100: kernel.cu:5: `mapa.shared::cluster.u32` cannot be interpreted" in told
+    assert "1 kernel: 1 compiled only" in told
+
+
+def test_a_launch_that_does_not_fit_the_kernel_is_told(bench):
+    folder = add_cuda(bench, "misfit", "")
+    (folder / "kernel.cu").write_text('extern "C" __global__ void k(const float* q, int v) {}\n')
+    done = verify(bench, "test-misfit", "--shape", "B=1")
+    assert done.code == 8, done.out + done.err
+    assert "k takes 2 parameters, and its launch gives 12" in " ".join(done.out.split())
 
 
 def test_a_cuda_kernel_that_does_not_compile_fails(bench):
@@ -142,7 +211,8 @@ def test_a_limit_that_is_none_is_refused(bench, limit):
 def test_where_nothing_asked_for_can_be_measured_every_verb_says_so_alike(bench, verb):
     options = {"run": ("--rounds", "2", "--samples", "1"), "sweep": ("-p", "WARPS=2,4", "--budget", "20s")}
     out = () if verb == "verify" else ("--out", str(bench.results))
-    done = bench(verb, "decode-v4", "--gpu", "cpu", "-q", *options.get(verb, ()), *out)
+    name = "decode-fla" if verb == "verify" else "decode-v4"  # a CUDA kernel can be verified without a GPU
+    done = bench(verb, name, "--gpu", "cpu", "-q", *options.get(verb, ()), *out)
     assert done.code == 5, done.err
     assert "needs a GPU" in done.out or "need a GPU" in done.out
     if verb != "verify":

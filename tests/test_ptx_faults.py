@@ -215,7 +215,7 @@ FAULTS = {
         {},
         "ENDLESS",
         5,
-        "still runs after 200,000 instructions",
+        "still runs after 20,000 instructions",
     ),
 }
 

@@ -33,7 +33,7 @@ JUDGED = {
     BAD_3.id: Examined(BAD_3.id, Status.WRONG_NUMBERS, "another element", (FAILED,)),
     FAR.id: Examined(FAR.id, Status.UNSUPPORTED, "needs a GPU [any]"),
 }  # fmt: skip
-VERDICTS = Verification(7, "cpu", (GOOD, GOOD_64, BAD, BAD_3, FAR), JUDGED, frozenset({GOOD.id}))
+VERDICTS = Verification(7, "cpu", (GOOD, GOOD_64, BAD, BAD_3, FAR), JUDGED, {GOOD.id: "Triton's interpreter"})
 
 
 @pytest.fixture
@@ -65,15 +65,33 @@ def test_wrong_numbers_show_what_came_what_should_have_and_where_and_how_to_see_
 def test_a_failure_at_other_heads_is_repeated_there(capsys):
     other = case("decode-bad", workload=decode_at(B=3, HQ=16, HV=32))
     checked = {other.id: Examined(other.id, Status.CRASHED, "SIGSEGV")}
-    print_verdicts(Verification(7, "cpu", (other,), checked, frozenset()), json=False, csv=False)
+    print_verdicts(Verification(7, "cpu", (other,), checked, {}), json=False, csv=False)
     last = capsys.readouterr().out.splitlines()[-1]
     assert last == "next: gdnbench verify decode-bad --shape B=3 --shape heads=qk16_v32 --seed 7"
+
+
+def test_what_an_interpreter_saw_stands_below_the_gates(capsys):
+    only = case("decode-v4")
+    told = "kernel.cu:7: thread 31 of block 0 reads 4 bytes at byte 128 of `state`, which has 128"
+    gate = GateResult("memory and barriers", "typical", 1.0, 0.0, "kernel.cu:7", Status.UNSAFE, told=told)
+    note = "kernel.cu:9: loads 32 sectors a request, where 16 hold the bytes"
+    checked = {only.id: Examined(only.id, Status.UNSAFE, gate.reason, (gate,), notes=(note,))}
+    verdicts = Verification(7, "cpu", (only,), checked, {only.id: "the interpreter of PTX"})
+    print_verdicts(verdicts, json=False, csv=False)
+    text = " ".join(capsys.readouterr().out.split())
+    assert "memory and barriers 1 of 0 FAIL B=1 typical kernel.cu:7" in text
+    assert f"unsafe: {told} (typical inputs), at B=1 qk4_v8" in text
+    assert note in text
+    assert verdicts.exit_code is ExitCode.WRONG_NUMBERS
+    print_verdicts(verdicts, json=True, csv=False)
+    [row] = json.loads(capsys.readouterr().out)["gates"]
+    assert (row["notes"], row["status"], row["where"], row["interpreted"]) == (note, "unsafe", "kernel.cu:7", True)
 
 
 def test_what_only_compiles_passes_nothing(capsys):
     only = case("decode-v4")
     checked = {only.id: Examined(only.id, Status.UNSUPPORTED, "compiles for sm_90; its numbers need a GPU")}
-    verdicts = Verification(7, "cpu", (only,), checked, frozenset(), frozenset({only.id}))
+    verdicts = Verification(7, "cpu", (only,), checked, {}, frozenset({only.id}))
     print_verdicts(verdicts, json=False, csv=False)
     out = capsys.readouterr().out
     assert "decode-v4  compiles for sm_90; its numbers need a GPU" in out
@@ -128,4 +146,4 @@ def test_csv_parses(shown):
 )
 def test_the_exit_code_tells_the_gravest(statuses, code):
     checked = {str(status): Examined(str(status), status, "" if status is Status.OK else "why") for status in statuses}
-    assert Verification(1, "cpu", (), checked, frozenset()).exit_code is code
+    assert Verification(1, "cpu", (), checked, {}).exit_code is code

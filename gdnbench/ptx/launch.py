@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 
 import numpy as np
 
+from gdnbench.errors import DeclarationError
 from gdnbench.ptx.control import execute
 from gdnbench.ptx.findings import Finding, Findings, Traffic
 from gdnbench.ptx.grid import WARP, Grid
@@ -20,7 +22,7 @@ def run_program(
     arguments: Sequence[Tensor | bytes],
     *,
     lanes_at_once: int = 1 << 15,
-    limit: int = 2_000_000,
+    limit: int = 1_000_000,
 ) -> tuple[tuple[Finding, ...], tuple[Traffic, ...]]:
     """Runs a launch; tensors that it writes are changed in place.
 
@@ -36,17 +38,14 @@ def run_program(
 
     Raises:
         NotInterpretedError: if something in the kernel is not known.
+        DeclarationError: if the arguments are not those that the kernel takes.
     """
     findings = Findings()
     watched = _granules(program)
     speaks = _has_strong_accesses(program, "global")
     given = [each for each in arguments if isinstance(each, Tensor)]
     segments = [Segment.make(each, watched["global"], races=not speaks) for each in given]
-    parameters = {}
-    tensors = iter(range(len(given)))
-    for parameter, argument in zip(program.parameters, arguments, strict=True):
-        value = tensor_address(next(tensors)).to_bytes(8, "little") if isinstance(argument, Tensor) else argument
-        parameters[parameter.name] = value
+    parameters = _parameters(program, arguments)
     variables = {}
     for variable in program.variables.values():
         if variable.space in {"global", "const"}:
@@ -65,6 +64,23 @@ def run_program(
                 known = traffic.get((each.at, each.verb))
                 traffic[each.at, each.verb] = _summed(known, each) if known else each
     return findings.all(), tuple(traffic.values())
+
+
+def _parameters(program: Program, arguments: Sequence[Tensor | bytes]) -> dict[str, bytes]:
+    """The bytes of each of the kernel's parameters, by name; of a tensor its address."""
+    if len(program.parameters) != len(arguments):
+        raise DeclarationError(
+            f"{program.entry} takes {len(program.parameters)} parameters, and its launch gives {len(arguments)}",
+            "see `arguments` of the launch in variant.py",
+        )
+    tensors = count()
+    given = {}
+    for parameter, argument in zip(program.parameters, arguments, strict=True):
+        value = tensor_address(next(tensors)).to_bytes(8, "little") if isinstance(argument, Tensor) else argument
+        if len(value) != parameter.nbytes:
+            raise DeclarationError(f"{parameter.name} has {parameter.nbytes} bytes, and its launch gives {len(value)}")
+        given[parameter.name] = value
+    return given
 
 
 def _summed(one: Traffic, other: Traffic) -> Traffic:

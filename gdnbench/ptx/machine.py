@@ -19,7 +19,7 @@ from gdnbench.ptx.races import IntArray, Ordering, Shadow
 from gdnbench.ptx.registers import special
 from gdnbench.ptx.segments import FIRST_SHARED, Segment, local_layout, shared_layout
 
-PATIENCE = 20_000
+PATIENCE = 2_000
 """Instructions that one group of lanes may run while others could: it may be waiting for them in a loop."""
 
 

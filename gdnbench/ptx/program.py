@@ -134,6 +134,5 @@ class Program:
 
 def unknown(instruction: Instruction) -> NotInterpretedError:
     """The error for an instruction that the interpreter does not know."""
-    return NotInterpretedError(
-        f"{instruction.at}: `{instruction.opcode}` cannot be interpreted", "its numbers need a GPU"
-    )
+    opcode = instruction.opcode.replace("__", "::")
+    return NotInterpretedError(f"{instruction.at}: `{opcode}` cannot be interpreted", "its numbers need a GPU")
