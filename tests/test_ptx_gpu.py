@@ -9,7 +9,7 @@ from test_ptx_arithmetic import BODIES, SOURCE, N
 pytestmark = pytest.mark.gpu
 
 INEXACT = {"f_exp": 4, "f_log1p": 4, "f_sin": 8, "f_many": 16, "d_functions": 16}
-"""Bodies that use the special function unit, whose last bits the interpreter does not know, and the ulps that differ."""
+"""Bodies that use the special function unit, whose last bits are not known, and the ulps that may differ."""
 
 
 @pytest.fixture(scope="module")
