@@ -29,7 +29,7 @@ class Finding:
         fault: its kind.
         at: the line.
         text: what happens, of the first thread that it happens to.
-        count: how often it does: threads, over all launches of the instruction.
+        count: how often it does, over all threads and instructions.
     """
 
     fault: Fault
@@ -71,12 +71,12 @@ class Traffic:
 
 
 class Findings:
-    """Collects findings: one for a kind of fault at an instruction, however many threads it happens to."""
+    """Collects findings: one for a kind of fault at a line, however many threads and instructions it happens to."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[Fault, SourceLine, str], Finding] = {}
+        self._found: dict[tuple[Fault, SourceLine], Finding] = {}
 
-    def add(self, fault: Fault, at: SourceLine, text: str, *, count: int = 1, opcode: str = "") -> None:
+    def add(self, fault: Fault, at: SourceLine, text: str, *, count: int = 1) -> None:
         """Notes a fault.
 
         Args:
@@ -84,9 +84,8 @@ class Findings:
             at: the line.
             text: what happens, for one thread.
             count: how many threads it happens to.
-            opcode: of the instruction; faults of two instructions of a line are two findings.
         """
-        key = (fault, at, opcode)
+        key = (fault, at)
         known = self._found.get(key)
         self._found[key] = Finding(fault, at, known.text if known else text, count + (known.count if known else 0))
 

@@ -271,7 +271,6 @@ class Memory:
         who = f"thread {int(self.thread[lane])} of block {int(self.block[lane]) + self.first_block}"
         self.findings.add(
             fault, access.instruction.at, f"{who} {text(row)}", count=int(np.count_nonzero(wrong)),
-            opcode=f"{access.step} {access.instruction.opcode}",
         )  # fmt: skip
 
 

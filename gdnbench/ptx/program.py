@@ -30,9 +30,13 @@ class SourceLine:
     line: int
     inlined_at: SourceLine | None = None
 
+    @property
+    def place(self) -> str:
+        """The file's name and the line alone."""
+        return f"{Path(self.file).name}:{self.line}"
+
     def __str__(self) -> str:
-        here = f"{Path(self.file).name}:{self.line}"
-        return here if self.inlined_at is None else f"{here}, inlined at {self.inlined_at}"
+        return self.place if self.inlined_at is None else f"{self.place}, inlined at {self.inlined_at}"
 
 
 NO_LINE = SourceLine("", 0)

@@ -158,7 +158,7 @@ def _check_alignment(machine: Machine, instruction: Instruction, places: list[Ar
     bad = sum(int(np.count_nonzero(each % nbytes)) for each in places)
     if bad:
         text = f"copies {nbytes} bytes from or to an address that is no multiple of {nbytes}"
-        machine.findings.add(Fault.MISALIGNED, instruction.at, text, count=bad, opcode=str(machine.step))
+        machine.findings.add(Fault.MISALIGNED, instruction.at, text, count=bad)
 
 
 def _commit(machine: Machine) -> None:
@@ -230,7 +230,7 @@ def _check_bulk(machine: Machine, instruction: Instruction, values: list[Array])
     bad = sum(int(np.count_nonzero(each % LEAST_BULK_BYTES)) for each in values)
     if bad:
         text = f"a bulk copy's addresses and size are multiples of {LEAST_BULK_BYTES} bytes; one is not"
-        machine.findings.add(Fault.MISALIGNED, instruction.at, text, count=bad, opcode=str(machine.step))
+        machine.findings.add(Fault.MISALIGNED, instruction.at, text, count=bad)
 
 
 TRANSFERS = {"ld": _load, "ldu": _load, "st": _store, "atom": _atomic, "red": _atomic, "cp": _copy}

@@ -98,7 +98,7 @@ class _Interpretation:
             return GateResult(WATCHED_GATE, scenario, 0.0, 0.0, "", Status.OK)
         more = [f"and {len(findings) - MOST_TOLD} more"] if len(findings) > MOST_TOLD else []
         told = "; ".join([*map(str, findings[:MOST_TOLD]), *more])
-        where = str(findings[0].at)
+        where = findings[0].at.place
         return GateResult(WATCHED_GATE, scenario, float(len(findings)), 0.0, where, Status.UNSAFE, told=told)
 
     def _step(self, name: str, *, factor: int = 1) -> None:
