@@ -10,6 +10,7 @@ from paired_rounds import compare_rounds
 from run_data import WORKLOAD, case, collect, healthy
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.errors import ExitCode
 from gdnbench.measuring.analyse import analyse
 from gdnbench.measuring.protocol import Examined, HostTimes, Sampled
 from gdnbench.measuring.request import Settings
@@ -320,3 +321,67 @@ def test_the_ratios_are_those_that_verdicts_were_judged_by():
     strayed = collect({**MEDIANS_US, CONTROL.id: 5.2})
     _, noisy = rows_of(collected=strayed)
     assert noisy.ratios[FAST.id].variance.value > 100 * found.ratios[FAST.id].variance.value
+
+
+CHEAT = case("decode-cheat")
+
+
+def judged(cheat_us, others=(), **more_us):
+    """The row of a kernel of so many microseconds beside a copy of 4."""
+    rows, found = rows_of(
+        cases=(*CASES, CHEAT, *others), collected=collect(MEDIANS_US | {CHEAT.id: cheat_us} | more_us)
+    )
+    return rows[CHEAT.id], rows, found
+
+
+def test_a_kernel_that_is_faster_than_a_copy_of_its_bytes_has_no_time_and_no_verdict():
+    collected = collect(MEDIANS_US | {CHEAT.id: 3.1})
+    rows, _ = rows_of(cases=(*CASES, CHEAT), collected=collected)
+    row = rows[CHEAT.id]
+    assert (row.status, row.timing, row.versus) == (Status.IMPLAUSIBLE, None, None)
+    assert row.status.exit_code is ExitCode.WRONG_NUMBERS
+    assert row.reason.startswith("3.1")
+    assert "less than the fastest copy of its bytes takes, 4." in row.reason
+    without, _ = rows_of(collected=collected)
+    assert rows[FAST.id].versus == without[FAST.id].versus  # the others are judged as if it were not there
+    assert rows[FAST.id].timing.time_us == without[FAST.id].timing.time_us
+    assert rows[FAST.id].versus.verdict == "faster"
+
+
+def test_a_kernel_may_beat_a_floor_by_a_little():
+    row, _, _ = judged(3.85)
+    assert row.status is Status.OK
+    assert row.timing.sol > 1.03
+    assert judged(3.75)[0].status is Status.IMPLAUSIBLE
+
+
+def test_the_fastest_of_several_floors_is_the_limit():
+    other = case("decode-floor-other", Role.FLOOR)
+    assert judged(3.1, (other,), **{other.id: 3.0})[0].status is Status.OK
+    assert judged(2.7, (other,), **{other.id: 3.0})[0].status is Status.IMPLAUSIBLE
+
+
+def test_noise_alone_makes_no_time_implausible():
+    """The interval reaches beyond the limit, though the estimate does not."""
+    collected = collect(MEDIANS_US | {CHEAT.id: 3.7})
+    for number, sampled in collected.samples[CHEAT.id].items():
+        factor = 1.25 if number % 2 else 0.78
+        times_us = tuple(factor * time for time in sampled.times_us)
+        collected.samples[CHEAT.id][number] = replace(sampled, times_us=times_us)
+    rows, _ = rows_of(cases=(*CASES, CHEAT), collected=collected)
+    assert rows[CHEAT.id].status is Status.OK
+
+
+def test_an_empty_launch_is_a_limit_where_nothing_is_copied():
+    empty = case("decode-floor-empty", Role.FLOOR)
+    cases = (BASELINE, CONTROL, CHEAT, empty)
+    rows, _ = rows_of(cases=cases, collected=collect(MEDIANS_US | {CHEAT.id: 1.5, empty.id: 2.0}))
+    assert rows[CHEAT.id].status is Status.IMPLAUSIBLE
+    assert "less than an empty launch takes" in rows[CHEAT.id].reason
+
+
+def test_an_implausible_baseline_takes_the_comparisons_with_it():
+    rows, found = rows_of(collected=collect(MEDIANS_US | {BASELINE.id: 3.0, CONTROL.id: 3.0}))
+    assert rows[BASELINE.id].status is Status.IMPLAUSIBLE
+    assert rows[FAST.id].versus is None
+    assert any("the baseline has no time (implausible)" in warning for warning in found.warnings)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from gdnbench.machine.gpus import GpuSpec
+from gdnbench.measuring.plausible import implausible
 from gdnbench.measuring.protocol import Examined
 from gdnbench.measuring.request import Settings
 from gdnbench.measuring.rounds import LOW_CLOCK, Collected, LeastWork, RoundTimes, WorkloadTimes
@@ -86,26 +87,38 @@ def analyse(
     rounds = RoundTimes(collected, settings.confidence, settings.trim)
     verdicts = {case.id: _verdict(case, checked, collected) for case in cases}
     measured = [case for case in cases if case.id in rounds.times and verdicts[case.id].status is Status.OK]
-    empty = {case.id for case in measured if _bytes_moved(op, case, copying) == 0}
-    at = {
-        workload: rounds.workload([case.id for case in measured if case.workload == workload], timer, empty)
-        for workload in dict.fromkeys(case.workload for case in measured)
-    }
+    costs = {case.id: _cost(op, case, _bytes_moved(op, case, copying), rated) for case in measured}
+    at = _by_workload(rounds, measured, costs, timer)
+    floors = floors_of(measured, copying, at)
+    too_fast = implausible(measured, costs, floors, at)
+    if too_fast:  # they are no evidence on the others either
+        verdicts |= {id_: Examined(id_, Status.IMPLAUSIBLE, reason) for id_, reason in too_fast.items()}
+        measured = [case for case in measured if case.id not in too_fast]
+        at = _by_workload(rounds, measured, costs, timer)
     ratios = ratios_of(measured, at)
     comparisons = compare_cases(measured, ratios, margin=settings.margin, confidence=settings.confidence)
-    floors = floors_of(measured, copying, at)
     rows = []
     for case in cases:
         row = _bare_row(op, case, verdicts[case.id], builds.get(case.id), copying, clock)
         if case in measured:
-            cost, here = _cost(op, case, row.nbytes, rated), at[case.workload]
-            timing = rounds.timing(case.id, timer, cost, floors.get(case.workload, ""), here)
+            here = at[case.workload]
+            timing = rounds.timing(case.id, timer, costs[case.id], floors.get(case.workload, ""), here)
             warnings = (*_row_warnings(timing, rounds.low_clock(case.id)), *outlier_warnings(case, here))
             row = replace(row, timing=timing, versus=comparisons.get(case.id), warnings=warnings)
         elif row.status is Status.OK:
             row = replace(row, status=Status.NOT_RUN, reason="the run was stopped before it was measured")
         rows.append(row)
     return Analysis(tuple(rows), tuple(rounds.rows(run_id, timer)), run_warnings(rows), ratios=ratios)
+
+
+def _by_workload(
+    rounds: RoundTimes, measured: Sequence[Case], costs: Mapping[str, LeastWork], timer: Timer
+) -> dict[Workload, WorkloadTimes]:
+    empty = {case.id for case in measured if costs[case.id].nbytes == 0}
+    return {
+        workload: rounds.workload([case.id for case in measured if case.workload == workload], timer, empty)
+        for workload in dict.fromkeys(case.workload for case in measured)
+    }
 
 
 def floors_of(

@@ -37,6 +37,7 @@ class Status(StrEnum):
     UNWRITTEN = "unwritten-output"  # left part of an output unwritten
     CHANGED_INPUT = "changed-input"  # wrote to a read-only input
     UNSAFE = "unsafe"  # an access out of bounds, memory read that nobody wrote, a race, a barrier misused
+    IMPLAUSIBLE = "implausible"  # faster than what it must move and compute can be moved and computed
     WRONG_STREAM = "wrong-stream"  # launched work elsewhere than on the stream it was given
     SYNCHRONISES = "synchronises"  # waits or allocates inside, which cannot be timed or captured
     CRASHED = "crashed"  # its process died, or the GPU reported a fault
@@ -66,6 +67,7 @@ _EXIT_CODES = {
     Status.UNWRITTEN: ExitCode.WRONG_NUMBERS,
     Status.CHANGED_INPUT: ExitCode.WRONG_NUMBERS,
     Status.UNSAFE: ExitCode.WRONG_NUMBERS,
+    Status.IMPLAUSIBLE: ExitCode.WRONG_NUMBERS,
 }
 
 

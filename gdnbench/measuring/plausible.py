@@ -1,0 +1,52 @@
+"""Times that cannot be: a kernel that reads faster than its work can be done has not done it each time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from gdnbench.measuring.rounds import LeastWork, WorkloadTimes
+from gdnbench.model.case import Case
+from gdnbench.model.status import Role
+from gdnbench.model.workload import Workload
+
+BEYOND = 0.05
+"""By how much a kernel may beat the fastest copying floor: one may move the bytes better than any floor does."""
+
+
+def implausible(
+    measured: Sequence[Case],
+    costs: Mapping[str, LeastWork],
+    floors: Mapping[Workload, str],
+    at: Mapping[Workload, WorkloadTimes],
+) -> dict[str, str]:
+    """Why a case cannot have done its work, by case id: its whole interval is below what the work takes at least.
+
+            limits[f"the fastest copy of its bytes takes, {copy_us:.3f} µs, less {BEYOND:.0%}"] = (1 - BEYOND) * copy_us
+    at the GPU's rated peak. An empty launch plus the bytes at the rated bandwidth is no such limit: much of a launch
+    passes while bytes move, and what is written may stay in the L2. Honest kernels at 17 to 270 MB read 0.87 of it on
+    H200s.
+
+    Args:
+        measured: the cases that have times.
+        costs: what each must move and compute.
+        floors: the fastest copying floor's case id by workload.
+        at: the times of each workload.
+    """
+    empty = {case.workload: case.id for case in measured if case.role is Role.FLOOR and not costs[case.id].nbytes}
+    found = {}
+    for case in measured:
+        if case.role is Role.FLOOR:
+            continue
+        here, cost = at[case.workload], costs[case.id]
+        limits = {"its operations take at the GPU's peak": cost.peak_us}
+        if floor := floors.get(case.workload):
+            copy_us = here.interval(floor).estimate
+            limits[f"the fastest copy of its bytes takes, {copy_us:.3f} µs, less {BEYOND:.0%}"] = copy_us * (1 - BEYOND)
+        if case.workload in empty:
+            limits["an empty launch takes"] = here.interval(empty[case.workload]).estimate
+        what, limit_us = max(limits.items(), key=lambda each: each[1])
+        interval = here.interval(case.id)
+        if interval.high < limit_us:
+            told = f"{interval.estimate:.3f} µs is less than {what}: {limit_us:.3f} µs"
+            found[case.id] = f"{told}; it cannot have done all of its work each time"
+    return found
