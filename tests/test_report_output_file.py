@@ -1,5 +1,6 @@
 """Files that a user names: refused early where they cannot be, written whole or not at all."""
 
+import contextlib
 import errno
 import os
 import resource
@@ -18,13 +19,18 @@ def check(path):
     check_output_file(Path(path), "--output", (".html", ".htm"), "report.html")
 
 
-@pytest.fixture
-def full():
-    """A disk that takes 4000 bytes a file: the write that goes beyond fails half-way, as on a full one."""
+@contextlib.contextmanager
+def full_disk():
+    """A disk that takes 4000 bytes a file: the write that goes beyond fails half-way, as on a full one.
+
+    It must end within the test: pytest's own output may be a file, too.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4000, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def fails_with(number):
@@ -173,11 +179,11 @@ def test_the_longest_name_that_a_disk_takes_can_be_written(tmp_path):
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_a_write_that_fails_half_way_leaves_what_was_there_and_nothing_else(tmp_path, full, there):
+def test_a_write_that_fails_half_way_leaves_what_was_there_and_nothing_else(tmp_path, there):
     path = tmp_path / "report.html"
     if there:
         path.write_text("old")
-    with pytest.raises(MachineError, match="cannot write") as caught:
+    with full_disk(), pytest.raises(MachineError, match="cannot write") as caught:
         write_output_file(path, NEW)
     assert caught.value.exit_code is ExitCode.ENVIRONMENT
     assert caught.value.hint
