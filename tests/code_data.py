@@ -1,5 +1,6 @@
 """A kernel of a test's own, whose code changes, with profiles and runs of it from before and after."""
 
+import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ class Mine:
     """The folders that `gdnbench explain` reads, and what is in them of `decode-mine`, a copy of decode-v4."""
 
     home: Path
+    kernels: Path
 
     @property
     def profiles(self):
@@ -31,11 +33,11 @@ class Mine:
 
     @property
     def folder(self):
-        return self.home / "kernels" / "decode" / "mine"
+        return self.kernels / "decode" / "mine"
 
     @property
     def catalog(self):
-        return load_catalog([*default_roots(), self.home / "kernels"])
+        return load_catalog([*default_roots(), self.kernels])
 
     def source(self, name="decode-mine"):
         """The hash of a kernel's sources as they are now."""
@@ -78,12 +80,20 @@ class Mine:
         return measured(case(name, **params), time_us)
 
 
-def make_mine(home, monkeypatch):
-    """`decode-mine` in a folder of kernels that the catalog knows; no GPU is here."""
-    make_kernel("decode-mine", "decode-v4", home / "kernels")
-    monkeypatch.setenv("GDNBENCH_KERNELS", str(home / "kernels"))
+def make_mine(home, kernels, monkeypatch):
+    """`decode-mine` in a folder of kernels that the catalog knows; no GPU is here.
+
+    Args:
+        home: an empty folder for profiles and runs.
+        kernels: the folder of kernels, made anew. Builds are known by the path of their source, so tests that give the
+            same one compile once.
+        monkeypatch: of pytest.
+    """
+    shutil.rmtree(kernels, ignore_errors=True)
+    make_kernel("decode-mine", "decode-v4", kernels)
+    monkeypatch.setenv("GDNBENCH_KERNELS", str(kernels))
     monkeypatch.setattr("gdnbench.diagnose.gather.list_gpus", tuple)
-    mine = Mine(home)
+    mine = Mine(home, kernels)
     mine.profiles.mkdir()
     mine.results.mkdir()
     return mine

@@ -1,8 +1,12 @@
 """What every test may rely on: no kernels but the bundled ones, no colours, and no GPU tests without a GPU."""
 
+import gc
+import hashlib
 import os
+import re
 import signal
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +16,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # Images of containers often set it, and each process that a test starts would compile all of gdnbench anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False  # nor the tests themselves
 
 GPU_PATIENCE_S = 900  # tests that run side by side take turns on the GPU, as gdnbench itself sees to
 
@@ -27,15 +32,56 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skip(reason="no NVIDIA GPU here"))
 
 
+def pytest_collection():
+    gc.disable()
+
+
+def pytest_collection_finish():
+    gc.freeze()  # six thousand tests and what they import stay: no later collection of garbage looks at them
+    gc.enable()
+
+
 def _gpus():
     from gdnbench.machine.gpus import list_gpus
 
     return list_gpus()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _kept_builds(request, tmp_path_factory):
+    """Builds of one run of the tests serve the next, and all processes of it: a kernel takes half a second to compile.
+
+    They lie in pytest's cache, apart from the user's, for as long as no line of what compiles has changed. Tests of the
+    cache have one of their own. Without pytest's cache it is one for this run.
+    """
+    cache = getattr(request.config, "cache", None)
+    kept = cache.mkdir(f"gdnbench-{_hash_of_codegen()}") if cache else tmp_path_factory.mktemp("builds")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GDNBENCH_CACHE", str(kept))
+        yield kept
+
+
+@pytest.fixture
+def same_folder(_kept_builds, request):
+    """A folder of this test's own that is the same in each run: builds are known by the path of their source."""
+    name = re.sub(r"\W+", "-", request.node.nodeid)
+    folder = _kept_builds / "sources" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _hash_of_codegen():
+    from gdnbench import codegen
+
+    digest = hashlib.sha256()
+    for path in sorted(Path(codegen.__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
 @pytest.fixture(autouse=True)
 def _plain_environment(monkeypatch, tmp_path_factory):
-    """The developer's settings and calibrations change nothing; the build cache stays shared: compiling is slow."""
+    """The developer's settings and calibrations change nothing."""
     for name in ("GDNBENCH_KERNELS", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "COLUMNS", "LINES"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / "state"))

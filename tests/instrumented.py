@@ -1,4 +1,4 @@
-"""Compiles a Triton kernel as Proton instruments it, for an H200 that is not here; prints what came of it as JSON.
+"""Compiles Triton kernels as Proton instruments them, for an H200 that is not here; prints what came of each as JSON.
 
 Run in a process of its own, with a Triton cache of its own: Proton's hook changes the compiler for good.
 """
@@ -38,28 +38,28 @@ def stage_of(label):
     return PlacedCase(entry, Case(entry.at(variant, workload), workload), (workspace,))
 
 
-def main(label):
+def main(labels):
     triton.runtime.driver.set_active(H200)
     torch.cuda.get_device_capability = lambda: (9, 0)
-    jit = Jit(stage_of(label))
-    same, plain = jit.makes_our_code(), jit.compile()
+    jits = [Jit(stage_of(label)) for label in labels]
+    plain = [(jit.makes_our_code(), jit.compile()) for jit in jits]
     language.enable_semantic("triton")
     InstrumentationHook(MODE).activate()
-    traced = jit.compile()
-    print(
-        json.dumps(
-            {
-                "same": same,
-                "scopes": re.findall(r'proton\.record start "(\w+)"', traced.asm["ttgir"]),
-                "plain_scopes": re.findall(r"proton\.record", plain.asm["ttgir"]),
-                "bytes": traced.metadata.profile_scratch_size,
-                "plain_bytes": plain.metadata.profile_scratch_size,
-                "warps": traced.metadata.num_warps,
-                "capacity": capacity_of(traced.metadata),
-                "clocks": len(re.findall(r"%clock\b", traced.asm["ptx"])),
-            }
-        )
-    )
+    told = [_told(same, code, jit.compile()) for jit, (same, code) in zip(jits, plain, strict=True)]
+    print(json.dumps(dict(zip(labels, told, strict=True))))
 
 
-main(sys.argv[1])
+def _told(same, plain, traced):
+    return {
+        "same": same,
+        "scopes": re.findall(r'proton\.record start "(\w+)"', traced.asm["ttgir"]),
+        "plain_scopes": re.findall(r"proton\.record", plain.asm["ttgir"]),
+        "bytes": traced.metadata.profile_scratch_size,
+        "plain_bytes": plain.metadata.profile_scratch_size,
+        "warps": traced.metadata.num_warps,
+        "capacity": capacity_of(traced.metadata),
+        "clocks": len(re.findall(r"%clock\b", traced.asm["ptx"])),
+    }
+
+
+main(sys.argv[1:])

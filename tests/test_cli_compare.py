@@ -8,13 +8,13 @@ import sys
 import pytest
 from committed import RESULTS
 from compare_data import DEFAULT, MAIN, plant
+from faults import answer
 
 from gdnbench.errors import ExitCode
 
 
 def compare(*words):
-    command = [sys.executable, "-m", "gdnbench", "compare", *map(str, words)]
-    return subprocess.run(command, cwd=RESULTS.parent, capture_output=True, text=True, check=False, timeout=120)
+    return answer("compare", *words, folder=RESULTS.parent)
 
 
 @pytest.fixture(scope="module")
@@ -24,41 +24,41 @@ def slower(tmp_path_factory):
 
 def test_a_planted_regression_fails_and_is_named(slower):
     done = compare(MAIN, slower, "--fail-on", "slower:1%")
-    assert done.returncode == ExitCode.REGRESSION, done.stderr
-    assert "regression: decode-v4 at B=1 qk4_v8 is slower by more than 1.00%" in done.stderr
-    assert "regression" not in done.stdout
-    assert done.stderr.count("regression:") == 3
+    assert done.code == ExitCode.REGRESSION, done.err
+    assert "regression: decode-v4 at B=1 qk4_v8 is slower by more than 1.00%" in done.err
+    assert "regression" not in done.out
+    assert done.err.count("regression:") == 3
 
 
 def test_the_other_way_round_it_is_an_improvement(slower):
-    assert compare(slower, MAIN, "--fail-on", "slower:1%").returncode == ExitCode.OK
+    assert compare(slower, MAIN, "--fail-on", "slower:1%").code == ExitCode.OK
 
 
 def test_less_than_the_margin_passes(tmp_path):
     little = plant(tmp_path / "little", "decode-v4", 1.002)
-    assert compare(MAIN, little, "--fail-on", "slower:1%", "--strict").returncode == ExitCode.OK
+    assert compare(MAIN, little, "--fail-on", "slower:1%", "--strict").code == ExitCode.OK
 
 
 def test_a_run_too_noisy_to_tell_fails_only_where_it_must_not():
-    assert compare(*DEFAULT, "--fail-on", "slower:0.5%").returncode == ExitCode.OK
+    assert compare(*DEFAULT, "--fail-on", "slower:0.5%").code == ExitCode.OK
     strict = compare(*DEFAULT, "--fail-on", "slower:0.5%", "--strict")
-    assert strict.returncode == ExitCode.NOISY
-    assert "cannot be told from 0.50% slower: decode-fla at B=1 qk4_v8" in strict.stderr
+    assert strict.code == ExitCode.NOISY
+    assert "cannot be told from 0.50% slower: decode-fla at B=1 qk4_v8" in strict.err
 
 
 def test_without_a_gate_a_difference_is_no_failure(slower):
     done = compare(MAIN, slower)
-    assert done.returncode == 0
-    assert done.stderr == ""
+    assert done.code == 0
+    assert done.err == ""
 
 
 def test_its_last_line_can_be_run():
     done = compare(DEFAULT[0], "--cols", "label", "--filter", "label=decode-fla,decode-v4 B=1")
-    again = re.fullmatch(r"next: gdnbench compare (.*)", done.stdout.splitlines()[-1])
+    again = re.fullmatch(r"next: gdnbench compare (.*)", done.out.splitlines()[-1])
     assert again
     done = compare(*shlex.split(again[1]))
-    assert done.returncode == ExitCode.OK
-    assert done.stdout.splitlines()[-1].endswith("--csv")
+    assert done.code == ExitCode.OK
+    assert done.out.splitlines()[-1].endswith("--csv")
 
 
 @pytest.mark.parametrize(
@@ -76,9 +76,9 @@ def test_its_last_line_can_be_run():
 )
 def test_what_cannot_be_compared_is_a_usage_error(words):
     done = compare(*words)
-    assert done.returncode == ExitCode.USAGE, done.stdout
-    assert done.stdout == ""
-    assert "Traceback" not in done.stderr
+    assert done.code == ExitCode.USAGE, done.out
+    assert done.out == ""
+    assert "Traceback" not in done.err
 
 
 def test_it_imports_no_torch():

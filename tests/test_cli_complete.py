@@ -1,30 +1,39 @@
 """What TAB offers, asked for as each shell asks."""
 
+import contextlib
+import io
 import os
 import shutil
 import subprocess
 import sys
+from unittest import mock
 
 import pytest
 from committed import HOME
 from faults import REPOSITORY
 
+from gdnbench.cli.app import app
+
 
 def asked(shell, *words):
     """The completions of the last word."""
-    environment = {name: value for name, value in os.environ.items() if name not in {"COMP_WORDS", "COMP_CWORD"}}
-    environment["_GDNBENCH_COMPLETE"] = f"complete_{shell}"
+    environment = {"_GDNBENCH_COMPLETE": f"complete_{shell}"}
     if shell == "bash":
         environment |= {"COMP_WORDS": "\n".join(("gdnbench", *words)), "COMP_CWORD": str(len(words))}
     else:
         environment["_TYPER_COMPLETE_ARGS"] = " ".join(("gdnbench", *words))
         environment["_TYPER_COMPLETE_FISH_ACTION"] = "get-args"
-    program = "import sys; sys.argv = ['gdnbench']; from gdnbench.cli.app import app; app(prog_name='gdnbench')"
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=environment, cwd=HOME, capture_output=True, text=True, check=False
-    )
-    assert "Traceback" not in done.stderr
-    return done.stdout.replace("\\\\:", ":").replace('"', " ").split()
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        mock.patch.dict(os.environ, environment),
+        contextlib.chdir(HOME),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        pytest.raises(SystemExit),
+    ):
+        app(prog_name="gdnbench")
+    assert err.getvalue() == ""
+    return out.getvalue().replace("\\\\:", ":").replace('"', " ").split()
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

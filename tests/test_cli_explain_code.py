@@ -19,9 +19,14 @@ PROFILE = "next: gdnbench ncu decode-mine --shape B=1"
 MEASURE = "next: gdnbench run --kernel decode-mine,decode-floor-copy --shape B=1"
 
 
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory):
+    return tmp_path_factory.mktemp("mine") / "kernels"
+
+
 @pytest.fixture
-def mine(tmp_path, monkeypatch):
-    return make_mine(tmp_path, monkeypatch)
+def mine(tmp_path, kernels, monkeypatch):
+    return make_mine(tmp_path, kernels, monkeypatch)
 
 
 @pytest.fixture

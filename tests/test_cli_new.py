@@ -92,7 +92,7 @@ def test_a_mistake_is_a_usage_error_with_a_hint_and_leaves_nothing(run, tmp_path
 
 @pytest.mark.parametrize("origin", ["decode-reference", "decode-triton:BV=32"])
 def test_a_new_kernel_lists_and_verifies_at_once(tmp_path, origin):
-    gdnbench = Gdnbench(tmp_path, roots=(tmp_path / "mine",))
+    gdnbench = Gdnbench(tmp_path, roots=(tmp_path / "mine",), in_process=True)
     (tmp_path / "mine").mkdir()
     made = gdnbench("new", "decode-v99", "--from", origin, "--to", str(tmp_path / "mine"), "--json")
     assert made.code == 0, made.err

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from committed import HOME, RESULTS
+from faults import answer
 
 from gdnbench.cli.outcome import exit_code_of
 from gdnbench.errors import ExitCode, LeftOutWarning, MachineError, UsageError
@@ -135,17 +136,16 @@ def test_streams_that_are_closed_stop_nothing(closed):
 
 
 @cache
-def in_utf_8(*words):
-    return run(*words, PYTHONIOENCODING="utf-8", COLUMNS="80")
+def in_encoding(encoding, *words):
+    return answer(*words, folder=HOME, encoding=encoding, COLUMNS="80")
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
 @pytest.mark.parametrize("words", [["show", "main"], ["plot", "main", "time"], ["compare", "main", "hopper"], ["list"]])
 def test_any_terminal_shows_every_character_in_as_many_columns(encoding, words):
-    plain = run(*words, PYTHONIOENCODING=encoding, COLUMNS="80")
-    full = in_utf_8(*words)
-    assert plain.returncode == full.returncode == 0, plain.stderr
-    lines, expected = plain.stdout.decode(encoding).splitlines(), full.stdout.decode().splitlines()
+    plain, full = in_encoding(encoding, *words), in_encoding("utf-8", *words)
+    assert plain.code == full.code == 0, plain.err
+    lines, expected = plain.out.splitlines(), full.out.splitlines()
     assert len(lines) == len(expected)
     assert [len(line) for line in lines] == [len(line) for line in expected]
     if encoding == "ascii" and words[0] == "show":
@@ -157,3 +157,9 @@ def test_names_that_are_no_utf_8_are_shown(tmp_path):
     done = run("show", os.fsdecode(b"\xff\xfe"), "--out", str(RESULTS))
     assert done.returncode == ExitCode.USAGE
     assert b"Traceback" not in done.stderr
+
+
+def test_the_encoding_is_that_of_the_process():
+    done = run("show", "main", PYTHONIOENCODING="ascii", COLUMNS="80")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.decode("ascii") == in_encoding("ascii", "show", "main").out

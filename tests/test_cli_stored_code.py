@@ -34,9 +34,14 @@ H200 = Gpu(0, "NVIDIA H200", "GPU-1", (9, 0), 132, 60 << 20, 140 << 30)
 CHANGED = "of other code: decode-mine's sources have changed since"
 
 
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory):
+    return tmp_path_factory.mktemp("mine") / "kernels"
+
+
 @pytest.fixture
-def mine(tmp_path, monkeypatch):
-    return make_mine(tmp_path, monkeypatch)
+def mine(tmp_path, kernels, monkeypatch):
+    return make_mine(tmp_path, kernels, monkeypatch)
 
 
 @pytest.fixture

@@ -1,4 +1,7 @@
-"""Real compiles: the catalog's kernels for two GPUs that need not be here, and kernels that fail as kernels do."""
+"""Compiles for two GPUs that need not be here: the catalog's kernels, and kernels that fail as kernels do.
+
+The first run of the tests compiles, and each after a change to the kernels, the compilers or gdnbench's `codegen`.
+"""
 
 from pathlib import Path
 
@@ -27,9 +30,8 @@ SPILLING = {"decode-rowreg-w2"}  # two rows of 128 floats a thread are its idea,
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _own_cache(tmp_path_factory):
+def _nothing_of_tritons_own(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GDNBENCH_CACHE", str(tmp_path_factory.mktemp("builds")))
         patch.setenv("TRITON_CACHE_DIR", str(tmp_path_factory.mktemp("triton")))
         patch.delenv("TRITON_INTERPRET", raising=False)
         yield

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def bench(tmp_path):
-    return Gdnbench(tmp_path, (ADVERSARIAL / "cpu",))
+    return Gdnbench(tmp_path, (ADVERSARIAL / "cpu",), in_process=True)
 
 
 def test_a_killed_run_leaves_a_hidden_folder_that_resume_finishes(bench):

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def bench(tmp_path):
-    return Gdnbench(tmp_path, (ADVERSARIAL / "cpu",))
+    return Gdnbench(tmp_path, (ADVERSARIAL / "cpu",), in_process=True)
 
 
 def _samples(folder):
@@ -73,7 +73,7 @@ def test_ctrl_c_while_measuring_keeps_what_was_measured_and_resume_adds_the_rest
 def test_ctrl_c_before_anything_is_measured_and_resume_refuses_a_kernel_that_has_changed(tmp_path):
     roots = (tmp_path / "kernels",)
     source = shutil.copytree(ADVERSARIAL / "cpu" / "decode" / "slow", roots[0] / "decode" / "slow") / "kernel.py"
-    bench = Gdnbench(tmp_path, roots)
+    bench = Gdnbench(tmp_path, roots, in_process=True)
     process = bench.start_run("test-slow", *CPU, *LONG, "-q")
     wait_for(lambda: workers_of(process.pid, "examine"), "the preflight")
     process.send_signal(signal.SIGINT)

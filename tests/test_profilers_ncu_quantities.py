@@ -1,6 +1,7 @@
 """Quantities hold what ncu's own pages say, of kernels whose faults are known."""
 
 import math
+from functools import cache
 from itertools import groupby
 
 import pytest
@@ -13,6 +14,7 @@ from gdnbench.profilers.ncu.quantities import BY_KEY, QUANTITIES, stalls, value_
 from gdnbench.profilers.ncu.store import read_profiles
 
 
+@cache  # a quarter of a second a report
 def _read(name):
     return read_profiles(DATA / f"{name}.csv.gz")[0]
 

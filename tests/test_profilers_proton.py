@@ -305,15 +305,24 @@ def test_a_scope_does_nothing_in_plain_python():
         raise ValueError("through")
 
 
-@pytest.mark.parametrize("label", ["decode-triton", "decode-triton-tma", "decode-triton-ws"])
-def test_a_scope_is_two_clock_reads_when_instrumented_and_nothing_otherwise(label, tmp_path):
+INSTRUMENTED = ["decode-triton", "decode-triton-tma", "decode-triton-ws"]
+
+
+@pytest.fixture(scope="module")
+def instrumented(tmp_path_factory):
+    """What `instrumented.py` tells of each kernel, by its label."""
     script = Path(__file__).parent / "instrumented.py"
-    environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path), "PYTHONPATH": python_path()}
-    ended = subprocess.run(
-        [sys.executable, str(script), label], env=environment, capture_output=True, text=True, check=False
-    )
+    cache = str(tmp_path_factory.mktemp("triton"))
+    environment = {**os.environ, "TRITON_CACHE_DIR": cache, "PYTHONPATH": python_path()}
+    command = [sys.executable, str(script), *INSTRUMENTED]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
-    found = json.loads(ended.stdout)
+    return json.loads(ended.stdout)
+
+
+@pytest.mark.parametrize("label", INSTRUMENTED)
+def test_a_scope_is_two_clock_reads_when_instrumented_and_nothing_otherwise(instrumented, label):
+    found = instrumented[label]
     assert found["same"]  # the JIT's plain code is that of our own build, so what is traced is what is timed
     assert sorted(found["scopes"]) == sorted(SCOPES)
     assert found["clocks"] == 2 * len(SCOPES)

@@ -22,7 +22,7 @@ AXES = {"gemm": ["M", "N", "Kd"], "ragged": ["H", "W", "lengths"]}
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory):
-    return Gdnbench(tmp_path_factory.mktemp("toys"), (TOYS,))
+    return Gdnbench(tmp_path_factory.mktemp("toys"), (TOYS,), in_process=True)
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +32,14 @@ def runs(bench):
     for op in AXES:
         done[op] = bench.run("all", "--op", op, *SHORT)
         assert done[op].code == 0, done[op].err
+    return done
+
+
+@pytest.fixture(scope="module")
+def alone(bench):
+    """A run of one kernel, without `--op`; the op's baseline is it."""
+    done = bench.run("gemm-torch", *SHORT)
+    assert done.code == 0, done.err
     return done
 
 
@@ -237,10 +245,8 @@ def test_the_op_is_that_of_the_kernels_named(bench, words):
     assert "decode" not in done.out
 
 
-def test_what_an_op_less_run_measured_has_a_history_without_op_too(bench, runs):
-    done = bench("run", "gemm-torch", *SHORT, "--out", str(bench.results), "--label", "no-op", "--json")
-    assert done.code == 0, done.err
-    assert done.info["op"] == "gemm"
+def test_what_an_op_less_run_measured_has_a_history_without_op_too(bench, runs, alone):
+    assert alone.info["op"] == "gemm"
     found = bench("history", "gemm-torch", "--gpu", "cpu", "--out", str(bench.results), "--json")
     assert {history["label"] for history in found.document["histories"]} == {"gemm-torch"}
     assert all(len(history["rows"]) >= 2 for history in found.document["histories"])
@@ -275,9 +281,8 @@ def test_a_command_for_a_missing_workload_of_a_suite_names_the_op(bench, runs):
     assert "gdnbench run --op gemm --suite grid measures them" in done.err
 
 
-def test_a_baseline_that_is_named_is_measured_alone_and_beside_what_cannot_be(bench):
-    for kernels in ("gemm-torch", "gemm-torch,gemm-cuda"):
-        done = bench.run(kernels, "--shape", "M=4", *SHORT)
+def test_a_baseline_that_is_named_is_measured_alone_and_beside_what_cannot_be(bench, alone):
+    for done in (alone, bench.run("gemm-torch,gemm-cuda", "--shape", "M=4", *SHORT)):
         assert done.code == 0, done.err
         assert done.rows["gemm-torch"]["time_us"] > 0
         assert done.info["baseline_named"]
@@ -334,7 +339,7 @@ def gemm_with_hints(folder, hints):
 
 def test_what_an_ops_author_knows_stands_below_the_findings_that_it_is_about(tmp_path):
     gemm_with_hints(tmp_path / "kernels", HINTS)
-    bench = Gdnbench(tmp_path, (tmp_path / "kernels",))
+    bench = Gdnbench(tmp_path, (tmp_path / "kernels",), in_process=True)
     words = ("explain", "gemm-cuda", "--gpu", "h200", "--out", str(tmp_path), "--profiles", str(tmp_path), "-q")
     done = bench(*words)
     assert done.code == 0, done.err

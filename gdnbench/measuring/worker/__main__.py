@@ -52,7 +52,7 @@ def _start(task: Task) -> Started:
 
 @contextlib.contextmanager
 def _no_collection() -> Iterator[None]:
-    """Collects no garbage within: torch's import makes half a million objects that stay, and a fifth of it went there.
+    """Collects no garbage within: torch's import makes 180,000 objects that stay, and a fifth of it went there.
 
     Later collections pass them over, too.
     """
