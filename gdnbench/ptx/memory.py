@@ -21,6 +21,8 @@ _VERBS = {"ld": "reads", "st": "writes"}
 
 @dataclass
 class _Counts:
+    """As in `Traffic`."""
+
     requests: int = 0
     sectors: int = 0
     least: int = 0
@@ -35,6 +37,15 @@ class Memory:
         findings: where faults go.
         ordering: of the lanes that run.
         instructions: of the program, to tell which other access a race is with.
+        shared_bytes: of a block.
+        shared: the shared memory of all blocks, one after the other.
+        local_bytes: of a thread.
+        local: the local memory of all lanes, one after the other.
+        block: shape (lanes,), the number of each lane's block, from 0 in this part of the grid.
+        thread: likewise its number in the block.
+        warp: likewise that of its warp, over all blocks.
+        first_block: number in the grid of block 0.
+        counts: what each load and store of global memory has asked for, by the instruction's number.
     """
 
     tensors: Sequence[Segment]
