@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         TritonKernel,
         TritonLaunch,
     )
-    from gdnbench.model.op import ExactGate, Op, RmsGate, UlpGate
+    from gdnbench.model.op import ExactGate, Op, RmsGate, RoundoffGate, UlpGate
     from gdnbench.model.params import Param, Params
     from gdnbench.model.tensor import TensorSpec
     from gdnbench.model.workload import Shape, Workload, WorkloadSpec
@@ -40,6 +40,7 @@ __all__ = [
     "Params",
     "Requirement",
     "RmsGate",
+    "RoundoffGate",
     "Shape",
     "TensorSpec",
     "TorchKernel",

@@ -57,7 +57,7 @@ def test_points_that_cannot_work_are_rows_with_a_reason(swept):
     for label, status in INFEASIBLE.items():
         assert done.rows[label]["status"] == status
         assert done.rows[label].get("time_us") is None
-    assert "output within 1 ulp" in done.rows["test-tunable:DELAY=1:WIDE=1"]["reason"]
+    assert "output fp32 roundoff" in done.rows["test-tunable:DELAY=1:WIDE=1"]["reason"]
     assert "99 is more than there is" in done.rows["test-tunable:DELAY=99:WIDE=1"]["reason"]
 
 

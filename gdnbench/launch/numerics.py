@@ -26,6 +26,9 @@ class Numerics(Protocol):
     def oracle(self, tensors: dict[str, Tensor], scalars: dict[str, float]) -> dict[str, Tensor]:
         """The outputs in float64."""
 
+    def roundoff(self, tensors: dict[str, Tensor], scalars: dict[str, float]) -> dict[str, Tensor]:
+        """What arithmetic may make of rounding errors: see `RoundoffGate`, and only where the op has one."""
+
 
 def load_numerics(op: Op, op_folder: Path) -> Numerics:
     """Loads the op's numerics file, once per process.

@@ -13,7 +13,7 @@ from gdnbench.errors import DeclarationError, ShapeError, UnknownNameError
 from gdnbench.model.gpu import Precision
 from gdnbench.model.hint import Hint
 from gdnbench.model.name import check_name
-from gdnbench.model.tensor import FACTS, TensorSpec
+from gdnbench.model.tensor import FACTS, Dtype, TensorSpec
 from gdnbench.model.workload import Shape, Sizes, Workload, WorkloadSpec, nearest_workload
 
 SizeOf = Callable[[Workload], int]
@@ -42,13 +42,40 @@ class RmsGate:
 
 
 @dataclass(frozen=True)
+class RoundoffGate:
+    """Every element as near the oracle as the intermediate results' type allows on the very inputs.
+
+    How near that is, the op's numerics say: `roundoff(tensors, scalars)` gives for each output with such a gate a
+    tensor, of its sizes or broadcast to them, of how far one rounding error in each operation takes each element, to
+    first order, in unit roundoffs (2^-24 for fp32). For C = A Bᵀ of n terms a sum that is one line, `{"C": n**0.5 *
+    (A.abs() @ B.abs().T)}`. An element fails whose error is more than `limit` times this. Half an ulp of the tensor's
+    own type is no error, nor is what lies below the normal numbers.
+
+    So the limit follows the inputs: an element that is left of large terms which cancel is held to those terms, a small
+    one among large ones to itself, and one wrong element among millions is found.
+
+    Attributes:
+        tensor: the output.
+        limit: 8 is enough for operations with an error of 8 roundoffs, such as special functions of 2 ulp. It is enough
+            for a sum of n terms that counts sqrt(n) times the sum of their magnitudes: if rounding errors are
+            independent and of mean zero, one sum exceeds that with a probability below 3e-14 n (Higham and Mary, A new
+            approach to probabilistic rounding error analysis, SIAM J. Sci. Comput. 41, 2019, theorem 3.1).
+        arithmetic: the floating-point type of intermediate results, whose roundoff counts.
+    """
+
+    tensor: str
+    limit: float = 8.0
+    arithmetic: Dtype = "fp32"
+
+
+@dataclass(frozen=True)
 class ExactGate:
     """Every element equal to the oracle's: for integers, booleans and values that are only copied."""
 
     tensor: str
 
 
-Gate = UlpGate | RmsGate | ExactGate
+Gate = UlpGate | RmsGate | RoundoffGate | ExactGate
 SuiteDeclaration = Mapping[Shape, float] | tuple[Shape, ...] | str
 """Workloads with weights, workloads of equal weight, or the name of a CSV file beside `op.py`."""
 
@@ -104,7 +131,8 @@ class Op:
         inputs: read-only tensors, in the order of every CUDA and Triton argument list.
         scalars: fp32 scalars that follow the inputs, by name.
         outputs: written tensors, which follow the scalars; separate from the inputs.
-        numerics: file beside `op.py` with `make_inputs` and `oracle`; it imports torch.
+        numerics: file beside `op.py` with `make_inputs`, `oracle` and, for a `RoundoffGate`, `roundoff`; it imports
+            torch.
         scenarios: the kinds of inputs that `make_inputs` knows and `verify` tries; the first is what is timed.
         gates: what outputs are held to.
         derived: sizes that follow from a workload, by name, such as the sum of its lengths.
@@ -257,13 +285,22 @@ class Op:
         for gate in self.gates:
             if gate.tensor not in outputs:
                 raise DeclarationError(f"a gate is on {gate.tensor}, which is no output")
-            if isinstance(gate, UlpGate) and not FACTS[outputs[gate.tensor].dtype].significand_bits:
+            if isinstance(gate, UlpGate | RoundoffGate) and not FACTS[outputs[gate.tensor].dtype].significand_bits:
                 raise DeclarationError(f"{gate.tensor}: {outputs[gate.tensor].dtype} has no ulp; take an ExactGate")
+            if isinstance(gate, RoundoffGate):
+                self._check_roundoff(gate)
         if ungated := outputs.keys() - {gate.tensor for gate in self.gates}:
             raise DeclarationError(f"{', '.join(sorted(ungated))}: no gate is on it, so wrong numbers would pass")
         if strange := self.flops(default).keys() - set(get_args(Precision)):
             raise DeclarationError(f"flops: {', '.join(strange)} is no precision: {', '.join(get_args(Precision))}")
         self._check_copy(named)
+
+    def _check_roundoff(self, gate: RoundoffGate) -> None:
+        if not gate.limit > 0:
+            raise DeclarationError(f"{gate.tensor}: a limit of {gate.limit!r} roundoffs lets nothing pass")
+        rounding = [name for name, facts in FACTS.items() if facts.significand_bits]
+        if gate.arithmetic not in rounding:
+            raise DeclarationError(f"{gate.tensor}: arithmetic {gate.arithmetic!r} is none of {', '.join(rounding)}")
 
     def _check_copy(self, named: Mapping[str, int]) -> None:
         if self.copy is None:

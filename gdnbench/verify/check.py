@@ -3,18 +3,72 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import torch
 
 from gdnbench.errors import DeclarationError
-from gdnbench.launch import TORCH_DTYPES, Launcher, Workspace
+from gdnbench.launch import TORCH_DTYPES, Launcher, Numerics, Workspace
 from gdnbench.model.kernel import NOTHING_IN_PLACE, Kernel
-from gdnbench.model.op import ExactGate, Gate, Op, RmsGate, UlpGate
+from gdnbench.model.op import ExactGate, Gate, Op, RmsGate, RoundoffGate, UlpGate
 from gdnbench.model.status import GateResult, Status
-from gdnbench.verify.gates import copied_gate, exact_gate, rms_gate, ulp_gate, unchanged_gate, written_gate
+from gdnbench.verify.gates import (
+    copied_gate,
+    exact_gate,
+    rms_gate,
+    roundoff_gate,
+    ulp_gate,
+    unchanged_gate,
+    written_gate,
+)
 
-Oracle = dict[str, torch.Tensor]
-"""The op's outputs by name, in float64."""
+
+@dataclass(frozen=True)
+class Oracle:
+    """What a kernel should write, and how near fp32, or what arithmetic the op's gates name, can come to it.
+
+    Attributes:
+        outputs: by name, in float64; integers as they are.
+        roundoff: by name, of the outputs that a `RoundoffGate` holds: its size in unit roundoffs, of the output's
+            sizes or broadcast to them.
+    """
+
+    outputs: dict[str, torch.Tensor]
+    roundoff: dict[str, torch.Tensor] = field(default_factory=dict)
+
+
+def consult_oracle(workspace: Workspace, numerics: Numerics) -> Oracle:
+    """What the op's numerics expect of a kernel on a workspace's inputs.
+
+    Raises:
+        DeclarationError: if the numerics lack `roundoff` where a gate needs it, or its sizes are not those of outputs,
+            or one is negative, infinite or NaN, which would pass anything.
+    """
+    outputs = numerics.oracle(workspace.inputs, workspace.scalars)
+    op, file = workspace.op, workspace.op.numerics
+    gated = [gate.tensor for gate in op.gates if isinstance(gate, RoundoffGate)]
+    if not gated:
+        return Oracle(outputs)
+    if not callable(getattr(numerics, "roundoff", None)):
+        raise DeclarationError(f"{file} of {op.name} must define roundoff(), for the gate on {gated[0]}")
+    sizes = numerics.roundoff(workspace.inputs, workspace.scalars)
+    if missing := [name for name in gated if name not in sizes]:
+        raise DeclarationError(f"roundoff() in {file} of {op.name} gives {', '.join(sizes)}, and no {missing[0]}")
+    return Oracle(outputs, {name: _checked_size(op, name, sizes[name], outputs[name]) for name in gated})
+
+
+def _checked_size(op: Op, name: str, size: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
+    told = f"roundoff() in {op.numerics} of {op.name}: {name}"
+    if not _broadcasts(size.shape, output.shape):
+        raise DeclarationError(f"{told} is {tuple(size.shape)}, which does not broadcast to {tuple(output.shape)}")
+    if size.numel() and not (size.min() >= 0 and size.max() < torch.inf):  # false for NaN, too
+        raise DeclarationError(f"{told} has elements that are negative, infinite or NaN")
+    return size
+
+
+def _broadcasts(sizes: torch.Size, target: torch.Size) -> bool:
+    from_last = zip(reversed(sizes), reversed(target), strict=False)
+    return len(sizes) <= len(target) and all(size in {1, wanted} for size, wanted in from_last)
 
 
 def verify_launcher(
@@ -30,7 +84,7 @@ def verify_launcher(
     Args:
         run: bound to the workspace.
         workspace: inputs and outputs.
-        expected: the oracle's outputs.
+        expected: of the workspace's inputs.
         scenario: the kind of inputs, for the record.
         synchronize: waits for the device.
         in_place: what the kernel updates in place, as declared; that is not poisoned, and its oracle tells an update.
@@ -81,22 +135,23 @@ def check_outputs(op: Op, outputs: Sequence[torch.Tensor], expected: Oracle, sce
     Raises:
         DeclarationError: if there are too few or too many outputs, or one has another shape or dtype.
     """
-    named, axes = _named(op, outputs, expected), _axes(op)
-    written = [written_gate(name, scenario, tensor, axes[name], expected[name]) for name, tensor in named.items()]
-    accuracy = [
-        _apply(gate, scenario, named[gate.tensor], expected[gate.tensor], axes[gate.tensor]) for gate in op.gates
-    ]
+    named, axes, right = _named(op, outputs, expected), _axes(op), expected.outputs
+    written = [written_gate(name, scenario, tensor, axes[name], right[name]) for name, tensor in named.items()]
+    accuracy = [_apply(gate, scenario, named[gate.tensor], expected, axes[gate.tensor]) for gate in op.gates]
     return (_worst(written, "outputs written"), *accuracy)
 
 
-def _apply(gate: Gate, scenario: str, actual: torch.Tensor, expected: torch.Tensor, axes: Sequence[str]) -> GateResult:
+def _apply(gate: Gate, scenario: str, actual: torch.Tensor, expected: Oracle, axes: Sequence[str]) -> GateResult:
+    right = expected.outputs[gate.tensor]
     match gate:
         case UlpGate():
-            return ulp_gate(gate, scenario, actual, expected, axes)
+            return ulp_gate(gate, scenario, actual, right, axes)
         case RmsGate():
-            return rms_gate(gate, scenario, actual, expected, axes)
+            return rms_gate(gate, scenario, actual, right, axes)
+        case RoundoffGate():
+            return roundoff_gate(gate, scenario, actual, right, expected.roundoff[gate.tensor], axes)
         case ExactGate():
-            return exact_gate(gate, scenario, actual, expected, axes)
+            return exact_gate(gate, scenario, actual, right, axes)
 
 
 def check_copy(outputs: Sequence[torch.Tensor], workspace: Workspace, scenario: str) -> tuple[GateResult, ...]:
@@ -133,7 +188,7 @@ def _named(op: Op, outputs: Sequence[torch.Tensor], expected: Oracle) -> dict[st
         raise DeclarationError(f"the kernel must return {', '.join(names)}; it returned {type(outputs).__name__}")
     named = dict(zip(names, outputs, strict=True))
     for spec in op.outputs:
-        tensor, sizes = named[spec.name], tuple(expected[spec.name].shape)
+        tensor, sizes = named[spec.name], tuple(expected.outputs[spec.name].shape)
         if tuple(tensor.shape) != sizes or tensor.dtype != TORCH_DTYPES[spec.dtype]:
             raise DeclarationError(f"{spec.name} is {tensor.dtype} {tuple(tensor.shape)}, not {spec.dtype} {sizes}")
     return named

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 
 from gdnbench.launch.workspace import TORCH_DTYPES, is_poison
-from gdnbench.model.op import ExactGate, RmsGate, UlpGate
+from gdnbench.model.op import ExactGate, RmsGate, RoundoffGate, UlpGate
 from gdnbench.model.status import GateResult, Status, WrongElements
-from gdnbench.model.tensor import FACTS
+from gdnbench.model.tensor import FACTS, DtypeFacts
 
 MOST_RANGES = 4  # of indices along one axis; more of them are no pattern that a line can show
 
@@ -39,11 +39,7 @@ def ulp_gate(
     A NaN or infinity is an infinite error. An ulp of a type with p bits of significand is 2^(e - p) at |x| in
     [2^(e-1), 2^e), and no smaller than its smallest subnormal; the type is the tensor's own unless one is given.
     """
-    facts = _FACTS[dtype or actual.dtype]
-    _, exponent = torch.frexp(expected)
-    ulp = torch.ldexp(torch.ones_like(expected), exponent - facts.significand_bits)
-    # frexp gives zero the exponent of 1/2
-    ulp = torch.where(expected == 0, 0.0, ulp).clamp(min=2.0**facts.smallest_exponent)
+    ulp = _ulp(expected, _FACTS[dtype or actual.dtype])
     atol = gate.atol * expected.square().nanmean().sqrt().clamp(min=1.0)
     error = (actual.double() - expected).abs() / (gate.ulps * ulp + atol)
     error = torch.where(torch.isfinite(error), error, torch.inf)
@@ -51,6 +47,48 @@ def ulp_gate(
     name, place = f"{gate.tensor} within {gate.ulps:g} ulp + {gate.atol:g}", _largest(error)
     wrong = tell_wrong(error > 1.0, place, actual, expected, axes)
     return GateResult(name, scenario, worst, 1.0, _index(place), _wrong_if(worst > 1.0), wrong)
+
+
+def roundoff_gate(
+    gate: RoundoffGate,
+    scenario: str,
+    actual: torch.Tensor,
+    expected: torch.Tensor,
+    size: torch.Tensor,
+    axes: Sequence[str] = (),
+) -> GateResult:
+    """Errors in units of what a rounding error in each operation of the gate's arithmetic may make on these inputs.
+
+    Half an ulp of the tensor's own type is taken off first, and the arithmetic's smallest normal number, below which a
+    GPU may give zero. So the worst is 0 where a kernel's numbers are the oracle's, rounded.
+
+    Args:
+        gate: the declaration.
+        scenario: the kind of inputs, for the record.
+        actual: what the kernel wrote.
+        expected: the oracle's values, in float64.
+        size: of the roundoff, in unit roundoffs, as the op's `roundoff` gives it; broadcasts to `expected`.
+        axes: what the tensor's axes are called.
+    """
+    facts = FACTS[gate.arithmetic]
+    smallest = 2.0 ** (facts.smallest_exponent + facts.significand_bits - 1)
+    error = (actual.double() - expected).abs_()
+    error.sub_(_ulp(expected, _FACTS[actual.dtype]).mul_(0.5).add_(smallest)).clamp_(min=0.0)  # a NaN stays one
+    least = torch.finfo(torch.float64).tiny  # so that 0 by 0 is 0, and anything else by 0 is as good as infinite
+    error.div_(size.double() * 2.0**-facts.significand_bits + least).nan_to_num_(nan=torch.inf, posinf=torch.inf)
+    worst, place = float(error.max()), _largest(error)
+    wrong = tell_wrong(error > gate.limit, place, actual, expected, axes)
+    name = f"{gate.tensor} {gate.arithmetic} roundoff"
+    return GateResult(name, scenario, worst, gate.limit, _index(place), _wrong_if(worst > gate.limit), wrong)
+
+
+_EXPONENT = 0x7FF0_0000_0000_0000  # of a float64's bits; with all others zero it is the power of two below
+
+
+def _ulp(expected: torch.Tensor, facts: DtypeFacts) -> torch.Tensor:
+    """2^(e - p) at |x| in [2^(e-1), 2^e) for p bits of significand, and no smaller than the smallest subnormal."""
+    power = (expected.view(torch.int64) & _EXPONENT).view(torch.float64)
+    return power.mul_(2.0 ** (1 - facts.significand_bits)).clamp_(min=2.0**facts.smallest_exponent)
 
 
 def rms_gate(

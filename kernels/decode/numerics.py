@@ -1,7 +1,8 @@
-"""Inputs and the float64 oracle of the decode step."""
+"""Inputs of the decode step, its float64 oracle, and the roundoff that fp32 arithmetic may have on the same inputs."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import torch
@@ -15,6 +16,7 @@ Tensors = dict[str, torch.Tensor]
 WARM_UP_STEPS = 8
 SATURATED = 30.0  # sigmoid and softplus are at their limits in fp32
 LARGE = 1e3
+UNDERFLOW = 2.0**-102  # fp32's smallest normal number in unit roundoffs: what is smaller may be flushed to zero
 
 
 def make_inputs(shape: Shape, seed: int, device: str, scenario: str) -> tuple[Tensors, dict[str, float]]:
@@ -56,6 +58,48 @@ def oracle(tensors: Tensors, scalars: dict[str, float]) -> Tensors:
     wide = {name: tensor.double() for name, tensor in tensors.items()}
     output, state = decode_step(wide, wide["state"], scalars["scale"])
     return {"output": output, "new_state": state}
+
+
+def roundoff(tensors: Tensors, scalars: dict[str, float]) -> Tensors:
+    """What the outputs may be off by where all arithmetic is fp32, element by element, in unit roundoffs (2^-24).
+
+    To first order, one roundoff an operation, carried on by the derivatives of what follows (Higham, Accuracy and
+    Stability of Numerical Algorithms, 2nd edition, sections 1.6 and 3.1). A sum of n products gets sqrt(n) times the
+    sum of their magnitudes, in whatever order it is added up (Higham and Mary, SIAM J. Sci. Comput. 41, 2019, A2815).
+    It holds for the formula as written, for one that decays after the products (r = g (S k), output = scale * (g S q +
+    d q.k)), and for one that takes softplus as log(1 + exp(x)), which loses a roundoff of 1 however small softplus is.
+
+    Each comment says of which value the line has the roundoff. Computed in fp32, which is enough for a size.
+    """
+    t = {name: tensor.float() for name, tensor in tensors.items()}
+    per_head = t["v"].shape[2] // t["q"].shape[2]
+    q, k = (t[name][:, 0].repeat_interleave(per_head, dim=1) for name in ("q", "k"))
+    v, b, state, scale = t["v"][:, 0], t["b"][:, 0], t["state"], scalars["scale"]
+    x, rate, terms = t["a"][:, 0] + t["dt_bias"], t["A_log"].exp(), math.sqrt(state.shape[-1])
+
+    softplus = F.softplus(x)
+    off = 1 + softplus + torch.sigmoid(x) * x.abs()  # softplus(x)
+    off = rate * (off + softplus * (1 + t["A_log"].abs()))  # exp(A_log) softplus(x)
+    g = torch.exp(-rate * softplus)[..., None]
+    g_off = g * (1 + rate * softplus + off)[..., None] + UNDERFLOW
+    beta = torch.sigmoid(b)[..., None]
+    beta_off = beta * (1 + (1 - beta) * b.abs()[..., None]) + UNDERFLOW
+
+    def along(row: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The decayed state, g S, times a vector [B, HV, K], and its roundoff, both [B, HV, V]."""
+        product = torch.einsum("bhvk,bhk->bhv", state, row)
+        magnitude = torch.einsum("bhvk,bhk->bhv", state.abs(), row.abs())
+        return g * product, g_off * product.abs() + terms * g * magnitude
+
+    retrieved, retrieved_off = along(k)
+    delta = beta * (v - retrieved)
+    delta_off = beta_off * (v - retrieved).abs() + beta * (retrieved_off + v.abs() + retrieved.abs())
+    state_off = (g + g_off)[..., None] * state.abs() + (delta.abs() + delta_off)[..., None] * k.abs()[..., None, :]
+
+    kept, kept_off = along(q)
+    qk, qk_magnitude = (q * k).sum(-1, keepdim=True), (q * k).abs().sum(-1, keepdim=True)
+    output_off = kept_off + delta_off * qk.abs() + terms * delta.abs() * qk_magnitude + (kept + delta * qk).abs()
+    return {"output": scale * output_off[:, None], "new_state": state_off}
 
 
 def decode_step(t: Tensors, state: torch.Tensor, scale: float) -> tuple[torch.Tensor, torch.Tensor]:

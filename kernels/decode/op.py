@@ -6,7 +6,7 @@ Per value head h, with state S of [V, K] and query/key head h // (HV // HQ), in 
     S = g * S;  r = S @ k;  S = S + beta * (v - r) k^T;  output = scale * (S @ q)
 """
 
-from gdnbench import Alias, Axis, Hint, Op, RmsGate, Shape, TensorSpec, UlpGate, Workload, WorkloadSpec
+from gdnbench import Alias, Axis, Hint, Op, RoundoffGate, Shape, TensorSpec, Workload, WorkloadSpec
 
 
 def flops(workload: Workload) -> dict[str, int]:
@@ -57,7 +57,7 @@ op = Op(
     ),
     numerics="numerics.py",
     scenarios=("typical", "saturated-gates", "large-state", "zero-b"),
-    gates=(UlpGate("output", ulps=1.0, atol=1e-5), RmsGate("new_state", limit=1e-6)),
+    gates=(RoundoffGate("output"), RoundoffGate("new_state")),
     flops=flops,
     baselines=("decode-fla", "decode-reference"),
     floor="decode-floor-copy",

@@ -19,7 +19,7 @@ from gdnbench.measuring.worker.placement import Workspaces
 from gdnbench.model.case import Case
 from gdnbench.model.kernel import TorchKernel
 from gdnbench.model.status import GateResult, Status
-from gdnbench.verify.check import check_outputs, verify_kernel
+from gdnbench.verify.check import Oracle, check_outputs, verify_kernel
 
 LAUNCHES = 20
 
@@ -130,9 +130,7 @@ class Examination:
                 gates = self._gate(bind(workspace), workspace, expected, scenario)
             self._judge(gates)
 
-    def _gate(
-        self, run: Launcher, workspace: Workspace, expected: dict[str, torch.Tensor], scenario: str
-    ) -> tuple[GateResult, ...]:
+    def _gate(self, run: Launcher, workspace: Workspace, expected: Oracle, scenario: str) -> tuple[GateResult, ...]:
         return verify_kernel(self._entry.kernel, run, workspace, expected, scenario, self._device.synchronize)
 
     def _launch_again(self, run: Launcher) -> None:

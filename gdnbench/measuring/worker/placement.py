@@ -25,7 +25,7 @@ from gdnbench.measuring.protocol import BUILD_STEPS, StepBegun, Task, window_cou
 from gdnbench.measuring.worker.device import BeginStep, CudaDevice
 from gdnbench.model.case import Case
 from gdnbench.model.workload import Workload
-from gdnbench.verify.check import Oracle
+from gdnbench.verify.check import Oracle, consult_oracle
 
 KEPT_WORKSPACES = 4  # one workload's scenarios; cases come ordered by workload
 
@@ -49,7 +49,7 @@ class Workspaces:
         numerics = load_numerics(self._op, self._catalog.op_folders[self._op.name])
         seed = self._task.seed + self.scenarios.index(scenario)
         workspace = Workspace.make(self._op, numerics, workload, seed=seed, device=self._task.device, scenario=scenario)
-        return workspace, numerics.oracle(workspace.inputs, workspace.scalars)
+        return workspace, consult_oracle(workspace, numerics)
 
 
 @dataclass(frozen=True)

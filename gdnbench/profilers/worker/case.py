@@ -24,7 +24,7 @@ from gdnbench.launch import Launcher, Workspace, load, load_numerics
 from gdnbench.measuring.worker.cold import L2Flush, raise_clock
 from gdnbench.model.case import Case
 from gdnbench.profilers.process import DOMAIN, PROFILED, ProfileTask, range_name
-from gdnbench.verify import verify_launcher
+from gdnbench.verify import consult_oracle, verify_launcher
 
 WARM_UPS = 5  # compile, load, and settle the allocator before anything is watched
 _CYCLES = 20_000_000  # 10 ms at 1.98 GHz, so that the 3 µs of a launch are 0.03 %
@@ -77,7 +77,7 @@ def verify_altered(run: Launcher, placed: PlacedCase, altered: str) -> None:
         ProfilerError: if its numbers are wrong.
     """
     entry, workspace = placed.entry, placed.workspace
-    expected = load_numerics(entry.op, entry.op_folder).oracle(workspace.inputs, workspace.scalars)
+    expected = consult_oracle(workspace, load_numerics(entry.op, entry.op_folder))
     scenario, in_place = entry.op.scenarios[0], entry.kernel.in_place
     gates = verify_launcher(run, workspace, expected, scenario, torch.cuda.synchronize, in_place)
     if failed := [gate for gate in gates if not gate.passed]:
