@@ -13,6 +13,7 @@ from gdnbench.codegen.nvrtc import compile_ptx
 from gdnbench.errors import NotInterpretedError
 from gdnbench.launch.bind import Launcher, argument_names, three
 from gdnbench.launch.numerics import load_file
+from gdnbench.launch.triton_rounding import round_to_nearest
 from gdnbench.launch.workspace import Workspace
 from gdnbench.model.case import Variant
 from gdnbench.model.kernel import CudaKernel, CudaLaunch, TritonKernel
@@ -32,6 +33,7 @@ def bind_interpreted(entry: Entry, variant: Variant, workspace: Workspace) -> La
     """
     kernel, params = entry.kernel, variant.params
     assert isinstance(kernel, TritonKernel)
+    round_to_nearest()
     values = workspace.by_name(kernel.scratch, params)
     module = load_file(entry.source)
     steps = []

@@ -59,7 +59,7 @@ class RoundoffGate:
         limit: 8 is enough for operations with an error of 8 roundoffs, such as special functions of 2 ulp. It is enough
             for a sum of n terms that counts sqrt(n) times the sum of their magnitudes: if rounding errors are
             independent and of mean zero, one sum exceeds that with a probability below 3e-14 n (Higham and Mary, A new
-            approach to probabilistic rounding error analysis, SIAM J. Sci. Comput. 41, 2019, theorem 3.1).
+            approach to probabilistic rounding error analysis, SIAM J. Sci. Comput. 41, 2019).
         arithmetic: the floating-point type of intermediate results, whose roundoff counts.
     """
 

@@ -1,6 +1,6 @@
 """C = A Bᵀ: an op with three axes, one of them known to the compiler, and operations that bound it."""
 
-from gdnbench import Axis, Op, Shape, TensorSpec, UlpGate, Workload, WorkloadSpec
+from gdnbench import Axis, Op, RoundoffGate, Shape, TensorSpec, Workload, WorkloadSpec
 
 
 def flops(workload: Workload) -> dict[str, int]:
@@ -20,7 +20,7 @@ op = Op(
     ),
     inputs=(TensorSpec("A", ("M", "Kd"), "bf16"), TensorSpec("B", ("N", "Kd"), "bf16")),
     outputs=(TensorSpec("C", ("M", "N"), "bf16"),),
-    gates=(UlpGate("C", ulps=1.0, atol=1e-4),),
+    gates=(RoundoffGate("C"),),
     scenarios=("typical", "large"),
     flops=flops,
     baselines=("gemm-torch",),

@@ -1,6 +1,6 @@
 """Running sums of sequences of different lengths that stand one after the other, told apart by int64 offsets."""
 
-from gdnbench import Alias, Axis, AxisList, ExactGate, Op, Shape, TensorSpec, UlpGate, Workload, WorkloadSpec
+from gdnbench import Alias, Axis, AxisList, ExactGate, Op, RoundoffGate, Shape, TensorSpec, Workload, WorkloadSpec
 
 
 def check(workload: Workload) -> str:
@@ -26,7 +26,7 @@ op = Op(
     inputs=(TensorSpec("x", ("T", "H", "W"), "fp32"), TensorSpec("offsets", ("ENDS",), "int64")),
     scalars=("scale",),
     outputs=(TensorSpec("y", ("T", "H", "W"), "fp32"), TensorSpec("owner", ("T",), "int32")),
-    gates=(UlpGate("y", ulps=256.0, atol=1e-5), ExactGate("owner")),
+    gates=(RoundoffGate("y"), ExactGate("owner")),
     flops=lambda workload: {"fp32": 2 * sum(workload.lengths) * workload.H * workload.W},
     baselines=("ragged-torch",),
     suites={
