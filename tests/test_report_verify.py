@@ -5,6 +5,7 @@ import io
 import json
 import math
 import re
+from dataclasses import replace
 
 import pytest
 from decode_workloads import decode_at
@@ -147,3 +148,16 @@ def test_csv_parses(shown):
 def test_the_exit_code_tells_the_gravest(statuses, code):
     checked = {str(status): Examined(str(status), status, "" if status is Status.OK else "why") for status in statuses}
     assert Verification(1, "cpu", (), checked, {}).exit_code is code
+
+
+def test_launches_that_differ_are_a_note_and_no_failure(capsys):
+    note = "two launches on the same inputs differ in 3 of 1,024 elements of output"
+    checked = {GOOD.id: replace(JUDGED[GOOD.id], notes=(note,)), GOOD_64.id: replace(JUDGED[GOOD_64.id], notes=(note,))}
+    verdicts = Verification(7, "cuda", (GOOD, GOOD_64), checked, {})
+    print_verdicts(verdicts, json=False, csv=False)
+    text = " ".join(capsys.readouterr().out.split())
+    assert text.count(note) == 1
+    assert "1 kernel: 1 passed on cuda" in text
+    print_verdicts(verdicts, json=True, csv=False)
+    rows = json.loads(capsys.readouterr().out)["gates"]
+    assert {(row["status"], row["notes"]) for row in rows} == {("ok", note)}

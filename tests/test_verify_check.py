@@ -9,7 +9,7 @@ from gdnbench.errors import DeclarationError
 from gdnbench.launch import Workspace, bind, load_numerics
 from gdnbench.launch.numerics import load_file
 from gdnbench.model.status import Status
-from gdnbench.verify import check_copy, consult_oracle, verify_launcher
+from gdnbench.verify import check_copy, compare_launches, consult_oracle, verify_launcher
 
 CATALOG = load_catalog(default_roots()[:1])
 DECODE = CATALOG.ops["decode"]
@@ -240,3 +240,35 @@ def test_the_copying_floor_must_copy():
     assert all(gate.passed for gate in check_copy(copied, workspace, "typical"))
     copied[1].view(-1)[3] += 1
     assert not all(gate.passed for gate in check_copy(copied, workspace, "typical"))
+
+
+def test_launches_that_give_the_same_bits_are_nothing_to_tell():
+    workspace, _ = workspace_of()
+    assert compare_launches(lambda: reference(workspace), workspace, lambda: None) == ""
+
+
+def test_launches_that_differ_by_a_bit_are_told_and_pass_their_gates():
+    workspace, expected = workspace_of()
+    calls = []
+
+    def run():
+        output, state = reference(workspace)
+        calls.append(None)
+        state.view(-1).view(torch.int32)[:5] += len(calls) % 2
+        return output, state
+
+    told = compare_launches(run, workspace, lambda: None)
+    assert told == f"two launches on the same inputs differ in 5 of {2 * 4 * 16 * 32:,} elements of new_state"
+    gates = verify_launcher(run, workspace, expected, "typical", lambda: None)
+    assert all(gate.passed for gate in gates)
+
+
+def test_a_kernel_in_place_starts_again_before_its_launches_are_compared():
+    workspace, _ = workspace_of()
+
+    def run():
+        output, state = reference(workspace, state=workspace.outputs["new_state"])
+        workspace.outputs["new_state"].copy_(state)
+        return output, workspace.outputs["new_state"]
+
+    assert compare_launches(run, workspace, lambda: None, {"new_state": "state"}) == ""

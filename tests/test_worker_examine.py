@@ -21,10 +21,25 @@ IN_PLACE = HEADER + STEP + BODY + (
     "        return output, t.state.copy_(state)\n"
     "    return run\n"
 )  # fmt: skip
+UNEQUAL = (
+    HEADER
+    + STEP
+    + BODY
+    + (
+        "calls = []\n"
+        "def run(t):\n"
+        "    output, state = step(t)\n"
+        "    calls.append(None)\n"
+        "    state.view(-1).view(torch.int32)[7] += len(calls) % 2\n"
+        "    return output, state\n"
+        "def bind(t, workload, params): return lambda: run(t)\n"
+    )
+)
 DECLARATION = "from gdnbench import Requirement, TorchKernel\nkernel = TorchKernel(name='decode-{}'{})\n"
 KERNELS = {
     "right": (RIGHT, ""),
     "inplace": (IN_PLACE, ""),
+    "unequal": (UNEQUAL, ""),
     "raises": (
         "def bind(t, workload, params):\n    def run(): raise ValueError('bad tile\\nmore')\n    return run\n",
         "",
@@ -96,6 +111,13 @@ def test_a_right_kernel_passes_every_gate_of_every_scenario_and_is_timed(root):
     assert {gate.scenario for gate in verdict.gates} == {"typical", "saturated-gates", "large-state", "zero-b"}
     assert all(gate.passed for gate in verdict.gates)
     assert verdict.warm_us > 0
+
+
+def test_launches_that_differ_within_the_gates_are_noted(root):
+    right, unequal = verdicts(root, "decode-right", "decode-unequal")
+    assert (right.status, right.notes) == (Status.OK, ())
+    told = f"two launches on the same inputs differ in 1 of {4 * 16 * 32:,} elements of new_state"
+    assert (unequal.status, unequal.notes) == (Status.OK, (told,))
 
 
 @pytest.mark.parametrize("bad", ["decode-inplace", "decode-raises", "decode-noentry", "decode-unwritten"])

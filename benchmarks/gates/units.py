@@ -61,7 +61,7 @@ class SpecialFunctions:
 
     def _off(self, exact: Tensor, ulps: float, towards: int) -> Tensor:
         _, exponent = torch.frexp(exact)
-        ulp = torch.ldexp(torch.ones_like(exact), exponent - 24)
+        ulp = torch.where(exact == 0, 0.0, torch.ldexp(torch.ones_like(exact), exponent - 24))
         found = (exact + ulps * ulp * self._error(exact, towards)).float()
         return torch.where(found < SMALLEST_NORMAL, 0.0, found)
 

@@ -1,5 +1,5 @@
 """Holds a kernel's numbers against the float64 oracle."""
 
-from gdnbench.verify.check import Oracle, check_copy, check_outputs, consult_oracle, verify_launcher
+from gdnbench.verify.check import Oracle, check_copy, check_outputs, compare_launches, consult_oracle, verify_launcher
 
-__all__ = ["Oracle", "check_copy", "check_outputs", "consult_oracle", "verify_launcher"]
+__all__ = ["Oracle", "check_copy", "check_outputs", "compare_launches", "consult_oracle", "verify_launcher"]

@@ -14,6 +14,7 @@ from gdnbench.model.op import ExactGate, Gate, Op, RmsGate, RoundoffGate, UlpGat
 from gdnbench.model.status import GateResult, Status
 from gdnbench.verify.gates import (
     copied_gate,
+    differs,
     exact_gate,
     rms_gate,
     roundoff_gate,
@@ -127,6 +128,31 @@ def verify_kernel(
             return check_copy(outputs, workspace, scenario)
         case _:
             return verify_launcher(run, workspace, expected, scenario, synchronize, kernel.in_place)
+
+
+def compare_launches(
+    run: Launcher,
+    workspace: Workspace,
+    synchronize: Callable[[], None],
+    in_place: Mapping[str, str] = NOTHING_IN_PLACE,
+) -> str:
+    """Launches twice on the same inputs; says in which outputs bits differ, and how many; empty where all are equal.
+
+    A kernel whose sums are added up in the order in which blocks happen to end may be within its gates every time. That
+    is no failure, and worth knowing: its results cannot be repeated.
+    """
+    launches = []
+    for _ in range(2):
+        workspace.restore()
+        workspace.reset_all(in_place)
+        synchronize()
+        launches.append([output.clone() for output in run()])
+        synchronize()
+    told = []
+    for spec, one, other in zip(workspace.op.outputs, *launches, strict=True):
+        if count := int(differs(one, other).sum()):
+            told.append(f"{count:,} of {one.numel():,} elements of {spec.name}")
+    return f"two launches on the same inputs differ in {' and '.join(told)}" if told else ""
 
 
 def check_outputs(op: Op, outputs: Sequence[torch.Tensor], expected: Oracle, scenario: str) -> tuple[GateResult, ...]:

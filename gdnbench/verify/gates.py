@@ -134,7 +134,7 @@ def unchanged_gate(
 ) -> GateResult:
     """Counts the elements of an input whose bits changed."""
     gate = f"{name} unchanged"
-    return _count_gate(gate, scenario, _differs(before, after), Status.CHANGED_INPUT, after, before, axes)
+    return _count_gate(gate, scenario, differs(before, after), Status.CHANGED_INPUT, after, before, axes)
 
 
 def copied_gate(
@@ -142,7 +142,7 @@ def copied_gate(
 ) -> GateResult:
     """Counts the elements of a copy whose bits are not the source's."""
     gate = f"{name} copied"
-    return _count_gate(gate, scenario, _differs(source, target), Status.WRONG_NUMBERS, target, source, axes)
+    return _count_gate(gate, scenario, differs(source, target), Status.WRONG_NUMBERS, target, source, axes)
 
 
 def _count_gate(
@@ -161,7 +161,8 @@ def _count_gate(
     return GateResult(gate, scenario, float(wrong.count), 0.0, _index(place), failure, wrong)
 
 
-def _differs(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+def differs(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """Which elements have other bits, as a boolean tensor."""
     bits = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[left.element_size()]
     return left.contiguous().view(bits) != right.contiguous().view(bits)
 

@@ -19,7 +19,7 @@ from gdnbench.measuring.worker.placement import Workspaces
 from gdnbench.model.case import Case
 from gdnbench.model.kernel import TorchKernel
 from gdnbench.model.status import GateResult, Status
-from gdnbench.verify.check import Oracle, check_outputs, verify_kernel
+from gdnbench.verify.check import Oracle, check_outputs, compare_launches, verify_kernel
 
 LAUNCHES = 20
 
@@ -137,8 +137,8 @@ class Examination:
         self._step(f"{LAUNCHES} launches")
         with self._guarded():
             warm_us = self._device.time_us(run, LAUNCHES)
-            gates = self._gate_later(run)
-        self._result = replace(self._result, warm_us=warm_us)
+            gates, note = self._gate_later(run), self._compare_launches(run)
+        self._result = replace(self._result, warm_us=warm_us, notes=(note,) if note else ())
         for gate in gates:
             if not gate.passed:
                 raise UnfitError(gate.status, f"right at first, wrong after {LAUNCHES} launches: {gate.reason}")
@@ -148,6 +148,12 @@ class Examination:
         scenario = self._workspaces.scenarios[0]
         workspace, expected = self._workspaces.get(self._case.workload, scenario)
         return self._gate(run, workspace, expected, scenario)
+
+    def _compare_launches(self, run: Launcher) -> str:
+        if self._entry.kernel.floor:
+            return ""
+        workspace, _ = self._workspaces.get(self._case.workload, self._workspaces.scenarios[0])
+        return compare_launches(run, workspace, self._device.synchronize, self._entry.kernel.in_place)
 
     def _capture(self, run: Launcher, device: CudaDevice) -> None:
         """A lenient capture lets work on other streams pass, so that it is named; the strict one then lets nothing."""

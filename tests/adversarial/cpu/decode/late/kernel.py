@@ -1,4 +1,4 @@
-"""Wrong: passes the preflight, where one call is bound 25 times at most, and fails while it is measured."""
+"""Wrong: passes the preflight, where one call is bound 27 times at most, and fails while it is measured."""
 
 import os
 import time
