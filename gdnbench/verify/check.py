@@ -23,6 +23,8 @@ from gdnbench.verify.gates import (
     written_gate,
 )
 
+_HOW_TO = "docs/verifying.md says how to write it"
+
 
 @dataclass(frozen=True)
 class Oracle:
@@ -51,19 +53,23 @@ def consult_oracle(workspace: Workspace, numerics: Numerics) -> Oracle:
     if not gated:
         return Oracle(outputs)
     if not callable(getattr(numerics, "roundoff", None)):
-        raise DeclarationError(f"{file} of {op.name} must define roundoff(), for the gate on {gated[0]}")
+        raise DeclarationError(f"{file} of {op.name} must define roundoff(), for the gate on {gated[0]}", _HOW_TO)
     sizes = numerics.roundoff(workspace.inputs, workspace.scalars)
     if missing := [name for name in gated if name not in sizes]:
-        raise DeclarationError(f"roundoff() in {file} of {op.name} gives {', '.join(sizes)}, and no {missing[0]}")
+        raise DeclarationError(
+            f"roundoff() in {file} of {op.name} gives {', '.join(sizes)}, and no {missing[0]}", _HOW_TO
+        )
     return Oracle(outputs, {name: _checked_size(op, name, sizes[name], outputs[name]) for name in gated})
 
 
 def _checked_size(op: Op, name: str, size: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
     told = f"roundoff() in {op.numerics} of {op.name}: {name}"
     if not _broadcasts(size.shape, output.shape):
-        raise DeclarationError(f"{told} is {tuple(size.shape)}, which does not broadcast to {tuple(output.shape)}")
+        raise DeclarationError(
+            f"{told} is {tuple(size.shape)}, which does not broadcast to {tuple(output.shape)}", _HOW_TO
+        )
     if size.numel() and not (size.min() >= 0 and size.max() < torch.inf):  # false for NaN, too
-        raise DeclarationError(f"{told} has elements that are negative, infinite or NaN")
+        raise DeclarationError(f"{told} has elements that are negative, infinite or NaN", _HOW_TO)
     return size
 
 
