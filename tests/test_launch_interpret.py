@@ -12,7 +12,7 @@ import torch
 from faults import REPOSITORY, python_path
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.launch.interpreter import nearest_bf16
+from gdnbench.launch.triton_rounding import nearest_bf16
 
 TRITON = load_catalog(default_roots()[:1]).entries["decode-triton"]
 BLOCKS = TRITON.kernel.params["BV"].choices
