@@ -14,6 +14,7 @@ import torch
 from gdnbench.errors import tell_raised
 from gdnbench.launch.bind import Launcher
 from gdnbench.measuring.protocol import EventChannel, Examined, StepBegun
+from gdnbench.measuring.worker.tampering import Fence, told
 from gdnbench.model.status import Status
 
 TimedCall = Callable[[], object]
@@ -145,7 +146,9 @@ BeginStep = Callable[[StepBegun], None]
 
 @contextmanager
 def report_failure(channel: EventChannel, device: WorkerDevice, roots: Sequence[str]) -> Iterator[BeginStep]:
-    """Tells the parent of a case that raises, and swallows the exception; the worker is to end then.
+    """Tells the parent of a case that raises or tampers, and swallows the exception; the worker is to end then.
+
+    What a case has replaced is found when the next step begins, so none is timed with what another has left.
 
     Args:
         channel: to the parent.
@@ -155,17 +158,31 @@ def report_failure(channel: EventChannel, device: WorkerDevice, roots: Sequence[
     Raises:
         Exception: what is raised outside any case's step.
     """
-    case_id = ""
+    case_id, fence = "", Fence()
 
     def begin(step: StepBegun) -> None:
         nonlocal case_id
+        _check(fence)
         case_id = step.case
         channel.send(step)
 
     try:
         yield begin
+        _check(fence)
+    except TamperingError as error:
+        channel.send(Examined(case_id, Status.TAMPERS, str(error)))
     except Exception as error:
         if not case_id:
             raise
         status = Status.FAILED if is_alive(device) else Status.CRASHED
         channel.send(Examined(case_id, status, tell_raised(error, *map(Path, roots))))
+
+
+class TamperingError(Exception):
+    """A kernel has replaced functions that it is judged with."""
+
+
+def _check(fence: Fence) -> None:
+    names = fence.replaced()
+    if names:
+        raise TamperingError(told(names))

@@ -1,0 +1,109 @@
+"""Notices kernels that replace functions they are judged with: gdnbench's own, torch's, Python's clocks.
+
+A kernel reached through Python runs in the process that verifies and times it, and could make every gate pass, or every
+clock slow. What is compared is which objects stand under their names, and which code is in them, before kernels are
+imported and after each step. It is a fence and no wall: code in the same process can find and replace the fence, too.
+"""
+
+from __future__ import annotations
+
+import builtins
+import json
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import FunctionType, ModuleType
+
+import torch
+import torch.utils.benchmark
+
+_OWN = "gdnbench."
+_MODULES: tuple[ModuleType, ...] = (builtins, time, os, json, torch.utils.benchmark)
+# Of torch what the harness calls: torch.compile itself replaces others, torch.manual_seed for one.
+_NAMES: Mapping[ModuleType, tuple[str, ...]] = {
+    torch: (
+        "Tensor", "as_tensor", "cat", "empty", "empty_like", "equal", "full", "isfinite", "isnan", "stack", "tensor",
+        "where", "zeros",
+    ),
+    torch.cuda: ("CUDAGraph", "Event", "Stream", "current_device", "current_stream", "graph", "stream", "synchronize"),
+}  # fmt: skip
+_CLASSES: tuple[type, ...] = (
+    torch.Tensor, torch.cuda.Event, torch.cuda.Stream, torch.cuda.CUDAGraph, torch.utils.benchmark.Timer,
+)  # fmt: skip
+MOST_NAMED = 3
+
+
+@dataclass(frozen=True)
+class _Held:
+    """A name, what stood under it, and the code that was in that, if it is a function in Python."""
+
+    name: str
+    namespace: Mapping[str, object]
+    key: str
+    value: object
+    code: object
+
+    @property
+    def is_untouched(self) -> bool:
+        return self.namespace.get(self.key) is self.value and _code(self.value) is self.code
+
+
+class Fence:
+    """The functions that kernels are judged with, as they are when it is made: before any kernel is imported."""
+
+    def __init__(self) -> None:
+        classes = (*_own_classes(), *_CLASSES)
+        self._held = tuple(_functions(classes))
+        self._keys = {each: frozenset(vars(each)) for each in classes}
+
+    def replaced(self) -> tuple[str, ...]:
+        """The names under which something else stands now; in a class also those that hide what it inherits."""
+        changed = [held.name for held in self._held if not held.is_untouched]
+        hiding = [
+            f"{_name(each)}.{key}"
+            for each, keys in self._keys.items()
+            if len(vars(each)) > len(keys)
+            for key in vars(each).keys() - keys
+            if any(key in vars(base) for base in each.__mro__[1:])
+        ]
+        return (*changed, *hiding)
+
+
+def told(names: tuple[str, ...]) -> str:
+    """What was replaced, in a line."""
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return f"it replaces functions that it is judged with: {', '.join(names[:MOST_NAMED])}{more}"
+
+
+def _own_modules() -> list[ModuleType]:
+    return [module for name, module in sys.modules.items() if name.startswith(_OWN) and isinstance(module, ModuleType)]
+
+
+def _own_classes() -> set[type]:
+    found = (value for module in _own_modules() for value in vars(module).values())
+    return {value for value in found if isinstance(value, type) and value.__module__.startswith(_OWN)}
+
+
+def _functions(classes: Iterable[type]) -> Iterator[_Held]:
+    for module in (*_own_modules(), *_MODULES):
+        yield from _of_namespace(module.__name__, vars(module))
+    for module, names in _NAMES.items():
+        yield from (held for held in _of_namespace(module.__name__, vars(module)) if held.key in names)
+    for each in classes:
+        yield from _of_namespace(_name(each), vars(each))
+
+
+def _name(each: type) -> str:
+    return f"{each.__module__}.{each.__qualname__}"
+
+
+def _of_namespace(name: str, namespace: Mapping[str, object]) -> Iterator[_Held]:
+    for key, value in list(namespace.items()):
+        if callable(value) or isinstance(value, property | staticmethod | classmethod):
+            yield _Held(f"{name}.{key}", namespace, key, value, _code(value))
+
+
+def _code(value: object) -> object:
+    return value.__code__ if isinstance(value, FunctionType) else None

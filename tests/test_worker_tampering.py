@@ -1,0 +1,76 @@
+"""What a kernel replaces of the functions that it is judged with, and what others may."""
+
+import time
+from functools import partial
+
+import pytest
+import torch
+
+from gdnbench.launch import Workspace
+from gdnbench.measuring.worker import cpu, device, examine
+from gdnbench.measuring.worker.tampering import Fence, told
+from gdnbench.verify import gates
+
+
+@pytest.fixture(scope="module")
+def fence():
+    return Fence()
+
+
+def test_nothing_is_replaced_by_what_kernels_import(fence):
+    import torch._dynamo
+    import torch._inductor
+    import torch.profiler
+    import triton  # noqa: F401
+
+    torch.compile(lambda x: x + 1)
+    assert fence.replaced() == ()
+
+
+REPLACED = {
+    "gdnbench.measuring.worker.examine.verify_kernel": (examine, "verify_kernel"),
+    "gdnbench.measuring.worker.cpu.bind": (cpu, "bind"),
+    "gdnbench.measuring.worker.device.CpuDevice.time_us": (device.CpuDevice, "time_us"),
+    "gdnbench.launch.workspace.Workspace.reset_all": (Workspace, "reset_all"),
+    "torch.isfinite": (torch, "isfinite"),
+    "torch.cuda.streams.Event.elapsed_time": (torch.cuda.Event, "elapsed_time"),
+    "time.perf_counter_ns": (time, "perf_counter_ns"),
+    "builtins.max": (__builtins__, "max"),
+}
+
+
+@pytest.mark.parametrize("name", REPLACED)
+def test_a_replaced_function_is_named(fence, monkeypatch, name):
+    owner, key = REPLACED[name]
+    if isinstance(owner, dict):
+        monkeypatch.setitem(owner, key, partial(owner[key]))
+    else:
+        monkeypatch.setattr(owner, key, lambda *_: None)
+    replaced = fence.replaced()
+    monkeypatch.undo()
+    assert name in replaced
+    assert fence.replaced() == ()
+
+
+def test_a_function_that_hides_an_inherited_one_is_seen(fence):
+    torch.Tensor.double = lambda self: self
+    try:
+        assert fence.replaced() == ("torch.Tensor.double",)
+    finally:
+        del torch.Tensor.double
+    assert fence.replaced() == ()
+
+
+def test_code_that_is_put_into_a_function_is_seen(fence):
+    held = gates.unchanged_gate.__code__
+    gates.unchanged_gate.__code__ = (lambda *_: None).__code__
+    try:
+        assert fence.replaced() == ("gdnbench.verify.gates.unchanged_gate", "gdnbench.verify.check.unchanged_gate")
+    finally:
+        gates.unchanged_gate.__code__ = held
+    assert fence.replaced() == ()
+
+
+def test_a_few_names_are_told():
+    assert told(("a", "b")) == "it replaces functions that it is judged with: a, b"
+    assert told(("a", "b", "c", "d", "e")).endswith(": a, b, c and 2 more")
