@@ -170,6 +170,8 @@ def report_failure(channel: EventChannel, device: WorkerDevice, roots: Sequence[
         yield begin
         _check(fence)
     except TamperingError as error:
+        if not case_id:
+            raise
         channel.send(Examined(case_id, Status.TAMPERS, str(error)))
     except Exception as error:
         if not case_id:
