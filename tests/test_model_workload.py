@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.errors import DeclarationError, ExitCode, GdnbenchError, ShapeError, UnknownNameError, UsageError
 from gdnbench.model.axes import Alias, Axis, AxisList
-from gdnbench.model.workload import Shape, WorkloadSpec, nearest_workload, parse_list, short_list, write_list
+from gdnbench.model.nearest import nearest_workload
+from gdnbench.model.workload import Shape, WorkloadSpec, parse_list, short_list, write_list
 
 DECODE = load_catalog(default_roots()[:1]).ops["decode"]
 RAGGED = WorkloadSpec(

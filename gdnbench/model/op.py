@@ -13,8 +13,9 @@ from gdnbench.errors import DeclarationError, ShapeError, UnknownNameError
 from gdnbench.model.gpu import Precision
 from gdnbench.model.hint import Hint
 from gdnbench.model.name import check_name
+from gdnbench.model.nearest import nearest_workload
 from gdnbench.model.tensor import FACTS, Dtype, TensorSpec
-from gdnbench.model.workload import Shape, Sizes, Workload, WorkloadSpec, nearest_workload
+from gdnbench.model.workload import Shape, Sizes, Workload, WorkloadSpec
 
 SizeOf = Callable[[Workload], int]
 DEFAULT_SUITE, VERIFY_SUITE = "default", "verify"

@@ -293,17 +293,17 @@ class Workload:
     @property
     def slug(self) -> str:
         """The label as a file's name can hold it: `B8-qk4_v8`."""
-        return slug_of(self._label)
+        return label_slug(self._label)
 
     @property
     def x_slug(self) -> str:
         """`x_term` as a file's name can hold it: `B8`."""
-        return slug_of(self.x_term)
+        return label_slug(self.x_term)
 
     @property
     def series_slug(self) -> str:
         """`series` likewise; empty where the op has one series."""
-        return slug_of(self.series)
+        return label_slug(self.series)
 
     @property
     def x(self) -> int:
@@ -377,21 +377,9 @@ class Workload:
                 yield self.aliases.get(name) or f"{name}={self.axes[name]}"
 
 
-def slug_of(label: str) -> str:
+def label_slug(label: str) -> str:
     """A label, or a part of one, as a file's name can hold it: `B=8 qk4_v8` is `B8-qk4_v8`."""
     return label.replace("=", "").replace(" ", "-")
-
-
-def nearest_workload(known: Iterable[Workload], wanted: Workload) -> Workload:
-    """The known workload to use in place of another: the nearest by size.
-
-    Distance is the larger size over the smaller. Of equally near ones it is one of the same series, then the smaller;
-    a workload that is known stands for itself.
-
-    Raises:
-        ValueError: if none is known.
-    """
-    return min(known, key=lambda each: (_times_apart(each.size, wanted.size), each.series != wanted.series, each))
 
 
 def _whole_number(name: str, text: str) -> int:
@@ -401,8 +389,3 @@ def _whole_number(name: str, text: str) -> int:
         raise UsageError(
             f"--shape {name}={text[:40]}: a size is a whole number", f"as in --shape {name}=1,8,64"
         ) from error
-
-
-def _times_apart(one: int, other: int) -> float:
-    """Grows with the difference of logarithms, and has no rounding error that would break a tie."""
-    return max(one, other, 1) / max(min(one, other), 1)

@@ -6,7 +6,7 @@ import json
 
 from gdnbench.errors import UsageError
 from gdnbench.model.sweep import Place, Plateau, Point, Sweep
-from gdnbench.model.workload import Workload, slug_of
+from gdnbench.model.workload import Workload, label_slug
 from gdnbench.report.phrases import params_text
 from gdnbench.store.info import RunInfo
 
@@ -78,7 +78,7 @@ def _dispatcher_table(info: RunInfo, sweep: Sweep) -> str:
 
 
 def _series_table(info: RunInfo, sweep: Sweep, series: str, workloads: list[Workload]) -> str:
-    name = slug_of(series)
+    name = label_slug(series)
     lines = [f"[{info.gpu}.{name}]" if name else f"[{info.gpu}]", f"source = {json.dumps(info.run_id)}"]
     for workload in workloads:
         best, *others = sweep.final(workload)
