@@ -396,6 +396,18 @@ def test_sectors_of_a_request_are_counted(name):
     assert str(load) == f"kernel.cu:4: loads {sectors} sectors a request, where {least} hold the bytes"
 
 
+def test_a_barrier_counts_what_threads_bring():
+    source = kernel(
+        "int n = __syncthreads_count(a[i] > 20.f); int some = __syncthreads_or(a[i] == 63.f + blockIdx.x);",
+        "int all = __syncthreads_and(a[i] < 63.5f - blockIdx.x);",
+        "b[blockIdx.x * 64 + i] = n * 100 + some * 10 + all;",
+    )
+    a, b = np.arange(64, dtype=np.float32), np.zeros(128, dtype=np.float32)
+    found, _ = run(source, a, b, threads=64, blocks=(2, 1, 1))
+    assert found == ()
+    np.testing.assert_array_equal(b, [4311] * 64 + [4300] * 64)
+
+
 def test_blocks_in_parts_give_what_blocks_at_once_do():
     source = kernel("int n = (blockIdx.x + 4 * blockIdx.y + 8 * blockIdx.z) * 32 + i;", "b[n] = a[n] * 2;")
     one, other = np.zeros(512, dtype=np.float32), np.zeros(512, dtype=np.float32)

@@ -42,7 +42,9 @@ KNOWN: Mapping[str, frozenset[str]] = {
         "wait_all", "mbarrier", "arrive", "noinc", "bulk", "bulk_group", "mbarrier__complete_tx__bytes", "read",
         "prefetch", "L2",
     }),
-    **dict.fromkeys(("bar", "barrier"), frozenset({"sync", "arrive", "aligned", "cta", "warp"})),
+    **dict.fromkeys(("bar", "barrier"), frozenset({
+        "sync", "arrive", "red", "popc", "and", "or", "aligned", "cta", "warp",
+    })),
     "mbarrier": frozenset({
         "init", "inval", "arrive", "expect_tx", "test_wait", "try_wait", "parity", "shared", "shared__cta",
     }) | _ORDER,

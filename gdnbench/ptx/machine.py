@@ -45,6 +45,9 @@ class Machine:
         ordering: what each lane knows of the others.
         memory: that they see.
         handlers: what executes each instruction, by its number, once it was looked up.
+        came_to: shape (lanes,), the number of the barrier instruction that a lane came to last.
+        has_met: shape (lanes,), whether the others have come there, too.
+        votes: shape (lanes,), the predicate that a lane brought to a barrier that counts.
     """
 
     program: Program
@@ -102,6 +105,9 @@ class Machine:
         self._registers: dict[str, Array] = {}
         self.step = 0
         self.handlers: dict[int, Callable[[Machine, Instruction], int | None]] = {}
+        self.came_to = np.zeros(count, dtype=np.int64)
+        self.has_met = np.zeros(count, dtype=bool)
+        self.votes = np.zeros(count, dtype=bool)
         self._has_woken = False
         self.commits: list[IntArray] = []
         self.commit_count = np.zeros(count, dtype=np.int64)
@@ -252,6 +258,7 @@ class Machine:
         if len(free):
             self._check_aligned(free)
             self.ordering.join(free, self.block[free])
+            self.has_met[free] = True
             self.state[free] = State.RUNS
             return True
         stuck = np.flatnonzero((self.state != State.ENDED) & (self.state != State.RUNS))
@@ -277,11 +284,11 @@ class Machine:
         """All threads of a warp come to the same `bar.sync`: what else happens is undefined."""
         low = np.full(int(self.warp.max()) + 1, np.iinfo(np.int64).max)
         high = np.zeros_like(low)
-        np.minimum.at(low, self.warp[free], self.pc[free])
-        np.maximum.at(high, self.warp[free], self.pc[free])
-        apart = np.flatnonzero((low < high) & (high > 0))
+        np.minimum.at(low, self.warp[free], self.came_to[free])
+        np.maximum.at(high, self.warp[free], self.came_to[free])
+        apart = np.flatnonzero(low < high)
         for warp in apart[:1]:
-            both = [self.program.instructions[int(each[warp]) - 1] for each in (low, high)]
+            both = [self.program.instructions[int(each[warp])] for each in (low, high)]
             one, other = sorted(both, key=lambda each: each.at.line)
             if one.name == "bar" or other.name == "bar":
                 text = f"threads of one warp wait at different barriers, here and at line {other.at.line}"
@@ -297,7 +304,7 @@ class Machine:
             lanes = stuck[self.state[stuck] == state]
             if len(lanes):
                 first = lanes[0]
-                step = int(self.pc[first]) - (state is State.AT_BARRIER)
+                step = int((self.came_to if state is State.AT_BARRIER else self.pc)[first])
                 who = f"thread {self.thread[first]} of block {self.block[first] + self._first_block}"
                 at = self.program.instructions[step].at
                 self.findings.add(Fault.BARRIER, at, f"{who} waits for {what}", count=len(lanes))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from gdnbench.ptx.barriers import BARRIERS, Mbarrier
@@ -15,25 +17,63 @@ from gdnbench.ptx.warps import synchronise_warp
 
 
 def _barrier(machine: Machine, instruction: Instruction) -> int | None:
-    """`bar.sync`, `bar.arrive`, `barrier.sync`, `bar.warp.sync`."""
+    """`bar.sync`, `bar.arrive`, `bar.red`, `barrier.sync`, `bar.warp.sync`."""
     if instruction.has("warp"):
         return synchronise_warp(machine, instruction)
-    shape = machine.lanes.shape
+    if instruction.has("red"):
+        return _vote_at_barrier(machine, instruction)
     number, *count = instruction.operands or (Operand("0"),)
-    numbers = np.broadcast_to(machine.read(number, "u32"), shape).astype(np.int64)
-    counts = np.broadcast_to(machine.read(count[0], "u32") if count else np.uint32(0), shape).astype(np.int64)
-    if (numbers >= BARRIERS).any():
-        machine.findings.add(
-            Fault.BARRIER, instruction.at, f"a block has {BARRIERS} barriers, and this is none of them"
-        )
-        return machine.step + 1
     waits = not instruction.has("arrive")
-    machine.barriers.arrive(machine.lanes, numbers, counts, waits=waits)
-    if not waits:
+    if not _arrive_at_barrier(machine, number, count, waits=waits) or not waits:
         return machine.step + 1
     machine.pc[machine.lanes] = machine.step + 1
-    machine.state[machine.lanes] = State.AT_BARRIER
     return None
+
+
+def _arrive_at_barrier(machine: Machine, number: Operand, count: Sequence[Operand], *, waits: bool) -> bool:
+    """Whether there is such a barrier. Lanes that wait there stop running; where they go on is the caller's to say."""
+    lanes = machine.lanes
+    numbers = np.broadcast_to(machine.read(number, "u32"), lanes.shape).astype(np.int64)
+    counts = np.broadcast_to(machine.read(count[0], "u32") if count else np.uint32(0), lanes.shape).astype(np.int64)
+    if (numbers >= BARRIERS).any():
+        text = f"a block has {BARRIERS} barriers, and this is none of them"
+        machine.findings.add(Fault.BARRIER, machine.instruction.at, text)
+        return False
+    machine.barriers.arrive(lanes, numbers, counts, waits=waits)
+    if waits:
+        machine.came_to[lanes], machine.has_met[lanes] = machine.step, False
+        machine.state[lanes] = State.AT_BARRIER
+    return True
+
+
+def _vote_at_barrier(machine: Machine, instruction: Instruction) -> int | None:
+    """`bar.red`: executed twice, to bring the predicate and, once all have met, to take what they brought."""
+    target, number, *count, vote = instruction.operands
+    lanes = machine.lanes
+    met = machine.has_met[lanes] & (machine.came_to[lanes] == machine.step)
+    if met.any():
+        machine.lanes, machine.is_whole = lanes[met], False
+        machine.has_met[machine.lanes] = False
+        _take_votes(machine, instruction, target)
+        machine.pc[machine.lanes] = machine.step + 1
+    if not met.all():
+        machine.lanes, machine.is_whole = lanes[~met], False
+        machine.votes[machine.lanes] = machine.read(vote, "pred")
+        machine.pc[machine.lanes] = machine.step
+        if not _arrive_at_barrier(machine, number, count, waits=True):
+            machine.pc[machine.lanes] = machine.step + 1
+    return None
+
+
+def _take_votes(machine: Machine, instruction: Instruction, target: Operand) -> None:
+    block = machine.block[machine.lanes]
+    yes = np.bincount(block, weights=machine.votes[machine.lanes], minlength=int(block.max()) + 1)[block]
+    if instruction.has("popc"):
+        machine.write(target, yes.astype(np.uint32), "b32")
+    elif instruction.has("and"):
+        machine.write(target, yes == np.bincount(block)[block], "pred")
+    else:
+        machine.write(target, yes > 0, "pred")
 
 
 def _mbarrier(machine: Machine, instruction: Instruction) -> int | None:
