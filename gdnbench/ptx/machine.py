@@ -16,7 +16,7 @@ from gdnbench.ptx.memory import Memory
 from gdnbench.ptx.numbers import BITS, DTYPES, Array
 from gdnbench.ptx.program import WIDTHS, Instruction, Operand, Program, unknown
 from gdnbench.ptx.races import IntArray, Ordering, Shadow
-from gdnbench.ptx.registers import special
+from gdnbench.ptx.registers import Standing, special
 from gdnbench.ptx.segments import FIRST_SHARED, Segment, local_layout, shared_layout
 
 PATIENCE = 2_000
@@ -143,7 +143,7 @@ class Machine:
 
     def _read_constant(self, operand: Operand, kind: str) -> Array:
         if operand.text.startswith("%"):
-            return _as_kind(np.asarray(special(self, operand.text)), kind)
+            return _as_kind(self._special(operand.text), kind)
         address = self._address_of(operand.text)
         if address is not None:
             return np.asarray(address + operand.offset, dtype=np.uint64).astype(BITS[WIDTHS[kind]]).view(DTYPES[kind])
@@ -154,6 +154,14 @@ class Machine:
             return np.asarray(bool(bits))
         width = WIDTHS[kind]
         return np.asarray(bits % (1 << 8 * width), dtype=BITS[width]).view(DTYPES[kind])
+
+    def _special(self, name: str) -> Array:
+        block = self.block[self.lanes] + self._first_block
+        shared_bytes, now = self.memory.shared_bytes, self.ordering.now
+        found = special(Standing(self.grid, block, self.thread[self.lanes], shared_bytes, now), name)
+        if found is None:
+            raise unknown(self.instruction)
+        return found
 
     def _address_of(self, name: str) -> int | None:
         """Of a variable, in the space that it is in."""
@@ -308,12 +316,6 @@ class Machine:
                 who = f"thread {self.thread[first]} of block {self.block[first] + self._first_block}"
                 at = self.program.instructions[step].at
                 self.findings.add(Fault.BARRIER, at, f"{who} waits for {what}", count=len(lanes))
-
-    def block_index(self) -> tuple[Array, Array, Array]:
-        """The place in the grid of each running lane's block."""
-        number = self.block[self.lanes] + self._first_block
-        x, y, _ = self.grid.blocks
-        return number % x, number // x % y, number // (x * y)
 
 
 def _holder(kind: str) -> np.dtype[Any]:

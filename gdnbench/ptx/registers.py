@@ -3,68 +3,80 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import numpy as np
 
-from gdnbench.ptx.grid import WARP
+from gdnbench.ptx.grid import WARP, Grid
 from gdnbench.ptx.numbers import Array
-from gdnbench.ptx.program import unknown
-
-if TYPE_CHECKING:
-    from gdnbench.ptx.machine import Machine
+from gdnbench.ptx.races import IntArray
 
 _AXES = {"x": 0, "y": 1, "z": 2}
 _ALL_LANES = 0xFFFFFFFF
 
 
-def special(machine: Machine, name: str) -> Array:
-    """What a special register holds in the lanes that run: shape (n,), or () where all hold the same.
+@dataclass(frozen=True)
+class Standing:
+    """Where lanes are.
 
-    Raises:
-        NotInterpretedError: for one that is not known.
+    Attributes:
+        grid: of the launch.
+        block: shape (n,), the number of each lane's block in the grid.
+        thread: shape (n,), its number in the block.
+        shared_bytes: of a block, static and dynamic.
+        now: instructions so far.
     """
+
+    grid: Grid
+    block: IntArray
+    thread: IntArray
+    shared_bytes: int
+    now: int
+
+    @property
+    def lane(self) -> IntArray:
+        """Its number in the warp."""
+        return self.thread % WARP
+
+    def block_at(self, axis: str) -> IntArray:
+        """The place of the block along an axis of the grid."""
+        x, y, _ = self.grid.blocks
+        return {"x": self.block % x, "y": self.block // x % y, "z": self.block // (x * y)}[axis]
+
+
+def special(standing: Standing, name: str) -> Array | None:
+    """What a special register holds: shape (n,), or () where all lanes hold the same; None if it is not known."""
     stem, _, axis = name.partition(".")
     read = _REGISTERS.get(stem)
-    if read is None:
-        raise unknown(machine.instruction)
-    return np.asarray(read(machine, axis))
+    return None if read is None else np.asarray(read(standing, axis))
 
 
-def _lane(machine: Machine) -> Array:
-    return machine.lane[machine.lanes]
-
-
-def _block(machine: Machine, axis: str) -> Array:
-    return machine.block_index()[_AXES[axis]]
-
-
-def _of_time(machine: Machine, _axis: str) -> int:
+def _of_time(standing: Standing, _axis: str) -> int:
     """Clocks count instructions here."""
-    return machine.ordering.now
+    return standing.now
 
 
-def _constant(value: int) -> Callable[[Machine, str], int]:
-    return lambda _machine, _axis: value
+def _constant(value: int) -> Callable[[Standing, str], int]:
+    return lambda _standing, _axis: value
 
 
-_REGISTERS: dict[str, Callable[[Machine, str], Array | int]] = {
-    "%tid": lambda m, axis: m.thread[m.lanes] if axis == "x" else 0,
-    "%ntid": lambda m, axis: m.grid.threads if axis == "x" else 1,
-    "%ctaid": _block,
-    "%clusterid": _block,
-    "%nctaid": lambda m, axis: m.grid.blocks[_AXES[axis]],
-    "%nclusterid": lambda m, axis: m.grid.blocks[_AXES[axis]],
-    "%laneid": lambda m, _axis: _lane(m),
-    "%warpid": lambda m, _axis: m.thread[m.lanes] // WARP,
-    "%nwarpid": lambda m, _axis: -(-m.grid.threads // WARP),
-    "%lanemask_eq": lambda m, _axis: np.left_shift(1, _lane(m)),
-    "%lanemask_lt": lambda m, _axis: np.left_shift(1, _lane(m)) - 1,
-    "%lanemask_le": lambda m, _axis: np.left_shift(2, _lane(m)) - 1,
-    "%lanemask_gt": lambda m, _axis: _ALL_LANES & ~(np.left_shift(2, _lane(m)) - 1),
-    "%lanemask_ge": lambda m, _axis: _ALL_LANES & ~(np.left_shift(1, _lane(m)) - 1),
-    "%dynamic_smem_size": lambda m, _axis: m.grid.shared_bytes,
-    "%total_smem_size": lambda m, _axis: m.memory.shared_bytes,
+_REGISTERS: dict[str, Callable[[Standing, str], Array | int]] = {
+    "%tid": lambda s, axis: s.thread if axis == "x" else 0,
+    "%ntid": lambda s, axis: s.grid.threads if axis == "x" else 1,
+    "%ctaid": Standing.block_at,
+    "%clusterid": Standing.block_at,
+    "%nctaid": lambda s, axis: s.grid.blocks[_AXES[axis]],
+    "%nclusterid": lambda s, axis: s.grid.blocks[_AXES[axis]],
+    "%laneid": lambda s, _axis: s.lane,
+    "%warpid": lambda s, _axis: s.thread // WARP,
+    "%nwarpid": lambda s, _axis: -(-s.grid.threads // WARP),
+    "%lanemask_eq": lambda s, _axis: np.left_shift(1, s.lane),
+    "%lanemask_lt": lambda s, _axis: np.left_shift(1, s.lane) - 1,
+    "%lanemask_le": lambda s, _axis: np.left_shift(2, s.lane) - 1,
+    "%lanemask_gt": lambda s, _axis: _ALL_LANES & ~(np.left_shift(2, s.lane) - 1),
+    "%lanemask_ge": lambda s, _axis: _ALL_LANES & ~(np.left_shift(1, s.lane) - 1),
+    "%dynamic_smem_size": lambda s, _axis: s.grid.shared_bytes,
+    "%total_smem_size": lambda s, _axis: s.shared_bytes,
     **dict.fromkeys(("%clock", "%clock64", "%globaltimer", "%globaltimer_lo"), _of_time),
     **dict.fromkeys(("%clock_hi", "%globaltimer_hi"), _constant(0)),
     # One multiprocessor, and clusters of one block: what a cluster's blocks say to each other is not known here.
