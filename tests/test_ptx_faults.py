@@ -2,7 +2,12 @@
 
 import numpy as np
 import pytest
-from ptx_data import findings, run
+from ptx_data import compiled, findings, run
+
+from gdnbench.ptx.grid import Grid
+from gdnbench.ptx.launch import run_program
+from gdnbench.ptx.reader import read_program
+from gdnbench.ptx.segments import Tensor
 
 HEAD = "#include <cuda_pipeline.h>\n"
 KERNEL = 'extern "C" __global__ void k(const float* a, float* b) {{\n  const int i = threadIdx.x;\n{body}\n}}'
@@ -394,6 +399,16 @@ def test_sectors_of_a_request_are_counted(name):
     assert (load.at.line, load.requests, load.sectors, load.least_sectors) == (4, 1, sectors, least)
     assert load.is_scattered is is_scattered
     assert str(load) == f"kernel.cu:4: loads {sectors} sectors a request, where {least} hold the bytes"
+
+
+def test_an_input_is_watched_for_bounds_and_not_for_races():
+    program = read_program(compiled(kernel("b[i] = a[i + 1];", "if (i == 3) ((float*)a)[0] = 9;")), "k")
+    a, b = np.arange(32, dtype=np.float32), np.zeros(32, dtype=np.float32)
+    given = [Tensor("`a`", a.view(np.uint8), is_input=True), Tensor("`b`", b.view(np.uint8))]
+    found, traffic = run_program(program, Grid((1, 1, 1), 32), given, counts_traffic=False)
+    assert [finding.fault.name for finding in found] == ["OUT_OF_BOUNDS"]
+    assert a[0] == 9
+    assert traffic == ()
 
 
 def test_a_barrier_counts_what_threads_bring():

@@ -17,6 +17,7 @@ from gdnbench.launch.triton_rounding import round_to_nearest
 from gdnbench.launch.workspace import Workspace
 from gdnbench.model.case import Variant
 from gdnbench.model.kernel import CudaKernel, CudaLaunch, TritonKernel
+from gdnbench.model.params import Params
 from gdnbench.model.workload import Workload
 from gdnbench.ptx.findings import Finding, Traffic
 from gdnbench.ptx.grid import Grid
@@ -83,11 +84,14 @@ class InterpretedCuda:
         self._entry, self._kernel, self._params = entry, kernel, variant.params
         self._programs: list[tuple[CudaLaunch, Program]] = []
         for launch in kernel.launches:
-            text, symbol = compile_ptx(entry, variant.params, workload, arch, launch=launch.entry)
-            self._programs.append((launch, read_program(text, symbol)))
+            self._programs.append((launch, _program(entry, variant.params, workload, arch, launch.entry)))
 
-    def run(self, workspace: Workspace) -> Watched:
+    def run(self, workspace: Workspace, *, counts_traffic: bool = True) -> Watched:
         """Runs every launch on the workspace's CPU tensors.
+
+        Args:
+            workspace: whose outputs are written.
+            counts_traffic: whether sectors are counted: they are the same whatever the inputs hold.
 
         Raises:
             NotInterpretedError: at an instruction that is not known; outputs are then written in part.
@@ -98,25 +102,40 @@ class InterpretedCuda:
         traffic: list[Traffic] = []
         for launch, program in self._programs:
             names = argument_names(self._entry, launch)
-            arguments = [self._argument(name, named[name], is_written=name not in unwritten) for name in names]
+            arguments = [
+                self._argument(name, named[name], is_written=name not in unwritten, is_input=name in workspace.inputs)
+                for name in names
+            ]
             shape = three(launch.grid(workspace.workload, self._params))
             threads = launch.block(workspace.workload, self._params)
             grid = Grid(shape, threads, launch.shared_bytes(workspace.workload, self._params))
-            found, asked = run_program(program, grid, arguments)
+            found, asked = run_program(program, grid, arguments, counts_traffic=counts_traffic)
             findings += found
             traffic += asked
             # What one launch may have left unwritten is the next one's to find out, which shares no memory of that.
             unwritten = set()
         return Watched(tuple(findings), tuple(traffic))
 
-    def _argument(self, name: str, value: torch.Tensor | float, *, is_written: bool) -> Tensor | bytes:
+    def _argument(self, name: str, value: torch.Tensor | float, *, is_written: bool, is_input: bool) -> Tensor | bytes:
         """A tensor's memory, or a value as C has it: float for a scalar, int for an axis, 64 bits if derived."""
         if isinstance(value, torch.Tensor):
-            return Tensor(f"`{name}`", bytes_of(value), is_written)
+            return Tensor(f"`{name}`", bytes_of(value), is_written, is_input)
         if name in self._entry.op.scalars:
             return np.float32(value).tobytes()
         wide = name in self._entry.op.derived
         return (np.int64(value) if wide else np.int32(value)).tobytes()
+
+
+_READ: dict[tuple[object, ...], Program] = {}
+
+
+def _program(entry: Entry, params: Params, workload: Workload, arch: str, launch: str) -> Program:
+    """Compiled and read once in a process: workloads that differ in run-time axes share their code."""
+    key = (entry.source, params, *workload.compile_time.items(), arch, launch)
+    if key not in _READ:
+        text, symbol = compile_ptx(entry, params, workload, arch, launch=launch)
+        _READ[key] = read_program(text, symbol)
+    return _READ[key]
 
 
 def bytes_of(tensor: torch.Tensor) -> npt.NDArray[np.uint8]:

@@ -23,6 +23,7 @@ def run_program(
     *,
     lanes_at_once: int = 1 << 15,
     limit: int = 1_000_000,
+    counts_traffic: bool = True,
 ) -> tuple[tuple[Finding, ...], tuple[Traffic, ...]]:
     """Runs a launch; tensors that it writes are changed in place.
 
@@ -32,6 +33,7 @@ def run_program(
         arguments: in the order of the kernel's parameters: a tensor's memory, or a value's bytes.
         lanes_at_once: threads that run side by side, which bounds the memory that it takes.
         limit: instructions after which a part of the grid is taken for endless.
+        counts_traffic: whether sectors are counted, which takes a sixth of the time.
 
     Returns:
         What is wrong, and what loads and stores ask of the memory system.
@@ -59,6 +61,7 @@ def run_program(
         for first in range(0, grid.count, step):
             blocks = range(first, min(first + step, grid.count))
             machine = Machine(program, grid, parameters, segments, variables, blocks, findings, watched["shared"])
+            machine.memory.counts_traffic = counts_traffic
             machine.run(execute, limit)
             for each in machine.memory.traffic():
                 known = traffic.get((each.at, each.verb))

@@ -45,6 +45,7 @@ class Memory:
         thread: likewise its number in the block.
         warp: likewise that of its warp, over all blocks.
         first_block: number in the grid of block 0.
+        counts_traffic: whether what loads and stores ask for is counted.
         counts: what each load and store of global memory has asked for, by the instruction's number.
     """
 
@@ -60,6 +61,7 @@ class Memory:
     thread: IntArray
     warp: IntArray
     first_block: int
+    counts_traffic: bool = True
     counts: dict[int, _Counts] = field(default_factory=dict)
 
     def load(self, space: str, access: Access) -> Array:
@@ -233,7 +235,7 @@ class Memory:
         self._count(part, access)
 
     def _count(self, part: Part, access: Access) -> None:
-        if part.segment is self.shared or part.segment is self.local:
+        if not self.counts_traffic or part.segment is self.shared or part.segment is self.local:
             return
         counts = self.counts.setdefault(access.step, _Counts())
         warp = self.warp[access.lanes[part.rows]]

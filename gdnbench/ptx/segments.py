@@ -28,11 +28,13 @@ class Tensor:
         name: as findings call it.
         data: its bytes, which the kernel changes.
         is_written: whether all of it holds values that may be read.
+        is_input: whether the kernel must not write to it; then nothing that uses it can race.
     """
 
     name: str
     data: npt.NDArray[np.uint8]
     is_written: bool = True
+    is_input: bool = False
 
 
 @dataclass
@@ -55,10 +57,11 @@ class Segment:
 
     @classmethod
     def make(cls, tensor: Tensor, granule: int, *, races: bool) -> Segment:
-        """A watched tensor."""
+        """A watched tensor; races are looked for only where it says so, and never in an input."""
         granules = -(-len(tensor.data) // granule)
         written = None if tensor.is_written else np.zeros(granules, dtype=bool)
-        return cls(tensor.name, tensor.data, granule, written, Shadow(granules) if races else None)
+        shadow = Shadow(granules) if races and not tensor.is_input else None
+        return cls(tensor.name, tensor.data, granule, written, shadow)
 
 
 @dataclass(frozen=True)

@@ -81,12 +81,12 @@ class _Interpretation:
         return (self._watched_gate(scenario), *gates) if self._cuda else gates
 
     def _bind(self, workspace: Workspace) -> Launcher:
-        cuda = self._cuda
+        cuda, is_first = self._cuda, not self._watched.traffic
         if cuda is None:
             return bind_interpreted(self._entry, self._case.variant, workspace)
 
         def run() -> tuple[Tensor, ...]:
-            self._watched = cuda.run(workspace)
+            self._watched = cuda.run(workspace, counts_traffic=is_first)
             return workspace.output_tensors
 
         return run
