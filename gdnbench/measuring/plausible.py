@@ -21,10 +21,10 @@ def implausible(
 ) -> dict[str, str]:
     """Why a case cannot have done its work, by case id: its whole interval is below what the work takes at least.
 
-            limits[f"the fastest copy of its bytes takes, {copy_us:.3f} µs, less {BEYOND:.0%}"] = (1 - BEYOND) * copy_us
-    at the GPU's rated peak. An empty launch plus the bytes at the rated bandwidth is no such limit: much of a launch
-    passes while bytes move, and what is written may stay in the L2. Honest kernels at 17 to 270 MB read 0.87 of it on
-    H200s.
+    That is the longest of: the fastest copying floor, less `BEYOND`; an empty launch, where one was timed; the
+    operations at the GPU's rated peak. An empty launch plus the bytes at the rated bandwidth is no such limit: much of
+    a launch passes while bytes move, and what is written may stay in the L2. Honest kernels at 17 to 270 MB read 0.87
+    of it on H200s.
 
     Args:
         measured: the cases that have times.
