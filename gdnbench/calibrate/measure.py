@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gdnbench.calibrate.plan import Subject, choose_chains, pilot_plan, run_plan
+from gdnbench.calibrate.plan import CalibrationSubject, choose_chains, pilot_plan, run_plan
 from gdnbench.calibrate.rates import Compared, comparisons_of, equal_rates, planted_rates
 from gdnbench.machine.provenance import host_name
 from gdnbench.machine.state import read_state
@@ -35,7 +35,7 @@ class Outcome:
     interrupted: bool = False
 
 
-def calibrate(subject: Subject, results: Path, observer: Observer) -> Outcome:
+def calibrate(subject: CalibrationSubject, results: Path, observer: Observer) -> Outcome:
     """Measures, and keeps what is there after each run; the machine's own record is replaced by a whole calibration.
 
     Args:
@@ -68,11 +68,13 @@ def calibrate(subject: Subject, results: Path, observer: Observer) -> Outcome:
     return outcome
 
 
-def _run(subject: Subject, plan: Plan, folder: Path, observer: Observer) -> Finished:
+def _run(subject: CalibrationSubject, plan: Plan, folder: Path, observer: Observer) -> Finished:
     return begin_session(subject.catalog, plan, folder, observer).run()
 
 
-def describe(subject: Subject, folder: Path, began: datetime, runs: int, compared: Sequence[Compared]) -> Calibration:
+def describe(
+    subject: CalibrationSubject, folder: Path, began: datetime, runs: int, compared: Sequence[Compared]
+) -> Calibration:
     """What the runs so far say.
 
     Args:

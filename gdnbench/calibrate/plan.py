@@ -46,7 +46,7 @@ Chains = Mapping[Workload, Mapping[int, float]]
 
 
 @dataclass(frozen=True)
-class Subject:
+class CalibrationSubject:
     """What is calibrated, and how.
 
     Attributes:
@@ -79,7 +79,7 @@ class Subject:
         return len(self.workloads) * (EQUAL + len(TARGETS) + beside)
 
 
-def choose_subject(gpu: Gpu, *, axes: str, runs: int, processes: int | None, rounds: int | None) -> Subject:
+def choose_subject(gpu: Gpu, *, axes: str, runs: int, processes: int | None, rounds: int | None) -> CalibrationSubject:
     """What the user asked for; runs are as `gdnbench run` makes them, by NVBench alone.
 
     Raises:
@@ -104,16 +104,16 @@ def choose_subject(gpu: Gpu, *, axes: str, runs: int, processes: int | None, rou
         raise UsageError(told, "give more rounds, or fewer processes")
     catalog = load_catalog([default_roots()[0], PLANTED_ROOT])
     op = find_op(catalog, OP)
-    return Subject(catalog, op, gpu, parse_workloads(op, axes or DEFAULT_WORKLOADS), settings, runs)
+    return CalibrationSubject(catalog, op, gpu, parse_workloads(op, axes or DEFAULT_WORKLOADS), settings, runs)
 
 
-def pilot_plan(subject: Subject) -> Plan:
+def pilot_plan(subject: CalibrationSubject) -> Plan:
     """The ladder of chains at every workload, once."""
     chains = {workload: dict.fromkeys(LADDER, 0.0) for workload in subject.workloads}
     return _plan(subject, chains, equal=0, settings=PILOT, label="pilot")
 
 
-def run_plan(subject: Subject, chains: Chains, number: int, *, equal: int = EQUAL, alike: int = 1) -> Plan:
+def run_plan(subject: CalibrationSubject, chains: Chains, number: int, *, equal: int = EQUAL, alike: int = 1) -> Plan:
     """One of the runs: the kernel under its other names, and slower, all compared with the kernel itself.
 
     Args:
@@ -126,7 +126,9 @@ def run_plan(subject: Subject, chains: Chains, number: int, *, equal: int = EQUA
     return _plan(subject, chains, equal=equal, alike=alike, settings=subject.settings, label=f"run-{number}")
 
 
-def _plan(subject: Subject, chains: Chains, *, equal: int, settings: Settings, label: str, alike: int = 1) -> Plan:
+def _plan(
+    subject: CalibrationSubject, chains: Chains, *, equal: int, settings: Settings, label: str, alike: int = 1
+) -> Plan:
     entry = subject.catalog.entries[KERNEL]
     planted = sorted({chain for lengths in chains.values() for chain in lengths})
     params: list[dict[str, ParamValue]] = [{"COPY": number} for number in range(1, equal + 1)]

@@ -7,14 +7,14 @@ from dataclasses import asdict
 from rich.table import Table
 from rich.text import Text
 
-from gdnbench.calibrate.plan import EQUAL, TARGETS, Subject
+from gdnbench.calibrate.plan import EQUAL, TARGETS, CalibrationSubject
 from gdnbench.report.console import data_console, plain_table, print_json, print_next
 from gdnbench.report.units import duration, number, percent
 from gdnbench.store.calibration import NAME, Calibration, EqualRates, PlantedRates, in_words
 from gdnbench.wording import plural
 
 
-def plan_line(subject: Subject) -> str:
+def plan_line(subject: CalibrationSubject) -> str:
     """What is about to be measured, and how long that takes."""
     settings, workloads = subject.settings, ", ".join(map(str, subject.workloads))
     return (
