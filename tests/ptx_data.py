@@ -6,7 +6,7 @@ import numpy as np
 from cuda.bindings import nvrtc
 from cuda.pathfinder import find_nvidia_header_directory
 
-from gdnbench.ptx.grid import Grid
+from gdnbench.ptx.grid import LaunchGrid
 from gdnbench.ptx.launch import run_program
 from gdnbench.ptx.reader import read_program
 from gdnbench.ptx.segments import Tensor
@@ -31,10 +31,10 @@ def compiled(source, arch="compute_90"):
 
 
 def run(source, *values, entry="k", blocks=(1, 1, 1), threads=32, shared=0, unwritten=(), lanes=1 << 15, limit=20_000):
-    """Findings and traffic of a launch; arrays are tensors called a, b, c, …, and change in place."""
+    """FaultLog and traffic of a launch; arrays are tensors called a, b, c, …, and change in place."""
     program = read_program(compiled(source), entry)
     arguments = [_argument(value, chr(ord("a") + n), n not in unwritten) for n, value in enumerate(values)]
-    return run_program(program, Grid(blocks, threads, shared), arguments, lanes_at_once=lanes, limit=limit)
+    return run_program(program, LaunchGrid(blocks, threads, shared), arguments, lanes_at_once=lanes, limit=limit)
 
 
 def _argument(value, name, is_written):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from ptx_data import compiled, findings, run
 
-from gdnbench.ptx.grid import Grid
+from gdnbench.ptx.grid import LaunchGrid
 from gdnbench.ptx.launch import run_program
 from gdnbench.ptx.reader import read_program
 from gdnbench.ptx.segments import Tensor
@@ -405,7 +405,7 @@ def test_an_input_is_watched_for_bounds_and_not_for_races():
     program = read_program(compiled(kernel("b[i] = a[i + 1];", "if (i == 3) ((float*)a)[0] = 9;")), "k")
     a, b = np.arange(32, dtype=np.float32), np.zeros(32, dtype=np.float32)
     given = [Tensor("`a`", a.view(np.uint8), is_input=True), Tensor("`b`", b.view(np.uint8))]
-    found, traffic = run_program(program, Grid((1, 1, 1), 32), given, counts_traffic=False)
+    found, traffic = run_program(program, LaunchGrid((1, 1, 1), 32), given, counts_traffic=False)
     assert [finding.fault.name for finding in found] == ["OUT_OF_BOUNDS"]
     assert a[0] == 9
     assert traffic == ()

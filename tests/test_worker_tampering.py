@@ -8,23 +8,23 @@ import torch
 
 from gdnbench.launch import Workspace
 from gdnbench.measuring.worker import cpu, device, examine
-from gdnbench.measuring.worker.tampering import Fence, told
+from gdnbench.measuring.worker.tampering import FunctionSnapshot, told
 from gdnbench.verify import gates
 
 
 @pytest.fixture(scope="module")
-def fence():
-    return Fence()
+def snapshot():
+    return FunctionSnapshot()
 
 
-def test_nothing_is_replaced_by_what_kernels_import(fence):
+def test_nothing_is_replaced_by_what_kernels_import(snapshot):
     import torch._dynamo
     import torch._inductor
     import torch.profiler
     import triton  # noqa: F401
 
     torch.compile(lambda x: x + 1)
-    assert fence.replaced() == ()
+    assert snapshot.replaced() == ()
 
 
 REPLACED = {
@@ -40,35 +40,35 @@ REPLACED = {
 
 
 @pytest.mark.parametrize("name", REPLACED)
-def test_a_replaced_function_is_named(fence, monkeypatch, name):
+def test_a_replaced_function_is_named(snapshot, monkeypatch, name):
     owner, key = REPLACED[name]
     if isinstance(owner, dict):
         monkeypatch.setitem(owner, key, partial(owner[key]))
     else:
         monkeypatch.setattr(owner, key, lambda *_: None)
-    replaced = fence.replaced()
+    replaced = snapshot.replaced()
     monkeypatch.undo()
     assert name in replaced
-    assert fence.replaced() == ()
+    assert snapshot.replaced() == ()
 
 
-def test_a_function_that_hides_an_inherited_one_is_seen(fence):
+def test_a_function_that_hides_an_inherited_one_is_seen(snapshot):
     torch.Tensor.double = lambda self: self
     try:
-        assert fence.replaced() == ("torch.Tensor.double",)
+        assert snapshot.replaced() == ("torch.Tensor.double",)
     finally:
         del torch.Tensor.double
-    assert fence.replaced() == ()
+    assert snapshot.replaced() == ()
 
 
-def test_code_that_is_put_into_a_function_is_seen(fence):
+def test_code_that_is_put_into_a_function_is_seen(snapshot):
     held = gates.unchanged_gate.__code__
     gates.unchanged_gate.__code__ = (lambda *_: None).__code__
     try:
-        assert fence.replaced() == ("gdnbench.verify.gates.unchanged_gate", "gdnbench.verify.check.unchanged_gate")
+        assert snapshot.replaced() == ("gdnbench.verify.gates.unchanged_gate", "gdnbench.verify.check.unchanged_gate")
     finally:
         gates.unchanged_gate.__code__ = held
-    assert fence.replaced() == ()
+    assert snapshot.replaced() == ()
 
 
 def test_a_few_names_are_told():

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from gdnbench.calibrate.plan import Subject, choose_subject, pilot_plan
+from gdnbench.calibrate.plan import CalibrationSubject, choose_subject, pilot_plan
 from gdnbench.cli.progress import watch
 from gdnbench.errors import GdnbenchError, MachineError, UsageError
 from gdnbench.machine.gpus import list_gpus, select_gpu
@@ -105,7 +105,7 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _subject(gpu: str, axes: str) -> Subject:
+def _subject(gpu: str, axes: str) -> CalibrationSubject:
     found = select_gpu(gpu, list_gpus())
     if found is None:
         raise MachineError("this benchmark needs a GPU, and there is none here", "see `gdnbench doctor`")

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from gdnbench.calibrate.plan import Subject, run_plan
+from gdnbench.calibrate.plan import CalibrationSubject, run_plan
 from gdnbench.measuring.observer import Observer, alone_on
 from gdnbench.measuring.opening import begin_session
 from gdnbench.measuring.request import Settings, choose_settings
@@ -44,7 +44,7 @@ class Bench:
         names: that each kernel has in a run of gdnbench.
     """
 
-    subject: Subject
+    subject: CalibrationSubject
     planted: tuple[Planted, ...]
     peers: tuple[Peer, ...]
     runs: Path

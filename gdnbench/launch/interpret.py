@@ -19,8 +19,8 @@ from gdnbench.model.case import Variant
 from gdnbench.model.kernel import CudaKernel, CudaLaunch, TritonKernel
 from gdnbench.model.params import Params
 from gdnbench.model.workload import Workload
-from gdnbench.ptx.findings import Finding, Traffic
-from gdnbench.ptx.grid import Grid
+from gdnbench.ptx.findings import LocatedFault, Traffic
+from gdnbench.ptx.grid import LaunchGrid
 from gdnbench.ptx.launch import run_program
 from gdnbench.ptx.program import Program
 from gdnbench.ptx.reader import read_program
@@ -60,7 +60,7 @@ class Watched:
         traffic: what loads and stores of global memory ask for.
     """
 
-    findings: tuple[Finding, ...]
+    findings: tuple[LocatedFault, ...]
     traffic: tuple[Traffic, ...]
 
 
@@ -98,7 +98,7 @@ class InterpretedCuda:
         """
         named = workspace.by_name(self._kernel.scratch, self._params)
         unwritten = {*workspace.outputs, *(spec.name for spec in self._kernel.scratch)} - {*self._kernel.in_place}
-        findings: list[Finding] = []
+        findings: list[LocatedFault] = []
         traffic: list[Traffic] = []
         for launch, program in self._programs:
             names = argument_names(self._entry, launch)
@@ -108,7 +108,7 @@ class InterpretedCuda:
             ]
             shape = three(launch.grid(workspace.workload, self._params))
             threads = launch.block(workspace.workload, self._params)
-            grid = Grid(shape, threads, launch.shared_bytes(workspace.workload, self._params))
+            grid = LaunchGrid(shape, threads, launch.shared_bytes(workspace.workload, self._params))
             found, asked = run_program(program, grid, arguments, counts_traffic=counts_traffic)
             findings += found
             traffic += asked

@@ -9,10 +9,10 @@ import numpy as np
 from gdnbench.ptx.floats import FLOATING, FLOATS, compute_float, compute_pair
 from gdnbench.ptx.integers import INTEGER
 from gdnbench.ptx.numbers import Array, flushed, widen_bfloat16
-from gdnbench.ptx.program import Instruction, unknown
+from gdnbench.ptx.program import PtxInstruction, unknown
 
 
-def compute(instruction: Instruction, kind: str, operands: tuple[Array, ...]) -> Array:
+def compute(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
     """The result of an arithmetic instruction.
 
     Args:
@@ -33,7 +33,7 @@ def compute(instruction: Instruction, kind: str, operands: tuple[Array, ...]) ->
     return function(instruction, kind, operands)
 
 
-def is_arithmetic(instruction: Instruction) -> bool:
+def is_arithmetic(instruction: PtxInstruction) -> bool:
     """Whether `compute` knows the name."""
     return instruction.name in INTEGER or instruction.name in FLOATING
 
@@ -44,7 +44,7 @@ _COMPARE: dict[str, Callable[[Array, Array], Array]] = {
 }  # fmt: skip
 
 
-def compare(instruction: Instruction, kind: str, a: Array, b: Array) -> Array:
+def compare(instruction: PtxInstruction, kind: str, a: Array, b: Array) -> Array:
     """The comparison that `setp` or `set` makes; one that ends in `u` also holds where an operand is NaN."""
     if kind == "bf16":
         kind, a, b = "f32", widen_bfloat16(a), widen_bfloat16(b)

@@ -11,16 +11,13 @@ from gdnbench.ptx.convert import convert
 from gdnbench.ptx.findings import Fault
 from gdnbench.ptx.floats import FLOATS
 from gdnbench.ptx.known import is_known
-from gdnbench.ptx.machine import Machine, State
+from gdnbench.ptx.machine import Handler, LaneState, Machine
 from gdnbench.ptx.numbers import BITS, Array
-from gdnbench.ptx.program import WIDTHS, Instruction, unknown
+from gdnbench.ptx.program import WIDTHS, PtxInstruction, unknown
 from gdnbench.ptx.segments import LOCAL_WINDOW, SHARED_WINDOW
 from gdnbench.ptx.transfers import TRANSFERS
 from gdnbench.ptx.waiting import WAITS
 from gdnbench.ptx.warps import WARP_WIDE
-
-Handler = Callable[[Machine, Instruction], int | None]
-"""Executes an instruction for the lanes that run; gives the next one's number, None where lanes part or wait."""
 
 _IGNORED = (
     "fence", "membar", "nanosleep", "prefetch", "prefetchu", "griddepcontrol", "setmaxnreg", "pmevent", "createpolicy",
@@ -40,21 +37,22 @@ def execute(machine: Machine) -> int | None:
         handler = machine.handlers[machine.step] = _handler(instruction)
     if instruction.guard is None or instruction.name in {"bra", "brx"}:
         return handler(machine, instruction)
-    lanes, is_whole = machine.lanes, machine.is_whole
+    lanes = machine.lanes
     wanted = np.broadcast_to(machine.read(instruction.guard, "pred"), lanes.shape)
     if not wanted.any():
         return machine.step + 1
     if wanted.all():
         return handler(machine, instruction)
-    machine.lanes, machine.is_whole = lanes[wanted], False
+    machine.select(lanes[wanted])
     following = handler(machine, instruction)
-    machine.lanes, machine.is_whole = lanes, is_whole
     if following is None:
         machine.pc[lanes[~wanted]] = machine.step + 1
+    else:  # a handler may have joined lanes that had waited for these
+        machine.select(np.union1d(machine.lanes, lanes[~wanted]))
     return following
 
 
-def _handler(instruction: Instruction) -> Handler:
+def _handler(instruction: PtxInstruction) -> Handler:
     name = instruction.name
     if not is_known(instruction) or "b128" in instruction.types:
         raise unknown(instruction)
@@ -66,7 +64,7 @@ def _handler(instruction: Instruction) -> Handler:
     raise unknown(instruction)
 
 
-def _arithmetic(machine: Machine, instruction: Instruction) -> int:
+def _arithmetic(machine: Machine, instruction: PtxInstruction) -> int:
     if not instruction.types or (instruction.has("sat") and instruction.types[-1] not in FLOATS):
         raise unknown(instruction)
     target, *sources = instruction.operands
@@ -87,7 +85,7 @@ def _arithmetic(machine: Machine, instruction: Instruction) -> int:
     return machine.step + 1
 
 
-def _result_kind(instruction: Instruction, kind: str, result: Array) -> str:
+def _result_kind(instruction: PtxInstruction, kind: str, result: Array) -> str:
     """The type of a result; a wider register extends it by its sign."""
     if instruction.name in {"popc", "clz", "bfind", "dp4a"}:
         return "u32"
@@ -96,7 +94,7 @@ def _result_kind(instruction: Instruction, kind: str, result: Array) -> str:
     return kind if result.dtype.itemsize == WIDTHS[kind] else f"u{8 * result.dtype.itemsize}"
 
 
-def _branch(machine: Machine, instruction: Instruction) -> int | None:
+def _branch(machine: Machine, instruction: PtxInstruction) -> int | None:
     target = machine.program.labels.get(instruction.operands[0].text)
     if target is None:
         raise unknown(instruction)
@@ -111,7 +109,7 @@ def _branch(machine: Machine, instruction: Instruction) -> int | None:
     return None
 
 
-def _branch_by_index(machine: Machine, instruction: Instruction) -> int | None:
+def _branch_by_index(machine: Machine, instruction: PtxInstruction) -> int | None:
     index, table = instruction.operands
     labels = machine.program.tables.get(table.text)
     if labels is None or instruction.guard is not None:
@@ -121,21 +119,21 @@ def _branch_by_index(machine: Machine, instruction: Instruction) -> int | None:
     return None
 
 
-def _end(machine: Machine, _instruction: Instruction) -> None:
-    machine.state[machine.lanes] = State.ENDED
+def _end(machine: Machine, _instruction: PtxInstruction) -> None:
+    machine.state[machine.lanes] = LaneState.ENDED
     machine.progressed()
 
 
-def _trap(machine: Machine, instruction: Instruction) -> None:
+def _trap(machine: Machine, instruction: PtxInstruction) -> None:
     machine.findings.add(Fault.TRAP, instruction.at, "the kernel stops itself with a trap", count=len(machine.lanes))
     _end(machine, instruction)
 
 
-def _nothing(machine: Machine, _instruction: Instruction) -> int:
+def _nothing(machine: Machine, _instruction: PtxInstruction) -> int:
     return machine.step + 1
 
 
-def _move(machine: Machine, instruction: Instruction) -> int:
+def _move(machine: Machine, instruction: PtxInstruction) -> int:
     """`mov`, which also takes vectors apart and puts them together."""
     target, source = instruction.operands
     kind = instruction.types[-1]
@@ -158,7 +156,7 @@ def _move(machine: Machine, instruction: Instruction) -> int:
 _WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW}
 
 
-def _convert_address(machine: Machine, instruction: Instruction) -> int:
+def _convert_address(machine: Machine, instruction: PtxInstruction) -> int:
     target, source = instruction.operands
     space = next((word for word in instruction.modifiers if word in {"global", "const", "param", *_WINDOWS}), "")
     if space not in {"global", "const", *_WINDOWS}:
@@ -170,7 +168,7 @@ def _convert_address(machine: Machine, instruction: Instruction) -> int:
     return machine.step + 1
 
 
-def _is_space(machine: Machine, instruction: Instruction) -> int:
+def _is_space(machine: Machine, instruction: PtxInstruction) -> int:
     target, source = instruction.operands
     values = machine.read(source, "u64").astype(np.int64)
     in_window = {space: values & window != 0 for space, window in _WINDOWS.items()}
@@ -179,7 +177,7 @@ def _is_space(machine: Machine, instruction: Instruction) -> int:
     return machine.step + 1
 
 
-def _convert(machine: Machine, instruction: Instruction) -> int:
+def _convert(machine: Machine, instruction: PtxInstruction) -> int:
     if len(instruction.types) != 2:
         raise unknown(instruction)
     target, *sources = instruction.operands
@@ -188,7 +186,7 @@ def _convert(machine: Machine, instruction: Instruction) -> int:
     return machine.step + 1
 
 
-def _set_predicate(machine: Machine, instruction: Instruction) -> int:
+def _set_predicate(machine: Machine, instruction: PtxInstruction) -> int:
     target, a, b, *more = instruction.operands
     kind = instruction.types[-1]
     result = compare(instruction, kind, machine.read(a, kind), machine.read(b, kind))
@@ -208,7 +206,7 @@ _JOINED: dict[str, Callable[[Array, Array], Array]] = {
 }  # fmt: skip
 
 
-def _set(machine: Machine, instruction: Instruction) -> int:
+def _set(machine: Machine, instruction: PtxInstruction) -> int:
     target, a, b, *more = instruction.operands
     to, kind = instruction.types
     if more:
@@ -219,7 +217,7 @@ def _set(machine: Machine, instruction: Instruction) -> int:
     return machine.step + 1
 
 
-def _select(machine: Machine, instruction: Instruction) -> int:
+def _select(machine: Machine, instruction: PtxInstruction) -> int:
     target, a, b, condition = instruction.operands
     kind = f"b{8 * WIDTHS[instruction.types[-1]]}"
     result = np.where(machine.read(condition, "pred"), machine.read(a, kind), machine.read(b, kind))
@@ -227,14 +225,14 @@ def _select(machine: Machine, instruction: Instruction) -> int:
     return machine.step + 1
 
 
-def _select_by_sign(machine: Machine, instruction: Instruction) -> int:
+def _select_by_sign(machine: Machine, instruction: PtxInstruction) -> int:
     target, a, b, sign = instruction.operands
     kind, by = instruction.types
     machine.write(target, np.where(machine.read(sign, by) >= 0, machine.read(a, kind), machine.read(b, kind)), kind)
     return machine.step + 1
 
 
-def _on_predicates(machine: Machine, instruction: Instruction) -> int:
+def _on_predicates(machine: Machine, instruction: PtxInstruction) -> int:
     """Logic of predicates; of integers it is arithmetic."""
     if instruction.types[-1] != "pred":
         return _arithmetic(machine, instruction)

@@ -15,12 +15,12 @@ from gdnbench.ptx.numbers import (
     to_single,
     widen_bfloat16,
 )
-from gdnbench.ptx.program import Instruction, unknown
+from gdnbench.ptx.program import PtxInstruction, unknown
 
 _TO_WHOLE = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
 
 
-def convert(instruction: Instruction, operands: tuple[Array, ...]) -> Array:
+def convert(instruction: PtxInstruction, operands: tuple[Array, ...]) -> Array:
     """The result of a `cvt`, as the type that stands first in its opcode.
 
     Args:
@@ -45,7 +45,7 @@ def _bits_16(value: Array) -> Array:
     return np.ascontiguousarray(value).view(np.uint16)
 
 
-def _converted(instruction: Instruction, target: str, source: str, value: Array) -> Array:
+def _converted(instruction: PtxInstruction, target: str, source: str, value: Array) -> Array:
     if target == "tf32" or target not in DTYPES or source not in DTYPES:
         raise unknown(instruction)
     if source == "bf16":
@@ -61,7 +61,7 @@ def _converted(instruction: Instruction, target: str, source: str, value: Array)
     return _saturated(target, value) if instruction.has("sat") else value.astype(DTYPES[target])
 
 
-def _between_floats(instruction: Instruction, target: str, source: str, value: Array) -> Array:
+def _between_floats(instruction: PtxInstruction, target: str, source: str, value: Array) -> Array:
     whole = next((word for word in _TO_WHOLE if instruction.has(word)), "")
     if whole:
         value = _TO_WHOLE[whole](value)
@@ -82,7 +82,7 @@ def _between_floats(instruction: Instruction, target: str, source: str, value: A
     return canonical(value.astype(DTYPES[target]))
 
 
-def _to_integer(instruction: Instruction, target: str, value: Array) -> Array:
+def _to_integer(instruction: PtxInstruction, target: str, value: Array) -> Array:
     """Clamped to what the type holds; NaN is zero."""
     whole = next((word for word in _TO_WHOLE if instruction.has(word)), "")
     if not whole:
@@ -97,7 +97,7 @@ def _to_integer(instruction: Instruction, target: str, value: Array) -> Array:
     return np.where(is_below, DTYPES[target].type(limits.min), result)
 
 
-def _from_integer(instruction: Instruction, target: str, value: Array) -> Array:
+def _from_integer(instruction: PtxInstruction, target: str, value: Array) -> Array:
     mode = rounding(instruction)
     if target == "f32" and value.dtype.itemsize <= 4:
         return to_single(value.astype(np.float64), mode)

@@ -22,7 +22,7 @@ class Fault(StrEnum):
 
 
 @dataclass(frozen=True)
-class Finding:
+class LocatedFault:
     """A fault at one line of the source.
 
     Attributes:
@@ -70,11 +70,11 @@ class Traffic:
         return f"{self.at}: {self.verb} {each:.3g} sectors a request, where {least:.3g} hold the bytes"
 
 
-class Findings:
+class FaultLog:
     """Collects findings: one for a kind of fault at a line, however many threads and instructions it happens to."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[Fault, SourceLine], Finding] = {}
+        self._found: dict[tuple[Fault, SourceLine], LocatedFault] = {}
 
     def add(self, fault: Fault, at: SourceLine, text: str, *, count: int = 1) -> None:
         """Notes a fault.
@@ -87,8 +87,8 @@ class Findings:
         """
         key = (fault, at)
         known = self._found.get(key)
-        self._found[key] = Finding(fault, at, known.text if known else text, count + (known.count if known else 0))
+        self._found[key] = LocatedFault(fault, at, known.text if known else text, count + (known.count if known else 0))
 
-    def all(self) -> tuple[Finding, ...]:
+    def all(self) -> tuple[LocatedFault, ...]:
         """In the order in which they were first seen."""
         return tuple(self._found.values())

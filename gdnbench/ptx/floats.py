@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gdnbench.ptx.integers import Function
+from gdnbench.ptx.integers import Operation
 from gdnbench.ptx.numbers import (
     DTYPES,
     Array,
@@ -21,18 +21,18 @@ from gdnbench.ptx.numbers import (
     to_single,
     widen_bfloat16,
 )
-from gdnbench.ptx.program import Instruction, unknown
+from gdnbench.ptx.program import PtxInstruction, unknown
 
 FLOATS = ("f16", "bf16", "f32", "f64")
 _MODES = ("rn", "rz", "rm", "rp")
 
 
-def rounding(instruction: Instruction) -> str:
+def rounding(instruction: PtxInstruction) -> str:
     """The rounding mode of an instruction, to nearest by default."""
     return next((mode for mode in _MODES if instruction.has(mode)), "rn")
 
 
-def compute_pair(instruction: Instruction, kind: str, operands: tuple[Array, ...]) -> Array:
+def compute_pair(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
     """The result of an instruction on pairs of 16-bit floats."""
     parts = zip(*map(halves, operands), strict=True)
     low, high = (compute_float(instruction, kind[:-2], _from_bits(kind[:-2], tuple(each))) for each in parts)
@@ -47,7 +47,7 @@ def _to_bits(value: Array) -> Array:
     return np.ascontiguousarray(value).view(np.uint16)
 
 
-def compute_float(instruction: Instruction, kind: str, operands: tuple[Array, ...]) -> Array:
+def compute_float(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
     """The result of an instruction on floats of one type."""
     function = FLOATING.get(instruction.name)
     if function is None:
@@ -69,7 +69,7 @@ def compute_float(instruction: Instruction, kind: str, operands: tuple[Array, ..
     return np.where(np.isnan(result), result.dtype.type(0), np.clip(result, 0, 1)) if instruction.has("sat") else result
 
 
-def _in_bfloat16(instruction: Instruction, function: Function, operands: tuple[Array, ...]) -> Array:
+def _in_bfloat16(instruction: PtxInstruction, function: Operation, operands: tuple[Array, ...]) -> Array:
     """Computed in singles and rounded; a product's sum is rounded to odd before, so that it is rounded once."""
     wide = tuple(map(widen_bfloat16, operands))
     if instruction.name != "fma":
@@ -81,7 +81,7 @@ def _in_bfloat16(instruction: Instruction, function: Function, operands: tuple[A
     return to_bfloat16((single.view(np.uint32) | is_inexact.astype(np.uint32)).view(np.float32))
 
 
-def _directed(instruction: Instruction, kind: str, exact: Callable[[], Array], direct: Callable[[], Array]) -> Array:
+def _directed(instruction: PtxInstruction, kind: str, exact: Callable[[], Array], direct: Callable[[], Array]) -> Array:
     """NumPy's own operation where it rounds to nearest; else from the exact result in double precision."""
     mode = rounding(instruction)
     if mode == "rn":
@@ -96,22 +96,22 @@ def _double(a: Array, b: Array) -> tuple[Array, Array]:
     return one, other
 
 
-def _add(instruction: Instruction, kind: str, operands: tuple[Array, ...]) -> Array:
+def _add(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
     a, b = operands
     return _directed(instruction, kind, lambda: odd_sum(*_double(a, b)), lambda: a + b)
 
 
-def _sub(instruction: Instruction, kind: str, operands: tuple[Array, ...]) -> Array:
+def _sub(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
     a, b = operands
     return _directed(instruction, kind, lambda: odd_sum(*_double(a, -b)), lambda: a - b)
 
 
-def _mul(instruction: Instruction, kind: str, operands: tuple[Array, ...]) -> Array:
+def _mul(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
     a, b = operands
     return _directed(instruction, kind, lambda: a.astype(np.float64) * b.astype(np.float64), lambda: a * b)
 
 
-def _fma(instruction: Instruction, kind: str, operands: tuple[Array, ...]) -> Array:
+def _fma(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
     if kind == "f64":
         if rounding(instruction) != "rn":
             raise unknown(instruction)
@@ -120,17 +120,17 @@ def _fma(instruction: Instruction, kind: str, operands: tuple[Array, ...]) -> Ar
     return fused_multiply_add(a, b, c, rounding(instruction))
 
 
-def _quotient(instruction: Instruction, _kind: str, operands: tuple[Array, ...]) -> Array:
+def _quotient(instruction: PtxInstruction, _kind: str, operands: tuple[Array, ...]) -> Array:
     if rounding(instruction) != "rn":
         raise unknown(instruction)
     a, b = operands
     return a / b
 
 
-def _of_double(function: Callable[[Array], Array]) -> Function:
+def _of_double(function: Callable[[Array], Array]) -> Operation:
     """A function of the special function unit: exact here but for the last bit, where the GPU errs by an ulp or two."""
 
-    def apply(instruction: Instruction, kind: str, operands: tuple[Array, ...]) -> Array:
+    def apply(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
         if rounding(instruction) != "rn":
             raise unknown(instruction)
         return np.asarray(function(operands[0].astype(np.float64)), dtype=DTYPES[kind])
@@ -138,8 +138,8 @@ def _of_double(function: Callable[[Array], Array]) -> Function:
     return apply
 
 
-def _extreme(function: Callable[[Array, Array], Array], keep_nan: Callable[[Array, Array], Array]) -> Function:
-    def apply(instruction: Instruction, _kind: str, operands: tuple[Array, ...]) -> Array:
+def _extreme(function: Callable[[Array, Array], Array], keep_nan: Callable[[Array, Array], Array]) -> Operation:
+    def apply(instruction: PtxInstruction, _kind: str, operands: tuple[Array, ...]) -> Array:
         chosen = keep_nan if instruction.has("NaN") else function
         result = chosen(operands[0], operands[1])
         for more in operands[2:]:
@@ -155,7 +155,7 @@ def _extreme(function: Callable[[Array, Array], Array], keep_nan: Callable[[Arra
     return apply
 
 
-FLOATING: dict[str, Function] = {
+FLOATING: dict[str, Operation] = {
     "add": _add,
     "sub": _sub,
     "mul": _mul,

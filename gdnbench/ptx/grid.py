@@ -8,7 +8,7 @@ WARP = 32  # lanes
 
 
 @dataclass(frozen=True)
-class Grid:
+class LaunchGrid:
     """The threads of a launch.
 
     Attributes:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from gdnbench.ptx.numbers import DTYPES, Array
-from gdnbench.ptx.program import WIDTHS, Instruction, unknown
+from gdnbench.ptx.program import WIDTHS, PtxInstruction, unknown
 
-Function = Callable[[Instruction, str, tuple[Array, ...]], Array]
+Operation = Callable[[PtxInstruction, str, tuple[Array, ...]], Array]
 """An instruction, the type of its operands, and them; gives the result."""
 
 
@@ -27,7 +27,7 @@ def _high_product(kind: str, a: Array, b: Array) -> Array:
     return np.array(product, dtype=np.uint64).view(DTYPES[kind]).reshape(a.shape)
 
 
-def _integer_product(instruction: Instruction, kind: str, operands: tuple[Array, ...]) -> Array:
+def _integer_product(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
     a, b = operands[:2]
     if instruction.has("wide"):
         return np.asarray(a.astype(_wide(kind)) * b.astype(_wide(kind)))
@@ -36,19 +36,19 @@ def _integer_product(instruction: Instruction, kind: str, operands: tuple[Array,
     return a * b
 
 
-def _integer_mad(instruction: Instruction, kind: str, operands: tuple[Array, ...]) -> Array:
+def _integer_mad(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
     product = _integer_product(instruction, kind, operands)
     return np.asarray(product + operands[2].astype(product.dtype))
 
 
-def _short_product(instruction: Instruction, kind: str, operands: tuple[Array, ...]) -> Array:
+def _short_product(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
     """Of the low 24 bits of each."""
     a, b = ((each << 8 >> 8).astype(_wide(kind)) for each in operands[:2])
     product = (a * b >> 16 if instruction.has("hi") else a * b).astype(DTYPES[kind])
     return np.asarray(product + operands[2] if instruction.name == "mad24" else product)
 
 
-def _integer_quotient(instruction: Instruction, kind: str, operands: tuple[Array, ...]) -> Array:
+def _integer_quotient(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
     """Rounded to zero; a division by zero gives all ones, as on a GPU."""
     a, b = np.broadcast_arrays(*operands)
     safe = np.where(b == 0, b.dtype.type(1), b)
@@ -60,7 +60,7 @@ def _integer_quotient(instruction: Instruction, kind: str, operands: tuple[Array
     return np.where(b == 0, ones, quotient)
 
 
-def _shift(instruction: Instruction, kind: str, operands: tuple[Array, ...]) -> Array:
+def _shift(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
     """Counts beyond the width shift everything out."""
     a, count = operands
     bits = 8 * WIDTHS[kind]
@@ -73,7 +73,7 @@ def _shift(instruction: Instruction, kind: str, operands: tuple[Array, ...]) -> 
     )
 
 
-def _funnel_shift(instruction: Instruction, _kind: str, operands: tuple[Array, ...]) -> Array:
+def _funnel_shift(instruction: PtxInstruction, _kind: str, operands: tuple[Array, ...]) -> Array:
     low, high, count = (each.astype(np.uint64) for each in operands)
     amount = count & np.uint64(31) if instruction.has("wrap") else np.minimum(count, np.uint64(32))
     joined = (high << np.uint64(32)) | low
@@ -82,7 +82,7 @@ def _funnel_shift(instruction: Instruction, _kind: str, operands: tuple[Array, .
     return (joined >> amount).astype(np.uint32)
 
 
-def _lookup(_instruction: Instruction, kind: str, operands: tuple[Array, ...]) -> Array:
+def _lookup(_instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
     """Any function of three bits: bit 4 a + 2 b + c of the table."""
     a, b, c, table = operands
     result = np.zeros(np.broadcast_shapes(a.shape, b.shape, c.shape), dtype=DTYPES[kind])
@@ -92,7 +92,7 @@ def _lookup(_instruction: Instruction, kind: str, operands: tuple[Array, ...]) -
     return result
 
 
-def _permute_bytes(instruction: Instruction, _kind: str, operands: tuple[Array, ...]) -> Array:
+def _permute_bytes(instruction: PtxInstruction, _kind: str, operands: tuple[Array, ...]) -> Array:
     a, b, selector = (each.astype(np.uint64) for each in operands)
     joined, result = (b << np.uint64(32)) | a, np.zeros((), dtype=np.uint64)
     for place in range(4):
@@ -124,11 +124,11 @@ def _highest_bit(value: Array) -> Array:
     return number
 
 
-def _leading_zeros(_instruction: Instruction, kind: str, operands: tuple[Array, ...]) -> Array:
+def _leading_zeros(_instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
     return (8 * WIDTHS[kind] - 1 - _highest_bit(operands[0])).astype(np.uint32)
 
 
-def _find_bit(instruction: Instruction, kind: str, operands: tuple[Array, ...]) -> Array:
+def _find_bit(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
     """Of the highest bit that is not the sign; all ones where there is none."""
     value = operands[0]
     unsigned = np.where(value < 0, ~value, value).view(DTYPES[f"u{8 * WIDTHS[kind]}"]) if kind[0] == "s" else value
@@ -138,7 +138,7 @@ def _find_bit(instruction: Instruction, kind: str, operands: tuple[Array, ...]) 
     return found.astype(np.int32).view(np.uint32)
 
 
-def _reverse_bits(_instruction: Instruction, kind: str, operands: tuple[Array, ...]) -> Array:
+def _reverse_bits(_instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
     value, result = operands[0].copy(), np.zeros_like(operands[0])
     one = value.dtype.type(1)
     for _ in range(8 * WIDTHS[kind]):
@@ -147,7 +147,7 @@ def _reverse_bits(_instruction: Instruction, kind: str, operands: tuple[Array, .
     return result
 
 
-def _extract(_instruction: Instruction, kind: str, operands: tuple[Array, ...]) -> Array:
+def _extract(_instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
     """A field of bits, by its first and its length; a signed one extends its highest bit."""
     value, first, length = operands[0], operands[1].astype(np.int64) & 0xFF, operands[2].astype(np.int64) & 0xFF
     bits = 8 * WIDTHS[kind]
@@ -166,7 +166,7 @@ def _extract(_instruction: Instruction, kind: str, operands: tuple[Array, ...]) 
     return field.astype(DTYPES[f"u{bits}"]).view(DTYPES[kind])
 
 
-def _insert(_instruction: Instruction, kind: str, operands: tuple[Array, ...]) -> Array:
+def _insert(_instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
     bits = 8 * WIDTHS[kind]
     source, target = operands[0].astype(np.uint64), operands[1].astype(np.uint64)
     first, length = operands[2].astype(np.int64) & 0xFF, np.minimum(operands[3].astype(np.int64) & 0xFF, bits)
@@ -178,7 +178,7 @@ def _insert(_instruction: Instruction, kind: str, operands: tuple[Array, ...]) -
     return np.asarray(((target & ~mask) | (source << shift & mask)).astype(DTYPES[kind]))
 
 
-def _dot_of_bytes(instruction: Instruction, _kind: str, operands: tuple[Array, ...]) -> Array:
+def _dot_of_bytes(instruction: PtxInstruction, _kind: str, operands: tuple[Array, ...]) -> Array:
     if instruction.name != "dp4a":
         raise unknown(instruction)
     kinds = instruction.types
@@ -194,7 +194,7 @@ def _dot_of_bytes(instruction: Instruction, _kind: str, operands: tuple[Array, .
     return total.astype(np.uint32)
 
 
-INTEGER: dict[str, Function] = {
+INTEGER: dict[str, Operation] = {
     "add": lambda _i, _k, x: x[0] + x[1],
     "sub": lambda _i, _k, x: x[0] - x[1],
     "mul": _integer_product,

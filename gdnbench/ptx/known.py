@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gdnbench.ptx.program import WIDTHS, Instruction
+from gdnbench.ptx.program import WIDTHS, PtxInstruction
 
 _ROUNDING = frozenset({"rn", "rz", "rm", "rp"})
 _WHOLE = frozenset({"rni", "rzi", "rmi", "rpi"})
@@ -58,7 +58,7 @@ KNOWN: Mapping[str, frozenset[str]] = {
 """The words that each instruction may have beside its types; one that is not here has none."""
 
 
-def is_known(instruction: Instruction) -> bool:
+def is_known(instruction: PtxInstruction) -> bool:
     """Whether all words of an instruction are known, types and hints to caches apart."""
     words = KNOWN.get(instruction.name, frozenset())
     return words is _ANY or all(

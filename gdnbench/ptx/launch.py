@@ -9,22 +9,22 @@ import numpy as np
 
 from gdnbench.errors import DeclarationError
 from gdnbench.ptx.control import execute
-from gdnbench.ptx.findings import Finding, Findings, Traffic
-from gdnbench.ptx.grid import WARP, Grid
+from gdnbench.ptx.findings import FaultLog, LocatedFault, Traffic
+from gdnbench.ptx.grid import WARP, LaunchGrid
 from gdnbench.ptx.machine import Machine
-from gdnbench.ptx.program import WIDTHS, Instruction, Program, SourceLine
-from gdnbench.ptx.segments import Segment, Tensor, tensor_address
+from gdnbench.ptx.program import WIDTHS, Program, PtxInstruction, SourceLine
+from gdnbench.ptx.segments import MemorySegment, Tensor, tensor_address
 
 
 def run_program(
     program: Program,
-    grid: Grid,
+    grid: LaunchGrid,
     arguments: Sequence[Tensor | bytes],
     *,
     lanes_at_once: int = 1 << 15,
     limit: int = 1_000_000,
     counts_traffic: bool = True,
-) -> tuple[tuple[Finding, ...], tuple[Traffic, ...]]:
+) -> tuple[tuple[LocatedFault, ...], tuple[Traffic, ...]]:
     """Runs a launch; tensors that it writes are changed in place.
 
     Args:
@@ -42,20 +42,20 @@ def run_program(
         NotInterpretedError: if something in the kernel is not known.
         DeclarationError: if the arguments are not those that the kernel takes.
     """
-    findings = Findings()
+    findings = FaultLog()
     watched = _granules(program)
-    speaks = _has_strong_accesses(program, "global")
+    synchronises = _has_strong_accesses(program, "global")
     given = [each for each in arguments if isinstance(each, Tensor)]
-    segments = [Segment.make(each, watched["global"], races=not speaks) for each in given]
+    segments = [MemorySegment.make(each, watched["global"], races=not synchronises) for each in given]
     parameters = _parameters(program, arguments)
     variables = {}
     for variable in program.variables.values():
         if variable.space in {"global", "const"}:
             variables[variable.name] = tensor_address(len(segments))
             data = np.frombuffer(variable.content.ljust(variable.nbytes, b"\0"), dtype=np.uint8).copy()
-            segments.append(Segment(f"`{variable.name}`", data, 1))
+            segments.append(MemorySegment(f"`{variable.name}`", data, 1))
     per_block = -(-grid.threads // WARP) * WARP
-    step = grid.count if speaks else max(1, lanes_at_once // per_block)
+    step = grid.count if synchronises else max(1, lanes_at_once // per_block)
     traffic: dict[tuple[SourceLine, str], Traffic] = {}
     with np.errstate(all="ignore"):
         for first in range(0, grid.count, step):
@@ -109,18 +109,17 @@ def _granules(program: Program) -> dict[str, int]:
     return found
 
 
-def _access_bytes(instruction: Instruction) -> int:
+def _access_bytes(instruction: PtxInstruction) -> int:
     if instruction.name == "mbarrier":
         return 8
     if instruction.name == "cp":
         sizes = [operand.text for operand in instruction.operands if operand.text in {"4", "8"}]
         return int(sizes[0]) if sizes else 16
-    vector = next((int(word[1:]) for word in instruction.modifiers if word in {"v2", "v4", "v8"}), 1)
-    return WIDTHS[instruction.types[-1]] * vector if instruction.types else 1
+    return WIDTHS[instruction.types[-1]] * instruction.vector if instruction.types else 1
 
 
 def _has_strong_accesses(program: Program, space: str) -> bool:
-    """Whether threads may speak to each other through a space: by atomics, or loads and stores that order others."""
+    """Whether threads may synchronise through a space: by atomics, or loads and stores that order others."""
     return any(
         instruction.name in {"atom", "red"} or instruction.has("volatile", "acquire", "release", "relaxed")
         for instruction in program.instructions
@@ -128,7 +127,7 @@ def _has_strong_accesses(program: Program, space: str) -> bool:
     )
 
 
-def _may_be_in(instruction: Instruction, space: str) -> bool:
+def _may_be_in(instruction: PtxInstruction, space: str) -> bool:
     spaces = {"global", "shared", "local", "param", "const", "shared__cta", "shared__cluster"}
     told = spaces.intersection(instruction.modifiers)
     return not told or space in {word.split("__")[0] for word in told}

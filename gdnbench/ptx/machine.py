@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from gdnbench.ptx.barriers import BlockBarriers, Mbarrier
-from gdnbench.ptx.findings import Fault, Findings
-from gdnbench.ptx.grid import WARP, Grid
+from gdnbench.ptx.findings import Fault, FaultLog
+from gdnbench.ptx.grid import WARP, LaunchGrid
 from gdnbench.ptx.literals import read_number
 from gdnbench.ptx.memory import Memory
 from gdnbench.ptx.numbers import BITS, DTYPES, Array
-from gdnbench.ptx.program import WIDTHS, Instruction, Operand, Program, unknown
+from gdnbench.ptx.program import WIDTHS, Operand, Program, PtxInstruction, unknown
 from gdnbench.ptx.races import IntArray, Ordering, Shadow
-from gdnbench.ptx.registers import Standing, special
-from gdnbench.ptx.segments import FIRST_SHARED, Segment, local_layout, shared_layout
+from gdnbench.ptx.registers import LanePositions, special
+from gdnbench.ptx.segments import FIRST_SHARED, MemorySegment, local_layout, shared_layout
 
 PATIENCE = 2_000
 """Instructions that one group of lanes may run while others could: it may be waiting for them in a loop."""
@@ -26,8 +26,11 @@ PATIENCE = 2_000
 Execute = Callable[["Machine"], int | None]
 """Executes the instruction at hand for the lanes that run; gives the next one's number, None where they part."""
 
+Handler = Callable[["Machine", PtxInstruction], int | None]
+"""Executes one kind of instruction, likewise."""
 
-class State(IntEnum):
+
+class LaneState(IntEnum):
     """What a lane does."""
 
     RUNS = 0
@@ -51,7 +54,7 @@ class Machine:
     """
 
     program: Program
-    grid: Grid
+    grid: LaunchGrid
     memory: Memory
     ordering: Ordering
     block: IntArray
@@ -63,12 +66,12 @@ class Machine:
     def __init__(
         self,
         program: Program,
-        grid: Grid,
+        grid: LaunchGrid,
         parameters: Mapping[str, bytes],
-        tensors: Sequence[Segment],
+        tensors: Sequence[MemorySegment],
         variables: Mapping[str, int],
         blocks: range,
-        findings: Findings,
+        findings: FaultLog,
         granule: int,
     ) -> None:
         """Sets the lanes up.
@@ -96,7 +99,7 @@ class Machine:
         self.pc = np.zeros(count, dtype=np.int64)
         self.ordering = Ordering(blocks.start * grid.threads, count, grid.threads)
         self.barriers = BlockBarriers(self.block, grid.threads)
-        self.mbarriers: dict[int, Mbarrier] = {}
+        self._mbarriers: dict[int, Mbarrier] = {}
         self._shared_places, shared_bytes = shared_layout(program, grid.shared_bytes)
         self._local_places, local_bytes = local_layout(program)
         self._variables = variables
@@ -104,7 +107,7 @@ class Machine:
         self._every, self.lanes, self.is_whole = every, every, True
         self._registers: dict[str, Array] = {}
         self.step = 0
-        self.handlers: dict[int, Callable[[Machine, Instruction], int | None]] = {}
+        self.handlers: dict[int, Handler] = {}
         self.came_to = np.zeros(count, dtype=np.int64)
         self.has_met = np.zeros(count, dtype=bool)
         self.votes = np.zeros(count, dtype=bool)
@@ -112,15 +115,17 @@ class Machine:
         self.commits: list[IntArray] = []
         self.commit_count = np.zeros(count, dtype=np.int64)
 
-    def _make_memory(self, tensors: Sequence[Segment], shared_bytes: int, local_bytes: int, granule: int) -> Memory:
+    def _make_memory(
+        self, tensors: Sequence[MemorySegment], shared_bytes: int, local_bytes: int, granule: int
+    ) -> Memory:
         blocks, lanes = int(self.block[-1]) + 1, len(self.block)
         granule = granule if shared_bytes % granule == 0 else 1
         granules = blocks * shared_bytes // granule
-        shared = Segment(
+        shared = MemorySegment(
             "shared memory", np.zeros(blocks * shared_bytes, dtype=np.uint8), granule,
             np.zeros(granules, dtype=bool), Shadow(granules),
         )  # fmt: skip
-        local = Segment("local memory", np.zeros(lanes * local_bytes, dtype=np.uint8), 1)
+        local = MemorySegment("local memory", np.zeros(lanes * local_bytes, dtype=np.uint8), 1)
         return Memory(
             tensors, self.findings, self.ordering, self.program.instructions, shared_bytes,
             shared, local_bytes, local, self.block, self.thread, self.warp, self._first_block,
@@ -158,7 +163,7 @@ class Machine:
     def _special(self, name: str) -> Array:
         block = self.block[self.lanes] + self._first_block
         shared_bytes, now = self.memory.shared_bytes, self.ordering.now
-        found = special(Standing(self.grid, block, self.thread[self.lanes], shared_bytes, now), name)
+        found = special(LanePositions(self.grid, block, self.thread[self.lanes], shared_bytes, now), name)
         if found is None:
             raise unknown(self.instruction)
         return found
@@ -204,7 +209,7 @@ class Machine:
     # Running
 
     @property
-    def instruction(self) -> Instruction:
+    def instruction(self) -> PtxInstruction:
         """The one at hand."""
         return self.program.instructions[self.step]
 
@@ -220,7 +225,7 @@ class Machine:
         """
         turn = 0
         while True:
-            running = self.state == State.RUNS
+            running = self.state == LaneState.RUNS
             if not running.any():
                 if self._release():
                     continue
@@ -229,7 +234,7 @@ class Machine:
             # The lowest first: those that a branch has sent ahead are waited for where paths join.
             which = turn % len(places)
             chosen, later = places[which], places[which + 1 :]
-            self._select(np.flatnonzero(running & (self.pc == chosen)))
+            self.select(np.flatnonzero(running & (self.pc == chosen)))
             stop = int(later[0]) if len(later) else len(self.program.instructions)
             patience = PATIENCE if len(places) > 1 else limit
             is_spent = self._run_group(execute, int(chosen), stop, patience)
@@ -238,7 +243,8 @@ class Machine:
                 self.findings.add(Fault.ENDLESS, self.instruction.at, f"still runs after {limit:,} instructions")
                 return
 
-    def _select(self, lanes: IntArray) -> None:
+    def select(self, lanes: IntArray) -> None:
+        """Makes lanes those that run."""
         self.is_whole = len(lanes) == len(self._every)
         self.lanes = self._every if self.is_whole else lanes
 
@@ -247,7 +253,7 @@ class Machine:
         self.step = first
         for _ in range(patience):
             if self.step >= len(self.program.instructions):
-                self.state[self.lanes] = State.ENDED
+                self.state[self.lanes] = LaneState.ENDED
                 return False
             if self.step >= stop and self.step != first:
                 self.pc[self.lanes] = self.step
@@ -262,20 +268,20 @@ class Machine:
 
     def _release(self) -> bool:
         """Lets those go on for whom all have arrived; whether there are any. Else notes what lanes wait for in vain."""
-        free = self.barriers.released(self.state == State.ENDED)
+        free = self.barriers.released(self.state == LaneState.ENDED)
         if len(free):
             self._check_aligned(free)
             self.ordering.join(free, self.block[free])
             self.has_met[free] = True
-            self.state[free] = State.RUNS
+            self.state[free] = LaneState.RUNS
             return True
-        stuck = np.flatnonzero((self.state != State.ENDED) & (self.state != State.RUNS))
+        stuck = np.flatnonzero((self.state != LaneState.ENDED) & (self.state != LaneState.RUNS))
         if not len(stuck):
             return False
-        at_warp = stuck[self.state[stuck] == State.AT_WARP]
+        at_warp = stuck[self.state[stuck] == LaneState.AT_WARP]
         if len(at_warp) and not self._has_woken:
             self._has_woken = True  # lanes that they waited for may have ended
-            self.state[at_warp] = State.RUNS
+            self.state[at_warp] = LaneState.RUNS
             return True
         self._note_stuck(stuck)
         return False
@@ -284,9 +290,13 @@ class Machine:
         """Lanes that wait for others of their warp may look again, should nothing else be left to run."""
         self._has_woken = False
 
+    def mbarrier(self, address: int) -> Mbarrier:
+        """That at a shared address, in all blocks."""
+        return self._mbarriers.setdefault(address, Mbarrier.make(int(self.block[-1]) + 1))
+
     def mbarriers_changed(self) -> None:
         """Lanes that wait at an mbarrier look again."""
-        self.state[self.state == State.AT_MBARRIER] = State.RUNS
+        self.state[self.state == LaneState.AT_MBARRIER] = LaneState.RUNS
 
     def _check_aligned(self, free: IntArray) -> None:
         """All threads of a warp come to the same `bar.sync`: what else happens is undefined."""
@@ -304,15 +314,15 @@ class Machine:
 
     def _note_stuck(self, stuck: IntArray) -> None:
         waiting = {
-            State.AT_BARRIER: "a barrier that not all threads of its block reach",
-            State.AT_WARP: "lanes of its warp that never come here",
-            State.AT_MBARRIER: "an mbarrier whose phase never completes",
+            LaneState.AT_BARRIER: "a barrier that not all threads of its block reach",
+            LaneState.AT_WARP: "lanes of its warp that never come here",
+            LaneState.AT_MBARRIER: "an mbarrier whose phase never completes",
         }
         for state, what in waiting.items():
             lanes = stuck[self.state[stuck] == state]
             if len(lanes):
                 first = lanes[0]
-                step = int((self.came_to if state is State.AT_BARRIER else self.pc)[first])
+                step = int((self.came_to if state is LaneState.AT_BARRIER else self.pc)[first])
                 who = f"thread {self.thread[first]} of block {self.block[first] + self._first_block}"
                 at = self.program.instructions[step].at
                 self.findings.add(Fault.BARRIER, at, f"{who} waits for {what}", count=len(lanes))

@@ -8,11 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from gdnbench.ptx.findings import Fault, Findings, Traffic
+from gdnbench.ptx.findings import Fault, FaultLog, Traffic
 from gdnbench.ptx.numbers import BITS, Array
-from gdnbench.ptx.program import Instruction
+from gdnbench.ptx.program import PtxInstruction
 from gdnbench.ptx.races import Conflict, IntArray, Ordering
-from gdnbench.ptx.segments import FIRST_SHARED, LOCAL_WINDOW, SHARED_WINDOW, TENSOR_BITS, Access, Part, Segment
+from gdnbench.ptx.segments import (
+    FIRST_SHARED,
+    LOCAL_WINDOW,
+    SHARED_WINDOW,
+    TENSOR_BITS,
+    Access,
+    AccessPart,
+    MemorySegment,
+)
 
 SECTOR_BYTES = 32
 _HALF = 1 << (TENSOR_BITS - 1)
@@ -49,14 +57,14 @@ class Memory:
         counts: what each load and store of global memory has asked for, by the instruction's number.
     """
 
-    tensors: Sequence[Segment]
-    findings: Findings
+    tensors: Sequence[MemorySegment]
+    findings: FaultLog
     ordering: Ordering
-    instructions: Sequence[Instruction]
+    instructions: Sequence[PtxInstruction]
     shared_bytes: int
-    shared: Segment
+    shared: MemorySegment
     local_bytes: int
-    local: Segment
+    local: MemorySegment
     block: IntArray
     thread: IntArray
     warp: IntArray
@@ -69,7 +77,7 @@ class Memory:
         values = np.zeros((len(access.lanes), access.count), dtype=BITS[access.size])
         for part in self._parts(space, access, "reads"):
             elements = self._elements(part, access)
-            values[part.rows] = part.segment.data[: _whole(part.segment, access.size)].view(BITS[access.size])[elements]
+            values[part.rows] = part.segment.view(access.size)[elements]
             self._watch_read(part, access)
         return values
 
@@ -77,7 +85,7 @@ class Memory:
         """Writes elements; `values` has the shape (n, count)."""
         for part in self._parts(space, access, "writes"):
             elements, new = self._elements(part, access), values[part.rows]
-            view = part.segment.data[: _whole(part.segment, access.size)].view(BITS[access.size])
+            view = part.segment.view(access.size)
             before = view[elements]
             view[elements] = new
             self._watch_write(part, access, before != new, view[elements] != new)
@@ -93,7 +101,7 @@ class Memory:
         old = np.zeros(len(access.lanes), dtype=BITS[access.size])
         for part in self._parts(space, access, "updates"):
             elements = self._elements(part, access)[:, 0]
-            view = part.segment.data[: _whole(part.segment, access.size)].view(BITS[access.size])
+            view = part.segment.view(access.size)
             self._watch_initialised(part, access)
             for turn in _turns(elements):
                 picked = elements[turn]
@@ -133,15 +141,14 @@ class Memory:
             verb = "stores" if instruction.name == "st" else "loads"
             yield Traffic(instruction.at, verb, counts.requests, counts.sectors, counts.least)
 
-    def _parts(self, space: str, access: Access, verb: str) -> Iterator[Part]:
+    def _parts(self, space: str, access: Access, verb: str) -> Iterator[AccessPart]:
         """Where lanes' accesses fall; those that may not be made are noted and left out."""
         addresses = access.addresses.astype(np.int64)
-        misaligned = addresses % _alignment(access) != 0
+        alignment = _alignment(access)
+        misaligned = addresses % alignment != 0
         if misaligned.any():
-            self._note(
-                Fault.MISALIGNED, access, misaligned,
-                lambda _row: f"{verb} {access.nbytes} bytes at an address that is no multiple of {_alignment(access)}",
-            )  # fmt: skip
+            text = f"{verb} {access.nbytes} bytes at an address that is no multiple of {alignment}"
+            self._note(Fault.MISALIGNED, access, np.flatnonzero(misaligned), text)
         fine = np.flatnonzero(~misaligned)
         for segment, rows, places in self._located(space, access, addresses, fine, verb):
             inside = (places >= 0) & (places + access.nbytes <= self._room(segment))
@@ -149,11 +156,11 @@ class Memory:
                 self._note_outside(access, segment, rows[~inside], places[~inside], verb)
             if inside.any():
                 rows_inside = rows[inside]
-                yield Part(segment, rows_inside, places[inside] + self._base(segment, access.lanes[rows_inside]))
+                yield AccessPart(segment, rows_inside, places[inside] + self._base(segment, access.lanes[rows_inside]))
 
     def _located(
         self, space: str, access: Access, addresses: IntArray, rows: IntArray, verb: str
-    ) -> Iterator[tuple[Segment, IntArray, IntArray]]:
+    ) -> Iterator[tuple[MemorySegment, IntArray, IntArray]]:
         if not len(rows):
             return
         if space == "shared":
@@ -175,34 +182,30 @@ class Memory:
             if 0 <= each < len(self.tensors):
                 yield self.tensors[each], rows[these], place[these]
             else:
-                wrong = np.zeros(len(access.lanes), dtype=bool)
-                wrong[rows[these]] = True
-                self._note(
-                    Fault.OUT_OF_BOUNDS, access, wrong,
-                    lambda row: f"{verb} {access.nbytes} bytes at {int(addresses[row]):#x}, an address in no tensor",
-                )  # fmt: skip
+                text = f"{verb} {access.nbytes} bytes at {int(mine[these][0]):#x}, an address in no tensor"
+                self._note(Fault.OUT_OF_BOUNDS, access, rows[these], text)
 
-    def _room(self, segment: Segment) -> int:
+    def _room(self, segment: MemorySegment) -> int:
         if segment is self.shared:
             return self.shared_bytes
         return self.local_bytes if segment is self.local else len(segment.data)
 
-    def _base(self, segment: Segment, lanes: IntArray) -> IntArray:
+    def _base(self, segment: MemorySegment, lanes: IntArray) -> IntArray:
         """Where the memory of each lane begins in a segment that holds that of all."""
         if segment is self.shared:
             return self.block[lanes] * self.shared_bytes
         return lanes * self.local_bytes if segment is self.local else np.zeros_like(lanes)
 
-    def _elements(self, part: Part, access: Access) -> IntArray:
+    def _elements(self, part: AccessPart, access: Access) -> IntArray:
         """Numbers of the elements in the segment; shape (rows, count)."""
         return (part.places // access.size)[:, None] + np.arange(access.count)
 
-    def _granules(self, part: Part, access: Access) -> IntArray:
+    def _granules(self, part: AccessPart, access: Access) -> IntArray:
         granule = part.segment.granule
         count = max(1, access.nbytes // granule)
         return (part.places // granule)[:, None] + np.arange(count)
 
-    def _watch_read(self, part: Part, access: Access) -> None:
+    def _watch_read(self, part: AccessPart, access: Access) -> None:
         self._watch_initialised(part, access)
         segment = part.segment
         if segment.shadow is not None and not access.is_strong:
@@ -211,19 +214,15 @@ class Memory:
             self._note_race(found, part, access, "reads")
         self._count(part, access)
 
-    def _watch_initialised(self, part: Part, access: Access) -> None:
+    def _watch_initialised(self, part: AccessPart, access: Access) -> None:
         if part.segment.written is None:
             return
         unwritten = ~part.segment.written[self._granules(part, access)].all(axis=1)
         if unwritten.any():
-            wrong = np.zeros(len(access.lanes), dtype=bool)
-            wrong[part.rows[unwritten]] = True
-            self._note(
-                Fault.UNINITIALISED, access, wrong,
-                lambda row: f"reads {access.nbytes} bytes of {part.segment.name} that nobody has written",
-            )  # fmt: skip
+            text = f"reads {access.nbytes} bytes of {part.segment.name} that nobody has written"
+            self._note(Fault.UNINITIALISED, access, part.rows[unwritten], text)
 
-    def _watch_write(self, part: Part, access: Access, changed: Array, lost: Array) -> None:
+    def _watch_write(self, part: AccessPart, access: Access, changed: Array, lost: Array) -> None:
         segment, granules = part.segment, self._granules(part, access)
         if segment.written is not None:
             segment.written[granules] = True
@@ -234,7 +233,7 @@ class Memory:
             self._note_race(found, part, access, "writes")
         self._count(part, access)
 
-    def _count(self, part: Part, access: Access) -> None:
+    def _count(self, part: AccessPart, access: Access) -> None:
         if not self.counts_traffic or part.segment is self.shared or part.segment is self.local:
             return
         counts = self.counts.setdefault(access.step, _Counts())
@@ -247,44 +246,37 @@ class Memory:
         counts.sectors += len(sectors)
         counts.least += int(np.sum(-(-asked // SECTOR_BYTES)))
 
-    def _note_race(self, found: Conflict | None, part: Part, access: Access, verb: str) -> None:
+    def _note_race(self, found: Conflict | None, part: AccessPart, access: Access, verb: str) -> None:
         if found is None:
             return
-        wrong = np.zeros(len(access.lanes), dtype=bool)
-        wrong[part.rows[found.lanes]] = True
+        rows = part.rows[found.lanes]
         other = self.instructions[found.other_step]
         if found.is_copy:
             what = f"without waiting for the copy there of {other.at}"
         else:
             block, thread = divmod(found.other, self.ordering.threads)
-            who = f"thread {thread}" + ("" if self._in_same_block(access, wrong, block) else f" of block {block}")
+            is_same = self._block_of(access.lanes[rows[0]]) == block
+            who = f"thread {thread}" + ("" if is_same else f" of block {block}")
             what = f"where {who} {_VERBS.get(other.name, 'accesses')} at {other.at}, with no barrier between"
-        self._note(Fault.RACE, access, wrong, lambda row: f"{verb} {part.segment.name} {what}")
+        self._note(Fault.RACE, access, rows, f"{verb} {part.segment.name} {what}")
 
-    def _in_same_block(self, access: Access, wrong: Array, block: int) -> bool:
-        first = int(np.flatnonzero(wrong)[0])
-        return int(self.block[access.lanes[first]]) + self.first_block == block
+    def _note_outside(
+        self, access: Access, segment: MemorySegment, rows: IntArray, places: IntArray, verb: str
+    ) -> None:
+        place = int(places[0])
+        where = f"{-place} bytes before" if place < 0 else f"at byte {place} of"
+        text = f"{verb} {access.nbytes} bytes {where} {segment.name}, which has {self._room(segment)}"
+        self._note(Fault.OUT_OF_BOUNDS, access, rows, text)
 
-    def _note_outside(self, access: Access, segment: Segment, rows: IntArray, places: IntArray, verb: str) -> None:
-        wrong = np.zeros(len(access.lanes), dtype=bool)
-        wrong[rows] = True
-        by_row = dict(zip(rows.tolist(), places.tolist(), strict=True))
-        room = self._room(segment)
+    def _note(self, fault: Fault, access: Access, rows: IntArray, text: str) -> None:
+        """Notes what happens to some of the access's lanes, told of the first."""
+        lane = access.lanes[rows[0]]
+        who = f"thread {int(self.thread[lane])} of block {self._block_of(lane)}"
+        self.findings.add(fault, access.instruction.at, f"{who} {text}", count=len(rows))
 
-        def text(row: int) -> str:
-            place = by_row[row]
-            where = f"{-place} bytes before" if place < 0 else f"at byte {place} of"
-            return f"{verb} {access.nbytes} bytes {where} {segment.name}, which has {room}"
-
-        self._note(Fault.OUT_OF_BOUNDS, access, wrong, text)
-
-    def _note(self, fault: Fault, access: Access, wrong: Array, text: Any) -> None:
-        row = int(np.flatnonzero(wrong)[0])
-        lane = access.lanes[row]
-        who = f"thread {int(self.thread[lane])} of block {int(self.block[lane]) + self.first_block}"
-        self.findings.add(
-            fault, access.instruction.at, f"{who} {text(row)}", count=int(np.count_nonzero(wrong)),
-        )  # fmt: skip
+    def _block_of(self, lane: int) -> int:
+        """Number in the grid of a lane's block."""
+        return int(self.block[lane]) + self.first_block
 
 
 def _split(addresses: IntArray) -> tuple[IntArray, IntArray]:
@@ -302,11 +294,6 @@ def _by_granule(elements: Array, granules: int) -> Array:
 
 def _alignment(access: Access) -> int:
     return access.nbytes if access.instruction.name != "cp" else access.size
-
-
-def _whole(segment: Segment, size: int) -> int:
-    """Bytes of the segment that are whole elements."""
-    return len(segment.data) // size * size
 
 
 def _turns(elements: IntArray) -> Iterator[IntArray]:

@@ -22,11 +22,10 @@ BITS: dict[int, np.dtype[Any]] = {1: np.dtype("u1"), 2: np.dtype("u2"), 4: np.dt
 NAN_32 = np.uint32(0x7FFFFFFF).view(np.float32)
 """The NaN that a GPU's arithmetic gives, whatever NaN went in."""
 _LEAST_NORMAL = np.float32(2.0**-126)
-_SIGN = np.uint32(0x80000000)
 
 
 def odd_sum(a: Array, b: Array) -> Array:
-    """A + b of doubles, rounded to odd: what is rounded once more to fewer digits is then as if rounded once.
+    """The sum of two doubles, rounded to odd: what is rounded once more to fewer digits is then as if rounded once.
 
     The error is Knuth's TwoSum; of the two doubles about an inexact sum the odd one is taken (Boldo and Melquiond,
     IEEE Transactions on Computers 57, 2008).
@@ -57,13 +56,13 @@ def to_single(value: Array, mode: str) -> Array:
 
 
 def fused_multiply_add(a: Array, b: Array, c: Array, mode: str = "rn") -> Array:
-    """A b + c of singles, rounded once. The product of two singles is exact in a double."""
+    """The product of singles plus a third, rounded once: the product of two singles is exact in a double."""
     product = a.astype(np.float64) * b.astype(np.float64)
     return to_single(odd_sum(*np.broadcast_arrays(product, c.astype(np.float64))), mode)
 
 
 def fused_multiply_add_double(a: Array, b: Array, c: Array) -> Array:
-    """A b + c of doubles; the product's error is Dekker's. Rounded twice where the last digits cancel."""
+    """The product of doubles plus a third. Dekker's error of the product is added; rounded twice if digits cancel."""
     product = a * b
     split = 134217729.0  # 2^27 + 1
     a_high, b_high = split * a - (split * a - a), split * b - (split * b - b)

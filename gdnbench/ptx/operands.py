@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gdnbench.ptx.literals import read_number
-from gdnbench.ptx.program import Instruction, Operand
+from gdnbench.ptx.program import Operand, PtxInstruction
 
 
 def split_operands(text: str) -> list[str]:
@@ -47,7 +47,7 @@ def _with_offset(text: str) -> Operand:
     return Operand(text)
 
 
-def renamed(instruction: Instruction, names: Mapping[str, str]) -> Instruction:
+def renamed(instruction: PtxInstruction, names: Mapping[str, str]) -> PtxInstruction:
     """The instruction with other names in its operands."""
     if not names:
         return instruction

@@ -62,7 +62,7 @@ class Operand:
 
 
 @dataclass(frozen=True)
-class Instruction:
+class PtxInstruction:
     """One instruction.
 
     Attributes:
@@ -88,6 +88,11 @@ class Instruction:
     def types(self) -> tuple[str, ...]:
         """The types among its modifiers, in order."""
         return tuple(word for word in self.modifiers if word in WIDTHS)
+
+    @property
+    def vector(self) -> int:
+        """Elements side by side that a load or store takes."""
+        return next((int(word[1:]) for word in self.modifiers if word in {"v2", "v4", "v8"}), 1)
 
     def has(self, *words: str) -> bool:
         """Whether one of the words is among its modifiers."""
@@ -131,12 +136,12 @@ class Program:
     parameters: tuple[Variable, ...]
     registers: Mapping[str, str]
     variables: Mapping[str, Variable]
-    instructions: tuple[Instruction, ...]
+    instructions: tuple[PtxInstruction, ...]
     labels: Mapping[str, int]
     tables: Mapping[str, tuple[str, ...]]
 
 
-def unknown(instruction: Instruction) -> NotInterpretedError:
+def unknown(instruction: PtxInstruction) -> NotInterpretedError:
     """The error for an instruction that the interpreter does not know."""
     opcode = instruction.opcode.replace("__", "::")
     return NotInterpretedError(f"{instruction.at}: `{opcode}` cannot be interpreted", "its numbers need a GPU")

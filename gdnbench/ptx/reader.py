@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from gdnbench.errors import NotInterpretedError
 from gdnbench.ptx.literals import read_variable, read_variables
 from gdnbench.ptx.operands import read_operand, renamed, split_operands
-from gdnbench.ptx.program import NO_LINE, WIDTHS, Instruction, Operand, Program, SourceLine, Variable
+from gdnbench.ptx.program import NO_LINE, WIDTHS, Operand, Program, PtxInstruction, SourceLine, Variable
 
 
 def read_program(text: str, entry: str) -> Program:
@@ -114,7 +114,7 @@ class _Body:
         self._registers: dict[str, str] = {}
         self._labels: dict[str, int] = {}
         self._tables: dict[str, tuple[str, ...]] = {}
-        self._instructions: list[Instruction] = []
+        self._instructions: list[PtxInstruction] = []
         self._scopes, self._opened = [_Scope(0)], 0
         self._at = NO_LINE
         self._returns: list[str] = []
@@ -171,7 +171,7 @@ class _Body:
         else:
             self._add(self._read_instruction(statement))
 
-    def _add(self, instruction: Instruction) -> None:
+    def _add(self, instruction: PtxInstruction) -> None:
         if len(self._instructions) > _LONGEST:
             raise NotInterpretedError(
                 f"{self._entry} has more than {_LONGEST:,} instructions; does a function call itself?"
@@ -185,7 +185,7 @@ class _Body:
         else:
             self._instructions.append(instruction)
 
-    def _inline(self, call: Instruction) -> None:
+    def _inline(self, call: PtxInstruction) -> None:
         """Reads a function's body in the place of the call; its parameters are those of the call under other names."""
         groups = [each.parts for each in call.operands if each.parts]
         name = next((each.text for each in call.operands if each.text), "")
@@ -210,7 +210,7 @@ class _Body:
         """A name as the whole kernel calls it, where one of the open scopes has declared it."""
         return next((scope.names[name] for scope in reversed(self._scopes) if name in scope.names), name)
 
-    def _handed_over(self, instruction: Instruction) -> list[Instruction]:
+    def _handed_over(self, instruction: PtxInstruction) -> list[PtxInstruction]:
         """Loads and stores of a function's parameters as moves, for each lane has its own; the kernel's as they are."""
         loads = instruction.name == "ld"
         register, place = instruction.operands if loads else reversed(instruction.operands)
@@ -224,7 +224,7 @@ class _Body:
             held = Operand(f"{name}+{place.offset + number * width}")
             self._registers.setdefault(held.text, f"b{8 * width}")
             operands = (each, held) if loads else (held, each)
-            moves.append(Instruction("mov", (f"b{8 * width}",), operands, instruction.guard, instruction.at))
+            moves.append(PtxInstruction("mov", (f"b{8 * width}",), operands, instruction.guard, instruction.at))
         return moves
 
     def _take_lines(self, statement: str) -> str:
@@ -286,7 +286,7 @@ class _Body:
         inside = self._instructions[scope.first :]
         self._instructions[scope.first :] = [renamed(each, scope.names) for each in inside]
 
-    def _read_instruction(self, statement: str) -> Instruction:
+    def _read_instruction(self, statement: str) -> PtxInstruction:
         guard = None
         if statement.startswith("@"):
             word, _, statement = statement[1:].partition(" ") if " " in statement else statement[1:].partition("\t")
@@ -295,7 +295,7 @@ class _Body:
         opcode, *rest = statement.split(None, 1)
         name, *modifiers = [word for word in opcode.replace("::", "__").split(".") if word]
         operands = tuple(map(read_operand, split_operands(rest[0] if rest else "")))
-        return Instruction(name, tuple(modifiers), operands, guard, self._at)
+        return PtxInstruction(name, tuple(modifiers), operands, guard, self._at)
 
 
 def _takes_operands(text: str) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gdnbench.ptx.grid import WARP, Grid
+from gdnbench.ptx.grid import WARP, LaunchGrid
 from gdnbench.ptx.numbers import Array
 from gdnbench.ptx.races import IntArray
 
@@ -16,7 +16,7 @@ _ALL_LANES = 0xFFFFFFFF
 
 
 @dataclass(frozen=True)
-class Standing:
+class LanePositions:
     """Where lanes are.
 
     Attributes:
@@ -27,7 +27,7 @@ class Standing:
         now: instructions so far.
     """
 
-    grid: Grid
+    grid: LaunchGrid
     block: IntArray
     thread: IntArray
     shared_bytes: int
@@ -44,27 +44,27 @@ class Standing:
         return {"x": self.block % x, "y": self.block // x % y, "z": self.block // (x * y)}[axis]
 
 
-def special(standing: Standing, name: str) -> Array | None:
+def special(positions: LanePositions, name: str) -> Array | None:
     """What a special register holds: shape (n,), or () where all lanes hold the same; None if it is not known."""
     stem, _, axis = name.partition(".")
     read = _REGISTERS.get(stem)
-    return None if read is None else np.asarray(read(standing, axis))
+    return None if read is None else np.asarray(read(positions, axis))
 
 
-def _of_time(standing: Standing, _axis: str) -> int:
+def _of_time(positions: LanePositions, _axis: str) -> int:
     """Clocks count instructions here."""
-    return standing.now
+    return positions.now
 
 
-def _constant(value: int) -> Callable[[Standing, str], int]:
-    return lambda _standing, _axis: value
+def _constant(value: int) -> Callable[[LanePositions, str], int]:
+    return lambda _positions, _axis: value
 
 
-_REGISTERS: dict[str, Callable[[Standing, str], Array | int]] = {
+_REGISTERS: dict[str, Callable[[LanePositions, str], Array | int]] = {
     "%tid": lambda s, axis: s.thread if axis == "x" else 0,
     "%ntid": lambda s, axis: s.grid.threads if axis == "x" else 1,
-    "%ctaid": Standing.block_at,
-    "%clusterid": Standing.block_at,
+    "%ctaid": LanePositions.block_at,
+    "%clusterid": LanePositions.block_at,
     "%nctaid": lambda s, axis: s.grid.blocks[_AXES[axis]],
     "%nclusterid": lambda s, axis: s.grid.blocks[_AXES[axis]],
     "%laneid": lambda s, _axis: s.lane,

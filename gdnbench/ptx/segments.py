@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gdnbench.ptx.numbers import Array
-from gdnbench.ptx.program import Instruction, Program, Variable
+from gdnbench.ptx.numbers import BITS, Array
+from gdnbench.ptx.program import Program, PtxInstruction, Variable
 from gdnbench.ptx.races import IntArray, Shadow
 
 FIRST_SHARED = 1024
@@ -38,7 +38,7 @@ class Tensor:
 
 
 @dataclass
-class Segment:
+class MemorySegment:
     """A piece of memory under watch.
 
     Attributes:
@@ -55,8 +55,12 @@ class Segment:
     written: npt.NDArray[np.bool_] | None = None
     shadow: Shadow | None = None
 
+    def view(self, size: int) -> Array:
+        """Its elements of so many bytes, as unsigned integers; what is left at its end is out of reach."""
+        return self.data[: len(self.data) // size * size].view(BITS[size])
+
     @classmethod
-    def make(cls, tensor: Tensor, granule: int, *, races: bool) -> Segment:
+    def make(cls, tensor: Tensor, granule: int, *, races: bool) -> MemorySegment:
         """A watched tensor; races are looked for only where it says so, and never in an input."""
         granules = -(-len(tensor.data) // granule)
         written = None if tensor.is_written else np.zeros(granules, dtype=bool)
@@ -82,7 +86,7 @@ class Access:
     size: int
     count: int
     step: int
-    instruction: Instruction
+    instruction: PtxInstruction
 
     @property
     def nbytes(self) -> int:
@@ -91,12 +95,12 @@ class Access:
 
     @property
     def is_strong(self) -> bool:
-        """Whether it is volatile, or orders others: such accesses are how threads speak to each other."""
+        """Whether it is volatile, or orders others: such accesses are how threads synchronise."""
         return self.instruction.has("volatile", "relaxed", "acquire", "release", "acq_rel", "mmio")
 
 
 @dataclass
-class Part:
+class AccessPart:
     """The lanes of an access that fall into one segment.
 
     Attributes:
@@ -105,7 +109,7 @@ class Part:
         places: shape (rows,), the first byte of each in the segment.
     """
 
-    segment: Segment
+    segment: MemorySegment
     rows: IntArray
     places: IntArray
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from gdnbench.ptx.arithmetic import compute
-from gdnbench.ptx.barriers import Mbarrier
 from gdnbench.ptx.findings import Fault
 from gdnbench.ptx.machine import Machine
 from gdnbench.ptx.numbers import BITS, DTYPES, Array
-from gdnbench.ptx.program import NO_LINE, WIDTHS, Instruction, Operand, unknown
+from gdnbench.ptx.program import NO_LINE, WIDTHS, Operand, PtxInstruction, unknown
 from gdnbench.ptx.races import IntArray
 from gdnbench.ptx.segments import SHARED_WINDOW, Access
 from gdnbench.ptx.waiting import arrive_after_copies
@@ -21,7 +20,7 @@ _SPACES = ("global", "shared", "local", "const", "param")
 LEAST_BULK_BYTES = 16
 
 
-def _space(instruction: Instruction) -> str:
+def _space(instruction: PtxInstruction) -> str:
     """The space that a load, store or atomic names; `generic` where it names none."""
     for word in instruction.modifiers:
         stem = word.split("__")[0]
@@ -32,17 +31,13 @@ def _space(instruction: Instruction) -> str:
     return "generic"
 
 
-def _vector(instruction: Instruction) -> int:
-    return next((int(word[1:]) for word in instruction.modifiers if word in {"v2", "v4", "v8"}), 1)
-
-
-def _access(machine: Machine, instruction: Instruction, operand: Operand, kind: str, count: int) -> Access:
+def _access(machine: Machine, instruction: PtxInstruction, operand: Operand, kind: str, count: int) -> Access:
     addresses = machine.addresses(operand)
     return Access(machine.lanes, addresses, WIDTHS[kind], count, machine.step, instruction)
 
 
-def _load(machine: Machine, instruction: Instruction) -> int:
-    kind, count, space = instruction.types[-1], _vector(instruction), _space(instruction)
+def _load(machine: Machine, instruction: PtxInstruction) -> int:
+    kind, count, space = instruction.types[-1], instruction.vector, _space(instruction)
     target, source = instruction.operands[:2]
     targets = target.parts or (target,)
     if space == "param":
@@ -63,8 +58,8 @@ def _bits(kind: str) -> np.dtype[np.generic]:
     return DTYPES[kind] if kind[0] in "su" else BITS[WIDTHS[kind]]
 
 
-def _store(machine: Machine, instruction: Instruction) -> int:
-    kind, count, space = instruction.types[-1], _vector(instruction), _space(instruction)
+def _store(machine: Machine, instruction: PtxInstruction) -> int:
+    kind, count, space = instruction.types[-1], instruction.vector, _space(instruction)
     target, source = instruction.operands[:2]
     if space == "param":
         raise unknown(instruction)
@@ -74,13 +69,13 @@ def _store(machine: Machine, instruction: Instruction) -> int:
     return machine.step + 1
 
 
-def _atomic(machine: Machine, instruction: Instruction) -> int:
+def _atomic(machine: Machine, instruction: PtxInstruction) -> int:
     """`atom` and `red`: lanes take turns in their order, which a GPU does not promise."""
     kind = instruction.types[-1]
     has_result = instruction.name == "atom"
     target = instruction.operands[0] if has_result else None
     place, *values = instruction.operands[1 if has_result else 0 :]
-    if _vector(instruction) > 1:
+    if instruction.vector > 1:
         raise unknown(instruction)
     given = [np.broadcast_to(machine.read(each, kind), machine.lanes.shape) for each in values]
     function = _atomic_function(instruction, kind)
@@ -96,7 +91,7 @@ def _atomic(machine: Machine, instruction: Instruction) -> int:
     return machine.step + 1
 
 
-def _atomic_function(instruction: Instruction, kind: str) -> Callable[..., Array]:
+def _atomic_function(instruction: PtxInstruction, kind: str) -> Callable[..., Array]:
     name = next((word for word in instruction.modifiers if word in _ATOMICS), "")
     if name in {"add", "min", "max"} and kind in {"f16x2", "bf16x2", "bf16"}:
         return lambda old, value: compute(_named(name, kind), kind, (old, value))
@@ -106,8 +101,8 @@ def _atomic_function(instruction: Instruction, kind: str) -> Callable[..., Array
     return function
 
 
-def _named(name: str, kind: str) -> Instruction:
-    return Instruction(name, (kind,), (), None, NO_LINE)
+def _named(name: str, kind: str) -> PtxInstruction:
+    return PtxInstruction(name, (kind,), (), None, NO_LINE)
 
 
 _ATOMICS: dict[str, Callable[..., Any]] = {
@@ -124,7 +119,7 @@ _ATOMICS: dict[str, Callable[..., Any]] = {
 }
 
 
-def _copy(machine: Machine, instruction: Instruction) -> int:
+def _copy(machine: Machine, instruction: PtxInstruction) -> int:
     """`cp.async` in all of its forms."""
     words = instruction.modifiers
     if "mbarrier" in words:
@@ -142,22 +137,25 @@ def _copy(machine: Machine, instruction: Instruction) -> int:
     return machine.step + 1
 
 
-def _copy_lanes(machine: Machine, instruction: Instruction) -> None:
+def _copy_lanes(machine: Machine, instruction: PtxInstruction) -> None:
     target, source, size, *more = instruction.operands
     nbytes = int(size.text)
     taken = np.full(len(machine.lanes), nbytes, dtype=np.int64)
     if more and not more[0].is_address and not instruction.has("L2__cache_hint"):
         taken = np.broadcast_to(machine.read(more[0], "u32"), taken.shape).astype(np.int64)
     places = [machine.addresses(each) for each in (source, target)]
-    _check_alignment(machine, instruction, places, nbytes)
+    text = f"copies {nbytes} bytes from or to an address that is no multiple of {nbytes}"
+    _check_multiples(machine, instruction, places, nbytes, text)
     accesses = [Access(machine.lanes, each, 1, nbytes, machine.step, instruction) for each in places]
     machine.memory.copy_in(("global", accesses[0]), ("shared", accesses[1]), taken, None)
 
 
-def _check_alignment(machine: Machine, instruction: Instruction, places: list[Array], nbytes: int) -> None:
-    bad = sum(int(np.count_nonzero(each % nbytes)) for each in places)
+def _check_multiples(
+    machine: Machine, instruction: PtxInstruction, values: Sequence[Array], of: int, text: str
+) -> None:
+    """Notes addresses and sizes that are no multiples of so many bytes."""
+    bad = sum(int(np.count_nonzero(each % of)) for each in values)
     if bad:
-        text = f"copies {nbytes} bytes from or to an address that is no multiple of {nbytes}"
         machine.findings.add(Fault.MISALIGNED, instruction.at, text, count=bad)
 
 
@@ -181,7 +179,7 @@ def _wait_group(machine: Machine, pending: int) -> None:
         done[these] = np.maximum(done[these], machine.commits[number - 1][these])
 
 
-def _bulk(machine: Machine, instruction: Instruction) -> int:
+def _bulk(machine: Machine, instruction: PtxInstruction) -> int:
     words = instruction.modifiers
     if "commit_group" in words or "wait_group" in words or "prefetch" in words:
         return machine.step + 1
@@ -194,7 +192,7 @@ def _bulk(machine: Machine, instruction: Instruction) -> int:
     return machine.step + 1
 
 
-def _bulk_in(machine: Machine, instruction: Instruction) -> None:
+def _bulk_in(machine: Machine, instruction: PtxInstruction) -> None:
     """One copy a lane, of any length, into shared memory; an mbarrier's phase ends with its last byte."""
     target, source, size, barrier = instruction.operands[:4]
     sizes = np.broadcast_to(machine.read(size, "u32"), machine.lanes.shape).astype(np.int64)
@@ -204,7 +202,7 @@ def _bulk_in(machine: Machine, instruction: Instruction) -> None:
     for row, lane in enumerate(machine.lanes):
         one, block = machine.lanes[row : row + 1], machine.block[lane : lane + 1]
         address = int(barriers[row])
-        mbarrier = machine.mbarriers.setdefault(address, Mbarrier.make(int(machine.block[-1]) + 1))
+        mbarrier = machine.mbarrier(address)
         transaction = machine.ordering.begin_transaction(address, int(mbarrier.phase[block[0]]))
         nbytes = int(sizes[row])
         places = (sources[row : row + 1], targets[row : row + 1])
@@ -214,7 +212,7 @@ def _bulk_in(machine: Machine, instruction: Instruction) -> None:
     machine.mbarriers_changed()
 
 
-def _bulk_out(machine: Machine, instruction: Instruction) -> None:
+def _bulk_out(machine: Machine, instruction: PtxInstruction) -> None:
     target, source, size = instruction.operands[:3]
     sizes = np.broadcast_to(machine.read(size, "u32"), machine.lanes.shape).astype(np.int64)
     targets, sources = machine.addresses(target), machine.addresses(source) & ~np.int64(SHARED_WINDOW)
@@ -226,11 +224,9 @@ def _bulk_out(machine: Machine, instruction: Instruction) -> None:
         machine.memory.store("global", writes, machine.memory.load("shared", reads))
 
 
-def _check_bulk(machine: Machine, instruction: Instruction, values: list[Array]) -> None:
-    bad = sum(int(np.count_nonzero(each % LEAST_BULK_BYTES)) for each in values)
-    if bad:
-        text = f"a bulk copy's addresses and size are multiples of {LEAST_BULK_BYTES} bytes; one is not"
-        machine.findings.add(Fault.MISALIGNED, instruction.at, text, count=bad)
+def _check_bulk(machine: Machine, instruction: PtxInstruction, values: Sequence[Array]) -> None:
+    text = f"a bulk copy's addresses and size are multiples of {LEAST_BULK_BYTES} bytes; one is not"
+    _check_multiples(machine, instruction, values, LEAST_BULK_BYTES, text)
 
 
 TRANSFERS = {"ld": _load, "ldu": _load, "st": _store, "atom": _atomic, "red": _atomic, "cp": _copy}

@@ -8,15 +8,15 @@ import numpy as np
 
 from gdnbench.ptx.barriers import BARRIERS, Mbarrier
 from gdnbench.ptx.findings import Fault
-from gdnbench.ptx.machine import Machine, State
+from gdnbench.ptx.machine import LaneState, Machine
 from gdnbench.ptx.numbers import Array
-from gdnbench.ptx.program import Instruction, Operand, unknown
+from gdnbench.ptx.program import Operand, PtxInstruction, unknown
 from gdnbench.ptx.races import IntArray
 from gdnbench.ptx.segments import SHARED_WINDOW, Access
 from gdnbench.ptx.warps import synchronise_warp
 
 
-def _barrier(machine: Machine, instruction: Instruction) -> int | None:
+def _barrier(machine: Machine, instruction: PtxInstruction) -> int | None:
     """`bar.sync`, `bar.arrive`, `bar.red`, `barrier.sync`, `bar.warp.sync`."""
     if instruction.has("warp"):
         return synchronise_warp(machine, instruction)
@@ -42,11 +42,11 @@ def _arrive_at_barrier(machine: Machine, number: Operand, count: Sequence[Operan
     machine.barriers.arrive(lanes, numbers, counts, waits=waits)
     if waits:
         machine.came_to[lanes], machine.has_met[lanes] = machine.step, False
-        machine.state[lanes] = State.AT_BARRIER
+        machine.state[lanes] = LaneState.AT_BARRIER
     return True
 
 
-def _vote_at_barrier(machine: Machine, instruction: Instruction) -> int | None:
+def _vote_at_barrier(machine: Machine, instruction: PtxInstruction) -> int | None:
     """`bar.red`: executed twice, to bring the predicate and, once all have met, to take what they brought."""
     target, number, *count, vote = instruction.operands
     lanes = machine.lanes
@@ -65,7 +65,7 @@ def _vote_at_barrier(machine: Machine, instruction: Instruction) -> int | None:
     return None
 
 
-def _take_votes(machine: Machine, instruction: Instruction, target: Operand) -> None:
+def _take_votes(machine: Machine, instruction: PtxInstruction, target: Operand) -> None:
     block = machine.block[machine.lanes]
     yes = np.bincount(block, weights=machine.votes[machine.lanes], minlength=int(block.max()) + 1)[block]
     if instruction.has("popc"):
@@ -76,7 +76,7 @@ def _take_votes(machine: Machine, instruction: Instruction, target: Operand) -> 
         machine.write(target, yes > 0, "pred")
 
 
-def _mbarrier(machine: Machine, instruction: Instruction) -> int | None:
+def _mbarrier(machine: Machine, instruction: PtxInstruction) -> int | None:
     """Every instruction that begins with `mbarrier`."""
     verb = instruction.modifiers[0]
     handler = {
@@ -94,14 +94,12 @@ def _addresses(machine: Machine, operand: Operand) -> Array:
 
 def _by_barrier(machine: Machine, addresses: Array) -> list[tuple[int, Mbarrier, IntArray]]:
     """Each mbarrier that lanes name, with the positions of those lanes."""
-    blocks = int(machine.block[-1]) + 1
     return [
-        (int(each), machine.mbarriers.setdefault(int(each), Mbarrier.make(blocks)), np.flatnonzero(addresses == each))
-        for each in np.unique(addresses)
+        (int(each), machine.mbarrier(int(each)), np.flatnonzero(addresses == each)) for each in np.unique(addresses)
     ]
 
 
-def _touch(machine: Machine, instruction: Instruction, addresses: Array, *, writes: bool) -> None:
+def _touch(machine: Machine, instruction: PtxInstruction, addresses: Array, *, writes: bool) -> None:
     """To watch memory, an mbarrier is 8 bytes that `init` writes and all else reads."""
     access = Access(machine.lanes, addresses, 8, 1, machine.step, instruction)
     if writes:
@@ -111,7 +109,7 @@ def _touch(machine: Machine, instruction: Instruction, addresses: Array, *, writ
         machine.memory.load("shared", access)
 
 
-def _initialise(machine: Machine, instruction: Instruction) -> int:
+def _initialise(machine: Machine, instruction: PtxInstruction) -> int:
     place, count = instruction.operands
     addresses = _addresses(machine, place)
     counts = np.broadcast_to(machine.read(count, "u32"), addresses.shape).astype(np.int64)
@@ -121,13 +119,13 @@ def _initialise(machine: Machine, instruction: Instruction) -> int:
     return machine.step + 1
 
 
-def _invalidate(machine: Machine, instruction: Instruction) -> int:
+def _invalidate(machine: Machine, instruction: PtxInstruction) -> int:
     for _, mbarrier, rows in _by_barrier(machine, _addresses(machine, instruction.operands[0])):
         mbarrier.expected[machine.block[machine.lanes[rows]]] = 0
     return machine.step + 1
 
 
-def _arrive(machine: Machine, instruction: Instruction) -> int:
+def _arrive(machine: Machine, instruction: PtxInstruction) -> int:
     operands = [each for each in instruction.operands if not each.is_address]
     place = next(each for each in instruction.operands if each.is_address)
     addresses = _addresses(machine, place)
@@ -147,7 +145,7 @@ def _arrive(machine: Machine, instruction: Instruction) -> int:
     return machine.step + 1
 
 
-def _expect(machine: Machine, instruction: Instruction) -> int:
+def _expect(machine: Machine, instruction: PtxInstruction) -> int:
     place, count = instruction.operands
     addresses = _addresses(machine, place)
     _touch(machine, instruction, addresses, writes=False)
@@ -157,7 +155,7 @@ def _expect(machine: Machine, instruction: Instruction) -> int:
     return machine.step + 1
 
 
-def _wait(machine: Machine, instruction: Instruction) -> int | None:
+def _wait(machine: Machine, instruction: PtxInstruction) -> int | None:
     """`test_wait`, and `try_wait`, which here waits until the phase is complete and so never says that it is not."""
     target, place, given = instruction.operands[:3]
     addresses, lanes = _addresses(machine, place), machine.lanes
@@ -174,7 +172,7 @@ def _wait(machine: Machine, instruction: Instruction) -> int | None:
         machine.write(target, done, "pred")
         return machine.step + 1
     waits = lanes[~done]
-    machine.state[waits], machine.pc[waits] = State.AT_MBARRIER, machine.step
+    machine.state[waits], machine.pc[waits] = LaneState.AT_MBARRIER, machine.step
     if done.any():
         ready = lanes[done]
         is_whole, machine.lanes, machine.is_whole = machine.is_whole, ready, False
@@ -184,7 +182,7 @@ def _wait(machine: Machine, instruction: Instruction) -> int | None:
     return None
 
 
-def arrive_after_copies(machine: Machine, instruction: Instruction) -> int:
+def arrive_after_copies(machine: Machine, instruction: PtxInstruction) -> int:
     """`cp.async.mbarrier.arrive`: copies are done at once here, and so is the arrival when they are complete."""
     lanes = machine.lanes
     addresses = _addresses(machine, instruction.operands[0])

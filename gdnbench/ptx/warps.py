@@ -7,12 +7,12 @@ from collections.abc import Callable
 import numpy as np
 
 from gdnbench.ptx.findings import Fault
-from gdnbench.ptx.machine import Machine, State
+from gdnbench.ptx.machine import Handler, LaneState, Machine
 from gdnbench.ptx.numbers import DTYPES
-from gdnbench.ptx.program import Instruction, unknown
+from gdnbench.ptx.program import PtxInstruction, unknown
 from gdnbench.ptx.races import IntArray
 
-Together = Callable[[Machine, Instruction, IntArray], None]
+Together = Callable[[Machine, PtxInstruction, IntArray], None]
 """Executes for lanes that have all come; `masks` says who takes part with each."""
 
 
@@ -22,7 +22,7 @@ def _masks_of(machine: Machine, lanes: IntArray) -> IntArray:
     return np.bincount(machine.warp[lanes], weights=bits, minlength=int(machine.warp[-1]) + 1).astype(np.int64)
 
 
-def _together(mask_at: int, act: Together) -> Callable[[Machine, Instruction], int | None]:
+def _together(mask_at: int, act: Together) -> Handler:
     """An instruction that waits until all lanes of its mask have come.
 
     Args:
@@ -30,23 +30,23 @@ def _together(mask_at: int, act: Together) -> Callable[[Machine, Instruction], i
         act: what they do then.
     """
 
-    def handle(machine: Machine, instruction: Instruction) -> int | None:
+    def handle(machine: Machine, instruction: PtxInstruction) -> int | None:
         lanes, is_whole = machine.lanes, machine.is_whole
-        waiting = np.flatnonzero((machine.state == State.AT_WARP) & (machine.pc == machine.step))
+        waiting = np.flatnonzero((machine.state == LaneState.AT_WARP) & (machine.pc == machine.step))
         if len(waiting):
             lanes, is_whole = np.union1d(lanes, waiting), False
             machine.lanes, machine.is_whole = lanes, is_whole
-            machine.state[waiting] = State.RUNS
+            machine.state[waiting] = LaneState.RUNS
         masks = np.broadcast_to(machine.read(instruction.operands[mask_at], "u32"), lanes.shape).astype(np.int64)
         here = _masks_of(machine, lanes)[machine.warp[lanes]]
-        alive = _masks_of(machine, np.flatnonzero(machine.state != State.ENDED))[machine.warp[lanes]]
+        alive = _masks_of(machine, np.flatnonzero(machine.state != LaneState.ENDED))[machine.warp[lanes]]
         ready = masks & alive & ~here == 0
         _check_mask(machine, instruction, lanes, masks)
         if ready.all():
             act(machine, instruction, masks)
             return machine.step + 1
         late = lanes[~ready]
-        machine.state[late], machine.pc[late] = State.AT_WARP, machine.step
+        machine.state[late], machine.pc[late] = LaneState.AT_WARP, machine.step
         if ready.any():
             machine.lanes, machine.is_whole = lanes[ready], False
             act(machine, instruction, masks[ready])
@@ -57,14 +57,14 @@ def _together(mask_at: int, act: Together) -> Callable[[Machine, Instruction], i
     return handle
 
 
-def _check_mask(machine: Machine, instruction: Instruction, lanes: IntArray, masks: IntArray) -> None:
+def _check_mask(machine: Machine, instruction: PtxInstruction, lanes: IntArray, masks: IntArray) -> None:
     outside = masks >> machine.lane[lanes] & 1 == 0
     if outside.any():
         text = f"lane {machine.lane[lanes[outside][0]]} executes `{instruction.opcode}` and is not in its own mask"
         machine.findings.add(Fault.INACTIVE_LANE, instruction.at, text, count=int(np.count_nonzero(outside)))
 
 
-def _shuffle(machine: Machine, instruction: Instruction, masks: IntArray) -> None:
+def _shuffle(machine: Machine, instruction: PtxInstruction, masks: IntArray) -> None:
     target, source, by, clamp, _ = instruction.operands
     lanes = machine.lanes
     lane = machine.lane[lanes]
@@ -93,7 +93,7 @@ def _shuffle(machine: Machine, instruction: Instruction, masks: IntArray) -> Non
         machine.write(targets[1], inside, "pred")
 
 
-def _vote(machine: Machine, instruction: Instruction, masks: IntArray) -> None:
+def _vote(machine: Machine, instruction: PtxInstruction, masks: IntArray) -> None:
     target, source, _ = instruction.operands
     lanes = machine.lanes
     holds = np.broadcast_to(machine.read(source, "pred"), lanes.shape)
@@ -109,7 +109,7 @@ def _vote(machine: Machine, instruction: Instruction, masks: IntArray) -> None:
         machine.write(target, (yes == here) | (yes == 0), "pred")
 
 
-def _match(machine: Machine, instruction: Instruction, masks: IntArray) -> None:
+def _match(machine: Machine, instruction: PtxInstruction, masks: IntArray) -> None:
     target, source, _ = instruction.operands
     lanes = machine.lanes
     values = np.broadcast_to(machine.read(source, instruction.types[-1]), lanes.shape).astype(np.uint64)
@@ -133,7 +133,7 @@ _REDUCTIONS: dict[str, tuple[np.ufunc, int]] = {
 }  # fmt: skip
 
 
-def _reduce(machine: Machine, instruction: Instruction, masks: IntArray) -> None:
+def _reduce(machine: Machine, instruction: PtxInstruction, masks: IntArray) -> None:
     target, source, _ = instruction.operands
     kind, lanes = instruction.types[-1], machine.lanes
     if kind not in {"u32", "s32", "b32"}:
@@ -149,7 +149,7 @@ def _reduce(machine: Machine, instruction: Instruction, masks: IntArray) -> None
     machine.write(target, total[group.ravel()].astype(np.uint32), "b32")
 
 
-def _elect(machine: Machine, instruction: Instruction, masks: IntArray) -> None:
+def _elect(machine: Machine, instruction: PtxInstruction, masks: IntArray) -> None:
     target, _ = instruction.operands
     here = _masks_of(machine, machine.lanes)[machine.warp[machine.lanes]] & masks
     first = np.array([(int(mask) & -int(mask)).bit_length() - 1 for mask in here], dtype=np.int64)
@@ -158,13 +158,13 @@ def _elect(machine: Machine, instruction: Instruction, masks: IntArray) -> None:
     machine.write(parts[1], first == machine.lane[machine.lanes], "pred")
 
 
-def _active(machine: Machine, instruction: Instruction) -> int:
+def _active(machine: Machine, instruction: PtxInstruction) -> int:
     here = _masks_of(machine, machine.lanes)[machine.warp[machine.lanes]]
     machine.write(instruction.operands[0], here.astype(np.uint32), "b32")
     return machine.step + 1
 
 
-def _order(machine: Machine, _instruction: Instruction, _masks: IntArray) -> None:
+def _order(machine: Machine, _instruction: PtxInstruction, _masks: IntArray) -> None:
     """`bar.warp.sync` orders the warp's accesses to memory, and what lanes know of their copies."""
     lanes = machine.lanes
     machine.ordering.warp_sync[lanes] = machine.ordering.now + 1
@@ -173,10 +173,12 @@ def _order(machine: Machine, _instruction: Instruction, _masks: IntArray) -> Non
 synchronise_warp = _together(0, _order)
 
 
-def _needs_sync(handler: Callable[[Machine, Instruction], int | None]) -> Callable[[Machine, Instruction], int | None]:
+def _needs_sync(
+    handler: Handler,
+) -> Handler:
     """Only the forms with a mask are known; the old ones without have been taken from the GPUs."""
 
-    def handle(machine: Machine, instruction: Instruction) -> int | None:
+    def handle(machine: Machine, instruction: PtxInstruction) -> int | None:
         if not instruction.has("sync"):
             raise unknown(instruction)
         return handler(machine, instruction)
@@ -184,7 +186,7 @@ def _needs_sync(handler: Callable[[Machine, Instruction], int | None]) -> Callab
     return handle
 
 
-WARP_WIDE: dict[str, Callable[[Machine, Instruction], int | None]] = {
+WARP_WIDE: dict[str, Handler] = {
     "shfl": _needs_sync(_together(4, _shuffle)),
     "vote": _needs_sync(_together(2, _vote)),
     "match": _needs_sync(_together(2, _match)),

@@ -14,7 +14,7 @@ import torch
 from gdnbench.errors import tell_raised
 from gdnbench.launch.bind import Launcher
 from gdnbench.measuring.protocol import EventChannel, Examined, StepBegun
-from gdnbench.measuring.worker.tampering import Fence, told
+from gdnbench.measuring.worker.tampering import FunctionSnapshot, told
 from gdnbench.model.status import Status
 
 TimedCall = Callable[[], object]
@@ -158,17 +158,17 @@ def report_failure(channel: EventChannel, device: WorkerDevice, roots: Sequence[
     Raises:
         Exception: what is raised outside any case's step.
     """
-    case_id, fence = "", Fence()
+    case_id, snapshot = "", FunctionSnapshot()
 
     def begin(step: StepBegun) -> None:
         nonlocal case_id
-        _check(fence)
+        _check(snapshot)
         case_id = step.case
         channel.send(step)
 
     try:
         yield begin
-        _check(fence)
+        _check(snapshot)
     except TamperingError as error:
         if not case_id:
             raise
@@ -184,7 +184,7 @@ class TamperingError(Exception):
     """A kernel has replaced functions that it is judged with."""
 
 
-def _check(fence: Fence) -> None:
-    names = fence.replaced()
+def _check(snapshot: FunctionSnapshot) -> None:
+    names = snapshot.replaced()
     if names:
         raise TamperingError(told(names))

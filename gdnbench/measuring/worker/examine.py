@@ -16,7 +16,7 @@ from gdnbench.launch.workspace import Workspace
 from gdnbench.measuring.protocol import BUILD_STEPS, IMPORT_STEP, IMPORT_STEPS, EventChannel, Examined, StepBegun, Task
 from gdnbench.measuring.worker.device import CapturedCall, CpuDevice, CudaDevice, WorkerDevice, capture, is_alive
 from gdnbench.measuring.worker.placement import Workspaces
-from gdnbench.measuring.worker.tampering import Fence, told
+from gdnbench.measuring.worker.tampering import FunctionSnapshot, told
 from gdnbench.model.case import Case
 from gdnbench.model.kernel import TorchKernel
 from gdnbench.model.status import GateResult, Status
@@ -38,11 +38,11 @@ def examine_all(task: Task, channel: EventChannel) -> None:
     """Examines the cases in turn; returns early where the process lost its device."""
     device = CudaDevice() if task.device == "cuda" else CpuDevice()
     workspaces = Workspaces(task)
-    fence = Fence()
+    snapshot = FunctionSnapshot()
     with device.current():
         for case in task.cases:
             examined = Examination(task, channel, device, workspaces, case).conduct()
-            if replaced := fence.replaced():  # whatever was found was found with them
+            if replaced := snapshot.replaced():  # whatever was found was found with them
                 examined = Examined(case.id, Status.TAMPERS, told(replaced), poisoned=True)
             channel.send(examined)
             if examined.poisoned:

@@ -2,7 +2,7 @@
 
 A kernel reached through Python runs in the process that verifies and times it, and could make every gate pass, or every
 clock slow. What is compared is which objects stand under their names, and which code is in them, before kernels are
-imported and after each step. It is a fence and no wall: code in the same process can find and replace the fence, too.
+imported and after each step. Code in the same process can find and replace this comparison, too.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class _Held:
         return self.namespace.get(self.key) is self.value and _code(self.value) is self.code
 
 
-class Fence:
+class FunctionSnapshot:
     """The functions that kernels are judged with, as they are when it is made: before any kernel is imported."""
 
     def __init__(self) -> None:
