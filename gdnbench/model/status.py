@@ -38,6 +38,7 @@ class Status(StrEnum):
     CHANGED_INPUT = "changed-input"  # wrote to a read-only input
     UNSAFE = "unsafe"  # an access out of bounds, memory read that nobody wrote, a race, a barrier misused
     TAMPERS = "tampers"  # replaces functions that it is verified or timed with
+    WRONG_WHEN_TIMED = "wrong-when-timed"  # right when it was verified, and not when it was timed
     IMPLAUSIBLE = "implausible"  # faster than what it must move and compute can be moved and computed
     WRONG_STREAM = "wrong-stream"  # launched work elsewhere than on the stream it was given
     SYNCHRONISES = "synchronises"  # waits or allocates inside, which cannot be timed or captured
@@ -68,6 +69,7 @@ _EXIT_CODES = {
     Status.UNWRITTEN: ExitCode.WRONG_NUMBERS,
     Status.CHANGED_INPUT: ExitCode.WRONG_NUMBERS,
     Status.UNSAFE: ExitCode.WRONG_NUMBERS,
+    Status.WRONG_WHEN_TIMED: ExitCode.WRONG_NUMBERS,
     Status.IMPLAUSIBLE: ExitCode.WRONG_NUMBERS,
     Status.TAMPERS: ExitCode.WRONG_NUMBERS,
 }
