@@ -170,10 +170,10 @@ def test_workloads_are_measured_in_blocks_that_fit_into_memory():
 
 def test_every_round_has_a_window_of_its_own_while_memory_lasts():
     mib, gib = 1 << 20, 1 << 30
-    assert placements_bytes(mib, 15, 16 * gib) == 2 * 15 * 32 * mib
-    assert placements_bytes(64 * mib, 15, 16 * gib) == 2 * 8 * 32 * 64 * mib
-    assert placements_bytes(512 * mib, 15, 16 * gib) == 2 * 8 * 4 * 512 * mib
-    assert placements_bytes(32 * gib, 15, 16 * gib) == 2 * 32 * gib  # one is the least there can be
+    assert placements_bytes(mib, 15, 16 * gib) == (2 * 15 * 32 + 4) * mib
+    assert placements_bytes(64 * mib, 15, 16 * gib) == (2 * 8 * 32 + 4) * 64 * mib
+    assert placements_bytes(512 * mib, 15, 16 * gib) == (2 * 8 * 4 + 4) * 512 * mib
+    assert placements_bytes(32 * gib, 15, 16 * gib) == (2 + 4) * 32 * gib  # one is the least there can be
 
 
 def test_no_case_always_follows_another():

@@ -60,7 +60,7 @@ class BlockingKernel:
 class Rotation:
     def __init__(self, gpu, times_us):
         self._gpu, self._times_us, self.fails, self._at = gpu, times_us, False, 0
-        self.opened, self.kept = [], []
+        self.opened, self.kept, self.judged = [], [], 0
         self.placements = tuple(
             SimpleNamespace(run=partial(self.run, place), input_ranges=place) for place in range(PLACES)
         )
@@ -74,6 +74,16 @@ class Rotation:
 
     def keep(self, placement, _outputs):
         self.kept.append(placement.input_ranges)
+
+    def renew(self, placement, _outputs):
+        self._gpu.do("gdnbench_renew", 2_000)
+        self._gpu.log.append(("renew", placement.input_ranges))
+
+    def judge(self):
+        """The oracle's own work, a fill among it, is none of the case's."""
+        self.judged += 1
+        self._gpu.do(FILL, 1_000)
+        self._gpu.do("oracle", 5_000)
 
     def visited(self, launches):
         return tuple(self.kept[-launches:]), ()
@@ -197,6 +207,7 @@ def test_cupti_gives_every_sample_of_every_round_its_true_time(worker, plain):
         assert set(each.placements) == set(range(PLACES))
         assert len(each.placements) == len(each.times_us)
     assert worker.rotations[SHORT.id].opened == [0, 1, 2]
+    assert worker.rotations[SHORT.id].judged == 3
 
 
 def test_cupti_releases_every_blocking_kernel(worker):
@@ -216,11 +227,12 @@ def test_cupti_leaves_the_warm_ups_out(worker):
 
 
 def test_every_sample_is_scrubbed_unless_the_run_is_plain(worker):
+    launches = 3 * (30 + 20 + 2 * WARM_UPS)
     worker.run(cupti)
-    assert len(worker.gpu.log) == 3 * (30 + 20 + 2 * WARM_UPS)
+    assert [what for what, *_ in worker.gpu.log] == ["scrub", "renew"] * launches
     worker.gpu.log.clear()
     worker.run(cupti, plain=True)
-    assert worker.gpu.log == []
+    assert [what for what, *_ in worker.gpu.log] == ["renew"] * launches
 
 
 @pytest.mark.parametrize(
@@ -283,7 +295,8 @@ def test_a_graph_gives_a_launch_its_time_and_what_a_node_adds(worker, plain):
 
 def test_a_graph_visits_every_placement_and_scrubs_them_all(worker):
     worker.run(graph, order=((LONG.id,),))
-    assert len(worker.gpu.log) == 6
+    assert [what for what, *_ in worker.gpu.log] == ["scrub", *["renew"] * PLACES] * 6
+    assert [place for what, place, *_ in worker.gpu.log[1 : PLACES + 1]] == list(range(PLACES))
     _, ranges, others = worker.gpu.log[0]
     *inputs, outputs = ranges
     assert inputs == list(range(PLACES))

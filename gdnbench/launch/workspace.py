@@ -37,6 +37,8 @@ _POISON: dict[torch.dtype, tuple[torch.dtype, int]] = {
     torch.bool: (torch.uint8, 0xA5),
 }
 
+_ALIGNMENT = 16  # bytes: the widest load that a thread has
+
 NO_PARAMS: Mapping[str, ParamValue] = MappingProxyType({})
 
 TensorSize = tuple[str, tuple[int, ...], Dtype]
@@ -70,6 +72,7 @@ class Workspace:
         """Draws the inputs of a scenario and allocates poisoned outputs."""
         inputs, scalars = numerics.make_inputs(workload, seed, device, scenario)
         _check_inputs(op, workload, inputs, scalars)
+        inputs = {name: _plainly_laid(tensor) for name, tensor in inputs.items()}
         named = op.named_sizes(workload)
         outputs = {
             spec.name: torch.empty(spec.sizes(named), dtype=TORCH_DTYPES[spec.dtype], device=device)
@@ -166,11 +169,23 @@ def _check_inputs(op: Op, workload: Workload, inputs: Mapping[str, torch.Tensor]
             raise DeclarationError(f"make_inputs of {op.name}: {name} is {drawn[name]}, not {(sizes, dtype)}")
 
 
+def _plainly_laid(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor, or a copy of a part of another one, so that kernels may read it by whole vectors from its address."""
+    return tensor if tensor.is_contiguous() and tensor.data_ptr() % _ALIGNMENT == 0 else tensor.contiguous().clone()
+
+
 def poison(tensors: Sequence[torch.Tensor]) -> None:
     """Fills tensors with the value that tells "never written"."""
     for tensor in tensors:
         bits, pattern = _POISON[tensor.dtype]
         tensor.view(bits).fill_(pattern)
+
+
+def poison_bytes(dtype: torch.dtype) -> int:
+    """What `poison` fills eight bytes of a tensor with, as a signed integer, the first byte lowest."""
+    bits, pattern = _POISON[dtype]
+    element = pattern.to_bytes(bits.itemsize, "little", signed=pattern < 0)
+    return int.from_bytes(element * (8 // bits.itemsize), "little", signed=True)
 
 
 def is_poison(tensor: torch.Tensor, expected: torch.Tensor | None = None) -> torch.Tensor:

@@ -31,6 +31,8 @@ The first launch of a measurement on a placement finds none of its address trans
 7 % longer: docs/measuring.md), so samples begin with the second lap.
 """
 COLD_TLB_WARM_UPS = 10
+CHECKED_LAUNCHES = 2
+"""Of a case's round, how many timed launches are held against the oracle: more would cost more than they find."""
 
 
 def window_size(tensor_bytes: int) -> int:
@@ -80,6 +82,8 @@ class Task:
         plain: measuring on a GPU only: without rotation, scrubbing and dithering.
         cold_tlb: measuring on a GPU only: each sample is the first launch of its round on its placement.
         placed_bytes: measuring on a GPU only: memory for the placements of one workload.
+        checked: measuring only: of how many launches of a case's round the outputs are held against the oracle.
+        left_alone: measuring only: ids of cases whose launches are neither checked nor get other inputs each time.
         clock: measuring on a GPU only: the further clock to read; None for NVBench.
         record: measuring only: path where the timer leaves its own record.
     """
@@ -97,6 +101,8 @@ class Task:
     plain: bool = False
     cold_tlb: bool = False
     placed_bytes: int = 0
+    checked: int = CHECKED_LAUNCHES
+    left_alone: tuple[str, ...] = ()
     clock: Clock | None = None
     record: str = ""
 
@@ -128,6 +134,7 @@ class Task:
         axes = convert(spec, WorkloadSpec) if spec else None
         document["cases"] = tuple(Case.from_dict(case, axes) for case in document["cases"] if axes)
         document["order"] = tuple(tuple(ids) for ids in document["order"])
+        document["left_alone"] = tuple(document["left_alone"])
         return cls(**document)
 
 

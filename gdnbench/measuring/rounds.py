@@ -53,6 +53,12 @@ class Collected:
             case _:
                 pass
 
+    def cheated(self) -> dict[str, Examined]:
+        """The cases that were right, or untouched, only until they were measured."""
+        return {
+            id_: lost for id_, lost in self.lost.items() if lost.status in {Status.WRONG_WHEN_TIMED, Status.TAMPERS}
+        }
+
     def complete_rounds(self, case_ids: Iterable[str]) -> set[int]:
         """The rounds in which every one of the cases was measured."""
         rounds = [set(self.samples.get(case_id, ())) for case_id in case_ids]

@@ -22,12 +22,12 @@ T = TypeVar("T")
 GPU_SAMPLE_US = 100.0
 GPU_ROUND_US = 25_000.0
 GPU_STATE_US = 4_000.0  # of NVBench itself, for each round of a case
-# torch's timer calls twice to warm up for each call that it times.
-CPU_CALLS_PER_SAMPLE = 3
+CPU_CALLS_PER_SAMPLE = 3  # two to warm up
 CPU_ROUND_US = 60_000.0
 FEWEST_SAMPLES = {"cuda": 40, "cpu": 5}
 START_S = 6.0  # of a worker: loading torch, binding every case
 OWN_OUTPUTS = 2  # times the tensors: kernels that allocate their outputs get as many places for them
+ASIDE = 4  # times the tensors: draws of the inputs, and what the launches that are checked have left
 
 
 def round_order(cases: Sequence[Case], rounds: int, seed: int) -> tuple[tuple[str, ...], ...]:
@@ -76,7 +76,8 @@ def placements_bytes(tensor_bytes: int, rounds: int, most_bytes: int) -> int:
         most_bytes: what the tensors may take.
     """
     window = window_size(tensor_bytes)
-    return OWN_OUTPUTS * window * window_count(tensor_bytes, window, rounds, most_bytes) * tensor_bytes
+    placements = window * window_count(tensor_bytes, window, rounds, most_bytes)
+    return (OWN_OUTPUTS * placements + ASIDE) * tensor_bytes
 
 
 def most_placed_bytes(budget_bytes: int) -> int:

@@ -226,6 +226,9 @@ class Session:
         return Finished(path, info, analysis, interrupted)
 
     def _analyse(self) -> Analysis:
+        found = {clock: self.clocked.get(clock, Collected()) for clock in self.settings.clocks}
+        for each in found.values():  # what cheats one clock has no time by any
+            self.collected.lost.update(each.cheated())
         judge = partial(
             analyse,
             self.op,
@@ -238,7 +241,6 @@ class Session:
         )
         own = judge(cases=self.cases, collected=self.collected, timer="nvbench" if self.gpu else "cpu")
         timed = [row.case for row in own.measurements if row.timing]
-        found = {clock: self.clocked.get(clock, Collected()) for clock in self.settings.clocks}
         return with_clocks(
             own,
             {clock: judge(cases=timed, collected=found[clock], timer=clock, clock=clock) for clock in found},

@@ -41,20 +41,20 @@ class Oracle:
 
 
 def consult_oracle(workspace: Workspace, numerics: Numerics) -> Oracle:
-    """What the op's numerics expect of a kernel on a workspace's inputs.
+    """What the op's numerics expect of a kernel on a workspace's inputs as they were drawn.
 
     Raises:
         DeclarationError: if the numerics lack `roundoff` where a gate needs it, or its sizes are not those of outputs,
             or one is negative, infinite or NaN, which would pass anything.
     """
-    outputs = numerics.oracle(workspace.inputs, workspace.scalars)
+    outputs = numerics.oracle(workspace.pristine, workspace.scalars)
     op, file = workspace.op, workspace.op.numerics
     gated = [gate.tensor for gate in op.gates if isinstance(gate, RoundoffGate)]
     if not gated:
         return Oracle(outputs)
     if not callable(getattr(numerics, "roundoff", None)):
         raise DeclarationError(f"{file} of {op.name} must define roundoff(), for the gate on {gated[0]}", _HOW_TO)
-    sizes = numerics.roundoff(workspace.inputs, workspace.scalars)
+    sizes = numerics.roundoff(workspace.pristine, workspace.scalars)
     if missing := [name for name in gated if name not in sizes]:
         raise DeclarationError(
             f"roundoff() in {file} of {op.name} gives {', '.join(sizes)}, and no {missing[0]}", _HOW_TO
@@ -104,8 +104,18 @@ def verify_launcher(
     synchronize()
     outputs = run()
     synchronize()
-    before = workspace.pristine
-    axes = _axes(workspace.op)
+    return check_all(workspace, outputs, expected, scenario)
+
+
+def check_all(
+    workspace: Workspace, outputs: Sequence[torch.Tensor], expected: Oracle, scenario: str
+) -> tuple[GateResult, ...]:
+    """Every gate on what a launch has left: inputs that are as they were drawn, and the outputs.
+
+    Raises:
+        DeclarationError: if the outputs are not the op's.
+    """
+    before, axes = workspace.pristine, _axes(workspace.op)
     unchanged = [
         unchanged_gate(name, scenario, before[name], now, axes[name]) for name, now in workspace.inputs.items()
     ]
@@ -165,7 +175,8 @@ def check_outputs(op: Op, outputs: Sequence[torch.Tensor], expected: Oracle, sce
     """The gates on outputs alone, that for unwritten elements first.
 
     Raises:
-        DeclarationError: if there are too few or too many outputs, or one has another shape or dtype.
+        DeclarationError: if there are too few or too many outputs, or one has another shape or dtype, or is no plain
+            tensor.
     """
     named, axes, right = _named(op, outputs, expected), _axes(op), expected.outputs
     written = [written_gate(name, scenario, tensor, axes[name], right[name]) for name, tensor in named.items()]
@@ -215,12 +226,31 @@ def _axes(op: Op) -> dict[str, tuple[str, ...]]:
 
 
 def _named(op: Op, outputs: Sequence[torch.Tensor], expected: Oracle) -> dict[str, torch.Tensor]:
+    return name_outputs(op, outputs, {name: tensor.shape for name, tensor in expected.outputs.items()})
+
+
+def name_outputs(
+    op: Op, outputs: Sequence[torch.Tensor], sizes: Mapping[str, Sequence[int]]
+) -> dict[str, torch.Tensor]:
+    """What a kernel returned, by the op's names; a tensor of another class might compute only when it is looked at.
+
+    Args:
+        op: the op.
+        outputs: what the kernel returned.
+        sizes: of each output.
+
+    Raises:
+        DeclarationError: if there are too few or too many outputs, or one has another shape or dtype, or is no plain
+            tensor.
+    """
     names = [spec.name for spec in op.outputs]
     if not isinstance(outputs, (tuple, list)) or len(outputs) != len(names):
         raise DeclarationError(f"the kernel must return {', '.join(names)}; it returned {type(outputs).__name__}")
     named = dict(zip(names, outputs, strict=True))
     for spec in op.outputs:
-        tensor, sizes = named[spec.name], tuple(expected.outputs[spec.name].shape)
-        if tuple(tensor.shape) != sizes or tensor.dtype != TORCH_DTYPES[spec.dtype]:
-            raise DeclarationError(f"{spec.name} is {tensor.dtype} {tuple(tensor.shape)}, not {spec.dtype} {sizes}")
+        tensor, wanted = named[spec.name], tuple(sizes[spec.name])
+        if type(tensor) is not torch.Tensor:
+            raise DeclarationError(f"{spec.name} is a {type(tensor).__name__}, and must be a torch.Tensor")
+        if tuple(tensor.shape) != wanted or tensor.dtype != TORCH_DTYPES[spec.dtype]:
+            raise DeclarationError(f"{spec.name} is {tensor.dtype} {tuple(tensor.shape)}, not {spec.dtype} {wanted}")
     return named

@@ -2,6 +2,7 @@
 
 A case begins with an empty kernel of gdnbench's own. A launch of it is a fill, which flushes the L2, then whatever the
 case does, then an empty kernel of gdnbench's own: so a case may launch several kernels, and even fill memory itself.
+Another ends the case: what follows is the checks of its launches.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from gdnbench.errors import ProfilerError
 FILL = "Memset (Device)"  # as torch's profiler names it
 CASE = "case"
 END = "end"
+CHECKS = "checks"
 FEWEST_WHOLE = 0.5  # of the launches of a round: with fewer, what is missing is no accident
 _BUFFER_BYTES = 8 << 20  # what CUPTI's manual recommends: between 1 and 10 MB
 
@@ -44,10 +46,13 @@ def split_cases(activities: Iterable[Activity], prefix: str) -> list[list[Activi
         prefix: what the names of gdnbench's own kernels begin with.
     """
     cases: list[list[Activity]] = []
+    is_open = False
     for activity in sorted(activities, key=lambda activity: activity.start_ns):
         if activity.name == prefix + CASE:
             cases.append([])
-        elif cases:
+        if activity.name in {prefix + CASE, prefix + CHECKS}:
+            is_open = activity.name == prefix + CASE
+        elif is_open:
             cases[-1].append(activity)
     return cases
 

@@ -1,38 +1,93 @@
-"""Times on the CPU, for machines without a GPU: warm calls under torch's own timer, interleaved like the GPU's."""
+"""Times on the CPU, for machines without a GPU: warm calls on one thread, under Python's timer, interleaved as GPU's.
+
+Untimed calls come before each timed one, and every call finds other inputs: torch's timer, which makes such calls of
+its own, would have a kernel that updates a tensor in place do so three times.
+"""
 
 from __future__ import annotations
 
 import gc
+from functools import partial
+from timeit import Timer
 
-from torch.utils.benchmark import Timer
+import torch
 
 from gdnbench.launch.bind import Launcher, bind
 from gdnbench.measuring.protocol import BUILD_STEPS, EventChannel, Sampled, StepBegun, Task
+from gdnbench.measuring.schedule import CPU_CALLS_PER_SAMPLE
 from gdnbench.measuring.worker.device import BeginStep, CpuDevice, report_failure
 from gdnbench.measuring.worker.placement import Workspaces
+from gdnbench.measuring.worker.timed_checks import CheckedPlacements, TimedChecks
 from gdnbench.model.case import Case
+from gdnbench.model.workload import Workload
+
+WARM_UPS = CPU_CALLS_PER_SAMPLE - 1
+PLACE = 0  # the only one: a warm cache holds its tensors wherever they lie
 
 
 def measure_all(task: Task, channel: EventChannel) -> None:
     """Measures every round of the task and sends each as soon as it is known."""
+    torch.set_num_threads(1)
     with report_failure(channel, CpuDevice(), task.roots) as begin:
-        workspaces = Workspaces(task)
-        timers = {case.id: _timer(workspaces, case, task, begin) for case in task.cases}
+        cases = _bind_cases(task, begin)
         gc.disable()
         for position, ids in enumerate(task.order):
             for case_id in ids:
                 begin(StepBegun(case_id, "measure", task.step_limit_s))
-                times_us = tuple(_call_us(timers[case_id]) for _ in range(task.samples[case_id]))
+                times_us = cases[case_id].measure(task.samples[case_id])
                 channel.send(Sampled(task.round_number(position), case_id, times_us))
 
 
-def _timer(workspaces: Workspaces, case: Case, task: Task, begin: BeginStep) -> Timer:
-    begin(StepBegun(case.id, "bind", task.step_limit_s * BUILD_STEPS))
-    workspace, _ = workspaces.get(case.workload, workspaces.scenarios[0])
-    run: Launcher = bind(workspaces.entry(case), case.variant, workspace)
-    run()
-    return Timer("run()", globals={"run": run})
+class _TimedCase:
+    """A case bound to the tensors of its workload."""
+
+    def __init__(self, run: Launcher, checks: TimedChecks) -> None:
+        self._returned: list[tuple[torch.Tensor, ...]] = [()]
+        timer = Timer("returned[0] = run()", globals={"run": run, "returned": self._returned})
+        self._call = partial(timer.timeit, 1)
+        self._checks = checks
+        self._checks.open([PLACE])
+        self._call()
+        self._renew()
+
+    def measure(self, samples: int) -> tuple[float, ...]:
+        """A round's samples in microseconds.
+
+        Raises:
+            WrongWhenTimedError: if a call that was drawn to be checked was wrong.
+        """
+        self._checks.open([PLACE])
+        times_us = tuple(self._call_us() for _ in range(samples))
+        self._checks.judge()
+        return times_us
+
+    def _call_us(self) -> float:
+        for _ in range(WARM_UPS):
+            self._call()
+            self._renew()
+        time_us = round(self._call() * 1e6, 4)
+        self._checks.take(PLACE, self._returned[0])
+        self._renew()
+        return time_us
+
+    def _renew(self) -> None:
+        self._checks.renew(PLACE, self._returned[0])
+        self._returned[0] = ()
 
 
-def _call_us(timer: Timer) -> float:
-    return round(float(timer.timeit(1).mean) * 1e6, 4)
+def _bind_cases(task: Task, begin: BeginStep) -> dict[str, _TimedCase]:
+    workspaces = Workspaces(task)
+    checked: dict[Workload, CheckedPlacements] = {}
+    timed = {}
+    for case in task.cases:
+        begin(StepBegun(case.id, "bind", task.step_limit_s * BUILD_STEPS))
+        if case.workload not in checked:
+            checked[case.workload] = workspaces.checked([workspaces.draw(case.workload)])
+        timed[case.id] = _time_case(workspaces, case, checked[case.workload], task)
+    return timed
+
+
+def _time_case(workspaces: Workspaces, case: Case, at: CheckedPlacements, task: Task) -> _TimedCase:
+    entry = workspaces.entry(case)
+    run: Launcher = bind(entry, case.variant, at.placements.workspaces[PLACE])
+    return _TimedCase(run, TimedChecks(entry.kernel, at, untimed=0, timed=task.samples[case.id]))

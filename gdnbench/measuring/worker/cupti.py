@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from gdnbench.measuring.protocol import EventChannel, Refused, Sampled, StepBegun, Task
 from gdnbench.measuring.worker.activities import (
     CASE,
+    CHECKS,
     END,
     FILL,
     ActivityRecorder,
@@ -68,7 +69,7 @@ class _Rounds:
         self._flush = L2Flush()
         self._between = choose_between(task)
         self._blocking = BlockingKernel()
-        self._case, self._end = EmptyKernel(CASE), EmptyKernel(END)
+        self._case, self._end, self._checks = EmptyKernel(CASE), EmptyKernel(END), EmptyKernel(CHECKS)
         self._recorder: ActivityRecorder = choose_recorder()
 
     def find_unseen(self) -> list[str]:
@@ -102,7 +103,7 @@ class _Rounds:
             self._channel.send(sampled)
 
     def _launch(self, case_id: str) -> tuple[float, ...]:
-        """Enqueues a case's warm-ups and samples, waits for them, and gives the SM clock while they ran."""
+        """Enqueues a case's warm-ups and samples, checks some, and gives the SM clock while they ran."""
         rotation = self._rotations[case_id]
         self._case.launch()
         for _ in range(self._task.warm_ups + self._task.samples[case_id]):
@@ -115,6 +116,9 @@ class _Rounds:
             self._blocking.release()
             rotation.keep(placement, outputs)
             self._between.after(placement.input_ranges, outputs)
+            rotation.renew(placement, outputs)
         sm_mhz = self._sm_clock.read()
         self._device.synchronize()
+        self._checks.launch()
+        rotation.judge()
         return sm_mhz

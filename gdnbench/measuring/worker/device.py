@@ -15,6 +15,7 @@ from gdnbench.errors import tell_raised
 from gdnbench.launch.bind import Launcher
 from gdnbench.measuring.protocol import EventChannel, Examined, StepBegun
 from gdnbench.measuring.worker.tampering import FunctionSnapshot, told
+from gdnbench.measuring.worker.timed_checks import WrongWhenTimedError
 from gdnbench.model.status import Status
 
 TimedCall = Callable[[], object]
@@ -146,7 +147,7 @@ BeginStep = Callable[[StepBegun], None]
 
 @contextmanager
 def report_failure(channel: EventChannel, device: WorkerDevice, roots: Sequence[str]) -> Iterator[BeginStep]:
-    """Tells the parent of a case that raises or tampers, and swallows the exception; the worker is to end then.
+    """Tells the parent of a case that raises, tampers or is wrong, and swallows the exception; the worker is to end.
 
     What a case has replaced is found when the next step begins, so none is timed with what another has left.
 
@@ -173,6 +174,8 @@ def report_failure(channel: EventChannel, device: WorkerDevice, roots: Sequence[
         if not case_id:
             raise
         channel.send(Examined(case_id, Status.TAMPERS, str(error)))
+    except WrongWhenTimedError as error:
+        channel.send(Examined(case_id, Status.WRONG_WHEN_TIMED, str(error)))
     except Exception as error:
         if not case_id:
             raise

@@ -7,6 +7,7 @@ longer is the launches' time, and with it what a kernel node adds between two ot
 from __future__ import annotations
 
 import gc
+import random
 from collections import deque
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -19,17 +20,23 @@ import torch
 from gdnbench.measuring.protocol import EventChannel, Sampled, StepBegun, Task
 from gdnbench.measuring.worker.cold import DitherAndScrub, L2Flush, NothingBetween, SmClock, choose_between, raise_clock
 from gdnbench.measuring.worker.device import CudaDevice, capture, report_failure
-from gdnbench.measuring.worker.placement import Rotation, bind_cases, list_ranges
+from gdnbench.measuring.worker.placement import Placement, Rotation, bind_cases, list_ranges
 from gdnbench.stats.estimators import GPU_TRIM, trimmed_mean
 
 LAUNCHES_PER_GRAPH = 32  # each placement of a rotation is visited once, and one tick of the events is 1 ns a launch
 FEWEST_REPLAYS = 6
 SAMPLES_PER_REPLAY = 16  # a replay is worth many samples: it times 32 launches at once
+FIRST_WINDOW = 0  # a graph's launches stay at the placements at which they were captured
 
 
 def replays_of(samples: int) -> int:
     """Timed replays in a round, from the samples that a timer of single launches takes."""
     return max(FEWEST_REPLAYS, samples // SAMPLES_PER_REPLAY)
+
+
+def timed_launches(task: Task, case_id: str) -> tuple[int, int]:
+    """None are untimed; of each replay, the last launch at each placement has left something to check."""
+    return 0, replays_of(task.samples[case_id])
 
 
 def per_launch_us(replays_us: Sequence[float], flushes_us: Sequence[float]) -> tuple[float, ...]:
@@ -56,7 +63,7 @@ def measure_all(task: Task, channel: EventChannel) -> None:
     """Measures every round of the task and sends each as soon as it is known."""
     device = CudaDevice()
     with ExitStack() as stack, device.current(), report_failure(channel, device, task.roots) as begin:
-        rotations = bind_cases(task, begin, device)
+        rotations = bind_cases(task, begin, device, timed_launches)
         begin(StepBegun("", "capture the flush", task.step_limit_s))
         replays = _Replays(device, choose_between(task))
         for case_id, rotation in rotations.items():
@@ -69,19 +76,30 @@ def measure_all(task: Task, channel: EventChannel) -> None:
         for position, ids in enumerate(task.order):
             for case_id in ids:
                 begin(StepBegun(case_id, "measure", task.step_limit_s))
+                rotations[case_id].open(FIRST_WINDOW)
                 timed = replays.enqueue(case_id, replays_of(task.samples[case_id]))
                 sm_mhz = sm_clock.read()
                 device.synchronize()
+                rotations[case_id].judge()
                 times_us = per_launch_us(*([_elapsed_us(*pair) for pair in pairs] for pairs in timed))
                 channel.send(Sampled(task.round_number(position), case_id, times_us, sm_mhz))
 
 
 @dataclass(frozen=True)
 class _Loop:
-    """A case's graph, and the ranges that its launches read and write, for the scrubber."""
+    """A case's graph.
+
+    Attributes:
+        graph: replays its launches.
+        ranges: that they read and write, for the scrubber.
+        rotation: of the case.
+        launches: the last at each placement, and the outputs that it writes.
+    """
 
     graph: torch.cuda.CUDAGraph
     ranges: torch.Tensor
+    rotation: Rotation
+    launches: tuple[tuple[Placement, tuple[torch.Tensor, ...]], ...]
 
 
 class _Replays:
@@ -95,6 +113,7 @@ class _Replays:
         self._pool = torch.cuda.graph_pool_handle()
         self._flushes = capture(self._flush_only, strict=False, pool=self._pool).graph
         self._loops: dict[str, _Loop] = {}
+        self._random = random.Random()  # from the system's entropy: a kernel must not foresee it
 
     def _flush_only(self) -> tuple[torch.Tensor, ...]:
         for _ in range(LAUNCHES_PER_GRAPH):
@@ -105,17 +124,17 @@ class _Replays:
         """Captures a case's launches, each on the next placement."""
         placements = [rotation.next_placement() for _ in range(LAUNCHES_PER_GRAPH)]
         # As many as there are placements: a kernel that allocates its outputs then has as many for those.
-        kept: deque[tuple[torch.Tensor, ...]] = deque(maxlen=len(rotation.placements))
+        kept: deque[tuple[Placement, tuple[torch.Tensor, ...]]] = deque(maxlen=len(rotation.placements))
 
         def flush_and_launch() -> tuple[torch.Tensor, ...]:
             for placement in placements:
                 self._flush()
-                kept.append(placement.run())
-            return tuple(tensor for outputs in kept for tensor in outputs)
+                kept.append((placement, placement.run()))
+            return tuple(tensor for _, outputs in kept for tensor in outputs)
 
         captured = capture(flush_and_launch, strict=False, pool=self._pool)
         ranges = [*(placement.input_ranges for placement in rotation.placements), list_ranges(captured.outputs)]
-        self._loops[case_id] = _Loop(captured.graph, torch.cat(ranges))
+        self._loops[case_id] = _Loop(captured.graph, torch.cat(ranges), rotation, tuple(kept))
 
     def enqueue(self, case_id: str, replays: int) -> tuple[list[Timed], list[Timed]]:
         """Enqueues replays of the case and of the flushes, in turn, and gives the events around each."""
@@ -127,8 +146,16 @@ class _Replays:
         for _ in range(replays):
             flushes.append(self._replay(self._flushes))
             cases.append(self._replay(loop.graph))
+            self._check(loop)
             self._between.after(loop.ranges, ())
+            for placement, outputs in loop.launches:
+                loop.rotation.renew(placement, outputs)
         return cases, flushes
+
+    def _check(self, loop: _Loop) -> None:
+        """Of a replay one launch may be drawn for a check; which one, is chance."""
+        placement, outputs = loop.launches[self._random.randrange(len(loop.launches))]
+        loop.rotation.keep(placement, outputs)
 
     def _replay(self, graph: torch.cuda.CUDAGraph) -> Timed:
         self._between.before()

@@ -32,6 +32,7 @@ from gdnbench.measuring.protocol import (
 from gdnbench.measuring.worker.cold import DitherAndScrub, NothingBetween, choose_between, raise_clock
 from gdnbench.measuring.worker.device import CudaDevice, is_alive, report_failure
 from gdnbench.measuring.worker.placement import Rotation, bind_cases
+from gdnbench.measuring.worker.timed_checks import WrongWhenTimedError
 from gdnbench.model.status import Status
 
 BLOCKING_KERNEL_TIMEOUT_S = 2.0  # NVBench gives up on a launch that the host has not enqueued by then
@@ -113,6 +114,9 @@ class _Benchmark:
             with self._device.current():
                 self._rotation.open(self._position)
                 state.exec(self._sample, batched=False, timer=True)
+                self._rotation.judge()
+        except WrongWhenTimedError as error:
+            self._give_up(str(error), Status.WRONG_WHEN_TIMED)
         except Exception as error:
             self._give_up(tell_raised(error, *map(Path, self._task.roots)))
         if state.is_skipped():  # it left no samples, and the newest are another case's
@@ -136,10 +140,11 @@ class _Benchmark:
         timer.stop()
         self._rotation.keep(placement, outputs)
         self._between.after(placement.input_ranges, outputs)
+        self._rotation.renew(placement, outputs)
 
-    def _give_up(self, reason: str) -> NoReturn:
+    def _give_up(self, reason: str, status: Status = Status.FAILED) -> NoReturn:
         """Loses the case and ends the process, for NVBench would go on to its next round; the parent starts anew."""
-        status = Status.FAILED if is_alive(self._device) else Status.CRASHED
+        status = status if is_alive(self._device) else Status.CRASHED
         self._channel.send(Examined(self._case_id, status, reason))
         os._exit(0)
 

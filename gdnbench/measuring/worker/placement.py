@@ -8,7 +8,7 @@ agree on it to 0.9 %. A serving engine's state pool is large, so a rotation is a
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, cycle
@@ -19,10 +19,12 @@ import torch
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.catalog.entry import Entry
 from gdnbench.launch.bind import Binder, Launcher, load
-from gdnbench.launch.numerics import load_numerics
+from gdnbench.launch.numerics import Numerics, load_numerics
 from gdnbench.launch.workspace import Workspace
 from gdnbench.measuring.protocol import BUILD_STEPS, StepBegun, Task, window_count, window_size
 from gdnbench.measuring.worker.device import BeginStep, CudaDevice
+from gdnbench.measuring.worker.renewal import Draws, RenewedPlacements
+from gdnbench.measuring.worker.timed_checks import CheckedPlacements, TimedChecks
 from gdnbench.model.case import Case
 from gdnbench.model.workload import Workload
 from gdnbench.verify.check import Oracle, consult_oracle
@@ -45,11 +47,26 @@ class Workspaces:
         """The case's kernel."""
         return self._catalog.entries[case.variant.kernel]
 
-    def _make(self, workload: Workload, scenario: str) -> tuple[Workspace, Oracle]:
-        numerics = load_numerics(self._op, self._catalog.op_folders[self._op.name])
+    def draw(self, workload: Workload, scenario: str | None = None) -> Workspace:
+        """Inputs of a scenario, the first one unless told, and poisoned outputs, by the task's seed."""
+        scenario = scenario or self.scenarios[0]
         seed = self._task.seed + self.scenarios.index(scenario)
-        workspace = Workspace.make(self._op, numerics, workload, seed=seed, device=self._task.device, scenario=scenario)
-        return workspace, consult_oracle(workspace, numerics)
+        return Workspace.make(
+            self._op, self._numerics, workload, seed=seed, device=self._task.device, scenario=scenario
+        )
+
+    def checked(self, workspaces: Sequence[Workspace]) -> CheckedPlacements:
+        """Placements whose launches are checked: tensors that `draw` made, and copies of them."""
+        draws = Draws(workspaces[0], self._numerics, self.scenarios[0])
+        return CheckedPlacements(RenewedPlacements(draws, workspaces), self._task.checked)
+
+    def _make(self, workload: Workload, scenario: str) -> tuple[Workspace, Oracle]:
+        workspace = self.draw(workload, scenario)
+        return workspace, consult_oracle(workspace, self._numerics)
+
+    @property
+    def _numerics(self) -> Numerics:
+        return load_numerics(self._op, self._catalog.op_folders[self._op.name])
 
 
 @dataclass(frozen=True)
@@ -127,13 +144,17 @@ class Rotation:
     Args:
         bind: binds the case to a workspace.
         placements: those of its workload.
+        checks: of its launches, with new inputs for each; None to leave the tensors as they are.
         warm_ups: placements of the window after this one, on which the launches before the samples go; 0 for the
             window's own.
     """
 
-    def __init__(self, bind: Binder, placements: Placements, warm_ups: int = 0) -> None:
+    def __init__(
+        self, bind: Binder, placements: Placements, checks: TimedChecks | None = None, warm_ups: int = 0
+    ) -> None:
         self._bind = bind
         self._placements = placements
+        self._checks = checks
         self._warm_ups = warm_ups
         self._visited: list[tuple[int, int | None]] = []
         self.open(0)
@@ -142,9 +163,12 @@ class Rotation:
     def open(self, position: int) -> None:
         """Binds the case to the window of the round at a position in the process's order."""
         self._visited.clear()
-        self.placements = tuple(map(self._place, self._placements.numbers(position)))
+        numbers = self._placements.numbers(position)
         elsewhere = self._placements.numbers(position + 1)[: self._warm_ups]
-        self._next = chain(map(self._place, elsewhere), cycle(self.placements))
+        self.placements = tuple(map(self._place, numbers))
+        self._next = chain([*map(self._place, elsewhere)], cycle(self.placements))
+        if self._checks:
+            self._checks.open([*numbers, *elsewhere])
 
     def _place(self, number: int) -> Placement:
         run = self._bind(self._placements.workspaces[number])
@@ -153,20 +177,45 @@ class Rotation:
     def _launch_once(self) -> None:
         """At each placement, and further if the case allocates its outputs: nothing loads or allocates later."""
         for placement in self.placements:
-            allocated = self.keep(placement, placement.run())
+            allocated = self._launch(placement)
         while allocated and not self._placements.are_outputs_spread:
-            placement = next(self._next)
-            self.keep(placement, placement.run())
+            self._launch(next(self._next))
+
+    def _launch(self, placement: Placement) -> bool:
+        outputs = placement.run()
+        allocated = self.keep(placement, outputs)
+        self.renew(placement, outputs)
+        return allocated
 
     def next_placement(self) -> Placement:
         """The next placement of the window; after the last the first again."""
         return next(self._next)
 
     def keep(self, placement: Placement, outputs: tuple[torch.Tensor, ...]) -> bool:
-        """Notes a launch and keeps what it allocated; whether it allocated its outputs."""
+        """Notes a launch and keeps what it allocated; whether it allocated its outputs.
+
+        Raises:
+            WrongWhenTimedError: if the launch is to be checked and returned something else than the op's outputs.
+        """
+        if self._checks:
+            self._checks.take(placement.number, outputs)
         allocated = self._placements.keep(placement.number, outputs)
         self._visited.append((placement.number, allocated))
         return allocated is not None
+
+    def renew(self, placement: Placement, outputs: tuple[torch.Tensor, ...]) -> None:
+        """Once nothing reads what a launch has left: other inputs at its placement, and poisoned outputs."""
+        if self._checks:
+            self._checks.renew(placement.number, outputs)
+
+    def judge(self) -> None:
+        """Holds launches of the round against the oracle, once it is over.
+
+        Raises:
+            WrongWhenTimedError: if one fails a gate.
+        """
+        if self._checks:
+            self._checks.judge()
 
     def visited(self, launches: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Numbers of the placements of the last launches; and of those of the outputs that the case allocates itself.
@@ -177,22 +226,43 @@ class Rotation:
         return tuple(number for number, _ in last), tuple(own for _, own in last if own is not None)
 
 
-def bind_cases(task: Task, begin: BeginStep, device: CudaDevice) -> dict[str, Rotation]:
+def samples_after_warm_ups(task: Task, case_id: str) -> tuple[int, int]:
+    """How many launches of a round are not timed, and how many then are, where each sample is one launch."""
+    return task.warm_ups, task.samples[case_id]
+
+
+def bind_cases(
+    task: Task,
+    begin: BeginStep,
+    device: CudaDevice,
+    launches_of: Callable[[Task, str], tuple[int, int]] = samples_after_warm_ups,
+) -> dict[str, Rotation]:
     """Binds and launches every case, so that nothing compiles, loads or allocates once timing begins.
+
+    Args:
+        task: what is to be timed.
+        begin: announces a step.
+        device: the GPU.
+        launches_of: of a round of a case: how many are not timed, and how many then are.
 
     Returns:
         A rotation of each case by its id; the cases of a workload share the placements of its tensors.
     """
     workspaces = Workspaces(task)
     placements: dict[Workload, Placements] = {}
+    checked: dict[Workload, CheckedPlacements] = {}
     rotations = {}
     for case in task.cases:
         begin(StepBegun(case.id, "bind", task.step_limit_s * BUILD_STEPS))
         if case.workload not in placements:
-            workspace, _ = workspaces.get(case.workload, workspaces.scenarios[0])
+            workspace = workspaces.draw(case.workload)
             placements[case.workload] = place(workspace, task)
-        bind = load(workspaces.entry(case), case.variant, case.workload)
-        rotations[case.id] = Rotation(bind, placements[case.workload], task.warm_ups if task.cold_tlb else 0)
+            checked[case.workload] = workspaces.checked(placements[case.workload].workspaces)
+        entry = workspaces.entry(case)
+        bind = load(entry, case.variant, case.workload)
+        checks = TimedChecks(entry.kernel, checked[case.workload], *launches_of(task, case.id))
+        own = None if case.id in task.left_alone else checks
+        rotations[case.id] = Rotation(bind, placements[case.workload], own, task.warm_ups if task.cold_tlb else 0)
         device.synchronize()
     return rotations
 

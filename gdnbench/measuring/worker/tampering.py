@@ -12,12 +12,12 @@ import json
 import os
 import sys
 import time
+import timeit
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
 
 import torch
-import torch.utils.benchmark
 
 _OWN = "gdnbench."
 # Of other modules what the harness calls, and no more: libraries replace functions, too. torch.compile does it with
@@ -35,10 +35,10 @@ _NAMES: Mapping[ModuleType, tuple[str, ...]] = {
         "where", "zeros",
     ),
     torch.cuda: ("CUDAGraph", "Event", "Stream", "current_device", "current_stream", "graph", "stream", "synchronize"),
-    torch.utils.benchmark: ("Timer",),
+    timeit: ("Timer", "default_timer"),
 }  # fmt: skip
 _CLASSES: tuple[type, ...] = (
-    torch.Tensor, torch.cuda.Event, torch.cuda.Stream, torch.cuda.CUDAGraph, torch.utils.benchmark.Timer,
+    torch.Tensor, torch.cuda.Event, torch.cuda.Stream, torch.cuda.CUDAGraph, timeit.Timer,
 )  # fmt: skip
 MOST_NAMED = 3
 

@@ -5,7 +5,7 @@ import time
 
 import honest
 
-HONEST_CALLS = 30  # three rounds of 5 samples are 61 calls: torch's timer makes three per sample
+HONEST_CALLS = 30  # three rounds of 5 samples are 61 calls: each sample has two to warm up
 
 
 def _raise():

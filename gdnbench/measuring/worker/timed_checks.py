@@ -1,0 +1,147 @@
+"""Holds timed launches against the oracle: of each round a few, drawn at random once they are over.
+
+A verdict before timing says nothing of a kernel that is honest until it is timed. What a launch that was drawn has
+left is copied aside, before anything else is done with it, and judged when the round of its case is over: by every gate
+of the op, on inputs that no oracle had seen when the kernel was launched.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import torch
+
+from gdnbench.errors import DeclarationError
+from gdnbench.launch.workspace import Workspace
+from gdnbench.measuring.worker.renewal import RenewedPlacements
+from gdnbench.model.kernel import Kernel
+from gdnbench.model.status import GateResult
+from gdnbench.verify.check import check_all, check_copy, consult_oracle, name_outputs
+
+
+class WrongWhenTimedError(Exception):
+    """A timed launch did not do what its verification saw."""
+
+
+class CheckedPlacements:
+    """The placements of a workload, with room for what the launches that are checked have left.
+
+    Args:
+        placements: what is renewed.
+        room: launches of a case's round that are checked.
+    """
+
+    def __init__(self, placements: RenewedPlacements, room: int) -> None:
+        self.placements = placements
+        self._room = [placements.workspaces[0].copy() for _ in range(room)]
+        self._kept: list[Workspace] = []
+
+    def clear(self) -> None:
+        """Makes room anew."""
+        self._kept.clear()
+
+    @property
+    def left(self) -> int:
+        """For how many launches there is room."""
+        return len(self._room) - len(self._kept)
+
+    def keep(self, number: int, outputs: Sequence[torch.Tensor]) -> None:
+        """Copies what a launch at a placement has left, on the current stream.
+
+        Raises:
+            WrongWhenTimedError: if it returned something else than the op's outputs.
+        """
+        room = self._room[len(self._kept)]
+        try:
+            named = name_outputs(room.op, outputs, {name: each.shape for name, each in room.outputs.items()})
+        except DeclarationError as error:
+            raise WrongWhenTimedError(error.message) from error
+        for name, tensor in self.placements.workspaces[number].inputs.items():
+            room.inputs[name].copy_(tensor)
+        for name, tensor in named.items():
+            room.outputs[name].copy_(tensor)
+        self._kept.append(replace(room, pristine=self.placements.inputs(number)))
+
+    def judge(self, kernel: Kernel) -> tuple[GateResult, ...]:
+        """Every gate on every launch that was kept."""
+        draws = self.placements.draws
+        gates: list[GateResult] = []
+        with _memory_apart(on_gpu=self._room[0].output_tensors[0].is_cuda):
+            for kept in self._kept:
+                if kernel.floor == "copy":
+                    gates += check_copy(kept.output_tensors, replace(kept, inputs=kept.pristine), draws.scenario)
+                else:
+                    expected = consult_oracle(kept, draws.numerics)
+                    gates += check_all(kept, kept.output_tensors, expected, draws.scenario)
+        return tuple(gates)
+
+
+class TimedChecks:
+    """The checks of one case.
+
+    Args:
+        kernel: the case's.
+        at: the placements of its workload.
+        untimed: launches with which a round begins.
+        timed: those that follow.
+    """
+
+    def __init__(self, kernel: Kernel, at: CheckedPlacements, untimed: int, timed: int) -> None:
+        self._kernel = kernel
+        self._at = at
+        self._untimed = untimed
+        self._timed = timed
+        self._random = random.Random()  # from the system's entropy: a kernel must not foresee it
+        self._launches = 0
+
+    def open(self, numbers: Sequence[int]) -> None:
+        """Readies the placements of a round."""
+        self._launches = 0
+        self._at.clear()
+        for number in numbers:
+            self._at.placements.prepare(number, self._kernel.in_place)
+
+    def take(self, number: int, outputs: Sequence[torch.Tensor]) -> None:
+        """After each launch: draws whether it is checked, and copies what it left if it is.
+
+        So that of n launches k are drawn, each with equal chance, a launch is drawn with the chance of those that are
+        wanted yet among those that are to come (Knuth, The Art of Computer Programming, volume 2, 3.4.2, algorithm S).
+
+        Raises:
+            WrongWhenTimedError: if a launch that was drawn returned something else than the op's outputs.
+        """
+        self._launches += 1
+        to_come = self._untimed + self._timed - self._launches + 1
+        if self._launches <= self._untimed or self._kernel.floor == "empty" or to_come < 1:
+            return
+        if self._random.randrange(to_come) < self._at.left:
+            self._at.keep(number, outputs)
+
+    def renew(self, number: int, outputs: Sequence[torch.Tensor]) -> None:
+        """After each launch: other inputs, and poisoned outputs."""
+        self._at.placements.renew(number, self._kernel.in_place, outputs)
+
+    def judge(self) -> None:
+        """After a round: holds the launches that were drawn against the oracle.
+
+        Raises:
+            WrongWhenTimedError: if one of them fails a gate.
+        """
+        for gate in self._at.judge(self._kernel):
+            if not gate.passed:
+                raise WrongWhenTimedError(f"right when it was verified, wrong when it was timed: {gate.reason}")
+
+
+def _memory_apart(*, on_gpu: bool) -> AbstractContextManager[Any]:
+    """Memory of its own for what the oracle computes: where a kernel's own outputs lie must not depend on that."""
+    return torch.cuda.use_mem_pool(_pool()) if on_gpu else nullcontext()
+
+
+@cache
+def _pool() -> torch.cuda.MemPool:
+    return torch.cuda.MemPool()

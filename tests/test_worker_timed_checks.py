@@ -1,0 +1,221 @@
+"""Every launch finds other inputs, and launches drawn at random are held against the oracle."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+import torch
+from decode_workloads import decode_at
+from run_data import case
+
+from gdnbench.catalog.catalog import default_roots
+from gdnbench.launch.bind import load
+from gdnbench.launch.workspace import is_poison
+from gdnbench.measuring.protocol import Phase, Task
+from gdnbench.measuring.worker.placement import Workspaces
+from gdnbench.measuring.worker.timed_checks import TimedChecks, WrongWhenTimedError
+
+CASE = case("decode-reference", workload=decode_at(B=2, HQ=1, HV=2, K=8, V=8))
+TASK = Task(Phase.MEASURE, "cpu", (str(default_roots()[0]),), "decode", (CASE,), seed=1, step_limit_s=30.0, checked=2)
+PLACES = 3
+UNTIMED, TIMED = 4, 8
+
+
+@pytest.fixture
+def workspaces():
+    return Workspaces(TASK)
+
+
+@pytest.fixture
+def checked(workspaces):
+    first = workspaces.draw(CASE.workload)
+    return workspaces.checked([first, *(first.copy() for _ in range(PLACES - 1))])
+
+
+@pytest.fixture
+def kernel(workspaces):
+    return workspaces.entry(CASE).kernel
+
+
+@pytest.fixture
+def runs(workspaces, checked):
+    """An honest launcher at every placement, which allocates its outputs."""
+    bind = load(workspaces.entry(CASE), CASE.variant, CASE.workload)
+    return [bind(workspace) for workspace in checked.placements.workspaces]
+
+
+def do_round(checks, launch):
+    """Launches as a timer does, and judges."""
+    checks.open(range(PLACES))
+    for number in range(UNTIMED + TIMED):
+        outputs = launch(number % PLACES)
+        checks.take(number % PLACES, outputs)
+        checks.renew(number % PLACES, outputs)
+    checks.judge()
+
+
+@pytest.fixture
+def checks(kernel, checked):
+    return TimedChecks(kernel, checked, UNTIMED, TIMED)
+
+
+def test_an_honest_kernel_is_right_at_every_launch_whatever_it_finds(checks, runs):
+    for _ in range(20):
+        do_round(checks, lambda place: runs[place]())
+
+
+def test_one_that_keeps_its_answers_by_address_is_wrong(checks, runs):
+    known = {}
+
+    def launch(place):
+        return tuple(tensor.clone() for tensor in known.setdefault(place, [t.clone() for t in runs[place]()]))
+
+    with pytest.raises(WrongWhenTimedError, match=r"wrong when it was timed: .* expected"):
+        do_round(checks, launch)
+
+
+def test_one_that_keeps_its_answers_by_a_sample_of_its_inputs_is_wrong(checks, checked, runs):
+    known = {}
+
+    def launch(place):
+        inputs = checked.placements.workspaces[place].inputs
+        sample = tuple(float(inputs[name].flatten()[0]) for name in ("q", "k", "v"))
+        return tuple(tensor.clone() for tensor in known.setdefault(sample, [t.clone() for t in runs[place]()]))
+
+    with pytest.raises(WrongWhenTimedError):
+        for _ in range(20):
+            do_round(checks, launch)
+
+
+def test_one_that_writes_nothing_leaves_poison(checks, checked):
+    with pytest.raises(WrongWhenTimedError, match="written"):
+        do_round(checks, lambda place: checked.placements.workspaces[place].output_tensors)
+
+
+def test_tensors_that_it_returned_before_are_poisoned(checks, runs):
+    same = [tuple(tensor.clone() for tensor in run()) for run in runs]
+    with pytest.raises(WrongWhenTimedError, match="written"):
+        do_round(checks, lambda place: same[place])
+
+
+def test_one_that_changes_its_inputs_is_told_so_and_the_next_finds_them_whole(checks, checked, runs):
+    def launch(place):
+        outputs = runs[place]()
+        checked.placements.workspaces[place].inputs["state"].add_(1.0)
+        return outputs
+
+    with pytest.raises(WrongWhenTimedError, match="state unchanged"):
+        do_round(checks, launch)
+    do_round(checks, lambda place: runs[place]())
+
+
+@pytest.mark.parametrize(
+    ("returned", "reason"),
+    [(lambda outputs: outputs[:1], "must return"), (lambda outputs: (outputs[0].float(), outputs[1]), "not bf16")],
+)
+def test_one_that_returns_something_else_once_it_is_timed_is_told_so(checks, runs, returned, reason):
+    with pytest.raises(WrongWhenTimedError, match=reason):
+        do_round(checks, lambda place: returned(runs[place]()))
+
+
+def test_a_tensor_that_computes_when_it_is_looked_at_is_no_output(checks, runs):
+    class Lazy(torch.Tensor):
+        pass
+
+    with pytest.raises(WrongWhenTimedError, match="Lazy"):
+        do_round(checks, lambda place: tuple(tensor.as_subclass(Lazy) for tensor in runs[place]()))
+
+
+def test_a_kernel_in_place_begins_each_launch_with_what_it_was_given(checked, kernel, workspaces, runs):
+    in_place = replace(kernel, in_place={"new_state": "state"})
+    updates = TimedChecks(in_place, checked, UNTIMED, TIMED)
+
+    def launch(place):
+        workspace = checked.placements.workspaces[place]
+        assert torch.equal(workspace.outputs["new_state"], workspace.inputs["state"])
+        output, state = runs[place]()
+        workspace.outputs["new_state"].copy_(state)
+        return output, workspace.outputs["new_state"]
+
+    def launch_another(place):
+        assert is_poison(checked.placements.workspaces[place].outputs["new_state"]).all()
+        return runs[place]()
+
+    other = TimedChecks(kernel, checked, UNTIMED, TIMED)
+    for _ in range(3):
+        do_round(updates, launch)
+        do_round(other, launch_another)
+
+
+def test_launches_hardly_ever_find_the_same_inputs(checks, checked, runs):
+    found = Counter()
+
+    def launch(place):
+        inputs = checked.placements.workspaces[place].inputs
+        found[tuple(float(tensor.double().sum()) for tensor in inputs.values())] += 1
+        return runs[place]()
+
+    do_round(checks, launch)
+    for _ in range(7):
+        do_round(checks, launch)
+    assert len(found) > 60  # of 96 launches, and 256 mixtures of eight tensors: 80 are expected
+
+
+def test_every_timed_launch_is_as_likely_to_be_drawn_and_no_other_is(checks, checked, runs, monkeypatch):
+    drawn = Counter()
+    at = 0
+    keep = type(checked).keep
+
+    def noted(self, number, outputs):
+        drawn[at] += 1
+        keep(self, number, outputs)
+
+    monkeypatch.setattr(type(checked), "keep", noted)
+    rounds = 400
+    for _ in range(rounds):
+        checks.open(range(PLACES))
+        for at in range(UNTIMED + TIMED):
+            checks.take(at % PLACES, checked.placements.workspaces[at % PLACES].output_tensors)
+    assert sum(drawn.values()) == 2 * rounds
+    assert set(drawn) == set(range(UNTIMED, UNTIMED + TIMED))
+    assert all(60 <= count <= 140 for count in drawn.values())  # 100 expected, of a standard deviation of 8.7
+
+
+def test_an_empty_floor_has_nothing_to_check_and_a_copying_one_must_copy(checked, kernel):
+    tensors = checked.placements.workspaces
+    empty = TimedChecks(replace(kernel, floor="empty"), checked, UNTIMED, TIMED)
+    do_round(empty, lambda place: tensors[place].output_tensors)
+    copy = TimedChecks(replace(kernel, floor="copy"), checked, UNTIMED, TIMED)
+
+    def launch(place):
+        tensors[place].outputs["new_state"].copy_(tensors[place].inputs["state"])
+        return tensors[place].output_tensors
+
+    do_round(copy, launch)
+    with pytest.raises(WrongWhenTimedError, match="state copied"):
+        do_round(copy, lambda place: tensors[place].output_tensors)
+
+
+@pytest.mark.gpu
+def test_a_renewal_on_the_gpu_writes_what_one_on_the_cpu_does():
+    """Tensors of every size, so that whole vectors and what is left of them are written."""
+    case_on_gpu = case("decode-reference", workload=decode_at(B=3, HQ=1, HV=3, K=8, V=8))
+    workspaces = Workspaces(replace(TASK, device="cuda"))
+    first = workspaces.draw(case_on_gpu.workload)
+    checked = workspaces.checked([first, first.copy()])
+    placements, seen = checked.placements, set()
+    for in_place in ({}, {"new_state": "state"}):
+        for _ in range(16):
+            for workspace in placements.workspaces:
+                for output in workspace.output_tensors:
+                    output.fill_(1.0)
+            placements.renew(1, in_place)
+            torch.cuda.synchronize()
+            workspace, expected = placements.workspaces[1], placements.inputs(1)
+            assert all(torch.equal(workspace.inputs[name], tensor) for name, tensor in expected.items())
+            assert is_poison(workspace.outputs["output"]).all()
+            state = workspace.outputs["new_state"]
+            assert torch.equal(state, expected["state"]) if in_place else is_poison(state).all()
+            assert all((output == 1.0).all() for output in placements.workspaces[0].output_tensors)
+            seen.add(tuple(float(tensor.double().sum()) for tensor in expected.values()))
+    assert len(seen) > 20
