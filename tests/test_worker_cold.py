@@ -25,6 +25,7 @@ def test_ranges_are_the_addresses_and_sizes_in_bytes(monkeypatch):
     [
         (own_kernels.DEMOTE_SOURCE, ("gdnbench_demote_listed", "gdnbench_demote_one")),
         (own_kernels.BLOCKING_SOURCE, ("gdnbench_block",)),
+        (own_kernels.SHARED_POISON_SOURCE, ("gdnbench_poison_shared",)),
     ],
 )
 def test_what_is_launched_around_samples_compiles_for_every_gpu(source, names, arch):

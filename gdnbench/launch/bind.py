@@ -114,7 +114,7 @@ def _load_cuda_launch(
     code = ObjectCode.from_cubin(Path(built.cubin).read_bytes())
     function = code.get_kernel(built.symbol)
     shared_bytes = launch.shared_bytes(workload, variant.params)
-    _allow_shared(int(function.handle), shared_bytes, device.device_id)
+    allow_shared(int(function.handle), shared_bytes, device.device_id)
     config = LaunchConfig(
         grid=three(launch.grid(workload, variant.params)),
         block=(launch.block(workload, variant.params), 1, 1),
@@ -179,8 +179,17 @@ def _in_order(steps: Sequence[Step], workspace: Workspace) -> Launcher:
     return run
 
 
-def _allow_shared(kernel: int, nbytes: int, device: int) -> None:
-    """Raises the kernel's limit of dynamic shared memory, which is 48 KiB unless asked for."""
+def allow_shared(kernel: int, nbytes: int, device: int) -> None:
+    """Raises a kernel's limit of dynamic shared memory, which is 48 KiB unless asked for.
+
+    Args:
+        kernel: handle of the `CUkernel`.
+        nbytes: what a block is to have.
+        device: the GPU's number in this process.
+
+    Raises:
+        DeclarationError: if the GPU does not give a block so much.
+    """
     from cuda.bindings import driver
 
     if nbytes <= DEFAULT_SHARED_BYTES:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -15,6 +15,7 @@ from gdnbench.launch.numerics import load_file
 from gdnbench.launch.workspace import Workspace
 from gdnbench.measuring.protocol import BUILD_STEPS, IMPORT_STEP, IMPORT_STEPS, EventChannel, Examined, StepBegun, Task
 from gdnbench.measuring.worker.device import CapturedCall, CpuDevice, CudaDevice, WorkerDevice, capture, is_alive
+from gdnbench.measuring.worker.own_kernels import SharedMemoryPoison
 from gdnbench.measuring.worker.placement import Workspaces
 from gdnbench.measuring.worker.tampering import FunctionSnapshot, told
 from gdnbench.model.case import Case
@@ -40,8 +41,9 @@ def examine_all(task: Task, channel: EventChannel) -> None:
     workspaces = Workspaces(task)
     snapshot = FunctionSnapshot()
     with device.current():
+        poison_shared = SharedMemoryPoison() if isinstance(device, CudaDevice) else _nothing_to_poison
         for case in task.cases:
-            examined = Examination(task, channel, device, workspaces, case).conduct()
+            examined = Examination(task, channel, device, workspaces, case, poison_shared).conduct()
             if replaced := snapshot.replaced():  # whatever was found was found with them
                 examined = Examined(case.id, Status.TAMPERS, told(replaced), poisoned=True)
             channel.send(examined)
@@ -49,17 +51,28 @@ def examine_all(task: Task, channel: EventChannel) -> None:
                 return
 
 
+def _nothing_to_poison() -> None:
+    """A CPU has no shared memory."""
+
+
 class Examination:
     """The preflight of one case."""
 
     def __init__(
-        self, task: Task, channel: EventChannel, device: WorkerDevice, workspaces: Workspaces, case: Case
+        self,
+        task: Task,
+        channel: EventChannel,
+        device: WorkerDevice,
+        workspaces: Workspaces,
+        case: Case,
+        poison_shared: Callable[[], None],
     ) -> None:
         self._task = task
         self._channel = channel
         self._device = device
         self._workspaces = workspaces
         self._case = case
+        self._poison_shared = poison_shared
         self._entry: Entry = workspaces.entry(case)
         self._gates: list[GateResult] = []
         self._result = Examined(case.id, Status.OK)
@@ -135,7 +148,17 @@ class Examination:
             self._judge(gates)
 
     def _gate(self, run: Launcher, workspace: Workspace, expected: Oracle, scenario: str) -> tuple[GateResult, ...]:
-        return verify_kernel(self._entry.kernel, run, workspace, expected, scenario, self._device.synchronize)
+        poisoned = self._on_poison(run)
+        return verify_kernel(self._entry.kernel, poisoned, workspace, expected, scenario, self._device.synchronize)
+
+    def _on_poison(self, run: Launcher) -> Launcher:
+        """The launch, with the shared memory of the GPU poisoned just before it: an earlier one's is gone."""
+
+        def poison_and_run() -> tuple[torch.Tensor, ...]:
+            self._poison_shared()
+            return run()
+
+        return poison_and_run
 
     def _launch_again(self, run: Launcher) -> None:
         self._step(f"{LAUNCHES} launches")
@@ -157,7 +180,8 @@ class Examination:
         if self._entry.kernel.floor:
             return ""
         workspace, _ = self._workspaces.get(self._case.workload, self._workspaces.scenarios[0])
-        return compare_launches(run, workspace, self._device.synchronize, self._entry.kernel.in_place)
+        poisoned = self._on_poison(run)
+        return compare_launches(poisoned, workspace, self._device.synchronize, self._entry.kernel.in_place)
 
     def _capture(self, run: Launcher, device: CudaDevice) -> None:
         """A lenient capture lets work on other streams pass, so that it is named; the strict one then lets nothing."""
@@ -170,6 +194,7 @@ class Examination:
         workspace, _ = self._workspaces.get(self._case.workload, self._workspaces.scenarios[0])
         with self._guarded():
             workspace.reset(captured.outputs, self._entry.kernel.in_place)
+            self._poison_shared()
             captured.graph.replay()
             device.synchronize()
         self._check_replay(captured.outputs)

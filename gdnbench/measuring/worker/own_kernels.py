@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from cuda.core import Device, LaunchConfig, Program, ProgramOptions, Stream, launch
 
+from gdnbench.launch.bind import allow_shared
+
 OWN_PREFIX = "gdnbench_"
 """Begins the name of each of them, so that activity records tell them from other kernels."""
 
@@ -22,14 +24,17 @@ class OwnKernel:
         source: CUDA C++ that defines it.
         blocks: of the grid.
         threads: per block.
+        shared_bytes: dynamic shared memory of a block, in bytes.
     """
 
-    def __init__(self, name: str, source: str, *, blocks: int = 1, threads: int = 32) -> None:
+    def __init__(self, name: str, source: str, *, blocks: int = 1, threads: int = 32, shared_bytes: int = 0) -> None:
         device = Device(torch.cuda.current_device())
         device.set_current()
         self._kernel = _compile(source, device.arch).get_kernel(OWN_PREFIX + name)
+        if shared_bytes:
+            allow_shared(int(self._kernel.handle), shared_bytes, device.device_id)
         self._stream = Stream.from_handle(torch.cuda.current_stream().cuda_stream)
-        self._config = LaunchConfig(grid=(blocks, 1, 1), block=(threads, 1, 1))
+        self._config = LaunchConfig(grid=(blocks, 1, 1), block=(threads, 1, 1), shmem_size=shared_bytes)
 
     def launch(self, *arguments: Any) -> None:
         """Enqueues it.
@@ -54,19 +59,23 @@ class EmptyKernel(OwnKernel):
 
 
 BLOCKED_LIMIT_NS = 50_000_000  # a launch queue is 1024 deep: what exceeds it is enqueued once the wait is over
-BLOCKING_SOURCE = r"""
+_NOW_NS = r"""
 __device__ unsigned long long now_ns() {
   unsigned long long ns;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
   return ns;
 }
-
+"""
+BLOCKING_SOURCE = (
+    _NOW_NS
+    + r"""
 extern "C" __global__ void gdnbench_block(const volatile int* released, const int number,
                                           const unsigned long long limit_ns) {
   const unsigned long long end_ns = now_ns() + limit_ns;
   while (*released < number && now_ns() < end_ns) {}
 }
 """
+)
 
 
 class BlockingKernel:
@@ -143,3 +152,62 @@ class L2Scrubber:
         for tensor in others:
             nbytes = ctypes.c_longlong(tensor.numel() * tensor.element_size())
             self._one.launch(tensor.data_ptr(), nbytes)
+
+
+# A NaN in fp64, fp32, fp16, bf16 and both kinds of fp8, and as an integer a wild index.
+SHARED_POISON = 0x7FFF7FFF
+_STARTED_LIMIT_NS = 200_000  # blocks start within microseconds, unless something else has an SM
+SHARED_POISON_SOURCE = (
+    _NOW_NS
+    + r"""
+// A block that ended early would leave its SM to the next one, and another SM without any.
+extern "C" __global__ void gdnbench_poison_shared(unsigned long long* started, const unsigned long long all_started,
+                                                  const unsigned long long limit_ns, const unsigned pattern,
+                                                  const unsigned bytes) {
+  extern __shared__ uint4 memory[];
+  for (unsigned i = threadIdx.x; i < bytes / sizeof(uint4); i += blockDim.x)
+    memory[i] = make_uint4(pattern, pattern, pattern, pattern);
+  __syncthreads();
+  if (threadIdx.x) return;
+  asm volatile("" ::"l"(memory) : "memory");  // what nobody reads is written all the same
+  const unsigned long long end_ns = now_ns() + limit_ns;
+  atomicAdd(started, 1ULL);
+  while (*static_cast<volatile unsigned long long*>(started) < all_started && now_ns() < end_ns) {}
+}
+"""
+)
+_POISONING_THREADS = 1024
+
+
+class SharedMemoryPoison:
+    """Fills the shared memory of every SM with NaN, on the stream that is current when it is made.
+
+    Shared memory keeps what the last block on the SM left there. A kernel that reads its own before it has written it
+    may so find the right values, of its own earlier launch. Each block takes all the shared memory that a block may
+    have, so that an SM holds one, and ends when as many have started as there are SMs.
+    """
+
+    def __init__(self) -> None:
+        properties = Device(torch.cuda.current_device()).properties
+        self._blocks = properties.multiprocessor_count
+        self._bytes = properties.max_shared_memory_per_block_optin
+        self._kernel = OwnKernel(
+            "poison_shared",
+            SHARED_POISON_SOURCE,
+            blocks=self._blocks,
+            threads=_POISONING_THREADS,
+            shared_bytes=self._bytes,
+        )
+        self._started = torch.zeros(1, dtype=torch.int64, device="cuda")
+        self._launches = 0
+
+    def __call__(self) -> None:
+        """Enqueues it; blocks wait for each other for 0.2 ms at most."""
+        self._launches += 1
+        self._kernel.launch(
+            self._started.data_ptr(),
+            ctypes.c_ulonglong(self._launches * self._blocks),
+            ctypes.c_ulonglong(_STARTED_LIMIT_NS),
+            ctypes.c_uint(SHARED_POISON),
+            ctypes.c_uint(self._bytes),
+        )

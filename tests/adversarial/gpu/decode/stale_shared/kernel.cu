@@ -1,0 +1,27 @@
+// Wrong: reads shared memory before it is written, where a launch on the same inputs may have left the right values.
+#include "gdn.cuh"
+
+extern "C" __global__ void stale(GDN_DECODE_ARGUMENTS) {
+  extern __shared__ float4 staged[];
+  const int lane = threadIdx.x % gdn::WARP;
+  const int row = blockIdx.x * 8 + threadIdx.x / gdn::WARP;
+  const int head_of_batch = blockIdx.y;
+  const int head = head_of_batch % GDN_HV;
+  const int key_head = head_of_batch / GDN_HV * GDN_HQ + head / (GDN_HV / GDN_HQ);
+  const int value = head_of_batch * GDN_V + row;
+  const size_t place = static_cast<size_t>(value) * GDN_K + lane * gdn::PER_LANE;
+
+  const float4 s = *reinterpret_cast<const float4*>(state + place);
+  const float4 k4 = staged[threadIdx.x];
+  staged[threadIdx.x] = gdn::load_bf16x4(k + key_head * GDN_K + lane * gdn::PER_LANE);
+  const float4 q4 = gdn::load_bf16x4(q + key_head * GDN_K + lane * gdn::PER_LANE);
+  const float v_row = __bfloat162float(v[value]);
+  const gdn::Gates gate = gdn::gates(A_log[head], dt_bias[head], a[head_of_batch], b[head_of_batch]);
+
+  const float4 decayed = gdn::scaled(gate.decay, s);
+  const float delta = gate.write * (v_row - gdn::warp_sum(gdn::dot(decayed, k4)));
+  const float4 updated = gdn::add_scaled(decayed, delta, k4);
+  *reinterpret_cast<float4*>(new_state + place) = updated;
+  const float sum = gdn::warp_sum(gdn::dot(updated, q4));
+  if (lane == 0) output[value] = __float2bfloat16(scale * sum);
+}
