@@ -118,6 +118,10 @@ class ProfilerError(GdnbenchError):
     exit_code = ExitCode.PROFILER
 
 
+class ProfilerTimedOutError(ProfilerError):
+    """A profiler, or what it watched, that did not end in time."""
+
+
 class ReportFormatError(ProfilerError):
     """A file that is no profiler's report, or a damaged one."""
 

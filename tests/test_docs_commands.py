@@ -98,7 +98,10 @@ def test_a_documented_command_runs(call, clone, monkeypatch, tmp_path, name):
     if ELSEWHERE.search(name):
         assert "no such file" in said or "cannot be read" in said
     elif words[0] in {"run", "sweep", "verify"} and "--dry-run" not in words:
-        told = ("no second clock without a GPU", "No GPU here", "cannot run here: it needs a GPU")
+        told = (
+            "no second clock without a GPU", "No GPU here", "cannot run here: it needs a GPU",
+            "compute-sanitizer needs a GPU",
+        )  # fmt: skip
         needs = any(words in said for words in told)
         assert (code == ExitCode.ENVIRONMENT and needs) or PLANNED in said, err
     elif words[0] in NEEDS_GPU and "--import" not in words:

@@ -19,6 +19,7 @@ _PHASES = {
     "build": "building",
     "check": "checking",
     "interpret": "interpreting",
+    "sanitize": "sanitizing",
     "measure": "measuring",
     "coarse": "first pass",
     "race": "racing",

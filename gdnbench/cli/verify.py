@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,6 +21,9 @@ from gdnbench.cli.options import (
     terms,
 )
 
+if TYPE_CHECKING:
+    from gdnbench.profilers.sanitizer.command import Sanitizer
+
 
 def verify(
     kernels: KernelsArgument = None,
@@ -30,6 +33,10 @@ def verify(
     shape: ShapesOption = None,
     seed: Annotated[int | None, typer.Option(help="Of the inputs; fresh by default.")] = None,
     step_limit: StepLimitOption = 30.0,
+    sanitize: Annotated[
+        bool,
+        typer.Option("--sanitize", help="Also under compute-sanitizer; each of its tools may take 10 step limits."),
+    ] = False,
     json: JsonOption = False,
     csv: CsvOption = False,
     quiet: QuietOption = False,
@@ -42,6 +49,9 @@ def verify(
     off its stream. Without a GPU, torch kernels run on the CPU, Triton kernels in
     Triton's interpreter, and CUDA kernels in one of PTX, which also finds accesses
     out of bounds, reads of what nobody wrote, races and barriers misused, by line.
+    With --sanitize each kernel is then launched once at its smallest workload under
+    compute-sanitizer's memcheck, synccheck, initcheck and racecheck, which name the
+    same by line on a GPU. Findings in kernels that are not its own do not count.
     Exits with 3 on wrong numbers, and with 5 if nothing could be verified here.
     """
     from gdnbench.catalog.catalog import load_catalog
@@ -51,6 +61,7 @@ def verify(
     from gdnbench.measuring.preflight import verify_variants
     from gdnbench.report.verify import print_verdicts
 
+    sanitizer = _need_sanitizer(gpu) if sanitize else None
     catalog = load_catalog()
     chosen = select_gpu(gpu, list_gpus())
     names = terms(kernels, kernel)
@@ -66,5 +77,24 @@ def verify(
             gpu=chosen,
             observer=observer,
         )
+        if sanitizer and chosen:
+            from gdnbench.profilers.sanitizer.check import LIMIT_STEPS, SanitizerCheck
+
+            limit_s = step_limit * LIMIT_STEPS
+            verdicts = SanitizerCheck(catalog, sanitizer, chosen, limit_s, observer).add_to(verdicts)
     print_verdicts(verdicts, json=json, csv=csv)
     raise typer.Exit(verdicts.exit_code)
+
+
+def _need_sanitizer(gpu: str) -> Sanitizer:
+    """The compute-sanitizer of a machine with a GPU.
+
+    Raises:
+        MachineError: if either is not there.
+    """
+    from gdnbench.profilers.sanitizer.command import PROGRAM, need_sanitizer
+    from gdnbench.profilers.selection import choose_gpu
+
+    instead = "leave --sanitize out: the interpreter of PTX then finds such faults (docs/interpreting.md)"
+    choose_gpu(gpu, PROGRAM, instead)
+    return need_sanitizer()

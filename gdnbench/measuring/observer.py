@@ -15,7 +15,7 @@ class Observer:
     """Hooks of a run, in the order in which they are called."""
 
     def begin(self, phase: str, total: int) -> None:
-        """A phase of so many units begins: `build`, `check`, `interpret`, `measure`, `coarse`, `race` or `profile`."""
+        """A phase of so many units begins: `build`, `check`, `sanitize`, `measure`, `coarse`, `race` or `profile`."""
 
     def step(self, what: str) -> None:
         """Something is under way, in a few words."""

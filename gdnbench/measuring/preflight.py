@@ -124,6 +124,7 @@ class Verification:
         checked: the findings, by case id.
         interpreted: what ran a case, by case id, where no GPU did.
         compiled: ids of the cases that this machine can compile, and no more: CUDA kernels that cannot be interpreted.
+        sanitized: ids of the cases that ran under compute-sanitizer as well.
     """
 
     seed: int
@@ -132,6 +133,7 @@ class Verification:
     checked: PreflightVerdicts
     interpreted: Mapping[str, str]
     compiled: frozenset[str] = frozenset()
+    sanitized: frozenset[str] = frozenset()
 
     @property
     def exit_code(self) -> ExitCode:

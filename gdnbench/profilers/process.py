@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gdnbench.catalog.catalog import axes_of, op_named
-from gdnbench.errors import GdnbenchError, ProfilerError
+from gdnbench.errors import GdnbenchError, ProfilerError, ProfilerTimedOutError
 from gdnbench.measuring.workers import worker_environment
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
@@ -32,6 +32,7 @@ class Instrumentation(StrEnum):
     LAUNCH = "launch"  # NVTX ranges around each, for a profiler that watches from outside
     PHASES = "phases"  # clock stamps in a CUDA kernel, which it stores
     PROTON = "proton"  # Proton's records in a Triton kernel, whose trace it stores
+    NOTHING = "nothing"  # one launch on memory that no earlier one has touched, for compute-sanitizer
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,8 @@ def run_worker(
         environment: variables on top of those that workers get.
 
     Raises:
-        ProfilerError: if it does not end in time, or the profiler cannot be started.
+        ProfilerTimedOutError: if it does not end in time.
+        ProfilerError: if the profiler cannot be started.
     """
     with tempfile.TemporaryDirectory(prefix="gdnbench-profile-") as folder:
         path = Path(folder) / "task.json"
@@ -107,12 +109,13 @@ def run_command(command: Sequence[str], *, limit_s: float, environment: Mapping[
     """Runs a profiler, or a worker by itself; what both streams print is one text.
 
     Raises:
-        ProfilerError: if it does not end within `limit_s` seconds, or cannot be started.
+        ProfilerTimedOutError: if it does not end within `limit_s` seconds.
+        ProfilerError: if it cannot be started.
     """
     try:
         return run_tool(command, limit_s=limit_s, environment=environment, merge=True)
     except TimeoutError as error:
-        raise ProfilerError(
+        raise ProfilerTimedOutError(
             f"{Path(command[0]).name} did not end within {limit_s:.0f} s", "give it longer with --limit"
         ) from error
     except OSError as error:

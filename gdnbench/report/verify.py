@@ -111,7 +111,8 @@ def _next_words(verdicts: Verification) -> list[str]:
     """The command that repeats the first failure; else the one that measures what passed, or inspects what compiled."""
     failed = [case for case in verdicts.cases if verdicts.checked[case.id].status.is_failure]
     if failed:
-        return repeat_words(failed[0], verdicts.seed)
+        sanitized = ["--sanitize"] if failed[0].id in verdicts.sanitized else []
+        return [*repeat_words(failed[0], verdicts.seed), *sanitized]
     passed = [case.label for case in verdicts.cases if verdicts.checked[case.id].status is Status.OK]
     if passed:
         return ["gdnbench", "run", passed[0]]

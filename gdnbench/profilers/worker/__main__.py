@@ -37,6 +37,10 @@ def _work(task: ProfileTask) -> None:
             from gdnbench.profilers.worker.proton import trace_scopes
 
             trace_scopes(task)
+        case Instrumentation.NOTHING:
+            from gdnbench.profilers.worker.untouched import launch_untouched
+
+            launch_untouched(task)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,222 @@
+"""Runs verified cases under compute-sanitizer's tools, and adds what they find to the verdicts."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.entry import Entry
+from gdnbench.errors import ProfilerTimedOutError
+from gdnbench.measuring.observer import Observer
+from gdnbench.measuring.preflight import Verification
+from gdnbench.measuring.protocol import BUILD_STEPS, Examined
+from gdnbench.model.case import Case
+from gdnbench.model.gpu import Gpu
+from gdnbench.model.kernel import CudaKernel, TritonKernel
+from gdnbench.model.status import GateResult, Status
+from gdnbench.process.command import Completed, describe_exit
+from gdnbench.profilers.process import Instrumentation, run_worker
+from gdnbench.profilers.sanitizer.command import PROGRAM, Sanitizer, SanitizerTool
+from gdnbench.profilers.sanitizer.report import SanitizerFinding, SanitizerReport, read_report
+from gdnbench.profilers.selection import make_assignment
+from gdnbench.wording import plural
+
+LIMIT_STEPS = (
+    BUILD_STEPS  # a tool may take so many times an ordinary step: it imports torch under the tool, and is slow
+)
+MOST_TOLD = 3  # findings of a tool that a reason names; the rest are counted
+_NEVER_LAUNCHED = {Status.MISSING, Status.BROKEN, Status.BUILD_FAILED, Status.UNSUPPORTED, Status.TAMPERS}
+_OWN_ALLOCATIONS = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
+
+
+@dataclass(frozen=True)
+class ToolVerdict:
+    """What a tool makes of a case.
+
+    Attributes:
+        gate: passed or failed; None if the tool came to no answer.
+        failure: why it came to none: a status and a reason.
+        notes: what it says of other kernels, and warnings.
+    """
+
+    gate: GateResult | None
+    failure: tuple[Status, str] | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SanitizerCheck:
+    """Where and with what cases are checked.
+
+    Attributes:
+        catalog: with the kernels.
+        sanitizer: the program.
+        gpu: the GPU.
+        limit_s: seconds that one tool may take for one case.
+        observer: told of every step.
+    """
+
+    catalog: Catalog
+    sanitizer: Sanitizer
+    gpu: Gpu
+    limit_s: float
+    observer: Observer
+
+    def add_to(self, verification: Verification) -> Verification:
+        """Runs each kernel at its smallest workload under every tool, and adds the verdicts.
+
+        A finding makes a case unsafe, whatever it was before. A tool that gives no answer fails a case that had passed.
+        """
+        chosen = [case for case in self._smallest(verification.cases) if _may_launch(verification.checked[case.id])]
+        ours = [case for case in chosen if self._own_kernels(case)]
+        checked = dict(verification.checked)
+        for case in chosen:
+            if case not in ours:
+                checked[case.id] = _noted(checked[case.id], (f"{PROGRAM} was not run: {_LIBRARY}",))
+        self.observer.begin("sanitize", sum(len(_tools(checked[case.id])) for case in ours))
+        if ours and not self.sanitizer.sees_shared:
+            self.observer.note(
+                "initcheck of this compute-sanitizer looks at global memory alone: newer ones at shared, too"
+            )
+        for case in ours:
+            before = checked[case.id]
+            checked[case.id] = self._judged(case, before, verification.seed)
+            if before.status is Status.OK and checked[case.id].status is not Status.OK:
+                self.observer.examined(case, checked[case.id])
+        return replace(verification, checked=checked, sanitized=frozenset(case.id for case in ours))
+
+    def _smallest(self, cases: Iterable[Case]) -> list[Case]:
+        """Of each kernel the case whose tensors are smallest."""
+        by_variant: dict[tuple[str, str], list[Case]] = {}
+        for case in cases:
+            by_variant.setdefault((case.label, case.variant.in_full), []).append(case)
+        return [min(alike, key=self._bytes) for alike in by_variant.values()]
+
+    def _bytes(self, case: Case) -> int:
+        return self._entry(case).op.tensor_bytes(case.workload)
+
+    def _entry(self, case: Case) -> Entry:
+        return self.catalog.entries[case.variant.kernel]
+
+    def _own_kernels(self, case: Case) -> frozenset[str]:
+        """The names of the functions that it launches; none for a kernel behind Python, whose names nobody declares."""
+        kernel = self._entry(case).kernel
+        if not isinstance(kernel, CudaKernel | TritonKernel):
+            return frozenset()
+        return frozenset(launch.entry for launch in kernel.launches)
+
+    def _judged(self, case: Case, before: Examined, seed: int) -> Examined:
+        verdicts = []
+        for tool in _tools(before):
+            self.observer.step(f"{case.label} {case.workload}: {tool}")
+            verdicts.append(self._run(tool, case, seed))
+            self.observer.advance()
+        return _joined(before, verdicts)
+
+    def _run(self, tool: SanitizerTool, case: Case, seed: int) -> ToolVerdict:
+        with tempfile.TemporaryDirectory(prefix="gdnbench-sanitize-") as folder:
+            log = Path(folder) / "log"
+            failure = self._launch(tool, case, seed, log)
+            text = log.read_text(errors="replace") if log.is_file() else ""
+        return self._verdict(tool, case, read_report(text), failure)
+
+    def _launch(self, tool: SanitizerTool, case: Case, seed: int, log: Path) -> tuple[Status, str] | None:
+        """Launches a case under a tool; why that failed, or None."""
+        launched = log.with_name("launched")
+        assignment = make_assignment(
+            self.catalog, case, Instrumentation.NOTHING, seed=seed, launches=1, result=str(launched)
+        )
+        wrapper = self.sanitizer.command(tool, log)
+        try:
+            ended = run_worker(
+                assignment, self.gpu, limit_s=self.limit_s, wrapper=wrapper, environment=_OWN_ALLOCATIONS
+            )
+        except ProfilerTimedOutError:
+            return Status.TIMED_OUT, f"{PROGRAM} {tool} did not end within {self.limit_s:.0f} s"
+        return None if launched.is_file() else (Status.CRASHED, _death(tool, ended))
+
+    def _verdict(
+        self, tool: SanitizerTool, case: Case, report: SanitizerReport, failure: tuple[Status, str] | None
+    ) -> ToolVerdict:
+        entry, names = self._entry(case), self._own_kernels(case)
+        own = [finding for finding in report.findings if finding.is_in(names, (entry.folder, entry.op_folder))]
+        faults = [finding for finding in own if not finding.is_warning]
+        notes = (*_warnings(tool, own, report), *_foreign(tool, report, own))
+        scenario = entry.op.scenarios[0]
+        if faults:
+            return ToolVerdict(_gate(tool, scenario, faults), notes=notes)
+        failure = failure or _unanswered(tool, report)
+        return ToolVerdict(None if failure else _gate(tool, scenario, ()), failure, notes)
+
+
+_LIBRARY = "it is reached through Python, and which kernels are its own is not known"
+
+
+def _may_launch(verdict: Examined) -> bool:
+    return verdict.status not in _NEVER_LAUNCHED
+
+
+def _tools(verdict: Examined) -> tuple[SanitizerTool, ...]:
+    """All of them; for a kernel that does not end only the one that may say why, for it hangs under each."""
+    return (SanitizerTool.SYNCCHECK,) if verdict.status is Status.TIMED_OUT else tuple(SanitizerTool)
+
+
+def _noted(verdict: Examined, notes: Sequence[str]) -> Examined:
+    return replace(verdict, notes=(*verdict.notes, *notes))
+
+
+def _joined(before: Examined, verdicts: Sequence[ToolVerdict]) -> Examined:
+    """A case's verdict with those of the tools."""
+    gates = tuple(verdict.gate for verdict in verdicts if verdict.gate)
+    unsafe = [gate.reason for gate in gates if not gate.passed]
+    failures = [verdict.failure for verdict in verdicts if verdict.failure]
+    status, reason = before.status, before.reason
+    if unsafe:
+        status, reason = Status.UNSAFE, "; ".join(unsafe)
+    elif failures and status is Status.OK:
+        status, reason = failures[0][0], "; ".join(told for _, told in failures)
+    notes = [note for verdict in verdicts for note in verdict.notes]
+    return _noted(replace(before, status=status, reason=reason, gates=(*before.gates, *gates)), notes)
+
+
+def _gate(tool: SanitizerTool, scenario: str, faults: Sequence[SanitizerFinding]) -> GateResult:
+    """Passed where nothing was found."""
+    name = f"{PROGRAM} {tool}"
+    if not faults:
+        return GateResult(name, scenario, 0.0, 0.0, "", Status.OK)
+    more = [f"and {len(faults) - MOST_TOLD} more"] if len(faults) > MOST_TOLD else []
+    where = faults[0].place.partition(",")[0]
+    told = f"{tool}: {'; '.join([*map(str, faults[:MOST_TOLD]), *more])}"
+    return GateResult(name, scenario, float(len(faults)), 0.0, where, Status.UNSAFE, told=told)
+
+
+def _unanswered(tool: SanitizerTool, report: SanitizerReport) -> tuple[Status, str] | None:
+    """Why a report that names no fault is no proof that there is none; None where it is."""
+    said = next((remark for remark in report.remarks if remark.lower().startswith(("error", "internal"))), "")
+    if report.errors is None or said:
+        return Status.FAILED, f"{PROGRAM} {tool} came to no end: {said or 'its log has no summary'}"
+    if report.errors > report.named_errors:
+        known = f"{report.named_errors:,} of them" if report.named_errors else "none"
+        return Status.FAILED, f"{PROGRAM} {tool} counts {plural(report.errors, 'error')}, and names {known}"
+    return None
+
+
+def _death(tool: SanitizerTool, ended: Completed) -> str:
+    return f"under {PROGRAM} {tool}: {ended.last_line or f'its process ended with {describe_exit(ended.returncode)}'}"
+
+
+def _warnings(tool: SanitizerTool, own: Sequence[SanitizerFinding], report: SanitizerReport) -> list[str]:
+    told = [f"{tool} warns: {finding}" for finding in own if finding.is_warning]
+    return told + [f"{tool}: {remark}" for remark in report.remarks if remark.lower().startswith("warn")]
+
+
+def _foreign(tool: SanitizerTool, report: SanitizerReport, own: Sequence[SanitizerFinding]) -> list[str]:
+    """Errors in kernels that are not the case's, which do not count."""
+    others = [finding for finding in report.findings if finding not in own and not finding.is_warning]
+    if not others:
+        return []
+    count = sum(finding.count for finding in others)
+    return [f"{tool}: {plural(count, 'error')} in kernels that are not its own ({others[0].kernel}) do not count"]
