@@ -5,7 +5,8 @@ from decode_workloads import decode_at
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.measuring.protocol import Examined, Phase, StepBegun, Task
-from gdnbench.measuring.worker.examine import examine_all
+from gdnbench.measuring.worker import examine as module
+from gdnbench.measuring.worker.examine import LAUNCHES, examine_all
 from gdnbench.model.case import Case
 from gdnbench.model.status import Status
 
@@ -35,11 +36,20 @@ UNEQUAL = (
         "def bind(t, workload, params): return lambda: run(t)\n"
     )
 )
+LOGGED = (
+    HEADER + STEP + BODY + "import test_worker_examine as tests\n"
+    "def run(t):\n"
+    "    tests.LOG.append('launch')\n"
+    "    return step(t)\n"
+    "def bind(t, workload, params): return lambda: run(t)\n"
+)  # fmt: skip
+LOG = []
 DECLARATION = "from gdnbench import Requirement, TorchKernel\nkernel = TorchKernel(name='decode-{}'{})\n"
 KERNELS = {
     "right": (RIGHT, ""),
     "inplace": (IN_PLACE, ""),
     "unequal": (UNEQUAL, ""),
+    "logged": (LOGGED, ""),
     "raises": (
         "def bind(t, workload, params):\n    def run(): raise ValueError('bad tile\\nmore')\n    return run\n",
         "",
@@ -133,3 +143,12 @@ def test_every_case_is_announced_before_it_is_worked_on(root):
     concluded = [event.case for event in events if isinstance(event, Examined)]
     assert list(dict.fromkeys(announced)) == concluded
     assert all(event.limit_s >= 9.0 for event in events if isinstance(event, StepBegun))
+
+
+def test_shared_memory_is_poisoned_just_before_each_launch_that_is_verified_and_no_other(root, monkeypatch):
+    monkeypatch.setattr(module, "_nothing_to_poison", lambda: LOG.append("poison"))
+    LOG.clear()
+    (verdict,) = verdicts(root, "decode-logged")
+    assert verdict.status is Status.OK, verdict.reason
+    verified = ["poison", "launch"]
+    assert ["launch", *(verified * 4), *(["launch"] * LAUNCHES), *(verified * 3)] == LOG
