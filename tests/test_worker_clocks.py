@@ -75,7 +75,7 @@ class Rotation:
     def keep(self, placement, _outputs):
         self.kept.append(placement.input_ranges)
 
-    def renew(self, placement, _outputs):
+    def renew(self, placement):
         self._gpu.do("gdnbench_renew", 2_000)
         self._gpu.log.append(("renew", placement.input_ranges))
 

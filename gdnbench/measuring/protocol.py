@@ -31,8 +31,8 @@ The first launch of a measurement on a placement finds none of its address trans
 7 % longer: docs/measuring.md), so samples begin with the second lap.
 """
 COLD_TLB_WARM_UPS = 10
-CHECKED_LAUNCHES = 2
-"""Of a case's round, how many timed launches are held against the oracle: more would cost more than they find."""
+CHECK_SHARE = 0.05
+"""How much longer rounds may take for the timed launches that are held against the oracle."""
 
 
 def window_size(tensor_bytes: int) -> int:
@@ -82,7 +82,6 @@ class Task:
         plain: measuring on a GPU only: without rotation, scrubbing and dithering.
         cold_tlb: measuring on a GPU only: each sample is the first launch of its round on its placement.
         placed_bytes: measuring on a GPU only: memory for the placements of one workload.
-        checked: measuring only: of how many launches of a case's round the outputs are held against the oracle.
         left_alone: measuring only: ids of cases whose launches are neither checked nor get other inputs each time.
         clock: measuring on a GPU only: the further clock to read; None for NVBench.
         record: measuring only: path where the timer leaves its own record.
@@ -101,7 +100,6 @@ class Task:
     plain: bool = False
     cold_tlb: bool = False
     placed_bytes: int = 0
-    checked: int = CHECKED_LAUNCHES
     left_alone: tuple[str, ...] = ()
     clock: Clock | None = None
     record: str = ""

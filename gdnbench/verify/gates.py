@@ -39,14 +39,21 @@ def ulp_gate(
     A NaN or infinity is an infinite error. An ulp of a type with p bits of significand is 2^(e - p) at |x| in
     [2^(e-1), 2^e), and no smaller than its smallest subnormal; the type is the tensor's own unless one is given.
     """
-    ulp = _ulp(expected, _FACTS[dtype or actual.dtype])
-    atol = gate.atol * expected.square().nanmean().sqrt().clamp(min=1.0)
-    error = (actual.double() - expected).abs() / (gate.ulps * ulp + atol)
-    error = torch.where(torch.isfinite(error), error, torch.inf)
+    error = ulp_error(gate, actual, expected, dtype)
     worst = float(error.max())
     name, place = f"{gate.tensor} within {gate.ulps:g} ulp + {gate.atol:g}", _largest(error)
     wrong = tell_wrong(error > 1.0, place, actual, expected, axes)
     return GateResult(name, scenario, worst, 1.0, _index(place), _wrong_if(worst > 1.0), wrong)
+
+
+def ulp_error(
+    gate: UlpGate, actual: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype | None = None
+) -> torch.Tensor:
+    """What `ulp_gate` holds against 1, element by element."""
+    ulp = _ulp(expected, _FACTS[dtype or actual.dtype])
+    atol = gate.atol * expected.square().nanmean().sqrt().clamp(min=1.0)
+    error = (actual.double() - expected).abs() / (gate.ulps * ulp + atol)
+    return torch.where(torch.isfinite(error), error, torch.inf)
 
 
 def roundoff_gate(
@@ -70,16 +77,24 @@ def roundoff_gate(
         size: of the roundoff, in unit roundoffs, as the op's `roundoff` gives it; broadcasts to `expected`.
         axes: what the tensor's axes are called.
     """
+    error = roundoff_error(gate, actual, expected, size)
+    worst, place = float(error.max()), _largest(error)
+    wrong = tell_wrong(error > gate.limit, place, actual, expected, axes)
+    name = f"{gate.tensor} {gate.arithmetic} roundoff"
+    return GateResult(name, scenario, worst, gate.limit, _index(place), _wrong_if(worst > gate.limit), wrong)
+
+
+def roundoff_error(
+    gate: RoundoffGate, actual: torch.Tensor, expected: torch.Tensor, size: torch.Tensor
+) -> torch.Tensor:
+    """What `roundoff_gate` holds against its limit, element by element."""
     facts = FACTS[gate.arithmetic]
     smallest = 2.0 ** (facts.smallest_exponent + facts.significand_bits - 1)
     error = (actual.double() - expected).abs_()
     error.sub_(_ulp(expected, _FACTS[actual.dtype]).mul_(0.5).add_(smallest)).clamp_(min=0.0)  # a NaN stays one
     least = torch.finfo(torch.float64).tiny  # so that 0 by 0 is 0, and anything else by 0 is as good as infinite
-    error.div_(size.double() * 2.0**-facts.significand_bits + least).nan_to_num_(nan=torch.inf, posinf=torch.inf)
-    worst, place = float(error.max()), _largest(error)
-    wrong = tell_wrong(error > gate.limit, place, actual, expected, axes)
-    name = f"{gate.tensor} {gate.arithmetic} roundoff"
-    return GateResult(name, scenario, worst, gate.limit, _index(place), _wrong_if(worst > gate.limit), wrong)
+    error.div_(size.double() * 2.0**-facts.significand_bits + least)
+    return error.nan_to_num_(nan=torch.inf, posinf=torch.inf)
 
 
 _EXPONENT = 0x7FF0_0000_0000_0000  # of a float64's bits; with all others zero it is the power of two below
@@ -99,10 +114,9 @@ def rms_gate(
     No single element fails this gate. Told as wrong are those whose own error is more than the limit times the
     oracle's root mean square: were all others right to that, the gate would be passed.
     """
-    error = actual.double() - expected
-    relative = float(error.norm() / expected.norm().clamp(min=torch.finfo(torch.float64).tiny))
+    relative = float(relative_rms(actual, expected))
     worst = math.inf if math.isnan(relative) else relative
-    size = error.abs().nan_to_num(torch.inf)
+    size = (actual.double() - expected).abs().nan_to_num(torch.inf)
     place, failed = _largest(size), worst > gate.limit
     rms = expected.square().mean().sqrt().nan_to_num(0.0)
     wrong = tell_wrong(size > gate.limit * rms, place, actual, expected, axes) if failed else None
@@ -110,12 +124,25 @@ def rms_gate(
     return GateResult(name, scenario, worst, gate.limit, _index(place), _wrong_if(failed), wrong)
 
 
+def relative_rms(actual: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
+    """What `rms_gate` holds against its limit: NaN where an element is."""
+    relative: torch.Tensor = (actual.double() - expected).norm() / expected.norm().clamp(
+        min=torch.finfo(torch.float64).tiny
+    )
+    return relative
+
+
 def exact_gate(
     gate: ExactGate, scenario: str, actual: torch.Tensor, expected: torch.Tensor, axes: Sequence[str] = ()
 ) -> GateResult:
     """Counts the elements that are not equal to the oracle's."""
-    wrong = actual.to(expected.dtype) != expected
+    wrong = is_unequal(actual, expected)
     return _count_gate(f"{gate.tensor} exact", scenario, wrong, Status.WRONG_NUMBERS, actual, expected, axes)
+
+
+def is_unequal(actual: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
+    """Which elements are not equal to the oracle's, as a boolean tensor."""
+    return actual.to(expected.dtype) != expected
 
 
 def written_gate(

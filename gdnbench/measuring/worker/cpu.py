@@ -71,7 +71,7 @@ class _TimedCase:
         return time_us
 
     def _renew(self) -> None:
-        self._checks.renew(PLACE, self._returned[0])
+        self._checks.renew(PLACE)
         self._returned[0] = ()
 
 

@@ -116,7 +116,7 @@ class _Rounds:
             self._blocking.release()
             rotation.keep(placement, outputs)
             self._between.after(placement.input_ranges, outputs)
-            rotation.renew(placement, outputs)
+            rotation.renew(placement)
         sm_mhz = self._sm_clock.read()
         self._device.synchronize()
         self._checks.launch()

@@ -148,8 +148,8 @@ class _Replays:
             cases.append(self._replay(loop.graph))
             self._check(loop)
             self._between.after(loop.ranges, ())
-            for placement, outputs in loop.launches:
-                loop.rotation.renew(placement, outputs)
+            for placement, _ in loop.launches:
+                loop.rotation.renew(placement)
         return cases, flushes
 
     def _check(self, loop: _Loop) -> None:

@@ -140,7 +140,7 @@ class _Benchmark:
         timer.stop()
         self._rotation.keep(placement, outputs)
         self._between.after(placement.input_ranges, outputs)
-        self._rotation.renew(placement, outputs)
+        self._rotation.renew(placement)
 
     def _give_up(self, reason: str, status: Status = Status.FAILED) -> NoReturn:
         """Loses the case and ends the process, for NVBench would go on to its next round; the parent starts anew."""

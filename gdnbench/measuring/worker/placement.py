@@ -58,7 +58,7 @@ class Workspaces:
     def checked(self, workspaces: Sequence[Workspace]) -> CheckedPlacements:
         """Placements whose launches are checked: tensors that `draw` made, and copies of them."""
         draws = Draws(workspaces[0], self._numerics, self.scenarios[0])
-        return CheckedPlacements(RenewedPlacements(draws, workspaces), self._task.checked)
+        return CheckedPlacements(RenewedPlacements(draws, workspaces))
 
     def _make(self, workload: Workload, scenario: str) -> tuple[Workspace, Oracle]:
         workspace = self.draw(workload, scenario)
@@ -184,7 +184,7 @@ class Rotation:
     def _launch(self, placement: Placement) -> bool:
         outputs = placement.run()
         allocated = self.keep(placement, outputs)
-        self.renew(placement, outputs)
+        self.renew(placement)
         return allocated
 
     def next_placement(self) -> Placement:
@@ -203,10 +203,10 @@ class Rotation:
         self._visited.append((placement.number, allocated))
         return allocated is not None
 
-    def renew(self, placement: Placement, outputs: tuple[torch.Tensor, ...]) -> None:
+    def renew(self, placement: Placement) -> None:
         """Once nothing reads what a launch has left: other inputs at its placement, and poisoned outputs."""
         if self._checks:
-            self._checks.renew(placement.number, outputs)
+            self._checks.renew(placement.number)
 
     def judge(self) -> None:
         """Holds launches of the round against the oracle, once it is over.

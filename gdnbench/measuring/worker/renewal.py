@@ -101,14 +101,12 @@ class RenewedPlacements:
         if self._left_for[number] != in_place:
             self.renew(number, in_place)
 
-    def renew(self, number: int, in_place: InPlace, outputs: Sequence[torch.Tensor] = ()) -> None:
-        """Gives a placement other inputs, and poisons its outputs and those that a launch has allocated itself.
+    def renew(self, number: int, in_place: InPlace) -> None:
+        """Gives a placement other inputs, and poisons its outputs; on the current stream, with nothing from the host.
 
-        On the current stream; nothing is copied from the host.
+        Outputs that a kernel allocates itself keep what it wrote: of other inputs, that is wrong for the next launch.
         """
         choice = self.draws.choose()
-        given = {tensor.data_ptr() for tensor in self.workspaces[number].outputs.values()}
-        poison([tensor for tensor in outputs if tensor.data_ptr() not in given])  # first: one may be an input
         self._renewal(number, in_place).apply(choice)
         self._choices[number], self._left_for[number] = choice, in_place
 

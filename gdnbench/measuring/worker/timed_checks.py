@@ -1,4 +1,4 @@
-"""Holds timed launches against the oracle: of each round a few, drawn at random once they are over.
+"""Holds timed launches against the oracle: those that are drawn at random once they are over.
 
 A verdict before timing says nothing of a kernel that is honest until it is timed. What a launch that was drawn has
 left is copied aside, before anything else is done with it, and judged when the round of its case is over: by every gate
@@ -7,7 +7,9 @@ of the op, on inputs that no oracle had seen when the kernel was launched.
 
 from __future__ import annotations
 
+import math
 import random
+import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -18,10 +20,13 @@ import torch
 
 from gdnbench.errors import DeclarationError
 from gdnbench.launch.workspace import Workspace
+from gdnbench.measuring.protocol import CHECK_SHARE
 from gdnbench.measuring.worker.renewal import RenewedPlacements
 from gdnbench.model.kernel import Kernel
 from gdnbench.model.status import GateResult
-from gdnbench.verify.check import check_all, check_copy, consult_oracle, name_outputs
+from gdnbench.verify.check import check_all, check_copy, consult_oracle, name_outputs, passes_all
+
+MOST_CHECKED = 2  # launches of a round: each needs room for all tensors of the workload
 
 
 class WrongWhenTimedError(Exception):
@@ -33,12 +38,15 @@ class CheckedPlacements:
 
     Args:
         placements: what is renewed.
-        room: launches of a case's round that are checked.
+
+    Attributes:
+        check_s: seconds that the check of a launch has taken at least, by kind of floor; an empty kind is a kernel.
     """
 
-    def __init__(self, placements: RenewedPlacements, room: int) -> None:
+    def __init__(self, placements: RenewedPlacements) -> None:
         self.placements = placements
-        self._room = [placements.workspaces[0].copy() for _ in range(room)]
+        self.check_s: dict[str, float] = {}
+        self._room = [placements.workspaces[0].copy() for _ in range(MOST_CHECKED)]
         self._kept: list[Workspace] = []
 
     def clear(self) -> None:
@@ -46,9 +54,9 @@ class CheckedPlacements:
         self._kept.clear()
 
     @property
-    def left(self) -> int:
-        """For how many launches there is room."""
-        return len(self._room) - len(self._kept)
+    def kept(self) -> int:
+        """How many launches have been kept."""
+        return len(self._kept)
 
     def keep(self, number: int, outputs: Sequence[torch.Tensor]) -> None:
         """Copies what a launch at a placement has left, on the current stream.
@@ -68,17 +76,26 @@ class CheckedPlacements:
         self._kept.append(replace(room, pristine=self.placements.inputs(number)))
 
     def judge(self, kernel: Kernel) -> tuple[GateResult, ...]:
-        """Every gate on every launch that was kept."""
-        draws = self.placements.draws
-        gates: list[GateResult] = []
+        """The gates that the launches that were kept fail; none where all is right."""
+        scenario = self.placements.draws.scenario
+        failed: list[GateResult] = []
         with _memory_apart(on_gpu=self._room[0].output_tensors[0].is_cuda):
             for kept in self._kept:
+                begin_s = time.perf_counter()
                 if kernel.floor == "copy":
-                    gates += check_copy(kept.output_tensors, replace(kept, inputs=kept.pristine), draws.scenario)
+                    gates = check_copy(kept.output_tensors, replace(kept, inputs=kept.pristine), scenario)
                 else:
-                    expected = consult_oracle(kept, draws.numerics)
-                    gates += check_all(kept, kept.output_tensors, expected, draws.scenario)
-        return tuple(gates)
+                    gates = self._check(kept, scenario)
+                failed += [gate for gate in gates if not gate.passed]
+                took_s = time.perf_counter() - begin_s
+                self.check_s[kernel.floor] = min(took_s, self.check_s.get(kernel.floor, took_s))
+        return tuple(failed)
+
+    def _check(self, kept: Workspace, scenario: str) -> tuple[GateResult, ...]:
+        expected = consult_oracle(replace(kept, inputs=kept.pristine), self.placements.draws.numerics)
+        if passes_all(kept, kept.output_tensors, expected):
+            return ()
+        return check_all(kept, kept.output_tensors, expected, scenario)
 
 
 class TimedChecks:
@@ -98,11 +115,15 @@ class TimedChecks:
         self._timed = timed
         self._random = random.Random()  # from the system's entropy: a kernel must not foresee it
         self._launches = 0
+        self._wanted = 0
+        self._begin_s = self._round_s = math.nan
 
     def open(self, numbers: Sequence[int]) -> None:
-        """Readies the placements of a round."""
+        """Readies the placements of a round, and draws how many of its launches are checked."""
         self._launches = 0
         self._at.clear()
+        self._wanted = self._draw_number()
+        self._begin_s = time.perf_counter()
         for number in numbers:
             self._at.placements.prepare(number, self._kernel.in_place)
 
@@ -119,12 +140,12 @@ class TimedChecks:
         to_come = self._untimed + self._timed - self._launches + 1
         if self._launches <= self._untimed or self._kernel.floor == "empty" or to_come < 1:
             return
-        if self._random.randrange(to_come) < self._at.left:
+        if self._random.randrange(to_come) < self._wanted - self._at.kept:
             self._at.keep(number, outputs)
 
-    def renew(self, number: int, outputs: Sequence[torch.Tensor]) -> None:
+    def renew(self, number: int) -> None:
         """After each launch: other inputs, and poisoned outputs."""
-        self._at.placements.renew(number, self._kernel.in_place, outputs)
+        self._at.placements.renew(number, self._kernel.in_place)
 
     def judge(self) -> None:
         """After a round: holds the launches that were drawn against the oracle.
@@ -132,9 +153,17 @@ class TimedChecks:
         Raises:
             WrongWhenTimedError: if one of them fails a gate.
         """
+        self._round_s = time.perf_counter() - self._begin_s
         for gate in self._at.judge(self._kernel):
-            if not gate.passed:
-                raise WrongWhenTimedError(f"right when it was verified, wrong when it was timed: {gate.reason}")
+            raise WrongWhenTimedError(f"right when it was verified, wrong when it was timed: {gate.reason}")
+
+    def _draw_number(self) -> int:
+        """What `CHECK_SHARE` of a round's time pays for, the last by chance; in a case's first round, the most."""
+        check_s = self._at.check_s.get(self._kernel.floor)
+        if check_s is None or math.isnan(self._round_s):
+            return MOST_CHECKED
+        paid_for = min(MOST_CHECKED, CHECK_SHARE * self._round_s / check_s)
+        return int(paid_for) + (self._random.random() < paid_for % 1)
 
 
 def _memory_apart(*, on_gpu: bool) -> AbstractContextManager[Any]:
