@@ -5,7 +5,7 @@ import pytest
 
 from gdnbench.doctor import loading
 from gdnbench.doctor.loading import LIBRARIES, LibraryLoaded, LoadResult, TorchGpu, load_libraries
-from gdnbench.process.worker import encode
+from gdnbench.process.channel import encode
 
 LIBCUDA = encode(LibraryLoaded("libcuda", LoadResult()))
 TORCH = LoadResult("", "2.13.0", "13.0", (TorchGpu("NVIDIA H200", "GPU-1", 62914560),), "cannot compute")
@@ -15,8 +15,14 @@ def with_loader(monkeypatch, tmp_path, script):
     """Stands in for the worker's module with a script that begins by telling that libcuda has loaded."""
     modules = tmp_path / "modules"
     modules.mkdir()
-    begin = f"import os, sys\ndef tell(line): os.write(int(sys.argv[-1]), line.encode() + b'\\n')\ntell({LIBCUDA!r})\n"
-    (modules / "fake_loader.py").write_text(begin + script)
+    begin = """
+import os, sys
+from gdnbench.doctor.loading import LibraryLoaded
+from gdnbench.process.channel import Channel, decode
+channel = Channel(int(sys.argv[-1]))
+def tell(line): channel.send(decode(line, [LibraryLoaded]))
+"""
+    (modules / "fake_loader.py").write_text(f"{begin}tell({LIBCUDA!r})\n{script}")
     monkeypatch.setenv("PYTHONPATH", str(modules))
     monkeypatch.setattr(loading, "LOADER", "fake_loader")
 

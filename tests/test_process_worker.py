@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from gdnbench.process.channel import ForgedMessageError
 from gdnbench.process.worker import Worker, wait_for_any
 
 LIMIT_S = 20
@@ -31,13 +32,15 @@ def start(tmp_path, monkeypatch):
         begin = """
             import os, signal, subprocess, sys, time
             from dataclasses import dataclass
-            from gdnbench.process.worker import Channel, die_with_parent, take_requests
+            from gdnbench.process.channel import Channel
+            from gdnbench.process.worker import die_with_parent, take_requests
             @dataclass
             class Told:
                 number: int
                 text: str = ""
+            channel = Channel(int(sys.argv[-1]))
             def tell(*values):
-                Channel(int(sys.argv[-1])).send(Told(*values))
+                channel.send(Told(*values))
         """
         module = f"worker{len(workers)}"
         (tmp_path / f"{module}.py").write_text(textwrap.dedent(begin) + textwrap.dedent(script))
@@ -146,9 +149,34 @@ def test_a_stop_ends_the_wait(start):
     assert time.monotonic() - started < LIMIT_S / 2
 
 
-def test_a_line_that_is_no_message(start):
-    with pytest.raises(ValueError, match="not a message"):
-        receive(start("os.write(int(sys.argv[-1]), b'{}\\n')"))
+FORGED = {
+    "junk": "os.write(fd, b'\\n')",
+    "bare": """os.write(fd, b'{"kind":"Told","number":1}\\n')""",
+    "invented": """os.write(fd, b'0' * 32 + b' 1 {"kind":"Told","number":1}\\n')""",
+    "unfinished": "os.write(fd, b'0')\ntell(1)",
+    "again": """line = channel._seal.add(b'{"kind":"Told","number":1}') + b'\\n'; os.write(fd, line + line)""",
+    "one left out": "channel._seal.add(b'{}'); tell(1)",
+    "another key": "Channel.__init__.__globals__['os'].read = lambda *_: b'k'; Channel(fd).send(Told(1))",
+}
+
+
+@pytest.mark.parametrize("how", FORGED)
+def test_what_the_channel_did_not_send_is_told(start, how):
+    worker = start(f"fd = int(sys.argv[-1])\ntell(0)\n{FORGED[how]}\ntime.sleep(60)")
+    assert receive(worker) == Told(0)
+    with pytest.raises(ForgedMessageError, match="something else than gdnbench wrote"):
+        while receive(worker):
+            pass
+
+
+def test_what_was_sent_before_the_key_was_read_is_no_message(start, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("import os, sys\nos.write(int(sys.orig_argv[-1]), b'{}\\n')\n")
+    with pytest.raises(ForgedMessageError):
+        receive(start("tell(1)"))
+
+
+def test_the_key_can_be_read_once(start):
+    assert receive(start("import select; tell(len(select.select([int(sys.argv[-1])], [], [], 0)[0]))")) == Told(0)
 
 
 def test_a_child_that_keeps_the_pipe_open_does_not_hide_the_death(start):

@@ -12,6 +12,7 @@ from contextlib import closing, suppress
 from gdnbench.codegen.cache import cache_limit, evict, has_build, load_build
 from gdnbench.codegen.job import REPLIES, BuildStage, Job, Reply, Result, StageBegan, encode_job, result_of
 from gdnbench.errors import BuildError, GdnbenchError, MachineError
+from gdnbench.process.channel import ForgedMessageError
 from gdnbench.process.worker import Worker, wait_for_any
 
 _START_LIMIT_S = 180.0  # compilers from a cold network disk
@@ -179,6 +180,8 @@ class Builder:
             reply = self.worker.receive(self.deadline)
         except TimeoutError:
             result = self._overrun()
+        except ForgedMessageError as error:
+            result = BuildError(f"{self._job}: {error}", "what does it write outside its functions?")
         else:
             if isinstance(reply, StageBegan):
                 self._begin(reply.stage)

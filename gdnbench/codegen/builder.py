@@ -14,7 +14,8 @@ from gdnbench.codegen.job import BuildStage, Reply, Result, StageBegan, decode_j
 from gdnbench.codegen.triton import load_function
 from gdnbench.errors import BuildError, GdnbenchError
 from gdnbench.model.kernel import TritonKernel, launch_of
-from gdnbench.process.worker import Channel, die_with_parent, take_requests
+from gdnbench.process.channel import Channel
+from gdnbench.process.worker import die_with_parent, take_requests
 
 
 def main(arguments: list[str]) -> None:

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gdnbench.model.gpu import Gpu
-from gdnbench.process.worker import Channel, Worker, die_with_parent
+from gdnbench.process.channel import Channel
+from gdnbench.process.worker import Worker, die_with_parent
 
 LIBRARIES = ("libcuda", "torch", "triton", "nvrtc", "nvbench")
 LOADER = "gdnbench.doctor.loading"

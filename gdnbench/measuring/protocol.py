@@ -15,7 +15,7 @@ from gdnbench.model.case import Case
 from gdnbench.model.kernel import Device
 from gdnbench.model.status import Clock, GateResult, Status
 from gdnbench.model.workload import WorkloadSpec
-from gdnbench.process import worker
+from gdnbench.process import channel
 from gdnbench.store.schema import MOST_ROUNDS, Microseconds, NotNegative
 
 BURN_IN = 0  # the number of the round that is dropped
@@ -239,22 +239,22 @@ class Refused:
 
 Event = Started | StepBegun | Examined | Sampled | HostTimes | Refused
 KINDS: tuple[type[Event], ...] = (Started, StepBegun, Examined, Sampled, HostTimes, Refused)
-EventChannel = worker.Channel[Event]
-"""The worker's end of the pipe to its parent, whose deadline for the next event starts anew with each event."""
+EventChannel = channel.Channel[Event]
+"""The worker's end of what joins it to its parent, whose deadline for the next event starts anew with each event."""
 
 
 def encode(event: Event) -> str:
     """One line of JSON."""
-    return worker.encode(event)
+    return channel.encode(event)
 
 
-def decode(line: str) -> Event:
+def decode(line: str | bytes) -> Event:
     """The inverse of `encode`.
 
     Raises:
         ValueError: for a line that is no event, such as one cut off by a dying worker.
     """
-    return worker.decode(line, KINDS)
+    return channel.decode(line, KINDS)
 
 
 PreflightVerdicts = dict[str, Examined]

@@ -17,6 +17,7 @@ from gdnbench.errors import MachineError
 from gdnbench.measuring.protocol import KINDS, Event, Examined, Refused, StepBegun, Task
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Status
+from gdnbench.process.channel import ForgedMessageError
 from gdnbench.process.command import GRACE_S
 from gdnbench.process.worker import Worker, python_path
 
@@ -63,6 +64,7 @@ class WorkerEnd(Enum):
     FINISHED = auto()
     DIED = auto()
     HUNG = auto()
+    FORGED = auto()  # what it sent is not gdnbench's
 
 
 @dataclass(frozen=True)
@@ -86,8 +88,10 @@ class WorkerOutcome:
         """The verdict on the case that the worker was lost on; None if it finished."""
         if self.end is WorkerEnd.FINISHED:
             return None
-        status = Status.CRASHED if self.end is WorkerEnd.DIED else Status.TIMED_OUT
-        return Examined(self.case, status, self.reason)
+        return Examined(self.case, _STATUSES[self.end], self.reason)
+
+
+_STATUSES = {WorkerEnd.DIED: Status.CRASHED, WorkerEnd.HUNG: Status.TIMED_OUT, WorkerEnd.FORGED: Status.TAMPERS}
 
 
 def supervise(
@@ -112,7 +116,7 @@ def supervise(
         How it ended. A worker that dies or hangs outside any case is the machine's fault, not a case's.
 
     Raises:
-        MachineError: if the worker refused the task, or died or hung outside any case.
+        MachineError: if the worker refused the task, or died, hung or sent what is forged outside any case.
         CancelledError: if it was stopped.
     """
     task_file = folder / f"{name}.json"
@@ -142,15 +146,20 @@ class _Watchdog:
             CancelledError: if it was stopped.
         """
         deadline = time.monotonic() + GRACE_S
-        in_time = True
+        end = WorkerEnd.DIED
         try:
             while event := self._worker.receive(deadline, stop):
                 self._take(event)
                 deadline = time.monotonic() + self._step.limit_s
         except TimeoutError:
-            in_time = False
-        returncode = self._worker.end(GRACE_S if in_time else 0)
-        return self._outcome(in_time, returncode)
+            end = WorkerEnd.HUNG
+        except ForgedMessageError:
+            end = WorkerEnd.FORGED
+        returncode = self._worker.end(GRACE_S if end is WorkerEnd.DIED else 0)
+        # A kernel may end its process with exit code 0; a worker that is done leaves no step of a case open.
+        if end is WorkerEnd.DIED and returncode == 0 and not self._in_step:
+            end = WorkerEnd.FINISHED
+        return self._outcome(end)
 
     def _take(self, event: Event) -> None:
         self._in_step = isinstance(event, StepBegun) and bool(event.case)
@@ -160,23 +169,27 @@ class _Watchdog:
             self._refused = event
         self._on_event(event)
 
-    def _outcome(self, in_time: bool, returncode: int) -> WorkerOutcome:
+    def _outcome(self, end: WorkerEnd) -> WorkerOutcome:
         """What became of the worker."""
         if self._refused:
             raise MachineError(self._refused.message, self._refused.hint)
-        # A kernel may end its process with exit code 0; a worker that is done leaves no step of a case open.
-        if in_time and returncode == 0 and not self._in_step:
-            return WorkerOutcome(WorkerEnd.FINISHED)
-        step, case = self._step, self._step.case
-        if in_time:
-            tail = " | ".join(line.strip() for line in self._worker.log_tail(LOG_LINES))
-            printed = f": {tail}" if tail else ""
-            reason = f"the process died in step `{step.step}` ({self._worker.describe_end()}){printed}"
-        else:
-            reason = f"step `{step.step}` did not end within {step.limit_s:.0f} s"
-        if not case:
+        if end is WorkerEnd.FINISHED:
+            return WorkerOutcome(end)
+        reason = self._reason(end)
+        if not self._step.case:
             raise MachineError(f"worker: {reason}", "see `gdnbench doctor`")
-        return WorkerOutcome(WorkerEnd.DIED if in_time else WorkerEnd.HUNG, case, reason, step.step)
+        return WorkerOutcome(end, self._step.case, reason, self._step.step)
+
+    def _reason(self, end: WorkerEnd) -> str:
+        step = f"step `{self._step.step}`"
+        match end:
+            case WorkerEnd.HUNG:
+                return f"{step} did not end within {self._step.limit_s:.0f} s"
+            case WorkerEnd.FORGED:
+                return f"{ForgedMessageError()}, in {step}"
+            case _:
+                tail = " | ".join(line.strip() for line in self._worker.log_tail(LOG_LINES))
+                return f"the process died in {step} ({self._worker.describe_end()}){f': {tail}' if tail else ''}"
 
 
 def run_concurrently(*parts: Part) -> None:

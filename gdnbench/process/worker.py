@@ -1,83 +1,36 @@
-"""A worker process and its parent: what they send each other, the worker's ends of the pipes, and the parent's.
+"""A worker process and its parent: the worker's ends of what joins them, and the parent's.
 
 A worker is `python -m MODULE ARGUMENTS… FD`. Its arguments say what to do, and where it has to do more than one thing,
-further requests follow on its stdin, a line of JSON each. It answers with messages to the descriptor FD, a pipe of its
-own, so that nothing that a kernel or a library prints gets in between. A message is one line, an object whose `kind` is
-the name of its dataclass. What a worker prints goes to a log, whose end tells why it died. Its parent listens within a
-deadline, and kills it with its group.
+further requests follow on its stdin, a line of JSON each. It answers with messages on the `Channel` to the descriptor
+FD, so that nothing that a kernel or a library prints gets in between. What it prints goes to a log, whose end tells why
+it died. Its parent listens within a deadline, and kills it with its group.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import select
+import socket
 import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import CancelledError
-from dataclasses import asdict
 from pathlib import Path
 from subprocess import PIPE, TimeoutExpired
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TextIO, TypeVar
+from typing import BinaryIO, Generic, TextIO
 
-from gdnbench.codec import SchemaError, convert
+from gdnbench.process.channel import Message, Seal, decode, make_key
 from gdnbench.process.command import GRACE_S, describe_exit, kill, start
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-Message = TypeVar("Message", bound="DataclassInstance")
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
-_POLL_S = 0.5  # between looks at a stop and at a process that died while a child of it keeps the pipe open
+_POLL_S = 0.5  # between looks at a stop and at a process that died while a child of it keeps the socket open
 _TAIL_BYTES = 1 << 16
 _LINE_CHARS = 300
-
-
-def encode(message: DataclassInstance) -> str:
-    """A message as a line of JSON, without its line feed."""
-    return json.dumps({"kind": type(message).__name__, **asdict(message)}, separators=(",", ":"))
-
-
-def decode(line: str | bytes, kinds: Sequence[type[Message]]) -> Message:
-    """The inverse of `encode`.
-
-    Args:
-        line: the line.
-        kinds: the dataclasses that it may be; their annotations are its schema.
-
-    Raises:
-        ValueError: for a line that is no such message, such as one cut off by a dying worker.
-    """
-    try:
-        fields: dict[str, Any] = json.loads(line)
-        kind = {each.__name__: each for each in kinds}[fields.pop("kind")]
-        return convert(fields, kind)
-    except (SchemaError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"not a message: {line[:80]!r}") from error
-
-
-class Channel(Generic[Message]):
-    """The worker's end of the pipe to its parent.
-
-    Args:
-        descriptor: of the pipe, which the parent gives as the worker's last argument.
-    """
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-
-    def send(self, message: Message) -> None:
-        """Writes the message whole."""
-        line = (encode(message) + "\n").encode()
-        while line:
-            line = line[os.write(self._descriptor, line) :]
 
 
 def take_requests() -> TextIO:
@@ -130,21 +83,24 @@ class Worker(Generic[Message]):
         self._log = log
         self._lines: deque[bytes] = deque()
         self._rest = b""
-        self._descriptor, write_end = os.pipe()
-        try:
-            self._process = start(
-                [sys.executable, "-m", module, *arguments, str(write_end)],
-                environment={"PYTHONPATH": python_path(), **(environment or {})},
-                stdin=PIPE if asked else None,
-                stdout=log,
-                stderr=log,
-                pass_fds=[write_end],
-            )
-        except BaseException:
-            os.close(self._descriptor)
-            raise
-        finally:
-            os.close(write_end)
+        key = make_key()
+        self._seal = Seal(key)
+        # A socket, for /proc lets another process open a pipe's end by its number.
+        self._socket, theirs = socket.socketpair()
+        with theirs:
+            try:
+                self._socket.sendall(key)
+                self._process = start(
+                    [sys.executable, "-m", module, *arguments, str(theirs.fileno())],
+                    environment={"PYTHONPATH": python_path(), **(environment or {})},
+                    stdin=PIPE if asked else None,
+                    stdout=log,
+                    stderr=log,
+                    pass_fds=[theirs.fileno()],
+                )
+            except BaseException:
+                self._socket.close()
+                raise
 
     def __enter__(self) -> Worker[Message]:
         return self
@@ -156,12 +112,12 @@ class Worker(Generic[Message]):
 
     @property
     def has_message(self) -> bool:
-        """Whether a message has been read from the pipe and not been received."""
+        """Whether a message has been read from the socket and not been received."""
         return bool(self._lines)
 
     def fileno(self) -> int:
         """The descriptor that becomes readable when there is a message, or the worker has ended."""
-        return self._descriptor
+        return self._socket.fileno()
 
     def ask(self, request: str) -> None:
         """Sends a request, one line of JSON. A worker that has died takes none; `receive` finds out."""
@@ -170,7 +126,7 @@ class Worker(Generic[Message]):
             self._process.stdin.write(request.encode() + b"\n")
 
     def receive(self, deadline: float, stop: threading.Event | None = None) -> Message | None:
-        """The next message; None once the worker has closed its end of the pipe, or is gone.
+        """The next message; None once the worker has closed its end of the socket, or is gone.
 
         Args:
             deadline: when to give up, as `time.monotonic` counts, in seconds.
@@ -179,7 +135,7 @@ class Worker(Generic[Message]):
         Raises:
             TimeoutError: at the deadline.
             CancelledError: if it was stopped.
-            ValueError: for a line that is no message.
+            ForgedMessageError: for a line that the worker's channel did not send, or did not send as the next.
         """
         while not self._lines:
             if (left := deadline - time.monotonic()) <= 0:
@@ -187,16 +143,22 @@ class Worker(Generic[Message]):
             if stop and stop.is_set():
                 raise CancelledError
             if not wait_for_any([self], min(left, _POLL_S)):
-                # A child of the worker may keep the pipe open after the worker's death.
+                # A child of the worker may keep the socket open after the worker's death.
                 if self._process.poll() is not None:
                     return None
                 continue
-            chunk = os.read(self._descriptor, 1 << 16)
-            if not chunk:
+            if not (chunk := self._read()):
                 return None
             *lines, self._rest = (self._rest + chunk).split(b"\n")
             self._lines.extend(lines)
-        return decode(self._lines.popleft(), self._kinds)
+        return decode(self._seal.remove(self._lines.popleft()), self._kinds)
+
+    def _read(self) -> bytes:
+        """Some of what has arrived; nothing at the end."""
+        try:
+            return self._socket.recv(1 << 16)
+        except ConnectionResetError:  # it ended before it had read its key
+            return b""
 
     def end(self, grace_s: float = GRACE_S) -> int:
         """Waits until the worker has ended, kills it if that takes longer than the grace, and gives its exit code.
@@ -232,11 +194,9 @@ class Worker(Generic[Message]):
     def close(self) -> None:
         """Kills the worker and all that it started."""
         kill(self._process)
-        if self._descriptor >= 0:
-            if self._process.stdin:
-                self._process.stdin.close()
-            os.close(self._descriptor)
-            self._descriptor = -1
+        if self._process.stdin:
+            self._process.stdin.close()
+        self._socket.close()
 
 
 def wait_for_any(workers: Sequence[Worker[Message]], timeout_s: float) -> list[Worker[Message]]:

@@ -38,7 +38,7 @@ def _replace_torch():
 
 
 def _replace_channel():
-    from gdnbench.process.worker import Channel
+    from gdnbench.process.channel import Channel
 
     send = Channel.send
 
