@@ -26,7 +26,7 @@ EVENTS = [
     Started("NVIDIA H200", 132, 62914560),
     StepBegun("decode-v4/B1", "verify typical", 60.0),
     StepBegun("", "load torch", 180.0),
-    Examined("decode-v4/B1", Status.OK, launches=1, warm_us=3.25),
+    Examined("decode-v4/B1", Status.OK, launches=1, launched=("gdn_v4", "(fill)"), warm_us=3.25),
     Examined("decode-x/B1", Status.WRONG_NUMBERS, 'two\nlines, "quoted", ünïcödé', (GATE,), poisoned=True),
     Sampled(3, "decode-v4/B1", (4.0, 4.032), (1980.0, 1965.0)),
     Sampled(0, "decode-v4/B1", ()),
@@ -112,8 +112,9 @@ def task(**more):
 def test_a_task_survives_its_file(tmp_path, phase):
     ids = tuple(each.id for each in CASES)
     written = task(
-        phase=phase, order=(ids, ids[::-1]), first_round=4, samples=dict.fromkeys(ids, 300), plain=True, record="r.json"
-    )
+        phase=phase, order=(ids, ids[::-1]), first_round=4, samples=dict.fromkeys(ids, 300), plain=True,
+        launched=dict.fromkeys(ids, ("a", "b")), record="r.json",
+    )  # fmt: skip
     written.write(tmp_path / "task.json")
     read = Task.read(tmp_path / "task.json")
     assert read == written

@@ -188,6 +188,18 @@ def test_a_case_that_a_clock_loses_keeps_its_other_times(machine):
     assert exit_code_of(finished.analysis.rows, interrupted=False) is ExitCode.PARTIAL
 
 
+def test_a_case_that_a_clock_finds_to_cheat_has_no_time_by_any(machine):
+    finished, workers = machine.run({("cupti", "decode-v4", 2): WorkerEnd.FORGED})
+    cheated = next(row for row in finished.analysis.measurements if row.case.variant.label == "decode-v4")
+    assert (cheated.status, cheated.reason) == (Status.TAMPERS, "it was told to")
+    assert cheated.timing is None
+    assert cheated.case not in {row.case for row in finished.analysis.clocks}
+    assert all(cheated.case not in task.cases for task in workers.tasks if task.clock == "graph")
+    assert exit_code_of(finished.analysis.rows, interrupted=False) is ExitCode.WRONG_NUMBERS
+    others = [row for row in finished.analysis.measurements if row.case != cheated.case]
+    assert {row.status for row in others} == {Status.OK}
+
+
 def test_a_clock_that_cannot_be_read_costs_its_own_numbers_alone(machine):
     refusal = MachineError("CUPTI records nothing here", "see `gdnbench doctor`")
     finished, _ = machine.run({("cupti", "decode-v4", 0): refusal})

@@ -308,3 +308,36 @@ def test_a_graph_visits_every_placement_and_scrubs_them_all(worker):
 def test_the_tasks_clock_chooses_the_timer(clock, module):
     task = Task(Phase.MEASURE, "cuda", (), "decode", (), seed=1, step_limit_s=1.0, clock=clock)
     assert choose_timer(task) is module.measure_all
+
+
+LAUNCHED = {SHORT.id: ("kernel",), LONG.id: ("kernel", "kernel")}
+
+
+def test_launches_that_are_the_checks_are_timed(worker):
+    assert len(sampled(worker.run(cupti, launched=LAUNCHED))) == 6
+
+
+def test_what_launches_something_else_than_when_it_was_checked_has_no_time(worker):
+    events = worker.run(cupti, launched={**LAUNCHED, LONG.id: ("scan", "gates")})
+    assert events[-1] == Examined(
+        LONG.id,
+        Status.WRONG_WHEN_TIMED,
+        "while timed it launches kernel (2 times); when checked it launched scan, gates",
+    )
+    assert [each.case for each in sampled(events)] == [SHORT.id]
+
+
+def test_what_launches_something_else_from_a_later_round_on_has_no_more_times(worker):
+    rotation = worker.rotations[LONG.id]
+    rotation.open = lambda position: setattr(rotation, "_times_us", (2.0, 3.0) if position < 2 else (1.0,))
+    events = worker.run(cupti, launched=LAUNCHED)
+    assert events[-1].status is Status.WRONG_WHEN_TIMED
+    assert events[-1].reason == "while timed it launches kernel; when checked it launched kernel (2 times)"
+    assert [each.round for each in sampled(events) if each.case == LONG.id] == [0, 5]
+
+
+def test_records_lost_from_a_few_launches_are_no_deviation(worker):
+    worker.recorder.lose = lambda record: record.name == "kernel" and record.start_ns % 7 == 0
+    found = sampled(worker.run(cupti, launched=LAUNCHED))
+    assert len(found) == 6
+    assert any(len(each.times_us) < 20 for each in found)

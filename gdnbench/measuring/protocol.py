@@ -79,6 +79,7 @@ class Task:
         order: measuring only: case ids by round; the first round is burn-in.
         first_round: measuring only: number of the round that follows the burn-in.
         samples: measuring only: samples per round, by case id.
+        launched: measuring on a GPU only: names of what one call launched when it was checked, by case id.
         plain: measuring on a GPU only: without rotation, scrubbing and dithering.
         cold_tlb: measuring on a GPU only: each sample is the first launch of its round on its placement.
         placed_bytes: measuring on a GPU only: memory for the placements of one workload.
@@ -97,6 +98,7 @@ class Task:
     order: tuple[tuple[str, ...], ...] = ()
     first_round: int = 1
     samples: dict[str, int] = field(default_factory=dict)
+    launched: dict[str, tuple[str, ...]] = field(default_factory=dict)
     plain: bool = False
     cold_tlb: bool = False
     placed_bytes: int = 0
@@ -133,6 +135,7 @@ class Task:
         document["cases"] = tuple(Case.from_dict(case, axes) for case in document["cases"] if axes)
         document["order"] = tuple(tuple(ids) for ids in document["order"])
         document["left_alone"] = tuple(document["left_alone"])
+        document["launched"] = {case_id: tuple(names) for case_id, names in document["launched"].items()}
         return cls(**document)
 
 
@@ -180,6 +183,7 @@ class Examined:
         reason: why, unless OK.
         gates: every gate on every kind of inputs.
         launches: kernels that one call launches; 0 where not counted.
+        launched: names of what one call launches, fills and copies included; empty where not known.
         warm_us: time of a warm call, which decides how many samples a round affords.
         poisoned: the process can no longer use its device and ends.
         clock: the further clock that lost the case; empty for the preflight and the run's own timer.
@@ -191,6 +195,7 @@ class Examined:
     reason: str = ""
     gates: tuple[GateResult, ...] = ()
     launches: int = 0
+    launched: tuple[str, ...] = ()
     warm_us: NotNegative = 0.0
     poisoned: bool = False
     clock: Clock | Literal[""] = ""

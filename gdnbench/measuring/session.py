@@ -183,13 +183,20 @@ class Session:
 
     def _read_clocks(self, record: Record) -> None:
         """The same rounds by each further clock, of the cases that have a time to stand beside."""
-        timed = tuple(case for case in self.cases if self._is_healthy(case))
         for clock in self.settings.clocks:
+            timed = tuple(case for case in self.cases if self._is_healthy(case))
             collected = self.clocked.setdefault(clock, Collected())
             for block in self._blocks(timed):
                 task = replace(self._timing_task(block), clock=clock)
                 schedule = FixedRounds(self.settings.clock_rounds, self.settings.processes)
                 read_clock(self._measuring(record), task, schedule, collected)
+            self._disqualify()
+
+    def _disqualify(self) -> None:
+        """Takes from a case that is found to cheat by a further clock what the run's own timer measured, too."""
+        for found in self.clocked.values():
+            for verdict in found.cheated().values():
+                self.collected.take(verdict)
 
     def _timing_task(self, cases: tuple[Case, ...]) -> Task:
         samples = {
@@ -198,6 +205,7 @@ class Session:
         return replace(
             self._task(Phase.MEASURE, cases),
             samples=samples,
+            launched={case.id: self.checked[case.id].launched for case in cases},
             plain=self.settings.plain,
             cold_tlb=self.settings.cold_tlb,
             placed_bytes=most_placed_bytes(self._memory_bytes),
@@ -227,8 +235,7 @@ class Session:
 
     def _analyse(self) -> Analysis:
         found = {clock: self.clocked.get(clock, Collected()) for clock in self.settings.clocks}
-        for each in found.values():  # what cheats one clock has no time by any
-            self.collected.lost.update(each.cheated())
+        self._disqualify()  # of what an earlier part of the run has found, too
         judge = partial(
             analyse,
             self.op,

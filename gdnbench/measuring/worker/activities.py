@@ -19,6 +19,7 @@ from torch.profiler import ProfilerActivity, profile
 from gdnbench.errors import ProfilerError
 
 FILL = "Memset (Device)"  # as torch's profiler names it
+COPY = "Memcpy"  # begins its names of copies
 CASE = "case"
 END = "end"
 CHECKS = "checks"
@@ -139,7 +140,7 @@ class CuptiRecorder:
         self._cupti = cupti
         self._records: list[Activity] = []
         kinds = cupti.ActivityKind
-        self._fill = kinds.MEMSET
+        self._fill, self._copy = kinds.MEMSET, kinds.MEMCPY
         self._kinds = (kinds.CONCURRENT_KERNEL, kinds.MEMSET, kinds.MEMCPY)
         self._callbacks = (lambda: (_BUFFER_BYTES, 0)), self._take  # CUPTI calls them for as long as the process lives
         cupti.activity_register_callbacks(*self._callbacks)
@@ -161,5 +162,9 @@ class CuptiRecorder:
     def _take(self, activities: list[Any]) -> None:
         """Copies what is needed: the buffer behind the activities is CUPTI's again afterwards."""
         for activity in activities:
-            name = FILL if activity.kind == self._fill else getattr(activity, "name", "")
-            self._records.append(Activity(name, activity.start, activity.end))
+            self._records.append(Activity(self._name(activity), activity.start, activity.end))
+
+    def _name(self, activity: Any) -> str:
+        if activity.kind == self._fill:
+            return FILL
+        return COPY if activity.kind == self._copy else str(getattr(activity, "name", ""))

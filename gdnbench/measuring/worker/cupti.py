@@ -24,8 +24,10 @@ from gdnbench.measuring.worker.activities import (
 )
 from gdnbench.measuring.worker.cold import L2Flush, SmClock, choose_between, raise_clock
 from gdnbench.measuring.worker.device import BeginStep, CudaDevice, report_failure
+from gdnbench.measuring.worker.launched import deviation
 from gdnbench.measuring.worker.own_kernels import OWN_PREFIX, BlockingKernel, EmptyKernel
 from gdnbench.measuring.worker.placement import Rotation, bind_cases
+from gdnbench.measuring.worker.timed_checks import WrongWhenTimedError
 
 COLLECT_STEPS = 4  # reading a round's records takes longer than a step of one case: a round is all cases
 
@@ -96,6 +98,8 @@ class _Rounds:
         for case_id, activities in zip(ids, cases, strict=True):
             self._begin(StepBegun(case_id, "read records", self._task.step_limit_s))
             launches = split_launches(activities, OWN_PREFIX)[self._task.warm_ups :]
+            if reason := deviation(launches, self._task.launched.get(case_id, ())):
+                raise WrongWhenTimedError(reason)
             times_us = launch_times_us(launches, self._task.samples[case_id])
             visited = self._rotations[case_id].visited(self._task.samples[case_id])
             inputs, outputs = visited if len(times_us) == self._task.samples[case_id] else ((), ())

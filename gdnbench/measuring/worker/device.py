@@ -14,6 +14,7 @@ import torch
 from gdnbench.errors import tell_raised
 from gdnbench.launch.bind import Launcher
 from gdnbench.measuring.protocol import EventChannel, Examined, StepBegun
+from gdnbench.measuring.worker.launched import list_launched
 from gdnbench.measuring.worker.tampering import FunctionSnapshot, told
 from gdnbench.measuring.worker.timed_checks import WrongWhenTimedError
 from gdnbench.model.status import Status
@@ -97,12 +98,14 @@ class CapturedCall:
         graph: replays the call.
         outputs: where a replay writes.
         kernels: kernel launches in it.
+        launched: names of these launches, and of its fills and copies, as `list_launched` gives them.
         operations: all nodes, copies and fills included.
     """
 
     graph: torch.cuda.CUDAGraph
     outputs: tuple[torch.Tensor, ...]
     kernels: int
+    launched: tuple[str, ...]
     operations: int
 
 
@@ -128,8 +131,9 @@ def capture(run: Launcher, *, strict: bool, pool: Any = None) -> CapturedCall:
             graph.capture_end()
         raise
     graph.capture_end()
-    kernels, operations = _count_nodes(graph.raw_cuda_graph())
-    return CapturedCall(graph, tuple(outputs), kernels, operations)
+    handle = graph.raw_cuda_graph()
+    kernels, operations = _count_nodes(handle)
+    return CapturedCall(graph, tuple(outputs), kernels, list_launched(handle), operations)
 
 
 def _count_nodes(handle: int) -> tuple[int, int]:

@@ -187,7 +187,7 @@ class Examination:
         """A lenient capture lets work on other streams pass, so that it is named; the strict one then lets nothing."""
         self._step("capture")
         captured = self._captured(run, device, strict=False)
-        self._result = replace(self._result, launches=captured.kernels)
+        self._result = replace(self._result, launches=captured.kernels, launched=captured.launched)
         if not captured.operations:
             raise UnfitError(Status.WRONG_STREAM, "launched nothing on the stream it was given; use the current stream")
         self._step("replay")

@@ -1,0 +1,123 @@
+"""What one call of a kernel launches: by its capture when it is checked, and by CUPTI's records while it is timed.
+
+A name is the function's own, without namespaces, template arguments and parameters: a graph knows functions by their
+mangled names (Itanium C++ ABI, section 5.1), and CUPTI's records may be demangled. Fills and copies have a name each.
+Names are compared without their order, for branches of a graph may run in any.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from gdnbench.measuring.worker.activities import LaunchActivities
+from gdnbench.wording import first_of, plural
+
+FILLED = "(fill)"
+COPIED = "(copy)"
+UNKNOWN_FUNCTION = ""
+"""The name of what cannot be told by its name: where it occurs, nothing is compared."""
+
+FEWEST_DEVIATING = 2  # launches of a round: records that are lost from two of them can look like one of another kind
+_MOST_NAMED = 4
+_ANONYMOUS = "(anonymous namespace)"
+_IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*")
+_MANGLED = re.compile(r"_Z(N[rVK]*)?(?:St)?(?=L?\d)")
+_LENGTH = re.compile(r"L?(\d+)")
+
+
+def plain_name(name: str) -> str:
+    """A function's own name, mangled or not; that of fills and of copies; `UNKNOWN_FUNCTION` for what is neither."""
+    if name.startswith(("Memset", "Memcpy")):
+        return FILLED if name.startswith("Memset") else COPIED
+    if mangled := _MANGLED.match(name):
+        return _last_of_mangled(name, mangled.end(), is_nested=bool(mangled[1]))
+    declared = re.split(r"[<(]", name.replace(_ANONYMOUS, "anonymous"), maxsplit=1)[0]
+    own = declared.removeprefix("void ").rpartition("::")[2]
+    return own if _IDENTIFIER.fullmatch(own) and not own.startswith("_Z") else UNKNOWN_FUNCTION
+
+
+def _last_of_mangled(name: str, at: int, *, is_nested: bool) -> str:
+    """The last of the identifiers, each after its length, that begin at a place of a mangled name."""
+    own = UNKNOWN_FUNCTION
+    while length := _LENGTH.match(name, at):
+        at = length.end() + int(length[1])
+        own = name[length.end() : at]
+        if not is_nested:
+            return own
+    return own if name[at : at + 1] in {"I", "E"} else UNKNOWN_FUNCTION
+
+
+def list_launched(graph: int) -> tuple[str, ...]:
+    """Plain names of what a CUDA graph launches, in the order in which its nodes were made.
+
+    Args:
+        graph: its handle.
+    """
+    from cuda.bindings import driver
+
+    kinds = driver.CUgraphNodeType
+    _, _, count = driver.cuGraphGetNodes(graph, 0)
+    _, nodes, _ = driver.cuGraphGetNodes(graph, count)
+    names: list[str] = []
+    for node in nodes[:count]:
+        match driver.cuGraphNodeGetType(node)[1]:
+            case kinds.CU_GRAPH_NODE_TYPE_KERNEL:
+                names.append(plain_name(_function_name(driver, node)))
+            case kinds.CU_GRAPH_NODE_TYPE_MEMSET:
+                names.append(FILLED)
+            case kinds.CU_GRAPH_NODE_TYPE_MEMCPY:
+                names.append(COPIED)
+            case kinds.CU_GRAPH_NODE_TYPE_GRAPH:
+                names += list_launched(int(driver.cuGraphChildGraphNodeGetGraph(node)[1]))
+            case kinds.CU_GRAPH_NODE_TYPE_CONDITIONAL:
+                names.append(UNKNOWN_FUNCTION)
+            case _:  # events, host functions and memory: no work of the GPU's
+                pass
+    return tuple(names)
+
+
+def _function_name(driver: Any, node: Any) -> str:
+    """As it is linked; a node holds a function of a context, or a kernel of a library."""
+    status, params = driver.cuGraphKernelNodeGetParams(node)
+    if status != driver.CUresult.CUDA_SUCCESS:
+        return UNKNOWN_FUNCTION
+    for handle, get_name in ((params.func, driver.cuFuncGetName), (params.kern, driver.cuKernelGetName)):
+        if int(handle):
+            status, name = get_name(handle)
+            if status == driver.CUresult.CUDA_SUCCESS:
+                return str(name.decode(errors="replace"))
+    return UNKNOWN_FUNCTION
+
+
+def deviation(launches: Sequence[LaunchActivities], checked: Sequence[str]) -> str:
+    """What whole launches did that the check's did not, in a line; empty if they did the same, or cannot be compared.
+
+    Args:
+        launches: of one case in one round. One with fewer or more activities than usual has lost records, or those
+            that tell it from the next, and says nothing.
+        checked: plain names of what one call launched when it was checked; empty where that is not known.
+    """
+    sizes = Counter(len(launch) for launch in launches if launch) or Counter(len(launch) for launch in launches)
+    usual = max(sizes, key=lambda size: (sizes[size], size), default=0)
+    whole = Counter(
+        tuple(sorted(plain_name(activity.name) for activity in launch)) for launch in launches if len(launch) == usual
+    )
+    expected = tuple(sorted(checked))
+    deviating = {names: count for names, count in whole.items() if names != expected and UNKNOWN_FUNCTION not in names}
+    most = max(deviating, key=lambda names: deviating[names], default=expected)
+    if not checked or UNKNOWN_FUNCTION in checked or deviating.get(most, 0) < FEWEST_DEVIATING:
+        return ""
+    return f"while timed it launches {_told(most)}; when checked it launched {_told(checked)}"
+
+
+def _told(names: Iterable[str]) -> str:
+    """`gates, scan (2 times), 1 fill`."""
+    counts = Counter(names)
+    fills, copies = counts.pop(FILLED, 0), counts.pop(COPIED, 0)
+    told = [name if count == 1 else f"{name} ({count} times)" for name, count in counts.items()]
+    told += [plural(fills, "fill")] if fills else []
+    told += [plural(copies, "copy", "copies")] if copies else []
+    return first_of(told, _MOST_NAMED) if told else "nothing"
