@@ -186,3 +186,23 @@ def test_windows_are_as_many_as_rounds_and_never_none():
     assert protocol.window_count(1 << 20, 32, 15, 16 << 30) == 15
     assert protocol.window_count(1 << 30, 2, 15, 16 << 30) == 8
     assert protocol.window_count(64 << 30, 1, 15, 16 << 30) == 1
+
+
+def test_the_oracle_is_consulted_on_inputs_drawn_anew(workspaces, workspace):
+    before = workspaces.expected(CASE.workload, workspaces.scenarios[0])
+    expected = {name: tensor.clone() for name, tensor in before.outputs.items()}
+    workspaces.forget_expected()
+    for tensor in (*workspace.inputs.values(), *workspace.pristine.values()):
+        tensor.zero_()
+    again = workspaces.expected(CASE.workload, workspaces.scenarios[0])
+    assert again is not before
+    assert all(torch.equal(tensor, expected[name]) for name, tensor in again.outputs.items())
+
+
+def test_of_expected_outputs_that_are_dropped_nothing_is_left(workspaces):
+    expected = workspaces.expected(CASE.workload, workspaces.scenarios[0])
+    assert workspaces.expected(CASE.workload, workspaces.scenarios[0]) is expected
+    tensors = [*expected.outputs.values(), *expected.roundoff.values()]
+    assert all(tensor.any() for tensor in tensors)
+    workspaces.forget_expected()
+    assert not any(tensor.any() for tensor in tensors)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
 import torch
 
@@ -79,6 +80,7 @@ class Examination:
 
     def conduct(self) -> Examined:
         """Every step until the first failure."""
+        self._hide_expected()
         try:
             self._check_requirements()
             bind = self._load()
@@ -92,6 +94,7 @@ class Examination:
             # A failed capture leaves torch's allocator in doubt, and a fault leaves no context: both end the process.
             doubtful = unfit.status in {Status.SYNCHRONISES, Status.CRASHED} or not is_alive(self._device)
             self._result = replace(self._result, status=unfit.status, reason=unfit.reason, poisoned=doubtful)
+            self._workspaces.forget_inputs()  # it may have changed what inputs are restored from
         return replace(self._result, gates=tuple(self._gates))
 
     def _step(self, name: str, *, factor: int = 1) -> None:
@@ -117,7 +120,7 @@ class Examination:
     def _bind(self, bind: Binder) -> Launcher:
         self._step("bind", factor=BUILD_STEPS)
         with self._guarded():  # a workload may be larger than the memory
-            workspace, _ = self._workspaces.get(self._case.workload, self._workspaces.scenarios[0])
+            workspace = self._workspaces.workspace(self._case.workload, self._workspaces.scenarios[0])
         with self._unbroken():
             return bind(workspace)
 
@@ -143,13 +146,27 @@ class Examination:
         for scenario in scenarios:
             self._step(f"verify {scenario}", factor=2)
             with self._guarded():
-                workspace, expected = self._workspaces.get(self._case.workload, scenario)
-                gates = self._gate(bind(workspace), workspace, expected, scenario)
+                workspace = self._workspaces.workspace(self._case.workload, scenario)
+                gates = self._gate(bind(workspace), workspace, scenario)
             self._judge(gates)
 
-    def _gate(self, run: Launcher, workspace: Workspace, expected: Oracle, scenario: str) -> tuple[GateResult, ...]:
+    def _gate(self, run: Launcher, workspace: Workspace, scenario: str) -> tuple[GateResult, ...]:
         poisoned = self._on_poison(run)
-        return verify_kernel(self._entry.kernel, poisoned, workspace, expected, scenario, self._device.synchronize)
+        with self._expected(scenario) as consult:
+            return verify_kernel(self._entry.kernel, poisoned, workspace, consult, scenario, self._device.synchronize)
+
+    @contextmanager
+    def _expected(self, scenario: str) -> Iterator[Callable[[], Oracle]]:
+        """Consults the oracle for a kind of inputs, and for as long as no code of the kernel runs."""
+        try:
+            yield partial(self._workspaces.expected, self._case.workload, scenario)
+        finally:
+            self._hide_expected()
+
+    def _hide_expected(self) -> None:
+        """A kernel that is reached through Python could find the oracle's outputs among Python's objects."""
+        if isinstance(self._entry.kernel, TorchKernel):
+            self._workspaces.forget_expected()
 
     def _on_poison(self, run: Launcher) -> Launcher:
         """The launch, with the shared memory of the GPU poisoned just before it: an earlier one's is gone."""
@@ -173,13 +190,12 @@ class Examination:
     def _gate_later(self, run: Launcher) -> tuple[GateResult, ...]:
         """A kernel may be right only once, as one that leaves a counter behind is."""
         scenario = self._workspaces.scenarios[0]
-        workspace, expected = self._workspaces.get(self._case.workload, scenario)
-        return self._gate(run, workspace, expected, scenario)
+        return self._gate(run, self._workspaces.workspace(self._case.workload, scenario), scenario)
 
     def _compare_launches(self, run: Launcher) -> str:
         if self._entry.kernel.floor:
             return ""
-        workspace, _ = self._workspaces.get(self._case.workload, self._workspaces.scenarios[0])
+        workspace = self._workspaces.workspace(self._case.workload, self._workspaces.scenarios[0])
         poisoned = self._on_poison(run)
         return compare_launches(poisoned, workspace, self._device.synchronize, self._entry.kernel.in_place)
 
@@ -191,7 +207,7 @@ class Examination:
         if not captured.operations:
             raise UnfitError(Status.WRONG_STREAM, "launched nothing on the stream it was given; use the current stream")
         self._step("replay")
-        workspace, _ = self._workspaces.get(self._case.workload, self._workspaces.scenarios[0])
+        workspace = self._workspaces.workspace(self._case.workload, self._workspaces.scenarios[0])
         with self._guarded():
             workspace.reset(captured.outputs, self._entry.kernel.in_place)
             self._poison_shared()
@@ -214,8 +230,9 @@ class Examination:
         if self._entry.kernel.floor:
             return
         scenario = self._workspaces.scenarios[0]
-        workspace, expected = self._workspaces.get(self._case.workload, scenario)
-        gates = check_outputs(workspace.op, outputs, expected, scenario)
+        with self._expected(scenario) as consult:
+            op = self._workspaces.workspace(self._case.workload, scenario).op
+            gates = check_outputs(op, outputs, consult(), scenario)
         if not all(gate.passed for gate in gates):
             reason = "part of its work does not go to the stream it was given: a captured launch gives other outputs"
             raise UnfitError(Status.WRONG_STREAM, reason)

@@ -76,7 +76,7 @@ class _Interpretation:
     def _verify(self, scenario: str) -> tuple[GateResult, ...]:
         workspace, expected = self._workspaces.get(self._case.workload, scenario)
         run, cpu = self._bind(workspace), CpuDevice()
-        gates = verify_kernel(self._entry.kernel, run, workspace, expected, scenario, cpu.synchronize)
+        gates = verify_kernel(self._entry.kernel, run, workspace, lambda: expected, scenario, cpu.synchronize)
         # First, for what is wrong in the numbers mostly comes of it.
         return (self._watched_gate(scenario), *gates) if self._cuda else gates
 

@@ -7,7 +7,7 @@ agree on it to 0.9 %. A serving engine's state pool is large, so a rotation is a
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -40,8 +40,9 @@ class Workspaces:
         self._op = self._catalog.ops[task.op]
         self._task = task
         self.scenarios = self._op.scenarios
-        # Bound here, not on the class, so that the cache goes with the object.
-        self.get = lru_cache(maxsize=KEPT_WORKSPACES)(self._make)
+        # Bound here, not on the class, so that the caches go with the object.
+        self.workspace = lru_cache(maxsize=KEPT_WORKSPACES)(self.draw)
+        self._expected: OrderedDict[tuple[Workload, str], Oracle] = OrderedDict()
 
     def entry(self, case: Case) -> Entry:
         """The case's kernel."""
@@ -60,9 +61,29 @@ class Workspaces:
         draws = Draws(workspaces[0], self._numerics, self.scenarios[0])
         return CheckedPlacements(RenewedPlacements(draws, workspaces))
 
-    def _make(self, workload: Workload, scenario: str) -> tuple[Workspace, Oracle]:
-        workspace = self.draw(workload, scenario)
-        return workspace, consult_oracle(workspace, self._numerics)
+    def get(self, workload: Workload, scenario: str) -> tuple[Workspace, Oracle]:
+        """A workspace, and what the oracle expects of a kernel there."""
+        return self.workspace(workload, scenario), self.expected(workload, scenario)
+
+    def expected(self, workload: Workload, scenario: str) -> Oracle:
+        """The oracle's outputs, on inputs that are drawn anew: kernels may have changed those that they were given."""
+        key = (workload, scenario)
+        if key not in self._expected:
+            self._expected[key] = consult_oracle(self.draw(workload, scenario), self._numerics)
+            if len(self._expected) > KEPT_WORKSPACES:
+                self._expected.popitem(last=False)
+        return self._expected[key]
+
+    def forget_expected(self) -> None:
+        """Drops the oracle's outputs, and overwrites them first: an allocator hands memory on as it is."""
+        while self._expected:
+            _, oracle = self._expected.popitem()
+            for tensor in (*oracle.outputs.values(), *oracle.roundoff.values()):
+                tensor.untyped_storage().fill_(0)  # type: ignore[attr-defined]
+
+    def forget_inputs(self) -> None:
+        """Drops the workspaces, so that the next case's inputs are drawn anew."""
+        self.workspace.cache_clear()
 
     @property
     def _numerics(self) -> Numerics:
