@@ -32,6 +32,9 @@ FAULTS = {
     "test-drifting-cuda": ({"wrong-numbers"}, "output fp32 roundoff"),
     "test-switches": ({"wrong-when-timed"}, "while timed it launches 2 copies; when checked it launched "),
     "test-switches:AFTER=150": ({"wrong-when-timed"}, "while timed it launches 2 copies; when checked it launched "),
+    "test-persists": ({"tampers"}, "bytes of it for lines that persist"),
+    "test-persists:BY=window": ({"tampers"}, "an access-policy window of "),
+    "test-persists:TIMED=1": ({"tampers"}, "bytes of it for lines that persist"),
     "test-late-raise": ({"failed"}, "ValueError: tired of being measured"),
 }
 # Last on the command line: what the others leave behind in the worker must not reach them.

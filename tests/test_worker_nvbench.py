@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import sys
+import time
 from contextlib import nullcontext
 from itertools import pairwise
 from pathlib import Path
@@ -229,6 +230,25 @@ def test_a_run_that_nothing_disturbs_ends_by_itself(measure):
     events, replay = measure()
     assert replay.left is None
     assert not [event for event in events if isinstance(event, Examined)]
+
+
+def test_a_case_that_replaces_a_clock_while_it_is_timed_loses_itself(measure, monkeypatch):
+    monkeypatch.setattr(time, "sleep", time.sleep)  # restores what the case replaces
+    rotation_open = placement.Rotation.open
+
+    def open_and_replace(self, position):
+        rotation_open(self, position)
+        if position == 1:
+            time.sleep = lambda _seconds: None
+
+    monkeypatch.setattr(placement.Rotation, "open", open_and_replace)
+    events, replay = measure()
+    assert replay.left == 0
+    assert (events[-1].status, events[-1].reason) == (
+        Status.TAMPERS,
+        "it replaces functions that it is judged with: time.sleep",
+    )
+    assert {event.round for event in events if isinstance(event, Sampled)} == {0}
 
 
 def test_what_is_done_between_samples_is_outside_the_time(measure):

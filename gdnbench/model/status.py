@@ -37,7 +37,7 @@ class Status(StrEnum):
     UNWRITTEN = "unwritten-output"  # left part of an output unwritten
     CHANGED_INPUT = "changed-input"  # wrote to a read-only input
     UNSAFE = "unsafe"  # an access out of bounds, memory read that nobody wrote, a race, a barrier misused
-    TAMPERS = "tampers"  # replaces functions that it is verified or timed with
+    TAMPERS = "tampers"  # interferes with what it is verified or timed with
     WRONG_WHEN_TIMED = "wrong-when-timed"  # right when it was verified, and not when it was timed
     IMPLAUSIBLE = "implausible"  # faster than what it must move and compute can be moved and computed
     WRONG_STREAM = "wrong-stream"  # launched work elsewhere than on the stream it was given

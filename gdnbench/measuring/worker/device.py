@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
@@ -18,6 +18,9 @@ from gdnbench.measuring.worker.launched import list_launched
 from gdnbench.measuring.worker.tampering import FunctionSnapshot, told
 from gdnbench.measuring.worker.timed_checks import WrongWhenTimedError
 from gdnbench.model.status import Status
+
+if TYPE_CHECKING:
+    from gdnbench.measuring.worker.l2_setting import PersistingL2
 
 TimedCall = Callable[[], object]
 
@@ -163,17 +166,17 @@ def report_failure(channel: EventChannel, device: WorkerDevice, roots: Sequence[
     Raises:
         Exception: what is raised outside any case's step.
     """
-    case_id, snapshot = "", FunctionSnapshot()
+    case_id, watch = "", TamperWatch(device)
 
     def begin(step: StepBegun) -> None:
         nonlocal case_id
-        _check(snapshot)
+        watch.check()
         case_id = step.case
         channel.send(step)
 
     try:
         yield begin
-        _check(snapshot)
+        watch.check()
     except TamperingError as error:
         if not case_id:
             raise
@@ -188,10 +191,33 @@ def report_failure(channel: EventChannel, device: WorkerDevice, roots: Sequence[
 
 
 class TamperingError(Exception):
-    """A kernel has replaced functions that it is judged with."""
+    """A kernel has replaced functions that it is judged with, or set a part of the L2 aside."""
 
 
-def _check(snapshot: FunctionSnapshot) -> None:
-    names = snapshot.replaced()
-    if names:
-        raise TamperingError(told(names))
+class TamperWatch:
+    """What kernels are judged with, as it is when this is made: before any kernel is imported.
+
+    Args:
+        device: where kernels run.
+    """
+
+    def __init__(self, device: WorkerDevice) -> None:
+        self._functions = FunctionSnapshot()
+        self._l2 = _watch_l2(device) if isinstance(device, CudaDevice) else None
+
+    def check(self) -> None:
+        """Compares; the setting of the L2 is put back.
+
+        Raises:
+            TamperingError: if something is another now.
+        """
+        if names := self._functions.replaced():
+            raise TamperingError(told(names))
+        if self._l2 and (changes := self._l2.changes()):
+            raise TamperingError(f"it sets the L2 cache aside for itself: {' and '.join(changes)}")
+
+
+def _watch_l2(device: CudaDevice) -> PersistingL2:
+    from gdnbench.measuring.worker.l2_setting import PersistingL2  # with the driver, which a CPU does not have
+
+    return PersistingL2(device.stream.cuda_stream)

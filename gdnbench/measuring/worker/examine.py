@@ -15,10 +15,18 @@ from gdnbench.launch.bind import Binder, Launcher, load
 from gdnbench.launch.numerics import load_file
 from gdnbench.launch.workspace import Workspace
 from gdnbench.measuring.protocol import BUILD_STEPS, IMPORT_STEP, IMPORT_STEPS, EventChannel, Examined, StepBegun, Task
-from gdnbench.measuring.worker.device import CapturedCall, CpuDevice, CudaDevice, WorkerDevice, capture, is_alive
+from gdnbench.measuring.worker.device import (
+    CapturedCall,
+    CpuDevice,
+    CudaDevice,
+    TamperingError,
+    TamperWatch,
+    WorkerDevice,
+    capture,
+    is_alive,
+)
 from gdnbench.measuring.worker.own_kernels import SharedMemoryPoison
 from gdnbench.measuring.worker.placement import Workspaces
-from gdnbench.measuring.worker.tampering import FunctionSnapshot, told
 from gdnbench.model.case import Case
 from gdnbench.model.kernel import TorchKernel
 from gdnbench.model.status import GateResult, Status
@@ -40,13 +48,15 @@ def examine_all(task: Task, channel: EventChannel) -> None:
     """Examines the cases in turn; returns early where the process lost its device."""
     device = CudaDevice() if task.device == "cuda" else CpuDevice()
     workspaces = Workspaces(task)
-    snapshot = FunctionSnapshot()
+    watch = TamperWatch(device)
     with device.current():
         poison_shared = SharedMemoryPoison() if isinstance(device, CudaDevice) else _nothing_to_poison
         for case in task.cases:
             examined = Examination(task, channel, device, workspaces, case, poison_shared).conduct()
-            if replaced := snapshot.replaced():  # whatever was found was found with them
-                examined = Examined(case.id, Status.TAMPERS, told(replaced), poisoned=True)
+            try:
+                watch.check()
+            except TamperingError as error:  # whatever was found was found with what it replaced
+                examined = Examined(case.id, Status.TAMPERS, str(error), poisoned=True)
             channel.send(examined)
             if examined.poisoned:
                 return

@@ -30,7 +30,7 @@ from gdnbench.measuring.protocol import (
     Task,
 )
 from gdnbench.measuring.worker.cold import DitherAndScrub, NothingBetween, choose_between, raise_clock
-from gdnbench.measuring.worker.device import CudaDevice, is_alive, report_failure
+from gdnbench.measuring.worker.device import CudaDevice, TamperingError, TamperWatch, is_alive, report_failure
 from gdnbench.measuring.worker.placement import Rotation, bind_cases
 from gdnbench.measuring.worker.timed_checks import WrongWhenTimedError
 from gdnbench.model.status import Status
@@ -52,6 +52,7 @@ def measure_all(task: Task, channel: EventChannel) -> None:
         channel.send(Refused(f"cuda-bench does not load: {error}", "see `gdnbench doctor`"))
         return
     device = CudaDevice()
+    watch = TamperWatch(device)
     with device.current(), report_failure(channel, device, task.roots) as begin:
         rotations = bind_cases(task, begin, device)
         between = choose_between(task)
@@ -60,7 +61,9 @@ def measure_all(task: Task, channel: EventChannel) -> None:
         for position, ids in enumerate(task.order):
             for case_id in ids:
                 rotation = rotations[case_id]
-                function = _Benchmark(task, channel, device, case_id, rotation, between, records, host_us, position)
+                function = _Benchmark(
+                    task, channel, device, case_id, rotation, between, records, host_us, position, watch
+                )
                 _register(nvbench, function, task.samples[case_id])
         begin(StepBegun("", "raise the clocks", task.step_limit_s))
         raise_clock()
@@ -92,6 +95,7 @@ class _Benchmark:
         records: _Records,
         host_us: dict[str, list[float]],
         position: int,
+        watch: TamperWatch,
     ) -> None:
         self._task = task
         self._channel = channel
@@ -103,6 +107,7 @@ class _Benchmark:
         self._host_us = host_us
         self._host_ns: list[int] = []
         self._position = position
+        self._watch = watch
         self._round = task.round_number(position)
         self.__name__ = f"r{self._round:02d}/{case_id}"
 
@@ -115,8 +120,11 @@ class _Benchmark:
                 self._rotation.open(self._position)
                 state.exec(self._sample, batched=False, timer=True)
                 self._rotation.judge()
+            self._watch.check()
         except WrongWhenTimedError as error:
             self._give_up(str(error), Status.WRONG_WHEN_TIMED)
+        except TamperingError as error:
+            self._give_up(str(error), Status.TAMPERS)
         except Exception as error:
             self._give_up(tell_raised(error, *map(Path, self._task.roots)))
         if state.is_skipped():  # it left no samples, and the newest are another case's
