@@ -44,11 +44,21 @@ LOGGED = (
     "def bind(t, workload, params): return lambda: run(t)\n"
 )  # fmt: skip
 LOG = []
+THREADED = RIGHT + (
+    "import threading, time\n"
+    "class Spinner:\n"
+    "    def spin(self):\n"
+    "        while True: time.sleep(0.01)\n"
+    "def end(): pass\n"
+    "threading.Thread(target=Spinner().spin, daemon=True).start()\n"
+    "threading.Thread(target=end).start()\n"
+)
 DECLARATION = "from gdnbench import Requirement, TorchKernel\nkernel = TorchKernel(name='decode-{}'{})\n"
 KERNELS = {
     "right": (RIGHT, ""),
     "inplace": (IN_PLACE, ""),
     "unequal": (UNEQUAL, ""),
+    "threaded": (THREADED, ""),
     "logged": (LOGGED, ""),
     "raises": (
         "def bind(t, workload, params):\n    def run(): raise ValueError('bad tile\\nmore')\n    return run\n",
@@ -135,6 +145,15 @@ def test_a_bad_kernel_does_not_spoil_the_next_ones_inputs(root, bad):
     first, second = verdicts(root, bad, "decode-right")
     assert first.status is not Status.OK
     assert (second.status, second.reason) == (Status.OK, "")
+
+
+def test_a_thread_that_is_left_behind_is_a_note_with_what_it_runs(root):
+    threaded, next_one = verdicts(root, "decode-threaded", "decode-right")
+    assert threaded.status is Status.OK
+    (note,) = threaded.notes
+    line = THREADED.splitlines().index("    def spin(self):") + 1
+    assert note == f"a thread is left behind, which runs Spinner.spin (kernel.py:{line})"
+    assert next_one.notes == ()
 
 
 def test_every_case_is_announced_before_it_is_worked_on(root):

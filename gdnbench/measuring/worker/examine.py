@@ -25,6 +25,7 @@ from gdnbench.measuring.worker.device import (
     capture,
     is_alive,
 )
+from gdnbench.measuring.worker.left_behind import ThreadWatch
 from gdnbench.measuring.worker.own_kernels import SharedMemoryPoison
 from gdnbench.measuring.worker.placement import Workspaces
 from gdnbench.model.case import Case
@@ -91,6 +92,7 @@ class Examination:
     def conduct(self) -> Examined:
         """Every step until the first failure."""
         self._hide_expected()
+        threads = ThreadWatch(self._entry.folder)
         try:
             self._check_requirements()
             bind = self._load()
@@ -105,7 +107,7 @@ class Examination:
             doubtful = unfit.status in {Status.SYNCHRONISES, Status.CRASHED} or not is_alive(self._device)
             self._result = replace(self._result, status=unfit.status, reason=unfit.reason, poisoned=doubtful)
             self._workspaces.forget_inputs()  # it may have changed what inputs are restored from
-        return replace(self._result, gates=tuple(self._gates))
+        return replace(self._result, gates=tuple(self._gates), notes=(*self._result.notes, *threads.notes()))
 
     def _step(self, name: str, *, factor: int = 1) -> None:
         self._channel.send(StepBegun(self._case.id, name, self._task.step_limit_s * factor))
