@@ -78,6 +78,7 @@ def store_card_run(
     mhz=1980.0,
     uuid=None,
     failing=(),
+    params=None,
     **more,
 ):
     """Writes a whole run of the card of a number: its description, its rows and its rounds."""
@@ -87,7 +88,7 @@ def store_card_run(
     rows, rounds = [], []
     for clock in (None, *clocks):
         for (batch, label, role), time_us in cases_us.items():
-            of = case(label, role, decode_at(B=batch))
+            of = case(label, role, decode_at(B=batch), **(params or {}).get(label, {}))
             if label in failing:
                 rows += [] if clock else [failed(of, Status.WRONG_NUMBERS, "its output is off")]
                 continue

@@ -129,6 +129,16 @@ def test_a_kernel_whose_code_has_changed_between_the_runs_is_left_out(runs):
     assert "decode-v9" not in {row.case.label for row in joint.measurements}
 
 
+def test_a_floor_that_is_fastest_in_another_form_on_each_card_is_joined_and_a_kernel_of_other_params_is_not(runs):
+    forms = [{"decode-floor-copy": {"ROWS": rows}, "decode-v9": {"WARPS": 4 * rows}} for rows in (1, 2)]
+    joint = join_runs(runs((0, {"params": forms[0]}), (1, {"params": forms[1]})))
+    assert joint.left_out == {"of other code in some run": ("decode-v9 B=1 qk4_v8", "decode-v9 B=64 qk4_v8")}
+    joined = {(row.case.label, row.case.workload.B): row for row in joint.measurements}
+    assert joined["decode-v8", 1].timing.sol == pytest.approx(4.0 / 4.3, rel=0.01)
+    assert joined["decode-floor-copy", 1].warnings == ("its form differs between the cards: ROWS=1, ROWS=2",)
+    assert joined["decode-v8", 1].warnings == ()
+
+
 @pytest.mark.parametrize(
     ("more", "told"),
     [

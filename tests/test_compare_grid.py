@@ -12,7 +12,7 @@ from gdnbench.compare.grid import default_rows, entries_of, join
 from gdnbench.compare.runs import load_run
 from gdnbench.errors import UnknownNameError, UsageError
 from gdnbench.model.params import Params
-from gdnbench.model.status import Status
+from gdnbench.model.status import Role, Status
 from gdnbench.store.samples import write_rounds
 
 KERNELS = {"decode-v4": 4.7, "decode-triton": 4.4}
@@ -29,6 +29,36 @@ def test_other_params_under_one_label_are_no_partners_unless_wanted():
     right = source(figure(**with_params("decode-v4", WARPS=4)), figure("decode-v1"), name="b")
     assert len(compared(left, right).grid.alone) == 2
     assert len(compared(left, right, rows="shape,label").grid.rows) == 2
+
+
+def test_a_floor_by_its_bare_name_is_one_case_in_whichever_form_and_the_forms_are_told():
+    left, right = (
+        source(
+            figure(**with_params("decode-floor-copy", ROWS=rows)),
+            figure(**with_params("decode-v4", WARPS=8)),
+            name=name,
+        )
+        for rows, name in ((1, "a"), (2, "b"))
+    )
+    side = compared(left, right)
+    assert [row.entries[0].figure.label for row in side.grid.rows] == ["decode-floor-copy", "decode-v4"]
+    assert [line for line in side.warnings if "forms" in line] == [
+        "forms differ: decode-floor-copy B=1 qk4_v8: ROWS=1 | ROWS=2"
+    ]
+    assert not [line for line in compared(left, replace(left, name="c")).warnings if "forms" in line]
+
+
+def test_forms_that_are_named_stay_apart():
+    left, right = (
+        source(
+            *(figure(**with_params(f"decode-floor-copy:ROWS={rows}", ROWS=rows), role=Role.FLOOR) for rows in (1, 2)),
+            name=name,
+        )
+        for name in "ab"
+    )
+    side = compared(left, right)
+    assert len(side.grid.rows) == 2
+    assert all(one.figure.params == other.figure.params for one, other in (row.entries for row in side.grid.rows))
 
 
 def test_published_figures_need_no_params():

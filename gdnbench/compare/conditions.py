@@ -41,7 +41,7 @@ def warnings_of(grid: FigureGrid, sources: Sequence[FigureSource], letters: Sequ
     lines += _differing_conditions(sources, letters)
     lines += _differing_timers(pairs)
     lines += [] if _is_by_workload(grid) else _differing_workloads(pairs)
-    return lines + _differing_kernels(pairs)
+    return lines + _differing_kernels(pairs) + _differing_forms(pairs)
 
 
 def _differing_conditions(sources: Sequence[FigureSource], letters: Sequence[str]) -> list[str]:
@@ -92,6 +92,18 @@ def _differing_kernels(pairs: Sequence[tuple[GridEntry, GridEntry]]) -> list[str
         if first.figure.kernel == later.figure.kernel and _differs(first.figure.source_hash, later.figure.source_hash)
     )
     return [f"sources differ: {', '.join(kernels)}"] if kernels else []
+
+
+def _differing_forms(pairs: Sequence[tuple[GridEntry, GridEntry]]) -> list[str]:
+    """Floors that are fastest in different forms: they are one case, but the code is not the same."""
+    told = dict.fromkeys(
+        f"{first.figure.label} {first.figure.workload}: {first.figure.params} | {later.figure.params}"
+        for first, later in pairs
+        if first.has_other_forms
+        and (first.figure.label, first.figure.workload) == (later.figure.label, later.figure.workload)
+        and _differs(str(first.figure.params), str(later.figure.params))
+    )
+    return [f"forms differ: {'; '.join(told)}"] if told else []
 
 
 def _differs(before: str, after: str) -> bool:

@@ -131,6 +131,11 @@ class Figure:
         )
 
     @property
+    def is_bare_floor(self) -> bool:
+        """Whether it is a floor by its bare name, which each run measures in the form that is the fastest there."""
+        return self.role is Role.FLOOR and self.label == self.kernel
+
+    @property
     def key(self) -> tuple[str, Workload, str]:
         """Label, workload and timer: a file gives one figure for each."""
         return self.label, self.workload, self.timer

@@ -24,10 +24,17 @@ _FIXED_BY = {"label": _LABEL_KEYS, "kernel": _LABEL_KEYS, "gpu": ("run",)}
 
 @dataclass(frozen=True)
 class GridEntry:
-    """A figure and the source it is from."""
+    """A figure and the source it is from.
+
+    Attributes:
+        figure: the figure.
+        source: where it is from.
+        has_other_forms: whether it is a floor that other sources have in another form: its params tell no case apart.
+    """
 
     figure: Figure
     source: FigureSource
+    has_other_forms: bool = False
 
     def value(self, key: str) -> str:
         """What a key says of it; empty for a param that its kernel lacks."""
@@ -48,7 +55,7 @@ _READERS: Mapping[str, Callable[[GridEntry], str]] = {
     "op": lambda entry: entry.figure.op,
     "kernel": lambda entry: entry.figure.kernel,
     "label": lambda entry: entry.figure.label,
-    "params": lambda entry: str(entry.figure.params),
+    "params": lambda entry: "" if entry.has_other_forms else str(entry.figure.params),
     "timer": lambda entry: entry.figure.timer,
 }
 
@@ -94,6 +101,7 @@ def entries_of(sources: Sequence[FigureSource]) -> list[GridEntry]:
     """Every figure of every source.
 
     One without params takes those of the other figures of its op, label and workload, if these agree.
+    A floor by its bare name is the same case whatever its params.
     """
     entries = [GridEntry(figure, source) for source in sources for figure in source.figures]
     known: dict[tuple[str, str, Workload], set[Params]] = {}
@@ -108,6 +116,8 @@ def _case(figure: Figure) -> tuple[str, str, Workload]:
 
 
 def _with_params(entry: GridEntry, known: set[Params]) -> GridEntry:
+    if entry.figure.is_bare_floor and len(known) > 1:
+        return replace(entry, has_other_forms=True)
     if entry.figure.params or len(known) != 1:
         return entry
     (params,) = known

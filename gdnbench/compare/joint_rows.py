@@ -71,7 +71,7 @@ def analyse_joint(runs: Sequence[CardRun], shared: Sequence[str], clock: Clock |
         each = [run.rows[case_id, clock] for run in runs]
         timing = _timing(each, case_id, at[case.workload], floors.get(case.workload, ""))
         low = int(np.sum(pooled[case.workload].sm_mhz[case_id] < LOW_CLOCK * usual_mhz))
-        warnings = _row_warnings(timing, low, case, at[case.workload])
+        warnings = (*_row_warnings(timing, low, case, at[case.workload]), *_form_warnings(each))
         rows.append(replace(each[0], timing=timing, versus=versus.get(case_id), warnings=warnings))
     return JointRows(tuple(rows), pooled)
 
@@ -119,3 +119,9 @@ def _row_warnings(timing: Timing, low_clock: int, case: Case, at: WorkloadTimes)
         warnings.append(f"interval of ±{timing.relative_half_width:.1%}")
     what = "cards" if isinstance(at.effects, CardEffects) else "processes"
     return (*warnings, *outlier_warnings(case, at, what))
+
+
+def _form_warnings(rows: Sequence[Measurement]) -> tuple[str, ...]:
+    """A floor is joined though each card has the form that is the fastest there."""
+    forms = dict.fromkeys(str(row.case.variant.params) for row in rows)
+    return (f"its form differs between the cards: {', '.join(forms)}",) if len(forms) > 1 else ()

@@ -56,6 +56,11 @@ class Case:
         """The variant's label; the control's says that it is the baseline again."""
         return f"{self.variant.label}@again" if self.role is Role.CONTROL else self.variant.label
 
+    @property
+    def is_bare_floor(self) -> bool:
+        """Whether it is a floor by its bare name: its params are those of whichever form was the fastest there."""
+        return self.role is Role.FLOOR and self.variant.label == self.variant.kernel
+
     def is_point_of(self, swept: Collection[str]) -> bool:
         """Whether it is a point of a sweep over these kernels, and not what is measured beside the points."""
         return self.variant.kernel in swept and self.role in {Role.KERNEL, Role.FLOOR}
