@@ -134,6 +134,17 @@ class Entry:
         by_shape = self.kernel.by_shape
         return self.kernel.resolve(by_shape[self.op.nearest(by_shape, workload)] if by_shape else {})
 
+    def forms(self, variant: Variant, workload: Workload) -> tuple[Variant, ...]:
+        """What a variant may be measured as at a workload, the default there first.
+
+        A copying floor by its bare name has several forms: the settings of `by_shape`, wherever they hold, and the
+        params' own defaults. Anything else is only itself.
+        """
+        if self.kernel.floor != "copy" or variant.label != self.kernel.name:
+            return (variant,)
+        settings = [self.kernel.resolve(values) for values in ({}, *self.kernel.by_shape.values())]
+        return tuple(replace(variant, params=params) for params in dict.fromkeys([self.defaults(workload), *settings]))
+
     def named(self, params: Params, workload: Workload) -> Variant:
         """The variant that has these params at a workload, with the shortest label that gives them there."""
         for known in (self.default, *self.presets):

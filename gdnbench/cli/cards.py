@@ -15,7 +15,9 @@ from gdnbench.errors import ExitCode, GdnbenchError
 from gdnbench.measuring.builds import archs_of, build_cases
 from gdnbench.measuring.cards import CardOutcome, card_jobs, run_on_cards, worst_code
 from gdnbench.measuring.exit_code import exit_code_of
+from gdnbench.measuring.forms import find_forms, in_every_form
 from gdnbench.measuring.plan import Plan
+from gdnbench.measuring.request import device_of
 from gdnbench.model.gpu import Gpu
 from gdnbench.places import out_option
 from gdnbench.report.cards.table import print_joint, show_words
@@ -42,7 +44,9 @@ def run_cards(
     """
     console = message_console(quiet=quiet)
     with watch(quiet=quiet) as observer:  # once, for all of them find it in the cache
-        build_cases(catalog, plan.cases, archs_of(plan.gpu), plan.request.settings.step_limit_s, observer)
+        forms = find_forms(catalog, plan.cases, device_of(plan.gpu))
+        cases, limit_s = in_every_form(plan.cases, forms), plan.request.settings.step_limit_s
+        build_cases(catalog, cases, archs_of(plan.gpu), limit_s, observer)
     jobs, told = card_jobs(cards, sys.argv[1:], plan.request.label)
     console.print(f"measuring on {len(cards)} cards at once; {told}", markup=False)
 

@@ -64,12 +64,23 @@ class Builds:
         return [(launch, (case.variant, case.workload, arch, launch)) for launch in known]
 
     def verdicts(self, cases: Sequence[Case], archs: Sequence[str]) -> PreflightVerdicts:
-        """The verdict on every case that did not build for all of these architectures."""
+        """The verdict on every case that did not build for all of these architectures, in none of its forms.
+
+        Args:
+            cases: the cases, those with several forms once in each.
+            archs: the architectures.
+        """
+        built = {case.id for case in cases if self.is_built(case, archs)}
         return {
             case.id: Examined(case.id, Status.BUILD_FAILED, failures[0].message)
-            for case in cases
-            if (failures := [failure for arch in archs if (failure := self.failure(case, arch))])
+            for case in reversed(cases)  # the message is of the first form
+            if case.id not in built
+            and (failures := [failure for arch in archs if (failure := self.failure(case, arch))])
         }
+
+    def is_built(self, case: Case, archs: Sequence[str]) -> bool:
+        """Whether it compiled for all of these architectures, or needs no compiling."""
+        return not any(self.failure(case, arch) for arch in archs)
 
 
 def build_jobs(catalog: Catalog, cases: Sequence[Case], archs: Sequence[str]) -> dict[BuildId, Job]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.codec import convert
@@ -25,8 +26,8 @@ from gdnbench.model.status import Clock
 from gdnbench.store.calibration import last_calibration
 from gdnbench.store.find import find_newest, list_runs, name_runs, readable
 from gdnbench.store.folder import RunFolder, read_journal, run_id_of
-from gdnbench.store.info import RunInfo, read_info, suite_document, write_info
-from gdnbench.store.schema import CalibrationDocument, CaseDocument, GitDocument, MachineDocument
+from gdnbench.store.info import RunInfo, case_documents, read_info, suite_document, write_info
+from gdnbench.store.schema import CalibrationDocument, GitDocument, MachineDocument
 
 
 def begin_session(catalog: Catalog, plan: Plan, results: Path, observer: Observer) -> Session:
@@ -87,7 +88,7 @@ def _describe(catalog: Catalog, plan: Plan, run_id: str, now: datetime) -> RunIn
         suite=suite_document(request.suite) if request.suite else None,
         workloads=request.op.workloads,
         op_hash=catalog.op_hash(request.op.name),
-        cases=convert([case.to_dict() for case in plan.cases], list[CaseDocument]),
+        cases=case_documents(plan.cases),
         machine=convert(describe_machine(gpu), MachineDocument),
         git=convert(git_state(catalog.op_folders[request.op.name]), GitDocument),
         sources={name: entry.known_source() for name, entry in entries.items()},
@@ -245,7 +246,12 @@ def _asks_the_same(info: RunInfo, catalog: Catalog, plan: Plan) -> bool:
         not info.complete
         and bool(info.swept)
         and (info.op, info.gpu, info.label) == (plan.request.op.name, slug_of(plan.gpu), plan.request.label)
-        and info.cases == [case.to_dict() for case in plan.cases]
+        and _asked(Case.from_dict(case, info.workloads) for case in info.cases) == _asked(plan.cases)
         and before == asked
         and not source_change(info, catalog)
     )
+
+
+def _asked(cases: Iterable[Case]) -> list[dict[str, Any]]:
+    """Cases as documents, those of bare floors without params: which form a floor has, only the preflight tells."""
+    return [{**case.to_dict(), **({"params": {}} if case.is_bare_floor else {})} for case in cases]

@@ -11,6 +11,7 @@ from gdnbench.catalog.select import find_variant
 from gdnbench.codegen.ahead import build_processes, count_builds
 from gdnbench.errors import MachineError
 from gdnbench.measuring.builds import archs_of, build_jobs
+from gdnbench.measuring.forms import find_forms, in_every_form
 from gdnbench.measuring.request import Request, device_of, slug_of
 from gdnbench.measuring.schedule import START_S, longest_round_s
 from gdnbench.model.case import Case, Variant
@@ -167,7 +168,9 @@ def foresee(catalog: Catalog, plan: Plan) -> Outlook:
     request, gpu = plan.request, plan.gpu
     left_out = _left_out(catalog, plan.cases, gpu)
     measured = [case for case in plan.cases if case.label not in left_out]
-    jobs = build_jobs(catalog, [case for case in plan.cases if case.role is not Role.CONTROL], archs_of(gpu))
+    candidates = [case for case in plan.cases if case.role is not Role.CONTROL]
+    forms = find_forms(catalog, candidates, device_of(gpu))
+    jobs = build_jobs(catalog, in_every_form(candidates, forms), archs_of(gpu))
     builds, missing = count_builds(list(jobs.values()))
     return Outlook(
         device=slug_of(gpu),

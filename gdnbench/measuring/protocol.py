@@ -13,6 +13,7 @@ from msgspec import Meta, to_builtins
 from gdnbench.codec import convert
 from gdnbench.model.case import Case
 from gdnbench.model.kernel import Device
+from gdnbench.model.params import ParamValue
 from gdnbench.model.status import Clock, GateResult, Status
 from gdnbench.model.workload import WorkloadSpec
 from gdnbench.process import channel
@@ -86,6 +87,8 @@ class Task:
         left_alone: measuring only: ids of cases whose launches are neither checked nor get other inputs each time.
         clock: measuring on a GPU only: the further clock to read; None for NVBench.
         record: measuring only: path where the timer leaves its own record.
+        forms: examining only: params of each form in which a case is tried, by its id; those to keep if none is
+            faster come first.
     """
 
     phase: Phase
@@ -105,6 +108,7 @@ class Task:
     left_alone: tuple[str, ...] = ()
     clock: Clock | None = None
     record: str = ""
+    forms: dict[str, tuple[dict[str, ParamValue], ...]] = field(default_factory=dict)
 
     @property
     def warm_ups(self) -> int:
@@ -133,6 +137,7 @@ class Task:
         spec = document.pop("workloads")
         axes = convert(spec, WorkloadSpec) if spec else None
         document["cases"] = tuple(Case.from_dict(case, axes) for case in document["cases"] if axes)
+        document["forms"] = {case_id: tuple(forms) for case_id, forms in document["forms"].items()}
         document["order"] = tuple(tuple(ids) for ids in document["order"])
         document["left_alone"] = tuple(document["left_alone"])
         document["launched"] = {case_id: tuple(names) for case_id, names in document["launched"].items()}
@@ -188,6 +193,7 @@ class Examined:
         poisoned: the process can no longer use its device and ends.
         clock: the further clock that lost the case; empty for the preflight and the run's own timer.
         notes: what was seen that is no failure, a line each.
+        params: of a case that was tried in several forms, those of the one to measure; empty for any other.
     """
 
     case: str
@@ -200,6 +206,7 @@ class Examined:
     poisoned: bool = False
     clock: Clock | Literal[""] = ""
     notes: tuple[str, ...] = ()
+    params: dict[str, ParamValue] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from gdnbench.measuring.analyse import Analysis, analyse, with_clocks
 from gdnbench.measuring.builds import Builds, archs_of, build_cases, build_rows
 from gdnbench.measuring.conclude import conclude
 from gdnbench.measuring.finish import write_run
+from gdnbench.measuring.forms import Forms, as_chosen, find_forms, forms_to_try, in_every_form, tell_forms
 from gdnbench.measuring.measure import TimingWorkers, read_clock
 from gdnbench.measuring.observer import Observer, alone_on
 from gdnbench.measuring.preflight import Preflight, interpreter_of, interpreting, share_with_controls
@@ -33,7 +34,7 @@ from gdnbench.model.op import Op
 from gdnbench.model.status import Clock, Role, Status
 from gdnbench.model.sweep import Sweep
 from gdnbench.store.folder import Journal, RunFolder
-from gdnbench.store.info import RunInfo, failed_gates, passed_gates
+from gdnbench.store.info import RunInfo, case_documents, failed_gates, passed_gates, write_info
 from gdnbench.store.schema import GpuDocument
 from gdnbench.store.sweep import write_sweep
 
@@ -76,6 +77,7 @@ class Session:
         clocked: what the further clocks have measured, likewise.
         checked: the preflight's verdicts.
         interpreted: the verdicts of interpreters.
+        forms: what the copying floors are tried as.
         builds: what the compilers made.
         measured_all: whether nothing is left to measure.
     """
@@ -92,6 +94,7 @@ class Session:
     clocked: dict[Clock, Collected] = field(default_factory=dict)
     checked: PreflightVerdicts = field(default_factory=dict)
     interpreted: PreflightVerdicts = field(default_factory=dict)
+    forms: Forms = field(default_factory=dict)
     builds: Builds = field(default_factory=Builds)
     measured_all: bool = False
 
@@ -122,15 +125,19 @@ class Session:
     def _work(self, record: Record) -> None:
         candidates = [case for case in self.cases if case.role is not Role.CONTROL]
         limit_s = self.settings.step_limit_s
-        self.builds = build_cases(self.catalog, candidates, self._archs, limit_s, self.observer)
+        measured = [case_id for case_id, rounds in self.collected.samples.items() if rounds]
+        self.forms = find_forms(self.catalog, candidates, self._device, measured)
+        to_build = in_every_form(candidates, self.forms)
+        self.builds = build_cases(self.catalog, to_build, self._archs, limit_s, self.observer)
         self._check(candidates, record)
+        self._take_chosen()
         self._measure(record)
         self._read_clocks(record)
         self.measured_all = True
 
     def _check(self, candidates: list[Case], record: Record) -> None:
         """Judges every case; without a GPU, Triton and CUDA kernels meanwhile in interpreters."""
-        self.checked.update(self.builds.verdicts(candidates, self._archs))
+        self.checked.update(self.builds.verdicts(in_every_form(candidates, self.forms), self._archs))
         for case in candidates:
             if case.id in self.checked:
                 self.observer.examined(case, self.checked[case.id])
@@ -143,12 +150,20 @@ class Session:
 
     def _judge(self, pending: tuple[Case, ...], record: Record, stop: threading.Event) -> None:
         preflight = Preflight(self.folder.path, self._environment, self.observer, record, stop=stop)
-        preflight.judge(self._task(Phase.EXAMINE, pending), self.checked)
+        tried = forms_to_try(pending, self.forms, self.builds, self._archs)
+        preflight.judge(replace(self._task(Phase.EXAMINE, pending), forms=tried), self.checked)
         share_with_controls(self.cases, self.checked)
         if preflight.started and self.gpu:
             described = self.info.machine.get("gpu") or GpuDocument()
             gpu: GpuDocument = {**described, "sms": preflight.started.sms, "l2_bytes": preflight.started.l2_bytes}
             self.info = replace(self.info, machine={**self.info.machine, "gpu": gpu})
+
+    def _take_chosen(self) -> None:
+        """Goes on with the forms that the preflight chose; `run.json` has them before the first sample is taken."""
+        chosen = as_chosen(self.cases, self.checked)
+        if chosen != self.cases:
+            self.cases, self.info = chosen, replace(self.info, cases=case_documents(chosen))
+            write_info(self.folder.path, self.info)
 
     def _to_interpret(self, pending: tuple[Case, ...]) -> tuple[Case, ...]:
         """Kernels at the smallest workload: interpreters are slow, and a larger batch is more of the same."""
@@ -245,6 +260,7 @@ class Session:
             run_id=self.info.run_id,
             rated=spec_of(self.gpu.slug) if self.gpu else None,
             copying={name for name, entry in self.catalog.entries.items() if entry.kernel.floor == "copy"},
+            told=tell_forms(self.catalog, self.cases),
         )
         own = judge(cases=self.cases, collected=self.collected, timer="nvbench" if self.gpu else "cpu")
         timed = [row.case for row in own.measurements if row.timing]

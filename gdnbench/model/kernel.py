@@ -57,7 +57,7 @@ class Kernel:
         params: compile-time constants, by name.
         presets: further names of this kernel with some params fixed.
         by_shape: defaults that hold at some workloads, as a sweep found them; at any other, those of the nearest one
-            do, by its size.
+            do, by its size. A copying floor is tried in all of them, and measured in the fastest.
         requires: modules beyond gdnbench's own dependencies.
         floor: for a pseudo-kernel, the bound it measures; empty for a real one.
         in_place: outputs that it updates where they stand, each with the input that it starts from:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 from gdnbench.codec import SchemaError, convert, decode_json
 from gdnbench.errors import DeclarationError, RunFormatError, ShapeError
+from gdnbench.model.case import Case
 from gdnbench.model.gpu import CPU
 from gdnbench.model.op import Suite
 from gdnbench.model.status import GateResult
@@ -108,6 +109,11 @@ def info_document(info: RunInfo) -> dict[str, Any]:
     known = {"baseline_named": info.baseline_named, "calibration": info.calibration is not None}
     left_out = {*(_SINCE_2 if info.schema == 1 else ()), *(name for name, is_there in known.items() if not is_there)}
     return {name: value for name, value in asdict(info).items() if name not in left_out}
+
+
+def case_documents(cases: Iterable[Case]) -> list[CaseDocument]:
+    """Cases as `run.json` keeps them."""
+    return convert([case.to_dict() for case in cases], list[CaseDocument])
 
 
 def suite_document(suite: Suite) -> SuiteDocument:

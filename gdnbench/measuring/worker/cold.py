@@ -18,6 +18,7 @@ _CACHES = 2  # sizes of the L2 that are written: one alone leaves what its hashi
 _MOST_DITHER = 8  # empty launches before a sample, and one more than there are at most
 RAISE_CLOCK_S = 0.5  # the SM clock rises from 345 MHz idle to 1980 MHz under load within this time on an H200
 _SM_CLOCK = 1  # NVML_CLOCK_SM
+_RAISED = 0.95  # of the highest clock
 
 
 class L2Flush:
@@ -42,15 +43,18 @@ class L2Flush:
             raise RuntimeError(f"the L2 cannot be flushed: {status.name}")
 
 
-def raise_clock() -> None:
+def raise_clock(clock: SmClock | None = None) -> None:
     """Keeps the GPU busy until its clock has risen: an idle one runs at a fraction of it.
 
     With the load that comes between samples: matrix products draw so much power that the clock falls, to 1650 MHz on an
     H200, and what is launched right after them is measured at that.
+
+    Args:
+        clock: ends it as soon as this reads nearly the highest clock; without one it takes `RAISE_CLOCK_S`.
     """
     flush = L2Flush()
     end = time.monotonic() + RAISE_CLOCK_S
-    while time.monotonic() < end:
+    while time.monotonic() < end and not (clock and clock.is_raised()):
         flush()
         torch.cuda.synchronize()
 
@@ -102,10 +106,17 @@ class SmClock:
         uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
         handle = nvml.ask("DeviceGetHandleByUUID", uuid) if nvml else None
         self._ask: Callable[[], int | None] = lambda: None
+        self._highest_mhz: int | None = None
         if nvml and handle is not None:
             self._ask = lambda: nvml.ask("DeviceGetClockInfo", handle, _SM_CLOCK)
+            self._highest_mhz = nvml.ask("DeviceGetMaxClockInfo", handle, _SM_CLOCK)
 
     def read(self) -> tuple[float, ...]:
         """The clock now in MHz, as `Sampled` takes it: empty where the driver does not say."""
         mhz = self._ask()
         return () if mhz is None else (float(mhz),)
+
+    def is_raised(self) -> bool:
+        """Whether it is nearly the highest that the GPU has now; no where the driver does not say."""
+        mhz = self._ask()
+        return bool(mhz and self._highest_mhz and mhz >= _RAISED * self._highest_mhz)

@@ -25,6 +25,7 @@ from gdnbench.measuring.worker.device import (
     capture,
     is_alive,
 )
+from gdnbench.measuring.worker.forms import FormTrial
 from gdnbench.measuring.worker.left_behind import ThreadWatch
 from gdnbench.measuring.worker.own_kernels import SharedMemoryPoison
 from gdnbench.measuring.worker.placement import Workspaces
@@ -48,12 +49,18 @@ class UnfitError(Exception):
 def examine_all(task: Task, channel: EventChannel) -> None:
     """Examines the cases in turn; returns early where the process lost its device."""
     device = CudaDevice() if task.device == "cuda" else CpuDevice()
+    watch = TamperWatch(device)  # before declarations are loaded, for they run, too
     workspaces = Workspaces(task)
-    watch = TamperWatch(device)
+    trial = FormTrial(task, channel, device, workspaces)
+
     with device.current():
         poison_shared = SharedMemoryPoison() if isinstance(device, CudaDevice) else _nothing_to_poison
+
+        def examine(case: Case) -> Examined:
+            return Examination(task, channel, device, workspaces, case, poison_shared).conduct()
+
         for case in task.cases:
-            examined = Examination(task, channel, device, workspaces, case, poison_shared).conduct()
+            examined = trial.conduct(case, examine)
             try:
                 watch.check()
             except TamperingError as error:  # whatever was found was found with what it replaced

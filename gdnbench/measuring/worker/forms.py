@@ -1,0 +1,158 @@
+"""The trial of a copying floor: each of its forms is examined as a case is, and the fastest is the one to measure."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gdnbench.errors import tell_raised
+from gdnbench.launch.bind import load
+from gdnbench.measuring.protocol import BUILD_STEPS, EventChannel, Examined, StepBegun, Task
+from gdnbench.measuring.request import trim_of
+from gdnbench.measuring.schedule import GPU_SAMPLE_US
+from gdnbench.measuring.worker.device import CudaDevice, WorkerDevice, is_alive
+from gdnbench.measuring.worker.placement import Placements, Rotation, Workspaces
+from gdnbench.model.case import Case
+from gdnbench.model.params import Params
+from gdnbench.model.status import Status
+from gdnbench.stats.estimators import trimmed_mean
+
+if TYPE_CHECKING:
+    from gdnbench.measuring.worker.cold_launches import ColdLaunches
+
+CLEARLY = 0.01
+"""By how much another form must be faster than the declared one: runs on one GPU are to measure the same form."""
+MOST_TRIAL_SAMPLES = 64
+FEWEST_TRIAL_SAMPLES = 8
+TRIAL_US = 80_000.0  # of all samples of a trial, unless these are the fewest
+TRIAL_PLACEMENTS = 16  # where tensors lie moves the ratio of two kernels by percents: forms are compared over several
+TRIAL_PLACED_BYTES = 1 << 30
+
+TimeLaunch = Callable[[], float]
+"""Launches a form once and gives its time in microseconds."""
+
+
+def choose_form(times_us: Sequence[Sequence[float]], trim: float) -> int:
+    """The position of the fastest form; 0, that of the declared one, unless the fastest is clearly faster.
+
+    Args:
+        times_us: the samples of each form, microseconds.
+        trim: the share of them to leave out at either end.
+    """
+    means = [trimmed_mean(np.asarray(times), trim) for times in times_us]
+    fastest = int(np.argmin(means))
+    return fastest if means[0] > (1.0 + CLEARLY) * means[fastest] else 0
+
+
+def sample_interleaved(forms: Sequence[TimeLaunch], warm_ups: int, samples: int, seed: int) -> list[list[float]]:
+    """Samples of each form, microseconds; each form is launched once in turn, in an order that is drawn anew.
+
+    Args:
+        forms: the forms.
+        warm_ups: launches of each before its samples.
+        samples: of each.
+        seed: of the orders.
+    """
+    generator = random.Random(seed)
+    times_us: list[list[float]] = [[] for _ in forms]
+    for _ in range(warm_ups + samples):
+        for position in generator.sample(range(len(forms)), len(forms)):
+            times_us[position].append(forms[position]())
+    return [times[warm_ups:] for times in times_us]
+
+
+def count_samples(warm_us: Sequence[float], overhead_us: float) -> int:
+    """How many samples of each form a trial affords.
+
+    Args:
+        warm_us: time of a warm call of each form, microseconds.
+        overhead_us: what a sample takes besides.
+    """
+    affordable = TRIAL_US / max(sum(warm_us) + overhead_us * len(warm_us), 1.0)
+    return max(FEWEST_TRIAL_SAMPLES, min(MOST_TRIAL_SAMPLES, int(affordable)))
+
+
+class FormTrial:
+    """Finds out in which of its forms a case is the fastest.
+
+    Args:
+        task: says which cases have forms.
+        channel: to the parent.
+        device: where.
+        workspaces: the tensors of each workload.
+    """
+
+    def __init__(self, task: Task, channel: EventChannel, device: WorkerDevice, workspaces: Workspaces) -> None:
+        self._task = task
+        self._channel = channel
+        self._device = device
+        self._workspaces = workspaces
+        self._cold: ColdLaunches | None = None  # made once: the clock is to rise, and its kernels are to be compiled
+
+    def conduct(self, case: Case, examine: Callable[[Case], Examined]) -> Examined:
+        """The verdict on a case: of one with forms that on the form to measure, with its params.
+
+        Args:
+            case: the case.
+            examine: gives the verdict on a case as it is.
+        """
+        if case.id not in self._task.forms:
+            return examine(case)
+        found: dict[Case, Examined] = {}
+        for params in self._task.forms[case.id]:
+            form = replace(case, variant=replace(case.variant, params=Params(params)))
+            found[form] = examine(form)
+            if found[form].poisoned:
+                return replace(found[form], reason=f"as {form.variant.params}: {found[form].reason}")
+        fit = [form for form, verdict in found.items() if verdict.status is Status.OK]
+        if not fit:
+            return next(iter(found.values()))
+        self._channel.send(StepBegun(case.id, "try its forms", self._task.step_limit_s * BUILD_STEPS))
+        notes = [f"not as {form.variant.params}: {found[form].reason}" for form in found if form not in fit]
+        try:
+            chosen = fit[self._choose(fit, [found[form].warm_us for form in fit])]
+        except Exception as error:
+            told = f"its forms cannot be timed: {tell_raised(error, self._workspaces.entry(case).folder)}"
+            if not is_alive(self._device):
+                return Examined(case.id, Status.CRASHED, told, poisoned=True)
+            chosen = fit[0]  # as it is declared: it is right, if not the fastest
+            notes.append(told)
+        verdict = found[chosen]
+        return replace(verdict, params=dict(chosen.variant.params), notes=(*verdict.notes, *notes))
+
+    def _choose(self, forms: Sequence[Case], warm_us: Sequence[float]) -> int:
+        if len(forms) == 1:
+            return 0
+        if isinstance(self._device, CudaDevice):
+            samplers, warm_ups = self._cold_samplers(forms, self._device)
+            samples = count_samples(warm_us, GPU_SAMPLE_US)
+        else:
+            samplers, warm_ups = self._warm_samplers(forms), 1
+            samples = count_samples(warm_us, 0.0)
+        times_us = sample_interleaved(samplers, warm_ups, samples, self._task.seed)
+        return choose_form(times_us, trim_of(self._task.device))
+
+    def _warm_samplers(self, forms: Sequence[Case]) -> list[TimeLaunch]:
+        workspace = self._workspaces.workspace(forms[0].workload, self._workspaces.scenarios[0])
+        runs = [load(self._workspaces.entry(form), form.variant, form.workload)(workspace) for form in forms]
+        return [partial(self._device.time_us, run, 1) for run in runs]
+
+    def _cold_samplers(self, forms: Sequence[Case], device: CudaDevice) -> tuple[list[TimeLaunch], int]:
+        """All forms on the same placements, and a lap of these to warm up: it fills the caches of translations."""
+        workspace = self._workspaces.workspace(forms[0].workload, self._workspaces.scenarios[0])
+        nbytes = workspace.op.tensor_bytes(workspace.workload)
+        window = max(1, min(TRIAL_PLACEMENTS, TRIAL_PLACED_BYTES // max(nbytes, 1)))
+        placements = Placements(workspace, window, 1)
+        binders = [load(self._workspaces.entry(form), form.variant, form.workload) for form in forms]
+        rotations = [Rotation(bind, placements) for bind in binders]
+        device.synchronize()
+        if self._cold is None:
+            from gdnbench.measuring.worker.cold_launches import ColdLaunches  # a CPU has no use for it
+
+            self._cold = ColdLaunches(device, self._task.seed)
+        return [partial(self._cold.time_us, rotation) for rotation in rotations], window

@@ -1,0 +1,5 @@
+"""torch's copy, after a wait."""
+
+from gdnbench import TorchKernel
+
+kernel = TorchKernel(name="moves-torch")
