@@ -1,0 +1,8 @@
+"""Right, and replaces torch.empty, torch.cuda.Event, a clock or Python's and torch's timers."""
+
+from gdnbench import Param, TorchKernel
+
+kernel = TorchKernel(
+    name="test-patches",
+    params={"HOW": Param(default="event", choices=("empty", "event", "clock", "timer"), doc="what it replaces")},
+)

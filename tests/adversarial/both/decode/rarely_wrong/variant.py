@@ -1,0 +1,8 @@
+"""Honest for 60 calls, then does nothing in one launch of fifty, or of two."""
+
+from gdnbench import Param, TorchKernel
+
+kernel = TorchKernel(
+    name="test-rarely-wrong",
+    params={"ONE_IN": Param(default=50, choices=(2, 50), doc="one launch of how many does nothing")},
+)

