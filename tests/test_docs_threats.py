@@ -1,0 +1,85 @@
+"""The page of cheats names every kernel that commits one, with the statuses that its test asks for."""
+
+import math
+import re
+from pathlib import Path
+
+import pytest
+from cheats import HONEST, ON_CPU, ON_GPU
+from faults import ADVERSARIAL
+
+from gdnbench.measuring.protocol import CHECKED_LAUNCHES
+from gdnbench.measuring.request import choose_settings
+
+PAGE = (Path(__file__).resolve().parents[1] / "docs" / "threats.md").read_text()
+CAUGHT = PAGE.partition("## What is caught\n")[2].partition("\n## ")[0]
+RIGHT = {**ON_CPU, **ON_GPU}
+
+
+def rows():
+    """Kernels as the page names them, by folder or with a param; and the statuses beside them."""
+    for line in CAUGHT.splitlines():
+        cells = line.strip("| ").split(" | ")
+        if len(cells) == 4 and "`" in cells[3]:
+            for kernel in re.findall(r"`([^`]+)`", cells[1]):
+                yield kernel, set(re.findall(r"`([^`]+)`", cells[3]))
+
+
+STATUSES = dict(rows())
+
+
+def _folder(label):
+    return label.removeprefix("test-").partition(":")[0].replace("-", "_")
+
+
+def _of_page(label):
+    name, colon, params = label.removeprefix("test-").partition(":")
+    folder = name.replace("-", "_")
+    return STATUSES.get(folder + colon + params) or STATUSES.get(folder)
+
+
+@pytest.mark.parametrize("label", RIGHT)
+def test_a_cheat_is_on_the_page_with_its_statuses(label):
+    assert _of_page(label) == RIGHT[label]
+
+
+@pytest.mark.parametrize("kernel", STATUSES)
+def test_what_the_page_names_is_there(kernel):
+    assert any((ADVERSARIAL / part / "decode" / kernel.partition(":")[0]).is_dir() for part in ("both", "cpu", "gpu"))
+
+
+def test_no_kernel_is_left_out():
+    folders = {path.name for path in (ADVERSARIAL / "both" / "decode").iterdir() if (path / "variant.py").is_file()}
+    assert folders == {_folder(label) for label in (*RIGHT, *HONEST)} & folders
+
+
+def _settings():
+    return choose_settings(
+        "cuda",
+        quick=False,
+        rounds=None,
+        samples=None,
+        processes=None,
+        seed=0,
+        margin=0.005,
+        step_limit_s=30,
+        plain=False,
+    )
+
+
+def test_the_chance_that_a_default_run_finds_one_launch_of_fifty_is_that_of_its_checks():
+    settings = _settings()
+    by_nvbench, by_cupti = (
+        CHECKED_LAUNCHES * (rounds + settings.processes) for rounds in (settings.rounds, settings.clock_rounds)
+    )
+    checked = by_nvbench + by_cupti
+    assert f"= {by_nvbench} launches by NVBench" in PAGE
+    assert f"= {by_cupti} by CUPTI" in PAGE
+    assert f"that is {checked} launches, and a chance of {100 * (1 - 0.98**checked):.0f} %" in " ".join(PAGE.split())
+
+
+@pytest.mark.parametrize(("share", "told"), [(0.02, "n = 149"), (0.1, "it takes 29"), (0.001, "2,995")])
+def test_as_many_checks_as_the_page_says_find_a_share_with_95_percent(share, told):
+    needed = math.ceil(math.log(0.05) / math.log(1 - share))
+    assert told.endswith(f"{needed:,}")
+    assert told in " ".join(PAGE.split())
