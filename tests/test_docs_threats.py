@@ -8,7 +8,7 @@ import pytest
 from cheats import HONEST, ON_CPU, ON_GPU
 from faults import ADVERSARIAL
 
-from gdnbench.measuring.protocol import CHECKED_LAUNCHES
+from gdnbench.measuring.protocol import MOST_CHECKED
 from gdnbench.measuring.request import choose_settings
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "threats.md").read_text()
@@ -70,12 +70,15 @@ def _settings():
 def test_the_chance_that_a_default_run_finds_one_launch_of_fifty_is_that_of_its_checks():
     settings = _settings()
     by_nvbench, by_cupti = (
-        CHECKED_LAUNCHES * (rounds + settings.processes) for rounds in (settings.rounds, settings.clock_rounds)
+        MOST_CHECKED * (rounds + settings.processes) for rounds in (settings.rounds, settings.clock_rounds)
     )
-    checked = by_nvbench + by_cupti
-    assert f"= {by_nvbench} launches by NVBench" in PAGE
-    assert f"= {by_cupti} by CUPTI" in PAGE
-    assert f"that is {checked} launches, and a chance of {100 * (1 - 0.98**checked):.0f} %" in " ".join(PAGE.split())
+    most, fewest = by_nvbench + by_cupti, 2 * settings.processes * MOST_CHECKED
+    page = " ".join(PAGE.split())
+    assert f"= {by_nvbench} by NVBench and" in page
+    assert f"= {by_cupti} by CUPTI" in page
+    assert f"n is at least {fewest}," in page
+    first, last = (f"{100 * (1 - 0.98**checked):.0f} % with" for checked in (fewest, most))
+    assert f"the chance is {first} {fewest} launches and {last} all {most}" in page
 
 
 @pytest.mark.parametrize(("share", "told"), [(0.02, "n = 149"), (0.1, "it takes 29"), (0.001, "2,995")])

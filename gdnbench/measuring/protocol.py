@@ -34,6 +34,7 @@ The first launch of a measurement on a placement finds none of its address trans
 COLD_TLB_WARM_UPS = 10
 CHECK_SHARE = 0.05
 """How much longer rounds may take for the timed launches that are held against the oracle."""
+MOST_CHECKED = 2  # launches of a round: each needs room for all tensors of the workload
 
 
 def window_size(tensor_bytes: int) -> int:

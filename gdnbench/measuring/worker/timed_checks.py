@@ -20,14 +20,11 @@ import torch
 
 from gdnbench.errors import DeclarationError
 from gdnbench.launch.workspace import Workspace
-from gdnbench.measuring.protocol import CHECK_SHARE
+from gdnbench.measuring.protocol import CHECK_SHARE, MOST_CHECKED
 from gdnbench.measuring.worker.renewal import RenewedPlacements
 from gdnbench.model.kernel import Kernel
 from gdnbench.model.status import GateResult
 from gdnbench.verify.check import check_all, check_copy, consult_oracle, name_outputs, passes_all
-
-MOST_CHECKED = 2  # launches of a round: each needs room for all tensors of the workload
-
 
 class WrongWhenTimedError(Exception):
     """A timed launch did not do what its verification saw."""
