@@ -26,6 +26,7 @@ from gdnbench.model.kernel import Kernel
 from gdnbench.model.status import GateResult
 from gdnbench.verify.check import check_all, check_copy, consult_oracle, name_outputs, passes_all
 
+
 class WrongWhenTimedError(Exception):
     """A timed launch did not do what its verification saw."""
 
