@@ -302,3 +302,11 @@ def test_long_times_are_in_milliseconds_and_always_in_microseconds_for_programs(
     table = list(csv.DictReader(io.StringIO(shown(folder=folder, csv=True))))
     assert (table[4]["time_us"], table[4]["tflops"], table[4]["bound"]) == ("12345.6", "68", "flops")
     assert (table[1]["tflops"], table[1]["bound"]) == ("", "")
+
+
+@pytest.mark.parametrize("status", [Status.WRONG_WHEN_TIMED, Status.IMPLAUSIBLE])
+def test_what_only_a_run_shows_is_to_be_run_again(shown, tmp_path, status):
+    folder = tmp_path / "cheats"
+    folder.mkdir()
+    store(folder, [measured(case("decode-fla", Role.BASELINE), 5.13), failed(case("decode-late"), status, "not so")])
+    assert shown(folder=folder).splitlines()[-1] == "next: gdnbench run --kernel decode-late --shape B=1 --gpu h200"

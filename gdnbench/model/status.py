@@ -54,6 +54,11 @@ class Status(StrEnum):
         return _EXIT_CODES.get(self, ExitCode.PARTIAL)
 
     @property
+    def shows_when_timed(self) -> bool:
+        """Whether only a run shows it again: verification passes such a case."""
+        return self in {Status.WRONG_WHEN_TIMED, Status.IMPLAUSIBLE}
+
+    @property
     def is_failure(self) -> bool:
         """Whether something went wrong, rather than being impossible or not needed here."""
         return self not in {Status.OK, Status.MISSING, Status.UNSUPPORTED}

@@ -55,6 +55,16 @@ def repeat_words(case: Case, seed: int) -> list[str]:
     return ["gdnbench", "verify", case.label, *case.workload.options, "--seed", str(seed)]
 
 
+def rerun_words(case: Case, gpu: str) -> list[str]:
+    """The command that measures a case again: `gdnbench run --kernel decode-x --shape B=3 --gpu h200`.
+
+    Args:
+        case: the case that failed while it was measured.
+        gpu: the GPU's short name, or `cpu`.
+    """
+    return ["gdnbench", "run", "--kernel", case.label, *case.workload.options, "--gpu", gpu]
+
+
 def next_words(info: RunInfo, folder: Path, option: str) -> list[str]:
     """The command that shows a run in another form; one that was stopped is resumed instead.
 

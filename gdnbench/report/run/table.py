@@ -18,7 +18,7 @@ from gdnbench.model.op import Suite
 from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
 from gdnbench.report.console import FittedTable, data_console, fits, plain_table, print_csv, print_json, print_next
-from gdnbench.report.phrases import flops_bind, next_words, repeat_words
+from gdnbench.report.phrases import flops_bind, next_words, repeat_words, rerun_words
 from gdnbench.report.run.clocks import LEGEND, Clocks, print_clocks
 from gdnbench.report.run.json import flat_rows, read_rows, run_document, suite_rows
 from gdnbench.report.run.suite import print_suite, suite_of_run
@@ -106,10 +106,12 @@ def rows_at(workload: Workload, rows: Sequence[Measurement]) -> list[Measurement
 
 def _next(info: RunInfo, measurements: Sequence[Measurement], folder: Path) -> list[str]:
     """After wrong numbers, the command that shows them again."""
-    wrong = [row.case for row in measurements if row.status.exit_code is ExitCode.WRONG_NUMBERS]
+    wrong = [row for row in measurements if row.status.exit_code is ExitCode.WRONG_NUMBERS]
     seed = info.settings.get("seed")
+    if wrong and wrong[0].status.shows_when_timed:
+        return rerun_words(wrong[0].case, info.gpu)
     if wrong and seed is not None:
-        return repeat_words(wrong[0], seed)
+        return repeat_words(wrong[0].case, seed)
     return next_words(info, folder, "--csv")
 
 
