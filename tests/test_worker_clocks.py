@@ -84,6 +84,7 @@ class Rotation:
         self.judged += 1
         self._gpu.do(FILL, 1_000)
         self._gpu.do("oracle", 5_000)
+        return 2
 
     def visited(self, launches):
         return tuple(self.kept[-launches:]), ()
@@ -204,6 +205,7 @@ def test_cupti_gives_every_sample_of_every_round_its_true_time(worker, plain):
         expected = 1.0 if is_short else 2.0 + PAUSE_NS / 1e3 + 3.0
         assert each.times_us == pytest.approx([expected] * (30 if is_short else 20))
         assert each.sm_mhz == (1980.0,)
+        assert each.checked == 2
         assert set(each.placements) == set(range(PLACES))
         assert len(each.placements) == len(each.times_us)
     assert worker.rotations[SHORT.id].opened == [0, 1, 2]
@@ -290,6 +292,7 @@ def test_a_graph_gives_a_launch_its_time_and_what_a_node_adds(worker, plain):
     for each in found:
         nodes_us = (1.0, 0.5) if each.case == SHORT.id else (2.0, 0.5, 3.0, 0.5)
         assert each.times_us == pytest.approx([sum(nodes_us)] * 6)
+        assert each.checked == 2
         assert each.sm_mhz == (1980.0,)
 
 

@@ -148,6 +148,7 @@ class Task:
 AnyRound = Annotated[int, Meta(ge=0, le=MOST_ROUNDS)]
 """0 is burn-in."""
 AnyProcess = Annotated[int, Meta(ge=0, le=MOST_ROUNDS)]
+AnyCount = Annotated[int, Meta(ge=0, lt=1 << 31)]
 PlacementNumber = Annotated[int, Meta(ge=0, lt=1 << 31)]
 
 
@@ -223,6 +224,7 @@ class Sampled:
         process: number of the worker process, from 1; 0 where it is not told.
         placements: number of the placement of each sample's tensors, from 0; empty where there are none.
         output_placements: likewise of outputs that the kernel allocates itself; empty where it allocates none.
+        checked: how many of the round's launches were held against the oracle.
     """
 
     round: AnyRound
@@ -233,6 +235,7 @@ class Sampled:
     process: AnyProcess = 0
     placements: tuple[PlacementNumber, ...] = ()
     output_placements: tuple[PlacementNumber, ...] = ()
+    checked: AnyCount = 0
 
 
 @dataclass(frozen=True)

@@ -260,6 +260,7 @@ class RoundTimes:
                 median_us=self._median(sampled),
                 sm_mhz=_clock(sampled) if sampled.sm_mhz else None,
                 low_clock=bool(_clock(sampled) < LOW_CLOCK * self._usual_mhz),
+                checked=sampled.checked,
             )
             for case_id, rounds in self._samples.items()
             for number, sampled in sorted(rounds.items())

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ROUNDS, SAMPLES = "rounds.csv", "samples.parquet"
 _ROUND_COLUMNS = (
     *("run_id", "case", "timer", "round", "process", "samples", "time_us", "mean_us", "median_us", "sm_mhz"),
-    "low_clock",
+    *("low_clock", "checked"),
 )
 
 
@@ -47,6 +47,7 @@ class RoundRow:
         median_us: median, interpolated inside its tick, microseconds.
         sm_mhz: median SM clock; None where not measured.
         low_clock: whether that is well below the run's median clock.
+        checked: launches that were held against the oracle.
     """
 
     run_id: str
@@ -60,6 +61,7 @@ class RoundRow:
     median_us: float
     sm_mhz: float | None
     low_clock: bool
+    checked: int = 0
 
 
 def write_rounds(folder: Path, rows: Sequence[RoundRow]) -> None:

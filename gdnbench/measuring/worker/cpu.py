@@ -34,8 +34,8 @@ def measure_all(task: Task, channel: EventChannel) -> None:
         for position, ids in enumerate(task.order):
             for case_id in ids:
                 begin(StepBegun(case_id, "measure", task.step_limit_s))
-                times_us = cases[case_id].measure(task.samples[case_id])
-                channel.send(Sampled(task.round_number(position), case_id, times_us))
+                times_us, checked = cases[case_id].measure(task.samples[case_id])
+                channel.send(Sampled(task.round_number(position), case_id, times_us, checked=checked))
 
 
 class _TimedCase:
@@ -50,16 +50,15 @@ class _TimedCase:
         self._call()
         self._renew()
 
-    def measure(self, samples: int) -> tuple[float, ...]:
-        """A round's samples in microseconds.
+    def measure(self, samples: int) -> tuple[tuple[float, ...], int]:
+        """A round's samples in microseconds, and how many of them were checked.
 
         Raises:
             WrongWhenTimedError: if a call that was drawn to be checked was wrong.
         """
         self._checks.open([PLACE])
         times_us = tuple(self._call_us() for _ in range(samples))
-        self._checks.judge()
-        return times_us
+        return times_us, self._checks.judge()
 
     def _call_us(self) -> float:
         for _ in range(WARM_UPS):

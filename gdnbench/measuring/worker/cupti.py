@@ -85,12 +85,12 @@ class _Rounds:
     def measure(self, position: int, ids: tuple[str, ...]) -> None:
         """The round of the cases at a position of the task's order."""
         number = self._task.round_number(position)
-        sm_mhz = {}
+        sm_mhz, checked = {}, {}
         self._recorder.start()
         for case_id in ids:
             self._begin(StepBegun(case_id, "measure", self._task.step_limit_s))
             self._rotations[case_id].open(position)
-            sm_mhz[case_id] = self._launch(case_id)
+            sm_mhz[case_id], checked[case_id] = self._launch(case_id)
         self._begin(StepBegun("", "collect records", COLLECT_STEPS * self._task.step_limit_s))
         cases = split_cases(self._recorder.stop(), OWN_PREFIX)
         if len(cases) != len(ids):
@@ -103,11 +103,19 @@ class _Rounds:
             times_us = launch_times_us(launches, self._task.samples[case_id])
             visited = self._rotations[case_id].visited(self._task.samples[case_id])
             inputs, outputs = visited if len(times_us) == self._task.samples[case_id] else ((), ())
-            sampled = Sampled(number, case_id, times_us, sm_mhz[case_id], placements=inputs, output_placements=outputs)
+            sampled = Sampled(
+                number,
+                case_id,
+                times_us,
+                sm_mhz[case_id],
+                placements=inputs,
+                output_placements=outputs,
+                checked=checked[case_id],
+            )
             self._channel.send(sampled)
 
-    def _launch(self, case_id: str) -> tuple[float, ...]:
-        """Enqueues a case's warm-ups and samples, checks some, and gives the SM clock while they ran."""
+    def _launch(self, case_id: str) -> tuple[tuple[float, ...], int]:
+        """Enqueues a case's warm-ups and samples, and checks some: the SM clock meanwhile, and how many it checked."""
         rotation = self._rotations[case_id]
         self._case.launch()
         for _ in range(self._task.warm_ups + self._task.samples[case_id]):
@@ -124,5 +132,4 @@ class _Rounds:
         sm_mhz = self._sm_clock.read()
         self._device.synchronize()
         self._checks.launch()
-        rotation.judge()
-        return sm_mhz
+        return sm_mhz, rotation.judge()

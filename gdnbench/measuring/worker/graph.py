@@ -80,9 +80,9 @@ def measure_all(task: Task, channel: EventChannel) -> None:
                 timed = replays.enqueue(case_id, replays_of(task.samples[case_id]))
                 sm_mhz = sm_clock.read()
                 device.synchronize()
-                rotations[case_id].judge()
+                checked = rotations[case_id].judge()
                 times_us = per_launch_us(*([_elapsed_us(*pair) for pair in pairs] for pairs in timed))
-                channel.send(Sampled(task.round_number(position), case_id, times_us, sm_mhz))
+                channel.send(Sampled(task.round_number(position), case_id, times_us, sm_mhz, checked=checked))
 
 
 @dataclass(frozen=True)

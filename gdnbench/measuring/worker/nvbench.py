@@ -119,7 +119,7 @@ class _Benchmark:
             with self._device.current():
                 self._rotation.open(self._position)
                 state.exec(self._sample, batched=False, timer=True)
-                self._rotation.judge()
+                checked = self._rotation.judge()
             self._watch.check()
         except WrongWhenTimedError as error:
             self._give_up(str(error), Status.WRONG_WHEN_TIMED)
@@ -133,7 +133,15 @@ class _Benchmark:
             self._host_us.setdefault(self._case_id, []).append(median(self._host_ns) / 1e3)
         times_us, sm_mhz = self._records.take()
         inputs, outputs = self._rotation.visited(len(times_us))
-        sampled = Sampled(self._round, self._case_id, times_us, sm_mhz, placements=inputs, output_placements=outputs)
+        sampled = Sampled(
+            self._round,
+            self._case_id,
+            times_us,
+            sm_mhz,
+            placements=inputs,
+            output_placements=outputs,
+            checked=checked,
+        )
         self._channel.send(sampled)
 
     def _sample(self, _launch: Any, timer: Any) -> None:

@@ -229,14 +229,13 @@ class Rotation:
         if self._checks:
             self._checks.renew(placement.number)
 
-    def judge(self) -> None:
-        """Holds launches of the round against the oracle, once it is over.
+    def judge(self) -> int:
+        """Holds launches of the round against the oracle, once it is over, and says how many.
 
         Raises:
             WrongWhenTimedError: if one fails a gate.
         """
-        if self._checks:
-            self._checks.judge()
+        return self._checks.judge() if self._checks else 0
 
     def visited(self, launches: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Numbers of the placements of the last launches; and of those of the outputs that the case allocates itself.

@@ -145,8 +145,8 @@ class TimedChecks:
         """After each launch: other inputs, and poisoned outputs."""
         self._at.placements.renew(number, self._kernel.in_place)
 
-    def judge(self) -> None:
-        """After a round: holds the launches that were drawn against the oracle.
+    def judge(self) -> int:
+        """After a round: holds the launches that were drawn against the oracle, and says how many they were.
 
         Raises:
             WrongWhenTimedError: if one of them fails a gate.
@@ -154,6 +154,7 @@ class TimedChecks:
         self._round_s = time.perf_counter() - self._begin_s
         for gate in self._at.judge(self._kernel):
             raise WrongWhenTimedError(f"right when it was verified, wrong when it was timed: {gate.reason}")
+        return self._at.kept
 
     def _draw_number(self) -> int:
         """What `CHECK_SHARE` of a round's time pays for, the last by chance; in a case's first round, the most."""
