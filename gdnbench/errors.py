@@ -27,7 +27,7 @@ class ExitCode(IntEnum):
         return member
 
     OK = 0, "everything asked for was done"
-    REGRESSION = 1, "a measured regression"
+    REGRESSION = 1, "a measured regression, or a finding of lint"
     USAGE = 2, "a wrong option, name or value"
     WRONG_NUMBERS = 3, "a kernel's numbers are wrong"
     NOISY = 4, "could not measure well enough to answer"

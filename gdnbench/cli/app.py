@@ -15,6 +15,7 @@ from gdnbench.cli.doctor import doctor
 from gdnbench.cli.explain import explain
 from gdnbench.cli.history import history
 from gdnbench.cli.inspect import inspect
+from gdnbench.cli.lint import lint
 from gdnbench.cli.list import list_kernels
 from gdnbench.cli.ncu import ncu
 from gdnbench.cli.new import new
@@ -37,6 +38,7 @@ _EXIT_CODES = "  \n".join(f"{code.value}: {code.meaning}" for code in ExitCode)
 VERBS = (
     listed_verb(list_kernels, "list"),
     listed_verb(new),
+    listed_verb(lint),
     listed_verb(doctor),
     listed_verb(calibrate),
     listed_verb(verify),

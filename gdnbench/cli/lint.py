@@ -1,0 +1,64 @@
+"""`gdnbench lint`: what mistakes does the source show?"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from gdnbench.cli.options import JsonOption, KernelsArgument, KernelsOption, OpOption, joined, terms
+
+
+class FindingsFormat(StrEnum):
+    """How findings are printed."""
+
+    TEXT = "text"
+    JSON = "json"
+    SARIF = "sarif"
+
+
+def lint(
+    kernels: KernelsArgument = None,
+    kernel: KernelsOption = None,
+    op: OpOption = "",
+    select: Annotated[
+        list[str] | None, typer.Option(metavar="CODE,…", help="Look for these rules alone: T1, or T for all of Triton.")
+    ] = None,
+    ignore: Annotated[list[str] | None, typer.Option(metavar="CODE,…", help="Leave these rules out.")] = None,
+    rules: Annotated[bool, typer.Option("--rules", help="List the rules, and read nothing.")] = False,
+    form: Annotated[
+        FindingsFormat, typer.Option("--format", help="text, json, or sarif for editors and CI.")
+    ] = FindingsFormat.TEXT,
+    json: JsonOption = False,
+) -> None:
+    """Read kernels' sources for known mistakes. Needs no GPU, runs nothing.
+
+    Triton: accesses beyond a tensor without a mask, int32 offsets that overflow at
+    the op's largest workload, TF32 by default, sums in 16 bits, mistakes of
+    autotuning. CUDA: barriers that some threads miss, shared memory that nobody
+    wrote, narrow loads, overflowing offsets, spills that __launch_bounds__ forces.
+    `# gdnbench: ignore[T1] why` (in CUDA: //) on a line silences a rule there.
+    Exits with 1 if there is a finding.
+    """
+    from gdnbench.errors import UsageError
+    from gdnbench.lint.check import choose_rules, lint_kernels
+    from gdnbench.report.lint import print_findings, print_rules
+
+    if json and form is FindingsFormat.SARIF:
+        raise UsageError("--json and --format sarif are two formats", "ask for one")
+    chosen = choose_rules(joined(select), joined(ignore))
+    told = FindingsFormat.JSON if json else form
+    if rules:
+        if told is FindingsFormat.SARIF:
+            raise UsageError("--rules lists no findings, which SARIF is for", "leave --format out, or ask for --json")
+        print_rules(chosen, json=told is FindingsFormat.JSON)
+        return
+    from gdnbench.catalog.catalog import load_catalog
+    from gdnbench.catalog.resolve import resolve_op
+
+    catalog = load_catalog()
+    names = terms(kernels, kernel)
+    result = lint_kernels(catalog, resolve_op(catalog, op, names), joined(names) or "all", chosen)
+    print_findings(result, chosen, form=told.value)
+    raise typer.Exit(result.exit_code)

@@ -1,0 +1,140 @@
+"""Reads the sources of kernels by the rules: which files, which rules, and what is left after comments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.entry import Entry
+from gdnbench.catalog.select import select_variants
+from gdnbench.errors import BuildError, ExitCode, UsageError
+from gdnbench.lint.cuda_subject import CudaSubject, read_cuda_subjects, read_source
+from gdnbench.lint.finding import LintFinding, LintRule
+from gdnbench.lint.rules import RULES
+from gdnbench.lint.settings import settings_of
+from gdnbench.lint.silence import apply_comments
+from gdnbench.lint.triton_source import read_triton
+from gdnbench.lint.triton_subject import TritonSubject
+from gdnbench.model.case import Variant
+from gdnbench.model.kernel import CudaKernel, TritonKernel
+from gdnbench.wording import did_you_mean
+
+
+@dataclass(frozen=True)
+class LintResult:
+    """What was found in some kernels' sources.
+
+    Attributes:
+        findings: by file, line and column.
+        silenced: how many a comment silences.
+        kernels: the labels of the kernels that were read.
+        files: what was read.
+    """
+
+    findings: tuple[LintFinding, ...]
+    silenced: int
+    kernels: tuple[str, ...]
+    files: tuple[Path, ...]
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """1 if there is a finding."""
+        return ExitCode.REGRESSION if self.findings else ExitCode.OK
+
+
+def choose_rules(select: str, ignore: str) -> tuple[LintRule, ...]:
+    """The rules that are asked for.
+
+    Args:
+        select: their codes, or beginnings of such, with commas between: `T1,C`; all if empty.
+        ignore: the same of those that are left out.
+
+    Raises:
+        UsageError: for a code that no rule begins with, or if no rule is left.
+    """
+    wanted, left_out = _codes(select), _codes(ignore)
+    chosen = tuple(
+        rule
+        for rule in RULES
+        if (not wanted or rule.code.startswith(wanted)) and not (left_out and rule.code.startswith(left_out))
+    )
+    if not chosen:
+        raise UsageError("no rule is left", "`gdnbench lint --rules` lists them")
+    return chosen
+
+
+def _codes(text: str) -> tuple[str, ...]:
+    codes = tuple(code.strip().upper() for code in text.split(",") if code.strip())
+    for code in codes:
+        if not any(rule.code.startswith(code) for rule in RULES):
+            hint = did_you_mean(code, [rule.code for rule in RULES], "`gdnbench lint --rules` lists them", cutoff=0.5)
+            raise UsageError(f"there is no rule {code}", hint)
+    return codes
+
+
+def lint_kernels(catalog: Catalog, op: str, wanted: str, rules: Sequence[LintRule]) -> LintResult:
+    """Reads the sources of kernels.
+
+    Args:
+        catalog: what there is.
+        op: the op whose kernels are meant.
+        wanted: as `select_variants` takes it; of a dispatcher, the kernels that it picks are read.
+        rules: what to look for.
+
+    Raises:
+        UnknownNameError: for a kernel that does not exist.
+        BuildError: if a source cannot be read or is not Python.
+        MachineError: if a rule needs a build and the machine lacks a tool for it.
+    """
+    variants = list(_resolved(catalog, select_variants(catalog, op, wanted)))
+    found: dict[tuple[object, str], LintFinding] = {}
+    texts: dict[Path, str] = {}
+    for entry, variant in variants:
+        for subject in _subjects(entry, variant):
+            texts[subject.source.path] = subject.source.text
+            for finding in _apply(rules, subject):
+                found.setdefault((finding.place, finding.code), finding)
+    kept: list[LintFinding] = []
+    silenced = 0
+    for path, text in texts.items():
+        left, hushed = apply_comments(text, [each for each in found.values() if each.place.path == path])
+        kept += left
+        silenced += hushed
+    kept.sort(key=lambda each: (each.place, each.code))
+    return LintResult(tuple(kept), silenced, tuple(dict.fromkeys(v.label for _, v in variants)), tuple(texts))
+
+
+def _resolved(catalog: Catalog, variants: Iterable[Variant]) -> Iterator[tuple[Entry, Variant]]:
+    for variant in variants:
+        entry = catalog.entries[variant.kernel]
+        if entry.dispatch is None:
+            yield entry, variant
+        for pick in entry.dispatch.rows if entry.dispatch else ():
+            picked = catalog.entries[pick.kernel]
+            yield picked, picked.with_params(picked.default, dict(pick.params))
+
+
+def _subjects(entry: Entry, variant: Variant) -> Iterator[TritonSubject | CudaSubject]:
+    kernel = entry.kernel
+    if isinstance(kernel, CudaKernel):
+        yield from read_cuda_subjects(entry, variant)
+        return
+    text = read_source(entry.source)
+    try:
+        source = read_triton(entry.source, text)
+    except SyntaxError as error:
+        raise BuildError(f"{entry.source}:{error.lineno}: {error.msg}", "it is no Python as it stands") from error
+    launches = kernel.launches if isinstance(kernel, TritonKernel) else ()
+    settings = {launch.entry: tuple(settings_of(entry, variant, launch)) for launch in launches}
+    yield TritonSubject(source, settings, variant.label)
+
+
+def _apply(rules: Sequence[LintRule], subject: Any) -> Iterator[LintFinding]:
+    language = "triton" if isinstance(subject, TritonSubject) else "cuda"
+    for rule in rules:
+        if rule.language == language:
+            for place, message in rule.check(subject):
+                yield LintFinding(place, rule.code, message, rule.remedy, subject.label)

@@ -1,0 +1,87 @@
+"""A CUDA source with the launches of one variant: what the rules for CUDA read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gdnbench.catalog.entry import Entry
+from gdnbench.errors import BuildError
+from gdnbench.lint.cuda_source import CudaSource, included, macros_of, read_cuda
+from gdnbench.lint.launch_setting import LaunchSetting
+from gdnbench.lint.settings import settings_of
+from gdnbench.model.case import Variant
+from gdnbench.model.kernel import CudaKernel
+
+
+@dataclass(frozen=True)
+class CudaSubject:
+    """A source and its launches.
+
+    Attributes:
+        source: the file.
+        settings: of each function that is launched; none of a header.
+        label: the kernel's.
+        entry: the kernel.
+        variant: its params.
+        headers: the files beside it that it includes, whose constants it uses.
+    """
+
+    source: CudaSource
+    settings: dict[str, tuple[LaunchSetting, ...]]
+    label: str
+    entry: Entry
+    variant: Variant
+    headers: tuple[CudaSource, ...] = ()
+
+
+def read_cuda_subjects(entry: Entry, variant: Variant) -> Iterator[CudaSubject]:
+    """The kernel's source, then each header of its own folder or its op's that it includes.
+
+    Raises:
+        BuildError: if a file cannot be read.
+    """
+    texts: dict[Path, str] = {}
+    _collect(entry.source, (entry.folder, entry.op_folder), texts)
+    macros: dict[str, str] = {}
+    for text in texts.values():
+        macros |= macros_of(text)
+    own, *headers = (read_cuda(path, text, macros) for path, text in texts.items())
+    launches = entry.kernel.launches if isinstance(entry.kernel, CudaKernel) else ()
+    settings = {
+        launch.entry: tuple(_with_prefix(entry, setting) for setting in settings_of(entry, variant, launch))
+        for launch in launches
+    }
+    yield CudaSubject(own, settings, variant.label, entry, variant, tuple(headers))
+    for header in headers:
+        yield CudaSubject(header, {}, variant.label, entry, variant)
+
+
+def read_source(path: Path) -> str:
+    """A source's text.
+
+    Raises:
+        BuildError: if it cannot be read.
+    """
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BuildError(f"{path} cannot be read: {error}", "see `source` in variant.py") from error
+
+
+def _collect(path: Path, folders: tuple[Path, ...], texts: dict[Path, str]) -> None:
+    """Reads a file and, each once, those that it includes."""
+    texts[path] = read_source(path)
+    for name in included(texts[path]):
+        found = next((folder / name for folder in folders if (folder / name).is_file()), None)
+        if found is not None and found not in texts:
+            _collect(found, folders, texts)
+
+
+def _with_prefix(entry: Entry, setting: LaunchSetting) -> LaunchSetting:
+    """The setting with axes under the names of their macros."""
+    axes = {axis.name for axis in entry.op.workloads.axes}
+    prefix = entry.op.macro_prefix
+    named = {f"{prefix}{name}" if name in axes else name: value for name, value in setting.constants.items()}
+    return replace(setting, constants=named)

@@ -1,0 +1,190 @@
+"""What is known of a value in a Triton function before it runs: its type, its shape, and bounds of its numbers."""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gdnbench.lint import span as spans
+from gdnbench.lint.span import Span
+
+CONSTANT = "constexpr"
+Dims = tuple[int, ...]
+
+_INTEGER = re.compile(r"([iu])(\d+)")
+_FLOAT_BITS: Mapping[str, int] = {"fp64": 64, "fp32": 32, "fp16": 16, "bf16": 16}
+
+
+@dataclass(frozen=True)
+class WideOffset:
+    """A whole number that its type cannot hold.
+
+    Attributes:
+        node: the operation.
+        most: the greatest value it would have.
+        dtype: the type.
+    """
+
+    node: ast.expr
+    most: int
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A value.
+
+    Attributes:
+        dtype: Triton's type, `i32` or `bf16`; `constexpr` for a constant, empty where it is not known. Of a pointer,
+            that of what it points to.
+        shape: () for a scalar, None where it is not known.
+        span: bounds of a whole number; of a pointer, of its offset in elements.
+        tensor: of a pointer, the argument that it points into.
+        by_lane: whether it comes from `tl.arange`.
+        constant: of a `constexpr`, its value.
+        wide: the operation in which it grew beyond its type, if it did.
+    """
+
+    dtype: str = ""
+    shape: Dims | None = None
+    span: Span | None = None
+    tensor: str = ""
+    by_lane: bool = False
+    constant: Any = None
+    wide: WideOffset | None = None
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the compiler knows it."""
+        return self.dtype == CONSTANT
+
+    @property
+    def bits(self) -> int:
+        """Of an element; 0 where it is not known."""
+        whole = _INTEGER.fullmatch(self.dtype)
+        return int(whole[2]) if whole else _FLOAT_BITS.get(self.dtype, 8 if self.dtype.startswith("fp8") else 0)
+
+
+UNKNOWN = Operand()
+
+
+def constant(value: Any) -> Operand:
+    """A constant of the compiler."""
+    whole = isinstance(value, int) and abs(value) < 1 << 62
+    return Operand(CONSTANT, (), spans.constant_span(int(value)) if whole else None, constant=value)
+
+
+def joined(left: Operand, right: Operand) -> Operand:
+    """What is one or the other, after a branch."""
+    if left is right or (left.is_constant and right.is_constant and left.constant == right.constant):
+        return left
+    return Operand(
+        dtype=left.dtype if left.dtype == right.dtype and not left.is_constant else "",
+        shape=left.shape if left.shape == right.shape else None,
+        span=spans.either(left.span, right.span),
+        tensor=left.tensor if left.tensor == right.tensor else "",
+        by_lane=left.by_lane or right.by_lane,
+        wide=left.wide or right.wide,
+    )
+
+
+def broadcast(left: Dims | None, right: Dims | None) -> Dims | None:
+    """The shape of both together; None where it is not known, or they do not fit."""
+    if left is None or right is None:
+        return None
+    if not left or not right:
+        return left or right
+    if len(left) != len(right) or any(a != b and 1 not in {a, b} for a, b in zip(left, right, strict=True)):
+        return None
+    return tuple(max(a, b) for a, b in zip(left, right, strict=True))
+
+
+def promoted(left: Operand, right: Operand) -> str:
+    """The type of an operation on both; empty where it is not known."""
+    if left.is_constant or right.is_constant:
+        other, known = (right, left) if left.is_constant else (left, right)
+        if _INTEGER.fullmatch(other.dtype) and isinstance(known.constant, float):
+            return "fp32"
+        is_long = isinstance(known.constant, int) and not -(1 << 31) <= known.constant < 1 << 31
+        return "i64" if is_long and _INTEGER.fullmatch(other.dtype) else other.dtype
+    whole = [_INTEGER.fullmatch(each.dtype) for each in (left, right)]
+    if all(whole):
+        return max((left, right), key=lambda each: (each.bits, each.dtype[0] == "u")).dtype
+    floats = [each.dtype for each in (left, right) if each.dtype in _FLOAT_BITS]
+    if len(floats) == 2:
+        same = floats[0] == floats[1]
+        wider = max(floats, key=lambda each: _FLOAT_BITS[each])
+        return wider if same or _FLOAT_BITS[wider] > 16 else "fp32"
+    return floats[0] if floats and any(whole) else ""
+
+
+_ON_SPANS: Mapping[type[ast.operator], Callable[[Span | None, Span | None], Span | None]] = {
+    ast.Add: spans.add,
+    ast.Sub: spans.subtract,
+    ast.Mult: spans.multiply,
+    ast.FloorDiv: spans.divide,
+    ast.Mod: spans.remainder,
+}
+_ON_CONSTANTS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Div: operator.truediv,
+    ast.Pow: operator.pow,
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+}
+_LARGEST_POWER = 64
+
+
+def binary(node: ast.expr, sign: ast.operator, left: Operand, right: Operand) -> Operand:
+    """`left sign right`."""
+    if left.is_constant and right.is_constant:
+        return _of_constants(sign, left, right)
+    shape = broadcast(left.shape, right.shape)
+    by_lane = left.by_lane or right.by_lane
+    span = _ON_SPANS[type(sign)](left.span, right.span) if type(sign) in _ON_SPANS else None
+    wide = left.wide or right.wide
+    if left.tensor or right.tensor:
+        pointer = left if left.tensor else right
+        return replace(pointer, shape=shape, span=span, by_lane=by_lane, wide=wide)
+    dtype = promoted(left, right)
+    if isinstance(sign, ast.Div) and _INTEGER.fullmatch(dtype):
+        dtype = "fp32"
+    made = Operand(dtype, shape, span, by_lane=by_lane, wide=wide)
+    return _checked(node, made)
+
+
+def cast(value: Operand, dtype: str) -> Operand:
+    """The value in another type; what was lost before stays lost."""
+    return replace(value, dtype=dtype, constant=None, tensor="")
+
+
+def _checked(node: ast.expr, value: Operand) -> Operand:
+    """The value, marked where its type cannot hold it."""
+    whole = _INTEGER.fullmatch(value.dtype)
+    if not whole or value.span is None or value.span.fits(value.bits, signed=whole[1] == "i"):
+        return value
+    low, high = value.span.bounds
+    is_large = high >= 1 << (value.bits - 1)
+    wide = value.wide or (WideOffset(node, high, value.dtype) if is_large and low >= -(1 << 31) else None)
+    return replace(value, span=None, wide=wide)
+
+
+def _of_constants(sign: ast.operator, left: Operand, right: Operand) -> Operand:
+    if isinstance(sign, ast.Pow | ast.LShift) and not (
+        isinstance(right.constant, int) and 0 <= right.constant <= _LARGEST_POWER
+    ):
+        return UNKNOWN
+    try:
+        return constant(_ON_CONSTANTS[type(sign)](left.constant, right.constant))
+    except (KeyError, TypeError, ValueError, ArithmeticError):
+        return UNKNOWN

@@ -1,0 +1,92 @@
+"""The settings at which a kernel is read: workloads of the op's suites, the variant's constants, and other choices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from gdnbench.catalog.entry import Entry
+from gdnbench.errors import GdnbenchError
+from gdnbench.lint.launch_setting import LaunchSetting, TensorFacts
+from gdnbench.model.case import Variant
+from gdnbench.model.kernel import CudaKernel, CudaLaunch, TritonKernel, TritonLaunch
+from gdnbench.model.op import Op
+from gdnbench.model.params import Params
+from gdnbench.model.tensor import FACTS
+from gdnbench.model.workload import Workload
+
+MOST_WORKLOADS = 16
+"""Of the suites' workloads: those that are largest and smallest, and some between."""
+
+
+def read_workloads(op: Op) -> tuple[Workload, ...]:
+    """The workloads of all suites, the largest first; at most `MOST_WORKLOADS`."""
+    names = dict.fromkeys(("default", "verify", *op.suites))
+    every = dict.fromkeys(workload for name in names for workload in op.suite(name).workloads)
+    ranked = sorted(every, key=op.tensor_bytes, reverse=True)
+    if len(ranked) <= MOST_WORKLOADS:
+        return tuple(ranked)
+    last = len(ranked) - 1
+    return tuple(ranked[round(place * last / (MOST_WORKLOADS - 1))] for place in range(MOST_WORKLOADS))
+
+
+def settings_of(entry: Entry, variant: Variant, launch: CudaLaunch | TritonLaunch) -> Iterator[LaunchSetting]:
+    """The variant at each workload; then, at the largest one and the default one, each choice of each param.
+
+    A setting at which the declaration's grid fails, or is empty, is left out: the kernel does not support it.
+    """
+    workloads = read_workloads(entry.op)
+    for workload in workloads:
+        params = entry.at(variant, workload).params
+        yield from _setting(entry, variant, launch, workload, params, {})
+    for workload in dict.fromkeys((workloads[0], entry.op.default)):
+        own = entry.at(variant, workload).params
+        for name, param in entry.kernel.params.items():
+            for choice in param.choices:
+                if choice != own[name]:
+                    changed = Params({**own, name: choice})
+                    yield from _setting(entry, variant, launch, workload, changed, {name: choice})
+
+
+def _setting(
+    entry: Entry,
+    variant: Variant,
+    launch: CudaLaunch | TritonLaunch,
+    workload: Workload,
+    params: Params,
+    told: dict[str, object],
+) -> Iterator[LaunchSetting]:
+    op, kernel = entry.op, entry.kernel
+    try:
+        grid = tuple(int(size) for size in launch.grid(workload, params))
+        threads = int(launch.block(workload, params)) if isinstance(launch, CudaLaunch) else 0
+    except Exception:
+        return
+    if prod(grid) < 1:
+        return
+    named = op.named_sizes(workload)
+    scratch = kernel.scratch if isinstance(kernel, CudaKernel | TritonKernel) else ()
+    try:
+        tensors = {
+            tensor.name: TensorFacts(FACTS[tensor.dtype].triton, prod(tensor.sizes(sizes)))
+            for tensor, sizes in [
+                *((each, named) for each in op.tensors),
+                *((each, {**named, **{n: v for n, v in params.items() if isinstance(v, int)}}) for each in scratch),
+            ]
+        }
+    except (GdnbenchError, KeyError):
+        return
+    changed = ", ".join(f"{name}={value}" for name, value in told.items())
+    yield LaunchSetting(
+        label=variant.label,
+        at=f"{workload} with {changed}" if changed else str(workload),
+        tensors=tensors,
+        constants={**workload.compile_time, **params},
+        sizes={
+            **{axis.name: (workload.axes[axis.name], "i32") for axis in op.workloads.axes if not axis.compile_time},
+            **{name: (of(workload), "i64") for name, of in op.derived.items()},
+        },
+        scalars=op.scalars,
+        grid=grid,
+        threads=threads,
+    )

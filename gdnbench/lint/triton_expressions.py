@@ -1,0 +1,310 @@
+"""Follows the expressions of a Triton function: operators, indexing, and the functions of `triton.language`."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gdnbench.lint import span as spans
+from gdnbench.lint.launch_setting import LaunchSetting
+from gdnbench.lint.operand import CONSTANT, UNKNOWN, Operand, binary, broadcast, cast, constant, joined
+from gdnbench.lint.span import Span, span_between
+from gdnbench.lint.triton_events import (
+    AccessKind,
+    LaneRange,
+    MatrixProduct,
+    MemoryAccess,
+    TensorSum,
+    TritonEvent,
+)
+from gdnbench.lint.triton_source import TritonFunction, TritonSource
+
+Scope = dict[str, Operand]
+
+_DTYPES = {
+    "float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16",
+    "int64": "i64", "int32": "i32", "int16": "i16", "int8": "i8", "int1": "i1",
+    "uint64": "u64", "uint32": "u32", "uint16": "u16", "uint8": "u8",
+    "float8e4nv": "fp8e4nv", "float8e5": "fp8e5",
+}  # fmt: skip
+_ELEMENTWISE = frozenset({
+    "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sqrt_rn", "sin", "cos", "abs", "sigmoid", "floor", "ceil", "erf",
+    "softmax", "flip",
+})  # fmt: skip
+"""Of these, the result is of the operand's type and shape."""
+
+_COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
+    ast.GtE: operator.ge, ast.Is: operator.is_, ast.IsNot: operator.is_not,
+    ast.In: lambda left, right: left in right, ast.NotIn: lambda left, right: left not in right,
+}  # fmt: skip
+_SAME = frozenset({"multiple_of", "max_contiguous", "max_constancy"})
+_REDUCTIONS = frozenset({"sum", "max", "min", "xor_sum", "argmax", "argmin"})
+
+
+class SettingRefused(Exception):  # noqa: N818 - no error of anybody's: the kernel says where it works
+    """A `tl.static_assert` that does not hold."""
+
+
+class Expressions:
+    """Follows expressions and notes events.
+
+    Attributes:
+        events: what was noted so far.
+        is_conditional: whether what is followed need not be reached.
+    """
+
+    def __init__(self, source: TritonSource, setting: LaunchSetting, programs: tuple[Span, Span, Span] | None) -> None:
+        self._source, self._setting, self._programs = source, setting, programs
+        self.events: list[TritonEvent] = []
+        self.is_conditional = False
+
+    def call(self, function: TritonFunction, arguments: Scope) -> Operand:
+        """What a function of the source returns."""
+        raise NotImplementedError
+
+    def values(self, node: ast.expr, scope: Scope) -> Operand | tuple[Operand, ...]:
+        """As `value`; of a tuple, each of its parts."""
+        if isinstance(node, ast.Tuple):
+            return tuple(self.value(each, scope) for each in node.elts)
+        return self.value(node, scope)
+
+    def value(self, node: ast.expr, scope: Scope) -> Operand:  # noqa: PLR0911 - a case a kind of node
+        """What is known of an expression's value."""
+        match node:
+            case ast.Constant(value=value):
+                return constant(value)
+            case ast.Name(id=name):
+                return self._named(name, scope)
+            case ast.BinOp(left=left, op=sign, right=right):
+                return binary(node, sign, self.value(left, scope), self.value(right, scope))
+            case ast.UnaryOp():
+                return self._unary(node, scope)
+            case ast.Compare() | ast.BoolOp():
+                return self._condition(node, scope)
+            case ast.IfExp(test=test, body=body, orelse=orelse):
+                chosen = self.value(test, scope)
+                if chosen.is_constant:
+                    return self.value(body if chosen.constant else orelse, scope)
+                return joined(self.value(body, scope), self.value(orelse, scope))
+            case ast.Subscript(value=value, slice=index):
+                return self._indexed(self.value(value, scope), index)
+            case ast.Attribute(value=value, attr=name):
+                return self._attribute(value, name, scope)
+            case ast.Call():
+                return self._call(node, scope)
+            case ast.Tuple(elts=parts) | ast.List(elts=parts):
+                found = [self.value(each, scope) for each in parts]
+                return constant(tuple(each.constant for each in found)) if _all_constant(found) else UNKNOWN
+            case _:
+                return UNKNOWN
+
+    def called(self, node: ast.Call) -> str:
+        """The function of `triton`, `triton.language` or Python that is called; empty for another one."""
+        match node.func:
+            case ast.Attribute(value=ast.Name(id=module), attr=name):
+                return name if module in self._source.language | self._source.triton else ""
+            case ast.Attribute(value=ast.Attribute(value=ast.Name(id=module)), attr=name):
+                return name if module in self._source.language | self._source.triton else ""
+            case ast.Name(id=name):
+                return name if name in {"range", "min", "max"} else ""
+            case _:
+                return ""
+
+    def _named(self, name: str, scope: Scope) -> Operand:
+        if name in scope:
+            return scope[name]
+        return constant(self._source.values[name]) if name in self._source.values else UNKNOWN
+
+    def _unary(self, node: ast.UnaryOp, scope: Scope) -> Operand:
+        value = self.value(node.operand, scope)
+        if value.is_constant and isinstance(node.op, ast.Not):
+            return constant(not value.constant)
+        if isinstance(node.op, ast.USub):
+            if value.is_constant:
+                return constant(-value.constant) if isinstance(value.constant, int | float) else UNKNOWN
+            return Operand(value.dtype, value.shape, spans.negate(value.span), by_lane=value.by_lane, wide=value.wide)
+        return Operand(value.dtype if not value.is_constant else "", value.shape, by_lane=value.by_lane)
+
+    def _condition(self, node: ast.Compare | ast.BoolOp, scope: Scope) -> Operand:
+        parts = [node.left, *node.comparators] if isinstance(node, ast.Compare) else node.values
+        found = [self.value(each, scope) for each in parts]
+        if _all_constant(found):
+            return _of_constants(node, [each.constant for each in found])
+        shape = found[0].shape
+        for each in found[1:]:
+            shape = broadcast(shape, each.shape)
+        return Operand("i1", shape, by_lane=any(each.by_lane for each in found))
+
+    def _indexed(self, value: Operand, index: ast.expr) -> Operand:
+        places = index.elts if isinstance(index, ast.Tuple) else [index]
+        if value.is_constant and isinstance(value.constant, tuple) and len(places) == 1:
+            try:
+                return constant(value.constant[ast.literal_eval(places[0])])
+            except (ValueError, IndexError, TypeError):
+                return UNKNOWN
+        shape: list[int] | None = []
+        rest = list(value.shape) if value.shape is not None else None
+        for place in places:
+            if isinstance(place, ast.Constant) and place.value is None and shape is not None:
+                shape.append(1)
+            elif isinstance(place, ast.Slice) and rest and shape is not None:
+                shape.append(rest.pop(0))
+            else:
+                shape = None
+        known = tuple(shape) if shape is not None and not rest and rest is not None else None
+        return Operand(
+            "" if value.is_constant else value.dtype, known, value.span, value.tensor, value.by_lane, wide=value.wide
+        )
+
+    def _attribute(self, owner: ast.expr, name: str, scope: Scope) -> Operand:
+        if isinstance(owner, ast.Name) and owner.id in self._source.language:
+            return constant(_DTYPES[name]) if name in _DTYPES else UNKNOWN
+        value = self.value(owner, scope)
+        if name == "T" and value.shape is not None:
+            return Operand(value.dtype, value.shape[::-1], value.span, value.tensor, value.by_lane, wide=value.wide)
+        if name == "dtype" and value.dtype and not value.is_constant:
+            return constant(value.dtype)
+        if name == "shape" and value.shape:
+            return constant(value.shape)
+        return UNKNOWN
+
+    def _call(self, node: ast.Call, scope: Scope) -> Operand:
+        given = [self.value(each, scope) for each in node.args if not isinstance(each, ast.Starred)]
+        named = {each.arg: self.value(each.value, scope) for each in node.keywords if each.arg}
+        if isinstance(node.func, ast.Name) and node.func.id in self._source.functions:
+            function = self._source.functions[node.func.id]
+            return self.call(function, {**dict(zip(function.arguments, given, strict=False)), **named})
+        name = self.called(node)
+        if not name and isinstance(node.func, ast.Attribute):
+            name = node.func.attr
+            if name not in {"to", "cast", "sum", "max", "min", "reshape", "view", "trans"}:
+                self.value(node.func.value, scope)
+                return UNKNOWN
+            given = [self.value(node.func.value, scope), *given]
+        return self._builtin(name, node, given, named)
+
+    def _builtin(self, name: str, node: ast.Call, given: list[Operand], named: Scope) -> Operand:  # noqa: PLR0911, PLR0912
+        first = given[0] if given else named.get("input", named.get("pointer", UNKNOWN))
+        rest = given[1:]
+        if name in {"load", "store"} or name.startswith("atomic_"):
+            return self._access(name, node, first, rest, named)
+        match name:
+            case "program_id" | "num_programs":
+                return self._program(name, named.get("axis", first))
+            case "arange":
+                return self._lanes(node, first, rest[0] if rest else named.get("end", UNKNOWN))
+            case "dot":
+                return self._product(node, first, rest[0] if rest else named.get("other", UNKNOWN), named)
+            case "to" | "cast":
+                wanted = rest[0] if rest else named.get("dtype", UNKNOWN)
+                return cast(first, wanted.constant if isinstance(wanted.constant, str) else "")
+            case "zeros" | "full" | "zeros_like":
+                return _made(name, first, rest, named)
+            case "trans":
+                reversed_shape = first.shape[::-1] if first.shape is not None and not rest else None
+                return Operand(first.dtype, reversed_shape, by_lane=first.by_lane)
+            case "reshape" | "view" | "broadcast_to":
+                return Operand(first.dtype, _dims(rest), first.span, first.tensor, first.by_lane, wide=first.wide)
+            case "cdiv" | "minimum" | "maximum" if rest:
+                return _of_two(name, node, first, rest[0])
+            case "min" | "max" if rest and isinstance(node.func, ast.Name):
+                return _of_two(name, node, first, rest[0])
+            case "where" if len(rest) == 2:
+                return _chosen(first, rest[0], rest[1])
+            case "static_assert":
+                if first.is_constant and not first.constant:
+                    raise SettingRefused
+                return UNKNOWN
+        if name == "sum":
+            self.events.append(TensorSum(node, first))
+        if name in _REDUCTIONS:
+            return Operand("" if first.is_constant else first.dtype, None)
+        if name in _SAME:
+            return first
+        return Operand(first.dtype, first.shape, by_lane=first.by_lane) if name in _ELEMENTWISE else UNKNOWN
+
+    def _access(self, name: str, node: ast.Call, pointer: Operand, rest: list[Operand], named: Scope) -> Operand:
+        at = {"load": 0, "store": 1}.get(name, 2 if name == "atomic_cas" else 1)
+        mask = rest[at] if len(rest) > at else named.get("mask")
+        masked = ("boundary_check" in named) or (mask is not None and not (mask.is_constant and mask.constant is None))
+        kind: AccessKind = "load" if name == "load" else "store" if name == "store" else "atomic"
+        self.events.append(MemoryAccess(node, kind, pointer, masked, self.is_conditional))
+        return Operand(pointer.dtype if pointer.tensor else "", pointer.shape)
+
+    def _program(self, name: str, axis: Operand) -> Operand:
+        place = axis.constant if axis.is_constant and axis.constant in {0, 1, 2} else None
+        span = None
+        if self._programs and self._setting.grid and place is not None:
+            grid = (*self._setting.grid, 1, 1)
+            span = self._programs[place] if name == "program_id" else spans.constant_span(grid[place])
+        return Operand("i32", (), span)
+
+    def _lanes(self, node: ast.Call, start: Operand, end: Operand) -> Operand:
+        if not (isinstance(start.constant, int) and isinstance(end.constant, int)):
+            return Operand("i32", None, by_lane=True)
+        length = end.constant - start.constant
+        self.events.append(LaneRange(node, length))
+        if length < 1:
+            return Operand("i32", None, by_lane=True)
+        return Operand("i32", (length,), span_between(start.constant, end.constant - 1), by_lane=True)
+
+    def _product(self, node: ast.Call, left: Operand, right: Operand, named: Scope) -> Operand:
+        says = bool({"input_precision", "allow_tf32"} & named.keys())
+        self.events.append(MatrixProduct(node, left, right, says))
+        known = left.shape is not None and right.shape is not None and len(left.shape) == len(right.shape) == 2
+        shape = (left.shape[0], right.shape[1]) if known and left.shape and right.shape else None
+        return Operand("fp32", shape)
+
+
+def _all_constant(values: list[Operand]) -> bool:
+    return all(each.is_constant for each in values)
+
+
+def _of_constants(node: ast.Compare | ast.BoolOp, values: list[Any]) -> Operand:
+    if isinstance(node, ast.BoolOp):
+        return constant(all(values) if isinstance(node.op, ast.And) else any(values))
+    try:
+        steps = zip(node.ops, values[:-1], values[1:], strict=True)
+        return constant(all(_COMPARISONS[type(sign)](left, right) for sign, left, right in steps))
+    except (KeyError, TypeError):
+        return UNKNOWN
+
+
+def _made(name: str, first: Operand, rest: list[Operand], named: Scope) -> Operand:
+    if name == "zeros_like":
+        return Operand(first.dtype, first.shape)
+    dtype = named.get("dtype", rest[-1] if rest else UNKNOWN)
+    shape = named.get("shape", first)
+    known = isinstance(shape.constant, tuple) and all(isinstance(each, int) for each in shape.constant)
+    return Operand(dtype.constant if isinstance(dtype.constant, str) else "", shape.constant if known else None)
+
+
+def _dims(given: list[Operand]) -> tuple[int, ...] | None:
+    sizes = given[0].constant if len(given) == 1 and isinstance(given[0].constant, tuple) else None
+    sizes = sizes or tuple(each.constant for each in given)
+    return sizes if all(isinstance(each, int) for each in sizes) else None
+
+
+def _of_two(name: str, node: ast.Call, left: Operand, right: Operand) -> Operand:
+    if left.dtype == right.dtype == CONSTANT and isinstance(left.constant, int) and isinstance(right.constant, int):
+        if name == "cdiv":
+            return constant(-(-left.constant // right.constant)) if right.constant else UNKNOWN
+        return constant((min if name.startswith("min") else max)(left.constant, right.constant))
+    if name == "cdiv":
+        one = constant(1)
+        raised = binary(node, ast.Sub(), binary(node, ast.Add(), left, right), one)
+        return binary(node, ast.FloorDiv(), raised, right)
+    chosen = joined(left, right)
+    span = (spans.minimum if name.startswith("min") else spans.maximum)(left.span, right.span)
+    dtype = left.dtype if right.is_constant else right.dtype if left.is_constant else chosen.dtype
+    return Operand(dtype, broadcast(left.shape, right.shape), span, by_lane=chosen.by_lane, wide=chosen.wide)
+
+
+def _chosen(test: Operand, left: Operand, right: Operand) -> Operand:
+    shape = broadcast(test.shape, broadcast(left.shape, right.shape))
+    either = joined(left, right)
+    dtype = left.dtype if right.is_constant else right.dtype if left.is_constant else either.dtype
+    return Operand(dtype, shape, either.span, either.tensor, by_lane=test.by_lane or either.by_lane, wide=either.wide)

@@ -1,0 +1,168 @@
+"""A Triton source as Python's `ast` reads it: its functions, their decorators, and the module's constants."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gdnbench.lint.finding import SourcePlace
+
+
+@dataclass(frozen=True)
+class Autotune:
+    """An `@triton.autotune` above a function.
+
+    Attributes:
+        node: the decorator.
+        key: the arguments whose change tunes anew; None where the source does not spell them out.
+        kept: the arguments that `restore_value` or `reset_to_zero` names; None where it does not spell them out.
+        configs: the constants of each `triton.Config` that it spells out.
+    """
+
+    node: ast.Call
+    key: tuple[str, ...] | None
+    kept: tuple[str, ...] | None
+    configs: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class TritonFunction:
+    """A function under `@triton.jit`.
+
+    Attributes:
+        node: the definition.
+        constants: the arguments that are `tl.constexpr`.
+        autotune: how it is tuned; None where it is not.
+    """
+
+    node: ast.FunctionDef
+    constants: frozenset[str]
+    autotune: Autotune | None = None
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The names of its arguments, in order."""
+        return tuple(each.arg for each in _arguments(self.node))
+
+
+@dataclass(frozen=True)
+class TritonSource:
+    """A file of Triton functions.
+
+    Attributes:
+        path: the file.
+        text: what is in it.
+        functions: by name.
+        values: constants that the module assigns, by name.
+        language: the names by which it knows `triton.language`.
+        triton: the names by which it knows `triton`.
+    """
+
+    path: Path
+    text: str
+    functions: dict[str, TritonFunction]
+    values: dict[str, Any]
+    language: frozenset[str] = field(default=frozenset({"tl"}))
+    triton: frozenset[str] = field(default=frozenset({"triton"}))
+
+    def place(self, node: ast.expr | ast.stmt) -> SourcePlace:
+        """Where a node begins."""
+        line = self.text.splitlines()[node.lineno - 1].encode()
+        return SourcePlace(self.path, node.lineno, len(line[: node.col_offset].decode(errors="replace")) + 1)
+
+
+def read_triton(path: Path, text: str) -> TritonSource:
+    """The functions under `@triton.jit` of a file; there may be none.
+
+    Raises:
+        SyntaxError: if it is not Python.
+    """
+    tree = ast.parse(text, str(path))
+    language, triton = _aliases(tree)
+    values: dict[str, Any] = {}
+    functions: dict[str, TritonFunction] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and any(_last_name(each) == "jit" for each in node.decorator_list):
+            functions[node.name] = _function(node)
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            found, value = _literal(node.value)
+            if found:
+                values[node.targets[0].id] = value
+    return TritonSource(path, text, functions, values, language, triton)
+
+
+def _aliases(tree: ast.Module) -> tuple[frozenset[str], frozenset[str]]:
+    language, triton = set(), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for each in node.names:
+                if each.name == "triton.language" and each.asname:
+                    language.add(each.asname)
+                elif each.name == "triton":
+                    triton.add(each.asname or "triton")
+        elif isinstance(node, ast.ImportFrom) and node.module == "triton":
+            language |= {each.asname or each.name for each in node.names if each.name == "language"}
+    return frozenset(language), frozenset(triton)
+
+
+def _function(node: ast.FunctionDef) -> TritonFunction:
+    constants = frozenset(
+        each.arg
+        for each in _arguments(node)
+        if each.annotation is not None and "constexpr" in ast.dump(each.annotation)
+    )
+    tuned = [each for each in node.decorator_list if isinstance(each, ast.Call) and _last_name(each) == "autotune"]
+    return TritonFunction(node, constants, _autotune(tuned[0]) if tuned else None)
+
+
+def _autotune(node: ast.Call) -> Autotune:
+    given = {each.arg: each.value for each in node.keywords if each.arg}
+    given |= dict(zip(("configs", "key"), node.args, strict=False))
+    kept: tuple[str, ...] | None = ()
+    for name in ("restore_value", "reset_to_zero"):
+        if name in given:
+            names = _names(given[name])
+            kept = None if kept is None or names is None else kept + names
+    configs = [each for each in ast.walk(node) if isinstance(each, ast.Call) and _last_name(each) == "Config"]
+    constants = (_literal(each.args[0]) for each in configs if each.args)
+    return Autotune(
+        node,
+        _names(given["key"]) if "key" in given else (),
+        kept,
+        tuple(value for found, value in constants if found and isinstance(value, dict)),
+    )
+
+
+def _names(node: ast.expr) -> tuple[str, ...] | None:
+    """A list of texts that is spelt out; None for anything else."""
+    found, value = _literal(node)
+    if found and value is None:
+        return ()
+    is_list = found and isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
+    return tuple(value) if is_list else None
+
+
+def _arguments(node: ast.FunctionDef) -> list[ast.arg]:
+    return [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+
+
+def _literal(node: ast.expr) -> tuple[bool, Any]:
+    """Whether it is a literal, or a `tl.constexpr` of one, and its value."""
+    if isinstance(node, ast.Call) and _last_name(node) == "constexpr" and node.args:
+        return _literal(node.args[0])
+    try:
+        return True, ast.literal_eval(node)
+    except (ValueError, TypeError, MemoryError, RecursionError):
+        return False, None
+
+
+def _last_name(node: ast.expr) -> str:
+    """`jit` of `triton.jit`, of `jit` and of `triton.jit(...)`."""
+    if isinstance(node, ast.Call):
+        return _last_name(node.func)
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""

@@ -1,0 +1,99 @@
+"""The findings of `gdnbench lint`: a line each with its remedy below it, as JSON, or as SARIF."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from rich.text import Text
+
+from gdnbench.lint.check import LintResult
+from gdnbench.lint.finding import LintFinding, LintRule
+from gdnbench.report.console import data_console, plain_table, print_json, print_next
+from gdnbench.report.sarif import sarif_document
+from gdnbench.wording import plural
+
+LintFormat = Literal["text", "json", "sarif"]
+
+
+def print_findings(result: LintResult, rules: Sequence[LintRule], *, form: LintFormat) -> None:
+    """Prints what was found.
+
+    Args:
+        result: the findings.
+        rules: those that were looked for.
+        form: `text`, `json` or `sarif`.
+    """
+    if form == "sarif":
+        print_json(sarif_document(result.findings, rules))
+    elif form == "json":
+        print_json(
+            {
+                "kernels": list(result.kernels),
+                "files": [short_path(path) for path in result.files],
+                "rules": [rule.code for rule in rules],
+                "silenced": result.silenced,
+                "findings": [_row(finding) for finding in result.findings],
+            }
+        )
+    else:
+        _print_lines(result)
+
+
+def print_rules(rules: Sequence[LintRule], *, json: bool) -> None:
+    """Prints what each rule finds, and what to do about it."""
+    if json:
+        print_json(
+            [
+                {
+                    "code": rule.code,
+                    "name": rule.name,
+                    "language": rule.language,
+                    "bug": rule.bug,
+                    "remedy": rule.remedy,
+                }
+                for rule in rules
+            ]
+        )
+        return
+    console = data_console()
+    table = plain_table()
+    for heading in ("code", "name", "finds"):
+        table.add_column(heading, no_wrap=heading == "code", overflow="fold")
+    for rule in rules:
+        table.add_row(Text(rule.code, style="bold"), Text(rule.name), Text(rule.bug))
+    console.print(table)
+    console.print()
+    print_next(console, ["gdnbench", "lint", "all"])
+
+
+def short_path(path: Path) -> str:
+    """The path from here, where it lies below; else as it is."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+
+
+def _row(finding: LintFinding) -> dict[str, Any]:
+    place = finding.place
+    return {
+        "path": short_path(place.path), "line": place.line, "column": place.column, "code": finding.code,
+        "message": finding.message, "remedy": finding.remedy, "kernel": finding.kernel,
+    }  # fmt: skip
+
+
+def _print_lines(result: LintResult) -> None:
+    console = data_console()
+    for finding in result.findings:
+        place = finding.place
+        head = Text(f"{short_path(place.path)}:{place.line}:{place.column}: ")
+        head.append(finding.code, style="bold red").append(f" {finding.message}")
+        console.print(head, soft_wrap=True)
+        console.print(Text(f"  → {finding.remedy}", style="cyan"), soft_wrap=True)
+    counts = Counter(finding.code for finding in result.findings)
+    told = ", ".join(f"{count} {code}" for code, count in sorted(counts.items()))
+    of = f"{plural(len(result.kernels), 'kernel')}, {plural(len(result.files), 'file')}"
+    silenced = f"; {result.silenced} silenced by a comment" if result.silenced else ""
+    console.print(Text(f"{of}: {told or 'no findings'}{silenced}"))
+    kernel = result.findings[0].kernel if result.findings else result.kernels[0]
+    print_next(console, ["gdnbench", "lint", "--rules"] if result.findings else ["gdnbench", "verify", kernel])

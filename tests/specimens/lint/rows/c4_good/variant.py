@@ -1,0 +1,10 @@
+"""As lint-c4-bad, without its mistake."""
+
+from gdnbench import CudaKernel
+
+kernel = CudaKernel(
+    name="lint-c4-good",
+    entry="rows",
+    grid=lambda workload, p: (workload.M,),
+    block=lambda workload, p: 128,
+)
