@@ -1,41 +1,71 @@
-"""Which tensors a Triton function loads from and stores to, followed through the names that it gives to pointers."""
+"""Which tensors a Triton function updates in place, followed through the names that it gives to pointers."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 
 from gdnbench.lint.triton_source import TritonFunction
 
+_Bases = dict[str, frozenset[str]]  # the arguments that each name may point into
+
 
 def updated_in_place(function: TritonFunction) -> tuple[str, ...]:
-    """The pointer arguments that a function both loads from and stores to, or changes by an atomic operation."""
-    bases = _bases(function)
-    loaded: set[str] = set()
-    stored: set[str] = set()
-    for node in ast.walk(function.node):
-        if not (isinstance(node, ast.Call) and node.args):
-            continue
-        name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
-        base = _base(node.args[0], bases)
-        if name == "load" or name.startswith("atomic_"):
-            loaded |= base
-        if name == "store" or name.startswith("atomic_"):
-            stored |= base
-    return tuple(name for name in function.arguments if name in loaded & stored)
-
-
-def _bases(function: TritonFunction) -> dict[str, frozenset[str]]:
-    """The arguments that each name may point into."""
+    """The pointer arguments that a function changes from what they held before it: see `_Uses`."""
+    uses = {name: _Uses() for name in function.arguments}
     bases = {name: frozenset({name}) for name in function.arguments if name not in function.constants}
-    for _ in range(2):  # a pointer that a loop moves on is assigned after it is used
-        for node in ast.walk(function.node):
-            if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-                name = node.targets[0].id
-                bases[name] = bases.get(name, frozenset()) | _base(node.value, bases)
-    return bases
+    _follow(function.node.body, bases, uses)
+    return tuple(name for name, used in uses.items() if used.is_update)
 
 
-def _base(node: ast.expr, bases: dict[str, frozenset[str]]) -> frozenset[str]:
+class _Uses:
+    """The first load and the first store of a tensor in the source, and whether there is an atomic operation.
+
+    A load above or within the first store sees what was there before; one below it may see what was stored.
+    """
+
+    def __init__(self) -> None:
+        self._loaded: list[tuple[int, int]] = []
+        self._stored: list[tuple[int, int]] = []
+        self._is_atomic = False
+
+    def add(self, name: str, call: ast.Call) -> None:
+        """Takes a call of `triton.language`."""
+        if name == "load":
+            self._loaded.append((call.lineno, call.col_offset))
+        elif name == "store":
+            self._stored.append((call.end_lineno or call.lineno, call.end_col_offset or call.col_offset))
+        self._is_atomic = self._is_atomic or name.startswith("atomic_")
+
+    @property
+    def is_update(self) -> bool:
+        """Whether the new values depend on the old ones."""
+        return self._is_atomic or bool(self._loaded and self._stored and min(self._loaded) < min(self._stored))
+
+
+def _follow(body: Iterable[ast.stmt], bases: _Bases, uses: dict[str, _Uses]) -> None:
+    for statement in body:
+        parts = [getattr(statement, name, []) for name in ("body", "orelse")]
+        inside = {id(node) for part in parts for each in part for node in ast.walk(each)}
+        for node in ast.walk(statement):
+            if id(node) not in inside and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                for base in _base(node.args[0], bases) if node.args else ():
+                    uses[base].add(node.func.attr, node)
+        if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+            if isinstance(statement.targets[0], ast.Name):
+                bases[statement.targets[0].id] = _base(statement.value, bases)
+        elif isinstance(statement, ast.If):
+            branches = [dict(bases), dict(bases)]
+            for part, branch in zip(parts, branches, strict=True):
+                _follow(part, branch, uses)
+            for name in {*branches[0], *branches[1]}:
+                bases[name] = branches[0].get(name, frozenset()) | branches[1].get(name, frozenset())
+        else:
+            for part in parts:
+                _follow(part, bases, uses)
+
+
+def _base(node: ast.expr, bases: _Bases) -> frozenset[str]:
     """What an address is computed from: the leftmost name of a sum."""
     while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
         node = node.left

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 
 from gdnbench.lint import span as spans
 from gdnbench.lint.launch_setting import LaunchSetting
-from gdnbench.lint.operand import UNKNOWN, Operand, constant, joined
 from gdnbench.lint.span import Span, constant_span, program_spans
 from gdnbench.lint.triton_events import EventsAtSetting
 from gdnbench.lint.triton_expressions import Expressions, Scope, SettingRefused
 from gdnbench.lint.triton_source import TritonFunction, TritonSource
+from gdnbench.lint.triton_value import UNKNOWN, TritonValue, constant, joined
 
 _DEEPEST_CALL = 8
 
@@ -27,15 +27,15 @@ def evaluate(source: TritonSource, function: TritonFunction, setting: LaunchSett
     return EventsAtSetting(setting, tuple(followed.events))
 
 
-def _argument(name: str, setting: LaunchSetting) -> Operand:
+def _argument(name: str, setting: LaunchSetting) -> TritonValue:
     if name in setting.constants:
         return constant(setting.constants[name])
     if name in setting.tensors:
-        return Operand(setting.tensors[name].dtype, (), constant_span(0), tensor=name)
+        return TritonValue(setting.tensors[name].dtype, (), constant_span(0), tensor=name)
     if name in setting.sizes:
         value, dtype = setting.sizes[name]
-        return Operand(dtype, (), constant_span(value))
-    return Operand("fp32", ()) if name in setting.scalars else UNKNOWN
+        return TritonValue(dtype, (), constant_span(value))
+    return TritonValue("fp32", ()) if name in setting.scalars else UNKNOWN
 
 
 class _Returned(Exception):  # noqa: N818 - no error, but the way out of a function
@@ -50,13 +50,13 @@ class _Follower(Expressions):
         super().__init__(source, setting, programs)
         self._depth = 0
 
-    def call(self, function: TritonFunction, arguments: dict[str, Operand]) -> Operand:
+    def call(self, function: TritonFunction, arguments: dict[str, TritonValue]) -> TritonValue:
         """What a function of the source returns."""
         if self._depth >= _DEEPEST_CALL:
             return UNKNOWN
         scope: Scope = {**self._defaults(function), **arguments}
         self._depth += 1
-        before, returned = self.is_conditional, list[Operand]()
+        before, returned = self.is_conditional, list[TritonValue]()
         try:
             self._follow_all(function.node.body, scope, returned)
         except _Returned:
@@ -79,11 +79,11 @@ class _Follower(Expressions):
             scope[name] = self.value(value, {})
         return scope
 
-    def _follow_all(self, body: Iterable[ast.stmt], scope: Scope, returned: list[Operand]) -> None:
+    def _follow_all(self, body: Iterable[ast.stmt], scope: Scope, returned: list[TritonValue]) -> None:
         for statement in body:
             self._follow(statement, scope, returned)
 
-    def _follow(self, statement: ast.stmt, scope: Scope, returned: list[Operand]) -> None:
+    def _follow(self, statement: ast.stmt, scope: Scope, returned: list[TritonValue]) -> None:
         match statement:
             case ast.Assign(targets=targets, value=value):
                 found = self.values(value, scope)
@@ -114,7 +114,7 @@ class _Follower(Expressions):
             case _:
                 self._forget_assigned([statement], scope)
 
-    def _assign(self, target: ast.expr, found: Operand | tuple[Operand, ...], scope: Scope) -> None:
+    def _assign(self, target: ast.expr, found: TritonValue | tuple[TritonValue, ...], scope: Scope) -> None:
         match target:
             case ast.Name(id=name):
                 scope[name] = UNKNOWN if isinstance(found, tuple) else found
@@ -125,7 +125,7 @@ class _Follower(Expressions):
             case _:
                 pass
 
-    def _follow_branch(self, statement: ast.If, scope: Scope, returned: list[Operand]) -> None:
+    def _follow_branch(self, statement: ast.If, scope: Scope, returned: list[TritonValue]) -> None:
         test = self.value(statement.test, scope)
         if test.is_constant:
             self._follow_all(statement.body if test.constant else statement.orelse, scope, returned)
@@ -140,7 +140,7 @@ class _Follower(Expressions):
         if any(isinstance(node, ast.Return) for node in ast.walk(statement)):
             self.is_conditional = True  # what follows in this function
 
-    def _follow_perhaps(self, body: Iterable[ast.stmt], scope: Scope, returned: list[Operand]) -> None:
+    def _follow_perhaps(self, body: Iterable[ast.stmt], scope: Scope, returned: list[TritonValue]) -> None:
         """Follows statements that need not be reached."""
         before, self.is_conditional = self.is_conditional, True
         try:
@@ -148,12 +148,12 @@ class _Follower(Expressions):
         finally:
             self.is_conditional = before
 
-    def _follow_loop(self, statement: ast.For, scope: Scope, returned: list[Operand]) -> None:
+    def _follow_loop(self, statement: ast.For, scope: Scope, returned: list[TritonValue]) -> None:
         counter, certain = self._counter(statement.iter, scope)
         if counter is None and certain:
             return  # no iteration
         self._forget_assigned(statement.body, scope)
-        self._assign(statement.target, Operand("i32", (), counter), scope)
+        self._assign(statement.target, TritonValue("i32", (), counter), scope)
         if certain:
             self._follow_all(statement.body, scope, returned)
         else:
@@ -185,4 +185,4 @@ class _Follower(Expressions):
                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in scope:
                     known = scope[node.id]
                     dtype = "" if known.is_constant else known.dtype
-                    scope[node.id] = Operand(dtype, known.shape, tensor=known.tensor, by_lane=known.by_lane)
+                    scope[node.id] = TritonValue(dtype, known.shape, tensor=known.tensor, by_lane=known.by_lane)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gdnbench.lint.launch_setting import LaunchSetting
-from gdnbench.lint.operand import Operand
 from gdnbench.lint.span import Span
+from gdnbench.lint.triton_value import TritonValue
 
 AccessKind = Literal["load", "store", "atomic"]
 
@@ -27,7 +27,7 @@ class MemoryAccess:
 
     node: ast.Call
     kind: AccessKind
-    pointer: Operand
+    pointer: TritonValue
     masked: bool
     is_conditional: bool
 
@@ -44,8 +44,8 @@ class MatrixProduct:
     """
 
     node: ast.Call
-    left: Operand
-    right: Operand
+    left: TritonValue
+    right: TritonValue
     says_precision: bool
 
 
@@ -59,7 +59,7 @@ class TensorSum:
     """
 
     node: ast.Call
-    summed: Operand
+    summed: TritonValue
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from gdnbench.lint import span as spans
 from gdnbench.lint.launch_setting import LaunchSetting
-from gdnbench.lint.operand import CONSTANT, UNKNOWN, Operand, binary, broadcast, cast, constant, joined
 from gdnbench.lint.span import Span, span_between
 from gdnbench.lint.triton_events import (
     AccessKind,
@@ -20,8 +20,9 @@ from gdnbench.lint.triton_events import (
     TritonEvent,
 )
 from gdnbench.lint.triton_source import TritonFunction, TritonSource
+from gdnbench.lint.triton_value import CONSTANT, UNKNOWN, TritonValue, binary, broadcast, cast, constant, joined
 
-Scope = dict[str, Operand]
+Scope = dict[str, TritonValue]
 
 _DTYPES = {
     "float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16",
@@ -61,17 +62,17 @@ class Expressions:
         self.events: list[TritonEvent] = []
         self.is_conditional = False
 
-    def call(self, function: TritonFunction, arguments: Scope) -> Operand:
+    def call(self, function: TritonFunction, arguments: Scope) -> TritonValue:
         """What a function of the source returns."""
         raise NotImplementedError
 
-    def values(self, node: ast.expr, scope: Scope) -> Operand | tuple[Operand, ...]:
+    def values(self, node: ast.expr, scope: Scope) -> TritonValue | tuple[TritonValue, ...]:
         """As `value`; of a tuple, each of its parts."""
         if isinstance(node, ast.Tuple):
             return tuple(self.value(each, scope) for each in node.elts)
         return self.value(node, scope)
 
-    def value(self, node: ast.expr, scope: Scope) -> Operand:  # noqa: PLR0911 - a case a kind of node
+    def value(self, node: ast.expr, scope: Scope) -> TritonValue:  # noqa: PLR0911 - a case a kind of node
         """What is known of an expression's value."""
         match node:
             case ast.Constant(value=value):
@@ -113,22 +114,24 @@ class Expressions:
             case _:
                 return ""
 
-    def _named(self, name: str, scope: Scope) -> Operand:
+    def _named(self, name: str, scope: Scope) -> TritonValue:
         if name in scope:
             return scope[name]
         return constant(self._source.values[name]) if name in self._source.values else UNKNOWN
 
-    def _unary(self, node: ast.UnaryOp, scope: Scope) -> Operand:
+    def _unary(self, node: ast.UnaryOp, scope: Scope) -> TritonValue:
         value = self.value(node.operand, scope)
         if value.is_constant and isinstance(node.op, ast.Not):
             return constant(not value.constant)
         if isinstance(node.op, ast.USub):
             if value.is_constant:
                 return constant(-value.constant) if isinstance(value.constant, int | float) else UNKNOWN
-            return Operand(value.dtype, value.shape, spans.negate(value.span), by_lane=value.by_lane, wide=value.wide)
-        return Operand(value.dtype if not value.is_constant else "", value.shape, by_lane=value.by_lane)
+            return TritonValue(
+                value.dtype, value.shape, spans.negate(value.span), by_lane=value.by_lane, wide=value.wide
+            )
+        return TritonValue(value.dtype if not value.is_constant else "", value.shape, by_lane=value.by_lane)
 
-    def _condition(self, node: ast.Compare | ast.BoolOp, scope: Scope) -> Operand:
+    def _condition(self, node: ast.Compare | ast.BoolOp, scope: Scope) -> TritonValue:
         parts = [node.left, *node.comparators] if isinstance(node, ast.Compare) else node.values
         found = [self.value(each, scope) for each in parts]
         if _all_constant(found):
@@ -136,9 +139,9 @@ class Expressions:
         shape = found[0].shape
         for each in found[1:]:
             shape = broadcast(shape, each.shape)
-        return Operand("i1", shape, by_lane=any(each.by_lane for each in found))
+        return TritonValue("i1", shape, by_lane=any(each.by_lane for each in found))
 
-    def _indexed(self, value: Operand, index: ast.expr) -> Operand:
+    def _indexed(self, value: TritonValue, index: ast.expr) -> TritonValue:
         places = index.elts if isinstance(index, ast.Tuple) else [index]
         if value.is_constant and isinstance(value.constant, tuple) and len(places) == 1:
             try:
@@ -155,23 +158,23 @@ class Expressions:
             else:
                 shape = None
         known = tuple(shape) if shape is not None and not rest and rest is not None else None
-        return Operand(
+        return TritonValue(
             "" if value.is_constant else value.dtype, known, value.span, value.tensor, value.by_lane, wide=value.wide
         )
 
-    def _attribute(self, owner: ast.expr, name: str, scope: Scope) -> Operand:
+    def _attribute(self, owner: ast.expr, name: str, scope: Scope) -> TritonValue:
         if isinstance(owner, ast.Name) and owner.id in self._source.language:
             return constant(_DTYPES[name]) if name in _DTYPES else UNKNOWN
         value = self.value(owner, scope)
         if name == "T" and value.shape is not None:
-            return Operand(value.dtype, value.shape[::-1], value.span, value.tensor, value.by_lane, wide=value.wide)
+            return TritonValue(value.dtype, value.shape[::-1], value.span, value.tensor, value.by_lane, wide=value.wide)
         if name == "dtype" and value.dtype and not value.is_constant:
             return constant(value.dtype)
         if name == "shape" and value.shape:
             return constant(value.shape)
         return UNKNOWN
 
-    def _call(self, node: ast.Call, scope: Scope) -> Operand:
+    def _call(self, node: ast.Call, scope: Scope) -> TritonValue:
         given = [self.value(each, scope) for each in node.args if not isinstance(each, ast.Starred)]
         named = {each.arg: self.value(each.value, scope) for each in node.keywords if each.arg}
         if isinstance(node.func, ast.Name) and node.func.id in self._source.functions:
@@ -186,7 +189,7 @@ class Expressions:
             given = [self.value(node.func.value, scope), *given]
         return self._builtin(name, node, given, named)
 
-    def _builtin(self, name: str, node: ast.Call, given: list[Operand], named: Scope) -> Operand:  # noqa: PLR0911, PLR0912
+    def _builtin(self, name: str, node: ast.Call, given: list[TritonValue], named: Scope) -> TritonValue:  # noqa: PLR0911, PLR0912
         first = given[0] if given else named.get("input", named.get("pointer", UNKNOWN))
         rest = given[1:]
         if name in {"load", "store"} or name.startswith("atomic_"):
@@ -205,9 +208,9 @@ class Expressions:
                 return _made(name, first, rest, named)
             case "trans":
                 reversed_shape = first.shape[::-1] if first.shape is not None and not rest else None
-                return Operand(first.dtype, reversed_shape, by_lane=first.by_lane)
+                return TritonValue(first.dtype, reversed_shape, by_lane=first.by_lane)
             case "reshape" | "view" | "broadcast_to":
-                return Operand(first.dtype, _dims(rest), first.span, first.tensor, first.by_lane, wide=first.wide)
+                return TritonValue(first.dtype, _dims(rest), first.span, first.tensor, first.by_lane, wide=first.wide)
             case "cdiv" | "minimum" | "maximum" if rest:
                 return _of_two(name, node, first, rest[0])
             case "min" | "max" if rest and isinstance(node.func, ast.Name):
@@ -221,49 +224,51 @@ class Expressions:
         if name == "sum":
             self.events.append(TensorSum(node, first))
         if name in _REDUCTIONS:
-            return Operand("" if first.is_constant else first.dtype, None)
+            return TritonValue("" if first.is_constant else first.dtype, None)
         if name in _SAME:
             return first
-        return Operand(first.dtype, first.shape, by_lane=first.by_lane) if name in _ELEMENTWISE else UNKNOWN
+        return TritonValue(first.dtype, first.shape, by_lane=first.by_lane) if name in _ELEMENTWISE else UNKNOWN
 
-    def _access(self, name: str, node: ast.Call, pointer: Operand, rest: list[Operand], named: Scope) -> Operand:
+    def _access(
+        self, name: str, node: ast.Call, pointer: TritonValue, rest: list[TritonValue], named: Scope
+    ) -> TritonValue:
         at = {"load": 0, "store": 1}.get(name, 2 if name == "atomic_cas" else 1)
         mask = rest[at] if len(rest) > at else named.get("mask")
         masked = ("boundary_check" in named) or (mask is not None and not (mask.is_constant and mask.constant is None))
         kind: AccessKind = "load" if name == "load" else "store" if name == "store" else "atomic"
         self.events.append(MemoryAccess(node, kind, pointer, masked, self.is_conditional))
-        return Operand(pointer.dtype if pointer.tensor else "", pointer.shape)
+        return TritonValue(pointer.dtype if pointer.tensor else "", pointer.shape)
 
-    def _program(self, name: str, axis: Operand) -> Operand:
+    def _program(self, name: str, axis: TritonValue) -> TritonValue:
         place = axis.constant if axis.is_constant and axis.constant in {0, 1, 2} else None
         span = None
         if self._programs and self._setting.grid and place is not None:
             grid = (*self._setting.grid, 1, 1)
             span = self._programs[place] if name == "program_id" else spans.constant_span(grid[place])
-        return Operand("i32", (), span)
+        return TritonValue("i32", (), span)
 
-    def _lanes(self, node: ast.Call, start: Operand, end: Operand) -> Operand:
+    def _lanes(self, node: ast.Call, start: TritonValue, end: TritonValue) -> TritonValue:
         if not (isinstance(start.constant, int) and isinstance(end.constant, int)):
-            return Operand("i32", None, by_lane=True)
+            return TritonValue("i32", None, by_lane=True)
         length = end.constant - start.constant
         self.events.append(LaneRange(node, length))
         if length < 1:
-            return Operand("i32", None, by_lane=True)
-        return Operand("i32", (length,), span_between(start.constant, end.constant - 1), by_lane=True)
+            return TritonValue("i32", None, by_lane=True)
+        return TritonValue("i32", (length,), span_between(start.constant, end.constant - 1), by_lane=True)
 
-    def _product(self, node: ast.Call, left: Operand, right: Operand, named: Scope) -> Operand:
+    def _product(self, node: ast.Call, left: TritonValue, right: TritonValue, named: Scope) -> TritonValue:
         says = bool({"input_precision", "allow_tf32"} & named.keys())
         self.events.append(MatrixProduct(node, left, right, says))
         known = left.shape is not None and right.shape is not None and len(left.shape) == len(right.shape) == 2
         shape = (left.shape[0], right.shape[1]) if known and left.shape and right.shape else None
-        return Operand("fp32", shape)
+        return TritonValue("fp32", shape)
 
 
-def _all_constant(values: list[Operand]) -> bool:
+def _all_constant(values: list[TritonValue]) -> bool:
     return all(each.is_constant for each in values)
 
 
-def _of_constants(node: ast.Compare | ast.BoolOp, values: list[Any]) -> Operand:
+def _of_constants(node: ast.Compare | ast.BoolOp, values: list[Any]) -> TritonValue:
     if isinstance(node, ast.BoolOp):
         return constant(all(values) if isinstance(node.op, ast.And) else any(values))
     try:
@@ -273,22 +278,22 @@ def _of_constants(node: ast.Compare | ast.BoolOp, values: list[Any]) -> Operand:
         return UNKNOWN
 
 
-def _made(name: str, first: Operand, rest: list[Operand], named: Scope) -> Operand:
+def _made(name: str, first: TritonValue, rest: list[TritonValue], named: Scope) -> TritonValue:
     if name == "zeros_like":
-        return Operand(first.dtype, first.shape)
+        return TritonValue(first.dtype, first.shape)
     dtype = named.get("dtype", rest[-1] if rest else UNKNOWN)
     shape = named.get("shape", first)
     known = isinstance(shape.constant, tuple) and all(isinstance(each, int) for each in shape.constant)
-    return Operand(dtype.constant if isinstance(dtype.constant, str) else "", shape.constant if known else None)
+    return TritonValue(dtype.constant if isinstance(dtype.constant, str) else "", shape.constant if known else None)
 
 
-def _dims(given: list[Operand]) -> tuple[int, ...] | None:
+def _dims(given: list[TritonValue]) -> tuple[int, ...] | None:
     sizes = given[0].constant if len(given) == 1 and isinstance(given[0].constant, tuple) else None
     sizes = sizes or tuple(each.constant for each in given)
     return sizes if all(isinstance(each, int) for each in sizes) else None
 
 
-def _of_two(name: str, node: ast.Call, left: Operand, right: Operand) -> Operand:
+def _of_two(name: str, node: ast.Call, left: TritonValue, right: TritonValue) -> TritonValue:
     if left.dtype == right.dtype == CONSTANT and isinstance(left.constant, int) and isinstance(right.constant, int):
         if name == "cdiv":
             return constant(-(-left.constant // right.constant)) if right.constant else UNKNOWN
@@ -300,11 +305,13 @@ def _of_two(name: str, node: ast.Call, left: Operand, right: Operand) -> Operand
     chosen = joined(left, right)
     span = (spans.minimum if name.startswith("min") else spans.maximum)(left.span, right.span)
     dtype = left.dtype if right.is_constant else right.dtype if left.is_constant else chosen.dtype
-    return Operand(dtype, broadcast(left.shape, right.shape), span, by_lane=chosen.by_lane, wide=chosen.wide)
+    return TritonValue(dtype, broadcast(left.shape, right.shape), span, by_lane=chosen.by_lane, wide=chosen.wide)
 
 
-def _chosen(test: Operand, left: Operand, right: Operand) -> Operand:
+def _chosen(test: TritonValue, left: TritonValue, right: TritonValue) -> TritonValue:
     shape = broadcast(test.shape, broadcast(left.shape, right.shape))
     either = joined(left, right)
     dtype = left.dtype if right.is_constant else right.dtype if left.is_constant else either.dtype
-    return Operand(dtype, shape, either.span, either.tensor, by_lane=test.by_lane or either.by_lane, wide=either.wide)
+    return TritonValue(
+        dtype, shape, either.span, either.tensor, by_lane=test.by_lane or either.by_lane, wide=either.wide
+    )

@@ -24,7 +24,7 @@ def _check(subject: CudaSubject) -> Iterator[tuple[SourcePlace, str]]:
 
 CUDA_OFFSET = LintRule(
     code="C5",
-    name="narrow-offset",
+    name="int-offset",
     language="cuda",
     bug="an offset that is computed in int or unsigned overflows at a workload of the op's suites",
     remedy="make its first factor 64 bits wide: static_cast<size_t>(blockIdx.x)",

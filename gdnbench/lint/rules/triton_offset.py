@@ -23,7 +23,7 @@ def _check(subject: TritonSubject) -> Iterator[tuple[SourcePlace, str]]:
 
 TRITON_OFFSET = LintRule(
     code="T4",
-    name="narrow-offset",
+    name="int32-offset",
     language="triton",
     bug="an offset that is computed in int32 overflows at a workload of the op's suites",
     remedy="make its first factor 64 bits wide: tl.program_id(0).to(tl.int64)",

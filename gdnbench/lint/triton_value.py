@@ -35,7 +35,7 @@ class WideOffset:
 
 
 @dataclass(frozen=True)
-class Operand:
+class TritonValue:
     """A value.
 
     Attributes:
@@ -69,20 +69,20 @@ class Operand:
         return int(whole[2]) if whole else _FLOAT_BITS.get(self.dtype, 8 if self.dtype.startswith("fp8") else 0)
 
 
-UNKNOWN = Operand()
+UNKNOWN = TritonValue()
 
 
-def constant(value: Any) -> Operand:
+def constant(value: Any) -> TritonValue:
     """A constant of the compiler."""
     whole = isinstance(value, int) and abs(value) < 1 << 62
-    return Operand(CONSTANT, (), spans.constant_span(int(value)) if whole else None, constant=value)
+    return TritonValue(CONSTANT, (), spans.constant_span(int(value)) if whole else None, constant=value)
 
 
-def joined(left: Operand, right: Operand) -> Operand:
+def joined(left: TritonValue, right: TritonValue) -> TritonValue:
     """What is one or the other, after a branch."""
     if left is right or (left.is_constant and right.is_constant and left.constant == right.constant):
         return left
-    return Operand(
+    return TritonValue(
         dtype=left.dtype if left.dtype == right.dtype and not left.is_constant else "",
         shape=left.shape if left.shape == right.shape else None,
         span=spans.either(left.span, right.span),
@@ -103,7 +103,7 @@ def broadcast(left: Dims | None, right: Dims | None) -> Dims | None:
     return tuple(max(a, b) for a, b in zip(left, right, strict=True))
 
 
-def promoted(left: Operand, right: Operand) -> str:
+def promoted(left: TritonValue, right: TritonValue) -> str:
     """The type of an operation on both; empty where it is not known."""
     if left.is_constant or right.is_constant:
         other, known = (right, left) if left.is_constant else (left, right)
@@ -145,7 +145,7 @@ _ON_CONSTANTS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
 _LARGEST_POWER = 64
 
 
-def binary(node: ast.expr, sign: ast.operator, left: Operand, right: Operand) -> Operand:
+def binary(node: ast.expr, sign: ast.operator, left: TritonValue, right: TritonValue) -> TritonValue:
     """`left sign right`."""
     if left.is_constant and right.is_constant:
         return _of_constants(sign, left, right)
@@ -159,16 +159,16 @@ def binary(node: ast.expr, sign: ast.operator, left: Operand, right: Operand) ->
     dtype = promoted(left, right)
     if isinstance(sign, ast.Div) and _INTEGER.fullmatch(dtype):
         dtype = "fp32"
-    made = Operand(dtype, shape, span, by_lane=by_lane, wide=wide)
+    made = TritonValue(dtype, shape, span, by_lane=by_lane, wide=wide)
     return _checked(node, made)
 
 
-def cast(value: Operand, dtype: str) -> Operand:
+def cast(value: TritonValue, dtype: str) -> TritonValue:
     """The value in another type; what was lost before stays lost."""
     return replace(value, dtype=dtype, constant=None, tensor="")
 
 
-def _checked(node: ast.expr, value: Operand) -> Operand:
+def _checked(node: ast.expr, value: TritonValue) -> TritonValue:
     """The value, marked where its type cannot hold it."""
     whole = _INTEGER.fullmatch(value.dtype)
     if not whole or value.span is None or value.span.fits(value.bits, signed=whole[1] == "i"):
@@ -179,7 +179,7 @@ def _checked(node: ast.expr, value: Operand) -> Operand:
     return replace(value, span=None, wide=wide)
 
 
-def _of_constants(sign: ast.operator, left: Operand, right: Operand) -> Operand:
+def _of_constants(sign: ast.operator, left: TritonValue, right: TritonValue) -> TritonValue:
     if isinstance(sign, ast.Pow | ast.LShift) and not (
         isinstance(right.constant, int) and 0 <= right.constant <= _LARGEST_POWER
     ):

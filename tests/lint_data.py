@@ -1,0 +1,55 @@
+"""Sources that are linted where they stand, as kernels of the op `rows` of the specimens."""
+
+import shutil
+from pathlib import Path
+
+from gdnbench.catalog.catalog import load_catalog
+from gdnbench.lint.check import choose_rules, lint_kernels
+
+SPECIMENS = Path(__file__).parent / "specimens" / "lint"
+
+_TRITON = """\"\"\"A test's.\"\"\"
+from gdnbench import Param, TritonKernel
+kernel = TritonKernel(name="test-source", entry="rows", {declared})
+"""
+_CUDA = """\"\"\"A test's.\"\"\"
+from gdnbench import CudaKernel, Param
+kernel = CudaKernel(name="test-source", entry="rows", {declared})
+"""
+_IMPORTS = "import triton\nimport triton.language as tl\n"
+
+
+def lint_specimen(name, select=""):
+    """The result for a kernel of the specimens."""
+    return lint_kernels(load_catalog([SPECIMENS]), "rows", name, choose_rules(select, ""))
+
+
+class Bench:
+    """A copy of the op without kernels, into which a test puts one."""
+
+    def __init__(self, folder):
+        self.root = folder / "kernels"
+        (self.root / "rows" / "mine").mkdir(parents=True)
+        for name in ("op.py", "numerics.py"):
+            shutil.copy(SPECIMENS / "rows" / name, self.root / "rows")
+
+    def triton(self, source, declared="grid=lambda workload, p: (workload.M,)", select="", label="test-source"):
+        """The findings in Triton functions."""
+        return self._lint("kernel.py", _IMPORTS + source, _TRITON.format(declared=declared), select, label)
+
+    def cuda(self, source, declared="grid=lambda workload, p: (workload.M,), block=lambda workload, p: 128", select=""):
+        """The findings in CUDA functions."""
+        return self._lint("kernel.cu", source, _CUDA.format(declared=declared), select, "test-source")
+
+    def _lint(self, file, source, variant, select, label):
+        folder = self.root / "rows" / "mine"
+        (folder / file).write_text(source)
+        (folder / "variant.py").write_text(variant)
+        catalog = load_catalog([self.root])
+        assert not catalog.broken, catalog.broken
+        return lint_kernels(catalog, "rows", label, choose_rules(select, ""))
+
+
+def codes(result):
+    """The code and the line of each finding."""
+    return [(finding.code, finding.place.line) for finding in result.findings]

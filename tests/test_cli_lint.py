@@ -1,0 +1,169 @@
+"""`gdnbench lint` as a user meets it."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+from lint_data import SPECIMENS
+
+from gdnbench.errors import ExitCode
+from gdnbench.lint.rules import RULES
+
+
+@pytest.fixture
+def lint(command_line, monkeypatch):
+    monkeypatch.setenv("GDNBENCH_KERNELS", str(SPECIMENS))
+    return partial(command_line, "lint")
+
+
+def test_a_finding_has_its_place_its_rule_and_a_remedy_in_lines_of_their_own(lint):
+    code, out, err = lint("lint-t4-bad")
+    assert (code, err) == (ExitCode.REGRESSION, "")
+    first, second, summary, following = out.splitlines()
+    place, _, told = first.partition(": T4 ")
+    assert place.endswith("t4_bad/kernel.py:8:10")
+    assert "2,559,999,872 at M=20000000 N=128" in told
+    assert second.startswith("  → ")
+    assert summary == "1 kernel, 1 file: 1 T4"
+    assert following.startswith("next: gdnbench lint")
+
+
+def test_no_finding_is_success(lint):
+    code, out, _ = lint("lint-t4-good")
+    assert code == ExitCode.OK
+    assert out == "1 kernel, 1 file: no findings\nnext: gdnbench verify lint-t4-good\n"
+
+
+def test_the_bundled_kernels_are_meant_by_default_and_have_no_findings(lint):
+    code, out, _ = lint("--select", "T,C2,C3,C4")
+    assert code == ExitCode.OK, out
+    assert re.match(r"\d\d kernels, \d\d files: no findings\n", out)
+
+
+def test_rules_are_selected_and_left_out_by_their_beginnings(lint):
+    def found(*options):
+        return {each["code"] for each in json.loads(lint("lint-*-bad", "--json", *options)[1])["findings"]}
+
+    everything = {rule.code for rule in RULES}
+    assert found() == everything
+    assert found("--select", "C1,T2") == {"C1", "T2"}
+    assert found("--select", "C", "--ignore", "C6") == {code for code in everything if code[0] == "C"} - {"C6"}
+    assert found("--select", "t4") == {"T4"}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--select", "T99"),
+        ("--ignore", "E501"),
+        ("--select", "T1", "--ignore", "T"),
+        ("lint-nonsense",),
+        ("--format", "xml"),
+        ("lint-t4-bad", "--json", "--format", "sarif"),
+        ("--rules", "--format", "sarif"),
+    ],
+)
+def test_what_is_asked_for_wrongly_is_refused(lint, arguments):
+    code, out, err = lint(*arguments)
+    assert (code, out) == (ExitCode.USAGE, "")
+    assert err
+
+
+def test_json_has_every_part_of_a_finding(lint):
+    code, out, _ = lint("lint-t1-bad", "--json")
+    document = json.loads(out)
+    assert code == ExitCode.REGRESSION
+    assert document["kernels"] == ["lint-t1-bad"]
+    store, load = document["findings"]
+    assert (store["line"], store["column"], load["line"], load["column"]) == (9, 5, 9, 22)
+    assert {"path", "line", "column", "code", "message", "remedy", "kernel"} == store.keys()
+
+
+def test_the_rules_are_listed(lint):
+    code, out, _ = lint("--rules")
+    assert code == ExitCode.OK
+    assert [line.split()[0] for line in out.splitlines() if re.match(r"[TC]\d", line)] == [rule.code for rule in RULES]
+    assert "T1" not in lint("--rules", "--select", "C")[1]
+    assert [each["code"] for each in json.loads(lint("--rules", "--json")[1])] == [rule.code for rule in RULES]
+
+
+def test_sarif_has_what_its_schema_requires(lint):
+    """SARIF 2.1.0: sections 3.13, 3.14, 3.18, 3.19, 3.27 to 3.30 and 3.49 say what must be there."""
+    code, out, _ = lint("lint-c*-bad", "--format", "sarif")
+    assert code == ExitCode.REGRESSION
+    document = json.loads(out)
+    assert document["version"] == "2.1.0"
+    assert document["$schema"].endswith("sarif-schema-2.1.0.json")
+    [run] = document["runs"]
+    driver = run["tool"]["driver"]
+    assert driver["name"]
+    ids = [rule["id"] for rule in driver["rules"]]
+    assert ids == [rule.code for rule in RULES]
+    assert all(rule["shortDescription"]["text"] and rule["help"]["text"] for rule in driver["rules"])
+    assert run["columnKind"] in {"utf16CodeUnits", "unicodeCodePoints"}
+    assert len(run["results"]) == sum(rule.language == "cuda" for rule in RULES)
+    for result in run["results"]:
+        assert result["message"]["text"]
+        assert ids[result["ruleIndex"]] == result["ruleId"]
+        assert result["level"] in {"none", "note", "warning", "error"}
+        [location] = result["locations"]
+        region, file = location["physicalLocation"]["region"], location["physicalLocation"]["artifactLocation"]
+        assert region["startLine"] >= 1
+        assert region["startColumn"] >= 1
+        base = run["originalUriBaseIds"][file["uriBaseId"]]["uri"] if "uriBaseId" in file else ""
+        assert base == "" or base.endswith("/")
+        assert Path((base + file["uri"]).removeprefix("file://")).is_file()
+
+
+def test_sarif_without_findings_says_so(lint):
+    code, out, _ = lint("lint-c1-good", "--format", "sarif")
+    assert code == ExitCode.OK
+    assert json.loads(out)["runs"][0]["results"] == []
+
+
+@pytest.mark.parametrize(
+    ("file", "text"), [("kernel.py", "def rows(:\n"), ("kernel.py", "\x00"), ("kernel.cu", "\udcff")]
+)
+def test_a_source_that_cannot_be_read_is_a_failed_build(lint, tmp_path, monkeypatch, file, text):
+    folder = tmp_path / "rows" / "mine"
+    folder.mkdir(parents=True)
+    kind = "TritonKernel" if file == "kernel.py" else "CudaKernel"
+    more = "" if file == "kernel.py" else ", block=lambda workload, p: 32"
+    (folder / "variant.py").write_text(
+        f'"""A test\'s."""\nfrom gdnbench import {kind}\n'
+        f'kernel = {kind}(name="lint-mine", entry="rows", grid=lambda workload, p: (1,){more})\n'
+    )
+    (folder / file).write_bytes(text.encode(errors="surrogateescape"))
+    monkeypatch.setenv("GDNBENCH_KERNELS", os.pathsep.join([str(SPECIMENS), str(tmp_path)]))
+    code, out, err = lint("lint-mine")
+    assert (code, out) == (ExitCode.BUILD, "")
+    assert file in err.replace("\n", "")
+
+
+def test_a_dispatcher_stands_for_the_kernels_that_it_picks(lint):
+    code, out, _ = lint("decode-auto", "--json", "--select", "C2")
+    assert code == ExitCode.OK
+    assert any("v9" in name for name in json.loads(out)["kernels"])
+
+
+def test_neither_torch_nor_triton_is_imported():
+    script = (
+        "import sys; from gdnbench.catalog.catalog import load_catalog; from gdnbench.lint.check import *\n"
+        "result = lint_kernels(load_catalog(), 'decode', 'decode-v9,decode-triton', choose_rules('', ''))\n"
+        "assert result.files; print({'torch', 'triton', 'cuda'} & sys.modules.keys())"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.stdout == "set()\n", done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", ["lint-t2-bad:BK=8", "lint-t8-bad:BN=48"])
+def test_what_is_said_not_to_compile_does_not(command_line, monkeypatch, kernel):
+    monkeypatch.setenv("GDNBENCH_KERNELS", str(SPECIMENS))
+    assert command_line("inspect", kernel, "--arch", "sm_90")[0] == ExitCode.BUILD
+    assert command_line("inspect", kernel.partition(":")[0].replace("bad", "good"), "--arch", "sm_90")[0] == ExitCode.OK
