@@ -9,13 +9,14 @@ from gdnbench.lint.check import choose_rules, lint_kernels
 SPECIMENS = Path(__file__).parent / "specimens" / "lint"
 
 _TRITON = """\"\"\"A test's.\"\"\"
-from gdnbench import Param, TritonKernel
-kernel = TritonKernel(name="test-source", entry="rows", {declared})
+from gdnbench import Param, TritonKernel, TritonLaunch
+kernel = TritonKernel(name="test-source", {declared})
 """
 _CUDA = """\"\"\"A test's.\"\"\"
 from gdnbench import CudaKernel, Param
-kernel = CudaKernel(name="test-source", entry="rows", {declared})
+kernel = CudaKernel(name="test-source", {declared})
 """
+_ROWS = "grid=lambda workload, p: (workload.M,)"
 _IMPORTS = "import triton\nimport triton.language as tl\n"
 
 
@@ -33,13 +34,13 @@ class Bench:
         for name in ("op.py", "numerics.py"):
             shutil.copy(SPECIMENS / "rows" / name, self.root / "rows")
 
-    def triton(self, source, declared="grid=lambda workload, p: (workload.M,)", select="", label="test-source"):
+    def triton(self, source, declared=_ROWS, select="", label="test-source"):
         """The findings in Triton functions."""
-        return self._lint("kernel.py", _IMPORTS + source, _TRITON.format(declared=declared), select, label)
+        return self._lint("kernel.py", _IMPORTS + source, _TRITON.format(declared=_with_entry(declared)), select, label)
 
-    def cuda(self, source, declared="grid=lambda workload, p: (workload.M,), block=lambda workload, p: 128", select=""):
+    def cuda(self, source, declared=_ROWS + ", block=lambda workload, p: 128", select=""):
         """The findings in CUDA functions."""
-        return self._lint("kernel.cu", source, _CUDA.format(declared=declared), select, "test-source")
+        return self._lint("kernel.cu", source, _CUDA.format(declared=_with_entry(declared)), select, "test-source")
 
     def _lint(self, file, source, variant, select, label):
         folder = self.root / "rows" / "mine"
@@ -48,6 +49,10 @@ class Bench:
         catalog = load_catalog([self.root])
         assert not catalog.broken, catalog.broken
         return lint_kernels(catalog, "rows", label, choose_rules(select, ""))
+
+
+def _with_entry(declared):
+    return declared if "launches" in declared else f'entry="rows", {declared}'
 
 
 def codes(result):

@@ -3,6 +3,8 @@
 import pytest
 from lint_data import Bench, codes
 
+from gdnbench.errors import BuildError
+
 HEAD = "#include <cuda_bf16.h>\n"
 KERNEL = """extern "C" __global__ void rows(const __nv_bfloat16* __restrict__ x, const float* __restrict__ w,
                                 float* __restrict__ y, float* __restrict__ total, int M) {{
@@ -192,3 +194,26 @@ def test_a_place_counts_characters_and_not_bytes(lint):
 
 def test_a_source_that_is_no_cuda_is_read_as_far_as_it_goes(tmp_path):
     assert codes(Bench(tmp_path).cuda("this is {{{ no kernel ((")) == []
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "  const int a = " + " + ".join(["M"] * 50) + ";",
+        "  auto f = [&](int i) { return y[i]; };",
+        "  for (;;) break;",
+        "  int a = 1 / 0 + 5 % 0;",
+        "  y[0x7fffffffffffffffffff] = 1.f;",
+        "  goto end;\n  end:;",
+        "  y[M ? 1 : 2] = blockIdx.w + threadIdx.x.y;",
+    ],
+)
+def test_a_strange_statement_stops_nothing(lint, statement):
+    lines = statement.count("\n")
+    assert lint(f"{statement}\n  if (threadIdx.x) __syncthreads();", select="C2,C3,C4,C5") == [("C2", 5 + lines)]
+
+
+def test_an_expression_that_is_nested_without_end_is_told(tmp_path):
+    body = f"  y[{'+'.join(['M'] * 50_000)}] = 1.f;"
+    with pytest.raises(BuildError, match="nested too deeply"):
+        Bench(tmp_path).cuda(KERNEL.format(body=body))

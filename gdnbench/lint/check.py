@@ -86,17 +86,21 @@ def lint_kernels(catalog: Catalog, op: str, wanted: str, rules: Sequence[LintRul
 
     Raises:
         UnknownNameError: for a kernel that does not exist.
-        BuildError: if a source cannot be read or is not Python.
+        BuildError: if a source cannot be read, is not Python, or nests expressions too deeply.
         MachineError: if a rule needs a build and the machine lacks a tool for it.
     """
     variants = list(_resolved(catalog, select_variants(catalog, op, wanted)))
     found: dict[tuple[object, str], LintFinding] = {}
     texts: dict[Path, str] = {}
     for entry, variant in variants:
-        for subject in _subjects(entry, variant):
-            texts[subject.source.path] = subject.source.text
-            for finding in _apply(rules, subject):
-                found.setdefault((finding.place, finding.code), finding)
+        try:
+            for subject in _subjects(entry, variant):
+                texts[subject.source.path] = subject.source.text
+                for finding in _apply(rules, subject):
+                    found.setdefault((finding.place, finding.code), finding)
+        except RecursionError as error:
+            message = f"{entry.source}: an expression in it, or beside it, is nested too deeply to be read"
+            raise BuildError(message, "split it into several") from error
     kept: list[LintFinding] = []
     silenced = 0
     for path, text in texts.items():

@@ -67,13 +67,9 @@ class _Follower:
         self._expanding: set[str] = set()
 
     def declare_constants(self, source: CudaSource, names: Names) -> None:
-        """Takes the file-wide `constexpr` numbers of a file, also those of a namespace."""
-        inside = [each.body for each in source.functions]
-        for node in walk(source.root):
-            is_constant = text_of(node).startswith(("constexpr", "static constexpr", "const "))
-            is_inside = any(body.start_byte <= node.start_byte < body.end_byte for body in inside)
-            if node.type == "declaration" and is_constant and not is_inside:
-                self._declare(node, names)
+        """Takes the file-wide constants of a file, also those of a namespace."""
+        for node in source.constants:
+            self._declare(node, names)
 
     def parameter(self, name: str, type_name: str, *, is_pointer: bool) -> CudaNumber:
         """What is known of a kernel's parameter: its axis, where it is one."""

@@ -83,6 +83,18 @@ class CudaSource:
             found for node in walk(self.root) if node.type == "function_definition" if (found := self._function(node))
         )
 
+    @cached_property
+    def constants(self) -> tuple[Node, ...]:
+        """The declarations of constants outside of functions."""
+        bodies = [(each.body.start_byte, each.body.end_byte) for each in self.functions]
+        return tuple(
+            node
+            for node in walk(self.root)
+            if node.type == "declaration"
+            and text_of(node).startswith(("constexpr", "static constexpr", "const "))
+            and not any(begin <= node.start_byte < end for begin, end in bodies)
+        )
+
     def place(self, node: Node) -> SourcePlace:
         """Where a node begins."""
         row, column = node.start_point
@@ -151,9 +163,11 @@ def included(text: str) -> list[str]:
 
 def walk(node: Node) -> Iterator[Node]:
     """A node and all below it, in the order of the source."""
-    yield node
-    for child in node.children:
-        yield from walk(child)
+    waiting = [node]
+    while waiting:
+        found = waiting.pop()
+        yield found
+        waiting += reversed(found.children)
 
 
 def text_of(node: Node) -> str:

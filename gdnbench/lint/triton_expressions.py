@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from gdnbench.lint import span as spans

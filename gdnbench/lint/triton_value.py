@@ -180,6 +180,8 @@ def _checked(node: ast.expr, value: TritonValue) -> TritonValue:
 
 
 def _of_constants(sign: ast.operator, left: TritonValue, right: TritonValue) -> TritonValue:
+    if not all(isinstance(each.constant, int | float) for each in (left, right)):
+        return UNKNOWN
     if isinstance(sign, ast.Pow | ast.LShift) and not (
         isinstance(right.constant, int) and 0 <= right.constant <= _LARGEST_POWER
     ):

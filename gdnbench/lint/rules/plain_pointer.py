@@ -40,7 +40,7 @@ def _reads_element(name: Node) -> bool:
     if parent is None or parent.type != "subscript_expression" or parent.child_by_field_name("argument") != name:
         return False
     outer = parent.parent
-    if outer is None or outer.type in {"update_expression", "pointer_expression"}:
+    if outer is None or outer.type in {"update_expression", "pointer_expression", "return_statement"}:
         return False
     is_written = outer.type == "assignment_expression" and outer.child_by_field_name("left") == parent
     is_argument = outer.type == "argument_list" and not _is_conversion(outer)
