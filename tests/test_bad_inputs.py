@@ -65,6 +65,7 @@ BASE = {
     "phases": ["decode-v4"],
     "proton": ["decode-triton"],
     "nsys": ["decode-v4"],
+    "lint": ["decode-v4"],
     "verify": ["decode-v4"],
     "run": ["-k", "decode-v4"],
     "sweep": ["decode-v4", "-p", "WARPS=4"],

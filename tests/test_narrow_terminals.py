@@ -18,6 +18,8 @@ VERBS = {
     "phases": ("phases", "--import", *sorted(PROFILES.glob("phases/decode-v4/*.npz"))),
     "proton": ("proton", "--import", *sorted(PROFILES.glob("proton/*/*.json"))),
     "cache": ("cache",),
+    "lint": ("lint", "decode-v9", "decode-triton"),
+    "lint rules": ("lint", "--rules"),
     "dry run": ("run", "--kernel", "all", "--gpu", "cpu", "--dry-run", "--quick"),
     "dry sweep": ("sweep", "decode-v4", "--gpu", "cpu", "--dry-run"),
 }
