@@ -13,7 +13,9 @@ from gdnbench.cli.calibrate import calibrate
 from gdnbench.cli.compare import compare
 from gdnbench.cli.doctor import doctor
 from gdnbench.cli.explain import explain
+from gdnbench.cli.export import export
 from gdnbench.cli.history import history
+from gdnbench.cli.import_files import import_files
 from gdnbench.cli.inspect import inspect
 from gdnbench.cli.lint import lint
 from gdnbench.cli.list import list_kernels
@@ -55,6 +57,8 @@ VERBS = (
     listed_verb(compare),
     listed_verb(history),
     listed_verb(plot),
+    listed_verb(export),
+    listed_verb(import_files, "import"),
     listed_group(runs),
     listed_group(cache),
 )

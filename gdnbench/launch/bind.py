@@ -16,6 +16,7 @@ from gdnbench.codegen.triton import arguments, compile_triton
 from gdnbench.errors import DeclarationError
 from gdnbench.launch.numerics import load_file
 from gdnbench.launch.workspace import Workspace
+from gdnbench.model.arguments import argument_names
 from gdnbench.model.case import Variant
 from gdnbench.model.kernel import CudaKernel, CudaLaunch, TorchKernel, TritonKernel
 from gdnbench.model.op import Op
@@ -128,25 +129,8 @@ def _bind_cuda(entry: Entry, launch: CudaLaunch, config: Any, function: Any, nam
     from cuda.core import launch as enqueue
 
     stream = Stream.from_handle(torch.cuda.current_stream().cuda_stream)
-    bound = [_c_value(entry.op, name, named[name]) for name in argument_names(entry, launch)]
+    bound = [_c_value(entry.op, name, named[name]) for name in argument_names(entry.op, entry.kernel, launch)]
     return lambda: enqueue(stream, config, function, *bound)
-
-
-def argument_names(entry: Entry, launch: CudaLaunch) -> tuple[str, ...]:
-    """The arguments of a CUDA launch, in order.
-
-    Raises:
-        DeclarationError: for one that the op does not have.
-    """
-    op, scratch = entry.op, [spec.name for spec in getattr(entry.kernel, "scratch", ())]
-    inputs, outputs = [spec.name for spec in op.inputs], [spec.name for spec in op.outputs]
-    run_time = [axis.name for axis in op.workloads.axes if not axis.compile_time]
-    every = (*inputs, *op.scalars, *outputs, *scratch, *run_time, *op.derived)
-    if launch.arguments is None:
-        return every
-    if unknown := [name for name in launch.arguments if name not in every]:
-        raise DeclarationError(f"{launch.entry} takes {', '.join(unknown)}, and there are {', '.join(every)}")
-    return launch.arguments
 
 
 def _c_value(op: Op, name: str, value: Any) -> Any:

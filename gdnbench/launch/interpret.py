@@ -11,10 +11,11 @@ import torch
 from gdnbench.catalog.entry import Entry
 from gdnbench.codegen.nvrtc import compile_ptx
 from gdnbench.errors import NotInterpretedError
-from gdnbench.launch.bind import Launcher, argument_names, three
+from gdnbench.launch.bind import Launcher, three
 from gdnbench.launch.numerics import load_file
 from gdnbench.launch.triton_rounding import round_to_nearest
 from gdnbench.launch.workspace import Workspace
+from gdnbench.model.arguments import argument_names
 from gdnbench.model.case import Variant
 from gdnbench.model.kernel import CudaKernel, CudaLaunch, TritonKernel
 from gdnbench.model.params import Params
@@ -101,7 +102,7 @@ class InterpretedCuda:
         findings: list[LocatedFault] = []
         traffic: list[Traffic] = []
         for launch, program in self._programs:
-            names = argument_names(self._entry, launch)
+            names = argument_names(self._entry.op, self._entry.kernel, launch)
             arguments = [
                 self._argument(name, named[name], is_written=name not in unwritten, is_input=name in workspace.inputs)
                 for name in names

@@ -34,16 +34,16 @@ class Requirement:
 
     Attributes:
         module: what is imported, `fla`.
-        extra: the extra of gdnbench that installs it, `fla`.
+        extra: the extra of gdnbench that installs it, `fla`; empty where none does.
     """
 
     module: str
-    extra: str
+    extra: str = ""
 
     @property
     def remedy(self) -> str:
-        """The command that installs it."""
-        return f"pip install 'gdnbench[{self.extra}]'"
+        """The command that installs it, or that it is the user's to install."""
+        return f"pip install 'gdnbench[{self.extra}]'" if self.extra else f"install the package that has {self.module}"
 
 
 @dataclass(frozen=True, kw_only=True)

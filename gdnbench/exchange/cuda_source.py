@@ -1,0 +1,183 @@
+"""A CUDA kernel as sources that nvcc builds: its files as they are, and a binding with the params as macros."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from gdnbench.errors import UsageError
+from gdnbench.exchange.schema import ExtensionBinding, SourceFile, read_text
+from gdnbench.exchange.subject import Subject
+from gdnbench.exchange.symbolic import as_cpp, sizes_of
+from gdnbench.model.arguments import argument_names
+from gdnbench.model.kernel import CudaKernel, CudaLaunch
+from gdnbench.model.tensor import FACTS, TensorSpec
+
+BINDING_FILE = "solution.cu"
+_HEADERS = Path(__file__).parents[1] / "include"  # `#include <gdnbench/phases.cuh>`
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.MULTILINE)
+
+_FRAMEWORKS: dict[ExtensionBinding, dict[str, str]] = {
+    "tvm-ffi": {
+        "headers": "#include <tvm/ffi/container/tensor.h>\n#include <tvm/ffi/extra/c_env_api.h>\n"
+        "#include <tvm/ffi/function.h>",
+        "tensor": "tvm::ffi::TensorView",
+        "device": "const int device = {first}.device().device_id;",
+        "stream": "static_cast<cudaStream_t>(TVMFFIEnvGetStream(kDLCUDA, device))",
+        "export": "TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, gdnbench_solution::run)",
+    },
+    "torch": {
+        "headers": "#include <ATen/cuda/CUDAContext.h>\n#include <torch/extension.h>",
+        "tensor": "const torch::Tensor&",
+        "device": "const int device = {first}.get_device();",
+        "stream": "at::cuda::getCurrentCUDAStream(device).stream()",
+        "export": 'PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) { module.def("run", &gdnbench_solution::run); }',
+    },
+}
+
+_HELPERS = """\
+inline void check(cudaError_t status) {
+  if (status != cudaSuccess) throw std::runtime_error(cudaGetErrorString(status));
+}
+
+// Divide as Python does: towards minus infinity.
+inline int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+inline int64_t floor_mod(int64_t a, int64_t b) { return a - floor_div(a, b) * b; }
+
+inline void launch(const void* kernel, dim3 grid, unsigned threads, int64_t shared, void** arguments, cudaStream_t on) {
+  if (shared > 48 << 10)
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)));
+  check(cudaLaunchKernel(kernel, grid, dim3(threads), arguments, static_cast<size_t>(shared), on));
+}
+"""
+
+
+def cuda_sources(subject: Subject, binding: ExtensionBinding) -> list[SourceFile]:
+    """The binding, the kernel, and every header of ours that these include.
+
+    Raises:
+        UsageError: if an include leads elsewhere, or the launch depends on what no argument tells.
+    """
+    entry = subject.entry
+    headers = dict(_headers(entry.source, [entry.folder, entry.op_folder, _HEADERS]))
+    kernel = next(name for name in ("kernel.cuh", "kernel_source.cuh", "gdnbench_kernel.cuh") if name not in headers)
+    return [
+        SourceFile(path=BINDING_FILE, content=_binding(subject, binding, kernel)),
+        SourceFile(path=kernel, content=read_text(entry.source)),  # a header, lest it be compiled by itself
+        *(SourceFile(path=name, content=text) for name, text in sorted(headers.items())),
+    ]
+
+
+def _headers(source: Path, folders: list[Path]) -> Iterator[tuple[str, str]]:
+    """Name and text of each header that is found beside the kernel, its op or gdnbench; others are the compiler's."""
+    waiting, seen = [source], set[str]()
+    while waiting:
+        path = waiting.pop()
+        for quote, name in _INCLUDE.findall(read_text(path)):
+            beside = [path.parent] if quote == '"' else []
+            found = next((each / name for each in (*beside, *folders) if (each / name).is_file()), None)
+            if found is None or name in seen:
+                continue
+            home = next((each for each in folders if found.resolve().is_relative_to(each.resolve())), None)
+            if ".." in Path(name).parts or home is None or (home / name).resolve() != found.resolve():
+                raise UsageError(f"{path} includes {name}, which a Solution cannot hold", "put it beside the kernel")
+            seen.add(name)
+            waiting.append(found)
+            yield name, read_text(found)
+
+
+def _binding(subject: Subject, binding: ExtensionBinding, kernel: str) -> str:
+    framework = _FRAMEWORKS[binding]
+    declared = subject.entry.kernel
+    assert isinstance(declared, CudaKernel)
+    op, params = subject.match.op, subject.variant.params
+    tensor, scalars = framework["tensor"], set(op.scalars)
+    arguments = ", ".join(
+        f"double {name}" if name in scalars else f"{tensor} {name}" for name in (*subject.arguments, *subject.outputs)
+    )
+    axes = {name: size for name, size in subject.known.items() if name in subject.workloads[0].compile_time}
+    macros = [f"#define {op.macro_prefix}{name} {size}" for name, size in axes.items()]
+    macros += [f"#define {name} {value}" for name, value in params.items()]
+    body = "\n".join(f"  {line}" for line in _body(subject, declared, framework))
+    return f"""\
+// {subject.title} for {subject.match.definition.name}: params and constant axes as macros, and the host's side.
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <stdexcept>
+
+{framework["headers"]}
+
+{chr(10).join(macros)}
+
+#include "{kernel}"
+
+namespace gdnbench_solution {{
+
+{_HELPERS}
+void run({arguments}) {{
+{body}
+}}
+
+}}  // namespace gdnbench_solution
+
+{framework["export"]}
+"""
+
+
+def _body(subject: Subject, kernel: CudaKernel, framework: dict[str, str]) -> Iterator[str]:
+    op = subject.match.op
+    yield framework["device"].format(first=op.inputs[0].name)
+    yield "check(cudaSetDevice(device));"
+    yield f"const cudaStream_t on = {framework['stream']};"
+    for name, (tensor, place) in subject.unknown.items():
+        yield f"const int64_t {name} = {tensor}.size({place});"
+    for spec in (*op.inputs, *op.outputs):
+        yield f"void* {spec.name}_data = {spec.name}.data_ptr();"
+    for name in op.scalars:
+        yield f"float {name}_value = static_cast<float>({name});"
+    for target, source in kernel.in_place.items():
+        size = _bytes(subject, next(spec for spec in op.outputs if spec.name == target))
+        yield f"check(cudaMemcpyAsync({target}_data, {source}_data, {size}, cudaMemcpyDeviceToDevice, on));"
+    for spec in kernel.scratch:
+        yield f"void* {spec.name}_data = nullptr;"
+        yield f"check(cudaMallocAsync(&{spec.name}_data, {_bytes(subject, spec)}, on));"
+    for launch in kernel.launches:
+        yield from _launch(subject, kernel, launch)
+    for spec in kernel.scratch:
+        yield f"check(cudaFreeAsync({spec.name}_data, on));"
+
+
+def _bytes(subject: Subject, spec: TensorSpec) -> str:
+    return " * ".join([str(FACTS[spec.dtype].nbytes), *(f"INT64_C({dim})" if dim.isdigit() else dim
+                                                        for dim in subject.scratch_dims(spec))])  # fmt: skip
+
+
+def _launch(subject: Subject, kernel: CudaKernel, launch: CudaLaunch) -> Iterator[str]:
+    op, params, varying = subject.match.op, subject.variant.params, list(subject.unknown)
+    grid, block, shared = (
+        sizes_of(each, params, subject.known, varying, subject.workloads)
+        for each in (launch.grid, launch.block, launch.shared_bytes)
+    )
+    tensors = {spec.name for spec in (*op.tensors, *kernel.scratch)}
+    names = argument_names(op, kernel, launch)
+    subject.need_sizes([name for name in names if name not in tensors and name not in op.scalars])
+    yield "{"
+    values = []
+    for name in names:
+        if name in tensors:
+            values.append(f"&{name}_data")
+        elif name in op.scalars:
+            values.append(f"&{name}_value")
+        else:
+            kind = "long long" if name in op.derived else "int"
+            yield f"  {kind} {name}_value = static_cast<{kind}>({subject.size_text(name)});"
+            values.append(f"&{name}_value")
+    yield f"  void* arguments[] = {{{', '.join(values)}}};"
+    blocks = ", ".join(f"static_cast<unsigned>({as_cpp(size)})" for size in grid)
+    yield f"  const dim3 grid({blocks});"
+    yield f"  const unsigned threads = static_cast<unsigned>({as_cpp(block[0])});"
+    kernel_address = f"reinterpret_cast<const void*>(&::{launch.entry})"
+    yield f"  launch({kernel_address}, grid, threads, {as_cpp(shared[0])}, arguments, on);"
+    yield "}"

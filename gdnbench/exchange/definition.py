@@ -1,0 +1,93 @@
+"""An op at fixed compile-time axes as a Definition."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gdnbench.errors import UsageError
+from gdnbench.exchange.kept import DEFINITION_FILE, kept_definition
+from gdnbench.exchange.reference import write_reference
+from gdnbench.exchange.schema import (
+    DTYPE_NAMES,
+    DefinedAxis,
+    DefinedTensor,
+    Definition,
+    parse_definition,
+    read_text,
+)
+from gdnbench.model.op import Op
+from gdnbench.model.tensor import TensorSpec
+from gdnbench.model.workload import Workload
+
+
+def definition_of(op: Op, folder: Path, workload: Workload) -> Definition:
+    """The Definition of an op at a workload's compile-time axes; one that was imported is given back as it was.
+
+    Args:
+        op: the op.
+        folder: where its `op.py` is.
+        workload: one with these axes.
+
+    Raises:
+        UsageError: if the format cannot hold the op.
+    """
+    if (folder / DEFINITION_FILE).is_file():
+        return kept_definition(folder)
+    axes = _axes(op, workload)
+    return Definition(
+        name=definition_name(op, workload),
+        op_type=op.name,
+        description=op.title or None,
+        axes=axes,
+        inputs={
+            **{spec.name: _tensor(op, spec) for spec in op.inputs},
+            **{name: DefinedTensor(shape=None, dtype=DTYPE_NAMES["fp32"]) for name in op.scalars},
+        },
+        outputs={spec.name: _tensor(op, spec) for spec in op.outputs},
+        reference=write_reference(op, folder, [*(spec.name for spec in op.inputs), *op.scalars]),
+    )
+
+
+def definition_name(op: Op, workload: Workload) -> str:
+    """`decode_HQ4_HV8_K128_V128`: the op and its compile-time axes."""
+    return "_".join([op.name, *(f"{name}{size}" for name, size in workload.compile_time.items())])
+
+
+def read_definition(path: Path) -> Definition:
+    """A Definition's file.
+
+    Raises:
+        UsageError: if it is none.
+    """
+    return parse_definition(read_text(path), str(path))
+
+
+def _axes(op: Op, workload: Workload) -> dict[str, DefinedAxis]:
+    """The axes of all tensors: compile-time ones and numbers are constant, derived sizes vary."""
+    named = {dim for spec in op.tensors for dim in spec.dims}
+    told = {dim for spec in op.inputs for dim in spec.dims}
+    found: dict[str, DefinedAxis] = {}
+    for axis in op.workloads.axes:
+        if axis.compile_time:
+            found[axis.name] = DefinedAxis(type="const", value=workload.axes[axis.name], description=axis.doc or None)
+        elif axis.name in named:
+            found[axis.name] = DefinedAxis(type="var", description=axis.doc or None)
+    found |= {name: DefinedAxis(type="var") for name in op.derived if name in named}
+    numbers = sorted(dim for dim in named if isinstance(dim, int))
+    found |= {_number(dim): DefinedAxis(type="const", value=dim) for dim in numbers}
+    for name, defined in found.items():
+        if defined.type == "var" and name not in told:
+            raise UsageError(f"{op.name} has outputs of {name}, which no input tells", "the format cannot hold that")
+    return found
+
+
+def _tensor(op: Op, spec: TensorSpec) -> DefinedTensor:
+    if spec.dtype not in DTYPE_NAMES:
+        known = ", ".join(DTYPE_NAMES)
+        raise UsageError(f"{spec.name} of {op.name} is {spec.dtype}, which the format cannot hold", f"it has {known}")
+    return DefinedTensor(shape=[_number(dim) for dim in spec.dims], dtype=DTYPE_NAMES[spec.dtype])
+
+
+def _number(dim: str | int) -> str:
+    """The name of an axis that stands for a number; a name is itself."""
+    return dim if isinstance(dim, str) else f"size_{dim}"

@@ -1,0 +1,98 @@
+"""Draws inputs of workloads in a process of its own, since an op's numerics import torch: `python -m … JOB.json`."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gdnbench.errors import MachineError
+from gdnbench.exchange.match import Match
+from gdnbench.exchange.workloads import PlannedWorkload, blob_path
+from gdnbench.model.kernel import Requirement
+from gdnbench.process.command import run_tool
+
+SAFETENSORS = Requirement("safetensors", extra="exchange")
+_LIMIT_S = 600.0
+
+
+def draw(
+    match: Match, folder: Path, planned: Sequence[PlannedWorkload], stored: Sequence[str], to: Path
+) -> dict[str, dict[str, float]]:
+    """Draws each workload's typical inputs, and writes those that are stored.
+
+    Args:
+        match: the Definition.
+        folder: where the op's numerics are.
+        planned: the workloads.
+        stored: the inputs to write.
+        to: the root of the data set.
+
+    Returns:
+        The scalars' values, by uuid and name.
+
+    Raises:
+        MachineError: if `safetensors` is needed and absent, or the numerics fail.
+    """
+    if not (stored or match.op.scalars):
+        return {each.uuid: {} for each in planned}
+    _need_safetensors(stored)
+    job = {
+        "op_folder": str(folder),
+        "stored": list(stored),
+        "workloads": [
+            {"uuid": each.uuid, "sizes": each.workload.sizes, "seed": each.number,
+             "file": str(to / blob_path(match, each.uuid))}
+            for each in planned
+        ],
+    }  # fmt: skip
+    with tempfile.TemporaryDirectory() as temporary:
+        path = Path(temporary, "job.json")
+        path.write_text(json.dumps(job))
+        done = run_tool([sys.executable, "-m", "gdnbench.exchange.drawing", str(path)], limit_s=_LIMIT_S)
+        if done.returncode:
+            reason = (done.errors.strip().splitlines() or ["it ended without a word"])[-1]
+            raise MachineError(f"the inputs of {match.op.name} cannot be drawn: {reason}", "see its numerics.py")
+        answer: dict[str, dict[str, float]] = json.loads(path.with_name("scalars.json").read_text())
+    return answer
+
+
+def _need_safetensors(stored: Sequence[str]) -> None:
+    from importlib.util import find_spec
+
+    if stored and find_spec(SAFETENSORS.module) is None:
+        told = f"{', '.join(stored)} would be written with safetensors, which is not installed"
+        raise MachineError(told, SAFETENSORS.remedy)
+
+
+def main(path: Path) -> None:
+    """Does a job, and writes `scalars.json` beside it."""
+    from gdnbench.catalog.entry import Broken
+    from gdnbench.catalog.load import load_op
+    from gdnbench.launch.numerics import load_numerics
+
+    job: Mapping[str, Any] = json.loads(path.read_text())
+    folder = Path(job["op_folder"])
+    loaded = load_op(folder)
+    if isinstance(loaded, Broken):
+        sys.exit(loaded.reason)
+    numerics, op = load_numerics(loaded.op, folder), loaded.op
+    found = {}
+    for each in job["workloads"]:
+        workload = op.workload(each["sizes"])
+        tensors, scalars = numerics.make_inputs(workload, each["seed"], "cpu", op.scenarios[0])
+        found[each["uuid"]] = {name: float(scalars[name]) for name in op.scalars}
+        if job["stored"]:
+            from safetensors.torch import save_file
+
+            file = Path(each["file"])
+            file.parent.mkdir(parents=True, exist_ok=True)
+            save_file({name: tensors[name].contiguous() for name in job["stored"]}, file)
+    path.with_name("scalars.json").write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

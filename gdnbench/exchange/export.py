@@ -1,0 +1,223 @@
+"""Writes ops, kernels, workloads and runs as a data set of flashinfer-bench."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.entry import Entry
+from gdnbench.catalog.select import select_variants
+from gdnbench.errors import UsageError
+from gdnbench.exchange.dataset import definition_path, lines_path, solution_path
+from gdnbench.exchange.definition import definition_of
+from gdnbench.exchange.drawing import draw
+from gdnbench.exchange.kept import BLOBS_FOLDER, kept_workloads
+from gdnbench.exchange.match import Match, match
+from gdnbench.exchange.schema import (
+    Definition,
+    ExtensionBinding,
+    Trace,
+    TracedWorkload,
+    as_file,
+    as_lines,
+    check_path,
+)
+from gdnbench.exchange.solution import solution_of
+from gdnbench.exchange.subject import Subject
+from gdnbench.exchange.traces import run_traces
+from gdnbench.exchange.workloads import drawn_inputs, plan_workloads, workload_traces
+from gdnbench.model.case import Variant
+from gdnbench.model.code import CodeState
+from gdnbench.model.measurement import Measurement
+from gdnbench.model.workload import Workload
+from gdnbench.store.info import RunInfo, read_info
+from gdnbench.store.measurements import read_by_clock
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportRequest:
+    """What to write, and where.
+
+    Attributes:
+        op: the op's name.
+        kernels: names, presets and globs as typed; none for no Solution.
+        weights: the workloads, with weights.
+        to: the folder of the data set.
+        definition: one that others made, whose order of arguments and names count; None for the op's own.
+        run: a stored run whose cases become traces; None for none.
+        author: of the Solutions.
+        binding: of kernels in CUDA C++.
+        store_inputs: whether all inputs are stored as the op draws them, rather than drawn at random by the reader.
+    """
+
+    op: str
+    kernels: str
+    weights: Mapping[Workload, float]
+    to: Path
+    definition: Definition | None = None
+    run: Path | None = None
+    author: str = "gdnbench"
+    binding: ExtensionBinding = "tvm-ffi"
+    store_inputs: bool = False
+
+
+@dataclass
+class Written:
+    """What was written.
+
+    Attributes:
+        files: in the order written, below the data set's folder.
+        notes: what to know about it.
+    """
+
+    files: list[Path] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def export(catalog: Catalog, request: ExportRequest) -> Written:
+    """Writes a data set; files of the same names are replaced.
+
+    Raises:
+        UsageError: if the format cannot hold what was asked for, or the folder cannot be written.
+        UnknownNameError: for a kernel that is none.
+        RunFormatError: if the run cannot be read.
+        MachineError: if the inputs cannot be drawn.
+    """
+    op, folder = catalog.ops[request.op], catalog.op_folders[request.op]
+    variants = select_variants(catalog, request.op, request.kernels) if request.kernels else ()
+    written = Written()
+    for weights in _by_compile_time(request.weights):
+        first = next(iter(weights))
+        definition = request.definition or definition_of(op, folder, first)
+        matched = match(op, definition)
+        covered = {workload: weight for workload, weight in weights.items() if matched.axes(workload) is not None}
+        if covered:
+            _export_definition(catalog, request, matched, covered, variants, written)
+    if not written.files:
+        raise UsageError(f"no workload is one of {definition.name}", "name its sizes with --shape")
+    return written
+
+
+def _by_compile_time(weights: Mapping[Workload, float]) -> list[dict[Workload, float]]:
+    """Workloads apart by their compile-time axes: each group is a Definition's."""
+    groups: dict[tuple[int, ...], dict[Workload, float]] = {}
+    for workload, weight in weights.items():
+        groups.setdefault(tuple(workload.compile_time.values()), {})[workload] = weight
+    return list(groups.values())
+
+
+def _export_definition(
+    catalog: Catalog,
+    request: ExportRequest,
+    matched: Match,
+    weights: Mapping[Workload, float],
+    variants: Sequence[Variant],
+    written: Written,
+) -> None:
+    definition = matched.definition
+    solutions = []
+    for variant in variants:
+        entry, there = _picked(catalog, variant, list(weights), written)
+        subject = Subject(entry, there, matched, list(weights))
+        solutions.append(solution_of(subject, author=request.author, binding=request.binding))
+    _write(request.to, definition_path(definition), as_file(definition), written)
+    for solution in solutions:
+        _write(request.to, solution_path(definition, solution), as_file(solution), written)
+    lines = _export_workloads(catalog, request, matched, weights, written)
+    if request.run:
+        traces = _traces(catalog, request.run, matched, lines, variants, written)
+        if traces:
+            _write(request.to, lines_path("traces", definition), as_lines(traces), written)
+
+
+def _picked(
+    catalog: Catalog, variant: Variant, workloads: Sequence[Workload], written: Written
+) -> tuple[Entry, Variant]:
+    """The variant as it is at the first workload; a note where it is another at some of them."""
+    there = {workload: catalog.at(variant, workload) for workload in workloads}
+    entry, first = there[workloads[0]]
+    own = (first.kernel, first.params)
+    others = [str(workload) for workload, (_, each) in there.items() if (each.kernel, each.params) != own]
+    if others:
+        told = f"{variant.label} is exported as {first.in_full}, as at {workloads[0]}"
+        why = "it is another: a Solution has one set of params"
+        written.notes.append(f"{told}; at {', '.join(others)} {why}")
+    return entry, first
+
+
+def _export_workloads(
+    catalog: Catalog, request: ExportRequest, matched: Match, weights: Mapping[Workload, float], written: Written
+) -> dict[Workload, TracedWorkload]:
+    """Writes the lines; gives the first one of each workload. Those of an imported op are given back as they were."""
+    op, folder = matched.op, catalog.op_folders[matched.op.name]
+    lines = _kept_lines(folder, matched, weights)
+    if lines:
+        _copy_blobs(folder, [trace for _, trace in lines], request.to, written)
+    else:
+        planned = plan_workloads(matched, weights)
+        stored = drawn_inputs(op, every=request.store_inputs)
+        scalars = draw(matched, folder, planned, stored, request.to)
+        made = workload_traces(matched, planned, scalars, stored)
+        lines = [(each.workload, trace) for each, trace in zip(planned, made, strict=True)]
+    _write(request.to, lines_path("workloads", matched.definition), as_lines([trace for _, trace in lines]), written)
+    found: dict[Workload, TracedWorkload] = {}
+    for workload, trace in lines:
+        found.setdefault(workload, trace.workload)
+    return found
+
+
+def _kept_lines(folder: Path, matched: Match, weights: Mapping[Workload, float]) -> list[tuple[Workload, Trace]]:
+    kept = [each for each in kept_workloads(folder) if each.definition == matched.definition.name]
+    lines = [(matched.workload(each.workload), each) for each in kept]
+    return [(workload, each) for workload, each in lines if workload in weights]
+
+
+def _copy_blobs(folder: Path, traces: Sequence[Trace], to: Path, written: Written) -> None:
+    told = [each for trace in traces for each in trace.workload.inputs.values() if each.type == "safetensors"]
+    for name in dict.fromkeys(str(each.path) for each in told):
+        path = to / check_path(name, str(folder))
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes((folder / BLOBS_FOLDER / name).read_bytes())
+        except OSError as error:
+            raise UsageError(f"cannot copy {name} to {path}: {error.strerror}", "name another folder: --to") from error
+        written.files.append(Path(name))
+
+
+def _traces(
+    catalog: Catalog,
+    run: Path,
+    matched: Match,
+    lines: Mapping[Workload, TracedWorkload],
+    variants: Sequence[Variant],
+    written: Written,
+) -> list[Trace]:
+    info = read_info(run)
+    if info.op != matched.op.name:
+        raise UsageError(f"{info.run_id} is a run of {info.op}, not of {matched.op.name}", "name one of its runs")
+    rows = [row for clock in read_by_clock(run).values() for row in clock]
+    labels = {variant.label for variant in variants}
+    written.notes += _changed(catalog, info, rows, labels)
+    if without := sorted(labels - {row.case.label for row in rows}):
+        written.notes.append(f"{info.run_id} has no case of {', '.join(without)}")
+    return run_traces(matched, info, rows, lines, labels)
+
+
+def _changed(catalog: Catalog, info: RunInfo, rows: Sequence[Measurement], labels: set[str]) -> Iterator[str]:
+    """A note for each kernel whose code is no longer what the run measured."""
+    kernels = {row.case.variant.kernel for row in rows if row.case.label in labels}
+    for name in sorted(kernels):
+        if catalog.code_state(name, info.sources.get(name, "")) is CodeState.CHANGED:
+            yield f"{name} has changed since {info.run_id}: its Solution is not the code that the traces are of"
+
+
+def _write(root: Path, name: Path, text: str, written: Written) -> None:
+    path = root / name
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}", "name a folder that is yours: --to DIR") from error
+    written.files.append(name)

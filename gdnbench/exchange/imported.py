@@ -1,0 +1,226 @@
+"""What imported ops and kernels call when they run: their folders hold data and foreign code, this knows how to use it.
+
+It imports torch, so only workers import it. Foreign code runs when a kernel is bound or inputs are checked, never when
+the catalog loads declarations.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from gdnbench.codegen.cache import cache_folder
+from gdnbench.errors import BuildError, DeclarationError
+from gdnbench.exchange.axis_names import axis_names
+from gdnbench.exchange.kept import (
+    BLOBS_FOLDER,
+    REFERENCE_FILE,
+    SOURCES_FOLDER,
+    kept_definition,
+    kept_solution,
+    kept_workloads,
+)
+from gdnbench.exchange.schema import BuildSpec, DefinedTensor, TracedInput
+from gdnbench.exchange.wide import in_float64
+from gdnbench.launch.numerics import load_file
+
+Tensors = dict[str, torch.Tensor]
+
+_CPP, _CUDA = (".cpp", ".cc", ".cxx", ".c"), (".cu",)
+_INDICES = ("int32", "int64")  # at random they would lead kernels anywhere
+_RANGES = {"int8": (-128, 128), "int16": (-1024, 1024)}
+
+
+class ImportedNumerics:
+    """Inputs and the oracle of an imported op.
+
+    Args:
+        folder: the op's.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._definition = kept_definition(folder)
+        self._names = axis_names(self._definition)
+        self._workloads = kept_workloads(folder)
+
+    def make_inputs(self, workload: Any, seed: int, device: str, scenario: str) -> tuple[Tensors, dict[str, float]]:
+        """Inputs as the first line of these axes says; at random as flashinfer-bench draws them where none says more.
+
+        Raises:
+            DeclarationError: for integers that no file gives: at random they are no indices.
+        """
+        del scenario
+        random = torch.Generator(device="cpu").manual_seed(seed)
+        sizes = {name: workload.axes[ours] for name, ours in self._names.items()}
+        lines = (each.workload for each in self._workloads)
+        line = next((each for each in lines if all(sizes.get(axis) == size for axis, size in each.axes.items())), None)
+        tensors: Tensors = {}
+        scalars: dict[str, float] = {}
+        for name, defined in self._definition.inputs.items():
+            told = line.inputs.get(name) if line else None
+            if defined.shape is None:
+                scalars[name] = _scalar(told, random)
+            else:
+                shape = [sizes[axis] for axis in defined.shape]
+                tensors[name] = self._tensor(name, defined, shape, told, random).to(device)
+        return tensors, scalars
+
+    def _tensor(
+        self, name: str, defined: DefinedTensor, shape: list[int], told: TracedInput | None, random: torch.Generator
+    ) -> torch.Tensor:
+        dtype = getattr(torch, defined.dtype)
+        if told and told.type == "safetensors":
+            from safetensors.torch import load_file as load_tensors
+
+            stored: torch.Tensor = load_tensors(self._folder / BLOBS_FOLDER / str(told.path))[str(told.tensor_key)]
+            return stored
+        if defined.dtype in _INDICES:
+            raise DeclarationError(
+                f"{name} is {defined.dtype}, and no workload gives its values",
+                "import the op with its workloads: at random it would be no index",
+            )
+        if defined.dtype == "bool":
+            return torch.randint(0, 2, shape, generator=random).bool()
+        if defined.dtype in _RANGES:
+            low, high = _RANGES[defined.dtype]
+            return torch.randint(low, high, shape, generator=random).to(dtype)
+        drawn = torch.randn(shape, generator=random)
+        return (drawn.clamp(-2.0, 2.0) if dtype.itemsize == 1 else drawn).to(dtype)
+
+    def oracle(self, tensors: Tensors, scalars: Mapping[str, float]) -> Tensors:
+        """The reference's outputs, computed in float64: see `wide.in_float64`."""
+        run = load_file(self._folder / REFERENCE_FILE).run
+        given: Mapping[str, Any] = {**tensors, **scalars}
+        found = in_float64(run, [given[name] for name in self._definition.inputs])
+        return dict(zip(self._definition.outputs, as_outputs(found, list(self._definition.outputs)), strict=True))
+
+
+def _scalar(told: TracedInput | None, random: torch.Generator) -> float:
+    if told and told.value is not None:
+        return float(told.value)
+    return float(torch.randn((), generator=random))
+
+
+def as_outputs(found: Any, names: Sequence[str]) -> tuple[torch.Tensor, ...]:
+    """What a function returned, as the outputs in their order.
+
+    Raises:
+        DeclarationError: if it is not as many tensors.
+    """
+    if isinstance(found, Mapping):
+        found = tuple(found.get(name) for name in names)
+    outputs = tuple(found) if isinstance(found, (tuple, list)) else (found,)
+    if len(outputs) != len(names) or not all(isinstance(each, torch.Tensor) for each in outputs):
+        kinds = ", ".join(type(each).__name__ for each in outputs)
+        raise DeclarationError(f"the function returned {kinds}, and not the tensors {', '.join(names)}")
+    return outputs
+
+
+Call = Callable[..., Any]
+
+
+def solution_binder(
+    folder: Path, inputs: Sequence[str], outputs: Sequence[str]
+) -> Callable[[Any, Any, Any], Callable[[], tuple[torch.Tensor, ...]]]:
+    """The `bind` of an imported kernel.
+
+    Args:
+        folder: the kernel's.
+        inputs: the Definition's inputs in order.
+        outputs: its outputs.
+    """
+
+    def bind(tensors: Any, workload: Any, params: Any) -> Callable[[], tuple[torch.Tensor, ...]]:
+        del workload, params
+        spec = kept_solution(folder).spec
+        function = load_entry(folder, spec)
+        arguments = [getattr(tensors, name) for name in inputs]
+        if not spec.passes_destinations:
+            return lambda: as_outputs(function(*arguments), outputs)
+        destinations = tuple(getattr(tensors, name) for name in outputs)
+
+        def run() -> tuple[torch.Tensor, ...]:
+            function(*arguments, *destinations)
+            return destinations
+
+        return run
+
+    return bind
+
+
+_LOADED: dict[Path, Call] = {}
+
+
+def load_entry(folder: Path, spec: BuildSpec) -> Call:
+    """The function that a Solution is called by, imported or built first; once per process.
+
+    Raises:
+        BuildError: if it cannot be built, or its file does not define it.
+    """
+    if folder not in _LOADED:
+        _LOADED[folder] = _load_python(folder, spec) if spec.language in {"python", "triton"} else _build(folder, spec)
+    return _LOADED[folder]
+
+
+def _load_python(folder: Path, spec: BuildSpec) -> Call:
+    """Imports the sources as a package, as flashinfer-bench does, so that they find each other."""
+    package = f"gdnbench_solution_{_digest(folder)}"
+    parent = ModuleType(package)
+    parent.__path__ = [str(folder / SOURCES_FOLDER)]
+    sys.modules[package] = parent
+    module = importlib.import_module(".".join([package, *Path(spec.entry_file).with_suffix("").parts]))
+    return _entry_of(module, spec)
+
+
+def _build(folder: Path, spec: BuildSpec) -> Call:
+    """Builds an extension with the compiler of the machine, into the cache.
+
+    Raises:
+        BuildError: if there is no compiler, or it rejects the sources.
+    """
+    sources = sorted(path for path in (folder / SOURCES_FOLDER).rglob("*") if path.is_file())
+    cpp = [str(path) for path in sources if path.suffix in _CPP]
+    cuda = [str(path) for path in sources if path.suffix in _CUDA]
+    if cuda and not shutil.which("nvcc"):
+        raise BuildError("nvcc is not on the PATH, and the sources are CUDA C++", "install the CUDA toolkit")
+    content = b"".join(path.name.encode() + path.read_bytes() for path in sources)
+    name = f"gdnbench_{_digest(folder)}_{hashlib.sha256(content).hexdigest()[:12]}"
+    target = cache_folder() / "extensions" / name
+    target.mkdir(parents=True, exist_ok=True)
+    include = [str(folder / SOURCES_FOLDER)]
+    try:
+        if spec.binding == "torch":
+            from torch.utils.cpp_extension import load
+
+            module = load(name, [*cpp, *cuda], extra_include_paths=include, build_directory=str(target))
+        else:
+            import tvm_ffi.cpp
+
+            library = tvm_ffi.cpp.build(
+                name, cpp_files=cpp, cuda_files=cuda, extra_include_paths=include, build_directory=str(target)
+            )
+            module = tvm_ffi.load_module(library)
+    except (RuntimeError, OSError) as error:
+        raise BuildError(f"the extension does not build: {error}") from error
+    return _entry_of(module, spec)
+
+
+def _entry_of(module: Any, spec: BuildSpec) -> Call:
+    function = getattr(module, spec.entry_name, None)
+    if not callable(function):
+        raise BuildError(f"{spec.entry_file} defines no function {spec.entry_name}", "see entry_point in solution.json")
+    found: Call = function
+    return found
+
+
+def _digest(folder: Path) -> str:
+    return hashlib.sha256(str(folder).encode()).hexdigest()[:12]

@@ -1,0 +1,204 @@
+"""Makes ops, kernels and published figures of files of flashinfer-bench; runs none of their code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from shlex import join, quote
+
+from gdnbench.catalog.catalog import KERNELS_VARIABLE, Catalog, default_roots, load_catalog
+from gdnbench.catalog.entry import Broken
+from gdnbench.catalog.load import LoadedOp, load_kernel, load_op
+from gdnbench.errors import DeclarationError, UnknownNameError, UsageError
+from gdnbench.exchange.dataset import FoundFiles, read_files, safe_name
+from gdnbench.exchange.import_kernel import kernel_files, kernel_name
+from gdnbench.exchange.import_op import op_files
+from gdnbench.exchange.kept import DEFINITION_FILE, kept_definition
+from gdnbench.exchange.match import Match, match
+from gdnbench.exchange.published import published_tables, write_published
+from gdnbench.exchange.schema import Definition, Solution, Trace
+from gdnbench.places import out_option
+from gdnbench.scaffold.make import folder_of, write_folder
+from gdnbench.wording import plural
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportRequest:
+    """What to read, and where to write.
+
+    Attributes:
+        files: files, or folders of data sets.
+        to: the folder of kernels.
+        op: an op of the catalog whose kernels the Solutions become; empty for an op of their Definition's own.
+        name: the kernel's, for a single Solution.
+        results: where published figures go.
+    """
+
+    files: list[Path]
+    to: Path
+    op: str = ""
+    name: str = ""
+    results: Path
+
+
+@dataclass
+class Imported:
+    """What was made.
+
+    Attributes:
+        ops: names of new ops.
+        kernels: names of new kernels.
+        published: names of tables of published figures.
+        folders: what was written, in order.
+        notes: what to know about it.
+        root: the folder of kernels.
+        results: the folder of runs and published figures.
+    """
+
+    root: Path
+    results: Path
+    ops: list[str] = field(default_factory=list)
+    kernels: list[str] = field(default_factory=list)
+    published: list[str] = field(default_factory=list)
+    folders: list[Path] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def next_steps(self) -> list[str]:
+        """Commands that go on with it."""
+        made = bool(self.ops or self.kernels)
+        steps = (
+            [f"export {KERNELS_VARIABLE}={quote(str(self.root))}"] if made and self.root not in default_roots() else []
+        )
+        steps += [f"gdnbench verify {' '.join(self.kernels)}"] if self.kernels else []
+        words = ("gdnbench", "compare", f"published/{self.published[0]}") if self.published else ()
+        steps += [join((*words, *out_option(self.results)))] if words else []
+        return steps or ["gdnbench list"]
+
+
+def import_files(request: ImportRequest) -> Imported:
+    """Reads files and writes folders: an op for a Definition, a kernel for a Solution, a table for traces.
+
+    Raises:
+        UsageError: for a file that does not fit, a Solution or line whose Definition is unknown, a name that is taken,
+            or a folder that cannot be written.
+        DeclarationError: if what was made would not load; nothing is left of it.
+    """
+    found, to = read_files(request.files), request.to.expanduser().resolve()
+    if to.exists() and not to.is_dir():
+        raise UsageError(f"{to} is not a folder", "--to takes a folder of kernels, as `kernels/` is")
+    if request.name and len(found.solutions) != 1:
+        raise UsageError(f"--name names one kernel, and there are {len(found.solutions)} Solutions", "import one")
+    imported, catalog = Imported(to, request.results), _catalog(to)
+    if request.op and request.op not in catalog.ops:
+        raise UnknownNameError(f"there is no op {request.op}", f"there are {', '.join(catalog.ops)}")
+    if not request.op:
+        for definition in found.definitions.values():
+            _import_op(to, definition, found, imported)
+        catalog = _catalog(to)
+    known = {**_kept_definitions(catalog), **found.definitions}
+    for solution in found.solutions:
+        _import_kernel(catalog, request, solution, _definition_of(known, solution.definition), imported)
+        catalog = _catalog(to)
+    _import_traces(catalog, request, found.traces, known, imported)
+    return imported
+
+
+def _catalog(root: Path) -> Catalog:
+    roots = default_roots()
+    return load_catalog(roots if root in roots or not root.is_dir() else (*roots, root))
+
+
+def _kept_definitions(catalog: Catalog) -> dict[str, Definition]:
+    """The Definitions of ops that were imported, by name."""
+    folders = [folder for folder in catalog.op_folders.values() if (folder / DEFINITION_FILE).is_file()]
+    return {kept.name: kept for kept in map(kept_definition, folders)}
+
+
+def _definition_of(known: Mapping[str, Definition], name: str) -> Definition:
+    if name not in known:
+        raise UsageError(f"the Definition {name[:80]!r} is not among the files", "name its file, too")
+    return known[name]
+
+
+def op_name(definition: Definition) -> str:
+    """The op's name for a Definition."""
+    name = safe_name(definition.name)
+    if not name:
+        raise UsageError(f"the Definition's name {definition.name[:40]!r} has no letter", "rename it")
+    return name
+
+
+def _import_op(to: Path, definition: Definition, found: FoundFiles, imported: Imported) -> None:
+    name = op_name(definition)
+    if name in _catalog(to).ops:
+        folder = _catalog(to).op_folders[name]
+        if (folder / DEFINITION_FILE).is_file() and kept_definition(folder) == definition:
+            imported.notes.append(f"the op {name} was imported before, and stays as it is")
+            return
+        raise UsageError(f"there is an op {name}: {folder}", "with --op its kernels are added to that")
+    lines = [(trace, root) for trace, root in found.workloads if trace.definition == definition.name]
+    folder = to / name
+    write_folder(folder, op_files(definition, name, lines), _check_op)
+    imported.ops.append(name)
+    imported.folders.append(folder)
+    if definition.constraints:
+        imported.notes.append(f"{name}: its constraints are kept in {DEFINITION_FILE}, and not checked")
+
+
+def _check_op(folder: Path) -> None:
+    loaded = load_op(folder)
+    if isinstance(loaded, Broken):
+        raise DeclarationError(f"the op does not load: {loaded.reason}", "what its Definition says contradicts itself")
+
+
+def _import_kernel(
+    catalog: Catalog, request: ImportRequest, solution: Solution, definition: Definition, imported: Imported
+) -> None:
+    own = request.op or op_name(definition)
+    if own not in catalog.ops:
+        raise UsageError(f"there is no op {own} for {solution.name[:80]}", "name the Definition's file, too, or --op")
+    op = catalog.ops[own]
+    if request.op:
+        match(op, definition)  # its tensors must be this op's
+    name = request.name or kernel_name(solution, own)
+    taken = {label for entry in catalog.entries.values() for label in (entry.kernel.name, *entry.kernel.presets)}
+    if name in taken:
+        raise UsageError(f"there is a kernel {name}", "choose another name with --name")
+    loaded = LoadedOp(op, catalog.op_folders[own])
+    folder = imported.root / own / safe_name(folder_of(name, own))
+
+    def check(made: Path) -> None:
+        kernel = load_kernel(made, loaded)
+        if isinstance(kernel, Broken):
+            raise DeclarationError(f"the kernel does not load: {kernel.reason}", "choose another name with --name")
+
+    write_folder(folder, kernel_files(solution, definition, name), check)
+    imported.kernels.append(name)
+    imported.folders.append(folder)
+
+
+def _import_traces(
+    catalog: Catalog, request: ImportRequest, traces: list[Trace], known: Mapping[str, Definition], imported: Imported
+) -> None:
+    for name in dict.fromkeys(trace.definition for trace in traces):
+        matched = _matching(catalog, request.op, _definition_of(known, name))
+        tables = published_tables(matched, [trace for trace in traces if trace.definition == name])
+        for table in tables:
+            imported.folders.append(write_published(request.results, table))
+            imported.published.append(table.name)
+            if table.left_out:
+                imported.notes.append(f"{table.name}: {plural(table.left_out, 'trace')} without a latency left out")
+
+
+def _matching(catalog: Catalog, op: str, definition: Definition) -> Match:
+    """The op that a Definition is one of: the one that is named, was made of it, or has its tensors."""
+    if op or op_name(definition) in catalog.ops:
+        return match(catalog.ops[op or op_name(definition)], definition)
+    for each in catalog.ops.values():
+        try:
+            return match(each, definition)
+        except UsageError:
+            continue
+    raise UsageError(f"no op has the tensors of {definition.name[:80]}", "import its Definition, too")

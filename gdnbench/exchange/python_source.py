@@ -1,0 +1,182 @@
+"""Kernels in Triton and Python as sources that stand alone: the kernel's file, and a `run` that calls it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from gdnbench import trace
+from gdnbench.errors import UsageError
+from gdnbench.exchange.schema import SourceFile, read_text
+from gdnbench.exchange.subject import Subject
+from gdnbench.exchange.symbolic import as_python, sizes_of
+from gdnbench.model.kernel import TorchKernel, TritonKernel
+from gdnbench.model.tensor import FACTS, TensorSpec
+
+BINDING_FILE = "solution.py"
+_KERNEL_FILE = "kernel.py"
+_TRACE_FILE = "trace.py"
+_STAND_ALONE = "a Solution stands alone: it has only what Triton, torch and its own files give"
+
+
+def triton_sources(subject: Subject) -> list[SourceFile]:
+    """A `run` in destination-passing style, and the kernel.
+
+    Raises:
+        UsageError: if the kernel imports what a Solution cannot, or its launch depends on what no argument tells.
+    """
+    kernel = subject.entry.kernel
+    assert isinstance(kernel, TritonKernel)
+    files = _kernel_files(subject.entry.source)
+    entries = ", ".join(dict.fromkeys(launch.entry for launch in kernel.launches))
+    lines = [*_sizes(subject), *_copies(subject)]
+    lines += [f"{spec.name} = {_empty(subject, spec)}" for spec in kernel.scratch]
+    lines += _triton_launches(subject, kernel, files[0].content)
+    arguments = ", ".join((*subject.arguments, *subject.outputs))
+    needs_torch = "import torch\n\n" if kernel.scratch else ""
+    text = f'''\
+"""{subject.title} for {subject.match.definition.name}."""
+
+{needs_torch}from .{Path(_KERNEL_FILE).stem} import {entries}
+
+
+def run({arguments}):
+{_indented(lines)}
+'''
+    return [SourceFile(path=BINDING_FILE, content=text), *files]
+
+
+def _triton_launches(subject: Subject, kernel: TritonKernel, source: str) -> Iterator[str]:
+    params, varying = subject.variant.params, list(subject.unknown)
+    for launch in kernel.launches:
+        grid, warps, stages = (
+            sizes_of(each, params, subject.known, varying, subject.workloads)
+            for each in (launch.grid, launch.warps, launch.stages)
+        )
+        names = _parameters(source, launch.entry)
+        own = {spec.name for spec in (*subject.match.op.tensors, *kernel.scratch)} | set(subject.match.op.scalars)
+        values = []
+        for name in names:
+            if name in own:
+                values.append(f"{name}={name}")
+            elif name in params:
+                values.append(f"{name}={params[name]!r}")
+            else:
+                values.append(f"{name}={subject.size_text(name)}")
+        values += [f"num_warps={as_python(warps[0])}", f"num_stages={as_python(stages[0])}"]
+        yield f"{launch.entry}[({', '.join(map(as_python, grid))},)](\n    {', '.join(values)},\n)"
+
+
+def _parameters(source: str, entry: str) -> list[str]:
+    """The parameters of a function in a file, without running it.
+
+    Raises:
+        UsageError: if it is not defined there.
+    """
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef) and node.name == entry:
+            return [each.arg for each in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+    raise UsageError(f"the kernel's file defines no function {entry} at its top", "define it there")
+
+
+def torch_sources(subject: Subject) -> list[SourceFile]:
+    """A `run` that returns the outputs, as a kernel's `bind` does, and the kernel.
+
+    Raises:
+        UsageError: if the kernel imports what a Solution cannot.
+    """
+    kernel = subject.entry.kernel
+    assert isinstance(kernel, TorchKernel)
+    op = subject.match.op
+    tensors = ", ".join(f"{name}={name}" for name in (*(spec.name for spec in op.tensors), *op.scalars))
+    axes = [axis.name for axis in op.workloads.axes if axis.name in subject.known or axis.name in subject.unknown]
+    sizes = ", ".join(f'"{name}": {subject.size_text(name)}' for name in axes)
+    order, declared = subject.outputs, [spec.name for spec in op.outputs]
+    picked = "" if order == declared else f"[{', '.join(str(declared.index(name)) for name in order)}]"
+    returned = f"tuple(found[place] for place in {picked})" if picked else "tuple(found)"
+    lines = [
+        *_sizes(subject),
+        *(f"{spec.name} = {_empty(subject, spec)}" for spec in op.outputs),
+        *_copies(subject),
+        f"tensors = SimpleNamespace({tensors})",
+        f"found = bind(tensors, Named({{{sizes}}}), PARAMS)()",
+        f"return {returned}",
+    ]
+    imported = "bind" if kernel.entry == "bind" else f"{kernel.entry} as bind"
+    text = f'''\
+"""{subject.title} for {subject.match.definition.name}: each call binds the kernel to the tensors given, and runs it."""
+
+from types import SimpleNamespace
+
+import torch
+
+from .{Path(_KERNEL_FILE).stem} import {imported}
+
+
+class Named(dict):
+    """Numbers by name, as items or as attributes."""
+
+    __getattr__ = dict.__getitem__
+
+
+PARAMS = Named({dict(subject.variant.params)!r})
+
+
+def run({", ".join(subject.arguments)}):
+{_indented(lines)}
+'''
+    return [SourceFile(path=BINDING_FILE, content=text), *_kernel_files(subject.entry.source)]
+
+
+def _sizes(subject: Subject) -> Iterator[str]:
+    for name, (tensor, place) in subject.unknown.items():
+        yield f"{name} = {tensor}.shape[{place}]"
+
+
+def _copies(subject: Subject) -> Iterator[str]:
+    """An output that is updated in place starts from an input."""
+    for target, source in subject.entry.kernel.in_place.items():
+        yield f"{target}.copy_({source})"
+
+
+def _empty(subject: Subject, spec: TensorSpec) -> str:
+    dims = "".join(f"{dim}, " for dim in subject.scratch_dims(spec)).rstrip()
+    first = subject.match.op.inputs[0].name
+    return f"torch.empty(({dims}), dtype=torch.{FACTS[spec.dtype].torch}, device={first}.device)"
+
+
+def _indented(lines: Sequence[str]) -> str:
+    return "\n".join(f"    {line}" for text in lines for line in text.splitlines())
+
+
+def _kernel_files(source: Path) -> list[SourceFile]:
+    """The kernel's file, with gdnbench's `trace` beside it where it imports that."""
+    text = read_text(source)
+    tree = ast.parse(text)
+    lines, uses_trace = text.splitlines(keepends=True), False
+    for node in _run_time_imports(tree):
+        modules = [each.name for each in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+        if not any(module.partition(".")[0] == "gdnbench" for module in modules):
+            continue
+        plain = isinstance(node, ast.ImportFrom) and [(each.name, each.asname) for each in node.names]
+        if modules != ["gdnbench"] or plain != [("trace", None)] or node.end_lineno != node.lineno:
+            raise UsageError(f"{source}:{node.lineno} imports gdnbench", _STAND_ALONE)
+        line = lines[node.lineno - 1]
+        lines[node.lineno - 1] = line[: node.col_offset] + "from . import trace" + line[node.end_col_offset :]
+        uses_trace = True
+    files = [SourceFile(path=_KERNEL_FILE, content="".join(lines))]
+    return [*files, SourceFile(path=_TRACE_FILE, content=read_text(Path(trace.__file__)))] if uses_trace else files
+
+
+def _run_time_imports(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Imports but those that only a type checker sees."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.If) and ast.unparse(node.test) in {"TYPE_CHECKING", "typing.TYPE_CHECKING"}:
+            waiting += node.orelse
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            yield node
+        else:
+            waiting += ast.iter_child_nodes(node)

@@ -1,0 +1,174 @@
+"""What a kernel's declaration computes from a workload, as an expression of the sizes that are known at run time.
+
+A declaration's `grid` is Python. Called with sizes that remember what is done to them, it gives an expression that a
+binding can hold. One that asks such a size for its value (`max`, `if`, a division with `/`) gives a table instead, with
+a row for each workload that is exported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gdnbench.errors import UsageError
+from gdnbench.model.params import Params
+from gdnbench.model.workload import Workload
+
+
+class ValueAskedError(Exception):
+    """A size's value was asked for where it has none yet."""
+
+
+@dataclass(frozen=True, eq=False)
+class SizeExpression:
+    """A size that is known at run time.
+
+    Attributes:
+        python: in Python.
+        cpp: in C++, of type `int64_t`; `floor_div` and `floor_mod` divide as Python does.
+    """
+
+    python: str
+    cpp: str
+
+    def __add__(self, other: Any) -> SizeExpression:
+        return _infix("+", self, other)
+
+    def __radd__(self, other: Any) -> SizeExpression:
+        return _infix("+", other, self)
+
+    def __sub__(self, other: Any) -> SizeExpression:
+        return _infix("-", self, other)
+
+    def __rsub__(self, other: Any) -> SizeExpression:
+        return _infix("-", other, self)
+
+    def __mul__(self, other: Any) -> SizeExpression:
+        return _infix("*", self, other)
+
+    def __rmul__(self, other: Any) -> SizeExpression:
+        return _infix("*", other, self)
+
+    def __floordiv__(self, other: Any) -> SizeExpression:
+        return _divided("//", "floor_div", self, other)
+
+    def __rfloordiv__(self, other: Any) -> SizeExpression:
+        return _divided("//", "floor_div", other, self)
+
+    def __mod__(self, other: Any) -> SizeExpression:
+        return _divided("%", "floor_mod", self, other)
+
+    def __rmod__(self, other: Any) -> SizeExpression:
+        return _divided("%", "floor_mod", other, self)
+
+    def __neg__(self) -> SizeExpression:
+        return SizeExpression(f"(-{self.python})", f"(-{self.cpp})")
+
+    def _asked(self, *_others: Any) -> Any:
+        raise ValueAskedError(self.python)
+
+    __bool__ = __int__ = __index__ = __float__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _asked
+    __truediv__ = __rtruediv__ = __pow__ = __rpow__ = __abs__ = __round__ = __iter__ = __hash__ = _asked
+
+
+LaunchSize = int | SizeExpression
+
+
+def _infix(sign: str, left: Any, right: Any) -> SizeExpression:
+    (lp, lc), (rp, rc) = _texts(left), _texts(right)
+    return SizeExpression(f"({lp} {sign} {rp})", f"({lc} {sign} {rc})")
+
+
+def _divided(sign: str, function: str, left: Any, right: Any) -> SizeExpression:
+    (lp, lc), (rp, rc) = _texts(left), _texts(right)
+    return SizeExpression(f"({lp} {sign} {rp})", f"{function}({lc}, {rc})")
+
+
+def _texts(value: Any) -> tuple[str, str]:
+    if isinstance(value, SizeExpression):
+        return value.python, value.cpp
+    if type(value) is int:
+        return str(value), f"INT64_C({value})"
+    raise ValueAskedError(f"{value!r}")
+
+
+class _SymbolicWorkload:
+    """A workload whose run-time axes are expressions; its lists have no value."""
+
+    def __init__(self, known: Mapping[str, int], unknown: Sequence[str]) -> None:
+        self._known, self._unknown = known, unknown
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._unknown:
+            return SizeExpression(name, name)
+        if name in self._known:
+            return self._known[name]
+        raise ValueAskedError(name)
+
+
+def sizes_of(
+    function: Callable[[Any, Params], Any],
+    params: Params,
+    known: Mapping[str, int],
+    unknown: Sequence[str],
+    workloads: Sequence[Workload],
+) -> tuple[LaunchSize, ...]:
+    """What a declared function gives, a number or several, as numbers or expressions.
+
+    Args:
+        function: of a workload and params: a grid, a block.
+        params: the kernel's.
+        known: the axes that do not vary.
+        unknown: the axes that do.
+        workloads: what is exported, for a function that gives no expression.
+
+    Raises:
+        UsageError: if it depends on what no argument of a Solution tells.
+    """
+    try:
+        given = function(_SymbolicWorkload(known, unknown), params)
+        sizes = tuple(given) if isinstance(given, (tuple, list)) else (given,)
+        for size in sizes:
+            _texts(size)
+    except ValueAskedError:
+        return _tabled(function, params, unknown, workloads)
+    return sizes
+
+
+def _tabled(
+    function: Callable[[Any, Params], Any], params: Params, unknown: Sequence[str], workloads: Sequence[Workload]
+) -> tuple[LaunchSize, ...]:
+    rows: dict[tuple[int, ...], tuple[int, ...]] = {}
+    for workload in workloads:
+        given = function(workload, params)
+        sizes = tuple(given) if isinstance(given, (tuple, list)) else (given,)
+        key = tuple(workload.axes[name] for name in unknown)
+        if rows.setdefault(key, sizes) != sizes:
+            raise UsageError(
+                f"the kernel's launch depends on the lists of {workload}", "no argument of a Solution tells them"
+            )
+    columns = [{key: sizes[place] for key, sizes in rows.items()} for place in range(len(next(iter(rows.values()))))]
+    return tuple(_column(column, unknown) for column in columns)
+
+
+def _column(column: Mapping[tuple[int, ...], int], unknown: Sequence[str]) -> LaunchSize:
+    if len(set(column.values())) == 1:
+        return next(iter(column.values()))
+    python = f"{dict(column)!r}[({', '.join(unknown)},)]"
+    cases = "".join(
+        f"if ({' && '.join(f'{name} == {size}' for name, size in zip(unknown, key, strict=True))}) return {value}; "
+        for key, value in column.items()
+    )
+    message = "this solution was exported for other sizes"
+    return SizeExpression(python, f'[&]() -> int64_t {{ {cases}throw std::runtime_error("{message}"); }}()')
+
+
+def as_python(size: LaunchSize) -> str:
+    """The size in Python."""
+    return _texts(size)[0]
+
+
+def as_cpp(size: LaunchSize) -> str:
+    """The size in C++."""
+    return _texts(size)[1]

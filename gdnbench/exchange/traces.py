@@ -1,0 +1,113 @@
+"""A run as traces, with the intervals that the format has no fields for; and traces as published figures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from gdnbench.exchange.match import Match
+from gdnbench.exchange.schema import (
+    Evaluation,
+    Trace,
+    TracedCorrectness,
+    TracedEnvironment,
+    TracedPerformance,
+    TracedWorkload,
+    TraceStatus,
+)
+from gdnbench.exchange.solution import solution_name
+from gdnbench.model.measurement import Measurement
+from gdnbench.model.status import Role, Status
+from gdnbench.model.workload import Workload
+from gdnbench.store.info import RunInfo
+from gdnbench.store.measurements import measurement_row
+
+OWN_KEY = "gdnbench"
+"""In `correctness.extra`: what the rows of `measurements.csv` say of the case."""
+
+_STATUSES: Mapping[Status, TraceStatus] = {
+    Status.OK: "PASSED",
+    Status.WRONG_NUMBERS: "INCORRECT_NUMERICAL",
+    Status.UNWRITTEN: "INCORRECT_NUMERICAL",
+    Status.CHANGED_INPUT: "INCORRECT_NUMERICAL",
+    Status.WRONG_WHEN_TIMED: "INCORRECT_NUMERICAL",
+    Status.BROKEN: "COMPILE_ERROR",
+    Status.BUILD_FAILED: "COMPILE_ERROR",
+    Status.TIMED_OUT: "TIMEOUT",
+}
+_NOT_EVALUATED = {Status.MISSING, Status.UNSUPPORTED, Status.NOT_RUN}
+_ROLES = {Role.KERNEL, Role.BASELINE}  # floors compute nothing, and the control is the baseline again
+
+
+def run_traces(
+    match: Match,
+    info: RunInfo,
+    measured: Sequence[Measurement],
+    lines: Mapping[Workload, TracedWorkload],
+    labels: Collection[str],
+) -> list[Trace]:
+    """A trace for each case of a run that was evaluated.
+
+    The format's latency is our time by the run's own timer. `reference_latency_ms` and `speedup_factor` are left unset,
+    for no run times the float64 reference; nor does a run keep errors in the format's units. The interval, the
+    speedup over the baseline and whatever else the run's rows say are in `correctness.extra`, and in `log` where a
+    failure may have no correctness.
+
+    Args:
+        match: the Definition.
+        info: the run.
+        measured: its rows, of all clocks.
+        lines: the line of each workload; others are left out.
+        labels: the variants that are wanted; none for all.
+    """
+    cases: dict[str, list[Measurement]] = {}
+    for row in measured:
+        is_wanted = row.case.workload in lines and (not labels or row.case.label in labels)
+        if is_wanted and row.role in _ROLES and row.status not in _NOT_EVALUATED:
+            cases.setdefault(row.case.id, []).append(row)
+    return [_trace(match, info, rows, lines[rows[0].case.workload]) for rows in cases.values()]
+
+
+def _trace(match: Match, info: RunInfo, rows: Sequence[Measurement], workload: TracedWorkload) -> Trace:
+    own = next((row for row in rows if row.clock is None), rows[0])
+    status = _STATUSES.get(own.status, "RUNTIME_ERROR")
+    extra = {OWN_KEY: _own(info, rows)}
+    return Trace(
+        definition=match.definition.name,
+        workload=workload,
+        solution=solution_name(own.case.label),
+        evaluation=Evaluation(
+            status=status,
+            environment=_environment(info),
+            timestamp=str(info.timestamp),
+            log=f"{own.status.value}: {own.reason}" if own.status is not Status.OK else None,
+            correctness=TracedCorrectness(extra=extra) if status in {"PASSED", "INCORRECT_NUMERICAL"} else None,
+            performance=TracedPerformance(latency_ms=own.timing.time_us / 1000) if own.timing else None,
+        ),
+    )
+
+
+def _environment(info: RunInfo) -> TracedEnvironment:
+    gpu = info.machine.get("gpu") or {}
+    libs = {name: version for name, version in info.machine.get("versions", {}).items() if version}
+    return TracedEnvironment(hardware=str(gpu.get("name") or info.gpu), libs=libs or None)
+
+
+def _own(info: RunInfo, rows: Sequence[Measurement]) -> dict[str, Any]:
+    """The run's name, what it was asked for, and each row by column; what a row does not know is left out."""
+    return {
+        "run_id": info.run_id,
+        "confidence": info.settings.get("confidence"),
+        "margin": info.settings.get("margin"),
+        "source_hash": info.sources.get(rows[0].case.variant.kernel),
+        "rows": [_known(measurement_row(info, row)) for row in rows],
+    }
+
+
+def _known(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: value
+        for name, value in row.items()
+        if value not in {None, ""} and not (isinstance(value, float) and not math.isfinite(value))
+    }
