@@ -75,6 +75,8 @@ def export(
     chosen = info.op if info and not (op or named) else resolve_op(catalog, op, named)
     if chosen not in catalog.ops:
         raise UsageError(f"there is no op {chosen}", f"there are {', '.join(catalog.ops)}")
+    if info and info.op != chosen:
+        raise UsageError(f"{info.run_id} is a run of {info.op}, not of {chosen}", "name one of its runs")
     request = ExportRequest(
         op=chosen,
         kernels=",".join(named),

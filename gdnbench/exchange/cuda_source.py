@@ -36,14 +36,17 @@ _FRAMEWORKS: dict[ExtensionBinding, dict[str, str]] = {
     },
 }
 
-_HELPERS = """\
-inline void check(cudaError_t status) {
-  if (status != cudaSuccess) throw std::runtime_error(cudaGetErrorString(status));
-}
-
+DIVISION = """\
 // Divide as Python does: towards minus infinity.
 inline int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
 inline int64_t floor_mod(int64_t a, int64_t b) { return a - floor_div(a, b) * b; }
+"""
+"""What expressions of sizes call in C++."""
+
+_LAUNCH = """\
+inline void check(cudaError_t status) {
+  if (status != cudaSuccess) throw std::runtime_error(cudaGetErrorString(status));
+}
 
 inline void launch(const void* kernel, dim3 grid, unsigned threads, int64_t shared, void** arguments, cudaStream_t on) {
   if (shared > 48 << 10)
@@ -115,7 +118,8 @@ def _binding(subject: Subject, binding: ExtensionBinding, kernel: str) -> str:
 
 namespace gdnbench_solution {{
 
-{_HELPERS}
+{DIVISION}
+{_LAUNCH}
 void run({arguments}) {{
 {body}
 }}

@@ -1,0 +1,346 @@
+"""Ops, kernels, suites and runs as files of flashinfer-bench, which stand alone and come back as they went."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from importlib.util import find_spec
+
+import pytest
+import torch
+from committed import RESULTS, ROOT
+from exchange_data import DECODE, GOLDEN, TOYS, tree, write
+from faults import Gdnbench
+
+from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.codegen.nvrtc import HEADERS, compile_ptx
+from gdnbench.errors import ExitCode
+from gdnbench.exchange.dataset import read_files
+from gdnbench.exchange.traces import OWN_KEY
+from gdnbench.launch.numerics import load_numerics
+from gdnbench.model.status import Role, Status
+from gdnbench.store.info import read_info
+from gdnbench.store.measurements import measurement_row, read_measurements
+
+RUN = "20261123-014131-h200-decode-hopper"
+LANGUAGES = {"decode-v4": "cuda", "decode-triton": "triton", "decode-reference": "python"}
+REWRITE = bool(os.environ.get("GDNBENCH_REWRITE_GOLDEN"))
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory):
+    return Gdnbench(tmp_path_factory.mktemp("exchange"), (TOYS,), in_process=True)
+
+
+@pytest.fixture(scope="module")
+def exported(bench):
+    """The decode step, a kernel of each language, the contest's suite and a stored run."""
+    folder = bench.home / "set"
+    words = ("--suite", "contest", "--run", RUN, "--out", str(RESULTS), "--to", str(folder), "--json")
+    done = bench("export", *LANGUAGES, "decode-auto", "decode-fla", *words)
+    assert done.code == 0, done.err
+    assert sorted(json.loads(done.out)["files"]) == sorted(tree(folder))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def found(exported):
+    return read_files([exported])
+
+
+def sources(found, name):
+    return {each.path: each.content for each in next(s for s in found.solutions if s.name == name).sources}
+
+
+def run_of(folder, files):
+    """Writes sources as a package; gives the words that run Python there."""
+    for name, text in files.items():
+        (folder / "package" / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "package" / name).write_text(text)
+    return folder
+
+
+def test_each_kernel_is_in_its_language_with_all_that_it_needs(found):
+    specs = {each.name: each.spec for each in found.solutions}
+    assert {name: specs[name].language for name in LANGUAGES} == LANGUAGES
+    assert set(sources(found, "decode-v4")) == {"solution.cu", "kernel.cuh", "gdn.cuh", "gdnbench/phases.cuh"}
+    assert specs["decode-fla"].dependencies == ["fla"]
+    assert specs["decode-v4"].passes_destinations
+    assert not specs["decode-reference"].passes_destinations
+    assert specs["decode-reference"].target_hardware == ["cuda", "cpu"]
+    for name in specs:
+        text = sources(found, name)
+        python = [content for path, content in text.items() if path.endswith(".py")]
+        assert not any("\nfrom gdnbench" in content or "\nimport gdnbench" in content for content in python), name
+
+
+def test_the_reference_stands_alone_and_gives_the_oracles_numbers(found, tmp_path):
+    catalog = load_catalog(default_roots()[:1])
+    op = catalog.ops["decode"]
+    numerics = load_numerics(op, catalog.op_folders["decode"])
+    definition = found.definitions[DECODE]
+    for scenario in op.scenarios:
+        tensors, scalars = numerics.make_inputs(op.workload({"B": 3}), 5, "cpu", scenario)
+        expected = numerics.oracle(tensors, scalars)
+        torch.save(({**tensors, **scalars}, list(definition.inputs)), tmp_path / "inputs.pt")
+        (tmp_path / "reference.py").write_text(definition.reference)
+        script = """
+import sys, torch
+sys.modules["gdnbench"] = None
+from reference import run
+given, order = torch.load("inputs.pt")
+torch.save(run(*(given[name] for name in order)), "outputs.pt")
+"""
+        # Away from the checkout, where nothing of ours can be imported.
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=environment, check=True)
+        outputs = torch.load(tmp_path / "outputs.pt")
+        for output, (name, wanted) in zip(outputs, expected.items(), strict=True):
+            assert torch.equal(output, wanted.to(output.dtype)), (scenario, name)
+            assert definition.outputs[name].dtype == str(output.dtype).removeprefix("torch.")
+
+
+def test_a_suite_is_as_many_lines_as_its_weights_say(found):
+    lines = [trace.workload for trace, _ in found.workloads]
+    assert Counter(each.axes["B"] for each in lines) == {1: 10, 4: 8, 8: 7, 16: 7, 32: 7, 48: 7, 64: 8}
+    assert len({each.uuid for each in lines}) == 54
+    assert {each.inputs["scale"].value for each in lines} == {128**-0.5}
+    assert {each.inputs["q"].type for each in lines} == {"random"}
+
+
+def test_a_run_keeps_its_intervals(found):
+    info, rows = read_info(RESULTS / RUN), read_measurements(RESULTS / RUN)
+    wanted = {
+        row.case.id: row
+        for row in rows
+        if row.case.label in {"decode-auto", "decode-fla"} and row.role is not Role.CONTROL
+        and row.case.workload.B in {1, 4, 8, 16, 32, 48, 64}
+    }  # fmt: skip
+    assert len(found.traces) == len(wanted) == 14
+    uuids = {trace.workload.uuid for trace, _ in found.workloads}
+    for trace in found.traces:
+        evaluation, own = trace.evaluation, trace.evaluation.correctness.extra[OWN_KEY]
+        first = own["rows"][0]
+        row = wanted[f"{first['label']}/{first['workload']}"]
+        assert trace.workload.uuid in uuids
+        assert evaluation.performance.latency_ms == row.timing.time_us / 1000
+        assert evaluation.performance.reference_latency_ms is None, "no run times the float64 reference"
+        assert (first["time_lo_us"], first["time_hi_us"]) == (row.timing.time_lo_us, row.timing.time_hi_us)
+        assert own["confidence"] == info.settings["confidence"]
+        assert [each["timer"] for each in own["rows"]] == ["nvbench", "cupti"]
+        kept = {name: value for name, value in measurement_row(info, row).items() if name in first}
+        assert first == json.loads(json.dumps(kept)), "nothing is rounded on the way"
+        assert evaluation.environment.hardware == "NVIDIA H200"
+
+
+def test_it_comes_back_and_goes_out_again_byte_for_byte(bench, exported, tmp_path):
+    kernels, again = tmp_path / "kernels", tmp_path / "again"
+    done = bench("import", str(exported), "--to", str(kernels), "--out", str(tmp_path / "results"), "--json")
+    assert done.code == 0, done.err
+    made = json.loads(done.out)
+    there = Gdnbench(tmp_path, (kernels,), in_process=True)
+    words = ("--suite", "workloads", "--to", str(again), "--run", str(RESULTS / RUN))
+    assert there("export", *made["kernels"], *words).code == ExitCode.USAGE  # a run of another op
+    assert there("export", *made["kernels"], *words[:4]).code == 0
+    before = {name: data for name, data in tree(exported).items() if not name.startswith("traces")}
+    assert tree(again) == before
+
+
+def test_an_imported_kernel_verifies_and_runs_beside_the_original(bench, exported, tmp_path):
+    solution = exported / "solutions" / "decode" / DECODE / "decode-reference.json"
+    definition = exported / "definitions" / "decode" / f"{DECODE}.json"
+    words = ("--op", "decode", "--name", "decode-again", "--to", str(tmp_path / "kernels"))
+    done = bench("import", str(solution), str(definition), *words)
+    assert done.code == 0, done.err
+    there = Gdnbench(tmp_path, (tmp_path / "kernels",), in_process=True)
+    verified = there("verify", "decode-again", "decode-reference", "--gpu", "cpu", "--shape", "B=3", "--json")
+    assert verified.code == 0, verified.err
+    assert {row["label"] for row in json.loads(verified.out)["gates"]} == {"decode-again", "decode-reference"}
+    assert {row["status"] for row in json.loads(verified.out)["gates"]} == {"ok"}
+    ran = there.run("decode-reference,decode-again", "--gpu", "cpu", "--rounds", "3", "--samples", "3", "-q",
+                    "--margin", "0.9")  # fmt: skip
+    assert ran.code == 0, ran.err
+    rows = {row.case.label: row.status for row in read_measurements(there.only_run())}
+    assert rows.items() >= {"decode-again": Status.OK, "decode-reference": Status.OK}.items()
+
+
+def test_the_triton_kernel_runs_by_its_own_sources(found, tmp_path):
+    catalog = load_catalog(default_roots()[:1])
+    op = catalog.ops["decode"]
+    numerics = load_numerics(op, catalog.op_folders["decode"])
+    tensors, scalars = numerics.make_inputs(op.workload({"B": 2}), 7, "cpu", "typical")
+    expected = numerics.oracle(tensors, scalars)
+    torch.save({**tensors, **scalars}, tmp_path / "inputs.pt")
+    script = f"""
+import torch
+from package.solution import run
+given = torch.load("inputs.pt")
+outputs = torch.empty(2, 1, 8, 128, dtype=torch.bfloat16), torch.empty(2, 8, 128, 128)
+run(*(given[name] for name in {list(found.definitions[DECODE].inputs)!r}), *outputs)
+torch.save(outputs, "outputs.pt")
+"""
+    folder = run_of(tmp_path, sources(found, "decode-triton"))
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment |= {"TRITON_INTERPRET": "1"}
+    subprocess.run([sys.executable, "-c", script], cwd=folder, env=environment, check=True)
+    output, state = torch.load(tmp_path / "outputs.pt")
+    torch.testing.assert_close(state.double(), expected["new_state"], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(output.double(), expected["output"], rtol=1e-2, atol=1e-3)
+
+
+def ptx_of(folder, text):
+    from cuda.bindings import nvrtc
+    from cuda.pathfinder import find_nvidia_header_directory
+
+    includes = (folder, find_nvidia_header_directory("cudart"))
+    options = ["--gpu-architecture=compute_90", "--std=c++17", *(f"--include-path={each}" for each in includes)]
+    _, program = nvrtc.nvrtcCreateProgram(text.encode(), b"x.cu", 0, [], [])
+    (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [each.encode() for each in options])
+    assert status == nvrtc.nvrtcResult.NVRTC_SUCCESS
+    _, size = nvrtc.nvrtcGetPTXSize(program)
+    buffer = b" " * size
+    nvrtc.nvrtcGetPTX(program, buffer)
+    return buffer.decode().rstrip("\0")
+
+
+def instructions(ptx):
+    """The instructions of a module, without comments, lines of the source and debugging sections."""
+    ptx = re.sub(r"_ZN\d+_INTERNAL_\w+?_cu_[0-9a-f]{8}", "_ZN", ptx.partition("\t.file\t")[0])  # names of the file
+    lines = (line.strip().partition("//")[0].strip() for line in ptx.splitlines())
+    return [line for line in lines if line and not line.startswith((".loc", ".file", ".target", ".section"))]
+
+
+@pytest.mark.parametrize("label", ["decode-v4", "decode-auto"])
+def test_the_cuda_kernel_is_compiled_to_the_same_code(found, tmp_path, label):
+    """What stands above the kernel in the binding, macros alone, makes of it what gdnbench's own macros do."""
+    files = sources(found, label)
+    run_of(tmp_path, files)
+    macros = [line for line in files["solution.cu"].splitlines() if line.startswith(("#define", '#include "'))]
+    catalog = load_catalog(default_roots()[:1])
+    op = catalog.ops["decode"]
+    workload = op.workload({"B": 1})
+    entry, variant = catalog.at(catalog.entries[label].default, workload)
+    ours, _ = compile_ptx(entry, variant.params, workload, "sm_90")
+    assert instructions(ptx_of(tmp_path / "package", "\n".join(macros))) == instructions(ours)
+    assert files["gdnbench/phases.cuh"] == (HEADERS / "gdnbench" / "phases.cuh").read_text()
+
+
+def test_a_definition_of_others_says_names_and_order(bench, tmp_path, found):
+    ours = json.loads(next(text for name, text in tree(bench.home / "set").items() if name.startswith("definitions")))
+    names = {"B": "batch_size", "HQ": "num_q_heads", "HV": "num_v_heads", "K": "head_size", "V": "head_size",
+             "size_1": "seq_len"}  # fmt: skip
+    order = ["q", "k", "v", "state", "A_log", "a", "dt_bias", "b", "scale"]
+
+    def renamed(tensor):
+        return {**tensor, "shape": tensor["shape"] and [names[axis] for axis in tensor["shape"]]}
+
+    theirs = {
+        **ours,
+        "name": "their_decode",
+        "op_type": "gdn",
+        "axes": {names[name]: axis for name, axis in ours["axes"].items()},
+        "inputs": {name: renamed(ours["inputs"][name]) for name in order},
+        "outputs": {name: renamed(each) for name, each in ours["outputs"].items()},
+    }
+    (path,) = write(tmp_path / "files", theirs=theirs)
+    words = ("--definition", path, "--suite", "contest", "--to", str(tmp_path / "set"))
+    done = bench("export", *LANGUAGES, *words)
+    assert done.code == 0, done.err
+    read = read_files([tmp_path / "set"])
+    for solution in read.solutions:
+        content = next(each.content for each in solution.sources if each.path.startswith("solution"))
+        signature = content.partition("run(")[2].partition(")")[0]
+        assert [part.split()[-1] for part in signature.split(", ")][:9] == order
+        assert solution.definition == "their_decode"
+    assert read.workloads[0][0].workload.axes == {"batch_size": 1}
+    imported = bench("import", str(tmp_path / "set"), "--op", "decode", "--to", str(tmp_path / "kernels"))
+    assert imported.code == ExitCode.USAGE  # decode-v4 is there
+    python = next((tmp_path / "set" / "solutions").rglob("decode-reference.json"))
+    words = ("--op", "decode", "--name", "decode-theirs", "--to", str(tmp_path / "kernels"))
+    assert bench("import", str(python), path, *words).code == 0
+    there = Gdnbench(tmp_path, (tmp_path / "kernels",), in_process=True)
+    assert there("verify", "decode-theirs", "--gpu", "cpu", "--shape", "B=2").code == 0
+    ours_alone = bench("export", "decode-v4", "--definition", path, "--shape", "heads=qk2_v4", "--to", str(tmp_path))
+    assert ours_alone.code == ExitCode.USAGE
+
+
+def test_scratch_and_several_launches_are_in_the_binding(bench, tmp_path):
+    done = bench("export", "gemm-split", "gemm-triton", "gemm-torch", "--to", str(tmp_path), "--binding", "torch")
+    assert done.code == 0, done.err
+    read = read_files([tmp_path])
+    text = sources(read, "gemm-split")["solution.cu"]
+    assert text.count("launch(reinterpret_cast<const void*>(&::") == 2
+    assert "cudaMallocAsync(&sums_data" in text
+    assert "PYBIND11_MODULE(TORCH_EXTENSION_NAME, module)" in text
+    assert {trace.workload.axes["M"] for trace, _ in read.workloads} == {64, 128}
+
+
+@pytest.mark.skipif(not find_spec("safetensors"), reason="the extra `exchange` is not installed")
+def test_indices_are_stored_and_come_back(bench, tmp_path):
+    done = bench("export", "ragged-torch", "--suite", "verify", "--shape", "lengths=5", "--to", str(tmp_path / "set"))
+    assert done.code == ExitCode.USAGE
+    shape = ("--shape", "lengths=5+0+8,6")
+    done = bench("export", "ragged-torch", *shape, "--to", str(tmp_path / "set"), "--inputs", "drawn")
+    assert done.code == 0, done.err
+    read = read_files([tmp_path / "set"])
+    line = read.workloads[0][0].workload
+    assert line.axes == {"T": 13, "ENDS": 4}
+    assert {name: each.type for name, each in line.inputs.items()} == {
+        "x": "safetensors", "offsets": "safetensors", "scale": "scalar"
+    }  # fmt: skip
+    done = bench("import", str(tmp_path / "set"), "--to", str(tmp_path / "kernels"), "--json")
+    assert done.code == 0, done.err
+    kernel, op = json.loads(done.out)["kernels"][0], json.loads(done.out)["ops"][0]
+    there = Gdnbench(tmp_path, (tmp_path / "kernels",), in_process=True)
+    verified = there("verify", kernel, "--gpu", "cpu", "--json")
+    assert verified.code == 0, verified.err
+    again = there("export", kernel, "--op", op, "--suite", "workloads", "--to", str(tmp_path / "again"))
+    assert again.code == 0, again.err
+    assert tree(tmp_path / "again") == tree(tmp_path / "set")
+
+
+@pytest.mark.skipif(bool(find_spec("safetensors")), reason="safetensors is installed")
+def test_without_safetensors_indices_are_refused_with_what_to_install(bench, tmp_path):
+    done = bench("export", "ragged-torch", "--to", str(tmp_path))
+    assert done.code == ExitCode.ENVIRONMENT
+    assert "gdnbench[exchange]" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("decode-v4", "--shape", "B=1", "--suite", "contest"), ExitCode.USAGE, "both name workloads"),
+        (("decode-v44",), ExitCode.USAGE, "decode-v4"),
+        (("--op", "nothing"), ExitCode.USAGE, "no op nothing"),
+        (("decode-v4", "--run", "no-such-run"), ExitCode.USAGE, "no-such-run"),
+        (("gemm-torch", "--run", RUN), ExitCode.USAGE, "is a run of decode"),
+        (("decode-v4", "--definition", "/no/such/file"), ExitCode.USAGE, "cannot be read"),
+        (("decode-v4", "--binding", "ctypes"), ExitCode.USAGE, "ctypes"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_exported_is_refused_in_words(bench, tmp_path, words, code, said):
+    done = bench("export", *words, "--to", str(tmp_path / "set"), "--out", str(RESULTS))
+    assert done.code == code, done.err
+    assert said in done.err
+
+
+def test_a_kernel_whose_params_depend_on_the_workload_says_which_it_has(bench, tmp_path):
+    done = bench("export", "decode-triton", "--shape", "B=8,1", "--to", str(tmp_path))
+    assert "at B=1 qk4_v8 it is another" in "".join(done.err.replace("\n", " "))
+    one = bench("export", "decode-triton:BV=32", "--shape", "B=8,1", "--to", str(tmp_path))
+    assert one.err == ""
+    assert "BV=32" in sources(read_files([tmp_path]), "decode-triton_BV32")["solution.py"]
+
+
+def test_the_golden_files_are_written_still(bench, tmp_path):
+    """Those that flashinfer-bench's own models have read: see `data/exchange/README.md`."""
+    to = GOLDEN / "set" if REWRITE else tmp_path / "set"
+    words = ("--suite", "contest", "--author", "gdnbench's tests", "--to", str(to))
+    assert bench("export", "decode-reference", *words).code == 0
+    assert bench("export", *words, "--run", RUN, "--out", str(RESULTS)).code == 0
+    assert bench("export", "gemm-cuda", "gemm-triton", "gemm-torch", "--to", str(to)).code == 0
+    assert tree(to) == tree(GOLDEN / "set")
+    assert ROOT in GOLDEN.parents
