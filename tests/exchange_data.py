@@ -9,7 +9,7 @@ GOLDEN = Path(__file__).parent / "data" / "exchange"
 TOYS = ROOT / "tests" / "toys"
 DECODE = "decode_HQ4_HV8_K128_V128"
 
-REFERENCE = '''\
+REFERENCE = """\
 import torch
 
 
@@ -19,24 +19,24 @@ def run(x, weight, eps):
     total = torch.zeros(x.shape[0], dtype=torch.float32, device=x.device)
     total += wide.sum(-1)
     return (wide * scale * weight.float()).to(torch.bfloat16), total
-'''
+"""
 
-SOLUTION = '''\
+SOLUTION = """\
 from .parts import normalised
 
 
 def run(x, weight, eps, y, sums):
     y.copy_(normalised(x, weight, eps))
     sums.copy_(x.float().sum(-1))
-'''
+"""
 
-PARTS = '''\
+PARTS = """\
 import torch
 
 
 def normalised(x, weight, eps):
     return torch.nn.functional.rms_norm(x.float(), (x.shape[-1],), weight.float(), eps)
-'''
+"""
 
 
 def definition(**changes):

@@ -5,6 +5,7 @@ from itertools import count
 
 import pytest
 from committed import RESULTS
+from exchange_data import DECODE, GOLDEN
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -52,6 +53,7 @@ HOSTILE = (
     "-",
     "run.json",
 )
+DEFINITION = str(GOLDEN / "set" / "definitions" / "decode" / f"{DECODE}.json")
 BASE = {
     "show": ["main"],
     "report": ["main", "-o", "r.html"],
@@ -61,6 +63,8 @@ BASE = {
     "explain": ["decode-v4"],
     "inspect": ["decode-v4", "--arch", "sm_90"],
     "new": ["decode-mine", "--from", "decode-v4", "--to", "kernels"],
+    "export": ["decode-v4", "--to", "set"],
+    "import": [DEFINITION, "--to", "kernels"],
     "ncu": ["decode-v4"],
     "phases": ["decode-v4"],
     "proton": ["decode-triton"],
@@ -128,6 +132,8 @@ def call(command_line, monkeypatch, tmp_path):
         if path.name.endswith(FEW) or not (path / "run.json").exists():
             (tmp_path / "results" / path.name).symlink_to(path)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("gdnbench.exchange.export._write", stop)  # a folder may be anywhere, and who tests may be root
+    monkeypatch.setattr("gdnbench.exchange.importing.write_folder", stop)
     monkeypatch.setattr("gdnbench.measuring.opening.begin_session", stop)
     monkeypatch.setattr("gdnbench.measuring.opening.open_sweep", stop)
     monkeypatch.setattr("gdnbench.measuring.preflight.verify_variants", stop)

@@ -47,7 +47,10 @@ def test_an_op_and_its_kernel_verify_and_run_at_once(bench, take, tmp_path):
     assert not catalog.broken
     op = catalog.ops[OP]
     assert op.title == "Rows over the root of their mean square."
-    assert {str(key): weight for key, weight in op.suite("workloads").weights.items()} == {"numRows=5": 2, "numRows=3": 1}
+    assert {str(key): weight for key, weight in op.suite("workloads").weights.items()} == {
+        "numRows=5": 2,
+        "numRows=3": 1,
+    }
     verified = bench("verify", KERNEL, *CPU)
     assert verified.code == 0, verified.err
     assert {gate["gate"].partition(" ")[0] for gate in json.loads(verified.out)["gates"]} >= {"y", "sums"}
@@ -92,9 +95,8 @@ def test_the_inputs_are_what_the_line_says(take, tmp_path):
     ids=["zeros", "one-output", "unwritten", "no-entry", "raises", "cuda", "gpu-only", "needs"],
 )  # fmt: skip
 def test_a_solution_that_does_not_do_it_gets_the_status_that_says_so(bench, take, sources, spec, status):
-    if status == "missing" and spec.get("language") == "cuda":
-        if find_spec("tvm_ffi"):
-            pytest.skip("tvm_ffi is installed, and the module is not missing")
+    if status == "missing" and spec.get("language") == "cuda" and find_spec("tvm_ffi"):
+        pytest.skip("tvm_ffi is installed, and the module is not missing")
     done = take(definition=definition(), solution=solution(sources, **spec))
     assert done.code == 0, done.err
     verified = bench("verify", KERNEL, "--gpu", "cpu", "--shape", "numRows=3", "--json")
@@ -114,7 +116,9 @@ def test_small_outputs_are_not_lost_in_the_absolute_tolerance(bench, take):
 
 
 def test_values_return_as_a_tuple_or_by_name(bench, take):
-    text = "from .parts import normalised\n\n\ndef run(x, weight, eps):\n    y = normalised(x, weight, eps).to(x.dtype)\n"
+    text = (
+        "from .parts import normalised\n\n\ndef run(x, weight, eps):\n    y = normalised(x, weight, eps).to(x.dtype)\n"
+    )
     for number, returned in enumerate(("(y, x.float().sum(-1))", "{'sums': x.float().sum(-1), 'y': y}")):
         sources = {"main.py": f"{text}    return {returned}\n", "parts.py": PARTS}
         document = solution(sources, entry_point="main.py::run", destination_passing_style=False)
@@ -133,7 +137,10 @@ def test_code_in_a_file_runs_only_where_kernels_do(bench, take, tmp_path, monkey
     document = definition(reference=touch + definition()["reference"], description=CODE)
     made = take(
         definition=document,
-        solution=solution({"src/main.py": touch + SOLUTION, "src/parts.py": PARTS}, ) | {"description": CODE},
+        solution=solution(
+            {"src/main.py": touch + SOLUTION, "src/parts.py": PARTS},
+        )
+        | {"description": CODE},
         workloads=[line(3)],
     )
     assert made.code == 0, made.err

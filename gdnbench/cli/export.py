@@ -15,7 +15,6 @@ from gdnbench.cli.options import (
     QuietOption,
     ResultsOption,
     ShapesOption,
-    SuiteOption,
     sizes,
     terms,
 )
@@ -35,7 +34,7 @@ def export(
     kernel: KernelsOption = None,
     op: OpOption = "",
     shape: ShapesOption = None,
-    suite: SuiteOption = "",
+    suite: Annotated[str, typer.Option(metavar="NAME", help="The workloads of a suite: contest.")] = "",
     run: Annotated[str, typer.Option("--run", metavar="RUN", help="Also the cases of a stored run, as traces.")] = "",
     definition: Annotated[
         Path | None,

@@ -28,10 +28,10 @@ _FRAMEWORKS: dict[ExtensionBinding, dict[str, str]] = {
         "export": "TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, gdnbench_solution::run)",
     },
     "torch": {
-        "headers": "#include <ATen/cuda/CUDAContext.h>\n#include <torch/extension.h>",
+        "headers": "#include <c10/cuda/CUDAStream.h>\n#include <torch/extension.h>",
         "tensor": "const torch::Tensor&",
         "device": "const int device = {first}.get_device();",
-        "stream": "at::cuda::getCurrentCUDAStream(device).stream()",
+        "stream": "c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device)).stream()",
         "export": 'PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) { module.def("run", &gdnbench_solution::run); }',
     },
 }
