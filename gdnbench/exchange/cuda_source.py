@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gdnbench.errors import UsageError
-from gdnbench.exchange.schema import ExtensionBinding, SourceFile, read_text
+from gdnbench.exchange.parse import read_text
+from gdnbench.exchange.schema import ExtensionBinding, SourceFile
 from gdnbench.exchange.subject import Subject
 from gdnbench.exchange.symbolic import as_cpp, sizes_of
 from gdnbench.model.arguments import argument_names

@@ -9,15 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gdnbench.errors import UsageError
-from gdnbench.exchange.schema import (
-    Definition,
-    Solution,
-    Trace,
-    parse_definition,
-    parse_solution,
-    parse_traces,
-    read_text,
-)
+from gdnbench.exchange.parse import parse_definition, parse_solution, parse_traces, read_text
+from gdnbench.exchange.schema import Definition, Solution, Trace
 
 _FOLDERS = ("definitions", "solutions", "workloads", "traces")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+-]")

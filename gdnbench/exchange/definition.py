@@ -6,15 +6,9 @@ from pathlib import Path
 
 from gdnbench.errors import UsageError
 from gdnbench.exchange.kept import DEFINITION_FILE, kept_definition
+from gdnbench.exchange.parse import parse_definition, read_text
 from gdnbench.exchange.reference import write_reference
-from gdnbench.exchange.schema import (
-    DTYPE_NAMES,
-    DefinedAxis,
-    DefinedTensor,
-    Definition,
-    parse_definition,
-    read_text,
-)
+from gdnbench.exchange.schema import DTYPE_NAMES, DefinedAxis, DefinedTensor, Definition
 from gdnbench.model.op import Op
 from gdnbench.model.tensor import TensorSpec
 from gdnbench.model.workload import Workload

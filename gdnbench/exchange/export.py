@@ -15,15 +15,8 @@ from gdnbench.exchange.definition import definition_of
 from gdnbench.exchange.drawing import draw
 from gdnbench.exchange.kept import BLOBS_FOLDER, kept_workloads
 from gdnbench.exchange.match import Match, match
-from gdnbench.exchange.schema import (
-    Definition,
-    ExtensionBinding,
-    Trace,
-    TracedWorkload,
-    as_file,
-    as_lines,
-    check_path,
-)
+from gdnbench.exchange.parse import check_path
+from gdnbench.exchange.schema import Definition, ExtensionBinding, Trace, TracedWorkload, as_file, as_lines
 from gdnbench.exchange.solution import solution_of
 from gdnbench.exchange.subject import Subject
 from gdnbench.exchange.traces import run_traces

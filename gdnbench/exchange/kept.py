@@ -5,16 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from gdnbench.exchange.schema import (
-    Definition,
-    Solution,
-    Trace,
-    document_of,
-    parse_definition,
-    parse_solution,
-    parse_traces,
-    read_text,
-)
+from gdnbench.exchange.parse import parse_definition, parse_solution, parse_traces, read_text
+from gdnbench.exchange.schema import Definition, Solution, Trace, document_of
 
 DEFINITION_FILE = "definition.json"
 REFERENCE_FILE = "reference.py"

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from gdnbench import trace
 from gdnbench.errors import UsageError
-from gdnbench.exchange.schema import SourceFile, read_text
+from gdnbench.exchange.parse import read_text
+from gdnbench.exchange.schema import SourceFile
 from gdnbench.exchange.subject import Subject
 from gdnbench.exchange.symbolic import as_python, sizes_of
 from gdnbench.model.kernel import TorchKernel, TritonKernel

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from gdnbench.errors import UsageError
-from gdnbench.exchange.schema import read_text
+from gdnbench.exchange.parse import read_text
 from gdnbench.model.op import Op
 from gdnbench.model.tensor import FACTS
 

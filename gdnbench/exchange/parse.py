@@ -1,0 +1,119 @@
+"""Reads files of flashinfer-bench; what does not fit is refused by its field, and no code in them is run."""
+
+from __future__ import annotations
+
+import ast
+import keyword
+import re
+from pathlib import Path, PurePosixPath
+from typing import TypeVar
+
+from gdnbench.codec import SchemaError, decode_json
+from gdnbench.errors import UsageError
+from gdnbench.exchange.schema import Definition, Solution, Trace
+
+T = TypeVar("T")
+
+_MEND = "flashinfer-bench 0.1.2 writes what gdnbench reads"
+_LONGEST_PATH = 200
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f\\]")
+
+
+def parse_definition(text: str, where: str) -> Definition:
+    """A Definition, checked.
+
+    Args:
+        text: JSON.
+        where: the file, for the message.
+
+    Raises:
+        UsageError: if a field does not fit, a name is no argument's, or the reference has no function `run`.
+    """
+    definition = _decode(text, Definition, where)
+    for name in definition.tensors:
+        if not name.isidentifier() or keyword.iskeyword(name):
+            raise UsageError(f"{where}: the tensor {name[:40]!r} cannot be an argument's name", _MEND)
+    if both := definition.inputs.keys() & definition.outputs.keys():
+        raise UsageError(f"{where}: {', '.join(sorted(both))} is an input and an output", _MEND)
+    for name, axis in definition.axes.items():
+        if axis.type == "const" and axis.value is None:
+            raise UsageError(f"{where}: the axis {name[:40]!r} is constant and has no value", _MEND)
+    for name, tensor in definition.tensors.items():
+        if unknown := [each for each in tensor.shape or () if each not in definition.axes]:
+            raise UsageError(f"{where}: {name} has the size {unknown[0][:40]!r}, which is no axis", _MEND)
+    _check_reference(definition.reference, where)
+    return definition
+
+
+def _check_reference(code: str, where: str) -> None:
+    """Parses the reference, and does not run it."""
+    try:
+        body = ast.parse(code).body
+    except (SyntaxError, ValueError, RecursionError) as error:
+        raise UsageError(f"{where}: the reference is not Python: {error}", _MEND) from error
+    if not any(isinstance(each, ast.FunctionDef) and each.name == "run" for each in body):
+        raise UsageError(f"{where}: the reference has no function run", _MEND)
+
+
+def parse_solution(text: str, where: str) -> Solution:
+    """A Solution, checked.
+
+    Args:
+        text: JSON.
+        where: the file, for the message.
+
+    Raises:
+        UsageError: if a field does not fit, a path leads out of the Solution's folder, or the entry is in no source.
+    """
+    solution = _decode(text, Solution, where)
+    paths = [source.path for source in solution.sources]
+    for path in paths:
+        check_path(path, where)
+    if twice := sorted({path for path in paths if paths.count(path) > 1}):
+        raise UsageError(f"{where}: the source {twice[0]} is there twice", _MEND)
+    if solution.spec.entry_file not in paths:
+        raise UsageError(f"{where}: the entry point's file {solution.spec.entry_file[:80]!r} is no source", _MEND)
+    return solution
+
+
+def check_path(path: str, where: str) -> PurePosixPath:
+    """A path in a folder, which does not lead out of it.
+
+    Raises:
+        UsageError: for any other.
+    """
+    pure = PurePosixPath(path)
+    strange = _CONTROLS.search(path) or len(path) > _LONGEST_PATH or not path.strip()
+    if strange or pure.is_absolute() or {"..", "__pycache__"} & set(pure.parts) or not pure.parts or str(pure) != path:
+        raise UsageError(f"{where}: the path {path[:80]!r} is not one inside a folder", "paths are as in src/kernel.cu")
+    return pure
+
+
+def parse_traces(text: str, where: str) -> list[Trace]:
+    """The lines of a file of workloads or traces; blank ones are passed over.
+
+    Raises:
+        UsageError: naming the line in which a field does not fit.
+    """
+    lines = [(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
+    return [_decode(line, Trace, f"{where} line {number}") for number, line in lines]
+
+
+def read_text(path: Path) -> str:
+    """A file's text.
+
+    Raises:
+        UsageError: if it cannot be read, or is not UTF-8.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", "") or error
+        raise UsageError(f"{path} cannot be read: {reason}", _MEND) from error
+
+
+def _decode(text: str, schema: type[T], where: str) -> T:
+    try:
+        return decode_json(text, schema)
+    except SchemaError as error:
+        raise UsageError(f"{where}: no {schema.__name__}: {error}", _MEND) from error
