@@ -9,7 +9,7 @@ from pathlib import Path
 from gdnbench.errors import UsageError
 from gdnbench.exchange.parse import read_text
 from gdnbench.exchange.schema import ExtensionBinding, SourceFile
-from gdnbench.exchange.subject import Subject
+from gdnbench.exchange.subject import ExportedKernel
 from gdnbench.exchange.symbolic import as_cpp, sizes_of
 from gdnbench.model.arguments import argument_names
 from gdnbench.model.kernel import CudaKernel, CudaLaunch
@@ -57,7 +57,7 @@ inline void launch(const void* kernel, dim3 grid, unsigned threads, int64_t shar
 """
 
 
-def cuda_sources(subject: Subject, binding: ExtensionBinding) -> list[SourceFile]:
+def cuda_sources(subject: ExportedKernel, binding: ExtensionBinding) -> list[SourceFile]:
     """The binding, the kernel, and every header of ours that these include.
 
     Raises:
@@ -91,7 +91,7 @@ def _headers(source: Path, folders: list[Path]) -> Iterator[tuple[str, str]]:
             yield name, read_text(found)
 
 
-def _binding(subject: Subject, binding: ExtensionBinding, kernel: str) -> str:
+def _binding(subject: ExportedKernel, binding: ExtensionBinding, kernel: str) -> str:
     framework = _FRAMEWORKS[binding]
     declared = subject.entry.kernel
     assert isinstance(declared, CudaKernel)
@@ -131,7 +131,7 @@ void run({arguments}) {{
 """
 
 
-def _body(subject: Subject, kernel: CudaKernel, framework: dict[str, str]) -> Iterator[str]:
+def _body(subject: ExportedKernel, kernel: CudaKernel, framework: dict[str, str]) -> Iterator[str]:
     op = subject.match.op
     yield framework["device"].format(first=op.inputs[0].name)
     yield "check(cudaSetDevice(device));"
@@ -154,12 +154,12 @@ def _body(subject: Subject, kernel: CudaKernel, framework: dict[str, str]) -> It
         yield f"check(cudaFreeAsync({spec.name}_data, on));"
 
 
-def _bytes(subject: Subject, spec: TensorSpec) -> str:
+def _bytes(subject: ExportedKernel, spec: TensorSpec) -> str:
     return " * ".join([str(FACTS[spec.dtype].nbytes), *(f"INT64_C({dim})" if dim.isdigit() else dim
                                                         for dim in subject.scratch_dims(spec))])  # fmt: skip
 
 
-def _launch(subject: Subject, kernel: CudaKernel, launch: CudaLaunch) -> Iterator[str]:
+def _launch(subject: ExportedKernel, kernel: CudaKernel, launch: CudaLaunch) -> Iterator[str]:
     op, params, varying = subject.match.op, subject.variant.params, list(subject.unknown)
     grid, block, shared = (
         sizes_of(each, params, subject.known, varying, subject.workloads)

@@ -18,7 +18,7 @@ from gdnbench.exchange.match import Match, match
 from gdnbench.exchange.parse import check_path
 from gdnbench.exchange.schema import Definition, ExtensionBinding, Trace, TracedWorkload, as_file, as_lines
 from gdnbench.exchange.solution import solution_of
-from gdnbench.exchange.subject import Subject
+from gdnbench.exchange.subject import ExportedKernel
 from gdnbench.exchange.traces import run_traces
 from gdnbench.exchange.workloads import drawn_inputs, plan_workloads, workload_traces
 from gdnbench.model.case import Variant
@@ -113,7 +113,7 @@ def _export_definition(
     solutions = []
     for variant in variants:
         entry, there = _picked(catalog, variant, list(weights), written)
-        subject = Subject(entry, there, matched, list(weights))
+        subject = ExportedKernel(entry, there, matched, list(weights))
         solutions.append(solution_of(subject, author=request.author, binding=request.binding))
     _write(request.to, definition_path(definition), as_file(definition), written)
     for solution in solutions:

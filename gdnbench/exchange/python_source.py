@@ -10,7 +10,7 @@ from gdnbench import trace
 from gdnbench.errors import UsageError
 from gdnbench.exchange.parse import read_text
 from gdnbench.exchange.schema import SourceFile
-from gdnbench.exchange.subject import Subject
+from gdnbench.exchange.subject import ExportedKernel
 from gdnbench.exchange.symbolic import as_python, sizes_of
 from gdnbench.model.kernel import TorchKernel, TritonKernel
 from gdnbench.model.tensor import FACTS, TensorSpec
@@ -21,7 +21,7 @@ _TRACE_FILE = "trace.py"
 _STAND_ALONE = "a Solution stands alone: it has only what Triton, torch and its own files give"
 
 
-def triton_sources(subject: Subject) -> list[SourceFile]:
+def triton_sources(subject: ExportedKernel) -> list[SourceFile]:
     """A `run` in destination-passing style, and the kernel.
 
     Raises:
@@ -48,7 +48,7 @@ def run({arguments}):
     return [SourceFile(path=BINDING_FILE, content=text), *files]
 
 
-def _triton_launches(subject: Subject, kernel: TritonKernel, source: str) -> Iterator[str]:
+def _triton_launches(subject: ExportedKernel, kernel: TritonKernel, source: str) -> Iterator[str]:
     params, varying = subject.variant.params, list(subject.unknown)
     for launch in kernel.launches:
         grid, warps, stages = (
@@ -81,7 +81,7 @@ def _parameters(source: str, entry: str) -> list[str]:
     raise UsageError(f"the kernel's file defines no function {entry} at its top", "define it there")
 
 
-def torch_sources(subject: Subject) -> list[SourceFile]:
+def torch_sources(subject: ExportedKernel) -> list[SourceFile]:
     """A `run` that returns the outputs, as a kernel's `bind` does, and the kernel.
 
     Raises:
@@ -130,18 +130,18 @@ def run({", ".join(subject.arguments)}):
     return [SourceFile(path=BINDING_FILE, content=text), *_kernel_files(subject.entry.source)]
 
 
-def _sizes(subject: Subject) -> Iterator[str]:
+def _sizes(subject: ExportedKernel) -> Iterator[str]:
     for name, (tensor, place) in subject.unknown.items():
         yield f"{name} = {tensor}.shape[{place}]"
 
 
-def _copies(subject: Subject) -> Iterator[str]:
+def _copies(subject: ExportedKernel) -> Iterator[str]:
     """An output that is updated in place starts from an input."""
     for target, source in subject.entry.kernel.in_place.items():
         yield f"{target}.copy_({source})"
 
 
-def _empty(subject: Subject, spec: TensorSpec) -> str:
+def _empty(subject: ExportedKernel, spec: TensorSpec) -> str:
     dims = "".join(f"{dim}, " for dim in subject.scratch_dims(spec)).rstrip()
     first = subject.match.op.inputs[0].name
     return f"torch.empty(({dims}), dtype=torch.{FACTS[spec.dtype].torch}, device={first}.device)"

@@ -8,11 +8,11 @@ from gdnbench.errors import UsageError
 from gdnbench.exchange import cuda_source, python_source
 from gdnbench.exchange.kept import SOLUTION_FILE, kept_solution
 from gdnbench.exchange.schema import BuildSpec, ExtensionBinding, Language, Solution, SourceFile
-from gdnbench.exchange.subject import Subject
+from gdnbench.exchange.subject import ExportedKernel
 from gdnbench.model.kernel import CudaKernel, TorchKernel, TritonKernel
 
 
-def solution_of(subject: Subject, *, author: str, binding: ExtensionBinding) -> Solution:
+def solution_of(subject: ExportedKernel, *, author: str, binding: ExtensionBinding) -> Solution:
     """The Solution that a variant is; one that was imported is given back as it was.
 
     Args:
@@ -53,7 +53,7 @@ def solution_name(label: str) -> str:
     return re.sub(r"[^A-Za-z0-9._+-]", "", label.replace(":", "_").replace("=", ""))
 
 
-def _sources(subject: Subject, binding: ExtensionBinding) -> tuple[Language, list[SourceFile], bool]:
+def _sources(subject: ExportedKernel, binding: ExtensionBinding) -> tuple[Language, list[SourceFile], bool]:
     match subject.entry.kernel:
         case CudaKernel():
             return "cuda", cuda_source.cuda_sources(subject, binding), True
@@ -65,6 +65,6 @@ def _sources(subject: Subject, binding: ExtensionBinding) -> tuple[Language, lis
             raise UsageError(f"{other.name} has no code of its own", "export the kernels that it picks")
 
 
-def _description(subject: Subject) -> str:
+def _description(subject: ExportedKernel) -> str:
     params = f" Params: {subject.variant.params}." if subject.variant.params else ""
     return f"{subject.entry.idea}{params}"

@@ -1,4 +1,4 @@
-"""What is exported as one Definition: a kernel's op at fixed compile-time axes, and the workloads there."""
+"""What becomes one Solution: a kernel's op at fixed compile-time axes, and the workloads there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gdnbench.model.workload import Workload
 
 
 @dataclass(frozen=True)
-class Subject:
+class ExportedKernel:
     """A variant that becomes a Solution.
 
     Attributes:
