@@ -98,6 +98,10 @@ class MachineError(GdnbenchError):
     exit_code = ExitCode.ENVIRONMENT
 
 
+class ConnectionLostError(MachineError):
+    """The connection to another machine was cut while a job ran there."""
+
+
 class NotInterpretedError(MachineError):
     """A kernel in PTX with something in it that the interpreter does not know; its answer would be a guess."""
 

@@ -6,10 +6,15 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from gdnbench.asked import asked
+
 RESULTS = Path("results")
 PROFILES = Path("profiles")
 CALIBRATIONS = "calibration"
 """The folder in the one of runs that holds the runs of calibrations: one folder a calibration."""
+
+GPU_VERBS = ("calibrate", "doctor", "ncu", "phases", "proton", "run", "sweep", "verify")
+"""The verbs that need a GPU, and may run on a target that has one."""
 
 
 def calibrations_folder() -> Path:
@@ -30,12 +35,38 @@ def is_folder(path: Path) -> bool:
 
 
 def out_option(results: Path) -> tuple[str, ...]:
-    """The words that make a verb look for runs there; none for the usual folder."""
+    """The words that make a verb look for runs there; none for the usual folder.
+
+    Of a command that was asked for on another machine, for that machine.
+    """
+    if (elsewhere := asked()) and results == RESULTS:
+        results = Path(elsewhere.results)
     return () if results == RESULTS else ("--out", str(results))
 
 
+def on_option(command: Sequence[str]) -> tuple[str, ...]:
+    """The words that make a command of ours run where this one does, on a target; none where it needs no GPU.
+
+    Nor are there any where this command runs on the machine that it was asked for on.
+    """
+    elsewhere = asked()
+    named = elsewhere.target if elsewhere and command[0] == "gdnbench" and command[1] in GPU_VERBS else ""
+    return ("--on", named) if named else ()
+
+
+def place_asked(path: Path) -> Path:
+    """What a folder of runs or profiles, or what is in it, is called where this command was asked for."""
+    elsewhere = asked()
+    for usual, there in ((RESULTS, elsewhere.results), (PROFILES, elsewhere.profiles)) if elsewhere else ():
+        if path.is_relative_to(usual):
+            return Path(there) / path.relative_to(usual)
+    return path
+
+
 def profiles_option(profiles: Path) -> tuple[str, ...]:
-    """The words that make a verb look for profiles there; none for the usual folder."""
+    """The words that make a verb look for profiles there; none for the usual folder; likewise."""
+    if (elsewhere := asked()) and profiles == PROFILES:
+        profiles = Path(elsewhere.profiles)
     return () if profiles == PROFILES else ("--profiles", str(profiles))
 
 

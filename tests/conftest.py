@@ -81,10 +81,11 @@ def _hash_of_codegen():
 
 @pytest.fixture(autouse=True)
 def _plain_environment(monkeypatch, tmp_path_factory):
-    """The developer's settings and calibrations change nothing."""
+    """The developer's settings, targets and calibrations change nothing."""
     for name in ("GDNBENCH_KERNELS", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "COLUMNS", "LINES"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / "state"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config"))
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ PAGES += [ROOT / "profiles" / "README.md", ROOT / "kernels" / "decode" / "README
 NEEDS_GPU = {"calibrate", "phases", "proton", "nsys", "ncu"}
 PLANNED = "the plan is made"
 MAY_FAIL = ("--fail-on", "lint-c2-bad")  # a gate's answer is an answer
-PLACEHOLDERS = re.compile(r"…|\b(FILE|KERNEL|RUN|REV|A B|X)\b|/path/to")
+PLACEHOLDERS = re.compile(r"…|\b(FILE|JOB|KERNEL|RUN|REV|HOST|MODEL|A B|X)\b|/path/to")
 COMMAND = re.compile(r"(?:\$ )?(?P<set>(?:[A-Z_]+=\S+ )*)gdnbench (?P<rest>[^#]*?)\s*(?:  #.*)?")
 ELSEWHERE = re.compile(r"\b(a|b|h200|b200)\.ncu-rep\b")  # reports that a reader has
 
@@ -53,6 +53,7 @@ def clone(tmp_path_factory):
     done = subprocess.run(["git", "clone", "-q", "--shared", str(ROOT), str(folder)], capture_output=True, check=False)
     if done.returncode:
         pytest.skip("this is no git checkout")
+    (folder / "gdnbench.toml").write_text('[targets.lab]\nkind = "local"\ngpus = ["h200"]\n')
     return folder
 
 
@@ -66,6 +67,7 @@ def call(command_line, clone, monkeypatch):
         monkeypatch.setattr(name, lambda *_: ())
     for module in ("gdnbench.profilers.selection", "gdnbench.diagnose.gather", "gdnbench.measuring.opening"):
         monkeypatch.setattr(f"{module}.list_gpus", lambda *_: ())
+    monkeypatch.setattr("gdnbench.elsewhere.forward.Forwarded.execute", plan)
     monkeypatch.setattr("gdnbench.measuring.opening.begin_session", plan)
     monkeypatch.setattr("gdnbench.measuring.opening.open_sweep", plan)
     monkeypatch.setattr("gdnbench.measuring.preflight.verify_variants", plan)
@@ -97,6 +99,8 @@ def test_a_documented_command_runs(call, clone, monkeypatch, tmp_path, name):
     said = " ".join(err.split())
     if ELSEWHERE.search(name):
         assert "no such file" in said or "cannot be read" in said
+    elif words[:2] == ["targets", "check"]:
+        assert PLANNED in said, err
     elif words[0] in {"run", "sweep", "verify"} and "--dry-run" not in words:
         told = (
             "no second clock without a GPU", "No GPU here", "cannot run here: it needs a GPU",

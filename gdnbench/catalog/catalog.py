@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
+from gdnbench.asked import asked
 from gdnbench.catalog.entry import Broken, Entry, label_parts
 from gdnbench.catalog.load import LoadedOp, load_kernel, load_op, read_dispatch
 from gdnbench.errors import DeclarationError, UnknownNameError
@@ -89,7 +90,9 @@ class Catalog:
 
 
 def default_roots() -> tuple[Path, ...]:
-    """The bundled kernels, then the folders in `GDNBENCH_KERNELS` (separated as in `PATH`)."""
+    """The bundled kernels, then the folders in `GDNBENCH_KERNELS` (separated as in `PATH`); of a job, those it has."""
+    if (elsewhere := asked()) and elsewhere.roots:
+        return tuple(map(Path, elsewhere.roots))
     package = Path(__file__).resolve().parent.parent
     checkout = package.parent / "kernels"
     bundled = checkout if checkout.is_dir() else package / "_kernels"

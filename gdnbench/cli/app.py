@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, Any
 
 import typer
@@ -31,8 +32,10 @@ from gdnbench.cli.run import run
 from gdnbench.cli.runs import runs
 from gdnbench.cli.show import show
 from gdnbench.cli.sweep import sweep
-from gdnbench.cli.verb import MARKUP, listed_group, listed_verb
+from gdnbench.cli.targets import targets
+from gdnbench.cli.verb import MARKUP, GpuVerb, listed_group, listed_verb
 from gdnbench.cli.verify import verify
+from gdnbench.cli.worker import worker
 from gdnbench.errors import ExitCode
 
 _EXIT_CODES = "  \n".join(f"{code.value}: {code.meaning}" for code in ExitCode)
@@ -41,16 +44,16 @@ VERBS = (
     listed_verb(list_kernels, "list"),
     listed_verb(new),
     listed_verb(lint),
-    listed_verb(doctor),
-    listed_verb(calibrate),
-    listed_verb(verify),
-    listed_verb(run),
-    listed_verb(sweep),
+    listed_verb(doctor, cls=GpuVerb),
+    listed_verb(calibrate, cls=GpuVerb),
+    listed_verb(verify, cls=GpuVerb),
+    listed_verb(run, cls=GpuVerb),
+    listed_verb(sweep, cls=GpuVerb),
     listed_verb(inspect),
-    listed_verb(ncu),
+    listed_verb(ncu, cls=GpuVerb),
     listed_verb(explain),
-    listed_verb(phases),
-    listed_verb(proton),
+    listed_verb(phases, cls=GpuVerb),
+    listed_verb(proton, cls=GpuVerb),
     listed_verb(nsys),
     listed_verb(show),
     listed_verb(report),
@@ -61,14 +64,16 @@ VERBS = (
     listed_verb(import_files, "import"),
     listed_group(runs),
     listed_group(cache),
+    listed_group(targets),
 )
+_FOR_MACHINES = (listed_verb(worker, hidden=True),)
 
 
 class _Verbs(TyperGroup):
     """The verbs, in the order of `--help`."""
 
     def __init__(self, **attributes: Any) -> None:
-        super().__init__(**{**attributes, "commands": VERBS})
+        super().__init__(**{**attributes, "commands": (*VERBS, *_FOR_MACHINES)})
 
 
 app = typer.Typer(
@@ -100,5 +105,9 @@ def _options(
 
 def main() -> int:
     """Runs the command line; every failure ends in one message, a hint and an exit code."""
+    if "GDNBENCH_EVENTS" in os.environ:  # a job's worker started us
+        from gdnbench.elsewhere.events import take_events
+
+        take_events()
     prepare_streams()
     return exit_code_of(app)

@@ -19,7 +19,7 @@ from gdnbench.measuring.forms import find_forms, in_every_form
 from gdnbench.measuring.plan import Plan
 from gdnbench.measuring.request import device_of
 from gdnbench.model.gpu import Gpu
-from gdnbench.places import out_option
+from gdnbench.places import on_option, out_option
 from gdnbench.report.cards.table import print_joint, show_words
 from gdnbench.report.console import message_console
 from gdnbench.report.run.table import print_run
@@ -66,6 +66,7 @@ def run_cards(
         for each in outcomes:
             if each.folder:
                 words = ["gdnbench", "run", "--resume", each.folder.name, *out_option(results)]
+                words += on_option(words)
                 console.print(f"GPU {each.gpu.index}: finish it: {shlex.join(words)}", markup=False, soft_wrap=True)
     return worst_code(outcomes, joint)
 

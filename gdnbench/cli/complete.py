@@ -38,6 +38,11 @@ def complete_stopped(ctx: Any, incomplete: str) -> list[str]:
     return _offered(ctx, incomplete, _stopped)
 
 
+def complete_targets(ctx: Any, incomplete: str) -> list[str]:
+    """The targets of `gdnbench.toml`."""
+    return _offered(ctx, incomplete, _targets)
+
+
 def complete_charts(ctx: Any, incomplete: str) -> list[str]:
     """The charts of `plot`, and stored runs."""
     return _offered(ctx, incomplete, lambda ctx, word: ("time", "sol", "samples", "rounds", "sweep", *_runs(ctx, word)))
@@ -81,6 +86,12 @@ def _ops(_ctx: Any, _word: str) -> Iterable[str]:
     from gdnbench.catalog.catalog import load_catalog
 
     return load_catalog().ops
+
+
+def _targets(_ctx: Any, _word: str) -> Iterable[str]:
+    from gdnbench.elsewhere.targets import load_targets
+
+    return load_targets()
 
 
 def _kernels(ctx: Any, word: str) -> Iterator[str]:

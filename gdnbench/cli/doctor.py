@@ -24,11 +24,11 @@ def doctor(
     permissions, and room for results. Changes nothing. Exits with 5 if
     nothing can be measured.
     """
+    from gdnbench.cli.progress import waiting
     from gdnbench.doctor.run import run_checks
-    from gdnbench.report.console import message_console
     from gdnbench.report.doctor import print_checks
 
-    with message_console().status("Loading torch, triton and cuda-bench…"):
+    with waiting("Loading torch, triton and cuda-bench…"):
         checks = run_checks(results, gpu)
     print_checks(checks, gpu, json=json)
     if any(check.is_fatal for check in checks):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,6 +14,7 @@ from rich.table import Column
 from gdnbench.measuring.observer import Observer
 from gdnbench.measuring.protocol import Examined
 from gdnbench.model.case import Case
+from gdnbench.model.status import Status
 from gdnbench.report.console import message_console
 
 _PHASES = {
@@ -31,6 +33,35 @@ _PHASES = {
 
 @contextmanager
 def watch(*, quiet: bool) -> Iterator[Observer]:
+    """An observer for stderr, as `watch_here` gives it; of a job's command, one that tells who asked for it."""
+    if (elsewhere := _event_observer()) and not quiet:
+        yield elsewhere
+        return
+    with watch_here(quiet=quiet) as observer:
+        yield observer
+
+
+def _event_observer() -> Observer | None:
+    if "gdnbench.elsewhere.events" not in sys.modules:  # `take_events` is in it
+        return None
+    from gdnbench.elsewhere.events import event_observer
+
+    return event_observer()
+
+
+@contextmanager
+def waiting(text: str) -> Iterator[None]:
+    """Says on stderr what is being waited for."""
+    if elsewhere := _event_observer():
+        elsewhere.step(text)
+        yield
+        return
+    with message_console().status(text):
+        yield
+
+
+@contextmanager
+def watch_here(*, quiet: bool) -> Iterator[PlainObserver]:
     """An observer for stderr: a live bar in a terminal, plain lines elsewhere, nothing if quiet."""
     console = message_console(quiet=quiet)
     if quiet or not console.is_terminal:
@@ -62,9 +93,13 @@ class PlainObserver(Observer):
 
     def examined(self, case: Case, result: Examined) -> None:
         """Prints a failure; kernels that cannot run here are listed in the table."""
-        if result.status.is_failure:
-            first = result.reason.partition("\n")[0]
-            self._console.print(f"[red]{result.status}[/] {escape(f'{case.label} {case.workload}: {first}')}")
+        self.judged(case.label, str(case.workload), result.status, result.reason)
+
+    def judged(self, label: str, workload: str, status: Status, reason: str) -> None:
+        """As `examined`, of a case in words."""
+        if status.is_failure:
+            first = reason.partition("\n")[0]
+            self._console.print(f"[red]{status}[/] {escape(f'{label} {workload}: {first}')}")
 
     def standing(self, text: str) -> None:
         """Prints the state of the race."""

@@ -6,11 +6,12 @@ import inspect
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from typer.core import TyperCommand, TyperOption
 
+from gdnbench.cli.complete import complete_targets
 from gdnbench.errors import UsageError
 
 MARKUP: Literal["markdown"] = "markdown"
@@ -33,6 +34,57 @@ class Verb(TyperCommand):
         return rest
 
 
+class GpuVerb(Verb):
+    """A verb that needs a GPU, and runs where there is one: here, or on a target.
+
+    It has `--on` beside the function's own options, which knows nothing of it.
+    """
+
+    def __init__(self, *args: Any, **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        place = next((place for place, param in enumerate(self.params) if param.name == "gpu"), len(self.params) - 1)
+        self.params.insert(place + 1, _on_option())
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Keeps the words: they are what travels."""
+        ctx.meta[_WORDS] = list(args)
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Calls the function, here or there."""
+        on = ctx.params.pop(ON, "")
+        if on or ctx.params["gpu"] != "auto":
+            from gdnbench.cli.elsewhere import forward
+
+            code = forward(ctx, ctx.meta[_WORDS], on)
+            if code is not None:
+                raise typer.Exit(code)
+        return super().invoke(ctx)
+
+
+ON = "on"
+_WORDS = "gdnbench.words"
+
+
+def _with_on(
+    on: Annotated[
+        str,
+        typer.Option(
+            metavar="TARGET",
+            help="Do it on a target of gdnbench.toml; `gdnbench targets` lists them.",
+            autocompletion=complete_targets,
+        ),
+    ] = "",
+) -> None:
+    """Has the option that every `GpuVerb` has."""
+
+
+def _on_option() -> Any:
+    alone = typer.Typer(add_completion=False, rich_markup_mode=MARKUP)
+    alone.command()(_with_on)
+    return typer.main.get_command(alone).params[0]
+
+
 class Listed(TyperCommand):
     """A verb's name and help; its options are made when it is called.
 
@@ -42,10 +94,11 @@ class Listed(TyperCommand):
         name: the verb.
         told: its help.
         make: gives the verb with its options.
+        hidden: whether `--help` leaves it out.
     """
 
-    def __init__(self, name: str, told: str, make: Callable[[], Any]) -> None:
-        super().__init__(name, help=told, rich_markup_mode=MARKUP)
+    def __init__(self, name: str, told: str, make: Callable[[], Any], *, hidden: bool = False) -> None:
+        super().__init__(name, help=told, rich_markup_mode=MARKUP, hidden=hidden)
         self.with_options = make
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
@@ -53,21 +106,25 @@ class Listed(TyperCommand):
         return self.with_options().make_context(info_name, args, parent=parent, **extra)
 
 
-def listed_verb(function: Callable[..., None], name: str = "") -> Listed:
+def listed_verb(
+    function: Callable[..., None], name: str = "", *, cls: type[Verb] = Verb, hidden: bool = False
+) -> Listed:
     """A verb whose help is the function's docstring, and whose options are its parameters.
 
     Args:
         function: is called with the options.
         name: the function's by default.
+        cls: what it is a command of: a `GpuVerb` may run elsewhere.
+        hidden: whether `--help` leaves it out.
     """
     called = name or function.__name__
 
     def make() -> Any:
         alone = typer.Typer(add_completion=False, rich_markup_mode=MARKUP)
-        alone.command(called, cls=Verb)(function)
+        alone.command(called, cls=cls)(function)
         return typer.main.get_command(alone)
 
-    return Listed(called, inspect.getdoc(function) or "", make)
+    return Listed(called, inspect.getdoc(function) or "", make, hidden=hidden)
 
 
 def make_group(name: str, told: str) -> typer.Typer:

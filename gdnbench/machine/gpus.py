@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gdnbench.errors import GpuNotFoundError, UsageError
-from gdnbench.model.gpu import Gpu, Precision
+from gdnbench.model.gpu import CPU, Gpu, Precision
 
 # FP32 cores per SM by compute capability: the row "32-bit floating-point add, multiply, multiply-add" of the
 # CUDA programming guide's table of arithmetic throughput. NVML counts cores, not SMs.
@@ -202,7 +202,24 @@ def _matches(word: str, gpu: Gpu) -> bool:
         return True
     if word.startswith("gpu-"):
         return gpu.uuid.lower().startswith(word)
-    return _bare(word) in {gpu.slug, gpu.slug.removeprefix("rtx"), _bare(gpu.name)}
+    return is_model(word, gpu)
+
+
+def is_model(word: str, gpu: Gpu) -> bool:
+    """Whether a GPU is of the model that a word names: `h200`, `RTX 3090`, `3090`."""
+    return same_model(word, gpu.slug) or _bare(word) == _bare(gpu.name)
+
+
+def same_model(word: str, slug: str) -> bool:
+    """Whether a word names the model with that short name."""
+    return _bare(word) in {slug, slug.removeprefix("rtx")}
+
+
+def names_model(wanted: str) -> bool:
+    """Whether `--gpu` names a model, rather than `auto`, `cpu`, an index, a UUID or several cards."""
+    word = wanted.strip().lower()
+    is_other = word in {"", "auto", CPU, ALL} or word.isdecimal() or word.startswith("gpu-") or "," in word
+    return not is_other
 
 
 def _bare(name: str) -> str:

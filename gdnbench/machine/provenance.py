@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from gdnbench.asked import asked
 from gdnbench.machine.state import GpuState, read_state
 from gdnbench.model.gpu import Gpu
 from gdnbench.process.command import run_tool
@@ -32,8 +33,13 @@ _GIT_LIMIT_S = 10
 
 
 def describe_machine(gpu: Gpu | None) -> dict[str, Any]:
-    """Describes this machine in JSON's types: `host`, `gpu` (None on the CPU), `versions` and `environment`."""
+    """Describes this machine in JSON's types: `host`, `gpu` (None on the CPU), `versions` and `environment`.
+
+    Of a run that was asked for elsewhere, also `target`, what this machine is called there.
+    """
+    elsewhere = asked()
     return {
+        **({"target": elsewhere.target} if elsewhere and elsewhere.target else {}),
         "host": _describe_host(),
         "gpu": None if gpu is None else describe_gpu(gpu, read_state(gpu)),
         "versions": _versions(),
@@ -86,8 +92,11 @@ def package_version(package: str) -> str | None:
 def git_state(folder: Path) -> dict[str, Any]:
     """The checkout around a folder: `commit`, `branch` and `dirty`; None where git does not say.
 
-    A file that git does not track makes the checkout dirty: it may be a kernel.
+    A file that git does not track makes the checkout dirty: it may be a kernel. Of a run that was asked for elsewhere,
+    the checkout there, from which its sources were sent.
     """
+    if (elsewhere := asked()) and elsewhere.git:
+        return dict(elsewhere.git)
     changes = _git(folder, "status", "--porcelain")
     return {
         "commit": _git(folder, "rev-parse", "--verify", "HEAD"),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 
 from rich.table import Table
 from rich.text import Text
 
 from gdnbench.calibrate.plan import EQUAL, TARGETS, CalibrationSubject
+from gdnbench.places import place_asked
 from gdnbench.report.console import data_console, plain_table, print_json, print_next
 from gdnbench.report.units import duration, number, percent
 from gdnbench.store.calibration import NAME, Calibration, EqualRates, PlantedRates, in_words
@@ -43,7 +45,7 @@ def print_calibration(calibration: Calibration, gpu: str, *, json: bool) -> None
     console.print(Text("\nplanted slowdowns", style="bold"))
     console.print(_planted_table(calibration))
     console.print(Text(f"\n{_legend(calibration)}", style="dim"))
-    console.print(Text(f"stored in {calibration.folder}/{NAME}", style="dim"), soft_wrap=True)
+    console.print(Text(f"stored in {place_asked(Path(calibration.folder))}/{NAME}", style="dim"), soft_wrap=True)
     console.print(Text(f"calibrated {in_words(calibration.summary)}"))
     print_next(console, ["gdnbench", "run", "--kernel", "all", *([] if gpu == "auto" else ["--gpu", gpu])])
 

@@ -22,6 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gdnbench.codec import finite
+from gdnbench.places import on_option
 
 LONGEST_NAME = 19  # characters of a kernel's name that stay on one line before other columns are dropped
 _UNLIMITED = 1000  # characters; wider than any table
@@ -108,7 +109,8 @@ def print_text(text: str) -> None:
 
 def print_next(console: Console, words: Sequence[str]) -> None:
     """Prints the command to run next, in one line that can be copied."""
-    console.print(f"next: {shlex.join(words)}", markup=False, soft_wrap=True)
+    told = [*words, *on_option(words)]
+    console.print(f"next: {shlex.join(told)}", markup=False, soft_wrap=True)
 
 
 def _cell(value: Any) -> Any:

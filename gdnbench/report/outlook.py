@@ -8,6 +8,7 @@ from dataclasses import asdict
 from rich.text import Text
 
 from gdnbench.measuring.plan import Outlook
+from gdnbench.places import RESULTS, out_option
 from gdnbench.report.console import data_console, plain_table, print_csv, print_json, print_next
 from gdnbench.report.units import duration
 from gdnbench.wording import plural
@@ -34,7 +35,8 @@ def print_outlook(outlook: Outlook, command: Sequence[str], *, json: bool, csv: 
     for what, told in _rows(outlook, cards):
         table.add_row(what, Text(told))
     console.print(table)
-    print_next(console, ["gdnbench", *(word for word in command if word != "--dry-run")])
+    kept = [word for word in command if word != "--dry-run"]
+    print_next(console, ["gdnbench", *kept, *out_option(RESULTS)])
 
 
 def _rows(outlook: Outlook, cards: int) -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gdnbench.model.code import CodeState
-from gdnbench.places import profiles_option
+from gdnbench.places import place_asked, profiles_option
 from gdnbench.profilers.phases.analysis import Overhead, PhaseProfile, Timeline, analyse
 from gdnbench.profilers.phases.stamps import StampedKernel, Stamps
 from gdnbench.report.breakdown_table import breakdown_rows, breakdown_table
@@ -61,7 +61,7 @@ def _print_phases(console: Console, kernel: StampedKernel, profile: PhaseProfile
         console.print(Text(line))
     for warning in _warnings(kernel, profile, code):
         console.print(Text(f"warning: {warning}", style="yellow"))
-    console.print(Text(f"stored in {path}", style="dim"), soft_wrap=True)
+    console.print(Text(f"stored in {place_asked(path)}", style="dim"), soft_wrap=True)
 
 
 BENDING = 0.25

@@ -16,6 +16,7 @@ from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Status
 from gdnbench.model.sweep import OneForAll, Place, Plateau, Point, Sweep
 from gdnbench.model.workload import Workload
+from gdnbench.places import place_asked
 from gdnbench.report.charts.sweep import print_sweep_charts
 from gdnbench.report.console import (
     FittedTable,
@@ -94,7 +95,7 @@ def _print_tables(info: RunInfo, sweep: Sweep, measurements: Sequence[Measuremen
         console.print(line)
     console.print()
     console.print(_legend(info), style="dim")
-    console.print(Text(f"stored in {folder}", style="dim"), soft_wrap=True)
+    console.print(Text(f"stored in {place_asked(folder)}", style="dim"), soft_wrap=True)
     builds = read_builds(folder)
     if builds and not info.on_gpu:
         console.print(build_table(builds))

@@ -131,8 +131,9 @@ class GpuDocument(TypedDict, total=False):
 
 
 class MachineDocument(TypedDict, total=False):
-    """Where a run was measured; no `gpu` on the CPU."""
+    """Where a run was measured; no `gpu` on the CPU, a `target` where it was asked for on another machine."""
 
+    target: TextLine
     host: dict[str, Fact]
     gpu: GpuDocument | None
     versions: dict[str, TextLine | None]

@@ -17,6 +17,7 @@ from gdnbench.model.measurement import Measurement
 from gdnbench.model.op import Suite
 from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
+from gdnbench.places import place_asked
 from gdnbench.report.console import FittedTable, data_console, fits, plain_table, print_csv, print_json, print_next
 from gdnbench.report.phrases import flops_bind, next_words, repeat_words, rerun_words
 from gdnbench.report.run.clocks import LEGEND, Clocks, print_clocks
@@ -91,7 +92,7 @@ def _print_tables(
     console.print()
     told = legend(info, flops=flops)
     console.print(Text("\n").join([told, *map(Text, LEGEND if clocks else ())]), style="dim")
-    console.print(Text(f"stored in {folder}", style="dim"), soft_wrap=True)
+    console.print(Text(f"stored in {place_asked(folder)}", style="dim"), soft_wrap=True)
     if builds and not info.on_gpu:
         console.print(build_table(builds))
     if result:

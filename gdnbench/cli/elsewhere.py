@@ -1,0 +1,150 @@
+"""Sends a command of any verb that needs a GPU to a target, and prints what comes back."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from gdnbench.cli.progress import watch_here
+from gdnbench.codec import convert
+from gdnbench.elsewhere.arrival import Homes
+from gdnbench.elsewhere.choice import choose_target, models_asked
+from gdnbench.elsewhere.command_line import GivenOption, read_options, words_that_travel
+from gdnbench.elsewhere.events import is_a_job
+from gdnbench.elsewhere.forward import Forwarded
+from gdnbench.elsewhere.job import RemoteJob
+from gdnbench.elsewhere.kept import run_id
+from gdnbench.elsewhere.targets import NamedTarget, target_named
+from gdnbench.errors import UnknownNameError, UsageError
+from gdnbench.places import PROFILES, RESULTS
+from gdnbench.store.schema import GitDocument
+
+_STAY = {"on", "results", "profiles", "plot", "resume"}
+"""Parameters that this machine understands; what is left of them travels in another form."""
+
+
+def forward(ctx: Any, words: Sequence[str], on: str) -> int | None:
+    """Runs a verb on the target that `--on` names, or that has the GPU asked for; gives the exit code.
+
+    Args:
+        ctx: the verb's, parsed.
+        words: behind the verb, as they were typed.
+        on: the target's name; empty to choose by `--gpu`.
+
+    Returns:
+        The exit code; None if the verb is to run here.
+
+    Raises:
+        GdnbenchError: if there is no such target, or the command cannot be run there.
+    """
+    params = ctx.params
+    if params.get("stored"):  # files of this machine, which need no GPU
+        if on:
+            raise UsageError("--import does not go with --on: it reads files here", "leave --on out")
+        return None
+    if is_a_job() and not on:
+        return None
+    named = target_named(on) if on else choose_target(params["gpu"])
+    if named is None:
+        return None
+    given = list(read_options(words, _spellings(ctx.command.params)))
+    return run_on(named, _forwarded(named, ctx, given), quiet=bool(params.get("quiet")))
+
+
+def run_on(named: NamedTarget, forwarded: Forwarded, *, quiet: bool) -> int:
+    """Runs a command on a target, shows its progress and prints its answer; gives its exit code.
+
+    Raises:
+        GdnbenchError: if it cannot be run there.
+        KeyboardInterrupt: if the user does not wait for it to stop.
+    """
+    with watch_here(quiet=quiet) as observer:
+        observer.note(f"on {named.name} ({named.described})")
+        try:
+            outcome = forwarded.execute(observer)
+        except KeyboardInterrupt:
+            if forwarded.kept:
+                observer.note(forwarded.way_out)
+            raise
+    sys.stdout.write(outcome.printed)
+    sys.stdout.flush()
+    return outcome.code
+
+
+def _spellings(params: Sequence[Any]) -> dict[str, tuple[str, bool]]:
+    """Each option's parameter, and whether a value follows, by every way to write it."""
+    options = [param for param in params if param.param_type_name == "option"]
+    return {
+        spelling: (param.name, not (param.is_flag or param.count))
+        for param in options
+        for spelling in (*param.opts, *param.secondary_opts)
+    }
+
+
+def _forwarded(named: NamedTarget, ctx: Any, given: Sequence[GivenOption]) -> Forwarded:
+    params, verb = ctx.params, ctx.info_name
+    results: Path = params.get("results") or RESULTS
+    profiles: Path = params.get("profiles") or PROFILES
+    plot: Path | None = params.get("plot")
+    resumed: str = params.get("resume") or ""
+    unfinished = _unfinished(results, resumed) if resumed else None
+    if unfinished is not None:
+        results, resumed = unfinished.parent, run_id(unfinished)
+    own = [f"--plot={plot.name}"] if plot else []
+    own += ["--resume", resumed] if resumed else []
+    words = [verb, *own, *words_that_travel(given, _STAY)]
+    homes = Homes(results, profiles, {plot.name: plot} if plot else {})
+    return Forwarded(named, make_job(named, words, homes, gpu=params["gpu"], resume=resumed), homes, unfinished)
+
+
+def make_job(named: NamedTarget, words: list[str], homes: Homes, *, gpu: str = "auto", resume: str = "") -> RemoteJob:
+    """A command for a target, without what only the target knows.
+
+    Args:
+        named: the target.
+        words: behind `gdnbench`, the verb first.
+        homes: where what it writes belongs here.
+        gpu: as `--gpu` takes it.
+        resume: the stopped run that it goes on with.
+    """
+    from gdnbench.catalog.catalog import default_roots
+    from gdnbench.machine.provenance import git_state
+    from gdnbench.report.console import data_console, message_console
+
+    shown, messages = data_console(), message_console()
+    has_width = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return RemoteJob(
+        words=words,
+        gpu=gpu,
+        models=[] if resume else models_asked(named, gpu),
+        target=named.name,
+        resume=resume,
+        results=str(homes.results),
+        profiles=str(homes.profiles),
+        width=shown.width if has_width else None,
+        colour=shown.is_terminal and messages.is_terminal and not shown.no_color,
+        git=convert(git_state(default_roots()[0]), GitDocument),
+    )
+
+
+def _unfinished(results: Path, wanted: str) -> Path | None:
+    """The stopped run's folder here; None if there is none, for the target may keep it.
+
+    Raises:
+        UsageError: if it is whole.
+    """
+    from gdnbench.store.find import find_newest, name_runs
+    from gdnbench.store.info import read_info
+
+    try:
+        found = name_runs(results, wanted, stopped=True)
+    except UnknownNameError:
+        return None
+    folder = found.runs[0] if found.is_one else find_newest(found.runs, lambda run: not read_info(run).complete)
+    info = read_info(folder)
+    if info.complete:
+        raise UsageError(f"{info.run_id} is complete: there is nothing to resume", f"gdnbench show {info.run_id}")
+    return folder

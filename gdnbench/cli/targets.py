@@ -1,0 +1,85 @@
+"""`gdnbench targets`: the machines that commands can run on."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from gdnbench.cli.complete import complete_targets
+from gdnbench.cli.options import CsvOption, JsonOption, QuietOption
+from gdnbench.cli.verb import Verb, make_group
+
+targets = make_group("targets", "List the machines that commands can run on; check one, add one.")
+
+
+@targets.callback()
+def list_targets(ctx: typer.Context, json: JsonOption = False, csv: CsvOption = False) -> None:
+    """List the targets of `gdnbench.toml`, the project's and your own.
+
+    `gdnbench run --on NAME` runs on one of them; so does `--gpu MODEL` where no GPU
+    here is of that model and one target says that it has it.
+    """
+    if ctx.invoked_subcommand:
+        return
+    from gdnbench.elsewhere.targets import load_targets
+    from gdnbench.report.targets import print_targets
+
+    print_targets([_row(named) for named in load_targets().values()], json=json, csv=csv)
+
+
+def _row(named: Any) -> dict[str, Any]:
+    target = named.target
+    kind, _, host = named.described.partition(" ")
+    return {
+        "name": named.name,
+        "kind": kind,
+        "host": host,
+        "gpus": list(target.gpus),
+        "python": target.python,
+        "workdir": target.workdir,
+        "file": str(named.file),
+    }
+
+
+@targets.command(cls=Verb)
+def check(
+    name: Annotated[str, typer.Argument(metavar="TARGET", help="Its name.", autocompletion=complete_targets)],
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Connect to a target, make it ready, and run `gdnbench doctor` there."""
+    from gdnbench.cli.elsewhere import make_job, run_on
+    from gdnbench.elsewhere.arrival import Homes
+    from gdnbench.elsewhere.forward import Forwarded
+    from gdnbench.elsewhere.targets import target_named
+    from gdnbench.places import PROFILES, RESULTS
+
+    named, homes = target_named(name), Homes(RESULTS, PROFILES)
+    gpu = named.target.gpus[0] if named.target.gpus else "auto"
+    words = ["doctor", "--gpu", gpu, *(["--json"] if json else [])]
+    raise typer.Exit(run_on(named, Forwarded(named, make_job(named, words, homes, gpu=gpu), homes), quiet=quiet))
+
+
+@targets.command(cls=Verb)
+def init(
+    name: Annotated[str, typer.Argument(metavar="TARGET", help="What to call it.")],
+    ssh: Annotated[str, typer.Option("--ssh", metavar="HOST", help="The host, as `ssh HOST` reaches it.")],
+    gpu: Annotated[
+        list[str] | None, typer.Option("--gpu", metavar="MODEL", help="A GPU that it has, h200; repeatable.")
+    ] = None,
+    python: Annotated[
+        str, typer.Option(help="An interpreter there with gdnbench's requirements; one is made by default.")
+    ] = "",
+    user: Annotated[bool, typer.Option("--user", help="In your own settings, not in the project's folder.")] = False,
+) -> None:
+    """Add a machine that ssh reaches to `gdnbench.toml`."""
+    from gdnbench.elsewhere.targets import add_target, project_config, user_config
+    from gdnbench.report.console import data_console, print_next
+
+    fields = {"kind": "ssh", "host": ssh, "gpus": gpu or [], **({"python": python} if python else {})}
+    path = user_config() if user else project_config()
+    add_target(path, name, fields)
+    console = data_console()
+    console.print(f"{name} is in {path}", markup=False, soft_wrap=True)
+    print_next(console, ["gdnbench", "targets", "check", name])

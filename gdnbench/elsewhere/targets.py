@@ -1,0 +1,209 @@
+"""Targets: the machines that `gdnbench.toml` names, in the project's folder and in the user's."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from gdnbench.codec import SchemaError, convert
+from gdnbench.elsewhere.job import VariableName
+from gdnbench.errors import MachineError, UnknownNameError, UsageError
+from gdnbench.machine.gpus import same_model
+from gdnbench.wording import nearest_names
+
+CONFIG = "gdnbench.toml"
+WORKDIR = "~/.cache/gdnbench-jobs"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_FIX = "see docs/elsewhere.md"
+
+Line = Annotated[str, msgspec.Meta(min_length=1, max_length=1000, pattern=r"^[^\x00-\x1f\x7f]*\Z")]
+SshName = Annotated[str, msgspec.Meta(min_length=1, max_length=300, pattern=r"^[^-\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*\Z")]
+"""A host as `ssh` takes it; one that begins with `-` would be an option of ssh's."""
+
+FolderName = Annotated[str, msgspec.Meta(max_length=1000, pattern=r"^(/|~/)[^:\x00-\x1f\x7f]+\Z")]
+"""An absolute folder, or one in the home folder; no colon, which separates folders in a variable."""
+
+
+class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What targets of every kind have.
+
+    Attributes:
+        gpus: models of its GPUs, `h200`; none if it does not say.
+        python: an interpreter with gdnbench's requirements; empty for one that is made.
+        workdir: where jobs, sources and environments lie there.
+        environment: variables for the commands there.
+    """
+
+    gpus: list[Line] = []
+    python: str = ""
+    workdir: FolderName = WORKDIR
+    environment: dict[VariableName, str] = {}
+
+
+class SshTarget(_Table, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="ssh"):
+    """A machine that `ssh` reaches.
+
+    Attributes:
+        host: as in the user's ssh config.
+    """
+
+    host: SshName
+
+
+class LocalTarget(_Table, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="local"):
+    """This machine, with an interpreter of its own if it names one."""
+
+
+Target = SshTarget | LocalTarget
+KINDS = ("ssh", "local")
+
+
+@dataclass(frozen=True)
+class NamedTarget:
+    """A target as a file has it.
+
+    Attributes:
+        name: as `--on` takes it.
+        target: its table.
+        file: where it stands.
+    """
+
+    name: str
+    target: Target
+    file: Path
+
+    def has(self, model: str) -> bool:
+        """Whether it says that it has a GPU of a model."""
+        return any(same_model(model, each.lower()) for each in self.target.gpus)
+
+    @property
+    def described(self) -> str:
+        """Its kind and host: `ssh gpu1`."""
+        return f"ssh {self.target.host}" if isinstance(self.target, SshTarget) else "local"
+
+
+def user_config() -> Path:
+    """The user's own file."""
+    from platformdirs import user_config_path
+
+    return user_config_path("gdnbench", appauthor=False) / CONFIG
+
+
+def project_config() -> Path:
+    """The file of the working folder, or of the nearest folder above that has one; there need not be one."""
+    here = Path.cwd()
+    found = next((folder / CONFIG for folder in (here, *here.parents) if (folder / CONFIG).is_file()), None)
+    return found or here / CONFIG
+
+
+def load_targets() -> dict[str, NamedTarget]:
+    """Every target by name; one of the project's takes the place of the user's of that name.
+
+    Raises:
+        UsageError: naming file, key and what is wrong.
+    """
+    found: dict[str, NamedTarget] = {}
+    for path in (user_config(), project_config()):
+        found |= read_targets(path)
+    return found
+
+
+def read_targets(path: Path) -> dict[str, NamedTarget]:
+    """The targets of one file; none if there is no such file.
+
+    Raises:
+        UsageError: naming file, key and what is wrong.
+        MachineError: if it cannot be read.
+    """
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise MachineError(f"{path} cannot be read: {error.strerror or error}", "check its owner") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: {error}", _FIX) from error
+    if unknown := document.keys() - {"targets"}:
+        raise UsageError(f"{path}: {min(unknown)}: there is no such key", f"`targets` is the only one; {_FIX}")
+    tables = document.get("targets", {})
+    if not isinstance(tables, dict):
+        raise UsageError(f"{path}: targets: expected tables, [targets.NAME]", _FIX)
+    return {name: NamedTarget(name, _target(path, name, table), path) for name, table in tables.items()}
+
+
+def _target(path: Path, name: str, table: Any) -> Target:
+    at = f"{path}: targets.{name}"
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"{at}: a target's name has letters, digits, `_`, `-` and `.`", _FIX)
+    if not isinstance(table, dict):
+        raise UsageError(f"{at}: expected a table", f"as in [targets.{name}]")
+    if table.get("kind") not in KINDS:
+        told = f"there is no kind {table['kind']!r}" if "kind" in table else "it is missing"
+        raise UsageError(f"{at}.kind: {told}", f"kinds are {', '.join(KINDS)}; {_FIX}")
+    try:
+        return convert(table, Target)  # type: ignore[arg-type]
+    except SchemaError as error:
+        host = table.get("host")
+        if isinstance(host, str) and host.startswith("-"):
+            raise UsageError(
+                f"{at}.host: {host!r} begins with `-`, and ssh would take it for an option", _FIX
+            ) from None
+        raise UsageError(f"{at}: {error}", _FIX) from error
+
+
+def target_named(name: str) -> NamedTarget:
+    """The target that `--on` names.
+
+    Raises:
+        UnknownNameError: if there is none.
+    """
+    targets = load_targets()
+    if name not in targets:
+        there = f"there are {', '.join(targets)}" if targets else "there is none"
+        near = nearest_names(name, targets, most=1, cutoff=0.5)
+        meant = f"did you mean {near[0]}?" if near else f"gdnbench targets init {_example(name)} --ssh HOST writes one"
+        raise UnknownNameError(f"there is no target {name}: {there}", meant)
+    return targets[name]
+
+
+def targets_with(model: str) -> list[NamedTarget]:
+    """Every target that says it has a GPU of a model."""
+    return [each for each in load_targets().values() if each.has(model)]
+
+
+def told(targets: Iterable[NamedTarget]) -> str:
+    """Targets in words: `lab (h200), farm (b200)`."""
+    return ", ".join(f"{each.name} ({', '.join(each.target.gpus) or 'no GPU named'})" for each in targets)
+
+
+def add_target(path: Path, name: str, fields: Mapping[str, Any]) -> None:
+    """Adds a target to a file, which keeps what it has.
+
+    Args:
+        path: the file; it is made if it is not there.
+        name: the target's.
+        fields: its table: text and lists of text.
+
+    Raises:
+        UsageError: if it has a target of that name, or the fields are not those of a target.
+    """
+    if name in read_targets(path):
+        raise UsageError(f"{path} has a target {name}", "choose another name, or edit the file")
+    _target(path, name, dict(fields))
+    before = path.read_text(encoding="utf-8") if path.is_file() else ""
+    gap = "" if not before else "\n" if before.endswith("\n") else "\n\n"
+    quoted = f'"{name}"' if "." in name else name
+    lines = "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in fields.items())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"{before}{gap}[targets.{quoted}]\n{lines}", encoding="utf-8")
+
+
+def _example(name: str) -> str:
+    return name if _NAME.fullmatch(name) else "NAME"
