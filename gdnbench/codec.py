@@ -71,10 +71,11 @@ def _convert(value: Any, schema: type[T], *, strict: bool) -> T:
 
 
 def _told(error: Exception) -> str:
-    """`field: why` of msgspec's `why - at $.field`."""
+    """`field: why` of msgspec's ``why - at `$.field` `` and ``why - at `key` in `$.field` ``."""
     found = _PLACE.fullmatch(str(error))
     why = _PATTERN.sub("Expected text of another form", found["why"] if found else str(error))
-    return f"{found['where'].removeprefix('$').removeprefix('.')}: {why}" if found else why
+    where = found["where"].replace("` in `$.", " in ").removeprefix("$").removeprefix(".") if found else ""
+    return f"{where}: {why}" if found else why
 
 
 def finite(value: Any) -> Any:

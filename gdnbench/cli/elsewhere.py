@@ -17,7 +17,7 @@ from gdnbench.elsewhere.events import is_a_job
 from gdnbench.elsewhere.forward import Forwarded
 from gdnbench.elsewhere.job import RemoteJob
 from gdnbench.elsewhere.kept import run_id
-from gdnbench.elsewhere.targets import NamedTarget, target_named
+from gdnbench.elsewhere.targets import NamedTarget, is_text, target_named
 from gdnbench.errors import UnknownNameError, UsageError
 from gdnbench.places import PROFILES, RESULTS
 from gdnbench.store.schema import GitDocument
@@ -114,6 +114,8 @@ def make_job(named: NamedTarget, words: list[str], homes: Homes, *, gpu: str = "
     from gdnbench.machine.provenance import git_state
     from gdnbench.report.console import data_console, message_console
 
+    if not all(map(is_text, words)):
+        raise UsageError("a word of the command is not UTF-8", "rename what it names")
     shown, messages = data_console(), message_console()
     has_width = sys.stdout.isatty() or "COLUMNS" in os.environ
     return RemoteJob(

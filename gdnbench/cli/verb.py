@@ -53,7 +53,9 @@ class GpuVerb(Verb):
     def invoke(self, ctx: Any) -> Any:
         """Calls the function, here or there."""
         on = ctx.params.pop(ON, "")
-        if on or ctx.params["gpu"] != "auto":
+        from gdnbench.machine.gpus import names_model
+
+        if on or names_model(ctx.params["gpu"]):
             from gdnbench.cli.elsewhere import forward
 
             code = forward(ctx, ctx.meta[_WORDS], on)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import os
 import tarfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
@@ -58,7 +59,7 @@ def hash_of(files: Mapping[str, Path]) -> str:
     digest = hashlib.sha256()
     for name, path in files.items():
         content = path.read_bytes()
-        digest.update(f"{len(name.encode())} {len(content)} ".encode() + name.encode() + content)
+        digest.update(f"{len(os.fsencode(name))} {len(content)} ".encode() + os.fsencode(name) + content)
     return digest.hexdigest()[:24]
 
 

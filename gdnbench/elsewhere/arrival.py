@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import PIPE
@@ -50,6 +51,7 @@ def fetch(host: Host, folder: str, homes: Homes, limits: Limits | None = None) -
         MachineError: if it does not come whole, or cannot be written; nothing is changed here then.
         UsageError: if it is not to be trusted, or a whole run is here that a part would replace.
     """
+    was_there = homes.results.exists()
     try:
         homes.results.mkdir(parents=True, exist_ok=True)
         place = tempfile.mkdtemp(prefix=".arriving-", dir=homes.results)
@@ -60,6 +62,9 @@ def fetch(host: Host, folder: str, homes: Homes, limits: Limits | None = None) -
         return _settle(Path(place), homes)
     finally:
         shutil.rmtree(place, ignore_errors=True)
+        if not was_there:
+            with suppress(OSError):  # there are runs in it now
+                homes.results.rmdir()
 
 
 def _receive(host: Host, folder: str, place: Path, limits: Limits | None) -> None:

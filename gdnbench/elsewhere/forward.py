@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gdnbench.elsewhere.archive import files_under
 from gdnbench.elsewhere.arrival import Homes, fetch
-from gdnbench.elsewhere.engine import PATIENCE_S, DirectEngine, JobOutcome
+from gdnbench.elsewhere.engine import PATIENCE_S, DirectEngine, Engine, JobOutcome
 from gdnbench.elsewhere.environment import Prepared, open_host, prepare
 from gdnbench.elsewhere.events import Listener
 from gdnbench.elsewhere.host import run_there
@@ -62,16 +62,21 @@ class Forwarded:
             self._send(ready, jobs, name)
             self.kept = f"{jobs}/{name}"
             try:
-                outcome = DirectEngine(ready, self._note_run).run(self.kept, listener)
-                listener.step(f"fetching from {host.name}")
+                outcome = self._engine(ready).run(self.kept, listener)
                 for folder in outcome.folders:
                     self._note_folder(folder)
-                fetch(host, f"{self.kept}/{OUT}", self.homes)
+                if outcome.folders:
+                    listener.step(f"fetching from {host.name}")
+                    fetch(host, f"{self.kept}/{OUT}", self.homes)
             except GdnbenchError as error:
                 raise self._with_way_out(error) from error
             run_there(host, ["rm", "-rf", "--", self.kept])
             self.kept = ""
         return outcome
+
+    def _engine(self, ready: Prepared) -> Engine:
+        """Starts the worker there: of every kind of target so far as a program of its host."""
+        return DirectEngine(ready, self._note_run)
 
     def _send(self, ready: Prepared, jobs: str, name: str) -> None:
         job = replace(

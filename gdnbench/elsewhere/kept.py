@@ -23,7 +23,7 @@ _POLL_S = 0.2
 
 
 @contextmanager
-def held(job: Path, patience_s: float = _PATIENCE_S) -> Iterator[None]:
+def held(job: Path) -> Iterator[None]:
     """Holds a job's folder for this process: no other one works in it, or takes from it.
 
     Raises:
@@ -31,14 +31,14 @@ def held(job: Path, patience_s: float = _PATIENCE_S) -> Iterator[None]:
     """
     descriptor = os.open(job / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        _wait_for(descriptor, job, patience_s)
+        _wait_for(descriptor, job)
         yield
     finally:
         os.close(descriptor)
 
 
-def _wait_for(descriptor: int, job: Path, patience_s: float) -> None:
-    deadline = time.monotonic() + patience_s
+def _wait_for(descriptor: int, job: Path) -> None:
+    deadline = time.monotonic() + _PATIENCE_S
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

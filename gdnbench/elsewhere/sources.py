@@ -26,7 +26,8 @@ new="$2.new.$$"
 trap 'rm -rf "$new"' EXIT
 mkdir "$new"
 tar -xzf - -C "$new"
-if test "$(find "$new" -type f | wc -l)" -ne "$3"; then echo 'not every file arrived' >&2; exit 1; fi
+arrived="$(find "$new" -type f -print0 | tr -dc '\\000' | wc -c)"
+if test "$arrived" -ne "$3"; then echo 'not every file arrived' >&2; exit 1; fi
 touch "$new/{WHOLE}"
 mv -T "$new" "$2" 2>/dev/null || test -e "$2/{WHOLE}"
 """

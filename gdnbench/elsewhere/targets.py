@@ -197,12 +197,19 @@ def add_target(path: Path, name: str, fields: Mapping[str, Any]) -> None:
     if name in read_targets(path):
         raise UsageError(f"{path} has a target {name}", "choose another name, or edit the file")
     _target(path, name, dict(fields))
+    if not is_text(json.dumps(dict(fields), ensure_ascii=False)):
+        raise UsageError(f"a value of {name} is not UTF-8", "a file in TOML cannot hold it")
     before = path.read_text(encoding="utf-8") if path.is_file() else ""
     gap = "" if not before else "\n" if before.endswith("\n") else "\n\n"
     quoted = f'"{name}"' if "." in name else name
     lines = "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in fields.items())
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"{before}{gap}[targets.{quoted}]\n{lines}", encoding="utf-8")
+
+
+def is_text(text: str) -> bool:
+    """Whether a text can be written as UTF-8: a word of the command line that is not has surrogates in it."""
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _example(name: str) -> str:

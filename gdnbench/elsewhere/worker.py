@@ -149,7 +149,7 @@ class _Command:
         os.environ.update(self._job.environment)
         try:
             process = start(
-                [sys.executable, "-c", _CHILD.format(out=str(self._out)), *self._words],
+                [sys.executable, "-c", _CHILD.format(out=str(self._out), worker=os.getpid()), *self._words],
                 environment={**self._environment, VARIABLE: str(write_end)},
                 stdout=PIPE,
                 stderr=PIPE,
@@ -250,7 +250,9 @@ class _Command:
 
 
 _CHILD = (
-    "import os, sys; from gdnbench.process.worker import die_with_parent; die_with_parent(); os.chdir({out!r}); "
+    "import os, sys; from gdnbench.process.worker import die_with_parent; die_with_parent(); "
+    "os.getppid() == {worker} or sys.exit(1); "  # it may have died before
+    "os.chdir({out!r}); "
     "sys.argv[0] = 'gdnbench'; from gdnbench.cli.app import main; sys.exit(main())"
 )
 """The command line in the job's folder, killed with the worker: a command that nobody relays would keep its GPU."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.codec import convert
-from gdnbench.errors import MachineError, RunFormatError, UsageError
+from gdnbench.errors import GpuNotFoundError, MachineError, RunFormatError, UsageError
 from gdnbench.machine.gpus import list_gpus, select_gpu
 from gdnbench.machine.provenance import describe_machine, git_state, host_name
 from gdnbench.machine.state import read_state
@@ -61,7 +61,11 @@ def resume_session(catalog: Catalog, results: Path, run: str, observer: Observer
     """
     resumed = load_unfinished(results, run, catalog)
     info, described = resumed.info, resumed.info.machine["gpu"]
-    gpu = select_gpu(described["uuid"] if described else "cpu", list_gpus())
+    try:
+        gpu = select_gpu(described["uuid"] if described else "cpu", list_gpus())
+    except GpuNotFoundError as error:
+        target = info.machine.get("target")
+        raise GpuNotFoundError(error.message, f"it began elsewhere: --on {target}" if target else error.hint) from error
     folder = RunFolder.reopen(resumed.path)
     op = catalog.ops[info.op]
     settings, collected, clocked = resumed.settings, resumed.collected, resumed.clocked

@@ -1,0 +1,279 @@
+"""A target that is this machine: all of the way but ssh."""
+
+import json
+import os
+import shutil
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from committed import RESULTS
+from elsewhere_data import SHORT, WORKDIR, Laptop
+
+from gdnbench.elsewhere.arrival import Homes, fetch
+from gdnbench.elsewhere.environment import prepare, requirements
+from gdnbench.elsewhere.host import LocalHost
+from gdnbench.elsewhere.kept import held, take_up
+from gdnbench.elsewhere.targets import NamedTarget, SshTarget
+from gdnbench.errors import MachineError, UnknownNameError, UsageError
+
+RUN = "20261121-101900-h200-decode-main"
+
+
+@pytest.fixture
+def laptop(tmp_path):
+    home = tmp_path / "a project"
+    home.mkdir()
+    laptop = Laptop(home, tmp_path / WORKDIR)
+    laptop.configure(f'[targets.here]\nkind = "local"\nworkdir = "{laptop.workdir}"\n')
+    return laptop
+
+
+class Quiet:
+    """A listener that keeps what it is told."""
+
+    def __init__(self):
+        self.told = []
+
+    def __getattr__(self, name):
+        return lambda *words: self.told.append((name, *words))
+
+
+@pytest.mark.slow
+def test_a_run_comes_to_the_folder_that_was_asked_for_and_the_output_names_it(laptop, tmp_path):
+    out = tmp_path / "its own results"
+    done = laptop("run", "decode-reference", *SHORT, "--on", "here", f"--out={out}")
+    assert done.code == 0, done.err
+    [run] = out.iterdir()
+    assert f"stored in {run}" in done.out
+    assert f"gdnbench show {run.name} --out '{out}' --csv" in done.out
+    assert not laptop.results.exists()
+    assert laptop.jobs == []
+    assert "measuring" in done.err
+
+
+def test_a_plan_elsewhere_is_told_with_the_command_that_makes_it(laptop):
+    done = laptop("run", "decode-reference", *SHORT, "--on", "here", "--dry-run", "--out", "mine", "-q")
+    assert done.code == 0, done.err
+    assert "--out mine --on here" in done.out
+    assert done.err == ""
+
+
+def test_what_a_command_refuses_is_refused_there_in_the_same_words(laptop):
+    words = ("run", "decode-reference", "--gpu", "cpu", "--rounds", "1")
+    here, there = laptop(*words), laptop(*words, "--on", "here")
+    assert there.code == here.code == 2
+    assert here.err.splitlines()[0] in there.err
+
+
+def test_a_kernels_folder_that_is_not_there_is_told(laptop):
+    done = laptop("verify", "--on", "here", GDNBENCH_KERNELS="/no/such folder")
+    assert done.code == 2
+    assert "/no/such folder is no folder of kernels" in done.err
+
+
+def test_an_interpreter_that_is_not_there_is_told(laptop):
+    laptop.configure(f'[targets.here]\nkind = "local"\nworkdir = "{laptop.workdir}"\npython = "/no/such python"\n')
+    done = laptop("doctor", "--on", "here")
+    assert done.code == 5
+    assert "gdnbench does not start on this machine" in done.err
+    assert "/no/such python" in done.err
+
+
+def test_a_folder_that_cannot_be_made_there_is_told(laptop):
+    laptop.configure('[targets.here]\nkind = "local"\nworkdir = "/dev/null/jobs"\n')
+    done = laptop("doctor", "--on", "here")
+    assert done.code == 5
+    assert "here has no folder /dev/null/jobs" in done.err
+
+
+# What a target without an interpreter gets. `uv` is a stand-in: a download of torch is no test.
+
+UV = """#!/bin/sh
+echo "$@" >> "{log}"
+if test "$1" = venv; then
+  sleep 0.5
+  for folder; do :; done
+  mkdir -p "$folder/bin" && ln -s "{python}" "$folder/bin/python"
+elif test -e "{broken}"; then
+  echo 'error: no such package' >&2; exit 1
+fi
+"""
+
+
+@pytest.fixture
+def bare(tmp_path, monkeypatch):
+    """A target without an interpreter, prepared in a folder of this machine, and the log of its `uv`."""
+    (tmp_path / "bin").mkdir()
+    uv, log = tmp_path / "bin" / "uv", tmp_path / "log"
+    uv.write_text(UV.format(log=log, python=sys.executable, broken=tmp_path / "broken"))
+    uv.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{uv.parent}{os.pathsep}{os.environ['PATH']}")
+
+    class There(LocalHost):
+        name = "there"
+
+        def connect(self, argv):
+            return LocalHost().connect(argv)
+
+    monkeypatch.setattr("gdnbench.elsewhere.environment.LocalHost", type("Other", (), {}))
+    target = SshTarget(host="there", workdir=str(tmp_path / "work dir's"))
+    named = NamedTarget("lab", target, Path("gdnbench.toml"))
+    return (lambda: prepare(named, There(), Quiet())), log, tmp_path / "broken"
+
+
+def test_an_environment_is_made_once_by_one_of_several(bare):
+    make, log, _ = bare
+    made = []
+    threads = [threading.Thread(target=lambda: made.append(make())) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({ready.python for ready in made}) == 1
+    assert Path(made[0].python).exists()
+    assert len(made) == 3
+    calls = log.read_text().splitlines()
+    assert [call.split()[0] for call in calls] == ["venv", "pip"]
+    make()
+    assert log.read_text().splitlines() == calls
+
+
+def test_an_environment_that_cannot_be_made_is_told_and_made_anew(bare):
+    make, log, broken = bare
+    broken.touch()
+    with pytest.raises(MachineError, match="no environment could be made on lab: error: no such package"):
+        make()
+    broken.unlink()
+    assert Path(make().python).exists()
+    assert len(log.read_text().splitlines()) == 4
+
+
+def test_the_requirements_are_those_of_the_project():
+    wanted = requirements()
+    packages = wanted.packages.splitlines()
+    assert {"torch>=2.8", "triton>=3.4", "msgspec>=0.20"} <= set(packages)
+    assert any(line.startswith("fla-core") for line in packages)
+    assert not any(line.startswith("pytest") for line in packages)
+    assert "torch==" in wanted.constraints
+
+
+# What comes home, and what a target keeps.
+
+
+def job(folder, *, partial=False, complete=True, journal=""):
+    """A job's folder with a run in it."""
+    name = f".{RUN}.partial" if partial else RUN
+    run = shutil.copytree(RESULTS / RUN, folder / "out" / "results" / name)
+    info = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps({**info, "complete": complete}))
+    if journal:
+        (run / "journal.jsonl").write_text(journal)
+    return folder
+
+
+def home(tmp_path):
+    return Homes(tmp_path / "results", tmp_path / "profiles")
+
+
+def is_complete(run):
+    return json.loads((run / "run.json").read_text())["complete"]
+
+
+def bring(folder, homes, **more):
+    return fetch(LocalHost(), str(folder / "out"), homes, **more)
+
+
+def test_a_continuation_takes_the_place_of_its_part_and_a_part_never_that_of_a_whole_run(tmp_path):
+    homes = home(tmp_path)
+    [run] = bring(job(tmp_path / "1", partial=True, complete=False, journal="x\n"), homes)
+    assert run == homes.results / f".{RUN}.partial"
+    [run] = bring(job(tmp_path / "2", complete=False), homes)
+    assert [path.name for path in homes.results.iterdir()] == [RUN]
+    [run] = bring(job(tmp_path / "3"), homes)
+    assert is_complete(run)
+    for later in (job(tmp_path / "4", complete=False), job(tmp_path / "5", partial=True, complete=False)):
+        with pytest.raises(UsageError, match="is not a part of what came back"):
+            bring(later, homes)
+        assert [path.name for path in homes.results.iterdir()] == [RUN]
+        assert is_complete(run)
+
+
+def test_another_run_of_the_same_name_is_not_replaced(tmp_path):
+    homes = home(tmp_path)
+    [run] = bring(job(tmp_path / "1", complete=False), homes)
+    info = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps({**info, "timestamp": "2020-01-01T00:00:00+00:00"}))
+    with pytest.raises(UsageError, match="is not a part"):
+        bring(job(tmp_path / "2"), homes)
+    assert not is_complete(run)
+
+
+def test_profiles_files_and_what_nobody_asked_for(tmp_path):
+    out = tmp_path / "job" / "out"
+    (out / "profiles" / "ncu" / "k").mkdir(parents=True)
+    (out / "profiles" / "ncu" / "k" / "a.csv").write_text("new")
+    (out / "sweep.png").write_text("picture")
+    (out / ".bashrc").write_text("evil")
+    (out / "other").mkdir()
+    (out / "other" / "x").write_text("x")
+    (tmp_path / "profiles" / "ncu" / "k").mkdir(parents=True)
+    (tmp_path / "profiles" / "ncu" / "k" / "b.csv").write_text("old")
+    homes = Homes(tmp_path / "results", tmp_path / "profiles", {"sweep.png": tmp_path / "mine.png"})
+    assert bring(tmp_path / "job", homes) == []
+    assert (tmp_path / "profiles" / "ncu" / "k" / "a.csv").read_text() == "new"
+    assert (tmp_path / "profiles" / "ncu" / "k" / "b.csv").read_text() == "old"
+    assert (tmp_path / "mine.png").read_text() == "picture"
+    assert not (tmp_path / "results").exists()
+
+
+def test_what_does_not_arrive_whole_leaves_nothing(tmp_path):
+    class Cut(LocalHost):
+        """What it sends ends early, as where a connection is cut."""
+
+        def start(self, argv, **streams):
+            return super().start(["sh", "-c", '"$@" | head -c 2000', "cut", *argv], **streams)
+
+    homes = home(tmp_path)
+    folder = job(tmp_path / "1")
+    with pytest.raises(MachineError, match="damaged or cut off"):
+        fetch(Cut(), str(folder / "out"), homes)
+    assert not homes.results.exists()
+    with pytest.raises(MachineError):
+        fetch(LocalHost(), str(tmp_path / "nowhere"), homes)
+    assert not homes.results.exists()
+
+
+def test_of_a_run_sent_along_and_one_kept_the_further_one_is_taken(tmp_path):
+    jobs = tmp_path / "jobs"
+    own = job(jobs / "2", partial=True, complete=False, journal="one\n")
+    kept = job(jobs / "1", partial=True, complete=False, journal="one\ntwo\n")
+    run = take_up(own / "out", RUN)
+    assert run.parent == own / "out" / "results"
+    assert (run / "journal.jsonl").read_text() == "one\ntwo\n"
+    assert len(list(run.parent.iterdir())) == 1
+    assert not kept.exists()
+
+    job(jobs / "3", partial=True, complete=False, journal="one\n")
+    assert (take_up(own / "out", RUN[:18]) / "journal.jsonl").read_text() == "one\ntwo\n"
+    with pytest.raises(UnknownNameError):
+        take_up(own / "out", "20990101")
+
+
+def test_a_run_that_is_still_measured_there_is_not_taken(tmp_path, monkeypatch):
+    monkeypatch.setattr("gdnbench.elsewhere.kept._PATIENCE_S", 0.3)
+    jobs = tmp_path / "jobs"
+    (jobs / "2" / "out").mkdir(parents=True)
+    kept = job(jobs / "1", complete=False)
+    with held(kept), pytest.raises(UsageError, match="still running"):
+        take_up(jobs / "2" / "out", RUN)
+    assert take_up(jobs / "2" / "out", RUN).name == RUN
+
+
+def test_every_verb_that_needs_a_gpu_and_no_other_may_run_elsewhere():
+    from gdnbench.cli.app import VERBS
+    from gdnbench.cli.verb import GpuVerb
+    from gdnbench.places import GPU_VERBS
+
+    assert {verb.name for verb in VERBS if isinstance(verb.with_options(), GpuVerb)} == set(GPU_VERBS)

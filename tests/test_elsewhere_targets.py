@@ -1,0 +1,157 @@
+"""Targets: what `gdnbench.toml` may say, and where a command goes by `--gpu` and `--on`."""
+
+import json
+from pathlib import Path
+
+import pytest
+from faults import answer
+
+from gdnbench.elsewhere.choice import choose_target, models_asked
+from gdnbench.elsewhere.targets import load_targets, read_targets, target_named, user_config
+from gdnbench.errors import GpuNotFoundError, UnknownNameError, UsageError
+from gdnbench.model.gpu import Gpu
+
+LAB = '[targets.lab]\nkind = "ssh"\nhost = "gpu1"\n'
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A project's folder; the user's own settings lie in another."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    return tmp_path / "project"
+
+
+@pytest.fixture
+def gpus(monkeypatch):
+    """The GPUs of this machine."""
+    there: list[Gpu] = []
+    monkeypatch.setattr("gdnbench.machine.gpus.list_gpus", lambda: tuple(there))
+    return there
+
+
+def write(folder: Path, text: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "gdnbench.toml").write_text(text)
+    return folder / "gdnbench.toml"
+
+
+def farm(name, *models):
+    return f'[targets.{name}]\nkind = "ssh"\nhost = "{name}.example"\ngpus = {json.dumps(models)}\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[targets.lab]\nkind = 'ssh'\n", "targets.lab: Object missing required field `host`"),
+        ("[targets.lab]\nhost = 'a'\n", "targets.lab.kind: it is missing"),
+        ("[targets.lab]\nkind = 'cloud'\n", "targets.lab.kind: there is no kind 'cloud'"),
+        ("[targets.lab]\nkind = 3\n", "targets.lab.kind: there is no kind 3"),
+        (LAB + "gpu = 'h200'\n", "targets.lab: Object contains unknown field `gpu`"),
+        (LAB + "gpus = 'h200'\n", "targets.lab: gpus: Expected `array`, got `str`"),
+        (LAB + "gpus = [1]\n", "targets.lab: gpus[0]: Expected `str`, got `int`"),
+        (LAB + "workdir = 'jobs'\n", "targets.lab: workdir: Expected text of another form"),
+        (LAB + "workdir = '/a:b'\n", "targets.lab: workdir: Expected text of another form"),
+        (LAB + "environment = {'A B' = 'c'}\n", "targets.lab: key in environment: Expected text of another form"),
+        (LAB.replace("gpu1", "-oProxyCommand=touch owned"), "targets.lab.host: '-oProxyCommand=touch owned' begins"),
+        (LAB.replace("gpu1", "a\\nb"), "targets.lab: host: Expected text of another form"),
+        ("[targets.'-x']\nkind = 'local'\n", "targets.-x: a target's name has letters"),
+        ("targets = 3\n", "targets: expected tables"),
+        ("targets.lab = 3\n", "targets.lab: expected a table"),
+        ("[target.lab]\n", "target: there is no such key"),
+        ("[targets.lab\n", "gdnbench.toml: "),
+    ],
+)
+def test_what_does_not_fit_is_told_by_file_and_key(here, text, told):
+    path = write(here, text)
+    with pytest.raises(UsageError) as caught:
+        read_targets(path)
+    assert caught.value.message.startswith(str(path))
+    assert told in caught.value.message
+    assert caught.value.hint
+
+
+def test_the_projects_targets_come_before_the_users_and_a_folder_above_counts(here, monkeypatch):
+    write(user_config().parent, farm("lab", "h100") + farm("own", "a100"))
+    write(here, farm("lab", "h200"))
+    (here / "deep" / "down").mkdir(parents=True)
+    monkeypatch.chdir(here / "deep" / "down")
+    targets = load_targets()
+    assert targets["lab"].target.gpus == ["h200"]
+    assert targets["own"].target.gpus == ["a100"]
+    with pytest.raises(UnknownNameError, match="there are lab, own"):
+        target_named("lob")
+
+
+def test_a_gpu_here_comes_before_a_target_that_has_it(here, gpus):
+    write(here, farm("lab", "h200"))
+    gpus.append(Gpu(0, "NVIDIA H200", "GPU-1", (9, 0)))
+    assert choose_target("h200") is None
+    gpus.clear()
+    for spelling in ("h200", "H200", " h200 "):
+        assert choose_target(spelling).name == "lab"
+
+
+@pytest.mark.parametrize("wanted", ["auto", "cpu", "0", "all", "0,1", "GPU-12"])
+def test_what_is_no_model_means_this_machine(here, gpus, wanted):
+    write(here, farm("lab", "h200"))
+    assert choose_target(wanted) is None
+
+
+def test_several_targets_or_none_are_an_error_that_lists_them(here, gpus):
+    write(here, farm("one", "b200") + farm("two", "h200", "b200") + farm("three", "h200"))
+    with pytest.raises(UsageError, match=r"2 targets have a GPU 'b200': one \(b200\), two \(h200, b200\)") as several:
+        choose_target("b200")
+    assert "--on one" in several.value.hint
+    with pytest.raises(GpuNotFoundError, match=r"three \(h200\)") as none:
+        choose_target("rtx9999")
+    assert "targets init NAME --ssh HOST --gpu rtx9999" in none.value.hint
+
+
+def test_the_gpu_there_must_be_what_was_asked_for_or_what_the_target_is_said_to_have(here):
+    write(here, farm("lab", "h200", "b200"))
+    lab = target_named("lab")
+    assert models_asked(lab, "b200") == ["b200"]
+    assert models_asked(lab, "auto") == models_asked(lab, "0") == ["h200", "b200"]
+    assert models_asked(lab, "cpu") == []
+
+
+def test_init_writes_a_target_that_list_shows_and_keeps_what_was_there(here):
+    path = write(here, "# mine\n" + farm("old", "a100"))
+    added = answer("targets", "init", "lab.two", "--ssh", 'me@a "b"', "--gpu", "h200", "--gpu", "b200")
+    assert added.code == 0, added.err
+    assert "gdnbench targets check lab.two" in added.out
+    assert path.read_text().startswith("# mine\n" + farm("old", "a100"))
+    rows = json.loads(answer("targets", "--json").out)
+    assert [(row["name"], row["kind"], row["host"], row["gpus"]) for row in rows] == [
+        ("old", "ssh", "old.example", ["a100"]),
+        ("lab.two", "ssh", 'me@a "b"', ["h200", "b200"]),
+    ]
+    again = answer("targets", "init", "old", "--ssh", "x")
+    assert again.code == 2
+    assert "has a target old" in again.err
+    refused = answer("targets", "init", "new", "--ssh=-oProxyCommand=x")
+    assert refused.code == 2
+    assert "begins with `-`" in refused.err
+    own = answer("targets", "init", "new", "--ssh", "x", "--user")
+    assert own.code == 0
+    assert user_config().is_file()
+    assert "new" in answer("targets").out
+
+
+def test_without_targets_the_list_says_how_to_add_one(here):
+    done = answer("targets")
+    assert done.code == 0
+    assert "gdnbench targets init lab --ssh HOST" in done.out
+    assert json.loads(answer("targets", "--json").out) == []
+
+
+def test_on_does_not_go_with_files_that_are_here_nor_with_a_target_that_is_not(here):
+    write(here, farm("lab", "h200"))
+    done = answer("ncu", "--import", "a.csv", "--on", "lab")
+    assert done.code == 2
+    assert "--import does not go with --on" in done.err
+    unknown = answer("run", "--on", "nowhere")
+    assert unknown.code == 2
+    assert "there is no target nowhere" in unknown.err
