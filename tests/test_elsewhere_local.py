@@ -88,6 +88,42 @@ def test_a_folder_that_cannot_be_made_there_is_told(laptop):
     assert "here has no folder /dev/null/jobs" in done.err
 
 
+@pytest.fixture
+def sent(monkeypatch):
+    """What would be sent."""
+    found = []
+
+    def keep(self, _host, _listener):
+        found.append(self)
+        raise UsageError("it would be sent", "by the next release")
+
+    monkeypatch.setattr("gdnbench.elsewhere.forward.Forwarded.execute", keep)
+    return found
+
+
+def test_a_picture_is_drawn_there_and_comes_to_where_it_was_wished(laptop, sent):
+    words = ("sweep", "decode-triton", "-pBV=4,8", "--plot", "pictures/my sweep.svg", "--out=x", "--label", "--on")
+    laptop(*words, "--on", "here")
+    [forwarded] = sent
+    assert forwarded.job.words == ["sweep", "--plot=my sweep.svg", "decode-triton", "-pBV=4,8", "--label", "--on"]
+    assert forwarded.homes == Homes(Path("x"), Path("profiles"), {"my sweep.svg": Path("pictures/my sweep.svg")})
+    assert (forwarded.job.results, forwarded.job.target, forwarded.job.gpu) == ("x", "here", "auto")
+
+
+def test_a_stopped_run_is_sent_whole_and_one_that_is_not_here_by_its_name(laptop, sent):
+    job(laptop.home / "x", partial=True, complete=False)
+    shutil.move(laptop.home / "x" / "out" / "results", laptop.results)
+    laptop("run", "--resume", RUN[:15], "--on", "here", "--json")
+    laptop("run", "--json", "--resume=2099", "--on", "here")
+    here, there = sent
+    assert here.unfinished == Path("results") / f".{RUN}.partial"
+    assert here.job.words == ["run", "--resume", RUN, "--json"]
+    assert here.job.resume == RUN
+    assert here.job.models == []
+    assert there.unfinished is None
+    assert there.job.words == ["run", "--resume", "2099", "--json"]
+
+
 # What a target without an interpreter gets. `uv` is a stand-in: a download of torch is no test.
 
 UV = """#!/bin/sh

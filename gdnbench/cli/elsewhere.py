@@ -13,8 +13,11 @@ from gdnbench.codec import convert
 from gdnbench.elsewhere.arrival import Homes
 from gdnbench.elsewhere.choice import choose_target, models_asked
 from gdnbench.elsewhere.command_line import GivenOption, read_options, words_that_travel
+from gdnbench.elsewhere.engine import JobOutcome
+from gdnbench.elsewhere.environment import open_host
 from gdnbench.elsewhere.events import is_a_job
 from gdnbench.elsewhere.forward import Forwarded
+from gdnbench.elsewhere.host import Host
 from gdnbench.elsewhere.job import RemoteJob
 from gdnbench.elsewhere.kept import run_id
 from gdnbench.elsewhere.targets import NamedTarget, is_text, target_named
@@ -61,17 +64,23 @@ def run_on(named: NamedTarget, forwarded: Forwarded, *, quiet: bool) -> int:
         GdnbenchError: if it cannot be run there.
         KeyboardInterrupt: if the user does not wait for it to stop.
     """
+    with open_host(named) as host:
+        host.connect(["true"])  # before the bar, which would write over what ssh may ask
+        outcome = _execute(named, forwarded, host, quiet=quiet)
+    sys.stdout.write(outcome.printed)
+    sys.stdout.flush()
+    return outcome.code
+
+
+def _execute(named: NamedTarget, forwarded: Forwarded, host: Host, *, quiet: bool) -> JobOutcome:
     with watch_here(quiet=quiet) as observer:
         observer.note(f"on {named.name} ({named.described})")
         try:
-            outcome = forwarded.execute(observer)
+            return forwarded.execute(host, observer)
         except KeyboardInterrupt:
             if forwarded.kept:
                 observer.note(forwarded.way_out)
             raise
-    sys.stdout.write(outcome.printed)
-    sys.stdout.flush()
-    return outcome.code
 
 
 def _spellings(params: Sequence[Any]) -> dict[str, tuple[str, bool]]:

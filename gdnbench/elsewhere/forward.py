@@ -13,9 +13,9 @@ from pathlib import Path
 from gdnbench.elsewhere.archive import files_under
 from gdnbench.elsewhere.arrival import Homes, fetch
 from gdnbench.elsewhere.engine import PATIENCE_S, DirectEngine, Engine, JobOutcome
-from gdnbench.elsewhere.environment import Prepared, open_host, prepare
+from gdnbench.elsewhere.environment import Prepared, prepare
 from gdnbench.elsewhere.events import Listener
-from gdnbench.elsewhere.host import run_there
+from gdnbench.elsewhere.host import Host, run_there
 from gdnbench.elsewhere.job import JOB, OUT, RemoteJob
 from gdnbench.elsewhere.sources import put_files
 from gdnbench.elsewhere.targets import NamedTarget
@@ -46,8 +46,12 @@ class Forwarded:
     run: str = field(default="", init=False)
     kept: str = field(default="", init=False)
 
-    def execute(self, listener: Listener) -> JobOutcome:
+    def execute(self, host: Host, listener: Listener) -> JobOutcome:
         """Runs it there, and brings home what it wrote.
+
+        Args:
+            host: the target's, connected.
+            listener: told of every step.
 
         Raises:
             GdnbenchError: if the target cannot be reached or made ready, the connection is cut, or what comes back
@@ -55,23 +59,22 @@ class Forwarded:
             KeyboardInterrupt: at a second Ctrl-C, or one before the command began.
         """
         self.run = self.job.resume
-        with open_host(self.named) as host:
-            ready = prepare(self.named, host, listener)
-            name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
-            jobs = f"{ready.workdir}/jobs"
-            self._send(ready, jobs, name)
-            self.kept = f"{jobs}/{name}"
-            try:
-                outcome = self._engine(ready).run(self.kept, listener)
-                for folder in outcome.folders:
-                    self._note_folder(folder)
-                if outcome.folders:
-                    listener.step(f"fetching from {host.name}")
-                    fetch(host, f"{self.kept}/{OUT}", self.homes)
-            except GdnbenchError as error:
-                raise self._with_way_out(error) from error
-            run_there(host, ["rm", "-rf", "--", self.kept])
-            self.kept = ""
+        ready = prepare(self.named, host, listener)
+        name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
+        jobs = f"{ready.workdir}/jobs"
+        self._send(ready, jobs, name)
+        self.kept = f"{jobs}/{name}"
+        try:
+            outcome = self._engine(ready).run(self.kept, listener)
+            for folder in outcome.folders:
+                self._note_folder(folder)
+            if outcome.folders:
+                listener.step(f"fetching from {host.name}")
+                fetch(host, f"{self.kept}/{OUT}", self.homes)
+        except GdnbenchError as error:
+            raise self._with_way_out(error) from error
+        run_there(host, ["rm", "-rf", "--", self.kept])
+        self.kept = ""
         return outcome
 
     def _engine(self, ready: Prepared) -> Engine:

@@ -1,0 +1,143 @@
+"""What an engine makes of what a worker tells, with programs in the worker's place."""
+
+import os
+import signal
+import sys
+import threading
+
+import pytest
+from test_elsewhere_local import Quiet
+
+from gdnbench.elsewhere.engine import DirectEngine
+from gdnbench.elsewhere.environment import Prepared
+from gdnbench.elsewhere.events import (
+    CaseJudged,
+    JobEnded,
+    NoteMade,
+    PhaseBegun,
+    RaceStanding,
+    RunOpened,
+    StepBegun,
+    TextPrinted,
+    UnitDone,
+)
+from gdnbench.elsewhere.host import LocalHost
+from gdnbench.errors import ConnectionLostError, MachineError
+from gdnbench.model.status import Status
+from gdnbench.process.channel import encode
+
+
+class Stand(LocalHost):
+    """A host on which whatever is started is a script."""
+
+    name = "far"
+
+    def __init__(self, script):
+        self._script = script
+
+    def start(self, _argv, **streams):
+        return super().start([sys.executable, "-c", self._script], **streams)
+
+
+def run(script, opened=None):
+    listener = Quiet()
+    ready = Prepared(Stand(script), "/work", "python", "/package", ())
+    runs = [] if opened is None else opened
+    outcome = DirectEngine(ready, runs.append).run("/job", listener)
+    return outcome, listener.told
+
+
+def printing(*events):
+    return "\n".join(f"print({encode(event)!r})" for event in events)
+
+
+def test_events_reach_the_listener_in_order_and_a_greeting_is_passed_over(capsys):
+    events = [
+        PhaseBegun("check", 3),
+        StepBegun("decode-v4 B=1"),
+        UnitDone(),
+        RaceStanding("3 left"),
+        NoteMade("a note"),
+        CaseJudged("decode-v4", "B=1", Status.OK, ""),
+        TextPrinted("stderr", "error: x\n"),
+        TextPrinted("stdout", "a ta"),
+        RunOpened("20990101-000000-cpu-decode"),
+        TextPrinted("stdout", "ble µ\n"),
+        JobEnded(8, ["results/x"]),
+    ]
+    runs = []
+    outcome, told = run("print('Welcome to the lab!')\nprint('{}')\n" + printing(*events), runs)
+    assert (outcome.code, outcome.folders, outcome.printed) == (8, ("results/x",), "a table µ\n")
+    assert told == [
+        ("begin", "check", 3),
+        ("step", "decode-v4 B=1"),
+        ("advance",),
+        ("standing", "3 left"),
+        ("note", "a note"),
+        ("judged", "decode-v4", "B=1", Status.OK, ""),
+    ]
+    assert runs == ["20990101-000000-cpu-decode"]
+    assert capsys.readouterr().err == "error: x\n"
+
+
+def test_a_worker_that_never_tells_anything_did_not_start():
+    with pytest.raises(MachineError, match="gdnbench does not start on far: python: not found") as caught:
+        run("import sys; print('hi'); sys.exit('python: not found')")
+    assert not isinstance(caught.value, ConnectionLostError)
+
+
+@pytest.mark.parametrize("rest", ["", '; import os; os.write(1, b\'{"kind":"JobEn\')'])
+def test_a_worker_that_goes_without_a_word_was_cut_off(rest):
+    script = printing(PhaseBegun("check", 3)) + "; import sys; sys.stdout.flush()" + rest
+    with pytest.raises(ConnectionLostError, match="the connection to far was cut"):
+        run(script + "; sys.exit('Connection to far closed')")
+
+
+LISTENING = printing(PhaseBegun("check", 3)).replace("print(", "print(flush=True, *[", 1)[:-1] + "])\n"
+ECHO = (
+    LISTENING
+    + """
+import sys
+for line in sys.stdin:
+    print('{"kind":"NoteMade","text":"heard %s"}' % line.strip(), flush=True)
+    if ENDS and line.strip() in ENDS:
+        print('{"kind":"JobEnded","code":130,"folders":[]}', flush=True)
+        break
+"""
+)
+
+
+def ctrl_c(times):
+    """Presses it from another thread, with time in between."""
+
+    def press():
+        for number in range(times):
+            threading.Event().wait(1.0 if number == 0 else 0.5)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=press)
+    thread.start()
+    return thread
+
+
+def test_ctrl_c_says_stop_and_waits_for_the_end():
+    pressing = ctrl_c(1)
+    outcome, told = run(f"ENDS = ['stop']\n{ECHO}")
+    pressing.join()
+    assert outcome.code == 130
+    assert ("note", "heard stop") in told
+
+
+def test_a_second_ctrl_c_does_not_wait():
+    pressing = ctrl_c(2)
+    with pytest.raises(KeyboardInterrupt):
+        run(f"ENDS = ['never']\n{ECHO}")
+    pressing.join()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_the_worker_hears_that_somebody_is_there(monkeypatch):
+    monkeypatch.setattr("gdnbench.elsewhere.engine._BEAT_S", 0.1)
+    outcome, told = run(f"ENDS = ['']\n{ECHO}")
+    assert outcome.code == 130
+    assert ("note", "heard ") in told
