@@ -15,6 +15,7 @@ from gdnbench.elsewhere.arrival import Homes, fetch
 from gdnbench.elsewhere.environment import prepare, requirements
 from gdnbench.elsewhere.host import LocalHost
 from gdnbench.elsewhere.kept import held, take_up
+from gdnbench.elsewhere.sources import put_files
 from gdnbench.elsewhere.targets import NamedTarget, SshTarget
 from gdnbench.errors import MachineError, UnknownNameError, UsageError
 
@@ -124,6 +125,19 @@ def test_a_stopped_run_is_sent_whole_and_one_that_is_not_here_by_its_name(laptop
     assert there.job.words == ["run", "--resume", "2099", "--json"]
 
 
+def test_resuming_here_what_began_elsewhere_says_where(laptop, monkeypatch):
+    job(laptop.home / "x", partial=True, complete=False)
+    shutil.move(laptop.home / "x" / "out" / "results", laptop.results)
+    path = laptop.results / f".{RUN}.partial" / "run.json"
+    info = json.loads(path.read_text())
+    path.write_text(json.dumps({**info, "machine": {**info["machine"], "target": "lab"}}))
+    monkeypatch.setattr("gdnbench.measuring.opening.source_change", lambda *_: "")
+    monkeypatch.setattr("gdnbench.measuring.opening.list_gpus", lambda: ())
+    done = laptop("run", "--resume", RUN)
+    assert done.code == 5
+    assert "it began elsewhere: --on lab" in done.err
+
+
 # What a target without an interpreter gets. `uv` is a stand-in: a download of torch is no test.
 
 UV = """#!/bin/sh
@@ -193,6 +207,31 @@ def test_the_requirements_are_those_of_the_project():
     assert any(line.startswith("fla-core") for line in packages)
     assert not any(line.startswith("pytest") for line in packages)
     assert "torch==" in wanted.constraints
+
+
+# What is sent.
+
+
+class CutHost(LocalHost):
+    """What it is sent ends early, as where a connection is cut; and so does what it sends."""
+
+    def start(self, argv, **streams):
+        cut = 'head -c 2000 | "$@"' if streams.get("stdin") else '"$@" | head -c 2000'
+        return super().start(["sh", "-c", cut, "cut", *argv], **streams)
+
+
+def test_a_tree_arrives_whole_or_not_at_all_and_once(tmp_path):
+    odd = tmp_path / "a 'b\"\nc.py"
+    odd.write_bytes(os.urandom(5000))
+    (tmp_path / "there").mkdir()
+    files = {f"x/{odd.name}": odd, "y.py": odd}
+    with pytest.raises(MachineError, match="could not be sent to this machine"):
+        put_files(CutHost(), str(tmp_path / "there"), "tree", files)
+    assert list((tmp_path / "there").iterdir()) == []
+    for _ in range(2):  # as two commands at once
+        put_files(LocalHost(), str(tmp_path / "there"), "tree", files)
+    assert [path.name for path in (tmp_path / "there").iterdir()] == ["tree"]
+    assert (tmp_path / "there" / "tree" / "x" / odd.name).read_bytes() == odd.read_bytes()
 
 
 # What comes home, and what a target keeps.
@@ -265,16 +304,10 @@ def test_profiles_files_and_what_nobody_asked_for(tmp_path):
 
 
 def test_what_does_not_arrive_whole_leaves_nothing(tmp_path):
-    class Cut(LocalHost):
-        """What it sends ends early, as where a connection is cut."""
-
-        def start(self, argv, **streams):
-            return super().start(["sh", "-c", '"$@" | head -c 2000', "cut", *argv], **streams)
-
     homes = home(tmp_path)
     folder = job(tmp_path / "1")
     with pytest.raises(MachineError, match="damaged or cut off"):
-        fetch(Cut(), str(folder / "out"), homes)
+        fetch(CutHost(), str(folder / "out"), homes)
     assert not homes.results.exists()
     with pytest.raises(MachineError):
         fetch(LocalHost(), str(tmp_path / "nowhere"), homes)
@@ -295,6 +328,18 @@ def test_of_a_run_sent_along_and_one_kept_the_further_one_is_taken(tmp_path):
     assert (take_up(own / "out", RUN[:18]) / "journal.jsonl").read_text() == "one\ntwo\n"
     with pytest.raises(UnknownNameError):
         take_up(own / "out", "20990101")
+
+
+def test_of_several_runs_that_a_job_left_the_others_stay(tmp_path):
+    jobs = tmp_path / "jobs"
+    (jobs / "2" / "out").mkdir(parents=True)
+    kept = job(jobs / "1", complete=False)
+    other = kept / "out" / "results" / "20990101-000000-h200-decode-card1"
+    shutil.copytree(RESULTS / RUN, other)
+    take_up(jobs / "2" / "out", RUN)
+    assert list((kept / "out" / "results").iterdir()) == [other]
+    take_up(jobs / "2" / "out", other.name)
+    assert not kept.exists()
 
 
 def test_a_run_that_is_still_measured_there_is_not_taken(tmp_path, monkeypatch):

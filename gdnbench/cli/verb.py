@@ -73,7 +73,7 @@ def _with_on(
         str,
         typer.Option(
             metavar="TARGET",
-            help="Do it on a target of gdnbench.toml; `gdnbench targets` lists them.",
+            help="Do it on a target of gdnbench.toml; by default here, or on the one target that has --gpu's model.",
             autocompletion=complete_targets,
         ),
     ] = "",

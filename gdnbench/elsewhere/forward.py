@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import shlex
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +17,7 @@ from gdnbench.elsewhere.environment import Prepared, prepare
 from gdnbench.elsewhere.events import Listener
 from gdnbench.elsewhere.host import Host, run_there
 from gdnbench.elsewhere.job import JOB, OUT, RemoteJob
+from gdnbench.elsewhere.kept import run_id
 from gdnbench.elsewhere.sources import put_files
 from gdnbench.elsewhere.targets import NamedTarget
 from gdnbench.errors import ConnectionLostError, GdnbenchError
@@ -35,7 +36,7 @@ class Forwarded:
         job: the command, without what only the target knows.
         homes: where what it writes belongs.
         unfinished: the run that it goes on with, here; None for none.
-        run: the id of the run that it began, once that is known.
+        runs: the ids of the runs that it began, once they are known: several on several cards.
         kept: the folder there that keeps what was not brought home; empty for none.
     """
 
@@ -43,7 +44,7 @@ class Forwarded:
     job: RemoteJob
     homes: Homes
     unfinished: Path | None = None
-    run: str = field(default="", init=False)
+    runs: list[str] = field(default_factory=list, init=False)
     kept: str = field(default="", init=False)
 
     def execute(self, host: Host, listener: Listener) -> JobOutcome:
@@ -58,7 +59,8 @@ class Forwarded:
                 cannot be kept; the hint says how to have what is finished there.
             KeyboardInterrupt: at a second Ctrl-C, or one before the command began.
         """
-        self.run = self.job.resume
+        if self.job.resume:
+            self._note_run(self.job.resume)
         ready = prepare(self.named, host, listener)
         name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
         jobs = f"{ready.workdir}/jobs"
@@ -66,8 +68,7 @@ class Forwarded:
         self.kept = f"{jobs}/{name}"
         try:
             outcome = self._engine(ready).run(self.kept, listener)
-            for folder in outcome.folders:
-                self._note_folder(folder)
+            self._note_folders(outcome.folders)
             if outcome.folders:
                 listener.step(f"fetching from {host.name}")
                 fetch(host, f"{self.kept}/{OUT}", self.homes)
@@ -99,25 +100,26 @@ class Forwarded:
         place = f"{OUT}/{RESULTS}/{self.unfinished.name}"
         return {f"{place}/{name}": path for name, path in files_under(self.unfinished).items()}
 
-    def _note_run(self, run_id: str) -> None:
-        self.run = run_id
+    def _note_run(self, run: str) -> None:
+        if run not in self.runs:
+            self.runs.append(run)
 
-    def _note_folder(self, folder: str) -> None:
-        """The run that was made is known by its folder, where it was not told when it began."""
-        place, _, name = folder.partition("/")
-        if not self.run and place == RESULTS.name and self.job.verb in _RESUMED:
-            self.run = name.removeprefix(".").removesuffix(".partial")
+    def _note_folders(self, folders: Iterable[str]) -> None:
+        """Runs are known by their folders, too: one may have been taken up by the start of its id."""
+        places = [folder.partition("/") for folder in folders]
+        self.runs = [run_id(Path(name)) for place, _, name in places if place == RESULTS.name] or self.runs
 
     @property
     def way_out(self) -> str:
         """What to do for what is finished there and is not here."""
-        if self.run and self.job.verb in _RESUMED:
-            words = ["gdnbench", "run", "--resume", self.run, "--on", self.named.name, *out_option(self.homes.results)]
-            return f"what is finished is kept there, and comes home by: {shlex.join(words)}"
-        return f"run it again; what it left there is in {self.kept}"
+        if not self.runs or self.job.verb not in _RESUMED:
+            return f"run it again; what it left there is in {self.kept}"
+        own = ["--on", self.named.name, *out_option(self.homes.results)]
+        commands = [shlex.join(["gdnbench", "run", "--resume", run, *own]) for run in self.runs]
+        return f"what is finished is kept there, and comes home by: {', '.join(commands)}"
 
     def _with_way_out(self, error: GdnbenchError) -> GdnbenchError:
         """The error with that as its hint; one of a worker that never began keeps its own."""
-        if not isinstance(error, ConnectionLostError) and not self.run:
+        if not isinstance(error, ConnectionLostError) and not self.runs:
             return error
         return type(error)(error.message, self.way_out)

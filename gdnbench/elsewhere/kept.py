@@ -71,7 +71,11 @@ def take_up(out: Path, wanted: str) -> Path:
             found = _runs_called(job / OUT, wanted)
             if found and (not own or _reach(found[0]) > _reach(own[0])):
                 own = [_moved(found[0], out / RESULTS, replaced=own)]
-        shutil.rmtree(job, ignore_errors=True)
+            elif found:
+                shutil.rmtree(found[0])
+            is_empty = not list_runs(job / OUT / RESULTS, stopped=True)
+        if is_empty:  # a run on several cards leaves one of each
+            shutil.rmtree(job, ignore_errors=True)
     if not own:
         raise UnknownNameError(f"no run {wanted} here, and none is kept there", "gdnbench runs lists those here")
     return own[0]
