@@ -9,6 +9,7 @@ import typer
 from gdnbench.cli.complete import complete_targets
 from gdnbench.cli.options import CsvOption, JsonOption, QuietOption
 from gdnbench.cli.verb import Verb, make_group
+from gdnbench.errors import UsageError
 
 targets = make_group("targets", "List the machines that commands can run on; check one, add one.")
 
@@ -64,7 +65,14 @@ def check(
 @targets.command(cls=Verb)
 def init(
     name: Annotated[str, typer.Argument(metavar="TARGET", help="What to call it.")],
-    ssh: Annotated[str, typer.Option("--ssh", metavar="HOST", help="The host, as `ssh HOST` reaches it.")],
+    ssh: Annotated[
+        str,
+        typer.Option("--ssh", metavar="HOST", help="The host, as `ssh HOST` reaches it; with --slurm the login node."),
+    ] = "",
+    slurm: Annotated[bool, typer.Option("--slurm", help="A cluster, on which `srun` runs commands.")] = False,
+    option: Annotated[
+        list[str] | None, typer.Option("--option", metavar="OPTION", help="Of srun, --option=--gres=gpu:1; repeatable.")
+    ] = None,
     gpu: Annotated[
         list[str] | None, typer.Option("--gpu", metavar="MODEL", help="A GPU that it has, h200; repeatable.")
     ] = None,
@@ -73,11 +81,18 @@ def init(
     ] = "",
     user: Annotated[bool, typer.Option("--user", help="In your own settings, not in the project's folder.")] = False,
 ) -> None:
-    """Add a machine that ssh reaches to `gdnbench.toml`."""
+    """Add a machine that ssh reaches, or a cluster of Slurm's, to `gdnbench.toml`."""
     from gdnbench.elsewhere.targets import add_target, project_config, user_config
     from gdnbench.report.console import data_console, print_next
 
-    fields = {"kind": "ssh", "host": ssh, "gpus": gpu or [], **({"python": python} if python else {})}
+    if slurm:
+        fields = {"kind": "slurm", **({"login": ssh} if ssh else {}), "options": option or []}
+    elif ssh and not option:
+        fields = {"kind": "ssh", "host": ssh}
+    else:
+        said = "--option is for --slurm" if ssh else "it is not said how to reach it"
+        raise UsageError(said, "give --ssh HOST, or --slurm, with --ssh LOGIN where srun is not here")
+    fields |= {"gpus": gpu or [], **({"python": python} if python else {})}
     path = user_config() if user else project_config()
     add_target(path, name, fields)
     console = data_console()

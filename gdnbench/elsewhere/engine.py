@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from subprocess import PIPE, Popen
+from subprocess import PIPE, Popen, TimeoutExpired
 from types import FrameType
 from typing import BinaryIO, Protocol
 
@@ -29,6 +29,7 @@ PATIENCE_S = 120.0
 
 _BEAT_S = 10.0
 _POLL_S = 0.2
+_END_S = 10.0
 _CHUNK = 1 << 16
 
 _WORK = """
@@ -72,24 +73,33 @@ class Engine(Protocol):
 
 @dataclass
 class DirectEngine:
-    """Runs a job's worker as a program of the host itself.
+    """Runs a job's worker as a program of the host itself, or of one that another program there reaches.
 
     Attributes:
         ready: the target.
         run_opened: told of the run that the job began, by id.
+        launcher: the program, with its arguments, that runs the worker's command; none for the host itself.
+        waiting: of a line that the launcher writes to stderr before the worker begins, what the worker waits for, in a
+            few words; empty where the line says nothing of that.
+        cure: what to do where the worker does not start.
     """
 
     ready: Prepared
     run_opened: Callable[[str], None]
+    launcher: tuple[str, ...] = ()
+    waiting: Callable[[str], str] = lambda _line: ""
+    cure: str = ""
 
     def run(self, folder: str, listener: Listener) -> JobOutcome:
         """As `Engine.run`."""
-        argv = shell(_WORK, folder, self.ready.package, self.ready.python)
+        argv = [*self.launcher, *shell(_WORK, folder, self.ready.package, self.ready.python)]
         with tempfile.TemporaryFile() as errors:
             process = self.ready.host.start(argv, stdin=PIPE, stdout=PIPE, stderr=errors)
-            relay = _Relay(process, listener, self.run_opened)
+            relay = _Relay(process, listener, self.run_opened, errors.fileno(), self.waiting)
             try:
                 ended = relay.run()
+                if ended:
+                    _let_end(process)
             finally:
                 kill(process)
             if ended is None:
@@ -103,15 +113,32 @@ class DirectEngine:
             return ConnectionLostError(f"the connection to {self.ready.host.name} was cut: {said}")
         return MachineError(
             f"gdnbench does not start on {self.ready.host.name}: {said}",
-            f"is there an interpreter at {self.ready.python}, with gdnbench's requirements?",
+            self.cure or f"is there an interpreter at {self.ready.python}, with gdnbench's requirements?",
         )
+
+
+def _let_end(process: Popen[bytes]) -> None:
+    """Waits a little for what started the worker: a launcher that is killed may leave its job behind."""
+    with suppress(TimeoutExpired):
+        process.wait(_END_S)
 
 
 class _Relay:
     """Reads what a worker tells, and tells it to stop."""
 
-    def __init__(self, process: Popen[bytes], listener: Listener, run_opened: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        process: Popen[bytes],
+        listener: Listener,
+        run_opened: Callable[[str], None],
+        errors: int,
+        waiting: Callable[[str], str],
+    ) -> None:
         self._process = process
+        self._errors = errors
+        self._errors_read = 0
+        self._waiting = waiting
+        self._waits = False
         self._listener = listener
         self._run_opened = run_opened
         self._stops = 0
@@ -138,6 +165,8 @@ class _Relay:
         while True:
             self._pass_on_stops()
             ready, _, _ = select.select([output], [], [], _POLL_S)
+            if not self.has_heard:
+                self._tell_what_it_waits_for()
             if not ready:
                 if self._process.poll() is not None:
                     return None
@@ -153,9 +182,19 @@ class _Relay:
                 if ended:
                     return ended
 
+    def _tell_what_it_waits_for(self) -> None:
+        # By its own offset: the process writes at that of the file, which it shares.
+        said = os.pread(self._errors, _CHUNK, self._errors_read)
+        whole, line_feed, _ = said.rpartition(b"\n")
+        self._errors_read += len(whole) + len(line_feed)
+        for line in whole.decode(errors="replace").splitlines():
+            if what := self._waiting(line):
+                self._waits = True
+                self._listener.step(what)
+
     def _pass_on_stops(self) -> None:
         if self._stops > self._told_stops:
-            if self._told_stops:
+            if self._told_stops or (self._waits and not self.has_heard):
                 raise KeyboardInterrupt
             self._told_stops = self._stops
             self._listener.note("stopping; what is finished comes home (Ctrl-C again leaves it there)")

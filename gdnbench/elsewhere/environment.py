@@ -15,7 +15,7 @@ import gdnbench
 from gdnbench.elsewhere.events import Listener
 from gdnbench.elsewhere.host import Host, LocalHost, SshHost, last_line, run_there, shell
 from gdnbench.elsewhere.sources import FOLDER, WHOLE, SourceTree, kernel_trees, package_tree, put_trees
-from gdnbench.elsewhere.targets import NamedTarget, SshTarget
+from gdnbench.elsewhere.targets import NamedTarget
 from gdnbench.errors import MachineError
 
 EXTRAS = ("cupti", "fla", "plot")
@@ -89,7 +89,7 @@ def open_host(named: NamedTarget) -> LocalHost | SshHost:
     Raises:
         MachineError: if there is no `ssh` here.
     """
-    return SshHost(named.target.host) if isinstance(named.target, SshTarget) else LocalHost()
+    return SshHost(named.ssh_host) if named.ssh_host else LocalHost()
 
 
 def prepare(named: NamedTarget, host: Host, listener: Listener) -> Prepared:

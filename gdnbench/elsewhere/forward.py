@@ -18,8 +18,9 @@ from gdnbench.elsewhere.events import Listener
 from gdnbench.elsewhere.host import Host, run_there
 from gdnbench.elsewhere.job import JOB, OUT, RemoteJob
 from gdnbench.elsewhere.kept import run_id
+from gdnbench.elsewhere.slurm import SlurmEngine
 from gdnbench.elsewhere.sources import put_files
-from gdnbench.elsewhere.targets import NamedTarget
+from gdnbench.elsewhere.targets import NamedTarget, SlurmTarget
 from gdnbench.errors import ConnectionLostError, GdnbenchError
 from gdnbench.places import RESULTS, out_option
 
@@ -79,7 +80,10 @@ class Forwarded:
         return outcome
 
     def _engine(self, ready: Prepared) -> Engine:
-        """Starts the worker there: of every kind of target so far as a program of its host."""
+        """Starts the worker there: as a program of its host, or by what its host has for that."""
+        target = self.named.target
+        if isinstance(target, SlurmTarget):
+            return SlurmEngine(ready, self.named, target, self._note_run)
         return DirectEngine(ready, self._note_run)
 
     def _send(self, ready: Prepared, jobs: str, name: str) -> None:

@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -61,8 +61,24 @@ class LocalTarget(_Table, frozen=True, kw_only=True, forbid_unknown_fields=True,
     """This machine, with an interpreter of its own if it names one."""
 
 
-Target = SshTarget | LocalTarget
-KINDS = ("ssh", "local")
+SlurmOption = Annotated[str, msgspec.Meta(max_length=1000, pattern=r"^-[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*\Z")]
+"""An option of srun's with its value, `--gres=gpu:b200:1`: a word without a dash would be the program to run."""
+
+
+class SlurmTarget(_Table, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="slurm"):
+    """A cluster, on which Slurm's `srun` runs commands; its nodes share the file system that `workdir` is on.
+
+    Attributes:
+        login: the host to submit from, as in the user's ssh config; empty where srun is here.
+        options: of srun.
+    """
+
+    login: SshName | Literal[""] = ""
+    options: list[SlurmOption] = []
+
+
+Target = SshTarget | LocalTarget | SlurmTarget
+KINDS = ("ssh", "slurm", "local")
 
 
 @dataclass(frozen=True)
@@ -86,7 +102,22 @@ class NamedTarget:
     @property
     def described(self) -> str:
         """Its kind and host: `ssh gpu1`."""
-        return f"ssh {self.target.host}" if isinstance(self.target, SshTarget) else "local"
+        match self.target:
+            case SshTarget(host=host):
+                return f"ssh {host}"
+            case SlurmTarget(login=login):
+                return f"slurm {login}".rstrip()
+            case LocalTarget():
+                return "local"
+
+    @property
+    def ssh_host(self) -> str:
+        """The host that ssh is to reach; empty for this machine."""
+        match self.target:
+            case SshTarget(host=host) | SlurmTarget(login=host):
+                return host
+            case LocalTarget():
+                return ""
 
 
 def user_config() -> Path:

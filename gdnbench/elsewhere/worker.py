@@ -250,12 +250,16 @@ class _Command:
 
 
 _CHILD = (
-    "import os, sys; from gdnbench.process.worker import die_with_parent; die_with_parent(); "
+    "import os, signal, sys; from gdnbench.process.worker import die_with_parent; die_with_parent(); "
     "os.getppid() == {worker} or sys.exit(1); "  # it may have died before
-    "os.chdir({out!r}); "
+    "signal.signal(signal.SIGTERM, signal.SIG_IGN); os.chdir({out!r}); "
     "sys.argv[0] = 'gdnbench'; from gdnbench.cli.app import main; sys.exit(main())"
 )
-"""The command line in the job's folder, killed with the worker: a command that nobody relays would keep its GPU."""
+"""The command line in the job's folder, killed with the worker: a command that nobody relays would keep its GPU.
+
+A queue that ends a job sends SIGTERM to all of its processes; the worker's alone is heeded, so that the command is told
+once.
+"""
 
 
 def _unfinished(out: Path) -> list[Path]:
