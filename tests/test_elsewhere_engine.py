@@ -17,7 +17,7 @@ from gdnbench.elsewhere.events import (
     PhaseBegun,
     RaceStanding,
     RunOpened,
-    StepBegun,
+    StepTold,
     TextPrinted,
     UnitDone,
 )
@@ -54,7 +54,7 @@ def printing(*events):
 def test_events_reach_the_listener_in_order_and_a_greeting_is_passed_over(capsys):
     events = [
         PhaseBegun("check", 3),
-        StepBegun("decode-v4 B=1"),
+        StepTold("decode-v4 B=1"),
         UnitDone(),
         RaceStanding("3 left"),
         NoteMade("a note"),

@@ -27,7 +27,7 @@ class PhaseBegun:
 
 
 @dataclass(frozen=True)
-class StepBegun:
+class StepTold:
     """Something is under way, in a few words."""
 
     what: str
@@ -90,8 +90,8 @@ class JobEnded:
     folders: list[str] = field(default_factory=list)
 
 
-JobEvent = PhaseBegun | StepBegun | UnitDone | RaceStanding | CaseJudged | NoteMade | TextPrinted | RunOpened | JobEnded
-PROGRESS: tuple[type[JobEvent], ...] = (PhaseBegun, StepBegun, UnitDone, RaceStanding, CaseJudged, NoteMade)
+JobEvent = PhaseBegun | StepTold | UnitDone | RaceStanding | CaseJudged | NoteMade | TextPrinted | RunOpened | JobEnded
+PROGRESS: tuple[type[JobEvent], ...] = (PhaseBegun, StepTold, UnitDone, RaceStanding, CaseJudged, NoteMade)
 EVENTS: tuple[type[JobEvent], ...] = (*PROGRESS, TextPrinted, RunOpened, JobEnded)
 
 
@@ -122,7 +122,7 @@ def deliver(event: JobEvent, listener: Listener) -> None:
     match event:
         case PhaseBegun(phase, total):
             listener.begin(phase, total)
-        case StepBegun(what):
+        case StepTold(what):
             listener.step(what)
         case UnitDone():
             listener.advance()
@@ -158,7 +158,7 @@ class EventObserver(Observer):
 
     def step(self, what: str) -> None:
         """Sends the current step."""
-        self._send(StepBegun(what))
+        self._send(StepTold(what))
 
     def advance(self) -> None:
         """Sends that a unit is done."""
