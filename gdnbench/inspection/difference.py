@@ -191,7 +191,10 @@ def _unpack(archive: bytes, kept: Path, inside: Path) -> None:
         with tempfile.TemporaryDirectory(dir=kept.parent, prefix=".") as aside:
             tree = Path(aside) / "tree"
             with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
-                tar.extractall(tree, filter="data")
+                # Python 3.11.4 and later have it: before, `filter=` is no argument, as on Debian 12.
+                if data_filter := getattr(tarfile, "data_filter", None):
+                    tar.extraction_filter = data_filter
+                tar.extractall(tree)
             if not wanted.is_dir():
                 (tree / inside).rename(wanted)
     except (OSError, tarfile.TarError) as error:

@@ -79,7 +79,10 @@ def read_triton(path: Path, text: str) -> TritonSource:
     Raises:
         SyntaxError: if it is not Python.
     """
-    tree = ast.parse(text, str(path))
+    try:
+        tree = ast.parse(text, str(path))
+    except ValueError as error:  # of a null byte, before Python 3.11.4
+        raise SyntaxError(str(error), (str(path), 1, None, None)) from error
     language, triton = _aliases(tree)
     values: dict[str, Any] = {}
     functions: dict[str, TritonFunction] = {}
