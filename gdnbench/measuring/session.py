@@ -249,7 +249,6 @@ class Session:
         return Finished(path, info, analysis, interrupted)
 
     def _analyse(self) -> Analysis:
-        found = {clock: self.clocked.get(clock, Collected()) for clock in self.settings.clocks}
         self._disqualify()  # of what an earlier part of the run has found, too
         judge = partial(
             analyse,
@@ -264,6 +263,7 @@ class Session:
         )
         own = judge(cases=self.cases, collected=self.collected, timer="nvbench" if self.gpu else "cpu")
         timed = [row.case for row in own.measurements if row.timing]
+        found = {clock: self.clocked.get(clock, Collected()) for clock in self.settings.clocks}
         return with_clocks(
             own,
             {clock: judge(cases=timed, collected=found[clock], timer=clock, clock=clock) for clock in found},

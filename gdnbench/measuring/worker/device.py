@@ -14,7 +14,7 @@ import torch
 from gdnbench.errors import tell_raised
 from gdnbench.launch.bind import Launcher
 from gdnbench.measuring.protocol import EventChannel, Examined, StepBegun
-from gdnbench.measuring.worker.launched import list_launched
+from gdnbench.measuring.worker.launched import graph_nodes, list_launched
 from gdnbench.measuring.worker.tampering import FunctionSnapshot, told
 from gdnbench.measuring.worker.timed_checks import WrongWhenTimedError
 from gdnbench.model.status import Status
@@ -142,10 +142,8 @@ def capture(run: Launcher, *, strict: bool, pool: Any = None) -> CapturedCall:
 def _count_nodes(handle: int) -> tuple[int, int]:
     from cuda.bindings import driver
 
-    _, _, count = driver.cuGraphGetNodes(handle, 0)
-    _, nodes, _ = driver.cuGraphGetNodes(handle, count)
-    kind = driver.CUgraphNodeType.CU_GRAPH_NODE_TYPE_KERNEL
-    return sum(driver.cuGraphNodeGetType(node)[1] == kind for node in nodes[:count]), count
+    kinds = [kind for _, kind in graph_nodes(handle)]
+    return kinds.count(driver.CUgraphNodeType.CU_GRAPH_NODE_TYPE_KERNEL), len(kinds)
 
 
 BeginStep = Callable[[StepBegun], None]

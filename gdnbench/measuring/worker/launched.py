@@ -59,11 +59,9 @@ def list_launched(graph: int) -> tuple[str, ...]:
     from cuda.bindings import driver
 
     kinds = driver.CUgraphNodeType
-    _, _, count = driver.cuGraphGetNodes(graph, 0)
-    _, nodes, _ = driver.cuGraphGetNodes(graph, count)
     names: list[str] = []
-    for node in nodes[:count]:
-        match driver.cuGraphNodeGetType(node)[1]:
+    for node, kind in graph_nodes(graph):
+        match kind:
             case kinds.CU_GRAPH_NODE_TYPE_KERNEL:
                 names.append(plain_name(_function_name(driver, node)))
             case kinds.CU_GRAPH_NODE_TYPE_MEMSET:
@@ -77,6 +75,15 @@ def list_launched(graph: int) -> tuple[str, ...]:
             case _:  # events, host functions and memory: no work of the GPU's
                 pass
     return tuple(names)
+
+
+def graph_nodes(graph: int) -> list[tuple[Any, Any]]:
+    """Handle and type (`CUgraphNodeType`) of each node of a CUDA graph, in the order in which they were made."""
+    from cuda.bindings import driver
+
+    _, _, count = driver.cuGraphGetNodes(graph, 0)
+    _, nodes, _ = driver.cuGraphGetNodes(graph, count)
+    return [(node, driver.cuGraphNodeGetType(node)[1]) for node in nodes[:count]]
 
 
 def _function_name(driver: Any, node: Any) -> str:

@@ -280,9 +280,10 @@ def bind_cases(
             checked[case.workload] = workspaces.checked(placements[case.workload].workspaces)
         entry = workspaces.entry(case)
         bind = load(entry, case.variant, case.workload)
-        checks = TimedChecks(entry.kernel, checked[case.workload], *launches_of(task, case.id))
-        own = None if case.id in task.left_alone else checks
-        rotations[case.id] = Rotation(bind, placements[case.workload], own, task.warm_ups if task.cold_tlb else 0)
+        checks = None
+        if case.id not in task.left_alone:
+            checks = TimedChecks(entry.kernel, checked[case.workload], *launches_of(task, case.id))
+        rotations[case.id] = Rotation(bind, placements[case.workload], checks, task.warm_ups if task.cold_tlb else 0)
         device.synchronize()
     return rotations
 

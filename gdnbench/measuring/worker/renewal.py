@@ -61,9 +61,7 @@ class Draws:
 
         A row without draws is filled with its pattern.
         """
-        rows = []
-        for name, tensor in workspace.inputs.items():
-            rows.append(self._copied(tensor, name))
+        rows = [self._copied(tensor, name) for name, tensor in workspace.inputs.items()]
         for name, tensor in workspace.outputs.items():
             if name in in_place:
                 rows.append(self._copied(tensor, in_place[name]))
@@ -113,11 +111,13 @@ class RenewedPlacements:
     def _renewal(self, number: int, in_place: InPlace) -> _Renewal:
         key = (number, tuple(sorted(in_place.items())))
         if key not in self._renewals:
-            workspace = self.workspaces[number]
-            on_gpu = next(iter(workspace.inputs.values())).is_cuda
-            made = _CudaRenewal(self._kernel, self.draws.rows(workspace, in_place)) if on_gpu else None
-            self._renewals[key] = made or _CpuRenewal(self.draws, workspace, in_place)
+            self._renewals[key] = self._make_renewal(self.workspaces[number], in_place)
         return self._renewals[key]
+
+    def _make_renewal(self, workspace: Workspace, in_place: InPlace) -> _Renewal:
+        if next(iter(workspace.inputs.values())).is_cuda:
+            return _CudaRenewal(self._kernel, self.draws.rows(workspace, in_place))
+        return _CpuRenewal(self.draws, workspace, in_place)
 
     @cached_property
     def _kernel(self) -> OwnKernel:

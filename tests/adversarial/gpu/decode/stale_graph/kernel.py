@@ -17,14 +17,14 @@ def _capture(tensors):
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         outputs = run()
-    return graph, outputs
+    return graph, outputs, copies  # held: the graph reads them at each replay
 
 
 def bind(tensors, workload, params):
     run, key = honest.bind(tensors), tensors.state.data_ptr()
     if key not in _graphs:
         _graphs[key] = _capture(tensors)
-    graph, outputs = _graphs[key]
+    graph, outputs, _ = _graphs[key]
 
     def call():
         if honest.is_captured(tensors):  # a graph is not replayed into another
