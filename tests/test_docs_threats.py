@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from cheats import HONEST, ON_CPU, ON_GPU
+from cheats import HONEST, ON_CPU, ON_GPU, read_table
 from faults import ADVERSARIAL
 
 from gdnbench.measuring.protocol import MOST_CHECKED
@@ -53,6 +53,12 @@ def test_no_kernel_is_left_out():
     assert folders == {_folder(label) for label in (*RIGHT, *HONEST)} & folders
 
 
+def test_the_table_of_an_h200_has_every_kernel_with_a_status_that_is_right():
+    got = {row["kernel"]: row["status"] for row in read_table(ADVERSARIAL / "h200.csv")}
+    assert list(got) == list(ON_GPU)
+    assert {label for label, status in got.items() if status not in ON_GPU[label]} == set()
+
+
 def _settings():
     return choose_settings(
         "cuda",
@@ -72,7 +78,7 @@ def test_the_chance_that_a_default_run_finds_one_launch_of_fifty_is_that_of_its_
     by_nvbench, by_cupti = (
         MOST_CHECKED * (rounds + settings.processes) for rounds in (settings.rounds, settings.clock_rounds)
     )
-    most, fewest = by_nvbench + by_cupti, 2 * settings.processes * MOST_CHECKED
+    most, fewest = by_nvbench + by_cupti, 2 * settings.processes * (MOST_CHECKED + 1)
     page = " ".join(PAGE.split())
     assert f"= {by_nvbench} by NVBench and" in page
     assert f"= {by_cupti} by CUPTI" in page

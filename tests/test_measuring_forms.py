@@ -200,11 +200,11 @@ def test_forms_take_turns_in_changing_order_and_warm_ups_are_no_samples():
 
 
 @given(warm_us=st.lists(st.floats(0.5, 1e6), min_size=2, max_size=8), overhead_us=st.sampled_from([0.0, 100.0]))
-def test_a_trial_takes_a_tenth_of_a_second_unless_a_form_is_very_slow(warm_us, overhead_us):
+def test_a_trial_takes_a_fifth_of_a_second_unless_a_form_is_very_slow(warm_us, overhead_us):
     samples = count_samples(warm_us, overhead_us)
     assert FEWEST_TRIAL_SAMPLES <= samples <= MOST_TRIAL_SAMPLES
     if samples > FEWEST_TRIAL_SAMPLES:
-        assert samples * sum(each + overhead_us for each in warm_us) <= 100_000
+        assert samples * sum(each + overhead_us for each in warm_us) <= 200_000
 
 
 class Refusing:

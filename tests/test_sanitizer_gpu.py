@@ -17,7 +17,10 @@ PLANTED = {
     "test-unwritten-global": "initcheck",
     "test-divergent-barrier": "synccheck",
 }
-HONEST = ("test-planted", "decode-v4", "decode-v9", "decode-triton", "decode-triton-tma", "decode-triton-ws")
+HONEST = (
+    *("test-planted", "decode-v4", "decode-v8", "decode-v9"),
+    *("decode-triton", "decode-triton-tma", "decode-triton-ws"),
+)
 
 
 @pytest.fixture(scope="module", autouse=True)

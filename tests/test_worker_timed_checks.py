@@ -46,9 +46,9 @@ def runs(workspaces, checked):
     return [bind(workspace) for workspace in checked.placements.workspaces]
 
 
-def do_round(checks, launch):
+def do_round(checks, launch, *, is_last=False):
     """Launches as a timer does, and judges: how many launches."""
-    checks.open(range(PLACES))
+    checks.open(range(PLACES), is_last=is_last)
     for number in range(UNTIMED + TIMED):
         outputs = launch(number % PLACES)
         checks.take(number % PLACES, outputs)
@@ -223,6 +223,15 @@ def test_checks_take_a_twentieth_of_the_rounds_and_at_most_what_there_is_room_fo
         now[0] += round_s
         checks.judge()
     assert fewest <= len(judged) - 2 <= most  # the first round has two
+
+
+def test_the_last_round_is_checked_however_long_a_check_takes(checks, checked, runs):
+    do_round(checks, lambda place: runs[place]())
+    checked.check_s[""] = 1e9
+    assert do_round(checks, lambda place: runs[place]()) == 0
+    assert do_round(checks, lambda place: runs[place](), is_last=True) == 1
+    with pytest.raises(WrongWhenTimedError, match="written"):
+        do_round(checks, lambda place: checked.placements.workspaces[place].output_tensors, is_last=True)
 
 
 @pytest.mark.gpu

@@ -228,7 +228,8 @@ def _with_scratch(
         return launch
     import triton
 
-    scratch = torch.empty(nbytes, dtype=torch.uint8, device=device)  # torch aligns to more than a descriptor's 128
+    # torch aligns to more than the 128 bytes of a descriptor. Zeros, since initcheck does not see that one is written.
+    scratch = torch.zeros(nbytes, dtype=torch.uint8, device=device)
     context = copy_context()
     context.run(triton.set_allocator, lambda _nbytes, _alignment, _stream: scratch)
     return partial(context.run, launch)

@@ -116,6 +116,10 @@ class Task:
         """Untimed launches before the samples of a round."""
         return COLD_TLB_WARM_UPS if self.cold_tlb else WARM_UPS
 
+    def is_last(self, position: int) -> bool:
+        """Whether the round at a position of `order` is the last of the process."""
+        return position == len(self.order) - 1
+
     def round_number(self, position: int) -> int:
         """The number of the round at a position of `order`: 0 for the burn-in."""
         return BURN_IN if position == 0 else self.first_round + position - 1

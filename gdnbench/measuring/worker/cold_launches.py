@@ -13,7 +13,7 @@ from gdnbench.measuring.worker.placement import Rotation
 
 
 class ColdLaunches:
-    """Times launches in the way in which NVBench and `nvbench.py` do, event to event, and raises the GPU's clock first.
+    """Times launches in the way in which NVBench and `nvbench.py` do, event to event.
 
     The L2 is flushed, and a blocking kernel holds the stream until the host has enqueued the whole launch.
 
@@ -28,6 +28,9 @@ class ColdLaunches:
         self._blocking = BlockingKernel()
         self._between = DitherAndScrub(seed)
         self._begin, self._end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+
+    def raise_clock(self) -> None:
+        """Keeps the GPU busy until its clock has risen."""
         with ExitStack() as stack:
             raise_clock(SmClock(stack))
 

@@ -34,7 +34,7 @@ def measure_all(task: Task, channel: EventChannel) -> None:
         for position, ids in enumerate(task.order):
             for case_id in ids:
                 begin(StepBegun(case_id, "measure", task.step_limit_s))
-                times_us, checked = cases[case_id].measure(task.samples[case_id])
+                times_us, checked = cases[case_id].measure(task.samples[case_id], is_last=task.is_last(position))
                 channel.send(Sampled(task.round_number(position), case_id, times_us, checked=checked))
 
 
@@ -50,13 +50,13 @@ class _TimedCase:
         self._call()
         self._renew()
 
-    def measure(self, samples: int) -> tuple[tuple[float, ...], int]:
+    def measure(self, samples: int, *, is_last: bool) -> tuple[tuple[float, ...], int]:
         """A round's samples in microseconds, and how many of them were checked.
 
         Raises:
             WrongWhenTimedError: if a call that was drawn to be checked was wrong.
         """
-        self._checks.open([PLACE])
+        self._checks.open([PLACE], is_last=is_last)
         times_us = tuple(self._call_us() for _ in range(samples))
         return times_us, self._checks.judge()
 

@@ -181,15 +181,15 @@ class Rotation:
         self.open(0)
         self._launch_once()
 
-    def open(self, position: int) -> None:
-        """Binds the case to the window of the round at a position in the process's order."""
+    def open(self, position: int, *, is_last: bool = False) -> None:
+        """Binds the case to the window of the round at a position in the process's order, perhaps the last."""
         self._visited.clear()
         numbers = self._placements.numbers(position)
         elsewhere = self._placements.numbers(position + 1)[: self._warm_ups]
         self.placements = tuple(map(self._place, numbers))
         self._next = chain([*map(self._place, elsewhere)], cycle(self.placements))
         if self._checks:
-            self._checks.open([*numbers, *elsewhere])
+            self._checks.open([*numbers, *elsewhere], is_last=is_last)
 
     def _place(self, number: int) -> Placement:
         run = self._bind(self._placements.workspaces[number])

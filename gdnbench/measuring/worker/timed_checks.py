@@ -116,11 +116,16 @@ class TimedChecks:
         self._wanted = 0
         self._begin_s = self._round_s = math.nan
 
-    def open(self, numbers: Sequence[int]) -> None:
-        """Readies the placements of a round, and draws how many of its launches are checked."""
+    def open(self, numbers: Sequence[int], *, is_last: bool = False) -> None:
+        """Readies the placements of a round, and draws how many of its launches are checked.
+
+        Args:
+            numbers: of the placements.
+            is_last: whether this is the case's last round, of which one launch is checked at least.
+        """
         self._launches = 0
         self._at.clear()
-        self._wanted = self._draw_number()
+        self._wanted = max(self._draw_number(), int(is_last))
         self._begin_s = time.perf_counter()
         for number in numbers:
             self._at.placements.prepare(number, self._kernel.in_place)
