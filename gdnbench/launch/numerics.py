@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -55,5 +56,6 @@ def load_file(path: Path) -> ModuleType:
     if spec is None or spec.loader is None or not path.is_file():
         raise DeclarationError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses and pickle look their module up there
     spec.loader.exec_module(module)
     return module

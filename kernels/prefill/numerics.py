@@ -1,0 +1,266 @@
+"""Inputs of the prefill, its float64 oracle in chunks, and the roundoff of a kernel that multiplies in bf16.
+
+A chunk of C tokens that begins with the state S, with G_i the product of its first i decays, ends with G_C S + Σ_j
+(G_C / G_j) u_j k_jᵀ, where u_i = beta_i (v_i - G_i S k_i - Σ_{j<i} (G_i / G_j) (k_i·k_j) u_j). With the strictly lower
+triangular A_ij = beta_i (G_i / G_j) (k_i·k_j), that is U = (I + A)⁻¹ (diag(beta) V - diag(beta G) K Sᵀ) = W - Y Sᵀ,
+whose W and Y need no state (Yang, Wang, Zhang, Shen and Kim, NeurIPS 2024).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gdnbench import Shape
+
+Tensors = dict[str, torch.Tensor]
+
+CHUNK = 64
+WARM_UP_TOKENS = 8
+SATURATED = 30.0  # sigmoid and softplus are at their limits in fp32
+CLOSED = -40.0  # beta and 1 - g are below 1e-15: the state passes through
+SLOW = 6.0  # taken off a: the state forgets within some thousand tokens
+LARGE = 1e3
+FP32_IN_BF16 = 2.0**-16  # fp32's unit roundoff in units of bf16's
+
+
+def make_inputs(shape: Shape, seed: int, device: str, scenario: str) -> tuple[Tensors, dict[str, float]]:
+    """Draws the inputs of whole sequences.
+
+    q and k are L2-normalised; v ~ N(0, 1); A_log = log U(1, 16); dt_bias is the inverse softplus of U(1e-3, 0.1);
+    a, b ~ N(0, 1); each state has seen a few tokens of the recurrence, so that it correlates with keys as in use.
+
+    Args:
+        shape: the workload.
+        seed: of every draw.
+        device: a torch device.
+        scenario: `typical`, which forgets within some dozen tokens; `slow-decay`, a lower by 6; `saturated-gates`, a
+            and b at ±30; `large-state`, states of about 1e3; `closed-gates`, a and b so low that nothing decays or is
+            written.
+
+    Returns:
+        The input tensors and the scalars, by name.
+    """
+    random = torch.Generator(device="cpu").manual_seed(seed)
+    sequences, heads = len(shape.lengths), shape.HV
+    dt = torch.empty(heads).uniform_(1e-3, 0.1, generator=random)
+    gates = {
+        "A_log": torch.empty(heads).uniform_(1.0, 16.0, generator=random).log(),
+        "dt_bias": dt + torch.log(-torch.expm1(-dt)),
+    }
+    tensors = {**gates, **_draw(shape, sum(shape.lengths), random)}
+    if scenario == "large-state":
+        state = LARGE * torch.randn(sequences, heads, shape.V, shape.K, generator=random)
+    else:
+        before = {**gates, **_draw(shape, WARM_UP_TOKENS * sequences, random)}
+        before["state"] = torch.zeros(sequences, heads, shape.V, shape.K)
+        before["cu_seqlens"] = WARM_UP_TOKENS * torch.arange(sequences + 1)
+        state = delta_rule(before, torch.float32).new_state
+    match scenario:
+        case "slow-decay":
+            tensors["a"] -= SLOW
+        case "saturated-gates":
+            for name in ("a", "b"):
+                tensors[name] = SATURATED * torch.sign(tensors[name])
+        case "closed-gates":
+            for name in ("a", "b"):
+                tensors[name] = torch.full_like(tensors[name], CLOSED)
+    tensors |= {"state": state, "cu_seqlens": torch.tensor([0, *accumulate(shape.lengths)])}
+    return {name: tensor.contiguous().to(device) for name, tensor in tensors.items()}, {"scale": shape.K**-0.5}
+
+
+def oracle(tensors: Tensors, scalars: dict[str, float]) -> Tensors:
+    """The outputs in float64, from the inputs as they are (bf16 inputs are exact in float64)."""
+    found = delta_rule(tensors, torch.float64)
+    return {"output": scalars["scale"] * found.output, "new_state": found.new_state}
+
+
+def roundoff(tensors: Tensors, scalars: dict[str, float]) -> Tensors:
+    """What the outputs may be off by where products take bf16 and add up in fp32, in unit roundoffs of bf16 (2^-8).
+
+    The root of a sum of squares: roundings are as good as independent, and a sum of n products is rounded n times in
+    its operands (Higham and Mary, SIAM J. Sci. Comput. 41, 2019, A2815). Rounded are: the entries of A and its inverse,
+    beta v and beta G k, W, Y, U and the keys that it is multiplied with, the state where it is multiplied, and the
+    products q·k; q, k and v come as bf16. The state itself is kept in fp32. What an error in the state adds to later
+    ones shrinks by the decay, and by 1 - beta (2 - beta) / K a token, for the rule projects on each key what it wrote.
+
+    Each comment says of which value the line has the variance. Computed in fp32, which is enough for a size.
+    """
+    found = delta_rule(tensors, torch.float32)
+    chunks, inverse = found.chunks, found.inverse.square()
+    beta_v = (found.beta[..., None] * found.v).square()
+    beta_k = ((found.beta * found.since.exp())[..., None] * found.k).square()
+    u, y, state = found.u.square(), found.y.square(), found.begun.square()
+
+    own = u + found.w.square() + 2 * inverse @ beta_v + inverse @ (found.coupling.square() @ u)  # U, had S no error
+    own += (2 * y + 2 * inverse @ beta_k) @ state.mT
+    shrink = torch.log1p(-found.beta * (2 - found.beta) / found.k.shape[-1]).cumsum(-1)
+    fades = (2 * found.until + shrink[..., -1:] - shrink).exp()
+    exponent = 1 + found.since[..., -1].abs()
+
+    def written(step: slice, begun: torch.Tensor) -> torch.Tensor:  # what a chunk adds to the state's
+        del begun
+        kept = (found.since[step, :, -1].exp() * exponent[step] * FP32_IN_BF16).square()
+        scaled = fades[step][..., None] * found.k[step].square()
+        return (own[step] + u[step]).mT @ scaled + kept[..., None, None] * state[step]
+
+    whole = (2 * found.since[..., -1] + shrink[..., -1]).exp()
+    begun, last = chunks.carry(torch.zeros_like(tensors["state"]), whole, written)  # the state's
+    total = own + y @ begun.mT  # U
+    read = (found.since.exp()[..., None] * found.q).square()
+    products = ((found.q @ found.k.mT) * found.ratios).square()
+    size = read @ (2 * state + begun).mT + products @ (2 * u + total)  # the output, not scaled
+    output = chunks.scatter(size, len(tensors["v"])).sqrt()
+    return {"output": scalars["scale"] * output, "new_state": last.sqrt()}
+
+
+@dataclass(frozen=True)
+class Chunks:
+    """Sequences cut into chunks, in the order in which all sequences are walked side by side.
+
+    Attributes:
+        tokens: [chunks, CHUNK], the number of each token; 0 at the places after a sequence's end.
+        is_token: [chunks, CHUNK].
+        sequences: [N], by how many chunks they have, the most first.
+        steps: the chunks of each step, which are those of the first sequences.
+    """
+
+    tokens: torch.Tensor
+    is_token: torch.Tensor
+    sequences: torch.Tensor
+    steps: tuple[slice, ...]
+
+    @classmethod
+    def cut(cls, ends: torch.Tensor) -> Chunks:
+        """Cuts sequences that begin and end at [N + 1]."""
+        spans = list(pairwise(ends.tolist()))
+        order = sorted(range(len(spans)), key=lambda number: spans[number][0] - spans[number][1])
+        table: list[tuple[int, int]] = []
+        steps: list[slice] = []
+        for walked in range(0, max(end - begin for begin, end in spans), CHUNK):
+            taken = [(spans[number][0] + walked, spans[number][1]) for number in order]
+            taken = [(begin, end) for begin, end in taken if begin < end]
+            steps.append(slice(len(table), len(table) + len(taken)))
+            table += taken
+        begins, ends_of = torch.tensor(table, device=ends.device)[..., None].unbind(1)
+        tokens = begins + torch.arange(CHUNK, device=ends.device)
+        return cls(tokens.where(tokens < ends_of, 0), tokens < ends_of, torch.tensor(order), tuple(steps))
+
+    def gather(self, rows: torch.Tensor) -> torch.Tensor:
+        """[T, heads, …] as [chunks, heads, CHUNK, …], zeros after a sequence's end."""
+        mask = self.is_token.reshape(*self.is_token.shape, *(1,) * (rows.dim() - 1))
+        return rows[self.tokens].where(mask, 0).transpose(1, 2)
+
+    def scatter(self, found: torch.Tensor, tokens: int) -> torch.Tensor:
+        """[chunks, heads, CHUNK, …] as [tokens, heads, …]."""
+        rows = found.transpose(1, 2)
+        out = rows.new_empty(tokens, *rows.shape[2:])
+        out[self.tokens[self.is_token]] = rows[self.is_token]
+        return out
+
+    def carry(
+        self, state: torch.Tensor, decay: torch.Tensor, written: Callable[[slice, torch.Tensor], torch.Tensor]
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Walks all sequences side by side, a chunk a step.
+
+        Args:
+            state: [N, heads, V, K] at the beginnings of the sequences.
+            decay: [chunks, heads] of whole chunks.
+            written: what chunks add to the decayed state, by which they are and the state at their beginning.
+
+        Returns:
+            The state at each chunk's beginning, [chunks, heads, V, K], and at the end of each sequence, as `state`.
+        """
+        at, last = state[self.sequences], torch.empty_like(state)
+        begun = state.new_empty(len(self.tokens), *state.shape[1:])
+        for step in self.steps:
+            now = begun[step] = at[: step.stop - step.start]
+            at[: len(now)] = decay[step][..., None, None] * now + written(step, now)
+        last[self.sequences] = at
+        return begun, last
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the recurrence gives, in the names of the module's docstring.
+
+    Attributes:
+        chunks: of the sequences.
+        q, k, v, beta: [chunks, HV, CHUNK, …].
+        since: [chunks, HV, CHUNK], log G_i.
+        until: [chunks, HV, CHUNK], log (G_C / G_i).
+        ratios: [chunks, HV, CHUNK, CHUNK], G_i / G_j up to the diagonal, zero above it.
+        coupling: A, of the same sizes.
+        inverse: (I + A)⁻¹, likewise.
+        w, y, u: [chunks, HV, CHUNK, V or K].
+        begun: [chunks, HV, V, K], the state at each chunk's beginning.
+        output: [T, HV, V], not scaled.
+        new_state: [N, HV, V, K].
+    """
+
+    chunks: Chunks
+    q: torch.Tensor
+    k: torch.Tensor
+    v: torch.Tensor
+    beta: torch.Tensor
+    since: torch.Tensor
+    until: torch.Tensor
+    ratios: torch.Tensor
+    coupling: torch.Tensor
+    inverse: torch.Tensor
+    w: torch.Tensor
+    y: torch.Tensor
+    u: torch.Tensor
+    begun: torch.Tensor
+    output: torch.Tensor
+    new_state: torch.Tensor
+
+
+def delta_rule(t: Tensors, dtype: torch.dtype) -> Found:
+    """The recurrence in chunks, in a dtype; the scale is left to the caller."""
+    chunks = Chunks.cut(t["cu_seqlens"])
+    share = t["v"].shape[1] // t["q"].shape[1]
+    q, k = (chunks.gather(t[name].to(dtype).repeat_interleave(share, dim=1)) for name in ("q", "k"))
+    v, beta = chunks.gather(t["v"].to(dtype)), chunks.gather(torch.sigmoid(t["b"].to(dtype)))
+    rate = -torch.exp(t["A_log"].to(dtype)) * F.softplus(t["a"].to(dtype) + t["dt_bias"].to(dtype))
+    since = chunks.gather(rate).cumsum(-1)
+    until = since[..., -1:] - since
+
+    above = torch.ones(CHUNK, CHUNK, dtype=torch.bool, device=q.device).triu(1)
+    ratios = (since[..., :, None] - since[..., None, :]).masked_fill(above, -torch.inf).exp()
+    coupling = (beta[..., None] * ratios * (k @ k.mT)).tril(-1)
+    eye = torch.eye(CHUNK, dtype=dtype, device=q.device)
+    inverse = torch.linalg.solve_triangular(eye + coupling, eye, upper=False, unitriangular=True)
+    w = inverse @ (beta[..., None] * v)
+    y = inverse @ ((beta * since.exp())[..., None] * k)
+    u, faded = torch.empty_like(w), until.exp()[..., None] * k
+
+    def written(step: slice, begun: torch.Tensor) -> torch.Tensor:
+        u[step] = w[step] - y[step] @ begun.mT
+        return u[step].mT @ faded[step]
+
+    begun, last = chunks.carry(t["state"].to(dtype), since[..., -1].exp(), written)
+    rows = (since.exp()[..., None] * q) @ begun.mT + (ratios * (q @ k.mT)) @ u
+    output = chunks.scatter(rows, len(t["v"]))
+    return Found(
+        chunks, q, k, v, beta, since, until, ratios, coupling, inverse, w, y, u, begun, output, last
+    )  # fmt: skip
+
+
+def _draw(shape: Shape, tokens: int, random: torch.Generator) -> Tensors:
+    """The tensors of so many tokens on the CPU, so that a seed means the same numbers on every device."""
+    HQ, HV, K, V = shape.HQ, shape.HV, shape.K, shape.V
+    return {
+        "q": F.normalize(torch.randn(tokens, HQ, K, generator=random), dim=-1).bfloat16(),
+        "k": F.normalize(torch.randn(tokens, HQ, K, generator=random), dim=-1).bfloat16(),
+        "v": torch.randn(tokens, HV, V, generator=random).bfloat16(),
+        "a": torch.randn(tokens, HV, generator=random).bfloat16(),
+        "b": torch.randn(tokens, HV, generator=random).bfloat16(),
+    }

@@ -1,0 +1,68 @@
+"""The prefill in eager torch, fp32, all sequences side by side; the lengths are known on the host."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gdnbench import Params, Shape
+
+CHUNK = 64
+
+
+def bind(tensors, shape: Shape, params: Params) -> Callable[[], tuple[torch.Tensor, torch.Tensor]]:
+    del params
+    t = tensors
+    tables = lay_out(shape.lengths, t.q.device)
+    return partial(gdn_prefill, t.q, t.k, t.v, t.state, t.A_log, t.dt_bias, t.a, t.b, t.scale, *tables)
+
+
+def lay_out(lengths, device):
+    """Tokens by sequence and chunk, [N, chunks, CHUNK], where there is none 0; and where there is one."""
+    begins = torch.tensor([0, *accumulate(lengths)][:-1])
+    chunks = -(-max(lengths) // CHUNK)
+    places = torch.arange(chunks * CHUNK).reshape(chunks, CHUNK)
+    is_token = places < torch.tensor(lengths)[:, None, None]
+    tokens = (begins[:, None, None] + places).where(is_token, 0)
+    return tokens.to(device), is_token.to(device)
+
+
+def gdn_prefill(q, k, v, state, A_log, dt_bias, a, b, scale, tokens, is_token):
+    """By chunks: U = (I + A)^-1 (beta V - beta G K S^T), then S = G_C S + U^T (G_C / G) K; see the op's numerics."""
+
+    def laid(rows):
+        """[T, heads, …] as [N, chunks, heads, CHUNK, …]."""
+        mask = is_token.reshape(*is_token.shape, *(1,) * (rows.dim() - 1))
+        return (rows.float()[tokens] * mask).transpose(2, 3)
+
+    share = v.shape[1] // q.shape[1]
+    q, k = (laid(x.repeat_interleave(share, dim=1)) for x in (q, k))
+    v, beta = laid(v), laid(torch.sigmoid(b.float()))
+    log_g = laid(-torch.exp(A_log) * F.softplus(a.float() + dt_bias)).cumsum(-1)
+    g = log_g.exp()[..., None]
+    above = torch.ones(CHUNK, CHUNK, dtype=torch.bool, device=q.device).triu(1)
+    ratio = (log_g[..., :, None] - log_g[..., None, :]).masked_fill(above, -torch.inf).exp()
+
+    A = (beta[..., None] * ratio * (k @ k.mT)).tril(-1)
+    right = beta[..., None] * torch.cat([v, g * k], dim=-1)
+    w, y = torch.linalg.solve_triangular(A, right, upper=False, unitriangular=True).split(
+        [v.shape[-1], k.shape[-1]], -1
+    )
+    qk, gq = ratio * (q @ k.mT), g * q
+    to_end = (log_g[..., -1:] - log_g).exp()[..., None] * k
+    last = g[..., -1:, :]
+
+    outputs = []
+    for chunk in range(tokens.shape[1]):
+        u = w[:, chunk] - y[:, chunk] @ state.mT
+        outputs.append(gq[:, chunk] @ state.mT + qk[:, chunk] @ u)
+        state = last[:, chunk] * state + u.mT @ to_end[:, chunk]
+    rows = torch.stack(outputs, dim=1).transpose(2, 3)
+    return (scale * rows[is_token]).bfloat16(), state
