@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -39,21 +40,54 @@ def rounded(x: torch.Tensor) -> torch.Tensor:
     return x.bfloat16().float()
 
 
-def in_bf16(t: dict[str, Any], scale: float, mistake: str = "") -> dict[str, torch.Tensor]:
-    """The outputs of a chunked kernel that rounds every operand of its products to bf16."""
+def naive_rate(t: dict[str, Any]) -> torch.Tensor:
+    """log g as the logarithm of 1 + exp(x), which loses what is small beside 1; fp32 [T, HV]."""
+    return -torch.exp(t["A_log"]) * torch.log(1 + torch.exp((t["a"].float() + t["dt_bias"]).clamp(max=80.0)))
+
+
+def clipped_rate(t: dict[str, Any]) -> torch.Tensor:
+    """log (g + 1e-10); fp32 [T, HV]."""
+    return torch.log(torch.exp(naive_rate(t)) + 1e-10)
+
+
+def as_it_is(x: torch.Tensor) -> torch.Tensor:
+    """An operand in fp32."""
+    return x
+
+
+def computed(
+    t: dict[str, Any],
+    scale: float,
+    mistake: str = "",
+    *,
+    rate: torch.Tensor | None = None,
+    chunk: int = CHUNK,
+    operand: Callable[[torch.Tensor], torch.Tensor] = rounded,
+) -> dict[str, torch.Tensor]:
+    """The outputs of a kernel that takes so many tokens at once and rounds the operands of its products.
+
+    Args:
+        t: the inputs.
+        scale: of the output.
+        mistake: what it does wrong.
+        rate: log g, [T, HV], if not as it should be.
+        chunk: tokens.
+        operand: rounds an operand.
+    """
     share = t["v"].shape[1] // t["q"].shape[1]
     q, k = (t[name].float().repeat_interleave(share, dim=1) for name in ("q", "k"))
-    rate = -torch.exp(t["A_log"]) * F.softplus(t["a"].float() + t["dt_bias"])
+    if rate is None:
+        rate = -torch.exp(t["A_log"]) * F.softplus(t["a"].float() + t["dt_bias"])
     beta = torch.sigmoid(t["b"].float())
     output, state = torch.empty_like(t["v"]), t["state"].clone()
     for number, (begin, end) in enumerate(pairwise(t["cu_seqlens"].tolist())):
-        for first in range(begin, end, CHUNK):
-            taken = slice(first, first + CHUNK if mistake == MISTAKES[3] else min(first + CHUNK, end))
+        for first in range(begin, end, chunk):
+            taken = slice(first, first + chunk if mistake == MISTAKES[3] else min(first + chunk, end))
             rows = [x[taken].transpose(0, 1) for x in (q, k, t["v"].float())]
             before = t["state"][number] if mistake == MISTAKES[0] else state[number]
-            found, after = _chunk(*rows, rate[taken].T, beta[taken].T, before, mistake)
-            written = slice(first, min(first + CHUNK, end))
-            output[written] = (scale * found.transpose(0, 1)[: min(CHUNK, end - first)]).bfloat16()
+            found, after = _chunk(*rows, rate[taken].T, beta[taken].T, before, mistake, operand)
+            written = slice(first, min(first + chunk, end))
+            output[written] = (scale * found.transpose(0, 1)[: min(chunk, end - first)]).bfloat16()
             state[number] = rounded(after) if mistake == MISTAKES[2] else after
     if mistake == MISTAKES[6]:
         state[:2] = state[:2].flip(0)
@@ -62,7 +96,7 @@ def in_bf16(t: dict[str, Any], scale: float, mistake: str = "") -> dict[str, tor
     return {"output": output, "new_state": state}
 
 
-def _chunk(q, k, v, rate, beta, state, mistake):
+def _chunk(q, k, v, rate, beta, state, mistake, operand):
     """One chunk of one sequence: q, k, v [heads, tokens, …], rate and beta [heads, tokens], state [heads, V, K]."""
     since = rate.cumsum(-1)
     above = torch.ones(since.shape[-1], since.shape[-1], dtype=torch.bool).triu(1)
@@ -72,11 +106,11 @@ def _chunk(q, k, v, rate, beta, state, mistake):
     g, column = since.exp()[..., None], beta[..., None]
     A = ((1.0 if mistake == MISTAKES[5] else column) * ratio * (k @ k.mT)).tril(-1)
     eye = torch.eye(A.shape[-1])
-    inverse = rounded(torch.linalg.solve_triangular(rounded(A) + eye, eye, upper=False))
-    w, y = rounded(inverse @ rounded(column * v)), rounded(inverse @ rounded(column * g * k))
-    read = rounded(state)
-    u = rounded(w - y @ read.mT)
-    output = rounded(g * q) @ read.mT + rounded(ratio * (q @ k.mT)) @ u
+    inverse = operand(torch.linalg.solve_triangular(operand(A) + eye, eye, upper=False))
+    w, y = operand(inverse @ operand(column * v)), operand(inverse @ operand(column * g * k))
+    read = operand(state)
+    u = operand(w - y @ read.mT)
+    output = operand(g * q) @ read.mT + operand(ratio * (q @ k.mT)) @ u
     last = since[..., -2:-1] if mistake == MISTAKES[1] and since.shape[-1] > 1 else since[..., -1:]
-    faded = rounded((last - since).exp()[..., None] * k)
+    faded = operand((last - since).exp()[..., None] * k)
     return output, last.exp()[..., None] * state + u.mT @ faded

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 import torch
 import torch.nn.functional as F
-from prefill_data import MISTAKES, in_bf16, prefill_op
+from prefill_data import MISTAKES, as_it_is, clipped_rate, computed, naive_rate, prefill_op, rounded
 
 from gdnbench.model.workload import Shape
 from gdnbench.verify.gates import roundoff_error
@@ -61,7 +61,17 @@ def test_the_oracle_in_chunks_is_the_recurrence_token_after_token(lengths, scena
 @pytest.mark.parametrize("lengths", LENGTHS)
 def test_products_of_bf16_pass_with_room(lengths, scenario):
     tensors, scalars = drawn(lengths, scenario, HQ=2, HV=4)
-    worst = worst_errors(in_bf16(tensors, scalars["scale"]), tensors, scalars)
+    worst = worst_errors(computed(tensors, scalars["scale"]), tensors, scalars)
+    assert max(worst.values()) < 0.5, worst
+
+
+@pytest.mark.parametrize(("chunk", "operand"), [(1, as_it_is), (64, rounded)], ids=("recurrent", "chunked"))
+@pytest.mark.parametrize("rate_of", [naive_rate, clipped_rate])
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_gates_as_libraries_take_them_pass(scenario, rate_of, chunk, operand):
+    tensors, scalars = drawn((3, 1, 129), scenario, HQ=2, HV=4)
+    outputs = computed(tensors, scalars["scale"], rate=rate_of(tensors), chunk=chunk, operand=operand)
+    worst = worst_errors(outputs, tensors, scalars)
     assert max(worst.values()) < 0.5, worst
 
 
@@ -70,5 +80,5 @@ def test_a_mistake_fails_in_some_scenario(mistake):
     found = []
     for scenario in SCENARIOS:
         tensors, scalars = drawn((200, 70, 130), scenario, HQ=1, HV=2)
-        found.append(max(worst_errors(in_bf16(tensors, scalars["scale"], mistake), tensors, scalars).values()))
+        found.append(max(worst_errors(computed(tensors, scalars["scale"], mistake), tensors, scalars).values()))
     assert max(found) > 2.0, found

@@ -29,6 +29,7 @@ CLOSED = -40.0  # beta and 1 - g are below 1e-15: the state passes through
 SLOW = 6.0  # taken off a: the state forgets within some thousand tokens
 LARGE = 1e3
 FP32_IN_BF16 = 2.0**-16  # fp32's unit roundoff in units of bf16's
+FORGOTTEN = 1e-10 * 2.0**8  # of what is left after a decay, in unit roundoffs of bf16: FlashInfer adds 1e-10 to each
 
 
 def make_inputs(shape: Shape, seed: int, device: str, scenario: str) -> tuple[Tensors, dict[str, float]]:
@@ -88,13 +89,19 @@ def roundoff(tensors: Tensors, scalars: dict[str, float]) -> Tensors:
     The root of a sum of squares: roundings are as good as independent, and a sum of n products is rounded n times in
     its operands (Higham and Mary, SIAM J. Sci. Comput. 41, 2019, A2815). Rounded are: the entries of A and its inverse,
     beta v and beta G k, W, Y, U and the keys that it is multiplied with, the state where it is multiplied, and the
-    products q·k; q, k and v come as bf16. The state itself is kept in fp32. What an error in the state adds to later
-    ones shrinks by the decay, and by 1 - beta (2 - beta) / K a token, for the rule projects on each key what it wrote.
+    products q·k; q, k and v come as bf16. The state itself is kept in fp32, and decays by factors in fp32 that never
+    quite reach 0, of which softplus may be log(1 + exp(x)), which loses a roundoff of 1 however small it is. What an
+    error in the state adds to later ones shrinks by the decay, and by 1 - beta (2 - beta) / K a token, for the rule
+    projects on each key what it wrote.
 
     Each comment says of which value the line has the variance. Computed in fp32, which is enough for a size.
     """
     found = delta_rule(tensors, torch.float32)
     chunks, inverse = found.chunks, found.inverse.square()
+    x, A = tensors["a"].float() + tensors["dt_bias"], tensors["A_log"].exp()
+    softplus = F.softplus(x)
+    off = A * (1 + softplus + torch.sigmoid(x) * x.abs() + softplus * (1 + tensors["A_log"].abs()))  # log g of a token
+    kept_off = FP32_IN_BF16 * (1 + chunks.gather(off).sum(-1))
     beta_v = (found.beta[..., None] * found.v).square()
     beta_k = ((found.beta * found.since.exp())[..., None] * found.k).square()
     u, y, state = found.u.square(), found.y.square(), found.begun.square()
@@ -103,19 +110,18 @@ def roundoff(tensors: Tensors, scalars: dict[str, float]) -> Tensors:
     own += (2 * y + 2 * inverse @ beta_k) @ state.mT
     shrink = torch.log1p(-found.beta * (2 - found.beta) / found.k.shape[-1]).cumsum(-1)
     fades = (2 * found.until + shrink[..., -1:] - shrink).exp()
-    exponent = 1 + found.since[..., -1].abs()
 
     def written(step: slice, begun: torch.Tensor) -> torch.Tensor:  # what a chunk adds to the state's
         del begun
-        kept = (found.since[step, :, -1].exp() * exponent[step] * FP32_IN_BF16).square()
-        scaled = fades[step][..., None] * found.k[step].square()
+        kept = (found.since[step, :, -1].exp() * kept_off[step] + FORGOTTEN).square()
+        scaled = (fades[step] + FORGOTTEN**2)[..., None] * found.k[step].square()
         return (own[step] + u[step]).mT @ scaled + kept[..., None, None] * state[step]
 
     whole = (2 * found.since[..., -1] + shrink[..., -1]).exp()
     begun, last = chunks.carry(torch.zeros_like(tensors["state"]), whole, written)  # the state's
     total = own + y @ begun.mT  # U
-    read = (found.since.exp()[..., None] * found.q).square()
-    products = ((found.q @ found.k.mT) * found.ratios).square()
+    read = ((found.since.exp() + FORGOTTEN)[..., None] * found.q).square()
+    products = ((found.q @ found.k.mT) * (found.ratios + FORGOTTEN)).tril().square()
     size = read @ (2 * state + begun).mT + products @ (2 * u + total)  # the output, not scaled
     output = chunks.scatter(size, len(tensors["v"])).sqrt()
     return {"output": scalars["scale"] * output, "new_state": last.sqrt()}
