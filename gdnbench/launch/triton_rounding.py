@@ -1,4 +1,4 @@
-"""Triton's interpreter with a GPU's rounding."""
+"""Triton's interpreter with a GPU's rounding and a GPU's matrix products."""
 
 from __future__ import annotations
 
@@ -11,22 +11,39 @@ from numpy.typing import NDArray
 
 @cache
 def round_to_nearest() -> None:
-    """Makes Triton's interpreter round fp32 to the nearest bf16, as `cvt.rn` on a GPU does; once per process.
+    """Makes Triton's interpreter round as a GPU does; once per process.
 
-    Triton 3.7 cuts the lower half off, which is up to twice as far from fp32's result and no kernel's doing.
+    fp32 becomes the nearest bf16, as by `cvt.rn`: Triton 3.7 cuts the lower half off, which is up to twice as far from
+    fp32's result and no kernel's doing. `tl.dot` multiplies the numbers that bf16 stands for, where Triton 3.7
+    multiplies their bits as integers; and of fp32 factors it takes what tensor cores read of them for tf32.
     """
     import triton.language as tl
+    from triton._C.libtriton import ir
     from triton.runtime import interpreter
 
     builder: Any = interpreter.InterpreterBuilder
-    cast = builder.cast_impl
+    cast, dot = builder.cast_impl, builder.create_dot
 
     def cast_impl(self: Any, source: Any, target: Any) -> Any:
         if (source.dtype.scalar, target.scalar) != (tl.float32, tl.bfloat16):
             return cast(self, source, target)
         return interpreter.TensorHandle(nearest_bf16(source.data), target.scalar)
 
+    def create_dot(self: Any, a: Any, b: Any, d: Any, input_precision: Any, max_num_imprecise_acc: Any) -> Any:
+        is_tf32 = input_precision == ir.INPUT_PRECISION.TF32
+
+        def factor(given: Any) -> Any:
+            match given.dtype.scalar:
+                case tl.bfloat16:
+                    return interpreter.TensorHandle(from_bf16(given.data), tl.float32)
+                case tl.float32 if is_tf32:
+                    return interpreter.TensorHandle(cut_to_tf32(given.data), tl.float32)
+            return given
+
+        return dot(self, factor(a), factor(b), d, input_precision, max_num_imprecise_acc)
+
     builder.cast_impl = cast_impl
+    builder.create_dot = create_dot
 
 
 def nearest_bf16(values: NDArray[np.float32]) -> NDArray[np.uint16]:
@@ -34,3 +51,13 @@ def nearest_bf16(values: NDArray[np.float32]) -> NDArray[np.uint16]:
     bits = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
     rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
     return np.where(np.isnan(values), 0x7FFF, rounded.reshape(np.shape(values))).astype(np.uint16)
+
+
+def from_bf16(bits: NDArray[np.uint16]) -> NDArray[np.float32]:
+    """The numbers that the bits of bf16 stand for; all are fp32's."""
+    return (bits.astype(np.uint32) << 16).view(np.float32)
+
+
+def cut_to_tf32(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """fp32 without the lower 13 bits, which tensor cores leave out for tf32 (Triton converts no operand itself)."""
+    return (np.ascontiguousarray(values, dtype=np.float32).view(np.uint32) & 0xFFFF_E000).view(np.float32)
