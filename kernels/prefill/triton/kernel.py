@@ -80,36 +80,39 @@ def prologue(
     tokens = tl.arange(0, CHUNK)
     is_token = tokens < count
 
-    gates = begin * HV + head
-    x = tl.load(a + gates + tokens * HV, mask=is_token, other=0.0).to(tl.float32) + tl.load(dt_bias + head)
+    first_row = begin * HV + head
+    a += first_row
+    b += first_row
+    x = tl.load(a + tokens * HV, mask=is_token, other=0.0).to(tl.float32) + tl.load(dt_bias + head)
     rate = -LOG2_E * tl.exp(tl.load(A_log + head)) * softplus(x)
     since = tl.cumsum(tl.where(is_token, rate, 0.0), axis=0)
-    write = tl.load(b + gates + tokens * HV, mask=is_token, other=0.0).to(tl.float32)
+    write = tl.load(b + tokens * HV, mask=is_token, other=0.0).to(tl.float32)
     beta = tl.where(is_token, 1.0 / (1.0 + tl.exp(-write)), 0.0)
     tl.store(decays + head * T + begin + tokens, since, mask=is_token)
 
+    mask = is_token[:, None]
     columns = tl.arange(0, K)
-    row = (begin * HQ + head // (HV // HQ)) * K
-    rows_of_key_head = tokens[:, None] * (HQ * K) + columns[None, :]
-    keys = tl.load(k + row + rows_of_key_head, mask=is_token[:, None], other=0.0)
-    queries = tl.load(q + row + rows_of_key_head, mask=is_token[:, None], other=0.0)
+    of_k = tokens[:, None] * (HQ * K) + columns[None, :]
+    first_of_key_head = (begin * HQ + head // (HV // HQ)) * K
+    keys = tl.load(k + first_of_key_head + of_k, mask=mask, other=0.0)
+    queries = tl.load(q + first_of_key_head + of_k, mask=mask, other=0.0)
     is_lower = tokens[:, None] >= tokens[None, :]
     ratios = tl.exp2(tl.where(is_lower, since[:, None] - since[None, :], float("-inf")))
     products = tl.dot(queries, tl.trans(keys)) * ratios
-    of_chunk = (begin * HV + head) * CHUNK + tokens[:, None] * (HV * CHUNK) + tokens[None, :]
-    tl.store(qk + of_chunk, products.to(tl.bfloat16), mask=is_token[:, None])
+    of_qk = tokens[:, None] * (HV * CHUNK) + tokens[None, :]
+    tl.store(qk + first_row * CHUNK + of_qk, products.to(tl.bfloat16), mask=mask)
 
     coupling = tl.dot(keys, tl.trans(keys)) * ratios * beta[:, None]
     inverse = invert(tl.where(tokens[:, None] > tokens[None, :], coupling, 0.0), PRODUCTS)
     # The factors of v and k go to the columns of the inverse, so that v and k are multiplied as they came.
     inverse *= beta[None, :]
+    of_y = tokens[:, None] * (HV * K) + columns[None, :]
     y_rows = tl.dot((inverse * tl.exp2(since)[None, :]).to(tl.bfloat16), keys)
-    of_y = (begin * HV + head) * K + tokens[:, None] * (HV * K) + columns[None, :]
-    tl.store(y + of_y, y_rows.to(tl.bfloat16), mask=is_token[:, None])
-    values = tl.arange(0, V)
-    of_v = (begin * HV + head) * V + tokens[:, None] * (HV * V) + values[None, :]
-    v_rows = tl.load(v + of_v, mask=is_token[:, None], other=0.0)
-    tl.store(w + of_v, tl.dot(inverse.to(tl.bfloat16), v_rows).to(tl.bfloat16), mask=is_token[:, None])
+    tl.store(y + first_row * K + of_y, y_rows.to(tl.bfloat16), mask=mask)
+    of_v = tokens[:, None] * (HV * V) + tl.arange(0, V)[None, :]
+    v_rows = tl.load(v + first_row * V + of_v, mask=mask, other=0.0)
+    w_rows = tl.dot(inverse.to(tl.bfloat16), v_rows)
+    tl.store(w + first_row * V + of_v, w_rows.to(tl.bfloat16), mask=mask)
 
 
 @triton.jit
@@ -129,22 +132,23 @@ def scan(
 
     # The state is kept transposed, [K, BV]: it is then the right factor of Y Sᵀ and q Sᵀ, whose 64 rows, and the 64 or
     # more rows of kᵀ U, are what tensor cores take of the left one.
-    tile = head_of_sequence.to(tl.int64) * (V * K) + rows[None, :] * K + columns[:, None]
+    tile = rows[None, :] * K + columns[:, None]
+    state += head_of_sequence.to(tl.int64) * (V * K)
+    new_state += head_of_sequence.to(tl.int64) * (V * K)
     s = tl.load(state + tile)
 
-    row = (begin * HQ + head // (HV // HQ)) * K
     of_k = tokens[:, None] * (HQ * K) + columns[None, :]
-    head_row = begin * HV + head
     of_y = tokens[:, None] * (HV * K) + columns[None, :]
     of_v = tokens[:, None] * (HV * V) + rows[None, :]
     of_qk = tokens[:, None] * (HV * CHUNK) + tokens[None, :]
+    q += (begin * HQ + head // (HV // HQ)) * K
+    k += (begin * HQ + head // (HV // HQ)) * K
+    first_row = begin * HV + head
+    y += first_row * K
+    w += first_row * V
+    qk += first_row * CHUNK
+    output += first_row * V
     log_g = decays + head * T + begin
-    q += row
-    k += row
-    y += head_row * K
-    w += head_row * V
-    qk += head_row * CHUNK
-    output += head_row * V
     for first in range(0, length, CHUNK):
         is_token = first + tokens < length
         mask = is_token[:, None]
