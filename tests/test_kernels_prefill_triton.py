@@ -48,6 +48,6 @@ def test_an_inverse_of_small_integers_is_exact(told, kernel, products):
 )
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_an_inverse_is_as_good_as_its_arithmetic_and_no_better(told, kernel, products, least, most):
-    """Triton's own interpreter multiplies the bits of bf16 as integers, and computes in fp32 where tf32 is asked for."""
+    """Triton's own interpreter multiplies the bits of bf16 as integers, and takes fp32 where tf32 is asked for."""
     (error,) = told[f"{kernel} random keys {products}"]
     assert least <= error < most
