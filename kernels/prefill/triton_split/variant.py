@@ -14,16 +14,16 @@ kernel = TritonKernel(
     params={
         # One sequence of 8 heads takes 64 of an H200's 132 SMs at 16 rows a program, and tl.dot has no smaller tile.
         "BV": Param(default=16, choices=(16, 32, 64, 128), doc="state rows per program of the scan"),
-        "WARPS": Param(default=4, choices=(2, 4, 8), doc="warps per program of the scan"),
+        "WARPS": Param(default=4, choices=(4, 8), doc="warps per program of the scan; fewer have no wgmma"),
         # Triton waits for a chunk's tensors right after it asked for them if there are 2 stages: 3 are the first that
         # load while the scan computes.
         "STAGES": Param(default=3, choices=(1, 2, 3, 4), doc="chunks in shared memory in the scan"),
-        "PROLOGUE_WARPS": Param(default=4, choices=(2, 4, 8), doc="warps per program of the prologue"),
+        "PROLOGUE_WARPS": Param(default=4, choices=(4, 8), doc="warps per program of the prologue"),
         "PRODUCTS": Param(
             default="tf32", choices=("bf16", "tf32", "tf32x3"), doc="arithmetic that inverts I + A within a chunk"
         ),
         "OUTPUT_BV": Param(default=64, choices=(16, 32, 64, 128), doc="columns of the output per program"),
-        "OUTPUT_WARPS": Param(default=4, choices=(2, 4, 8), doc="warps per program of the outputs"),
+        "OUTPUT_WARPS": Param(default=4, choices=(4, 8), doc="warps per program of the outputs"),
     },
     scratch=(
         TensorSpec("w", ("T", "HV", "V"), "bf16"),
