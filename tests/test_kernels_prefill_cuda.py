@@ -1,0 +1,88 @@
+"""The prefill's CUDA kernels in the interpreter of PTX: right numbers, and no memory or barrier used wrongly."""
+
+from itertools import pairwise
+
+import pytest
+import torch
+
+from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.catalog.select import select_variants
+from gdnbench.launch import load_numerics
+from gdnbench.launch.interpret import InterpretedCuda
+from gdnbench.launch.workspace import Workspace
+
+pytestmark = pytest.mark.slow
+
+CATALOG = load_catalog(default_roots()[:1])
+PREFILL = CATALOG.ops["prefill"]
+NUMERICS = load_numerics(PREFILL, CATALOG.op_folders["prefill"])
+BF16_ROUNDOFF = 2.0**-8
+
+
+def interpret(label, lengths, scenario="typical", *, heads=(1, 1)):
+    """Runs a kernel; gives what was found wrong, and its tensors by name."""
+    [variant] = select_variants(CATALOG, "prefill", label)
+    workload = PREFILL.workloads.workload({"lengths": lengths, "HQ": heads[0], "HV": heads[1]})
+    workspace = Workspace.make(PREFILL, NUMERICS, workload, seed=3, device="cpu", scenario=scenario)
+    watched = InterpretedCuda(CATALOG.entries[variant.kernel], variant, workload, "sm_90").run(workspace)
+    return watched.findings, workspace
+
+
+def recurrence(t, scale):
+    """Token after token in float64; shares no code with the oracle, which takes chunks."""
+    t = {name: tensor if name == "cu_seqlens" else tensor.double() for name, tensor in t.items()}
+    share = t["v"].shape[1] // t["q"].shape[1]
+    g = torch.exp(-torch.exp(t["A_log"]) * torch.log1p(torch.exp(t["a"] + t["dt_bias"])))
+    beta, state, output = torch.sigmoid(t["b"]), t["state"].clone(), torch.empty_like(t["v"])
+    for sequence, (begin, end) in enumerate(pairwise(t["cu_seqlens"].tolist())):
+        for token in range(begin, end):
+            for head in range(t["v"].shape[1]):
+                q, k, s = t["q"][token, head // share], t["k"][token, head // share], state[sequence, head]
+                s *= g[token, head]
+                s += beta[token, head] * torch.outer(t["v"][token, head] - s @ k, k)
+                output[token, head] = scale * s @ q
+    return output, state
+
+
+def check(findings, workspace):
+    assert findings == ()
+    output, state = recurrence(workspace.inputs, workspace.scalars["scale"])
+    torch.testing.assert_close(workspace.outputs["output"].double(), output, rtol=BF16_ROUNDOFF, atol=1e-5)
+    size = float(state.abs().max())
+    torch.testing.assert_close(workspace.outputs["new_state"].double(), state, rtol=1e-5, atol=1e-6 * size)
+
+
+def test_sequences_of_different_lengths_and_an_empty_one_with_shared_heads():
+    findings, workspace = interpret("prefill-recurrent", (5, 0, 3), heads=(1, 2))
+    check(findings, workspace)
+    assert torch.equal(workspace.outputs["new_state"][1], workspace.inputs["state"][1])
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        "TOKENS=1:PRODUCERS=1",
+        "TOKENS=2:ROWS=2:WARPS=2:PRODUCERS=2",
+        "TOKENS=4:LANES=8:ROWS=2:PRODUCERS=1",
+        "TOKENS=8:LANES=32:PRODUCERS=2",
+    ],
+)
+def test_params(params):
+    check(*interpret(f"prefill-recurrent:{params}", (9,)))
+
+
+def test_more_steps_than_slots():
+    check(*interpret("prefill-recurrent:TOKENS=1:PRODUCERS=2:LANES=8", (11,)))
+
+
+@pytest.mark.parametrize("scenario", ["slow-decay", "saturated-gates", "large-state", "closed-gates"])
+def test_kinds_of_inputs(scenario):
+    check(*interpret("prefill-recurrent", (6,), scenario))
+
+
+def test_an_empty_kernel_takes_the_arguments_and_writes_nothing():
+    findings, workspace = interpret("prefill-floor-empty", (3,))
+    assert findings == ()
+    untouched = Workspace.make(PREFILL, NUMERICS, workspace.workload, seed=3, device="cpu", scenario="typical").outputs
+    for name, tensor in workspace.outputs.items():
+        assert torch.equal(tensor.view(torch.int16), untouched[name].view(torch.int16))
