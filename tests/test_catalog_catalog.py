@@ -32,6 +32,15 @@ LANGUAGES = {
     "decode-flashinfer": TorchKernel,
     "decode-reference": TorchKernel,
     "decode-compiled": TorchKernel,
+    "prefill-recurrent": CudaKernel,
+    "prefill-floor-empty": CudaKernel,
+    "prefill-triton": TritonKernel,
+    "prefill-triton-split": TritonKernel,
+    "prefill-fla": TorchKernel,
+    "prefill-fla-recurrent": TorchKernel,
+    "prefill-flashinfer": TorchKernel,
+    "prefill-flashqla": TorchKernel,
+    "prefill-reference": TorchKernel,
 }
 
 TORCH_KERNEL = (
@@ -64,14 +73,15 @@ def test_every_bundled_kernel_says_its_idea_and_has_its_source(name):
     entry = load().entries[name]
     assert entry.idea.endswith(".")
     assert entry.source.is_file()
-    assert entry.op.name == "decode"
+    assert entry.op.name == name.partition("-")[0]
 
 
-def test_the_op_names_kernels_that_exist():
+@pytest.mark.parametrize("name", ["decode", "prefill"])
+def test_an_op_names_kernels_that_exist(name):
     catalog = load()
-    op = catalog.ops["decode"]
-    assert {*op.baselines, op.floor} <= set(catalog.entries)
-    assert catalog.entries[op.floor].kernel.floor == "copy"
+    op = catalog.ops[name]
+    assert {*op.baselines, *filter(None, [op.floor])} <= set(catalog.entries)
+    assert not op.floor or catalog.entries[op.floor].kernel.floor == "copy"
     assert catalog.entries[op.baselines[-1]].missing() is None
 
 
@@ -148,10 +158,10 @@ def test_a_variant_file_that_is_no_text_stops_nothing(tmp_path):
 
 @pytest.mark.parametrize("op", ["raise ValueError('no')\n", "op = 3\n", "def op(:\n"])
 def test_a_broken_op_takes_only_its_own_kernels_with_it(tmp_path, op):
-    add_kernel(tmp_path, op="prefill")
-    (tmp_path / "prefill" / "op.py").write_text(op)
+    add_kernel(tmp_path, op="gemm")
+    (tmp_path / "gemm" / "op.py").write_text(op)
     catalog = load(tmp_path)
-    assert [broken.name for broken in catalog.broken] == ["prefill"]
+    assert [broken.name for broken in catalog.broken] == ["gemm"]
     assert set(catalog.entries) == set(LANGUAGES)
 
 

@@ -50,10 +50,11 @@ def add(root, variant, source="", folder="mine"):
 
 @pytest.mark.parametrize("label", LABELS)
 def test_a_copy_of_every_kernel_and_preset_loads_with_its_params(tmp_path, label):
-    made = make_kernel("decode-new1", label, tmp_path)
-    origin, variant = find_variant(CATALOG, "decode", label)
-    copy = load(tmp_path)
-    assert copy.folder == made.folder == tmp_path / "decode" / "new1"
+    op = label.partition("-")[0]
+    made = make_kernel(f"{op}-new1", label, tmp_path)
+    origin, variant = find_variant(CATALOG, op, label)
+    copy = load(tmp_path, f"{op}-new1")
+    assert copy.folder == made.folder == tmp_path / op / "new1"
     assert type(copy.kernel) is type(origin.kernel)
     assert copy.default.params == variant.params
     assert copy.idea.startswith(f"Copy of {label}: ")
@@ -73,11 +74,13 @@ def test_a_dispatcher_has_no_code_to_copy_and_the_kernels_that_it_picks_are_name
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_copy_differs_from_the_original_in_strings_and_its_functions_name_alone(tmp_path, name):
-    make_kernel("decode-new1", name, tmp_path)
-    origin, copy = CATALOG.entries[name], load(tmp_path)
-    assert origin.source.read_bytes() == copy.source.read_bytes().replace(
-        copy.kernel.entry.encode(), origin.kernel.entry.encode()
-    )
+    new = f"{name.partition('-')[0]}-new1"
+    make_kernel(new, name, tmp_path)
+    origin, copy = CATALOG.entries[name], load(tmp_path, new)
+    text = copy.source.read_text()
+    if not getattr(origin.kernel, "launches", ())[1:]:
+        text = text.replace(copy.kernel.entry, origin.kernel.entry)
+    assert origin.source.read_text() == text
     old, new = (tokens(folder / "variant.py") for folder in (origin.folder, copy.folder))
     strings = {before: after for before, after in zip(old, new, strict=True) if before != after}
     docstring, *labels = strings
