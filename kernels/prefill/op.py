@@ -81,7 +81,7 @@ op = Op(
             Shape(lengths=(1,)),
             Shape(lengths=(64,)),
             Shape(lengths=(65, 0, 130)),
-            Shape(lengths=(3, 1, 200, 63), HQ=2, HV=8),
+            Shape(lengths=(5, 0, 3), HQ=2, HV=8),
         ),
         "contest": "contest.csv",
         "serving": "serving.csv",
