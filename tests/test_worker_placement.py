@@ -8,7 +8,7 @@ import torch
 from decode_workloads import decode_at
 from run_data import case
 
-from gdnbench.catalog.catalog import default_roots
+from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.launch.bind import load
 from gdnbench.measuring import protocol
 from gdnbench.measuring.protocol import Phase, Task
@@ -30,6 +30,16 @@ def workspaces():
 @pytest.fixture
 def workspace(workspaces):
     return workspaces.get(CASE.workload, workspaces.scenarios[0])[0]
+
+
+@pytest.mark.parametrize(("op", "sizes"), [("decode", {"B": 1}), ("prefill", {"lengths": (1,)})])
+def test_the_inputs_of_all_scenarios_of_a_workload_are_kept(op, sizes):
+    workspaces = Workspaces(replace(TASK, op=op))
+    workload = load_catalog(default_roots()).ops[op].workload(sizes)
+    made = {scenario: workspaces.get(workload, scenario) for scenario in workspaces.scenarios}
+    again = {scenario: workspaces.get(workload, scenario) for scenario in workspaces.scenarios}
+    assert all(made[scenario][0] is again[scenario][0] for scenario in made)
+    assert all(made[scenario][1] is again[scenario][1] for scenario in made)
 
 
 @pytest.fixture(autouse=True)

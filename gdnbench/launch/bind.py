@@ -145,22 +145,22 @@ def _c_value(op: Op, name: str, value: Any) -> Any:
 
 
 def _in_order(steps: Sequence[Step], workspace: Workspace) -> Launcher:
+    """The launcher holds the workspace, too: the steps of a CUDA kernel know their tensors by address alone."""
     outputs = workspace.output_tensors
     if len(steps) == 1:
-        (only,) = steps
+        return partial(_run_one, steps[0], outputs, workspace)
+    return partial(_run_all, tuple(steps), outputs, workspace)
 
-        def run_one() -> tuple[torch.Tensor, ...]:
-            only()
-            return outputs
 
-        return run_one
+def _run_one(step: Step, outputs: tuple[torch.Tensor, ...], _held: Workspace) -> tuple[torch.Tensor, ...]:
+    step()
+    return outputs
 
-    def run() -> tuple[torch.Tensor, ...]:
-        for step in steps:
-            step()
-        return outputs
 
-    return run
+def _run_all(steps: tuple[Step, ...], outputs: tuple[torch.Tensor, ...], _held: Workspace) -> tuple[torch.Tensor, ...]:
+    for step in steps:
+        step()
+    return outputs
 
 
 def allow_shared(kernel: int, nbytes: int, device: int) -> None:

@@ -29,8 +29,6 @@ from gdnbench.model.case import Case
 from gdnbench.model.workload import Workload
 from gdnbench.verify.check import Oracle, consult_oracle
 
-KEPT_WORKSPACES = 4  # one workload's scenarios; cases come ordered by workload
-
 
 class Workspaces:
     """The catalog as the worker sees it, and the inputs and the oracle's outputs by workload and scenario."""
@@ -40,8 +38,9 @@ class Workspaces:
         self._op = self._catalog.ops[task.op]
         self._task = task
         self.scenarios = self._op.scenarios
-        # Bound here, not on the class, so that the caches go with the object.
-        self.workspace = lru_cache(maxsize=KEPT_WORKSPACES)(self.draw)
+        # Those of one workload are kept: cases come ordered by workload. The cache is bound here, not on the class, so
+        # that it goes with the object.
+        self.workspace = lru_cache(maxsize=len(self.scenarios))(self.draw)
         self._expected: OrderedDict[tuple[Workload, str], Oracle] = OrderedDict()
 
     def entry(self, case: Case) -> Entry:
@@ -70,7 +69,7 @@ class Workspaces:
         key = (workload, scenario)
         if key not in self._expected:
             self._expected[key] = consult_oracle(self.draw(workload, scenario), self._numerics)
-            if len(self._expected) > KEPT_WORKSPACES:
+            if len(self._expected) > len(self.scenarios):
                 self._expected.popitem(last=False)
         return self._expected[key]
 

@@ -25,16 +25,16 @@ def bind(tensors, shape: Shape, params: Params) -> Callable[[], tuple[torch.Tens
 
 
 def lay_out(lengths, device):
-    """Tokens by sequence and chunk, [N, chunks, CHUNK], where there is none 0; and where there is one."""
+    """Tokens by sequence and chunk, [N, chunks, CHUNK], where none is 0; where one is; places of all, [T]."""
     begins = torch.tensor([0, *accumulate(lengths)][:-1])
     chunks = -(-max(lengths) // CHUNK)
     places = torch.arange(chunks * CHUNK).reshape(chunks, CHUNK)
     is_token = places < torch.tensor(lengths)[:, None, None]
     tokens = (begins[:, None, None] + places).where(is_token, 0)
-    return tokens.to(device), is_token.to(device)
+    return tokens.to(device), is_token.to(device), is_token.flatten().nonzero()[:, 0].to(device)
 
 
-def gdn_prefill(q, k, v, state, A_log, dt_bias, a, b, scale, tokens, is_token):
+def gdn_prefill(q, k, v, state, A_log, dt_bias, a, b, scale, tokens, is_token, places):
     """By chunks: U = (I + A)^-1 (beta V - beta G K S^T), then S = G_C S + U^T (G_C / G) K; see the op's numerics."""
 
     def laid(rows):
@@ -64,5 +64,5 @@ def gdn_prefill(q, k, v, state, A_log, dt_bias, a, b, scale, tokens, is_token):
         u = w[:, chunk] - y[:, chunk] @ state.mT
         outputs.append(gq[:, chunk] @ state.mT + qk[:, chunk] @ u)
         state = last[:, chunk] * state + u.mT @ to_end[:, chunk]
-    rows = torch.stack(outputs, dim=1).transpose(2, 3)
-    return (scale * rows[is_token]).bfloat16(), state
+    rows = torch.stack(outputs, dim=1).transpose(2, 3).flatten(0, 2)
+    return (scale * rows[places]).bfloat16(), state
