@@ -5,8 +5,7 @@ few launches of each round held against the oracle, and left alone. Prints for e
 two times with its 95 % interval (1 where the checks move nothing), and what a round takes with checks and without; by
 CUPTI that is not known, whose records are read when the rounds of all cases are over.
 
-`timed-checks.csv` is of two H200s of one host, when each round of every case had two checks, each of which waited for
-the GPU thirty times, and outputs that a kernel allocates were poisoned, too.
+`timed-checks.csv` is of two H200s, each on a host of its own; its column `card` is not in a table that this writes.
 
 From the root of the repository, on a machine with a GPU:
 
