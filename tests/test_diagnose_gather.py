@@ -133,7 +133,7 @@ def test_a_kernel_of_which_nothing_is_known(ask):
         ("decode-v99", {}, "no kernel decode-v99"),
         ("decode-v*", {}, "one is needed"),
         ("decode-v1", {"axes": "B=1,8"}, "2 workloads are given"),
-        ("decode-v1", {"op": "prefill"}, "no op prefill"),
+        ("decode-v1", {"op": "attention"}, "no op attention"),
         ("decode-v1", {"gpu": "cpu"}, "runs on a GPU"),
     ],
 )

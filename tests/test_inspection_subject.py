@@ -35,7 +35,7 @@ def test_all_is_every_kernel_with_a_build_of_its_own_and_none_twice():
     subjects, notes = choose_subjects(CATALOG, "decode", [], WORKLOADS[:1])
     names = [each.name for each in subjects]
     assert len(names) == len(set(names))
-    entries = CATALOG.entries.values()
+    entries = [entry for entry in CATALOG.entries.values() if entry.op.name == "decode"]
     wanted = {e.kernel.name for e in entries if not isinstance(e.kernel, TorchKernel) and not e.dispatch}
     assert {each.entry.kernel.name for each in subjects} == wanted
     assert notes == ()
