@@ -20,6 +20,10 @@ from gdnbench.measuring.worker.interpret import interpret_all
 from gdnbench.model.case import Case
 
 SMALL = "prefill-triton:BV=16,prefill-triton:BV=32:PRODUCTS=bf16,prefill-triton-split:BV=16:OUTPUT_BV=32"
+SEGMENTS = (
+    "prefill-triton-segments:BV=32:BT=16:COMPOSE_BV=16,"
+    "prefill-triton-segments:BV=16:BT=32:COMPOSE_BV=32:SEGMENTS=4:PRODUCTS=bf16"
+)
 CATALOG = load_catalog(default_roots()[:1])
 invert = None
 
@@ -72,9 +76,11 @@ def main(wanted):
     if wanted != "small":
         gates(wanted, [op.workloads.workload(shape.sizes) for shape in op.suites["verify"]])
         return
-    for kernel in ("prefill-triton", "prefill-triton-split"):
+    for kernel in ("prefill-triton", "prefill-triton-split", "prefill-triton-segments"):
         invert_all(kernel)
-    gates(SMALL, [op.workloads.workload({"lengths": (65, 0, 3), "HQ": 1, "HV": 2, "K": 32, "V": 32})])
+    heads = {"HQ": 1, "HV": 2, "K": 32, "V": 32}
+    gates(SMALL, [op.workloads.workload({"lengths": (65, 0, 3), **heads})])
+    gates(SEGMENTS, [op.workloads.workload({"lengths": (200, 0, 3, 130), **heads})])
 
 
 main(sys.argv[1])

@@ -36,6 +36,7 @@ LANGUAGES = {
     "prefill-floor-empty": CudaKernel,
     "prefill-triton": TritonKernel,
     "prefill-triton-split": TritonKernel,
+    "prefill-triton-segments": TritonKernel,
     "prefill-fla": TorchKernel,
     "prefill-fla-recurrent": TorchKernel,
     "prefill-flashinfer": TorchKernel,
