@@ -30,7 +30,7 @@ COMPILED = [
 # Two rows of 128 floats a thread are the first one's idea, and more than 255 registers. What follows spills 40 to 56 B.
 SPILLING = {
     *(("decode-rowreg-w2", "gdn_decode_rowreg", arch) for arch in ("sm_90", "sm_100")),
-    *((label, "prologue", "sm_100") for label in ("prefill-triton", "prefill-triton-split")),
+    *((f"prefill-triton{more}", "prologue", "sm_100") for more in ("", "-split", "-segments")),
 }
 
 
