@@ -3,6 +3,7 @@
 import math
 import shutil
 import subprocess
+from operator import attrgetter
 
 import pytest
 from hypothesis import given
@@ -32,7 +33,7 @@ TABLED = [
 
 def expressions(function, workloads=None):
     workloads = workloads or [SPEC.workload({"B": 5, "N": 2})]
-    return sizes_of(function, PARAMS, {"H": 8}, ["B", "N"], workloads)
+    return sizes_of(function, PARAMS, {"H": 8}, ["B", "N"], workloads, attrgetter("axes"))
 
 
 def direct(function, workload):
@@ -61,8 +62,19 @@ def test_what_depends_on_lists_is_refused():
     spec = WorkloadSpec(lists=(AxisList("lengths", default=(1, 2)),))
     workloads = [spec.workload({"lengths": lengths}) for lengths in ((1, 2), (3, 4))]
     with pytest.raises(UsageError, match="lists"):
-        sizes_of(lambda s, p: sum(s.lengths), PARAMS, {}, [], workloads)
-    assert sizes_of(lambda s, p: len(s.lengths), PARAMS, {}, [], workloads) == (2,)
+        sizes_of(lambda s, p: sum(s.lengths), PARAMS, {}, [], workloads, attrgetter("axes"))
+    assert sizes_of(lambda s, p: len(s.lengths), PARAMS, {}, [], workloads, attrgetter("axes")) == (2,)
+
+
+def test_what_depends_on_lists_becomes_a_table_of_the_derived_sizes_that_inputs_tell():
+    spec = WorkloadSpec(lists=(AxisList("lengths", default=(1, 2)),))
+    workloads = [spec.workload({"lengths": lengths}) for lengths in ((1, 2), (3, 4, 5), (70,))]
+
+    def named(workload):
+        return {"T": sum(workload.lengths), "N": len(workload.lengths)}
+
+    (chunks,) = sizes_of(lambda s, p: sum(-(-n // 64) for n in s.lengths), PARAMS, {}, ["T", "N"], workloads, named)
+    assert [eval(as_python(chunks), named(workload)) for workload in workloads] == [2, 3, 2]
 
 
 @pytest.mark.skipif(not shutil.which("g++"), reason="there is no C++ compiler")

@@ -162,7 +162,7 @@ def _bytes(subject: ExportedKernel, spec: TensorSpec) -> str:
 def _launch(subject: ExportedKernel, kernel: CudaKernel, launch: CudaLaunch) -> Iterator[str]:
     op, params, varying = subject.match.op, subject.variant.params, list(subject.unknown)
     grid, block, shared = (
-        sizes_of(each, params, subject.known, varying, subject.workloads)
+        sizes_of(each, params, subject.known, varying, subject.workloads, subject.match.op.named_sizes)
         for each in (launch.grid, launch.block, launch.shared_bytes)
     )
     tensors = {spec.name for spec in (*op.tensors, *kernel.scratch)}

@@ -52,7 +52,7 @@ def _triton_launches(subject: ExportedKernel, kernel: TritonKernel, source: str)
     params, varying = subject.variant.params, list(subject.unknown)
     for launch in kernel.launches:
         grid, warps, stages = (
-            sizes_of(each, params, subject.known, varying, subject.workloads)
+            sizes_of(each, params, subject.known, varying, subject.workloads, subject.match.op.named_sizes)
             for each in (launch.grid, launch.warps, launch.stages)
         )
         names = _parameters(source, launch.entry)

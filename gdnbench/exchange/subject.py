@@ -65,7 +65,9 @@ class ExportedKernel:
         """
         for name in names:
             if name not in self.known and name not in self.unknown:
-                raise UsageError(f"{self.variant.label} needs {name}, which no input's sizes tell", "export another")
+                raise UsageError(
+                    f"{self.variant.label} needs {name}, which no input's sizes tell", "export another kernel"
+                )
 
     def size_text(self, dim: str | int) -> str:
         """A size as text: a number, or the name of what is known at run time."""

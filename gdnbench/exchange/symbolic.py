@@ -113,6 +113,7 @@ def sizes_of(
     known: Mapping[str, int],
     unknown: Sequence[str],
     workloads: Sequence[Workload],
+    named_sizes: Callable[[Workload], Mapping[str, int]],
 ) -> tuple[LaunchSize, ...]:
     """What a declared function gives, a number or several, as numbers or expressions.
 
@@ -120,8 +121,9 @@ def sizes_of(
         function: of a workload and params: a grid, a block.
         params: the kernel's.
         known: the axes that do not vary.
-        unknown: the axes that do.
+        unknown: the axes and derived sizes that do.
         workloads: what is exported, for a function that gives no expression.
+        named_sizes: the axes and derived sizes of a workload, by name.
 
     Raises:
         UsageError: if it depends on what no argument of a Solution tells.
@@ -132,21 +134,27 @@ def sizes_of(
         for size in sizes:
             _texts(size)
     except ValueAskedError:
-        return _tabled(function, params, unknown, workloads)
+        return _tabled(function, params, unknown, workloads, named_sizes)
     return sizes
 
 
 def _tabled(
-    function: Callable[[Any, Params], Any], params: Params, unknown: Sequence[str], workloads: Sequence[Workload]
+    function: Callable[[Any, Params], Any],
+    params: Params,
+    unknown: Sequence[str],
+    workloads: Sequence[Workload],
+    named_sizes: Callable[[Workload], Mapping[str, int]],
 ) -> tuple[LaunchSize, ...]:
     rows: dict[tuple[int, ...], tuple[int, ...]] = {}
     for workload in workloads:
         given = function(workload, params)
         sizes = tuple(given) if isinstance(given, (tuple, list)) else (given,)
-        key = tuple(workload.axes[name] for name in unknown)
+        named = named_sizes(workload)
+        key = tuple(named[name] for name in unknown)
         if rows.setdefault(key, sizes) != sizes:
             raise UsageError(
-                f"the kernel's launch depends on the lists of {workload}", "no argument of a Solution tells them"
+                f"the kernel's launch depends on the lists of {workload}",
+                "no argument of a Solution tells them: with --shape, export workloads that differ in their totals",
             )
     columns = [{key: sizes[place] for key, sizes in rows.items()} for place in range(len(next(iter(rows.values()))))]
     return tuple(_column(column, unknown) for column in columns)
