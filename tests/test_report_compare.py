@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from compare_data import (
     B1,
+    B8,
     MAIN,
     RESULTS,
     compared,
@@ -177,6 +178,15 @@ def test_what_has_no_time_and_no_partner_is_listed_below(shown):
     assert "A: crashed decode-v1 at B=1 qk4_v8: the process died" in text
     assert "only in A: decode-v2, decode-v3 at B=1 qk4_v8" in text
     assert "only in B: decode-v9 at B=1 qk4_v8" in text
+
+
+def test_a_case_without_a_time_is_named_itself_where_columns_are_kernels_or_workloads(shown):
+    measured = source(figure("decode-v1"), figure("decode-v1", workload=B8), failed(), figure(workload=B8))
+    kernels = flat(shown(compared(measured, columns="kernel")))
+    assert "decode-v4: crashed decode-v4 at B=1 qk4_v8: the process died" in kernels
+    measured = source(figure("decode-v1"), figure("decode-v1", workload=B8), figure(), failed(workload=B8))
+    batches = flat(shown(compared(measured, rows="kernel", columns="B")))
+    assert "8: crashed decode-v4 at B=8 qk4_v8: the process died" in batches
 
 
 def test_cases_that_differ_in_params_alone_are_told(shown):

@@ -95,8 +95,12 @@ def mean_text(column: ColumnComparison) -> str:
 
 def row_label(row: GridRow) -> str:
     """A row's name in a sentence: `decode-v4 at B=1 qk4_v8`."""
-    figure = next(entry.figure for entry in row.entries if entry)
-    return f"{figure.label} at {figure.workload}"
+    return next(_case_label(entry) for entry in row.entries if entry)
+
+
+def _case_label(entry: GridEntry) -> str:
+    """The case itself, which its row's name is not where columns are kernels or workloads."""
+    return f"{entry.figure.label} at {entry.figure.workload}"
 
 
 def ratio_text(ratio: TimeRatio | None) -> str:
@@ -216,7 +220,7 @@ def _failures(side: SourceComparison) -> list[str]:
         for heading, entry in zip(side.headings, row.entries, strict=True):
             if entry and entry.figure.status is not Status.OK:
                 reason = (entry.figure.reason.strip().splitlines() or [""])[0]
-                grouped.setdefault((heading, entry.figure.status, reason), []).append(row_label(row))
+                grouped.setdefault((heading, entry.figure.status, reason), []).append(_case_label(entry))
     return [f"{heading}: {status}  {_some(labels)}: {reason}" for (heading, status, reason), labels in grouped.items()]
 
 
