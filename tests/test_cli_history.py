@@ -121,6 +121,12 @@ def test_several_workloads_make_a_table_each(run, tmp_path):
     assert "qk16_v32" in run("history", KERNEL, "--shape", "heads=qk16_v32", "--out", tmp_path)[1]
 
 
+def test_where_none_is_asked_for_the_workloads_of_the_suite_that_were_timed_are_followed(run):
+    code, out, _ = run("history", "prefill-triton", "--csv", "--out", RECORDED)
+    assert code == 0
+    assert {row["lengths"] for row in csv.DictReader(io.StringIO(out))} >= {"1024", "8192"}
+
+
 def test_json_holds_every_row_and_no_more(run, stepped):
     code, out, _ = run("history", KERNEL, "--out", stepped, "--json")
     (document,) = json.loads(out)["histories"]

@@ -49,6 +49,7 @@ def history(
         of_gpu,
         of_op,
         other_gpus,
+        timed_workloads,
     )
     from gdnbench.compare.runs import load_stored_runs
     from gdnbench.measuring.request import find_op, parse_workloads
@@ -66,6 +67,8 @@ def history(
     op = op or choose_op(stored, label)
     workloads, runs = parse_workloads(find_op(catalog, op), sizes(shape)), of_op(stored, op)
     model = choose_gpu(runs, label, gpu)
+    if not shape:
+        workloads = timed_workloads(runs, label, model, workloads)
     check_workloads(runs, label, model, workloads)
     chosen = of_gpu(runs, model)
     found = [history_of(chosen, label, each, gpu=model, margin=margin) for each in workloads]

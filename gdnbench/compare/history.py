@@ -255,11 +255,24 @@ def check_workloads(runs: Sequence[StoredRun], label: str, gpu: str, workloads: 
     Raises:
         UnknownNameError: for the first such one; the hint has the workloads that there are.
     """
-    known = sorted({figure.workload for run in of_gpu(runs, gpu) for figure in run.figures if figure.label == label})
+    known = sorted(_known_workloads(runs, label, gpu))
     for workload in workloads:
         if workload not in known:
             have = first_of([str(each) for each in known])
             raise UnknownNameError(f"no stored run has {label} at {workload} on {gpu}", f"there are {have}")
+
+
+def timed_workloads(runs: Sequence[StoredRun], label: str, gpu: str, suite: Sequence[Workload]) -> tuple[Workload, ...]:
+    """Those of a suite at which some run has the kernel; all of it if none does.
+
+    Where nobody asks for a workload, one that was never measured is no reason to tell nothing of the others.
+    """
+    known = _known_workloads(runs, label, gpu)
+    return tuple(workload for workload in suite if workload in known) or tuple(suite)
+
+
+def _known_workloads(runs: Sequence[StoredRun], label: str, gpu: str) -> set[Workload]:
+    return {figure.workload for run in of_gpu(runs, gpu) for figure in run.figures if figure.label == label}
 
 
 def check_margin(margin: float) -> None:
