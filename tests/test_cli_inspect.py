@@ -111,6 +111,13 @@ def test_tables_fit_a_terminal_and_say_what_to_do_next(run, monkeypatch, argumen
     assert "static" in out
 
 
+def test_after_several_launches_for_two_architectures_the_next_command_is_another_and_tells_more(run):
+    _, first, _ = run("prefill-triton")
+    assert first.rstrip("\n").endswith("next: gdnbench inspect prefill-triton --arch sm_90")
+    _, second, _ = run("prefill-triton", "--arch", "sm_90")
+    assert second.rstrip("\n").endswith("next: gdnbench inspect prefill-triton --arch sm_90 --sass")
+
+
 def test_csv_has_a_row_a_build(run):
     _, out, _ = run("decode-v4", "--csv")
     rows = list(csv.DictReader(io.StringIO(out)))

@@ -85,7 +85,7 @@ def gather(catalog: Catalog, question: Question, observer: Observer) -> Evidence
     built = None
     if not isinstance(entry.kernel, TorchKernel):
         built = _build(
-            Subject(asked.label, entry, variant, workload, _profiled_entry(entry, profile)),
+            Subject(asked.label, entry, variant, workload, _launch_to_build(entry, profile)),
             slug or (measured.gpu if measured else ""),
             gpus,
             observer,
@@ -119,10 +119,12 @@ def _entries(entry: Entry) -> list[str]:
     return [kernel.entry]
 
 
-def _profiled_entry(entry: Entry, profile: Profile | None) -> str:
-    """Of a kernel with several launches, the one that a profile is of; empty where that is not known."""
+def _launch_to_build(entry: Entry, profile: Profile | None) -> str:
+    """Of a kernel with several launches, the one that a profile is of, else the first; empty for a kernel of one."""
     entries = _entries(entry)
-    return profile.function if profile and len(entries) > 1 and profile.function in entries else ""
+    if len(entries) == 1:
+        return ""
+    return profile.function if profile and profile.function in entries else entries[0]
 
 
 def _slug(gpu: str, gpus: Sequence[Gpu]) -> str | None:

@@ -128,7 +128,11 @@ def _known(evidence: Evidence) -> Iterator[tuple[str, str]]:
     if profile and (results := estimated_speedups([profile])):
         yield ("NVIDIA", f"rules estimate at most {rule_text(results[0]).strip()}")
     if compiled:
-        yield ("code", f"{compiled.arch}, {compiled.resources.registers} registers, {evidence.launch or 'no GPU'}")
+        whose = f"{compiled.subject.title}, " if compiled.subject.launch else ""
+        yield (
+            "code",
+            f"{whose}{compiled.arch}, {compiled.resources.registers} registers, {evidence.launch or 'no GPU'}",
+        )
     if measured:
         yield ("run", _times(measured))
         if measured.code is CodeState.CHANGED:

@@ -91,11 +91,16 @@ def _print_tables(outcomes: Sequence[BuildOutcome]) -> None:
 
 
 def _next_step(built: Sequence[CompiledKernel], whole: bool) -> str:
+    """Less than was shown: one kernel of several, one architecture of a kernel of several launches, its code."""
     if not built:
         return NOTHING_BUILT
     first = next((one for one in built if not one.subject.entry.kernel.floor), built[0])
     command = ["gdnbench", "inspect", first.subject.name]
-    return f"next: {shlex.join([*command, '--arch', first.arch, '--sass'] if whole else command)}"
+    if whole or len({one.arch for one in built}) == len({one.subject.name for one in built}) == 1:
+        command += ["--arch", first.arch, "--sass"]
+    elif len({one.subject.name for one in built}) == 1:
+        command += ["--arch", first.arch]
+    return f"next: {shlex.join(command)}"
 
 
 def _print_pairs(pairs: Sequence[BuildPair]) -> None:
