@@ -13,6 +13,16 @@ from gdnbench.errors import ExitCode
 CONTEST = {1: 10, 4: 8, 8: 7, 16: 7, 32: 7, 48: 7, 64: 8}
 
 
+def test_of_a_long_suite_a_dry_run_prints_how_many_and_the_first(command_line, tmp_path):
+    code, out, _ = command_line(
+        "run", "prefill-reference", "--gpu", "cpu", "--suite", "contest", "--dry-run", "--out", tmp_path
+    )
+    assert code == 0
+    assert "workloads  91: qk4_v8 lengths=6, " in out
+    assert "and 85 more, which --json names" in " ".join(out.split())
+    assert len(out.splitlines()) < 20
+
+
 def test_a_run_of_a_suite_measures_its_workloads(command_line, tmp_path):
     """That it sums them up, too, is tested on smaller ops."""
     code, out, _ = command_line(

@@ -68,7 +68,9 @@ CardsOption = Annotated[
 GpuOption = Annotated[str, typer.Option(help="auto, cpu, an index, a model (h200, b200) or a GPU-… UUID.")]
 ShapesOption = Annotated[
     list[str] | None,
-    typer.Option("--shape", metavar="AXIS=N,N…", help="Sizes by axis, list or alias: B=1,8 heads=qk4_v8,qk16_v32."),
+    typer.Option(
+        "--shape", metavar="AXIS=N,N…", help="Sizes by axis, list or alias: B=1,8 heads=qk4_v8 lengths=8x1024."
+    ),
 ]
 ResultsOption = Annotated[Path, typer.Option("--out", readable=False, help="The folder that holds runs.")]
 ProfilesOption = Annotated[Path, typer.Option("--profiles", readable=False, help="The folder that holds profiles.")]

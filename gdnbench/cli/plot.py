@@ -39,8 +39,9 @@ def plot(
 ) -> None:
     """Draw one chart of a stored run, the latest by default. Needs no GPU.
 
-    time: time against batch size. sol: share of the speed of light. samples: how the
-    samples lie. rounds: times over the rounds, which shows drift. sweep: its points.
+    time: time against batch size or tokens. sol: share of the speed of light. samples:
+    how the samples lie. rounds: times over the rounds, which shows drift. sweep: its
+    points.
     """
     from gdnbench.report.charts.plot import check_choice, check_picture, draw_chart, print_chart, split_words
     from gdnbench.report.charts.selection import asked_workloads

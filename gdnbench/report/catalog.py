@@ -174,8 +174,10 @@ def _time(entry: Entry, kernels: KernelList, unit: TimeUnit) -> Text:
 
 def _legend(kernels: KernelList) -> str:
     gpus = ", ".join(dict.fromkeys(last.gpu for last in kernels.times.values()))
-    workloads = ", ".join(dict.fromkeys(str(entry.op.default) for entry in kernels.entries))
-    said = f"{_unit(kernels).name}: at {workloads} on {gpus}, in the newest run that timed the kernel"
+    defaults = {entry.op.name: str(entry.op.default) for entry in kernels.entries if entry.kernel.name in kernels.times}
+    several = len(defaults) > 1
+    workloads = ", ".join(f"{op} at {workload}" if several else f"at {workload}" for op, workload in defaults.items())
+    said = f"{_unit(kernels).name}: {workloads} on {gpus}, in the newest run that timed the kernel"
     return f"{said}; *: its code has changed since" if CodeState.CHANGED in kernels.codes.values() else said
 
 

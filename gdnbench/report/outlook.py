@@ -11,7 +11,10 @@ from gdnbench.measuring.plan import Outlook
 from gdnbench.places import RESULTS, out_option
 from gdnbench.report.console import data_console, plain_table, print_csv, print_json, print_next
 from gdnbench.report.units import duration
-from gdnbench.wording import plural
+from gdnbench.wording import first_of, plural
+
+_MOST_SHAPES = 24
+_FIRST_SHAPES = 6
 
 
 def print_outlook(outlook: Outlook, command: Sequence[str], *, json: bool, csv: bool, cards: int = 1) -> None:
@@ -42,7 +45,7 @@ def print_outlook(outlook: Outlook, command: Sequence[str], *, json: bool, csv: 
 def _rows(outlook: Outlook, cards: int) -> list[tuple[str, str]]:
     kernels = ", ".join(outlook.kernels) or "none"
     device = outlook.device + (f", on each of {cards} cards at once" if cards > 1 else "")
-    rows = [("device", device), ("kernels", kernels), ("workloads", ", ".join(outlook.shapes))]
+    rows = [("device", device), ("kernels", kernels), ("workloads", _workloads(outlook.shapes))]
     if outlook.points:
         rows.append(("points", f"{outlook.points:,}"))
     rows.append(("cases", f"{outlook.cases:,}"))
@@ -63,6 +66,13 @@ def _by_reason(left_out: dict[str, str]) -> dict[str, list[str]]:
     for label, why in left_out.items():
         reasons.setdefault(why, []).append(label)
     return reasons
+
+
+def _workloads(shapes: Sequence[str]) -> str:
+    """All of them up to `_MOST_SHAPES`; of a longer suite how many, and the first."""
+    if len(shapes) <= _MOST_SHAPES:
+        return ", ".join(shapes)
+    return f"{len(shapes)}: {first_of(shapes, _FIRST_SHAPES)}, which --json names"
 
 
 def _few(labels: Sequence[str]) -> str:

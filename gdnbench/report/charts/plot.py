@@ -169,7 +169,7 @@ def _open(
 def _read_sweep(folder: Path, name: str) -> Sweep:
     sweep = read_sweep(folder)
     if sweep is None or not sweep.plateaus:
-        raise UsageError(f"{name} has no swept times to draw", "gdnbench sweep decode-triton --param BV")
+        raise UsageError(f"{name} has no swept times to draw", "`gdnbench sweep` makes them: see `gdnbench sweep -h`")
     return sweep
 
 

@@ -129,7 +129,8 @@ def _shares(view: ChartView, workload: Workload) -> list[tuple[Measurement, floa
     floor = next((row for row in view.measured(workload) if row.role is Role.FLOOR and row.nbytes > 0), None)
     if floor is None:
         message = f"{view.info.run_id} has no copying floor at {workload}, so no speed of light"
-        raise UsageError(message, "the CPU has none; `gdnbench run` measures it on a GPU")
+        asked = "its op has none" if view.info.on_gpu else "a run on the CPU measures none"
+        raise UsageError(message, f"{asked}; `gdnbench plot {view.info.run_id} time` needs no floor")
     if not racing:
         raise UsageError(f"only floors are to be drawn at {workload}", "name kernels with --kernel")
     return [(floor, 1.0), *((row, time_us(floor) / time_us(row)) for row in racing)]
