@@ -133,6 +133,8 @@ def _print_table(kernels: KernelList, *, long: bool) -> None:
         console.print(_long_table(kernels))
     else:
         console.print(_short_table(kernels, console.width))
+        for broken in kernels.broken:  # in full, which a cell cannot hold
+            console.print(Text(f"broken  {broken.name}: {broken.reason}", style="red"))
     if kernels.times:
         console.print(Text(_legend(kernels), style="dim"))
     console.print()
@@ -154,9 +156,6 @@ def _short_table(kernels: KernelList, width: int) -> Table:
         said = Text(f"needs {need.module}; {need.remedy}", style="yellow") if need else Text(entry.idea)
         cells = [Text(entry.kernel.name, style="cyan"), Text(entry.kernel.language), _time(entry, kernels, unit)]
         table.add_row(*cells, *([said] if width >= WIDE_ENOUGH_FOR_IDEAS else []))
-    for broken in kernels.broken:
-        cells = [Text(broken.name, style="red"), Text("broken", style="red"), Text("")]
-        table.add_row(*cells, *([Text(broken.reason, style="red")] if width >= WIDE_ENOUGH_FOR_IDEAS else []))
     return table
 
 
