@@ -115,6 +115,15 @@ def test_small_outputs_are_not_lost_in_the_absolute_tolerance(bench, take):
     assert passed == {"y within 1.28 ulp + 0.01": True, "y relative RMS": False}
 
 
+def test_a_scalar_that_no_workload_gives_is_positive(take, tmp_path):
+    assert take(definition=definition()).code == 0
+    numerics, op = ImportedNumerics(tmp_path / "kernels" / OP), load_catalog([tmp_path / "kernels"]).ops[OP]
+    drawn = {numerics.make_inputs(op.workload({"numRows": 2}), seed, "cpu", "typical")[1]["eps"] for seed in range(50)}
+    assert len(drawn) == 50
+    assert min(drawn) > 0
+    assert max(drawn) <= 1
+
+
 def test_values_return_as_a_tuple_or_by_name(bench, take):
     text = (
         "from .parts import normalised\n\n\ndef run(x, weight, eps):\n    y = normalised(x, weight, eps).to(x.dtype)\n"

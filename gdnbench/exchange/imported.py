@@ -53,7 +53,7 @@ class ImportedNumerics:
         self._workloads = kept_workloads(folder)
 
     def make_inputs(self, workload: Any, seed: int, device: str, scenario: str) -> tuple[Tensors, dict[str, float]]:
-        """Inputs as the first line of these axes says; at random as flashinfer-bench draws them where none says more.
+        """Inputs as the first line of these axes says; where it says no more, at random as flashinfer-bench draws them.
 
         Raises:
             DeclarationError: for integers that no file gives: at random they are no indices.
@@ -105,9 +105,10 @@ class ImportedNumerics:
 
 
 def _scalar(told: TracedInput | None, random: torch.Generator) -> float:
+    """What the line says; else in (0, 1), for an eps or a scale that is negative gives NaN."""
     if told and told.value is not None:
         return float(told.value)
-    return float(torch.randn((), generator=random))
+    return 1.0 - float(torch.rand((), generator=random))  # rand gives 0, and never 1
 
 
 def as_outputs(found: Any, names: Sequence[str]) -> tuple[torch.Tensor, ...]:
