@@ -29,7 +29,7 @@ CLOSED = -40.0  # beta and 1 - g are below 1e-15: the state passes through
 SLOW = 6.0  # taken off a: the state forgets within some thousand tokens
 LARGE = 1e3
 FP32_IN_BF16 = 2.0**-16  # fp32's unit roundoff in units of bf16's
-FORGOTTEN = 1e-10 * 2.0**8  # of what is left after a decay, in unit roundoffs of bf16: FlashInfer adds 1e-10 to each
+LEAST_DECAY = 1e-10 * 2.0**8  # in unit roundoffs of bf16; FlashInfer adds 1e-10 to each decay
 
 
 def make_inputs(shape: Shape, seed: int, device: str, scenario: str) -> tuple[Tensors, dict[str, float]]:
@@ -113,15 +113,15 @@ def roundoff(tensors: Tensors, scalars: dict[str, float]) -> Tensors:
 
     def written(step: slice, begun: torch.Tensor) -> torch.Tensor:  # what a chunk adds to the state's
         del begun
-        kept = (found.since[step, :, -1].exp() * kept_off[step] + FORGOTTEN).square()
-        scaled = (fades[step] + FORGOTTEN**2)[..., None] * found.k[step].square()
+        kept = (found.since[step, :, -1].exp() * kept_off[step] + LEAST_DECAY).square()
+        scaled = (fades[step] + LEAST_DECAY**2)[..., None] * found.k[step].square()
         return (own[step] + u[step]).mT @ scaled + kept[..., None, None] * state[step]
 
     whole = (2 * found.since[..., -1] + shrink[..., -1]).exp()
     begun, last = chunks.carry(torch.zeros_like(tensors["state"]), whole, written)  # the state's
     total = own + y @ begun.mT  # U
-    read = ((found.since.exp() + FORGOTTEN)[..., None] * found.q).square()
-    products = ((found.q @ found.k.mT) * (found.ratios + FORGOTTEN)).tril().square()
+    read = ((found.since.exp() + LEAST_DECAY)[..., None] * found.q).square()
+    products = ((found.q @ found.k.mT) * (found.ratios + LEAST_DECAY)).tril().square()
     size = read @ (2 * state + begun).mT + products @ (2 * u + total)  # the output, not scaled
     output = chunks.scatter(size, len(tensors["v"])).sqrt()
     return {"output": scalars["scale"] * output, "new_state": last.sqrt()}
