@@ -28,11 +28,9 @@ def launch_untouched(task: ProfileTask) -> None:
     if isinstance(entry.kernel, CudaKernel | TritonKernel):
         drawn.by_name(entry.kernel.scratch, case.variant.params)  # allocates it
     with torch.cuda.stream(torch.cuda.Stream()):  # type: ignore[no-untyped-call]
-        workspace = _on_gpu(drawn)  # held until the launch is over: it knows its inputs by address alone
-        run = load(entry, case.variant, case.workload)(workspace)
+        run = load(entry, case.variant, case.workload)(_on_gpu(drawn))  # which holds the tensors
         run()
         torch.cuda.synchronize()
-        del workspace
     Path(task.result).write_text("launched\n")
 
 
