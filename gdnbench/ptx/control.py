@@ -12,6 +12,7 @@ from gdnbench.ptx.findings import Fault
 from gdnbench.ptx.floats import FLOATS
 from gdnbench.ptx.known import is_known
 from gdnbench.ptx.machine import Handler, LaneState, Machine
+from gdnbench.ptx.matrices import MATRICES
 from gdnbench.ptx.numbers import BITS, Array
 from gdnbench.ptx.program import WIDTHS, PtxInstruction, unknown
 from gdnbench.ptx.segments import LOCAL_WINDOW, SHARED_WINDOW
@@ -56,7 +57,7 @@ def _handler(instruction: PtxInstruction) -> Handler:
     name = instruction.name
     if not is_known(instruction) or "b128" in instruction.types:
         raise unknown(instruction)
-    for table in (_HANDLERS, TRANSFERS, WAITS, WARP_WIDE):
+    for table in (_HANDLERS, TRANSFERS, WAITS, WARP_WIDE, MATRICES):
         if name in table:
             return table[name]
     if is_arithmetic(instruction):

@@ -53,6 +53,11 @@ KNOWN: Mapping[str, frozenset[str]] = {
     "match": frozenset({"sync", "all", "any"}),
     "redux": frozenset({"sync", "add", "and", "or", "xor", "min", "max"}),
     "elect": frozenset({"sync"}),
+    "mma": frozenset({"sync", "aligned", "m16n8k16", "m16n8k8", "row", "col"}),
+    **dict.fromkeys(("ldmatrix", "stmatrix"), frozenset({
+        "sync", "aligned", "m8n8", "x1", "x2", "x4", "trans", "shared", "shared__cta",
+    })),
+    "movmatrix": frozenset({"sync", "aligned", "m8n8", "trans"}),
     **dict.fromkeys(("fence", "membar", "prefetch", "prefetchu", "griddepcontrol", "setmaxnreg", "createpolicy"), _ANY),
 }  # fmt: skip
 """The words that each instruction may have beside its types; one that is not here has none."""

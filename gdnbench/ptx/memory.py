@@ -24,7 +24,7 @@ from gdnbench.ptx.segments import (
 
 SECTOR_BYTES = 32
 _HALF = 1 << (TENSOR_BITS - 1)
-_VERBS = {"ld": "reads", "st": "writes"}
+_VERBS = {"ld": "reads", "ldmatrix": "reads", "st": "writes", "stmatrix": "writes"}
 
 
 @dataclass

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from gdnbench.ptx.findings import Fault
+from gdnbench.ptx.grid import WARP
 from gdnbench.ptx.machine import Handler, LaneState, Machine
 from gdnbench.ptx.numbers import DTYPES
 from gdnbench.ptx.program import PtxInstruction, unknown
@@ -15,6 +16,8 @@ from gdnbench.ptx.races import IntArray
 Together = Callable[[Machine, PtxInstruction, IntArray], None]
 """Executes for lanes that have all come; `masks` says who takes part with each."""
 
+_ALL_LANES = np.int64(0xFFFFFFFF)
+
 
 def _masks_of(machine: Machine, lanes: IntArray) -> IntArray:
     """Which lanes of its warp are among the given ones; shape (warps,), bits."""
@@ -22,11 +25,20 @@ def _masks_of(machine: Machine, lanes: IntArray) -> IntArray:
     return np.bincount(machine.warp[lanes], weights=bits, minlength=int(machine.warp[-1]) + 1).astype(np.int64)
 
 
-def _together(mask_at: int, act: Together) -> Handler:
+def are_whole_warps(machine: Machine) -> bool:
+    """Whether the lanes that run, which are in order, are all 32 of each of their warps."""
+    lanes = machine.lanes
+    if len(lanes) % WARP:
+        return False
+    first, last = lanes[::WARP], lanes[WARP - 1 :: WARP]
+    return bool(((machine.lane[first] == 0) & (machine.lane[last] == WARP - 1) & (last - first == WARP - 1)).all())
+
+
+def together(mask_at: int | None, act: Together) -> Handler:
     """An instruction that waits until all lanes of its mask have come.
 
     Args:
-        mask_at: which operand is the mask.
+        mask_at: which operand is the mask; None where the whole warp takes part, but for lanes that have ended.
         act: what they do then.
     """
 
@@ -37,7 +49,11 @@ def _together(mask_at: int, act: Together) -> Handler:
             lanes, is_whole = np.union1d(lanes, waiting), False
             machine.lanes, machine.is_whole = lanes, is_whole
             machine.state[waiting] = LaneState.RUNS
-        masks = np.broadcast_to(machine.read(instruction.operands[mask_at], "u32"), lanes.shape).astype(np.int64)
+        mask = _ALL_LANES if mask_at is None else machine.read(instruction.operands[mask_at], "u32")
+        masks = np.broadcast_to(mask, lanes.shape).astype(np.int64)
+        if mask_at is None and are_whole_warps(machine):
+            act(machine, instruction, masks)
+            return machine.step + 1
         here = _masks_of(machine, lanes)[machine.warp[lanes]]
         alive = _masks_of(machine, np.flatnonzero(machine.state != LaneState.ENDED))[machine.warp[lanes]]
         ready = masks & alive & ~here == 0
@@ -170,7 +186,7 @@ def _order(machine: Machine, _instruction: PtxInstruction, _masks: IntArray) -> 
     machine.ordering.warp_sync[lanes] = machine.ordering.now + 1
 
 
-synchronise_warp = _together(0, _order)
+synchronise_warp = together(0, _order)
 
 
 def _needs_sync(
@@ -187,10 +203,10 @@ def _needs_sync(
 
 
 WARP_WIDE: dict[str, Handler] = {
-    "shfl": _needs_sync(_together(4, _shuffle)),
-    "vote": _needs_sync(_together(2, _vote)),
-    "match": _needs_sync(_together(2, _match)),
-    "redux": _needs_sync(_together(2, _reduce)),
-    "elect": _needs_sync(_together(1, _elect)),
+    "shfl": _needs_sync(together(4, _shuffle)),
+    "vote": _needs_sync(together(2, _vote)),
+    "match": _needs_sync(together(2, _match)),
+    "redux": _needs_sync(together(2, _reduce)),
+    "elect": _needs_sync(together(1, _elect)),
     "activemask": _active,
 }
