@@ -1,0 +1,94 @@
+// Tensor cores by warps: products of 16-bit numbers added up in fp32, and what brings their operands.
+//
+// mma multiplies A [16, 16] by B [16, 8]. Of both, and of the sum [16, 8], lane l holds pairs of neighbours: of A, whose
+// rows are split into 8 and 8 and its columns, too, the pair (l % 4) of row l / 4 of each of the four quarters; of B the
+// pair (l % 4) of column l / 4 of the upper and the lower half; of the sum as of A. So two sums side by side are, once
+// they are narrowed, the next product's A, and no number changes its lane.
+#pragma once
+#include "prefill.cuh"
+
+namespace gdn {
+
+constexpr int TILE = 16;  // rows, and columns, of what mma takes
+
+using Sum = float[4];        // [16, 8]: a pair of the upper rows, then one of the lower
+using Operand = unsigned[4]; // A [16, 16]: upper left, lower left, upper right, lower right
+
+__device__ __forceinline__ unsigned pack_bf16(float low, float high) {
+  unsigned pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+
+__device__ __forceinline__ unsigned pack_fp16(float low, float high) {
+  unsigned pair;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+
+// A pair of bf16, the low one first.
+__device__ __forceinline__ float2 unpack_bf16(unsigned pair) {
+  return make_float2(__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u));
+}
+
+__device__ __forceinline__ void mma_bf16(Sum& sum, const Operand& a, unsigned b_upper, unsigned b_lower) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b_upper), "r"(b_lower));
+}
+
+__device__ __forceinline__ void mma_fp16(Sum& sum, const Operand& a, unsigned b_upper, unsigned b_lower) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b_upper), "r"(b_lower));
+}
+
+// Four matrices [8, 8] of 16 bits in shared memory: lanes 0 to 7 tell where the rows of the first begin, the next eight
+// where those of the second do, and so on. A lane gets the pair (l % 4) of row l / 4 of each; `transposed`, of each
+// matrix turned over.
+__device__ __forceinline__ void load_matrices(unsigned (&r)[4], unsigned address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(address)
+               : "memory");
+}
+
+__device__ __forceinline__ void load_matrices_transposed(unsigned (&r)[4], unsigned address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(address)
+               : "memory");
+}
+
+// A matrix [8, 8] of 16 bits that a warp holds, turned over.
+__device__ __forceinline__ unsigned transpose(unsigned pair) {
+  unsigned turned;
+  asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(turned) : "r"(pair));
+  return turned;
+}
+
+// 16 bytes from global to shared memory without a register; zeros if there is nothing to copy.
+__device__ __forceinline__ void copy_async(unsigned to, const void* from, bool is_there) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(is_there ? 16 : 0) : "memory");
+}
+
+// Arrives at a barrier, at once or when the copies that this lane began are complete.
+__device__ __forceinline__ void arrive_after_copies(Barrier& barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(&barrier)) : "memory");
+}
+
+__device__ __forceinline__ void wait_for_copies() {
+  asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
+// Where the 16 bytes numbered `piece` of a row lie, in a tile whose rows have Pieces of them: any eight rows' pieces of
+// one number lie in different banks, for the piece's number is xored with the row's.
+template <int Pieces>
+__device__ __forceinline__ constexpr int swizzled(int row, int piece) {
+  constexpr int SPREAD = Pieces < 8 ? 8 / Pieces : 1;
+  return (row * Pieces + (piece ^ (row / SPREAD % (Pieces < 8 ? Pieces : 8)))) * 16;
+}
+
+}  // namespace gdn
