@@ -170,6 +170,13 @@ FAULTS = {
         8,
         "without waiting",
     ),
+    "a copy that only its own warp has waited for": (
+        kernel(ASYNC.replace("32", "64"), ASK, "__pipeline_wait_prior(0);", "__syncwarp();", "b[i] = s[i ^ 32].x;"),
+        {"count": 256, "threads": 64},
+        "RACE",
+        8,
+        "without waiting for the copy there",
+    ),
     "a barrier that half of the block never reaches": (
         kernel('if (i < 32) asm volatile("bar.sync 1, 64;" ::: "memory");', "b[i] = a[i];"),
         {"threads": 64},
@@ -277,6 +284,10 @@ FINE = {
         kernel(ASYNC, ASK, "__pipeline_wait_prior(0);", "__syncthreads();", "b[i] = s[i ^ 1].x;"),
         {"count": 128},
     ),
+    "a copy that a warp waits for": (
+        kernel(ASYNC, ASK, "__pipeline_wait_prior(0);", "__syncwarp();", "b[i] = s[i ^ 1].x;"),
+        {"count": 128},
+    ),
     "atomics of many threads": (
         kernel("atomicAdd(b, a[i]);", "atomicMax((int*)b + 1, i);"),
         {"threads": 128, "blocks": (3, 1, 1)},
@@ -362,6 +373,15 @@ def test_a_bulk_copy_is_waited_for_at_its_mbarrier():
     found, _ = bulk("__syncthreads();", "")
     assert [(kind, line) for kind, line, _ in found] == [("RACE", 15)]
     assert "without waiting for the copy there of kernel.cu:11" in found[0][2]
+
+
+def test_a_lane_that_waits_at_an_mbarrier_waits_for_those_that_it_then_meets():
+    found, b = bulk("__syncthreads();", f"if (i % 32 == 0) {{ {WAIT} }} __syncwarp();")
+    assert found == []
+    np.testing.assert_array_equal(b, 255 - np.arange(64))
+    found, _ = bulk("__syncthreads();", f"if (i == 0) {{ {WAIT} }} __syncwarp();")
+    assert [(kind, line) for kind, line, _ in found] == [("RACE", 15)]
+    assert "thread 32 of block 0 reads shared memory without waiting for the copy there" in found[0][2]
 
 
 def test_an_mbarrier_is_there_before_others_wait_at_it():

@@ -48,6 +48,7 @@ class Ordering:
         warp_sync: likewise of the warp's accesses.
         copies_done: steps up to which the lane's own asynchronous copies are complete.
         published: likewise, as the block's other threads know it since the last barrier.
+        shown: likewise, as the warp's other lanes know it since the last barrier of the warp.
         phases_known: of each mbarrier, by its address, how many phases the lane knows to be complete.
     """
 
@@ -59,8 +60,10 @@ class Ordering:
         self.warp_sync = np.zeros(lanes, dtype=np.int64)
         self.copies_done = np.zeros(lanes, dtype=np.int64)
         self.published = np.zeros(lanes, dtype=np.int64)
+        self.shown = np.zeros(lanes, dtype=np.int64)
         self.phases_known: dict[int, IntArray] = {}
         self.transactions: list[tuple[int, int]] = []
+        self._brought: dict[int, dict[int, IntArray]] = {}
 
     def in_grid(self, lanes: IntArray) -> IntArray:
         """Numbers in the grid of lanes of this part of it."""
@@ -80,20 +83,36 @@ class Ordering:
         self.transactions.append((barrier, phase))
         return len(self.transactions) - 1
 
+    def bring(self, lanes: IntArray, barrier: int) -> None:
+        """Lanes arrive at an mbarrier: those that wait for it will know what these know."""
+        self.published[lanes] = self.copies_done[lanes]
+        brought = self._brought.setdefault(barrier, {})
+        for other, known in self.phases_known.items():
+            most = brought.setdefault(other, np.zeros(len(self.block_sync) // self.threads, dtype=np.int64))
+            np.maximum.at(most, lanes // self.threads, known[lanes])
+
     def learn_phase(self, lanes: IntArray, barrier: int, phases: IntArray) -> None:
         """Lanes have waited until so many phases of an mbarrier were complete."""
         known = self.phases_known.setdefault(barrier, np.zeros(len(self.block_sync), dtype=np.int64))
         known[lanes] = np.maximum(known[lanes], phases)
         self.block_sync[lanes] = self.now + 1
+        for other, most in self._brought.get(barrier, {}).items():
+            known = self.phases_known[other]
+            known[lanes] = np.maximum(known[lanes], most[lanes // self.threads])
 
     def join(self, lanes: IntArray, block: IntArray) -> None:
         """A barrier of all of these lanes, whose blocks are given: what one knows, all know."""
         self.block_sync[lanes] = self.now + 1
         self.published[lanes] = self.copies_done[lanes]
         for known in self.phases_known.values():
-            best = np.zeros(int(block.max()) + 1, dtype=np.int64)
-            np.maximum.at(best, block, known[lanes])
-            known[lanes] = best[block]
+            _share(known, lanes, block)
+
+    def join_warp(self, lanes: IntArray, warp: IntArray) -> None:
+        """Likewise a barrier of lanes of warps; what one was ordered after in the block, the others now are, too."""
+        self.warp_sync[lanes] = self.now + 1
+        self.shown[lanes] = self.copies_done[lanes]
+        for known in (self.block_sync, *self.phases_known.values()):
+            _share(known, lanes, warp)
 
     def is_copied(self, lanes: IntArray, kinds: Array, owners: IntArray, times: IntArray) -> npt.NDArray[np.bool_]:
         """Whether asynchronous copies are complete as far as lanes know.
@@ -108,14 +127,23 @@ class Ordering:
         own = kinds == COPY
         if own.any():
             local = owners[own] - self._first_lane
-            mine = local == lanes[own]
-            done[own] = times[own] <= np.where(mine, self.copies_done[local], self.published[local])
+            mine, thread, other_thread = local == lanes[own], lanes[own] % self.threads, local % self.threads
+            same_warp = (local - other_thread == lanes[own] - thread) & (thread // 32 == other_thread // 32)
+            told = np.where(same_warp, np.maximum(self.published[local], self.shown[local]), self.published[local])
+            done[own] = times[own] <= np.where(mine, self.copies_done[local], told)
         for number in np.unique(owners[~own]):
             barrier, phase = self.transactions[int(number)]
             these = ~own & (owners == number)
             known = self.phases_known.get(barrier)
             done[these] = known is not None and known[lanes[these]] > phase
         return done
+
+
+def _share(known: IntArray, lanes: IntArray, group: IntArray) -> None:
+    """Gives lanes the most that any lane of their group knows."""
+    best = np.zeros(int(group.max()) + 1, dtype=np.int64)
+    np.maximum.at(best, group, known[lanes])
+    known[lanes] = best[group]
 
 
 class Shadow:

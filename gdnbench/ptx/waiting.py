@@ -134,8 +134,9 @@ def _arrive(machine: Machine, instruction: PtxInstruction) -> int:
     states = np.zeros(len(machine.lanes), dtype=np.uint64)
     expects = instruction.has("expect_tx")
     amount = np.broadcast_to(machine.read(given[0], "u32") if given else np.uint32(1), addresses.shape).astype(np.int64)
-    for _, mbarrier, rows in _by_barrier(machine, addresses):
+    for address, mbarrier, rows in _by_barrier(machine, addresses):
         blocks = machine.block[machine.lanes[rows]]
+        machine.ordering.bring(machine.lanes[rows], address)
         states[rows] = mbarrier.phase[blocks].astype(np.uint64)
         if expects:
             np.add.at(mbarrier.bytes, blocks, amount[rows])

@@ -182,8 +182,7 @@ def _active(machine: Machine, instruction: PtxInstruction) -> int:
 
 def _order(machine: Machine, _instruction: PtxInstruction, _masks: IntArray) -> None:
     """`bar.warp.sync` orders the warp's accesses to memory, and what lanes know of their copies."""
-    lanes = machine.lanes
-    machine.ordering.warp_sync[lanes] = machine.ordering.now + 1
+    machine.ordering.join_warp(machine.lanes, machine.warp[machine.lanes])
 
 
 synchronise_warp = together(0, _order)
