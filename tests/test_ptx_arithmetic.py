@@ -40,6 +40,22 @@ BODIES = {
         "__nv_bfloat162 h = __floats2bfloat162_rn(x[i], y[i]); h = __hmul2(h, __hadd2(h, h)); o[i] "
         "= __low2float(h) - __high2float(h);",
     ),
+    "f_packed": (
+        "float",
+        "unsigned p, q, r; "
+        'asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(p) : "f"(x[i]), "f"(y[i])); '
+        'asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(q) : "f"(x[i]), "f"(y[i])); '
+        'asm("fma.rn.bf16x2 %0, %1, %1, %1;" : "=r"(r) : "r"(p)); asm("mul.bf16x2 %0, %0, %1;" : "+r"(r) : "r"(p)); '
+        "o[i] = __uint_as_float(i % 3 == 0 ? p : i % 3 == 1 ? q : r);",
+    ),
+    "f_exp2": ("float", 'float e; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(x[i])); o[i] = e;'),
+    "f_vectors": (
+        "float",
+        "float a, b, c, d, e, f; "
+        'asm("ld.global.nc.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(a), "=f"(b), "=f"(c), "=f"(d) : "l"(x + i / 4 * 4)); '
+        'asm("ld.global.nc.v2.f32 {%0, %1}, [%2];" : "=f"(e), "=f"(f) : "l"(y + i / 2 * 2)); '
+        "o[i] = i % 4 == 0 ? a - f : i % 4 == 1 ? b - e : i % 4 == 2 ? c - f : d - e;",
+    ),
     # of two integers
     "i_divide": ("int", "o[i] = x[i] / y[i] * 3 + x[i] % y[i];"),
     "i_high": ("int", "o[i] = __mulhi(x[i], y[i]) ^ (int)__umulhi(x[i], y[i]) ^ __mul24(x[i], y[i]);"),
@@ -47,6 +63,15 @@ BODIES = {
     "i_reverse": ("int", "o[i] = __brev(x[i]) ^ (x[i] >> 3) ^ (int)((unsigned)x[i] >> 5);"),
     "i_funnel": ("int", "o[i] = __funnelshift_l(x[i], y[i], i) ^ __funnelshift_rc(x[i], y[i], i);"),
     "i_bytes": ("int", "o[i] = __byte_perm(x[i], y[i], 0x1462);"),
+    "i_logic": (
+        "int",
+        'int a, b; asm("lop3.b32 %0, %1, %2, %3, 0x96;" : "=r"(a) : "r"(x[i]), "r"(y[i]), "r"(i)); '
+        'asm("lop3.b32 %0, %1, %2, %3, 0xd8;" : "=r"(b) : "r"(x[i]), "r"(y[i]), "r"(i * 7777)); o[i] = a + b;',
+    ),
+    "i_permuted": (
+        "int",
+        'int a; asm("prmt.b32 %0, %1, %2, %3;" : "=r"(a) : "r"(x[i]), "r"(y[i]), "r"(i * 259 + 0x7610)); o[i] = a;',
+    ),
     "i_dot": ("int", "o[i] = __dp4a(x[i], y[i], 7);"),
     "i_wide": ("int", "long long p = (long long)x[i] * y[i]; o[i] = (int)(p >> 20) + (int)(p / 1000003ll);"),
     "i_switch": (
@@ -172,6 +197,7 @@ def test_extremes_and_conversions(floats):
     ("name", "function", "ulps"),
     [
         ("f_exp", np.exp, 2),
+        ("f_exp2", np.exp2, 1),
         ("f_log1p", lambda x: np.log1p(np.abs(x)), 2),
         ("f_sin", lambda x: np.sin((x.astype(np.float32) * np.float32(1e6)).astype(float)), 4),
     ],
@@ -222,6 +248,13 @@ def funnel(p, q, i):
     return ((joined << (i & 31)) >> 32 ^ joined >> min(i, 32)) & 0xFFFFFFFF
 
 
+def permuted(p, q, i):
+    """Each byte of the result is one of eight, or, where the selector's highest bit says so, that byte's sign."""
+    given, selector = (bits(q) << 32 | bits(p)).to_bytes(8, "little"), i * 259 + 0x7610
+    chosen = [(given[selector >> 4 * n & 7], selector >> 4 * n & 8) for n in range(4)]
+    return int.from_bytes(bytes((255 if byte & 128 else 0) if sign else byte for byte, sign in chosen), "little")
+
+
 def collatz(value):
     value, count = bits(value), 0
     while value != 1 and count < 40:
@@ -239,6 +272,8 @@ INTEGERS = {
     "i_bytes": lambda p, q, i: int.from_bytes(
         bytes((bits(q) << 32 | bits(p)).to_bytes(8, "little")[n] for n in (2, 6, 4, 1)), "little"
     ),
+    "i_logic": lambda p, q, i: (p ^ q ^ i) + (q & i * 7777 | p & ~(i * 7777)),
+    "i_permuted": permuted,
     "i_dot": lambda p, q, i: 7 + sum(u * v for u, v in zip(signed_bytes(p), signed_bytes(q), strict=True)),
     "i_wide": lambda p, q, i: (p * q >> 20) + truncated(p * q, 1000003),
     "i_switch": lambda p, q, i: CASES[bits(q) % 7](p, q) if bits(q) % 7 < 6 else 1,
@@ -261,6 +296,31 @@ def test_doubles(floats):
     np.testing.assert_allclose(
         computed("d_functions", x, y), np.exp(x) + np.log(np.abs(y)) + np.sin(x), rtol=1e-14, atol=1e-14
     )
+
+
+def bfloat16(values):
+    return torch.as_tensor(values, dtype=torch.float64).to(torch.bfloat16).double().numpy()
+
+
+def bits_16(values, dtype):
+    return torch.from_numpy(values).to(dtype).view(torch.int16).numpy().view(np.uint16).astype(np.uint32)
+
+
+def test_floats_packed_in_pairs(floats):
+    x, y = (np.clip(each, -50, 50) for each in floats)
+    got = computed("f_packed", x, y).view(np.uint32)
+    halves = {dtype: bits_16(x, dtype) << 16 | bits_16(y, dtype) for dtype in (torch.bfloat16, torch.float16)}
+    np.testing.assert_array_equal(got[0::3], halves[torch.bfloat16][0::3])
+    np.testing.assert_array_equal(got[1::3], halves[torch.float16][1::3])
+    p, q = bfloat16(x), bfloat16(y)
+    high, low = (bits_16(bfloat16(bfloat16(each * each + each) * each), torch.bfloat16) for each in (p, q))
+    np.testing.assert_array_equal(got[2::3], (high << 16 | low)[2::3])
+
+
+def test_vectors_of_floats(floats):
+    x, y, _ = finite(*floats)
+    x, y = np.resize(x, N), np.resize(y, N)
+    np.testing.assert_array_equal(computed("f_vectors", x, y), x - y.reshape(-1, 2)[:, ::-1].ravel())
 
 
 def test_every_body_is_tested():

@@ -47,8 +47,8 @@ def mma(kind, k):
     )
 
 
-# Tiles go through shared memory: x holds four a warp, of 32 words each, and z what comes back. In shared memory rows are
-# 80 bytes apart and in the reverse order; lanes whose address is not used give one that is not aligned.
+# Tiles go through shared memory: x holds four a warp, of 32 words each, and z what comes back. In shared memory rows
+# are 80 bytes apart and in the reverse order; lanes whose address is not used give one that is not aligned.
 MOVES = """
 extern "C" __global__ void {name}(const u32* x, const u32* y, u32* z) {{
   __shared__ __align__(16) u32 s[32 * 20 * 2];
