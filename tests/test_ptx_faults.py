@@ -384,6 +384,45 @@ def test_a_lane_that_waits_at_an_mbarrier_waits_for_those_that_it_then_meets():
     assert "thread 32 of block 0 reads shared memory without waiting for the copy there" in found[0][2]
 
 
+ROWS = """
+__device__ __forceinline__ unsigned at(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+extern "C" __global__ void k(const float* a, float* b) {
+  __shared__ __align__(128) float s[64];
+  __shared__ unsigned long long bar;
+  const int i = threadIdx.x;
+  if (i == 0) asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(at(&bar)));
+  __syncthreads();
+  if (i == 0) asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 256;" :: "r"(at(&bar)) : "memory");
+  const unsigned size = BYTES;
+  if (i < 4)
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+                 :: "r"(at(s + PLACE)), "l"(a + blockIdx.x * 64 + PLACE), "r"(size), "r"(at(&bar)) : "memory");
+  WAIT
+  b[blockIdx.x * 64 + i] = s[i];
+}
+""".replace("WAIT", WAIT)
+
+
+def rows(nbytes, place):
+    a, b = np.arange(192, dtype=np.float32), np.zeros(192, dtype=np.float32)
+    source = ROWS.replace("BYTES", nbytes).replace("PLACE", place)
+    return findings(source, a, b, threads=64, blocks=(3, 1, 1)), a, b
+
+
+@pytest.mark.parametrize(("nbytes", "place"), [("64", "16 * i"), ("i % 2 ? 112u : 16u", "(i / 2 * 32 + i % 2 * 4)")])
+def test_bulk_copies_of_many_lanes_and_blocks(nbytes, place):
+    found, a, b = rows(nbytes, place)
+    assert found == []
+    np.testing.assert_array_equal(b, a)
+
+
+def test_bulk_copies_of_one_block_that_overlap_are_a_race():
+    found, _, _ = rows("64", "(i * 12)")
+    assert ("RACE", "copies over") in [
+        (kind, "copies over" if "copies over" in text else "") for kind, _, text in found
+    ]
+
+
 def test_an_mbarrier_is_there_before_others_wait_at_it():
     found, _ = bulk("", WAIT)
     assert ("RACE", 14) in [(kind, line) for kind, line, _ in found]

@@ -97,9 +97,8 @@ def _write_tile(machine: Machine, warps: _Warps, register: Operand, tile: Array)
 def _multiply(machine: Machine, instruction: PtxInstruction, _masks: IntArray) -> None:
     """`mma`: D = A B + C with 16 rows and 8 columns, A and B of 16-bit floats, C and D of fp32.
 
-    The products are exact. They and C are summed in float64 and rounded once to fp32: how the hardware orders and
-    rounds its sums is not documented, and the exact sum is what every order is an approximation of. A GPU's sums differ
-    from these by a few units in the last place of the largest term.
+    The products are exact, and they and C are summed in float64 and rounded once to fp32. How the hardware orders and
+    rounds its sums is not documented: the exact sum is what all orders come near to, and its last bits may differ.
     """
     shape = next((word for word in instruction.modifiers if word in _INNER_TILES), "")
     kind = instruction.types[-2] if len(instruction.types) == 4 else ""

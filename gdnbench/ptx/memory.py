@@ -110,7 +110,7 @@ class Memory:
         return old
 
     def copy_in(
-        self, source: tuple[str, Access], target: tuple[str, Access], taken: IntArray, bulk: int | None
+        self, source: tuple[str, Access], target: tuple[str, Access], taken: IntArray, bulk: IntArray | None
     ) -> None:
         """An asynchronous copy: as if done at once, but readers must wait for it.
 
@@ -118,7 +118,7 @@ class Memory:
             source: the space and what each lane reads, byte by byte.
             target: likewise where it goes.
             taken: shape (n,), bytes that are read of each lane's; zeros follow.
-            bulk: the transaction of a bulk copy; None for `cp.async`.
+            bulk: shape (n,), the transactions of bulk copies; None for `cp.async`.
         """
         values = self.load(*source)
         values[np.arange(values.shape[1])[None, :] >= taken[:, None]] = 0
@@ -131,7 +131,8 @@ class Memory:
                 part.segment.written[granules] = True
             if part.segment.shadow is not None:
                 lanes = access.lanes[part.rows]
-                found = part.segment.shadow.copy(self.ordering, lanes, granules, access.step, bulk)
+                transactions = None if bulk is None else bulk[part.rows]
+                found = part.segment.shadow.copy(self.ordering, lanes, granules, access.step, transactions)
                 self._note_race(found, part, access, "copies over")
 
     def traffic(self) -> Iterator[Traffic]:

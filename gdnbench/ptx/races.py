@@ -131,11 +131,15 @@ class Ordering:
             same_warp = (local - other_thread == lanes[own] - thread) & (thread // 32 == other_thread // 32)
             told = np.where(same_warp, np.maximum(self.published[local], self.shown[local]), self.published[local])
             done[own] = times[own] <= np.where(mine, self.copies_done[local], told)
-        for number in np.unique(owners[~own]):
-            barrier, phase = self.transactions[int(number)]
-            these = ~own & (owners == number)
-            known = self.phases_known.get(barrier)
-            done[these] = known is not None and known[lanes[these]] > phase
+        bulk = np.flatnonzero(~own)
+        if not len(bulk):
+            return done
+        numbers, which = np.unique(owners[bulk], return_inverse=True)
+        begun = np.array([self.transactions[int(number)] for number in numbers], dtype=np.int64)[which.ravel()]
+        for barrier in np.unique(begun[:, 0]):
+            these = begun[:, 0] == barrier
+            known = self.phases_known.get(int(barrier))
+            done[bulk[these]] = known is not None and known[lanes[bulk[these]]] > begun[these, 1]
         return done
 
 
@@ -225,7 +229,7 @@ class Shadow:
         return conflict
 
     def copy(
-        self, ordering: Ordering, lanes: IntArray, granules: IntArray, step: int, transaction: int | None
+        self, ordering: Ordering, lanes: IntArray, granules: IntArray, step: int, transactions: IntArray | None
     ) -> Conflict | None:
         """Notes an asynchronous copy into granules; tells whether it races with what was done before.
 
@@ -234,15 +238,15 @@ class Shadow:
             lanes: shape (n,), that ask for it.
             granules: shape (n, k), where it goes.
             step: number of the instruction.
-            transaction: of a bulk copy; None for `cp.async`.
+            transactions: shape (n,), of bulk copies; None for `cp.async`.
         """
         all_of_it = np.ones(granules.shape, dtype=bool)
         conflict = self._against_writes(ordering, lanes, granules, all_of_it) or self._against_reads(
             ordering, lanes, granules, all_of_it
         )
-        owners = ordering.in_grid(lanes)[:, None] if transaction is None else np.array([[transaction]])
-        kind = COPY if transaction is None else BULK_COPY
-        self._note_writer(granules, np.broadcast_to(owners, granules.shape), ordering.now, step, kind)
+        owners = ordering.in_grid(lanes) if transactions is None else transactions
+        kind = COPY if transactions is None else BULK_COPY
+        self._note_writer(granules, np.broadcast_to(owners[:, None], granules.shape), ordering.now, step, kind)
         return conflict
 
     def _note_writer(self, granules: IntArray, owners: IntArray, now: int, step: int, copy: int) -> None:

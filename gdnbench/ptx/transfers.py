@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -199,17 +199,32 @@ def _bulk_in(machine: Machine, instruction: PtxInstruction) -> None:
     targets, sources = machine.addresses(target) & ~np.int64(SHARED_WINDOW), machine.addresses(source)
     barriers = machine.addresses(barrier) & ~np.int64(SHARED_WINDOW)
     _check_bulk(machine, instruction, [targets, sources, sizes])
-    for row, lane in enumerate(machine.lanes):
-        one, block = machine.lanes[row : row + 1], machine.block[lane : lane + 1]
-        address = int(barriers[row])
-        mbarrier = machine.mbarrier(address)
-        transaction = machine.ordering.begin_transaction(address, int(mbarrier.phase[block[0]]))
-        nbytes = int(sizes[row])
-        places = (sources[row : row + 1], targets[row : row + 1])
-        reads, writes = (Access(one, each, 1, nbytes, machine.step, instruction) for each in places)
-        machine.memory.copy_in(("global", reads), ("shared", writes), sizes[row : row + 1], transaction)
-        mbarrier.expect(block, -sizes[row : row + 1])
+    for rows in _one_a_block(machine.block[machine.lanes], sizes):
+        lanes, nbytes = machine.lanes[rows], int(sizes[rows[0]])
+        blocks = machine.block[lanes]
+        given = [(int(each), int(block)) for each, block in zip(barriers[rows], blocks, strict=True)]
+        phases = [int(machine.mbarrier(each).phase[block]) for each, block in given]
+        begin = machine.ordering.begin_transaction
+        transactions = np.array([begin(each, phase) for (each, _), phase in zip(given, phases, strict=True)])
+        reads, writes = (Access(lanes, each[rows], 1, nbytes, machine.step, instruction) for each in (sources, targets))
+        machine.memory.copy_in(("global", reads), ("shared", writes), sizes[rows], transactions)
+        for each in np.unique(barriers[rows]):
+            named = blocks[barriers[rows] == each]
+            machine.mbarrier(int(each)).expect(named, np.full(len(named), -nbytes))
     machine.mbarriers_changed()
+
+
+def _one_a_block(blocks: IntArray, sizes: IntArray) -> Iterator[IntArray]:
+    """Positions of bulk copies that are made at once: of one size, and of each block no more than one.
+
+    Those of one block are made one after the other, so that two that overlap are seen to.
+    """
+    order = np.argsort(blocks, kind="stable")
+    first = np.searchsorted(blocks[order], blocks[order])
+    turns = np.stack([np.arange(len(order)) - first, sizes[order]], axis=1)
+    _, group = np.unique(turns, axis=0, return_inverse=True)
+    for number in range(int(group.max()) + 1):
+        yield order[group.ravel() == number]
 
 
 def _bulk_out(machine: Machine, instruction: PtxInstruction) -> None:
