@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from gdnbench.catalog.entry import Entry
+from gdnbench.codegen.arch import capability
 from gdnbench.errors import BuildError, GdnbenchError, MachineError, UsageError
 from gdnbench.machine.provenance import package_version
-from gdnbench.model.kernel import launch_of
+from gdnbench.model.kernel import CudaKernel, Kernel, launch_of
 from gdnbench.model.op import Op
 from gdnbench.model.params import Params
 from gdnbench.model.workload import Workload
@@ -83,7 +84,7 @@ def compile_cuda(
 
     options = ProgramOptions(
         name=str(entry.source),
-        arch=arch,
+        arch=_target(entry.kernel, arch),
         include_path=[str(entry.folder), str(entry.op_folder), str(HEADERS), _cuda_headers()],
         define_macro=list(macros(entry.op, params, workload, stamped=stamped).items()),
         **OPTIONS,
@@ -118,7 +119,7 @@ def compile_ptx(entry: Entry, params: Params, workload: Workload, arch: str, *, 
     includes = (entry.folder, entry.op_folder, HEADERS, _cuda_headers())
     defined = macros(entry.op, params, workload, stamped=False)
     options = [
-        f"--gpu-architecture={arch.replace('sm_', 'compute_')}", f"--std={OPTIONS['std']}", "--generate-line-info",
+        f"--gpu-architecture={_target(entry.kernel, arch).replace('sm_', 'compute_')}", f"--std={OPTIONS['std']}", "--generate-line-info",
         *(f"--include-path={folder}" for folder in includes), *(f"-D{name}={value}" for name, value in defined.items()),
     ]  # fmt: skip
     symbol = launch_of(entry.kernel, launch).entry
@@ -135,6 +136,14 @@ def compile_ptx(entry: Entry, params: Params, workload: Workload, arch: str, *, 
         return text, lowered.decode()
     finally:
         nvrtc.nvrtcDestroyProgram(program)
+
+
+def _target(kernel: Kernel, arch: str) -> str:
+    """What a kernel is compiled for: the architecture, or the kernel's own target if that belongs to it."""
+    target = kernel.target if isinstance(kernel, CudaKernel) else ""
+    if target and capability(target) != capability(arch):
+        raise BuildError(f"{kernel.name} has instructions that {target} alone knows, and cannot be compiled for {arch}")
+    return target or arch
 
 
 def _text_of(program: Any, size_of: Callable[[Any], Any], fill: Callable[[Any, bytes], Any]) -> str:

@@ -168,6 +168,7 @@ class CudaKernel(Kernel):
         shared_bytes: dynamic shared memory per block, in bytes.
         launches: what one call launches, in order, on one stream.
         scratch: memory between the launches; `dims` may name params, too. Its values before a call are anything.
+        target: the one target whose own instructions it has, as `sm_90a` has wgmma; empty for a kernel for any GPU.
 
     Raises:
         DeclarationError: if it declares no launch, or declares launches in both ways.
@@ -182,6 +183,7 @@ class CudaKernel(Kernel):
     shared_bytes: PerCase = _none
     launches: tuple[CudaLaunch, ...] = ()
     scratch: tuple[TensorSpec, ...] = ()
+    target: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()

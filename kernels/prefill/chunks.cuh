@@ -17,9 +17,21 @@ static_assert(GDN_K == 128, "keys of 128 elements");
 
 __host__ __device__ constexpr int tile_number(int row, int column) { return row * (row + 1) / 2 + column; }
 
-// Of a lower triangular matrix M the tiles on and below the diagonal, as mma takes M^T for B: a lane has, of the tile's
-// upper rows and then of its lower, the pair (l % 4) of the left and then of the right columns of row l / 4.
-using Triangle = uint4[TILES][WARP];
+// Of a lower triangular matrix, in bf16, the tiles on and below the diagonal: each 16 rows of two pieces of 16 bytes.
+using Triangle = uint4[TILES][2 * TILE];
+
+// Where a piece lies in its tile: any eight rows' left ones lie in different banks.
+__device__ __forceinline__ constexpr int piece_number(int row, int piece) { return 2 * row + (piece ^ row / 4 % 2); }
+
+// Stores a tile that a warp has as sums are laid out, in pairs of bf16: `half` is that of the columns.
+__device__ __forceinline__ void store_tile(uint4 (&to)[2 * TILE], const unsigned (&pairs)[2][2], unsigned lane) {
+  unsigned* words = reinterpret_cast<unsigned*>(to);
+#pragma unroll
+  for (int lower = 0; lower < 2; ++lower)
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      words[piece_number(lane / 4 + lower * 8, half) * 4 + lane % 4] = pairs[lower][half];
+}
 
 // What is known of a chunk of one value head before its state is.
 struct alignas(16) Prepared {
@@ -82,11 +94,11 @@ __device__ __forceinline__ Span find_chunk(const long long* cu_seqlens, int sequ
   }
 }
 
-// A tile of `rows` rows of Pieces times 16 bytes each into shared memory, by `threads` threads of which this is one;
-// rows from `there` on become zeros.
-template <int Pieces, int Threads>
-__device__ __forceinline__ void load_tile(unsigned to, const __nv_bfloat16* from, int stride, int there,
-                                          unsigned thread) {
+// A tile of CHUNK rows of Pieces times 16 bytes each into shared memory, by Threads threads of which this is one; rows
+// from `there` on become zeros. `place` tells where a piece goes by its row and number.
+template <int Pieces, int Threads, class Place>
+__device__ __forceinline__ void load_tile(unsigned to, const __nv_bfloat16* from, int stride, int there, unsigned thread,
+                                          Place place) {
   static_assert(Threads % Pieces == 0 && CHUNK % (Threads / Pieces) == 0, "each thread copies the same column");
   const int column = thread % Pieces, first = thread / Pieces;
 #pragma unroll
@@ -94,7 +106,7 @@ __device__ __forceinline__ void load_tile(unsigned to, const __nv_bfloat16* from
     const int row = first + i * (Threads / Pieces);
     // What is not there is not read, but its address must be one that may be.
     const __nv_bfloat16* source = from + static_cast<long long>(row < there ? row : 0) * stride + column * 8;
-    copy_async(to + swizzled<Pieces>(row, column), source, row < there);
+    copy_async(to + place(row, column), source, row < there);
   }
 }
 
@@ -179,8 +191,9 @@ __device__ __forceinline__ void store_products(Triangle& to, const Sum (&sums)[S
         const float ratio = exp2_fast(fminf(bench.log_since[to_token] - bench.log_since[from_token], 0.f));
         x[half][i] = from_token <= to_token ? scale * ratio * sums[column][half][i] : 0.f;
       }
-    to[tile_number(row, column)][lane] = make_uint4(pack_bf16(x[0][0], x[0][1]), pack_bf16(x[1][0], x[1][1]),
-                                                    pack_bf16(x[0][2], x[0][3]), pack_bf16(x[1][2], x[1][3]));
+    const unsigned pairs[2][2] = {{pack_bf16(x[0][0], x[0][1]), pack_bf16(x[1][0], x[1][1])},
+                                  {pack_bf16(x[0][2], x[0][3]), pack_bf16(x[1][2], x[1][3])}};
+    store_tile(to[tile_number(row, column)], pairs, lane);
   }
 }
 
@@ -242,13 +255,13 @@ __device__ __forceinline__ void store_solved(Triangle& to, const Operand& tile, 
                                              int column, unsigned lane) {
   const float2 left = *reinterpret_cast<const float2*>(&bench.beta[column * TILE + column_of(lane, 0, 0)]);
   const float2 right = *reinterpret_cast<const float2*>(&bench.beta[column * TILE + column_of(lane, 1, 0)]);
-  unsigned x[4];
+  unsigned pairs[2][2];
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const float2 pair = unpack_fp16(tile[i]), beta = i < 2 ? left : right;
-    x[i] = pack_bf16(pair.x * beta.x, pair.y * beta.y);
+    pairs[i % 2][i / 2] = pack_bf16(pair.x * beta.x, pair.y * beta.y);
   }
-  to[tile_number(row, column)][lane] = make_uint4(x[0], x[2], x[1], x[3]);
+  store_tile(to[tile_number(row, column)], pairs, lane);
 }
 
 // A row of tiles of T = (I + A)^-1 from its diagonal tile to the left: T_ij = -(Σ_{j<k≤i} T_ik A_kj) T_jj. No entry is
@@ -299,8 +312,10 @@ __device__ __forceinline__ void prepare(Workbench& bench, const __nv_bfloat16* q
   Prepared& to = prepared[static_cast<size_t>(chunk) * GDN_HV + head];
   const long long first_row = span.begin * GDN_HQ + key_head;
   const unsigned keys = shared_address(bench.keys), queries = shared_address(bench.queries);
-  load_tile<KEY_PIECES, PREPARE_THREADS>(keys, k + first_row * GDN_K, GDN_HQ * GDN_K, span.tokens, threadIdx.x);
-  load_tile<KEY_PIECES, PREPARE_THREADS>(queries, q + first_row * GDN_K, GDN_HQ * GDN_K, span.tokens, threadIdx.x);
+  load_tile<KEY_PIECES, PREPARE_THREADS>(keys, k + first_row * GDN_K, GDN_HQ * GDN_K, span.tokens, threadIdx.x,
+                                         swizzled<KEY_PIECES>);
+  load_tile<KEY_PIECES, PREPARE_THREADS>(queries, q + first_row * GDN_K, GDN_HQ * GDN_K, span.tokens, threadIdx.x,
+                                         swizzled<KEY_PIECES>);
   if (warp == 0) {
     const long long first_gate = span.begin * GDN_HV + head;
     take_gates(bench, to, a + first_gate, b + first_gate, A_log[head], dt_bias[head], span.tokens, lane);

@@ -76,9 +76,11 @@ __device__ __forceinline__ void add_triangle(Sum (&sums)[TOKEN_PAIRS], const Ope
   for (int column = 0; column < SIDE; ++column)
 #pragma unroll
     for (int row = column; row < SIDE; ++row) {
-      const uint4 tile = m[tile_number(row, column)][lane];
-      mma_bf16(sums[2 * row], x[column], tile.x, tile.y);
-      mma_bf16(sums[2 * row + 1], x[column], tile.z, tile.w);
+      unsigned right[4];
+      const int piece = piece_number(lane / 16 * 8 + lane % 8, lane / 8 % 2);
+      load_matrices(right, shared_address(&m[tile_number(row, column)][piece]));
+      mma_bf16(sums[2 * row], x[column], right[0], right[1]);
+      mma_bf16(sums[2 * row + 1], x[column], right[2], right[3]);
     }
 }
 
@@ -95,11 +97,10 @@ __device__ __forceinline__ void add_written(State& s, const Operand (&x)[SIDE], 
     }
 }
 
-// R_i = v_i - G_i S k_i as operands, from S k_i.
+// R_i = v_i - G_i S k_i as operands, from S k_i; of v the rows of one tile, in shared memory [CHUNK, Rows].
 template <int Rows>
-__device__ __forceinline__ void subtract_read(Operand (&r)[SIDE], const Sum (&read)[TOKEN_PAIRS],
-                                              const Stage<Rows>& stage, int tile, unsigned lane) {
-  const unsigned values = shared_address(stage.values);
+__device__ __forceinline__ void subtract_read(Operand (&r)[SIDE], const Sum (&read)[TOKEN_PAIRS], unsigned values,
+                                              const float* since, int tile, unsigned lane) {
 #pragma unroll
   for (int token = 0; token < SIDE; ++token) {
     unsigned v[4];  // of 8 tokens the upper rows and the lower, then of the next 8
@@ -108,7 +109,7 @@ __device__ __forceinline__ void subtract_read(Operand (&r)[SIDE], const Sum (&re
     Sum rest[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const float2 g = *reinterpret_cast<const float2*>(&stage.prepared.since[token * TILE + half * 8 + lane % 4 * 2]);
+      const float2 g = *reinterpret_cast<const float2*>(&since[token * TILE + half * 8 + lane % 4 * 2]);
       const float2 upper = unpack_bf16(v[2 * half]), lower = unpack_bf16(v[2 * half + 1]);
       const Sum& sum = read[2 * token + half];
       rest[half][0] = fmaf(-g.x, sum[0], upper.x);
@@ -166,7 +167,7 @@ __device__ __forceinline__ void take_chunk(State& s, const Stage<Rows>& stage, _
   Sum sums[TOKEN_PAIRS];
   Operand r[SIDE], u[SIDE], faded[SIDE];
   multiply_state(sums, begun, keys, lane);
-  subtract_read(r, sums, stage, tile, lane);
+  subtract_read<Rows>(r, sums, shared_address(stage.values), stage.prepared.since, tile, lane);
 #pragma unroll
   for (int n = 0; n < TOKEN_PAIRS; ++n)
 #pragma unroll
@@ -201,11 +202,11 @@ __device__ __forceinline__ void bring_chunk(Stage<Rows>& stage, Barrier& full, c
                                             int tokens, unsigned lane) {
   const long long first = static_cast<long long>(chunk) * CHUNK;
   load_tile<KEY_PIECES, WARP>(shared_address(stage.keys), from.k + first * (GDN_HQ * GDN_K), GDN_HQ * GDN_K, tokens,
-                              lane);
+                              lane, swizzled<KEY_PIECES>);
   load_tile<Rows / 8, WARP>(shared_address(stage.values), from.v + first * (GDN_HV * GDN_V), GDN_HV * GDN_V, tokens,
-                            lane);
+                            lane, swizzled<Rows / 8>);
   load_tile<KEY_PIECES, WARP>(shared_address(stage.queries), from.q + first * (GDN_HQ * GDN_K), GDN_HQ * GDN_K, tokens,
-                              lane);
+                              lane, swizzled<KEY_PIECES>);
   const char* prepared = reinterpret_cast<const char*>(from.prepared + static_cast<size_t>(chunk) * GDN_HV);
   static_assert(sizeof(Prepared) % (16 * WARP) == 0, "every lane copies as much");
 #pragma unroll

@@ -1,0 +1,107 @@
+// Hopper's tensor cores by warpgroups: four warps multiply at once, and the right operand, in shared memory, is read
+// once for all of them. Asynchronous: between begin() and settle() a sum may not be touched.
+//
+// Of the sums [64, N] warp w of the four has rows 16 w …, laid out for each 8 columns as mma's; the left operand
+// [64, 16] likewise. The right one is told by a descriptor.
+#pragma once
+#include "tensor.cuh"
+
+namespace gdn {
+
+constexpr int GROUP_WARPS = 4;
+constexpr int GROUP_ROWS = GROUP_WARPS * TILE;
+constexpr int BAND_BYTES = 128;  // of a row, in a matrix that is swizzled in units of 16 bytes over 8 rows
+constexpr int BAND = BAND_BYTES / 2;
+constexpr int EIGHT_ROWS = 8 * BAND_BYTES;
+
+// Where piece `piece` of 16 bytes lies in a matrix of Rows rows that are cut into bands of 128 bytes, one after the
+// other; as wgmma reads it, if the matrix begins at a multiple of 1024.
+template <int Rows>
+__device__ __forceinline__ constexpr int banded(int row, int piece) {
+  return piece / 8 * (Rows * BAND_BYTES) + row * BAND_BYTES + (piece % 8 ^ row % 8) * 16;
+}
+
+// Descriptors of a right operand in swizzled bands ("Matrix Descriptor" in the PTX ISA's chapter on wgmma). `address` is
+// where the operand begins. `to_next_band` counts where its N columns lie along the rows, that is if it is transposed.
+__device__ __forceinline__ unsigned long long descriptor(unsigned address, int to_next_band = 16) {
+  constexpr unsigned long long SWIZZLE_128 = 1ull << 62;
+  return SWIZZLE_128 | static_cast<unsigned long long>(EIGHT_ROWS / 16) << 32 |
+         static_cast<unsigned long long>(to_next_band / 16) << 16 | (address & 0x3ffff) / 16;
+}
+
+// Orders what registers and shared memory hold before the products that follow.
+__device__ __forceinline__ void begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+
+// What other threads have written to shared memory, and a barrier has shown, becomes visible to wgmma.
+__device__ __forceinline__ void show_to_tensor_cores() { asm volatile("fence.proxy.async;" ::: "memory"); }
+
+// The products since the last commit are a group.
+__device__ __forceinline__ void commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+
+// All groups but the last `Pending` are complete.
+template <int Pending>
+__device__ __forceinline__ void wait_for_groups() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Pending) : "memory");
+}
+
+// Ties sums to the place where this stands: no compiler moves a use of theirs to the other side of it.
+template <int N>
+__device__ __forceinline__ void settle(Sum (&sums)[N]) {
+#pragma unroll
+  for (int n = 0; n < N; ++n)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) asm volatile("" : "+f"(sums[n][i])::"memory");
+}
+
+template <int N>
+__device__ __forceinline__ void settle(Operand (&operands)[N]) {
+#pragma unroll
+  for (int n = 0; n < N; ++n)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) asm volatile("" : "+r"(operands[n][i])::"memory");
+}
+
+#define GDN_SUM(n) "+f"(sums[n][0]), "+f"(sums[n][1]), "+f"(sums[n][2]), "+f"(sums[n][3])
+#define GDN_SUMS_8(n) \
+  GDN_SUM(n), GDN_SUM(n + 1), GDN_SUM(n + 2), GDN_SUM(n + 3), GDN_SUM(n + 4), GDN_SUM(n + 5), GDN_SUM(n + 6), \
+      GDN_SUM(n + 7)
+
+// Sums [64, 64] of A [64, 16] and B [16, 64], whose columns are rows in shared memory; added to the sums if Adds.
+template <bool Adds>
+__device__ __forceinline__ void multiply(Sum (&sums)[8], const Operand& a, unsigned long long b) {
+  asm volatile(
+      "{ .reg .pred adds; setp.ne.b32 adds, %37, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "
+      "%24, %25, %26, %27, %28, %29, %30, %31}, {%32, %33, %34, %35}, %36, adds, 1, 1, 0; }"
+      : GDN_SUMS_8(0)
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(static_cast<int>(Adds)));
+}
+
+// Adds A [64, 16] times B [16, 128], whose rows are rows in shared memory.
+__device__ __forceinline__ void add_transposed(Sum (&sums)[16], const Operand& a, unsigned long long b) {
+  asm volatile(
+      "{ .reg .pred adds; setp.ne.b32 adds, 1, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "
+      "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, "
+      "%46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+      "{%64, %65, %66, %67}, %68, adds, 1, 1, 1; }"
+      : GDN_SUMS_8(0), GDN_SUMS_8(8)
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+
+#undef GDN_SUMS_8
+#undef GDN_SUM
+
+template <int Registers>
+__device__ __forceinline__ void give_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers));
+}
+
+template <int Registers>
+__device__ __forceinline__ void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers));
+}
+
+}  // namespace gdn
