@@ -6,6 +6,7 @@ import pytest
 import typer
 from decode_workloads import decode_at
 from diagnose_data import SPECIMENS, coded, kernels, measured, recorded
+from launches_data import toys
 from test_diagnose_rules import CAUSES
 
 from gdnbench.catalog.resolve import resolve_op
@@ -13,6 +14,7 @@ from gdnbench.catalog.select import find_variant
 from gdnbench.cli.app import app
 from gdnbench.cli.options import joined, sizes, terms
 from gdnbench.diagnose import experiment
+from gdnbench.diagnose.evidence import Evidence
 from gdnbench.diagnose.rules import RULES, rank
 from gdnbench.measuring.request import choose_settings as settings_of_run
 from gdnbench.measuring.request import make_request, parse_workloads
@@ -189,3 +191,30 @@ def test_another_head_layout_is_carried_along():
 def test_a_kernel_of_another_library_is_not_copied():
     evidence = recorded("decode-fla-B1")[0]
     assert experiment.by_hand(evidence, "x", "change it").command[1] == "run"
+
+
+def _gemm(label, **times_us):
+    """Evidence of a toy, with a run in which each kernel took so long."""
+    entry = toys().entries[label]
+    workload = entry.op.default
+    times = replace(measured(times_us[label.replace("-", "_")], **times_us), code=CodeState.CURRENT)
+    return Evidence(toys(), entry, entry.at(entry.default, workload), workload, measured=times)
+
+
+def test_counters_of_one_launch_and_of_several_are_set_side_by_side():
+    faster = experiment.fewer_instructions(_gemm("gemm-cuda", gemm_cuda=9.0, gemm_split=5.0))
+    assert faster.command == ("gdnbench", "ncu", "gemm-cuda", "gemm-split", "--shape", "M=64")
+    alike = experiment.fewer_instructions(_gemm("gemm-cuda", gemm_cuda=9.0, gemm_triton=5.0))
+    assert alike.command == ("gdnbench", "ncu", "gemm-cuda", "--diff", "gemm-triton", "--shape", "M=64")
+
+
+def test_a_kernel_of_several_launches_has_no_one_grid_to_compare_with():
+    labels = [grid.label for grid in experiment.peer_grids(_gemm("gemm-cuda", gemm_cuda=9.0))]
+    assert labels == ["gemm-triton"]
+
+
+def test_the_grids_of_a_launch_are_that_launchs():
+    launch = replace(_gemm("gemm-split", gemm_split=9.0), entry_name="partial_sums")
+    assert experiment.own_grid(launch).blocks == 2 * 48
+    assert {grid.blocks for _, grid in experiment.grids_by_param(launch)} == {4 * 48}
+    assert experiment.own_grid(replace(launch, entry_name="add_sums")).blocks == 48

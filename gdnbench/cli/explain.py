@@ -42,6 +42,7 @@ def explain(
     At most three causes, ranked by the share of the time that each explains, with
     the evidence and an experiment to run. Reads the newest profile of `gdnbench ncu`,
     the last run, and what the compiler makes of the kernel: the most with all three.
+    Of a kernel of several launches, each launch is explained by itself.
     """
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.catalog.resolve import resolve_op
@@ -55,4 +56,5 @@ def explain(
     question = Question(label, resolve_op(catalog, op, [label]), sizes(shape), gpu, file, profiles, results)
     with watch(quiet=quiet) as observer:
         evidence = gather(catalog, question, observer)
-    print_explained(evidence, rank(evidence), results, profiles, json=json, csv=csv)
+    of_launches = [rank(launch) for launch in evidence.launches]
+    print_explained(evidence, rank(evidence), of_launches, results, profiles, json=json, csv=csv)

@@ -12,6 +12,7 @@ from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import Entry
 from gdnbench.codegen.schedule_summary import ScheduleSummary
 from gdnbench.diagnose.launch import CycleBreakdown, LaunchGeometry, compiled_launch, cycle_breakdown, profiled_launch
+from gdnbench.diagnose.launch_times import LaunchTimes
 from gdnbench.machine.gpus import spec_of
 from gdnbench.model.case import Variant
 from gdnbench.model.code import CodeState
@@ -98,7 +99,7 @@ class RunTimes:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What rules read.
+    """What rules read: of a kernel, or of one of its launches where it makes several.
 
     Attributes:
         catalog: all kernels, among which experiments are found.
@@ -112,6 +113,10 @@ class Evidence:
         measured: its times, if a run has them.
         profile_code: whether the counters are of the code as it is now.
         warnings: stored profiles that could not be read.
+        entry_name: the launch that this is of, by its entry; empty for a whole kernel.
+        launches: of a whole kernel that makes several, each one's evidence, the one that takes the most first; counters
+            and code are there, and none are here.
+        launch_times: how long each launch takes, as far as that was measured.
     """
 
     catalog: Catalog = field(repr=False)
@@ -125,6 +130,9 @@ class Evidence:
     measured: RunTimes | None = None
     profile_code: CodeState = CodeState.UNKNOWN
     warnings: tuple[str, ...] = ()
+    entry_name: str = ""
+    launches: tuple[Evidence, ...] = field(default=(), repr=False)
+    launch_times: LaunchTimes | None = None
 
     @property
     def own_times(self) -> RunTimes | None:
@@ -133,7 +141,12 @@ class Evidence:
 
     @property
     def times(self) -> RunTimes | None:
-        """The times that rules read: those of other code only where no counters of this one are there."""
+        """The times that rules read: those of other code only where no counters of this one are there.
+
+        Of one launch of several there are none: a run times the whole call.
+        """
+        if self.entry_name:
+            return None
         has_counters = self.profile is not None and self.profile_code is not CodeState.CHANGED
         return self.own_times if has_counters else self.measured
 
@@ -168,11 +181,16 @@ class Evidence:
         return cycle_breakdown(self.profile, launch) if self.profile and launch else None
 
     @property
+    def bounding_times(self) -> RunTimes | None:
+        """The times that bound what follows from the code: of the code as it is now; none for one launch of several."""
+        return None if self.entry_name else self.own_times
+
+    @property
     def own_share(self) -> float:
         """The share of its time that is not the launch's; 1 where that is not known, which bounds it."""
         if self.cycles:
             return self.cycles.working
-        launch = self.own_times.launch_share if self.own_times else None
+        launch = self.bounding_times.launch_share if self.bounding_times else None
         return 1 - launch if launch is not None else 1.0
 
     @property

@@ -15,7 +15,7 @@ from gdnbench.errors import BuildError
 from gdnbench.inspection.subject import Subject
 from gdnbench.model.case import Variant
 from gdnbench.model.code import CodeState
-from gdnbench.model.kernel import TorchKernel
+from gdnbench.model.kernel import CudaKernel, TorchKernel, TritonKernel
 from gdnbench.model.workload import Workload
 
 
@@ -41,11 +41,18 @@ class KernelGrid:
         return self.blocks * self.threads
 
 
-def declared_grid(entry: Entry, variant: Variant, workload: Workload) -> KernelGrid | None:
-    """A variant's grid; None where its declaration tells none or fails at the workload."""
-    if isinstance(entry.kernel, TorchKernel):
+def declared_grid(entry: Entry, variant: Variant, workload: Workload, launch: str = "") -> KernelGrid | None:
+    """A variant's grid; None where its declaration tells none or fails at the workload.
+
+    Args:
+        entry: the kernel.
+        variant: its params.
+        workload: one setting of the op's axes.
+        launch: the entry of one launch; empty for a kernel of one.
+    """
+    if not isinstance(entry.kernel, CudaKernel | TritonKernel):
         return None
-    subject = Subject(variant.label, entry, variant, workload)
+    subject = Subject(variant.label, entry, variant, workload, launch)
     try:
         return KernelGrid(variant.label, entry.kernel.language, prod(subject.grid()), subject.threads(None))
     except BuildError:
@@ -54,21 +61,42 @@ def declared_grid(entry: Entry, variant: Variant, workload: Workload) -> KernelG
 
 def own_grid(evidence: Evidence) -> KernelGrid | None:
     """The explained kernel's grid: as profiled, else as declared; a profile of other code does not count."""
-    declared = declared_grid(evidence.entry, evidence.variant, evidence.workload)
+    declared = declared_grid(evidence.entry, evidence.variant, evidence.workload, evidence.entry_name)
     launch = evidence.launch
     if launch and not (declared and evidence.profile_code is CodeState.CHANGED):
         return KernelGrid(evidence.label, evidence.entry.kernel.language, launch.blocks, launch.threads)
     return declared
 
 
-def peer_grids(evidence: Evidence) -> Iterator[KernelGrid]:
-    """The grids of the op's other kernels and presets, in catalog order, less what is nobody's kernel."""
-    workload = evidence.workload
+def peers(evidence: Evidence) -> Iterator[tuple[Entry, Variant]]:
+    """The op's other kernels and presets that gdnbench compiles, in catalog order, less what is nobody's kernel."""
     for entry in evidence.catalog.of_op(evidence.entry.op.name):
-        for variant in (entry.default, *entry.presets) if not (entry.kernel.floor or entry.dispatch) else ():
-            found = declared_grid(entry, entry.at(variant, workload), workload)
-            if found and variant.label != evidence.label:
+        if isinstance(entry.kernel, CudaKernel | TritonKernel) and not entry.kernel.floor:
+            for variant in (entry.default, *entry.presets):
+                if variant.label != evidence.label:
+                    yield entry, entry.at(variant, evidence.workload)
+
+
+def peer_grids(evidence: Evidence) -> Iterator[KernelGrid]:
+    """The grids of peers that make the same launches: one, or the same entries where this kernel makes several."""
+    for entry, variant in peers(evidence):
+        if makes_the_same_launches(evidence, entry):
+            found = declared_grid(entry, variant, evidence.workload, evidence.entry_name)
+            if found:
                 yield found
+
+
+def makes_the_same_launches(evidence: Evidence, other: Entry) -> bool:
+    """Whether another kernel's launches are to be compared with this one's, one by one."""
+    own, its = (_launches(entry) for entry in (evidence.entry, other))
+    return own == its or len(own) == len(its) == 1
+
+
+def _launches(entry: Entry) -> tuple[str, ...]:
+    """The entries of a kernel's launches; one for a kernel reached through Python, of which nothing is known."""
+    if not isinstance(entry.kernel, CudaKernel | TritonKernel):
+        return (entry.kernel.entry,)
+    return tuple(launch.entry for launch in entry.kernel.launches)
 
 
 def grids_by_param(evidence: Evidence) -> Iterator[tuple[str, KernelGrid]]:
@@ -77,7 +105,8 @@ def grids_by_param(evidence: Evidence) -> Iterator[tuple[str, KernelGrid]]:
     for name, param in entry.kernel.params.items():
         for value in param.choices:
             if value != variant.params[name]:
-                found = declared_grid(entry, entry.with_params(variant, {name: value}), evidence.workload)
+                other = entry.with_params(variant, {name: value})
+                found = declared_grid(entry, other, evidence.workload, evidence.entry_name)
                 if found:
                     yield name, found
 
@@ -159,8 +188,12 @@ def fewer_instructions(evidence: Evidence) -> Experiment:
     """What a faster kernel does otherwise, whatever its grid; else the kernel's params, else its code."""
     faster = faster_peer(evidence, same_grid=False)
     if faster:
-        command = ("gdnbench", "ncu", evidence.label, "--diff", faster, *_workload_options(evidence))
-        return Experiment(command, f"{_times(evidence, faster)}: which counters move?")
+        comparable = any(
+            variant.label == faster and makes_the_same_launches(evidence, entry) for entry, variant in peers(evidence)
+        )
+        both = ("--diff", faster) if comparable else (faster,)
+        command = ("gdnbench", "ncu", evidence.label, *both, *_workload_options(evidence))
+        return Experiment(command, f"{_times(evidence, faster)}: which counters {'move' if comparable else 'differ'}?")
     if evidence.entry.kernel.params:
         return sweep(evidence, (), "which params do the least beside the work?")
     if isinstance(evidence.entry.kernel, TorchKernel):
@@ -210,13 +243,14 @@ def faster_peer(evidence: Evidence, *, same_grid: bool) -> str:
     if measured is None:
         return ""
     own, times = own_grid(evidence), measured.known_us
-    known = {other.label: other for other in peer_grids(evidence)}
-    beating = [
-        label
-        for label, other in known.items()
-        if times.get(label, math.inf) < measured.time_us
-        and (not same_grid or (own and (own.blocks, own.threads) == (other.blocks, other.threads)))
-    ]
+    known = {variant.label for _, variant in peers(evidence)}
+    if same_grid:
+        known = {
+            other.label
+            for other in peer_grids(evidence)
+            if own and (own.blocks, own.threads) == (other.blocks, other.threads)
+        }
+    beating = [label for label, time in times.items() if label in known and time < measured.time_us]
     return min(beating, key=lambda label: times[label], default="")
 
 

@@ -144,7 +144,7 @@ def basis_of(evidence: Evidence) -> Basis:
 
 def bound_by_gain(evidence: Evidence, share: float) -> float:
     """What follows from the code alone, but no more than there is to gain; counters speak for themselves."""
-    gain = evidence.own_times.gain if evidence.own_times else None
+    gain = evidence.bounding_times.gain if evidence.bounding_times else None
     return share if evidence.cycles or gain is None else min(share, gain)
 
 

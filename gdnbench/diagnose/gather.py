@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median_low
 
@@ -12,16 +12,17 @@ from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import Entry
 from gdnbench.catalog.select import find_variant
 from gdnbench.diagnose.evidence import Evidence, RunTimes
+from gdnbench.diagnose.launch_times import LaunchTimes, profiled_times, recorded_times
 from gdnbench.errors import GdnbenchError, UsageError, collect_left_out
-from gdnbench.inspection.compiled import CompiledKernel, FailedBuild, build_subjects
-from gdnbench.inspection.subject import DEFAULT_ARCHS, Subject, gpu_size_of
+from gdnbench.inspection.compiled import BuildOutcome, CompiledKernel, FailedBuild, build_subjects
+from gdnbench.inspection.subject import DEFAULT_ARCHS, Subject, gpu_size_of, launches_of
 from gdnbench.machine.gpus import list_gpus, select_gpu
 from gdnbench.measuring.observer import Observer
 from gdnbench.measuring.request import find_op, parse_workload
 from gdnbench.model.case import Variant
 from gdnbench.model.code import CodeState
 from gdnbench.model.gpu import Gpu, gpu_slug
-from gdnbench.model.kernel import CudaKernel, TorchKernel, TritonKernel
+from gdnbench.model.kernel import CudaKernel, TritonKernel
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
@@ -82,33 +83,72 @@ def gather(catalog: Catalog, question: Question, observer: Observer) -> Evidence
     slug = gpu_slug(profile.gpu) if profile else slug
     entry, variant = catalog.behind(named, workload, slug or "")
     measured = newest_times(question.results, catalog.entries, variant, workload, slug)
-    built = None
-    if not isinstance(entry.kernel, TorchKernel):
-        built = _build(
-            Subject(asked.label, entry, variant, workload, _launch_to_build(entry, profile)),
-            slug or (measured.gpu if measured else ""),
-            gpus,
-            observer,
-        )
-    if isinstance(built, FailedBuild) and not (profile or measured):
-        raise built.error
+    subjects = launches_of(asked.label, entry, variant, workload)
+    built = _build(subjects, slug or (measured.gpu if measured else ""), gpus, observer)
+    failed = [outcome for outcome in built if isinstance(outcome, FailedBuild)]
+    if failed and not (profile or measured):
+        raise failed[0].error
     if not (profile or measured or built):
         raise _nothing(asked, workload)
-    code = built if isinstance(built, CompiledKernel) else None
-    compiled, milestones = (None if profile else code), (code.milestones if code else None)
-    return Evidence(
+    known = Evidence(
         catalog,
         entry,
         variant,
         workload,
-        profile,
-        counters.path,
-        compiled,
-        milestones,
-        measured,
+        profile_path=counters.path,
+        measured=measured,
         profile_code=counters.code,
         warnings=counters.warnings,
     )
+    if len(subjects) > 1:
+        with collect_left_out() as left_out:
+            times = _launch_times(question, entry, variant, workload, slug, counters)
+        known = replace(known, warnings=(*known.warnings, *left_out), launch_times=times)
+        return _with_launches(known, subjects, built, counters)
+    return _with_code(replace(known, profile=profile), built[0] if built else None)
+
+
+def _with_code(known: Evidence, built: BuildOutcome | None) -> Evidence:
+    """With what the compiler made of it; where counters are there, they tell more than its numbers."""
+    code = built if isinstance(built, CompiledKernel) else None
+    return replace(known, compiled=None if known.profile else code, milestones=code.milestones if code else None)
+
+
+def _with_launches(
+    known: Evidence,
+    subjects: Sequence[Subject],
+    built: Sequence[BuildOutcome],
+    counters: StoredProfile,
+) -> Evidence:
+    """With the evidence of each launch; the one that takes the most first, in the order of a call where none is known.
+
+    Args:
+        known: of the whole kernel.
+        subjects: its launches.
+        built: what the compiler made of them; nothing where the GPU's architecture is not known.
+        counters: the stored profile.
+    """
+    outcomes = {outcome.subject.launch: outcome for outcome in built}
+    launches = []
+    for subject in subjects:
+        own = [profile for profile in counters.profiles if profile.function == subject.launch]
+        launch = replace(known, entry_name=subject.launch, profile=_typical(own) if own else None, warnings=())
+        launches.append(_with_code(launch, outcomes.get(subject.launch)))
+    if times := known.launch_times:
+        launches.sort(key=lambda launch: -times.times_us[launch.entry_name])
+    return replace(known, launches=tuple(launches))
+
+
+def _launch_times(
+    question: Question, entry: Entry, variant: Variant, workload: Workload, gpu: str | None, counters: StoredProfile
+) -> LaunchTimes | None:
+    """How long each launch takes: by the named file, else by CUPTI before ncu; by other code only if need be."""
+    entries = _entries(entry)
+    by_ncu = profiled_times(counters.profiles, entries, counters.path, counters.code)
+    if question.file and by_ncu:
+        return by_ncu
+    found = (recorded_times(question.profiles, entry, variant, entries, workload, gpu), by_ncu)
+    return min((times for times in found if times), key=lambda times: times.code is CodeState.CHANGED, default=None)
 
 
 def _entries(entry: Entry) -> list[str]:
@@ -117,14 +157,6 @@ def _entries(entry: Entry) -> list[str]:
     if isinstance(kernel, CudaKernel | TritonKernel):
         return [launch.entry for launch in kernel.launches]
     return [kernel.entry]
-
-
-def _launch_to_build(entry: Entry, profile: Profile | None) -> str:
-    """Of a kernel with several launches, the one that a profile is of, else the first; empty for a kernel of one."""
-    entries = _entries(entry)
-    if len(entries) == 1:
-        return ""
-    return profile.function if profile and profile.function in entries else entries[0]
 
 
 def _slug(gpu: str, gpus: Sequence[Gpu]) -> str | None:
@@ -148,15 +180,14 @@ def _agreed(profile: Profile, workload: Workload, question: Question) -> Workloa
     return profile.workload
 
 
-def _build(subject: Subject, gpu: str, gpus: Sequence[Gpu], observer: Observer) -> CompiledKernel | FailedBuild | None:
-    """What the compiler makes of a kernel for a GPU; None where that GPU's architecture is not known."""
+def _build(subjects: Sequence[Subject], gpu: str, gpus: Sequence[Gpu], observer: Observer) -> tuple[BuildOutcome, ...]:
+    """What the compiler makes of launches for a GPU; nothing where that GPU's architecture is not known."""
     archs = [one.arch for one in gpus if one.slug == gpu] or [
         arch for arch in DEFAULT_ARCHS if gpu in {"", getattr(gpu_size_of(arch, ()), "name", None)}
     ]
-    if not archs:
-        return None
-    [found] = build_subjects([subject], archs[:1], lambda arch: gpu_size_of(arch, gpus), observer)
-    return found
+    if not (subjects and archs):
+        return ()
+    return build_subjects(subjects, archs[:1], lambda arch: gpu_size_of(arch, gpus), observer)
 
 
 def _nothing(asked: Variant, workload: Workload) -> GdnbenchError:
@@ -166,19 +197,21 @@ def _nothing(asked: Variant, workload: Workload) -> GdnbenchError:
 
 @dataclass(frozen=True)
 class StoredProfile:
-    """One profiled launch, or none.
+    """The profile of a kernel, or none.
 
     Attributes:
-        profile: the launch; None where nothing is stored.
+        profile: the typical launch; None where nothing is stored.
         path: where it stands; None likewise.
         code: whether it is of the kernel's code as it is now.
         warnings: files that could not be read, and were passed over.
+        profiles: every launch of the kernel in the file.
     """
 
     profile: Profile | None = None
     path: Path | None = None
     code: CodeState = CodeState.UNKNOWN
     warnings: tuple[str, ...] = ()
+    profiles: tuple[Profile, ...] = ()
 
 
 def profile_in_file(path: Path, entry: Entry, asked: Variant) -> StoredProfile:
@@ -199,7 +232,7 @@ def profile_in_file(path: Path, entry: Entry, asked: Variant) -> StoredProfile:
         names = ", ".join(dict.fromkeys(profile.name for profile in profiles))
         raise UsageError(f"{path} holds no launch of {asked.label}", f"it holds {names}")
     profile = _typical(own)
-    return StoredProfile(profile, path, entry.code_state(profile.source))
+    return StoredProfile(profile, path, entry.code_state(profile.source), profiles=tuple(own))
 
 
 def newest_profile(profiles: Path, entry: Entry, asked: Variant, workload: Workload, gpu: str | None) -> StoredProfile:
@@ -216,7 +249,7 @@ def newest_profile(profiles: Path, entry: Entry, asked: Variant, workload: Workl
         found = find_profiles(profiles, asked.label, workload, source=entry.known_source(), gpu=gpu)
     if found is None:
         return StoredProfile(warnings=tuple(left_out))
-    return StoredProfile(_typical(found.profiles), found.path, found.code, tuple(left_out))
+    return StoredProfile(_typical(found.profiles), found.path, found.code, tuple(left_out), found.profiles)
 
 
 def _typical(profiles: Sequence[Profile]) -> Profile:

@@ -18,7 +18,7 @@ from gdnbench.diagnose.evidence import Basis, Evidence, RunTimes
 from gdnbench.diagnose.experiment import measure, profile
 from gdnbench.diagnose.finding import EvidenceLine, Finding
 from gdnbench.model.code import CodeState
-from gdnbench.places import in_places
+from gdnbench.places import in_places, place_asked
 from gdnbench.profilers.ncu.rules import estimated_speedups
 from gdnbench.report.console import data_console, print_csv, print_json, print_next
 from gdnbench.report.counters import rule_text, value_text
@@ -27,29 +27,42 @@ from gdnbench.report.units import time_text
 
 
 def print_explained(
-    evidence: Evidence, findings: Sequence[Finding], results: Path, profiles: Path, *, json: bool, csv: bool
+    evidence: Evidence,
+    findings: Sequence[Finding],
+    of_launches: Sequence[Sequence[Finding]],
+    results: Path,
+    profiles: Path,
+    *,
+    json: bool,
+    csv: bool,
 ) -> None:
     """Prints what was found, most important first.
 
     Args:
         evidence: what it was found in.
         findings: the causes, ranked.
+        of_launches: those of each launch, for a kernel that makes several.
         results: where runs lie, for the commands that are proposed.
         profiles: where profiles lie, likewise.
         json: as a JSON document.
         csv: as rows of CSV.
     """
-    following = in_places(_next(evidence, findings), results, profiles)
+    following = in_places(_next(evidence, findings, of_launches), results, profiles)
     findings = [_placed(finding, results, profiles) for finding in findings]
+    launches = [
+        (launch, [_placed(finding, results, profiles) for finding in found])
+        for launch, found in zip(evidence.launches, of_launches, strict=True)
+    ]
     if json:
-        print_json(_findings_document(evidence, findings) | {"next": shlex.join(following)})
+        several = {"launches": [_launch_document(*launch) for launch in launches]} if launches else {}
+        print_json(_findings_document(evidence, findings) | several | {"next": shlex.join(following)})
     elif csv:
-        print_csv(
-            [row for place, finding in enumerate(findings, start=1) for row in _finding_rows(evidence, finding, place)]
-        )
+        print_csv([row for each, found in [(evidence, findings), *launches] for row in _rows(each, found)])
     else:
         console = data_console()
         _print_findings(console, evidence, findings)
+        for launch in launches:
+            _print_launch(console, *launch)
         print_next(console, following)
 
 
@@ -58,10 +71,16 @@ def _placed(finding: Finding, results: Path, profiles: Path) -> Finding:
     return replace(finding, experiment=replace(finding.experiment, command=command))
 
 
-def _next(evidence: Evidence, findings: Sequence[Finding]) -> tuple[str, ...]:
-    """What would sharpen the answer; the first experiment where all evidence is there, and of the code as it is now."""
-    if evidence.profile is None or evidence.profile_code is CodeState.CHANGED:
+def _next(evidence: Evidence, findings: Sequence[Finding], of_launches: Sequence[Sequence[Finding]]) -> tuple[str, ...]:
+    """What would sharpen the answer; the first experiment where all evidence is there, and of the code as it is now.
+
+    Of several launches that is one for the launch that takes the most, which stands first.
+    """
+    profiled = all(launch.profile for launch in evidence.launches) if evidence.launches else evidence.profile
+    if not profiled or evidence.profile_code is CodeState.CHANGED:
         return profile(evidence).command
+    if of_launches and of_launches[0]:
+        return of_launches[0][0].experiment.command
     if evidence.own_times is None or not findings:
         return measure(evidence).command
     return findings[0].experiment.command
@@ -69,24 +88,76 @@ def _next(evidence: Evidence, findings: Sequence[Finding]) -> tuple[str, ...]:
 
 _WIDEST = 80  # columns: sentences are hard to read in wider ones
 _INDENT, _TRY, _NAMES = 3, 8, 8
+_NO_CAUSE = "no cause stands out: no rule finds one that explains a twentieth of the time"
 
 _SHARES: dict[Basis, str] = {
-    "counters": "{:.0%} of the cycles",
-    "times": "{:.0%} of the time",
-    "code": "up to {:.0%} of the time, by the code",
+    "counters": "{:.0%} of {} cycles",
+    "times": "{:.0%} of {} time",
+    "code": "up to {:.0%} of {} time, by the code",
+}
+_CLOCKS = {
+    "cupti": "by CUPTI, in whole calls",
+    "ncu": "by ncu, which replays each launch by itself after a flush of the caches: what it reads of the one before "
+    "comes from DRAM there",
 }
 
 
 def _print_findings(console: Console, evidence: Evidence, findings: Sequence[Finding]) -> None:
     """Prints the answer, top to bottom; commands are never broken, so that they can be copied."""
-    room = min(console.width, _WIDEST)
     console.print(Text(f"{evidence.label}  {evidence.workload}", style="bold"))
+    _print_known(console, evidence)
+    if evidence.launches:
+        _print_launch_times(console, evidence)
+    _print_causes(console, evidence, findings)
+    if not (findings or evidence.launches):
+        console.print(_NO_CAUSE)
+    console.print()
+
+
+def _print_launch(console: Console, launch: Evidence, findings: Sequence[Finding]) -> None:
+    """Prints the answer for one launch of several."""
+    times = launch.launch_times
+    share = f"  {times.share(launch.entry_name):.0%} of the launches' time" if times else ""
+    console.print(Text.assemble((launch.entry_name, "bold"), share))
+    _print_known(console, launch)
+    _print_causes(console, launch, findings)
+    if not findings:
+        console.print(_NO_CAUSE)
+    console.print()
+
+
+def _print_known(console: Console, evidence: Evidence) -> None:
+    room = min(console.width, _WIDEST)
     for name, said in _known(evidence):
         _print_prose(console, f"{name:<{_NAMES}}{said}", room, _NAMES, "" if name else "yellow")
-    for warning in evidence.warnings:
+    for warning in () if evidence.entry_name else evidence.warnings:
         _print_prose(console, f"warning: {warning}", room, _NAMES, "yellow")
+
+
+def _print_launch_times(console: Console, evidence: Evidence) -> None:
+    """How long each launch takes, which share of their time that is, and what says so."""
+    room, times = min(console.width, _WIDEST), evidence.launch_times
+    if times is None:
+        names = ", ".join(launch.entry_name for launch in evidence.launches)
+        _print_prose(console, f"launches: {names}; nothing stored tells what share of the time each takes", room, 10)
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table.add_column("launch", no_wrap=True)
+    table.add_column("µs", justify="right", no_wrap=True)
+    table.add_column("share", justify="right", no_wrap=True)
+    for launch in evidence.launches:
+        name = launch.entry_name
+        table.add_row(Text(name), time_text(times.times_us[name]), f"{times.share(name):.0%}")
+    table.add_row(Text("sum", style="dim"), time_text(times.total_us), "")
+    console.print(table)
+    said = f"{_CLOCKS[times.clock]}{_whose(times.code)}: {place_asked(times.path)}"
+    _print_prose(console, said, room, 0, "dim")
+
+
+def _print_causes(console: Console, evidence: Evidence, findings: Sequence[Finding]) -> None:
+    room, whose = min(console.width, _WIDEST), "its" if evidence.entry_name else "the"
     for place, finding in enumerate(findings, start=1):
-        share = _SHARES[finding.basis].format(finding.share) + _whose(evidence.code_of(finding.basis))
+        share = _SHARES[finding.basis].format(finding.share, whose) + _whose(evidence.code_of(finding.basis))
         console.print()
         console.print(Text.assemble((f"{place}. {finding.title}", "bold"), f"  ({share})"), soft_wrap=True)
         console.print(Padding(_facts(finding.facts, room - _INDENT), (0, 0, 0, _INDENT), expand=False))
@@ -96,9 +167,6 @@ def _print_findings(console: Console, evidence: Evidence, findings: Sequence[Fin
         _print_prose(console, f"{'':{_TRY}}{finding.experiment.why}", room, _TRY, "dim")
         for hint in evidence.hints_on(finding.rule):
             _print_prose(console, f"{'':{_INDENT}}for this op: {hint}", room, _INDENT)
-    if not findings:
-        console.print("no cause stands out: no rule finds one that explains a twentieth of the time")
-    console.print()
 
 
 def _print_prose(console: Console, text: str, room: int, indent: int, style: str = "") -> None:
@@ -111,8 +179,11 @@ def _known(evidence: Evidence) -> Iterator[tuple[str, str]]:
     profile, compiled, measured, cycles = evidence.profile, evidence.compiled, evidence.measured, evidence.cycles
     if profile:
         duration = value_text(evidence.counter("duration_us"), "µs")
-        yield ("ncu", f"{profile.gpu}, {profile.function}, {duration} µs: {evidence.profile_path}")
-    if profile and evidence.profile_code is CodeState.CHANGED:
+        where = "" if evidence.entry_name else f": {evidence.profile_path}"  # which stands once, above the launches
+        yield ("ncu", f"{profile.gpu}, {profile.function}, {duration} µs{where}")
+    elif evidence.launches and evidence.profile_path:
+        yield ("ncu", str(evidence.profile_path))
+    if (profile or evidence.launches) and not evidence.entry_name and evidence.profile_code is CodeState.CHANGED:
         yield ("", other_code(evidence.label))
     if cycles:
         parts = (
@@ -128,12 +199,9 @@ def _known(evidence: Evidence) -> Iterator[tuple[str, str]]:
     if profile and (results := estimated_speedups([profile])):
         yield ("NVIDIA", f"rules estimate at most {rule_text(results[0]).strip()}")
     if compiled:
-        whose = f"{compiled.subject.title}, " if compiled.subject.launch else ""
-        yield (
-            "code",
-            f"{whose}{compiled.arch}, {compiled.resources.registers} registers, {evidence.launch or 'no GPU'}",
-        )
-    if measured:
+        launch = evidence.launch or "no GPU"
+        yield ("code", f"{compiled.arch}, {compiled.resources.registers} registers, {launch}")
+    if measured and not evidence.entry_name:
         yield ("run", _times(measured))
         if measured.code is CodeState.CHANGED:
             yield ("", other_code(evidence.label))
@@ -184,24 +252,40 @@ def _identity(evidence: Evidence) -> dict[str, Any]:
 def _findings_document(evidence: Evidence, findings: Sequence[Finding]) -> dict[str, Any]:
     """What is known of a kernel, and what was found in it, most important first."""
     measured, cycles, compiled = evidence.measured, evidence.cycles, evidence.compiled
+    times, launches = evidence.launch_times, evidence.launches
+    profile = evidence.profile or next((launch.profile for launch in launches if launch.profile), None)
     rules = evidence.profile.rules if evidence.profile else ()
     return {
         **_identity(evidence),
         "params": dict(evidence.variant.params),
         "evidence": {
             "profile": evidence.profile_path,
-            "profile_code": evidence.profile_code if evidence.profile else None,
-            "gpu": evidence.profile.gpu if evidence.profile else measured.gpu if measured else None,
+            "profile_code": evidence.profile_code if profile else None,
+            "gpu": profile.gpu if profile else measured.gpu if measured else None,
             "function": evidence.profile.function if evidence.profile else None,
             "arch": compiled.arch if compiled else None,
             **({"rules": [asdict(rule) for rule in rules]} if rules else {}),
             "run": asdict(measured) if measured else None,
+            **({"launch_times": times and asdict(times)} if evidence.launches else {}),
         },
         "launch": asdict(evidence.launch) if evidence.launch else None,
         "account": asdict(cycles) if cycles else None,
         "gain": measured.gain if measured else None,
         "findings": [_finding(evidence, finding) for finding in findings],
         "warnings": evidence.warnings,
+    }
+
+
+def _launch_document(launch: Evidence, findings: Sequence[Finding]) -> dict[str, Any]:
+    """One launch of several: how long it takes, as far as that is known, and what was found in it."""
+    times, document = launch.launch_times, _findings_document(launch, findings)
+    evidence = {name: value for name, value in document["evidence"].items() if name != "run"}
+    return {
+        "entry": launch.entry_name,
+        "time_us": times.times_us[launch.entry_name] if times else None,
+        "share": times.share(launch.entry_name) if times else None,
+        "evidence": evidence,
+        **{name: document[name] for name in ("launch", "account", "findings")},
     }
 
 
@@ -215,11 +299,18 @@ def _finding(evidence: Evidence, finding: Finding) -> dict[str, Any]:
     }
 
 
+def _rows(evidence: Evidence, findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    return [row for place, finding in enumerate(findings, start=1) for row in _finding_rows(evidence, finding, place)]
+
+
 def _finding_rows(evidence: Evidence, finding: Finding, place: int) -> list[dict[str, Any]]:
-    """A row for each line of evidence, with the finding that it belongs to."""
+    """A row for each line of evidence, with the finding that it belongs to, and of several launches with the launch."""
+    launch, times = evidence.entry_name, evidence.launch_times
+    told = {"entry": launch, "launch_share": times.share(launch) if times and launch else None}
     return [
         {
             **_identity(evidence),
+            **(told if launch or evidence.launches else {}),
             "place": place,
             "rule": finding.rule,
             "title": finding.title,
