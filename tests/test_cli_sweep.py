@@ -270,6 +270,14 @@ WRONG = {
     "no margin": ((*TRITON, "--margin", "1"), 2, "a margin lies between 0 and 1", "0.005"),
     "no step": ((*TRITON, "--step-limit", "0"), 2, "--step-limit 0: a step takes some time", "default"),
     "unknown baseline": ((*TRITON, "--baseline", "decode-x"), 2, "there is no kernel decode-x", "decode"),
+    "no GPU": (
+        TRITON,
+        5,
+        "nothing that was asked for can be measured here: decode-triton: it needs a GPU",
+        "gdnbench inspect decode-triton",
+    ),
+    "no GPU, and a baseline": ((*TRITON, "--baseline", "decode-reference"), 5, "it needs a GPU", "gdnbench doctor"),
+    "no GPU, and thousands": ((*ALL, "-p", "WARPS"), 5, "decode-triton: it needs a GPU", "gdnbench doctor"),
     "absent model": (("sweep", "decode-triton", "--gpu", "b100"), 5, "No GPU here is 'b100'", "--gpu cpu"),
     "figure format": ((*TRITON, "--plot", "sweep.gif"), 2, "--plot sweep.gif", "chart.png"),
     "figure folder": ((*TRITON, "--plot", "no/sweep.png"), 2, "there is no folder no", "make it first"),
@@ -284,6 +292,13 @@ def test_a_wrong_question_is_refused_with_a_hint_and_leaves_nothing_behind(comma
     said, _, advice = err.partition("hint:")
     assert message in said
     assert hint in advice
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_sweep_would_do_is_told_where_it_cannot_be_done(command, tmp_path):
+    code, out, _ = command(*TRITON, "--dry-run")
+    assert code == 0
+    assert "it needs a GPU" in out
     assert list(tmp_path.iterdir()) == []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import Entry
@@ -16,7 +17,7 @@ from gdnbench.measuring.request import Request, device_of, slug_of
 from gdnbench.measuring.schedule import START_S, longest_round_s
 from gdnbench.model.case import Case, Variant
 from gdnbench.model.gpu import CPU, Gpu
-from gdnbench.model.kernel import Device
+from gdnbench.model.kernel import Device, TorchKernel
 from gdnbench.model.status import Role
 
 
@@ -79,6 +80,23 @@ def unavailable(entry: Entry, device: Device) -> str:
     if need:
         return f"it needs the module {need.module}: {need.remedy}"
     return "" if device in entry.kernel.devices else "it needs a GPU"
+
+
+def refuse_impossible_sweep(catalog: Catalog, plan: Plan) -> None:
+    """Refuses a sweep of which no point can run here, before the first of them is compiled.
+
+    Raises:
+        MachineError: if that is so.
+    """
+    device = device_of(plan.gpu)
+    reasons = {name: unavailable(catalog.entries[name], device) for name in plan.request.swept}
+    if all(reasons.values()):
+        told = "; ".join(f"{name}: {why}" for name, why in reasons.items())
+        compiled = (name for name in reasons if not isinstance(catalog.entries[name].kernel, TorchKernel))
+        instead = "".join(f"; `gdnbench inspect {name}` needs no GPU" for name in islice(compiled, 1))
+        raise MachineError(
+            f"nothing that was asked for can be measured here: {told}", f"see `gdnbench doctor`{instead}"
+        )
 
 
 def _needs_baseline(catalog: Catalog, request: Request, device: Device) -> bool:
