@@ -211,7 +211,11 @@ def test_the_catalog_needs_neither_torch_nor_numpy():
     assert heavy_after(statement, (*HEAVY, "numpy", "pandas", "rich")) == "HEAVY []"
 
 
-@pytest.mark.parametrize("arguments", [("--help",), ("run", "--help"), ("list",), ("list", "--json")], ids=" ".join)
+@pytest.mark.parametrize(
+    "arguments",
+    [("--help",), ("run", "--help"), ("list",), ("list", "--json"), ("list", "--op", "prefill")],
+    ids=" ".join,
+)
 def test_verbs_that_measure_nothing_load_no_numbers_at_all(arguments):
     assert heavy_after(VERB.format(argv=["gdnbench", *arguments]), (*HEAVY, "numpy", "pandas")) == "HEAVY []"
 
@@ -224,3 +228,34 @@ def test_planning_and_supervising_a_run_needs_no_torch(tmp_path):
     """The parent of a run, up to where its first worker would start."""
     modules = ("measuring.session", "measuring.preflight", "measuring.exit_code", "cli.progress")
     assert heavy_after("import " + ", ".join(f"gdnbench.{module}" for module in modules)) == "HEAVY []"
+
+
+def test_list_shows_the_kernels_of_one_op(run):
+    every = json.loads(run("list", "--json")[1])
+    assert {each["op"] for each in every} > {"prefill"}
+    wanted = [each for each in every if each["op"] == "prefill"]
+    assert json.loads(run("list", "--op", "prefill", "--json")[1]) == wanted
+    _, out, _ = run("list", "--op", "prefill")
+    assert "prefill-triton" in out
+    assert "decode-" not in out
+    [floor] = json.loads(run("list", "--op", "prefill", "*-floor-*", "--json")[1])
+    assert floor["kernel"] == "prefill-floor-empty"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [(("--op", "prefil"), "there is no op prefil"), (("--op", "prefill", "decode-v1"), "there is no kernel decode-v1")],
+)
+def test_list_refuses_an_op_that_is_none_and_kernels_of_another(run, arguments, said):
+    code, out, err = run("list", *arguments)
+    assert (code, out) == (2, "")
+    assert said in err
+
+
+def test_what_is_broken_is_listed_with_its_own_op(run, tmp_path, monkeypatch):
+    folder = tmp_path / "decode" / "mine"
+    folder.mkdir(parents=True)
+    (folder / "variant.py").write_text("raise ValueError('reasons')\n")
+    monkeypatch.setenv("GDNBENCH_KERNELS", str(tmp_path))
+    assert "broken  decode/mine" in run("list", "--op", "decode")[1]
+    assert "broken" not in run("list", "--op", "prefill")[1]

@@ -4,8 +4,9 @@ import pytest
 from decode_workloads import decode_at
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.catalog.resolve import find_op
 from gdnbench.errors import ExitCode, ShapeError, UnknownNameError, UsageError
-from gdnbench.measuring.request import QUICK, Settings, choose_settings, find_op, make_request, parse_workloads
+from gdnbench.measuring.request import QUICK, Settings, choose_settings, make_request, parse_workloads
 
 CATALOG = load_catalog(default_roots()[:1])
 DECODE = CATALOG.ops["decode"]

@@ -16,10 +16,11 @@ from pathlib import Path
 import numpy as np
 
 from gdnbench.catalog.catalog import Catalog, default_roots, load_catalog
+from gdnbench.catalog.resolve import find_op
 from gdnbench.errors import MachineError, UsageError
 from gdnbench.measuring.analyse import Analysis
 from gdnbench.measuring.plan import Plan, foresee, make_plan
-from gdnbench.measuring.request import Request, Settings, choose_settings, find_op, parse_workloads
+from gdnbench.measuring.request import Request, Settings, choose_settings, parse_workloads
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.op import Op

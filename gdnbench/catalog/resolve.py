@@ -8,12 +8,24 @@ from fnmatch import fnmatchcase
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import label_parts
 from gdnbench.catalog.select import unknown_kernel
-from gdnbench.errors import UsageError
+from gdnbench.errors import UnknownNameError, UsageError
+from gdnbench.model.op import Op
 
 DEFAULT_OP = "decode"
 """The op that is meant where neither `--op` nor a kernel says which."""
 
 _EVERY_KERNEL = frozenset({"all", "*"})  # of an op, whichever that is
+
+
+def find_op(catalog: Catalog, name: str) -> Op:
+    """The op of a name.
+
+    Raises:
+        UnknownNameError: if there is none.
+    """
+    if name not in catalog.ops:
+        raise UnknownNameError(f"there is no op {name}", f"there are {', '.join(catalog.ops) or 'none'}")
+    return catalog.ops[name]
 
 
 def resolve_op(catalog: Catalog, op: str, named: Iterable[str]) -> str:

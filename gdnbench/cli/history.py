@@ -39,6 +39,7 @@ def history(
     which cancels changes that all times of a process share.
     """
     from gdnbench.catalog.catalog import load_catalog
+    from gdnbench.catalog.resolve import find_op
     from gdnbench.compare.history import (
         check_margin,
         check_workloads,
@@ -52,7 +53,7 @@ def history(
         timed_workloads,
     )
     from gdnbench.compare.runs import load_stored_runs
-    from gdnbench.measuring.request import find_op, parse_workloads
+    from gdnbench.measuring.request import parse_workloads
     from gdnbench.report.console import message_console
     from gdnbench.report.history import print_histories
     from gdnbench.wording import plural

@@ -55,7 +55,7 @@ def inspect(
     through; with --diff, two kernels' numbers stand side by side.
     """
     from gdnbench.catalog.catalog import load_catalog
-    from gdnbench.catalog.resolve import resolve_op
+    from gdnbench.catalog.resolve import find_op, resolve_op
     from gdnbench.cli.progress import watch
     from gdnbench.errors import UsageError
     from gdnbench.inspection.compiled import build_subjects
@@ -63,7 +63,7 @@ def inspect(
     from gdnbench.inspection.quantities import exit_code, find_violations, parse_rules
     from gdnbench.inspection.subject import choose_archs, choose_subjects, gpu_size_of
     from gdnbench.machine.gpus import list_gpus
-    from gdnbench.measuring.request import find_op, parse_near_default
+    from gdnbench.measuring.request import parse_near_default
     from gdnbench.report.inspect.output import print_changed, print_inspected, print_schedule_pairs, print_schedules
 
     if sass and schedule:

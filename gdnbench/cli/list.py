@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from gdnbench.cli.complete import complete_ops
 from gdnbench.cli.options import CsvOption, JsonOption, KernelsArgument, KernelsOption, ResultsOption, terms
 from gdnbench.places import RESULTS
 
@@ -13,6 +14,9 @@ from gdnbench.places import RESULTS
 def list_kernels(
     kernels: KernelsArgument = None,
     kernel: KernelsOption = None,
+    op: Annotated[
+        str, typer.Option(help="List the kernels of this op alone.", autocompletion=complete_ops, show_default=False)
+    ] = "",
     long: Annotated[bool, typer.Option("--long", "-l", help="Also presets, params and requirements.")] = False,
     results: ResultsOption = RESULTS,
     json: JsonOption = False,
@@ -28,5 +32,5 @@ def list_kernels(
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.report.catalog import find_kernels, print_kernels
 
-    found = find_kernels(load_catalog(), terms(kernels, kernel), results)
+    found = find_kernels(load_catalog(), terms(kernels, kernel), results, op)
     print_kernels(found, long=long, json=json, csv=csv)

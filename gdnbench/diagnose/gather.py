@@ -10,6 +10,7 @@ from statistics import median_low
 
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import Entry
+from gdnbench.catalog.resolve import find_op
 from gdnbench.catalog.select import find_variant
 from gdnbench.diagnose.evidence import Evidence, RunTimes
 from gdnbench.diagnose.launch_times import LaunchTimes, profiled_times, recorded_times
@@ -18,7 +19,7 @@ from gdnbench.inspection.compiled import BuildOutcome, CompiledKernel, FailedBui
 from gdnbench.inspection.subject import DEFAULT_ARCHS, Subject, gpu_size_of, launches_of
 from gdnbench.machine.gpus import list_gpus, select_gpu
 from gdnbench.measuring.observer import Observer
-from gdnbench.measuring.request import find_op, parse_workload
+from gdnbench.measuring.request import parse_workload
 from gdnbench.model.case import Variant
 from gdnbench.model.code import CodeState
 from gdnbench.model.gpu import Gpu, gpu_slug

@@ -12,13 +12,14 @@ from itertools import count
 from pathlib import Path
 
 from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.resolve import find_op
 from gdnbench.catalog.select import select_variants
 from gdnbench.errors import ExitCode, MachineError
 from gdnbench.measuring.builds import ARCHS_WITHOUT_GPU, build_cases
 from gdnbench.measuring.exit_code import exit_code_of_statuses
 from gdnbench.measuring.observer import Observer
 from gdnbench.measuring.protocol import IMPORT_STEP, Event, Examined, Phase, PreflightVerdicts, Started, StepBegun, Task
-from gdnbench.measuring.request import Settings, device_of, find_op, parse_workloads, slug_of
+from gdnbench.measuring.request import Settings, device_of, parse_workloads, slug_of
 from gdnbench.measuring.workers import WorkerOutcome, run_concurrently, supervise, worker_environment
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import CPU, Gpu

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, product
 
 from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.resolve import find_op
 from gdnbench.catalog.select import select_variants
-from gdnbench.errors import UnknownNameError, UsageError
+from gdnbench.errors import UsageError
 from gdnbench.model.case import Variant
 from gdnbench.model.gpu import CPU, Gpu
 from gdnbench.model.kernel import Device
@@ -199,17 +200,6 @@ def make_request(
     workloads = chosen.workloads if chosen else parse_workloads(found, axes)
     command = shlex.join(["gdnbench", *sys.argv[1:]])
     return Request(found, variants, workloads, settings, baseline, label, command=command, suite=chosen)
-
-
-def find_op(catalog: Catalog, name: str) -> Op:
-    """The op of a name.
-
-    Raises:
-        UnknownNameError: if there is none.
-    """
-    if name not in catalog.ops:
-        raise UnknownNameError(f"there is no op {name}", f"there are {', '.join(catalog.ops) or 'none'}")
-    return catalog.ops[name]
 
 
 def parse_workloads(op: Op, axes: str, suite: str = DEFAULT_SUITE) -> tuple[Workload, ...]:

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import Entry
+from gdnbench.catalog.resolve import find_op
 from gdnbench.catalog.select import choose_bases, grid_axes, grid_points, parse_params
 from gdnbench.errors import UsageError
 from gdnbench.measuring.plan import unavailable
 from gdnbench.measuring.race import COARSE_ROUNDS, check_budget
-from gdnbench.measuring.request import Request, Settings, device_of, find_op, parse_workloads, trim_of
+from gdnbench.measuring.request import Request, Settings, device_of, parse_workloads, trim_of
 from gdnbench.model.case import Variant
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.kernel import Device

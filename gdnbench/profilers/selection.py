@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.resolve import find_op
 from gdnbench.catalog.select import find_variant
 from gdnbench.errors import MachineError, UsageError
 from gdnbench.machine.gpus import list_gpus, select_gpu
-from gdnbench.measuring.request import find_op, parse_workload
+from gdnbench.measuring.request import parse_workload
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.kernel import CudaKernel, TritonKernel

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import Broken, Entry, Pick, label_parts
+from gdnbench.catalog.resolve import find_op
 from gdnbench.catalog.select import select_variants
 from gdnbench.errors import RunFormatError
 from gdnbench.model.code import CodeState
@@ -46,27 +47,27 @@ class KernelList:
     in_full: bool
 
 
-def find_kernels(catalog: Catalog, wanted: Sequence[str], results: Path) -> KernelList:
+def find_kernels(catalog: Catalog, wanted: Sequence[str], results: Path, op: str = "") -> KernelList:
     """The kernels that names and globs match, names of presets too; without any, all kernels and the broken folders.
 
     Args:
         catalog: what there is.
         wanted: names and globs, separated by commas or one by one.
         results: the folder of the runs that the last times come from.
-
+        op: the op whose kernels are meant; those of every op if empty.
 
     Raises:
-        UnknownNameError: for a name or glob that matches no kernel.
+        UnknownNameError: for an op that does not exist, and for a name or glob that matches none of its kernels.
     """
+    there = catalog.of_op(find_op(catalog, op).name) if op else tuple(catalog.entries.values())
     terms = [label_parts(term.strip())[0] for text in wanted for term in text.split(",") if term.strip()]
-    chosen = {entry.kernel.name: entry for term in terms for entry in _matching(catalog, term)}
-    entries = tuple(chosen.values()) if terms else tuple(catalog.entries.values())
+    chosen = {entry.kernel.name: entry for term in terms for entry in _matching(catalog, there, term, op)}
+    entries = tuple(chosen.values()) if terms else tuple(there)
     in_full = bool(terms) and not any(set("*?[") & set(term) or term == "all" for term in terms)
     times = _times(entries, results)
     codes = {name: _code_of(catalog, name, time) for name, time in times.items()}
-    return KernelList(
-        entries, () if terms else catalog.broken, times, codes, _codes_of_picks(catalog, results), in_full
-    )
+    broken = tuple(each for each in catalog.broken if not terms and op in {"", each.name.partition("/")[0]})
+    return KernelList(entries, broken, times, codes, _codes_of_picks(catalog, results), in_full)
 
 
 def _code_of(catalog: Catalog, name: str, time: LastTime) -> CodeState:
@@ -75,15 +76,15 @@ def _code_of(catalog: Catalog, name: str, time: LastTime) -> CodeState:
     return CodeState.together(catalog.code_state(each, time.sources.get(each, "")) for each in names)
 
 
-def _matching(catalog: Catalog, term: str) -> list[Entry]:
+def _matching(catalog: Catalog, there: Sequence[Entry], term: str, op: str) -> list[Entry]:
     pattern = "*" if term == "all" else term
     found = [
         entry
-        for entry in catalog.entries.values()
+        for entry in there
         if any(fnmatchcase(variant.label, pattern) for variant in (entry.default, *entry.presets))
     ]
     if not found:
-        select_variants(catalog, next(iter(catalog.ops), ""), term)  # raises, and names the kernels that there are
+        select_variants(catalog, op or next(iter(catalog.ops), ""), term)  # raises, and names those there are
     return found
 
 

@@ -130,7 +130,8 @@ def asked_workloads(folder: Path, axes: str) -> tuple[Workload, ...] | None:
     if not axes:
         return None
     from gdnbench.catalog.catalog import load_catalog
-    from gdnbench.measuring.request import find_op, parse_workloads
+    from gdnbench.catalog.resolve import find_op
+    from gdnbench.measuring.request import parse_workloads
 
     info = read_info(folder)
     op = find_op(load_catalog(), info.op)
