@@ -3,11 +3,13 @@
 import csv
 import io
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from launches_data import TOYS
 from stamps_data import about, stamps
 
 from gdnbench.errors import ExitCode
@@ -167,6 +169,70 @@ def test_without_a_gpu_stored_stamps_are_what_can_be_shown(command_line, monkeyp
     code, _, err = command_line("phases", "decode-v4", columns="300")
     assert code == ExitCode.ENVIRONMENT
     assert "--import" in err
+
+
+@pytest.fixture
+def split(tmp_path, monkeypatch, worker):
+    """`gemm-split` with marks in both of its launches; the worker leaves stamps of the one that it is told."""
+    folder = tmp_path / "toys"
+    shutil.copytree(TOYS / "gemm", folder / "gemm", ignore=shutil.ignore_patterns("__pycache__"))
+    source = folder / "gemm" / "split" / "kernel.cu"
+    marked = [
+        line + ("\n    GDNBENCH_PHASES_BEGIN();\n    GDNBENCH_PHASE(load);" if line.endswith("int M) {") else "")
+        for line in source.read_text().splitlines()
+    ]
+    head = "#include <gdnbench/phases.cuh>\nGDNBENCH_PHASE_NAMES(load, update, store);\n"
+    source.write_text(head + "\n".join(marked) + "\n")
+    monkeypatch.setenv("GDNBENCH_KERNELS", str(folder))
+    worker.entries = []
+
+    def leave(task, gpu, *, limit_s):
+        worker.entries.append(task.entry)
+        of = about(label="gemm-split", op="gemm", workload=task.case.workload, entry=task.entry, source=task.source)
+        made = stamps(after=150 * len(worker.entries), about_=of)
+        made.records[:, :, 4 + len(worker.entries)] = 0  # each passes the others' phases alone
+        made.write(Path(task.result))
+        return Completed(0, "")
+
+    monkeypatch.setattr("gdnbench.profilers.phases.collect.run_worker", leave)
+    return worker
+
+
+def test_each_launch_that_has_marks_is_stamped_and_their_spans_are_summed(command_line, split, tmp_path):
+    code, out, err = command_line("phases", "gemm-split", "--profiles", tmp_path)
+    assert code == ExitCode.OK, err
+    assert split.entries == ["partial_sums", "add_sums"]
+    names = sorted(path.name for path in (tmp_path / "phases" / "gemm-split").iterdir())
+    assert [name.split(".")[-2:] for name in names] == [["add_sums", "npz"], ["partial_sums", "npz"]]
+    assert "gemm-split/partial_sums  M=64" in out
+    assert "of whole calls: stamping costs" in out
+    table = out[out.index("\nlaunch  ") :].splitlines()[2:5]
+    spans = [float(line.split()[1]) for line in table]
+    assert [line.split()[0] for line in table] == ["partial_sums", "add_sums", "sum"]
+    assert spans[2] == pytest.approx(spans[0] + spans[1], abs=0.002)
+    assert "warning" not in out  # what one launch does not pass, the other does
+
+
+def test_one_launch_can_be_asked_for(command_line, split, tmp_path):
+    code, out, _ = command_line("phases", "gemm-split", "--launch", "add_sums", "--profiles", tmp_path, "--csv")
+    assert code == ExitCode.OK
+    assert split.entries == ["add_sums"]
+    assert {row["entry"] for row in csv.DictReader(io.StringIO(out))} == {"add_sums"}
+
+
+def test_a_launch_that_is_none_is_refused(command_line, split, tmp_path):
+    code, out, err = command_line("phases", "gemm-split", "--launch", "scan", "--profiles", tmp_path)
+    assert (code, out, split.entries) == (ExitCode.USAGE, "", [])
+    assert "gemm-split has no launch scan" in err
+
+
+def test_stored_stamps_of_launches_are_shown_with_their_sum(command_line, tmp_path):
+    for entry, after in (("prologue", 0), ("scan", 15_000)):
+        stamps(after=after, about_=about(entry=entry)).write(tmp_path / f"{entry}.npz")
+    _, out, _ = command_line("phases", "--import", tmp_path / "scan.npz", "--import", tmp_path / "prologue.npz")
+    shares = {line.split()[0]: line.split()[2] for line in out[out.index("\nlaunch  ") :].splitlines()[2:5]}
+    assert shares["sum"] == "100%"
+    assert float(shares["scan"].rstrip("%")) > float(shares["prologue"].rstrip("%")) > 0
 
 
 @pytest.mark.gpu

@@ -8,14 +8,16 @@ from pathlib import Path
 
 import pytest
 from decode_workloads import decode_at
+from launches_data import TOYS
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.codegen.build import build
 from gdnbench.codegen.cubin import disassemble
 from gdnbench.codegen.sass import read_instructions
 from gdnbench.errors import BuildError, UsageError
+from gdnbench.model.case import Case
 from gdnbench.model.kernel import CudaKernel
-from gdnbench.profilers.phases.collect import check_is_cuda, check_marks
+from gdnbench.profilers.phases.collect import check_is_cuda, marked_launches
 
 pytestmark = pytest.mark.slow
 
@@ -135,12 +137,49 @@ def test_a_phase_in_a_loop_adds_up_and_values_may_be_of_any_type(same_folder):
 
 def test_a_kernel_without_marks_is_refused_with_how_to_add_them():
     entry = CATALOG.entries["decode-floor-copy"]
-    built = build(entry, entry.default, decode_at(), "sm_90", stamped=True)
-    with pytest.raises(UsageError, match="has no marks") as caught:
-        check_marks(entry, built, "decode-floor-copy")
+    with pytest.raises(UsageError, match="decode-floor-copy has no marks") as caught:
+        marked_launches(entry, Case(entry.default, decode_at()), "sm_90")
     assert "<gdnbench/phases.cuh>" in caught.value.hint
     marked = CATALOG.entries["decode-v4"]
-    check_marks(marked, build(marked, marked.default, decode_at(), "sm_90", stamped=True), "decode-v4")
+    assert marked_launches(marked, Case(marked.default, decode_at()), "sm_90") == ("gdn_decode_v4",)
+
+
+SPLIT = load_catalog([default_roots()[0], TOYS]).entries["gemm-split"]
+
+
+def _marked_split(folder, *entries):
+    """gemm-split with marks in these of its launches."""
+
+    names = ", ".join(f"{entry}_end" for entry in ("partial_sums", "add_sums"))
+
+    def change(text):
+        for entry in entries:
+            body = rf"({entry}\([^{{]*\{{\n)(.*?)\n\}}\n"
+            marked = rf"\1GDNBENCH_PHASES_BEGIN();\n\2\nGDNBENCH_PHASE({entry}_end);\n}}\n"
+            text = re.sub(body, marked, text, count=1, flags=re.DOTALL)
+        return f"#include <gdnbench/phases.cuh>\nGDNBENCH_PHASE_NAMES({names});\n{text}"
+
+    return _copy(SPLIT, folder, change)
+
+
+@pytest.mark.parametrize("entries", [("partial_sums",), ("add_sums",), ("partial_sums", "add_sums")])
+def test_of_several_launches_those_with_marks_are_stamped(tmp_path, entries):
+    entry = _marked_split(tmp_path, *entries)
+    case = Case(entry.default, entry.op.default)
+    assert marked_launches(entry, case, "sm_90") == entries
+    assert marked_launches(entry, case, "sm_90", entries[-1]) == entries[-1:]
+    others = {"partial_sums", "add_sums"} - {*entries}
+    for other in others:
+        with pytest.raises(UsageError, match=f"{other} of gemm-split has no marks") as caught:
+            marked_launches(entry, case, "sm_90", other)
+        assert f"--launch {entries[0]}" in caught.value.hint
+
+
+def test_a_launch_that_a_kernel_does_not_make_is_refused_with_those_it_makes(tmp_path):
+    entry = _marked_split(tmp_path, "add_sums")
+    with pytest.raises(UsageError, match="gemm-split has no launch sum") as caught:
+        marked_launches(entry, Case(entry.default, entry.op.default), "sm_90", "sum")
+    assert "partial_sums, add_sums" in caught.value.hint
 
 
 @pytest.mark.parametrize(

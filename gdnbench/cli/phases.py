@@ -30,6 +30,9 @@ def phases(
     op: OpOption = "",
     gpu: GpuOption = "auto",
     shape: ShapesOption = None,
+    launch: Annotated[
+        str, typer.Option(metavar="ENTRY", help="Of a kernel of several launches, this one; all with marks by default.")
+    ] = "",
     launches: Annotated[int, typer.Option(min=1, help="Cold launches to stamp.")] = 200,
     seed: Annotated[int, typer.Option(help="Of the inputs.")] = 0,
     stored: Annotated[
@@ -47,7 +50,8 @@ def phases(
     The kernel is compiled again with its marks as clock reads, checked against the
     oracle, launched cold, and timed beside itself without them: what stamping costs
     is shown. Marks are lines of <gdnbench/phases.cuh> in the kernel; else they are
-    nothing. For Triton kernels, see `gdnbench proton`.
+    nothing. Of a kernel of several launches, each is stamped by itself, in whole
+    calls. For Triton kernels, see `gdnbench proton`.
     """
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.cli.progress import watch
@@ -78,5 +82,7 @@ def phases(
         with watch(quiet=quiet) as observer, alone_on(chosen, observer):
             for case in cases:
                 observer.note(f"stamping {case.label} at {case.workload}")
-                found |= [collect_stamps(catalog, case, chosen, profiles, seed=seed, launches=launches, limit_s=limit)]
+                found |= collect_stamps(
+                    catalog, case, chosen, profiles, launch=launch, seed=seed, launches=launches, limit_s=limit
+                )
     print_profiles(found, catalog.code_state, profiles, json=json, csv=csv)

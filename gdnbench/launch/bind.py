@@ -53,8 +53,17 @@ def load(entry: Entry, variant: Variant, workload: Workload) -> Binder:
     return _beginning(entry, _load(entry, variant, workload))
 
 
-def load_stamped(entry: Entry, variant: Variant, workload: Workload) -> tuple[Binder, Any]:
-    """A CUDA kernel whose marks read the clock, as `load` loads it, and its code: cuda-core's `ObjectCode`.
+def load_stamped(entry: Entry, variant: Variant, workload: Workload, launch: CudaLaunch) -> tuple[Binder, Any]:
+    """A CUDA kernel as `load` loads it, but that the marks of one launch read the clock, and that launch's code.
+
+    Args:
+        entry: the kernel.
+        variant: its params.
+        workload: the workload.
+        launch: one of the kernel's launches; the others are as ever.
+
+    Returns:
+        What binds all launches, and cuda-core's `ObjectCode`.
 
     Raises:
         BuildError: if the kernel does not compile.
@@ -62,8 +71,8 @@ def load_stamped(entry: Entry, variant: Variant, workload: Workload) -> tuple[Bi
     """
     if not isinstance(entry.kernel, CudaKernel):
         raise DeclarationError(f"{entry.kernel.name} is no CUDA kernel, and has no marks")
-    binder, code = _load_cuda(entry, entry.kernel, variant, workload, stamped=True)
-    return _beginning(entry, binder), code
+    binder, codes = _load_cuda(entry, entry.kernel, variant, workload, stamped=launch)
+    return _beginning(entry, binder), codes[entry.kernel.launches.index(launch)]
 
 
 def _beginning(entry: Entry, binder: Binder) -> Binder:
@@ -89,17 +98,19 @@ def _load(entry: Entry, variant: Variant, workload: Workload) -> Binder:
 
 
 def _load_cuda(
-    entry: Entry, kernel: CudaKernel, variant: Variant, workload: Workload, *, stamped: bool = False
-) -> tuple[Binder, Any]:
-    """What binds every launch, and the code of the first: the marks that `gdnbench phases` reads are in it."""
-    loaded = [_load_cuda_launch(entry, launch, variant, workload, stamped=stamped) for launch in kernel.launches]
+    entry: Entry, kernel: CudaKernel, variant: Variant, workload: Workload, *, stamped: CudaLaunch | None = None
+) -> tuple[Binder, list[Any]]:
+    """What binds every launch, and the code of each; that of the stamped one holds the marks' records."""
+    loaded = [
+        _load_cuda_launch(entry, launch, variant, workload, stamped=launch is stamped) for launch in kernel.launches
+    ]
     steps = [step for step, _ in loaded]
 
     def bind_steps(workspace: Workspace) -> Launcher:
         named = workspace.by_name(kernel.scratch, variant.params)
         return _in_order([step(named) for step in steps], workspace)
 
-    return bind_steps, loaded[0][1]
+    return bind_steps, [code for _, code in loaded]
 
 
 def _load_cuda_launch(

@@ -160,15 +160,17 @@ def read_text(path: Path, hint: str) -> str:
         raise ReportFormatError(f"{path} cannot be read: {error}", hint) from error
 
 
-def profile_name(case: Case, gpu: str, now: datetime | None = None) -> str:
+def profile_name(case: Case, gpu: str, now: datetime | None = None, *, entry: str = "") -> str:
     """The name that the files of one profile share, without a suffix: `20261121-203000-h200-B1-qk4_v8`.
 
     Args:
         case: the profiled case.
         gpu: the GPU's short name, `h200`.
         now: the time, UTC; the present if not given.
+        entry: the launch that it is of, where it is of one among several.
     """
-    return f"{now or datetime.now(UTC):%Y%m%d-%H%M%S}-{gpu}-{case.workload.slug}"
+    name = f"{now or datetime.now(UTC):%Y%m%d-%H%M%S}-{gpu}-{case.workload.slug}"
+    return f"{name}.{entry}" if entry else name
 
 
 def unused_name(folder: Path, case: Case, gpu: str, suffix: str) -> str:

@@ -48,6 +48,7 @@ class ProfileTask:
         launches: how often to launch what is profiled.
         result: path of the file that the worker writes; empty if it writes none.
         source: hash of the kernel's sources, which the profile records.
+        entry: of a kernel with several launches, the one to look into; empty for a kernel of one.
     """
 
     instrumentation: Instrumentation
@@ -58,6 +59,7 @@ class ProfileTask:
     launches: int
     result: str = ""
     source: str = ""
+    entry: str = ""
 
     def write(self, path: Path) -> None:
         """Writes the task as JSON, for a worker to read."""

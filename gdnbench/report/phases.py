@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from gdnbench.model.code import CodeState
+from gdnbench.model.workload import Workload
 from gdnbench.places import place_asked, profiles_option
 from gdnbench.profilers.phases.analysis import Overhead, PhaseProfile, Timeline, analyse
 from gdnbench.profilers.phases.stamps import StampedKernel, Stamps
@@ -22,6 +24,10 @@ from gdnbench.report.units import percent, time_text
 _LEGEND = (
     "of all warps of all launches; spread: between the warps of a launch, 5th to 95th\n"
     "percentile; (between): after the last mark"
+)
+_SUM_LEGEND = (
+    "span: from a launch's first warp's begin to its last one's end, while it is\n"
+    "stamped; what lies between launches is in none"
 )
 
 
@@ -45,16 +51,52 @@ def _print_tables(analysed: Mapping[Path, tuple[StampedKernel, PhaseProfile]], c
     for path, (kernel, profile) in analysed.items():
         _print_phases(console, kernel, profile, path, code_of(kernel.label, kernel.source))
         console.print()
+    for launches in _calls(analysed.values()):
+        _print_sum(console, launches)
+        console.print()
     kernel, _ = next(iter(analysed.values()))
     command = ["gdnbench", "ncu", kernel.label, *kernel.workload.options]
     print_next(console, [*command, *profiles_option(profiles)])
 
 
+StampedLaunch = tuple[StampedKernel, PhaseProfile]
+
+
+def _calls(analysed: Iterable[StampedLaunch]) -> Iterator[list[StampedLaunch]]:
+    """The stamped launches of each kernel that makes several, where more than one of them is shown."""
+    calls: dict[tuple[str, Workload, str, str], dict[str, StampedLaunch]] = {}
+    for kernel, profile in analysed:
+        if kernel.entry:
+            call = calls.setdefault((kernel.label, kernel.workload, kernel.gpu, kernel.source), {})
+            call[kernel.entry] = (kernel, profile)
+    return (list(launches.values()) for launches in calls.values() if len(launches) > 1)
+
+
+def _print_sum(console: Console, launches: Sequence[StampedLaunch]) -> None:
+    """Prints how long each launch was, and all together; and the phases that none of them passed."""
+    kernel, total_us = launches[0][0], sum(profile.timeline.span_us for _, profile in launches)
+    console.print(Text(f"{kernel.label}  {kernel.workload}  on {kernel.gpu}", style="bold"))
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table.add_column("launch", no_wrap=True)
+    table.add_column("span µs", justify="right", no_wrap=True)
+    table.add_column("share", justify="right", no_wrap=True)
+    for one, profile in launches:
+        span_us = profile.timeline.span_us
+        table.add_row(Text(one.entry), time_text(span_us), percent(span_us / total_us))
+    table.add_row(*(Text(cell, style="bold") for cell in ("sum", time_text(total_us), percent(1.0))))
+    console.print(table)
+    console.print(Text(_SUM_LEGEND, style="dim"))
+    passed_by_none = [name for name in kernel.phases if all(name in profile.unpassed for _, profile in launches)]
+    if passed_by_none:
+        console.print(Text(f"warning: no warp of these launches passed {', '.join(passed_by_none)}", style="yellow"))
+
+
 def _print_phases(console: Console, kernel: StampedKernel, profile: PhaseProfile, path: Path, code: CodeState) -> None:
     """Prints one kernel's phases, and where the stamps are."""
     launches, warps = profile.breakdown.launches, profile.breakdown.warps
-    console.print(Text(f"{kernel.label}  {kernel.workload}  on {kernel.gpu}", style="bold"))
-    console.print(Text(f"{launches} launches of {warps} warps, cold L2", style="dim"))
+    console.print(Text(f"{kernel.title}  {kernel.workload}  on {kernel.gpu}", style="bold"))
+    cold = "cold L2 before each call" if kernel.entry else "cold L2"
+    console.print(Text(f"{launches} launches of {warps} warps, {cold}", style="dim"))
     console.print(breakdown_table(profile.breakdown, "phase"))
     console.print(Text(_LEGEND, style="dim"))
     for line in (*_timeline_lines(profile.timeline), _overhead_text(kernel, profile.overhead)):
@@ -74,7 +116,7 @@ def _warnings(kernel: StampedKernel, profile: PhaseProfile, code: CodeState) -> 
     launches = profile.breakdown.launches
     if launches < kernel.asked:
         found.append(f"{kernel.asked} launches were asked for, and the stamps of {launches} fit in memory")
-    if profile.unpassed:
+    if profile.unpassed and not kernel.entry:  # those of another launch are declared with this one's
         found.append(f"no warp passed {', '.join(profile.unpassed)}")
     if profile.silent:
         found.append(f"warps that wrote no stamps in some launch, and are left out: {profile.silent}")
@@ -98,7 +140,8 @@ def _overhead_text(kernel: StampedKernel, cost: Overhead) -> str:
     """What stamping adds to the kernel's time and registers."""
     change = f"costs {percent(cost.share)}" if cost.share >= 0 else f"saves {percent(-cost.share)}"
     times = f"stamped {time_text(cost.stamped_us)} µs, plain {time_text(cost.plain_us)} µs"
-    return f"{times}: stamping {change}; registers {kernel.registers} to {kernel.stamped_registers}"
+    whole = ", of whole calls" if kernel.entry else ""
+    return f"{times}{whole}: stamping {change}; registers {kernel.registers} to {kernel.stamped_registers}"
 
 
 def _document(path: Path, kernel: StampedKernel, profile: PhaseProfile, code_of: CodeOf) -> dict[str, Any]:
@@ -120,8 +163,8 @@ def _document(path: Path, kernel: StampedKernel, profile: PhaseProfile, code_of:
 def _rows(kernel: StampedKernel, profile: PhaseProfile, code_of: CodeOf) -> list[dict[str, Any]]:
     """One kernel as CSV has it: a row for each phase."""
     code = code_of(kernel.label, kernel.source).value
-    subject = {"op": kernel.op, "label": kernel.label, **kernel.workload.cells, "gpu": kernel.gpu}
-    subject |= {"source": kernel.source, "code": code}
+    subject = {"op": kernel.op, "label": kernel.label, "entry": kernel.entry, **kernel.workload.cells}
+    subject |= {"gpu": kernel.gpu, "source": kernel.source, "code": code}
     common = _common(profile)
     return [{**subject, **row, **common} for row in breakdown_rows(profile.breakdown)]
 

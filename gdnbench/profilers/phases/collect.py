@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import Entry
 from gdnbench.codegen.ahead import build_all
+from gdnbench.codegen.cubin import disassemble
 from gdnbench.codegen.job import Job
 from gdnbench.errors import GdnbenchError, UsageError
 from gdnbench.model.case import Case
@@ -18,77 +19,128 @@ from gdnbench.model.kernel import CudaKernel, TritonKernel
 from gdnbench.profilers.files import make_folder, profile_name
 from gdnbench.profilers.phases.stamps import Stamps, read_stamps
 from gdnbench.profilers.process import Instrumentation, check_left, run_worker
-from gdnbench.profilers.selection import check_one_launch, make_assignment
+from gdnbench.profilers.selection import make_assignment
 
-_MARK = b"gdnbench_phase_names"  # the symbol that GDNBENCH_PHASE_NAMES defines
+_NAMES = b"gdnbench_phase_names"  # the symbol that GDNBENCH_PHASE_NAMES defines, in the code of every launch
+_CLOCK = "SR_CLOCKLO"  # what a mark reads
 
 
 def check_is_cuda(entry: Entry, label: str) -> None:
     """Refuses what cannot be stamped.
 
     Raises:
-        UsageError: for a kernel that is not in CUDA C++, or that makes several launches.
+        UsageError: for a kernel that is not in CUDA C++.
     """
     if isinstance(entry.kernel, TritonKernel):
         raise UsageError(f"{label} is a Triton kernel, whose phases Proton records", f"gdnbench proton {label}")
     if not isinstance(entry.kernel, CudaKernel):
         raise UsageError(f"{label} is reached through Python, and has no source to stamp", f"gdnbench ncu {label}")
-    check_one_launch(entry.kernel, label, "stamps")
 
 
 def collect_stamps(
-    catalog: Catalog, case: Case, gpu: Gpu, profiles: Path, *, seed: int, launches: int, limit_s: float
-) -> tuple[Path, Stamps]:
+    catalog: Catalog,
+    case: Case,
+    gpu: Gpu,
+    profiles: Path,
+    *,
+    launch: str = "",
+    seed: int,
+    launches: int,
+    limit_s: float,
+) -> dict[Path, Stamps]:
     """Builds a kernel with and without its marks, launches both, and stores the stamps.
+
+    Of several launches each is stamped by itself, in whole calls whose other launches are plain.
 
     Args:
         catalog: where the kernel is.
         case: the kernel, its params and the workload.
         gpu: where.
         profiles: the folder that holds profiles.
+        launch: the entry of the launch to stamp; every launch that has marks if empty.
         seed: of the inputs.
         launches: how often to launch; less where the stamps would not fit in memory.
-        limit_s: seconds that the worker may take.
+        limit_s: seconds that a worker may take.
 
     Returns:
-        The file, `profiles/phases/<kernel>/<run>.npz`, and what it holds.
+        The files, `profiles/phases/<kernel>/<run>.npz`, and what each holds: one for each launch that was stamped.
+        Where the kernel has several, a file's name ends with the launch's entry.
 
     Raises:
-        UsageError: if the kernel is not in CUDA C++, makes several launches, or has no marks.
+        UsageError: if the kernel is not in CUDA C++, has no such launch, or no marks in it.
         BuildError: if it does not build.
-        ProfilerError: if the worker failed.
+        ProfilerError: if a worker failed.
     """
     entry = catalog.entries[case.variant.kernel]
     check_is_cuda(entry, case.label)
-    assignment = make_assignment(catalog, case, Instrumentation.PHASES, seed=seed, launches=launches)
-    check_marks(entry, _build(entry, case, gpu.arch), case.label)
-    path = make_folder(profiles, "phases", case.label) / f"{profile_name(case, gpu.slug)}.npz"
-    ended = run_worker(replace(assignment, result=str(path.resolve())), gpu, limit_s=limit_s)
-    check_left(ended, path, f"{case.label} was not stamped", f"gdnbench verify {case.label}")
-    return path, read_stamps(path)
+    marked = marked_launches(entry, case, gpu.arch, launch)
+    several = isinstance(entry.kernel, CudaKernel) and len(entry.kernel.launches) > 1
+    found = {}
+    for name in marked:
+        told = name if several else ""
+        task = make_assignment(catalog, case, Instrumentation.PHASES, seed=seed, launches=launches)
+        path = make_folder(profiles, "phases", case.label) / f"{profile_name(case, gpu.slug, entry=told)}.npz"
+        ended = run_worker(replace(task, result=str(path.resolve()), entry=told), gpu, limit_s=limit_s)
+        check_left(ended, path, f"{case.label} was not stamped", f"gdnbench verify {case.label}")
+        found[path] = read_stamps(path)
+    return found
 
 
-def check_marks(entry: Entry, built: Build, label: str) -> None:
-    """Refuses a stamped build that stamps nothing.
+def marked_launches(entry: Entry, case: Case, arch: str, launch: str = "") -> tuple[str, ...]:
+    """The entries of the launches to stamp, in the order of a call; they are built with and without their marks.
+
+    Args:
+        entry: a CUDA kernel.
+        case: its params and the workload.
+        arch: the target, `sm_90`.
+        launch: the entry of the one launch that is meant; every launch that has marks if empty.
 
     Raises:
-        UsageError: if its source has no marks.
+        UsageError: if it has no such launch, or nothing would be stamped.
+        BuildError: if one does not build.
     """
-    if _MARK not in Path(built.cubin).read_bytes():
+    kernel, label = entry.kernel, case.label
+    assert isinstance(kernel, CudaKernel)
+    entries = [each.entry for each in kernel.launches]
+    if launch and launch not in entries:
+        raise UsageError(f"{label} has no launch {launch}", f"its launches: {', '.join(entries)}")
+    built = _build(entry, case, arch, entries)
+    if not any(_NAMES in Path(stamped.cubin).read_bytes() for _, stamped in built.values()):
+        raise _no_marks(entry, label)
+    marked = [name for name, (plain, stamped) in built.items() if _clock_reads(stamped) > _clock_reads(plain)]
+    if not marked:
+        raise _no_marks(entry, label)
+    if launch and launch not in marked:
         raise UsageError(
-            f"{label} has no marks of phases",
-            f"include <gdnbench/phases.cuh> in {entry.source}, whose first lines say how, or do as decode-v4 does",
+            f"{launch} of {label} has no marks of phases", f"{', '.join(marked)} has: --launch {marked[0]}"
         )
+    return (launch,) if launch else tuple(marked)
 
 
-def _build(entry: Entry, case: Case, arch: str) -> Build:
-    """Both builds, so that the worker finds them in the cache; the stamped one is returned."""
-    plain, stamped = (Job(entry, case.variant, case.workload, arch, stamped=marks) for marks in (False, True))
-    results: Mapping[Job, Build | GdnbenchError] = build_all([plain, stamped])
-    for job in (plain, stamped):
-        result = results[job]
+def _no_marks(entry: Entry, label: str) -> UsageError:
+    return UsageError(
+        f"{label} has no marks of phases",
+        f"include <gdnbench/phases.cuh> in {entry.source}, whose first lines say how, or do as decode-v4 does",
+    )
+
+
+def _clock_reads(built: Build) -> int:
+    return disassemble(Path(built.cubin), built.symbol).count(_CLOCK)
+
+
+def _build(entry: Entry, case: Case, arch: str, launches: Sequence[str]) -> dict[str, tuple[Build, Build]]:
+    """Both builds of each launch, plain and stamped, so that the worker finds them in the cache."""
+    jobs = {
+        (name, marks): Job(entry, case.variant, case.workload, arch, name, stamped=marks)
+        for name in launches
+        for marks in (False, True)
+    }
+    results = build_all(list(jobs.values()))
+
+    def built(name: str, marks: bool) -> Build:
+        result = results[jobs[name, marks]]
         if isinstance(result, GdnbenchError):
             raise result
-    built = results[stamped]
-    assert isinstance(built, Build)
-    return built
+        return result
+
+    return {name: (built(name, False), built(name, True)) for name in launches}

@@ -61,6 +61,7 @@ class StampedKernel:
         stamped_registers: per thread of the stamped one.
         stamped_spill_bytes: local memory per thread of the stamped one.
         source: hash of the kernel's sources; empty in files that were written before gdnbench recorded it.
+        entry: of a kernel with several launches, the one that was stamped; empty for a kernel of one.
     """
 
     op: str
@@ -74,6 +75,12 @@ class StampedKernel:
     stamped_registers: int
     stamped_spill_bytes: int
     source: str = ""
+    entry: str = ""
+
+    @property
+    def title(self) -> str:
+        """What tables call it: the kernel, with the launch where it has several."""
+        return f"{self.label}/{self.entry}" if self.entry else self.label
 
     def to_dict(self) -> dict[str, Any]:
         """Its fields as JSON holds them; the sizes of the workload keep their older key."""
@@ -95,6 +102,7 @@ class _StampedKernelFields(msgspec.Struct, frozen=True):
     stamped_registers: SmallCount
     stamped_spill_bytes: SmallCount
     source: SourceHash = ""
+    entry: Text = ""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from gdnbench.codegen.build import build
 from gdnbench.errors import ProfilerError
 from gdnbench.launch import Binder, Launcher, load, load_stamped
 from gdnbench.measuring.worker.cold import L2Flush, raise_clock
-from gdnbench.model.kernel import CudaKernel
+from gdnbench.model.kernel import CudaLaunch, launch_of
 from gdnbench.profilers.phases.stamps import HEAD, UNWRITTEN, StampedKernel, Stamps, WordArray
 from gdnbench.profilers.process import ProfileTask
 from gdnbench.profilers.worker.case import PlacedCase, place_case, time_cold, verify_altered
@@ -31,14 +31,18 @@ _UNWRITTEN = np.uint32(UNWRITTEN).view(np.int32).item()  # torch computes little
 def stamp_phases(task: ProfileTask) -> None:
     """Verifies the stamped kernel, launches it as often as asked, times it beside the plain one, and stores it all.
 
+    Of a kernel of several launches the task names one: that one is stamped, in whole calls, and the others are plain.
+
     Raises:
         ProfilerError: if the stamped kernel's numbers are wrong.
     """
     with torch.cuda.stream(torch.cuda.Stream()):  # type: ignore[no-untyped-call]
         placed = place_case(task, copies=PLACEMENTS)
-        bind, code = load_stamped(placed.entry, placed.case.variant, placed.case.workload)
+        launch = launch_of(placed.entry.kernel, task.entry)
+        assert isinstance(launch, CudaLaunch)
+        bind, code = load_stamped(placed.entry, placed.case.variant, placed.case.workload, launch)
         names = _names(code)
-        buffer = torch.empty((_warps(placed), HEAD + len(names)), dtype=torch.int32, device="cuda")
+        buffer = torch.empty((_warps(placed, launch), HEAD + len(names)), dtype=torch.int32, device="cuda")
         write_global(code, "gdnbench_phase_records", buffer.data_ptr().to_bytes(8, "little"))
         stamped = _bind_all(bind, placed)
         verify_altered(stamped[0], placed, "stamped")
@@ -56,10 +60,9 @@ def _names(code: Any) -> tuple[str, ...]:
     return tuple(name.strip() for name in listed.split(","))
 
 
-def _warps(placed: PlacedCase) -> int:
-    kernel, workload, params = placed.entry.kernel, placed.case.workload, placed.case.variant.params
-    assert isinstance(kernel, CudaKernel)
-    return prod(kernel.launches[0].grid(workload, params)) * -(-kernel.launches[0].block(workload, params) // _WARP)
+def _warps(placed: PlacedCase, launch: CudaLaunch) -> int:
+    workload, params = placed.case.workload, placed.case.variant.params
+    return prod(launch.grid(workload, params)) * -(-launch.block(workload, params) // _WARP)
 
 
 def _bind_all(bind: Binder, placed: PlacedCase) -> list[Launcher]:
@@ -89,7 +92,10 @@ def _record(runs: Sequence[Launcher], buffer: torch.Tensor, launches: int) -> Wo
 def _about(task: ProfileTask, placed: PlacedCase, names: tuple[str, ...]) -> StampedKernel:
     major, minor = torch.cuda.get_device_capability()
     arch, case = f"sm_{major}{minor}", placed.case
-    plain, stamped = (build(placed.entry, case.variant, case.workload, arch, stamped=marks) for marks in (False, True))
+    plain, stamped = (
+        build(placed.entry, case.variant, case.workload, arch, launch=task.entry, stamped=marks)
+        for marks in (False, True)
+    )
     return StampedKernel(
         op=task.op,
         label=case.label,
@@ -102,6 +108,7 @@ def _about(task: ProfileTask, placed: PlacedCase, names: tuple[str, ...]) -> Sta
         stamped_registers=stamped.registers,
         stamped_spill_bytes=stamped.spill_bytes,
         source=task.source,
+        entry=task.entry,
     )
 
 
