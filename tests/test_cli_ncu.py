@@ -7,6 +7,7 @@ import os
 from functools import partial
 
 import pytest
+from launches_data import TOYS, split_profiles
 from ncu_data import DATA, TRITON, UNFUSED_PAGE, V1, V4, fake_ncu, unpack_report, with_value
 
 from gdnbench.errors import ExitCode
@@ -21,6 +22,7 @@ FOUR = (V1, V4, TRITON, DATA / "decode-fla-B1.csv.gz")
 def run(command_line, monkeypatch):
     """Runs `gdnbench ncu ARGUMENTS` in this process, without a GPU; gives exit code, stdout and stderr."""
     monkeypatch.setattr("gdnbench.profilers.selection.list_gpus", tuple)
+    monkeypatch.setenv("GDNBENCH_KERNELS", str(TOYS))
     return partial(command_line, "ncu")
 
 
@@ -99,6 +101,44 @@ def test_a_column_for_every_function(run):
     assert code == 0
     assert "6 launches" in out
     assert len(_value(out, "duration")) == 4
+
+
+def test_the_launches_of_a_kernel_have_a_sum_of_what_adds_up(run, tmp_path):
+    first, second = split_profiles()
+    path = tmp_path / "split.csv"
+    write_profiles(path, [first, second])
+    code, out, _ = run("--import", path)
+    assert code == 0
+    assert "(sum)" in out.partition("time")[0]
+    assert "partial_su" in out.partition("time")[0]
+    durations = [float(cell) for cell in _value(out, "duration")]
+    assert durations[2] == pytest.approx(durations[0] + durations[1], abs=0.011)
+    counts = [int(cell.replace(",", "")) for cell in _value(out, "warp instructions")]
+    assert counts[2] == counts[0] + counts[1]
+    assert len(_value(out, "registers, per thread")) == 2  # which do not add up
+    assert "(sum): of the launches of one call, each profiled by itself" in out
+    documents = json.loads(run("--import", path, "--json")[1])
+    assert [each["function"] for each in documents] == ["partial_sums", "add_sums", "(sum)"]
+    quantities = [each["quantities"] for each in documents]
+    assert quantities[2]["dram_read_bytes"] == quantities[0]["dram_read_bytes"] + quantities[1]["dram_read_bytes"]
+    assert (quantities[2]["registers"], quantities[2]["occupancy_pct"], documents[2]["stalls"]) == (None, None, {})
+    rows = list(csv.DictReader(io.StringIO(run("--import", path, "--csv")[1])))
+    assert [row["function"] for row in rows] == ["partial_sums", "add_sums", "(sum)"]
+
+
+def test_of_several_profiled_calls_the_sum_is_of_the_medians(run, tmp_path):
+    path = tmp_path / "split.csv"
+    write_profiles(path, split_profiles(launches=3))
+    *each, total = json.loads(run("--import", path, "--json")[1])
+    assert [one["launches"] for one in each] == [3, 3]
+    assert total["quantities"]["duration_us"] == pytest.approx(sum(one["quantities"]["duration_us"] for one in each))
+
+
+def test_functions_that_are_launched_unequally_often_have_no_sum(run, tmp_path):
+    assert "(sum)" not in run("--import", UNFUSED_PAGE)[1]
+    path = tmp_path / "split.csv"
+    write_profiles(path, [*split_profiles(launches=2)[:2], split_profiles()[1]])
+    assert "(sum)" not in run("--import", path)[1]
 
 
 def test_two_reports_of_one_kernel_are_told_apart(run, tmp_path):

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
 from gdnbench.model.workload import Workload
-from gdnbench.profilers.ncu.functions import Function
+from gdnbench.profilers.ncu.functions import CallSum, Function
 from gdnbench.profilers.ncu.profile import RuleResult
 from gdnbench.profilers.ncu.quantities import NcuQuantity
 
@@ -53,17 +53,22 @@ def _prefixed(value: float, unit: str) -> str:
     return f"{value / 1000**power:.3g} {_PREFIXES[power]}{unit}"
 
 
-def heading(function: Function, everything: Sequence[Function]) -> list[str]:
+SUM = "(sum)"
+"""What stands for the function above a kernel's sum over its functions."""
+
+
+def heading(column: Function | CallSum, everything: Sequence[Function]) -> list[str]:
     """The lines above a column, each as narrow: the kernel without its op's name, and what tells it from the others.
 
     Args:
-        function: the column's.
-        everything: every column's.
+        column: a function, or a kernel's sum.
+        everything: every function of the table.
     """
+    function = column.functions[0] if isinstance(column, CallSum) else column
     lines = [function.label.removeprefix(f"{function.profiles[0].op}-") or function.name]
     siblings = [one for one in everything if one.path == function.path and one.label == function.label]
     if function.label and len({one.name for one in siblings}) > 1:
-        lines.append(function.name)
+        lines.append(SUM if isinstance(column, CallSum) else function.name)
     if len({one.workload for one in everything}) > 1 and function.workload:
         lines.append(str(function.workload))
     if len({one.gpu for one in everything}) > 1:
@@ -80,9 +85,9 @@ def _looks_like(one: Function, other: Function) -> bool:
     return (one.label, one.name, one.workload, one.gpu) == (other.label, other.name, other.workload, other.gpu)
 
 
-def quantity_text(function: Function, quantity: NcuQuantity) -> str:
-    """A quantity of a function, the median over its launches."""
-    return value_text(function.median(quantity), quantity.unit)
+def quantity_text(column: Function | CallSum, quantity: NcuQuantity) -> str:
+    """A quantity of a function, the median over its launches; or of a kernel, the sum of its functions' medians."""
+    return value_text(column.median(quantity), quantity.unit)
 
 
 def rule_text(result: RuleResult) -> str:

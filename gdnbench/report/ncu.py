@@ -18,13 +18,21 @@ from gdnbench.catalog.catalog import axes_of
 from gdnbench.catalog.resolve import DEFAULT_OP
 from gdnbench.errors import UnknownNameError
 from gdnbench.model.code import CodeState
-from gdnbench.profilers.ncu.functions import RELATIVE_FLOOR, CounterChange, Function, FunctionDifference
-from gdnbench.profilers.ncu.quantities import QUANTITIES, STALL_MEANINGS
+from gdnbench.profilers.ncu.functions import (
+    RELATIVE_FLOOR,
+    CallSum,
+    CounterChange,
+    Function,
+    FunctionDifference,
+    with_sums,
+)
+from gdnbench.profilers.ncu.quantities import ADDITIVE, QUANTITIES, STALL_MEANINGS, NcuQuantity
 from gdnbench.profilers.ncu.rules import estimated_speedups
 from gdnbench.report.console import data_console, print_csv, print_json, print_next
 from gdnbench.report.counters import (
     COLUMN_WIDTH,
     NOT_A_TIME,
+    SUM,
     heading,
     quantity_text,
     rule_text,
@@ -47,9 +55,9 @@ _STYLES = {"better": "green", "worse": "red", "": ""}
 def print_functions(functions: Sequence[Function], code_of: CodeOf, *, json: bool, csv: bool) -> None:
     """Prints functions side by side, and which of them are of other code than their kernels' is now."""
     if json:
-        print_json([_document(function, code_of) for function in functions])
+        print_json([_document(column, code_of) for column in with_sums(functions)])
     elif csv:
-        print_csv([_row(function, code_of) for function in functions])
+        print_csv([_row(column, code_of) for column in with_sums(functions)])
     else:
         console = data_console()
         console.print(_tables(console, functions))
@@ -100,7 +108,8 @@ def _paths(functions: Sequence[Function]) -> list[str]:
 def _tables(console: Console, functions: Sequence[Function]) -> Group:
     """Every quantity of every function, in as many tables as the width asks for."""
     most = max(1, (console.width - _TITLE_WIDTH) // (COLUMN_WIDTH + _GAP))
-    blocks = [functions[start : start + most] for start in range(0, len(functions), most)]
+    columns = with_sums(functions)
+    blocks = [columns[start : start + most] for start in range(0, len(columns), most)]
     parts: list[RenderableType] = [Text(_headline(functions), style="bold")]
     for number, block in enumerate(blocks):
         parts += [*([Text("")] if number else []), _function_table(block, functions)]
@@ -117,7 +126,7 @@ def _headline(functions: Sequence[Function]) -> str:
     return "  ".join(filter(None, parts)) or "as ncu sees it"
 
 
-def _function_table(block: Sequence[Function], everything: Sequence[Function]) -> Table:
+def _function_table(block: Sequence[Function | CallSum], everything: Sequence[Function]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
     table.add_column("", min_width=_TITLE_WIDTH - _GAP, no_wrap=True)
     for function in block:
@@ -126,19 +135,23 @@ def _function_table(block: Sequence[Function], everything: Sequence[Function]) -
     for group, quantities in groupby(QUANTITIES, lambda quantity: quantity.group):
         table.add_row(Text(group, style="bold"))
         for quantity in quantities:
-            cells = [quantity_text(function, quantity) for function in block]
+            cells = [_cell(column, quantity) for column in block]
             table.add_row(Text(f"  {titled(quantity.title, quantity.unit)}"), *cells)
     _add_stalls(table, block, everything)
     return table
 
 
-def _add_stalls(table: Table, block: Sequence[Function], everything: Sequence[Function]) -> None:
+def _cell(column: Function | CallSum, quantity: NcuQuantity) -> str:
+    return "" if isinstance(column, CallSum) and quantity.key not in ADDITIVE else quantity_text(column, quantity)
+
+
+def _add_stalls(table: Table, block: Sequence[Function | CallSum], everything: Sequence[Function]) -> None:
     """Rows of the stalls, most of the first function's first, so that every block has the same rows."""
     reasons = list(stall_reasons(everything))
     if not reasons:
         return
     table.add_row(Text("a warp's cycles/instruction", style="bold"))
-    found = [function.stalls() for function in block]
+    found = [column.stalls() if isinstance(column, Function) else {} for column in block]
     for reason in reasons:
         cells = [stall_text(stalls.get(reason, 0.0), sum(stalls.values())) for stalls in found]
         table.add_row(Text(f"  {reason}"), *cells)
@@ -160,6 +173,8 @@ def _legend(functions: Sequence[Function]) -> Iterator[Text]:
     for reason, cycles in first.items():
         if cycles >= _TELLING_SHARE * sum(first.values()) and reason in STALL_MEANINGS:
             yield Text(f"{reason}: {STALL_MEANINGS[reason]}", style="dim")
+    if any(isinstance(column, CallSum) for column in with_sums(functions)):
+        yield Text(f"{SUM}: of the launches of one call, each profiled by itself", style="dim")
     if any(len(function.profiles) > 1 for function in functions):
         yield Text("of several launches: the median of each quantity", style="dim")
     yield Text(f"-: not in the report. {NOT_A_TIME}", style="dim")
@@ -244,27 +259,37 @@ def _identity(function: Function, code_of: CodeOf) -> dict[str, Any]:
     }
 
 
-def _document(function: Function, code_of: CodeOf) -> dict[str, Any]:
+def _document(column: Function | CallSum, code_of: CodeOf) -> dict[str, Any]:
     """One function as JSON has it: medians over its launches; null for what the report lacks, and for NaN.
+
+    A sum has null for what does not add up, and no stalls.
 
     `rules` are what NVIDIA's rules say of the first launch; it is there if the file holds them.
     """
+    rules = column.profiles[0].rules if isinstance(column, Function) else ()
     return {
-        **_identity(function, code_of),
-        "quantities": _quantities(function),
-        "stalls": function.stalls(),
-        **({"rules": [asdict(rule) for rule in rules]} if (rules := function.profiles[0].rules) else {}),
+        **_column_identity(column, code_of),
+        "quantities": _quantities(column),
+        "stalls": column.stalls() if isinstance(column, Function) else {},
+        **({"rules": [asdict(rule) for rule in rules]} if rules else {}),
     }
 
 
-def _row(function: Function, code_of: CodeOf) -> dict[str, Any]:
-    """One function as CSV has it."""
-    stalls = {f"stall_{reason}": cycles for reason, cycles in function.stalls().items()}
-    return {**_identity(function, code_of), **_quantities(function), **stalls}
+def _row(column: Function | CallSum, code_of: CodeOf) -> dict[str, Any]:
+    """One function as CSV has it, or a kernel's sum."""
+    found = column.stalls() if isinstance(column, Function) else {}
+    stalls = {f"stall_{reason}": cycles for reason, cycles in found.items()}
+    return {**_column_identity(column, code_of), **_quantities(column), **stalls}
 
 
-def _quantities(function: Function) -> dict[str, float | None]:
-    return {quantity.key: _exact(function.median(quantity)) for quantity in QUANTITIES}
+def _column_identity(column: Function | CallSum, code_of: CodeOf) -> dict[str, Any]:
+    if isinstance(column, Function):
+        return _identity(column, code_of)
+    return _identity(column.functions[0], code_of) | {"function": SUM}
+
+
+def _quantities(column: Function | CallSum) -> dict[str, float | None]:
+    return {quantity.key: _exact(column.median(quantity)) for quantity in QUANTITIES}
 
 
 def _exact(value: float | None) -> float | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from gdnbench.errors import MissingCounterError, UsageError
 from gdnbench.model.workload import Workload
 from gdnbench.profilers.ncu.profile import NcuReport, Profile
-from gdnbench.profilers.ncu.quantities import QUANTITIES, Better, NcuQuantity, stalls, unread_stalls
+from gdnbench.profilers.ncu.quantities import ADDITIVE, QUANTITIES, Better, NcuQuantity, stalls, unread_stalls
 
 RELATIVE_FLOOR = 0.02
 _ABSOLUTE_FLOORS = {"%": 0.5, "cycles": 0.05}  # points of a per cent; cycles per instruction
@@ -79,6 +79,40 @@ class Function:
         titles = [one.title for one in QUANTITIES if any(map(math.isnan, self.values(one)))]
         reasons = (reason for profile in self.profiles for reason in unread_stalls(profile))
         return tuple(dict.fromkeys([*titles, *reasons]))
+
+
+@dataclass(frozen=True)
+class CallSum:
+    """The functions that one call of a kernel launches, put together.
+
+    Attributes:
+        functions: at least two, of one kernel in one report, each launched as often as the others.
+    """
+
+    functions: tuple[Function, ...]
+
+    def median(self, quantity: NcuQuantity) -> float | None:
+        """The functions' medians added up; None for what does not add up, or is not in the report."""
+        medians = [function.median(quantity) for function in self.functions] if quantity.key in ADDITIVE else [None]
+        return None if any(one is None for one in medians) else sum(one for one in medians if one is not None)
+
+
+def with_sums(functions: Sequence[Function]) -> list[Function | CallSum]:
+    """The functions, and behind those of a kernel that launches several what they add up to.
+
+    A function that is launched more often than another says that a call launches it several times, or that the report
+    lacks launches: such a kernel has no sum.
+    """
+    kernels: dict[tuple[object, ...], list[Function]] = {}
+    for function in functions:
+        kernel = (function.path, function.label, function.workload, function.gpu, function.source)
+        kernels.setdefault(kernel, []).append(function)
+    columns: list[Function | CallSum] = []
+    for own in kernels.values():
+        columns += own
+        if own[0].label and len(own) > 1 and len({len(function.profiles) for function in own}) == 1:
+            columns.append(CallSum(tuple(own)))
+    return columns
 
 
 def functions_of(report: NcuReport) -> tuple[Function, ...]:

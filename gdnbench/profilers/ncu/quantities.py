@@ -212,6 +212,14 @@ QUANTITIES: tuple[NcuQuantity, ...] = (
 
 BY_KEY = {quantity.key: quantity for quantity in QUANTITIES}
 
+ADDITIVE = frozenset(
+    {
+        *("duration_us", "cycles", "spill_requests", "instructions", "global_sectors", "excess_sectors"),
+        *("dram_read_bytes", "dram_write_bytes", "shared_wavefronts", "excess_wavefronts"),
+    }
+)
+"""Keys of what the launches of one call add up to the call's."""
+
 _COUNTERS = frozenset(name for quantity in QUANTITIES for name in quantity.read.names) | {
     *CYCLES,
     *OCCUPANCY_LIMITS.values(),
