@@ -18,10 +18,11 @@ from gdnbench.ptx.program import WIDTHS, PtxInstruction, unknown
 from gdnbench.ptx.segments import LOCAL_WINDOW, SHARED_WINDOW
 from gdnbench.ptx.transfers import TRANSFERS
 from gdnbench.ptx.waiting import WAITS
+from gdnbench.ptx.warpgroups import WARPGROUP_WIDE, watched
 from gdnbench.ptx.warps import WARP_WIDE
 
 _IGNORED = (
-    "fence", "membar", "nanosleep", "prefetch", "prefetchu", "griddepcontrol", "setmaxnreg", "pmevent", "createpolicy",
+    "membar", "nanosleep", "prefetch", "prefetchu", "griddepcontrol", "setmaxnreg", "pmevent", "createpolicy",
 )  # fmt: skip
 """They decide when something happens, not what."""
 
@@ -35,7 +36,7 @@ def execute(machine: Machine) -> int | None:
     instruction = machine.instruction
     handler = machine.handlers.get(machine.step)
     if handler is None:
-        handler = machine.handlers[machine.step] = _handler(instruction)
+        handler = machine.handlers[machine.step] = watched(machine, instruction, _handler(instruction))
     if instruction.guard is None or instruction.name in {"bra", "brx"}:
         return handler(machine, instruction)
     lanes = machine.lanes
@@ -57,7 +58,7 @@ def _handler(instruction: PtxInstruction) -> Handler:
     name = instruction.name
     if not is_known(instruction) or "b128" in instruction.types:
         raise unknown(instruction)
-    for table in (_HANDLERS, TRANSFERS, WAITS, WARP_WIDE, MATRICES):
+    for table in (_HANDLERS, TRANSFERS, WAITS, WARP_WIDE, MATRICES, WARPGROUP_WIDE):
         if name in table:
             return table[name]
     if is_arithmetic(instruction):

@@ -58,6 +58,10 @@ KNOWN: Mapping[str, frozenset[str]] = {
         "sync", "aligned", "m8n8", "x1", "x2", "x4", "trans", "shared", "shared__cta",
     })),
     "movmatrix": frozenset({"sync", "aligned", "m8n8", "trans"}),
+    "wgmma": frozenset({
+        "mma_async", "fence", "commit_group", "wait_group", "sync", "aligned",
+        *(f"m64n{columns}k16" for columns in range(8, 257, 8)),
+    }),
     **dict.fromkeys(("fence", "membar", "prefetch", "prefetchu", "griddepcontrol", "setmaxnreg", "createpolicy"), _ANY),
 }  # fmt: skip
 """The words that each instruction may have beside its types; one that is not here has none."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from gdnbench.ptx.barriers import BlockBarriers, Mbarrier
 from gdnbench.ptx.findings import Fault, FaultLog
+from gdnbench.ptx.flights import Flights
 from gdnbench.ptx.grid import WARP, LaunchGrid
 from gdnbench.ptx.literals import read_number
 from gdnbench.ptx.memory import Memory
@@ -17,7 +18,7 @@ from gdnbench.ptx.numbers import BITS, DTYPES, Array
 from gdnbench.ptx.program import WIDTHS, Operand, Program, PtxInstruction, unknown
 from gdnbench.ptx.races import IntArray, Ordering, Shadow
 from gdnbench.ptx.registers import LanePositions, special
-from gdnbench.ptx.segments import FIRST_SHARED, MemorySegment, local_layout, shared_layout
+from gdnbench.ptx.segments import FIRST_SHARED, MemorySegment, PendingRead, local_layout, shared_layout
 
 PATIENCE = 2_000
 """Instructions that one group of lanes may run while others could: it may be waiting for them in a loop."""
@@ -38,6 +39,7 @@ class LaneState(IntEnum):
     AT_WARP = 2  # waits for other lanes of its warp
     AT_MBARRIER = 3
     ENDED = 4
+    AT_WARPGROUP = 5
 
 
 class Machine:
@@ -51,6 +53,8 @@ class Machine:
         came_to: shape (lanes,), the number of the barrier instruction that a lane came to last.
         has_met: shape (lanes,), whether the others have come there, too.
         votes: shape (lanes,), the predicate that a lane brought to a barrier that counts.
+        flights: what is known of the registers of asynchronous products.
+        pending_reads: of shared memory, by asynchronous products.
     """
 
     program: Program
@@ -112,6 +116,8 @@ class Machine:
         self.has_met = np.zeros(count, dtype=bool)
         self.votes = np.zeros(count, dtype=bool)
         self._has_woken = False
+        self.flights = Flights(program, self.thread, findings)
+        self.pending_reads: list[PendingRead] = []
         self.commits: list[IntArray] = []
         self.commit_count = np.zeros(count, dtype=np.int64)
 
@@ -278,7 +284,7 @@ class Machine:
         stuck = np.flatnonzero((self.state != LaneState.ENDED) & (self.state != LaneState.RUNS))
         if not len(stuck):
             return False
-        at_warp = stuck[self.state[stuck] == LaneState.AT_WARP]
+        at_warp = stuck[np.isin(self.state[stuck], (LaneState.AT_WARP, LaneState.AT_WARPGROUP))]
         if len(at_warp) and not self._has_woken:
             self._has_woken = True  # lanes that they waited for may have ended
             self.state[at_warp] = LaneState.RUNS
@@ -316,6 +322,7 @@ class Machine:
         waiting = {
             LaneState.AT_BARRIER: "a barrier that not all threads of its block reach",
             LaneState.AT_WARP: "lanes of its warp that never come here",
+            LaneState.AT_WARPGROUP: "threads of its warpgroup that never come here",
             LaneState.AT_MBARRIER: "an mbarrier whose phase never completes",
         }
         for state, what in waiting.items():

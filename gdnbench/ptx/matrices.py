@@ -112,7 +112,7 @@ def _multiply(machine: Machine, instruction: PtxInstruction, _masks: IntArray) -
     upper, lower = np.concatenate(a[0::2], axis=2), np.concatenate(a[1::2], axis=2)
     b = np.concatenate(_read_tiles(machine, warps, sources[1], inner), axis=2)
     c = _read(machine, warps, _registers(machine, sources[2], 4), "f32").reshape(warps.count, TILE, 4, 2, 2)
-    product = np.matmul(_as_doubles(kind, np.concatenate([upper, lower], axis=1)), _as_doubles(kind, b).swapaxes(1, 2))
+    product = np.matmul(as_doubles(kind, np.concatenate([upper, lower], axis=1)), as_doubles(kind, b).swapaxes(1, 2))
     # A lane's four sums are two neighbours in a row of the upper tile, then two of the lower.
     sums = product.reshape(warps.count, 2, TILE, 4, 2).transpose(0, 2, 3, 1, 4) + c
     rounded = warps.gather(canonical(sums.astype(np.float32)).reshape(warps.count, WARP, 4))
@@ -120,7 +120,8 @@ def _multiply(machine: Machine, instruction: PtxInstruction, _masks: IntArray) -
         machine.write(register, rounded[:, place], "f32")
 
 
-def _as_doubles(kind: str, bits: Array) -> Array:
+def as_doubles(kind: str, bits: Array) -> Array:
+    """16-bit floats of a type, given as bits."""
     return (widen_bfloat16(bits) if kind == "bf16" else bits.view(np.float16)).astype(np.float64)
 
 

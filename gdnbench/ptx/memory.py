@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from gdnbench.ptx.findings import Fault, FaultLog, Traffic
 from gdnbench.ptx.numbers import BITS, Array
@@ -20,11 +21,12 @@ from gdnbench.ptx.segments import (
     Access,
     AccessPart,
     MemorySegment,
+    PendingRead,
 )
 
 SECTOR_BYTES = 32
 _HALF = 1 << (TENSOR_BITS - 1)
-_VERBS = {"ld": "reads", "ldmatrix": "reads", "st": "writes", "stmatrix": "writes"}
+_VERBS = {"ld": "reads", "ldmatrix": "reads", "st": "writes", "stmatrix": "writes", "wgmma": "reads"}
 
 
 @dataclass
@@ -80,6 +82,55 @@ class Memory:
             values[part.rows] = part.segment.view(access.size)[elements]
             self._watch_read(part, access)
         return values
+
+    def begin_read(self, access: Access, shown: IntArray) -> tuple[Array, list[PendingRead]]:
+        """An asynchronous read of shared memory, by the asynchronous proxy: as if done at once, but not over.
+
+        Args:
+            access: what each lane reads.
+            shown: shape (all lanes,), the step of each lane's last `fence.proxy.async`.
+
+        Returns:
+            The elements, shape (n, count), zero where they may not be read; and what `end_reads` takes.
+        """
+        values = np.zeros((len(access.lanes), access.count), dtype=BITS[access.size])
+        pending = []
+        for part in self._parts("shared", access, "reads"):
+            elements, granules = self._elements(part, access), self._granules(part, access)
+            values[part.rows] = part.segment.view(access.size)[elements]
+            self._watch_initialised(part, access)
+            shadow, lanes = part.segment.shadow, access.lanes[part.rows]
+            if shadow is None:
+                continue
+            found = shadow.conflict_of_read(self.ordering, lanes, granules)
+            self._note_race(found, part, access, "reads")
+            if found is None and (hidden := shadow.not_shown(self.ordering, lanes, granules, shown)):
+                at = self.instructions[hidden.other_step].at
+                text = f"reads shared memory that is written at {at}, with no `fence.proxy.async` between"
+                self._note(Fault.RACE, access, part.rows[hidden.lanes], text)
+            pending.append(PendingRead(access, self.ordering.now, lanes, granules, elements, values[part.rows]))
+        return values, pending
+
+    def end_reads(self, pending: PendingRead, done: npt.NDArray[np.bool_]) -> PendingRead | None:
+        """Some lanes have waited for an asynchronous read: what lay there must not have changed.
+
+        Args:
+            pending: the read.
+            done: shape (n,), whether each of its lanes has.
+
+        Returns:
+            What is left of it; None for nothing.
+        """
+        shadow, mine = self.shared.shadow, pending.of(done)
+        assert shadow is not None
+        now = self.shared.view(mine.access.size)[mine.elements]
+        changed = (now != mine.values).any(axis=1)
+        if changed.any():
+            writer = self.instructions[shadow.last_write(mine.granules[changed])]
+            text = f"shared memory is overwritten while the `wgmma` at {mine.access.instruction.at} reads it"
+            self.findings.add(Fault.RACE, writer.at, text, count=int(np.count_nonzero(changed)))
+        shadow.note_read(self.ordering, mine.lanes, mine.granules, mine.access.step)
+        return None if done.all() else pending.of(~done)
 
     def store(self, space: str, access: Access, values: Array) -> None:
         """Writes elements; `values` has the shape (n, count)."""

@@ -69,6 +69,10 @@ class Ordering:
         """Numbers in the grid of lanes of this part of it."""
         return lanes + self._first_lane
 
+    def in_part(self, lanes: IntArray) -> IntArray:
+        """The reverse: numbers in this part of the grid of lanes, told by those in the whole."""
+        return lanes - self._first_lane
+
     def is_ordered(self, lanes: IntArray, others: IntArray, times: IntArray) -> npt.NDArray[np.bool_]:
         """Whether accesses of other lanes lie before what lanes do now; `others` are numbers in the grid."""
         mine = self.in_grid(lanes)
@@ -176,7 +180,16 @@ class Shadow:
             granules: shape (n, k), what each reads.
             step: number of the instruction.
         """
-        conflict = self._against_writes(ordering, lanes, granules)
+        conflict = self.conflict_of_read(ordering, lanes, granules)
+        self.note_read(ordering, lanes, granules, step)
+        return conflict
+
+    def conflict_of_read(self, ordering: Ordering, lanes: IntArray, granules: IntArray) -> Conflict | None:
+        """Whether a read, which is not noted, races with an earlier write."""
+        return self._against_writes(ordering, lanes, granules)
+
+    def note_read(self, ordering: Ordering, lanes: IntArray, granules: IntArray, step: int) -> None:
+        """Notes a read that ends now."""
         flat, who = granules.ravel(), np.repeat(ordering.in_grid(lanes), granules.shape[1])
         kind = self._readers_so_far(ordering, np.repeat(lanes, granules.shape[1]), who, flat)
         self._reader[flat] = who
@@ -185,7 +198,28 @@ class Shadow:
         self._readers[flat] = 0
         np.maximum.at(self._readers, flat, np.maximum(kind, together).astype(np.uint8))
         self._read_time[flat], self._read_step[flat] = ordering.now, step
-        return conflict
+
+    def not_shown(self, ordering: Ordering, lanes: IntArray, granules: IntArray, shown: IntArray) -> Conflict | None:
+        """Writes that the asynchronous proxy may not see: no `fence.proxy.async` of the writer or the reader follows.
+
+        Args:
+            ordering: of the lanes.
+            lanes: shape (n,), that read.
+            granules: shape (n, k), what each reads by the asynchronous proxy.
+            shown: shape (all lanes,), the step of the last such fence of each lane.
+        """
+        writer, times = self._writer[granules], self._write_time[granules]
+        last = shown[np.clip(ordering.in_part(writer), 0, len(shown) - 1)]
+        is_generic = (writer != NOBODY) & (self._copy[granules] != BULK_COPY)
+        rows, columns = np.nonzero(is_generic & (times > np.maximum(last, shown[lanes][:, None])))
+        picked = granules[rows, columns]
+        none = np.zeros(len(rows), dtype=bool)
+        return self._conflict(rows, ~none, writer[rows, columns], self._write_step[picked], none)
+
+    def last_write(self, granules: IntArray) -> int:
+        """The number of the instruction that wrote to one of some granules last."""
+        flat = granules.ravel()
+        return int(self._write_step[flat[np.argmax(self._write_time[flat])]])
 
     def _readers_so_far(self, ordering: Ordering, lanes: IntArray, who: IntArray, flat: IntArray) -> IntArray:
         """ONE, or how many read granules since the last barrier that the lanes took part in, these among them."""

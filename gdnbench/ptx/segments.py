@@ -114,6 +114,34 @@ class AccessPart:
     places: IntArray
 
 
+@dataclass(frozen=True)
+class PendingRead:
+    """A read of shared memory that goes on until its lanes wait for it.
+
+    Attributes:
+        access: the whole of it.
+        begun: the step in which it began.
+        lanes: shape (n,), of those that fall into memory, the lane of each.
+        granules: shape (n, k), what is watched of each.
+        elements: shape (n, count), their numbers in the segment.
+        values: likewise, what they held.
+    """
+
+    access: Access
+    begun: int
+    lanes: IntArray
+    granules: IntArray
+    elements: IntArray
+    values: Array
+
+    def of(self, rows: npt.NDArray[np.bool_]) -> PendingRead:
+        """A part of it."""
+        if rows.all():
+            return self
+        parts = (each[rows] for each in (self.lanes, self.granules, self.elements, self.values))
+        return PendingRead(self.access, self.begun, *parts)
+
+
 def tensor_address(number: int) -> int:
     """The address at which a tensor begins."""
     return (number + 1) << TENSOR_BITS

@@ -1,0 +1,83 @@
+"""Where a matrix of 16-bit elements lies in shared memory, as the descriptors of `wgmma` tell.
+
+Elements lie in pieces of 16 bytes, eight side by side. With a swizzle of W pieces (8, 4 or 2), W pieces make a row, 8
+rows make an atom, and the number of a piece in its row is XORed with bits of its row's: with bits 7 up of the address.
+Along a row go the elements that a product sums over ("K-major"), or, transposed, rows of A or columns of B
+("MN-major"). See the PTX ISA, "Matrix Descriptor Format" and "Canonical Layouts".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gdnbench.ptx.numbers import Array
+from gdnbench.ptx.races import IntArray
+
+PIECE_BYTES = 16
+PIECE = 8  # elements
+INNER = 16  # elements that a product sums over
+_ROW_PIECES = {0: 1, 1: 8, 2: 4, 3: 2}  # by swizzling mode
+
+
+@dataclass(frozen=True)
+class Descriptors:
+    """The descriptors that warpgroups give, which agree in all but the addresses.
+
+    Attributes:
+        start: shape (groups,), bytes.
+        leading: leading dimension byte offset, shape (groups,).
+        stride: stride dimension byte offset, likewise.
+        row_pieces: pieces of a row; 1 without a swizzle.
+    """
+
+    start: IntArray
+    leading: IntArray
+    stride: IntArray
+    row_pieces: int
+
+    @classmethod
+    def read(cls, words: Array) -> Descriptors | None:
+        """Takes words of 64 bits apart; None for what is not known: base offsets, and several swizzles at once."""
+        words = words.astype(np.uint64)
+        start, leading, stride = (
+            (words >> np.uint64(first) & np.uint64(0x3FFF)).astype(np.int64) * PIECE_BYTES for first in (0, 16, 32)
+        )
+        base, modes = words >> np.uint64(49) & np.uint64(7), np.unique(words >> np.uint64(62))
+        if base.any() or len(modes) != 1:
+            return None
+        return cls(start, leading, stride, _ROW_PIECES[int(modes[0])])
+
+    def pieces(self, size: int, *, is_transposed: bool) -> IntArray | None:
+        """Addresses of the pieces of a matrix, in bytes; None where a row or an atom is entered at a place not known.
+
+        Args:
+            size: rows of A or columns of B.
+            is_transposed: whether they lie side by side.
+
+        Returns:
+            Shape (groups, size, 2): of each of them the two pieces of elements to sum over. If transposed, shape
+            (groups, 16, size / 8): of each element to sum over the pieces.
+        """
+        width, start = self.row_pieces, self.start[:, None, None]
+        leading, stride = self.leading[:, None, None], self.stride[:, None, None]
+        across = size // PIECE if is_transposed else INNER // PIECE
+        if width > 1 and not self._begins_well(min(across, width) if is_transposed else across):
+            return None
+        outer, inner = np.arange(INNER if is_transposed else size)[:, None], np.arange(across)
+        rows, groups = outer % 8 * (width * PIECE_BYTES), outer // 8
+        if is_transposed and width == 1:
+            places = inner * stride + rows + groups * leading
+        elif is_transposed:
+            places = inner % width * PIECE_BYTES + inner // width * leading + rows + groups * stride
+        else:
+            places = inner * (leading if width == 1 else PIECE_BYTES) + rows + groups * stride
+        addresses = start + places
+        swizzled: IntArray = addresses ^ (addresses >> 7 & width - 1) * PIECE_BYTES
+        return swizzled
+
+    def _begins_well(self, pieces: int) -> bool:
+        """Whether so many pieces from the start lie in the first row of an atom."""
+        row = self.row_pieces * PIECE_BYTES
+        return bool((self.start % (8 * row) + pieces * PIECE_BYTES <= row).all())

@@ -1,0 +1,249 @@
+"""`wgmma`: products that the four warps of a warpgroup make together, and asynchronously.
+
+Warp w of the warpgroup has rows 16 w to 16 w + 15 of the 64: of A as `mma` has a matrix of 16 x 16, and of the sums,
+for each 8 columns, as it has one of 16 x 8 (PTX ISA, "Register Fragments and Shared Memory Matrix Layouts").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from gdnbench.ptx.descriptors import INNER, Descriptors
+from gdnbench.ptx.findings import Fault
+from gdnbench.ptx.flights import is_product, registers_of
+from gdnbench.ptx.grid import WARP
+from gdnbench.ptx.machine import Handler, LaneState, Machine
+from gdnbench.ptx.matrices import as_doubles
+from gdnbench.ptx.numbers import Array, canonical
+from gdnbench.ptx.program import Operand, PtxInstruction, unknown
+from gdnbench.ptx.races import IntArray
+from gdnbench.ptx.segments import Access
+
+WARPS, ROWS = 4, 64
+GROUP = WARPS * WARP  # threads
+_SHAPES = {f"m64n{columns}k{INNER}": columns for columns in range(8, 257, 8)}
+
+
+@dataclass(frozen=True)
+class _Product:
+    """A `wgmma.mma_async`, taken apart.
+
+    Attributes:
+        shape: its word.
+        columns: of B and the sums.
+        kind: `bf16` or `f16`.
+        sums: registers.
+        a: registers of A; none where a descriptor tells it.
+        a_place: its descriptor, else None.
+        b_place: the descriptor of B.
+        adds: the predicate, whether to add to what the sums hold.
+        sign: 1 or -1, that the product is multiplied by.
+        is_a_transposed: whether A lies with its rows side by side.
+        is_b_transposed: whether B lies with its columns side by side.
+    """
+
+    shape: str
+    columns: int
+    kind: str
+    sums: tuple[Operand, ...]
+    a: tuple[Operand, ...]
+    a_place: Operand | None
+    b_place: Operand
+    adds: Operand
+    sign: int
+    is_a_transposed: bool
+    is_b_transposed: bool
+
+    @classmethod
+    def of(cls, instruction: PtxInstruction) -> _Product:
+        """Raises NotInterpretedError for a form that is not known."""
+        words, operands = instruction.modifiers, instruction.operands
+        shape = next((word for word in words if word in _SHAPES), "")
+        kind = words[-1]
+        if words != ("mma_async", "sync", "aligned", shape, "f32", kind, kind) or kind not in {"bf16", "f16"}:
+            raise unknown(instruction)
+        columns, (sums, a, b, adds, *numbers) = _SHAPES[shape], operands
+        parts = len(a.parts)
+        values = [int(each.text) if each.text in {"1", "0", "-1"} else 2 for each in numbers]
+        if len(sums.parts) != columns // 2 or parts not in {0, 4} or len(values) != (3 if parts else 4):
+            raise unknown(instruction)
+        (sign_a, sign_b), flips = values[:2], values[2:]
+        if {sign_a, sign_b} - {1, -1} or {*flips} - {0, 1}:
+            raise unknown(instruction)
+        return cls(
+            shape=shape,
+            columns=columns,
+            kind=kind,
+            sums=sums.parts,
+            a=a.parts,
+            a_place=None if parts else a,
+            b_place=b,
+            adds=adds,
+            sign=sign_a * sign_b,
+            is_a_transposed=not parts and flips[0] == 1,
+            is_b_transposed=flips[-1] == 1,
+        )
+
+
+def _multiply(machine: Machine, instruction: PtxInstruction) -> None:
+    """D = A B + D or A B, for the warpgroups that run. As of `mma`, sums are rounded once."""
+    product = _Product.of(instruction)
+    lanes, flights, now = machine.lanes, machine.flights, machine.ordering.now
+    flights.check_product(instruction, lanes, product.sums, product.a, product.shape)
+    groups = len(lanes) // GROUP
+    a, b = _left(machine, product), _right(machine, product)
+    sums = np.matmul(product.sign * as_doubles(product.kind, a), as_doubles(product.kind, b))
+    # For each 8 columns a lane has two neighbours in one of its warp's upper 8 rows, then two in one of the lower.
+    apart = sums.reshape(groups, WARPS, 2, 8, product.columns // 8, 4, 2).transpose(4, 2, 6, 0, 1, 3, 5)
+    held = np.ascontiguousarray(apart).reshape(product.columns // 2, len(lanes))
+    adds = np.broadcast_to(machine.read(product.adds, "pred"), lanes.shape)
+    if adds.any():
+        before = np.stack([np.broadcast_to(machine.read(each, "f32"), lanes.shape) for each in product.sums])
+        held = held + np.where(adds, before, np.float32(0))
+    rounded = canonical(held.astype(np.float32))
+    for register, values in zip(product.sums, rounded, strict=True):
+        machine.write(register, values, "f32")
+    flights.begin_product(machine.step, lanes, product.sums, product.a, product.shape, now)
+
+
+def _left(machine: Machine, product: _Product) -> Array:
+    """A as bits, shape (groups, 64, 16)."""
+    groups = len(machine.lanes) // GROUP
+    if product.a_place is not None:
+        matrix = _from_shared(machine, product.a_place, ROWS, is_transposed=product.is_a_transposed)
+        return matrix.swapaxes(1, 2) if product.is_a_transposed else matrix
+    held = np.stack([np.broadcast_to(machine.read(each, "b32"), machine.lanes.shape) for each in product.a], axis=1)
+    # Registers go down the columns of tiles of 8 x 8: upper and lower of the first 8 columns, then of the next.
+    parts = np.ascontiguousarray(held).view(np.uint16).reshape(groups, WARPS, 8, 4, 2, 2, 2)
+    return np.ascontiguousarray(parts.transpose(0, 1, 5, 2, 4, 3, 6)).reshape(groups, ROWS, INNER)
+
+
+def _right(machine: Machine, product: _Product) -> Array:
+    """B as bits, shape (groups, 16, columns)."""
+    matrix = _from_shared(machine, product.b_place, product.columns, is_transposed=product.is_b_transposed)
+    return matrix if product.is_b_transposed else matrix.swapaxes(1, 2)
+
+
+def _from_shared(machine: Machine, place: Operand, size: int, *, is_transposed: bool) -> Array:
+    """A matrix that descriptors tell; shape (groups, size, 16), if transposed (groups, 16, size).
+
+    Each warp reads all of it, a lane every 32nd piece.
+    """
+    instruction, lanes = machine.instruction, machine.lanes
+    words = np.broadcast_to(machine.read(place, "u64"), lanes.shape).reshape(-1, GROUP)
+    if (words != words[:, :1]).any():
+        raise unknown(instruction)
+    descriptors = Descriptors.read(words[:, 0])
+    pieces = None if descriptors is None else descriptors.pieces(size, is_transposed=is_transposed)
+    if pieces is None:
+        raise unknown(instruction)
+    each = pieces.reshape(len(words), 1, -1)
+    readers = lanes.reshape(-1, WARPS, WARP)[:, :, np.arange(each.shape[2]) % WARP]
+    addresses = np.broadcast_to(each, readers.shape)
+    access = Access(readers.ravel(), addresses.ravel(), 4, 4, machine.step, instruction)
+    values, pending = machine.memory.begin_read(access, machine.flights.shown)
+    machine.pending_reads += pending
+    one = np.ascontiguousarray(values.reshape(*readers.shape, 4)[:, 0])
+    return one.view(np.uint16).reshape(len(words), pieces.shape[1], -1)
+
+
+def _with_warpgroup(act: Callable[[Machine, PtxInstruction], None]) -> Handler:
+    """An instruction that waits until all threads of a warpgroup have come."""
+
+    def handle(machine: Machine, instruction: PtxInstruction) -> int | None:
+        lanes = machine.lanes
+        waiting = np.flatnonzero((machine.state == LaneState.AT_WARPGROUP) & (machine.pc == machine.step))
+        if len(waiting):
+            lanes = np.union1d(lanes, waiting)
+            machine.select(lanes)
+            machine.state[waiting] = LaneState.RUNS
+        group = _groups(machine)
+        here = np.bincount(group[lanes], minlength=int(group[-1]) + 1)
+        alive = np.bincount(group[machine.state != LaneState.ENDED], minlength=len(here))
+        ready = (here == alive)[group[lanes]]
+        late = lanes[~ready]
+        machine.state[late], machine.pc[late] = LaneState.AT_WARPGROUP, machine.step
+        if not ready.any():
+            return None
+        is_full = ready & (here == GROUP)[group[lanes]]
+        if (ready & ~is_full).any():
+            text = f"threads of the warpgroup never come to `{instruction.opcode}`, which needs all {GROUP}"
+            machine.findings.add(Fault.INACTIVE_LANE, instruction.at, text)
+        if is_full.any():
+            machine.select(lanes[is_full])
+            act(machine, instruction)
+        machine.select(lanes[ready])
+        if ready.all():
+            return machine.step + 1
+        machine.pc[machine.lanes] = machine.step + 1
+        machine.progressed()
+        return None
+
+    return handle
+
+
+def _groups(machine: Machine) -> IntArray:
+    """The number of each lane's warpgroup."""
+    groups: IntArray = machine.block * -(-machine.grid.threads // GROUP) + machine.thread // GROUP
+    return groups
+
+
+_multiply_together = _with_warpgroup(_multiply)
+
+
+def _execute(machine: Machine, instruction: PtxInstruction) -> int | None:
+    """Every instruction that begins with `wgmma`."""
+    lanes, now = machine.lanes, machine.ordering.now
+    if is_product(instruction):
+        return _multiply_together(machine, instruction)
+    words = instruction.modifiers
+    if words == ("fence", "sync", "aligned"):
+        machine.flights.fenced[lanes] = now
+    elif words == ("commit_group", "sync", "aligned"):
+        machine.flights.commit(lanes, now)
+    elif words == ("wait_group", "sync", "aligned"):
+        machine.flights.wait(lanes, int(instruction.operands[0].text))
+        _end_reads(machine)
+    else:
+        raise unknown(instruction)
+    return machine.step + 1
+
+
+def _end_reads(machine: Machine) -> None:
+    left = []
+    for pending in machine.pending_reads:
+        done = pending.begun < machine.flights.done[pending.lanes]
+        rest = machine.memory.end_reads(pending, done) if done.any() else pending
+        left += [rest] if rest is not None else []
+    machine.pending_reads = left
+
+
+def _fence(machine: Machine, instruction: PtxInstruction) -> int:
+    """`fence.proxy.async` shows shared memory to the asynchronous proxy; other fences say when, not what."""
+    if instruction.has("proxy") and instruction.has("async") and not instruction.has("global"):
+        machine.flights.shown[machine.lanes] = machine.ordering.now
+    return machine.step + 1
+
+
+def watched(machine: Machine, instruction: PtxInstruction, handler: Handler) -> Handler:
+    """The handler of an instruction, after a look at the registers that products use, where it has any of those."""
+    reads, writes = (
+        tuple(name for name in names if name in machine.flights.tracked) for names in registers_of(instruction)
+    )
+    if instruction.name == "wgmma" or not (reads or writes):
+        return handler
+
+    def handle(machine: Machine, instruction: PtxInstruction) -> int | None:
+        if instruction.name == "mov":
+            machine.flights.move(machine.lanes, reads, writes)
+        else:
+            machine.flights.access(instruction, machine.lanes, reads, writes, machine.ordering.now)
+        return handler(machine, instruction)
+
+    return handle
+
+
+WARPGROUP_WIDE: dict[str, Handler] = {"wgmma": _execute, "fence": _fence}
