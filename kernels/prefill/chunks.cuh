@@ -13,6 +13,7 @@ constexpr int SIDE = CHUNK / TILE;               // tiles along a side of a matr
 constexpr int TILES = SIDE * (SIDE + 1) / 2;     // of a lower triangular one
 constexpr int KEY_PIECES = GDN_K / 8;            // of 16 bytes in a key or query
 constexpr float LOG2_E = 1.4426950408889634f;
+static_assert(GDN_HV % GDN_HQ == 0, "value heads share query heads evenly");
 static_assert(GDN_K == 128, "keys of 128 elements");
 
 __host__ __device__ constexpr int tile_number(int row, int column) { return row * (row + 1) / 2 + column; }
@@ -110,21 +111,41 @@ __device__ __forceinline__ void load_tile(unsigned to, const __nv_bfloat16* from
   }
 }
 
-// Shared memory of a block that prepares a chunk.
-struct Workbench {
-  alignas(128) __nv_bfloat16 keys[CHUNK * GDN_K];
-  alignas(128) __nv_bfloat16 queries[CHUNK * GDN_K];
-  alignas(16) unsigned short coupling[CHUNK][CHUNK + 8];      // A below its diagonal tiles, fp16; 8 keep banks apart
-  alignas(16) float diagonal[SIDE][TILE][TILE + 4];           // A in its diagonal tiles
-  alignas(16) unsigned short inverse[SIDE][TILE][TILE + 8];   // their inverses, fp16
-  alignas(16) float log_since[CHUNK], beta[CHUNK];            // log2 G_i
-};
-
+// Value heads that a block prepares a chunk of: they share its keys and queries, and their products.
+constexpr int SHARE = GDN_HV / GDN_HQ;
+constexpr int HEADS = SHARE % 2 == 0 ? 2 : 1;
 constexpr int PREPARE_WARPS = SIDE;  // each has the tiles of a row
 constexpr int PREPARE_THREADS = PREPARE_WARPS * WARP;
 
+// Rows [16, 16] in fp16; 8 more columns keep rows in different banks.
+using HalfTile = unsigned short[TILE][TILE + 8];
+
+// Of a head, A = diag(beta) (G_i / G_j) (k_i·k_j): fp16 below the diagonal tiles, and fp32 in them, which their inverses
+// overwrite.
+struct Coupling {
+  alignas(16) HalfTile below[SIDE * (SIDE - 1) / 2];
+  union Diagonal {
+    alignas(16) float tile[TILE][TILE + 4];
+    alignas(16) HalfTile inverse;
+  } diagonal[SIDE];
+};
+
+// Shared memory of a block that prepares a chunk. What comes of keys and queries takes their place.
+struct Workbench {
+  struct Loaded {
+    alignas(128) __nv_bfloat16 keys[CHUNK * GDN_K], queries[CHUNK * GDN_K];
+  };
+  union {
+    Loaded loaded;
+    Coupling coupling[HEADS];
+  };
+  struct alignas(16) Gates {
+    float log_since[CHUNK], beta[CHUNK];  // log2 G_i
+  } gates[HEADS];
+};
+
 // The gates of tokens 2 l and 2 l + 1. After the sequence's end nothing decays or is written.
-__device__ __forceinline__ void take_gates(Workbench& bench, Prepared& prepared, const __nv_bfloat16* a,
+__device__ __forceinline__ void take_gates(Workbench::Gates& gates, Prepared& prepared, const __nv_bfloat16* a,
                                            const __nv_bfloat16* b, float A_log, float dt_bias, int tokens,
                                            unsigned lane) {
   float rate[2], beta[2];
@@ -139,14 +160,17 @@ __device__ __forceinline__ void take_gates(Workbench& bench, Prepared& prepared,
   }
   const float second = sum_to_here(rate[0] + rate[1], lane), first = second - rate[1];
   const float whole = __shfl_sync(ALL_LANES, second, WARP - 1);
-  reinterpret_cast<float2*>(bench.log_since)[lane] = make_float2(first, second);
-  reinterpret_cast<float2*>(bench.beta)[lane] = make_float2(beta[0], beta[1]);
+  reinterpret_cast<float2*>(gates.log_since)[lane] = make_float2(first, second);
+  reinterpret_cast<float2*>(gates.beta)[lane] = make_float2(beta[0], beta[1]);
   reinterpret_cast<float2*>(prepared.since)[lane] = make_float2(exp2_fast(first), exp2_fast(second));
   reinterpret_cast<float2*>(prepared.until)[lane] = make_float2(exp2_fast(whole - first), exp2_fast(whole - second));
 }
 
+// A tile [16, 16] as mma leaves it: the left columns, then the right ones.
+using TileSums = Sum[2];
+
 // The tiles up to column `row` of one row of X Y^T, for X and Y [CHUNK, K] in shared memory.
-__device__ __forceinline__ void multiply_row(Sum (&sums)[SIDE][2], unsigned x, unsigned y, int row, unsigned lane) {
+__device__ __forceinline__ void multiply_row(TileSums (&sums)[SIDE], unsigned x, unsigned y, int row, unsigned lane) {
 #pragma unroll
   for (int column = 0; column < SIDE; ++column)
 #pragma unroll
@@ -171,74 +195,110 @@ __device__ __forceinline__ void multiply_row(Sum (&sums)[SIDE][2], unsigned x, u
   }
 }
 
-// Of a tile's sums, those of this lane: `half` is that of the columns, `i` the place in a Sum.
-__device__ __forceinline__ int row_of(unsigned lane, int i) { return lane / 4 + i / 2 * 8; }
-__device__ __forceinline__ int column_of(unsigned lane, int half, int i) { return half * 8 + lane % 4 * 2 + i % 2; }
+// The factors G_i / G_j of a lane's numbers in a tile, by way of the first token of the tile's rows where the tile lies
+// below the diagonal: no exponential is of a positive number, however fast a head forgets.
+struct Ratios {
+  float row[2], column[2][2];
 
-// scale (G_i / G_j) (q_i·k_j) of a row of tiles.
-__device__ __forceinline__ void store_products(Triangle& to, const Sum (&sums)[SIDE][2], const Workbench& bench,
-                                               int row, float scale, unsigned lane) {
+  __device__ __forceinline__ Ratios(const float* log_since, int row_tile, int column_tile, unsigned lane) {
+    const float* rows = log_since + row_tile * TILE;
+    const float first = rows[0];
 #pragma unroll
-  for (int column = 0; column < SIDE; ++column) {
-    if (column > row) break;
-    float x[2][4];
+    for (int lower = 0; lower < 2; ++lower) row[lower] = exp2_fast(rows[lane / 4 + lower * 8] - first);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float2 pair =
+          *reinterpret_cast<const float2*>(&log_since[column_tile * TILE + half * 8 + lane % 4 * 2]);
+      column[half][0] = exp2_fast(first - pair.x);
+      column[half][1] = exp2_fast(first - pair.y);
+    }
+  }
+};
+
+// A tile times G_i / G_j and each row times `rows`; on the diagonal zeros above it, and on it unless `WithSelf`.
+template <bool WithSelf>
+__device__ __forceinline__ void decay_tile(TileSums& x, const TileSums& sums, const float* log_since, int row, int column,
+                                           const float (&rows)[2], unsigned lane) {
+  if (column < row) {
+    const Ratios ratios(log_since, row, column, lane);
 #pragma unroll
     for (int half = 0; half < 2; ++half)
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int to_token = row * TILE + row_of(lane, i), from_token = column * TILE + column_of(lane, half, i);
-        // Never the exponential of a positive number, however fast a head forgets.
-        const float ratio = exp2_fast(fminf(bench.log_since[to_token] - bench.log_since[from_token], 0.f));
-        x[half][i] = from_token <= to_token ? scale * ratio * sums[column][half][i] : 0.f;
-      }
+      for (int i = 0; i < 4; ++i)
+        x[half][i] = rows[i / 2] * ratios.row[i / 2] * (ratios.column[half][i % 2] * sums[half][i]);
+    return;
+  }
+  const float* here = log_since + row * TILE;
+#pragma unroll
+  for (int half = 0; half < 2; ++half)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int to = lane / 4 + i / 2 * 8, from = half * 8 + lane % 4 * 2 + i % 2;
+      const bool counts = WithSelf ? from <= to : from < to;
+      x[half][i] = counts ? rows[i / 2] * exp2_fast(here[to] - here[from]) * sums[half][i] : 0.f;
+    }
+}
+
+// scale (G_i / G_j) (q_i·k_j) of a row of tiles.
+__device__ __forceinline__ void store_products(Triangle& to, const TileSums (&sums)[SIDE], const float* log_since,
+                                               int row, float scale, unsigned lane) {
+  const float rows[2] = {scale, scale};
+#pragma unroll
+  for (int column = 0; column < SIDE; ++column) {
+    if (column > row) break;
+    TileSums x;
+    decay_tile<true>(x, sums[column], log_since, row, column, rows, lane);
     const unsigned pairs[2][2] = {{pack_bf16(x[0][0], x[0][1]), pack_bf16(x[1][0], x[1][1])},
                                   {pack_bf16(x[0][2], x[0][3]), pack_bf16(x[1][2], x[1][3])}};
     store_tile(to[tile_number(row, column)], pairs, lane);
   }
 }
 
-// A_ij = beta_i (G_i / G_j) (k_i·k_j), below the diagonal of a row of tiles.
-__device__ __forceinline__ void store_coupling(Workbench& bench, const Sum (&sums)[SIDE][2], int row, unsigned lane) {
+// A_ij of a row of tiles.
+__device__ __forceinline__ void store_coupling(Coupling& to, const TileSums (&sums)[SIDE], const Workbench::Gates& gates,
+                                               int row, unsigned lane) {
+  const float rows[2] = {gates.beta[row * TILE + lane / 4], gates.beta[row * TILE + lane / 4 + 8]};
 #pragma unroll
   for (int column = 0; column < SIDE; ++column) {
     if (column > row) break;
+    TileSums x;
+    decay_tile<false>(x, sums[column], gates.log_since, row, column, rows, lane);
 #pragma unroll
     for (int half = 0; half < 2; ++half)
 #pragma unroll
-      for (int i = 0; i < 4; i += 2) {
-        const int r = row_of(lane, i), c = column_of(lane, half, 0), to_token = row * TILE + r;
-        const float log_since = bench.log_since[to_token], beta = bench.beta[to_token];
-        float x[2];
-#pragma unroll
-        for (int j = 0; j < 2; ++j) {
-          const float ratio = exp2_fast(fminf(log_since - bench.log_since[column * TILE + c + j], 0.f));
-          x[j] = beta * ratio * sums[column][half][i + j];
-        }
-        if (column < row) {
-          *reinterpret_cast<unsigned*>(&bench.coupling[to_token][column * TILE + c]) = pack_fp16(x[0], x[1]);
-        } else {
-          bench.diagonal[row][r][c] = c < r ? x[0] : 0.f;
-          bench.diagonal[row][r][c + 1] = c + 1 < r ? x[1] : 0.f;
-        }
+      for (int lower = 0; lower < 2; ++lower) {
+        const float2 pair = make_float2(x[half][2 * lower], x[half][2 * lower + 1]);
+        const int r = lane / 4 + lower * 8, c = half * 8 + lane % 4 * 2;
+        if (column < row)
+          *reinterpret_cast<unsigned*>(&to.below[tile_number(row - 1, column)][r][c]) = pack_fp16(pair.x, pair.y);
+        else
+          *reinterpret_cast<float2*>(&to.diagonal[row].tile[r][c]) = pair;
       }
   }
 }
 
-// (I + A)^-1 of one diagonal tile, a column a lane from the first row down: t_i = e_i - Σ_{k<i} A_ik t_k. The upper
-// half of the warp does the same as the lower.
-__device__ __forceinline__ void invert_tile(unsigned short (&to)[TILE][TILE + 8], const float (&from)[TILE][TILE + 4],
-                                            unsigned lane) {
+// (I + A)^-1 of one diagonal tile of each head, a column a lane from the first row down: t_i = e_i - Σ_{k<i} A_ik t_k.
+__device__ __forceinline__ void invert_tiles(Coupling (&heads)[HEADS], int tile, unsigned lane) {
   const unsigned column = lane % TILE;
+  Coupling::Diagonal& diagonal = heads[lane / TILE % HEADS].diagonal[tile];
   float t[TILE];
 #pragma unroll
   for (int i = 0; i < TILE; ++i) {
     t[i] = column == i ? 1.f : 0.f;
+    const float4* row = reinterpret_cast<const float4*>(diagonal.tile[i]);
 #pragma unroll
-    for (int k = 0; k < i; ++k) t[i] = fmaf(-from[i][k], t[k], t[i]);
+    for (int quad = 0; quad < (i + 3) / 4; ++quad) {
+      const float4 x = row[quad];  // zeros from the diagonal on
+      t[i] = fmaf(-x.x, t[4 * quad], t[i]);
+      if (4 * quad + 1 < i) t[i] = fmaf(-x.y, t[4 * quad + 1], t[i]);
+      if (4 * quad + 2 < i) t[i] = fmaf(-x.z, t[4 * quad + 2], t[i]);
+      if (4 * quad + 3 < i) t[i] = fmaf(-x.w, t[4 * quad + 3], t[i]);
+    }
   }
-  if (lane < TILE) {
+  __syncwarp();
+  if (lane < HEADS * TILE) {
 #pragma unroll
-    for (int i = 0; i < TILE; ++i) to[i][column] = static_cast<unsigned short>(pack_fp16(t[i], 0.f));
+    for (int i = 0; i < TILE; ++i) diagonal.inverse[i][column] = static_cast<unsigned short>(pack_fp16(t[i], 0.f));
   }
 }
 
@@ -251,89 +311,95 @@ __device__ __forceinline__ float2 unpack_fp16(unsigned pair) {
 }
 
 // A tile of (I + A)^-1, given as an operand in fp16: its columns times beta_j, as the chunk's R will be multiplied.
-__device__ __forceinline__ void store_solved(Triangle& to, const Operand& tile, const Workbench& bench, int row,
-                                             int column, unsigned lane) {
-  const float2 left = *reinterpret_cast<const float2*>(&bench.beta[column * TILE + column_of(lane, 0, 0)]);
-  const float2 right = *reinterpret_cast<const float2*>(&bench.beta[column * TILE + column_of(lane, 1, 0)]);
+__device__ __forceinline__ void store_solved(Triangle& to, const Operand& tile, const float* beta, int row, int column,
+                                             unsigned lane) {
   unsigned pairs[2][2];
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    const float2 pair = unpack_fp16(tile[i]), beta = i < 2 ? left : right;
-    pairs[i % 2][i / 2] = pack_bf16(pair.x * beta.x, pair.y * beta.y);
+    const float2 pair = unpack_fp16(tile[i]);
+    const float2 factor = *reinterpret_cast<const float2*>(&beta[column * TILE + i / 2 * 8 + lane % 4 * 2]);
+    pairs[i % 2][i / 2] = pack_bf16(pair.x * factor.x, pair.y * factor.y);
   }
   store_tile(to[tile_number(row, column)], pairs, lane);
 }
 
 // A row of tiles of T = (I + A)^-1 from its diagonal tile to the left: T_ij = -(Σ_{j<k≤i} T_ik A_kj) T_jj. No entry is
 // larger than those of T itself, which those of powers of A would be, so that fp16 holds them.
-__device__ __forceinline__ void solve_row(Triangle& to, const Workbench& bench, int row, unsigned lane) {
+__device__ __forceinline__ void solve_row(Triangle& to, const Coupling& coupling, const float* beta, int row,
+                                          unsigned lane) {
   Operand tiles[SIDE];  // T_i,i-n
-  const auto inverse = [&](int tile) {
-    return shared_address(&bench.inverse[tile][lane % 16][lane / 16 * 8]);
-  };
-  load_matrices(tiles[0], inverse(row));
-  store_solved(to, tiles[0], bench, row, row, lane);
+  const auto address = [&](const HalfTile& tile) { return shared_address(&tile[lane % 16][lane / 16 * 8]); };
+  load_matrices(tiles[0], address(coupling.diagonal[row].inverse));
+  store_solved(to, tiles[0], beta, row, row, lane);
 #pragma unroll
   for (int left = 1; left < SIDE; ++left) {
     const int column = row - left;
     if (column < 0) break;
-    Sum sums[2] = {};
+    TileSums sums = {};
 #pragma unroll
     for (int n = 0; n < left; ++n) {
       unsigned right[4];
-      load_matrices_transposed(
-          right, shared_address(&bench.coupling[(row - n) * TILE + lane % 16][column * TILE + lane / 16 * 8]));
+      load_matrices_transposed(right, address(coupling.below[tile_number(row - n - 1, column)]));
       mma_fp16(sums[0], tiles[n], right[0], right[1]);
       mma_fp16(sums[1], tiles[n], right[2], right[3]);
     }
     const Operand narrow = {pack_fp16(-sums[0][0], -sums[0][1]), pack_fp16(-sums[0][2], -sums[0][3]),
                             pack_fp16(-sums[1][0], -sums[1][1]), pack_fp16(-sums[1][2], -sums[1][3])};
-    Sum found[2] = {};
+    TileSums found = {};
     unsigned right[4];
-    load_matrices_transposed(right, inverse(column));
+    load_matrices_transposed(right, address(coupling.diagonal[column].inverse));
     mma_fp16(found[0], narrow, right[0], right[1]);
     mma_fp16(found[1], narrow, right[2], right[3]);
     tiles[left][0] = pack_fp16(found[0][0], found[0][1]);
     tiles[left][1] = pack_fp16(found[0][2], found[0][3]);
     tiles[left][2] = pack_fp16(found[1][0], found[1][1]);
     tiles[left][3] = pack_fp16(found[1][2], found[1][3]);
-    store_solved(to, tiles[left], bench, row, column, lane);
+    store_solved(to, tiles[left], beta, row, column, lane);
   }
 }
 
-// Block (h, i): chunk i of value head h.
+// Block (h, i): chunk i of the value heads from h * HEADS on.
 __device__ __forceinline__ void prepare(Workbench& bench, const __nv_bfloat16* q, const __nv_bfloat16* k,
                                         const float* A_log, const float* dt_bias, const __nv_bfloat16* a,
                                         const __nv_bfloat16* b, const long long* cu_seqlens, float scale,
                                         Prepared* prepared, int sequences) {
   const unsigned lane = threadIdx.x % WARP, warp = uniform(threadIdx.x / WARP);
-  const int head = blockIdx.x, chunk = blockIdx.y, key_head = head / (GDN_HV / GDN_HQ);
+  const int first_head = blockIdx.x * HEADS, chunk = blockIdx.y;
   const Span span = find_chunk(cu_seqlens, sequences, chunk, lane);
-  Prepared& to = prepared[static_cast<size_t>(chunk) * GDN_HV + head];
-  const long long first_row = span.begin * GDN_HQ + key_head;
-  const unsigned keys = shared_address(bench.keys), queries = shared_address(bench.queries);
-  load_tile<KEY_PIECES, PREPARE_THREADS>(keys, k + first_row * GDN_K, GDN_HQ * GDN_K, span.tokens, threadIdx.x,
+  Prepared* to = prepared + static_cast<size_t>(chunk) * GDN_HV + first_head;
+  const long long first_key = (span.begin * GDN_HQ + first_head / SHARE) * GDN_K;
+  const unsigned keys = shared_address(bench.loaded.keys), queries = shared_address(bench.loaded.queries);
+  load_tile<KEY_PIECES, PREPARE_THREADS>(keys, k + first_key, GDN_HQ * GDN_K, span.tokens, threadIdx.x,
                                          swizzled<KEY_PIECES>);
-  load_tile<KEY_PIECES, PREPARE_THREADS>(queries, q + first_row * GDN_K, GDN_HQ * GDN_K, span.tokens, threadIdx.x,
+  load_tile<KEY_PIECES, PREPARE_THREADS>(queries, q + first_key, GDN_HQ * GDN_K, span.tokens, threadIdx.x,
                                          swizzled<KEY_PIECES>);
-  if (warp == 0) {
+  if (warp < HEADS) {
+    const int head = first_head + warp;
     const long long first_gate = span.begin * GDN_HV + head;
-    take_gates(bench, to, a + first_gate, b + first_gate, A_log[head], dt_bias[head], span.tokens, lane);
+    take_gates(bench.gates[warp], to[warp], a + first_gate, b + first_gate, A_log[head], dt_bias[head], span.tokens,
+               lane);
   }
   wait_for_copies();
   __syncthreads();
 
-  Sum sums[SIDE][2];
-  multiply_row(sums, keys, keys, warp, lane);
-  store_coupling(bench, sums, warp, lane);
-  __syncwarp();
-  invert_tile(bench.inverse[warp], bench.diagonal[warp], lane);
-  // The warp that has the fewest tiles of A has the most of the products.
+  // The warp that has the fewest tiles of K K^T has the most of Q K^T.
   const int row = SIDE - 1 - warp;
-  multiply_row(sums, queries, keys, row, lane);
-  store_products(to.products, sums, bench, row, scale, lane);
+  TileSums of_keys[SIDE], of_queries[SIDE];
+  multiply_row(of_keys, keys, keys, warp, lane);
+  multiply_row(of_queries, queries, keys, row, lane);
   __syncthreads();
-  solve_row(to.solved, bench, warp, lane);
+#pragma unroll
+  for (int head = 0; head < HEADS; ++head)
+    store_coupling(bench.coupling[head], of_keys, bench.gates[head], warp, lane);
+  __syncwarp();
+  invert_tiles(bench.coupling, warp, lane);
+#pragma unroll
+  for (int head = 0; head < HEADS; ++head)
+    store_products(to[head].products, of_queries, bench.gates[head].log_since, row, scale, lane);
+  __syncthreads();
+#pragma unroll
+  for (int head = 0; head < HEADS; ++head)
+    solve_row(to[head].solved, bench.coupling[head], bench.gates[head].beta, warp, lane);
 }
 
 }  // namespace gdn

@@ -21,19 +21,38 @@ __device__ __forceinline__ constexpr int banded(int row, int piece) {
   return piece / 8 * (Rows * BAND_BYTES) + row * BAND_BYTES + (piece % 8 ^ row % 8) * 16;
 }
 
-// Descriptors of a right operand in swizzled bands ("Matrix Descriptor" in the PTX ISA's chapter on wgmma). `address` is
-// where the operand begins. `to_next_band` counts where its N columns lie along the rows, that is if it is transposed.
-__device__ __forceinline__ unsigned long long descriptor(unsigned address, int to_next_band = 16) {
-  constexpr unsigned long long SWIZZLE_128 = 1ull << 62;
-  return SWIZZLE_128 | static_cast<unsigned long long>(EIGHT_ROWS / 16) << 32 |
-         static_cast<unsigned long long>(to_next_band / 16) << 16 | (address & 0x3ffff) / 16;
+// What wgmma takes for an operand in shared memory, in swizzled bands: a descriptor ("Matrix Descriptor" in the PTX ISA's
+// chapter on wgmma), whose low half tells where it begins, in units of 16 bytes, and whose high half is alike for all.
+// So a descriptor further on is one addition away, on the uniform datapath, in whose chains products would wait.
+constexpr unsigned TO_NEXT_EIGHT_ROWS = EIGHT_ROWS / 16;
+constexpr unsigned SWIZZLE_128_BYTES = 1u << 30;
+
+struct Matrix {
+  unsigned low;
+
+  __device__ __forceinline__ unsigned long long descriptor(int offset) const {
+    return static_cast<unsigned long long>(SWIZZLE_128_BYTES | TO_NEXT_EIGHT_ROWS) << 32 | (low + offset / 16);
+  }
+};
+
+// A matrix that begins at a multiple of 1024 in shared memory. `to_next_band` counts where it is taken transposed.
+__device__ __forceinline__ Matrix matrix(const void* from, unsigned to_next_band = 16) {
+  return {shared_address(from) / 16 | to_next_band / 16 << 16};
 }
 
 // Orders what registers and shared memory hold before the products that follow.
 __device__ __forceinline__ void begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 
-// What other threads have written to shared memory, and a barrier has shown, becomes visible to wgmma.
-__device__ __forceinline__ void show_to_tensor_cores() { asm volatile("fence.proxy.async;" ::: "memory"); }
+// What this thread has written to shared memory, or a barrier has shown it of others, becomes visible to wgmma. Of shared
+// memory alone: the fence of all memory waits for the stores of outputs.
+__device__ __forceinline__ void show_to_tensor_cores() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// Stores an operand [16, 16] as rows of two pieces; lane l tells where row l % 16 has its piece l / 16.
+__device__ __forceinline__ void store_matrices(unsigned address, const Operand& a) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(a[0]), "r"(a[1]),
+               "r"(a[2]), "r"(a[3])
+               : "memory");
+}
 
 // The products since the last commit are a group.
 __device__ __forceinline__ void commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
@@ -78,6 +97,18 @@ __device__ __forceinline__ void multiply(Sum (&sums)[8], const Operand& a, unsig
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(static_cast<int>(Adds)));
 }
 
+// The same with A, too, in shared memory.
+template <bool Adds>
+__device__ __forceinline__ void multiply(Sum (&sums)[8], unsigned long long a, unsigned long long b) {
+  asm volatile(
+      "{ .reg .pred adds; setp.ne.b32 adds, %34, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "
+      "%24, %25, %26, %27, %28, %29, %30, %31}, %32, %33, adds, 1, 1, 0, 0; }"
+      : GDN_SUMS_8(0)
+      : "l"(a), "l"(b), "n"(static_cast<int>(Adds)));
+}
+
 // Adds A [64, 16] times B [16, 128], whose rows are rows in shared memory.
 __device__ __forceinline__ void add_transposed(Sum (&sums)[16], const Operand& a, unsigned long long b) {
   asm volatile(
@@ -93,15 +124,5 @@ __device__ __forceinline__ void add_transposed(Sum (&sums)[16], const Operand& a
 
 #undef GDN_SUMS_8
 #undef GDN_SUM
-
-template <int Registers>
-__device__ __forceinline__ void give_registers() {
-  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers));
-}
-
-template <int Registers>
-__device__ __forceinline__ void take_registers() {
-  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers));
-}
 
 }  // namespace gdn

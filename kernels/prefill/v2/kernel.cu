@@ -1,14 +1,6 @@
 // v1 with its scan on Hopper's warpgroups: 64 rows of the state read each right operand from shared memory once, where
-// in v1 four warps did so.
+// in v1 four warps did so, and the outputs are taken out of the chain from chunk to chunk.
 #include "group_scan.cuh"
-
-namespace {
-
-constexpr int ROWS = GROUPS * gdn::GROUP_ROWS;  // of the state in a block
-constexpr int CONSUMERS = GROUPS * gdn::GROUP_WARPS;
-static_assert(GDN_V % ROWS == 0, "a block works on one head");
-
-}  // namespace
 
 extern "C" __global__ void __launch_bounds__(gdn::PREPARE_THREADS, 4)
     gdn_prefill_prepare(const __nv_bfloat16* __restrict__ q, const __nv_bfloat16* __restrict__ k,
@@ -21,41 +13,36 @@ extern "C" __global__ void __launch_bounds__(gdn::PREPARE_THREADS, 4)
                static_cast<int>(sequences));
 }
 
-// Block (i, h, n): rows i * ROWS … of the state of value head h and sequence n.
-extern "C" __global__ void __launch_bounds__(CONSUMERS* gdn::WARP + gdn::PRODUCERS, 1)
+// Block (i, h, n): rows 64 i … of the state of value head h and sequence n.
+extern "C" __global__ void __launch_bounds__(gdn::SCAN_THREADS, 1)
     gdn_prefill_scan(const __nv_bfloat16* __restrict__ q, const __nv_bfloat16* __restrict__ k,
                      const __nv_bfloat16* __restrict__ v, const float* __restrict__ state,
                      const long long* __restrict__ cu_seqlens, const float scale, __nv_bfloat16* __restrict__ output,
                      float* __restrict__ new_state, const gdn::Prepared* __restrict__ prepared) {
   extern __shared__ __align__(1024) char memory[];
-  auto& ring = *reinterpret_cast<gdn::Ring<ROWS, STAGES>*>(memory);
-  const unsigned lane = threadIdx.x % gdn::WARP, warp = gdn::uniform(threadIdx.x / gdn::WARP);
-  const int first_row = blockIdx.x * ROWS, head = blockIdx.y, sequence = blockIdx.z;
+  auto& ring = *reinterpret_cast<gdn::Ring<STAGES>*>(memory);
+  const unsigned lane = threadIdx.x % gdn::WARP, warp = gdn::uniform(threadIdx.x / gdn::WARP) % gdn::GROUP_WARPS;
+  const unsigned group = gdn::uniform(threadIdx.x / gdn::GROUP);
+  const int first_row = blockIdx.x * gdn::ROWS, head = blockIdx.y, sequence = blockIdx.z;
   const long long begin = cu_seqlens[sequence];
   const int length = gdn::uniform(static_cast<int>(cu_seqlens[sequence + 1] - begin));
-  gdn::initialise(ring, CONSUMERS);
+  gdn::initialise(ring);
   __syncthreads();
 
-  if (warp >= CONSUMERS) {
-    if (GROUPS > 1) gdn::give_registers<40>();
-    const int key_head = head / (GDN_HV / GDN_HQ), before = gdn::chunks_before(cu_seqlens, sequence, lane);
-    const gdn::Source from = {q + (begin * GDN_HQ + key_head) * GDN_K, k + (begin * GDN_HQ + key_head) * GDN_K,
-                              v + (begin * GDN_HV + head) * GDN_V + first_row,
+  const long long first_value = (begin * GDN_HV + head) * GDN_V + first_row;
+  if (group == 0) {
+    const size_t row = (static_cast<size_t>(sequence) * GDN_HV + head) * GDN_V + first_row + warp * gdn::TILE;
+    gdn::State s;
+    gdn::load_state(s, state + row * GDN_K, lane);
+    gdn::carry_state(s, ring, gdn::chunks_of(0, length), warp, lane);
+    gdn::store_state(new_state + row * GDN_K, s, lane);
+  } else if (group == 1) {
+    gdn::write_outputs(ring, output + first_value, scale, length, warp, lane);
+  } else {
+    const long long first_key = (begin * GDN_HQ + head / (GDN_HV / GDN_HQ)) * GDN_K;
+    const int before = gdn::chunks_before(cu_seqlens, sequence, lane);
+    const gdn::Source from = {q + first_key, k + first_key, v + first_value,
                               prepared + static_cast<size_t>(before) * GDN_HV + head};
-    for (int chunk = 0; chunk * gdn::CHUNK < length; ++chunk) {
-      const int slot = chunk % STAGES, lap = chunk / STAGES;
-      if (lap > 0) gdn::wait(ring.empty[slot], (lap - 1) % 2);
-      gdn::bring_chunk(ring.stages[slot], ring.gates[slot], ring.full[slot], from, chunk,
-                       min(length - chunk * gdn::CHUNK, gdn::CHUNK), threadIdx.x - CONSUMERS * gdn::WARP);
-    }
-    return;
+    gdn::bring_chunks(ring, from, length, threadIdx.x % gdn::GROUP);
   }
-
-  if (GROUPS > 1) gdn::take_registers<232>();
-  const int row = first_row + warp * gdn::TILE;
-  const size_t place = ((static_cast<size_t>(sequence) * GDN_HV + head) * GDN_V + row) * GDN_K;
-  gdn::State s;
-  gdn::load_state(s, state + place, lane);
-  gdn::scan_chunks(s, ring, output + (begin * GDN_HV + head) * GDN_V + row, scale, length, warp, lane);
-  gdn::store_state(new_state + place, s, lane);
 }
