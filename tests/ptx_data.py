@@ -30,9 +30,12 @@ def compiled(source, arch="compute_90"):
     return text.decode()
 
 
-def run(source, *values, entry="k", blocks=(1, 1, 1), threads=32, shared=0, unwritten=(), lanes=1 << 15, limit=20_000):
+def run(
+    source, *values, entry="k", blocks=(1, 1, 1), threads=32, shared=0, unwritten=(), lanes=1 << 15, limit=20_000,
+    arch="compute_90",
+):  # fmt: skip
     """FaultLog and traffic of a launch; arrays are tensors called a, b, c, …, and change in place."""
-    program = read_program(compiled(source), entry)
+    program = read_program(compiled(source, arch), entry)
     arguments = [_argument(value, chr(ord("a") + n), n not in unwritten) for n, value in enumerate(values)]
     return run_program(program, LaunchGrid(blocks, threads, shared), arguments, lanes_at_once=lanes, limit=limit)
 
