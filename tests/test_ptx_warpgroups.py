@@ -289,7 +289,7 @@ FAULTS = {
         {"begin": ""},
         "RACE",
         "act",
-        "thread 0 begins the kernel's first product with no `wgmma.fence` before it",
+        "thread 0 of block 0 begins the kernel's first product with no `wgmma.fence` before it",
     ),
     "a register of A that is changed after the fence": (
         {"begin": "FENCE; " + ADD},
@@ -313,7 +313,7 @@ FAULTS = {
         {"wait": ""},
         "RACE",
         "after",
-        f"thread 0 reads a sum of the `wgmma` at kernel.cu:{LINE['act']}",
+        f"thread 0 of block 0 reads a sum of the `wgmma` at kernel.cu:{LINE['act']}",
     ),
     "sums of a group that may be pending": ({"wait": "WAIT(1);"}, "RACE", "after", "reads a sum of the `wgmma`"),
     "sums of no group": ({"commit": ""}, "RACE", "after", "without waiting for it"),
@@ -322,7 +322,7 @@ FAULTS = {
         {"wait": "if (i == 70) z[i] = f[0]; WAIT(0);"},
         "RACE",
         "wait",
-        "thread 70 reads a sum of the `wgmma`",
+        "thread 70 of block 0 reads a sum of the `wgmma`",
     ),
     "sums that the next product takes in another shape": (
         {"commit": product(8) + " COMMIT;"},
@@ -409,6 +409,7 @@ def test_a_wrong_use_is_named_by_its_line(name):
 FINE = {
     "one product": {},
     "who reads shows what others wrote": {"show": "", "begin": "SHOW; FENCE;"},
+    "one thread shows what all wrote": {"show": "", "sync": "__syncthreads(); if (i == 5) SHOW; __syncthreads();"},
     "sums that go from product to product": {"commit": SLOTS["act"] + " COMMIT;"},
     "sums that go round a loop": {"begin": "FENCE;\n#pragma unroll 1\n" + LOOP, "commit": "COMMIT; }"},
     "sums that are changed, and a fence": {

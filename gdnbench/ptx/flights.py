@@ -47,21 +47,22 @@ class Flights:
         tracked: names of the registers of products, and of those that are moved to or from them.
         done: shape (lanes,), steps before which a lane's products are complete.
         fenced: shape (lanes,), the step of its last `wgmma.fence`.
-        shown: shape (lanes,), that of its last `fence.proxy.async`.
     """
 
-    def __init__(self, program: Program, threads: IntArray, findings: FaultLog) -> None:
+    def __init__(self, program: Program, threads: IntArray, blocks: IntArray, findings: FaultLog) -> None:
         """Sets up.
 
         Args:
             program: the kernel.
             threads: shape (lanes,), the number of each lane's thread in its block.
+            blocks: likewise that of its block in the grid.
             findings: where faults go.
         """
         self.tracked = _tracked(program)
-        self._program, self._threads, self._findings = program, threads, findings
+        self._program, self._findings = program, findings
+        self._threads, self._blocks = threads, blocks
         count = len(threads)
-        self.done, self.fenced, self.shown = (np.zeros(count, dtype=np.int64) for _ in range(3))
+        self.done, self.fenced = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
         self._never = np.zeros(count, dtype=np.int64)
         self._unused = _Use(self._never, self._never)
         self._uses: dict[str, _Use] = {}
@@ -159,7 +160,8 @@ class Flights:
             self._note(instruction, lanes, bad, f"{verb} {what} of the `wgmma` at {at} without waiting for it")
 
     def _note(self, instruction: PtxInstruction, lanes: IntArray, bad: npt.NDArray[np.bool_], text: str) -> None:
-        who = f"thread {self._threads[lanes[np.flatnonzero(bad)[0]]]}"
+        lane = lanes[np.flatnonzero(bad)[0]]
+        who = f"thread {self._threads[lane]} of block {self._blocks[lane]}"
         self._findings.add(Fault.RACE, instruction.at, f"{who} {text}", count=int(np.count_nonzero(bad)))
 
 

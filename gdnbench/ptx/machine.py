@@ -116,7 +116,7 @@ class Machine:
         self.has_met = np.zeros(count, dtype=bool)
         self.votes = np.zeros(count, dtype=bool)
         self._has_woken = False
-        self.flights = Flights(program, self.thread, findings)
+        self.flights = Flights(program, self.thread, self.block + blocks.start, findings)
         self.pending_reads: list[PendingRead] = []
         self.commits: list[IntArray] = []
         self.commit_count = np.zeros(count, dtype=np.int64)

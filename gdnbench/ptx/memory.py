@@ -83,12 +83,11 @@ class Memory:
             self._watch_read(part, access)
         return values
 
-    def begin_read(self, access: Access, shown: IntArray) -> tuple[Array, list[PendingRead]]:
+    def begin_read(self, access: Access) -> tuple[Array, list[PendingRead]]:
         """An asynchronous read of shared memory, by the asynchronous proxy: as if done at once, but not over.
 
         Args:
             access: what each lane reads.
-            shown: shape (all lanes,), the step of each lane's last `fence.proxy.async`.
 
         Returns:
             The elements, shape (n, count), zero where they may not be read; and what `end_reads` takes.
@@ -104,7 +103,7 @@ class Memory:
                 continue
             found = shadow.conflict_of_read(self.ordering, lanes, granules)
             self._note_race(found, part, access, "reads")
-            if found is None and (hidden := shadow.not_shown(self.ordering, lanes, granules, shown)):
+            if found is None and (hidden := shadow.unfenced(self.ordering, lanes, granules)):
                 at = self.instructions[hidden.other_step].at
                 text = f"reads shared memory that is written at {at}, with no `fence.proxy.async` between"
                 self._note(Fault.RACE, access, part.rows[hidden.lanes], text)

@@ -49,6 +49,9 @@ class Ordering:
         copies_done: steps up to which the lane's own asynchronous copies are complete.
         published: likewise, as the block's other threads know it since the last barrier.
         shown: likewise, as the warp's other lanes know it since the last barrier of the warp.
+        proxy_fence: the step of the lane's last `fence.proxy.async`.
+        block_fence: shape (blocks,), steps before which the block's accesses lay before a barrier that some thread met
+            and then executed `fence.proxy.async`.
         phases_known: of each mbarrier, by its address, how many phases the lane knows to be complete.
     """
 
@@ -61,6 +64,8 @@ class Ordering:
         self.copies_done = np.zeros(lanes, dtype=np.int64)
         self.published = np.zeros(lanes, dtype=np.int64)
         self.shown = np.zeros(lanes, dtype=np.int64)
+        self.proxy_fence = np.zeros(lanes, dtype=np.int64)
+        self.block_fence = np.zeros(lanes // threads, dtype=np.int64)
         self.phases_known: dict[int, IntArray] = {}
         self.transactions: list[tuple[int, int]] = []
         self._brought: dict[int, dict[int, IntArray]] = {}
@@ -68,10 +73,6 @@ class Ordering:
     def in_grid(self, lanes: IntArray) -> IntArray:
         """Numbers in the grid of lanes of this part of it."""
         return lanes + self._first_lane
-
-    def in_part(self, lanes: IntArray) -> IntArray:
-        """The reverse: numbers in this part of the grid of lanes, told by those in the whole."""
-        return lanes - self._first_lane
 
     def is_ordered(self, lanes: IntArray, others: IntArray, times: IntArray) -> npt.NDArray[np.bool_]:
         """Whether accesses of other lanes lie before what lanes do now; `others` are numbers in the grid."""
@@ -117,6 +118,22 @@ class Ordering:
         self.shown[lanes] = self.copies_done[lanes]
         for known in (self.block_sync, *self.phases_known.values()):
             _share(known, lanes, warp)
+
+    def fence_proxy(self, lanes: IntArray) -> None:
+        """Lanes execute `fence.proxy.async`: what lies before it is visible to the asynchronous proxy."""
+        self.proxy_fence[lanes] = self.now
+        np.maximum.at(self.block_fence, lanes // self.threads, self.block_sync[lanes])
+
+    def is_fenced(self, lanes: IntArray, writers: IntArray, times: IntArray) -> npt.NDArray[np.bool_]:
+        """Whether a `fence.proxy.async` came after writes: of the writer, of the reader, or of another after a barrier.
+
+        Args:
+            lanes: that read by the asynchronous proxy.
+            writers: their numbers in the grid.
+            times: steps of the writes, which are ordered before the reads.
+        """
+        own = np.maximum(self.proxy_fence[lanes], self.proxy_fence[writers - self._first_lane])
+        return np.asarray((times < own) | (times < self.block_fence[lanes // self.threads]))
 
     def is_copied(self, lanes: IntArray, kinds: Array, owners: IntArray, times: IntArray) -> npt.NDArray[np.bool_]:
         """Whether asynchronous copies are complete as far as lanes know.
@@ -199,19 +216,20 @@ class Shadow:
         np.maximum.at(self._readers, flat, np.maximum(kind, together).astype(np.uint8))
         self._read_time[flat], self._read_step[flat] = ordering.now, step
 
-    def not_shown(self, ordering: Ordering, lanes: IntArray, granules: IntArray, shown: IntArray) -> Conflict | None:
-        """Writes that the asynchronous proxy may not see: no `fence.proxy.async` of the writer or the reader follows.
+    def unfenced(self, ordering: Ordering, lanes: IntArray, granules: IntArray) -> Conflict | None:
+        """Writes that the asynchronous proxy may not see, for no `fence.proxy.async` follows.
 
         Args:
             ordering: of the lanes.
             lanes: shape (n,), that read.
             granules: shape (n, k), what each reads by the asynchronous proxy.
-            shown: shape (all lanes,), the step of the last such fence of each lane.
         """
-        writer, times = self._writer[granules], self._write_time[granules]
-        last = shown[np.clip(ordering.in_part(writer), 0, len(shown) - 1)]
+        writer = self._writer[granules]
         is_generic = (writer != NOBODY) & (self._copy[granules] != BULK_COPY)
-        rows, columns = np.nonzero(is_generic & (times > np.maximum(last, shown[lanes][:, None])))
+        rows, columns = np.nonzero(is_generic)
+        picked = granules[rows, columns]
+        bad = ~ordering.is_fenced(lanes[rows], writer[rows, columns], self._write_time[picked])
+        rows, columns = rows[bad], columns[bad]
         picked = granules[rows, columns]
         none = np.zeros(len(rows), dtype=bool)
         return self._conflict(rows, ~none, writer[rows, columns], self._write_step[picked], none)

@@ -144,7 +144,7 @@ def _from_shared(machine: Machine, place: Operand, size: int, *, is_transposed: 
     readers = lanes.reshape(-1, WARPS, WARP)[:, :, np.arange(each.shape[2]) % WARP]
     addresses = np.broadcast_to(each, readers.shape)
     access = Access(readers.ravel(), addresses.ravel(), 4, 4, machine.step, instruction)
-    values, pending = machine.memory.begin_read(access, machine.flights.shown)
+    values, pending = machine.memory.begin_read(access)
     machine.pending_reads += pending
     one = np.ascontiguousarray(values.reshape(*readers.shape, 4)[:, 0])
     return one.view(np.uint16).reshape(len(words), pieces.shape[1], -1)
@@ -224,7 +224,7 @@ def _end_reads(machine: Machine) -> None:
 def _fence(machine: Machine, instruction: PtxInstruction) -> int:
     """`fence.proxy.async` shows shared memory to the asynchronous proxy; other fences say when, not what."""
     if instruction.has("proxy") and instruction.has("async") and not instruction.has("global"):
-        machine.flights.shown[machine.lanes] = machine.ordering.now
+        machine.ordering.fence_proxy(machine.lanes)
     return machine.step + 1
 
 
