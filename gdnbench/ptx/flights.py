@@ -196,6 +196,7 @@ def is_product(instruction: PtxInstruction) -> bool:
 
 
 def _tracked(program: Program) -> frozenset[str]:
+    """Names of the registers of products, and of all that moves link them to."""
     tracked = {
         name
         for instruction in program.instructions
@@ -204,8 +205,10 @@ def _tracked(program: Program) -> frozenset[str]:
         for name in _names(operand)
         if operand.parts
     }
+    if not tracked:
+        return frozenset()
     moves = [registers_of(each) for each in program.instructions if each.name == "mov"]
-    grows = bool(tracked)
+    grows = True
     while grows:
         before = len(tracked)
         for sources, targets in moves:
