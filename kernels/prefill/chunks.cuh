@@ -10,37 +10,48 @@ namespace gdn {
 
 constexpr int CHUNK = 64;
 constexpr int SIDE = CHUNK / TILE;               // tiles along a side of a matrix [CHUNK, CHUNK]
-constexpr int TILES = SIDE * (SIDE + 1) / 2;     // of a lower triangular one
 constexpr int KEY_PIECES = GDN_K / 8;            // of 16 bytes in a key or query
 constexpr float LOG2_E = 1.4426950408889634f;
 static_assert(GDN_HV % GDN_HQ == 0, "value heads share query heads evenly");
 static_assert(GDN_K == 128, "keys of 128 elements");
 
-__host__ __device__ constexpr int tile_number(int row, int column) { return row * (row + 1) / 2 + column; }
-
-// Of a lower triangular matrix, in bf16, the tiles on and below the diagonal: each 16 rows of two pieces of 16 bytes.
-using Triangle = uint4[TILES][2 * TILE];
-
-// Where a piece lies in its tile: any eight rows' left ones lie in different banks.
-__device__ __forceinline__ constexpr int piece_number(int row, int piece) { return 2 * row + (piece ^ row / 4 % 2); }
-
-// Stores a tile that a warp has as sums are laid out, in pairs of bf16: `half` is that of the columns.
-__device__ __forceinline__ void store_tile(uint4 (&to)[2 * TILE], const unsigned (&pairs)[2][2], unsigned lane) {
-  unsigned* words = reinterpret_cast<unsigned*>(to);
-#pragma unroll
-  for (int lower = 0; lower < 2; ++lower)
-#pragma unroll
-    for (int half = 0; half < 2; ++half)
-      words[piece_number(lane / 4 + lower * 8, half) * 4 + lane % 4] = pairs[lower][half];
-}
+// A matrix [CHUNK, K], or a lower triangular one [CHUNK, CHUNK], in bf16 and in bands as wgmma reads them.
+using Rows = __nv_bfloat16[CHUNK * GDN_K];
+using Triangle = __nv_bfloat16[CHUNK * CHUNK];
 
 // What is known of a chunk of one value head before its state is.
 struct alignas(16) Prepared {
-  Triangle solved;     // (I + A)^-1 diag(beta), bf16
-  Triangle products;   // scale (G_i / G_j) (q_i·k_j), bf16
+  Triangle solved;     // (I + A)^-1 diag(beta)
+  Triangle products;   // scale (G_i / G_j) (q_i·k_j)
   float since[CHUNK];  // G_i; the last is that of the whole chunk
   float until[CHUNK];  // G_C / G_i
 };
+
+// The keys and queries of a chunk, as a block brings them into shared memory; zeros after the sequence's end.
+struct alignas(16) Loaded {
+  Rows keys, queries;
+};
+
+// Stores a tile that a warp has as sums are laid out, in pairs of bf16: `half` is that of the columns.
+__device__ __forceinline__ void store_tile(Triangle& to, int row, int column, const unsigned (&pairs)[2][2],
+                                           unsigned lane) {
+#pragma unroll
+  for (int lower = 0; lower < 2; ++lower)
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int place = banded<CHUNK>(row * TILE + lower * 8 + lane / 4, 2 * column + half) + lane % 4 * 4;
+      *reinterpret_cast<unsigned*>(reinterpret_cast<char*>(to) + place) = pairs[lower][half];
+    }
+}
+
+// Zeros in the tiles above the diagonal, by `threads` threads of which this is one.
+__device__ __forceinline__ void clear_above(Triangle& to, int thread, int threads) {
+  for (int i = thread; i < CHUNK * 8; i += threads) {
+    const int row = i / 8, piece = i % 8;
+    if (piece / 2 > row / TILE)
+      *reinterpret_cast<uint4*>(reinterpret_cast<char*>(to) + banded<CHUNK>(row, piece)) = make_uint4(0, 0, 0, 0);
+  }
+}
 
 __device__ __forceinline__ float exp2_fast(float x) {
   float y;
@@ -117,6 +128,8 @@ constexpr int HEADS = SHARE % 2 == 0 ? 2 : 1;
 constexpr int PREPARE_WARPS = SIDE;  // each has the tiles of a row
 constexpr int PREPARE_THREADS = PREPARE_WARPS * WARP;
 
+__device__ __forceinline__ constexpr int tile_below(int row, int column) { return row * (row - 1) / 2 + column; }
+
 // Rows [16, 16] in fp16; 8 more columns keep rows in different banks.
 using HalfTile = unsigned short[TILE][TILE + 8];
 
@@ -132,11 +145,8 @@ struct Coupling {
 
 // Shared memory of a block that prepares a chunk. What comes of keys and queries takes their place.
 struct Workbench {
-  struct Loaded {
-    alignas(128) __nv_bfloat16 keys[CHUNK * GDN_K], queries[CHUNK * GDN_K];
-  };
   union {
-    Loaded loaded;
+    alignas(1024) Loaded loaded;
     Coupling coupling[HEADS];
   };
   struct alignas(16) Gates {
@@ -183,12 +193,12 @@ __device__ __forceinline__ void multiply_row(TileSums (&sums)[SIDE], unsigned x,
 #pragma unroll
   for (int k = 0; k < GDN_K / TILE; ++k) {
     Operand left;
-    load_matrices(left, x + swizzled<KEY_PIECES>(x_row, 2 * k + x_half));
+    load_matrices(left, x + banded<CHUNK>(x_row, 2 * k + x_half));
 #pragma unroll
     for (int column = 0; column < SIDE; ++column) {
       if (column > row) break;
       unsigned right[4];
-      load_matrices(right, y + swizzled<KEY_PIECES>(column * TILE + y_row, 2 * k + y_half));
+      load_matrices(right, y + banded<CHUNK>(column * TILE + y_row, 2 * k + y_half));
       mma_bf16(sums[column][0], left, right[0], right[1]);
       mma_bf16(sums[column][1], left, right[2], right[3]);
     }
@@ -250,7 +260,7 @@ __device__ __forceinline__ void store_products(Triangle& to, const TileSums (&su
     decay_tile<true>(x, sums[column], log_since, row, column, rows, lane);
     const unsigned pairs[2][2] = {{pack_bf16(x[0][0], x[0][1]), pack_bf16(x[1][0], x[1][1])},
                                   {pack_bf16(x[0][2], x[0][3]), pack_bf16(x[1][2], x[1][3])}};
-    store_tile(to[tile_number(row, column)], pairs, lane);
+    store_tile(to, row, column, pairs, lane);
   }
 }
 
@@ -270,7 +280,7 @@ __device__ __forceinline__ void store_coupling(Coupling& to, const TileSums (&su
         const float2 pair = make_float2(x[half][2 * lower], x[half][2 * lower + 1]);
         const int r = lane / 4 + lower * 8, c = half * 8 + lane % 4 * 2;
         if (column < row)
-          *reinterpret_cast<unsigned*>(&to.below[tile_number(row - 1, column)][r][c]) = pack_fp16(pair.x, pair.y);
+          *reinterpret_cast<unsigned*>(&to.below[tile_below(row, column)][r][c]) = pack_fp16(pair.x, pair.y);
         else
           *reinterpret_cast<float2*>(&to.diagonal[row].tile[r][c]) = pair;
       }
@@ -320,7 +330,7 @@ __device__ __forceinline__ void store_solved(Triangle& to, const Operand& tile, 
     const float2 factor = *reinterpret_cast<const float2*>(&beta[column * TILE + i / 2 * 8 + lane % 4 * 2]);
     pairs[i % 2][i / 2] = pack_bf16(pair.x * factor.x, pair.y * factor.y);
   }
-  store_tile(to[tile_number(row, column)], pairs, lane);
+  store_tile(to, row, column, pairs, lane);
 }
 
 // A row of tiles of T = (I + A)^-1 from its diagonal tile to the left: T_ij = -(Σ_{j<k≤i} T_ik A_kj) T_jj. No entry is
@@ -339,7 +349,7 @@ __device__ __forceinline__ void solve_row(Triangle& to, const Coupling& coupling
 #pragma unroll
     for (int n = 0; n < left; ++n) {
       unsigned right[4];
-      load_matrices_transposed(right, address(coupling.below[tile_number(row - n - 1, column)]));
+      load_matrices_transposed(right, address(coupling.below[tile_below(row - n, column)]));
       mma_fp16(sums[0], tiles[n], right[0], right[1]);
       mma_fp16(sums[1], tiles[n], right[2], right[3]);
     }
@@ -358,35 +368,45 @@ __device__ __forceinline__ void solve_row(Triangle& to, const Coupling& coupling
   }
 }
 
-// Block (h, i): chunk i of the value heads from h * HEADS on.
+// Block (h, i): chunk i of the value heads from h * HEADS on. `kept` is where the chunk's keys and queries of each key head
+// go, or null.
 __device__ __forceinline__ void prepare(Workbench& bench, const __nv_bfloat16* q, const __nv_bfloat16* k,
                                         const float* A_log, const float* dt_bias, const __nv_bfloat16* a,
                                         const __nv_bfloat16* b, const long long* cu_seqlens, float scale,
-                                        Prepared* prepared, int sequences) {
+                                        Prepared* prepared, Loaded* kept, int sequences) {
   const unsigned lane = threadIdx.x % WARP, warp = uniform(threadIdx.x / WARP);
-  const int first_head = blockIdx.x * HEADS, chunk = blockIdx.y;
+  const int first_head = blockIdx.x * HEADS, key_head = first_head / SHARE, chunk = blockIdx.y;
   const Span span = find_chunk(cu_seqlens, sequences, chunk, lane);
   Prepared* to = prepared + static_cast<size_t>(chunk) * GDN_HV + first_head;
-  const long long first_key = (span.begin * GDN_HQ + first_head / SHARE) * GDN_K;
+  const long long first_key = (span.begin * GDN_HQ + key_head) * GDN_K;
   const unsigned keys = shared_address(bench.loaded.keys), queries = shared_address(bench.loaded.queries);
-  load_tile<KEY_PIECES, PREPARE_THREADS>(keys, k + first_key, GDN_HQ * GDN_K, span.tokens, threadIdx.x,
-                                         swizzled<KEY_PIECES>);
+  load_tile<KEY_PIECES, PREPARE_THREADS>(keys, k + first_key, GDN_HQ * GDN_K, span.tokens, threadIdx.x, banded<CHUNK>);
   load_tile<KEY_PIECES, PREPARE_THREADS>(queries, q + first_key, GDN_HQ * GDN_K, span.tokens, threadIdx.x,
-                                         swizzled<KEY_PIECES>);
+                                         banded<CHUNK>);
   if (warp < HEADS) {
     const int head = first_head + warp;
     const long long first_gate = span.begin * GDN_HV + head;
     take_gates(bench.gates[warp], to[warp], a + first_gate, b + first_gate, A_log[head], dt_bias[head], span.tokens,
                lane);
   }
+#pragma unroll
+  for (int head = 0; head < HEADS; ++head) {
+    clear_above(to[head].solved, threadIdx.x, PREPARE_THREADS);
+    clear_above(to[head].products, threadIdx.x, PREPARE_THREADS);
+  }
   wait_for_copies();
+  const bool keeps = kept != nullptr && first_head % SHARE == 0;
+  if (keeps) show_to_async_copies();
   __syncthreads();
+  if (keeps && threadIdx.x == 0)
+    store_bulk(kept + static_cast<size_t>(chunk) * GDN_HQ + key_head, &bench.loaded, sizeof(Loaded));
 
   // The warp that has the fewest tiles of K K^T has the most of Q K^T.
   const int row = SIDE - 1 - warp;
   TileSums of_keys[SIDE], of_queries[SIDE];
   multiply_row(of_keys, keys, keys, warp, lane);
   multiply_row(of_queries, queries, keys, row, lane);
+  if (keeps && threadIdx.x == 0) wait_for_bulk_reads();
   __syncthreads();
 #pragma unroll
   for (int head = 0; head < HEADS; ++head)

@@ -2,7 +2,7 @@
 //
 // What needs the state is one chain from chunk to chunk: S K^T, R, U, S + U^T K. The first warpgroup does nothing else;
 // a second one takes S and U from it through shared memory and works out the outputs, Q S^T and what U adds to them, with
-// tokens as rows; a third brings the chunks.
+// tokens as rows; one more warp brings the chunks.
 #pragma once
 #include <gdnbench/phases.cuh>
 #include "scan.cuh"
@@ -14,19 +14,13 @@ namespace gdn {
 
 constexpr int GROUP = GROUP_WARPS * WARP;
 constexpr int ROWS = GROUP_ROWS;  // of the state in a block
-constexpr int SCAN_THREADS = 3 * GROUP;
+constexpr int SCAN_THREADS = 2 * GROUP + WARP;
 
-// A chunk in shared memory: in bands as wgmma reads them, but for the values.
+// A chunk in shared memory.
 struct alignas(1024) GroupStage {
-  __nv_bfloat16 keys[CHUNK * GDN_K];
-  __nv_bfloat16 queries[CHUNK * GDN_K];
-  __nv_bfloat16 solved[CHUNK * CHUNK];
-  __nv_bfloat16 products[CHUNK * CHUNK];
-  __nv_bfloat16 values[CHUNK * ROWS];
-};
-
-struct ChunkGates {
-  float since[CHUNK], until[CHUNK];
+  Loaded loaded;
+  Prepared prepared;
+  alignas(16) __nv_bfloat16 values[CHUNK * ROWS];
 };
 
 // Shared memory of a block: chunks on their way, what goes from the first warpgroup to the second, and barriers. One
@@ -36,28 +30,18 @@ struct Ring {
   GroupStage stages[Stages];
   alignas(1024) __nv_bfloat16 begun[ROWS * GDN_K];    // S at the chunk's beginning
   alignas(1024) __nv_bfloat16 written[ROWS * CHUNK];  // U^T
-  ChunkGates gates[Stages];
   Barrier full[Stages], empty[Stages], begun_there, begun_free, written_there, written_free;
 };
 
-// By all threads of a block, which synchronise after it: barriers, and zeros above the diagonals, which stay.
+// By one thread of a block, which synchronises after it.
 template <int Stages>
 __device__ __forceinline__ void initialise(Ring<Stages>& ring) {
-  if (threadIdx.x < Stages) {
-    initialise(ring.full[threadIdx.x], GROUP);
-    initialise(ring.empty[threadIdx.x], 2 * GROUP_WARPS);
-  } else if (threadIdx.x == WARP) {
-    for (Barrier* barrier : {&ring.begun_there, &ring.begun_free, &ring.written_there, &ring.written_free})
-      initialise(*barrier, GROUP_WARPS);
+  for (int slot = 0; slot < Stages; ++slot) {
+    initialise(ring.full[slot], WARP + 1);
+    initialise(ring.empty[slot], 2 * GROUP_WARPS);
   }
-  constexpr int PIECES = CHUNK * CHUNK / 8;
-  for (int i = threadIdx.x; i < Stages * PIECES; i += SCAN_THREADS) {
-    const int row = i % PIECES / 8, piece = i % 8;
-    if (piece / 2 <= row / TILE) continue;
-    GroupStage& stage = ring.stages[i / PIECES];
-    reinterpret_cast<uint4*>(stage.solved)[banded<CHUNK>(row, piece) / 16] = make_uint4(0, 0, 0, 0);
-    reinterpret_cast<uint4*>(stage.products)[banded<CHUNK>(row, piece) / 16] = make_uint4(0, 0, 0, 0);
-  }
+  for (Barrier* barrier : {&ring.begun_there, &ring.begun_free, &ring.written_there, &ring.written_free})
+    initialise(*barrier, GROUP_WARPS);
 }
 
 // Of a warp, once all of its lanes have come.
@@ -66,45 +50,30 @@ __device__ __forceinline__ void arrive_together(Barrier& barrier, unsigned lane)
   if (lane == 0) arrive(barrier);
 }
 
-// A lower triangle, of which a warp copies every fourth tile from `tile` on.
-__device__ __forceinline__ void bring_triangle(unsigned to, const Triangle& from, int tile, unsigned lane) {
-#pragma unroll
-  for (int row = 0; row < SIDE; ++row)
-#pragma unroll
-    for (int column = 0; column <= row; ++column) {
-      const int number = tile_number(row, column);
-      if (number % (GROUP_WARPS) != tile) continue;
-      copy_async(to + banded<CHUNK>(row * TILE + lane / 2, 2 * column + lane % 2),
-                 &from[number][piece_number(lane / 2, lane % 2)], true);
-    }
-}
+// What the last warp brings for each chunk.
+struct GroupSource {
+  const Loaded* loaded;      // of the sequence's first chunk and the key head
+  const Prepared* prepared;  // likewise, and the value head
+  const __nv_bfloat16* v;    // of the sequence's first token
+};
 
-// By the producers: `thread` is the number of this one among them. What only outputs need comes last.
-__device__ __forceinline__ void bring_chunk(GroupStage& stage, ChunkGates& gates, Barrier& full,
-                                            const Source& from, int chunk, int tokens, unsigned thread) {
-  const long long first = static_cast<long long>(chunk) * CHUNK;
-  const Prepared& prepared = from.prepared[static_cast<size_t>(chunk) * GDN_HV];
-  const unsigned lane = thread % WARP, warp = thread / WARP;
-  load_tile<KEY_PIECES, GROUP>(shared_address(stage.keys), from.k + first * (GDN_HQ * GDN_K), GDN_HQ * GDN_K,
-                                   tokens, thread, banded<CHUNK>);
-  load_tile<ROWS / 8, GROUP>(shared_address(stage.values), from.v + first * (GDN_HV * GDN_V), GDN_HV * GDN_V,
-                                 tokens, thread, swizzled<ROWS / 8>);
-  bring_triangle(shared_address(stage.solved), prepared.solved, warp, lane);
-  if (warp == 0) copy_async(shared_address(&gates) + lane * 16, reinterpret_cast<const char*>(prepared.since) + lane * 16, true);
-  load_tile<KEY_PIECES, GROUP>(shared_address(stage.queries), from.q + first * (GDN_HQ * GDN_K), GDN_HQ * GDN_K,
-                                   tokens, thread, banded<CHUNK>);
-  bring_triangle(shared_address(stage.products), prepared.products, warp, lane);
-  arrive_after_copies(full);
-}
-
+// Rows of v after the sequence's end become zeros, as those of keys and queries are: they write nothing.
 template <int Stages>
-__device__ __forceinline__ void bring_chunks(Ring<Stages>& ring, const Source& from, int length, unsigned thread) {
+__device__ __forceinline__ void bring_chunks(Ring<Stages>& ring, const GroupSource& from, int length, unsigned lane) {
   GDNBENCH_PHASES_BEGIN();
   for (int chunk = 0; chunk * CHUNK < length; ++chunk) {
     const int slot = chunk % Stages, lap = chunk / Stages;
     if (lap > 0) wait(ring.empty[slot], (lap - 1) % 2);
-    bring_chunk(ring.stages[slot], ring.gates[slot], ring.full[slot], from, chunk, min(length - chunk * CHUNK, CHUNK),
-                thread);
+    GroupStage& stage = ring.stages[slot];
+    Barrier& full = ring.full[slot];
+    if (lane == 0) {
+      arrive_expecting(full, sizeof(Loaded) + sizeof(Prepared));
+      load_bulk(&stage.loaded, from.loaded + static_cast<size_t>(chunk) * GDN_HQ, sizeof(Loaded), full);
+      load_bulk(&stage.prepared, from.prepared + static_cast<size_t>(chunk) * GDN_HV, sizeof(Prepared), full);
+    }
+    load_tile<ROWS / 8, WARP>(shared_address(stage.values), from.v + static_cast<long long>(chunk) * (CHUNK * GDN_HV * GDN_V),
+                              GDN_HV * GDN_V, min(length - chunk * CHUNK, CHUNK), lane, swizzled<ROWS / 8>);
+    arrive_after_copies(full);
     GDNBENCH_PHASE(bring);
   }
 }
@@ -145,7 +114,7 @@ __device__ __forceinline__ void show_rows(unsigned to, const Operand (&x)[Tiles]
 #pragma unroll
   for (int i = 0; i < Tiles; ++i)
     store_matrices(to + banded<ROWS>(warp * TILE + lane % 16, 2 * i + lane / 16), x[i]);
-  show_to_tensor_cores();
+  show_to_async_copies();
 }
 
 // Each token's column times its factor, as operands.
@@ -166,7 +135,7 @@ __device__ __forceinline__ void carry_state(State& s, Ring<Stages>& ring, int ch
   for (int chunk = 0; chunk < chunks; ++chunk) {
     const int slot = chunk % Stages;
     const GroupStage& stage = ring.stages[slot];
-    const ChunkGates& gates = ring.gates[slot];
+    const Prepared& prepared = stage.prepared;
     Sum sums[TOKEN_PAIRS];
     Operand begun[KEY_TILES], r[SIDE], u[SIDE];
 #pragma unroll
@@ -174,10 +143,9 @@ __device__ __forceinline__ void carry_state(State& s, Ring<Stages>& ring, int ch
     settle(begun);
     GDNBENCH_PHASE_USING(narrow, begun);
     wait(ring.full[slot], chunk / Stages % 2);
-    show_to_tensor_cores();
     GDNBENCH_PHASE(full);
     begin();
-    multiply_operands<GDN_K>(sums, begun, matrix(stage.keys));
+    multiply_operands<GDN_K>(sums, begun, matrix(stage.loaded.keys));
     commit();
     if (chunk > 0) wait(ring.begun_free, (chunk - 1) % 2);
     show_rows(shared_address(ring.begun), begun, warp, lane);
@@ -185,14 +153,14 @@ __device__ __forceinline__ void carry_state(State& s, Ring<Stages>& ring, int ch
     wait_for_groups<0>();
     settle(sums);
     GDNBENCH_PHASE(read);
-    subtract_read<ROWS>(r, sums, shared_address(stage.values), gates.since, warp, lane);
+    subtract_read<ROWS>(r, sums, shared_address(stage.values), prepared.since, warp, lane);
     settle(r);
     GDNBENCH_PHASE_USING(subtract, r);
     begin();
-    multiply_operands<CHUNK>(sums, r, matrix(stage.solved));
+    multiply_operands<CHUNK>(sums, r, matrix(stage.prepared.solved));
     commit();
     settle(s);  // or what follows would be issued between the products, and delay them
-    const float kept = gates.since[CHUNK - 1];
+    const float kept = prepared.since[CHUNK - 1];
 #pragma unroll
     for (int n = 0; n < 2 * KEY_TILES; ++n)
 #pragma unroll
@@ -201,12 +169,12 @@ __device__ __forceinline__ void carry_state(State& s, Ring<Stages>& ring, int ch
     wait_for_groups<0>();
     settle(sums);
     GDNBENCH_PHASE(solve);
-    fade_tokens(u, sums, gates.until, lane);
+    fade_tokens(u, sums, prepared.until, lane);
     settle(u);
     settle(s);
     GDNBENCH_PHASE_USING(fade, u);
     begin();
-    add_written(s, u, matrix(stage.keys, CHUNK * BAND_BYTES));
+    add_written(s, u, matrix(stage.loaded.keys, CHUNK * BAND_BYTES));
     commit();
     narrow_tokens(r, sums);
     if (chunk > 0) wait(ring.written_free, (chunk - 1) % 2);
@@ -230,14 +198,13 @@ __device__ __forceinline__ void write_outputs(Ring<Stages>& ring, __nv_bfloat16*
     const int slot = chunk % Stages;
     const GroupStage& stage = ring.stages[slot];
     wait(ring.full[slot], chunk / Stages % 2);
-    show_to_tensor_cores();
     wait(ring.begun_there, chunk % 2);
     GDNBENCH_PHASE(begun);
     Sum sums[ROWS / 8];
     begin();
-    multiply_rows<GDN_K, false>(sums, matrix(stage.queries), matrix(ring.begun));
+    multiply_rows<GDN_K, false>(sums, matrix(stage.loaded.queries), matrix(ring.begun));
     commit();
-    const float since[2] = {scale * ring.gates[slot].since[row], scale * ring.gates[slot].since[row + 8]};
+    const float since[2] = {scale * stage.prepared.since[row], scale * stage.prepared.since[row + 8]};
     wait_for_groups<0>();
     settle(sums);
     arrive_together(ring.begun_free, lane);
@@ -250,7 +217,7 @@ __device__ __forceinline__ void write_outputs(Ring<Stages>& ring, __nv_bfloat16*
     wait(ring.written_there, chunk % 2);
     GDNBENCH_PHASE(written);
     begin();
-    multiply_rows<CHUNK, true>(sums, matrix(stage.products), matrix(ring.written));
+    multiply_rows<CHUNK, true>(sums, matrix(stage.prepared.products), matrix(ring.written));
     commit();
     wait_for_groups<0>();
     settle(sums);

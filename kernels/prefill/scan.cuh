@@ -15,9 +15,9 @@ constexpr int TOKEN_PAIRS = CHUNK / 8;  // sums [16, 8] that hold a chunk's toke
 // What a chunk's scan needs in shared memory, for `Rows` rows of the state.
 template <int Rows>
 struct Stage {
-  alignas(128) __nv_bfloat16 keys[CHUNK * GDN_K];
-  alignas(128) __nv_bfloat16 queries[CHUNK * GDN_K];
-  alignas(128) __nv_bfloat16 values[CHUNK * Rows];
+  alignas(128) gdn::Rows keys;
+  gdn::Rows queries;
+  __nv_bfloat16 values[CHUNK * Rows];
   Prepared prepared;
 };
 
@@ -63,7 +63,7 @@ __device__ __forceinline__ void multiply_state(Sum (&sums)[TOKEN_PAIRS], const O
 #pragma unroll
     for (int n = 0; n < TOKEN_PAIRS; ++n) {
       unsigned right[4];
-      load_matrices(right, x + swizzled<KEY_PIECES>(n * 8 + lane % 8, 2 * k + lane / 8));
+      load_matrices(right, x + banded<CHUNK>(n * 8 + lane % 8, 2 * k + lane / 8));
       mma_bf16(sums[n], s[k], right[0], right[1]);
       mma_bf16(sums[n], s[k + 1], right[2], right[3]);
     }
@@ -72,13 +72,13 @@ __device__ __forceinline__ void multiply_state(Sum (&sums)[TOKEN_PAIRS], const O
 // Adds X^T M^T to the sums, for X [CHUNK, rows] as operands and a lower triangular M.
 __device__ __forceinline__ void add_triangle(Sum (&sums)[TOKEN_PAIRS], const Operand (&x)[SIDE], const Triangle& m,
                                              unsigned lane) {
+  const unsigned from = shared_address(m);
 #pragma unroll
   for (int column = 0; column < SIDE; ++column)
 #pragma unroll
     for (int row = column; row < SIDE; ++row) {
       unsigned right[4];
-      const int piece = piece_number(lane / 16 * 8 + lane % 8, lane / 8 % 2);
-      load_matrices(right, shared_address(&m[tile_number(row, column)][piece]));
+      load_matrices(right, from + banded<CHUNK>(row * TILE + lane / 16 * 8 + lane % 8, 2 * column + lane / 8 % 2));
       mma_bf16(sums[2 * row], x[column], right[0], right[1]);
       mma_bf16(sums[2 * row + 1], x[column], right[2], right[3]);
     }
@@ -91,7 +91,7 @@ __device__ __forceinline__ void add_written(State& s, const Operand (&x)[SIDE], 
 #pragma unroll
     for (int n = 0; n < 2 * KEY_TILES; n += 2) {
       unsigned right[4];
-      load_matrices_transposed(right, keys + swizzled<KEY_PIECES>(token * TILE + lane % 16, n + lane / 16));
+      load_matrices_transposed(right, keys + banded<CHUNK>(token * TILE + lane % 16, n + lane / 16));
       mma_bf16(s[n], x[token], right[0], right[1]);
       mma_bf16(s[n + 1], x[token], right[2], right[3]);
     }
@@ -202,11 +202,11 @@ __device__ __forceinline__ void bring_chunk(Stage<Rows>& stage, Barrier& full, c
                                             int tokens, unsigned lane) {
   const long long first = static_cast<long long>(chunk) * CHUNK;
   load_tile<KEY_PIECES, WARP>(shared_address(stage.keys), from.k + first * (GDN_HQ * GDN_K), GDN_HQ * GDN_K, tokens,
-                              lane, swizzled<KEY_PIECES>);
+                              lane, banded<CHUNK>);
   load_tile<Rows / 8, WARP>(shared_address(stage.values), from.v + first * (GDN_HV * GDN_V), GDN_HV * GDN_V, tokens,
                             lane, swizzled<Rows / 8>);
   load_tile<KEY_PIECES, WARP>(shared_address(stage.queries), from.q + first * (GDN_HQ * GDN_K), GDN_HQ * GDN_K, tokens,
-                              lane, swizzled<KEY_PIECES>);
+                              lane, banded<CHUNK>);
   const char* prepared = reinterpret_cast<const char*>(from.prepared + static_cast<size_t>(chunk) * GDN_HV);
   static_assert(sizeof(Prepared) % (16 * WARP) == 0, "every lane copies as much");
 #pragma unroll

@@ -83,12 +83,59 @@ __device__ __forceinline__ void wait_for_copies() {
   asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
+// Bulk copies, which one thread begins for all: Hopper and later have them. Kernels for older GPUs do not get here.
+#if __CUDA_ARCH__ >= 900
+// What this thread has written to shared memory, or has come to it by its copies, becomes visible to bulk copies and to
+// wgmma. Of shared memory alone: the fence of all memory would wait for stores of outputs, too.
+__device__ __forceinline__ void show_to_async_copies() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+__device__ __forceinline__ void store_bulk(void* to, const void* from, unsigned bytes) {
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n cp.async.bulk.commit_group;" ::"l"(to),
+               "r"(shared_address(from)), "r"(bytes)
+               : "memory");
+}
+
+__device__ __forceinline__ void wait_for_bulk_reads() {
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+
+// The barrier's phase will take so many bytes more; arrives at it.
+__device__ __forceinline__ void arrive_expecting(Barrier& barrier, unsigned bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&barrier)), "r"(bytes)
+               : "memory");
+}
+
+__device__ __forceinline__ void load_bulk(void* to, const void* from, unsigned bytes, Barrier& barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                   shared_address(to)),
+               "l"(from), "r"(bytes), "r"(shared_address(&barrier))
+               : "memory");
+}
+#else
+__device__ __forceinline__ void show_to_async_copies() { __trap(); }
+__device__ __forceinline__ void store_bulk(void*, const void*, unsigned) { __trap(); }
+__device__ __forceinline__ void wait_for_bulk_reads() { __trap(); }
+#endif
+
 // Where the 16 bytes numbered `piece` of a row lie, in a tile whose rows have Pieces of them: any eight rows' pieces of
 // one number lie in different banks, for the piece's number is xored with the row's.
 template <int Pieces>
 __device__ __forceinline__ constexpr int swizzled(int row, int piece) {
   constexpr int SPREAD = Pieces < 8 ? 8 / Pieces : 1;
   return (row * Pieces + (piece ^ (row / SPREAD % (Pieces < 8 ? Pieces : 8)))) * 16;
+}
+
+constexpr int BAND_BYTES = 128;  // of a row, in a matrix that is swizzled in units of 16 bytes over 8 rows
+constexpr int EIGHT_ROWS = 8 * BAND_BYTES;
+
+// Where piece `piece` of 16 bytes lies in a matrix of Rows rows that are cut into bands of 128 bytes, one after the
+// other; as wgmma reads it, if the matrix begins at a multiple of 1024. Any eight neighbouring rows' pieces of one number
+// lie in different banks.
+template <int Rows>
+__device__ __forceinline__ constexpr int banded(int row, int piece) {
+  return piece / 8 * (Rows * BAND_BYTES) + row * BAND_BYTES + (piece % 8 ^ row % 8) * 16;
 }
 
 }  // namespace gdn

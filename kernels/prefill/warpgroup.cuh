@@ -10,17 +10,6 @@ namespace gdn {
 
 constexpr int GROUP_WARPS = 4;
 constexpr int GROUP_ROWS = GROUP_WARPS * TILE;
-constexpr int BAND_BYTES = 128;  // of a row, in a matrix that is swizzled in units of 16 bytes over 8 rows
-constexpr int BAND = BAND_BYTES / 2;
-constexpr int EIGHT_ROWS = 8 * BAND_BYTES;
-
-// Where piece `piece` of 16 bytes lies in a matrix of Rows rows that are cut into bands of 128 bytes, one after the
-// other; as wgmma reads it, if the matrix begins at a multiple of 1024.
-template <int Rows>
-__device__ __forceinline__ constexpr int banded(int row, int piece) {
-  return piece / 8 * (Rows * BAND_BYTES) + row * BAND_BYTES + (piece % 8 ^ row % 8) * 16;
-}
-
 // What wgmma takes for an operand in shared memory, in swizzled bands: a descriptor ("Matrix Descriptor" in the PTX ISA's
 // chapter on wgmma), whose low half tells where it begins, in units of 16 bytes, and whose high half is alike for all.
 // So a descriptor further on is one addition away, on the uniform datapath, in whose chains products would wait.
@@ -42,10 +31,6 @@ __device__ __forceinline__ Matrix matrix(const void* from, unsigned to_next_band
 
 // Orders what registers and shared memory hold before the products that follow.
 __device__ __forceinline__ void begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-
-// What this thread has written to shared memory, or a barrier has shown it of others, becomes visible to wgmma. Of shared
-// memory alone: the fence of all memory waits for the stores of outputs.
-__device__ __forceinline__ void show_to_tensor_cores() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // Stores an operand [16, 16] as rows of two pieces; lane l tells where row l % 16 has its piece l / 16.
 __device__ __forceinline__ void store_matrices(unsigned address, const Operand& a) {

@@ -17,7 +17,7 @@ extern "C" __global__ void __launch_bounds__(gdn::PREPARE_THREADS, 4)
                         const long long sequences) {
   extern __shared__ __align__(128) char memory[];
   gdn::prepare(*reinterpret_cast<gdn::Workbench*>(memory), q, k, A_log, dt_bias, a, b, cu_seqlens, scale, prepared,
-               static_cast<int>(sequences));
+               nullptr, static_cast<int>(sequences));
 }
 
 // Block (i, h, n): rows i * ROWS … of the state of value head h and sequence n.

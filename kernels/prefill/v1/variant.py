@@ -3,7 +3,7 @@
 from gdnbench import CudaKernel, CudaLaunch, Param, Params, Shape, TensorSpec
 
 CHUNK = 64
-PREPARED = 20 * 256 + 2 * 2 * CHUNK  # bf16 that the struct Prepared takes: two triangles of ten tiles, and 128 floats
+PREPARED = 2 * CHUNK * CHUNK + 2 * 2 * CHUNK  # bf16 that the struct Prepared takes: two triangles and 128 floats
 WORKBENCH_BYTES = 34 << 10
 
 

@@ -7,18 +7,18 @@ extern "C" __global__ void __launch_bounds__(gdn::PREPARE_THREADS, 4)
                         const float* __restrict__ A_log, const float* __restrict__ dt_bias,
                         const __nv_bfloat16* __restrict__ a, const __nv_bfloat16* __restrict__ b,
                         const long long* __restrict__ cu_seqlens, const float scale, gdn::Prepared* prepared,
-                        const long long sequences) {
+                        gdn::Loaded* loaded, const long long sequences) {
   extern __shared__ __align__(1024) char memory[];
   gdn::prepare(*reinterpret_cast<gdn::Workbench*>(memory), q, k, A_log, dt_bias, a, b, cu_seqlens, scale, prepared,
-               static_cast<int>(sequences));
+               loaded, static_cast<int>(sequences));
 }
 
 // Block (i, h, n): rows 64 i … of the state of value head h and sequence n.
 extern "C" __global__ void __launch_bounds__(gdn::SCAN_THREADS, 1)
-    gdn_prefill_scan(const __nv_bfloat16* __restrict__ q, const __nv_bfloat16* __restrict__ k,
-                     const __nv_bfloat16* __restrict__ v, const float* __restrict__ state,
+    gdn_prefill_scan(const __nv_bfloat16* __restrict__ v, const float* __restrict__ state,
                      const long long* __restrict__ cu_seqlens, const float scale, __nv_bfloat16* __restrict__ output,
-                     float* __restrict__ new_state, const gdn::Prepared* __restrict__ prepared) {
+                     float* __restrict__ new_state, const gdn::Prepared* __restrict__ prepared,
+                     const gdn::Loaded* __restrict__ loaded) {
   extern __shared__ __align__(1024) char memory[];
   auto& ring = *reinterpret_cast<gdn::Ring<STAGES>*>(memory);
   const unsigned lane = threadIdx.x % gdn::WARP, warp = gdn::uniform(threadIdx.x / gdn::WARP) % gdn::GROUP_WARPS;
@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(gdn::SCAN_THREADS, 1)
   const int first_row = blockIdx.x * gdn::ROWS, head = blockIdx.y, sequence = blockIdx.z;
   const long long begin = cu_seqlens[sequence];
   const int length = gdn::uniform(static_cast<int>(cu_seqlens[sequence + 1] - begin));
-  gdn::initialise(ring);
+  if (threadIdx.x == 0) gdn::initialise(ring);
   __syncthreads();
 
   const long long first_value = (begin * GDN_HV + head) * GDN_V + first_row;
@@ -39,10 +39,9 @@ extern "C" __global__ void __launch_bounds__(gdn::SCAN_THREADS, 1)
   } else if (group == 1) {
     gdn::write_outputs(ring, output + first_value, scale, length, warp, lane);
   } else {
-    const long long first_key = (begin * GDN_HQ + head / (GDN_HV / GDN_HQ)) * GDN_K;
-    const int before = gdn::chunks_before(cu_seqlens, sequence, lane);
-    const gdn::Source from = {q + first_key, k + first_key, v + first_value,
-                              prepared + static_cast<size_t>(before) * GDN_HV + head};
-    gdn::bring_chunks(ring, from, length, threadIdx.x % gdn::GROUP);
+    const size_t before = gdn::chunks_before(cu_seqlens, sequence, lane);
+    const gdn::GroupSource from = {loaded + before * GDN_HQ + head / gdn::SHARE, prepared + before * GDN_HV + head,
+                                   v + first_value};
+    gdn::bring_chunks(ring, from, length, lane);
   }
 }

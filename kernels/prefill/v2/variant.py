@@ -4,7 +4,7 @@ from gdnbench import CudaKernel, CudaLaunch, Param, Params, Shape, TensorSpec
 
 CHUNK = 64
 ROWS = 64
-PREPARED = 20 * 256 + 2 * 2 * CHUNK  # bf16 that the struct Prepared takes: two triangles of ten tiles, and 128 floats
+PREPARED = 2 * CHUNK * CHUNK + 2 * 2 * CHUNK  # bf16 that the struct Prepared takes: two triangles and 128 floats
 WORKBENCH_BYTES = 34 << 10
 
 
@@ -18,9 +18,9 @@ def _chunks(shape: Shape) -> int:
 
 
 def _ring_bytes(shape: Shape, params: Params) -> int:
-    stage = 2 * CHUNK * (2 * shape.K + 2 * CHUNK + ROWS)
+    stage = 2 * CHUNK * (2 * shape.K + ROWS) + 2 * PREPARED
     handed_on = 2 * ROWS * (shape.K + CHUNK)
-    return params.STAGES * (stage + 2 * 4 * CHUNK + 2 * 8) + handed_on + 4 * 8
+    return params.STAGES * (-(-stage // 1024) * 1024 + 2 * 8) + handed_on + 4 * 8
 
 
 kernel = CudaKernel(
@@ -29,21 +29,24 @@ kernel = CudaKernel(
     params={
         "STAGES": Param(default=3, choices=(2, 3), doc="chunks in shared memory in the scan"),
     },
-    scratch=(TensorSpec("prepared", ("CHUNKS", "HV", PREPARED), "bf16"),),
+    scratch=(
+        TensorSpec("prepared", ("CHUNKS", "HV", PREPARED), "bf16"),
+        TensorSpec("loaded", ("CHUNKS", "HQ", 2, CHUNK, "K"), "bf16"),
+    ),
     launches=(
         CudaLaunch(
             entry="gdn_prefill_prepare",
             grid=lambda shape, p: (_head_groups(shape), _chunks(shape)),
             block=lambda shape, p: 128,
             shared_bytes=lambda shape, p: WORKBENCH_BYTES,
-            arguments=("q", "k", "A_log", "dt_bias", "a", "b", "cu_seqlens", "scale", "prepared", "N"),
+            arguments=("q", "k", "A_log", "dt_bias", "a", "b", "cu_seqlens", "scale", "prepared", "loaded", "N"),
         ),
         CudaLaunch(
             entry="gdn_prefill_scan",
             grid=lambda shape, p: (shape.V // ROWS, shape.HV, len(shape.lengths)),
-            block=lambda shape, p: 3 * 128,
+            block=lambda shape, p: 2 * 128 + 32,
             shared_bytes=_ring_bytes,
-            arguments=("q", "k", "v", "state", "cu_seqlens", "scale", "output", "new_state", "prepared"),
+            arguments=("v", "state", "cu_seqlens", "scale", "output", "new_state", "prepared", "loaded"),
         ),
     ),
 )
