@@ -5,6 +5,7 @@ import io
 import json
 
 import pytest
+from launches_data import store_recording
 from proton_data import CLOCK32, CUPTI, SCOPES, store
 
 from gdnbench.errors import ExitCode
@@ -47,6 +48,24 @@ def test_csv_has_a_row_a_scope_and_a_row_a_clock(command_line, tmp_path):
     assert {row["B"] for row in rows} == {"1"}
 
 
+def test_of_several_launches_each_has_its_time_and_a_call_their_sum(command_line, tmp_path):
+    stored = store_recording(tmp_path, {"prologue": [10.0, 11.0, 12.0], "scan": [33.0, 30.0, 30.0]})
+    document = json.loads(stored.read_text())
+    stored.write_text(json.dumps({**document, "entries": ["prologue", "scan"]}))
+    code, out, _ = command_line("proton", "--import", stored)
+    assert code == 0
+    times = [line.split(": ")[1] for line in out.splitlines() if line.startswith("on the GPU by CUPTI")]
+    assert times == ["11.000 µs  prologue", "30.000 µs  scan", "42.000 µs  (sum)"]  # of 43, 41 and 42
+    assert "of 2 launches" in out
+    assert "trace.scope" not in out
+    rows = list(csv.DictReader(io.StringIO(command_line("proton", "--import", stored, "--csv")[1])))
+    assert {row["name"]: row["median_us"] for row in rows if row["kind"] == "cupti"} == {
+        "prologue": "11",
+        "scan": "30",
+        "(sum)": "42",
+    }
+
+
 def test_a_trace_alone_is_shown_in_cycles(command_line):
     code, out, _ = command_line("proton", "--import", CLOCK32)
     assert code == 0
@@ -85,7 +104,7 @@ def test_notes_stand_under_the_table(command_line, tmp_path):
         (("--import", CUPTI), ExitCode.PROFILER, "not a trace of Proton's instrumentation"),
         (("decode-v4",), ExitCode.USAGE, "gdnbench phases decode-v4"),
         (("decode-triton", "--shape", "B=1,8"), ExitCode.USAGE, "2 workloads"),
-        (("decode-triton", "--shape", "B=256"), ExitCode.USAGE, "smaller batch than B=256"),
+        (("decode-triton", "--shape", "B=256"), ExitCode.USAGE, "smaller B than 256"),
         (("decode-none",), ExitCode.USAGE, "no kernel decode-none"),
         (("decode-triton", "--launches", "0"), ExitCode.USAGE, "launches"),
     ],

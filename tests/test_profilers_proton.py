@@ -270,7 +270,13 @@ def test_a_large_grid_is_traced_in_fewer_launches_and_says_so(catalog):
 def test_a_grid_too_large_for_one_launch_is_refused(catalog):
     with pytest.raises(UsageError, match="too many") as raised:
         recorder.limit_launches(catalog, case_of(catalog, "decode-triton:BV=8:WARPS=8", "B=64"), 8, print)
-    assert "B=64" in raised.value.hint
+    assert "a smaller B than 64" in raised.value.hint
+
+
+def test_of_several_launches_nothing_is_traced_so_no_grid_is_too_large(catalog):
+    case = choose_case(catalog, "prefill", "prefill-triton", axes="lengths=65536")
+    recorder.check_is_no_cuda(catalog, case)
+    assert recorder.limit_launches(catalog, case, 8, print) == 8
 
 
 def _record(catalog, tmp_path, monkeypatch, worker):

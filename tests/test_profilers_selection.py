@@ -7,8 +7,7 @@ from dispatch_data import H200_ROWS, write_dispatcher
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.errors import GpuNotFoundError, UsageError
 from gdnbench.model.gpu import Gpu
-from gdnbench.model.kernel import CudaKernel, CudaLaunch
-from gdnbench.profilers.selection import check_one_launch, choose_case
+from gdnbench.profilers.selection import choose_case
 
 H200 = Gpu(0, "NVIDIA H200", "GPU-0", (9, 0))
 B200 = Gpu(1, "NVIDIA B200", "GPU-1", (10, 0))
@@ -55,15 +54,3 @@ def test_a_gpu_that_is_not_here_is_refused(choose):
 def test_several_workloads_are_refused(choose):
     with pytest.raises(UsageError, match="2 workloads"):
         choose("decode-v4", "B=1,8")
-
-
-def test_a_profiler_of_one_launch_refuses_a_kernel_of_two():
-    one, two = (
-        CudaLaunch(entry=name, grid=lambda workload, p: (1,), block=lambda workload, p: 32) for name in ("a", "b")
-    )
-    check_one_launch(CudaKernel(name="decode-one", launches=(one,)), "decode-one", "stamps")
-    with pytest.raises(
-        UsageError, match="decode-two makes 2 launches, and this command stamps kernels of one"
-    ) as caught:
-        check_one_launch(CudaKernel(name="decode-two", launches=(one, two)), "decode-two", "stamps")
-    assert "gdnbench ncu decode-two" in caught.value.hint

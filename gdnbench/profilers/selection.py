@@ -5,12 +5,11 @@ from __future__ import annotations
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.resolve import find_op
 from gdnbench.catalog.select import find_variant
-from gdnbench.errors import MachineError, UsageError
+from gdnbench.errors import MachineError
 from gdnbench.machine.gpus import list_gpus, select_gpu
 from gdnbench.measuring.request import parse_workload
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
-from gdnbench.model.kernel import CudaKernel, TritonKernel
 from gdnbench.profilers.process import Instrumentation, ProfileTask
 
 
@@ -55,22 +54,6 @@ def choose_gpu(wanted: str, purpose: str, instead: str = "") -> Gpu:
     if gpu is None:
         raise MachineError(f"{purpose} needs a GPU, and there is none here", instead or "see `gdnbench doctor`")
     return gpu
-
-
-def check_one_launch(kernel: CudaKernel | TritonKernel, label: str, does: str) -> None:
-    """Refuses a kernel of several launches, for a profiler that looks into one.
-
-    Args:
-        kernel: what is to be profiled.
-        label: its label.
-        does: what the profiler does with a launch, as the error says: `stamps`.
-
-    Raises:
-        UsageError: if a call of the kernel makes several launches.
-    """
-    if len(kernel.launches) > 1:
-        many = f"{label} makes {len(kernel.launches)} launches, and this command {does} kernels of one"
-        raise UsageError(many, f"gdnbench ncu {label} profiles each of them")
 
 
 def make_assignment(

@@ -21,6 +21,9 @@ _NO_SCOPES = {
     "triton": 'no scopes in it; mark its phases: `with trace.scope("load"):` (see gdnbench.trace)',
     "torch": "reached through Python, so its times are those of whole launches",
 }
+_SEVERAL = "of {} launches, so their times are told and no scopes: those are traced in kernels of one launch"
+SUM = "(sum)"
+"""What stands for the function beside the time of all functions of a call."""
 
 
 def print_profile(profile: ProtonProfile, code_of: CodeOf, *, json: bool, csv: bool) -> None:
@@ -47,7 +50,8 @@ def _print_tables(console: Console, profile: ProtonProfile, code: CodeState) -> 
     for warning in _warnings(profile, code):
         console.print(Text(f"warning: {warning}", style="yellow"))
     if recording and not breakdown:
-        console.print(Text(_NO_SCOPES[recording.language]))
+        entries = recording.entries
+        console.print(Text(_SEVERAL.format(len(entries)) if entries else _NO_SCOPES[recording.language]))
     if profile.trace:
         console.print(
             Text(f"trace: {profile.trace}  (for ui.perfetto.dev; its ns are cycles)", style="dim"), soft_wrap=True
@@ -96,8 +100,14 @@ def _time_lines(recording: Recording) -> list[str]:
         traced = median(recording.times_us[INSTRUMENTED])
         more = f"{'+' if traced >= plain else '-'}{percent(abs(traced / plain - 1))}"
         line += f", instrumented {time_text(traced)} µs ({more})"
-    times = recording.cupti_us.items()
+    times = _cupti_times(recording).items()
     return [line, *(f"on the GPU by CUPTI, cold: {time_text(median(us))} µs  {_short(name)}" for name, us in times)]
+
+
+def _cupti_times(recording: Recording) -> dict[str, list[float]]:
+    """By CUPTI, the times of each function, and of all functions of a call."""
+    call_us = recording.call_us
+    return {**recording.cupti_us, **({SUM: call_us} if call_us else {})}
 
 
 def _short(name: str) -> str:
@@ -142,7 +152,7 @@ def _rows(profile: ProtonProfile, code: CodeState) -> list[dict[str, Any]]:
 def _kernel_times(recording: Recording) -> list[dict[str, Any]]:
     """Times of whole launches, in microseconds: `kind` is the clock, `events` or `cupti`."""
     events = [_time_row("events", name, times) for name, times in recording.times_us.items()]
-    return [*events, *(_time_row("cupti", name, times) for name, times in recording.cupti_us.items())]
+    return [*events, *(_time_row("cupti", name, times) for name, times in _cupti_times(recording).items())]
 
 
 def _time_row(kind: str, name: str, times: list[float]) -> dict[str, Any]:

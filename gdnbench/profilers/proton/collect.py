@@ -15,23 +15,20 @@ from gdnbench.model.kernel import CudaKernel, TritonKernel
 from gdnbench.profilers.files import make_folder, profile_name
 from gdnbench.profilers.process import ProfileTask, check_left, run_worker
 from gdnbench.profilers.proton.recording import WARM_UPS
-from gdnbench.profilers.selection import check_one_launch
 
 # Six scopes are 1.5 KB of trace for each warp of each launch, so this is 100 MB before it is gzipped.
 _MOST_WARPS = 65536
 
 
 def check_is_no_cuda(catalog: Catalog, case: Case) -> None:
-    """Proton instruments what Triton compiles, and one launch of it is traced.
+    """Proton instruments what Triton compiles.
 
     Raises:
-        UsageError: for a CUDA kernel, and for a Triton kernel that makes several launches.
+        UsageError: for a CUDA kernel.
     """
     kernel, label = catalog.entries[case.variant.kernel].kernel, case.label
     if isinstance(kernel, CudaKernel):
         raise UsageError(f"{label} is written in CUDA, and Proton sees into Triton kernels", f"gdnbench phases {label}")
-    if isinstance(kernel, TritonKernel):
-        check_one_launch(kernel, label, "traces")
 
 
 def limit_launches(catalog: Catalog, case: Case, wanted: int, note: Callable[[str], None]) -> int:
@@ -47,7 +44,7 @@ def limit_launches(catalog: Catalog, case: Case, wanted: int, note: Callable[[st
         UsageError: if a single launch is too large.
     """
     kernel, params = catalog.entries[case.variant.kernel].kernel, case.variant.params
-    if not isinstance(kernel, TritonKernel):
+    if not isinstance(kernel, TritonKernel) or len(kernel.launches) > 1:  # of which nothing is traced
         return wanted
     blocks, warps = (
         prod(kernel.launches[0].grid(case.workload, params)),
@@ -56,7 +53,9 @@ def limit_launches(catalog: Catalog, case: Case, wanted: int, note: Callable[[st
     fitting = _MOST_WARPS // (blocks * warps) - WARM_UPS
     if fitting < 1:
         large = f"{blocks} blocks of {warps} warps are too many to trace, at 1.5 KB a warp and launch"
-        raise UsageError(large, f"all blocks do the same: trace a smaller batch than B={case.workload.x}")
+        raise UsageError(
+            large, f"all blocks do the same: trace a smaller {case.workload.spec.x} than {case.workload.x}"
+        )
     if fitting < wanted:
         note(f"tracing {fitting} of {wanted} launches: {blocks} blocks of {warps} warps make a large trace")
     return min(wanted, fitting)

@@ -58,6 +58,7 @@ class _RecordingFields(msgspec.Struct, frozen=True):
     sm_mhz: tuple[Annotated[float, Meta(ge=1, le=1e6)], ...] = ()
     notes: tuple[str, ...] = ()
     source: SourceHash = ""
+    entries: tuple[Text, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,7 @@ class Recording:
         sm_mhz: the SM clock in MHz, measured before and after the traced launches.
         notes: what qualifies the numbers.
         source: hash of the kernel's sources; empty in files that were written before gdnbench recorded it.
+        entries: the launches of a Triton kernel that makes several, in order, of which nothing is traced; else empty.
     """
 
     op: str
@@ -97,6 +99,17 @@ class Recording:
     sm_mhz: tuple[float, ...] = ()
     notes: tuple[str, ...] = ()
     source: str = ""
+    entries: tuple[str, ...] = ()
+
+    @property
+    def call_us(self) -> list[float]:
+        """By CUPTI, what the functions of each call took together, without what lies between them; microseconds.
+
+        Empty where a call has no more than one function, or calls differ in their functions.
+        """
+        times = list(self.cupti_us.values())
+        alike = len(times) > 1 and len({len(each) for each in times}) == 1
+        return [sum(call) for call in zip(*times, strict=True)] if alike else []
 
     def write(self, path: Path) -> None:
         """Writes it."""

@@ -187,7 +187,7 @@ def trace_scopes(task: ProfileTask) -> None:
         placed = place_case(task, copies=_PLACEMENTS)
         # Before Proton begins: a build of ours would be instrumented then, and cached as the plain kernel.
         plain = _bind_plain(placed)
-        traced = instrument(placed, task, result.with_suffix("")) if _is_triton(placed) else None
+        traced = instrument(placed, task, result.with_suffix("")) if _is_traced(placed) else None
         arms = {PLAIN: plain, **({INSTRUMENTED: traced.launchers} if traced else {})}
         times_us = time_cold(arms, _SAMPLES, task.seed)
         cupti_us, said = record_kernel_times(plain)  # last, for CUPTI slows launches that it watches
@@ -201,12 +201,22 @@ def trace_scopes(task: ProfileTask) -> None:
         cupti_us=cupti_us,
         notes=said,
         source=task.source,
+        entries=_entries(placed),
     )
     _with_trace(recording, traced, task.launches).write(result)
 
 
-def _is_triton(placed: PlacedCase) -> bool:
-    return isinstance(placed.entry.kernel, TritonKernel)
+def _is_traced(placed: PlacedCase) -> bool:
+    """Whether its scopes are traced: of Triton kernels of one launch. Of several, CUPTI times each."""
+    return isinstance(placed.entry.kernel, TritonKernel) and not _entries(placed)
+
+
+def _entries(placed: PlacedCase) -> tuple[str, ...]:
+    """The launches of a Triton kernel that makes several; empty for any other."""
+    kernel = placed.entry.kernel
+    if not isinstance(kernel, TritonKernel) or len(kernel.launches) == 1:
+        return ()
+    return tuple(launch.entry for launch in kernel.launches)
 
 
 def _bind_plain(placed: PlacedCase) -> Sequence[Launcher]:
