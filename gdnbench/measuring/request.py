@@ -17,6 +17,7 @@ from gdnbench.model.case import Variant
 from gdnbench.model.gpu import CPU, Gpu
 from gdnbench.model.kernel import Device
 from gdnbench.model.op import DEFAULT_SUITE, Op, Suite
+from gdnbench.model.short_lists import has_short_lists, write_in_full
 from gdnbench.model.status import CLOCKS, Clock
 from gdnbench.model.workload import Workload
 from gdnbench.stats.estimators import GPU_TRIM, INTERQUARTILE
@@ -210,7 +211,8 @@ def parse_workloads(op: Op, axes: str, suite: str = DEFAULT_SUITE) -> tuple[Work
 
     Args:
         op: the op, which knows axes, aliases and suites.
-        axes: `B=1,8,64 heads=qk4_v8,qk16_v32`; empty for the suite as it is.
+        axes: `B=1,8,64 heads=qk4_v8,qk16_v32`; empty for the suite as it is. A list may be given as labels shorten it,
+            `lengths=15n-4124-0c1f2e3d`, if a suite of the op has it.
         suite: what is measured where nothing is set.
 
     Raises:
@@ -248,6 +250,8 @@ def parse_workload(op: Op, axes: str, purpose: str) -> Workload:
 
 def _changed(op: Op, axes: str, own: tuple[Workload, ...]) -> tuple[Workload, ...]:
     """Every combination of the sizes that `axes` sets; those that it does not set are of `own`, or the defaults."""
+    if has_short_lists(axes):
+        axes = write_in_full(axes, op.suite_workloads)
     settings = op.workloads.parse(axes)
     if not settings:
         return own

@@ -235,6 +235,15 @@ class Op:
         except (ShapeError, AttributeError) as error:
             raise DeclarationError(f"the suite {name}: {error}", "name its workloads as Shape(B=8)") from error
 
+    @property
+    def suite_workloads(self) -> tuple[Workload, ...]:
+        """The workloads of all of its suites.
+
+        Raises:
+            DeclarationError: if a suite's workloads or weights make no sense.
+        """
+        return tuple(dict.fromkeys(each for name in self.suites for each in self.suite(name).workloads))
+
     def nearest(self, known: Iterable[Shape], wanted: Workload) -> Shape:
         """Of some declared shapes the one that stands in for a workload: see `nearest_workload`.
 

@@ -132,11 +132,14 @@ def asked_workloads(folder: Path, axes: str) -> tuple[Workload, ...] | None:
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.catalog.resolve import find_op
     from gdnbench.measuring.request import parse_workloads
+    from gdnbench.model.short_lists import has_short_lists, write_in_full
 
     info = read_info(folder)
     op = find_op(load_catalog(), info.op)
-    settings = op.workloads.parse(axes)
     known = dict.fromkeys(info.workloads.stored(case["shape"]) for case in info.cases)
+    if has_short_lists(axes):
+        axes = write_in_full(axes, (*known, *op.suite_workloads))
+    settings = op.workloads.parse(axes)
     return tuple(each for each in known if _has_one_of_each(each, settings)) or parse_workloads(op, axes)
 
 

@@ -15,6 +15,7 @@ from gdnbench.compare.suite import SuiteResult
 from gdnbench.errors import ExitCode
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.op import Suite
+from gdnbench.model.short_lists import explain_short_lists
 from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
 from gdnbench.places import place_asked
@@ -91,7 +92,9 @@ def _print_tables(
         print_clocks(console, info, here, {clock: rows_at(workload, rows) for clock, rows in clocks.items()})
     console.print()
     told = legend(info, flops=flops)
-    console.print(Text("\n").join([told, *map(Text, LEGEND if clocks else ())]), style="dim")
+    shortened = explain_short_lists(row.case.workload for row in measurements)
+    below = (*(LEGEND if clocks else ()), *([shortened] if shortened else []))
+    console.print(Text("\n").join([told, *map(Text, below)]), style="dim")
     console.print(Text(f"stored in {place_asked(folder)}", style="dim"), soft_wrap=True)
     if builds and not info.on_gpu:
         console.print(build_table(builds))
