@@ -93,13 +93,16 @@ def test_a_recorded_sweep_is_shown(run):
         (["time", "-o", "."], "is a folder"),
         (["time", "-o", "/dev/full"], "-o /dev/full: the name ends in .png"),
         (["a", "b", "time"], "name a run"),
+        (["time", "published/b200"], "gdnbench compare RUN published/b200"),
+        (["published/b200", "sol"], "published/b200 is a table of published figures, and no run"),
+        (["published/b200"], "published/b200 is a table of published figures, and no run"),
     ],
 )
 def test_what_cannot_be_is_refused_with_what_can(run, results, arguments, told):
     code, out, err = run(*arguments, "--out", results)
     assert code == 2
     assert out == ""
-    assert told in err
+    assert told in " ".join(err.split())
 
 
 def test_without_the_libraries_that_draw_the_terminal_still_works(run, results, monkeypatch, tmp_path):

@@ -38,6 +38,7 @@ from gdnbench.model.params import Params
 from gdnbench.model.status import Status
 from gdnbench.model.workload import Workload
 from gdnbench.store.files import read_table
+from gdnbench.store.find import PUBLISHED_FOLDER
 
 REQUIRED = ("kernel", "time_us")
 OPTIONAL = ("gpu", "timer", "op", "time_lo_us", "time_hi_us")  # beside the axes of the op
@@ -216,7 +217,6 @@ def _warnings(columns: list[str], ops: Collection[str]) -> Iterator[str]:
         yield f"the file does not give the workload in full: {assumed} is assumed"
 
 
-PUBLISHED_FOLDER = "published"
 PUBLISHED_NAME = "figures.csv"
 _CITED = ("published_in", "published_on", "note")
 PUBLISHED_COLUMNS = ("op", "kernel", "timer", "time_us", "gpu", *_CITED)  # beside the axes of the op

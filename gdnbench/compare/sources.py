@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gdnbench.compare.figure import FigureSource
-from gdnbench.compare.foreign import PUBLISHED_FOLDER, find_published, list_published, load_foreign, load_published
+from gdnbench.compare.foreign import find_published, list_published, load_foreign, load_published
 from gdnbench.compare.runs import load_run
 from gdnbench.errors import RunFormatError, UnknownNameError, UsageError
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 from gdnbench.places import is_file, is_folder
-from gdnbench.store.find import Named, compares, list_runs, name_runs, readable
+from gdnbench.store.find import PUBLISHED_FOLDER, Named, compares, list_runs, name_runs, readable
 from gdnbench.store.info import RunInfo, read_info
 from gdnbench.wording import first_of, plural
 

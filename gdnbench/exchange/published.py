@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gdnbench.compare.foreign import PUBLISHED_COLUMNS, PUBLISHED_FOLDER, PUBLISHED_NAME
+from gdnbench.compare.foreign import PUBLISHED_COLUMNS, PUBLISHED_NAME
 from gdnbench.errors import GdnbenchError, UsageError
 from gdnbench.exchange.dataset import safe_name
 from gdnbench.exchange.match import Match
@@ -16,6 +16,7 @@ from gdnbench.exchange.schema import Trace
 from gdnbench.model.gpu import gpu_slug
 from gdnbench.model.workload import Workload
 from gdnbench.store.files import write_table
+from gdnbench.store.find import PUBLISHED_FOLDER
 
 TIMER = "flashinfer-bench"
 

@@ -30,6 +30,10 @@ from gdnbench.store.schema import HighEnd, LowEnd, Microseconds, Name, TextLine
 from gdnbench.wording import nearest_names
 
 T = TypeVar("T")
+
+PUBLISHED_FOLDER = "published"
+"""Beside the runs: tables of figures that others published, a folder each, which `gdnbench compare` reads."""
+
 _SHOWN = 3
 
 
@@ -205,6 +209,11 @@ def _unknown(results: Path, wanted: str, runs: Collection[str]) -> UnknownNameEr
     if meant:
         words = ["gdnbench", "run", "--resume", meant, *out_option(results)]
         return UnknownNameError(f"{meant} was stopped before it was written", f"finish it: {shlex.join(words)}")
+    if Path(wanted).parent.name == PUBLISHED_FOLDER:
+        beside = shlex.join(["gdnbench", "compare", "RUN", wanted, *out_option(results)])
+        return UnknownNameError(
+            f"{wanted} is a table of published figures, and no run", f"set a run beside it: {beside}"
+        )
     if not runs:
         return UnknownNameError(f"no runs in {results}", "measure one: gdnbench run --kernel all")
     near = nearest_names(wanted, runs, most=_SHOWN, cutoff=0.3) or sorted(runs)[-_SHOWN:]

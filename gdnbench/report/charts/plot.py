@@ -17,6 +17,7 @@ from gdnbench.model.sweep import Sweep
 from gdnbench.model.workload import Workload
 from gdnbench.report.charts.theme import VEGA_LITE, unchecked
 from gdnbench.report.output_file import check_output_file, write_output_file
+from gdnbench.store.find import PUBLISHED_FOLDER
 from gdnbench.store.info import read_info
 from gdnbench.store.sweep import read_sweep
 from gdnbench.wording import did_you_mean
@@ -70,6 +71,8 @@ def split_words(words: Sequence[str]) -> tuple[str, str]:
     run, chart = ("", *words)[-2:]
     if chart not in CHARTS and run in CHARTS:
         run, chart = chart, run
+    if not run and Path(chart).parent.name == PUBLISHED_FOLDER:
+        return chart, next(iter(CHARTS))  # no run, as whoever looks for it says
     if chart not in CHARTS:
         hint = did_you_mean(chart, CHARTS, f"the charts are {told}", most=1)
         raise UnknownNameError(f"there is no chart {chart}", hint)

@@ -20,7 +20,7 @@ from gdnbench.report.charts.theme import DARK, LIGHT, VEGA_LITE, unchecked
 from gdnbench.report.console import data_console, message_console
 from gdnbench.report.html.content import HtmlPage
 from gdnbench.report.output_file import check_output_file, write_output_file
-from gdnbench.store.find import compares, find_run
+from gdnbench.store.find import PUBLISHED_FOLDER, compares, find_run
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -90,7 +90,7 @@ def find_figures(results: Path, wanted: str) -> Path | None:
     Raises:
         UnknownNameError: if there are no such figures.
     """
-    from gdnbench.compare.foreign import PUBLISHED_FOLDER, PUBLISHED_NAME, find_published
+    from gdnbench.compare.foreign import PUBLISHED_NAME, find_published
 
     if wanted and (Path(wanted) / PUBLISHED_NAME).is_file():
         return Path(wanted)
