@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from dataclasses import replace
 
 import pytest
 from run_data import case, collect, failed, healthy, info
@@ -16,6 +17,7 @@ from gdnbench.measuring.request import Settings
 from gdnbench.model.status import Role, Status
 from gdnbench.store.folder import Journal, RunFolder
 from gdnbench.store.info import read_info
+from gdnbench.store.launches import read_launches
 from gdnbench.store.measurements import read_measurements
 
 CATALOG = load_catalog(default_roots()[:1])
@@ -55,6 +57,23 @@ def test_a_whole_run_can_be_read_and_is_tidy(finish):
     assert {each.name for each in path.iterdir()} == {
         *("run.json", "measurements.csv", "rounds.csv", "builds.csv", "samples.parquet", "nvbench"),
     }
+
+
+def test_what_cupti_says_of_the_functions_of_a_call_has_a_file(tmp_path):
+    collected = collect({CASES[0].id: 5.0, CASES[1].id: 5.0}, rounds=3, samples=20)
+    for number, sampled in collected.samples[CASES[1].id].items():
+        collected.samples[CASES[1].id][number] = replace(
+            sampled, functions_us={"gates": float(number), "scan": 10.0 * number}
+        )
+    folder = RunFolder.create(tmp_path, "run")
+    found = analyse(
+        CATALOG.ops["decode"], CASES, healthy(CASES), {}, collected, Settings(), timer="nvbench",
+        run_id="run", copying=(),
+    )  # fmt: skip
+    described = info(run_id="run", settings=SETTINGS, sources=SOURCES, cases=[c.to_dict() for c in CASES])
+    path = write_run(folder, described, found, collected, [], {"cupti": collected})
+    rows = [(row.case, row.function, row.rounds, row.time_us) for row in read_launches(path)]
+    assert rows == [(CASES[1].id, "gates", 3, 2.0), (CASES[1].id, "scan", 3, 20.0)]
 
 
 def test_nvbenchs_own_record_is_kept_packed_and_untouched(finish):

@@ -339,6 +339,22 @@ def test_what_launches_something_else_from_a_later_round_on_has_no_more_times(wo
     assert [each.round for each in sampled(events) if each.case == LONG.id] == [0, 5]
 
 
+def test_of_several_functions_each_ones_mean_time_is_told(worker):
+    for placement in worker.rotations[LONG.id].placements:
+        placement.run = partial(_two_functions, worker.gpu)
+    found = sampled(worker.run(cupti))
+    assert {each.case: each.functions_us for each in found} == {
+        SHORT.id: {},
+        LONG.id: {"gates": pytest.approx(2.0), "scan": pytest.approx(7.0)},
+    }
+
+
+def _two_functions(gpu, *_):
+    for name, took_ns in (("gates", 2_000), ("void ns::scan<int>(int)", 3_000), ("scan", 4_000)):
+        gpu.do(name, took_ns)
+    return ("out",)
+
+
 def test_records_lost_from_a_few_launches_are_no_deviation(worker):
     worker.recorder.lose = lambda record: record.name == "kernel" and record.start_ns % 7 == 0
     found = sampled(worker.run(cupti, launched=LAUNCHED))

@@ -43,6 +43,9 @@ class RunTimes:
         launches: that one call of the kernel makes; 0 where they were not counted.
         code: whether the kernel's time is of its code as it is now.
         changed: labels whose code is known to be another now.
+        functions_us: by CUPTI, the time of each function that a call launches, by its name; empty where they were not
+            timed, or a call launches one.
+        folder: of the run.
     """
 
     run_id: str
@@ -56,6 +59,8 @@ class RunTimes:
     launches: int = 0
     code: CodeState = CodeState.UNKNOWN
     changed: tuple[str, ...] = ()
+    functions_us: Mapping[str, float] = field(default_factory=dict)
+    folder: Path | None = None
 
     @property
     def known_us(self) -> dict[str, float]:

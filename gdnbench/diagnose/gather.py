@@ -13,14 +13,14 @@ from gdnbench.catalog.entry import Entry
 from gdnbench.catalog.resolve import find_op
 from gdnbench.catalog.select import find_variant
 from gdnbench.diagnose.evidence import Evidence, RunTimes
-from gdnbench.diagnose.launch_times import LaunchTimes, profiled_times, recorded_times
+from gdnbench.diagnose.launch_times import LaunchTimes, profiled_times, recorded_times, timed_in_run
 from gdnbench.errors import GdnbenchError, UsageError, collect_left_out
 from gdnbench.inspection.compiled import BuildOutcome, CompiledKernel, FailedBuild, build_subjects
 from gdnbench.inspection.subject import DEFAULT_ARCHS, Subject, gpu_size_of, launches_of
 from gdnbench.machine.gpus import list_gpus, select_gpu
 from gdnbench.measuring.observer import Observer
 from gdnbench.measuring.request import parse_workload
-from gdnbench.model.case import Variant
+from gdnbench.model.case import Case, Variant
 from gdnbench.model.code import CodeState
 from gdnbench.model.gpu import Gpu, gpu_slug
 from gdnbench.model.kernel import CudaKernel, TritonKernel
@@ -33,6 +33,7 @@ from gdnbench.profilers.ncu.report import read_any
 from gdnbench.profilers.ncu.store import find_profiles
 from gdnbench.store.find import readable, runs_beside
 from gdnbench.store.info import RunInfo, read_info
+from gdnbench.store.launches import read_launches
 from gdnbench.store.measurements import read_measurements
 
 
@@ -103,7 +104,7 @@ def gather(catalog: Catalog, question: Question, observer: Observer) -> Evidence
     )
     if len(subjects) > 1:
         with collect_left_out() as left_out:
-            times = _launch_times(question, entry, variant, workload, slug, counters)
+            times = _launch_times(question, known, slug, counters)
         known = replace(known, warnings=(*known.warnings, *left_out), launch_times=times)
         return _with_launches(known, subjects, built, counters)
     return _with_code(replace(known, profile=profile), built[0] if built else None)
@@ -140,15 +141,14 @@ def _with_launches(
     return replace(known, launches=tuple(launches))
 
 
-def _launch_times(
-    question: Question, entry: Entry, variant: Variant, workload: Workload, gpu: str | None, counters: StoredProfile
-) -> LaunchTimes | None:
+def _launch_times(question: Question, known: Evidence, gpu: str | None, counters: StoredProfile) -> LaunchTimes | None:
     """How long each launch takes: by the named file, else by CUPTI before ncu; by other code only if need be."""
-    entries = _entries(entry)
+    entries = _entries(known.entry)
     by_ncu = profiled_times(counters.profiles, entries, counters.path, counters.code)
     if question.file and by_ncu:
         return by_ncu
-    found = (recorded_times(question.profiles, entry, variant, entries, workload, gpu), by_ncu)
+    recorded = recorded_times(question.profiles, known.entry, known.variant, entries, known.workload, gpu)
+    found = (timed_in_run(known.measured, entries), recorded, by_ncu)
     return min((times for times in found if times), key=lambda times: times.code is CodeState.CHANGED, default=None)
 
 
@@ -289,7 +289,10 @@ def newest_times(
             return None
         if newest and _code_of(variant, info, entries) is not CodeState.CURRENT:
             return None
-        return _measured(info, read_measurements(folder), entries, variant, workload)
+        found = _measured(info, read_measurements(folder), entries, variant, workload)
+        case_id = Case(variant, workload).id
+        functions_us = {row.function: row.time_us for row in read_launches(folder) if row.case == case_id}
+        return replace(found, functions_us=functions_us, folder=folder) if found else None
 
     for found in readable(runs_beside(results), measured_in):
         if found and found.code is CodeState.CURRENT:

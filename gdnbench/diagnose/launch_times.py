@@ -1,8 +1,8 @@
 """How long each launch of a kernel takes that makes several, as far as it was measured.
 
-Two things measure it. CUPTI, in a recording of `gdnbench proton`, times the launches of whole calls, one after the
-other. ncu replays each launch by itself after a flush of the caches, so that a launch which reads what the one before
-it has just written takes longer there than in a call. Both are medians, in microseconds.
+Two things measure it. CUPTI, in a run or in a recording of `gdnbench proton`, times the launches of whole calls, one
+after the other. ncu replays each launch by itself after a flush of the caches, so that a launch which reads what the
+one before it has just written takes longer there than in a call. Both are medians, in microseconds.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from gdnbench.catalog.entry import Entry
 from gdnbench.errors import LeftOutWarning, ReportFormatError
@@ -23,6 +23,10 @@ from gdnbench.profilers.files import find_files
 from gdnbench.profilers.ncu.profile import Profile
 from gdnbench.profilers.ncu.quantities import value_of
 from gdnbench.profilers.proton.recording import Recording
+from gdnbench.store.launches import NAME as LAUNCHES
+
+if TYPE_CHECKING:
+    from gdnbench.diagnose.evidence import RunTimes
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,19 @@ def profiled_times(
     if path is None or not all(durations.values()):
         return None
     return LaunchTimes({name: median(values) for name, values in durations.items()}, "ncu", path, code)
+
+
+def timed_in_run(measured: RunTimes | None, entries: Sequence[str]) -> LaunchTimes | None:
+    """What CUPTI says in a run; None where it did not time every launch.
+
+    Args:
+        measured: what the run says of the kernel.
+        entries: the kernel's launches.
+    """
+    times = {name: measured.functions_us.get(name, 0.0) for name in entries} if measured else {}
+    if measured is None or measured.folder is None or not all(times.values()):
+        return None
+    return LaunchTimes(times, "cupti", measured.folder / LAUNCHES, measured.code)
 
 
 def recorded_times(

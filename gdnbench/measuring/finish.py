@@ -6,6 +6,7 @@ import gzip
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from gdnbench.model.status import Clock
 from gdnbench.store.builds import BuildRow, write_builds
 from gdnbench.store.folder import RunFolder, drop_journal
 from gdnbench.store.info import RunInfo, write_info
+from gdnbench.store.launches import LaunchRow, write_launches
 from gdnbench.store.measurements import write_measurements
 from gdnbench.store.samples import RoundSamples, write_rounds, write_samples
 
@@ -34,6 +36,7 @@ def write_run(
     write_measurements(folder.path, info, analysis.rows)
     write_rounds(folder.path, analysis.rounds)
     write_builds(folder.path, builds)
+    write_launches(folder.path, list(_launches((clocked or {}).get("cupti", Collected()))))
     write_samples(folder.path, _samples(collected))
     for clock, found in (clocked or {}).items():
         write_samples(folder.path, _samples(found), clock)
@@ -45,6 +48,17 @@ def write_run(
         if not any(row.status.is_failure for row in analysis.rows):
             _drop_worker_files(folder.path)
     return folder.finish()
+
+
+def _launches(collected: Collected) -> Iterator[LaunchRow]:
+    """What CUPTI says of the functions of each case, in the order in which a call launches them."""
+    for case_id, rounds in collected.samples.items():
+        found: dict[str, list[float]] = {}
+        for sampled in rounds.values():
+            for function, time_us in sampled.functions_us.items():
+                found.setdefault(function, []).append(time_us)
+        for function, times_us in found.items():
+            yield LaunchRow(case=case_id, function=function, rounds=len(times_us), time_us=median(times_us))
 
 
 def _samples(collected: Collected) -> Iterator[RoundSamples]:

@@ -229,6 +229,7 @@ class Sampled:
         placements: number of the placement of each sample's tensors, from 0; empty where there are none.
         output_placements: likewise of outputs that the kernel allocates itself; empty where it allocates none.
         checked: how many of the round's launches were held against the oracle.
+        functions_us: by CUPTI, where a call launches several functions: the mean time of each by its plain name.
     """
 
     round: AnyRound
@@ -240,6 +241,7 @@ class Sampled:
     placements: tuple[PlacementNumber, ...] = ()
     output_placements: tuple[PlacementNumber, ...] = ()
     checked: AnyCount = 0
+    functions_us: dict[str, NotNegative] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

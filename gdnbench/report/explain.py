@@ -265,7 +265,7 @@ def _findings_document(evidence: Evidence, findings: Sequence[Finding]) -> dict[
             "function": evidence.profile.function if evidence.profile else None,
             "arch": compiled.arch if compiled else None,
             **({"rules": [asdict(rule) for rule in rules]} if rules else {}),
-            "run": asdict(measured) if measured else None,
+            "run": _run_document(measured) if measured else None,
             **({"launch_times": times and asdict(times)} if evidence.launches else {}),
         },
         "launch": asdict(evidence.launch) if evidence.launch else None,
@@ -274,6 +274,11 @@ def _findings_document(evidence: Evidence, findings: Sequence[Finding]) -> dict[
         "findings": [_finding(evidence, finding) for finding in findings],
         "warnings": evidence.warnings,
     }
+
+
+def _run_document(measured: RunTimes) -> dict[str, Any]:
+    """What a run says of whole calls; what it says of their launches stands with those."""
+    return {name: value for name, value in asdict(measured).items() if name not in {"functions_us", "folder"}}
 
 
 def _launch_document(launch: Evidence, findings: Sequence[Finding]) -> dict[str, Any]:
