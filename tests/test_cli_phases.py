@@ -171,10 +171,8 @@ def test_without_a_gpu_stored_stamps_are_what_can_be_shown(command_line, monkeyp
     assert "--import" in err
 
 
-@pytest.fixture
-def split(tmp_path, monkeypatch, worker):
-    """`gemm-split` with marks in both of its launches; the worker leaves stamps of the one that it is told."""
-    folder = tmp_path / "toys"
+def _marked_split(folder):
+    """A copy of the toys' gemm in which both launches of gemm-split have a mark; gives the folder."""
     shutil.copytree(TOYS / "gemm", folder / "gemm", ignore=shutil.ignore_patterns("__pycache__"))
     source = folder / "gemm" / "split" / "kernel.cu"
     marked = [
@@ -183,7 +181,13 @@ def split(tmp_path, monkeypatch, worker):
     ]
     head = "#include <gdnbench/phases.cuh>\nGDNBENCH_PHASE_NAMES(load, update, store);\n"
     source.write_text(head + "\n".join(marked) + "\n")
-    monkeypatch.setenv("GDNBENCH_KERNELS", str(folder))
+    return folder
+
+
+@pytest.fixture
+def split(tmp_path, monkeypatch, worker):
+    """`gemm-split` with marks in both of its launches; the worker leaves stamps of the one that it is told."""
+    monkeypatch.setenv("GDNBENCH_KERNELS", str(_marked_split(tmp_path / "toys")))
     worker.entries = []
 
     def leave(task, gpu, *, limit_s):
@@ -233,6 +237,21 @@ def test_stored_stamps_of_launches_are_shown_with_their_sum(command_line, tmp_pa
     shares = {line.split()[0]: line.split()[2] for line in out[out.index("\nlaunch  ") :].splitlines()[2:5]}
     assert shares["sum"] == "100%"
     assert float(shares["scan"].rstrip("%")) > float(shares["prologue"].rstrip("%")) > 0
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_each_launch_is_stamped_in_whole_calls(command_line, tmp_path, monkeypatch):
+    monkeypatch.setenv("GDNBENCH_KERNELS", str(_marked_split(tmp_path / "toys")))
+    code, out, err = command_line("phases", "gemm-split", "--launches", 20, "--json", "--profiles", tmp_path)
+    assert code == ExitCode.OK, err
+    documents = {each["entry"]: each for each in json.loads(out)}
+    assert documents.keys() == {"partial_sums", "add_sums"}
+    for document in documents.values():
+        assert (document["launches"], document["silent_warps"]) == (20, 0)
+        assert document["unpassed"] == ["update", "store"]
+        assert 0 < document["span_us"] < document["stamped_us"]
+    warps = {entry: document["warps"] for entry, document in documents.items()}
+    assert warps == {"partial_sums": 2 * 48 * 2, "add_sums": 48 * 2}
 
 
 @pytest.mark.gpu

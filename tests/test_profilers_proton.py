@@ -360,3 +360,15 @@ def test_a_kernel_without_scopes_has_its_times_alone(command_line, tmp_path):
     found = json.loads(out)
     assert (found["scopes"], found["trace"]) == ([], None)
     assert {row["kind"] for row in found["kernel"]} == {"events", "cupti"}
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_each_launch_of_a_triton_kernel_has_its_time(command_line, tmp_path):
+    code, out, err = command_line("proton", "prefill-triton", "--json", "--profiles", tmp_path)
+    assert code == 0, err
+    found = json.loads(out)
+    assert (found["scopes"], found["recording"]["entries"]) == ([], ["prologue", "scan"])
+    times = {row["name"]: row["median_us"] for row in found["kernel"]}
+    assert times.keys() == {"plain", "prologue", "scan", "(sum)"}
+    assert times["prologue"] + times["scan"] == pytest.approx(times["(sum)"], rel=0.1)
+    assert times["(sum)"] < times["plain"]
