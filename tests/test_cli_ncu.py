@@ -126,6 +126,19 @@ def test_the_launches_of_a_kernel_have_a_sum_of_what_adds_up(run, tmp_path):
     assert [row["function"] for row in rows] == ["partial_sums", "add_sums", "(sum)"]
 
 
+def test_a_diff_of_several_launches_names_the_launch_of_each_pair(run, tmp_path):
+    both = {"before.csv": ["decode-v1-B1", "decode-v4-B1"], "after.csv": ["decode-v4-B1", "decode-v4-B1"]}
+    for name, of in both.items():
+        functions = dict(zip(("partial_sums", "add_sums"), of, strict=True))
+        write_profiles(tmp_path / name, split_profiles(functions=functions))
+    code, out, _ = run("--import", tmp_path / "before.csv", "--diff", tmp_path / "after.csv")
+    assert code == 0
+    first, second = out.split("add_sums: gemm-split M=64")
+    assert first.startswith("partial_sums: gemm-split M=64")
+    assert "block, threads" in first
+    assert "nothing moved" in second
+
+
 def test_of_several_profiled_calls_the_sum_is_of_the_medians(run, tmp_path):
     path = tmp_path / "split.csv"
     write_profiles(path, split_profiles(launches=3))

@@ -73,7 +73,7 @@ def print_differences(differences: Sequence[FunctionDifference], code_of: CodeOf
     else:
         console = data_console()
         for difference in differences:
-            console.print(_difference(difference))
+            console.print(_difference(difference, named=len(differences) > 1))
         functions = [one for difference in differences for one in (difference.before, difference.after)]
         _print_end(console, functions, code_of, ["gdnbench", "ncu", "--import", *_paths(functions)])
 
@@ -180,9 +180,10 @@ def _legend(functions: Sequence[Function]) -> Iterator[Text]:
     yield Text(f"-: not in the report. {NOT_A_TIME}", style="dim")
 
 
-def _difference(difference: FunctionDifference) -> Group:
-    """One pair: what changed by more than its launches spread, by mechanism."""
-    title = Text(f"{_subject(difference.before)}  ->  {_subject(difference.after)}", style="bold")
+def _difference(difference: FunctionDifference, *, named: bool) -> Group:
+    """One pair: what changed by more than its launches spread, by mechanism; with `named`, of which function."""
+    which = f"{difference.after.name}: " if named else ""
+    title = Text(f"{which}{_subject(difference.before)}  ->  {_subject(difference.after)}", style="bold")
     if not difference.changes:
         return Group(title, Text(f"  nothing moved, of {difference.compared} quantities"), *_notes(difference))
     return Group(title, _difference_table(difference), *_notes(difference))
