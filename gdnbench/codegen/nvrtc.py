@@ -119,7 +119,8 @@ def compile_ptx(entry: Entry, params: Params, workload: Workload, arch: str, *, 
     includes = (entry.folder, entry.op_folder, HEADERS, _cuda_headers())
     defined = macros(entry.op, params, workload, stamped=False)
     options = [
-        f"--gpu-architecture={_target(entry.kernel, arch).replace('sm_', 'compute_')}", f"--std={OPTIONS['std']}", "--generate-line-info",
+        f"--gpu-architecture={_target(entry.kernel, arch).replace('sm_', 'compute_')}",
+        f"--std={OPTIONS['std']}", "--generate-line-info",
         *(f"--include-path={folder}" for folder in includes), *(f"-D{name}={value}" for name, value in defined.items()),
     ]  # fmt: skip
     symbol = launch_of(entry.kernel, launch).entry
