@@ -16,6 +16,13 @@ constexpr int GROUP = GROUP_WARPS * WARP;
 constexpr int ROWS = GROUP_ROWS;  // of the state in a block
 constexpr int SCAN_THREADS = 2 * GROUP + WARP;
 
+// The chunks that a block takes, of one sequence and value head.
+struct Walk {
+  int chunks;  // in all
+  int silent;  // of them, the first ones: another block writes their outputs
+  int tokens;  // of those whose outputs it writes
+};
+
 // A chunk in shared memory.
 struct alignas(1024) GroupStage {
   Loaded loaded;
@@ -42,6 +49,7 @@ __device__ __forceinline__ void initialise(Ring<Stages>& ring) {
   }
   for (Barrier* barrier : {&ring.begun_there, &ring.begun_free, &ring.written_there, &ring.written_free})
     initialise(*barrier, GROUP_WARPS);
+  show_to_async_copies();
 }
 
 // Of a warp, once all of its lanes have come.
@@ -50,29 +58,31 @@ __device__ __forceinline__ void arrive_together(Barrier& barrier, unsigned lane)
   if (lane == 0) arrive(barrier);
 }
 
-// What the last warp brings for each chunk.
+// What the last warp brings for each chunk, from the first one that the block takes on.
 struct GroupSource {
-  const Loaded* loaded;      // of the sequence's first chunk and the key head
+  const Loaded* loaded;      // of the chunk and key head
   const Prepared* prepared;  // likewise, and the value head
-  const __nv_bfloat16* v;    // of the sequence's first token
+  const __nv_bfloat16* v;    // of the chunk's first token
 };
 
 // Rows of v after the sequence's end become zeros, as those of keys and queries are: they write nothing.
 template <int Stages>
-__device__ __forceinline__ void bring_chunks(Ring<Stages>& ring, const GroupSource& from, int length, unsigned lane) {
+__device__ __forceinline__ void bring_chunks(Ring<Stages>& ring, const GroupSource& from, const Walk& walk, unsigned lane) {
   GDNBENCH_PHASES_BEGIN();
-  for (int chunk = 0; chunk * CHUNK < length; ++chunk) {
+  const int tokens = walk.silent * CHUNK + walk.tokens;
+  for (int chunk = 0; chunk < walk.chunks; ++chunk) {
     const int slot = chunk % Stages, lap = chunk / Stages;
     if (lap > 0) wait(ring.empty[slot], (lap - 1) % 2);
     GroupStage& stage = ring.stages[slot];
     Barrier& full = ring.full[slot];
     if (lane == 0) {
-      arrive_expecting(full, sizeof(Loaded) + sizeof(Prepared));
-      load_bulk(&stage.loaded, from.loaded + static_cast<size_t>(chunk) * GDN_HQ, sizeof(Loaded), full);
+      const unsigned loaded = chunk < walk.silent ? sizeof(Rows) : sizeof(Loaded);  // outputs alone need queries
+      arrive_expecting(full, loaded + sizeof(Prepared));
+      load_bulk(&stage.loaded, from.loaded + static_cast<size_t>(chunk) * GDN_HQ, loaded, full);
       load_bulk(&stage.prepared, from.prepared + static_cast<size_t>(chunk) * GDN_HV, sizeof(Prepared), full);
     }
     load_tile<ROWS / 8, WARP>(shared_address(stage.values), from.v + static_cast<long long>(chunk) * (CHUNK * GDN_HV * GDN_V),
-                              GDN_HV * GDN_V, min(length - chunk * CHUNK, CHUNK), lane, swizzled<ROWS / 8>);
+                              GDN_HV * GDN_V, min(tokens - chunk * CHUNK, CHUNK), lane, swizzled<ROWS / 8>);
     arrive_after_copies(full);
     GDNBENCH_PHASE(bring);
   }
@@ -128,12 +138,12 @@ __device__ __forceinline__ void fade_tokens(Operand (&to)[SIDE], const Sum (&sum
   }
 }
 
-// By a warp of the first warpgroup: takes its 16 rows of the state through so many chunks.
+// By a warp of the first warpgroup: takes its 16 rows of the state through the chunks.
 template <int Stages>
-__device__ __forceinline__ void carry_state(State& s, Ring<Stages>& ring, int chunks, int warp, unsigned lane) {
+__device__ __forceinline__ void carry_state(State& s, Ring<Stages>& ring, const Walk& walk, int warp, unsigned lane) {
   GDNBENCH_PHASES_BEGIN();
-  for (int chunk = 0; chunk < chunks; ++chunk) {
-    const int slot = chunk % Stages;
+  for (int chunk = 0; chunk < walk.chunks; ++chunk) {
+    const int slot = chunk % Stages, shown = chunk - walk.silent;
     const GroupStage& stage = ring.stages[slot];
     const Prepared& prepared = stage.prepared;
     Sum sums[TOKEN_PAIRS];
@@ -147,9 +157,11 @@ __device__ __forceinline__ void carry_state(State& s, Ring<Stages>& ring, int ch
     begin();
     multiply_operands<GDN_K>(sums, begun, matrix(stage.loaded.keys));
     commit();
-    if (chunk > 0) wait(ring.begun_free, (chunk - 1) % 2);
-    show_rows(shared_address(ring.begun), begun, warp, lane);
-    arrive_together(ring.begun_there, lane);
+    if (shown > 0) wait(ring.begun_free, (shown - 1) % 2);
+    if (shown >= 0) {
+      show_rows(shared_address(ring.begun), begun, warp, lane);
+      arrive_together(ring.begun_there, lane);
+    }
     wait_for_groups<0>();
     settle(sums);
     GDNBENCH_PHASE(read);
@@ -176,10 +188,12 @@ __device__ __forceinline__ void carry_state(State& s, Ring<Stages>& ring, int ch
     begin();
     add_written(s, u, matrix(stage.loaded.keys, CHUNK * BAND_BYTES));
     commit();
-    narrow_tokens(r, sums);
-    if (chunk > 0) wait(ring.written_free, (chunk - 1) % 2);
-    show_rows(shared_address(ring.written), r, warp, lane);
-    arrive_together(ring.written_there, lane);
+    if (shown > 0) wait(ring.written_free, (shown - 1) % 2);
+    if (shown >= 0) {
+      narrow_tokens(r, sums);
+      show_rows(shared_address(ring.written), r, warp, lane);
+      arrive_together(ring.written_there, lane);
+    }
     wait_for_groups<0>();
     settle(s);
     arrive_together(ring.empty[slot], lane);
@@ -187,18 +201,22 @@ __device__ __forceinline__ void carry_state(State& s, Ring<Stages>& ring, int ch
   }
 }
 
-// By a warp of the second warpgroup: the outputs of `length` tokens, of which a warp has 16 of every chunk. `output` is
-// where those of the block's rows begin.
+// By a warp of the second warpgroup: the outputs, of which a warp has 16 tokens of every chunk. `output` is where those of
+// the block's rows begin.
 template <int Stages>
-__device__ __forceinline__ void write_outputs(Ring<Stages>& ring, __nv_bfloat16* output, float scale, int length,
+__device__ __forceinline__ void write_outputs(Ring<Stages>& ring, __nv_bfloat16* output, float scale, const Walk& walk,
                                               int warp, unsigned lane) {
   GDNBENCH_PHASES_BEGIN();
   const int row = warp * TILE + lane / 4;
-  for (int chunk = 0; chunk * CHUNK < length; ++chunk) {
-    const int slot = chunk % Stages;
+  for (int chunk = 0; chunk < walk.chunks; ++chunk) {
+    const int slot = chunk % Stages, shown = chunk - walk.silent;
     const GroupStage& stage = ring.stages[slot];
     wait(ring.full[slot], chunk / Stages % 2);
-    wait(ring.begun_there, chunk % 2);
+    if (shown < 0) {
+      arrive_together(ring.empty[slot], lane);
+      continue;
+    }
+    wait(ring.begun_there, shown % 2);
     GDNBENCH_PHASE(begun);
     Sum sums[ROWS / 8];
     begin();
@@ -214,7 +232,7 @@ __device__ __forceinline__ void write_outputs(Ring<Stages>& ring, __nv_bfloat16*
 #pragma unroll
       for (int i = 0; i < 4; ++i) sums[n][i] *= since[i / 2];
     settle(sums);
-    wait(ring.written_there, chunk % 2);
+    wait(ring.written_there, shown % 2);
     GDNBENCH_PHASE(written);
     begin();
     multiply_rows<CHUNK, true>(sums, matrix(stage.prepared.products), matrix(ring.written));
@@ -226,8 +244,8 @@ __device__ __forceinline__ void write_outputs(Ring<Stages>& ring, __nv_bfloat16*
     GDNBENCH_PHASE(mix);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int token = chunk * CHUNK + row + half * 8;
-      if (token >= length) continue;
+      const int token = shown * CHUNK + row + half * 8;
+      if (token >= walk.tokens) continue;
       __nv_bfloat16* to = output + static_cast<long long>(token) * (GDN_HV * GDN_V) + lane % 4 * 2;
 #pragma unroll
       for (int n = 0; n < ROWS / 8; ++n)

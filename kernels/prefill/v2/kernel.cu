@@ -29,19 +29,20 @@ extern "C" __global__ void __launch_bounds__(gdn::SCAN_THREADS, 1)
   if (threadIdx.x == 0) gdn::initialise(ring);
   __syncthreads();
 
+  const gdn::Walk walk = {gdn::chunks_of(0, length), 0, length};
   const long long first_value = (begin * GDN_HV + head) * GDN_V + first_row;
   if (group == 0) {
     const size_t row = (static_cast<size_t>(sequence) * GDN_HV + head) * GDN_V + first_row + warp * gdn::TILE;
     gdn::State s;
     gdn::load_state(s, state + row * GDN_K, lane);
-    gdn::carry_state(s, ring, gdn::chunks_of(0, length), warp, lane);
+    gdn::carry_state(s, ring, walk, warp, lane);
     gdn::store_state(new_state + row * GDN_K, s, lane);
   } else if (group == 1) {
-    gdn::write_outputs(ring, output + first_value, scale, length, warp, lane);
+    gdn::write_outputs(ring, output + first_value, scale, walk, warp, lane);
   } else {
     const size_t before = gdn::chunks_before(cu_seqlens, sequence, lane);
     const gdn::GroupSource from = {loaded + before * GDN_HQ + head / gdn::SHARE, prepared + before * GDN_HV + head,
                                    v + first_value};
-    gdn::bring_chunks(ring, from, length, lane);
+    gdn::bring_chunks(ring, from, walk, lane);
   }
 }
