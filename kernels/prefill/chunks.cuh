@@ -44,12 +44,13 @@ __device__ __forceinline__ void store_tile(Triangle& to, int row, int column, co
     }
 }
 
-// Zeros in the tiles above the diagonal, by `threads` threads of which this is one.
-__device__ __forceinline__ void clear_above(Triangle& to, int thread, int threads) {
-  for (int i = thread; i < CHUNK * 8; i += threads) {
-    const int row = i / 8, piece = i % 8;
-    if (piece / 2 > row / TILE)
-      *reinterpret_cast<uint4*>(reinterpret_cast<char*>(to) + banded<CHUNK>(row, piece)) = make_uint4(0, 0, 0, 0);
+// Zeros in the tiles above the diagonal: 6 tiles of 32 pieces each, of which a warp has those from `first` on.
+__device__ __forceinline__ void clear_above(Triangle& to, int first, int last, unsigned lane) {
+#pragma unroll 1
+  for (int tile = first; tile < last; ++tile) {
+    const int row = 0x211000 >> 4 * tile & 15, column = 0x332321 >> 4 * tile & 15;
+    const int place = banded<CHUNK>(row * TILE + lane / 2, 2 * column + lane % 2);
+    *reinterpret_cast<uint4*>(reinterpret_cast<char*>(to) + place) = make_uint4(0, 0, 0, 0);
   }
 }
 
@@ -125,8 +126,7 @@ __device__ __forceinline__ void load_tile(unsigned to, const __nv_bfloat16* from
 // Value heads that a block prepares a chunk of: they share its keys and queries, and their products.
 constexpr int SHARE = GDN_HV / GDN_HQ;
 constexpr int HEADS = SHARE % 2 == 0 ? 2 : 1;
-constexpr int PREPARE_WARPS = SIDE;  // each has the tiles of a row
-constexpr int PREPARE_THREADS = PREPARE_WARPS * WARP;
+constexpr int PREPARE_THREADS = 2 * SIDE * WARP;
 
 __device__ __forceinline__ constexpr int tile_below(int row, int column) { return row * (row - 1) / 2 + column; }
 
@@ -225,7 +225,7 @@ struct Ratios {
   }
 };
 
-// A tile times G_i / G_j and each row times `rows`; on the diagonal zeros above it, and on it unless `WithSelf`.
+// A tile times G_i / G_j and each row times its factor; on the diagonal zeros above it, and on it unless `WithSelf`.
 template <bool WithSelf>
 __device__ __forceinline__ void decay_tile(TileSums& x, const TileSums& sums, const float* log_since, int row, int column,
                                            const float (&rows)[2], unsigned lane) {
@@ -389,10 +389,10 @@ __device__ __forceinline__ void prepare(Workbench& bench, const __nv_bfloat16* q
     take_gates(bench.gates[warp], to[warp], a + first_gate, b + first_gate, A_log[head], dt_bias[head], span.tokens,
                lane);
   }
-#pragma unroll
-  for (int head = 0; head < HEADS; ++head) {
-    clear_above(to[head].solved, threadIdx.x, PREPARE_THREADS);
-    clear_above(to[head].products, threadIdx.x, PREPARE_THREADS);
+  const int row = warp % SIDE;
+  const bool is_for_keys = warp < SIDE;
+  if (row < HEADS) {  // four warps clear for two heads, or two for one
+    clear_above(is_for_keys ? to[row].solved : to[row].products, 0, 6, lane);
   }
   wait_for_copies();
   const bool keeps = kept != nullptr && first_head % SHARE == 0;
@@ -401,25 +401,25 @@ __device__ __forceinline__ void prepare(Workbench& bench, const __nv_bfloat16* q
   if (keeps && threadIdx.x == 0)
     store_bulk(kept + static_cast<size_t>(chunk) * GDN_HQ + key_head, &bench.loaded, sizeof(Loaded));
 
-  // The warp that has the fewest tiles of K K^T has the most of Q K^T.
-  const int row = SIDE - 1 - warp;
-  TileSums of_keys[SIDE], of_queries[SIDE];
-  multiply_row(of_keys, keys, keys, warp, lane);
-  multiply_row(of_queries, queries, keys, row, lane);
+  // Four warps have a row each of K K^T, the others of Q K^T. No head is unrolled: the code would outgrow its cache.
+  TileSums sums[SIDE];
+  multiply_row(sums, is_for_keys ? keys : queries, keys, row, lane);
   if (keeps && threadIdx.x == 0) wait_for_bulk_reads();
   __syncthreads();
-#pragma unroll
-  for (int head = 0; head < HEADS; ++head)
-    store_coupling(bench.coupling[head], of_keys, bench.gates[head], warp, lane);
-  __syncwarp();
-  invert_tiles(bench.coupling, warp, lane);
-#pragma unroll
-  for (int head = 0; head < HEADS; ++head)
-    store_products(to[head].products, of_queries, bench.gates[head].log_since, row, scale, lane);
+  if (is_for_keys) {
+#pragma unroll 1
+    for (int head = 0; head < HEADS; ++head)
+      store_coupling(bench.coupling[head], sums, bench.gates[head], row, lane);
+    __syncwarp();
+    invert_tiles(bench.coupling, row, lane);
+  } else {
+#pragma unroll 1
+    for (int head = 0; head < HEADS; ++head)
+      store_products(to[head].products, sums, bench.gates[head].log_since, row, scale, lane);
+  }
   __syncthreads();
-#pragma unroll
-  for (int head = 0; head < HEADS; ++head)
-    solve_row(to[head].solved, bench.coupling[head], bench.gates[head].beta, warp, lane);
+  if (const int head = warp / SIDE; head < HEADS)
+    solve_row(to[head].solved, bench.coupling[head], bench.gates[head].beta, row, lane);
 }
 
 }  // namespace gdn

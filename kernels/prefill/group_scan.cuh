@@ -1,8 +1,8 @@
-// The scan of scan.cuh by Hopper's warpgroups, for 64 rows of the state: four warps share each right operand.
+// The scan of scan.cuh by Hopper's warpgroups, for 64 or 128 rows of the state: four warps share each right operand.
 //
-// What needs the state is one chain from chunk to chunk: S K^T, R, U, S + U^T K. The first warpgroup does nothing else;
-// a second one takes S and U from it through shared memory and works out the outputs, Q S^T and what U adds to them, with
-// tokens as rows; one more warp brings the chunks.
+// What needs the state is one chain from chunk to chunk: S K^T, R, U, S + U^T K. A warpgroup for each 64
+// rows does nothing else; one more takes S and U from them through shared memory and works out the outputs, Q S^T and what
+// U adds to them, with tokens as rows; one more warp brings the chunks. Outputs wait until the chain needs no tensor core.
 #pragma once
 #include <gdnbench/phases.cuh>
 #include "scan.cuh"
@@ -13,14 +13,27 @@ GDNBENCH_PHASE_NAMES(narrow, full, read, subtract, decay, solve, fade, write, be
 namespace gdn {
 
 constexpr int GROUP = GROUP_WARPS * WARP;
-constexpr int ROWS = GROUP_ROWS;  // of the state in a block
-constexpr int SCAN_THREADS = 2 * GROUP + WARP;
+constexpr int ROWS = GROUPS * GROUP_ROWS;  // of the state in a block
+constexpr int CARRIERS = GROUPS * GROUP_WARPS;
+// Two warpgroups that carry the state need more registers than an even share, which a whole fourth one can give.
+constexpr int SCAN_THREADS = (GROUPS + 1) * GROUP + (GROUPS > 1 ? GROUP : WARP);
+static_assert(GDN_V % ROWS == 0, "a block works on one head");
 
 // The chunks that a block takes, of one sequence and value head.
 struct Walk {
   int chunks;  // in all
   int silent;  // of them, the first ones: another block writes their outputs
   int tokens;  // of those whose outputs it writes
+};
+
+// Where they and their tensors lie.
+struct Place {
+  const Loaded* loaded;      // of the first chunk and the key head
+  const Prepared* prepared;  // likewise, and the value head
+  const __nv_bfloat16* v;    // of the block's first row and the first token
+  const float* state;        // of the block's first row; null for zeros
+  __nv_bfloat16* output;     // of the block's first row and the first token that is not silent
+  float* new_state;          // of the block's first row; null if another block has the sequence's last chunk
 };
 
 // A chunk in shared memory.
@@ -45,10 +58,12 @@ template <int Stages>
 __device__ __forceinline__ void initialise(Ring<Stages>& ring) {
   for (int slot = 0; slot < Stages; ++slot) {
     initialise(ring.full[slot], WARP + 1);
-    initialise(ring.empty[slot], 2 * GROUP_WARPS);
+    initialise(ring.empty[slot], CARRIERS + GROUP_WARPS);
   }
-  for (Barrier* barrier : {&ring.begun_there, &ring.begun_free, &ring.written_there, &ring.written_free})
-    initialise(*barrier, GROUP_WARPS);
+  initialise(ring.begun_there, CARRIERS);
+  initialise(ring.begun_free, GROUP_WARPS);
+  initialise(ring.written_there, CARRIERS);
+  initialise(ring.written_free, GROUP_WARPS);
   show_to_async_copies();
 }
 
@@ -58,16 +73,9 @@ __device__ __forceinline__ void arrive_together(Barrier& barrier, unsigned lane)
   if (lane == 0) arrive(barrier);
 }
 
-// What the last warp brings for each chunk, from the first one that the block takes on.
-struct GroupSource {
-  const Loaded* loaded;      // of the chunk and key head
-  const Prepared* prepared;  // likewise, and the value head
-  const __nv_bfloat16* v;    // of the chunk's first token
-};
-
 // Rows of v after the sequence's end become zeros, as those of keys and queries are: they write nothing.
 template <int Stages>
-__device__ __forceinline__ void bring_chunks(Ring<Stages>& ring, const GroupSource& from, const Walk& walk, unsigned lane) {
+__device__ __forceinline__ void bring_chunks(Ring<Stages>& ring, const Place& from, const Walk& walk, unsigned lane) {
   GDNBENCH_PHASES_BEGIN();
   const int tokens = walk.silent * CHUNK + walk.tokens;
   for (int chunk = 0; chunk < walk.chunks; ++chunk) {
@@ -138,7 +146,7 @@ __device__ __forceinline__ void fade_tokens(Operand (&to)[SIDE], const Sum (&sum
   }
 }
 
-// By a warp of the first warpgroup: takes its 16 rows of the state through the chunks.
+// By warp `warp` of those that carry the state: takes its 16 rows of the state through the chunks.
 template <int Stages>
 __device__ __forceinline__ void carry_state(State& s, Ring<Stages>& ring, const Walk& walk, int warp, unsigned lane) {
   GDNBENCH_PHASES_BEGIN();
@@ -158,12 +166,10 @@ __device__ __forceinline__ void carry_state(State& s, Ring<Stages>& ring, const 
     multiply_operands<GDN_K>(sums, begun, matrix(stage.loaded.keys));
     commit();
     if (shown > 0) wait(ring.begun_free, (shown - 1) % 2);
-    if (shown >= 0) {
-      show_rows(shared_address(ring.begun), begun, warp, lane);
-      arrive_together(ring.begun_there, lane);
-    }
+    if (shown >= 0) show_rows(shared_address(ring.begun), begun, warp, lane);
     wait_for_groups<0>();
     settle(sums);
+    if (shown >= 0) arrive_together(ring.begun_there, lane);
     GDNBENCH_PHASE(read);
     subtract_read<ROWS>(r, sums, shared_address(stage.values), prepared.since, warp, lane);
     settle(r);
@@ -192,16 +198,16 @@ __device__ __forceinline__ void carry_state(State& s, Ring<Stages>& ring, const 
     if (shown >= 0) {
       narrow_tokens(r, sums);
       show_rows(shared_address(ring.written), r, warp, lane);
-      arrive_together(ring.written_there, lane);
     }
     wait_for_groups<0>();
     settle(s);
+    if (shown >= 0) arrive_together(ring.written_there, lane);
     arrive_together(ring.empty[slot], lane);
     GDNBENCH_PHASE(write);
   }
 }
 
-// By a warp of the second warpgroup: the outputs, of which a warp has 16 tokens of every chunk. `output` is where those of
+// By a warp of the next warpgroup: the outputs, of which a warp has 16 tokens of every chunk. `output` is where those of
 // the block's rows begin.
 template <int Stages>
 __device__ __forceinline__ void write_outputs(Ring<Stages>& ring, __nv_bfloat16* output, float scale, const Walk& walk,
@@ -252,6 +258,26 @@ __device__ __forceinline__ void write_outputs(Ring<Stages>& ring, __nv_bfloat16*
         *reinterpret_cast<unsigned*>(to + n * 8) = pack_bf16(sums[n][2 * half], sums[n][2 * half + 1]);
     }
     GDNBENCH_PHASE(output);
+  }
+}
+
+// A block: carries the state of its rows through the chunks, and writes their outputs. The ring is initialised.
+template <int Stages>
+__device__ __forceinline__ void scan(Ring<Stages>& ring, const Place& at, const Walk& walk, float scale) {
+  const unsigned lane = threadIdx.x % WARP, warp = uniform(threadIdx.x / WARP);
+  if (warp < CARRIERS) {
+    if (GROUPS > 1) take_registers<160>();
+    const size_t place = static_cast<size_t>(warp * TILE) * GDN_K;
+    State s = {};
+    if (at.state != nullptr) load_state(s, at.state + place, lane);
+    carry_state(s, ring, walk, warp, lane);
+    if (at.new_state != nullptr) store_state(at.new_state + place, s, lane);
+  } else if (warp < CARRIERS + GROUP_WARPS) {
+    if (GROUPS > 1) take_registers<136>();
+    write_outputs(ring, at.output, scale, walk, warp - CARRIERS, lane);
+  } else {
+    if (GROUPS > 1) give_registers<56>();
+    if (warp == CARRIERS + GROUP_WARPS) bring_chunks(ring, at, walk, lane);
   }
 }
 

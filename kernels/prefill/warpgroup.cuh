@@ -94,6 +94,20 @@ __device__ __forceinline__ void multiply(Sum (&sums)[8], unsigned long long a, u
       : "l"(a), "l"(b), "n"(static_cast<int>(Adds)));
 }
 
+// The same for B [16, 128].
+template <bool Adds>
+__device__ __forceinline__ void multiply(Sum (&sums)[16], unsigned long long a, unsigned long long b) {
+  asm volatile(
+      "{ .reg .pred adds; setp.ne.b32 adds, %66, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "
+      "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, "
+      "%46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+      "%64, %65, adds, 1, 1, 0, 0; }"
+      : GDN_SUMS_8(0), GDN_SUMS_8(8)
+      : "l"(a), "l"(b), "n"(static_cast<int>(Adds)));
+}
+
 // Adds A [64, 16] times B [16, 128], whose rows are rows in shared memory.
 __device__ __forceinline__ void add_transposed(Sum (&sums)[16], const Operand& a, unsigned long long b) {
   asm volatile(
@@ -109,5 +123,16 @@ __device__ __forceinline__ void add_transposed(Sum (&sums)[16], const Operand& a
 
 #undef GDN_SUMS_8
 #undef GDN_SUM
+
+// A warpgroup's registers a thread from here on: what some give, others can take.
+template <int Registers>
+__device__ __forceinline__ void give_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers));
+}
+
+template <int Registers>
+__device__ __forceinline__ void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers));
+}
 
 }  // namespace gdn

@@ -31,7 +31,7 @@ kernel = CudaKernel(
         CudaLaunch(
             entry="gdn_prefill_prepare",
             grid=lambda shape, p: (_head_groups(shape), _chunks(shape)),
-            block=lambda shape, p: 128,
+            block=lambda shape, p: 256,
             shared_bytes=lambda shape, p: WORKBENCH_BYTES,
             arguments=("q", "k", "A_log", "dt_bias", "a", "b", "cu_seqlens", "scale", "prepared", "N"),
         ),

@@ -2,7 +2,7 @@
 // in v1 four warps did so, and the outputs are taken out of the chain from chunk to chunk.
 #include "group_scan.cuh"
 
-extern "C" __global__ void __launch_bounds__(gdn::PREPARE_THREADS, 4)
+extern "C" __global__ void __launch_bounds__(gdn::PREPARE_THREADS, 3)
     gdn_prefill_prepare(const __nv_bfloat16* __restrict__ q, const __nv_bfloat16* __restrict__ k,
                         const float* __restrict__ A_log, const float* __restrict__ dt_bias,
                         const __nv_bfloat16* __restrict__ a, const __nv_bfloat16* __restrict__ b,
@@ -13,7 +13,7 @@ extern "C" __global__ void __launch_bounds__(gdn::PREPARE_THREADS, 4)
                loaded, static_cast<int>(sequences));
 }
 
-// Block (i, h, n): rows 64 i … of the state of value head h and sequence n.
+// Block (i, h, n): rows i * ROWS … of the state of value head h and sequence n.
 extern "C" __global__ void __launch_bounds__(gdn::SCAN_THREADS, 1)
     gdn_prefill_scan(const __nv_bfloat16* __restrict__ v, const float* __restrict__ state,
                      const long long* __restrict__ cu_seqlens, const float scale, __nv_bfloat16* __restrict__ output,
@@ -21,28 +21,16 @@ extern "C" __global__ void __launch_bounds__(gdn::SCAN_THREADS, 1)
                      const gdn::Loaded* __restrict__ loaded) {
   extern __shared__ __align__(1024) char memory[];
   auto& ring = *reinterpret_cast<gdn::Ring<STAGES>*>(memory);
-  const unsigned lane = threadIdx.x % gdn::WARP, warp = gdn::uniform(threadIdx.x / gdn::WARP) % gdn::GROUP_WARPS;
-  const unsigned group = gdn::uniform(threadIdx.x / gdn::GROUP);
+  if (threadIdx.x == 0) gdn::initialise(ring);
   const int first_row = blockIdx.x * gdn::ROWS, head = blockIdx.y, sequence = blockIdx.z;
   const long long begin = cu_seqlens[sequence];
   const int length = gdn::uniform(static_cast<int>(cu_seqlens[sequence + 1] - begin));
-  if (threadIdx.x == 0) gdn::initialise(ring);
+  const size_t before = gdn::chunks_before(cu_seqlens, sequence, threadIdx.x % gdn::WARP);
   __syncthreads();
 
-  const gdn::Walk walk = {gdn::chunks_of(0, length), 0, length};
-  const long long first_value = (begin * GDN_HV + head) * GDN_V + first_row;
-  if (group == 0) {
-    const size_t row = (static_cast<size_t>(sequence) * GDN_HV + head) * GDN_V + first_row + warp * gdn::TILE;
-    gdn::State s;
-    gdn::load_state(s, state + row * GDN_K, lane);
-    gdn::carry_state(s, ring, walk, warp, lane);
-    gdn::store_state(new_state + row * GDN_K, s, lane);
-  } else if (group == 1) {
-    gdn::write_outputs(ring, output + first_value, scale, walk, warp, lane);
-  } else {
-    const size_t before = gdn::chunks_before(cu_seqlens, sequence, lane);
-    const gdn::GroupSource from = {loaded + before * GDN_HQ + head / gdn::SHARE, prepared + before * GDN_HV + head,
-                                   v + first_value};
-    gdn::bring_chunks(ring, from, walk, lane);
-  }
+  const size_t rows = ((static_cast<size_t>(sequence) * GDN_HV + head) * GDN_V + first_row) * GDN_K;
+  const long long values = (begin * GDN_HV + head) * GDN_V + first_row;
+  const gdn::Place at = {loaded + before * GDN_HQ + head / gdn::SHARE, prepared + before * GDN_HV + head,
+                         v + values, state + rows, output + values, new_state + rows};
+  gdn::scan(ring, at, {gdn::chunks_of(0, length), 0, length}, scale);
 }

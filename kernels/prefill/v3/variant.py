@@ -3,7 +3,6 @@
 from gdnbench import CudaKernel, CudaLaunch, Param, Params, Shape, TensorSpec
 
 CHUNK = 64
-ROWS = 64
 PREPARED = 2 * CHUNK * CHUNK + 2 * 2 * CHUNK  # bf16 that the struct Prepared takes: two triangles and 128 floats
 WORKBENCH_BYTES = 34 << 10
 
@@ -13,19 +12,24 @@ def _head_groups(shape: Shape) -> int:
     return shape.HV // (1 if shape.HV // shape.HQ % 2 else 2)
 
 
+def _rows(params: Params) -> int:
+    """Of the state in a block of the scan."""
+    return 64 * params.GROUPS
+
+
 def _chunks(shape: Shape) -> int:
     return sum(-(-length // CHUNK) for length in shape.lengths)
 
 
 def _ring_bytes(shape: Shape, params: Params) -> int:
-    stage = 2 * CHUNK * (2 * shape.K + ROWS) + 2 * PREPARED
-    handed_on = 2 * ROWS * (shape.K + CHUNK)
+    stage = 2 * CHUNK * (2 * shape.K + _rows(params)) + 2 * PREPARED
+    handed_on = 2 * _rows(params) * (shape.K + CHUNK)
     return params.STAGES * (-(-stage // 1024) * 1024 + 2 * 8) + handed_on + 4 * 8
 
 
 def _segments(shape: Shape, params: Params) -> int:
     """Of all sequences, as the kernel cuts them."""
-    most = max(params.BLOCKS * ROWS // (shape.HV * shape.V), 1)
+    most = max(params.BLOCKS * _rows(params) // (shape.HV * shape.V), 1)
     size = -(-_chunks(shape) // most)
     return sum(max(-(-length // (size * CHUNK)), 1) for length in shape.lengths)
 
@@ -39,7 +43,8 @@ kernel = CudaKernel(
             choices=(64, 128, 256, 512, 1024),
             doc="blocks that sequences are cut for, not counting the last segment of each; as many as SMs, or more",
         ),
-        "STAGES": Param(default=3, choices=(2, 3), doc="chunks in shared memory in the scan"),
+        "GROUPS": Param(default=1, choices=(1, 2), doc="warpgroups of 64 state rows in a block of the scan"),
+        "STAGES": Param(default=2, choices=(2, 3), doc="chunks in shared memory in the scan; 3 fit for one group"),
     },
     scratch=(
         TensorSpec("prepared", ("CHUNKS", "HV", PREPARED), "bf16"),
@@ -49,14 +54,14 @@ kernel = CudaKernel(
         CudaLaunch(
             entry="gdn_prefill_prepare",
             grid=lambda shape, p: (_head_groups(shape), _chunks(shape)),
-            block=lambda shape, p: 128,
+            block=lambda shape, p: 256,
             shared_bytes=lambda shape, p: WORKBENCH_BYTES,
             arguments=("q", "k", "A_log", "dt_bias", "a", "b", "cu_seqlens", "scale", "prepared", "loaded", "N"),
         ),
         CudaLaunch(
             entry="gdn_prefill_scan",
-            grid=lambda shape, p: (shape.V // ROWS, shape.HV, _segments(shape, p)),
-            block=lambda shape, p: 2 * 128 + 32,
+            grid=lambda shape, p: (shape.V // _rows(p), shape.HV, _segments(shape, p)),
+            block=lambda shape, p: 512 if p.GROUPS == 2 else 288,
             shared_bytes=_ring_bytes,
             arguments=("v", "state", "cu_seqlens", "scale", "output", "new_state", "prepared", "loaded", "N", "CHUNKS"),
         ),
