@@ -22,9 +22,9 @@ using Triangle = __nv_bfloat16[CHUNK * CHUNK];
 // What is known of a chunk of one value head before its state is.
 struct alignas(16) Prepared {
   Triangle solved;     // (I + A)^-1 diag(beta)
-  Triangle products;   // scale (G_i / G_j) (q_i·k_j)
-  float since[CHUNK];  // G_i; the last is that of the whole chunk
   float until[CHUNK];  // G_C / G_i
+  float since[CHUNK];  // G_i; the last is that of the whole chunk
+  Triangle products;   // scale (G_i / G_j) (q_i·k_j)
 };
 
 // The keys and queries of a chunk, as a block brings them into shared memory; zeros after the sequence's end.
@@ -44,14 +44,15 @@ __device__ __forceinline__ void store_tile(Triangle& to, int row, int column, co
     }
 }
 
-// Zeros in the tiles above the diagonal: 6 tiles of 32 pieces each, of which a warp has those from `first` on.
-__device__ __forceinline__ void clear_above(Triangle& to, int first, int last, unsigned lane) {
-#pragma unroll 1
-  for (int tile = first; tile < last; ++tile) {
-    const int row = 0x211000 >> 4 * tile & 15, column = 0x332321 >> 4 * tile & 15;
-    const int place = banded<CHUNK>(row * TILE + lane / 2, 2 * column + lane % 2);
-    *reinterpret_cast<uint4*>(reinterpret_cast<char*>(to) + place) = make_uint4(0, 0, 0, 0);
-  }
+// By a warp: zeros in the 6 tiles above the diagonal.
+__device__ __forceinline__ void clear_above(Triangle& to, unsigned lane) {
+#pragma unroll
+  for (int row = 0; row < SIDE; ++row)
+#pragma unroll
+    for (int column = row + 1; column < SIDE; ++column) {
+      const int place = banded<CHUNK>(row * TILE + lane / 2, 2 * column + lane % 2);
+      *reinterpret_cast<uint4*>(reinterpret_cast<char*>(to) + place) = make_uint4(0, 0, 0, 0);
+    }
 }
 
 __device__ __forceinline__ float exp2_fast(float x) {
@@ -149,6 +150,7 @@ struct Workbench {
     alignas(1024) Loaded loaded;
     Coupling coupling[HEADS];
   };
+  alignas(16) Prepared prepared[HEADS];
   struct alignas(16) Gates {
     float log_since[CHUNK], beta[CHUNK];  // log2 G_i
   } gates[HEADS];
@@ -377,7 +379,6 @@ __device__ __forceinline__ void prepare(Workbench& bench, const __nv_bfloat16* q
   const unsigned lane = threadIdx.x % WARP, warp = uniform(threadIdx.x / WARP);
   const int first_head = blockIdx.x * HEADS, key_head = first_head / SHARE, chunk = blockIdx.y;
   const Span span = find_chunk(cu_seqlens, sequences, chunk, lane);
-  Prepared* to = prepared + static_cast<size_t>(chunk) * GDN_HV + first_head;
   const long long first_key = (span.begin * GDN_HQ + key_head) * GDN_K;
   const unsigned keys = shared_address(bench.loaded.keys), queries = shared_address(bench.loaded.queries);
   load_tile<KEY_PIECES, PREPARE_THREADS>(keys, k + first_key, GDN_HQ * GDN_K, span.tokens, threadIdx.x, banded<CHUNK>);
@@ -386,25 +387,22 @@ __device__ __forceinline__ void prepare(Workbench& bench, const __nv_bfloat16* q
   if (warp < HEADS) {
     const int head = first_head + warp;
     const long long first_gate = span.begin * GDN_HV + head;
-    take_gates(bench.gates[warp], to[warp], a + first_gate, b + first_gate, A_log[head], dt_bias[head], span.tokens,
+    take_gates(bench.gates[warp], bench.prepared[warp], a + first_gate, b + first_gate, A_log[head], dt_bias[head], span.tokens,
                lane);
   }
   const int row = warp % SIDE;
   const bool is_for_keys = warp < SIDE;
-  if (row < HEADS) {  // four warps clear for two heads, or two for one
-    clear_above(is_for_keys ? to[row].solved : to[row].products, 0, 6, lane);
-  }
+  if (row < HEADS) clear_above(is_for_keys ? bench.prepared[row].solved : bench.prepared[row].products, lane);
   wait_for_copies();
-  const bool keeps = kept != nullptr && first_head % SHARE == 0;
-  if (keeps) show_to_async_copies();
   __syncthreads();
-  if (keeps && threadIdx.x == 0)
-    store_bulk(kept + static_cast<size_t>(chunk) * GDN_HQ + key_head, &bench.loaded, sizeof(Loaded));
+  const bool keeps = kept != nullptr && first_head % SHARE == 0;
+  if (keeps)
+    store_block<PREPARE_THREADS>(kept + static_cast<size_t>(chunk) * GDN_HQ + key_head, &bench.loaded, sizeof(Loaded));
 
   // Four warps have a row each of K K^T, the others of Q K^T. No head is unrolled: the code would outgrow its cache.
   TileSums sums[SIDE];
   multiply_row(sums, is_for_keys ? keys : queries, keys, row, lane);
-  if (keeps && threadIdx.x == 0) wait_for_bulk_reads();
+  if (keeps) wait_for_block_stores();
   __syncthreads();
   if (is_for_keys) {
 #pragma unroll 1
@@ -415,11 +413,15 @@ __device__ __forceinline__ void prepare(Workbench& bench, const __nv_bfloat16* q
   } else {
 #pragma unroll 1
     for (int head = 0; head < HEADS; ++head)
-      store_products(to[head].products, sums, bench.gates[head].log_since, row, scale, lane);
+      store_products(bench.prepared[head].products, sums, bench.gates[head].log_since, row, scale, lane);
   }
   __syncthreads();
   if (const int head = warp / SIDE; head < HEADS)
-    solve_row(to[head].solved, bench.coupling[head], bench.gates[head].beta, row, lane);
+    solve_row(bench.prepared[head].solved, bench.coupling[head], bench.gates[head].beta, row, lane);
+  __syncthreads();
+  store_block<PREPARE_THREADS>(prepared + static_cast<size_t>(chunk) * GDN_HV + first_head, bench.prepared,
+                               sizeof(bench.prepared));
+  wait_for_block_stores();
 }
 
 }  // namespace gdn

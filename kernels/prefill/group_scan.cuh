@@ -2,13 +2,14 @@
 //
 // What needs the state is one chain from chunk to chunk: S K^T, R, U, S + U^T K. A warpgroup for each 64
 // rows does nothing else; one more takes S and U from them through shared memory and works out the outputs, Q S^T and what
-// U adds to them, with tokens as rows; one more warp brings the chunks. Outputs wait until the chain needs no tensor core.
+// U adds to them, with tokens as rows; one more warp brings what the chain needs of the chunks, another what the outputs
+// need. Outputs wait until the chain needs no tensor core.
 #pragma once
 #include <gdnbench/phases.cuh>
 #include "scan.cuh"
 #include "warpgroup.cuh"
 
-GDNBENCH_PHASE_NAMES(narrow, full, read, subtract, decay, solve, fade, write, begun, show, written, mix, output, bring);
+GDNBENCH_PHASE_NAMES(narrow, full, read, subtract, solve, fade, write, begun, show, written, mix, output, bring);
 
 namespace gdn {
 
@@ -16,7 +17,7 @@ constexpr int GROUP = GROUP_WARPS * WARP;
 constexpr int ROWS = GROUPS * GROUP_ROWS;  // of the state in a block
 constexpr int CARRIERS = GROUPS * GROUP_WARPS;
 // Two warpgroups that carry the state need more registers than an even share, which a whole fourth one can give.
-constexpr int SCAN_THREADS = (GROUPS + 1) * GROUP + (GROUPS > 1 ? GROUP : WARP);
+constexpr int SCAN_THREADS = (GROUPS + 1) * GROUP + (GROUPS > 1 ? GROUP : 2 * WARP);
 static_assert(GDN_V % ROWS == 0, "a block works on one head");
 
 // The chunks that a block takes, of one sequence and value head.
@@ -36,36 +37,72 @@ struct Place {
   float* new_state;          // of the block's first row; null if another block has the sequence's last chunk
 };
 
-// A chunk in shared memory.
-struct alignas(1024) GroupStage {
-  Loaded loaded;
-  Prepared prepared;
-  alignas(16) __nv_bfloat16 values[CHUNK * ROWS];
+// Of a chunk in shared memory, what the state needs.
+struct alignas(1024) CarriedChunk {
+  gdn::Rows keys;
+  Triangle solved;
+  float until[CHUNK], since[CHUNK];
+  __nv_bfloat16 values[CHUNK * ROWS];
 };
 
-// Shared memory of a block: chunks on their way, what goes from the first warpgroup to the second, and barriers. One
-// that is named after what it tells of is passed when that is there, one with `free_` when it is done with.
-template <int Stages>
+// And what the outputs do.
+struct alignas(1024) ShownChunk {
+  gdn::Rows queries;
+  Triangle products;
+  float since[CHUNK];
+};
+
+// Chunks on their way, and barriers: of each place, whether it is full, and whether it is empty again.
+template <class Chunk, int Stages>
 struct Ring {
-  GroupStage stages[Stages];
-  alignas(1024) __nv_bfloat16 begun[ROWS * GDN_K];    // S at the chunk's beginning
-  alignas(1024) __nv_bfloat16 written[ROWS * CHUNK];  // U^T
-  Barrier full[Stages], empty[Stages], begun_there, begun_free, written_there, written_free;
+  Chunk chunks[Stages];
+  Barrier full[Stages], empty[Stages];
+
+  __device__ __forceinline__ void initialise(int arrivals_full, int arrivals_empty) {
+    for (int slot = 0; slot < Stages; ++slot) {
+      gdn::initialise(full[slot], arrivals_full);
+      gdn::initialise(empty[slot], arrivals_empty);
+    }
+  }
+  __device__ __forceinline__ Chunk& at(int chunk) { return chunks[chunk % Stages]; }
+  __device__ __forceinline__ Barrier& full_at(int chunk) { return full[chunk % Stages]; }
+  __device__ __forceinline__ Barrier& empty_at(int chunk) { return empty[chunk % Stages]; }
+  __device__ __forceinline__ void wait_until_full(int chunk) { wait(full_at(chunk), chunk / Stages % 2); }
+  __device__ __forceinline__ void wait_until_empty(int chunk) {
+    if (chunk >= Stages) wait(empty_at(chunk), (chunk / Stages - 1) % 2);
+  }
 };
 
-// By one thread of a block, which synchronises after it.
-template <int Stages>
-__device__ __forceinline__ void initialise(Ring<Stages>& ring) {
-  for (int slot = 0; slot < Stages; ++slot) {
-    initialise(ring.full[slot], WARP + 1);
-    initialise(ring.empty[slot], CARRIERS + GROUP_WARPS);
+// What warpgroups hand on to the one of the outputs: all that carry the state arrive when it is there, and the other one
+// when it is done with.
+template <int Columns>
+struct Handed {
+  alignas(1024) __nv_bfloat16 rows[ROWS * Columns];
+  Barrier there, free;
+
+  __device__ __forceinline__ void initialise() {
+    gdn::initialise(there, CARRIERS);
+    gdn::initialise(free, GROUP_WARPS);
   }
-  initialise(ring.begun_there, CARRIERS);
-  initialise(ring.begun_free, GROUP_WARPS);
-  initialise(ring.written_there, CARRIERS);
-  initialise(ring.written_free, GROUP_WARPS);
-  show_to_async_copies();
-}
+};
+
+// Shared memory of a block.
+template <int Stages>
+struct Hall {
+  Ring<CarriedChunk, Stages> carried;
+  Ring<ShownChunk, 2> shown;
+  Handed<GDN_K> begun;    // S at a chunk's beginning
+  Handed<CHUNK> written;  // U^T
+
+  // By one thread of a block, which synchronises after it.
+  __device__ __forceinline__ void initialise() {
+    carried.initialise(WARP + 1, CARRIERS);
+    shown.initialise(1, GROUP_WARPS);
+    begun.initialise();
+    written.initialise();
+    show_to_async_copies();
+  }
+};
 
 // Of a warp, once all of its lanes have come.
 __device__ __forceinline__ void arrive_together(Barrier& barrier, unsigned lane) {
@@ -73,25 +110,46 @@ __device__ __forceinline__ void arrive_together(Barrier& barrier, unsigned lane)
   if (lane == 0) arrive(barrier);
 }
 
-// Rows of v after the sequence's end become zeros, as those of keys and queries are: they write nothing.
+// By a warp. Rows of v after the sequence's end become zeros, as those of keys and queries are: they write nothing.
 template <int Stages>
-__device__ __forceinline__ void bring_chunks(Ring<Stages>& ring, const Place& from, const Walk& walk, unsigned lane) {
+__device__ __forceinline__ void bring_carried(Ring<CarriedChunk, Stages>& ring, const Place& from, const Walk& walk,
+                                              unsigned lane) {
   GDNBENCH_PHASES_BEGIN();
   const int tokens = walk.silent * CHUNK + walk.tokens;
   for (int chunk = 0; chunk < walk.chunks; ++chunk) {
-    const int slot = chunk % Stages, lap = chunk / Stages;
-    if (lap > 0) wait(ring.empty[slot], (lap - 1) % 2);
-    GroupStage& stage = ring.stages[slot];
-    Barrier& full = ring.full[slot];
+    ring.wait_until_empty(chunk);
+    CarriedChunk& to = ring.at(chunk);
+    Barrier& full = ring.full_at(chunk);
     if (lane == 0) {
-      const unsigned loaded = chunk < walk.silent ? sizeof(Rows) : sizeof(Loaded);  // outputs alone need queries
-      arrive_expecting(full, loaded + sizeof(Prepared));
-      load_bulk(&stage.loaded, from.loaded + static_cast<size_t>(chunk) * GDN_HQ, loaded, full);
-      load_bulk(&stage.prepared, from.prepared + static_cast<size_t>(chunk) * GDN_HV, sizeof(Prepared), full);
+      constexpr unsigned PREPARED = sizeof(to.solved) + sizeof(to.until) + sizeof(to.since);
+      const Prepared& prepared = from.prepared[static_cast<size_t>(chunk) * GDN_HV];
+      arrive_expecting(full, sizeof(to.keys) + PREPARED);
+      load_bulk(&to.keys, &from.loaded[static_cast<size_t>(chunk) * GDN_HQ].keys, sizeof(to.keys), full);
+      load_bulk(&to.solved, &prepared.solved, PREPARED, full);
     }
-    load_tile<ROWS / 8, WARP>(shared_address(stage.values), from.v + static_cast<long long>(chunk) * (CHUNK * GDN_HV * GDN_V),
+    load_tile<ROWS / 8, WARP>(shared_address(to.values), from.v + static_cast<long long>(chunk) * (CHUNK * GDN_HV * GDN_V),
                               GDN_HV * GDN_V, min(tokens - chunk * CHUNK, CHUNK), lane, swizzled<ROWS / 8>);
     arrive_after_copies(full);
+    GDNBENCH_PHASE(bring);
+  }
+}
+
+// By a warp, of which one lane does it.
+template <int Stages>
+__device__ __forceinline__ void bring_shown(Ring<ShownChunk, Stages>& ring, const Place& from, const Walk& walk,
+                                            unsigned lane) {
+  GDNBENCH_PHASES_BEGIN();
+  if (lane != 0) return;
+  for (int shown = 0; shown < walk.chunks - walk.silent; ++shown) {
+    const size_t chunk = walk.silent + shown;
+    const Prepared& prepared = from.prepared[chunk * GDN_HV];
+    ring.wait_until_empty(shown);
+    ShownChunk& to = ring.at(shown);
+    Barrier& full = ring.full_at(shown);
+    arrive_expecting(full, sizeof(to.queries) + sizeof(to.products) + sizeof(to.since));
+    load_bulk(&to.queries, &from.loaded[chunk * GDN_HQ].queries, sizeof(to.queries), full);
+    load_bulk(&to.products, &prepared.products, sizeof(to.products), full);
+    load_bulk(&to.since, &prepared.since, sizeof(to.since), full);
     GDNBENCH_PHASE(bring);
   }
 }
@@ -126,13 +184,12 @@ __device__ __forceinline__ void add_written(State& s, const Operand (&u)[SIDE], 
     add_transposed(s, u[token], keys.descriptor(token * (TILE * BAND_BYTES)));
 }
 
-// Operands [16, 16] side by side into a matrix of ROWS rows, for wgmma to read.
+// Operands [16, 16] side by side into a matrix of ROWS rows.
 template <int Tiles>
-__device__ __forceinline__ void show_rows(unsigned to, const Operand (&x)[Tiles], int warp, unsigned lane) {
+__device__ __forceinline__ void store_rows(unsigned to, const Operand (&x)[Tiles], int warp, unsigned lane) {
 #pragma unroll
   for (int i = 0; i < Tiles; ++i)
     store_matrices(to + banded<ROWS>(warp * TILE + lane % 16, 2 * i + lane / 16), x[i]);
-  show_to_async_copies();
 }
 
 // Each token's column times its factor, as operands.
@@ -148,61 +205,58 @@ __device__ __forceinline__ void fade_tokens(Operand (&to)[SIDE], const Sum (&sum
 
 // By warp `warp` of those that carry the state: takes its 16 rows of the state through the chunks.
 template <int Stages>
-__device__ __forceinline__ void carry_state(State& s, Ring<Stages>& ring, const Walk& walk, int warp, unsigned lane) {
+__device__ __forceinline__ void carry_state(State& s, Hall<Stages>& hall, const Walk& walk, int warp, unsigned lane) {
   GDNBENCH_PHASES_BEGIN();
   for (int chunk = 0; chunk < walk.chunks; ++chunk) {
-    const int slot = chunk % Stages, shown = chunk - walk.silent;
-    const GroupStage& stage = ring.stages[slot];
-    const Prepared& prepared = stage.prepared;
+    const int shown = chunk - walk.silent;
+    const CarriedChunk& here = hall.carried.at(chunk);
     Sum sums[TOKEN_PAIRS];
-    Operand begun[KEY_TILES], r[SIDE], u[SIDE];
+    Operand begun[KEY_TILES], r[SIDE], u[SIDE];  // r begins as v
 #pragma unroll
     for (int k = 0; k < KEY_TILES; ++k) narrow(begun[k], s[2 * k], s[2 * k + 1]);
     settle(begun);
     GDNBENCH_PHASE_USING(narrow, begun);
-    wait(ring.full[slot], chunk / Stages % 2);
+    hall.carried.wait_until_full(chunk);
     GDNBENCH_PHASE(full);
     begin();
-    multiply_operands<GDN_K>(sums, begun, matrix(stage.loaded.keys));
+    multiply_operands<GDN_K>(sums, begun, matrix(here.keys));
     commit();
-    if (shown > 0) wait(ring.begun_free, (shown - 1) % 2);
-    if (shown >= 0) show_rows(shared_address(ring.begun), begun, warp, lane);
+    settle(s);  // what needs no product is done while it is worked out, and not before
+    load_values<ROWS>(r, shared_address(here.values), warp, lane);
+    decay_state(s, here.since[CHUNK - 1]);
+    if (shown > 0) wait(hall.begun.free, (shown - 1) % 2);
+    if (shown >= 0) store_rows(shared_address(hall.begun.rows), begun, warp, lane);
+    settle(s);
+    settle(r);
     wait_for_groups<0>();
     settle(sums);
-    if (shown >= 0) arrive_together(ring.begun_there, lane);
+    if (shown >= 0) arrive_together(hall.begun.there, lane);
     GDNBENCH_PHASE(read);
-    subtract_read<ROWS>(r, sums, shared_address(stage.values), prepared.since, warp, lane);
+    subtract_read(r, r, sums, here.since, lane);
     settle(r);
     GDNBENCH_PHASE_USING(subtract, r);
     begin();
-    multiply_operands<CHUNK>(sums, r, matrix(stage.prepared.solved));
+    multiply_operands<CHUNK>(sums, r, matrix(here.solved));
     commit();
-    settle(s);  // or what follows would be issued between the products, and delay them
-    const float kept = prepared.since[CHUNK - 1];
-#pragma unroll
-    for (int n = 0; n < 2 * KEY_TILES; ++n)
-#pragma unroll
-      for (int i = 0; i < 4; ++i) s[n][i] *= kept;
-    GDNBENCH_PHASE_USING(decay, s);
     wait_for_groups<0>();
     settle(sums);
     GDNBENCH_PHASE(solve);
-    fade_tokens(u, sums, prepared.until, lane);
+    fade_tokens(u, sums, here.until, lane);
     settle(u);
     settle(s);
     GDNBENCH_PHASE_USING(fade, u);
     begin();
-    add_written(s, u, matrix(stage.loaded.keys, CHUNK * BAND_BYTES));
+    add_written(s, u, matrix(here.keys, CHUNK * BAND_BYTES));
     commit();
-    if (shown > 0) wait(ring.written_free, (shown - 1) % 2);
+    if (shown > 0) wait(hall.written.free, (shown - 1) % 2);
     if (shown >= 0) {
       narrow_tokens(r, sums);
-      show_rows(shared_address(ring.written), r, warp, lane);
+      store_rows(shared_address(hall.written.rows), r, warp, lane);
     }
     wait_for_groups<0>();
     settle(s);
-    if (shown >= 0) arrive_together(ring.written_there, lane);
-    arrive_together(ring.empty[slot], lane);
+    if (shown >= 0) arrive_together(hall.written.there, lane);
+    arrive_together(hall.carried.empty_at(chunk), lane);
     GDNBENCH_PHASE(write);
   }
 }
@@ -210,43 +264,40 @@ __device__ __forceinline__ void carry_state(State& s, Ring<Stages>& ring, const 
 // By a warp of the next warpgroup: the outputs, of which a warp has 16 tokens of every chunk. `output` is where those of
 // the block's rows begin.
 template <int Stages>
-__device__ __forceinline__ void write_outputs(Ring<Stages>& ring, __nv_bfloat16* output, float scale, const Walk& walk,
+__device__ __forceinline__ void write_outputs(Hall<Stages>& hall, __nv_bfloat16* output, float scale, const Walk& walk,
                                               int warp, unsigned lane) {
   GDNBENCH_PHASES_BEGIN();
   const int row = warp * TILE + lane / 4;
-  for (int chunk = 0; chunk < walk.chunks; ++chunk) {
-    const int slot = chunk % Stages, shown = chunk - walk.silent;
-    const GroupStage& stage = ring.stages[slot];
-    wait(ring.full[slot], chunk / Stages % 2);
-    if (shown < 0) {
-      arrive_together(ring.empty[slot], lane);
-      continue;
-    }
-    wait(ring.begun_there, shown % 2);
-    GDNBENCH_PHASE(begun);
+  for (int shown = 0; shown < walk.chunks - walk.silent; ++shown) {
+    const ShownChunk& here = hall.shown.at(shown);
     Sum sums[ROWS / 8];
+    hall.shown.wait_until_full(shown);
+    const float since[2] = {scale * here.since[row], scale * here.since[row + 8]};
+    wait(hall.begun.there, shown % 2);
+    GDNBENCH_PHASE(begun);
+    show_to_async_copies();
     begin();
-    multiply_rows<GDN_K, false>(sums, matrix(stage.loaded.queries), matrix(ring.begun));
+    multiply_rows<GDN_K, false>(sums, matrix(here.queries), matrix(hall.begun.rows));
     commit();
-    const float since[2] = {scale * stage.prepared.since[row], scale * stage.prepared.since[row + 8]};
     wait_for_groups<0>();
     settle(sums);
-    arrive_together(ring.begun_free, lane);
+    arrive_together(hall.begun.free, lane);
     GDNBENCH_PHASE(show);
 #pragma unroll
     for (int n = 0; n < ROWS / 8; ++n)
 #pragma unroll
       for (int i = 0; i < 4; ++i) sums[n][i] *= since[i / 2];
     settle(sums);
-    wait(ring.written_there, shown % 2);
+    wait(hall.written.there, shown % 2);
     GDNBENCH_PHASE(written);
+    show_to_async_copies();
     begin();
-    multiply_rows<CHUNK, true>(sums, matrix(stage.prepared.products), matrix(ring.written));
+    multiply_rows<CHUNK, true>(sums, matrix(here.products), matrix(hall.written.rows));
     commit();
     wait_for_groups<0>();
     settle(sums);
-    arrive_together(ring.written_free, lane);
-    arrive_together(ring.empty[slot], lane);
+    arrive_together(hall.written.free, lane);
+    arrive_together(hall.shown.empty_at(shown), lane);
     GDNBENCH_PHASE(mix);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -261,23 +312,24 @@ __device__ __forceinline__ void write_outputs(Ring<Stages>& ring, __nv_bfloat16*
   }
 }
 
-// A block: carries the state of its rows through the chunks, and writes their outputs. The ring is initialised.
+// A block: carries the state of its rows through the chunks, and writes their outputs. Its hall is initialised.
 template <int Stages>
-__device__ __forceinline__ void scan(Ring<Stages>& ring, const Place& at, const Walk& walk, float scale) {
+__device__ __forceinline__ void scan(Hall<Stages>& hall, const Place& at, const Walk& walk, float scale) {
   const unsigned lane = threadIdx.x % WARP, warp = uniform(threadIdx.x / WARP);
   if (warp < CARRIERS) {
     if (GROUPS > 1) take_registers<160>();
     const size_t place = static_cast<size_t>(warp * TILE) * GDN_K;
     State s = {};
     if (at.state != nullptr) load_state(s, at.state + place, lane);
-    carry_state(s, ring, walk, warp, lane);
+    carry_state(s, hall, walk, warp, lane);
     if (at.new_state != nullptr) store_state(at.new_state + place, s, lane);
   } else if (warp < CARRIERS + GROUP_WARPS) {
     if (GROUPS > 1) take_registers<136>();
-    write_outputs(ring, at.output, scale, walk, warp - CARRIERS, lane);
+    write_outputs(hall, at.output, scale, walk, warp - CARRIERS, lane);
   } else {
     if (GROUPS > 1) give_registers<56>();
-    if (warp == CARRIERS + GROUP_WARPS) bring_chunks(ring, at, walk, lane);
+    if (warp == CARRIERS + GROUP_WARPS) bring_carried(hall.carried, at, walk, lane);
+    if (warp == CARRIERS + GROUP_WARPS + 1) bring_shown(hall.shown, at, walk, lane);
   }
 }
 

@@ -97,20 +97,26 @@ __device__ __forceinline__ void add_written(State& s, const Operand (&x)[SIDE], 
     }
 }
 
-// R_i = v_i - G_i S k_i as operands, from S k_i; of v the rows of one tile, in shared memory [CHUNK, Rows].
+// The values of a chunk in shared memory, [CHUNK, Rows], for the rows of one tile: of each 8 tokens the upper rows, then
+// the lower.
 template <int Rows>
-__device__ __forceinline__ void subtract_read(Operand (&r)[SIDE], const Sum (&read)[TOKEN_PAIRS], unsigned values,
-                                              const float* since, int tile, unsigned lane) {
+__device__ __forceinline__ void load_values(Operand (&v)[SIDE], unsigned values, int tile, unsigned lane) {
+#pragma unroll
+  for (int token = 0; token < SIDE; ++token)
+    load_matrices_transposed(
+        v[token], values + swizzled<Rows / 8>(token * TILE + lane / 16 * 8 + lane % 8, 2 * tile + lane / 8 % 2));
+}
+
+// R_i = v_i - G_i S k_i as operands, from S k_i.
+__device__ __forceinline__ void subtract_read(Operand (&r)[SIDE], const Operand (&v)[SIDE],
+                                              const Sum (&read)[TOKEN_PAIRS], const float* since, unsigned lane) {
 #pragma unroll
   for (int token = 0; token < SIDE; ++token) {
-    unsigned v[4];  // of 8 tokens the upper rows and the lower, then of the next 8
-    const int row = token * TILE + lane / 16 * 8 + lane % 8;
-    load_matrices_transposed(v, values + swizzled<Rows / 8>(row, 2 * tile + lane / 8 % 2));
     Sum rest[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const float2 g = *reinterpret_cast<const float2*>(&since[token * TILE + half * 8 + lane % 4 * 2]);
-      const float2 upper = unpack_bf16(v[2 * half]), lower = unpack_bf16(v[2 * half + 1]);
+      const float2 upper = unpack_bf16(v[token][2 * half]), lower = unpack_bf16(v[token][2 * half + 1]);
       const Sum& sum = read[2 * token + half];
       rest[half][0] = fmaf(-g.x, sum[0], upper.x);
       rest[half][1] = fmaf(-g.y, sum[1], upper.y);
@@ -119,6 +125,14 @@ __device__ __forceinline__ void subtract_read(Operand (&r)[SIDE], const Sum (&re
     }
     narrow(r[token], rest[0], rest[1]);
   }
+}
+
+// The state after a chunk in which nothing is written.
+__device__ __forceinline__ void decay_state(State& s, float kept) {
+#pragma unroll
+  for (int n = 0; n < 2 * KEY_TILES; ++n)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) s[n][i] *= kept;
 }
 
 // Each token's column times its factor of `factors`, [CHUNK].
@@ -165,9 +179,10 @@ __device__ __forceinline__ void take_chunk(State& s, const Stage<Rows>& stage, _
   for (int k = 0; k < KEY_TILES; ++k) narrow(begun[k], s[2 * k], s[2 * k + 1]);
 
   Sum sums[TOKEN_PAIRS];
-  Operand r[SIDE], u[SIDE], faded[SIDE];
+  Operand r[SIDE], u[SIDE], faded[SIDE];  // r begins as v
   multiply_state(sums, begun, keys, lane);
-  subtract_read<Rows>(r, sums, shared_address(stage.values), stage.prepared.since, tile, lane);
+  load_values<Rows>(r, shared_address(stage.values), tile, lane);
+  subtract_read(r, r, sums, stage.prepared.since, lane);
 #pragma unroll
   for (int n = 0; n < TOKEN_PAIRS; ++n)
 #pragma unroll
@@ -177,11 +192,7 @@ __device__ __forceinline__ void take_chunk(State& s, const Stage<Rows>& stage, _
   scale_tokens(sums, stage.prepared.until, 1.f, lane);
   narrow_tokens(faded, sums);
 
-  const float kept = stage.prepared.since[CHUNK - 1];
-#pragma unroll
-  for (int n = 0; n < 2 * KEY_TILES; ++n)
-#pragma unroll
-    for (int i = 0; i < 4; ++i) s[n][i] *= kept;
+  decay_state(s, stage.prepared.since[CHUNK - 1]);
   add_written(s, faded, keys, lane);
 
   multiply_state(sums, begun, queries, lane);

@@ -83,22 +83,11 @@ __device__ __forceinline__ void wait_for_copies() {
   asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
-// Bulk copies, which one thread begins for all: Hopper and later have them. Kernels for older GPUs do not get here.
 #if __CUDA_ARCH__ >= 900
-// What this thread has written to shared memory, or has come to it by its copies, becomes visible to bulk copies and to
+// What threads have written to shared memory, and a barrier has shown to this one, becomes visible to bulk copies and to
 // wgmma. Of shared memory alone: the fence of all memory would wait for stores of outputs, too.
 __device__ __forceinline__ void show_to_async_copies() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
-
-__device__ __forceinline__ void store_bulk(void* to, const void* from, unsigned bytes) {
-  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n cp.async.bulk.commit_group;" ::"l"(to),
-               "r"(shared_address(from)), "r"(bytes)
-               : "memory");
-}
-
-__device__ __forceinline__ void wait_for_bulk_reads() {
-  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
 
 // The barrier's phase will take so many bytes more; arrives at it.
@@ -107,17 +96,37 @@ __device__ __forceinline__ void arrive_expecting(Barrier& barrier, unsigned byte
                : "memory");
 }
 
+// One thread's copy of many bytes, a multiple of 16, into shared memory.
 __device__ __forceinline__ void load_bulk(void* to, const void* from, unsigned bytes, Barrier& barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
                    shared_address(to)),
                "l"(from), "r"(bytes), "r"(shared_address(&barrier))
                : "memory");
 }
-#else
-__device__ __forceinline__ void show_to_async_copies() { __trap(); }
-__device__ __forceinline__ void store_bulk(void*, const void*, unsigned) { __trap(); }
-__device__ __forceinline__ void wait_for_bulk_reads() { __trap(); }
 #endif
+
+// A block's copy of shared memory to global memory, of a multiple of 16 bytes; what is copied was written before the
+// block's last barrier. Until wait_for_block_stores, shared memory may not be written.
+template <int Threads>
+__device__ __forceinline__ void store_block(void* to, const void* from, unsigned bytes) {
+#if __CUDA_ARCH__ >= 900
+  if (threadIdx.x != 0) return;
+  show_to_async_copies();
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n cp.async.bulk.commit_group;" ::"l"(to),
+               "r"(shared_address(from)), "r"(bytes)
+               : "memory");
+#else
+  for (unsigned i = threadIdx.x; i < bytes / 16; i += Threads)
+    static_cast<uint4*>(to)[i] = static_cast<const uint4*>(from)[i];
+#endif
+}
+
+// By all threads, which synchronise after it.
+__device__ __forceinline__ void wait_for_block_stores() {
+#if __CUDA_ARCH__ >= 900
+  if (threadIdx.x == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+#endif
+}
 
 // Where the 16 bytes numbered `piece` of a row lie, in a tile whose rows have Pieces of them: any eight rows' pieces of
 // one number lie in different banks, for the piece's number is xored with the row's.

@@ -20,8 +20,8 @@ extern "C" __global__ void __launch_bounds__(gdn::SCAN_THREADS, 1)
                      float* __restrict__ new_state, const gdn::Prepared* __restrict__ prepared,
                      const gdn::Loaded* __restrict__ loaded) {
   extern __shared__ __align__(1024) char memory[];
-  auto& ring = *reinterpret_cast<gdn::Ring<STAGES>*>(memory);
-  if (threadIdx.x == 0) gdn::initialise(ring);
+  auto& hall = *reinterpret_cast<gdn::Hall<STAGES>*>(memory);
+  if (threadIdx.x == 0) hall.initialise();
   const int first_row = blockIdx.x * gdn::ROWS, head = blockIdx.y, sequence = blockIdx.z;
   const long long begin = cu_seqlens[sequence];
   const int length = gdn::uniform(static_cast<int>(cu_seqlens[sequence + 1] - begin));
@@ -32,5 +32,5 @@ extern "C" __global__ void __launch_bounds__(gdn::SCAN_THREADS, 1)
   const long long values = (begin * GDN_HV + head) * GDN_V + first_row;
   const gdn::Place at = {loaded + before * GDN_HQ + head / gdn::SHARE, prepared + before * GDN_HV + head,
                          v + values, state + rows, output + values, new_state + rows};
-  gdn::scan(ring, at, {gdn::chunks_of(0, length), 0, length}, scale);
+  gdn::scan(hall, at, {gdn::chunks_of(0, length), 0, length}, scale);
 }

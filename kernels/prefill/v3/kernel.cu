@@ -23,8 +23,8 @@ extern "C" __global__ void __launch_bounds__(gdn::SCAN_THREADS, 1)
                      float* __restrict__ new_state, const gdn::Prepared* __restrict__ prepared,
                      const gdn::Loaded* __restrict__ loaded, const long long sequences, const long long chunks) {
   extern __shared__ __align__(1024) char memory[];
-  auto& ring = *reinterpret_cast<gdn::Ring<STAGES>*>(memory);
-  if (threadIdx.x == 0) gdn::initialise(ring);
+  auto& hall = *reinterpret_cast<gdn::Hall<STAGES>*>(memory);
+  if (threadIdx.x == 0) hall.initialise();
   const unsigned lane = threadIdx.x % gdn::WARP;
   const int first_row = blockIdx.x * gdn::ROWS, head = blockIdx.y;
   const int size = gdn::segment_chunks(static_cast<int>(chunks), SEGMENTS);
@@ -49,5 +49,5 @@ extern "C" __global__ void __launch_bounds__(gdn::SCAN_THREADS, 1)
       output + value(shown),
       tokens == left ? new_state + rows : nullptr,
   };
-  gdn::scan(ring, at, {silent + gdn::chunks_of(0, tokens), silent, tokens}, scale);
+  gdn::scan(hall, at, {silent + gdn::chunks_of(0, tokens), silent, tokens}, scale);
 }
