@@ -19,12 +19,16 @@ static_assert(GDN_K == 128, "keys of 128 elements");
 using Rows = __nv_bfloat16[CHUNK * GDN_K];
 using Triangle = __nv_bfloat16[CHUNK * CHUNK];
 
-// What is known of a chunk of one value head before its state is.
-struct alignas(16) Prepared {
+// What is known of a chunk of one value head before its state is: what the state after it takes,
+struct alignas(16) Carrying {
   Triangle solved;     // (I + A)^-1 diag(beta)
   float until[CHUNK];  // G_C / G_i
   float since[CHUNK];  // G_i; the last is that of the whole chunk
-  Triangle products;   // scale (G_i / G_j) (q_i·k_j)
+};
+
+// and, in all, what its outputs take.
+struct alignas(16) Prepared : Carrying {
+  Triangle products;  // scale (G_i / G_j) (q_i·k_j)
 };
 
 // The keys and queries of a chunk, as a block brings them into shared memory; zeros after the sequence's end.
@@ -131,16 +135,26 @@ constexpr int PREPARE_THREADS = 2 * SIDE * WARP;
 
 __device__ __forceinline__ constexpr int tile_below(int row, int column) { return row * (row - 1) / 2 + column; }
 
-// Rows [16, 16] in fp16; 8 more columns keep rows in different banks.
-using HalfTile = unsigned short[TILE][TILE + 8];
+// A tile [16, 16] in fp16: rows of two pieces of 16 bytes, which take turns so that any eight rows' left ones lie in
+// different banks.
+struct alignas(16) HalfTile {
+  unsigned short places[TILE * TILE];
+
+  __device__ __forceinline__ unsigned short* piece(int row, int piece) {
+    return places + (2 * row + (piece ^ row / 4 % 2)) * 8;
+  }
+  __device__ __forceinline__ const unsigned short* piece(int row, int piece) const {
+    return const_cast<HalfTile*>(this)->piece(row, piece);
+  }
+};
 
 // Of a head, A = diag(beta) (G_i / G_j) (k_i·k_j): fp16 below the diagonal tiles, and fp32 in them, which their inverses
 // overwrite.
 struct Coupling {
-  alignas(16) HalfTile below[SIDE * (SIDE - 1) / 2];
+  HalfTile below[SIDE * (SIDE - 1) / 2];
   union Diagonal {
     alignas(16) float tile[TILE][TILE + 4];
-    alignas(16) HalfTile inverse;
+    HalfTile inverse;
   } diagonal[SIDE];
 };
 
@@ -148,16 +162,20 @@ struct Coupling {
 struct Workbench {
   union {
     alignas(1024) Loaded loaded;
-    Coupling coupling[HEADS];
+    struct {
+      Coupling coupling[HEADS];
+      alignas(1024) Triangle products[HEADS];
+    };
   };
-  alignas(16) Prepared prepared[HEADS];
+  struct alignas(1024) Aligned : Carrying {
+  } carrying[HEADS];
   struct alignas(16) Gates {
     float log_since[CHUNK], beta[CHUNK];  // log2 G_i
   } gates[HEADS];
 };
 
 // The gates of tokens 2 l and 2 l + 1. After the sequence's end nothing decays or is written.
-__device__ __forceinline__ void take_gates(Workbench::Gates& gates, Prepared& prepared, const __nv_bfloat16* a,
+__device__ __forceinline__ void take_gates(Workbench::Gates& gates, Carrying& carrying, const __nv_bfloat16* a,
                                            const __nv_bfloat16* b, float A_log, float dt_bias, int tokens,
                                            unsigned lane) {
   float rate[2], beta[2];
@@ -174,8 +192,8 @@ __device__ __forceinline__ void take_gates(Workbench::Gates& gates, Prepared& pr
   const float whole = __shfl_sync(ALL_LANES, second, WARP - 1);
   reinterpret_cast<float2*>(gates.log_since)[lane] = make_float2(first, second);
   reinterpret_cast<float2*>(gates.beta)[lane] = make_float2(beta[0], beta[1]);
-  reinterpret_cast<float2*>(prepared.since)[lane] = make_float2(exp2_fast(first), exp2_fast(second));
-  reinterpret_cast<float2*>(prepared.until)[lane] = make_float2(exp2_fast(whole - first), exp2_fast(whole - second));
+  reinterpret_cast<float2*>(carrying.since)[lane] = make_float2(exp2_fast(first), exp2_fast(second));
+  reinterpret_cast<float2*>(carrying.until)[lane] = make_float2(exp2_fast(whole - first), exp2_fast(whole - second));
 }
 
 // A tile [16, 16] as mma leaves it: the left columns, then the right ones.
@@ -282,7 +300,8 @@ __device__ __forceinline__ void store_coupling(Coupling& to, const TileSums (&su
         const float2 pair = make_float2(x[half][2 * lower], x[half][2 * lower + 1]);
         const int r = lane / 4 + lower * 8, c = half * 8 + lane % 4 * 2;
         if (column < row)
-          *reinterpret_cast<unsigned*>(&to.below[tile_below(row, column)][r][c]) = pack_fp16(pair.x, pair.y);
+          *reinterpret_cast<unsigned*>(to.below[tile_below(row, column)].piece(r, half) + lane % 4 * 2) =
+              pack_fp16(pair.x, pair.y);
         else
           *reinterpret_cast<float2*>(&to.diagonal[row].tile[r][c]) = pair;
       }
@@ -310,7 +329,8 @@ __device__ __forceinline__ void invert_tiles(Coupling (&heads)[HEADS], int tile,
   __syncwarp();
   if (lane < HEADS * TILE) {
 #pragma unroll
-    for (int i = 0; i < TILE; ++i) diagonal.inverse[i][column] = static_cast<unsigned short>(pack_fp16(t[i], 0.f));
+    for (int i = 0; i < TILE; ++i)
+      diagonal.inverse.piece(i, column / 8)[column % 8] = static_cast<unsigned short>(pack_fp16(t[i], 0.f));
   }
 }
 
@@ -340,7 +360,7 @@ __device__ __forceinline__ void store_solved(Triangle& to, const Operand& tile, 
 __device__ __forceinline__ void solve_row(Triangle& to, const Coupling& coupling, const float* beta, int row,
                                           unsigned lane) {
   Operand tiles[SIDE];  // T_i,i-n
-  const auto address = [&](const HalfTile& tile) { return shared_address(&tile[lane % 16][lane / 16 * 8]); };
+  const auto address = [&](const HalfTile& tile) { return shared_address(tile.piece(lane % 16, lane / 16)); };
   load_matrices(tiles[0], address(coupling.diagonal[row].inverse));
   store_solved(to, tiles[0], beta, row, row, lane);
 #pragma unroll
@@ -387,12 +407,12 @@ __device__ __forceinline__ void prepare(Workbench& bench, const __nv_bfloat16* q
   if (warp < HEADS) {
     const int head = first_head + warp;
     const long long first_gate = span.begin * GDN_HV + head;
-    take_gates(bench.gates[warp], bench.prepared[warp], a + first_gate, b + first_gate, A_log[head], dt_bias[head], span.tokens,
+    take_gates(bench.gates[warp], bench.carrying[warp], a + first_gate, b + first_gate, A_log[head], dt_bias[head], span.tokens,
                lane);
   }
   const int row = warp % SIDE;
   const bool is_for_keys = warp < SIDE;
-  if (row < HEADS) clear_above(is_for_keys ? bench.prepared[row].solved : bench.prepared[row].products, lane);
+  if (is_for_keys && row < HEADS) clear_above(bench.carrying[row].solved, lane);
   wait_for_copies();
   __syncthreads();
   const bool keeps = kept != nullptr && first_head % SHARE == 0;
@@ -411,16 +431,21 @@ __device__ __forceinline__ void prepare(Workbench& bench, const __nv_bfloat16* q
     __syncwarp();
     invert_tiles(bench.coupling, row, lane);
   } else {
+    if (row < HEADS) clear_above(bench.products[row], lane);
 #pragma unroll 1
     for (int head = 0; head < HEADS; ++head)
-      store_products(bench.prepared[head].products, sums, bench.gates[head].log_since, row, scale, lane);
+      store_products(bench.products[head], sums, bench.gates[head].log_since, row, scale, lane);
   }
   __syncthreads();
   if (const int head = warp / SIDE; head < HEADS)
-    solve_row(bench.prepared[head].solved, bench.coupling[head], bench.gates[head].beta, row, lane);
+    solve_row(bench.carrying[head].solved, bench.coupling[head], bench.gates[head].beta, row, lane);
   __syncthreads();
-  store_block<PREPARE_THREADS>(prepared + static_cast<size_t>(chunk) * GDN_HV + first_head, bench.prepared,
-                               sizeof(bench.prepared));
+  Prepared* to = prepared + static_cast<size_t>(chunk) * GDN_HV + first_head;
+#pragma unroll
+  for (int head = 0; head < HEADS; ++head) {
+    store_block<PREPARE_THREADS>(&to[head].solved, &bench.carrying[head], sizeof(Carrying));
+    store_block<PREPARE_THREADS>(&to[head].products, &bench.products[head], sizeof(Triangle));
+  }
   wait_for_block_stores();
 }
 

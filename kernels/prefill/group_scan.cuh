@@ -40,8 +40,7 @@ struct Place {
 // Of a chunk in shared memory, what the state needs.
 struct alignas(1024) CarriedChunk {
   gdn::Rows keys;
-  Triangle solved;
-  float until[CHUNK], since[CHUNK];
+  Carrying carrying;
   __nv_bfloat16 values[CHUNK * ROWS];
 };
 
@@ -121,11 +120,9 @@ __device__ __forceinline__ void bring_carried(Ring<CarriedChunk, Stages>& ring, 
     CarriedChunk& to = ring.at(chunk);
     Barrier& full = ring.full_at(chunk);
     if (lane == 0) {
-      constexpr unsigned PREPARED = sizeof(to.solved) + sizeof(to.until) + sizeof(to.since);
-      const Prepared& prepared = from.prepared[static_cast<size_t>(chunk) * GDN_HV];
-      arrive_expecting(full, sizeof(to.keys) + PREPARED);
+      arrive_expecting(full, sizeof(to.keys) + sizeof(to.carrying));
       load_bulk(&to.keys, &from.loaded[static_cast<size_t>(chunk) * GDN_HQ].keys, sizeof(to.keys), full);
-      load_bulk(&to.solved, &prepared.solved, PREPARED, full);
+      load_bulk(&to.carrying, &from.prepared[static_cast<size_t>(chunk) * GDN_HV], sizeof(to.carrying), full);
     }
     load_tile<ROWS / 8, WARP>(shared_address(to.values), from.v + static_cast<long long>(chunk) * (CHUNK * GDN_HV * GDN_V),
                               GDN_HV * GDN_V, min(tokens - chunk * CHUNK, CHUNK), lane, swizzled<ROWS / 8>);
@@ -223,7 +220,7 @@ __device__ __forceinline__ void carry_state(State& s, Hall<Stages>& hall, const 
     commit();
     settle(s);  // what needs no product is done while it is worked out, and not before
     load_values<ROWS>(r, shared_address(here.values), warp, lane);
-    decay_state(s, here.since[CHUNK - 1]);
+    decay_state(s, here.carrying.since[CHUNK - 1]);
     if (shown > 0) wait(hall.begun.free, (shown - 1) % 2);
     if (shown >= 0) store_rows(shared_address(hall.begun.rows), begun, warp, lane);
     settle(s);
@@ -232,16 +229,16 @@ __device__ __forceinline__ void carry_state(State& s, Hall<Stages>& hall, const 
     settle(sums);
     if (shown >= 0) arrive_together(hall.begun.there, lane);
     GDNBENCH_PHASE(read);
-    subtract_read(r, r, sums, here.since, lane);
+    subtract_read(r, r, sums, here.carrying.since, lane);
     settle(r);
     GDNBENCH_PHASE_USING(subtract, r);
     begin();
-    multiply_operands<CHUNK>(sums, r, matrix(here.solved));
+    multiply_operands<CHUNK>(sums, r, matrix(here.carrying.solved));
     commit();
     wait_for_groups<0>();
     settle(sums);
     GDNBENCH_PHASE(solve);
-    fade_tokens(u, sums, here.until, lane);
+    fade_tokens(u, sums, here.carrying.until, lane);
     settle(u);
     settle(s);
     GDNBENCH_PHASE_USING(fade, u);

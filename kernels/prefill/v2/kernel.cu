@@ -2,7 +2,7 @@
 // in v1 four warps did so, and the outputs are taken out of the chain from chunk to chunk.
 #include "group_scan.cuh"
 
-extern "C" __global__ void __launch_bounds__(gdn::PREPARE_THREADS, 3)
+extern "C" __global__ void __launch_bounds__(gdn::PREPARE_THREADS, 4)
     gdn_prefill_prepare(const __nv_bfloat16* __restrict__ q, const __nv_bfloat16* __restrict__ k,
                         const float* __restrict__ A_log, const float* __restrict__ dt_bias,
                         const __nv_bfloat16* __restrict__ a, const __nv_bfloat16* __restrict__ b,
