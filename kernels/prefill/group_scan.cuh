@@ -38,34 +38,36 @@ struct Place {
 };
 
 // Of a chunk in shared memory, what the state needs.
-struct alignas(1024) CarriedChunk {
+struct CarriedChunk {
   gdn::Rows keys;
   Carrying carrying;
-  __nv_bfloat16 values[CHUNK * ROWS];
+  __nv_bfloat16 values[CHUNK][ROWS + 8];  // 16 bytes more keep rows in different banks
 };
 
 // And what the outputs do.
-struct alignas(1024) ShownChunk {
+struct ShownChunk {
   gdn::Rows queries;
   Triangle products;
   float since[CHUNK];
 };
 
-// Chunks on their way, and barriers: of each place, whether it is full, and whether it is empty again.
+// Places of chunks on their way, each with barriers that tell whether it is full, and whether it is empty again.
 template <class Chunk, int Stages>
 struct Ring {
-  Chunk chunks[Stages];
-  Barrier full[Stages], empty[Stages];
+  struct alignas(1024) Slot {
+    Chunk chunk;
+    Barrier full, empty;
+  } slots[Stages];
 
   __device__ __forceinline__ void initialise(int arrivals_full, int arrivals_empty) {
-    for (int slot = 0; slot < Stages; ++slot) {
-      gdn::initialise(full[slot], arrivals_full);
-      gdn::initialise(empty[slot], arrivals_empty);
+    for (Slot& slot : slots) {
+      gdn::initialise(slot.full, arrivals_full);
+      gdn::initialise(slot.empty, arrivals_empty);
     }
   }
-  __device__ __forceinline__ Chunk& at(int chunk) { return chunks[chunk % Stages]; }
-  __device__ __forceinline__ Barrier& full_at(int chunk) { return full[chunk % Stages]; }
-  __device__ __forceinline__ Barrier& empty_at(int chunk) { return empty[chunk % Stages]; }
+  __device__ __forceinline__ Chunk& at(int chunk) { return slots[chunk % Stages].chunk; }
+  __device__ __forceinline__ Barrier& full_at(int chunk) { return slots[chunk % Stages].full; }
+  __device__ __forceinline__ Barrier& empty_at(int chunk) { return slots[chunk % Stages].empty; }
   __device__ __forceinline__ void wait_until_full(int chunk) { wait(full_at(chunk), chunk / Stages % 2); }
   __device__ __forceinline__ void wait_until_empty(int chunk) {
     if (chunk >= Stages) wait(empty_at(chunk), (chunk / Stages - 1) % 2);
@@ -95,7 +97,7 @@ struct Hall {
 
   // By one thread of a block, which synchronises after it.
   __device__ __forceinline__ void initialise() {
-    carried.initialise(WARP + 1, CARRIERS);
+    carried.initialise(WARP, CARRIERS);
     shown.initialise(1, GROUP_WARPS);
     begun.initialise();
     written.initialise();
@@ -109,24 +111,42 @@ __device__ __forceinline__ void arrive_together(Barrier& barrier, unsigned lane)
   if (lane == 0) arrive(barrier);
 }
 
-// By a warp. Rows of v after the sequence's end become zeros, as those of keys and queries are: they write nothing.
+__device__ __forceinline__ constexpr int value_place(int token, int piece) { return (token * (ROWS + 8) + piece * 8) * 2; }
+
+// By a warp, whose lanes bring two rows of v each. Rows after the sequence's end become zeros, as those of keys and queries
+// are: they write nothing.
 template <int Stages>
 __device__ __forceinline__ void bring_carried(Ring<CarriedChunk, Stages>& ring, const Place& from, const Walk& walk,
                                               unsigned lane) {
   GDNBENCH_PHASES_BEGIN();
-  const int tokens = walk.silent * CHUNK + walk.tokens;
+  constexpr unsigned ROW_BYTES = ROWS * sizeof(__nv_bfloat16);
+  const __nv_bfloat16* v = from.v + static_cast<long long>(lane) * (GDN_HV * GDN_V);
+  int left = walk.silent * CHUNK + walk.tokens;
   for (int chunk = 0; chunk < walk.chunks; ++chunk) {
     ring.wait_until_empty(chunk);
     CarriedChunk& to = ring.at(chunk);
     Barrier& full = ring.full_at(chunk);
+    unsigned bytes = lane == 0 ? sizeof(to.keys) + sizeof(to.carrying) : 0;
+    for (int token = lane; token < CHUNK; token += WARP) {
+      if (token < left) {
+        bytes += ROW_BYTES;
+      } else {
+        for (int piece = 0; piece < ROWS / 8; ++piece)
+          *reinterpret_cast<uint4*>(&to.values[token][piece * 8]) = make_uint4(0, 0, 0, 0);
+      }
+    }
+    arrive_expecting(full, bytes);
     if (lane == 0) {
-      arrive_expecting(full, sizeof(to.keys) + sizeof(to.carrying));
       load_bulk(&to.keys, &from.loaded[static_cast<size_t>(chunk) * GDN_HQ].keys, sizeof(to.keys), full);
       load_bulk(&to.carrying, &from.prepared[static_cast<size_t>(chunk) * GDN_HV], sizeof(to.carrying), full);
     }
-    load_tile<ROWS / 8, WARP>(shared_address(to.values), from.v + static_cast<long long>(chunk) * (CHUNK * GDN_HV * GDN_V),
-                              GDN_HV * GDN_V, min(tokens - chunk * CHUNK, CHUNK), lane, swizzled<ROWS / 8>);
-    arrive_after_copies(full);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int token = lane + half * WARP;
+      if (token < left) load_bulk(&to.values[token], v + half * (WARP * GDN_HV * GDN_V), ROW_BYTES, full);
+    }
+    v += static_cast<long long>(CHUNK) * (GDN_HV * GDN_V);
+    left -= CHUNK;
     GDNBENCH_PHASE(bring);
   }
 }
@@ -219,7 +239,7 @@ __device__ __forceinline__ void carry_state(State& s, Hall<Stages>& hall, const 
     multiply_operands<GDN_K>(sums, begun, matrix(here.keys));
     commit();
     settle(s);  // what needs no product is done while it is worked out, and not before
-    load_values<ROWS>(r, shared_address(here.values), warp, lane);
+    load_values(r, shared_address(here.values), warp, lane, value_place);
     decay_state(s, here.carrying.since[CHUNK - 1]);
     if (shown > 0) wait(hall.begun.free, (shown - 1) % 2);
     if (shown >= 0) store_rows(shared_address(hall.begun.rows), begun, warp, lane);

@@ -97,14 +97,14 @@ __device__ __forceinline__ void add_written(State& s, const Operand (&x)[SIDE], 
     }
 }
 
-// The values of a chunk in shared memory, [CHUNK, Rows], for the rows of one tile: of each 8 tokens the upper rows, then
-// the lower.
-template <int Rows>
-__device__ __forceinline__ void load_values(Operand (&v)[SIDE], unsigned values, int tile, unsigned lane) {
+// The values of a chunk in shared memory, for the rows of one tile: of each 8 tokens the upper rows, then the lower.
+// `place` tells where a token's piece lies.
+template <class Place>
+__device__ __forceinline__ void load_values(Operand (&v)[SIDE], unsigned values, int tile, unsigned lane, Place place) {
 #pragma unroll
   for (int token = 0; token < SIDE; ++token)
-    load_matrices_transposed(
-        v[token], values + swizzled<Rows / 8>(token * TILE + lane / 16 * 8 + lane % 8, 2 * tile + lane / 8 % 2));
+    load_matrices_transposed(v[token],
+                             values + place(token * TILE + lane / 16 * 8 + lane % 8, 2 * tile + lane / 8 % 2));
 }
 
 // R_i = v_i - G_i S k_i as operands, from S k_i.
@@ -181,7 +181,7 @@ __device__ __forceinline__ void take_chunk(State& s, const Stage<Rows>& stage, _
   Sum sums[TOKEN_PAIRS];
   Operand r[SIDE], u[SIDE], faded[SIDE];  // r begins as v
   multiply_state(sums, begun, keys, lane);
-  load_values<Rows>(r, shared_address(stage.values), tile, lane);
+  load_values(r, shared_address(stage.values), tile, lane, swizzled<Rows / 8>);
   subtract_read(r, r, sums, stage.prepared.since, lane);
 #pragma unroll
   for (int n = 0; n < TOKEN_PAIRS; ++n)

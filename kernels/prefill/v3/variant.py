@@ -22,12 +22,12 @@ def _chunks(shape: Shape) -> int:
 
 
 def _hall_bytes(shape: Shape, params: Params) -> int:
-    """What the kernel's struct Hall takes, of which matrices begin at multiples of 1024."""
-    carried = 2 * CHUNK * (shape.K + CHUNK + _rows(params)) + 2 * 4 * CHUNK
+    """What the kernel's struct Hall takes, whose parts begin at multiples of 1024 and end with two barriers."""
+    rows, barriers = _rows(params), 2 * 8
+    carried = 2 * CHUNK * (shape.K + CHUNK + rows + 8) + 2 * 4 * CHUNK
     shown = 2 * CHUNK * (shape.K + CHUNK) + 4 * CHUNK
-    handed = 2 * _rows(params) * (shape.K + CHUNK)
-    stages = sum(-(-each // 1024) * 1024 * count for each, count in ((carried, params.STAGES), (shown, 2)))
-    return stages + handed + 4 * 1024  # the barriers behind each
+    parts = ((carried, params.STAGES), (shown, 2), (2 * rows * shape.K, 1), (2 * rows * CHUNK, 1))
+    return sum(-(-(part + barriers) // 1024) * 1024 * count for part, count in parts)
 
 
 def _segments(shape: Shape, params: Params) -> int:
