@@ -41,7 +41,7 @@ struct Place {
 struct CarriedChunk {
   gdn::Rows keys;
   Carrying carrying;
-  __nv_bfloat16 values[CHUNK][ROWS + 8];  // 16 bytes more keep rows in different banks
+  __nv_bfloat16 values[CHUNK * ROWS];
 };
 
 // And what the outputs do.
@@ -97,7 +97,7 @@ struct Hall {
 
   // By one thread of a block, which synchronises after it.
   __device__ __forceinline__ void initialise() {
-    carried.initialise(WARP, CARRIERS);
+    carried.initialise(WARP + 1, CARRIERS);
     shown.initialise(1, GROUP_WARPS);
     begun.initialise();
     written.initialise();
@@ -111,42 +111,26 @@ __device__ __forceinline__ void arrive_together(Barrier& barrier, unsigned lane)
   if (lane == 0) arrive(barrier);
 }
 
-__device__ __forceinline__ constexpr int value_place(int token, int piece) { return (token * (ROWS + 8) + piece * 8) * 2; }
-
-// By a warp, whose lanes bring two rows of v each. Rows after the sequence's end become zeros, as those of keys and queries
-// are: they write nothing.
+// By a warp. Rows of v after the sequence's end become zeros, as those of keys and queries are: they write nothing. A row
+// of v is too short for a bulk copy: 64 of these a chunk take longer than all else.
 template <int Stages>
 __device__ __forceinline__ void bring_carried(Ring<CarriedChunk, Stages>& ring, const Place& from, const Walk& walk,
                                               unsigned lane) {
   GDNBENCH_PHASES_BEGIN();
-  constexpr unsigned ROW_BYTES = ROWS * sizeof(__nv_bfloat16);
-  const __nv_bfloat16* v = from.v + static_cast<long long>(lane) * (GDN_HV * GDN_V);
-  int left = walk.silent * CHUNK + walk.tokens;
+  const int tokens = walk.silent * CHUNK + walk.tokens;
   for (int chunk = 0; chunk < walk.chunks; ++chunk) {
     ring.wait_until_empty(chunk);
     CarriedChunk& to = ring.at(chunk);
     Barrier& full = ring.full_at(chunk);
-    unsigned bytes = lane == 0 ? sizeof(to.keys) + sizeof(to.carrying) : 0;
-    for (int token = lane; token < CHUNK; token += WARP) {
-      if (token < left) {
-        bytes += ROW_BYTES;
-      } else {
-        for (int piece = 0; piece < ROWS / 8; ++piece)
-          *reinterpret_cast<uint4*>(&to.values[token][piece * 8]) = make_uint4(0, 0, 0, 0);
-      }
-    }
-    arrive_expecting(full, bytes);
     if (lane == 0) {
+      arrive_expecting(full, sizeof(to.keys) + sizeof(to.carrying));
       load_bulk(&to.keys, &from.loaded[static_cast<size_t>(chunk) * GDN_HQ].keys, sizeof(to.keys), full);
       load_bulk(&to.carrying, &from.prepared[static_cast<size_t>(chunk) * GDN_HV], sizeof(to.carrying), full);
     }
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int token = lane + half * WARP;
-      if (token < left) load_bulk(&to.values[token], v + half * (WARP * GDN_HV * GDN_V), ROW_BYTES, full);
-    }
-    v += static_cast<long long>(CHUNK) * (GDN_HV * GDN_V);
-    left -= CHUNK;
+    load_tile<ROWS / 8, WARP>(shared_address(to.values),
+                              from.v + static_cast<long long>(chunk) * (CHUNK * GDN_HV * GDN_V), GDN_HV * GDN_V,
+                              min(tokens - chunk * CHUNK, CHUNK), lane, swizzled<ROWS / 8>);
+    arrive_after_copies(full);
     GDNBENCH_PHASE(bring);
   }
 }
@@ -239,7 +223,7 @@ __device__ __forceinline__ void carry_state(State& s, Hall<Stages>& hall, const 
     multiply_operands<GDN_K>(sums, begun, matrix(here.keys));
     commit();
     settle(s);  // what needs no product is done while it is worked out, and not before
-    load_values(r, shared_address(here.values), warp, lane, value_place);
+    load_values(r, shared_address(here.values), warp, lane, swizzled<ROWS / 8>);
     decay_state(s, here.carrying.since[CHUNK - 1]);
     if (shown > 0) wait(hall.begun.free, (shown - 1) % 2);
     if (shown >= 0) store_rows(shared_address(hall.begun.rows), begun, warp, lane);

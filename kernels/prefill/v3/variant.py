@@ -24,7 +24,7 @@ def _chunks(shape: Shape) -> int:
 def _hall_bytes(shape: Shape, params: Params) -> int:
     """What the kernel's struct Hall takes, whose parts begin at multiples of 1024 and end with two barriers."""
     rows, barriers = _rows(params), 2 * 8
-    carried = 2 * CHUNK * (shape.K + CHUNK + rows + 8) + 2 * 4 * CHUNK
+    carried = 2 * CHUNK * (shape.K + CHUNK + rows) + 2 * 4 * CHUNK
     shown = 2 * CHUNK * (shape.K + CHUNK) + 4 * CHUNK
     parts = ((carried, params.STAGES), (shown, 2), (2 * rows * shape.K, 1), (2 * rows * CHUNK, 1))
     return sum(-(-(part + barriers) // 1024) * 1024 * count for part, count in parts)
