@@ -52,6 +52,62 @@ def check(findings, workspace):
     torch.testing.assert_close(workspace.outputs["new_state"].double(), state, rtol=1e-5, atol=1e-6 * size)
 
 
+def check_chunked(findings, workspace):
+    """Within half of what the op's gates let products of bf16 be off by."""
+    assert findings == ()
+    right = recurrence(workspace.inputs, workspace.scalars["scale"])
+    units = NUMERICS.roundoff(workspace.inputs, workspace.scalars)
+    for name, expected in zip(("output", "new_state"), right, strict=True):
+        error = (workspace.outputs[name].double() - expected).abs()
+        assert float((error / (BF16_ROUNDOFF * units[name] + 1e-30)).max()) < 8 / 2, name
+
+
+CHUNKED = ("prefill-v1", "prefill-v2", "prefill-v3")
+
+
+@pytest.mark.parametrize("kernel", CHUNKED)
+def test_chunks_of_sequences_of_different_lengths_and_an_empty_one_with_shared_heads(kernel):
+    findings, workspace = interpret(kernel, (65, 0, 1, 70), heads=(2, 4))
+    check_chunked(findings, workspace)
+    assert torch.equal(workspace.outputs["new_state"][1], workspace.inputs["state"][1])
+
+
+@pytest.mark.parametrize("heads", [(1, 1), (1, 3)])
+def test_value_heads_that_cannot_be_prepared_in_pairs(heads):
+    check_chunked(*interpret("prefill-v1", (70,), heads=heads))
+
+
+@pytest.mark.parametrize("kernel", CHUNKED)
+@pytest.mark.parametrize("scenario", ["slow-decay", "saturated-gates", "large-state", "closed-gates"])
+def test_chunks_of_all_kinds_of_inputs(kernel, scenario):
+    check_chunked(*interpret(kernel, (100,), scenario))
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        "prefill-v1:WARPS=1:STAGES=2",
+        "prefill-v1:WARPS=4:STAGES=3",
+        "prefill-v2:STAGES=2",
+        "prefill-v2:STAGES=4",
+        "prefill-v2:GROUPS=2",
+    ],
+)
+def test_more_chunks_than_places_for_them(label):
+    check_chunked(*interpret(label, (330,)))
+
+
+@pytest.mark.parametrize("scenario", ["typical", "slow-decay", "closed-gates"])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_segments_begin_as_far_back_as_the_head_remembers(groups, scenario):
+    """64 blocks of 64 rows cut 6 chunks of one head into 6 segments; one that never decays goes back to the first."""
+    check_chunked(*interpret(f"prefill-v3:BLOCKS=64:GROUPS={groups}", (330, 0, 64), scenario))
+
+
+def test_more_sequences_than_lanes_look_at_at_once():
+    check_chunked(*interpret("prefill-v3", (1, 2, 0, 3) * 9 + (66,)))
+
+
 def test_sequences_of_different_lengths_and_an_empty_one_with_shared_heads():
     findings, workspace = interpret("prefill-recurrent:ROWS=2", (5, 0, 2), heads=(1, 2))
     check(findings, workspace)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from gdnbench.catalog.entry import Entry
-from gdnbench.codegen.arch import capability
 from gdnbench.errors import BuildError, GdnbenchError, MachineError, UsageError
 from gdnbench.machine.provenance import package_version
 from gdnbench.model.kernel import CudaKernel, Kernel, launch_of
@@ -142,7 +141,7 @@ def compile_ptx(entry: Entry, params: Params, workload: Workload, arch: str, *, 
 def _target(kernel: Kernel, arch: str) -> str:
     """What a kernel is compiled for: the architecture, or the kernel's own target if that belongs to it."""
     target = kernel.target if isinstance(kernel, CudaKernel) else ""
-    if target and capability(target) != capability(arch):
+    if not kernel.fits(arch):
         raise BuildError(f"{kernel.name} has instructions that {target} alone knows, and cannot be compiled for {arch}")
     return target or arch
 

@@ -89,7 +89,8 @@ def build_jobs(catalog: Catalog, cases: Sequence[Case], archs: Sequence[str]) ->
     for case in cases:
         entry = catalog.entries[case.variant.kernel]
         if isinstance(entry.kernel, CudaKernel | TritonKernel) and entry.missing() is None:
-            for arch in archs:
+            # Where one of several has not its instructions, the others stand for all; where none has, each tells why.
+            for arch in [arch for arch in archs if entry.kernel.fits(arch)] or archs:
                 for launch in entry.kernel.launches:
                     job = Job(entry, case.variant, case.workload, arch, launch.entry)
                     jobs[case.variant, case.workload, arch, launch.entry] = job

@@ -57,7 +57,7 @@ def make_plan(catalog: Catalog, request: Request, gpu: Gpu | None) -> Plan:
     """
     device, slug = device_of(gpu), slug_of(gpu)
     baseline, notes = _choose_baseline(catalog, request, gpu)
-    if request.swept and not _needs_baseline(catalog, request, device):
+    if request.swept and not _needs_baseline(catalog, request, gpu):
         baseline, notes = None, ()
     roles: dict[Variant, Role] = {}
     if baseline:
@@ -74,12 +74,16 @@ def make_plan(catalog: Catalog, request: Request, gpu: Gpu | None) -> Plan:
     return Plan(request, gpu, tuple(cases), baseline.label if baseline else "", tuple(filter(None, notes)))
 
 
-def unavailable(entry: Entry, device: Device) -> str:
-    """Why a kernel cannot run on a device, empty if it can; what needs no loading to know."""
+def unavailable(entry: Entry, gpu: Gpu | None) -> str:
+    """Why a kernel cannot run on a GPU, or on the CPU, empty if it can; what needs no loading to know."""
     need = entry.missing()
     if need:
         return f"it needs the module {need.module}: {need.remedy}"
-    return "" if device in entry.kernel.devices else "it needs a GPU"
+    if device_of(gpu) not in entry.kernel.devices:
+        return "it needs a GPU"
+    if gpu is not None and not entry.kernel.fits(gpu.arch):
+        return f"its instructions are not those of {gpu.arch}"
+    return ""
 
 
 def refuse_impossible_sweep(catalog: Catalog, plan: Plan) -> None:
@@ -88,8 +92,7 @@ def refuse_impossible_sweep(catalog: Catalog, plan: Plan) -> None:
     Raises:
         MachineError: if that is so.
     """
-    device = device_of(plan.gpu)
-    reasons = {name: unavailable(catalog.entries[name], device) for name in plan.request.swept}
+    reasons = {name: unavailable(catalog.entries[name], plan.gpu) for name in plan.request.swept}
     if all(reasons.values()):
         told = "; ".join(f"{name}: {why}" for name, why in reasons.items())
         compiled = (name for name in reasons if not isinstance(catalog.entries[name].kernel, TorchKernel))
@@ -99,11 +102,11 @@ def refuse_impossible_sweep(catalog: Catalog, plan: Plan) -> None:
         )
 
 
-def _needs_baseline(catalog: Catalog, request: Request, device: Device) -> bool:
+def _needs_baseline(catalog: Catalog, request: Request, gpu: Gpu | None) -> bool:
     """A sweep compares its own points; a baseline beside them is for kernels that have a time, or was asked for."""
     entries = [catalog.entries[name] for name in request.swept]
     wanted = bool(request.baseline) or not all(entry.kernel.floor for entry in entries)
-    return wanted and any(not unavailable(entry, device) for entry in entries)
+    return wanted and any(not unavailable(entry, gpu) for entry in entries)
 
 
 def _choose_baseline(catalog: Catalog, request: Request, gpu: Gpu | None) -> tuple[Variant | None, tuple[str, ...]]:
@@ -114,7 +117,7 @@ def _choose_baseline(catalog: Catalog, request: Request, gpu: Gpu | None) -> tup
         if request.baseline or wanted in catalog.entries:
             _, variant = find_variant(catalog, request.op.name, wanted)
             kernels = [catalog.at(variant, workload, slug_of(gpu))[0] for workload in request.workloads]
-            reason = next(filter(None, (unavailable(entry, device_of(gpu)) for entry in kernels)), "")
+            reason = next(filter(None, (unavailable(entry, gpu) for entry in kernels)), "")
             if not reason:
                 note = f"the baseline {'; '.join(passed)}; compared with {wanted} instead"
                 return variant, (note,) if passed else ()
@@ -211,7 +214,7 @@ def _name(case: Case, request: Request) -> str:
 
 
 def _left_out(catalog: Catalog, cases: Sequence[Case], gpu: Gpu | None) -> dict[str, str]:
-    found = {case.label: unavailable(catalog.entries[case.variant.kernel], device_of(gpu)) for case in cases}
+    found = {case.label: unavailable(catalog.entries[case.variant.kernel], gpu) for case in cases}
     return {label: why for label, why in found.items() if why}
 
 

@@ -115,5 +115,5 @@ def _own_baseline(bases: Sequence[tuple[Entry, Variant]], gpu: Gpu | None) -> st
     """The first kernel as it is without the sweep; none where that cannot run, or where floors alone are swept."""
     for entry, base in bases:
         if not entry.kernel.floor:
-            return base.label if not unavailable(entry, device_of(gpu)) else ""
+            return base.label if not unavailable(entry, gpu) else ""
     return ""

@@ -109,6 +109,11 @@ class Kernel:
         """The devices that the kernel can run on."""
         return ("cuda",)
 
+    def fits(self, arch: str) -> bool:
+        """Whether the kernel can be compiled for an architecture, `sm_90`."""
+        del arch
+        return True
+
     def resolve(self, values: Mapping[str, ParamValue]) -> Params:
         """All params: the given values checked against their choices, the defaults for the rest.
 
@@ -196,6 +201,10 @@ class CudaKernel(Kernel):
             raise DeclarationError(f"{self.name}: a launch needs `entry`, `grid` and `block`", "or give `launches`")
         one = CudaLaunch(entry=self.entry, grid=self.grid, block=self.block, shared_bytes=self.shared_bytes)
         object.__setattr__(self, "launches", (one,))
+
+    def fits(self, arch: str) -> bool:
+        """Whether it has no target of its own, or one of this architecture."""
+        return not self.target or self.target.rstrip("af") == arch.rstrip("af")
 
 
 @dataclass(frozen=True, kw_only=True)
