@@ -40,7 +40,7 @@ def many_launches(evidence: Evidence) -> Finding | None:
     )
     meaning = (
         f"{measured.launches} launches write what the next ones read again, and each begins when the one before has "
-        "ended. The step fits one launch, as other kernels show."
+        "ended. What one launch can do takes neither."
     )
     title, tried = f"{measured.launches} launches instead of one", experiment.fewer_instructions(evidence)
     return Finding("many_launches", title, measured.gain, "times", facts, meaning, tried)

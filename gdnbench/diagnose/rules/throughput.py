@@ -178,7 +178,7 @@ def compute(evidence: Evidence) -> Finding | None:
         *counter_line(evidence, "dram_pct", "the memory waits for the SMs"),
     )
     meaning = (
-        "A decode step moves some bytes for each operation, so arithmetic should hide behind its loads. Here it does "
+        "Arithmetic should hide behind the loads of a kernel that moves some bytes for each operation. Here it does "
         "not: find what is computed more than once."
     )
     tried = experiment.fewer_instructions(evidence)
