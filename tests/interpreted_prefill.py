@@ -19,7 +19,7 @@ from gdnbench.measuring.protocol import Examined, Phase, Task
 from gdnbench.measuring.worker.interpret import interpret_all
 from gdnbench.model.case import Case
 
-SMALL = "prefill-triton:BV=16,prefill-triton:BV=32:PRODUCTS=bf16,prefill-triton-split:BV=16:OUTPUT_BV=32"
+SMALL = "prefill-triton:BV=16,prefill-triton:BV=32:PRODUCTS=bf16"
 SEGMENTS = (
     "prefill-triton-segments:BV=32:BT=16:COMPOSE_BV=16,"
     "prefill-triton-segments:BV=16:BT=32:COMPOSE_BV=32:SEGMENTS=4:PRODUCTS=bf16"
@@ -76,7 +76,7 @@ def main(wanted):
     if wanted != "small":
         gates(wanted, [op.workloads.workload(shape.sizes) for shape in op.suites["verify"]])
         return
-    for kernel in ("prefill-triton", "prefill-triton-split", "prefill-triton-segments"):
+    for kernel in ("prefill-triton", "prefill-triton-segments"):
         invert_all(kernel)
     heads = {"HQ": 1, "HV": 2, "K": 32, "V": 32}
     gates(SMALL, [op.workloads.workload({"lengths": (65, 0, 3), **heads})])

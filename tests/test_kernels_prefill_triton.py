@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from faults import REPOSITORY, python_path
 
-KERNELS = ("prefill-triton", "prefill-triton-split", "prefill-triton-segments")
+KERNELS = ("prefill-triton", "prefill-triton-segments")
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,6 @@
-// v2 with long sequences in segments, so that one sequence of few heads fills the GPU.
+// v1 with its scan on Hopper's warpgroups: 64 rows of the state read each right operand from shared memory once, where
+// in v1 four warps did so, and the outputs are taken out of the chain from chunk to chunk. Long sequences are cut into
+// segments, so that one sequence of few heads fills the GPU.
 #include "group_scan.cuh"
 #include "segments.cuh"
 

@@ -1,4 +1,7 @@
-"""v2 with long sequences in segments, whose first states come from as many chunks before as are not forgotten."""
+"""v1 with its scan on Hopper's warpgroups, and long sequences in segments (prefill-v2: without).
+
+A segment's first state comes from as many chunks before it as are not forgotten.
+"""
 
 from gdnbench import CudaKernel, CudaLaunch, Param, Params, Shape, TensorSpec
 
@@ -43,12 +46,13 @@ kernel = CudaKernel(
     params={
         "BLOCKS": Param(
             default=128,
-            choices=(64, 128, 256, 512, 1024),
-            doc="blocks that sequences are cut for, not counting the last segment of each; as many as SMs, or more",
+            choices=(1, 64, 128, 256, 512, 1024),
+            doc="blocks that sequences are cut for, not counting the last segment of each; 1 leaves them whole",
         ),
         "GROUPS": Param(default=1, choices=(1, 2), doc="warpgroups of 64 state rows in a block of the scan"),
         "STAGES": Param(default=3, choices=(2, 3, 4), doc="chunks in shared memory in the scan; 4 fit for one group"),
     },
+    presets={"prefill-v2": {"BLOCKS": 1}},
     scratch=(
         TensorSpec("prepared", ("CHUNKS", "HV", PREPARED), "bf16"),
         TensorSpec("loaded", ("CHUNKS", "HQ", 2, CHUNK, "K"), "bf16"),
