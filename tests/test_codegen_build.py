@@ -13,7 +13,7 @@ from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.select import find_variant
 from gdnbench.codegen.build import build
 from gdnbench.codegen.cubin import disassemble
-from gdnbench.codegen.nvrtc import clean_log
+from gdnbench.codegen.nvrtc import clean_log, compile_ptx
 from gdnbench.codegen.triton import arguments, compile_triton
 from gdnbench.errors import BuildError, UsageError
 from gdnbench.model.kernel import CudaKernel, TritonKernel
@@ -27,10 +27,13 @@ COMPILED = [
     for entry in CATALOG.entries.values()
     if isinstance(entry.kernel, CudaKernel | TritonKernel) and not entry.folder.is_relative_to(ROOT)
 ]
-# Two rows of 128 floats a thread are the first one's idea, and more than 255 registers. What follows spills 40 to 56 B.
+ARCHS = ("sm_90", "sm_100")
+# Two rows of 128 floats a thread are the first one's idea, and more than 255 registers. What follows spills 8 to 56 B.
 SPILLING = {
     *(("decode-rowreg-w2", "gdn_decode_rowreg", arch) for arch in ("sm_90", "sm_100")),
-    *((f"prefill-triton{more}", "prologue", "sm_100") for more in ("", "-split", "-segments")),
+    *((f"prefill-triton{more}", "prologue", "sm_100") for more in ("", "-segments")),
+    *((f"prefill-v{n}", "gdn_prefill_prepare", "sm_90") for n in (1, 2, 3)),
+    ("prefill-v1", "gdn_prefill_scan", "sm_100"),
 }
 
 
@@ -62,8 +65,15 @@ def test_the_kernels_of_this_test_are_found():
     assert not CATALOG.broken
 
 
-@pytest.mark.parametrize("arch", ["sm_90", "sm_100"])
-@pytest.mark.parametrize("entry", COMPILED, ids=lambda entry: entry.kernel.name)
+@pytest.mark.parametrize(
+    ("entry", "arch"),
+    [
+        pytest.param(entry, arch, id=f"{entry.kernel.name}-{arch}")
+        for entry in COMPILED
+        for arch in ARCHS
+        if entry.kernel.fits(arch)
+    ],
+)
 def test_every_kernel_and_preset_compiles_and_none_spills_but_by_design(entry, arch):
     for variant, launch in product((entry.default, *entry.presets), entry.kernel.launches):
         built = build(entry, variant, entry.op.default, arch, launch=launch.entry)
@@ -122,6 +132,16 @@ def test_an_error_names_file_and_line_and_nothing_else():
     first, *rest = error.message.splitlines()
     assert first == f'{source}:5: error: identifier "undefined_name" is undefined'
     assert [line.strip() for line in rest] == ["output[0] = undefined_name;", "^"]
+
+
+@pytest.mark.parametrize("compile_it", [build, compile_ptx])
+def test_instructions_of_one_architecture_alone_are_compiled_for_no_other(compile_it):
+    entry = CATALOG.entries["prefill-v3"]
+    assert entry.kernel.fits("sm_90")
+    assert not entry.kernel.fits("sm_100")
+    what = entry.default if compile_it is build else entry.default.params
+    with pytest.raises(BuildError, match="prefill-v3 has instructions that sm_90a alone knows"):
+        compile_it(entry, what, entry.op.default, "sm_100")
 
 
 def test_an_entry_that_is_not_in_the_source():

@@ -13,6 +13,7 @@ from gdnbench.model.gpu import Gpu
 
 CATALOG = load_catalog(default_roots()[:1])
 H200 = Gpu(index=0, name="NVIDIA H200", uuid="GPU-1", capability=(9, 0))
+B200 = Gpu(index=0, name="NVIDIA B200", uuid="GPU-2", capability=(10, 0))
 
 
 @pytest.fixture(autouse=True)
@@ -20,8 +21,8 @@ def _own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("GDNBENCH_CACHE", str(tmp_path / "builds"))
 
 
-def outlook_of(kernels, gpu=None, axes="", **settings):
-    request = make_request(CATALOG, "decode", kernels, axes=axes, settings=Settings(**settings))
+def outlook_of(kernels, gpu=None, axes="", op="decode", **settings):
+    request = make_request(CATALOG, op, kernels, axes=axes, settings=Settings(**settings))
     return foresee(CATALOG, make_plan(CATALOG, request, gpu))
 
 
@@ -34,6 +35,13 @@ def test_without_a_gpu_it_tells_what_is_compiled_and_what_is_timed():
     assert (outlook.builds, outlook.cached) == (2, 0)  # one kernel for two architectures; batch sizes share a build
     assert outlook.rounds == 7
     assert 0 < outlook.building_s < 10
+
+
+def test_a_kernel_with_the_instructions_of_another_gpu_is_left_out():
+    assert "prefill-v3" not in outlook_of("prefill-v1,prefill-v3", H200, op="prefill").left_out
+    left_out = outlook_of("prefill-v1,prefill-v3,prefill-v2", B200, op="prefill").left_out
+    assert left_out["prefill-v3"] == left_out["prefill-v2"] == "its instructions are not those of sm_100"
+    assert "prefill-v1" not in left_out
 
 
 def test_on_a_gpu_the_floor_and_the_control_are_counted():
@@ -80,7 +88,8 @@ def test_a_dry_run_as_json(command_line, tmp_path, monkeypatch, verb):
 def test_a_sweep_of_everything_is_not_begun_by_mistake(command_line, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.stdin", (tmp_path / "nobody").open("w+"))
-    code, out, err = command_line("sweep", "--gpu", "cpu")
+    monkeypatch.setattr("gdnbench.machine.gpus.list_gpus", lambda: [H200])
+    code, out, err = command_line("sweep", "--budget", "10m")
     assert (code, out) == (ExitCode.USAGE, "")
     assert "kernels are to be compiled" in err
     assert "--yes" in err
