@@ -214,7 +214,8 @@ def test_where_nothing_asked_for_can_be_measured_every_verb_says_so_alike(bench,
     name = "decode-fla" if verb == "verify" else "decode-v4"  # a CUDA kernel can be verified without a GPU
     done = bench(verb, name, "--gpu", "cpu", "-q", *options.get(verb, ()), *out)
     assert done.code == 5, done.err
-    assert "needs a GPU" in done.out or "need a GPU" in done.out
+    if verb != "sweep":  # which is refused before the first of its points is compiled
+        assert "needs a GPU" in done.out or "need a GPU" in done.out
     if verb != "verify":
         assert "nothing that was asked for can be measured here: decode-v4: needs a GPU" in done.err
 

@@ -120,7 +120,9 @@ def test_a_preset_is_its_own_baseline(catalog):
 
 def test_a_kernel_that_cannot_run_here_is_no_baseline(catalog):
     assert ask(catalog, ["decode-gpu"]).baseline == ""
-    request = ask(catalog, ["decode-gpu"], gpu=SimpleNamespace(slug="h200"), chosen=settings(budget="600s"))
+    request = ask(
+        catalog, ["decode-gpu"], gpu=SimpleNamespace(slug="h200", arch="sm_90"), chosen=settings(budget="600s")
+    )
     assert request.baseline == "decode-gpu"
 
 
@@ -138,7 +140,7 @@ def test_points_that_two_presets_lead_to_are_measured_once(catalog):
 
 
 def test_a_budget_that_no_kernel_could_keep_is_refused(catalog):
-    gpu = SimpleNamespace(slug="h200")
+    gpu = SimpleNamespace(slug="h200", arch="sm_90")
     with pytest.raises(UsageError, match="is too small") as caught:
         ask(catalog, axes="B=1,8,64", gpu=gpu, chosen=settings(budget="5s"))
     assert "fewer points or workloads" in caught.value.hint

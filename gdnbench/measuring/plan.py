@@ -94,7 +94,7 @@ def refuse_impossible_sweep(catalog: Catalog, plan: Plan) -> None:
     """
     reasons = {name: unavailable(catalog.entries[name], plan.gpu) for name in plan.request.swept}
     if all(reasons.values()):
-        told = "; ".join(f"{name}: {why}" for name, why in reasons.items())
+        told = "; ".join(f"{name}: {why.removeprefix('it ')}" for name, why in reasons.items())
         compiled = (name for name in reasons if not isinstance(catalog.entries[name].kernel, TorchKernel))
         instead = "".join(f"; `gdnbench inspect {name}` needs no GPU" for name in islice(compiled, 1))
         raise MachineError(

@@ -196,6 +196,12 @@ __device__ __forceinline__ void take_gates(Workbench::Gates& gates, Carrying& ca
   reinterpret_cast<float2*>(carrying.until)[lane] = make_float2(exp2_fast(whole - first), exp2_fast(whole - second));
 }
 
+// The same number, of which the compiler takes nothing out of a loop that this stands in: addresses would fill registers.
+__device__ __forceinline__ unsigned worked_out_anew(unsigned x) {
+  asm volatile("" : "+r"(x));
+  return x;
+}
+
 // A tile [16, 16] as mma leaves it: the left columns, then the right ones.
 using TileSums = Sum[2];
 
@@ -434,7 +440,7 @@ __device__ __forceinline__ void prepare(Workbench& bench, const __nv_bfloat16* q
     if (row < HEADS) clear_above(bench.products[row], lane);
 #pragma unroll 1
     for (int head = 0; head < HEADS; ++head)
-      store_products(bench.products[head], sums, bench.gates[head].log_since, row, scale, lane);
+      store_products(bench.products[head], sums, bench.gates[head].log_since, row, scale, worked_out_anew(lane));
   }
   __syncthreads();
   if (const int head = warp / SIDE; head < HEADS)
