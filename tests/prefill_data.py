@@ -50,6 +50,16 @@ def clipped_rate(t: dict[str, Any]) -> torch.Tensor:
     return torch.log(torch.exp(naive_rate(t)) + 1e-10)
 
 
+def truncated(x: torch.Tensor) -> torch.Tensor:
+    """To the 11 bits of tf32, as tensor cores take fp32."""
+    return (x.view(torch.int32) & ~0x1FFF).view(torch.float32)
+
+
+def rounded_to_tf32(x: torch.Tensor) -> torch.Tensor:
+    """To the nearest of 11 bits."""
+    return ((x.view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32)
+
+
 def as_it_is(x: torch.Tensor) -> torch.Tensor:
     """An operand in fp32."""
     return x
@@ -63,6 +73,7 @@ def computed(
     rate: torch.Tensor | None = None,
     chunk: int = CHUNK,
     operand: Callable[[torch.Tensor], torch.Tensor] = rounded,
+    cut: Callable[[torch.Tensor], torch.Tensor] = as_it_is,
 ) -> dict[str, torch.Tensor]:
     """The outputs of a kernel that takes so many tokens at once and rounds the operands of its products.
 
@@ -73,6 +84,7 @@ def computed(
         rate: log g, [T, HV], if not as it should be.
         chunk: tokens.
         operand: rounds an operand.
+        cut: rounds the state at the beginning of every eighth chunk but the first.
     """
     share = t["v"].shape[1] // t["q"].shape[1]
     q, k = (t[name].float().repeat_interleave(share, dim=1) for name in ("q", "k"))
@@ -82,6 +94,8 @@ def computed(
     output, state = torch.empty_like(t["v"]), t["state"].clone()
     for number, (begin, end) in enumerate(pairwise(t["cu_seqlens"].tolist())):
         for first in range(begin, end, chunk):
+            if first > begin and (first - begin) % (8 * chunk) == 0:
+                state[number] = cut(state[number])
             taken = slice(first, first + chunk if mistake == MISTAKES[3] else min(first + chunk, end))
             rows = [x[taken].transpose(0, 1) for x in (q, k, t["v"].float())]
             before = t["state"][number] if mistake == MISTAKES[0] else state[number]

@@ -29,7 +29,10 @@ CLOSED = -40.0  # beta and 1 - g are below 1e-15: the state passes through
 SLOW = 6.0  # taken off a: the state forgets within some thousand tokens
 LARGE = 1e3
 FP32_IN_BF16 = 2.0**-16  # fp32's unit roundoff in units of bf16's
-LEAST_DECAY = 1e-10 * 2.0**8  # in unit roundoffs of bf16; FlashInfer adds 1e-10 to each decay
+ADDED = 1e-10  # to each decay, by FlashInfer
+LEAST_DECAY = ADDED * 2.0**8  # the error of a decay that comes of it, in unit roundoffs of bf16
+SEGMENT = 8  # chunks; kernels that cut sequences among SMs cut them no shorter
+CUT = 2.0**-12 * 2.0**8  # of the state, in unit roundoffs of bf16; 4 of these are a truncation to 11 bits
 
 
 def make_inputs(shape: Shape, seed: int, device: str, scenario: str) -> tuple[Tensors, dict[str, float]]:
@@ -92,7 +95,15 @@ def roundoff(tensors: Tensors, scalars: dict[str, float]) -> Tensors:
     products q·k; q, k and v come as bf16. The state itself is kept in fp32, and decays by factors in fp32 that never
     quite reach 0, of which softplus may be log(1 + exp(x)), which loses a roundoff of 1 however small it is. What an
     error in the state adds to later ones shrinks by the decay, and by 1 - beta (2 - beta) / K a token, for the rule
-    projects on each key what it wrote.
+    projects on each key what it wrote. An error in the state decays, as the state does, by factors of which each may be
+    1e-10 too large: where the state is forgotten twice, or an element of it is near 0, what is left is of that size.
+
+    Kernels that cut a sequence into segments, which SMs take side by side, multiply the state at each cut with the
+    segment's transition in tf32 or fp16, of 11 bits. So at the beginning of every eighth chunk but the first the
+    state's error is at least 2^-12 of the state. Of a limit of 8 a truncation to 11 bits takes 4 and a rounding to bf16
+    up to 16, which must not pass. It is the larger of that and what the error is already, not their sum, as rounding
+    adds nothing to a state that has not changed since it was last rounded: with a sum, the state in bf16 would pass
+    after 4 cuts.
 
     Each comment says of which value the line has the variance. Computed in fp32, which is enough for a size.
     """
@@ -111,13 +122,17 @@ def roundoff(tensors: Tensors, scalars: dict[str, float]) -> Tensors:
     shrink = torch.log1p(-found.beta * (2 - found.beta) / found.k.shape[-1]).cumsum(-1)
     fades = (2 * found.until + shrink[..., -1:] - shrink).exp()
 
+    whole = (found.since[..., -1].exp() + ADDED).square() * shrink[..., -1].exp()
+    cuts = {step.start for step in chunks.steps[SEGMENT::SEGMENT]}
+
     def written(step: slice, begun: torch.Tensor) -> torch.Tensor:  # what a chunk adds to the state's
-        del begun
         kept = (found.since[step, :, -1].exp() * kept_off[step] + LEAST_DECAY).square()
         scaled = (fades[step] + LEAST_DECAY**2)[..., None] * found.k[step].square()
-        return (own[step] + u[step]).mT @ scaled + kept[..., None, None] * state[step]
+        added = (own[step] + u[step]).mT @ scaled + kept[..., None, None] * state[step]
+        if step.start in cuts:
+            added += whole[step][..., None, None] * (CUT**2 * state[step] - begun).clamp(min=0)
+        return added
 
-    whole = (2 * found.since[..., -1] + shrink[..., -1]).exp()
     begun, last = chunks.carry(torch.zeros_like(tensors["state"]), whole, written)  # the state's
     total = own + y @ begun.mT  # U
     read = ((found.since.exp() + LEAST_DECAY)[..., None] * found.q).square()
