@@ -9,8 +9,8 @@
 namespace gdn {
 
 constexpr int CHUNK = 64;
-constexpr int SIDE = CHUNK / TILE;               // tiles along a side of a matrix [CHUNK, CHUNK]
-constexpr int KEY_PIECES = GDN_K / 8;            // of 16 bytes in a key or query
+constexpr int SIDE = CHUNK / TILE;     // tiles along a side of a matrix [CHUNK, CHUNK]
+constexpr int KEY_PIECES = GDN_K / 8;  // of 16 bytes in a key or query
 constexpr float LOG2_E = 1.4426950408889634f;
 static_assert(GDN_HV % GDN_HQ == 0, "value heads share query heads evenly");
 static_assert(GDN_K == 128, "keys of 128 elements");
@@ -115,8 +115,8 @@ __device__ __forceinline__ Span find_chunk(const long long* cu_seqlens, int sequ
 // A tile of CHUNK rows of Pieces times 16 bytes each into shared memory, by Threads threads of which this is one; rows
 // from `there` on become zeros. `place` tells where a piece goes by its row and number.
 template <int Pieces, int Threads, class Place>
-__device__ __forceinline__ void load_tile(unsigned to, const __nv_bfloat16* from, int stride, int there, unsigned thread,
-                                          Place place) {
+__device__ __forceinline__ void load_tile(unsigned to, const __nv_bfloat16* from, int stride, int there,
+                                          unsigned thread, Place place) {
   static_assert(Threads % Pieces == 0 && CHUNK % (Threads / Pieces) == 0, "each thread copies the same column");
   const int column = thread % Pieces, first = thread / Pieces;
 #pragma unroll
@@ -148,8 +148,8 @@ struct alignas(16) HalfTile {
   }
 };
 
-// Of a head, A = diag(beta) (G_i / G_j) (k_i·k_j): fp16 below the diagonal tiles, and fp32 in them, which their inverses
-// overwrite.
+// Of a head, A = diag(beta) (G_i / G_j) (k_i·k_j): fp16 below the diagonal tiles, and fp32 in them, which their
+// inverses overwrite.
 struct Coupling {
   HalfTile below[SIDE * (SIDE - 1) / 2];
   union Diagonal {
@@ -159,7 +159,7 @@ struct Coupling {
 };
 
 // Shared memory of a block that prepares a chunk. What comes of keys and queries takes their place.
-struct Workbench {
+struct PrepareMemory {
   union {
     alignas(1024) Loaded loaded;
     struct {
@@ -175,7 +175,7 @@ struct Workbench {
 };
 
 // The gates of tokens 2 l and 2 l + 1. After the sequence's end nothing decays or is written.
-__device__ __forceinline__ void take_gates(Workbench::Gates& gates, Carrying& carrying, const __nv_bfloat16* a,
+__device__ __forceinline__ void take_gates(PrepareMemory::Gates& gates, Carrying& carrying, const __nv_bfloat16* a,
                                            const __nv_bfloat16* b, float A_log, float dt_bias, int tokens,
                                            unsigned lane) {
   float rate[2], beta[2];
@@ -196,7 +196,8 @@ __device__ __forceinline__ void take_gates(Workbench::Gates& gates, Carrying& ca
   reinterpret_cast<float2*>(carrying.until)[lane] = make_float2(exp2_fast(whole - first), exp2_fast(whole - second));
 }
 
-// The same number, of which the compiler takes nothing out of a loop that this stands in: addresses would fill registers.
+// The same number, of which the compiler takes nothing out of a loop that this stands in: addresses would fill
+// registers.
 __device__ __forceinline__ unsigned worked_out_anew(unsigned x) {
   asm volatile("" : "+r"(x));
   return x;
@@ -243,8 +244,7 @@ struct Ratios {
     for (int lower = 0; lower < 2; ++lower) row[lower] = exp2_fast(rows[lane / 4 + lower * 8] - first);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const float2 pair =
-          *reinterpret_cast<const float2*>(&log_since[column_tile * TILE + half * 8 + lane % 4 * 2]);
+      const float2 pair = *reinterpret_cast<const float2*>(&log_since[column_tile * TILE + half * 8 + lane % 4 * 2]);
       column[half][0] = exp2_fast(first - pair.x);
       column[half][1] = exp2_fast(first - pair.y);
     }
@@ -253,8 +253,8 @@ struct Ratios {
 
 // A tile times G_i / G_j and each row times its factor; on the diagonal zeros above it, and on it unless `WithSelf`.
 template <bool WithSelf>
-__device__ __forceinline__ void decay_tile(TileSums& x, const TileSums& sums, const float* log_since, int row, int column,
-                                           const float (&rows)[2], unsigned lane) {
+__device__ __forceinline__ void decay_tile(TileSums& x, const TileSums& sums, const float* log_since, int row,
+                                           int column, const float (&rows)[2], unsigned lane) {
   if (column < row) {
     const Ratios ratios(log_since, row, column, lane);
 #pragma unroll
@@ -291,8 +291,8 @@ __device__ __forceinline__ void store_products(Triangle& to, const TileSums (&su
 }
 
 // A_ij of a row of tiles.
-__device__ __forceinline__ void store_coupling(Coupling& to, const TileSums (&sums)[SIDE], const Workbench::Gates& gates,
-                                               int row, unsigned lane) {
+__device__ __forceinline__ void store_coupling(Coupling& to, const TileSums (&sums)[SIDE],
+                                               const PrepareMemory::Gates& gates, int row, unsigned lane) {
   const float rows[2] = {gates.beta[row * TILE + lane / 4], gates.beta[row * TILE + lane / 4 + 8]};
 #pragma unroll
   for (int column = 0; column < SIDE; ++column) {
@@ -396,9 +396,9 @@ __device__ __forceinline__ void solve_row(Triangle& to, const Coupling& coupling
   }
 }
 
-// Block (h, i): chunk i of the value heads from h * HEADS on. `kept` is where the chunk's keys and queries of each key head
-// go, or null.
-__device__ __forceinline__ void prepare(Workbench& bench, const __nv_bfloat16* q, const __nv_bfloat16* k,
+// Block (h, i): chunk i of the value heads from h * HEADS on. `kept` is where the chunk's keys and queries of each key
+// head go, or null.
+__device__ __forceinline__ void prepare(PrepareMemory& memory, const __nv_bfloat16* q, const __nv_bfloat16* k,
                                         const float* A_log, const float* dt_bias, const __nv_bfloat16* a,
                                         const __nv_bfloat16* b, const long long* cu_seqlens, float scale,
                                         Prepared* prepared, Loaded* kept, int sequences) {
@@ -406,24 +406,24 @@ __device__ __forceinline__ void prepare(Workbench& bench, const __nv_bfloat16* q
   const int first_head = blockIdx.x * HEADS, key_head = first_head / SHARE, chunk = blockIdx.y;
   const Span span = find_chunk(cu_seqlens, sequences, chunk, lane);
   const long long first_key = (span.begin * GDN_HQ + key_head) * GDN_K;
-  const unsigned keys = shared_address(bench.loaded.keys), queries = shared_address(bench.loaded.queries);
+  const unsigned keys = shared_address(memory.loaded.keys), queries = shared_address(memory.loaded.queries);
   load_tile<KEY_PIECES, PREPARE_THREADS>(keys, k + first_key, GDN_HQ * GDN_K, span.tokens, threadIdx.x, banded<CHUNK>);
   load_tile<KEY_PIECES, PREPARE_THREADS>(queries, q + first_key, GDN_HQ * GDN_K, span.tokens, threadIdx.x,
                                          banded<CHUNK>);
   if (warp < HEADS) {
     const int head = first_head + warp;
     const long long first_gate = span.begin * GDN_HV + head;
-    take_gates(bench.gates[warp], bench.carrying[warp], a + first_gate, b + first_gate, A_log[head], dt_bias[head], span.tokens,
-               lane);
+    take_gates(memory.gates[warp], memory.carrying[warp], a + first_gate, b + first_gate, A_log[head], dt_bias[head],
+               span.tokens, lane);
   }
   const int row = warp % SIDE;
   const bool is_for_keys = warp < SIDE;
-  if (is_for_keys && row < HEADS) clear_above(bench.carrying[row].solved, lane);
+  if (is_for_keys && row < HEADS) clear_above(memory.carrying[row].solved, lane);
   wait_for_copies();
   __syncthreads();
   const bool keeps = kept != nullptr && first_head % SHARE == 0;
   if (keeps)
-    store_block<PREPARE_THREADS>(kept + static_cast<size_t>(chunk) * GDN_HQ + key_head, &bench.loaded, sizeof(Loaded));
+    store_block<PREPARE_THREADS>(kept + static_cast<size_t>(chunk) * GDN_HQ + key_head, &memory.loaded, sizeof(Loaded));
 
   // Four warps have a row each of K K^T, the others of Q K^T. No head is unrolled: the code would outgrow its cache.
   TileSums sums[SIDE];
@@ -432,25 +432,24 @@ __device__ __forceinline__ void prepare(Workbench& bench, const __nv_bfloat16* q
   __syncthreads();
   if (is_for_keys) {
 #pragma unroll 1
-    for (int head = 0; head < HEADS; ++head)
-      store_coupling(bench.coupling[head], sums, bench.gates[head], row, lane);
+    for (int head = 0; head < HEADS; ++head) store_coupling(memory.coupling[head], sums, memory.gates[head], row, lane);
     __syncwarp();
-    invert_tiles(bench.coupling, row, lane);
+    invert_tiles(memory.coupling, row, lane);
   } else {
-    if (row < HEADS) clear_above(bench.products[row], lane);
+    if (row < HEADS) clear_above(memory.products[row], lane);
 #pragma unroll 1
     for (int head = 0; head < HEADS; ++head)
-      store_products(bench.products[head], sums, bench.gates[head].log_since, row, scale, worked_out_anew(lane));
+      store_products(memory.products[head], sums, memory.gates[head].log_since, row, scale, worked_out_anew(lane));
   }
   __syncthreads();
   if (const int head = warp / SIDE; head < HEADS)
-    solve_row(bench.carrying[head].solved, bench.coupling[head], bench.gates[head].beta, row, lane);
+    solve_row(memory.carrying[head].solved, memory.coupling[head], memory.gates[head].beta, row, lane);
   __syncthreads();
   Prepared* to = prepared + static_cast<size_t>(chunk) * GDN_HV + first_head;
 #pragma unroll
   for (int head = 0; head < HEADS; ++head) {
-    store_block<PREPARE_THREADS>(&to[head].solved, &bench.carrying[head], sizeof(Carrying));
-    store_block<PREPARE_THREADS>(&to[head].products, &bench.products[head], sizeof(Triangle));
+    store_block<PREPARE_THREADS>(&to[head].solved, &memory.carrying[head], sizeof(Carrying));
+    store_block<PREPARE_THREADS>(&to[head].products, &memory.products[head], sizeof(Triangle));
   }
   wait_for_block_stores();
 }

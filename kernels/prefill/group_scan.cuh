@@ -1,11 +1,12 @@
 // The scan of scan.cuh by Hopper's warpgroups, for 64 or 128 rows of the state: four warps share each right operand.
 //
 // What needs the state is one chain from chunk to chunk: S K^T, R, U, S + U^T K. A warpgroup for each 64
-// rows does nothing else; one more takes S and U from them through shared memory and works out the outputs, Q S^T and what
-// U adds to them, with tokens as rows; one more warp brings what the chain needs of the chunks, another what the outputs
-// need. Outputs wait until the chain needs no tensor core.
+// rows does nothing else; one more takes S and U from them through shared memory and works out the outputs, Q S^T and
+// what U adds to them, with tokens as rows; one more warp brings what the chain needs of the chunks, another what the
+// outputs need. Outputs wait until the chain needs no tensor core.
 #pragma once
 #include <gdnbench/phases.cuh>
+
 #include "scan.cuh"
 #include "warpgroup.cuh"
 
@@ -15,7 +16,7 @@ namespace gdn {
 
 constexpr int GROUP = GROUP_WARPS * WARP;
 constexpr int ROWS = GROUPS * GROUP_ROWS;  // of the state in a block
-constexpr int CARRIERS = GROUPS * GROUP_WARPS;
+constexpr int STATE_WARPS = GROUPS * GROUP_WARPS;
 // Two warpgroups that carry the state need more registers than an even share, which a whole fourth one can give.
 constexpr int SCAN_THREADS = (GROUPS + 1) * GROUP + (GROUPS > 1 ? GROUP : 2 * WARP);
 static_assert(GDN_V % ROWS == 0, "a block works on one head");
@@ -74,22 +75,22 @@ struct Ring {
   }
 };
 
-// What warpgroups hand on to the one of the outputs: all that carry the state arrive when it is there, and the other one
-// when it is done with.
+// What warpgroups hand on to the one of the outputs: all that carry the state arrive when it is there, and the other
+// one when it is done with.
 template <int Columns>
 struct Handed {
   alignas(1024) __nv_bfloat16 rows[ROWS * Columns];
   Barrier there, free;
 
   __device__ __forceinline__ void initialise() {
-    gdn::initialise(there, CARRIERS);
+    gdn::initialise(there, STATE_WARPS);
     gdn::initialise(free, GROUP_WARPS);
   }
 };
 
 // Shared memory of a block.
 template <int Stages>
-struct Hall {
+struct ScanMemory {
   Ring<CarriedChunk, Stages> carried;
   Ring<ShownChunk, 2> shown;
   Handed<GDN_K> begun;    // S at a chunk's beginning
@@ -97,7 +98,7 @@ struct Hall {
 
   // By one thread of a block, which synchronises after it.
   __device__ __forceinline__ void initialise() {
-    carried.initialise(WARP + 1, CARRIERS);
+    carried.initialise(WARP + 1, STATE_WARPS);
     shown.initialise(1, GROUP_WARPS);
     begun.initialise();
     written.initialise();
@@ -111,8 +112,8 @@ __device__ __forceinline__ void arrive_together(Barrier& barrier, unsigned lane)
   if (lane == 0) arrive(barrier);
 }
 
-// By a warp. Rows of v after the sequence's end become zeros, as those of keys and queries are: they write nothing. A row
-// of v is too short for a bulk copy: 64 of these a chunk take longer than all else.
+// By a warp. Rows of v after the sequence's end become zeros, as those of keys and queries are: they write nothing. A
+// row of v is too short for a bulk copy: 64 of these a chunk take longer than all else.
 template <int Stages>
 __device__ __forceinline__ void bring_carried(Ring<CarriedChunk, Stages>& ring, const Place& from, const Walk& walk,
                                               unsigned lane) {
@@ -161,8 +162,10 @@ __device__ __forceinline__ void multiply_rows(Sum (&sums)[ROWS / 8], Matrix a, M
 #pragma unroll
   for (int i = 0; i < Columns / TILE; ++i) {
     const unsigned long long left = a.descriptor(banded<CHUNK>(0, 2 * i)), right = b.descriptor(banded<ROWS>(0, 2 * i));
-    if (i == 0) multiply<Adds>(sums, left, right);
-    else multiply<true>(sums, left, right);
+    if (i == 0)
+      multiply<Adds>(sums, left, right);
+    else
+      multiply<true>(sums, left, right);
   }
 }
 
@@ -173,24 +176,24 @@ __device__ __forceinline__ void multiply_operands(Sum (&sums)[TOKEN_PAIRS], cons
 #pragma unroll
   for (int i = 0; i < Columns / TILE; ++i) {
     const unsigned long long right = m.descriptor(banded<CHUNK>(0, 2 * i));
-    if (i == 0) multiply<false>(sums, x[i], right);
-    else multiply<true>(sums, x[i], right);
+    if (i == 0)
+      multiply<false>(sums, x[i], right);
+    else
+      multiply<true>(sums, x[i], right);
   }
 }
 
 // S + U^T K, for U^T [ROWS, CHUNK] as operands and keys [CHUNK, K] in shared memory.
 __device__ __forceinline__ void add_written(State& s, const Operand (&u)[SIDE], Matrix keys) {
 #pragma unroll
-  for (int token = 0; token < SIDE; ++token)
-    add_transposed(s, u[token], keys.descriptor(token * (TILE * BAND_BYTES)));
+  for (int token = 0; token < SIDE; ++token) add_transposed(s, u[token], keys.descriptor(token * (TILE * BAND_BYTES)));
 }
 
 // Operands [16, 16] side by side into a matrix of ROWS rows.
 template <int Tiles>
 __device__ __forceinline__ void store_rows(unsigned to, const Operand (&x)[Tiles], int warp, unsigned lane) {
 #pragma unroll
-  for (int i = 0; i < Tiles; ++i)
-    store_matrices(to + banded<ROWS>(warp * TILE + lane % 16, 2 * i + lane / 16), x[i]);
+  for (int i = 0; i < Tiles; ++i) store_matrices(to + banded<ROWS>(warp * TILE + lane % 16, 2 * i + lane / 16), x[i]);
 }
 
 // Each token's column times its factor, as operands.
@@ -206,18 +209,19 @@ __device__ __forceinline__ void fade_tokens(Operand (&to)[SIDE], const Sum (&sum
 
 // By warp `warp` of those that carry the state: takes its 16 rows of the state through the chunks.
 template <int Stages>
-__device__ __forceinline__ void carry_state(State& s, Hall<Stages>& hall, const Walk& walk, int warp, unsigned lane) {
+__device__ __forceinline__ void carry_state(State& s, ScanMemory<Stages>& memory, const Walk& walk, int warp,
+                                            unsigned lane) {
   GDNBENCH_PHASES_BEGIN();
   for (int chunk = 0; chunk < walk.chunks; ++chunk) {
     const int shown = chunk - walk.silent;
-    const CarriedChunk& here = hall.carried.at(chunk);
+    const CarriedChunk& here = memory.carried.at(chunk);
     Sum sums[TOKEN_PAIRS];
     Operand begun[KEY_TILES], r[SIDE], u[SIDE];  // r begins as v
 #pragma unroll
     for (int k = 0; k < KEY_TILES; ++k) narrow(begun[k], s[2 * k], s[2 * k + 1]);
     settle(begun);
     GDNBENCH_PHASE_USING(narrow, begun);
-    hall.carried.wait_until_full(chunk);
+    memory.carried.wait_until_full(chunk);
     GDNBENCH_PHASE(full);
     begin();
     multiply_operands<GDN_K>(sums, begun, matrix(here.keys));
@@ -225,13 +229,13 @@ __device__ __forceinline__ void carry_state(State& s, Hall<Stages>& hall, const 
     settle(s);  // what needs no product is done while it is worked out, and not before
     load_values(r, shared_address(here.values), warp, lane, swizzled<ROWS / 8>);
     decay_state(s, here.carrying.since[CHUNK - 1]);
-    if (shown > 0) wait(hall.begun.free, (shown - 1) % 2);
-    if (shown >= 0) store_rows(shared_address(hall.begun.rows), begun, warp, lane);
+    if (shown > 0) wait(memory.begun.free, (shown - 1) % 2);
+    if (shown >= 0) store_rows(shared_address(memory.begun.rows), begun, warp, lane);
     settle(s);
     settle(r);
     wait_for_groups<0>();
     settle(sums);
-    if (shown >= 0) arrive_together(hall.begun.there, lane);
+    if (shown >= 0) arrive_together(memory.begun.there, lane);
     GDNBENCH_PHASE(read);
     subtract_read(r, r, sums, here.carrying.since, lane);
     settle(r);
@@ -249,56 +253,56 @@ __device__ __forceinline__ void carry_state(State& s, Hall<Stages>& hall, const 
     begin();
     add_written(s, u, matrix(here.keys, CHUNK * BAND_BYTES));
     commit();
-    if (shown > 0) wait(hall.written.free, (shown - 1) % 2);
+    if (shown > 0) wait(memory.written.free, (shown - 1) % 2);
     if (shown >= 0) {
       narrow_tokens(r, sums);
-      store_rows(shared_address(hall.written.rows), r, warp, lane);
+      store_rows(shared_address(memory.written.rows), r, warp, lane);
     }
     wait_for_groups<0>();
     settle(s);
-    if (shown >= 0) arrive_together(hall.written.there, lane);
-    arrive_together(hall.carried.empty_at(chunk), lane);
+    if (shown >= 0) arrive_together(memory.written.there, lane);
+    arrive_together(memory.carried.empty_at(chunk), lane);
     GDNBENCH_PHASE(write);
   }
 }
 
-// By a warp of the next warpgroup: the outputs, of which a warp has 16 tokens of every chunk. `output` is where those of
-// the block's rows begin.
+// By a warp of the next warpgroup: the outputs, of which a warp has 16 tokens of every chunk. `output` is where those
+// of the block's rows begin.
 template <int Stages>
-__device__ __forceinline__ void write_outputs(Hall<Stages>& hall, __nv_bfloat16* output, float scale, const Walk& walk,
-                                              int warp, unsigned lane) {
+__device__ __forceinline__ void write_outputs(ScanMemory<Stages>& memory, __nv_bfloat16* output, float scale,
+                                              const Walk& walk, int warp, unsigned lane) {
   GDNBENCH_PHASES_BEGIN();
   const int row = warp * TILE + lane / 4;
   for (int shown = 0; shown < walk.chunks - walk.silent; ++shown) {
-    const ShownChunk& here = hall.shown.at(shown);
+    const ShownChunk& here = memory.shown.at(shown);
     Sum sums[ROWS / 8];
-    hall.shown.wait_until_full(shown);
+    memory.shown.wait_until_full(shown);
     const float since[2] = {scale * here.since[row], scale * here.since[row + 8]};
-    wait(hall.begun.there, shown % 2);
+    wait(memory.begun.there, shown % 2);
     GDNBENCH_PHASE(begun);
     show_to_async_copies();
     begin();
-    multiply_rows<GDN_K, false>(sums, matrix(here.queries), matrix(hall.begun.rows));
+    multiply_rows<GDN_K, false>(sums, matrix(here.queries), matrix(memory.begun.rows));
     commit();
     wait_for_groups<0>();
     settle(sums);
-    arrive_together(hall.begun.free, lane);
+    arrive_together(memory.begun.free, lane);
     GDNBENCH_PHASE(show);
 #pragma unroll
     for (int n = 0; n < ROWS / 8; ++n)
 #pragma unroll
       for (int i = 0; i < 4; ++i) sums[n][i] *= since[i / 2];
     settle(sums);
-    wait(hall.written.there, shown % 2);
+    wait(memory.written.there, shown % 2);
     GDNBENCH_PHASE(written);
     show_to_async_copies();
     begin();
-    multiply_rows<CHUNK, true>(sums, matrix(here.products), matrix(hall.written.rows));
+    multiply_rows<CHUNK, true>(sums, matrix(here.products), matrix(memory.written.rows));
     commit();
     wait_for_groups<0>();
     settle(sums);
-    arrive_together(hall.written.free, lane);
-    arrive_together(hall.shown.empty_at(shown), lane);
+    arrive_together(memory.written.free, lane);
+    arrive_together(memory.shown.empty_at(shown), lane);
     GDNBENCH_PHASE(mix);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -313,24 +317,24 @@ __device__ __forceinline__ void write_outputs(Hall<Stages>& hall, __nv_bfloat16*
   }
 }
 
-// A block: carries the state of its rows through the chunks, and writes their outputs. Its hall is initialised.
+// A block: carries the state of its rows through the chunks, and writes their outputs. Its memory is initialised.
 template <int Stages>
-__device__ __forceinline__ void scan(Hall<Stages>& hall, const Place& at, const Walk& walk, float scale) {
+__device__ __forceinline__ void scan(ScanMemory<Stages>& memory, const Place& at, const Walk& walk, float scale) {
   const unsigned lane = threadIdx.x % WARP, warp = uniform(threadIdx.x / WARP);
-  if (warp < CARRIERS) {
+  if (warp < STATE_WARPS) {
     if (GROUPS > 1) take_registers<160>();
     const size_t place = static_cast<size_t>(warp * TILE) * GDN_K;
     State s = {};
     if (at.state != nullptr) load_state(s, at.state + place, lane);
-    carry_state(s, hall, walk, warp, lane);
+    carry_state(s, memory, walk, warp, lane);
     if (at.new_state != nullptr) store_state(at.new_state + place, s, lane);
-  } else if (warp < CARRIERS + GROUP_WARPS) {
+  } else if (warp < STATE_WARPS + GROUP_WARPS) {
     if (GROUPS > 1) take_registers<136>();
-    write_outputs(hall, at.output, scale, walk, warp - CARRIERS, lane);
+    write_outputs(memory, at.output, scale, walk, warp - STATE_WARPS, lane);
   } else {
     if (GROUPS > 1) give_registers<56>();
-    if (warp == CARRIERS + GROUP_WARPS) bring_carried(hall.carried, at, walk, lane);
-    if (warp == CARRIERS + GROUP_WARPS + 1) bring_shown(hall.shown, at, walk, lane);
+    if (warp == STATE_WARPS + GROUP_WARPS) bring_carried(memory.carried, at, walk, lane);
+    if (warp == STATE_WARPS + GROUP_WARPS + 1) bring_shown(memory.shown, at, walk, lane);
   }
 }
 

@@ -29,8 +29,7 @@ __device__ __forceinline__ void load_state(State& s, const float* from, unsigned
   for (int n = 0; n < 2 * KEY_TILES; ++n)
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const float2 pair =
-          *reinterpret_cast<const float2*>(from + (lane / 4 + half * 8) * GDN_K + n * 8 + lane % 4 * 2);
+      const float2 pair = *reinterpret_cast<const float2*>(from + (lane / 4 + half * 8) * GDN_K + n * 8 + lane % 4 * 2);
       s[n][2 * half] = pair.x, s[n][2 * half + 1] = pair.y;
     }
 }
@@ -201,8 +200,8 @@ __device__ __forceinline__ void take_chunk(State& s, const Stage<Rows>& stage, _
   store_output(output, sums, tokens, lane);
 }
 
-// What a producer warp brings for one chunk. Rows after the sequence's end become zeros, which write nothing. Every lane
-// arrives at the barrier once what it copied is there.
+// What a producer warp brings for one chunk. Rows after the sequence's end become zeros, which write nothing. Every
+// lane arrives at the barrier once what it copied is there.
 struct Source {
   const __nv_bfloat16 *q, *k, *v;  // of the sequence's first token
   const Prepared* prepared;        // of its first chunk

@@ -1,8 +1,9 @@
 // Long sequences in segments, each taken by blocks of its own.
 //
 // The state at a segment's beginning is had by going back to where it no longer matters: once the chunks from there on
-// have let a state decay to FORGOTTEN of what it was, it may as well have been zero. Heads that forget fast, as most do,
-// go back a chunk or two; one that does not goes back to the sequence's beginning, and is no faster than without segments.
+// have let a state decay to FORGOTTEN of what it was, it may as well have been zero. Heads that forget fast, as most
+// do, go back a chunk or two; one that does not goes back to the sequence's beginning, and is no faster than without
+// segments.
 #pragma once
 #include "chunks.cuh"
 
@@ -12,7 +13,9 @@ namespace gdn {
 constexpr float FORGOTTEN = 1.f / (1ull << 32);
 
 // Chunks in a segment that is not its sequence's last, if all sequences have so many chunks together.
-__host__ __device__ constexpr int segment_chunks(int chunks, int segments) { return (chunks + segments - 1) / segments; }
+__host__ __device__ constexpr int segment_chunks(int chunks, int segments) {
+  return (chunks + segments - 1) / segments;
+}
 
 // Where a segment lies.
 struct Segment {
@@ -41,7 +44,8 @@ __device__ __forceinline__ Segment find_segment(const long long* cu_seqlens, int
   }
 }
 
-// How many chunks before `first` matter to it, of a sequence and value head; `prepared` is of the sequence's first chunk.
+// How many chunks before `first` matter to it, of a sequence and value head; `prepared` is of the sequence's first
+// chunk.
 __device__ __forceinline__ int chunks_that_matter(const Prepared* prepared, int first, unsigned lane) {
   float kept = 1.f;
   for (int back = 0; back < first; back += WARP) {

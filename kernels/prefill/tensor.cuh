@@ -1,9 +1,9 @@
 // Tensor cores by warps: products of 16-bit numbers added up in fp32, and what brings their operands.
 //
-// mma multiplies A [16, 16] by B [16, 8]. Of both, and of the sum [16, 8], lane l holds pairs of neighbours: of A, whose
-// rows are split into 8 and 8 and its columns, too, the pair (l % 4) of row l / 4 of each of the four quarters; of B the
-// pair (l % 4) of column l / 4 of the upper and the lower half; of the sum as of A. So two sums side by side are, once
-// they are narrowed, the next product's A, and no number changes its lane.
+// mma multiplies A [16, 16] by B [16, 8]. Of both, and of the sum [16, 8], lane l holds pairs of neighbours: of A,
+// whose rows are split into 8 and 8 and its columns, too, the pair (l % 4) of row l / 4 of each of the four quarters;
+// of B the pair (l % 4) of column l / 4 of the upper and the lower half; of the sum as of A. So two sums side by side
+// are, once they are narrowed, the next product's A, and no number changes its lane.
 #pragma once
 #include "prefill.cuh"
 
@@ -11,8 +11,8 @@ namespace gdn {
 
 constexpr int TILE = 16;  // rows, and columns, of what mma takes
 
-using Sum = float[4];        // [16, 8]: a pair of the upper rows, then one of the lower
-using Operand = unsigned[4]; // A [16, 16]: upper left, lower left, upper right, lower right
+using Sum = float[4];         // [16, 8]: a pair of the upper rows, then one of the lower
+using Operand = unsigned[4];  // A [16, 16]: upper left, lower left, upper right, lower right
 
 __device__ __forceinline__ unsigned pack_bf16(float low, float high) {
   unsigned pair;
@@ -79,16 +79,12 @@ __device__ __forceinline__ void arrive_after_copies(Barrier& barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(&barrier)) : "memory");
 }
 
-__device__ __forceinline__ void wait_for_copies() {
-  asm volatile("cp.async.wait_all;" ::: "memory");
-}
+__device__ __forceinline__ void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 #if __CUDA_ARCH__ >= 900
-// What threads have written to shared memory, and a barrier has shown to this one, becomes visible to bulk copies and to
-// wgmma. Of shared memory alone: the fence of all memory would wait for stores of outputs, too.
-__device__ __forceinline__ void show_to_async_copies() {
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
+// What threads have written to shared memory, and a barrier has shown to this one, becomes visible to bulk copies and
+// to wgmma. Of shared memory alone: the fence of all memory would wait for stores of outputs, too.
+__device__ __forceinline__ void show_to_async_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // The barrier's phase will take so many bytes more; arrives at it.
 __device__ __forceinline__ void arrive_expecting(Barrier& barrier, unsigned bytes) {
@@ -140,8 +136,8 @@ constexpr int BAND_BYTES = 128;  // of a row, in a matrix that is swizzled in un
 constexpr int EIGHT_ROWS = 8 * BAND_BYTES;
 
 // Where piece `piece` of 16 bytes lies in a matrix of Rows rows that are cut into bands of 128 bytes, one after the
-// other; as wgmma reads it, if the matrix begins at a multiple of 1024. Any eight neighbouring rows' pieces of one number
-// lie in different banks.
+// other; as wgmma reads it, if the matrix begins at a multiple of 1024. Any eight neighbouring rows' pieces of one
+// number lie in different banks.
 template <int Rows>
 __device__ __forceinline__ constexpr int banded(int row, int piece) {
   return piece / 8 * (Rows * BAND_BYTES) + row * BAND_BYTES + (piece % 8 ^ row % 8) * 16;

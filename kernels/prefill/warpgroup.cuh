@@ -10,9 +10,9 @@ namespace gdn {
 
 constexpr int GROUP_WARPS = 4;
 constexpr int GROUP_ROWS = GROUP_WARPS * TILE;
-// What wgmma takes for an operand in shared memory, in swizzled bands: a descriptor ("Matrix Descriptor" in the PTX ISA's
-// chapter on wgmma), whose low half tells where it begins, in units of 16 bytes, and whose high half is alike for all.
-// So a descriptor further on is one addition away, on the uniform datapath, in whose chains products would wait.
+// What wgmma takes for an operand in shared memory, in swizzled bands: a descriptor ("Matrix Descriptor" in the PTX
+// ISA's chapter on wgmma), whose low half tells where it begins, in units of 16 bytes, and whose high half is alike for
+// all. So a descriptor further on is one addition away, on the uniform datapath, in whose chains products would wait.
 constexpr unsigned TO_NEXT_EIGHT_ROWS = EIGHT_ROWS / 16;
 constexpr unsigned SWIZZLE_128_BYTES = 1u << 30;
 
@@ -66,7 +66,7 @@ __device__ __forceinline__ void settle(Operand (&operands)[N]) {
 }
 
 #define GDN_SUM(n) "+f"(sums[n][0]), "+f"(sums[n][1]), "+f"(sums[n][2]), "+f"(sums[n][3])
-#define GDN_SUMS_8(n) \
+#define GDN_SUMS_8(n)                                                                                         \
   GDN_SUM(n), GDN_SUM(n + 1), GDN_SUM(n + 2), GDN_SUM(n + 3), GDN_SUM(n + 4), GDN_SUM(n + 5), GDN_SUM(n + 6), \
       GDN_SUM(n + 7)
 

@@ -15,8 +15,8 @@ extern "C" __global__ void __launch_bounds__(gdn::PREPARE_THREADS, 4)
                         const __nv_bfloat16* __restrict__ a, const __nv_bfloat16* __restrict__ b,
                         const long long* __restrict__ cu_seqlens, const float scale, gdn::Prepared* prepared,
                         const long long sequences) {
-  extern __shared__ __align__(128) char memory[];
-  gdn::prepare(*reinterpret_cast<gdn::Workbench*>(memory), q, k, A_log, dt_bias, a, b, cu_seqlens, scale, prepared,
+  extern __shared__ __align__(1024) char bytes[];
+  gdn::prepare(*reinterpret_cast<gdn::PrepareMemory*>(bytes), q, k, A_log, dt_bias, a, b, cu_seqlens, scale, prepared,
                nullptr, static_cast<int>(sequences));
 }
 
@@ -26,8 +26,8 @@ extern "C" __global__ void __launch_bounds__((WARPS + 1) * gdn::WARP, 1)
                      const __nv_bfloat16* __restrict__ v, const float* __restrict__ state,
                      const long long* __restrict__ cu_seqlens, const float scale, __nv_bfloat16* __restrict__ output,
                      float* __restrict__ new_state, const gdn::Prepared* __restrict__ prepared) {
-  extern __shared__ __align__(128) char memory[];
-  auto* stages = reinterpret_cast<gdn::Stage<ROWS>*>(memory);
+  extern __shared__ __align__(128) char bytes[];
+  auto* stages = reinterpret_cast<gdn::Stage<ROWS>*>(bytes);
   __shared__ gdn::Barrier full[STAGES], empty[STAGES];
   const unsigned lane = threadIdx.x % gdn::WARP, warp = gdn::uniform(threadIdx.x / gdn::WARP);
   const int first_row = blockIdx.x * ROWS, head = blockIdx.y, sequence = blockIdx.z;

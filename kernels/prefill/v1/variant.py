@@ -4,7 +4,7 @@ from gdnbench import CudaKernel, CudaLaunch, Param, Params, Shape, TensorSpec
 
 CHUNK = 64
 PREPARED = 2 * CHUNK * CHUNK + 2 * 2 * CHUNK  # bf16 that the struct Prepared takes: two triangles and 128 floats
-WORKBENCH_BYTES = 52 << 10
+PREPARE_BYTES = 52 << 10
 
 
 def _head_groups(shape: Shape) -> int:
@@ -32,7 +32,7 @@ kernel = CudaKernel(
             entry="gdn_prefill_prepare",
             grid=lambda shape, p: (_head_groups(shape), _chunks(shape)),
             block=lambda shape, p: 256,
-            shared_bytes=lambda shape, p: WORKBENCH_BYTES,
+            shared_bytes=lambda shape, p: PREPARE_BYTES,
             arguments=("q", "k", "A_log", "dt_bias", "a", "b", "cu_seqlens", "scale", "prepared", "N"),
         ),
         CudaLaunch(

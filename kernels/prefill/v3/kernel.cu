@@ -10,8 +10,8 @@ extern "C" __global__ void __launch_bounds__(gdn::PREPARE_THREADS, 4)
                         const __nv_bfloat16* __restrict__ a, const __nv_bfloat16* __restrict__ b,
                         const long long* __restrict__ cu_seqlens, const float scale, gdn::Prepared* prepared,
                         gdn::Loaded* loaded, const long long sequences) {
-  extern __shared__ __align__(1024) char memory[];
-  gdn::prepare(*reinterpret_cast<gdn::Workbench*>(memory), q, k, A_log, dt_bias, a, b, cu_seqlens, scale, prepared,
+  extern __shared__ __align__(1024) char bytes[];
+  gdn::prepare(*reinterpret_cast<gdn::PrepareMemory*>(bytes), q, k, A_log, dt_bias, a, b, cu_seqlens, scale, prepared,
                loaded, static_cast<int>(sequences));
 }
 
@@ -24,9 +24,9 @@ extern "C" __global__ void __launch_bounds__(gdn::SCAN_THREADS, 1)
                      const long long* __restrict__ cu_seqlens, const float scale, __nv_bfloat16* __restrict__ output,
                      float* __restrict__ new_state, const gdn::Prepared* __restrict__ prepared,
                      const gdn::Loaded* __restrict__ loaded, const long long sequences, const long long chunks) {
-  extern __shared__ __align__(1024) char memory[];
-  auto& hall = *reinterpret_cast<gdn::Hall<STAGES>*>(memory);
-  if (threadIdx.x == 0) hall.initialise();
+  extern __shared__ __align__(1024) char bytes[];
+  auto& memory = *reinterpret_cast<gdn::ScanMemory<STAGES>*>(bytes);
+  if (threadIdx.x == 0) memory.initialise();
   const unsigned lane = threadIdx.x % gdn::WARP;
   const int first_row = blockIdx.x * gdn::ROWS, head = blockIdx.y;
   const int size = gdn::segment_chunks(static_cast<int>(chunks), SEGMENTS);
@@ -51,5 +51,5 @@ extern "C" __global__ void __launch_bounds__(gdn::SCAN_THREADS, 1)
       output + value(shown),
       tokens == left ? new_state + rows : nullptr,
   };
-  gdn::scan(hall, at, {silent + gdn::chunks_of(0, tokens), silent, tokens}, scale);
+  gdn::scan(memory, at, {silent + gdn::chunks_of(0, tokens), silent, tokens}, scale);
 }

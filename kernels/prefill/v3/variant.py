@@ -7,7 +7,7 @@ from gdnbench import CudaKernel, CudaLaunch, Param, Params, Shape, TensorSpec
 
 CHUNK = 64
 PREPARED = 2 * CHUNK * CHUNK + 2 * 2 * CHUNK  # bf16 that the struct Prepared takes: two triangles and 128 floats
-WORKBENCH_BYTES = 52 << 10
+PREPARE_BYTES = 52 << 10
 
 
 def _head_groups(shape: Shape) -> int:
@@ -24,8 +24,8 @@ def _chunks(shape: Shape) -> int:
     return sum(-(-length // CHUNK) for length in shape.lengths)
 
 
-def _hall_bytes(shape: Shape, params: Params) -> int:
-    """What the kernel's struct Hall takes, whose parts begin at multiples of 1024 and end with two barriers."""
+def _scan_bytes(shape: Shape, params: Params) -> int:
+    """What the kernel's struct ScanMemory takes, whose parts begin at multiples of 1024 and end with two barriers."""
     rows, barriers = _rows(params), 2 * 8
     carried = 2 * CHUNK * (shape.K + CHUNK + rows) + 2 * 4 * CHUNK
     shown = 2 * CHUNK * (shape.K + CHUNK) + 4 * CHUNK
@@ -62,14 +62,14 @@ kernel = CudaKernel(
             entry="gdn_prefill_prepare",
             grid=lambda shape, p: (_head_groups(shape), _chunks(shape)),
             block=lambda shape, p: 256,
-            shared_bytes=lambda shape, p: WORKBENCH_BYTES,
+            shared_bytes=lambda shape, p: PREPARE_BYTES,
             arguments=("q", "k", "A_log", "dt_bias", "a", "b", "cu_seqlens", "scale", "prepared", "loaded", "N"),
         ),
         CudaLaunch(
             entry="gdn_prefill_scan",
             grid=lambda shape, p: (shape.V // _rows(p), shape.HV, _segments(shape, p)),
             block=lambda shape, p: 512 if p.GROUPS == 2 else 320,
-            shared_bytes=_hall_bytes,
+            shared_bytes=_scan_bytes,
             arguments=("v", "state", "cu_seqlens", "scale", "output", "new_state", "prepared", "loaded", "N", "CHUNKS"),
         ),
     ),
