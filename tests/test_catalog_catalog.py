@@ -44,6 +44,7 @@ LANGUAGES = {
     "prefill-flashinfer": TorchKernel,
     "prefill-flashqla": TorchKernel,
     "prefill-reference": TorchKernel,
+    "prefill-compiled": TorchKernel,
 }
 
 TORCH_KERNEL = (

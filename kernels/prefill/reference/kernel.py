@@ -19,9 +19,7 @@ CHUNK = 64
 
 def bind(tensors, shape: Shape, params: Params) -> Callable[[], tuple[torch.Tensor, torch.Tensor]]:
     del params
-    t = tensors
-    tables = lay_out(shape.lengths, t.q.device)
-    return partial(gdn_prefill, t.q, t.k, t.v, t.state, t.A_log, t.dt_bias, t.a, t.b, t.scale, *tables)
+    return partial(gdn_prefill, tensors, lay_out(shape.lengths, tensors.q.device), prepare, take_chunk)
 
 
 def lay_out(lengths, device):
@@ -34,8 +32,20 @@ def lay_out(lengths, device):
     return tokens.to(device), is_token.to(device), is_token.flatten().nonzero()[:, 0].to(device)
 
 
-def gdn_prefill(q, k, v, state, A_log, dt_bias, a, b, scale, tokens, is_token, places):
-    """By chunks: U = (I + A)^-1 (beta V - beta G K S^T), then S = G_C S + U^T (G_C / G) K; see the op's numerics."""
+def gdn_prefill(t, tables, prepare, take_chunk):
+    """By chunks; `prepare` and `take_chunk` are the functions below, or those compiled."""
+    tokens, is_token, places = tables
+    prepared = prepare(t.q, t.k, t.v, t.A_log, t.dt_bias, t.a, t.b, tokens, is_token)
+    state, outputs = t.state, []
+    for chunk in range(tokens.shape[1]):
+        output, state = take_chunk(state, *(x[:, chunk] for x in prepared))
+        outputs.append(output)
+    rows = torch.stack(outputs, dim=1).transpose(2, 3).flatten(0, 2)
+    return (t.scale * rows[places]).bfloat16(), state
+
+
+def prepare(q, k, v, A_log, dt_bias, a, b, tokens, is_token):
+    """What every chunk tells without its state, [N, chunks, heads, …]: see the op's numerics."""
 
     def laid(rows):
         """[T, heads, …] as [N, chunks, heads, CHUNK, …]."""
@@ -55,14 +65,11 @@ def gdn_prefill(q, k, v, state, A_log, dt_bias, a, b, scale, tokens, is_token, p
     w, y = torch.linalg.solve_triangular(A, right, upper=False, unitriangular=True).split(
         [v.shape[-1], k.shape[-1]], -1
     )
-    qk, gq = ratio * (q @ k.mT), g * q
     to_end = (log_g[..., -1:] - log_g).exp()[..., None] * k
-    last = g[..., -1:, :]
+    return w, y, g * q, ratio * (q @ k.mT), to_end, g[..., -1:, :]
 
-    outputs = []
-    for chunk in range(tokens.shape[1]):
-        u = w[:, chunk] - y[:, chunk] @ state.mT
-        outputs.append(gq[:, chunk] @ state.mT + qk[:, chunk] @ u)
-        state = last[:, chunk] * state + u.mT @ to_end[:, chunk]
-    rows = torch.stack(outputs, dim=1).transpose(2, 3).flatten(0, 2)
-    return (scale * rows[places]).bfloat16(), state
+
+def take_chunk(state, w, y, gq, qk, to_end, last):
+    """U = W - Y S^T, the output, not scaled, and S = G_C S + U^T (G_C / G) K; of one chunk of every sequence."""
+    u = w - y @ state.mT
+    return gq @ state.mT + qk @ u, last * state + u.mT @ to_end
