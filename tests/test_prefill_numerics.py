@@ -85,8 +85,9 @@ def test_gates_as_libraries_take_them_pass(scenario, rate_of, chunk, operand):
     assert max(worst.values()) < 0.5, worst
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("lengths", [(65,) * 16, (129,) * 16, (66, 130, 194, 67) * 4], ids=("65", "129", "mixed"))
+@pytest.mark.parametrize(
+    ("lengths", "seed"), [((65,) * 16, 1), ((129,) * 16, 2), ((66, 130, 194, 67) * 4, 3)], ids=("65", "129", "mixed")
+)
 def test_decays_a_little_too_large_pass(lengths, seed):
     """Where errors were carried on by exact decays, new_state took up to 20.8 of 8 in float64 and 893 of
     8 in bf16: an element near 0 was off by 1e-10 of its error, or one that was forgotten twice by 1e-20 of the state.
@@ -99,9 +100,10 @@ def test_decays_a_little_too_large_pass(lengths, seed):
     assert max(worst.values()) < 0.5, worst
 
 
-@pytest.mark.parametrize("chunks", [9, 24])
-@pytest.mark.parametrize("cut", [truncated, rounded_to_tf32])
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize(
+    ("scenario", "cut", "chunks"),
+    [*((scenario, truncated, 9) for scenario in SCENARIOS), ("closed-gates", rounded_to_tf32, 24)],
+)
 def test_a_state_of_11_bits_passes_where_long_sequences_are_cut(scenario, cut, chunks):
     """Truncated at the one cut of 9 chunks, new_state took 12.0 of 8 for closed gates where cuts were not allowed."""
     tensors, scalars = drawn((64 * chunks,), scenario, HQ=1, HV=2)
@@ -109,7 +111,7 @@ def test_a_state_of_11_bits_passes_where_long_sequences_are_cut(scenario, cut, c
     assert max(worst.values()) < 0.6, worst
 
 
-@pytest.mark.parametrize("chunks", [2, 8, 9, 24, 48])
+@pytest.mark.parametrize("chunks", [2, 9, 24])
 def test_a_state_in_bf16_fails_where_nothing_else_changes_it(chunks):
     tensors, scalars = drawn((64 * chunks,), "closed-gates", HQ=1, HV=2)
     outputs = computed(tensors, scalars["scale"], "the state in bf16 from chunk to chunk")
