@@ -140,11 +140,8 @@ __device__ __forceinline__ constexpr int tile_below(int row, int column) { retur
 struct alignas(16) HalfTile {
   unsigned short places[TILE * TILE];
 
-  __device__ __forceinline__ unsigned short* piece(int row, int piece) {
-    return places + (2 * row + (piece ^ row / 4 % 2)) * 8;
-  }
-  __device__ __forceinline__ const unsigned short* piece(int row, int piece) const {
-    return const_cast<HalfTile*>(this)->piece(row, piece);
+  static __device__ __forceinline__ constexpr int place(int row, int piece) {
+    return (2 * row + (piece ^ row / 4 % 2)) * 8;
   }
 };
 
@@ -306,8 +303,8 @@ __device__ __forceinline__ void store_coupling(Coupling& to, const TileSums (&su
         const float2 pair = make_float2(x[half][2 * lower], x[half][2 * lower + 1]);
         const int r = lane / 4 + lower * 8, c = half * 8 + lane % 4 * 2;
         if (column < row)
-          *reinterpret_cast<unsigned*>(to.below[tile_below(row, column)].piece(r, half) + lane % 4 * 2) =
-              pack_fp16(pair.x, pair.y);
+          *reinterpret_cast<unsigned*>(to.below[tile_below(row, column)].places + HalfTile::place(r, half) +
+                                       lane % 4 * 2) = pack_fp16(pair.x, pair.y);
         else
           *reinterpret_cast<float2*>(&to.diagonal[row].tile[r][c]) = pair;
       }
@@ -336,7 +333,8 @@ __device__ __forceinline__ void invert_tiles(Coupling (&heads)[HEADS], int tile,
   if (lane < HEADS * TILE) {
 #pragma unroll
     for (int i = 0; i < TILE; ++i)
-      diagonal.inverse.piece(i, column / 8)[column % 8] = static_cast<unsigned short>(pack_fp16(t[i], 0.f));
+      (diagonal.inverse.places + HalfTile::place(i, column / 8))[column % 8] =
+          static_cast<unsigned short>(pack_fp16(t[i], 0.f));
   }
 }
 
@@ -366,7 +364,9 @@ __device__ __forceinline__ void store_solved(Triangle& to, const Operand& tile, 
 __device__ __forceinline__ void solve_row(Triangle& to, const Coupling& coupling, const float* beta, int row,
                                           unsigned lane) {
   Operand tiles[SIDE];  // T_i,i-n
-  const auto address = [&](const HalfTile& tile) { return shared_address(tile.piece(lane % 16, lane / 16)); };
+  const auto address = [&](const HalfTile& tile) {
+    return shared_address(tile.places + HalfTile::place(lane % 16, lane / 16));
+  };
   load_matrices(tiles[0], address(coupling.diagonal[row].inverse));
   store_solved(to, tiles[0], beta, row, row, lane);
 #pragma unroll

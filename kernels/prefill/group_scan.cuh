@@ -102,7 +102,7 @@ struct ScanMemory {
     shown.initialise(1, GROUP_WARPS);
     begun.initialise();
     written.initialise();
-    show_to_async_copies();
+    fence_async_proxy();
   }
 };
 
@@ -219,47 +219,47 @@ __device__ __forceinline__ void carry_state(State& s, ScanMemory<Stages>& memory
     Operand begun[KEY_TILES], r[SIDE], u[SIDE];  // r begins as v
 #pragma unroll
     for (int k = 0; k < KEY_TILES; ++k) narrow(begun[k], s[2 * k], s[2 * k + 1]);
-    settle(begun);
+    keep_in_place(begun);
     GDNBENCH_PHASE_USING(narrow, begun);
     memory.carried.wait_until_full(chunk);
     GDNBENCH_PHASE(full);
-    begin();
+    fence_warpgroup();
     multiply_operands<GDN_K>(sums, begun, matrix(here.keys));
-    commit();
-    settle(s);  // what needs no product is done while it is worked out, and not before
+    commit_group();
+    keep_in_place(s);  // what needs no product is done while it is worked out, and not before
     load_values(r, shared_address(here.values), warp, lane, swizzled<ROWS / 8>);
     decay_state(s, here.carrying.since[CHUNK - 1]);
     if (shown > 0) wait(memory.begun.free, (shown - 1) % 2);
     if (shown >= 0) store_rows(shared_address(memory.begun.rows), begun, warp, lane);
-    settle(s);
-    settle(r);
+    keep_in_place(s);
+    keep_in_place(r);
     wait_for_groups<0>();
-    settle(sums);
+    keep_in_place(sums);
     if (shown >= 0) arrive_together(memory.begun.there, lane);
     GDNBENCH_PHASE(read);
     subtract_read(r, r, sums, here.carrying.since, lane);
-    settle(r);
+    keep_in_place(r);
     GDNBENCH_PHASE_USING(subtract, r);
-    begin();
+    fence_warpgroup();
     multiply_operands<CHUNK>(sums, r, matrix(here.carrying.solved));
-    commit();
+    commit_group();
     wait_for_groups<0>();
-    settle(sums);
+    keep_in_place(sums);
     GDNBENCH_PHASE(solve);
     fade_tokens(u, sums, here.carrying.until, lane);
-    settle(u);
-    settle(s);
+    keep_in_place(u);
+    keep_in_place(s);
     GDNBENCH_PHASE_USING(fade, u);
-    begin();
+    fence_warpgroup();
     add_written(s, u, matrix(here.keys, CHUNK * BAND_BYTES));
-    commit();
+    commit_group();
     if (shown > 0) wait(memory.written.free, (shown - 1) % 2);
     if (shown >= 0) {
       narrow_tokens(r, sums);
       store_rows(shared_address(memory.written.rows), r, warp, lane);
     }
     wait_for_groups<0>();
-    settle(s);
+    keep_in_place(s);
     if (shown >= 0) arrive_together(memory.written.there, lane);
     arrive_together(memory.carried.empty_at(chunk), lane);
     GDNBENCH_PHASE(write);
@@ -280,27 +280,27 @@ __device__ __forceinline__ void write_outputs(ScanMemory<Stages>& memory, __nv_b
     const float since[2] = {scale * here.since[row], scale * here.since[row + 8]};
     wait(memory.begun.there, shown % 2);
     GDNBENCH_PHASE(begun);
-    show_to_async_copies();
-    begin();
+    fence_async_proxy();
+    fence_warpgroup();
     multiply_rows<GDN_K, false>(sums, matrix(here.queries), matrix(memory.begun.rows));
-    commit();
+    commit_group();
     wait_for_groups<0>();
-    settle(sums);
+    keep_in_place(sums);
     arrive_together(memory.begun.free, lane);
     GDNBENCH_PHASE(show);
 #pragma unroll
     for (int n = 0; n < ROWS / 8; ++n)
 #pragma unroll
       for (int i = 0; i < 4; ++i) sums[n][i] *= since[i / 2];
-    settle(sums);
+    keep_in_place(sums);
     wait(memory.written.there, shown % 2);
     GDNBENCH_PHASE(written);
-    show_to_async_copies();
-    begin();
+    fence_async_proxy();
+    fence_warpgroup();
     multiply_rows<CHUNK, true>(sums, matrix(here.products), matrix(memory.written.rows));
-    commit();
+    commit_group();
     wait_for_groups<0>();
-    settle(sums);
+    keep_in_place(sums);
     arrive_together(memory.written.free, lane);
     arrive_together(memory.shown.empty_at(shown), lane);
     GDNBENCH_PHASE(mix);

@@ -84,7 +84,7 @@ __device__ __forceinline__ void wait_for_copies() { asm volatile("cp.async.wait_
 #if __CUDA_ARCH__ >= 900
 // What threads have written to shared memory, and a barrier has shown to this one, becomes visible to bulk copies and
 // to wgmma. Of shared memory alone: the fence of all memory would wait for stores of outputs, too.
-__device__ __forceinline__ void show_to_async_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+__device__ __forceinline__ void fence_async_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // The barrier's phase will take so many bytes more; arrives at it.
 __device__ __forceinline__ void arrive_expecting(Barrier& barrier, unsigned bytes) {
@@ -107,7 +107,7 @@ template <int Threads>
 __device__ __forceinline__ void store_block(void* to, const void* from, unsigned bytes) {
 #if __CUDA_ARCH__ >= 900
   if (threadIdx.x != 0) return;
-  show_to_async_copies();
+  fence_async_proxy();
   asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n cp.async.bulk.commit_group;" ::"l"(to),
                "r"(shared_address(from)), "r"(bytes)
                : "memory");

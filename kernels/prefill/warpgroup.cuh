@@ -1,5 +1,6 @@
 // Hopper's tensor cores by warpgroups: four warps multiply at once, and the right operand, in shared memory, is read
-// once for all of them. Asynchronous: between begin() and settle() a sum may not be touched.
+// once for all of them. Asynchronous: between fence_warpgroup() and wait_for_groups() a
+// sum may not be touched.
 //
 // Of the sums [64, N] warp w of the four has rows 16 w …, laid out for each 8 columns as mma's; the left operand
 // [64, 16] likewise. The right one is told by a descriptor.
@@ -10,9 +11,10 @@ namespace gdn {
 
 constexpr int GROUP_WARPS = 4;
 constexpr int GROUP_ROWS = GROUP_WARPS * TILE;
+
 // What wgmma takes for an operand in shared memory, in swizzled bands: a descriptor ("Matrix Descriptor" in the PTX
 // ISA's chapter on wgmma), whose low half tells where it begins, in units of 16 bytes, and whose high half is alike for
-// all. So a descriptor further on is one addition away, on the uniform datapath, in whose chains products would wait.
+// all. A descriptor further on takes one addition; worked out from its address each time, it would delay its product.
 constexpr unsigned TO_NEXT_EIGHT_ROWS = EIGHT_ROWS / 16;
 constexpr unsigned SWIZZLE_128_BYTES = 1u << 30;
 
@@ -30,7 +32,7 @@ __device__ __forceinline__ Matrix matrix(const void* from, unsigned to_next_band
 }
 
 // Orders what registers and shared memory hold before the products that follow.
-__device__ __forceinline__ void begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void fence_warpgroup() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 
 // Stores an operand [16, 16] as rows of two pieces; lane l tells where row l % 16 has its piece l / 16.
 __device__ __forceinline__ void store_matrices(unsigned address, const Operand& a) {
@@ -40,7 +42,7 @@ __device__ __forceinline__ void store_matrices(unsigned address, const Operand& 
 }
 
 // The products since the last commit are a group.
-__device__ __forceinline__ void commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void commit_group() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
 // All groups but the last `Pending` are complete.
 template <int Pending>
@@ -48,9 +50,10 @@ __device__ __forceinline__ void wait_for_groups() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Pending) : "memory");
 }
 
-// Ties sums to the place where this stands: no compiler moves a use of theirs to the other side of it.
+// Ties sums, or operands, to the place where this stands: the compiler, which does not know that products run on, moves
+// no use of theirs to the other side of it.
 template <int N>
-__device__ __forceinline__ void settle(Sum (&sums)[N]) {
+__device__ __forceinline__ void keep_in_place(Sum (&sums)[N]) {
 #pragma unroll
   for (int n = 0; n < N; ++n)
 #pragma unroll
@@ -58,7 +61,7 @@ __device__ __forceinline__ void settle(Sum (&sums)[N]) {
 }
 
 template <int N>
-__device__ __forceinline__ void settle(Operand (&operands)[N]) {
+__device__ __forceinline__ void keep_in_place(Operand (&operands)[N]) {
 #pragma unroll
   for (int n = 0; n < N; ++n)
 #pragma unroll
