@@ -62,7 +62,7 @@ def check_chunked(findings, workspace):
         assert float((error / (BF16_ROUNDOFF * units[name] + 1e-30)).max()) < 8 / 2, name
 
 
-CHUNKED = ("prefill-v1", "prefill-v2", "prefill-v3")
+CHUNKED = ("prefill-v1", "prefill-v2", "prefill-v3", "prefill-v4")
 
 
 @pytest.mark.parametrize("kernel", CHUNKED)
@@ -91,6 +91,7 @@ def test_chunks_of_all_kinds_of_inputs(kernel, scenario):
         "prefill-v2:STAGES=2",
         "prefill-v2:STAGES=4",
         "prefill-v2:GROUPS=2",
+        "prefill-v4",
     ],
 )
 def test_more_chunks_than_places_for_them(label):
@@ -98,10 +99,14 @@ def test_more_chunks_than_places_for_them(label):
 
 
 @pytest.mark.parametrize("scenario", ["typical", "slow-decay", "closed-gates"])
-@pytest.mark.parametrize("groups", [1, 2])
-def test_segments_begin_as_far_back_as_the_head_remembers(groups, scenario):
+@pytest.mark.parametrize("kernel", ["prefill-v3:GROUPS=1", "prefill-v3:GROUPS=2", "prefill-v4"])
+def test_segments_begin_as_far_back_as_the_head_remembers(kernel, scenario):
     """64 blocks of 64 rows cut 6 chunks of one head into 6 segments; one that never decays goes back to the first."""
-    check_chunked(*interpret(f"prefill-v3:BLOCKS=64:GROUPS={groups}", (330, 0, 64), scenario))
+    check_chunked(*interpret(f"{kernel}:BLOCKS=64", (330, 0, 64), scenario))
+
+
+def test_a_head_that_never_forgets_goes_back_further_than_warps_look_at_once():
+    check_chunked(*interpret("prefill-v4:BLOCKS=64", (18 * 64 + 1,), "closed-gates"))
 
 
 def test_more_sequences_than_lanes_look_at_at_once():

@@ -384,6 +384,30 @@ def test_a_lane_that_waits_at_an_mbarrier_waits_for_those_that_it_then_meets():
     assert "thread 32 of block 0 reads shared memory without waiting for the copy there" in found[0][2]
 
 
+SHORT_COPIES = """
+__device__ __forceinline__ unsigned at(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+extern "C" __global__ void k(const float* a, float* b) {
+  __shared__ __align__(128) float s[256];
+  const int i = threadIdx.x;
+  s[4 * i] = 7.f;
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(at(s + 4 * i)), "l"(a + 4 * i), "r"(SIZE)
+               : "memory");
+  asm volatile("cp.async.wait_all;" ::: "memory");
+  b[i] = s[4 * i];
+}
+"""
+
+
+def test_a_copy_of_no_bytes_reads_nothing_wherever_its_address_lies():
+    """Lanes past the end of what there is let zeros come instead."""
+    a, b = np.arange(1, 161, dtype=np.float32), np.full(64, -1, dtype=np.float32)
+    assert findings(SHORT_COPIES.replace("SIZE", "i < 40 ? 16 : 0"), a, b, threads=64) == []
+    np.testing.assert_array_equal(b, np.where(np.arange(64) < 40, 4 * np.arange(64) + 1, 0))
+    found = findings(SHORT_COPIES.replace("SIZE", "i < 41 ? 16 : 0"), a, b, threads=64)
+    assert [kind for kind, _, _ in found] == ["OUT_OF_BOUNDS"]
+    assert "thread 40 of block 0 reads 16 bytes at byte 640" in found[0][2]
+
+
 ROWS = """
 __device__ __forceinline__ unsigned at(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
 extern "C" __global__ void k(const float* a, float* b) {

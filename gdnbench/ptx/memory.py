@@ -167,10 +167,13 @@ class Memory:
         Args:
             source: the space and what each lane reads, byte by byte.
             target: likewise where it goes.
-            taken: shape (n,), bytes that are read of each lane's; zeros follow.
+            taken: shape (n,), bytes that are read of each lane's; zeros follow. A lane that takes none reads none: its
+                address may lie anywhere.
             bulk: shape (n,), the transactions of bulk copies; None for `cp.async`.
         """
-        values = self.load(*source)
+        read = taken > 0
+        values = np.zeros((len(taken), source[1].count), dtype=BITS[source[1].size])
+        values[read] = self.load(source[0], source[1].of(read))
         values[np.arange(values.shape[1])[None, :] >= taken[:, None]] = 0
         space, access = target
         for part in self._parts(space, access, "writes"):

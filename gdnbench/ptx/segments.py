@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -92,6 +92,10 @@ class Access:
     def nbytes(self) -> int:
         """Of each lane."""
         return self.size * self.count
+
+    def of(self, rows: npt.NDArray[np.bool_]) -> Access:
+        """Of some lanes alone."""
+        return self if rows.all() else replace(self, lanes=self.lanes[rows], addresses=self.addresses[rows])
 
     @property
     def is_strong(self) -> bool:

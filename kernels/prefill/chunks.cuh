@@ -119,12 +119,20 @@ __device__ __forceinline__ void load_tile(unsigned to, const __nv_bfloat16* from
                                           unsigned thread, Place place) {
   static_assert(Threads % Pieces == 0 && CHUNK % (Threads / Pieces) == 0, "each thread copies the same column");
   const int column = thread % Pieces, first = thread / Pieces;
+  const __nv_bfloat16* source = from + static_cast<long long>(first) * stride + column * 8;
+  constexpr int STEP = Threads / Pieces;
+  if (there >= CHUNK) {  // as nearly always: no address needs a check
 #pragma unroll
-  for (int i = 0; i < CHUNK * Pieces / Threads; ++i) {
-    const int row = first + i * (Threads / Pieces);
+    for (int i = 0; i < CHUNK / STEP; ++i)
+      copy_async(to + place(first + i * STEP, column), source + static_cast<long long>(i * STEP) * stride, true);
+    return;
+  }
+#pragma unroll 1
+  for (int i = 0; i < CHUNK / STEP; ++i) {
     // What is not there is not read, but its address must be one that may be.
-    const __nv_bfloat16* source = from + static_cast<long long>(row < there ? row : 0) * stride + column * 8;
-    copy_async(to + place(row, column), source, row < there);
+    const bool is_there = first + i * STEP < there;
+    copy_async(to + place(first + i * STEP, column),
+               is_there ? source + static_cast<long long>(i * STEP) * stride : from, is_there);
   }
 }
 
@@ -312,9 +320,10 @@ __device__ __forceinline__ void store_coupling(Coupling& to, const TileSums (&su
 }
 
 // (I + A)^-1 of one diagonal tile of each head, a column a lane from the first row down: t_i = e_i - Σ_{k<i} A_ik t_k.
-__device__ __forceinline__ void invert_tiles(Coupling (&heads)[HEADS], int tile, unsigned lane) {
+template <int Heads>
+__device__ __forceinline__ void invert_tiles(Coupling* heads, int tile, unsigned lane) {
   const unsigned column = lane % TILE;
-  Coupling::Diagonal& diagonal = heads[lane / TILE % HEADS].diagonal[tile];
+  Coupling::Diagonal& diagonal = heads[lane / TILE % Heads].diagonal[tile];
   float t[TILE];
 #pragma unroll
   for (int i = 0; i < TILE; ++i) {
@@ -330,7 +339,7 @@ __device__ __forceinline__ void invert_tiles(Coupling (&heads)[HEADS], int tile,
     }
   }
   __syncwarp();
-  if (lane < HEADS * TILE) {
+  if (lane < Heads * TILE) {
 #pragma unroll
     for (int i = 0; i < TILE; ++i)
       (diagonal.inverse.places + HalfTile::place(i, column / 8))[column % 8] =
@@ -434,7 +443,7 @@ __device__ __forceinline__ void prepare(PrepareMemory& memory, const __nv_bfloat
 #pragma unroll 1
     for (int head = 0; head < HEADS; ++head) store_coupling(memory.coupling[head], sums, memory.gates[head], row, lane);
     __syncwarp();
-    invert_tiles(memory.coupling, row, lane);
+    invert_tiles<HEADS>(memory.coupling, row, lane);
   } else {
     if (row < HEADS) clear_above(memory.products[row], lane);
 #pragma unroll 1

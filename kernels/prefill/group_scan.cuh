@@ -7,28 +7,16 @@
 #pragma once
 #include <gdnbench/phases.cuh>
 
-#include "scan.cuh"
-#include "warpgroup.cuh"
+#include "rows.cuh"
 
 GDNBENCH_PHASE_NAMES(narrow, full, read, subtract, solve, fade, write, begun, show, written, mix, output, bring);
 
 namespace gdn {
 
-constexpr int GROUP = GROUP_WARPS * WARP;
-constexpr int ROWS = GROUPS * GROUP_ROWS;  // of the state in a block
-constexpr int STATE_WARPS = GROUPS * GROUP_WARPS;
 // Two warpgroups that carry the state need more registers than an even share, which a whole fourth one can give.
 constexpr int SCAN_THREADS = (GROUPS + 1) * GROUP + (GROUPS > 1 ? GROUP : 2 * WARP);
-static_assert(GDN_V % ROWS == 0, "a block works on one head");
 
-// The chunks that a block takes, of one sequence and value head.
-struct Walk {
-  int chunks;  // in all
-  int silent;  // of them, the first ones: another block writes their outputs
-  int tokens;  // of those whose outputs it writes
-};
-
-// Where they and their tensors lie.
+// Where a block's chunks and their tensors lie.
 struct Place {
   const Loaded* loaded;      // of the first chunk and the key head
   const Prepared* prepared;  // likewise, and the value head
@@ -75,19 +63,6 @@ struct Ring {
   }
 };
 
-// What warpgroups hand on to the one of the outputs: all that carry the state arrive when it is there, and the other
-// one when it is done with.
-template <int Columns>
-struct Handed {
-  alignas(1024) __nv_bfloat16 rows[ROWS * Columns];
-  Barrier there, free;
-
-  __device__ __forceinline__ void initialise() {
-    gdn::initialise(there, STATE_WARPS);
-    gdn::initialise(free, GROUP_WARPS);
-  }
-};
-
 // Shared memory of a block.
 template <int Stages>
 struct ScanMemory {
@@ -106,19 +81,12 @@ struct ScanMemory {
   }
 };
 
-// Of a warp, once all of its lanes have come.
-__device__ __forceinline__ void arrive_together(Barrier& barrier, unsigned lane) {
-  __syncwarp();
-  if (lane == 0) arrive(barrier);
-}
-
 // By a warp. Rows of v after the sequence's end become zeros, as those of keys and queries are: they write nothing. A
 // row of v is too short for a bulk copy: 64 of these a chunk take longer than all else.
 template <int Stages>
 __device__ __forceinline__ void bring_carried(Ring<CarriedChunk, Stages>& ring, const Place& from, const Walk& walk,
                                               unsigned lane) {
   GDNBENCH_PHASES_BEGIN();
-  const int tokens = walk.silent * CHUNK + walk.tokens;
   for (int chunk = 0; chunk < walk.chunks; ++chunk) {
     ring.wait_until_empty(chunk);
     CarriedChunk& to = ring.at(chunk);
@@ -130,7 +98,7 @@ __device__ __forceinline__ void bring_carried(Ring<CarriedChunk, Stages>& ring, 
     }
     load_tile<ROWS / 8, WARP>(shared_address(to.values),
                               from.v + static_cast<long long>(chunk) * (CHUNK * GDN_HV * GDN_V), GDN_HV * GDN_V,
-                              min(tokens - chunk * CHUNK, CHUNK), lane, swizzled<ROWS / 8>);
+                              min(walk.tokens - chunk * CHUNK, CHUNK), lane, swizzled<ROWS / 8>);
     arrive_after_copies(full);
     GDNBENCH_PHASE(bring);
   }
@@ -154,46 +122,6 @@ __device__ __forceinline__ void bring_shown(Ring<ShownChunk, Stages>& ring, cons
     load_bulk(&to.since, &prepared.since, sizeof(to.since), full);
     GDNBENCH_PHASE(bring);
   }
-}
-
-// Q S^T or P U, [CHUNK, ROWS]: of both operands the rows are rows in shared memory, of Columns columns.
-template <int Columns, bool Adds>
-__device__ __forceinline__ void multiply_rows(Sum (&sums)[ROWS / 8], Matrix a, Matrix b) {
-#pragma unroll
-  for (int i = 0; i < Columns / TILE; ++i) {
-    const unsigned long long left = a.descriptor(banded<CHUNK>(0, 2 * i)), right = b.descriptor(banded<ROWS>(0, 2 * i));
-    if (i == 0)
-      multiply<Adds>(sums, left, right);
-    else
-      multiply<true>(sums, left, right);
-  }
-}
-
-// X M^T, for X [ROWS, Columns] as operands and M [CHUNK, Columns] in shared memory.
-template <int Columns>
-__device__ __forceinline__ void multiply_operands(Sum (&sums)[TOKEN_PAIRS], const Operand (&x)[Columns / TILE],
-                                                  Matrix m) {
-#pragma unroll
-  for (int i = 0; i < Columns / TILE; ++i) {
-    const unsigned long long right = m.descriptor(banded<CHUNK>(0, 2 * i));
-    if (i == 0)
-      multiply<false>(sums, x[i], right);
-    else
-      multiply<true>(sums, x[i], right);
-  }
-}
-
-// S + U^T K, for U^T [ROWS, CHUNK] as operands and keys [CHUNK, K] in shared memory.
-__device__ __forceinline__ void add_written(State& s, const Operand (&u)[SIDE], Matrix keys) {
-#pragma unroll
-  for (int token = 0; token < SIDE; ++token) add_transposed(s, u[token], keys.descriptor(token * (TILE * BAND_BYTES)));
-}
-
-// Operands [16, 16] side by side into a matrix of ROWS rows.
-template <int Tiles>
-__device__ __forceinline__ void store_rows(unsigned to, const Operand (&x)[Tiles], int warp, unsigned lane) {
-#pragma unroll
-  for (int i = 0; i < Tiles; ++i) store_matrices(to + banded<ROWS>(warp * TILE + lane % 16, 2 * i + lane / 16), x[i]);
 }
 
 // Each token's column times its factor, as operands.
@@ -224,13 +152,13 @@ __device__ __forceinline__ void carry_state(State& s, ScanMemory<Stages>& memory
     memory.carried.wait_until_full(chunk);
     GDNBENCH_PHASE(full);
     fence_warpgroup();
-    multiply_operands<GDN_K>(sums, begun, matrix(here.keys));
+    multiply_operands<GDN_K, CHUNK, false>(sums, begun, matrix(here.keys));
     commit_group();
     keep_in_place(s);  // what needs no product is done while it is worked out, and not before
     load_values(r, shared_address(here.values), warp, lane, swizzled<ROWS / 8>);
     decay_state(s, here.carrying.since[CHUNK - 1]);
     if (shown > 0) wait(memory.begun.free, (shown - 1) % 2);
-    if (shown >= 0) store_rows(shared_address(memory.begun.rows), begun, warp, lane);
+    if (shown >= 0) store_rows<ROWS>(shared_address(memory.begun.rows), begun, warp, lane);
     keep_in_place(s);
     keep_in_place(r);
     wait_for_groups<0>();
@@ -241,7 +169,7 @@ __device__ __forceinline__ void carry_state(State& s, ScanMemory<Stages>& memory
     keep_in_place(r);
     GDNBENCH_PHASE_USING(subtract, r);
     fence_warpgroup();
-    multiply_operands<CHUNK>(sums, r, matrix(here.carrying.solved));
+    multiply_operands<CHUNK, CHUNK, false>(sums, r, matrix(here.carrying.solved));
     commit_group();
     wait_for_groups<0>();
     keep_in_place(sums);
@@ -256,7 +184,7 @@ __device__ __forceinline__ void carry_state(State& s, ScanMemory<Stages>& memory
     if (shown > 0) wait(memory.written.free, (shown - 1) % 2);
     if (shown >= 0) {
       narrow_tokens(r, sums);
-      store_rows(shared_address(memory.written.rows), r, warp, lane);
+      store_rows<ROWS>(shared_address(memory.written.rows), r, warp, lane);
     }
     wait_for_groups<0>();
     keep_in_place(s);
@@ -282,7 +210,7 @@ __device__ __forceinline__ void write_outputs(ScanMemory<Stages>& memory, __nv_b
     GDNBENCH_PHASE(begun);
     fence_async_proxy();
     fence_warpgroup();
-    multiply_rows<GDN_K, false>(sums, matrix(here.queries), matrix(memory.begun.rows));
+    multiply_rows<GDN_K, ROWS, false>(sums, matrix(here.queries), matrix(memory.begun.rows));
     commit_group();
     wait_for_groups<0>();
     keep_in_place(sums);
@@ -297,7 +225,7 @@ __device__ __forceinline__ void write_outputs(ScanMemory<Stages>& memory, __nv_b
     GDNBENCH_PHASE(written);
     fence_async_proxy();
     fence_warpgroup();
-    multiply_rows<CHUNK, true>(sums, matrix(here.products), matrix(memory.written.rows));
+    multiply_rows<CHUNK, ROWS, true>(sums, matrix(here.products), matrix(memory.written.rows));
     commit_group();
     wait_for_groups<0>();
     keep_in_place(sums);
@@ -307,7 +235,7 @@ __device__ __forceinline__ void write_outputs(ScanMemory<Stages>& memory, __nv_b
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int token = shown * CHUNK + row + half * 8;
-      if (token >= walk.tokens) continue;
+      if (walk.silent * CHUNK + token >= walk.tokens) continue;
       __nv_bfloat16* to = output + static_cast<long long>(token) * (GDN_HV * GDN_V) + lane % 4 * 2;
 #pragma unroll
       for (int n = 0; n < ROWS / 8; ++n)

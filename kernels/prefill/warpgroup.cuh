@@ -111,17 +111,19 @@ __device__ __forceinline__ void multiply(Sum (&sums)[16], unsigned long long a, 
       : "l"(a), "l"(b), "n"(static_cast<int>(Adds)));
 }
 
-// Adds A [64, 16] times B [16, 128], whose rows are rows in shared memory.
-__device__ __forceinline__ void add_transposed(Sum (&sums)[16], const Operand& a, unsigned long long b) {
+// The same for A in registers. B's rows, if it is Transposed, are rows in shared memory.
+template <bool Adds, bool Transposed = false>
+__device__ __forceinline__ void multiply(Sum (&sums)[16], const Operand& a, unsigned long long b) {
   asm volatile(
-      "{ .reg .pred adds; setp.ne.b32 adds, 1, 0;\n"
+      "{ .reg .pred adds; setp.ne.b32 adds, %69, 0;\n"
       "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
       "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "
       "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, "
       "%46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-      "{%64, %65, %66, %67}, %68, adds, 1, 1, 1; }"
+      "{%64, %65, %66, %67}, %68, adds, 1, 1, %70; }"
       : GDN_SUMS_8(0), GDN_SUMS_8(8)
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(static_cast<int>(Adds)),
+        "n"(static_cast<int>(Transposed)));
 }
 
 #undef GDN_SUMS_8

@@ -51,5 +51,6 @@ extern "C" __global__ void __launch_bounds__(gdn::SCAN_THREADS, 1)
       output + value(shown),
       tokens == left ? new_state + rows : nullptr,
   };
-  gdn::scan(memory, at, {silent + gdn::chunks_of(0, tokens), silent, tokens}, scale);
+  const int all = silent * gdn::CHUNK + tokens;
+  gdn::scan(memory, at, {gdn::chunks_of(0, all), silent, all}, scale);
 }

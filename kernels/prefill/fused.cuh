@@ -1,0 +1,379 @@
+// A prompt in one launch: a block takes a value head through the chunks of a segment, and what each chunk tells without
+// the state is worked out in the same block, a chunk ahead of the state.
+//
+// Four warpgroups share the work. One prepares chunks: their gates, K K^T, and the inverse of the triangle. One for
+// each 64 rows of the state is the chain from chunk to chunk: S K^T, R, U, S + U^T K. One works out the outputs with
+// tokens as rows: Q K^T, Q S^T and what U adds, for which S and U come through shared memory. Each copies what it takes
+// of the tensors. They wait for each other at mbarriers alone, so that each is as far ahead as the places of chunks let
+// it be.
+#pragma once
+#include <gdnbench/phases.cuh>
+
+#include "fused_memory.cuh"
+
+GDNBENCH_PHASE_NAMES(keys, pairs, couple, invert, solve, room, bring, gates, narrow, ready, read, subtract, inverse,
+                     write, fade, add, queries, mask, begun, show, written, mix, output);
+
+namespace gdn {
+
+// R_i = v_i - G_i S k_i as operands, from S k_i, in the place of v_i.
+__device__ __forceinline__ void subtract_read(Operand (&r)[SIDE], const Sum (&read)[TOKEN_PAIRS], const ByLane& since,
+                                              unsigned lane) {
+#pragma unroll
+  for (int tile = 0; tile < SIDE; ++tile) {
+    const float4 g = since.of_tile(tile, lane);
+    Sum rest[2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float first = half == 0 ? g.x : g.z, second = half == 0 ? g.y : g.w;
+      const float2 upper = unpack_bf16(r[tile][2 * half]), lower = unpack_bf16(r[tile][2 * half + 1]);
+      const Sum& sum = read[2 * tile + half];
+      rest[half][0] = fmaf(-first, sum[0], upper.x);
+      rest[half][1] = fmaf(-second, sum[1], upper.y);
+      rest[half][2] = fmaf(-first, sum[2], lower.x);
+      rest[half][3] = fmaf(-second, sum[3], lower.y);
+    }
+    narrow(r[tile], rest[0], rest[1]);
+  }
+}
+
+// Each token's column times its factor, as operands.
+__device__ __forceinline__ void fade_tokens(Operand (&to)[SIDE], const Sum (&sums)[TOKEN_PAIRS], const ByLane& factors,
+                                            unsigned lane) {
+#pragma unroll
+  for (int tile = 0; tile < SIDE; ++tile) {
+    const float4 factor = factors.of_tile(tile, lane);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float first = half == 0 ? factor.x : factor.z, second = half == 0 ? factor.y : factor.w;
+      const Sum& sum = sums[2 * tile + half];
+      to[tile][2 * half] = pack_bf16(first * sum[0], second * sum[1]);
+      to[tile][2 * half + 1] = pack_bf16(first * sum[2], second * sum[3]);
+    }
+  }
+}
+
+// By the warpgroup that prepares.
+__device__ __forceinline__ void prepare_chunks(FusedMemory& memory, const Place& from, const Walk& walk, int warp,
+                                               unsigned lane) {
+  GDNBENCH_PHASES_BEGIN();
+  if (walk.chunks == 0) return;
+  GateInputs inputs;
+  // The warps that have the least of the triangle see to the gates, one some chunks ahead of the other.
+  const auto load_gates = [&](int chunk) {
+    if (warp == 0) inputs.load(from.a, from.b, chunk * CHUNK, walk.tokens, lane);
+  };
+  const auto gates = [&](int raw, int whole) {
+    if (warp == 0) {
+      sum_decays(memory.raw_gates[raw % 2], inputs, from.rate, from.dt_bias, walk.tokens - raw * CHUNK, lane);
+      load_gates(raw + 1);
+    }
+    if (warp == 1 && whole >= 0) store_gates(memory.gates[KeyRing::place(whole)], memory.raw_gates[whole % 2], lane);
+  };
+  const auto bring_keys = [&](int chunk) {  // of chunks that are not there zeros: nothing waits for them
+    const int place = KeyRing::place(chunk);
+    bring<KEY_PIECES>(memory.keys[place], from.k, GDN_HQ * GDN_K, walk, chunk, memory.keys_there[place],
+                      warp * WARP + worked_out_anew(lane), banded<CHUNK>);
+  };
+  load_gates(0);
+#pragma unroll 1
+  for (int chunk = 0; chunk < 2; ++chunk) bring_keys(chunk);
+#pragma unroll
+  for (int i = 0; i < SOLVED_STAGES; ++i)
+    if (warp == i + 1) clear_above(memory.solved[i], lane);
+#pragma unroll 1
+  for (int chunk = 0; chunk < 3; ++chunk) {
+    gates(chunk, chunk - 1);
+    synchronise<PREPARING>();
+  }
+#pragma unroll 1
+  for (int chunk = 0; chunk < walk.chunks; ++chunk) {
+    const int place = KeyRing::place(chunk);
+    const ChunkGates& own = memory.gates[place];
+    Coupled& coupling = memory.coupling[chunk % 2];
+    lane = worked_out_anew(lane);
+    wait(memory.keys_there[place], KeyRing::parity(chunk));
+    fence_async_proxy();
+    arrive_together(memory.ready[place], lane);
+    GDNBENCH_PHASE(keys);
+    TileSums sums[SIDE];
+    Sum(&flat)[TOKEN_PAIRS] = *reinterpret_cast<Sum(*)[TOKEN_PAIRS]>(&sums);
+    fence_warpgroup();
+    multiply_rows<GDN_K, CHUNK, false>(flat, matrix(memory.keys[place]), matrix(memory.keys[place]));
+    commit_group();
+    Factors factors;
+    factors.load<false>(own, warp, lane);
+    factors.scale_rows(own.beta[warp * TILE + lane / 4], own.beta[warp * TILE + lane / 4 + 8]);
+    wait_for_groups<0>();
+    keep_in_place(flat);
+    GDNBENCH_PHASE(pairs);
+    TileSums corner;
+    Operand diagonal;
+    factors.apply_diagonal(corner, sums, warp);
+    store_coupling(coupling, sums, factors, warp, lane);
+    GDNBENCH_PHASE(couple);
+    invert_tile(diagonal, memory.corners[warp], corner, lane);
+    store_matrices(half_tile_address(coupling.inverse[warp], lane), diagonal);
+    synchronise<PREPARING>();
+    GDNBENCH_PHASE(invert);
+    memory.wait_until_done(chunk - SOLVED_STAGES);
+    Triangle& solved = memory.solved[chunk % SOLVED_STAGES];
+    if (warp == 3)
+      solve_row<3>(solved, coupling, diagonal, own.beta, lane);
+    else if (warp == 2)
+      solve_row<2>(solved, coupling, diagonal, own.beta, lane);
+    else if (warp == 1)
+      solve_row<1>(solved, coupling, diagonal, own.beta, lane);
+    else
+      solve_row<0>(solved, coupling, diagonal, own.beta, lane);
+    fence_async_proxy();
+    arrive_together(memory.inverse_there[place], lane);
+    GDNBENCH_PHASE(solve);
+    memory.wait_until_done(chunk - 2);
+    GDNBENCH_PHASE(room);
+    bring_keys(chunk + 2);
+    GDNBENCH_PHASE(bring);
+    gates(chunk + 3, chunk + 2);
+    GDNBENCH_PHASE(gates);
+  }
+}
+
+// By the warps that carry the state.
+__device__ __forceinline__ void bring_values(FusedMemory& memory, const __nv_bfloat16* v, int chunk, const Walk& walk,
+                                             int warp, unsigned lane) {
+  const int place = ValueRing::place(chunk);
+  bring<ROWS / 8, STATE_WARPS * WARP>(memory.values[place], v, GDN_HV * GDN_V, walk, chunk, memory.values_there[place],
+                                      warp * WARP + worked_out_anew(lane), swizzled<ROWS / 8>);
+}
+
+// The state that a sequence begins with, by the warps that carry it: as bulk copies to places that are used later,
+// which all of the warps leave before any goes on.
+__device__ __forceinline__ void begin_state(State& s, FusedMemory& memory, const float* from, int warp, unsigned lane) {
+  if (from == nullptr) return;
+  constexpr int BYTES = ROWS * GDN_K * sizeof(float), HALF = BYTES / 2, QUARTER = BYTES / 4;
+  static_assert(sizeof(memory.begun.rows) == HALF && sizeof(memory.written.rows) == QUARTER &&
+                    sizeof(memory.queries[1]) >= QUARTER,
+                "the state fills these places");
+  if (warp == 0 && lane == 0) {
+    arrive_expecting(memory.state_there, BYTES);
+    load_bulk(memory.begun.rows, from, HALF, memory.state_there);
+    load_bulk(memory.written.rows, from + ROWS / 2 * GDN_K, QUARTER, memory.state_there);
+    load_bulk(&memory.queries[1], from + ROWS * 3 / 4 * GDN_K, QUARTER, memory.state_there);
+  }
+  wait(memory.state_there, 0);
+  const void* const quarter =
+      warp < STATE_WARPS * 3 / 4 ? static_cast<const void*>(memory.written.rows) : &memory.queries[1];
+  const void* const part = warp < STATE_WARPS / 2 ? memory.begun.rows : quarter;
+  const int row = warp * TILE % (warp < STATE_WARPS / 2 ? ROWS / 2 : ROWS / 4);
+  load_state(s, static_cast<const float*>(part) + row * GDN_K, lane);
+  synchronise<CARRYING>();
+}
+
+// By warp `warp` of those that carry the state: takes its 16 rows of the state through the chunks.
+__device__ __forceinline__ void carry_state(State& s, FusedMemory& memory, const __nv_bfloat16* v, const Walk& walk,
+                                            int warp, unsigned lane) {
+  GDNBENCH_PHASES_BEGIN();
+#pragma unroll 1
+  for (int chunk = 0; chunk < walk.chunks; ++chunk) {
+    const int shown = chunk - walk.silent, place = KeyRing::place(chunk);
+    const ChunkGates& gates = memory.gates[place];
+    Sum sums[TOKEN_PAIRS];
+    Operand begun[KEY_TILES], r[SIDE], u[SIDE];  // r begins as v
+#pragma unroll
+    for (int k = 0; k < KEY_TILES; ++k) narrow(begun[k], s[2 * k], s[2 * k + 1]);
+    keep_in_place(begun);
+    GDNBENCH_PHASE_USING(narrow, begun);
+    memory.wait_until_ready(chunk);
+    GDNBENCH_PHASE(ready);
+    fence_warpgroup();
+    multiply_operands<GDN_K, CHUNK, false>(sums, begun, matrix(memory.keys[place]));
+    commit_group();
+    // What needs no product is done while it is worked out; waits keep ptxas from putting it between the products.
+    wait(memory.begun.free, (max(shown, 0) + 1) % 2);
+    if (shown >= 0) store_rows<ROWS>(shared_address(memory.begun.rows), begun, warp, lane);
+    wait(memory.values_there[ValueRing::place(chunk)], ValueRing::parity(chunk));
+    load_values(r, shared_address(memory.values[ValueRing::place(chunk)]), warp, lane, swizzled<ROWS / 8>);
+    // All warps are done with those of the last chunk: outputs have begun it, or wait for nothing.
+    if (shown <= 0) memory.wait_until_done(chunk - 1);
+    bring_values(memory, v, chunk + 1, walk, warp, lane);
+    keep_in_place(r);
+    wait_for_groups<0>();
+    keep_in_place(sums);
+    if (shown >= 0) arrive_together(memory.begun.there, lane);
+    GDNBENCH_PHASE(read);
+    subtract_read(r, sums, gates.since, lane);
+    keep_in_place(r);
+    GDNBENCH_PHASE_USING(subtract, r);
+    wait(memory.inverse_there[place], KeyRing::parity(chunk));
+    GDNBENCH_PHASE(inverse);
+    fence_warpgroup();
+    multiply_operands<CHUNK, CHUNK, false>(sums, r, matrix(memory.solved[chunk % SOLVED_STAGES]));
+    commit_group();
+    wait(memory.written.free, (max(shown, 0) + 1) % 2);
+    keep_in_place(s);
+    decay_state(s, gates.whole);
+    keep_in_place(s);
+    wait_for_groups<0>();
+    keep_in_place(sums);
+    GDNBENCH_PHASE(write);
+    fade_tokens(u, sums, gates.until, lane);
+    keep_in_place(u);
+    keep_in_place(s);
+    GDNBENCH_PHASE_USING(fade, u);
+    fence_warpgroup();
+    add_written(s, u, matrix(memory.keys[place], CHUNK * BAND_BYTES));
+    commit_group();
+    if (shown >= 0) {
+      narrow_tokens(r, sums);
+      store_rows<ROWS>(shared_address(memory.written.rows), r, warp, lane);
+      arrive_together(memory.written.there, lane);
+    }
+    wait_for_groups<0>();
+    keep_in_place(s);
+    arrive_together(memory.done[place], lane);
+    GDNBENCH_PHASE(add);
+  }
+}
+
+// (G_i / G_j) (q_i·k_j) of a row of tiles, as operands.
+__device__ __forceinline__ void mask_products(Operand (&to)[SIDE], const TileSums (&sums)[SIDE], const Factors& factors,
+                                              int row) {
+  TileSums x;
+  Operand diagonal;
+  factors.apply_diagonal(x, sums, row);
+  narrow(diagonal, x[0], x[1]);
+#pragma unroll
+  for (int column = 0; column < SIDE; ++column) {
+    if (column < SIDE - 1) {
+      factors.apply(x, sums[column], column);
+      narrow(to[column], x[0], x[1]);
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const unsigned other = column == row ? diagonal[i] : 0;
+      to[column][i] = column < SIDE - 1 && column < row ? to[column][i] : other;
+    }
+  }
+}
+
+// By a warp: its tokens' outputs, in whole rows.
+__device__ __forceinline__ void store_outputs(const Queries& from, __nv_bfloat16* output, int first, int tokens,
+                                              int warp, unsigned lane) {
+  constexpr int PIECES = ROWS / 8, STEP = WARP / PIECES;
+  const int row = lane / PIECES, piece = lane % PIECES;
+  const __nv_bfloat16* place = &from.outputs[warp * TILE + row].row[piece * 8];
+  __nv_bfloat16* to = output + static_cast<long long>(first + row) * (GDN_HV * GDN_V) + piece * 8;
+  asm volatile("" : "+l"(to));  // what is added from here on are constants
+#pragma unroll
+  for (int i = 0; i < TILE; i += STEP) {
+    const uint4 x = *reinterpret_cast<const uint4*>(place + i * (ROWS + 8));
+    if (first + row + i < tokens) *reinterpret_cast<uint4*>(to + static_cast<long long>(i) * (GDN_HV * GDN_V)) = x;
+  }
+}
+
+// By the warpgroup of the outputs, of which a warp has 16 tokens of every chunk; brings values and queries, too.
+__device__ __forceinline__ void write_outputs(FusedMemory& memory, const Place& at, float scale, const Walk& walk,
+                                              int warp, unsigned lane) {
+  GDNBENCH_PHASES_BEGIN();
+  const auto bring_queries = [&](int chunk) {
+    const int place = QueryRing::place(chunk - walk.silent);
+    bring<KEY_PIECES>(memory.queries[place].rows, at.q, GDN_HQ * GDN_K, walk, chunk, memory.queries_there[place],
+                      warp * WARP + worked_out_anew(lane), banded<CHUNK>);
+  };
+  bring_queries(walk.silent);
+#pragma unroll 1
+  for (int chunk = 0; chunk < walk.silent; ++chunk) {
+    memory.wait_until_ready(chunk);
+    arrive_together(memory.done[KeyRing::place(chunk)], lane);
+  }
+#pragma unroll 1
+  for (int chunk = walk.silent; chunk < walk.chunks; ++chunk) {
+    lane = worked_out_anew(lane);
+    const int shown = chunk - walk.silent, key_place = KeyRing::place(chunk), place = QueryRing::place(shown);
+    const ChunkGates& gates = memory.gates[key_place];
+    Queries& queries = memory.queries[place];
+    Operand products[SIDE];
+    wait(memory.queries_there[place], QueryRing::parity(shown));
+    fence_async_proxy();
+    synchronise<SHOWING>();
+    memory.wait_until_ready(chunk);
+    GDNBENCH_PHASE(queries);
+    {
+      TileSums sums[SIDE];
+      Sum(&flat)[TOKEN_PAIRS] = *reinterpret_cast<Sum(*)[TOKEN_PAIRS]>(&sums);
+      fence_warpgroup();
+      multiply_rows<GDN_K, CHUNK, false>(flat, matrix(queries.rows), matrix(memory.keys[key_place]));
+      commit_group();
+      if (shown > 0) bring_queries(chunk + 1);
+      Factors factors;
+      factors.load<true>(gates, warp, lane);
+      factors.scale_rows(scale, scale);
+      wait_for_groups<0>();
+      keep_in_place(flat);
+      mask_products(products, sums, factors, warp);
+      keep_in_place(products);
+    }
+    const int row = warp * TILE + lane / 4;
+    const float since[2] = {scale * gates.since.at(row), scale * gates.since.at(row + 8)};
+    GDNBENCH_PHASE_USING(mask, products);
+    Sum sums[ROWS / 8];
+    wait(memory.begun.there, shown % 2);
+    GDNBENCH_PHASE(begun);
+    fence_async_proxy();
+    fence_warpgroup();
+    multiply_rows<GDN_K, ROWS, false>(sums, matrix(queries.rows), matrix(memory.begun.rows));
+    commit_group();
+    if (shown == 0) bring_queries(chunk + 1);  // before that, a state could have been in their place
+    wait_for_groups<0>();
+    keep_in_place(sums);
+    arrive_together(memory.begun.free, lane);
+    GDNBENCH_PHASE(show);
+#pragma unroll
+    for (int n = 0; n < ROWS / 8; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) sums[n][i] *= since[i / 2];
+    keep_in_place(sums);
+    wait(memory.written.there, shown % 2);
+    GDNBENCH_PHASE(written);
+    fence_async_proxy();
+    fence_warpgroup();
+    multiply_operands<CHUNK, ROWS, true>(sums, products, matrix(memory.written.rows));
+    commit_group();
+    wait_for_groups<0>();
+    keep_in_place(sums);
+    arrive_together(memory.written.free, lane);
+    arrive_together(memory.done[key_place], lane);
+    GDNBENCH_PHASE(mix);
+    synchronise<SHOWING>();  // all warps are done with the queries
+#pragma unroll
+    for (int i = 0; i < ROWS / TILE; ++i) {
+      Operand narrowed;
+      narrow(narrowed, sums[2 * i], sums[2 * i + 1]);
+      store_matrices(shared_address(&queries.outputs[warp * TILE + lane % 16].row[i * TILE + lane / 16 * 8]), narrowed);
+    }
+    __syncwarp();
+    store_outputs(queries, at.output, shown * CHUNK + warp * TILE, walk.tokens - walk.silent * CHUNK, warp, lane);
+    GDNBENCH_PHASE(output);
+  }
+}
+
+// A block: carries the state of its rows through the chunks, and writes their outputs. Its memory is initialised.
+__device__ __forceinline__ void prefill(FusedMemory& memory, const Place& at, const Walk& walk, float scale, int warp,
+                                        unsigned lane) {
+  if (warp < STATE_WARPS) {
+    take_registers<160>();
+    State s = {};
+    bring_values(memory, at.v, 0, walk, warp, lane);
+    begin_state(s, memory, at.state, warp, lane);
+    carry_state(s, memory, at.v, walk, warp, lane);
+    if (at.new_state != nullptr) store_state(at.new_state + static_cast<size_t>(warp * TILE) * GDN_K, s, lane);
+  } else if (warp < STATE_WARPS + GROUP_WARPS) {
+    give_registers<120>();
+    write_outputs(memory, at, scale, walk, warp - STATE_WARPS, lane);
+  } else {
+    give_registers<72>();
+    prepare_chunks(memory, at, walk, warp - STATE_WARPS - GROUP_WARPS, lane);
+  }
+}
+
+}  // namespace gdn
