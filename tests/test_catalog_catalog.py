@@ -37,6 +37,7 @@ LANGUAGES = {
     "prefill-triton": TritonKernel,
     "prefill-v1": CudaKernel,
     "prefill-v3": CudaKernel,
+    "prefill-v4": CudaKernel,
     "prefill-auto": DispatchKernel,
     "prefill-triton-segments": TritonKernel,
     "prefill-fla": TorchKernel,
