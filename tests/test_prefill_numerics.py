@@ -1,5 +1,6 @@
 """Prefill's oracle is the recurrence, and its gates let products of bf16 pass and nothing that is wrong."""
 
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import pytest
@@ -27,6 +28,19 @@ SCENARIOS = prefill_op()[0].scenarios
 def drawn(lengths, scenario, seed=1, **heads):
     op, numerics = prefill_op()
     return numerics.make_inputs(op.workload(Shape(lengths=lengths, **heads)), seed, "cpu", scenario)
+
+
+def test_a_seed_means_the_same_numbers_however_many_threads_draw_them(monkeypatch):
+    _, numerics = prefill_op()
+    monkeypatch.setattr(numerics, "BLOCK", 1000)
+    many = drawn((70,), "typical")[0]
+    monkeypatch.setattr(numerics, "ThreadPoolExecutor", lambda: ThreadPoolExecutor(1))
+    for name, tensor in drawn((70,), "typical")[0].items():
+        assert torch.equal(tensor, many[name]), name
+    others = drawn((70,), "typical", seed=2)[0]
+    assert not torch.equal(others["v"], many["v"])
+    first, second = many["v"].view(-1)[:2000].split(1000)
+    assert not torch.equal(first, second), "each block has a seed of its own"
 
 
 def worst_errors(outputs, tensors, scalars):

@@ -8,6 +8,8 @@ whose W and Y need no state (Yang, Wang, Zhang, Shen and Kim, NeurIPS 2024).
 
 from __future__ import annotations
 
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
@@ -24,6 +26,7 @@ Tensors = dict[str, torch.Tensor]
 
 CHUNK = 64
 WARM_UP_TOKENS = 8
+BLOCK = 1 << 20  # numbers that a thread draws at a time
 SATURATED = 30.0  # sigmoid and softplus are at their limits in fp32
 CLOSED = -40.0  # beta and 1 - g are below 1e-15: the state passes through
 SLOW = 6.0  # taken off a: the state forgets within some thousand tokens
@@ -61,7 +64,7 @@ def make_inputs(shape: Shape, seed: int, device: str, scenario: str) -> tuple[Te
     }
     tensors = {**gates, **_draw(shape, sum(shape.lengths), random)}
     if scenario == "large-state":
-        state = LARGE * torch.randn(sequences, heads, shape.V, shape.K, generator=random)
+        state = LARGE * _normal((sequences, heads, shape.V, shape.K), random)
     else:
         before = {**gates, **_draw(shape, WARM_UP_TOKENS * sequences, random)}
         before["state"] = torch.zeros(sequences, heads, shape.V, shape.K)
@@ -279,9 +282,26 @@ def _draw(shape: Shape, tokens: int, random: torch.Generator) -> Tensors:
     """The tensors of so many tokens on the CPU, so that a seed means the same numbers on every device."""
     HQ, HV, K, V = shape.HQ, shape.HV, shape.K, shape.V
     return {
-        "q": F.normalize(torch.randn(tokens, HQ, K, generator=random), dim=-1).bfloat16(),
-        "k": F.normalize(torch.randn(tokens, HQ, K, generator=random), dim=-1).bfloat16(),
-        "v": torch.randn(tokens, HV, V, generator=random).bfloat16(),
-        "a": torch.randn(tokens, HV, generator=random).bfloat16(),
-        "b": torch.randn(tokens, HV, generator=random).bfloat16(),
+        "q": F.normalize(_normal((tokens, HQ, K), random), dim=-1).bfloat16(),
+        "k": F.normalize(_normal((tokens, HQ, K), random), dim=-1).bfloat16(),
+        "v": _normal((tokens, HV, V), random).bfloat16(),
+        "a": _normal((tokens, HV), random).bfloat16(),
+        "b": _normal((tokens, HV), random).bfloat16(),
     }
+
+
+def _normal(sizes: tuple[int, ...], random: torch.Generator) -> torch.Tensor:
+    """Normal numbers, drawn by as many threads as there are cores; one takes seconds for a long prompt of many heads.
+
+    In blocks, each from a seed of its own, so that the numbers do not depend on how many threads there are.
+    """
+    numbers = torch.empty(sizes)
+    blocks = numbers.view(-1).split(BLOCK)
+    seeds = torch.randint(2**63 - 1, (len(blocks),), generator=random).tolist()
+
+    def draw(block: torch.Tensor, seed: int) -> None:
+        block.normal_(generator=torch.Generator().manual_seed(seed))
+
+    with ThreadPoolExecutor() as threads:
+        deque(threads.map(draw, blocks, seeds), maxlen=0)  # raises what one raised
+    return numbers

@@ -161,8 +161,8 @@ class Examination:
             self._device.synchronize()
 
     def _verify(self, bind: Binder) -> None:
-        scenarios = self._workspaces.scenarios if not self._entry.kernel.floor else self._workspaces.scenarios[:1]
-        for scenario in scenarios:
+        kinds = self._task.kinds.get(self._case.id, self._workspaces.scenarios)
+        for scenario in kinds if not self._entry.kernel.floor else kinds[:1]:
             self._step(f"verify {scenario}", factor=2)
             with self._guarded():
                 workspace = self._workspaces.workspace(self._case.workload, scenario)
