@@ -9,7 +9,7 @@ from stamps_data import MHZ, STEP_NS, about, records, stamps
 from gdnbench.errors import ProfilerError
 from gdnbench.profilers.breakdown import BETWEEN, TOTAL
 from gdnbench.profilers.phases.analysis import analyse
-from gdnbench.profilers.phases.stamps import SM, UNWRITTEN, Stamps
+from gdnbench.profilers.phases.stamps import HEAD, SM, UNWRITTEN, Stamps
 from gdnbench.profilers.phases.stamps import TOTAL as TOTAL_CYCLES
 
 
@@ -63,6 +63,20 @@ def test_a_phase_that_some_warps_skip_is_averaged_over_those_that_pass_it():
     assert row.minimum == pytest.approx(0.2, rel=0.02)
     assert row.share == pytest.approx(4 / (2 * 8 + 4))
     assert profile.unpassed == ()
+
+
+def test_marks_that_have_changed_places_leave_the_sum_of_both_phases_right():
+    """Of a phase whose end is stamped before its beginning, the sum of differences is less than nothing, and wraps."""
+    cycles = np.full((20, 8, 3), 300)
+    cycles[:, 3] = 450, 0, 0
+    made = records(cycles)
+    made[:, 3, HEAD + 1] = 2**32 - 150
+    profile = analyse(Stamps(about(), made, np.array([4.0]), np.array([4.2])))
+    assert profile.crossed == ("update",)
+    rows = _rows(profile)
+    assert rows["update"].minimum == pytest.approx(-0.1, rel=0.02)
+    assert rows["load"].average * 8 + rows["update"].average * 8 == pytest.approx(0.2 * 2 * 7 + 0.2, rel=0.02)
+    assert analyse(stamps()).crossed == ()
 
 
 def test_a_phase_that_no_warp_passes_is_told_and_has_no_row():

@@ -118,6 +118,9 @@ def _warnings(kernel: StampedKernel, profile: PhaseProfile, code: CodeState) -> 
         found.append(f"{kernel.asked} launches were asked for, and the stamps of {launches} fit in memory")
     if profile.unpassed and not kernel.entry:  # those of another launch are declared with this one's
         found.append(f"no warp passed {', '.join(profile.unpassed)}")
+    if profile.crossed:
+        told = f"the clock at the end of {', '.join(profile.crossed)} was read before that at its beginning"
+        found.append(f"{told}: only the sum with the phases beside it is right")
     if profile.silent:
         found.append(f"warps that wrote no stamps in some launch, and are left out: {profile.silent}")
     if kernel.stamped_spill_bytes:
@@ -154,6 +157,7 @@ def _document(path: Path, kernel: StampedKernel, profile: PhaseProfile, code_of:
         **_common(profile),
         "phases": breakdown_rows(profile.breakdown),
         "unpassed": profile.unpassed,
+        "crossed": profile.crossed,
         "silent_warps": profile.silent,
         "warnings": _warnings(kernel, profile, code),
         "file": path,

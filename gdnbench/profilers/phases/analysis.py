@@ -64,6 +64,8 @@ class PhaseProfile:
     Attributes:
         breakdown: time by phase, in microseconds, for the phases that some warp passed.
         unpassed: phases that no warp passed.
+        crossed: phases that read less than nothing in some warp: the clock at their end was read before that at their
+            beginning. What they lack is in the phases that the warp passed before and after; the sum is right.
         silent: warps without a record in some launch; they are left out.
         timeline: the launch from end to end.
         overhead: what stamping costs.
@@ -71,6 +73,7 @@ class PhaseProfile:
 
     breakdown: Breakdown
     unpassed: tuple[str, ...]
+    crossed: tuple[str, ...]
     silent: int
     timeline: Timeline
     overhead: Overhead
@@ -90,18 +93,20 @@ def analyse(stamps: Stamps) -> PhaseProfile:
         )
     records = stamps.records[:, written]
     timeline = _timeline(records)
-    breakdown, unpassed = _breakdown(records, stamps.about.phases, timeline.sm_mhz)
-    return PhaseProfile(breakdown, unpassed, int((~written).sum()), timeline, _overhead(stamps))
+    breakdown = _breakdown(records, stamps.about.phases, timeline.sm_mhz)
+    unpassed = tuple(name for name in stamps.about.phases if name not in breakdown.phases)
+    crossed = tuple(name for name, durations in breakdown.phases.items() if np.nanmin(durations) < 0)
+    return PhaseProfile(breakdown, unpassed, crossed, int((~written).sum()), timeline, _overhead(stamps))
 
 
-def _breakdown(records: WordArray, names: tuple[str, ...], sm_mhz: float) -> tuple[Breakdown, tuple[str, ...]]:
+def _breakdown(records: WordArray, names: tuple[str, ...], sm_mhz: float) -> Breakdown:
     phases = {}
     for number, name in enumerate(names):
-        cycles = records[:, :, HEAD + number]
+        # A sum of differences of 32 bits, which wraps where marks have changed places; none is as long as 2^31 cycles.
+        cycles = records[:, :, HEAD + number].astype(np.uint32).view(np.int32)
         if cycles.any():  # a phase that was passed took a cycle at least
-            phases[name] = np.where(cycles > 0, cycles / sm_mhz, np.nan)
-    unpassed = tuple(name for name in names if name not in phases)
-    return Breakdown(phases, records[:, :, TOTAL] / sm_mhz), unpassed
+            phases[name] = np.where(cycles != 0, cycles / sm_mhz, np.nan)
+    return Breakdown(phases, records[:, :, TOTAL] / sm_mhz)
 
 
 def _timeline(records: WordArray) -> Timeline:
