@@ -202,6 +202,7 @@ def test_one_round_gives_a_time_and_no_verdict():
     rows, _ = rows_of(collected=collect(MEDIANS_US, rounds=1))
     assert rows[FAST.id].timing.time_us == pytest.approx(4.5, rel=0.02)
     assert rows[FAST.id].versus.verdict == "unclear"
+    assert "too few rounds for an interval" in rows[FAST.id].warnings
 
 
 def test_rounds_at_a_low_clock_are_flagged_and_counted():

@@ -71,6 +71,14 @@ def test_no_cell_is_cut_and_no_number_is_wrapped(shown, columns):
                 assert row.versus.verdict.upper() in line
 
 
+def test_what_would_settle_a_verdict_is_not_told_of_one_that_has_no_interval(shown):
+    lines = shown("200").splitlines()
+    (unclear,) = (line for line in lines if line.startswith("decode-v1"))
+    (of_one_round,) = (line for line in lines if line.startswith("decode-new"))
+    assert "17 more rounds would settle" in unclear
+    assert "UNCLEAR" in of_one_round and "settle" not in of_one_round
+
+
 def _time(row):
     time_us = row.timing.time_us
     return f" {time_us:.3f} ±" if time_us < 100 else f" {time_us:.1f} ±"

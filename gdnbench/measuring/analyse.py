@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -228,7 +229,9 @@ def _row_warnings(timing: Timing, low_clock: int) -> tuple[str, ...]:
     warnings = []
     if low_clock:
         warnings.append(f"{low_clock} of {timing.rounds} rounds below {LOW_CLOCK:.0%} of the run's median clock")
-    if timing.relative_half_width > WIDE:
+    if not math.isfinite(timing.relative_half_width):
+        warnings.append("too few rounds for an interval")
+    elif timing.relative_half_width > WIDE:
         warnings.append(f"interval of ±{timing.relative_half_width:.1%}")
     if abs(timing.mean_us / timing.time_us - 1) > TAIL:
         warnings.append(f"mean {timing.mean_us:.3f} µs, 90th percentile {timing.p90_us:.3f} µs{LONG_TAIL}")

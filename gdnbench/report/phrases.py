@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gdnbench.model.case import Case
 from gdnbench.model.code import CodeState
-from gdnbench.model.measurement import Measurement
+from gdnbench.model.measurement import Measurement, Versus
 from gdnbench.model.params import Params
 from gdnbench.places import out_option
 from gdnbench.store.folder import PARTIAL
@@ -28,6 +29,14 @@ OTHER_CODE = "of other code"
 def flops_bind(rows: Iterable[Measurement]) -> bool:
     """Whether the op's FLOPs at the GPU's peak, rather than copying, bound a workload of these rows."""
     return any(row.timing and row.timing.bound == "flops" for row in rows)
+
+
+def settling_notes(versus: Versus | None) -> list[str]:
+    """How many rounds would decide an UNCLEAR comparison, or that none would; after one round neither is known."""
+    if versus is None or versus.verdict != "unclear" or not math.isfinite(versus.high):
+        return []
+    more = versus.more_rounds
+    return [f"{more} more rounds would settle it" if more else "more rounds would not settle it"]
 
 
 def other_code(label: str) -> str:

@@ -32,7 +32,7 @@ from gdnbench.report.html.content import (
     whole_cell,
 )
 from gdnbench.report.html.stored import ReportedRun, lead_line
-from gdnbench.report.phrases import flops_bind
+from gdnbench.report.phrases import flops_bind, settling_notes
 from gdnbench.report.units import TimeUnit, tflops_text
 from gdnbench.stats import FloatArray
 from gdnbench.store.builds import BuildRow
@@ -270,10 +270,7 @@ def _clock(row: Measurement) -> HtmlCell:
 def _notes(row: Measurement) -> HtmlCell:
     notes = [row.case.variant.in_full] if row.case.variant.is_picked else []
     notes += row.warnings
-    if row.versus and row.versus.verdict == "unclear":
-        more = row.versus.more_rounds
-        notes.append(f"{more} more rounds would settle it" if more else "more rounds would not settle it")
-    return HtmlCell(text="; ".join(notes))
+    return HtmlCell(text="; ".join(notes + settling_notes(row.versus)))
 
 
 def _builds_table(builds: Sequence[BuildRow], name: str) -> HtmlTable | None:

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from gdnbench.model.measurement import Measurement, Versus
 from gdnbench.model.status import Role, Status
+from gdnbench.report.phrases import settling_notes
 from gdnbench.report.units import factor, plus_minus, relative_half_width
 from gdnbench.store.calibration import in_words
 from gdnbench.store.info import RunInfo
@@ -94,10 +95,7 @@ def notes_of(row: Measurement) -> list[str]:
         notes.append(f"{row.launches} launches")
     if row.spill_bytes > 0:
         notes.append(f"spills {row.spill_bytes} B a thread")
-    if row.versus and row.versus.verdict == "unclear":
-        more = row.versus.more_rounds
-        notes.append(f"{more} more rounds would settle it" if more else "more rounds would not settle it")
-    return notes
+    return notes + settling_notes(row.versus)
 
 
 def control_lines(rows: Sequence[Measurement], *, workloads: bool = False) -> list[Text]:
