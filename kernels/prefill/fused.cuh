@@ -53,7 +53,7 @@ __device__ __forceinline__ void fade_tokens(Operand (&to)[SIDE], const Sum (&sum
   }
 }
 
-// By the warpgroup that prepares.
+// By the warpgroup that prepares, a warp a row of tiles. It brings the keys, too.
 __device__ __forceinline__ void prepare_chunks(FusedMemory& memory, const Place& from, const Walk& walk, int warp,
                                                unsigned lane) {
   GDNBENCH_PHASES_BEGIN();
@@ -82,7 +82,7 @@ __device__ __forceinline__ void prepare_chunks(FusedMemory& memory, const Place&
   for (int i = 0; i < SOLVED_STAGES; ++i)
     if (warp == i + 1) clear_above(memory.solved[i], lane);
 #pragma unroll 1
-  for (int chunk = 0; chunk < 3; ++chunk) {
+  for (int chunk = 0; chunk < 3; ++chunk) {  // as far ahead as the loop goes on
     gates(chunk, chunk - 1);
     synchronise<PREPARING>();
   }
@@ -117,15 +117,7 @@ __device__ __forceinline__ void prepare_chunks(FusedMemory& memory, const Place&
     synchronise<PREPARING>();
     GDNBENCH_PHASE(invert);
     memory.wait_until_done(chunk - SOLVED_STAGES);
-    Triangle& solved = memory.solved[chunk % SOLVED_STAGES];
-    if (warp == 3)
-      solve_row<3>(solved, coupling, diagonal, own.beta, lane);
-    else if (warp == 2)
-      solve_row<2>(solved, coupling, diagonal, own.beta, lane);
-    else if (warp == 1)
-      solve_row<1>(solved, coupling, diagonal, own.beta, lane);
-    else
-      solve_row<0>(solved, coupling, diagonal, own.beta, lane);
+    solve_any_row(memory.solved[chunk % SOLVED_STAGES], coupling, diagonal, own.beta, warp, lane);
     fence_async_proxy();
     arrive_together(memory.inverse_there[place], lane);
     GDNBENCH_PHASE(solve);
@@ -138,7 +130,7 @@ __device__ __forceinline__ void prepare_chunks(FusedMemory& memory, const Place&
   }
 }
 
-// By the warps that carry the state.
+// By the warps that carry the state: a chunk's values.
 __device__ __forceinline__ void bring_values(FusedMemory& memory, const __nv_bfloat16* v, int chunk, const Walk& walk,
                                              int warp, unsigned lane) {
   const int place = ValueRing::place(chunk);
@@ -271,7 +263,7 @@ __device__ __forceinline__ void store_outputs(const Queries& from, __nv_bfloat16
   }
 }
 
-// By the warpgroup of the outputs, of which a warp has 16 tokens of every chunk; brings values and queries, too.
+// By the warpgroup of the outputs, of which a warp has 16 tokens of every chunk. It brings the queries, too.
 __device__ __forceinline__ void write_outputs(FusedMemory& memory, const Place& at, float scale, const Walk& walk,
                                               int warp, unsigned lane) {
   GDNBENCH_PHASES_BEGIN();

@@ -198,4 +198,18 @@ __device__ __forceinline__ void solve_row(Triangle& to, const Coupled& coupling,
   for (int left = 0; left <= Row; ++left) store_solved(to, found[left], beta, Row, Row - left, lane);
 }
 
+// The same for a row that is not known when this is compiled.
+__device__ __forceinline__ void solve_any_row(Triangle& to, const Coupled& coupling, const Operand& diagonal,
+                                              const float* beta, int row, unsigned lane) {
+  static_assert(SIDE == 4, "a branch for each row");
+  if (row == 3)
+    solve_row<3>(to, coupling, diagonal, beta, lane);
+  else if (row == 2)
+    solve_row<2>(to, coupling, diagonal, beta, lane);
+  else if (row == 1)
+    solve_row<1>(to, coupling, diagonal, beta, lane);
+  else
+    solve_row<0>(to, coupling, diagonal, beta, lane);
+}
+
 }  // namespace gdn
