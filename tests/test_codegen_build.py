@@ -3,6 +3,8 @@
 The first run of the tests compiles, and each after a change to the kernels, the compilers or gdnbench's `codegen`.
 """
 
+import io
+import re
 from itertools import product
 from pathlib import Path
 
@@ -79,6 +81,7 @@ def test_every_kernel_and_preset_compiles_and_none_spills_but_by_design(entry, a
         assert built.arch == arch
         assert 1 <= built.registers <= 255
         assert (built.spill_bytes > 0) == ((variant.label, launch.entry, arch) in SPILLING)
+        assert built.serialized_because == ""
         assert built.load_bits == (0 if entry.kernel.floor == "empty" else 128)
         assert built.code_bytes == Path(built.cubin).stat().st_size
         assert Path(built.cubin).read_bytes().startswith(b"\x7fELF")
@@ -118,6 +121,57 @@ def test_the_head_layout_is_compiled_in():
 
 def test_spills_are_told():
     assert _build("test-spills").spill_bytes >= 4 * (200 - 32)
+
+
+SERIALIZED = {
+    "test-warpgroup:TOUCHED=1": "insufficient register resources for the wgmma pipeline",
+    "test-triton-sums": "insufficient register resources for the wgmma pipeline",
+}
+IN_FLIGHT = ("test-warpgroup", "test-triton-sums:COLUMNS=64")
+ALONE = "test-warpgroup:PRODUCTS=1"
+
+
+def _products(built):
+    """Of each warpgroup product whether it ends its group, and how often the code waits for groups."""
+    sass = disassemble(Path(built.cubin), built.symbol)
+    products = re.findall(r"HGMMA\.\S+ R\d+,.*;", sass)
+    return ["gsb0" in product for product in products], sass.count("WARPGROUP.DEPBAR.LE gsb0, 0x0")
+
+
+@pytest.mark.parametrize(("label", "why"), SERIALIZED.items())
+def test_products_that_ptxas_serializes_are_told_with_its_reason(label, why):
+    built = _variant(label, "sm_90")
+    assert built.serialized_because == why
+    ends, waits = _products(built)
+    assert ends
+    assert all(ends)
+    assert waits == len(ends)
+    assert _variant(label, "sm_90") == built, "the cache keeps it"
+
+
+@pytest.mark.parametrize("label", IN_FLIGHT)
+def test_products_that_stay_in_flight_are_not(label):
+    built = _variant(label, "sm_90")
+    assert built.serialized_because == ""
+    ends, waits = _products(built)
+    assert waits == sum(ends) < len(ends)
+
+
+def test_products_that_the_source_waits_for_each_by_itself_are_not_though_their_code_is_alike():
+    built = _variant(ALONE, "sm_90")
+    ends, waits = _products(built)
+    assert all(ends)
+    assert waits == len(ends)
+    assert built.serialized_because == ""
+
+
+def test_what_ptxas_says_of_a_triton_kernel_is_there_also_where_tritons_cache_has_the_kernel():
+    entry = CATALOG.entries["test-triton-sums"]
+    logs = [io.StringIO(), io.StringIO()]
+    compiled = [compile_triton(entry, entry.default.params, decode_at(), "sm_90", log=log) for log in (*logs, None)]
+    assert "are serialized" in logs[0].getvalue()
+    assert "are serialized" in logs[1].getvalue()
+    assert len({one.hash for one in compiled}) == 1, "who launches it finds it in that cache"
 
 
 @pytest.mark.parametrize("arch", ["sm_86", "sm_90", "sm_100"])

@@ -65,6 +65,19 @@ def test_spills_are_counted_in_bytes():
     assert (mix.spill_store_bytes, mix.spill_load_bytes) == (8 + 4, 4 + 16)
 
 
+def test_warpgroup_products_are_counted_but_those_that_multiply_nothing():
+    lines = (
+        "HGMMA.64x64x16.F32.BF16 R24, gdesc[UR4], RZ, !UPT ;",
+        "HGMMA.64x64x16.F32.BF16 R24, R120, gdesc[UR4], R24, gsb0 ;",
+        "QGMMA.64x64x32.F32.E4M3.E4M3 R24, gdesc[UR4], R24, gsb0 ;",
+        "HGMMA.64x8x16.F16 RZ, gdesc[URZ], RZ, !UPT, gsb0 ;",
+        "HMMA.16816.F32.BF16 R4, R8, R12, R4 ;",
+    )
+    mix = read_mix("\n".join(f"  /*{16 * number:04x}*/  {line}" for number, line in enumerate(lines)))
+    assert mix.warpgroup_products == 3
+    assert read_mix(V6).warpgroup_products == 0
+
+
 @pytest.mark.parametrize(
     ("text", "family"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 from typing import Any
 
@@ -11,6 +12,7 @@ from gdnbench.codegen import cache, nvrtc, triton
 from gdnbench.codegen.arch import capability
 from gdnbench.codegen.cubin import disassemble, read_resources
 from gdnbench.codegen.nvrtc import CompiledCode, compile_cuda
+from gdnbench.codegen.ptxas_log import serialized_because
 from gdnbench.codegen.sass import widest_load_bits
 from gdnbench.codegen.triton import compile_triton
 from gdnbench.errors import BuildError
@@ -20,7 +22,7 @@ from gdnbench.model.kernel import CudaKernel, Kernel, TritonKernel, launch_of
 from gdnbench.model.params import Params
 from gdnbench.model.workload import Workload
 
-_SCHEMA = 2  # raise it when what is stored, or how it is read from a cubin, changes
+_SCHEMA = 3  # raise it when what is stored, or how it is read from a cubin, changes
 
 
 def build(
@@ -58,8 +60,9 @@ def build(
 def _compile(entry: Entry, params: Params, workload: Workload, arch: str, launch: str, stamped: bool) -> CompiledCode:
     if not isinstance(entry.kernel, TritonKernel):
         return compile_cuda(entry, params, workload, arch, launch=launch, stamped=stamped)
-    compiled = compile_triton(entry, params, workload, arch, launch=launch)
-    return CompiledCode(compiled.asm["cubin"], compiled.metadata.name, compiled.metadata.shared)
+    log = io.StringIO()
+    compiled = compile_triton(entry, params, workload, arch, launch=launch, log=log)
+    return CompiledCode(compiled.asm["cubin"], compiled.metadata.name, compiled.metadata.shared, log.getvalue())
 
 
 def _describe(code: CompiledCode, kernel: str, arch: str) -> Build:
@@ -74,6 +77,7 @@ def _describe(code: CompiledCode, kernel: str, arch: str) -> Build:
         code_bytes=len(code.cubin),
         cubin=str(cubin),
         symbol=code.symbol,
+        serialized_because=serialized_because(code.log, code.symbol),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -34,11 +35,13 @@ class CompiledCode:
         cubin: the binary.
         symbol: the kernel's mangled name in it.
         dynamic_shared_bytes: shared memory per block that the compiler leaves to the launch, in bytes.
+        log: what ptxas said, and where NVRTC ran it, NVRTC.
     """
 
     cubin: bytes
     symbol: str
     dynamic_shared_bytes: int = 0
+    log: str = ""
 
 
 def fingerprint(*, stamped: bool) -> dict[str, Any]:
@@ -89,11 +92,14 @@ def compile_cuda(
         **OPTIONS,
     )
     symbol = launch_of(entry.kernel, launch).entry
+    log = io.StringIO()
     try:
-        compiled = Program(entry.source.read_text(), "c++", options).compile("cubin", name_expressions=(symbol,))
+        compiled = Program(entry.source.read_text(), "c++", options).compile(
+            "cubin", name_expressions=(symbol,), logs=log
+        )
     except Exception as error:  # cuda-core keeps the class that it raises private
         raise _explained(entry, arch, symbol, str(error)) from error
-    return CompiledCode(compiled.code, compiled.symbol_mapping[symbol].decode())
+    return CompiledCode(compiled.code, compiled.symbol_mapping[symbol].decode(), log=log.getvalue())
 
 
 def compile_ptx(entry: Entry, params: Params, workload: Workload, arch: str, *, launch: str = "") -> tuple[str, str]:

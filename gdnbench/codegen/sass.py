@@ -74,6 +74,8 @@ _WORDS: Mapping[str, str] = {
     "FLO BREV VIADD VIMNMX VIMNMX3 VIADDMNMX SGXT BMSK IDP ISCADD VABSDIFF VABSDIFF4 UIADD3 UIMAD ULEA ULOP ULOP3 USHF "
     "USHL USHR UPRMT USEL UPOPC UFLO UBREV USGXT UBMSK UVIADD UVIMNMX UIABS UIMNMX UIADD3_64 LEPC",
 }
+# Hopper's asynchronous products of a warpgroup. One into RZ multiplies nothing: ptxas has it stand for an empty group.
+_WARPGROUP_PRODUCTS = frozenset({"HGMMA", "QGMMA", "IGMMA", "BGMMA"})
 _FAMILY = {name: family for family, names in _WORDS.items() for name in names.split()}
 
 FAMILIES: tuple[str, ...] = (*dict.fromkeys(_MEMORY.values()), *_WORDS, "other")
@@ -174,6 +176,7 @@ class InstructionMix:
         spill_store_bytes: what the stores to local memory move, bytes per thread. `ptxas -v` counts a few less where
             some are no spills but saved registers of a call or arrays indexed at run time.
         spill_load_bytes: what the loads from it move, likewise.
+        warpgroup_products: Hopper's asynchronous products of a warpgroup (wgmma).
     """
 
     instructions: int
@@ -184,6 +187,7 @@ class InstructionMix:
     opcodes: Mapping[str, int]
     spill_store_bytes: int
     spill_load_bytes: int
+    warpgroup_products: int
 
 
 def read_mix(sass: str) -> InstructionMix:
@@ -199,6 +203,9 @@ def read_mix(sass: str) -> InstructionMix:
         opcodes=dict(Counter(one.opcode for one in counted).most_common()),
         spill_store_bytes=_bytes_moved(counted, "STL"),
         spill_load_bytes=_bytes_moved(counted, "LDL"),
+        warpgroup_products=sum(
+            one.name in _WARPGROUP_PRODUCTS and not one.operands.startswith("RZ,") for one in counted
+        ),
     )
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from gdnbench.catalog.entry import Entry
 from gdnbench.codegen.arch import capability
@@ -59,7 +60,9 @@ def options(launch: TritonLaunch, kernel: str, params: Params, workload: Workloa
         raise BuildError(f"`warps` or `stages` in variant.py of {kernel} failed: {reason}") from error
 
 
-def compile_triton(entry: Entry, params: Params, workload: Workload, arch: str, *, launch: str = "") -> Any:
+def compile_triton(
+    entry: Entry, params: Params, workload: Workload, arch: str, *, launch: str = "", log: TextIO | None = None
+) -> Any:
     """Compiles a Triton kernel.
 
     Args:
@@ -68,6 +71,7 @@ def compile_triton(entry: Entry, params: Params, workload: Workload, arch: str, 
         workload: its compile-time axes count; run-time ones where `warps` or `stages` ask for them.
         arch: the target, `sm_90`; to launch the result, the architecture of the GPU at hand.
         launch: the entry of the launch that is meant; by default the kernel's first.
+        log: where to write what ptxas says. Triton's cache, which keeps no log, is then written but not read.
 
     Returns:
         Triton's `CompiledKernel`. On a GPU, `compiled[grid](*arguments(compiled, values))` launches it.
@@ -100,11 +104,23 @@ def compile_triton(entry: Entry, params: Params, workload: Workload, arch: str, 
     )
     target = GPUTarget("cuda", capability(arch), _WARP_SIZE)
     try:
-        return triton.compile(source, target=target, options=options(chosen, entry.kernel.name, params, workload))
+        with _ptxas_writes_to(log) if log else contextlib.nullcontext():
+            return triton.compile(source, target=target, options=options(chosen, entry.kernel.name, params, workload))
     except BuildError:
         raise
     except Exception as error:
         raise BuildError(explain(entry.source, error)) from error
+
+
+@contextlib.contextmanager
+def _ptxas_writes_to(log: TextIO) -> Iterator[None]:
+    """Within it Triton runs ptxas, whatever its cache has, and prints what that says to `log`."""
+    from triton import knobs
+
+    with knobs.compilation.scope(), knobs.nvidia.scope(), contextlib.redirect_stdout(log):
+        knobs.compilation.always_compile = True
+        knobs.nvidia.dump_ptxas_log = True
+        yield
 
 
 def constants_of(params: Params, workload: Workload) -> dict[str, ParamValue]:

@@ -43,6 +43,8 @@ class Build:
         code_bytes: size of the cubin.
         cubin: path of the cubin in the build cache.
         symbol: mangled name of the entry in the cubin.
+        serialized_because: why ptxas waits for each of its warpgroup products (wgmma) before the next; empty where it
+            does not, or there are none.
     """
 
     arch: str
@@ -53,3 +55,14 @@ class Build:
     code_bytes: int
     cubin: str = ""
     symbol: str = ""
+    serialized_because: str = ""
+
+
+def tell_serialized(because: str, launch: str = "") -> str:
+    """The warning of a kernel whose warpgroup products ptxas serializes.
+
+    Args:
+        because: why, in ptxas's words.
+        launch: the entry of the launch that is meant, of a kernel with several.
+    """
+    return f"ptxas serializes the wgmma{f' of {launch}' if launch else ''}: {because}"
