@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -205,6 +206,42 @@ def test_rules_name_who_breaks_what(run):
     _, out, _ = run("decode-rowreg-w2", "--arch", "sm_90", "--fail-on", rules, "-q", "--json")
     assert json.loads(out)[0]["breaks"] == ["spills", "regs>200"]
     assert run("decode-v4", "--arch", "sm_90", "--fail-on", rules)[0] == ExitCode.OK
+
+
+def test_serialized_products_are_a_row_a_warning_and_a_rule(run, monkeypatch):
+    monkeypatch.setenv("GDNBENCH_KERNELS", str(BROKEN))
+    why = "insufficient register resources for the wgmma pipeline"
+    code, out, err = run("test-warpgroup:TOUCHED=1", "--arch", "sm_90", "--fail-on", "serialized", "-q")
+    assert code == ExitCode.REGRESSION
+    assert re.search(r"^  serialized wgmma +32$", out, re.MULTILINE)
+    assert f"test-warpgroup:TOUCHED=1 sm_90: ptxas serializes the wgmma: {why}" in " ".join(out.split())
+    assert err == "breaks test-warpgroup:TOUCHED=1 B=1 qk4_v8 sm_90: serialized: serialized wgmma: 32\n"
+    _, out, _ = run("test-warpgroup:TOUCHED=1", "decode-v1", "decode-v4", "decode-v6", "--arch", "sm_90", "-q")
+    assert out.count("ptxas serializes the wgmma") == 1
+    _, out, _ = run("test-warpgroup:TOUCHED=1", "--arch", "sm_90", "-q", "--json")
+    assert [(row["serialized"], row["serialized_because"]) for row in json.loads(out)] == [(32, why)]
+
+
+@pytest.mark.parametrize(
+    ("label", "count"), [("test-warpgroup", "0"), ("test-warpgroup:PRODUCTS=1", "0"), ("decode-v4", None)]
+)
+def test_nothing_is_said_of_products_that_the_compiler_keeps_in_flight_or_of_none(run, monkeypatch, label, count):
+    monkeypatch.setenv("GDNBENCH_KERNELS", str(BROKEN))
+    code, out, _ = run(label, "--arch", "sm_90", "--fail-on", "serialized", "-q")
+    assert code == ExitCode.OK
+    assert "ptxas serializes" not in out
+    assert re.findall(r"^  serialized wgmma +(\d+)$", out, re.MULTILINE) == [count] * (count is not None)
+
+
+def test_explain_says_of_the_code_that_its_products_are_serialized(command_line, monkeypatch):
+    monkeypatch.setattr("gdnbench.machine.gpus.list_gpus", tuple)
+    monkeypatch.setenv("GDNBENCH_KERNELS", str(BROKEN))
+    told = "ptxas serializes the wgmma: insufficient register resources"
+    _, out, _ = command_line("explain", "test-warpgroup:TOUCHED=1", "-q")
+    assert told in " ".join(out.split())
+    _, out, _ = command_line("explain", "test-warpgroup", "-q")
+    assert "code    sm_90" in out
+    assert told not in " ".join(out.split())
 
 
 def test_trips_to_memory_can_be_a_rule_and_one_that_is_not_known_breaks_none(run):

@@ -27,10 +27,10 @@ CASES = (BASELINE, FAST, SLOW, SAME, FLOOR, CONTROL)
 MEDIANS_US = {BASELINE.id: 5.0, FAST.id: 4.5, SLOW.id: 5.5, SAME.id: 5.0, FLOOR.id: 4.0, CONTROL.id: 5.0}
 
 
-def rows_of(cases=CASES, collected=None, checked=None, builds=None, settings=Settings(), op=DECODE):  # noqa: B008
+def rows_of(cases=CASES, collected=None, checked=None, builds=None, settings=Settings(), op=DECODE, told=()):  # noqa: B008
     found = analyse(
         op, cases, checked or healthy(cases), builds or {}, collected or collect(MEDIANS_US), settings,
-        timer="nvbench", run_id="r", copying={"decode-floor-copy", "decode-floor-other"},
+        timer="nvbench", run_id="r", copying={"decode-floor-copy", "decode-floor-other"}, told=told,
     )  # fmt: skip
     return {row.case.id: row for row in found.measurements}, found
 
@@ -272,6 +272,13 @@ def test_builds_launches_and_host_times_stand_beside_their_case():
     assert (fast.registers, fast.spill_bytes, fast.launches, fast.timing.cpu_time_us) == (32, 8, 1, 21.5)
     assert (slow.registers, slow.spill_bytes) == (-1, -1)
     assert math.isnan(slow.timing.cpu_time_us)
+
+
+def test_what_is_to_be_told_of_a_cases_code_stands_among_the_warnings_of_its_time():
+    rows, _ = rows_of(told=({SLOW.id: "another form"}, {FAST.id: "serialized", SLOW.id: "of g: serialized"}))
+    assert rows[FAST.id].warnings[0] == "serialized"
+    assert rows[SLOW.id].warnings[:2] == ("another form", "of g: serialized")
+    assert "serialized" not in "".join(rows[BASELINE.id].warnings)
 
 
 @pytest.mark.parametrize("first", [0, 1])

@@ -7,7 +7,7 @@ from decode_workloads import decode_at
 from run_data import case
 
 from gdnbench.errors import BuildError
-from gdnbench.measuring.builds import Builds, build_rows
+from gdnbench.measuring.builds import Builds, build_rows, tell_serialized_products
 from gdnbench.measuring.protocol import Examined
 from gdnbench.model.code import Build
 from gdnbench.model.kernel import CudaKernel, TorchKernel
@@ -118,3 +118,25 @@ def test_every_launch_of_a_kernel_has_a_row_of_its_own():
     assert rows_of([one], builds) == [("decode-x", "sm_90", 40), ("decode-x", "sm_90", 24)]
     assert list(builds.launches_of(one, "sm_90")) == ["prepare", "finish"]
     assert builds.of(one, "sm_90").registers == 40
+
+
+def test_of_products_that_ptxas_serializes_a_case_says_in_which_launch_and_why():
+    one, other, sound = (case("decode-x", BV=bv) for bv in (8, 16, 32))
+    reasons = {(one, "f"): "calls", (other, "f"): "", (other, "g"): "registers", (sound, "f"): ""}
+    builds = Builds(
+        made={
+            (each.variant, each.workload, arch, launch): Build(
+                arch, 32, 0, 0, 128, 4096, serialized_because=why if arch == "sm_90" else ""
+            )
+            for (each, launch), why in reasons.items()
+            for arch in ARCHS
+        }
+    )
+    cases = (one, other, sound)
+    assert tell_serialized_products(builds, cases, "sm_90") == {
+        one.id: "ptxas serializes the wgmma: calls",
+        other.id: "ptxas serializes the wgmma of g: registers",
+    }
+    assert tell_serialized_products(builds, cases, "sm_100") == {}
+    rows = {(row.label, row.arch): row.serialized_because for row in build_rows(CATALOG, [one], ARCHS, builds, {})}
+    assert rows == {("decode-x", "sm_90"): "calls", ("decode-x", "sm_100"): ""}

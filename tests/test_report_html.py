@@ -175,12 +175,13 @@ def test_a_run_on_a_cpu_shows_what_was_compiled_instead(tmp_path):
     store(tmp_path, rows, gpu="cpu", machine={"gpu": None}, baseline="decode-reference")
     build = BuildRow(
         kernel="decode-v4", label="decode-v4", language="cuda", series="qk4_v8", arch="sm_100", registers=37,
-        shared_bytes=0, spill_bytes=0, load_bits=256, code_bytes=1,
+        shared_bytes=0, spill_bytes=0, load_bits=256, code_bytes=1, serialized_because="calls",
     )  # fmt: skip
     write_builds(tmp_path, [build])
     page = made(tmp_path, tmp_path)
     assert "the CPU" in page.seen
     assert "sm_100 37" in page.seen
+    assert "ok, ptxas serializes the wgmma: calls" in page.seen
     assert "CPU time µs" in page.seen
 
 

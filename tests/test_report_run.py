@@ -5,6 +5,7 @@ import io
 import json
 import math
 import re
+from dataclasses import replace
 
 import pytest
 from decode_workloads import decode_at
@@ -234,6 +235,17 @@ def test_without_a_gpu_builds_are_shown_instead_of_times(stored, shown):
         assert "passed" in line
     assert "MHz" not in text
     assert "SOL" not in text
+
+
+def test_without_a_gpu_a_build_says_why_its_products_are_serialized(stored, shown):
+    made = BuildRow(
+        kernel="decode-v4", label="decode-v4", language="cuda", series="qk4_v8", launch="scan", arch="sm_90",
+        registers=32, shared_bytes=0, spill_bytes=0, load_bits=128, code_bytes=4096,
+    )  # fmt: skip
+    cpu_run(stored, [made])
+    assert "serializes" not in shown()
+    cpu_run(stored, [replace(made, serialized_because="registers")])
+    assert "decode-v4/scan sm_90: ptxas serializes the wgmma: registers" in shown()
 
 
 @pytest.mark.parametrize("reason", ["\n", " ", "[bold]not markup[/bold]", "[/]", "x" * 500])

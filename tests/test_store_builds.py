@@ -28,6 +28,17 @@ def test_a_compiler_may_say_more_than_python_takes_for_a_cell(tmp_path):
     assert csv.field_size_limit() == 131_072, "other readers keep their limit"
 
 
+def test_why_products_are_serialized_comes_back_and_older_files_do_not_tell(tmp_path):
+    told = replace(MADE, serialized_because="insufficient register resources, say")
+    write_builds(tmp_path, [told])
+    assert read_builds(tmp_path) == [told]
+    path = tmp_path / "builds.csv"
+    header, row = path.read_text().splitlines()
+    assert header.endswith(",interpreter,serialized_because")
+    path.write_text(header.rpartition(",")[0] + "\n" + row.partition(',"insufficient')[0] + "\n")
+    assert read_builds(tmp_path) == [MADE]
+
+
 def test_a_run_without_builds_has_none(tmp_path):
     assert read_builds(tmp_path) == []
     write_builds(tmp_path, [])

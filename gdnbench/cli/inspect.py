@@ -46,9 +46,10 @@ def inspect(
 ) -> None:
     """Show what the compiler made of kernels, for any architecture. Needs no GPU.
 
-    Registers, spills, shared memory, occupancy and what limits it, waves, and the
-    instructions: how wide it loads, with which cache hints. Counts are static: a
-    loop's body counts once. Exits with 6 if a kernel does not build.
+    Registers, spills, whether ptxas serializes wgmma, shared memory, occupancy and
+    what limits it, waves, and the instructions: how wide it loads, with which cache
+    hints. Counts are static: a loop's body counts once. Exits with 6 if a kernel
+    does not build.
 
     --schedule reads from the encodings when each instruction issues and which ones
     it waits for, from the first to the final EXIT. Conditional branches fall

@@ -77,6 +77,12 @@ class CompiledKernel:
         return self.resources.shared_bytes + self.dynamic_shared_bytes
 
     @property
+    def serialized(self) -> int | None:
+        """How many of its warpgroup products ptxas serializes, all or none; None where it has none."""
+        products = self.mix.warpgroup_products
+        return (products if self.build.serialized_because else 0) if products else None
+
+    @property
     def blocks(self) -> int:
         """Of the whole grid."""
         return prod(self.grid)

@@ -40,6 +40,7 @@ RESOURCES: tuple[BuildQuantity, ...] = (
     BuildQuantity("spills", "spilled, bytes/thread", lambda it: it.resources.spill_bytes),
     BuildQuantity("spill_stores", "spill stores, bytes", lambda it: it.mix.spill_store_bytes),
     BuildQuantity("spill_loads", "spill loads, bytes", lambda it: it.mix.spill_load_bytes),
+    BuildQuantity("serialized", "serialized wgmma", lambda it: it.serialized),
     BuildQuantity("stack", "stack, bytes/thread", lambda it: it.resources.stack_bytes),
     BuildQuantity("static_smem", "static shared, bytes", lambda it: it.resources.shared_bytes),
     BuildQuantity("dynamic_smem", "dynamic shared, bytes", lambda it: it.dynamic_shared_bytes),

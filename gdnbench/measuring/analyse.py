@@ -69,7 +69,7 @@ def analyse(
     copying: Collection[str],
     rated: GpuSpec | None = None,
     clock: Clock | None = None,
-    told: Mapping[str, str] | None = None,
+    told: Sequence[Mapping[str, str]] = (),
 ) -> Analysis:
     """Rows for every case, measured or not.
 
@@ -85,7 +85,7 @@ def analyse(
         copying: names of the kernels that are copying floors.
         rated: what the GPU's maker rates it for, which bounds what it computes; None where that is not known.
         clock: the further clock that measured; None for the run's own timer.
-        told: what to say of the code of a case beside its time, by its id.
+        told: what to say of the code of a case beside its time, each by its id.
     """
     rounds = RoundTimes(collected, settings.confidence, settings.trim)
     verdicts = {case.id: _verdict(case, checked, collected) for case in cases}
@@ -106,7 +106,7 @@ def analyse(
         if case in measured:
             here = at[case.workload]
             timing = rounds.timing(case.id, timer, costs[case.id], floors.get(case.workload, ""), here)
-            own = (told[case.id],) if told and case.id in told else ()
+            own = tuple(each[case.id] for each in told if case.id in each)
             warnings = (*own, *_row_warnings(timing, rounds.low_clock(case.id)), *outlier_warnings(case, here))
             row = replace(row, timing=timing, versus=comparisons.get(case.id), warnings=warnings)
         elif row.status is Status.OK:

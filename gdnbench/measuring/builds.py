@@ -13,7 +13,7 @@ from gdnbench.errors import GdnbenchError
 from gdnbench.measuring.observer import Observer
 from gdnbench.measuring.protocol import BUILD_STEPS, IMPORT_STEPS, Examined, PreflightVerdicts
 from gdnbench.model.case import Case, Variant
-from gdnbench.model.code import Build
+from gdnbench.model.code import Build, tell_serialized
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.kernel import CudaKernel, TritonKernel
 from gdnbench.model.status import Status
@@ -81,6 +81,21 @@ class Builds:
     def is_built(self, case: Case, archs: Sequence[str]) -> bool:
         """Whether it compiled for all of these architectures, or needs no compiling."""
         return not any(self.failure(case, arch) for arch in archs)
+
+
+def tell_serialized_products(builds: Builds, cases: Sequence[Case], arch: str) -> dict[str, str]:
+    """A word on each case whose warpgroup products ptxas serializes, and in which of several launches, by its id."""
+    told = {}
+    for case in cases:
+        launches = builds.launches_of(case, arch)
+        found = [
+            tell_serialized(build.serialized_because, launch if len(launches) > 1 else "")
+            for launch, build in launches.items()
+            if build.serialized_because
+        ]
+        if found:
+            told[case.id] = ", and ".join(found)
+    return told
 
 
 def build_jobs(catalog: Catalog, cases: Sequence[Case], archs: Sequence[str]) -> dict[BuildId, Job]:
@@ -190,6 +205,7 @@ def _row(case: Case, label: str, language: str, arch: str, result: Build | str, 
         status="ok" if build else Status.BUILD_FAILED.value,
         reason=result if isinstance(result, str) else "",
         interpreter=_interpreter_says(verdict),
+        serialized_because=build.serialized_because if build else "",
     )
 
 

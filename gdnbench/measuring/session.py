@@ -13,7 +13,7 @@ from gdnbench.catalog.catalog import Catalog
 from gdnbench.errors import GdnbenchError
 from gdnbench.machine.gpus import spec_of
 from gdnbench.measuring.analyse import Analysis, analyse, with_clocks
-from gdnbench.measuring.builds import Builds, archs_of, build_cases, build_rows
+from gdnbench.measuring.builds import Builds, archs_of, build_cases, build_rows, tell_serialized_products
 from gdnbench.measuring.conclude import conclude
 from gdnbench.measuring.finish import write_run
 from gdnbench.measuring.forms import Forms, as_chosen, find_forms, forms_to_try, in_every_form, tell_forms
@@ -261,7 +261,7 @@ class Session:
             run_id=self.info.run_id,
             rated=spec_of(self.gpu.slug) if self.gpu else None,
             copying={name for name, entry in self.catalog.entries.items() if entry.kernel.floor == "copy"},
-            told=tell_forms(self.catalog, self.cases),
+            told=(tell_forms(self.catalog, self.cases), self._told_of_builds()),
         )
         own = judge(cases=self.cases, collected=self.collected, timer="nvbench" if self.gpu else "cpu")
         timed = [row.case for row in own.measurements if row.timing]
@@ -286,6 +286,9 @@ class Session:
             return {}
         found = {case.id: self.builds.of(case, self.gpu.arch) for case in self.cases}
         return {case_id: build for case_id, build in found.items() if build}
+
+    def _told_of_builds(self) -> dict[str, str]:
+        return tell_serialized_products(self.builds, self.cases, self.gpu.arch) if self.gpu else {}
 
     def _task(self, phase: Phase, cases: tuple[Case, ...]) -> Task:
         return Task(

@@ -17,7 +17,7 @@ from rich.text import Text
 from gdnbench.diagnose.evidence import Basis, Evidence, RunTimes
 from gdnbench.diagnose.experiment import measure, profile
 from gdnbench.diagnose.finding import EvidenceLine, Finding
-from gdnbench.model.code import CodeState
+from gdnbench.model.code import CodeState, tell_serialized
 from gdnbench.places import in_places, place_asked
 from gdnbench.profilers.ncu.rules import estimated_speedups
 from gdnbench.report.console import data_console, print_csv, print_json, print_next
@@ -201,6 +201,8 @@ def _known(evidence: Evidence) -> Iterator[tuple[str, str]]:
     if compiled:
         launch = evidence.launch or "no GPU"
         yield ("code", f"{compiled.arch}, {compiled.resources.registers} registers, {launch}")
+        if compiled.build.serialized_because:
+            yield ("", tell_serialized(compiled.build.serialized_because))
     if measured and not evidence.entry_name:
         yield ("run", _times(measured))
         if measured.code is CodeState.CHANGED:

@@ -16,7 +16,20 @@ from gdnbench.store.schema import MaybeName, Name
 
 NAME = "builds.csv"
 _COUNTS = ("registers", "shared_bytes", "spill_bytes", "load_bits", "code_bytes")
-_COLUMNS = ("kernel", "label", "language", "series", "launch", "arch", *_COUNTS, "status", "reason", "interpreter")
+_LATER = ("serialized_because",)  # a column that older files lack
+_COLUMNS = (
+    "kernel",
+    "label",
+    "language",
+    "series",
+    "launch",
+    "arch",
+    *_COUNTS,
+    "status",
+    "reason",
+    "interpreter",
+    *_LATER,
+)
 
 _SERIES_IN_1 = "heads"  # what schema 1 calls the series
 
@@ -42,6 +55,7 @@ class BuildRow:
         status: `ok` or `build-failed`.
         reason: the compiler's message, unless ok.
         interpreter: verdict of an interpreter where there is no GPU; empty where none was asked.
+        serialized_because: why ptxas serializes its warpgroup products (wgmma); empty where it does not.
     """
 
     kernel: Name
@@ -58,6 +72,7 @@ class BuildRow:
     status: Literal["ok", "build-failed"] = "ok"
     reason: str = ""
     interpreter: str = ""
+    serialized_because: str = ""
 
     @property
     def title(self) -> str:
@@ -74,7 +89,11 @@ def build_row(info: RunInfo, row: BuildRow) -> Row:
     """A build as one flat row, as the run's schema has it."""
     cells = asdict(row)
     if info.schema == 1:
-        return {_SERIES_IN_1 if name == "series" else name: cell for name, cell in cells.items() if name != "launch"}
+        return {
+            _SERIES_IN_1 if name == "series" else name: cell
+            for name, cell in cells.items()
+            if name not in {"launch", *_LATER}
+        }
     return cells
 
 
@@ -86,7 +105,7 @@ def read_builds(folder: Path) -> list[BuildRow]:
         UnreadableError: if it is there, and cannot be read.
     """
     path = folder / NAME
-    needed = [name for name in _COLUMNS if name not in {"series", "launch"}]  # schema 1 has another name, and none
+    needed = [name for name in _COLUMNS if name not in {"series", "launch", *_LATER}]  # older: another name, or none
     return read_rows(path, needed, _row) if path.exists() else []
 
 

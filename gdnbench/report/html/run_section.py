@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+from gdnbench.model.code import tell_serialized
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
@@ -289,5 +290,7 @@ def _build_row(build: BuildRow) -> HtmlRow:
     texts = (build.title, build.series, build.arch)
     counts = (build.registers, build.spill_bytes, build.shared_bytes, build.load_bits)
     status = build.status if build.status == "ok" else f"{build.status}: {build.reason}"
+    if build.serialized_because:
+        status += f", {tell_serialized(build.serialized_because)}"
     last = (build.interpreter, status)
     return HtmlRow(cells=(*map(text_cell, texts), *map(count_cell, counts), *map(text_cell, last)))

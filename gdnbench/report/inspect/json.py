@@ -49,6 +49,7 @@ def _code(compiled: CompiledKernel, sass: bool) -> dict[str, Any]:
     known = {
         "symbol": compiled.build.symbol,
         "cubin": compiled.build.cubin,
+        "serialized_because": compiled.build.serialized_because,
         "mix": dict(mix.families),
         "hints": dict(mix.hints),
         "opcodes": dict(mix.opcodes),

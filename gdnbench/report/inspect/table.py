@@ -12,6 +12,7 @@ from gdnbench.inspection.compiled import BuildOutcome, CompiledKernel
 from gdnbench.inspection.difference import BuildChange, BuildPair
 from gdnbench.inspection.quantities import CODE, OCCUPANCY, RESOURCES, BuildQuantity, QuantityValue, mix_order, mix_rows
 from gdnbench.inspection.subject import GpuSize
+from gdnbench.model.code import tell_serialized
 from gdnbench.report.console import FittedTable
 
 STATIC = "counts are static: a loop's body counts once however often it runs"
@@ -32,6 +33,8 @@ _TEXT = {"limited by"}
 _DROPPABLE = ("limited by", "instr", "blocks/SM", "threads/block", "waves", "smem", "occ %")
 
 _ONLY_IF_ANY = {"spill_stores", "spill_loads", "predicated"}
+_ONLY_IF_KNOWN = {"serialized"}
+_BAD_IF_ANY = ("spill", "serialized")  # how their titles begin
 
 TextRow = tuple[str, list[str]]
 
@@ -66,6 +69,16 @@ def refused_launches(outcomes: Sequence[BuildOutcome]) -> list[Text]:
     return [Text(f"{name}: {why}", style="red") for name, why in told.items()]
 
 
+def serialized_products(outcomes: Sequence[BuildOutcome]) -> list[Text]:
+    """A line for each kernel whose warpgroup products ptxas serializes, with its reason."""
+    told = {
+        f"{outcome.subject.title} {outcome.arch}": tell_serialized(outcome.build.serialized_because)
+        for outcome in outcomes
+        if isinstance(outcome, CompiledKernel) and outcome.build.serialized_because
+    }
+    return [Text(f"{name}: {why}", style="red") for name, why in told.items()]
+
+
 def waves_text(compiled: CompiledKernel) -> str:
     """How often the grid fills the GPU."""
     return number_text(compiled.waves)
@@ -78,7 +91,7 @@ def summary_table(outcomes: Sequence[BuildOutcome]) -> Group:
         grouped.setdefault((outcome.arch, str(outcome.subject.workload)), []).append(outcome)
     parts = [part for (arch, workload), group in grouped.items() for part in _arch_table(arch, workload, group)]
     legend = "regs and spill (bytes) per thread, smem: bytes per block, instr: static count,\ntrips to memory in a row"
-    return Group(*parts, *refused_launches(outcomes), Text(legend, style="dim"))
+    return Group(*parts, *refused_launches(outcomes), *serialized_products(outcomes), Text(legend, style="dim"))
 
 
 def _arch_table(arch: str, workload: str, outcomes: Sequence[BuildOutcome]) -> tuple[Text, FittedTable]:
@@ -127,14 +140,18 @@ def detail_table(kernels: Sequence[CompiledKernel]) -> Group:
     _section(table, "occupancy", [*_rows(OCCUPANCY, kernels), *_names(kernels)])
     _section(table, "code", [*_rows(CODE, kernels), *_mix(kernels)])
     return Group(
-        *(Text(title, style="bold") for title in titles), table, *refused_launches(kernels), Text(STATIC, style="dim")
+        *(Text(title, style="bold") for title in titles),
+        table,
+        *refused_launches(kernels),
+        *serialized_products(kernels),
+        Text(STATIC, style="dim"),
     )
 
 
 def _section(table: Table, name: str, rows: Iterable[TextRow]) -> None:
     table.add_row(Text(name, style="bold"))
     for title, cells in rows:
-        style = "red" if title.startswith("spill") and any(cell != "0" for cell in cells) else ""
+        style = "red" if title.startswith(_BAD_IF_ANY) and any(cell not in {"0", "-"} for cell in cells) else ""
         table.add_row(Text(f"  {title}"), *(Text(cell, style=style) for cell in cells))
 
 
@@ -142,7 +159,8 @@ def _rows(quantities: Sequence[BuildQuantity], kernels: Sequence[CompiledKernel]
     rows = []
     for quantity in quantities:
         values = [quantity.read(compiled) for compiled in kernels]
-        if any(values) or quantity.key not in _ONLY_IF_ANY:
+        known = any(value is not None for value in values) or quantity.key not in _ONLY_IF_KNOWN
+        if known and (any(values) or quantity.key not in _ONLY_IF_ANY):
             rows.append((quantity.title, [number_text(value) for value in values]))
     return rows
 

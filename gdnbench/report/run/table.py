@@ -13,6 +13,7 @@ from rich.text import Text
 
 from gdnbench.compare.suite import SuiteResult
 from gdnbench.errors import ExitCode
+from gdnbench.model.code import tell_serialized
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.op import Suite
 from gdnbench.model.short_lists import explain_short_lists
@@ -252,7 +253,11 @@ def build_table(builds: Sequence[BuildRow]) -> Group:
     title = Text("\nGPU kernels: compiled here, not timed", style="bold")
     legend = "regs and spill (bytes) per thread, smem (bytes) per block, load: widest, in bits"
     return Group(
-        title, FittedTable(table, ("load", "smem", "spill")), Text(legend, style="dim"), *_build_failures(builds)
+        title,
+        FittedTable(table, ("load", "smem", "spill")),
+        Text(legend, style="dim"),
+        *_serialized_builds(builds),
+        *_build_failures(builds),
     )
 
 
@@ -274,6 +279,14 @@ def _build_cells(build: BuildRow | None) -> list[Text]:
         return [Text("failed", style="red"), *[Text("")] * 3]
     counts = (build.registers, build.spill_bytes, build.shared_bytes, build.load_bits)
     return [Text(str(count)) for count in counts]
+
+
+def _serialized_builds(builds: Sequence[BuildRow]) -> list[Text]:
+    return [
+        Text(f"  {build.title} {build.arch}: {tell_serialized(build.serialized_because)}", style="yellow")
+        for build in builds
+        if build.serialized_because
+    ]
 
 
 def _build_failures(builds: Sequence[BuildRow]) -> list[Text]:
