@@ -119,6 +119,18 @@ def test_after_several_launches_for_two_architectures_the_next_command_is_anothe
     assert second.rstrip("\n").endswith("next: gdnbench inspect prefill-triton --arch sm_90 --sass")
 
 
+def test_an_architecture_that_nobody_named_is_left_out_where_a_kernel_is_for_another(run):
+    code, out, told = run("prefill-v4", "prefill-v1", "--csv")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert (code, {row["arch"] for row in rows}) == (0, {"sm_90"})
+    note = "note: sm_100 is left out, for the instructions of prefill-v4 are another architecture's"
+    assert note in " ".join(told.split())
+    code, out, _ = run("prefill-v4", "--arch", "sm_90,sm_100", "--csv")
+    assert (code, [row["status"] for row in csv.DictReader(io.StringIO(out))]) == (6, ["ok", "build-failed"])
+    code, _, _ = run("prefill-v4", "--arch", "sm_100")
+    assert code == 6
+
+
 def test_csv_has_a_row_a_build(run):
     _, out, _ = run("decode-v4", "--csv")
     rows = list(csv.DictReader(io.StringIO(out)))

@@ -34,7 +34,6 @@ ARCHS = ("sm_90", "sm_100")
 SPILLING = {
     *(("decode-rowreg-w2", "gdn_decode_rowreg", arch) for arch in ("sm_90", "sm_100")),
     *((f"prefill-triton{more}", "prologue", "sm_100") for more in ("", "-segments")),
-    ("prefill-v1", "gdn_prefill_scan", "sm_100"),
 }
 
 

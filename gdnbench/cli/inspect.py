@@ -62,7 +62,7 @@ def inspect(
     from gdnbench.inspection.compiled import build_subjects
     from gdnbench.inspection.difference import BuildPair, find_counterparts, is_revision
     from gdnbench.inspection.quantities import exit_code, find_violations, parse_rules
-    from gdnbench.inspection.subject import choose_archs, choose_subjects, gpu_size_of
+    from gdnbench.inspection.subject import choose_archs, choose_subjects, fitting_archs, gpu_size_of
     from gdnbench.machine.gpus import list_gpus
     from gdnbench.measuring.request import parse_near_default
     from gdnbench.report.inspect.output import print_changed, print_inspected, print_schedule_pairs, print_schedules
@@ -71,13 +71,17 @@ def inspect(
         raise UsageError("--sass and --schedule are two listings", "ask for one; --schedule shows the code, too")
     rules = parse_rules(joined(fail_on))
     gpus = list_gpus()
-    archs = choose_archs(joined(arch), gpus)
+    wanted = joined(arch)
+    archs = choose_archs(wanted, gpus)
     catalog = load_catalog()
     names = terms(kernels, kernel)
     op = resolve_op(catalog, op, [*names, *([] if is_revision(diff) else [diff])])
     workloads = parse_near_default(find_op(catalog, op), sizes(shape))
     subjects, notes = choose_subjects(catalog, op, names, workloads)
     compared = find_counterparts(subjects, catalog, op, diff) if diff else ()
+    if not wanted:
+        archs, left_out = fitting_archs(archs, [*subjects, *compared])
+        notes += left_out
     with watch(quiet=quiet) as observer:
         for note in notes:
             observer.note(note)

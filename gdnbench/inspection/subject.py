@@ -159,6 +159,20 @@ def choose_archs(wanted: str, gpus: Sequence[Gpu]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(archs))
 
 
+def fitting_archs(archs: Sequence[str], subjects: Sequence[Subject]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Of architectures that nobody named, those that all subjects have instructions for; and a note on the others.
+
+    Where none would be left, all are: that nothing compiles is then an error, as for an architecture that was named.
+    """
+    unfit = {arch: [one.name for one in subjects if not one.entry.kernel.fits(arch)] for arch in archs}
+    fit = tuple(arch for arch, names in unfit.items() if not names)
+    if not fit:
+        return tuple(archs), ()
+    told = {arch: ", ".join(dict.fromkeys(names)) for arch, names in unfit.items() if names}
+    whose = "for the instructions of {} are another architecture's"
+    return fit, tuple(f"{arch} is left out, {whose.format(names)}" for arch, names in told.items())
+
+
 def gpu_size_of(arch: str, gpus: Sequence[Gpu]) -> GpuSize | None:
     """A GPU of an architecture: the one at hand, else one whose size its maker tells; None if there is neither."""
     here = next((gpu for gpu in gpus if gpu.sms and gpu.arch == f"sm_{capability(arch)}"), None)
