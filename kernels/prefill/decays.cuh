@@ -138,7 +138,7 @@ __device__ __forceinline__ int chunks_that_matter(float (&decays)[Warps], const 
 #pragma unroll
     for (int i = 0; i < Warps; ++i) {
       kept += decays[i];
-      if (kept < LOG2_FORGOTTEN) return min(back + i + 1, first);
+      if (kept < -FORGOTTEN_BITS) return min(back + i + 1, first);
     }
   }
   return first;

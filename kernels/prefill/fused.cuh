@@ -90,7 +90,7 @@ __device__ __forceinline__ void prepare_chunks(FusedMemory& memory, const Place&
   for (int chunk = 0; chunk < walk.chunks; ++chunk) {
     const int place = KeyRing::place(chunk);
     const ChunkGates& own = memory.gates[place];
-    Coupled& coupling = memory.coupling[chunk % 2];
+    TriangleTiles& triangle = memory.triangles[chunk % 2];
     lane = worked_out_anew(lane);
     wait(memory.keys_there[place], KeyRing::parity(chunk));
     fence_async_proxy();
@@ -107,17 +107,17 @@ __device__ __forceinline__ void prepare_chunks(FusedMemory& memory, const Place&
     wait_for_groups<0>();
     keep_in_place(flat);
     GDNBENCH_PHASE(pairs);
-    TileSums corner;
+    TileSums own_tile;
     Operand diagonal;
-    factors.apply_diagonal(corner, sums, warp);
-    store_coupling(coupling, sums, factors, warp, lane);
+    factors.apply_diagonal(own_tile, sums, warp);
+    store_coupling(triangle, sums, factors, warp, lane);
     GDNBENCH_PHASE(couple);
-    invert_tile(diagonal, memory.corners[warp], corner, lane);
-    store_matrices(half_tile_address(coupling.inverse[warp], lane), diagonal);
+    invert_tile(diagonal, memory.diagonals[warp], own_tile, lane);
+    store_matrices(half_tile_address(triangle.inverse[warp], lane), diagonal);
     synchronise<PREPARING>();
     GDNBENCH_PHASE(invert);
     memory.wait_until_done(chunk - SOLVED_STAGES);
-    solve_any_row(memory.solved[chunk % SOLVED_STAGES], coupling, diagonal, own.beta, warp, lane);
+    solve_any_row(memory.solved[chunk % SOLVED_STAGES], triangle, diagonal, own.beta, warp, lane);
     fence_async_proxy();
     arrive_together(memory.inverse_there[place], lane);
     GDNBENCH_PHASE(solve);
@@ -320,19 +320,14 @@ __device__ __forceinline__ void write_outputs(FusedMemory& memory, const Place& 
     keep_in_place(sums);
     arrive_together(memory.begun.free, lane);
     GDNBENCH_PHASE(show);
-#pragma unroll
-    for (int n = 0; n < ROWS / 8; ++n)
-#pragma unroll
-      for (int i = 0; i < 4; ++i) sums[n][i] *= since[i / 2];
+    scale_rows(sums, since);
     keep_in_place(sums);
     wait(memory.written.there, shown % 2);
     GDNBENCH_PHASE(written);
     fence_async_proxy();
     fence_warpgroup();
     multiply_operands<CHUNK, ROWS, true>(sums, products, matrix(memory.written.rows));
-    commit_group();
-    wait_for_groups<0>();
-    keep_in_place(sums);
+    complete(sums);
     arrive_together(memory.written.free, lane);
     arrive_together(memory.done[key_place], lane);
     GDNBENCH_PHASE(mix);

@@ -49,8 +49,8 @@ struct FusedMemory {
   __nv_bfloat16 values[VALUE_STAGES][CHUNK * ROWS];
   ChunkGates gates[KEY_STAGES];
   RawGates raw_gates[2];
-  Coupled coupling[2];
-  Corner corners[SIDE];
+  TriangleTiles triangles[2];
+  DiagonalBlocks diagonals[SIDE];
   float decays[FUSED_THREADS / WARP];
   // Of a chunk's keys: copied; fit for products, and the gates known; its inverse, too; done with.
   Barrier keys_there[KEY_STAGES], ready[KEY_STAGES], inverse_there[KEY_STAGES], done[KEY_STAGES];

@@ -170,9 +170,7 @@ __device__ __forceinline__ void carry_state(State& s, ScanMemory<Stages>& memory
     GDNBENCH_PHASE_USING(subtract, r);
     fence_warpgroup();
     multiply_operands<CHUNK, CHUNK, false>(sums, r, matrix(here.carrying.solved));
-    commit_group();
-    wait_for_groups<0>();
-    keep_in_place(sums);
+    complete(sums);
     GDNBENCH_PHASE(solve);
     fade_tokens(u, sums, here.carrying.until, lane);
     keep_in_place(u);
@@ -211,24 +209,17 @@ __device__ __forceinline__ void write_outputs(ScanMemory<Stages>& memory, __nv_b
     fence_async_proxy();
     fence_warpgroup();
     multiply_rows<GDN_K, ROWS, false>(sums, matrix(here.queries), matrix(memory.begun.rows));
-    commit_group();
-    wait_for_groups<0>();
-    keep_in_place(sums);
+    complete(sums);
     arrive_together(memory.begun.free, lane);
     GDNBENCH_PHASE(show);
-#pragma unroll
-    for (int n = 0; n < ROWS / 8; ++n)
-#pragma unroll
-      for (int i = 0; i < 4; ++i) sums[n][i] *= since[i / 2];
+    scale_rows(sums, since);
     keep_in_place(sums);
     wait(memory.written.there, shown % 2);
     GDNBENCH_PHASE(written);
     fence_async_proxy();
     fence_warpgroup();
     multiply_rows<CHUNK, ROWS, true>(sums, matrix(here.products), matrix(memory.written.rows));
-    commit_group();
-    wait_for_groups<0>();
-    keep_in_place(sums);
+    complete(sums);
     arrive_together(memory.written.free, lane);
     arrive_together(memory.shown.empty_at(shown), lane);
     GDNBENCH_PHASE(mix);

@@ -6,12 +6,12 @@
 namespace gdn {
 
 // Of a chunk, in fp16, what other warps than a tile's own need: A below the diagonal tiles, and their inverses.
-struct Coupled {
+struct TriangleTiles {
   HalfTile below[TILES_BELOW], inverse[SIDE];
 };
 
 // Of a warp, for its diagonal tile: two blocks [8, 8] as rows, and their inverses in fp16 as columns.
-struct alignas(16) Corner {
+struct alignas(16) DiagonalBlocks {
   float block[2][8][12];
   unsigned short columns[16][8];
 };
@@ -88,7 +88,7 @@ __device__ __forceinline__ unsigned half_tile_address(const HalfTile& tile, unsi
 }
 
 // A_ij left of the diagonal tile of a row of tiles.
-__device__ __forceinline__ void store_coupling(Coupled& to, const TileSums (&sums)[SIDE], const Factors& factors,
+__device__ __forceinline__ void store_coupling(TriangleTiles& to, const TileSums (&sums)[SIDE], const Factors& factors,
                                                int row, unsigned lane) {
 #pragma unroll
   for (int column = 0; column < SIDE - 1; ++column) {
@@ -102,14 +102,14 @@ __device__ __forceinline__ void store_coupling(Coupled& to, const TileSums (&sum
 
 // (I + A)^-1 of a diagonal tile, in fp16. Its blocks [8, 8] on the diagonal in fp32, a column a lane from the first row
 // down, t_i = e_i - Σ_{k<i} A_ik t_k; the one below them is - T_1 A_10 T_0.
-__device__ __forceinline__ void invert_tile(Operand& to, Corner& corner, const TileSums& a, unsigned lane) {
+__device__ __forceinline__ void invert_tile(Operand& to, DiagonalBlocks& blocks, const TileSums& a, unsigned lane) {
 #pragma unroll
   for (int block = 0; block < 2; ++block)
-    *reinterpret_cast<float2*>(&corner.block[block][lane / 4][lane % 4 * 2]) =
+    *reinterpret_cast<float2*>(&blocks.block[block][lane / 4][lane % 4 * 2]) =
         make_float2(a[block][2 * block], a[block][2 * block + 1]);
   __syncwarp();
   const int column = lane % 8;
-  const float (&block)[8][12] = corner.block[lane / 8 % 2];
+  const float (&block)[8][12] = blocks.block[lane / 8 % 2];
   float t[8];
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
@@ -124,10 +124,10 @@ __device__ __forceinline__ void invert_tile(Operand& to, Corner& corner, const T
     }
   }
   if (lane < TILE)
-    *reinterpret_cast<uint4*>(corner.columns[lane]) =
+    *reinterpret_cast<uint4*>(blocks.columns[lane]) =
         make_uint4(pack_fp16(t[0], t[1]), pack_fp16(t[2], t[3]), pack_fp16(t[4], t[5]), pack_fp16(t[6], t[7]));
   __syncwarp();
-  const unsigned address = shared_address(corner.columns[lane % 16]);
+  const unsigned address = shared_address(blocks.columns[lane % 16]);
   unsigned as_columns[4], as_rows[4];  // of T_0 and T_1, twice
   load_matrices(as_columns, address);
   load_matrices_transposed(as_rows, address);
@@ -159,7 +159,7 @@ __device__ __forceinline__ void store_solved(Triangle& to, const TileSums& tile,
 // Row `Row` of tiles of T = (I + A)^-1 from its diagonal tile to the left: T_ij = -(Σ_{j<k≤i} T_ik A_kj) T_jj. No entry
 // is larger than those of T itself, which those of powers of A would be, so that fp16 holds them.
 template <int Row>
-__device__ __forceinline__ void solve_row(Triangle& to, const Coupled& coupling, const Operand& diagonal,
+__device__ __forceinline__ void solve_row(Triangle& to, const TriangleTiles& triangle, const Operand& diagonal,
                                           const float* beta, unsigned lane) {
   Operand tiles[Row + 1];  // T_i,i-n
   TileSums found[Row + 1];
@@ -176,7 +176,7 @@ __device__ __forceinline__ void solve_row(Triangle& to, const Coupled& coupling,
 #pragma unroll
     for (int n = 0; n < left; ++n) {
       unsigned right[4];
-      load_matrices_transposed(right, half_tile_address(coupling.below[tile_below(Row - n, column)], lane));
+      load_matrices_transposed(right, half_tile_address(triangle.below[tile_below(Row - n, column)], lane));
       mma_fp16(sums[0], tiles[n], right[0], right[1]);
       mma_fp16(sums[1], tiles[n], right[2], right[3]);
     }
@@ -185,7 +185,7 @@ __device__ __forceinline__ void solve_row(Triangle& to, const Coupled& coupling,
     for (int i = 0; i < 4; ++i) sums[i / 2][i % 2 * 2] *= -1.f, sums[i / 2][i % 2 * 2 + 1] *= -1.f;
     narrow_fp16(narrowed, sums);
     unsigned right[4];
-    load_matrices_transposed(right, half_tile_address(coupling.inverse[column], lane));
+    load_matrices_transposed(right, half_tile_address(triangle.inverse[column], lane));
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
 #pragma unroll
@@ -199,17 +199,17 @@ __device__ __forceinline__ void solve_row(Triangle& to, const Coupled& coupling,
 }
 
 // The same for a row that is not known when this is compiled.
-__device__ __forceinline__ void solve_any_row(Triangle& to, const Coupled& coupling, const Operand& diagonal,
+__device__ __forceinline__ void solve_any_row(Triangle& to, const TriangleTiles& triangle, const Operand& diagonal,
                                               const float* beta, int row, unsigned lane) {
   static_assert(SIDE == 4, "a branch for each row");
   if (row == 3)
-    solve_row<3>(to, coupling, diagonal, beta, lane);
+    solve_row<3>(to, triangle, diagonal, beta, lane);
   else if (row == 2)
-    solve_row<2>(to, coupling, diagonal, beta, lane);
+    solve_row<2>(to, triangle, diagonal, beta, lane);
   else if (row == 1)
-    solve_row<1>(to, coupling, diagonal, beta, lane);
+    solve_row<1>(to, triangle, diagonal, beta, lane);
   else
-    solve_row<0>(to, coupling, diagonal, beta, lane);
+    solve_row<0>(to, triangle, diagonal, beta, lane);
 }
 
 }  // namespace gdn

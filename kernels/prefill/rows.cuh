@@ -65,6 +65,23 @@ __device__ __forceinline__ void multiply_operands(Sum (&sums)[N], const Operand 
   }
 }
 
+// The products since the last commit, once they are complete.
+template <int N>
+__device__ __forceinline__ void complete(Sum (&sums)[N]) {
+  commit_group();
+  wait_for_groups<0>();
+  keep_in_place(sums);
+}
+
+// Of each tile of 16 rows the upper and the lower half's, times the lane's factor.
+template <int N>
+__device__ __forceinline__ void scale_rows(Sum (&sums)[N], const float (&factors)[2]) {
+#pragma unroll
+  for (int n = 0; n < N; ++n)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) sums[n][i] *= factors[i / 2];
+}
+
 // S + U^T K, for U^T [ROWS, CHUNK] as operands and keys [CHUNK, K] in shared memory.
 __device__ __forceinline__ void add_written(State& s, const Operand (&u)[SIDE], Matrix keys) {
 #pragma unroll

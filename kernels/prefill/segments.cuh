@@ -10,7 +10,8 @@
 namespace gdn {
 
 // Less than the unit roundoff of fp32, in which states are kept, by 2^-8.
-constexpr float FORGOTTEN = 1.f / (1ull << 32), LOG2_FORGOTTEN = -32.f;
+constexpr int FORGOTTEN_BITS = 32;
+constexpr float FORGOTTEN = 1.f / (1ull << FORGOTTEN_BITS);
 
 // Chunks in a segment that is not its sequence's last, if all sequences have so many chunks together.
 __host__ __device__ constexpr int segment_chunks(int chunks, int segments) {
