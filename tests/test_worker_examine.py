@@ -91,27 +91,27 @@ class Events(list):
     send = list.append
 
 
-def examine(root, *names, kinds=()):
-    """Every event of a worker that examines these kernels in turn, on some kinds of inputs or on all."""
+def examine(root, *names, scenarios=()):
+    """Every event of a worker that examines these kernels in turn, in some scenarios or in all."""
     roots = (default_roots()[0], root)
     catalog = load_catalog(roots)
     cases = tuple(Case(catalog.entries[name].default, WORKLOAD) for name in names)
     events = Events()
     task = Task(Phase.EXAMINE, "cpu", tuple(map(str, roots)), "decode", cases, seed=5, step_limit_s=9.0)
-    examine_all(replace(task, kinds={case.id: kinds for case in cases} if kinds else {}), events)
+    examine_all(replace(task, scenarios={case.id: scenarios for case in cases} if scenarios else {}), events)
     return events
 
 
-def verdicts(root, *names, kinds=()):
-    return [event for event in examine(root, *names, kinds=kinds) if isinstance(event, Examined)]
+def verdicts(root, *names, scenarios=()):
+    return [event for event in examine(root, *names, scenarios=scenarios) if isinstance(event, Examined)]
 
 
-def test_a_case_is_verified_on_the_kinds_of_inputs_that_the_task_names_for_it(root):
-    [told] = verdicts(root, "decode-right", kinds=("typical", "large-state"))
+def test_a_case_is_verified_in_the_scenarios_that_the_task_names_for_it(root):
+    [told] = verdicts(root, "decode-right", scenarios=("typical", "large-state"))
     assert [gate.scenario for gate in told.gates if gate.gate == "inputs unchanged"] == ["typical", "large-state"]
     [told] = verdicts(root, "decode-right")
-    kinds = load_catalog(default_roots()[:1]).ops["decode"].scenarios
-    assert tuple(gate.scenario for gate in told.gates if gate.gate == "inputs unchanged") == kinds
+    scenarios = load_catalog(default_roots()[:1]).ops["decode"].scenarios
+    assert tuple(gate.scenario for gate in told.gates if gate.gate == "inputs unchanged") == scenarios
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import numpy as np
 
 from gdnbench.compare.card_run import CardRun
 from gdnbench.compare.pooled import PooledTimes, pool_times
-from gdnbench.measuring.analyse import WIDE, compare_cases, floors_of, outlier_warnings, ratios_of
+from gdnbench.measuring.analyse import compare_cases, floors_of, interval_warnings, outlier_warnings, ratios_of
 from gdnbench.measuring.rounds import LOW_CLOCK, WorkloadTimes
 from gdnbench.model.case import Case
 from gdnbench.model.measurement import Measurement, Timing
@@ -115,10 +115,8 @@ def _row_warnings(timing: Timing, low_clock: int, case: Case, at: WorkloadTimes)
     warnings = []
     if low_clock:
         warnings.append(f"{low_clock} of {timing.rounds} rounds below {LOW_CLOCK:.0%} of the median clock of all cards")
-    if timing.relative_half_width > WIDE:
-        warnings.append(f"interval of ±{timing.relative_half_width:.1%}")
     what = "cards" if isinstance(at.effects, CardEffects) else "processes"
-    return (*warnings, *outlier_warnings(case, at, what))
+    return (*warnings, *interval_warnings(timing), *outlier_warnings(case, at, what))
 
 
 def _form_warnings(rows: Sequence[Measurement]) -> tuple[str, ...]:

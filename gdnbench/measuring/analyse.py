@@ -229,13 +229,17 @@ def _row_warnings(timing: Timing, low_clock: int) -> tuple[str, ...]:
     warnings = []
     if low_clock:
         warnings.append(f"{low_clock} of {timing.rounds} rounds below {LOW_CLOCK:.0%} of the run's median clock")
-    if not math.isfinite(timing.relative_half_width):
-        warnings.append("too few rounds for an interval")
-    elif timing.relative_half_width > WIDE:
-        warnings.append(f"interval of ±{timing.relative_half_width:.1%}")
+    warnings += interval_warnings(timing)
     if abs(timing.mean_us / timing.time_us - 1) > TAIL:
         warnings.append(f"mean {timing.mean_us:.3f} µs, 90th percentile {timing.p90_us:.3f} µs{LONG_TAIL}")
     return tuple(warnings)
+
+
+def interval_warnings(timing: Timing) -> tuple[str, ...]:
+    """Notes a time whose interval is wide, or which has too few rounds for one."""
+    if not math.isfinite(timing.relative_half_width):
+        return ("too few rounds for an interval",)
+    return (f"interval of ±{timing.relative_half_width:.1%}",) if timing.relative_half_width > WIDE else ()
 
 
 def outlier_warnings(case: Case, at: WorkloadTimes, what: str = "processes") -> tuple[str, ...]:

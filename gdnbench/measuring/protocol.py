@@ -90,7 +90,7 @@ class Task:
         record: measuring only: path where the timer leaves its own record.
         forms: examining only: params of each form in which a case is tried, by its id; those to keep if none is
             faster come first.
-        kinds: examining only: the kinds of inputs that a case is verified on, by its id; all for one that is not named.
+        scenarios: examining only: those that a case is verified in, by its id; all for one that is not named.
     """
 
     phase: Phase
@@ -111,7 +111,7 @@ class Task:
     clock: Clock | None = None
     record: str = ""
     forms: dict[str, tuple[dict[str, ParamValue], ...]] = field(default_factory=dict)
-    kinds: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    scenarios: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def warm_ups(self) -> int:
@@ -145,7 +145,7 @@ class Task:
         axes = convert(spec, WorkloadSpec) if spec else None
         document["cases"] = tuple(Case.from_dict(case, axes) for case in document["cases"] if axes)
         document["forms"] = {case_id: tuple(forms) for case_id, forms in document["forms"].items()}
-        document["kinds"] = {case_id: tuple(names) for case_id, names in document["kinds"].items()}
+        document["scenarios"] = {case_id: tuple(names) for case_id, names in document["scenarios"].items()}
         document["order"] = tuple(tuple(ids) for ids in document["order"])
         document["left_alone"] = tuple(document["left_alone"])
         document["launched"] = {case_id: tuple(names) for case_id, names in document["launched"].items()}

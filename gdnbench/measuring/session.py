@@ -17,7 +17,6 @@ from gdnbench.measuring.builds import Builds, archs_of, build_cases, build_rows,
 from gdnbench.measuring.conclude import conclude
 from gdnbench.measuring.finish import write_run
 from gdnbench.measuring.forms import Forms, as_chosen, find_forms, forms_to_try, in_every_form, tell_forms
-from gdnbench.measuring.kinds import kinds_to_verify
 from gdnbench.measuring.measure import TimingWorkers, read_clock
 from gdnbench.measuring.observer import Observer, alone_on
 from gdnbench.measuring.preflight import Preflight, interpreter_of, interpreting, share_with_controls
@@ -25,6 +24,7 @@ from gdnbench.measuring.protocol import Event, Examined, HostTimes, Phase, Prefl
 from gdnbench.measuring.race import MOST_ROUNDS_A_SEGMENT, choose_schedule
 from gdnbench.measuring.request import Settings, device_of
 from gdnbench.measuring.rounds import Collected
+from gdnbench.measuring.scenarios import scenarios_to_verify
 from gdnbench.measuring.schedule import FixedRounds, memory_blocks, most_placed_bytes, round_share, sample_count
 from gdnbench.measuring.workers import run_concurrently, worker_environment
 from gdnbench.model.case import Case
@@ -152,8 +152,8 @@ class Session:
     def _judge(self, pending: tuple[Case, ...], record: Record, stop: threading.Event) -> None:
         preflight = Preflight(self.folder.path, self._environment, self.observer, record, stop=stop)
         tried = forms_to_try(pending, self.forms, self.builds, self._archs)
-        kinds = kinds_to_verify(self.op, self.cases)
-        preflight.judge(replace(self._task(Phase.EXAMINE, pending), forms=tried, kinds=kinds), self.checked)
+        scenarios = scenarios_to_verify(self.op, self.cases)
+        preflight.judge(replace(self._task(Phase.EXAMINE, pending), forms=tried, scenarios=scenarios), self.checked)
         share_with_controls(self.cases, self.checked)
         if preflight.started and self.gpu:
             described = self.info.machine.get("gpu") or GpuDocument()

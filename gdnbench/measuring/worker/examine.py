@@ -161,8 +161,8 @@ class Examination:
             self._device.synchronize()
 
     def _verify(self, bind: Binder) -> None:
-        kinds = self._task.kinds.get(self._case.id, self._workspaces.scenarios)
-        for scenario in kinds if not self._entry.kernel.floor else kinds[:1]:
+        scenarios = self._task.scenarios.get(self._case.id, self._workspaces.scenarios)
+        for scenario in scenarios if not self._entry.kernel.floor else scenarios[:1]:
             self._step(f"verify {scenario}", factor=2)
             with self._guarded():
                 workspace = self._workspaces.workspace(self._case.workload, scenario)
