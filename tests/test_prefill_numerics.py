@@ -1,6 +1,5 @@
 """Prefill's oracle is the recurrence, and its gates let products of bf16 pass and nothing that is wrong."""
 
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import pytest
@@ -30,17 +29,154 @@ def drawn(lengths, scenario, seed=1, **heads):
     return numerics.make_inputs(op.workload(Shape(lengths=lengths, **heads)), seed, "cpu", scenario)
 
 
-def test_a_seed_means_the_same_numbers_however_many_threads_draw_them(monkeypatch):
+def normal(count, seed):
+    """So many numbers in fp32, as one tensor of a draw."""
+    return prefill_op()[1]._normal((count,), torch.Generator().manual_seed(seed), "cpu", torch.float32).double()
+
+
+def correlations(rows):
+    """Of each row with each other, in units of their standard deviation where rows are independent."""
+    found = torch.corrcoef(rows.double()) * rows.shape[1] ** 0.5
+    return found[torch.ones_like(found, dtype=torch.bool).triu(1)]
+
+
+def test_streams_are_those_of_splitmix64():
+    hashes = prefill_op()[1]._hashes
+
+    def expected(seed, number):
+        z = (seed + number * 0x9E3779B97F4A7C15) % 2**64
+        z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+        z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
+        return z ^ (z >> 31)
+
+    cpu = torch.device("cpu")
+    assert hashes(0, 0, 3, cpu).view(torch.uint64).tolist() == [
+        0xE220A8397B1DCDAF,
+        0x6E789E6AA1B965F4,
+        0x06C45D188009454F,
+    ]
+    for seed, begin in ((1, 0), (2**63 - 2, 5), (0x1234567890ABCDEF, 2**33)):
+        found = hashes(seed, begin, begin + 1000, cpu).view(torch.uint64).tolist()
+        assert found == [expected(seed, number) for number in range(begin + 1, begin + 1001)]
+
+
+def test_quantiles_are_the_same_on_every_cpu():
+    quantiles = prefill_op()[1]._quantiles()
+    steps = quantiles.double() * 2**20
+    assert torch.equal(steps, steps.round())
+    exact = torch.special.ndtri((torch.arange(1 << 16, dtype=torch.float64) + 0.5) / (1 << 16)) * 2**20
+    assert float((steps - exact).abs().max()) < 0.5 - 1e-5, "no quantile is near the middle between two steps"
+    assert torch.equal(quantiles, -quantiles.flip(0))
+
+
+def test_numbers_are_distributed_normally():
+    numbers = normal(1 << 22, seed=5)
+    n = len(numbers)
+    for power, moment in ((1, 0.0), (2, 1.0), (3, 0.0), (4, 3.0)):  # whose variance is the moment of twice the power
+        spread = ((1.0, 3.0, 15.0, 105.0)[power - 1] - moment**2) ** 0.5
+        assert abs(float((numbers**power).mean()) - moment) < 5 * spread / n**0.5 + 1e-3 * moment, power
+    assert float(numbers.abs().max()) < 4.33
+    assert float(numbers.abs().max()) > 4.1
+    ranked = numbers.sort().values
+    distance = (torch.special.ndtr(ranked) - (torch.arange(n, dtype=torch.float64) + 0.5) / n).abs().max()
+    assert float(distance) * n**0.5 < 1.95, "Kolmogorov and Smirnov's: one in a thousand is beyond"
+
+
+def test_all_65536_quantiles_are_drawn_alike():
+    """Counts of each of 64 on average have a chi-square of 65,535 and a standard deviation of 362."""
+    counts = normal(1 << 22, seed=6).unique(return_counts=True)[1].double()
+    assert len(counts) == 1 << 16
+    assert abs(float((counts - 64).square().sum() / 64) - 65535) < 5 * 362
+
+
+def test_neighbours_in_a_stream_are_independent():
+    numbers = normal((1 << 22) + 512, seed=7)
+    for taken in (numbers, numbers.square(), numbers.sign()):
+        shifted = torch.stack([taken[lag : lag + (1 << 22)] for lag in (0, 1, 2, 3, 4, 5, 8, 64, 128, 512)])
+        assert float(correlations(shifted).abs().max()) < 5
+
+
+@pytest.mark.parametrize("moment", [1, 2])
+def test_streams_of_neighbouring_seeds_are_independent(moment):
+    """Of the draws, whose generator is torch's, and of the hash itself, at counters that are the same or neighbours."""
     _, numerics = prefill_op()
-    monkeypatch.setattr(numerics, "BLOCK", 1000)
-    many = drawn((70,), "typical")[0]
-    monkeypatch.setattr(numerics, "ThreadPoolExecutor", lambda: ThreadPoolExecutor(1))
-    for name, tensor in drawn((70,), "typical")[0].items():
-        assert torch.equal(tensor, many[name]), name
-    others = drawn((70,), "typical", seed=2)[0]
-    assert not torch.equal(others["v"], many["v"])
-    first, second = many["v"].view(-1)[:2000].split(1000)
-    assert not torch.equal(first, second), "each block has a seed of its own"
+    drawn_rows = torch.stack([normal(1 << 14, seed) for seed in range(64)])
+    assert float(correlations(drawn_rows**moment).abs().max()) < 5
+    hashed = [numerics._hashes(seed, 0, 1 << 12, torch.device("cpu")).view(torch.uint16) for seed in range(64)]
+    rows = torch.stack([numerics._quantiles().index_select(0, row.int()) for row in hashed]) ** moment
+    assert float(correlations(rows).abs().max()) < 5
+    ahead = torch.cat([rows[:1, 4:], rows[1:, :-4]])
+    assert float(correlations(ahead).abs().max()) < 5
+
+
+def test_the_same_seed_means_the_same_numbers_and_another_seed_others():
+    first, again, other = (drawn((300, 0, 5), "typical", seed)[0] for seed in (3, 3, 4))
+    for name, tensor in first.items():
+        assert torch.equal(tensor, again[name]), name
+        assert name == "cu_seqlens" or not torch.equal(tensor, other[name]), name
+
+
+@pytest.mark.parametrize("scenario", ["typical", "large-state"])
+@pytest.mark.parametrize("block", [1, 1000, 1 << 14])
+def test_numbers_do_not_depend_on_the_size_of_blocks(monkeypatch, scenario, block):
+    _, numerics = prefill_op()
+    heads = {"HQ": 1, "HV": 3, "K": 10, "V": 7}
+    whole = drawn((71, 2), scenario, **heads)[0]
+    monkeypatch.setattr(numerics, "BLOCK", block)
+    for name, tensor in drawn((71, 2), scenario, **heads)[0].items():
+        assert torch.equal(tensor, whole[name]), name
+
+
+def test_tensors_of_a_draw_are_independent():
+    tensors, _ = drawn((1024,), "large-state", HQ=8, HV=8)
+    n = 1024 * 8
+    for names in (("q", "k", "v", "state"), ("a", "b", "v")):
+        rows = torch.stack([tensors[name].float().reshape(-1)[:n] for name in names])
+        assert float(correlations(rows).abs().max()) < 5
+
+
+@pytest.mark.parametrize("name", ["q", "k"])
+def test_queries_and_keys_are_unit_rows_in_random_directions(name):
+    rows = drawn((512,), "typical")[0][name].double()
+    assert rows.norm(dim=-1).numpy() == pytest.approx(1.0, abs=4e-3)
+    assert float(rows.mean(dim=(0, 1)).abs().max()) < 5 / (512 * 4 * 128) ** 0.5
+    products = torch.einsum("thk,thk->th", rows[1:], rows[:-1]) * 128**0.5
+    assert float(products.std()) == pytest.approx(1.0, abs=0.1)
+
+
+def test_squares_of_a_row_add_up_exactly_in_any_order():
+    rows = normal(1 << 18, seed=8).view(-1, 256).square()
+    assert torch.equal(rows.cumsum(-1)[:, -1], rows.flip(-1).cumsum(-1)[:, -1])
+    assert torch.equal(rows.cumsum(-1)[:, -1], rows.view(-1, 16, 16).sum(1).sum(-1))
+
+
+def test_a_typical_state_is_the_trace_of_8_tokens_and_not_noise():
+    state = drawn((3, 1), "typical")[0]["state"].double()
+    assert float(state.abs().max()) > 0.1
+    assert 1 <= int(torch.linalg.matrix_rank(state, rtol=1e-4).max()) <= 8
+
+
+def test_drawing_leaves_torchs_own_generator_alone():
+    torch.manual_seed(0)
+    expected = torch.rand(3)
+    torch.manual_seed(0)
+    drawn((70,), "large-state")
+    assert torch.equal(torch.rand(3), expected)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_a_gpu_draws_the_numbers_that_a_cpu_draws(scenario):
+    op, numerics = prefill_op()
+    workload = op.workload(Shape(lengths=(2049, 0, 600), HQ=16, HV=32))
+    cpu, gpu = (numerics.make_inputs(workload, 1, device, scenario)[0] for device in ("cpu", "cuda"))
+    for name, tensor in gpu.items():
+        assert (tensor.device.type, tensor.dtype) == ("cuda", cpu[name].dtype)
+        if name == "state" and scenario != "large-state":
+            assert torch.allclose(tensor.cpu(), cpu[name], rtol=2.0**-23, atol=1e-12)
+            assert float((tensor.cpu() != cpu[name]).double().mean()) < 1e-4
+        else:
+            assert torch.equal(tensor.cpu(), cpu[name]), name
 
 
 def worst_errors(outputs, tensors, scalars):

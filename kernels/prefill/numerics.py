@@ -8,9 +8,8 @@ whose W and Y need no state (Yang, Wang, Zhang, Shen and Kim, NeurIPS 2024).
 
 from __future__ import annotations
 
-from collections import deque
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,7 @@ import torch
 import torch.nn.functional as F
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from gdnbench import Shape
 
@@ -26,7 +25,13 @@ Tensors = dict[str, torch.Tensor]
 
 CHUNK = 64
 WARM_UP_TOKENS = 8
-BLOCK = 1 << 20  # numbers that a thread draws at a time
+BLOCK = 1 << 24  # numbers that are drawn at a time
+# SplitMix64: Steele, Lea and Flood, Fast splittable pseudorandom number generators, OOPSLA 2014; as signed numbers
+GOLDEN_GAMMA = 0x9E3779B97F4A7C15 - (1 << 64)
+MIXES = ((30, 0xBF58476D1CE4E5B9 - (1 << 64)), (27, 0x94D049BB133111EB - (1 << 64)), (31, 1))  # shift, then factor
+PER_HASH = 4  # numbers of 16 bits
+QUANTILES = 1 << 16
+STEP = 2.0**-20  # of the quantiles
 SATURATED = 30.0  # sigmoid and softplus are at their limits in fp32
 CLOSED = -40.0  # beta and 1 - g are below 1e-15: the state passes through
 SLOW = 6.0  # taken off a: the state forgets within some thousand tokens
@@ -59,17 +64,19 @@ def make_inputs(shape: Shape, seed: int, device: str, scenario: str) -> tuple[Te
     sequences, heads = len(shape.lengths), shape.HV
     dt = torch.empty(heads).uniform_(1e-3, 0.1, generator=random)
     gates = {
-        "A_log": torch.empty(heads).uniform_(1.0, 16.0, generator=random).log(),
-        "dt_bias": dt + torch.log(-torch.expm1(-dt)),
+        "A_log": torch.empty(heads).uniform_(1.0, 16.0, generator=random).log().to(device),
+        "dt_bias": (dt + torch.log(-torch.expm1(-dt))).to(device),
     }
-    tensors = {**gates, **_draw(shape, sum(shape.lengths), random)}
+    tensors = {**gates, **_draw(shape, sum(shape.lengths), random, device)}
+    sizes = (sequences, heads, shape.V, shape.K)
     if scenario == "large-state":
-        state = LARGE * _normal((sequences, heads, shape.V, shape.K), random)
+        state = _normal(sizes, random, device, torch.float32).mul_(LARGE)
     else:
-        before = {**gates, **_draw(shape, WARM_UP_TOKENS * sequences, random)}
-        before["state"] = torch.zeros(sequences, heads, shape.V, shape.K)
-        before["cu_seqlens"] = WARM_UP_TOKENS * torch.arange(sequences + 1)
-        state = delta_rule(before, torch.float32).new_state
+        before = {**gates, **_draw(shape, WARM_UP_TOKENS * sequences, random, device)}
+        before["state"] = torch.zeros(sizes, dtype=torch.float64, device=device)
+        before["cu_seqlens"] = WARM_UP_TOKENS * torch.arange(sequences + 1, device=device)
+        # Devices add up in different orders: in float64, so that few elements of fp32 differ, and those in the last bit
+        state = delta_rule(before, torch.float64).new_state.float()
     match scenario:
         case "slow-decay":
             tensors["a"] -= SLOW
@@ -79,8 +86,8 @@ def make_inputs(shape: Shape, seed: int, device: str, scenario: str) -> tuple[Te
         case "closed-gates":
             for name in ("a", "b"):
                 tensors[name] = torch.full_like(tensors[name], CLOSED)
-    tensors |= {"state": state, "cu_seqlens": torch.tensor([0, *accumulate(shape.lengths)])}
-    return {name: tensor.contiguous().to(device) for name, tensor in tensors.items()}, {"scale": shape.K**-0.5}
+    tensors |= {"state": state, "cu_seqlens": torch.tensor([0, *accumulate(shape.lengths)], device=device)}
+    return tensors, {"scale": shape.K**-0.5}
 
 
 def oracle(tensors: Tensors, scalars: dict[str, float]) -> Tensors:
@@ -278,30 +285,73 @@ def delta_rule(t: Tensors, dtype: torch.dtype) -> Found:
     )  # fmt: skip
 
 
-def _draw(shape: Shape, tokens: int, random: torch.Generator) -> Tensors:
-    """The tensors of so many tokens on the CPU, so that a seed means the same numbers on every device."""
+def _draw(shape: Shape, tokens: int, random: torch.Generator, device: str) -> Tensors:
+    """The tensors of so many tokens, in bf16; a seed means the same numbers on every device."""
     HQ, HV, K, V = shape.HQ, shape.HV, shape.K, shape.V
     return {
-        "q": F.normalize(_normal((tokens, HQ, K), random), dim=-1).bfloat16(),
-        "k": F.normalize(_normal((tokens, HQ, K), random), dim=-1).bfloat16(),
-        "v": _normal((tokens, HV, V), random).bfloat16(),
-        "a": _normal((tokens, HV), random).bfloat16(),
-        "b": _normal((tokens, HV), random).bfloat16(),
+        "q": _unit((tokens, HQ, K), random, device),
+        "k": _unit((tokens, HQ, K), random, device),
+        "v": _normal((tokens, HV, V), random, device, torch.bfloat16),
+        "a": _normal((tokens, HV), random, device, torch.bfloat16),
+        "b": _normal((tokens, HV), random, device, torch.bfloat16),
     }
 
 
-def _normal(sizes: tuple[int, ...], random: torch.Generator) -> torch.Tensor:
-    """Normal numbers, drawn by as many threads as there are cores; one takes seconds for a long prompt of many heads.
+def _normal(sizes: tuple[int, ...], random: torch.Generator, device: str, dtype: torch.dtype) -> torch.Tensor:
+    """Normal numbers, each one of 65,536 quantiles at random; the same on every device, as only integers are computed.
 
-    In blocks, each from a seed of its own, so that the numbers do not depend on how many threads there are.
+    None is beyond 4.33, on either side, as 1.5e-5 of normal numbers are. Within that they are distributed normally, to
+    a distance of 2^-17 between the distribution functions.
     """
-    numbers = torch.empty(sizes)
-    blocks = numbers.view(-1).split(BLOCK)
-    seeds = torch.randint(2**63 - 1, (len(blocks),), generator=random).tolist()
-
-    def draw(block: torch.Tensor, seed: int) -> None:
-        block.normal_(generator=torch.Generator().manual_seed(seed))
-
-    with ThreadPoolExecutor() as threads:
-        deque(threads.map(draw, blocks, seeds), maxlen=0)  # raises what one raised
+    numbers = torch.empty(sizes, dtype=dtype, device=device)
+    for rows, drawn in _blocks(numbers, random):
+        rows.copy_(drawn)
     return numbers
+
+
+def _unit(sizes: tuple[int, ...], random: torch.Generator, device: str) -> torch.Tensor:
+    """Rows of unit norm in random directions, in bf16.
+
+    The same on every device, too: up to 2^13, sums of squares of multiples of 2^-20 are exact in float64, in whatever
+    order they are added up, and roots and quotients are rounded correctly.
+    """
+    numbers = torch.empty(sizes, dtype=torch.bfloat16, device=device)
+    for rows, drawn in _blocks(numbers, random):
+        wide = drawn.double()
+        rows.copy_(wide.div_(wide.square().sum(-1, keepdim=True).sqrt_()).float())
+    return numbers
+
+
+def _blocks(numbers: torch.Tensor, random: torch.Generator) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Rows of a tensor, and normal numbers for them in fp32, both [rows, size], until all of it had some.
+
+    A tensor's numbers are a stream of its own, whose seed is drawn. They do not depend on how many a block has.
+    """
+    seed = int(torch.randint(2**63 - 1, (), generator=random))
+    quantiles = _quantiles().to(numbers.device)  # a copy for each tensor: a kernel's stray writes spoil no later one
+    rows = numbers.view(-1, numbers.shape[-1])
+    count = PER_HASH * max(1, BLOCK // (PER_HASH * rows.shape[1]))
+    for first, block in zip(range(0, len(rows), count), rows.split(count), strict=True):
+        begin = first * rows.shape[1] // PER_HASH
+        end = begin - (-block.numel() // PER_HASH)
+        chosen = _hashes(seed, begin, end, block.device).view(torch.uint16)[: block.numel()]
+        yield block, quantiles.index_select(0, chosen.int()).view_as(block)
+
+
+def _hashes(seed: int, begin: int, end: int, device: torch.device) -> torch.Tensor:
+    """The numbers from `begin` to `end` that SplitMix64 gives after a seed, as int64: products and sums wrap."""
+    bits = torch.arange(begin + 1, end + 1, device=device).mul_(GOLDEN_GAMMA).add_(seed)
+    for shift, factor in MIXES:
+        shifted = (bits >> shift).bitwise_and_((1 << (64 - shift)) - 1)  # zeros come in, not the sign
+        bits.bitwise_xor_(shifted).mul_(factor)
+    return bits
+
+
+@cache
+def _quantiles() -> torch.Tensor:
+    """The normal distribution's quantiles at (i + 1/2) / 65,536, to the nearest multiple of 2^-20; fp32, on the CPU.
+
+    Each is 1e-5 of a step or more away from the middle between two multiples, so that no CPU's rounding matters.
+    """
+    chances = (torch.arange(QUANTILES, dtype=torch.float64) + 0.5) / QUANTILES
+    return (torch.special.ndtri(chances) / STEP).round_().mul_(STEP).float()
