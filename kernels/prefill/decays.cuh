@@ -8,13 +8,13 @@ namespace gdn {
 
 constexpr int TILES_BELOW = SIDE * (SIDE - 1) / 2;
 
-// A number for each token of a chunk, in the order in which lanes of the state's warps take them: of eight tokens each
-// the pair (lane % 4), side by side.
+// A number for each token of a chunk, in the order in which lanes of the state's warps take them: of sixteen tokens the
+// pair (lane % 4) of the first eight and that of the others, side by side, and what lanes take at once in other banks.
 struct ByLane {
   alignas(16) float places[CHUNK];
 
   static __device__ __forceinline__ constexpr int place(int token) {
-    return token / 2 % 4 * TILE + token / 8 * 2 + token % 2;
+    return token / TILE * TILE + token / 2 % 4 * 4 + token / 8 % 2 * 2 + token % 2;
   }
   __device__ __forceinline__ void store_pair(unsigned pair, float first, float second) {
     *reinterpret_cast<float2*>(&places[place(2 * pair)]) = make_float2(first, second);
@@ -22,7 +22,7 @@ struct ByLane {
   __device__ __forceinline__ float at(int token) const { return places[place(token)]; }
   // Of sixteen tokens, the lane's pair of the first eight and of the others.
   __device__ __forceinline__ float4 of_tile(int tile, unsigned lane) const {
-    return *reinterpret_cast<const float4*>(&places[lane % 4 * TILE + tile * 4]);
+    return *reinterpret_cast<const float4*>(&places[tile * TILE + lane % 4 * 4]);
   }
 };
 

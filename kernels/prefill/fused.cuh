@@ -59,32 +59,34 @@ __device__ __forceinline__ void prepare_chunks(FusedMemory& memory, const Place&
   GDNBENCH_PHASES_BEGIN();
   if (walk.chunks == 0) return;
   GateInputs inputs;
-  // The warps that have the least of the triangle see to the gates, one some chunks ahead of the other.
-  const auto load_gates = [&](int chunk) {
-    if (warp == 0) inputs.load(from.a, from.b, chunk * CHUNK, walk.tokens, lane);
+  const auto load_gates = [&](GateInputs& to, int chunk) { to.load(from.a, from.b, chunk * CHUNK, walk.tokens, lane); };
+  const auto sum = [&](const GateInputs& of, int chunk) {
+    sum_decays(memory.raw_gates[chunk % 2], of, from.rate, from.dt_bias, walk.tokens - chunk * CHUNK, lane);
   };
-  const auto gates = [&](int raw, int whole) {
-    if (warp == 0) {
-      sum_decays(memory.raw_gates[raw % 2], inputs, from.rate, from.dt_bias, walk.tokens - raw * CHUNK, lane);
-      load_gates(raw + 1);
-    }
-    if (warp == 1 && whole >= 0) store_gates(memory.gates[KeyRing::place(whole)], memory.raw_gates[whole % 2], lane);
+  const auto store = [&](int chunk) {
+    store_gates(memory.gates[KeyRing::place(chunk)], memory.raw_gates[chunk % 2], lane);
   };
   const auto bring_keys = [&](int chunk) {  // of chunks that are not there zeros: nothing waits for them
     const int place = KeyRing::place(chunk);
     bring<KEY_PIECES>(memory.keys[place], from.k, GDN_HQ * GDN_K, walk, chunk, memory.keys_there[place],
                       warp * WARP + worked_out_anew(lane), banded<CHUNK>);
   };
-  load_gates(0);
+  // The gates of the first three chunks come at once, and are worked out as far ahead as the loop goes on.
+  GateInputs third;
+  if (warp < 2) load_gates(inputs, warp);
+  if (warp == 0) load_gates(third, 2);
 #pragma unroll 1
   for (int chunk = 0; chunk < 2; ++chunk) bring_keys(chunk);
 #pragma unroll
   for (int i = 0; i < SOLVED_STAGES; ++i)
     if (warp == i + 1) clear_above(memory.solved[i], lane);
-#pragma unroll 1
-  for (int chunk = 0; chunk < 3; ++chunk) {  // as far ahead as the loop goes on
-    gates(chunk, chunk - 1);
-    synchronise<PREPARING>();
+  if (warp < 2) sum(inputs, warp);
+  synchronise<PREPARING>();
+  if (warp >= 2) store(warp - 2);
+  synchronise<PREPARING>();
+  if (warp == 0) {
+    sum(third, 2);
+    load_gates(inputs, 3);
   }
 #pragma unroll 1
   for (int chunk = 0; chunk < walk.chunks; ++chunk) {
@@ -125,7 +127,12 @@ __device__ __forceinline__ void prepare_chunks(FusedMemory& memory, const Place&
     GDNBENCH_PHASE(room);
     bring_keys(chunk + 2);
     GDNBENCH_PHASE(bring);
-    gates(chunk + 3, chunk + 2);
+    // The warps that have the least of the triangle see to the gates, one a chunk ahead of the other.
+    if (warp == 0) {
+      sum(inputs, chunk + 3);
+      load_gates(inputs, chunk + 4);
+    }
+    if (warp == 1) store(chunk + 2);
     GDNBENCH_PHASE(gates);
   }
 }
@@ -138,26 +145,42 @@ __device__ __forceinline__ void bring_values(FusedMemory& memory, const __nv_bfl
                                       warp * WARP + worked_out_anew(lane), swizzled<ROWS / 8>);
 }
 
-// The state that a sequence begins with, by the warps that carry it: as bulk copies to places that are used later,
-// which all of the warps leave before any goes on.
+// A warp's 16 rows of the state in shared memory: pieces of 32 bytes, of which those that lanes take at once, of four
+// rows, lie in different banks.
+struct BegunRows {
+  float numbers[TILE * GDN_K];
+
+  static __device__ __forceinline__ constexpr int place(int row, int column) {
+    return row * GDN_K + (column ^ row % 4 * 8);
+  }
+};
+
+// The state that a sequence begins with, by the warps that carry it, through places that are used later, which all of
+// the warps leave before any goes on.
 __device__ __forceinline__ void begin_state(State& s, FusedMemory& memory, const float* from, int warp, unsigned lane) {
   if (from == nullptr) return;
-  constexpr int BYTES = ROWS * GDN_K * sizeof(float), HALF = BYTES / 2, QUARTER = BYTES / 4;
-  static_assert(sizeof(memory.begun.rows) == HALF && sizeof(memory.written.rows) == QUARTER &&
-                    sizeof(memory.queries[1]) >= QUARTER,
-                "the state fills these places");
-  if (warp == 0 && lane == 0) {
-    arrive_expecting(memory.state_there, BYTES);
-    load_bulk(memory.begun.rows, from, HALF, memory.state_there);
-    load_bulk(memory.written.rows, from + ROWS / 2 * GDN_K, QUARTER, memory.state_there);
-    load_bulk(&memory.queries[1], from + ROWS * 3 / 4 * GDN_K, QUARTER, memory.state_there);
-  }
-  wait(memory.state_there, 0);
-  const void* const quarter =
-      warp < STATE_WARPS * 3 / 4 ? static_cast<const void*>(memory.written.rows) : &memory.queries[1];
-  const void* const part = warp < STATE_WARPS / 2 ? memory.begun.rows : quarter;
-  const int row = warp * TILE % (warp < STATE_WARPS / 2 ? ROWS / 2 : ROWS / 4);
-  load_state(s, static_cast<const float*>(part) + row * GDN_K, lane);
+  constexpr int HALF = STATE_WARPS / 2, QUARTER = STATE_WARPS / 4, PIECE = 16 / sizeof(float);
+  static_assert(sizeof(memory.begun.rows) == HALF * sizeof(BegunRows) &&
+                    sizeof(memory.written.rows) == QUARTER * sizeof(BegunRows) &&
+                    sizeof(memory.queries[1]) >= QUARTER * sizeof(BegunRows) && GDN_K == WARP * PIECE,
+                "the state fills these places, and a warp copies a row");
+  void* const quarter = warp < HALF + QUARTER ? static_cast<void*>(memory.written.rows) : &memory.queries[1];
+  void* const part = warp < HALF ? memory.begun.rows : quarter;
+  BegunRows& rows = static_cast<BegunRows*>(part)[warp < HALF ? warp : warp % QUARTER];
+  const float* const row = from + static_cast<size_t>(warp * TILE) * GDN_K + lane * PIECE;
+#pragma unroll
+  for (int i = 0; i < TILE; ++i)
+    copy_async(shared_address(&rows.numbers[BegunRows::place(i, lane * PIECE)]), row + i * GDN_K, true);
+  wait_for_copies();
+  __syncwarp();
+#pragma unroll
+  for (int n = 0; n < 2 * KEY_TILES; ++n)
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float2 pair =
+          *reinterpret_cast<const float2*>(&rows.numbers[BegunRows::place(lane / 4 + half * 8, n * 8 + lane % 4 * 2)]);
+      s[n][2 * half] = pair.x, s[n][2 * half + 1] = pair.y;
+    }
   synchronise<CARRYING>();
 }
 

@@ -54,7 +54,7 @@ struct FusedMemory {
   float decays[FUSED_THREADS / WARP];
   // Of a chunk's keys: copied; fit for products, and the gates known; its inverse, too; done with.
   Barrier keys_there[KEY_STAGES], ready[KEY_STAGES], inverse_there[KEY_STAGES], done[KEY_STAGES];
-  Barrier values_there[VALUE_STAGES], queries_there[QUERY_STAGES], state_there;
+  Barrier values_there[VALUE_STAGES], queries_there[QUERY_STAGES];
 
   // By one thread of a block, which synchronises after it.
   __device__ __forceinline__ void initialise() {
@@ -65,7 +65,6 @@ struct FusedMemory {
       gdn::initialise(done[i], STATE_WARPS + GROUP_WARPS);
     }
     for (Barrier& barrier : values_there) gdn::initialise(barrier, STATE_WARPS * WARP);
-    gdn::initialise(state_there, 1);
     for (Barrier& barrier : queries_there) gdn::initialise(barrier, GROUP);
     begun.initialise();
     written.initialise();

@@ -9,8 +9,8 @@
 
 namespace gdn {
 
-// Less than the unit roundoff of fp32, in which states are kept, by 2^-8.
-constexpr int FORGOTTEN_BITS = 32;
+// The unit roundoff of fp32, in which states are kept.
+constexpr int FORGOTTEN_BITS = 24;
 constexpr float FORGOTTEN = 1.f / (1ull << FORGOTTEN_BITS);
 
 // Chunks in a segment that is not its sequence's last, if all sequences have so many chunks together.

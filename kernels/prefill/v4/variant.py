@@ -20,7 +20,7 @@ def _shared_bytes(shape: Shape, params: Params) -> int:
     handed = 2 * ROWS * (shape.K + CHUNK) + 2 * 1024
     gates = 4 * 4 * (5 * CHUNK + 6 * 16 + 4) + 2 * 4 * 2 * CHUNK
     coupling = 2 * 10 * 512 + 4 * (2 * 8 * 12 * 4 + 16 * 16)
-    return operands + handed + gates + coupling + 4 * 16 + 8 * 21 + 64
+    return operands + handed + gates + coupling + 4 * 16 + 8 * 20 + 64
 
 
 def _segments(shape: Shape, params: Params) -> int:
