@@ -74,6 +74,7 @@ def computed(
     chunk: int = CHUNK,
     operand: Callable[[torch.Tensor], torch.Tensor] = rounded,
     cut: Callable[[torch.Tensor], torch.Tensor] = as_it_is,
+    first_cut: int = 8,
 ) -> dict[str, torch.Tensor]:
     """The outputs of a kernel that takes so many tokens at once and rounds the operands of its products.
 
@@ -84,7 +85,8 @@ def computed(
         rate: log g, [T, HV], if not as it should be.
         chunk: tokens.
         operand: rounds an operand.
-        cut: rounds the state at the beginning of every eighth chunk but the first.
+        cut: rounds the state at the beginning of every eighth chunk from `first_cut` on.
+        first_cut: a multiple of 8.
     """
     share = t["v"].shape[1] // t["q"].shape[1]
     q, k = (t[name].float().repeat_interleave(share, dim=1) for name in ("q", "k"))
@@ -94,7 +96,7 @@ def computed(
     output, state = torch.empty_like(t["v"]), t["state"].clone()
     for number, (begin, end) in enumerate(pairwise(t["cu_seqlens"].tolist())):
         for first in range(begin, end, chunk):
-            if first > begin and (first - begin) % (8 * chunk) == 0:
+            if first - begin >= first_cut * chunk and (first - begin) % (8 * chunk) == 0:
                 state[number] = cut(state[number])
             taken = slice(first, first + chunk if mistake == MISTAKES[3] else min(first + chunk, end))
             rows = [x[taken].transpose(0, 1) for x in (q, k, t["v"].float())]

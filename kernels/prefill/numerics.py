@@ -41,6 +41,8 @@ ADDED = 1e-10  # to each decay, by FlashInfer
 LEAST_DECAY = ADDED * 2.0**8  # the error of a decay that comes of it, in unit roundoffs of bf16
 SEGMENT = 8  # chunks; kernels that cut sequences among SMs cut them no shorter
 CUT = 2.0**-12 * 2.0**8  # of the state, in unit roundoffs of bf16; 4 of these are a truncation to 11 bits
+LONG = 32  # chunks; from there on it is
+CUT_IN_BF16 = 2.0**-10 * 2.0**8  # of which 4 are a rounding to bf16
 
 
 def make_inputs(shape: Shape, seed: int, device: str, scenario: str) -> tuple[Tensors, dict[str, float]]:
@@ -102,18 +104,20 @@ def roundoff(tensors: Tensors, scalars: dict[str, float]) -> Tensors:
     The root of a sum of squares: roundings are as good as independent, and a sum of n products is rounded n times in
     its operands (Higham and Mary, SIAM J. Sci. Comput. 41, 2019, A2815). Rounded are: the entries of A and its inverse,
     beta v and beta G k, W, Y, U and the keys that it is multiplied with, the state where it is multiplied, and the
-    products q·k; q, k and v come as bf16. The state itself is kept in fp32, and decays by factors in fp32 that never
-    quite reach 0, of which softplus may be log(1 + exp(x)), which loses a roundoff of 1 however small it is. What an
-    error in the state adds to later ones shrinks by the decay, and by 1 - beta (2 - beta) / K a token, for the rule
-    projects on each key what it wrote. An error in the state decays, as the state does, by factors of which each may be
-    1e-10 too large: where the state is forgotten twice, or an element of it is near 0, what is left is of that size.
+    products q·k, and their partial sums in fp32; q, k and v come as bf16. The state itself is kept in fp32, and decays
+    by factors in fp32 that never quite reach 0, of which softplus may be log(1 + exp(x)), which loses a roundoff of 1
+    however small it is. What an error in the state adds to later ones shrinks by the decay, and by
+    1 - beta (2 - beta) / K a token, for the rule projects on each key what it wrote. An error in the state decays, as
+    the state does, by factors of which each may be 1e-10 too large: where the state is forgotten twice, or an element
+    of it is near 0, what is left is of that size.
 
     Kernels that cut a sequence into segments, which SMs take side by side, multiply the state at each cut with the
     segment's transition in tf32 or fp16, of 11 bits. So at the beginning of every eighth chunk but the first the
     state's error is at least 2^-12 of the state. Of a limit of 8 a truncation to 11 bits takes 4 and a rounding to bf16
     up to 16, which must not pass. It is the larger of that and what the error is already, not their sum, as rounding
     adds nothing to a state that has not changed since it was last rounded: with a sum, the state in bf16 would pass
-    after 4 cuts.
+    after 4 cuts. Of long sequences, from the chunk numbered LONG on, it is 2^-10: FlashQLA's products with transitions
+    are of bf16, as the others are.
 
     Each comment says of which value the line has the variance. Computed in fp32, which is enough for a size.
     """
@@ -133,21 +137,25 @@ def roundoff(tensors: Tensors, scalars: dict[str, float]) -> Tensors:
     fades = (2 * found.until + shrink[..., -1:] - shrink).exp()
 
     whole = (found.since[..., -1].exp() + ADDED).square() * shrink[..., -1].exp()
-    cuts = {step.start for step in chunks.steps[SEGMENT::SEGMENT]}
+    cuts = {step.start: CUT for step in chunks.steps[SEGMENT:LONG:SEGMENT]}
+    cuts |= {step.start: CUT_IN_BF16 for step in chunks.steps[LONG::SEGMENT]}
 
     def written(step: slice, begun: torch.Tensor) -> torch.Tensor:  # what a chunk adds to the state's
         kept = (found.since[step, :, -1].exp() * kept_off[step] + LEAST_DECAY).square()
         scaled = (fades[step] + LEAST_DECAY**2)[..., None] * found.k[step].square()
         added = (own[step] + u[step]).mT @ scaled + kept[..., None, None] * state[step]
         if step.start in cuts:
-            added += whole[step][..., None, None] * (CUT**2 * state[step] - begun).clamp(min=0)
+            added += whole[step][..., None, None] * (cuts[step.start] ** 2 * state[step] - begun).clamp(min=0)
         return added
 
     begun, last = chunks.carry(torch.zeros_like(tensors["state"]), whole, written)  # the state's
     total = own + y @ begun.mT  # U
     read = ((found.since.exp() + LEAST_DECAY)[..., None] * found.q).square()
-    products = ((found.q @ found.k.mT) * (found.ratios + LEAST_DECAY)).tril().square()
-    size = read @ (2 * state + begun).mT + products @ (2 * u + total)  # the output, not scaled
+    ratios = (found.ratios + LEAST_DECAY).tril().square()
+    products = (found.q @ found.k.mT).square()
+    partial = found.q.shape[-1] / 2 * (found.q.square() @ found.k.square().mT)  # sums, of half the terms on average
+    size = read @ (2 * state + begun).mT  # the output, not scaled
+    size += (ratios * products) @ (2 * u + total) + (ratios * FP32_IN_BF16**2 * partial) @ u
     output = chunks.scatter(size, len(tensors["v"])).sqrt()
     return {"output": scalars["scale"] * output, "new_state": last.sqrt()}
 

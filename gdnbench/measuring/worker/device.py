@@ -125,6 +125,7 @@ def capture(run: Launcher, *, strict: bool, pool: Any = None) -> CapturedCall:
         RuntimeError: what the call raised first, if the capture broke.
     """
     torch.cuda.synchronize()
+    torch.cuda.empty_cache()  # a capture gets no memory that is cached, and graphs before this one have left theirs
     graph = torch.cuda.CUDAGraph(keep_graph=True)
     graph.capture_begin(pool=pool, capture_error_mode="global" if strict else "relaxed")
     try:
