@@ -92,7 +92,8 @@ __device__ __forceinline__ void sum_decays(RawGates& to, const GateInputs& input
   store_pair(to.beta, lane, beta[0], beta[1]);
 }
 
-// All that is made of them, by another warp: together they would take longer than what the others do meanwhile.
+// What is made of them, by two other warps: one would take longer than what the others do meanwhile. First a number
+// for each token.
 __device__ __forceinline__ void store_gates(ChunkGates& to, const RawGates& from, unsigned lane) {
   const float2 pair = reinterpret_cast<const float2*>(from.log_since)[lane];
   const float2 beta = reinterpret_cast<const float2*>(from.beta)[lane];
@@ -102,6 +103,12 @@ __device__ __forceinline__ void store_gates(ChunkGates& to, const RawGates& from
   to.since.store_pair(lane, exp2_fast(first), exp2_fast(second));
   to.until.store_pair(lane, exp2_fast(whole - first), exp2_fast(whole - second));
   if (lane == 0) to.whole = exp2_fast(whole);
+}
+
+// And a number for each token and tile.
+__device__ __forceinline__ void store_tile_gates(ChunkGates& to, const RawGates& from, unsigned lane) {
+  const float2 pair = reinterpret_cast<const float2*>(from.log_since)[lane];
+  const float first = pair.x, second = pair.y;
   // No exponential is of a positive number, however fast a head forgets.
   constexpr int TILE_LANES = TILE / 2;
   const int tile = lane / TILE_LANES;

@@ -11,8 +11,8 @@
 
 #include "fused_memory.cuh"
 
-GDNBENCH_PHASE_NAMES(keys, pairs, couple, invert, solve, room, bring, gates, narrow, ready, read, subtract, inverse,
-                     write, fade, add, queries, mask, begun, show, written, mix, output);
+GDNBENCH_PHASE_NAMES(keys, pairs, couple, invert, solve, gates, narrow, ready, read, subtract, inverse, write, fade,
+                     add, queries, mask, begun, show, written, mix, output);
 
 namespace gdn {
 
@@ -59,34 +59,32 @@ __device__ __forceinline__ void prepare_chunks(FusedMemory& memory, const Place&
   GDNBENCH_PHASES_BEGIN();
   if (walk.chunks == 0) return;
   GateInputs inputs;
-  const auto load_gates = [&](GateInputs& to, int chunk) { to.load(from.a, from.b, chunk * CHUNK, walk.tokens, lane); };
-  const auto sum = [&](const GateInputs& of, int chunk) {
-    sum_decays(memory.raw_gates[chunk % 2], of, from.rate, from.dt_bias, walk.tokens - chunk * CHUNK, lane);
-  };
-  const auto store = [&](int chunk) {
-    store_gates(memory.gates[KeyRing::place(chunk)], memory.raw_gates[chunk % 2], lane);
+  const auto load_gates = [&](int chunk) { inputs.load(from.a, from.b, chunk * CHUNK, walk.tokens, lane); };
+  // The warps that have the least of the triangle see to the gates, one a chunk ahead of the others.
+  const auto gates = [&](int raw, int whole) {
+    if (warp == 0) {
+      sum_decays(memory.raw_gates[raw % 2], inputs, from.rate, from.dt_bias, walk.tokens - raw * CHUNK, lane);
+      load_gates(raw + 1);
+    }
+    ChunkGates& to = memory.gates[KeyRing::place(whole)];
+    if (warp == 1 && whole >= 0) store_gates(to, memory.raw_gates[whole % 2], lane);
+    if (warp == 2 && whole >= 0) store_tile_gates(to, memory.raw_gates[whole % 2], lane);
   };
   const auto bring_keys = [&](int chunk) {  // of chunks that are not there zeros: nothing waits for them
     const int place = KeyRing::place(chunk);
     bring<KEY_PIECES>(memory.keys[place], from.k, GDN_HQ * GDN_K, walk, chunk, memory.keys_there[place],
                       warp * WARP + worked_out_anew(lane), banded<CHUNK>);
   };
-  // The gates of the first three chunks come at once, and are worked out as far ahead as the loop goes on.
-  GateInputs third;
-  if (warp < 2) load_gates(inputs, warp);
-  if (warp == 0) load_gates(third, 2);
+  if (warp == 0) load_gates(0);
 #pragma unroll 1
   for (int chunk = 0; chunk < 2; ++chunk) bring_keys(chunk);
 #pragma unroll
   for (int i = 0; i < SOLVED_STAGES; ++i)
     if (warp == i + 1) clear_above(memory.solved[i], lane);
-  if (warp < 2) sum(inputs, warp);
-  synchronise<PREPARING>();
-  if (warp >= 2) store(warp - 2);
-  synchronise<PREPARING>();
-  if (warp == 0) {
-    sum(third, 2);
-    load_gates(inputs, 3);
+#pragma unroll 1
+  for (int chunk = 0; chunk < 3; ++chunk) {  // as far ahead as the loop goes on
+    gates(chunk, chunk - 1);
+    synchronise<PREPARING>();
   }
 #pragma unroll 1
   for (int chunk = 0; chunk < walk.chunks; ++chunk) {
@@ -103,6 +101,9 @@ __device__ __forceinline__ void prepare_chunks(FusedMemory& memory, const Place&
     fence_warpgroup();
     multiply_rows<GDN_K, CHUNK, false>(flat, matrix(memory.keys[place]), matrix(memory.keys[place]));
     commit_group();
+    // With what that chunk had, and all before it: keys, gates and inverse.
+    memory.wait_until_done(chunk - 2);
+    bring_keys(chunk + 2);
     Factors factors;
     factors.load<false>(own, warp, lane);
     factors.scale_rows(own.beta[warp * TILE + lane / 4], own.beta[warp * TILE + lane / 4 + 8]);
@@ -118,21 +119,11 @@ __device__ __forceinline__ void prepare_chunks(FusedMemory& memory, const Place&
     store_matrices(half_tile_address(triangle.inverse[warp], lane), diagonal);
     synchronise<PREPARING>();
     GDNBENCH_PHASE(invert);
-    memory.wait_until_done(chunk - SOLVED_STAGES);
     solve_any_row(memory.solved[chunk % SOLVED_STAGES], triangle, diagonal, own.beta, warp, lane);
     fence_async_proxy();
     arrive_together(memory.inverse_there[place], lane);
     GDNBENCH_PHASE(solve);
-    memory.wait_until_done(chunk - 2);
-    GDNBENCH_PHASE(room);
-    bring_keys(chunk + 2);
-    GDNBENCH_PHASE(bring);
-    // The warps that have the least of the triangle see to the gates, one a chunk ahead of the other.
-    if (warp == 0) {
-      sum(inputs, chunk + 3);
-      load_gates(inputs, chunk + 4);
-    }
-    if (warp == 1) store(chunk + 2);
+    gates(chunk + 3, chunk + 2);
     GDNBENCH_PHASE(gates);
   }
 }

@@ -16,9 +16,19 @@ struct alignas(16) DiagonalBlocks {
   unsigned short columns[16][8];
 };
 
+// A pair of numbers from shared memory, or zeros, without a branch and without what memory would be read for nothing.
+__device__ __forceinline__ void load_pair_if(bool is_there, float (&to)[2], const float* from) {
+  asm volatile(
+      "{ .reg .pred there; setp.ne.b32 there, %3, 0;\n"
+      "mov.f32 %0, 0f00000000; mov.f32 %1, 0f00000000;\n"
+      "@there ld.shared.v2.f32 {%0, %1}, [%2]; }"
+      : "=&f"(to[0]), "=&f"(to[1])
+      : "r"(shared_address(from)), "r"(static_cast<int>(is_there)));
+}
+
 // The factors of a lane's numbers in a row of tiles, [16, CHUNK], as sums are laid out: G_i / G_j as products of a
-// row's and a column's number, but for the diagonal tile, where they are ratios. All tiles have some, whichever there
-// are: branches would make each wait for the last.
+// row's and a column's number, but for the diagonal tile, where they are ratios. Those of tiles that are not there are
+// zeros, and multiplied, too: branches would make each tile wait for the last.
 struct Factors {
   float row[2], column[SIDE - 1][2][2], diagonal[2][4];
 
@@ -33,8 +43,7 @@ struct Factors {
       const float* factors = gates.to_tile[min(tile_below(tile, to_left), TILES_BELOW - 1)];
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const float2 columns = *reinterpret_cast<const float2*>(&factors[half * 8 + pair]);
-        column[to_left][half][0] = columns.x, column[to_left][half][1] = columns.y;
+        load_pair_if(to_left < tile, column[to_left][half], &factors[half * 8 + pair]);
       }
     }
     const float own[2] = {gates.log_since[upper], gates.log_since[upper + 8]};
