@@ -111,6 +111,18 @@ def test_a_finding_makes_the_case_unsafe_and_names_kernel_and_line(sanitize, v4,
     assert observer.failed == [Status.UNSAFE]
 
 
+def test_races_in_a_kernel_with_mbarriers_are_left_to_the_interpreter(sanitize, catalog):
+    """Of prefill-v4 racecheck told 8 on an H200: one lane arrives for its warp, which the interpreter follows."""
+    v8 = case_of(catalog, "decode-v8")
+    [launch] = catalog.entries["decode-v8"].kernel.launches
+    found, observer = sanitize(v8, racecheck=said("racecheck", launch.entry), memcheck=CLEAN)
+    verdict = found.checked[v8.id]
+    assert (verdict.status, observer.failed) == (Status.OK, [])
+    assert "compute-sanitizer racecheck" not in [gate.gate for gate in verdict.gates]
+    assert f"racecheck: kernel.cu:28: {launch.entry}: write races with read at kernel.cu:29" in verdict.notes[-1]
+    assert verdict.notes[-1].endswith("gdnbench verify decode-v8 --gpu cpu")
+
+
 def test_findings_of_several_tools_are_all_told(sanitize, v4):
     found, _ = sanitize(v4, memcheck=own("memcheck"), racecheck=own("racecheck"))
     reason = found.checked[v4.id].reason
