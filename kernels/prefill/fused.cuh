@@ -16,43 +16,6 @@ GDNBENCH_PHASE_NAMES(keys, pairs, couple, invert, solve, gates, narrow, ready, r
 
 namespace gdn {
 
-// R_i = v_i - G_i S k_i as operands, from S k_i, in the place of v_i.
-__device__ __forceinline__ void subtract_read(Operand (&r)[SIDE], const Sum (&read)[TOKEN_PAIRS], const ByLane& since,
-                                              unsigned lane) {
-#pragma unroll
-  for (int tile = 0; tile < SIDE; ++tile) {
-    const float4 g = since.of_tile(tile, lane);
-    Sum rest[2];
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const float first = half == 0 ? g.x : g.z, second = half == 0 ? g.y : g.w;
-      const float2 upper = unpack_bf16(r[tile][2 * half]), lower = unpack_bf16(r[tile][2 * half + 1]);
-      const Sum& sum = read[2 * tile + half];
-      rest[half][0] = fmaf(-first, sum[0], upper.x);
-      rest[half][1] = fmaf(-second, sum[1], upper.y);
-      rest[half][2] = fmaf(-first, sum[2], lower.x);
-      rest[half][3] = fmaf(-second, sum[3], lower.y);
-    }
-    narrow(r[tile], rest[0], rest[1]);
-  }
-}
-
-// Each token's column times its factor, as operands.
-__device__ __forceinline__ void fade_tokens(Operand (&to)[SIDE], const Sum (&sums)[TOKEN_PAIRS], const ByLane& factors,
-                                            unsigned lane) {
-#pragma unroll
-  for (int tile = 0; tile < SIDE; ++tile) {
-    const float4 factor = factors.of_tile(tile, lane);
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const float first = half == 0 ? factor.x : factor.z, second = half == 0 ? factor.y : factor.w;
-      const Sum& sum = sums[2 * tile + half];
-      to[tile][2 * half] = pack_bf16(first * sum[0], second * sum[1]);
-      to[tile][2 * half + 1] = pack_bf16(first * sum[2], second * sum[3]);
-    }
-  }
-}
-
 // By the warpgroup that prepares, a warp a row of tiles. It brings the keys, too.
 __device__ __forceinline__ void prepare_chunks(FusedMemory& memory, const Place& from, const Walk& walk, int warp,
                                                unsigned lane) {

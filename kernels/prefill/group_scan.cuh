@@ -124,17 +124,6 @@ __device__ __forceinline__ void bring_shown(Ring<ShownChunk, Stages>& ring, cons
   }
 }
 
-// Each token's column times its factor, as operands.
-__device__ __forceinline__ void fade_tokens(Operand (&to)[SIDE], const Sum (&sums)[TOKEN_PAIRS], const float* factors,
-                                            unsigned lane) {
-#pragma unroll
-  for (int n = 0; n < TOKEN_PAIRS; ++n) {
-    const float2 factor = *reinterpret_cast<const float2*>(&factors[n * 8 + lane % 4 * 2]);
-    to[n / 2][n % 2 * 2] = pack_bf16(factor.x * sums[n][0], factor.y * sums[n][1]);
-    to[n / 2][n % 2 * 2 + 1] = pack_bf16(factor.x * sums[n][2], factor.y * sums[n][3]);
-  }
-}
-
 // By warp `warp` of those that carry the state: takes its 16 rows of the state through the chunks.
 template <int Stages>
 __device__ __forceinline__ void carry_state(State& s, ScanMemory<Stages>& memory, const Walk& walk, int warp,
@@ -165,14 +154,14 @@ __device__ __forceinline__ void carry_state(State& s, ScanMemory<Stages>& memory
     keep_in_place(sums);
     if (shown >= 0) arrive_together(memory.begun.there, lane);
     GDNBENCH_PHASE(read);
-    subtract_read(r, r, sums, here.carrying.since, lane);
+    subtract_read(r, sums, InOrder{here.carrying.since}, lane);
     keep_in_place(r);
     GDNBENCH_PHASE_USING(subtract, r);
     fence_warpgroup();
     multiply_operands<CHUNK, CHUNK, false>(sums, r, matrix(here.carrying.solved));
     complete(sums);
     GDNBENCH_PHASE(solve);
-    fade_tokens(u, sums, here.carrying.until, lane);
+    fade_tokens(u, sums, InOrder{here.carrying.until}, lane);
     keep_in_place(u);
     keep_in_place(s);
     GDNBENCH_PHASE_USING(fade, u);

@@ -82,6 +82,23 @@ __device__ __forceinline__ void scale_rows(Sum (&sums)[N], const float (&factors
     for (int i = 0; i < 4; ++i) sums[n][i] *= factors[i / 2];
 }
 
+// Each token's column times its factor, as operands.
+template <class PerToken>
+__device__ __forceinline__ void fade_tokens(Operand (&to)[SIDE], const Sum (&sums)[TOKEN_PAIRS],
+                                            const PerToken& factors, unsigned lane) {
+#pragma unroll
+  for (int tile = 0; tile < SIDE; ++tile) {
+    const float4 factor = factors.of_tile(tile, lane);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float first = half == 0 ? factor.x : factor.z, second = half == 0 ? factor.y : factor.w;
+      const Sum& sum = sums[2 * tile + half];
+      to[tile][2 * half] = pack_bf16(first * sum[0], second * sum[1]);
+      to[tile][2 * half + 1] = pack_bf16(first * sum[2], second * sum[3]);
+    }
+  }
+}
+
 // S + U^T K, for U^T [ROWS, CHUNK] as operands and keys [CHUNK, K] in shared memory.
 __device__ __forceinline__ void add_written(State& s, const Operand (&u)[SIDE], Matrix keys) {
 #pragma unroll

@@ -106,23 +106,37 @@ __device__ __forceinline__ void load_values(Operand (&v)[SIDE], unsigned values,
                              values + place(token * TILE + lane / 16 * 8 + lane % 8, 2 * tile + lane / 8 % 2));
 }
 
-// R_i = v_i - G_i S k_i as operands, from S k_i.
-__device__ __forceinline__ void subtract_read(Operand (&r)[SIDE], const Operand (&v)[SIDE],
-                                              const Sum (&read)[TOKEN_PAIRS], const float* since, unsigned lane) {
+// A number for each token of a chunk, in their order.
+struct InOrder {
+  const float* numbers;
+
+  // Of sixteen tokens, the lane's pair of the first eight and of the others.
+  __device__ __forceinline__ float4 of_tile(int tile, unsigned lane) const {
+    const float2 first = *reinterpret_cast<const float2*>(&numbers[tile * TILE + lane % 4 * 2]);
+    const float2 second = *reinterpret_cast<const float2*>(&numbers[tile * TILE + 8 + lane % 4 * 2]);
+    return make_float4(first.x, first.y, second.x, second.y);
+  }
+};
+
+// R_i = v_i - G_i S k_i as operands, from S k_i, in the place of v_i. `since` has G_i, in whatever order.
+template <class PerToken>
+__device__ __forceinline__ void subtract_read(Operand (&r)[SIDE], const Sum (&read)[TOKEN_PAIRS], const PerToken& since,
+                                              unsigned lane) {
 #pragma unroll
-  for (int token = 0; token < SIDE; ++token) {
+  for (int tile = 0; tile < SIDE; ++tile) {
+    const float4 g = since.of_tile(tile, lane);
     Sum rest[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const float2 g = *reinterpret_cast<const float2*>(&since[token * TILE + half * 8 + lane % 4 * 2]);
-      const float2 upper = unpack_bf16(v[token][2 * half]), lower = unpack_bf16(v[token][2 * half + 1]);
-      const Sum& sum = read[2 * token + half];
-      rest[half][0] = fmaf(-g.x, sum[0], upper.x);
-      rest[half][1] = fmaf(-g.y, sum[1], upper.y);
-      rest[half][2] = fmaf(-g.x, sum[2], lower.x);
-      rest[half][3] = fmaf(-g.y, sum[3], lower.y);
+      const float first = half == 0 ? g.x : g.z, second = half == 0 ? g.y : g.w;
+      const float2 upper = unpack_bf16(r[tile][2 * half]), lower = unpack_bf16(r[tile][2 * half + 1]);
+      const Sum& sum = read[2 * tile + half];
+      rest[half][0] = fmaf(-first, sum[0], upper.x);
+      rest[half][1] = fmaf(-second, sum[1], upper.y);
+      rest[half][2] = fmaf(-first, sum[2], lower.x);
+      rest[half][3] = fmaf(-second, sum[3], lower.y);
     }
-    narrow(r[token], rest[0], rest[1]);
+    narrow(r[tile], rest[0], rest[1]);
   }
 }
 
@@ -181,7 +195,7 @@ __device__ __forceinline__ void take_chunk(State& s, const Stage<Rows>& stage, _
   Operand r[SIDE], u[SIDE], faded[SIDE];  // r begins as v
   multiply_state(sums, begun, keys, lane);
   load_values(r, shared_address(stage.values), tile, lane, swizzled<Rows / 8>);
-  subtract_read(r, r, sums, stage.prepared.since, lane);
+  subtract_read(r, sums, InOrder{stage.prepared.since}, lane);
 #pragma unroll
   for (int n = 0; n < TOKEN_PAIRS; ++n)
 #pragma unroll
