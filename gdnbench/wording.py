@@ -1,13 +1,26 @@
-"""How counts, lists and near misses are put into words."""
+"""How counts, intervals, lists and near misses are put into words."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
+
+_WIDEST = 9.0  # half of an interval that reaches ten times its value, which then is as good as unknown
 
 
 def plural(count: int, noun: str, nouns: str = "") -> str:
     """`1 warp`, `8 warps`; `nouns` where it is not the noun with an s."""
     return f"{count} {noun}" if count == 1 else f"{count} {nouns or f'{noun}s'}"
+
+
+def half_interval(half: float, told: Callable[[float], str]) -> str:
+    """Half of an interval: `±0.27%`; `±>900%` of one so wide that its digits tell nothing; empty if it has no end.
+
+    Args:
+        half: of the interval, relative to its value.
+        told: how a share is written.
+    """
+    return f"±{told(half)}" if half <= _WIDEST else f"±>{_WIDEST:.0%}" if math.isfinite(half) else ""
 
 
 def first_of(values: Sequence[str], most: int = 12) -> str:

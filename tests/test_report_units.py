@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from gdnbench.report.units import MICROSECONDS, MILLISECONDS, tflops_text, time_unit
+from gdnbench.report.units import MICROSECONDS, MILLISECONDS, half_text, plus_minus, tflops_text, time_unit
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,21 @@ def test_a_time_is_written_in_its_columns_unit():
 )
 def test_a_rate_has_three_digits(tflops, text):
     assert tflops_text(tflops) == text
+
+
+@pytest.mark.parametrize(
+    ("half", "told"),
+    [
+        (0.0, "±0.00%"),
+        (0.0027, "±0.27%"),
+        (1.3, "±130%"),
+        (9.0, "±900%"),
+        (9.01, "±>900%"),
+        (1e200, "±>900%"),
+        (math.inf, ""),
+        (math.nan, ""),
+    ],
+)
+def test_half_of_an_interval_has_digits_where_they_tell_something(half, told):
+    assert half_text(half) == told
+    assert plus_minus(half) == (f" {told}" if told else "")

@@ -24,6 +24,7 @@ from gdnbench.stats.multiple import judge_family
 from gdnbench.stats.paired import PairedLogRatio, judge_paired
 from gdnbench.stats.processes import process_means
 from gdnbench.store.samples import RoundRow
+from gdnbench.wording import half_interval
 
 WIDE = 0.03  # of a time's half-width, relative: wider ones are noted
 ALARM = (
@@ -239,7 +240,9 @@ def interval_warnings(timing: Timing) -> tuple[str, ...]:
     """Notes a time whose interval is wide, or which has too few rounds for one."""
     if not math.isfinite(timing.relative_half_width):
         return ("too few rounds for an interval",)
-    return (f"interval of ±{timing.relative_half_width:.1%}",) if timing.relative_half_width > WIDE else ()
+    if timing.relative_half_width <= WIDE:
+        return ()
+    return (f"interval of {half_interval(timing.relative_half_width, '{:.1%}'.format)}",)
 
 
 def outlier_warnings(case: Case, at: WorkloadTimes, what: str = "processes") -> tuple[str, ...]:

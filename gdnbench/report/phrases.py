@@ -14,6 +14,7 @@ from gdnbench.model.params import Params
 from gdnbench.places import out_option
 from gdnbench.store.folder import PARTIAL
 from gdnbench.store.info import RunInfo
+from gdnbench.wording import plural
 
 if TYPE_CHECKING:
     from gdnbench.compare.history import HistoryRow
@@ -36,7 +37,7 @@ def settling_notes(versus: Versus | None) -> list[str]:
     if versus is None or versus.verdict != "unclear" or not math.isfinite(versus.high):
         return []
     more = versus.more_rounds
-    return [f"{more} more rounds would settle it" if more else "more rounds would not settle it"]
+    return [f"{plural(more, 'more round')} would settle it" if more else "more rounds would not settle it"]
 
 
 def other_code(label: str) -> str:

@@ -10,6 +10,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from gdnbench.wording import half_interval
+
 _MILLISECONDS_FROM_US = 10_000.0  # that long a column's shortest time must be
 
 
@@ -67,7 +69,13 @@ def percent(share: float) -> str:
 
 def plus_minus(half_width: float) -> str:
     """Half of an interval as a share, to stand behind the value: ` ±0.27%`; nothing if the interval has no end."""
-    return f" ±{percent(half_width)}" if math.isfinite(half_width) else ""
+    told = half_text(half_width)
+    return f" {told}" if told else ""
+
+
+def half_text(half_width: float) -> str:
+    """Half of an interval as a share, `±0.27%`, and no more than `±>900%`; nothing if the interval has no end."""
+    return half_interval(half_width, percent)
 
 
 def relative_half_width(value: float, low: float, high: float) -> float:

@@ -13,7 +13,7 @@ from gdnbench.errors import UnknownNameError
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Sizes, Workload
-from gdnbench.report.units import MICROSECONDS, TimeUnit, percent
+from gdnbench.report.units import MICROSECONDS, TimeUnit, half_text, relative_half_width
 from gdnbench.store.info import RunInfo, read_info
 from gdnbench.store.measurements import read_measurements
 from gdnbench.store.samples import read_rounds
@@ -162,8 +162,7 @@ def time_parts(time_us: float, low_us: float, high_us: float, unit: TimeUnit = M
     """A time, and half of its interval relative to it, `4.348` and `±0.08%`; empty where unknown."""
     if math.isnan(time_us):
         return "", ""
-    known = math.isfinite(high_us - low_us)
-    return unit.text(time_us), f"±{percent((high_us - low_us) / 2 / time_us)}" if known else ""
+    return unit.text(time_us), half_text(relative_half_width(time_us, low_us, high_us))
 
 
 def interval_text(row: Measurement) -> str:

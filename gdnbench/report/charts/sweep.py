@@ -17,7 +17,7 @@ from gdnbench.report.charts import theme
 from gdnbench.report.charts.theme import LIGHT, Datum, Theme, expr
 from gdnbench.report.phrases import params_text
 from gdnbench.report.terminal_chart import TerminalChart
-from gdnbench.report.units import percent
+from gdnbench.report.units import percent, plus_minus
 
 if TYPE_CHECKING:
     import altair as alt
@@ -174,7 +174,7 @@ def _param_axis(param: str, orient: Literal["bottom", "left"]) -> alt.Axis:
 
 def _datum(point: Point, names: Sequence[str], **place: ParamValue) -> Datum:
     known = math.isfinite(point.slower_lo) and math.isfinite(point.slower_hi)
-    half = f" ±{percent((point.slower_hi - point.slower_lo) / 2)}" if known else ""
+    half = plus_minus((point.slower_hi - point.slower_lo) / 2)
     return {
         **place,
         "params": params_text(point.params, list(names)),

@@ -12,7 +12,7 @@ from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload, WorkloadSpec
 from gdnbench.report.charts.selection import KernelChoice, time_parts
 from gdnbench.report.charts.theme import GLYPHS
-from gdnbench.report.units import MICROSECONDS, TimeUnit, percent, time_unit
+from gdnbench.report.units import MICROSECONDS, TimeUnit, half_text, relative_half_width, time_unit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,8 +222,7 @@ def speedup_cell(versus: Versus | None) -> HtmlCell:
     if versus is None or math.isnan(versus.speedup):
         return HtmlCell(text="")
     text = f"{versus.speedup:.{3 if versus.speedup < 10 else 2}f}x"
-    known = math.isfinite(versus.high)
-    aside = f"±{percent((versus.high - versus.low) / 2 / versus.speedup)}" if known else ""
+    aside = half_text(relative_half_width(versus.speedup, versus.low, versus.high))
     return HtmlCell(text=text, aside=aside, sort=versus.speedup)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from gdnbench.model.measurement import Measurement
@@ -29,7 +28,7 @@ from gdnbench.report.html.content import (
 )
 from gdnbench.report.html.stored import ReportedRun, lead_line
 from gdnbench.report.phrases import params_text
-from gdnbench.report.units import TimeUnit, percent
+from gdnbench.report.units import TimeUnit, half_text, percent
 
 _WORDS = {Place.BEST: "BEST", Place.TIED: "TIES", Place.UNCLEAR: "UNCLEAR", Place.SLOWER: "SLOWER"}
 
@@ -162,7 +161,7 @@ def _points(sweep: Sweep, plateau: Plateau, rows: RowsByPoint, name: str) -> Htm
 def _row(point: Point, names: list[str], row: Measurement, unit: TimeUnit) -> HtmlRow:
     half = (point.slower_hi - point.slower_lo) / 2
     best = point.place is Place.BEST
-    aside = f"±{percent(half)}" if math.isfinite(half) and not best else ""
+    aside = "" if best else half_text(half)
     word = f"{GLYPHS.get(point.place, '')} {_WORDS[point.place]}".strip()
     return HtmlRow(
         cells=(
