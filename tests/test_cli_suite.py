@@ -3,12 +3,19 @@
 import csv
 import io
 import json
+import re
+from pathlib import Path
 
 import pytest
 from committed import RESULTS
 
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.errors import ExitCode
+
+RUNS = Path(__file__).parent / "data" / "runs"
+SERVING = "20261123-211325-h200-prefill-serving"
+"""Two rounds at 5 of 76 workloads of a run that was stopped: at the last the baseline failed and the rest was not run;
+one library is wrong at another."""
 
 CONTEST = {1: 10, 4: 8, 8: 7, 16: 7, 32: 7, 48: 7, 64: 8}
 
@@ -75,3 +82,48 @@ def test_what_makes_no_sense_is_refused(command_line, tmp_path, monkeypatch, wor
     assert said in " ".join(err.split())
     assert "hint:" in err
     assert not list(tmp_path.glob("results"))
+
+
+@pytest.mark.parametrize("columns", ["80", "160"])
+def test_a_run_that_was_stopped_is_summed_up_over_the_workloads_that_have_times(command_line, columns):
+    code, out, err = command_line("show", SERVING, "--out", RUNS, columns=columns)
+    assert (code, err) == (ExitCode.OK, "")
+    table = out[out.index("suite serving: 4 of 5 workloads") :]
+    assert "left out for want of times: qk16_v64 lengths=16384" in " ".join(table.split())
+    assert "not at every workload: prefill-flashqla (at 3)" in " ".join(table.split())
+    assert [line.split()[0] for line in table.splitlines()[2:5]] == [
+        "prefill-auto",
+        "prefill-flashinfer",
+        "prefill-fla",
+    ]
+
+
+def test_against_the_best_library_of_each_workload(command_line):
+    words = ["show", SERVING, "--out", RUNS, "--over", "prefill-fla,prefill-flashinfer,prefill-flashqla"]
+    _, out, _ = command_line(*words)
+    said = " ".join(out[out.index("suite serving") :].split())
+    assert "prefill-auto: slower at 1 of 4 workloads; worst 0.963x at qk8_v32 lengths=4x8192" in said
+    assert "prefill-fla: slower at 4 of 4 workloads" in said
+    _, out, _ = command_line(*words, "--json")
+    suite = json.loads(out)["suite"]
+    [auto] = [row for row in suite["kernels"] if row["label"] == "prefill-auto"]
+    assert (auto["slower_at"], auto["workloads"], auto["worst_workload"]) == (1, 4, "qk8_v32 lengths=4x8192")
+    assert len(suite["left_out"]) == 1
+
+
+@pytest.mark.parametrize("columns", ["80", "120", "160"])
+def test_an_interval_that_tells_nothing_is_no_number_and_breaks_no_column(command_line, columns):
+    _, out, _ = command_line("show", SERVING, "--out", RUNS, columns=columns)
+    assert "1.312x ±>900%  UNCLEAR" in out
+    assert all(len(share) <= 3 for share in re.findall(r"±(\d+)%", out))
+    assert "…" not in out
+    _, out, _ = command_line("show", SERVING, "--out", RUNS, "--csv")
+    assert max(float(row["vs_hi"] or 0) for row in csv.DictReader(io.StringIO(out))) > 1e3
+
+
+def test_the_page_tells_no_such_interval_either(command_line, tmp_path):
+    code, _, _ = command_line("report", SERVING, "--out", RUNS, "--output", tmp_path / "page.html")
+    assert code == ExitCode.OK
+    page = (tmp_path / "page.html").read_text()
+    assert "900%" in page
+    assert not re.search(r"±\d{4,}%", page)

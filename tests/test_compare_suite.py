@@ -12,6 +12,8 @@ from gdnbench.compare.suite import judge_suite
 from gdnbench.errors import DeclarationError, UnknownNameError, UsageError
 from gdnbench.model.op import Suite
 from gdnbench.model.status import Role, Status
+from gdnbench.report.console import data_console
+from gdnbench.report.run.suite import print_suite
 from gdnbench.stats.comparison import Verdict
 from gdnbench.stats.estimators import weighted_geomean
 from gdnbench.store.find import find_run
@@ -123,7 +125,47 @@ def test_a_kernel_without_a_time_at_some_workload_is_named_and_not_summed_up():
     rounds[late.id] = np.full(ROUNDS, 4.0)
     result, found = judge(rows, rounds)
     assert "decode-late" not in found
-    assert result.incomplete == ("decode-late",)
+    assert result.incomplete == {"decode-late": 1}
+
+
+def test_the_mean_is_over_the_workloads_that_the_run_came_to_and_where_a_reference_has_a_time():
+    rows, rounds = simulated()
+    for stopped in ([case("decode-fla", Role.BASELINE, EIGHT)], [case("decode-v9", workload=EIGHT)]):
+        status = Status.CRASHED if stopped[0].role is Role.BASELINE else Status.NOT_RUN
+        left = [failed(row.case, status) if row.case.id == stopped[0].id else row for row in rows]
+        result, found = judge(left, {name: times for name, times in rounds.items() if name != stopped[0].id})
+        assert result.left_out == (EIGHT,)
+        assert result.summed == 2
+        speedup = found["decode-v9"].comparison.speedup
+        rest = {workload: weight for workload, weight in SUITE.weights.items() if workload != EIGHT}
+        assert speedup.low < truth("decode-v9", TIMES["decode-fla"], rest) < speedup.high
+
+
+def test_a_run_that_came_to_no_workload_has_no_rows():
+    rows, rounds = simulated()
+    late = [failed(case("decode-late", workload=workload), Status.NOT_RUN) for workload in SUITE.weights]
+    result, found = judge([*rows, *late], rounds)
+    assert (result.summed, found) == (0, {})
+
+
+def test_the_workloads_of_a_long_suite_are_counted_below_its_table_not_named(capsys):
+    batches = [decode_at(B=batch) for batch in range(1, 31)]
+    times = {"decode-fla": dict.fromkeys(batches, 5.0), "decode-v9": dict.fromkeys(batches, 4.0)}
+    result, _ = judge(*simulated(times=times), suite=Suite("long", dict.fromkeys(batches, 1.0)))
+    print_suite(data_console(), result, "decode")
+    out = capsys.readouterr().out
+    assert "over the suite's 30 workloads, whose weights --json has" in " ".join(out.split())
+    assert "decode-v9: slower at 0 of 30 workloads" in out
+    assert len(out.splitlines()) < 10
+
+
+def test_it_says_at_how_many_workloads_a_kernel_is_slower_and_where_most():
+    times = {**TIMES, "decode-v9": {ONE: 4.2, EIGHT: 7.7, MANY: 21.05}}  # 1.19, 0.91 and 0.9976, within the margin
+    row = judge(*simulated(times=times, sd=1e-5))[1]["decode-v9"]
+    assert row.slower_at(0.005) == 1
+    assert row.slower_at(0.001) == 2
+    assert row.worst == EIGHT
+    assert row.speedups[EIGHT] == pytest.approx(7.0 / 7.7, abs=1e-3)
 
 
 def test_a_round_that_a_workload_lacks_is_left_out_for_all():

@@ -35,7 +35,9 @@ def show(
     hold what cards differ by: `gdnbench show RUN RUN`.
 
     With `--suite contest`, also the weighted geometric mean of each kernel over the
-    workloads of the suite, if the run has them.
+    workloads of the suite; a run that measured a suite has it without. `--over
+    prefill-fla,prefill-flashinfer` compares it with the best of these libraries at
+    each workload, and says at how many a kernel is slower, and where most.
     """
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.errors import UsageError

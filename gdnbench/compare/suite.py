@@ -6,6 +6,7 @@ workloads, and so, but for terms of second order, one constant to a weighted mea
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,10 +17,10 @@ from gdnbench.catalog.resolve import op_option
 from gdnbench.errors import UnknownNameError, UsageError
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.op import Suite
-from gdnbench.model.status import Role
+from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
 from gdnbench.stats import FloatArray
-from gdnbench.stats.comparison import Comparison
+from gdnbench.stats.comparison import Comparison, margin_edges
 from gdnbench.stats.estimators import weighted_geomean
 from gdnbench.stats.multiple import judge_family
 from gdnbench.stats.paired import PairedLogRatio
@@ -39,12 +40,23 @@ class SuiteRow:
         time_us: weighted geometric mean of its times over the workloads, microseconds.
         role: a floor has no comparison.
         comparison: the reference's time over the kernel's; None for a floor, and where the kernel is the reference.
+        speedups: the reference's time over the kernel's at each workload; none where there is no comparison.
     """
 
     label: str
     time_us: float
     role: Role
     comparison: Comparison | None
+    speedups: Mapping[Workload, float]
+
+    @property
+    def worst(self) -> Workload | None:
+        """Where the kernel does worst against the reference; None without a comparison."""
+        return min(self.speedups, key=self.speedups.__getitem__, default=None)
+
+    def slower_at(self, margin: float) -> int:
+        """At how many workloads its time is longer than the reference's by more than a margin, the interval apart."""
+        return sum(speedup < margin_edges(margin)[0] for speedup in self.speedups.values())
 
 
 @dataclass(frozen=True)
@@ -53,15 +65,24 @@ class SuiteResult:
 
     Attributes:
         suite: the workloads and their weights.
+        left_out: those of its workloads that the run did not come to, or at which no reference has a time.
         over: labels of the references; at each workload, kernels are compared with the fastest of them.
-        rows: every kernel that has a time at each workload, fastest first.
-        incomplete: labels of the kernels that lack a time at some workload.
+        margin: relative difference that counts as none.
+        rows: every kernel that has a time at each of the other workloads, fastest first.
+        incomplete: of the other kernels, the number of these workloads at which they have a time.
     """
 
     suite: Suite
+    left_out: tuple[Workload, ...]
     over: tuple[str, ...]
+    margin: float
     rows: tuple[SuiteRow, ...]
-    incomplete: tuple[str, ...]
+    incomplete: Mapping[str, int]
+
+    @property
+    def summed(self) -> int:
+        """How many workloads the means are over."""
+        return len(self.suite.weights) - len(self.left_out)
 
 
 def judge_suite(
@@ -74,7 +95,7 @@ def judge_suite(
     margin: float,
     confidence: float,
 ) -> SuiteResult:
-    """Compares every kernel of a run with references, over a suite.
+    """Compares every kernel of a run with references, over those workloads of a suite that have times.
 
     Args:
         measurements: the run's rows.
@@ -86,7 +107,7 @@ def judge_suite(
         confidence: of the intervals.
 
     Raises:
-        UsageError: if the run lacks a workload, or a time of every reference at one.
+        UsageError: if the run was not to measure a workload.
         UnknownNameError: for a reference that is not in the run.
     """
     _check_measured(measurements, suite, op)
@@ -95,19 +116,29 @@ def judge_suite(
     unknown = [label for label in over if label not in times]
     if unknown:
         raise UnknownNameError(f"the run has no times of {unknown[0]}", f"it has {', '.join(times) or 'none'}")
-    reference = {workload: _fastest([times[label] for label in over], workload) for workload in suite.workloads}
-    complete = {label: by_workload for label, by_workload in times.items() if len(by_workload) == len(suite.weights)}
-    means = {label: _mean(times, suite) for label, times in complete.items()}
+    stopped = {row.case.workload for row in measurements if row.status is Status.NOT_RUN}
+    reference = {
+        workload: fastest
+        for workload in suite.workloads
+        if workload not in stopped and (fastest := _fastest([times[label] for label in over], workload)) is not None
+    }
+    weights = {workload: suite.weights[workload] for workload in reference}
+    complete = {label: found for label, found in times.items() if found.keys() >= weights.keys()}
+    means = {label: _mean(found, weights) for label, found in complete.items() if weights}
     roles = {row.case.label: row.role for row in measurements if row.role is not Role.CONTROL}
     judged = [label for label in means if over != (label,) and roles[label] is not Role.FLOOR]
-    ratios = _ratios({**means, _REFERENCE: _mean(reference, suite)}, judged, measurements, rounds)
-    comparisons = judge_family(ratios, margin=margin, confidence=confidence)
-    rows = [
-        SuiteRow(label, float(np.exp(np.nanmean(np.log(mean)))), roles[label], comparisons.get(label))
-        for label, mean in means.items()
-    ]
+    comparisons: Mapping[str, Comparison] = {}
+    if judged:
+        ratios = _ratios({**means, _REFERENCE: _mean(reference, weights)}, judged, measurements, rounds)
+        comparisons = judge_family(ratios, margin=margin, confidence=confidence)
+    rows = []
+    for label, mean in means.items():
+        speedups = {at: _ratio(reference[at], times[label][at]) for at in weights} if label in comparisons else {}
+        rows.append(SuiteRow(label, _time(mean), roles[label], comparisons.get(label), speedups))
     rows.sort(key=lambda row: row.time_us)
-    return SuiteResult(suite, over, tuple(rows), tuple(label for label in times if label not in complete))
+    left_out = tuple(workload for workload in suite.workloads if workload not in weights)
+    incomplete = {label: len(found.keys() & weights.keys()) for label, found in times.items() if label not in complete}
+    return SuiteResult(suite, left_out, over, margin, tuple(rows), incomplete)
 
 
 def _ratios(
@@ -171,12 +202,21 @@ def _baseline(measurements: Sequence[Measurement]) -> tuple[str, ...]:
     return tuple(labels)
 
 
-def _fastest(references: Sequence[Mapping[Workload, FloatArray]], workload: Workload) -> FloatArray:
-    there = [times[workload] for times in references if workload in times]
-    if not there:
-        raise UsageError(f"none of the references has a time at {workload}", "name others with --over")
-    return min(there, key=lambda times: float(np.nanmean(np.log(times))))
+def _fastest(references: Sequence[Mapping[Workload, FloatArray]], workload: Workload) -> FloatArray | None:
+    """The times of the fastest of those references that have any at a workload; None if none has."""
+    return min((times[workload] for times in references if workload in times), key=_time, default=None)
 
 
-def _mean(by_workload: Mapping[Workload, FloatArray], suite: Suite) -> FloatArray:
-    return weighted_geomean([by_workload[workload] for workload in suite.workloads], list(suite.weights.values()))
+def _mean(by_workload: Mapping[Workload, FloatArray], weights: Mapping[Workload, float]) -> FloatArray:
+    return weighted_geomean([by_workload[workload] for workload in weights], list(weights.values()))
+
+
+def _time(rounds_us: FloatArray) -> float:
+    """The geometric mean of the rounds that there are; NaN of none."""
+    present = rounds_us[~np.isnan(rounds_us)]
+    return float(np.exp(np.mean(np.log(present)))) if len(present) else math.nan
+
+
+def _ratio(reference_us: FloatArray, kernel_us: FloatArray) -> float:
+    """The reference's time over the kernel's, paired by round."""
+    return _time(reference_us / kernel_us)

@@ -75,6 +75,7 @@ def _suite_document(result: SuiteResult) -> dict[str, Any]:
             {**workload.cells, "weight": weight, **({"name": workload.name} if workload.name else {})}
             for workload, weight in result.suite.weights.items()
         ],
+        "left_out": [workload.cells for workload in result.left_out],
         "over": list(result.over),
         "kernels": suite_rows(result),
         "incomplete": list(result.incomplete),
@@ -93,4 +94,8 @@ def _suite_row(row: SuiteRow, result: SuiteResult) -> dict[str, Any]:
         "speedup_lo": versus.speedup.low if versus else None,
         "speedup_hi": versus.speedup.high if versus else None,
         "verdict": versus.verdict.value if versus else "",
+        "workloads": result.summed,
+        "slower_at": row.slower_at(result.margin) if versus else None,
+        "worst_speedup": row.speedups[row.worst] if row.worst else None,
+        "worst_workload": str(row.worst or ""),
     }

@@ -15,16 +15,20 @@ from gdnbench.model.op import Suite
 from gdnbench.model.status import Role
 from gdnbench.report.console import plain_table
 from gdnbench.report.run.text import VERDICT_STYLES
-from gdnbench.report.units import factor, plus_minus, time_unit
+from gdnbench.report.units import factor, percent, plus_minus, time_unit
 from gdnbench.store.info import RunInfo, suite_of
 from gdnbench.store.samples import read_case_rounds
-from gdnbench.wording import plural
+from gdnbench.wording import first_of, plural
+
+MOST_NAMED = 8  # workloads of a suite that are named below its table
 
 
 def suite_of_run(
     folder: Path, info: RunInfo, measurements: Sequence[Measurement], asked: Suite | None, over: Sequence[str]
 ) -> SuiteResult | None:
     """Sums a run up by a suite; None if none was asked for, and the run measured none or has no time of its baseline.
+
+    A run that was cut short is summed up over the workloads that have times.
 
     Args:
         folder: the run's.
@@ -34,13 +38,13 @@ def suite_of_run(
         over: the kernels to compare with; by default the baseline.
 
     Raises:
-        UsageError: for `over` without a suite, or if the run lacks workloads of the suite.
+        UsageError: for `over` without a suite, or if the run was not to measure all of the suite's workloads.
         UnknownNameError: for a kernel to compare with that the run does not have.
     """
     suite = asked or suite_of(info)
     if suite is None and over:
         raise UsageError("--over is for a suite", "as in --suite contest --over decode-fla")
-    if suite is None or not (asked or any(row.timing and row.role is Role.BASELINE for row in measurements)):
+    if suite is None or not (asked or over or any(row.timing and row.role is Role.BASELINE for row in measurements)):
         return None
     settings = info.settings
     return judge_suite(
@@ -56,7 +60,6 @@ def suite_of_run(
 
 def print_suite(console: Console, result: SuiteResult, op: str) -> None:
     """Prints a row for each kernel, fastest first; headings leave out the op's name, as in a run's table."""
-    workloads = ", ".join(f"{workload.titled} (weight {weight:g})" for workload, weight in result.suite.weights.items())
     table = plain_table()
     table.add_column("kernel", overflow="fold")
     unit = time_unit(row.time_us for row in result.rows)
@@ -66,16 +69,53 @@ def print_suite(console: Console, result: SuiteResult, op: str) -> None:
     for row in result.rows:
         table.add_row(Text(row.label, style="cyan"), unit.text(row.time_us), *_cells(row))
     console.print()
-    console.print(Text(f"suite {result.suite.name}: {plural(len(result.suite.weights), 'workload')}", style="bold"))
-    console.print(table)
-    console.print(Text(f"weighted geometric means over {workloads}; paired by round", style="dim"))
+    console.print(Text(f"suite {result.suite.name}: {_extent(result)}", style="bold"))
+    if result.rows:
+        console.print(table)
+    for line in _notes(result):
+        console.print(Text(line, style="dim"))
+
+
+def _extent(result: SuiteResult) -> str:
+    """Of how many workloads: `91 workloads`, `55 of 76 workloads`."""
+    workloads = plural(len(result.suite.weights), "workload")
+    return f"{result.summed} of {workloads}" if result.left_out else workloads
+
+
+def _notes(result: SuiteResult) -> list[str]:
+    """Where each kernel does worst, what the means are over, and what is left out of them."""
+    lines = []
+    for row in result.rows:
+        if row.worst:
+            where = f"slower at {row.slower_at(result.margin)} of {plural(result.summed, 'workload')}"
+            least = f"{factor(row.speedups[row.worst])} at {row.worst.titled}"
+            lines.append(f"  {row.label}: {where}; worst {least}")
+    if lines:
+        lines.append(f"slower: by more than {percent(result.margin)}, whether or not its interval tells")
+    if len(result.over) > 1:
+        lines.append(f"best: at each workload, the fastest of {', '.join(result.over)}")
+    if result.rows:
+        lines.append(f"weighted geometric means over {_workloads(result)}; paired by round")
+    if result.left_out:
+        left_out = first_of([workload.titled for workload in result.left_out], MOST_NAMED)
+        lines.append(f"left out for want of times: {left_out}")
     if result.incomplete:
-        console.print(Text(f"not at every workload: {', '.join(result.incomplete)}", style="dim"))
+        found = ", ".join(f"{label} (at {count})" for label, count in result.incomplete.items())
+        lines.append(f"not at every workload: {found}")
+    return lines
+
+
+def _workloads(result: SuiteResult) -> str:
+    """The workloads that the means are over, with their weights; of many, how many and where they are told."""
+    if result.summed > MOST_NAMED:
+        rest = " that are left" if result.left_out else ""
+        return f"the suite's {result.summed} workloads{rest}, whose weights --json has"
+    weights = {each: weight for each, weight in result.suite.weights.items() if each not in result.left_out}
+    return ", ".join(f"{workload.titled} (weight {weight:g})" for workload, weight in weights.items())
 
 
 def _reference(result: SuiteResult, op: str) -> str:
-    names = [label.removeprefix(f"{op}-") for label in result.over]
-    return names[0] if len(names) == 1 else f"the fastest of {', '.join(names)}"
+    return result.over[0].removeprefix(f"{op}-") if len(result.over) == 1 else "best"
 
 
 def _cells(row: SuiteRow) -> tuple[Text, Text]:
