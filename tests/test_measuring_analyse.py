@@ -177,13 +177,15 @@ def test_a_case_lost_while_measuring_has_no_time():
 
 def test_without_its_baseline_a_kernel_still_has_a_time():
     checked = healthy(CASES) | {BASELINE.id: Examined(BASELINE.id, Status.CRASHED, "SIGSEGV")}
-    rows, _ = rows_of(checked=checked)
+    rows, found = rows_of(checked=checked)
     assert rows[FAST.id].timing
     assert {row.versus for row in rows.values()} == {None}
+    assert any("the baseline has no time (crashed)" in warning for warning in found.warnings)
 
 
 def test_what_was_not_reached_says_so():
-    rows, _ = rows_of(checked={BASELINE.id: Examined(BASELINE.id, Status.OK)}, collected=Collected())
+    rows, found = rows_of(checked={BASELINE.id: Examined(BASELINE.id, Status.OK)}, collected=Collected())
+    assert found.warnings == ()  # which a run that is resumed would keep, though it has the time then
     assert {row.status for row in rows.values()} == {Status.NOT_RUN}
     assert all(row.reason for row in rows.values())
 

@@ -261,10 +261,13 @@ def outlier_warnings(case: Case, at: WorkloadTimes, what: str = "processes") -> 
 
 
 def run_warnings(rows: Sequence[Measurement]) -> tuple[str, ...]:
-    """What qualifies every comparison of a workload: a baseline that failed, or that is told apart from itself."""
+    """What qualifies every comparison of a workload: a baseline that failed, or that is told apart from itself.
+
+    A workload that a stopped run did not come to has nothing to qualify, and may be measured when it is resumed.
+    """
     warnings = []
     for row in rows:
-        if row.role is Role.BASELINE and row.status.is_failure:
+        if row.role is Role.BASELINE and row.status.is_failure and row.status is not Status.NOT_RUN:
             warnings.append(
                 f"{row.case.workload}: the baseline has no time ({row.status}), so nothing is compared with it"
             )
