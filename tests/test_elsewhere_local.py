@@ -163,11 +163,11 @@ def bare(tmp_path, monkeypatch):
 
     class There(LocalHost):
         name = "there"
+        python = ""
 
         def connect(self, argv):
             return LocalHost().connect(argv)
 
-    monkeypatch.setattr("gdnbench.elsewhere.environment.LocalHost", type("Other", (), {}))
     target = SshTarget(host="there", workdir=str(tmp_path / "work dir's"))
     named = NamedTarget("lab", target, Path("gdnbench.toml"))
     return (lambda: prepare(named, There(), Quiet())), log, tmp_path / "broken"

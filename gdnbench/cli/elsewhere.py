@@ -65,7 +65,8 @@ def run_on(named: NamedTarget, forwarded: Forwarded, *, quiet: bool) -> int:
         KeyboardInterrupt: if the user does not wait for it to stop.
     """
     with open_host(named) as host:
-        host.connect(["true"])  # before the bar, which would write over what ssh may ask
+        if named.ssh_host:
+            host.connect(["true"])  # before the bar, which would write over what ssh may ask
         outcome = _execute(named, forwarded, host, quiet=quiet)
     sys.stdout.write(outcome.printed)
     sys.stdout.flush()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import sys
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -106,7 +105,7 @@ def prepare(named: NamedTarget, host: Host, listener: Listener) -> Prepared:
     workdir, has_environment, there = _probe(named, host, wanted.hash, trees)
     listener.step(f"sending sources to {host.name}")
     put_trees(host, workdir, trees, there)
-    python = named.target.python or (sys.executable if isinstance(host, LocalHost) else "")
+    python = named.target.python or host.python
     if not python:
         python = f"{workdir}/env/{wanted.hash}/bin/python"
         if not has_environment:

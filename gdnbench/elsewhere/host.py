@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
@@ -30,9 +31,11 @@ class Host(Protocol):
 
     Attributes:
         name: as messages call it.
+        python: an interpreter there that has gdnbench's requirements; empty if none is known.
     """
 
     name: str
+    python: str
 
     def connect(self, argv: Sequence[str]) -> Completed:
         """Runs a first, short program while the user can still be asked for a password.
@@ -63,6 +66,7 @@ class LocalHost:
     """This machine."""
 
     name = "this machine"
+    python = sys.executable
 
     def __enter__(self) -> LocalHost:
         return self
@@ -108,6 +112,7 @@ class SshHost:
         if program is None:
             raise MachineError("there is no ssh here", "install it: apt install openssh-client, say")
         self.name = host
+        self.python = ""
         self._program = program
         # A socket's path takes 108 characters, of which ssh wants 60.
         place = "/tmp" if len(tempfile.gettempdir()) > _LONGEST_PLACE else None
