@@ -13,8 +13,9 @@ from pathlib import Path
 import gdnbench
 from gdnbench.elsewhere.events import Listener
 from gdnbench.elsewhere.host import Host, LocalHost, SshHost, last_line, run_there, shell
+from gdnbench.elsewhere.sandbox import ModalHost, Packages
 from gdnbench.elsewhere.sources import FOLDER, WHOLE, SourceTree, kernel_trees, package_tree, put_trees
-from gdnbench.elsewhere.targets import NamedTarget
+from gdnbench.elsewhere.targets import ModalTarget, NamedTarget
 from gdnbench.errors import MachineError
 
 EXTRAS = ("cupti", "fla", "plot")
@@ -82,12 +83,16 @@ class Prepared:
     roots: tuple[str, ...]
 
 
-def open_host(named: NamedTarget) -> LocalHost | SshHost:
+def open_host(named: NamedTarget) -> LocalHost | SshHost | ModalHost:
     """The host that a target is reached through; the caller closes it.
 
     Raises:
-        MachineError: if there is no `ssh` here.
+        MachineError: if there is no `ssh` here, or no client of Modal's.
     """
+    target = named.target
+    if isinstance(target, ModalTarget):
+        wanted = Requirements("", "") if target.python else requirements()
+        return ModalHost(target, Packages(wanted.packages.splitlines(), wanted.constraints))
     return SshHost(named.ssh_host) if named.ssh_host else LocalHost()
 
 
@@ -98,6 +103,8 @@ def prepare(named: NamedTarget, host: Host, listener: Listener) -> Prepared:
         MachineError: if the target cannot be reached or made ready.
         UsageError: if a folder of kernels is not there, or is too large to send.
     """
+    if isinstance(named.target, ModalTarget):
+        listener.note("starting a sandbox; Modal makes its image once: torch and its libraries, some gigabytes")
     listener.step(f"connecting to {host.name}")
     package, kernels = package_tree(), kernel_trees()
     trees = [package, *kernels]

@@ -116,6 +116,8 @@ class Forwarded:
     @property
     def way_out(self) -> str:
         """What to do for what is finished there and is not here."""
+        if not self.named.keeps:
+            return f"run it again: {self.named.name} keeps nothing, and what was finished there is gone"
         if not self.runs or self.job.verb not in _RESUMED:
             return f"run it again; what it left there is in {self.kept}"
         own = ["--on", self.named.name, *out_option(self.homes.results)]

@@ -22,6 +22,7 @@ CONFIG = "gdnbench.toml"
 WORKDIR = "~/.cache/gdnbench-jobs"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _FIX = "see docs/elsewhere.md"
+_NO_PART_OF_A_MODEL = re.compile(r"(-\d+GB)?!?\Z")
 
 Line = Annotated[str, msgspec.Meta(min_length=1, max_length=1000, pattern=r"^[^\x00-\x1f\x7f]*\Z")]
 SshName = Annotated[str, msgspec.Meta(min_length=1, max_length=300, pattern=r"^[^-\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*\Z")]
@@ -35,19 +36,27 @@ class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """What targets of every kind have.
 
     Attributes:
-        gpus: models of its GPUs, `h200`; none if it does not say.
         python: an interpreter with gdnbench's requirements; empty for one that is made.
         workdir: where jobs, sources and environments lie there.
         environment: variables for the commands there.
     """
 
-    gpus: list[Line] = []
     python: str = ""
     workdir: FolderName = WORKDIR
     environment: dict[VariableName, str] = {}
 
 
-class SshTarget(_Table, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="ssh"):
+class _Machine(_Table, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What targets that have their GPUs have.
+
+    Attributes:
+        gpus: models of its GPUs, `h200`; none if it does not say.
+    """
+
+    gpus: list[Line] = []
+
+
+class SshTarget(_Machine, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="ssh"):
     """A machine that `ssh` reaches.
 
     Attributes:
@@ -57,7 +66,7 @@ class SshTarget(_Table, frozen=True, kw_only=True, forbid_unknown_fields=True, t
     host: SshName
 
 
-class LocalTarget(_Table, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="local"):
+class LocalTarget(_Machine, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="local"):
     """This machine, with an interpreter of its own if it names one."""
 
 
@@ -65,7 +74,7 @@ SlurmOption = Annotated[str, msgspec.Meta(max_length=1000, pattern=r"^-[^\s\x00-
 """An option of srun's with its value, `--gres=gpu:b200:1`: a word without a dash would be the program to run."""
 
 
-class SlurmTarget(_Table, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="slurm"):
+class SlurmTarget(_Machine, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="slurm"):
     """A cluster, on which Slurm's `srun` runs commands; its nodes share the file system that `workdir` is on.
 
     Attributes:
@@ -77,8 +86,35 @@ class SlurmTarget(_Table, frozen=True, kw_only=True, forbid_unknown_fields=True,
     options: list[SlurmOption] = []
 
 
-Target = SshTarget | LocalTarget | SlurmTarget
-KINDS = ("ssh", "slurm", "local")
+ModalGpu = Annotated[str, msgspec.Meta(max_length=50, pattern=r"^(?!A100!?\Z)[A-Z0-9][A-Z0-9-]*!?\Z")]
+"""A GPU as Modal names it, one of one model: `A100` may be either of two, and `B200+` a better one."""
+
+ImageName = Annotated[str, msgspec.Meta(max_length=300, pattern=r"^([^-\s\x00-\x1f\x7f][^\s\x00-\x1f\x7f]*)?\Z")]
+"""An image of a registry, `registry.example/image:tag`; empty for none."""
+
+
+class ModalTarget(_Table, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="modal"):
+    """A sandbox of Modal's, which lives as long as a command.
+
+    Attributes:
+        gpu: as Modal names it, `B200`.
+        image: the one to begin with; empty for Debian with Python.
+        timeout_s: seconds after which Modal ends it, whatever it does.
+    """
+
+    gpu: ModalGpu
+    image: ImageName = ""
+    timeout_s: Annotated[int, msgspec.Meta(ge=60, le=24 * 60 * 60)] = 60 * 60
+    workdir: FolderName = "/tmp/gdnbench-jobs"
+
+    @property
+    def gpus(self) -> list[str]:
+        """The model of its GPU, as `--gpu` takes it: `A100-80GB` is an `a100`."""
+        return [_NO_PART_OF_A_MODEL.sub("", self.gpu, count=1).lower()]
+
+
+Target = SshTarget | LocalTarget | SlurmTarget | ModalTarget
+KINDS = ("ssh", "slurm", "modal", "local")
 
 
 @dataclass(frozen=True)
@@ -101,23 +137,30 @@ class NamedTarget:
 
     @property
     def described(self) -> str:
-        """Its kind and host: `ssh gpu1`."""
+        """Its kind and host: `ssh gpu1`; of one without, its GPU: `modal B200`."""
         match self.target:
             case SshTarget(host=host):
                 return f"ssh {host}"
             case SlurmTarget(login=login):
                 return f"slurm {login}".rstrip()
+            case ModalTarget(gpu=gpu):
+                return f"modal {gpu}"
             case LocalTarget():
                 return "local"
 
     @property
     def ssh_host(self) -> str:
-        """The host that ssh is to reach; empty for this machine."""
+        """The host that ssh is to reach; empty for none."""
         match self.target:
             case SshTarget(host=host) | SlurmTarget(login=host):
                 return host
-            case LocalTarget():
+            case LocalTarget() | ModalTarget():
                 return ""
+
+    @property
+    def keeps(self) -> bool:
+        """Whether what lies there is still there after the command."""
+        return not isinstance(self.target, ModalTarget)
 
 
 def user_config() -> Path:

@@ -36,7 +36,7 @@ _CHUNK = 1 << 16
 _DROPPED = (KERNELS_VARIABLE, "NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES")
 """Of this machine's own settings, those that the job decides."""
 
-_WRONG_GPU = "correct `gpus` in gdnbench.toml, or name another target with --on"
+_WRONG_GPU = "correct the GPUs of the target in gdnbench.toml, or name another with --on"
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
