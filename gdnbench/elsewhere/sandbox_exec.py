@@ -15,7 +15,9 @@ from typing import Any
 FAILED = 255
 """Of the exit codes: the connection failed, not the program."""
 
-_CHUNK = 1 << 16
+_CHUNK = 1 << 20
+"""Bytes that are sent at once; the client's buffer holds 2 MiB, and each sending waits for an answer."""
+
 _MOST = 254
 
 
