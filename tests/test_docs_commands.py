@@ -53,7 +53,8 @@ def clone(tmp_path_factory):
     done = subprocess.run(["git", "clone", "-q", "--shared", str(ROOT), str(folder)], capture_output=True, check=False)
     if done.returncode:
         pytest.skip("this is no git checkout")
-    (folder / "gdnbench.toml").write_text('[targets.lab]\nkind = "local"\ngpus = ["h200"]\n')
+    targets = '[targets.lab]\nkind = "local"\ngpus = ["h200"]\n[targets.cloud]\nkind = "local"\n'
+    (folder / "gdnbench.toml").write_text(targets)
     return folder
 
 
