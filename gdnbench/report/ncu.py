@@ -11,6 +11,7 @@ from textwrap import wrap
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -84,7 +85,7 @@ def _print_end(console: Console, functions: Sequence[Function], code_of: CodeOf,
         here = [one for one in functions if str(one.path) == path]
         changed = [one.label for one in here if code_of(one.label, one.source) is CodeState.CHANGED]
         for label in dict.fromkeys(changed):
-            console.print(Text(f"        {other_code(label)}", style="yellow"), soft_wrap=True)
+            console.print(Padding(Text(other_code(label), style="yellow"), (0, 0, 0, 8), expand=False))
     if command:
         print_next(console, command)
 

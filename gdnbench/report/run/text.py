@@ -60,7 +60,7 @@ def legend(info: RunInfo, *, flops: bool, over: str = "") -> Text:
     interval = f"±: {settings['confidence']:.0%} interval over {over}"
     ratio = "vs: baseline time / kernel time, paired by round;"
     lines = [f"{interval}. {ratio}"] if over == _ROUNDS else [f"{interval}{cards}.", ratio]
-    lines.append(f"FASTER or SLOWER beyond {settings['margin']:.2%}, with Holm's correction for the number of kernels.")
+    lines.append(f"FASTER or SLOWER beyond {settings['margin']:.2%}, with Holm's correction for all comparisons.")
     if info.on_gpu and flops:
         lines += [
             "SOL: time of the bound / the kernel's. The bound: the fastest copying floor, or the op's FLOPs at the",
