@@ -29,9 +29,9 @@ __device__ __forceinline__ void prepare_chunks(FusedMemory& memory, const Place&
       sum_decays(memory.raw_gates[raw % 2], inputs, from.rate, from.dt_bias, walk.tokens - raw * CHUNK, lane);
       load_gates(raw + 1);
     }
-    ChunkGates& to = memory.gates[KeyRing::place(whole)];
-    if (warp == 1 && whole >= 0) store_gates(to, memory.raw_gates[whole % 2], lane);
-    if (warp == 2 && whole >= 0) store_tile_gates(to, memory.raw_gates[whole % 2], lane);
+    const int place = KeyRing::place(whole);
+    if (warp == 1 && whole >= 0) store_gates(memory.gates[place], memory.raw_gates[whole % 2], lane);
+    if (warp == 2 && whole >= 0) store_tile_gates(memory.gates[place], memory.raw_gates[whole % 2], lane);
   };
   const auto bring_keys = [&](int chunk) {  // of chunks that are not there zeros: nothing waits for them
     const int place = KeyRing::place(chunk);

@@ -16,7 +16,7 @@ struct alignas(16) DiagonalBlocks {
   unsigned short columns[16][8];
 };
 
-// A pair of numbers from shared memory, or zeros, without a branch and without what memory would be read for nothing.
+// A pair of numbers from shared memory, or zeros where it is not there: without a branch, and without reading then.
 __device__ __forceinline__ void load_pair_if(bool is_there, float (&to)[2], const float* from) {
   asm volatile(
       "{ .reg .pred there; setp.ne.b32 there, %3, 0;\n"
