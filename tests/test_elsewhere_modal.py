@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -163,7 +164,7 @@ def test_without_modals_client_one_line_says_what_to_install(laptop, monkeypatch
     ],
 )
 def test_an_image_of_ones_own_has_its_own_interpreter_or_gets_one(service, packages, steps):
-    with ModalHost(ModalTarget(gpu="B200", image="r.example/a:1"), packages) as host:
+    with closing(ModalHost(ModalTarget(gpu="B200", image="r.example/a:1"), packages)) as host:
         assert host.connect(["sh", "-c", "echo here; echo there >&2"]).output == "here\n"
     [made] = sandboxes(service)
     assert made["image"] == steps
@@ -172,12 +173,12 @@ def test_an_image_of_ones_own_has_its_own_interpreter_or_gets_one(service, packa
 
 def test_a_sandbox_is_terminated_after_any_error_and_one_that_is_not_is_told(service, capsys):
     target = ModalTarget(gpu="B200")
-    with pytest.raises(ZeroDivisionError), ModalHost(target, Packages()) as host:
+    with pytest.raises(ZeroDivisionError), closing(ModalHost(target, Packages())) as host:
         host.connect(["true"])
         raise ZeroDivisionError
     assert len(sandboxes(service)) == 1
     assert capsys.readouterr().err == ""
-    with ModalHost(target, Packages()) as host:
+    with closing(ModalHost(target, Packages())) as host:
         host.connect(["true"])
         (service / "keep").touch()
     assert "could not be terminated: no network" in capsys.readouterr().err
@@ -187,7 +188,7 @@ def test_a_hostile_archive_of_a_sandbox_is_refused(service, tmp_path):
     (tmp_path / "out" / "results").mkdir(parents=True)
     (tmp_path / "out" / "results" / "run").symlink_to("/etc")
     homes = Homes(tmp_path / "results", tmp_path / "profiles")
-    with ModalHost(ModalTarget(gpu="B200"), Packages()) as host:
+    with closing(ModalHost(ModalTarget(gpu="B200"), Packages())) as host:
         host.connect(["true"])
         with pytest.raises(UsageError, match="neither a file nor a folder"):
             fetch(host, str(tmp_path / "out"), homes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ def run_on(named: NamedTarget, forwarded: Forwarded, *, quiet: bool) -> int:
         GdnbenchError: if it cannot be run there.
         KeyboardInterrupt: if the user does not wait for it to stop.
     """
-    with open_host(named) as host:
+    with closing(open_host(named)) as host:
         if named.ssh_host:
             host.connect(["true"])  # before the bar, which would write over what ssh may ask
         outcome = _execute(named, forwarded, host, quiet=quiet)

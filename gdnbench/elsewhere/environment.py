@@ -83,7 +83,7 @@ class Prepared:
     roots: tuple[str, ...]
 
 
-def open_host(named: NamedTarget) -> LocalHost | SshHost | ModalHost:
+def open_host(named: NamedTarget) -> Host:
     """The host that a target is reached through; the caller closes it.
 
     Raises:

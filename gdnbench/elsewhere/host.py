@@ -12,11 +12,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from subprocess import PIPE, Popen
-from types import TracebackType
-from typing import IO, Protocol
+from typing import IO, Protocol, Unpack
 
 from gdnbench.errors import MachineError
-from gdnbench.process.command import Completed, kill, start
+from gdnbench.process.command import Completed, Streams, kill, start
 
 _CLOSING = re.compile(r"Exiting with failure status|Error is not recoverable")
 SSH_FAILED = 255  # of ssh's exit codes: the connection, not the command
@@ -44,15 +43,8 @@ class Host(Protocol):
             MachineError: if the host cannot be reached.
         """
 
-    def start(
-        self,
-        argv: Sequence[str],
-        *,
-        stdin: int | None = None,
-        stdout: int | IO[bytes] | None = None,
-        stderr: int | IO[bytes] | None = None,
-    ) -> Popen[bytes]:
-        """Starts a program in a session of its own; streams as `subprocess.Popen` takes them, stdin empty by default.
+    def start(self, argv: Sequence[str], **streams: Unpack[Streams]) -> Popen[bytes]:
+        """Starts a program in a session of its own.
 
         Raises:
             OSError: if it cannot be started.
@@ -68,28 +60,13 @@ class LocalHost:
     name = "this machine"
     python = sys.executable
 
-    def __enter__(self) -> LocalHost:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def connect(self, argv: Sequence[str]) -> Completed:
         """Runs it."""
         return run_there(self, argv)
 
-    def start(
-        self,
-        argv: Sequence[str],
-        *,
-        stdin: int | None = None,
-        stdout: int | IO[bytes] | None = None,
-        stderr: int | IO[bytes] | None = None,
-    ) -> Popen[bytes]:
+    def start(self, argv: Sequence[str], **streams: Unpack[Streams]) -> Popen[bytes]:
         """Starts it."""
-        return start(argv, stdin=stdin, stdout=stdout, stderr=stderr)
+        return start(argv, **streams)
 
     def close(self) -> None:
         """Nothing connects to it."""
@@ -118,14 +95,6 @@ class SshHost:
         place = "/tmp" if len(tempfile.gettempdir()) > _LONGEST_PLACE else None
         self._folder = tempfile.TemporaryDirectory(prefix="gdnbench-", dir=place)
         self._shared = self._shares()
-
-    def __enter__(self) -> SshHost:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _shares(self) -> tuple[str, ...]:
         """Options for a shared connection of our own, unless the user's config has one already."""
@@ -159,16 +128,9 @@ class SshHost:
             )
         return Completed(done.returncode, done.stdout.decode(errors="replace"), said)
 
-    def start(
-        self,
-        argv: Sequence[str],
-        *,
-        stdin: int | None = None,
-        stdout: int | IO[bytes] | None = None,
-        stderr: int | IO[bytes] | None = None,
-    ) -> Popen[bytes]:
+    def start(self, argv: Sequence[str], **streams: Unpack[Streams]) -> Popen[bytes]:
         """Starts it there."""
-        return start(self._command(argv), stdin=stdin, stdout=stdout, stderr=stderr)
+        return start(self._command(argv), **streams)
 
     def close(self) -> None:
         """Ends the shared connection."""

@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from subprocess import Popen
-from types import TracebackType
-from typing import IO, Any
+from typing import Any, Unpack
 
 from gdnbench.elsewhere.host import last_line, run_there
 from gdnbench.elsewhere.sandbox_exec import FAILED
 from gdnbench.elsewhere.targets import ModalTarget
 from gdnbench.errors import MachineError
-from gdnbench.process.command import Completed, start
+from gdnbench.process.command import Completed, Streams, start
 from gdnbench.process.worker import python_path
 
 APP = "gdnbench"
@@ -67,14 +66,6 @@ class ModalHost:
         self._target = target
         self._packages = packages
         self._sandbox: Any = None
-
-    def __enter__(self) -> ModalHost:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def connect(self, argv: Sequence[str]) -> Completed:
         """Starts the sandbox, unless it is there, and runs the program in it.
@@ -126,18 +117,11 @@ class ModalHost:
         image = image.add_local_file(pins, _CONSTRAINTS, copy=True)
         return image.pip_install(*wanted, extra_options=f"--constraint {_CONSTRAINTS}")
 
-    def start(
-        self,
-        argv: Sequence[str],
-        *,
-        stdin: int | None = None,
-        stdout: int | IO[bytes] | None = None,
-        stderr: int | IO[bytes] | None = None,
-    ) -> Popen[bytes]:
+    def start(self, argv: Sequence[str], **streams: Unpack[Streams]) -> Popen[bytes]:
         """Starts it in the sandbox, by a process here."""
         # -P: a folder that commands are given in may have a `modal.py`.
         command = [sys.executable, "-P", "-m", "gdnbench.elsewhere.sandbox_exec", self._sandbox.object_id, *argv]
-        return start(command, environment={"PYTHONPATH": python_path()}, stdin=stdin, stdout=stdout, stderr=stderr)
+        return start(command, environment={"PYTHONPATH": python_path()}, **streams)
 
     def close(self) -> None:
         """Terminates the sandbox, and says so where that fails: it costs money."""

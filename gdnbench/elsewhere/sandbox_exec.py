@@ -40,7 +40,7 @@ def main(sandbox: str, argv: list[str]) -> int:
             reader.join()
         code = int(process.wait())
     except Exception as error:  # of Modal's own classes, of gRPC's and of sockets
-        return _failed(str(error).strip() or type(error).__name__)
+        return _failed(_told(error))
     return code if 0 <= code <= _MOST else _failed(f"the program ended with exit code {code}")
 
 
@@ -61,8 +61,12 @@ def _pass_on(chunks: Iterable[bytes], descriptor: int) -> None:
             while rest:
                 rest = rest[os.write(descriptor, rest) :]
     except Exception as error:  # a sandbox that was terminated, or nobody reads any more
-        _failed(str(error).strip() or type(error).__name__)
+        _failed(_told(error))
         os._exit(FAILED)  # what is missing must not pass for the end of a stream
+
+
+def _told(error: Exception) -> str:
+    return str(error).strip() or type(error).__name__
 
 
 def _failed(reason: str) -> int:

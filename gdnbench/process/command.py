@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, TypedDict, Unpack
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -61,24 +61,28 @@ def run_tool(
     return Completed(process.returncode, _text(output), _text(errors))
 
 
+class Streams(TypedDict, total=False):
+    """A program's streams, as `subprocess.Popen` takes them; stdin is empty by default, the others are inherited."""
+
+    stdin: int | None
+    stdout: int | IO[bytes] | None
+    stderr: int | IO[bytes] | None
+
+
 def start(
     command: Sequence[str],
     *,
     environment: Mapping[str, str] | None = None,
-    stdin: int | None = None,
-    stdout: int | IO[bytes] | None = None,
-    stderr: int | IO[bytes] | None = None,
     pass_fds: Sequence[int] = (),
+    **streams: Unpack[Streams],
 ) -> Popen[bytes]:
     """Starts a command in a session, and so a process group, of its own: Ctrl-C is the parent's to handle.
 
     Args:
         command: the program and its arguments.
         environment: variables on top of this process's.
-        stdin: as `subprocess.Popen` takes it; empty by default.
-        stdout: likewise; inherited by default.
-        stderr: likewise.
         pass_fds: descriptors that it inherits.
+        streams: its own.
 
     Raises:
         OSError: if it cannot be started.
@@ -88,9 +92,9 @@ def start(
     return Popen(
         command,
         bufsize=0,
-        stdin=DEVNULL if stdin is None else stdin,
-        stdout=stdout,
-        stderr=stderr,
+        stdin=DEVNULL if streams.get("stdin") is None else streams["stdin"],
+        stdout=streams.get("stdout"),
+        stderr=streams.get("stderr"),
         pass_fds=pass_fds,
         env={**os.environ, **(environment or {})},
         start_new_session=True,

@@ -64,7 +64,7 @@ __device__ __forceinline__ void prepare_chunks(FusedMemory& memory, const Place&
     fence_warpgroup();
     multiply_rows<GDN_K, CHUNK, false>(flat, matrix(memory.keys[place]), matrix(memory.keys[place]));
     commit_group();
-    // With what that chunk had, and all before it: keys, gates and inverse.
+    // Then its places, and those of all before it, are free: of keys, gates and inverse.
     memory.wait_until_done(chunk - 2);
     bring_keys(chunk + 2);
     Factors factors;

@@ -41,8 +41,8 @@ ADDED = 1e-10  # to each decay, by FlashInfer
 LEAST_DECAY = ADDED * 2.0**8  # the error of a decay that comes of it, in unit roundoffs of bf16
 SEGMENT = 8  # chunks; kernels that cut sequences among SMs cut them no shorter
 CUT = 2.0**-12 * 2.0**8  # of the state, in unit roundoffs of bf16; 4 of these are a truncation to 11 bits
-LONG = 32  # chunks; from there on it is
-CUT_IN_BF16 = 2.0**-10 * 2.0**8  # of which 4 are a rounding to bf16
+LONG = 32  # chunks; cuts from there on may round the state to bf16
+CUT_IN_BF16 = 2.0**-10 * 2.0**8  # as CUT, there; 4 of these are a rounding to bf16
 
 
 def make_inputs(shape: Shape, seed: int, device: str, scenario: str) -> tuple[Tensors, dict[str, float]]:

@@ -51,10 +51,7 @@ _ALWAYS = (
     ("SAME", "The whole interval lies within the margin: any difference is too small to care for."),
     ("UNCLEAR", "The interval crosses the margin; the notes say how many more rounds would settle it."),
     ("vs, speedup", "Baseline time / kernel time, paired by round. Above 1 is faster."),
-    (
-        "±",
-        "Half of the {confidence} interval over rounds; of speedups, corrected for all comparisons (Holm).",
-    ),
+    ("±", "Half of the {confidence} interval over rounds; of speedups, corrected for all comparisons (Holm)."),
     (
         "floor",
         "A kernel that bounds what is possible: an empty one of the same grid, one that only copies the state.",
