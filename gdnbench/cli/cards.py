@@ -12,8 +12,9 @@ from rich.markup import escape
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.cli.progress import watch
 from gdnbench.errors import ExitCode, GdnbenchError
+from gdnbench.measuring.at_once import RunJob, RunOutcome, run_at_once, worst_code
 from gdnbench.measuring.builds import archs_of, build_cases
-from gdnbench.measuring.cards import CardOutcome, card_jobs, run_on_cards, worst_code
+from gdnbench.measuring.cards import card_jobs
 from gdnbench.measuring.exit_code import exit_code_of
 from gdnbench.measuring.forms import find_forms, in_every_form
 from gdnbench.measuring.plan import Plan
@@ -50,15 +51,7 @@ def run_cards(
     jobs, told = card_jobs(cards, sys.argv[1:], plan.request.label)
     console.print(f"measuring on {len(cards)} cards at once; {told}", markup=False)
 
-    errors = message_console()  # of a run that is to be quiet, all that it says is an error
-
-    def tell(gpu: Gpu, line: str) -> None:
-        errors.print(f"[bold]GPU {gpu.index}:[/] {escape(line)}", soft_wrap=True)
-
-    outcomes = run_on_cards(jobs, results, tell)
-    for each in outcomes:
-        for line in _failures(each):
-            errors.print(f"GPU {each.gpu.index}: {line}", style="red", markup=False, soft_wrap=True)
+    outcomes = run_and_tell(jobs, results)
     if not any(each.folder for each in outcomes):
         return worst_code(outcomes, ExitCode.ENVIRONMENT)
     joint = _print_answer(outcomes, json=json, csv=csv)
@@ -67,22 +60,36 @@ def run_cards(
             if each.folder:
                 words = ["gdnbench", "run", "--resume", each.folder.name, *out_option(results)]
                 words += on_option(words)
-                console.print(f"GPU {each.gpu.index}: finish it: {shlex.join(words)}", markup=False, soft_wrap=True)
+                console.print(f"{each.name}: finish it: {shlex.join(words)}", markup=False, soft_wrap=True)
     return worst_code(outcomes, joint)
+
+
+def run_and_tell(jobs: Sequence[RunJob], results: Path) -> list[RunOutcome]:
+    """Runs all at once, and says on stderr what they say, and which of them fail."""
+    errors = message_console()  # of a run that is to be quiet, all that it says is an error
+
+    def tell(name: str, line: str) -> None:
+        errors.print(f"[bold]{name}:[/] {escape(line)}", soft_wrap=True)
+
+    outcomes = run_at_once(jobs, results, tell)
+    for each in outcomes:
+        for line in _failures(each):
+            errors.print(f"{each.name}: {line}", style="red", markup=False, soft_wrap=True)
+    return outcomes
 
 
 _NO_FAILURES = {ExitCode.OK, ExitCode.NOISY, ExitCode.INTERRUPTED}
 
 
-def _failures(outcome: CardOutcome) -> list[str]:
-    """What to say of how a card's run ended; nothing of one that is whole or was stopped."""
+def _failures(outcome: RunOutcome) -> list[str]:
+    """What to say of how a run ended; nothing of one that is whole or was stopped."""
     told = [outcome.reason] if outcome.reason else []
     if not told and outcome.code not in _NO_FAILURES:
         told.append(f"exit code {outcome.code.value}, {outcome.code.meaning}")
     return told if outcome.folder else [*told, "its run wrote nothing"]
 
 
-def _print_answer(outcomes: Sequence[CardOutcome], *, json: bool, csv: bool) -> ExitCode:
+def _print_answer(outcomes: Sequence[RunOutcome], *, json: bool, csv: bool) -> ExitCode:
     """The joint table of what was written, or the one run that was; gives what it tells.
 
     Runs that have nothing in common, as where one was stopped before it measured, are printed one by one.
