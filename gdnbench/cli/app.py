@@ -20,6 +20,7 @@ from gdnbench.cli.import_files import import_files
 from gdnbench.cli.inspect import inspect
 from gdnbench.cli.lint import lint
 from gdnbench.cli.list import list_kernels
+from gdnbench.cli.merge import merge
 from gdnbench.cli.ncu import ncu
 from gdnbench.cli.new import new
 from gdnbench.cli.nsys import nsys
@@ -56,6 +57,7 @@ VERBS = (
     listed_verb(proton, cls=GpuVerb),
     listed_verb(nsys),
     listed_verb(show),
+    listed_verb(merge),
     listed_verb(report),
     listed_verb(compare),
     listed_verb(history),

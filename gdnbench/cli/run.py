@@ -18,6 +18,7 @@ from gdnbench.cli.options import (
     KernelsArgument,
     KernelsOption,
     OpOption,
+    PartOption,
     QuietOption,
     ResultsOption,
     ShapesOption,
@@ -43,6 +44,7 @@ def run(
     gpu: CardsOption = "auto",
     shape: ShapesOption = None,
     suite: SuiteOption = "",
+    part: PartOption = "",
     baseline: BaselineOption = "",
     rounds: Annotated[int | None, typer.Option(help="Rounds in all, after burn-ins; 42 by default.")] = None,
     samples: Annotated[int | None, typer.Option(help="Samples per round; 64 by default.")] = None,
@@ -93,6 +95,7 @@ def run(
     from gdnbench.measuring.opening import begin_session, resume_session
     from gdnbench.measuring.plan import foresee, make_plan
     from gdnbench.measuring.request import choose_settings, device_of, make_request
+    from gdnbench.model.part import parse_part
     from gdnbench.report.outlook import print_outlook
     from gdnbench.report.run.table import print_run
 
@@ -127,6 +130,7 @@ def run(
             label=label,
             settings=settings,
             suite=suite,
+            part=parse_part(part),
         )
         plan = make_plan(catalog, request, found)
         outlook = foresee(catalog, plan)

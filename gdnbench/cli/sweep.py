@@ -17,6 +17,7 @@ from gdnbench.cli.options import (
     KernelsArgument,
     KernelsOption,
     OpOption,
+    PartOption,
     QuietOption,
     ResultsOption,
     ShapesOption,
@@ -39,6 +40,7 @@ def sweep(
     op: OpOption = "",
     gpu: GpuOption = "auto",
     shape: ShapesOption = None,
+    part: PartOption = "",
     budget: Annotated[str, typer.Option(metavar="TIME", help="What measuring may take: 90s, 2m.")] = "60s",
     samples: Annotated[int, typer.Option(help="Samples per round.")] = 64,
     margin: Annotated[float, typer.Option(help="Relative difference that counts as none.")] = 0.005,
@@ -73,6 +75,7 @@ def sweep(
     from gdnbench.measuring.plan import foresee, make_plan, refuse_impossible_sweep
     from gdnbench.measuring.request import device_of
     from gdnbench.measuring.sweep_request import choose_sweep_settings, make_sweep_request
+    from gdnbench.model.part import parse_part
     from gdnbench.report.charts.plot import check_picture, draw_sweep
     from gdnbench.report.outlook import print_outlook
     from gdnbench.report.sweep import print_sweep
@@ -95,6 +98,7 @@ def sweep(
         gpu=chosen,
         baseline=baseline,
         label=label,
+        part=parse_part(part),
     )
     plan = make_plan(catalog, request, chosen)
     outlook = foresee(catalog, plan)

@@ -47,7 +47,7 @@ def conclude(
         budget_s=settings.budget_s or 0.0,
         points=tuple(point for group in points.values() for point in group),
         plateaus=plateaus,
-        one_for_all=_one_for_all(catalog, plateaus, points, settings.margin),
+        one_for_all=one_for_all_of(catalog, plateaus, points, settings.margin),
         finals=tuple(finals(catalog, plateaus, groups, rounds, settings)),
     )
 
@@ -85,9 +85,17 @@ def simplicity(kernel: Kernel, params: Params) -> tuple[int, tuple[int, ...]]:
     return changed, tuple(param.choices.index(params[name]) for name, param in kernel.params.items())
 
 
-def _one_for_all(
+def one_for_all_of(
     catalog: Catalog, plateaus: Sequence[Plateau], points: Mapping[RaceGroup, Sequence[Point]], margin: float
 ) -> tuple[OneForAll, ...]:
+    """Of every kernel with several workloads, the one point to take for all of them.
+
+    Args:
+        catalog: for the kernels' defaults and the order of their choices.
+        plateaus: of every kernel and workload.
+        points: by kernel and workload.
+        margin: relative difference that counts as none.
+    """
     workloads: dict[str, list[Workload]] = {}
     for plateau in plateaus:
         workloads.setdefault(plateau.kernel, []).append(plateau.workload)

@@ -22,11 +22,12 @@ from gdnbench.measuring.rounds import Collected
 from gdnbench.measuring.session import Session
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
+from gdnbench.model.part import Part
 from gdnbench.model.status import Clock
 from gdnbench.store.calibration import last_calibration
 from gdnbench.store.find import find_newest, list_runs, name_runs, readable
 from gdnbench.store.folder import RunFolder, read_journal, run_id_of
-from gdnbench.store.info import RunInfo, case_documents, read_info, suite_document, write_info
+from gdnbench.store.info import RunInfo, case_documents, part_document, part_of, read_info, suite_document, write_info
 from gdnbench.store.schema import CalibrationDocument, GitDocument, MachineDocument
 
 
@@ -47,7 +48,8 @@ def begin_session(catalog: Catalog, plan: Plan, results: Path, observer: Observe
         wanted = ", ".join(request.settings.clocks)
         raise MachineError(f"--timer {wanted}: there is no second clock without a GPU", "leave --timer out")
     now = datetime.now(UTC)
-    folder = RunFolder.create(results, run_id_of(now, slug_of(gpu), request.op.name, request.label))
+    label = "-".join(filter(None, (request.label, part_label(request.part))))
+    folder = RunFolder.create(results, run_id_of(now, slug_of(gpu), request.op.name, label))
     info = _describe(catalog, plan, folder.run_id, now)
     write_info(folder.path, info)
     return Session(catalog, request.op, gpu, plan.cases, request.settings, folder, info, observer)
@@ -90,6 +92,7 @@ def _describe(catalog: Catalog, plan: Plan, run_id: str, now: datetime) -> RunIn
         settings=asdict(request.settings),
         swept={kernel: list(names) for kernel, names in request.swept.items()},
         suite=suite_document(request.suite) if request.suite else None,
+        part=part_document(request.part) if request.part else None,
         workloads=request.op.workloads,
         op_hash=catalog.op_hash(request.op.name),
         cases=case_documents(plan.cases),
@@ -99,6 +102,11 @@ def _describe(catalog: Catalog, plan: Plan, run_id: str, now: datetime) -> RunIn
         calibration=_last_calibration(gpu),
         warnings=[*plan.notes, *_left_out(catalog), *_other_processes(gpu)],
     )
+
+
+def part_label(part: Part | None) -> str:
+    """What a part's name ends with: `part2of4`; nothing for a run that is no part."""
+    return f"part{part.number}of{part.of}" if part else ""
 
 
 def _last_calibration(gpu: Gpu | None) -> CalibrationDocument | None:
@@ -250,6 +258,7 @@ def _asks_the_same(info: RunInfo, catalog: Catalog, plan: Plan) -> bool:
         not info.complete
         and bool(info.swept)
         and (info.op, info.gpu, info.label) == (plan.request.op.name, slug_of(plan.gpu), plan.request.label)
+        and part_of(info) == plan.request.part
         and _asked(Case.from_dict(case, info.workloads) for case in info.cases) == _asked(plan.cases)
         and before == asked
         and not source_change(info, catalog)

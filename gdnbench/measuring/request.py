@@ -17,6 +17,7 @@ from gdnbench.model.case import Variant
 from gdnbench.model.gpu import CPU, Gpu
 from gdnbench.model.kernel import Device
 from gdnbench.model.op import DEFAULT_SUITE, Op, Suite
+from gdnbench.model.part import Part
 from gdnbench.model.short_lists import has_short_lists, write_in_full
 from gdnbench.model.status import CLOCKS, Clock
 from gdnbench.model.workload import Workload
@@ -106,6 +107,7 @@ class Request:
         swept: for a sweep, the params that the variants try, by kernel.
         command: the command line, for the record.
         suite: the suite that the workloads are of, if they are of one.
+        part: of several parts, the one that the workloads are; None for all of them.
     """
 
     op: Op
@@ -117,6 +119,7 @@ class Request:
     swept: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     command: str = ""
     suite: Suite | None = None
+    part: Part | None = None
 
 
 def choose_settings(
@@ -186,21 +189,33 @@ def make_request(
     baseline: str = "",
     label: str = "",
     suite: str = "",
+    part: Part | None = None,
 ) -> Request:
     """Looks up what the user named.
 
     Raises:
         UnknownNameError: for an op, kernel, alias or suite that does not exist.
-        UsageError: for workloads or params that make no sense, or workloads beside a suite.
+        UsageError: for workloads or params that make no sense, workloads beside a suite, or a part without any.
     """
     found = find_op(catalog, op)
     variants = select_variants(catalog, op, kernels)
+    workloads = workloads_asked(found, axes, suite)
+    workloads = part.take(workloads) if part else workloads
+    chosen = found.suite(suite) if suite else None
+    command = shlex.join(["gdnbench", *sys.argv[1:]])
+    return Request(found, variants, workloads, settings, baseline, label, command=command, suite=chosen, part=part)
+
+
+def workloads_asked(op: Op, axes: str, suite: str) -> tuple[Workload, ...]:
+    """The workloads of `--suite`, or of `--shape`.
+
+    Raises:
+        UnknownNameError: for a suite or alias that does not exist.
+        UsageError: for workloads that make no sense, or beside a suite.
+    """
     if suite and axes:
         raise UsageError(f"--suite {suite} has its own workloads", "leave --shape out, or --suite")
-    chosen = found.suite(suite) if suite else None
-    workloads = chosen.workloads if chosen else parse_workloads(found, axes)
-    command = shlex.join(["gdnbench", *sys.argv[1:]])
-    return Request(found, variants, workloads, settings, baseline, label, command=command, suite=chosen)
+    return op.suite(suite).workloads if suite else parse_workloads(op, axes)
 
 
 def parse_workloads(op: Op, axes: str, suite: str = DEFAULT_SUITE) -> tuple[Workload, ...]:

@@ -20,6 +20,7 @@ from gdnbench.model.case import Variant
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.kernel import Device
 from gdnbench.model.params import Params
+from gdnbench.model.part import Part
 
 _DURATION = re.compile(r"(?:(?P<minutes>\d+(?:\.\d+)?)m)?(?:(?P<seconds>\d+(?:\.\d+)?)s?)?")
 
@@ -75,6 +76,7 @@ def make_sweep_request(
     gpu: Gpu | None,
     baseline: str = "",
     label: str = "",
+    part: Part | None = None,
 ) -> Request:
     """Spans the grid of every kernel that is meant.
 
@@ -88,10 +90,12 @@ def make_sweep_request(
         gpu: where; None for the CPU.
         baseline: what to compare with; by default the first kernel as it is without the sweep.
         label: the user's label.
+        part: of several parts of the workloads, the one to sweep; None for all.
 
     Raises:
         UnknownNameError: for an op, kernel or alias that does not exist.
-        UsageError: for a param or value that a kernel lacks, an empty grid, or a budget that is too small.
+        UsageError: for a param or value that a kernel lacks, an empty grid, a budget that is too small, or a part
+            without workloads.
     """
     found = find_op(catalog, op)
     wanted = parse_params(params)
@@ -104,11 +108,12 @@ def make_sweep_request(
         for point in grid_points(entry, base, tried):
             points.setdefault((point.kernel, point.params), point)
     workloads = parse_workloads(found, axes)
+    workloads = part.take(workloads) if part else workloads
     if settings.budget_s is not None:
         check_budget(settings.budget_s, len(points) * len(workloads), settings.samples, device_of(gpu))
     command = shlex.join(["gdnbench", *sys.argv[1:]])
     baseline = baseline or _own_baseline(bases, gpu)
-    return Request(found, tuple(points.values()), workloads, settings, baseline, label, swept, command)
+    return Request(found, tuple(points.values()), workloads, settings, baseline, label, swept, command, part=part)
 
 
 def _own_baseline(bases: Sequence[tuple[Entry, Variant]], gpu: Gpu | None) -> str:

@@ -110,7 +110,8 @@ def _headline(info: RunInfo, sweep: Sweep, measurements: Sequence[Measurement]) 
         f"{kernel} " + " ".join(f"{name}={','.join(map(str, values))}" for name, values in axes.items())
         for kernel, axes in sweep.axes.items()
     )
-    text.append(f": {count} points: {tried}", style="not bold")
+    part = f", part {info.part['number']} of {info.part['of']}" if info.part else ""
+    text.append(f": {count} points: {tried}{part}", style="not bold")
     if not info.complete:
         text.append("  (partial)", style="bold yellow")
     return text

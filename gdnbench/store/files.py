@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import Any, TypeVar
@@ -78,6 +78,16 @@ def write_table(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> None
     # A lone carriage return, as of a compiler's progress bar, would end the row: Python's csv does not quote it.
     frame = frame.replace(r"\r\n?", "\n", regex=True)
     frame.to_csv(temporary, index=False, float_format="%.6g")
+    temporary.replace(path)
+
+
+def write_text_table(path: Path, rows: Iterable[Mapping[str, str]], columns: Sequence[str]) -> None:
+    """Writes rows of text as CSV in one step, as they were read."""
+    temporary = path.with_name(path.name + ".new")
+    with temporary.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
     temporary.replace(path)
 
 

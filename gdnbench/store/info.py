@@ -14,6 +14,7 @@ from gdnbench.errors import DeclarationError, RunFormatError, ShapeError
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import CPU
 from gdnbench.model.op import Suite
+from gdnbench.model.part import Part
 from gdnbench.model.status import GateResult
 from gdnbench.model.workload import Workload, WorkloadSpec
 from gdnbench.store.files import DAMAGED, decode_file, read_document, read_file
@@ -24,8 +25,10 @@ from gdnbench.store.schema import (
     GitDocument,
     MachineDocument,
     MaybeName,
+    MergedDocument,
     Name,
     ParamName,
+    PartDocument,
     PassedGateDocument,
     SettingsDocument,
     SuiteDocument,
@@ -37,6 +40,7 @@ from gdnbench.store.schema1 import DECODE_AXES
 SCHEMA_VERSION = 2
 READABLE = (1, 2)
 _SINCE_2 = ("workloads", "op_hash")  # fields that schema 1 lacks
+_OF_PARTS = ("part", "merged")  # fields that other runs lack
 NAME = "run.json"
 
 
@@ -57,6 +61,8 @@ class RunInfo:
         settings: rounds, samples, seed, margin, confidence and time limit; those that another version wrote, too.
         swept: for a sweep, the params that it tries, by kernel.
         suite: the suite that it measures; None for workloads that were named one by one.
+        part: which of several parts of these workloads it measures; None for all of them.
+        merged: the parts that it was merged of; none for a run that was measured as one.
         workloads: the op's axes, lists and aliases; those of `decode` in runs of schema 1, which do not tell.
         op_hash: hash of what the op says of inputs, gates and costs; empty in runs of schema 1.
         cases: every case, as `Case.to_dict` gives it.
@@ -83,6 +89,8 @@ class RunInfo:
     baseline_named: bool = False
     swept: dict[Name, list[ParamName]] = field(default_factory=dict)
     suite: SuiteDocument | None = None
+    part: PartDocument | None = None
+    merged: list[MergedDocument] = field(default_factory=list)
     workloads: WorkloadSpec = DECODE_AXES
     op_hash: str = ""
     cases: list[CaseDocument] = field(default_factory=list)
@@ -106,8 +114,8 @@ class RunInfo:
 
 def info_document(info: RunInfo) -> dict[str, Any]:
     """A run's description as its schema has it, less what only some runs have."""
-    known = {"baseline_named": info.baseline_named, "calibration": info.calibration is not None}
-    left_out = {*(_SINCE_2 if info.schema == 1 else ()), *(name for name, is_there in known.items() if not is_there)}
+    rare = ("baseline_named", "calibration", *_OF_PARTS)
+    left_out = {*(_SINCE_2 if info.schema == 1 else ()), *(name for name in rare if not getattr(info, name))}
     return {name: value for name, value in asdict(info).items() if name not in left_out}
 
 
@@ -125,9 +133,19 @@ def suite_document(suite: Suite) -> SuiteDocument:
     return convert({"name": suite.name, "workloads": workloads}, SuiteDocument)
 
 
+def part_document(part: Part) -> PartDocument:
+    """A part as `run.json` keeps it."""
+    return {"number": part.number, "of": part.of}
+
+
+def part_of(info: RunInfo) -> Part | None:
+    """Which part a run is; None for a whole one."""
+    return Part(**info.part) if info.part else None
+
+
 def suite_of(info: RunInfo) -> Suite | None:
-    """The suite that a run measured, with the weights that it had then."""
-    if info.suite is None:
+    """The suite that a run measured, with the weights that it had then; None for a part, which has not all of it."""
+    if info.suite is None or info.part:
         return None
     weights = {
         info.workloads.stored(each["shape"], each.get("name", "")): each["weight"] for each in info.suite["workloads"]
@@ -171,10 +189,21 @@ def passed_gates(found: Mapping[str, Sequence[GateResult]]) -> dict[str, PassedG
     return passed
 
 
+def merge_passed_gates(found: Iterable[Mapping[str, PassedGateDocument]]) -> dict[str, PassedGateDocument]:
+    """What the gates that were passed found at worst in several runs; those of all are counted."""
+    merged: dict[str, PassedGateDocument] = {}
+    for gate, each in (item for gates in found for item in gates.items()):
+        before = merged.get(gate)
+        worst = each if before is None or each["worst"] > before["worst"] else before
+        merged[gate] = {**worst, "count": each["count"] + (before["count"] if before else 0)}
+    return merged
+
+
 def write_info(folder: Path, info: RunInfo) -> None:
     """Writes `run.json`, replacing one that is there in a single step."""
     temporary = folder / f"{NAME}.new"
-    temporary.write_text(json.dumps(_plain(asdict(info)), indent=2, allow_nan=False, default=str) + "\n")
+    document = {name: value for name, value in asdict(info).items() if value or name not in _OF_PARTS}
+    temporary.write_text(json.dumps(_plain(document), indent=2, allow_nan=False, default=str) + "\n")
     temporary.replace(folder / NAME)
 
 

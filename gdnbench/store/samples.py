@@ -12,12 +12,13 @@ from gdnbench.codec import convert_cells
 from gdnbench.errors import RunFormatError
 from gdnbench.model.measurement import Timer
 from gdnbench.model.status import CLOCKS, Clock
-from gdnbench.store.files import DAMAGED, read_rows, unreadable, write_table
+from gdnbench.store.files import DAMAGED, read_rows, read_table, unreadable, write_table, write_text_table
 from gdnbench.store.schema import LONGEST_US, Count, Microseconds, Positive, RoundNumber, TextLine
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+    import pandas as pd
 
     from gdnbench.stats import FloatArray, IntArray
 
@@ -96,6 +97,16 @@ class CaseRounds:
     sm_mhz: FloatArray | None = None
 
 
+def merge_rounds(folders: Sequence[Path], target: Path, run_id: str) -> None:
+    """Writes `rounds.csv` of a run from those of its parts, as they are there.
+
+    Raises:
+        RunFormatError: if one is missing, cut off or damaged.
+    """
+    rows = [row for folder in folders for row in read_table(folder / ROUNDS, _ROUND_COLUMNS)]
+    write_text_table(target / ROUNDS, [{**row, "run_id": run_id} for row in rows], _ROUND_COLUMNS)
+
+
 def read_rounds(folder: Path) -> dict[str, FloatArray]:
     """Round times by the run's own timer, microseconds, by case id; shape (rounds,), NaN where a round is missing.
 
@@ -166,6 +177,29 @@ class RoundSamples:
     output_placements: Sequence[int] | IntArray = ()
 
 
+def merge_samples(folders: Sequence[Path], target: Path, clock: Clock | None) -> None:
+    """Writes the samples of a run by one clock from those of its parts; nothing where no part has any."""
+    import pandas as pd
+
+    name = samples_name(clock)
+    frames = [pd.read_parquet(folder / name) for folder in folders if (folder / name).exists()]
+    if frames:
+        _write_samples(target / name, [frame.astype({"case": "object"}) for frame in frames])
+
+
+def samples_name(clock: Clock | None) -> str:
+    """Of the file with a clock's samples; None is the run's own timer."""
+    path = Path(SAMPLES)
+    return f"{path.stem}-{clock}{path.suffix}" if clock else SAMPLES
+
+
+def _write_samples(path: Path, frames: Sequence[pd.DataFrame]) -> None:
+    import pandas as pd
+
+    whole = pd.concat(frames, ignore_index=True).astype({"case": "category"})
+    whole.to_parquet(path, index=False, compression="zstd")
+
+
 def write_samples(folder: Path, rounds: Iterable[RoundSamples], clock: Clock | None = None) -> None:
     """Writes `samples.parquet`: a row per sample with its case, round, time, SM clock and placements (-1: not told).
 
@@ -193,9 +227,7 @@ def write_samples(folder: Path, rounds: Iterable[RoundSamples], clock: Clock | N
         for each in rounds
     ]
     if frames:
-        whole = pd.concat(frames, ignore_index=True).astype({"case": "category"})
-        path = folder / SAMPLES
-        whole.to_parquet(path.with_stem(f"{path.stem}-{clock}") if clock else path, index=False, compression="zstd")
+        _write_samples(folder / samples_name(clock), frames)
 
 
 def _column(values: Sequence[float] | FloatArray | IntArray, times_us: FloatArray, missing: float) -> FloatArray:

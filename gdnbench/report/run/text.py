@@ -27,7 +27,8 @@ def headline(info: RunInfo) -> Text:
     processes = process_count(info)
     most, shared = ("≤", f", {processes} processes") if processes > 1 else ("up to ", "")
     rounds = f"{settings['rounds']} rounds of {most}{settings['samples']} samples{shared}"
-    text.append(f": {timer}, {rounds}", style="not bold")
+    part = f", part {info.part['number']} of {info.part['of']}" if info.part else ""
+    text.append(f": {timer}, {rounds}{part}", style="not bold")
     if not info.complete:
         text.append("  (partial)", style="bold yellow")
     return text

@@ -1,0 +1,58 @@
+"""One of several parts that a run's workloads are dealt to, each measured by itself, perhaps on another machine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from gdnbench.errors import UsageError
+from gdnbench.wording import plural
+
+T = TypeVar("T")
+_WRITTEN = re.compile(r"(\d{1,6})/(\d{1,6})")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of several.
+
+    All cases of a workload are in one part, for they are compared with each other.
+
+    Attributes:
+        number: from 1.
+        of: how many parts there are.
+    """
+
+    number: int
+    of: int
+
+    def take(self, workloads: Sequence[T]) -> tuple[T, ...]:
+        """The part's own: workloads are dealt one after the other, so that each part has small and large ones.
+
+        Raises:
+            UsageError: if none is left for it.
+        """
+        if self.number > len(workloads):
+            there = plural(len(workloads), "workload")
+            raise UsageError(f"--part {self}: there is nothing left for it of {there}", "leave it out")
+        return tuple(workloads[self.number - 1 :: self.of])
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.of}"
+
+
+def parse_part(text: str) -> Part | None:
+    """The part of `--part 2/4`; None for no text.
+
+    Raises:
+        UsageError: for anything else.
+    """
+    if not text:
+        return None
+    found = _WRITTEN.fullmatch(text)
+    part = Part(int(found[1]), int(found[2])) if found else None
+    if part is None or not 1 <= part.number <= part.of:
+        raise UsageError(f"--part {text}: there is no such part", "--part 2/4 is the second of four")
+    return part
