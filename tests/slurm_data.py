@@ -108,18 +108,31 @@ class SlurmAtHand:
         return set(shown.stdout.split()) - {"busy"}
 
 
-def cluster_laptop(folder: Path, slurm: MadeUpSlurm | SlurmAtHand, *options: str) -> Laptop:
-    """A laptop with the cluster as its target."""
+def cluster_laptop(
+    folder: Path, slurm: MadeUpSlurm | SlurmAtHand, *options: str, tasks: int = 1, **environment: str
+) -> Laptop:
+    """A laptop with the cluster as its target.
+
+    Args:
+        folder: an empty one.
+        slurm: the cluster.
+        options: of srun.
+        tasks: that workloads are dealt to.
+        environment: of commands there.
+    """
     (folder / "project").mkdir()
     laptop = Laptop(folder / "project", folder / WORKDIR, slurm.environment)
-    paths = os.pathsep.join([str(ADVERSARIAL), os.environ.get("PYTHONPATH", "")])
+    here = [str(ADVERSARIAL), str(ADVERSARIAL.parent), str(ADVERSARIAL.parent / "simulated")]
+    paths = os.pathsep.join([*here, os.environ.get("PYTHONPATH", "")])
+    own = ", ".join(f'{name} = "{value}"' for name, value in {"PYTHONPATH": paths, **environment}.items())
     words = ", ".join(f'"{word}"' for word in ("--gres=gpu:b200:1", *options))
     laptop.configure(f"""
 [targets.cluster]
 kind = "slurm"
 options = [{words}]
+tasks = {tasks}
 python = "{sys.executable}"
 workdir = "{laptop.workdir}"
-environment = {{ PYTHONPATH = "{paths}" }}
+environment = {{ {own} }}
 """)
     return laptop

@@ -6,6 +6,7 @@ import signal
 import pytest
 from elsewhere_data import SHORT, far_results, has_measured, is_alone
 from faults import ADVERSARIAL, LONG, ROUNDS, answer, wait_for
+from simulated_workers import VARIABLE
 from slurm_data import MadeUpSlurm, SlurmAtHand, cluster_laptop
 
 pytestmark = pytest.mark.slow
@@ -107,6 +108,89 @@ def test_of_a_node_that_fails_what_is_finished_stays_there_and_resume_goes_on(tm
     assert slurm.left == set()
 
 
+GRID = ("sweep", "decode-v4", "--param", "WARPS", "--shape", "B=1,2,8,64", "--budget", "5m", "--seed", "7")
+
+
+def test_a_sweep_over_four_tasks_is_the_sweep_of_one_point_by_point(slurm, tmp_path):
+    found = {}
+    for tasks in (1, 4):
+        folder = tmp_path / str(tasks)
+        folder.mkdir()
+        laptop = cluster_laptop(folder, slurm, tasks=tasks, **{VARIABLE: "0"})
+        done = laptop(*GRID, "--on", "cluster", "--json")
+        assert done.code == 0, done.err
+        assert [run.name for run in laptop.runs] == [done.info["run_id"]]
+        assert (laptop.jobs, slurm.left) == ([], set())
+        found[tasks] = done.document["sweep"]
+        assert len(done.info.get("merged", [])) == (4 if tasks == 4 else 0)
+    one, four = found[1], found[4]
+    assert four["axes"] == one["axes"]
+    assert [plateau["shape"] for plateau in four["plateaus"]] == [plateau["shape"] for plateau in one["plateaus"]]
+    points = [{(point["label"], str(point["shape"])): point for point in sweep["points"]} for sweep in (one, four)]
+    assert points[0].keys() == points[1].keys()
+    for key, point in points[0].items():
+        assert points[1][key]["place"] == point["place"], key
+        assert points[1][key]["slower_by"] == pytest.approx(point["slower_by"], abs=0.004), key
+    assert [each["label"] for each in four["one_for_all"]] == [each["label"] for each in one["one_for_all"]]
+
+
+def test_a_suite_over_three_tasks_is_one_run(slurm, tmp_path):
+    laptop = cluster_laptop(tmp_path, slurm, tasks=3, **{VARIABLE: "0"})
+    done = laptop("run", "decode-v4", "--baseline", "decode-v1", "--suite", "contest", "--quick", "--on", "cluster")
+    assert done.code in {0, 4}, done.err
+    assert "suite contest: 7 workloads" in done.out
+    (run,) = laptop.runs
+    assert "part" not in run.name
+    assert {path.name for path in run.iterdir()} >= {"run.json", "measurements.csv", "rounds.csv", "samples.parquet"}
+    assert (laptop.jobs, slurm.left) == ([], set())
+
+
+def test_parts_that_are_stopped_are_finished_one_by_one_and_merged(tmp_path):
+    (tmp_path / "bin").mkdir()
+    slurm = MadeUpSlurm(tmp_path / "bin")
+    laptop = cluster_laptop(tmp_path, slurm, tasks=2, **{VARIABLE: "0.3"})
+    words = ("run", "decode-v4", "--baseline", "decode-v1", "--quick", "--shape", "B=1,8", "--margin", "0.5")
+    process = laptop.start(*words, "--on", "cluster", "--json")
+    journals = (laptop.workdir / "jobs").glob
+    name = "*/out/results/.*/journal.jsonl"
+    wait_for(lambda: any('"round":2' in path.read_text() for path in journals(name)), "the second round")
+    process.send_signal(signal.SIGINT)
+    stopped = laptop.finish(process)
+    assert (stopped.code, stopped.out) == (130, "")
+    assert len(laptop.runs) == 2
+    for run in laptop.runs:
+        resume = f"gdnbench run --resume {run.name} --on cluster"
+        assert resume in stopped.err
+        assert laptop(*resume.split()[1:]).code == 0
+    merge = f"gdnbench merge {' '.join(run.name for run in laptop.runs)}"
+    assert f"once all parts are complete: {merge}" in stopped.err
+    done = laptop(*merge.split()[1:], "--json")
+    assert done.code == 0, done.err
+    assert done.info["complete"]
+    assert [run.name for run in laptop.runs] == [done.info["run_id"]]
+    assert slurm.left == set()
+
+
+@pytest.mark.parametrize("words", [("--part", "2/2"), ("--shape", "B=1")])
+def test_what_is_no_run_of_several_workloads_is_one_task(tmp_path, words):
+    (tmp_path / "bin").mkdir()
+    slurm = MadeUpSlurm(tmp_path / "bin")
+    laptop = cluster_laptop(tmp_path, slurm, tasks=4, **{VARIABLE: "0"})
+    shape = () if "--shape" in words else ("--shape", "B=1,8")
+    done = laptop("run", "decode-v4", "--baseline", "decode-v1", "--quick", *shape, *words, "--on", "cluster")
+    assert done.code in {0, 4}, done.err
+    assert len((slurm.folder / "jobs").read_text().split()) == 1
+
+
+def test_a_kernel_that_is_not_there_is_told_before_a_task_begins(tmp_path):
+    (tmp_path / "bin").mkdir()
+    slurm = MadeUpSlurm(tmp_path / "bin")
+    done = cluster_laptop(tmp_path, slurm, tasks=4)("run", "decode-v99", "--shape", "B=1,8", "--on", "cluster")
+    assert done.code == 2
+    assert "decode-v99" in done.err
+    assert slurm.left == set()
+
+
 def test_options_that_slurm_refuses_are_told_with_where_they_stand(tmp_path):
     (tmp_path / "bin").mkdir()
     slurm = MadeUpSlurm(tmp_path / "bin")
@@ -130,6 +214,11 @@ def test_init_writes_a_cluster(tmp_path):
     assert answer(*words, folder=tmp_path).code == 0
     (row,) = json.loads(answer("targets", "--json", folder=tmp_path).out)
     assert (row["kind"], row["host"], row["gpus"]) == ("slurm", "login1", ["b200"])
+    words = ("targets", "init", "wide", "--slurm", "--tasks", "4")
+    assert answer(*words, folder=tmp_path).code == 0
+    assert "tasks = 4" in (tmp_path / "gdnbench.toml").read_text()
     refused = answer("targets", "init", "lab", "--ssh", "gpu1", "--option=--time=5", folder=tmp_path)
     assert refused.code == 2
     assert "--option is for --slurm" in refused.err
+    refused = answer("targets", "init", "lab", "--ssh", "gpu1", "--tasks", "4", folder=tmp_path)
+    assert (refused.code, "--tasks is for --slurm" in refused.err) == (2, True)

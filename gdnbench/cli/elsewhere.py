@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from gdnbench.cli.parts import count_parts, run_parts
 from gdnbench.cli.progress import watch_here
 from gdnbench.codec import convert
 from gdnbench.elsewhere.arrival import Homes
@@ -55,6 +56,9 @@ def forward(ctx: Any, words: Sequence[str], on: str) -> int | None:
     if named is None:
         return None
     given = list(read_options(words, _spellings(ctx.command.params)))
+    parts = count_parts(named, ctx.info_name, params)
+    if parts > 1:
+        return run_parts(named, ctx.info_name, given, params, parts)
     return run_on(named, _forwarded(named, ctx, given), quiet=bool(params.get("quiet")))
 
 

@@ -76,6 +76,10 @@ def init(
     option: Annotated[
         list[str] | None, typer.Option("--option", metavar="OPTION", help="Of srun, --option=--gres=gpu:1; repeatable.")
     ] = None,
+    tasks: Annotated[
+        int,
+        typer.Option(min=1, metavar="N", help="With --slurm: split runs and sweeps over so many tasks, by workload."),
+    ] = 1,
     gpu: Annotated[
         list[str] | None, typer.Option("--gpu", metavar="MODEL", help="A GPU that it has, h200; repeatable.")
     ] = None,
@@ -88,6 +92,8 @@ def init(
     from gdnbench.elsewhere.targets import add_target, project_config, user_config
     from gdnbench.report.console import data_console, print_next
 
+    if tasks > 1 and not slurm:
+        raise UsageError("--tasks is for --slurm", "leave --tasks out")
     if modal and (ssh or slurm or option or len(gpu or []) != 1):
         raise UsageError(
             "--modal goes with one --gpu, and with no --ssh, --slurm or --option", "as in: --modal --gpu b200"
@@ -97,6 +103,7 @@ def init(
         fields = {"kind": "modal", "gpu": (gpu or [""])[0].upper()}
     elif slurm:
         fields = {"kind": "slurm", **({"login": ssh} if ssh else {}), "options": option or []}
+        fields |= {"tasks": tasks} if tasks > 1 else {}
     elif ssh and not option:
         fields = {"kind": "ssh", "host": ssh}
     else:

@@ -80,10 +80,12 @@ class SlurmTarget(_Machine, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     Attributes:
         login: the host to submit from, as in the user's ssh config; empty where srun is here.
         options: of srun.
+        tasks: of the queue, at most, that the workloads of a run or sweep are dealt to.
     """
 
     login: SshName | Literal[""] = ""
     options: list[SlurmOption] = []
+    tasks: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 1
 
 
 ModalGpu = Annotated[str, msgspec.Meta(max_length=50, pattern=r"^(?!A100!?\Z)[A-Z0-9][A-Z0-9-]*!?\Z")]
