@@ -167,14 +167,14 @@ class SshServer:
 
 
 @contextmanager
-def ssh_laptop(folder: Path):
-    """A laptop whose target `lab` is an ssh server on this machine, and the server."""
+def ssh_laptop(folder: Path, **environment: str):
+    """A laptop whose target `lab` is an ssh server on this machine, with these variables, and the server."""
     (folder / "server").mkdir()
     (folder / "project").mkdir()
     server = SshServer(folder / "server")
     laptop = Laptop(folder / "project", server.home / WORKDIR, {"PATH": server.path})
     laptop.configure(lab())
-    server.start()
+    server.start(**environment)
     try:
         yield laptop, server
     finally:

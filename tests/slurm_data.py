@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from elsewhere_data import WORKDIR, Laptop
-from faults import ADVERSARIAL
+from faults import ADVERSARIAL, wait_for
 
 # The first word that is no option is the program, as with srun's own: its options here carry their values.
 _SRUN = """#!/bin/sh
@@ -69,6 +69,9 @@ class MadeUpSlurm:
         """Ends what runs on the node, without a word."""
         os.kill(int((self.folder / "running").read_text()), signal.SIGKILL)
 
+    def repair(self) -> None:
+        """The node comes back."""
+
     @property
     def left(self) -> set[str]:
         """The jobs that nobody has cancelled."""
@@ -101,11 +104,25 @@ class SlurmAtHand:
         (name,) = self.left
         subprocess.run(["scancel", f"--name={name}"], check=True)
 
+    def fail(self) -> None:
+        """Takes the node down, with what runs on it."""
+        subprocess.run(["scontrol", "update", f"nodename={_nodes('%N')}", "state=down", "reason=tried"], check=True)
+
+    def repair(self) -> None:
+        """The node comes back, by itself if it may."""
+        subprocess.run(["scontrol", "update", f"nodename={_nodes('%N')}", "state=resume"], check=False)
+        wait_for(lambda: _nodes("%T") == "idle", "the node")
+
     @property
     def left(self) -> set[str]:
         """The jobs that still wait or run."""
         shown = subprocess.run(["squeue", "--noheader", "--format=%j"], capture_output=True, text=True, check=True)
         return set(shown.stdout.split()) - {"busy"}
+
+
+def _nodes(what: str) -> str:
+    shown = subprocess.run(["sinfo", "--noheader", f"--format={what}"], capture_output=True, text=True, check=True)
+    return shown.stdout.strip()
 
 
 def cluster_laptop(
@@ -122,17 +139,24 @@ def cluster_laptop(
     """
     (folder / "project").mkdir()
     laptop = Laptop(folder / "project", folder / WORKDIR, slurm.environment)
+    laptop.configure(cluster(laptop.workdir, *options, tasks=tasks, **environment))
+    return laptop
+
+
+def cluster(workdir: Path, *options: str, login: str = "", tasks: int = 1, **environment: str) -> str:
+    """The table of the target `cluster`."""
     here = [str(ADVERSARIAL), str(ADVERSARIAL.parent), str(ADVERSARIAL.parent / "simulated")]
     paths = os.pathsep.join([*here, os.environ.get("PYTHONPATH", "")])
     own = ", ".join(f'{name} = "{value}"' for name, value in {"PYTHONPATH": paths, **environment}.items())
     words = ", ".join(f'"{word}"' for word in ("--gres=gpu:b200:1", *options))
-    laptop.configure(f"""
+    through = f'login = "{login}"' if login else ""
+    return f"""
 [targets.cluster]
 kind = "slurm"
+{through}
 options = [{words}]
 tasks = {tasks}
 python = "{sys.executable}"
-workdir = "{laptop.workdir}"
+workdir = "{workdir}"
 environment = {{ {own} }}
-""")
-    return laptop
+"""

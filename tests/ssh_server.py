@@ -16,7 +16,14 @@ import asyncssh
 async def serve(folder):
     async def execute(session):
         home = folder / "home"
-        environment = {"HOME": str(home), "PATH": os.environ["PATH"], "TMPDIR": str(folder), "OMP_NUM_THREADS": "1"}
+        slurm = {name: value for name, value in os.environ.items() if name.startswith(("SLURM_", "LD_LIBRARY_"))}
+        environment = {
+            "HOME": str(home),
+            "PATH": os.environ["PATH"],
+            "TMPDIR": str(folder),
+            "OMP_NUM_THREADS": "1",
+            **slurm,
+        }
         shell = await asyncio.create_subprocess_exec(
             "/bin/sh", "-c", session.command, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=home, env=environment
         )

@@ -4,10 +4,10 @@ import json
 import signal
 
 import pytest
-from elsewhere_data import SHORT, far_results, has_measured, is_alone
+from elsewhere_data import HOST, SHORT, far_results, has_measured, is_alone, ssh_laptop
 from faults import ADVERSARIAL, LONG, ROUNDS, answer, wait_for
 from simulated_workers import VARIABLE
-from slurm_data import MadeUpSlurm, SlurmAtHand, cluster_laptop
+from slurm_data import MadeUpSlurm, SlurmAtHand, cluster, cluster_laptop
 
 pytestmark = pytest.mark.slow
 
@@ -86,10 +86,7 @@ def test_a_job_that_is_cancelled_comes_home_with_what_is_finished_and_resume_goe
     assert slurm.left == set()
 
 
-def test_of_a_node_that_fails_what_is_finished_stays_there_and_resume_goes_on(tmp_path):
-    (tmp_path / "bin").mkdir()
-    slurm = MadeUpSlurm(tmp_path / "bin")
-    laptop = cluster_laptop(tmp_path, slurm)
+def test_of_a_node_that_fails_what_is_finished_stays_there_and_resume_goes_on(laptop, slurm):
     process = start_slow(laptop)
     wait_for(has_measured(laptop, 2, process), "the second round")
     slurm.fail()
@@ -102,6 +99,7 @@ def test_of_a_node_that_fails_what_is_finished_stays_there_and_resume_goes_on(tm
     run_id = run.name.removeprefix(".").removesuffix(".partial")
     assert f"gdnbench run --resume {run_id} --on cluster" in cut.err
 
+    slurm.repair()
     done = laptop("run", "--resume", run_id, "--on", "cluster", "--json", **ROOTS)
     assert done.code == 0, done.err
     assert done.info["complete"]
@@ -188,6 +186,36 @@ def test_a_kernel_that_is_not_there_is_told_before_a_task_begins(tmp_path):
     done = cluster_laptop(tmp_path, slurm, tasks=4)("run", "decode-v99", "--shape", "B=1,8", "--on", "cluster")
     assert done.code == 2
     assert "decode-v99" in done.err
+    assert slurm.left == set()
+
+
+@pytest.fixture
+def beyond(slurm, tmp_path):
+    """A laptop without Slurm, from which a login node with it is reached by ssh."""
+    with ssh_laptop(tmp_path, **slurm.environment) as (laptop, _):
+        yield laptop
+
+
+def test_through_a_login_node_a_run_in_parts_is_one_run(beyond, slurm):
+    beyond.configure(cluster(beyond.workdir, login=HOST, tasks=2, **{VARIABLE: "0"}))
+    words = ("run", "decode-v4", "--baseline", "decode-v1", "--quick", "--shape", "B=1,8", "--margin", "0.5")
+    done = beyond(*words, "--on", "cluster", "--json")
+    assert done.code == 0, done.err
+    assert [run.name for run in beyond.runs] == [done.info["run_id"]]
+    assert {row["B"] for row in done.document["measurements"]} == {1, 8}
+    assert (beyond.jobs, slurm.left) == ([], set())
+
+
+def test_ctrl_c_in_the_queue_of_a_login_node_leaves_no_job(beyond, slurm):
+    beyond.configure(cluster(beyond.workdir, login=HOST, tasks=2, **{VARIABLE: "0"}))
+    slurm.occupy()
+    process = beyond.start("run", "decode-v4", "--baseline", "decode-v1", "--shape", "B=1,8", "--on", "cluster")
+    wait_for(lambda: len(slurm.left) == 2, "two jobs in the queue")
+    wait_for(lambda: len(beyond.jobs) == 2, "their folders")
+    process.send_signal(signal.SIGINT)
+    stopped = beyond.finish(process)
+    assert stopped.code == 130, stopped.err
+    assert beyond.runs == []
     assert slurm.left == set()
 
 
