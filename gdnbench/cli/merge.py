@@ -18,7 +18,7 @@ def merge(
     parts: Annotated[
         list[str],
         typer.Argument(
-            metavar="RUN…", help="All parts of the run: ids, their starts, or labels.", autocompletion=complete_runs
+            metavar="RUN", help="All parts of the run: ids, their starts, or labels.", autocompletion=complete_runs
         ),
     ],
     results: ResultsOption = RESULTS,
