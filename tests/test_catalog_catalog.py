@@ -32,6 +32,12 @@ LANGUAGES = {
     "decode-flashinfer": TorchKernel,
     "decode-reference": TorchKernel,
     "decode-compiled": TorchKernel,
+    "decode-pool-v1": CudaKernel,
+    "decode-pool-floor-copy": CudaKernel,
+    "decode-pool-floor-empty": CudaKernel,
+    "decode-pool-fla": TorchKernel,
+    "decode-pool-flashinfer": TorchKernel,
+    "decode-pool-reference": TorchKernel,
     "prefill-recurrent": CudaKernel,
     "prefill-floor-empty": CudaKernel,
     "prefill-triton": TritonKernel,
@@ -78,10 +84,10 @@ def test_every_bundled_kernel_says_its_idea_and_has_its_source(name):
     entry = load().entries[name]
     assert entry.idea.endswith(".")
     assert entry.source.is_file()
-    assert entry.op.name == name.partition("-")[0]
+    assert name.startswith(f"{entry.op.name}-")
 
 
-@pytest.mark.parametrize("name", ["decode", "prefill"])
+@pytest.mark.parametrize("name", ["decode", "decode-pool", "prefill"])
 def test_an_op_names_kernels_that_exist(name):
     catalog = load()
     op = catalog.ops[name]

@@ -79,9 +79,28 @@ def test_of_several_ops_none_is_meant_by_chance():
 
 
 def test_ops_that_have_what_is_named_so_far(catalog):
-    assert ops_having(catalog, []) == ("decode", "prefill", "gemm", "ragged")
+    assert ops_having(catalog, []) == ("decode", "decode-pool", "prefill", "gemm", "ragged")
     assert ops_having(catalog, ["*-cuda"]) == ("gemm", "ragged")
     assert ops_having(catalog, ["*-cuda", "nothing"]) == ()
+
+
+@pytest.mark.parametrize(
+    ("globs", "op"),
+    [
+        (["decode-*"], "decode"),
+        (["decode-floor-*", "decode-f*"], "decode"),
+        (["decode-pool-*"], "decode-pool"),
+        (["decode-pool-v*", "decode-*"], "decode-pool"),
+        (["decode-v*"], "decode"),
+    ],
+)
+def test_a_glob_means_the_op_that_it_begins_with(catalog, globs, op):
+    assert resolve_op(catalog, "", globs) == op
+
+
+def test_a_glob_that_begins_with_no_op_is_of_several(catalog):
+    with pytest.raises(UsageError, match="is of decode and decode-pool"):
+        resolve_op(catalog, "", ["*-flashinfer", "decode*"])
 
 
 def test_a_command_without_a_kernel_names_an_op_that_is_not_the_usual_one():

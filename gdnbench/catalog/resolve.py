@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
 from gdnbench.catalog.catalog import Catalog
@@ -14,6 +15,7 @@ from gdnbench.model.op import Op
 DEFAULT_OP = "decode"
 """The op that is meant where neither `--op` nor a kernel says which."""
 
+_GLOB = re.compile(r"[*?\[]")
 _EVERY_KERNEL = frozenset({"all", "*"})  # of an op, whichever that is
 
 
@@ -53,6 +55,8 @@ def resolve_op(catalog: Catalog, op: str, named: Iterable[str]) -> str:
             every = [label for labels in _labels(catalog).values() for label in labels]
             raise unknown_kernel(catalog, label_parts(term)[0], every)
     common = ops_having(catalog, terms)
+    if len(common) > 1:
+        common = _written_for(terms, common)
     if len(common) == 1:
         return common[0]
     told = "; ".join(f"{term} is of {' and '.join(having)}" for term, having in owners.items())
@@ -60,6 +64,13 @@ def resolve_op(catalog: Catalog, op: str, named: Iterable[str]) -> str:
         raise UsageError(f"the kernels of one op are needed: {told}", _say_which(common))
     ops = dict.fromkeys(name for having in owners.values() for name in having)
     raise UsageError(f"the kernels of one op are needed: {told}", f"name those of one op alone, or {_say_which(ops)}")
+
+
+def _written_for(terms: Sequence[str], ops: Sequence[str]) -> tuple[str, ...]:
+    """Of several ops the one whose name all globs begin with: `decode-*` means `decode`, and not `decode-pool`, too."""
+    begun = [_GLOB.split(label_parts(term)[0], maxsplit=1)[0] for term in terms]
+    named = {max((op for op in ops if start.startswith(f"{op}-")), key=len, default="") for start in begun}
+    return tuple(named) if len(named) == 1 and "" not in named else tuple(ops)
 
 
 def ops_having(catalog: Catalog, named: Iterable[str]) -> tuple[str, ...]:

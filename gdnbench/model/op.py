@@ -145,6 +145,7 @@ class Op:
         baselines: kernels that others are compared with; the first that can be had here.
         floor: the pseudo-kernel that is the speed of light; empty where there is none.
         copy: the input and the output of equal size that the copying floor moves.
+        copied_bytes: what the floor reads and writes, where it moves a part of these two alone.
         hints: what its author knows about the causes that `explain` finds.
         macro_prefix: before a compile-time axis's name in CUDA C++: `GDN_` makes `GDN_HQ`.
 
@@ -169,6 +170,7 @@ class Op:
     baselines: tuple[str, ...] = ()
     floor: str = ""
     copy: tuple[str, str] | None = None
+    copied_bytes: SizeOf | None = None
     hints: tuple[Hint, ...] = ()
     macro_prefix: str = "AXIS_"
 
@@ -270,7 +272,9 @@ class Op:
         return sum(tensor.nbytes(named) for tensor in self.tensors)
 
     def copy_bytes(self, workload: Workload) -> int:
-        """What the copying floor moves: one tensor read, one written; 0 where there is none."""
+        """What the copying floor moves: one tensor read, one written, or a part of each; 0 where there is none."""
+        if self.copied_bytes:
+            return self.copied_bytes(workload)
         named = self.named_sizes(workload)
         return sum(tensor.nbytes(named) for tensor in self.tensors if tensor.name in (self.copy or ()))
 

@@ -1,0 +1,43 @@
+"""The upstream function of fla-core; states are gathered for it and scattered behind it, padding from and to slot 0."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from fla.ops.gated_delta_rule import fused_recurrent_gated_delta_rule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gdnbench import Params, Shape
+
+
+def bind(tensors, shape: Shape, params: Params) -> Callable[[], tuple[torch.Tensor, torch.Tensor]]:
+    del params
+    t, B, HQ, HV, K, V = tensors, shape.B, shape.HQ, shape.HV, shape.K, shape.V
+
+    def launch() -> tuple[torch.Tensor, torch.Tensor]:
+        q, k, v = t.mixed_qkv.split((HQ * K, HQ * K, HV * V), dim=1)
+        place, live = t.slot.clamp(min=0).long(), (t.slot > 0)[:, None, None]
+        states = t.new_pool[place]
+        output, updated = fused_recurrent_gated_delta_rule(
+            q.reshape(B, 1, HQ, K),
+            k.reshape(B, 1, HQ, K),
+            v.reshape(B, 1, HV, V),
+            g=t.a[:, None],
+            beta=t.b[:, None],
+            A_log=t.A_log,
+            dt_bias=t.dt_bias,
+            use_gate_in_kernel=True,
+            use_beta_sigmoid_in_kernel=True,
+            use_qk_l2norm_in_kernel=True,
+            scale=t.scale,
+            initial_state=states,
+            output_final_state=True,
+            state_v_first=True,
+        )
+        t.new_pool.index_copy_(0, place, torch.where(live[..., None], updated, states))
+        return torch.where(live, output[:, 0], 0.0), t.new_pool
+
+    return launch
