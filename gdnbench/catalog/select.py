@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from itertools import product
 
 from gdnbench.catalog.catalog import Catalog
-from gdnbench.catalog.entry import Entry, label_parts
+from gdnbench.catalog.entry import Broken, Entry, label_parts
 from gdnbench.errors import ParamError, UnknownNameError, UsageError
 from gdnbench.model.case import Variant
 from gdnbench.model.params import ParamValue
@@ -87,11 +87,15 @@ def _setting(text: str) -> tuple[str, str]:
 
 def unknown_kernel(catalog: Catalog, name: str, known: Sequence[str]) -> UnknownNameError:
     """The error for a name that no kernel has: why its folder did not load, or the nearest of the known names."""
-    for broken in catalog.broken:
-        if _joined(name) == _joined(broken.name):
-            return UnknownNameError(f"kernel {name} could not be loaded: {broken.reason}", f"mend {broken.folder}")
+    if broken := find_broken(catalog, name):
+        return UnknownNameError(f"kernel {name} could not be loaded: {broken.reason}", f"mend {broken.folder}")
     hint = did_you_mean(name, known, "`gdnbench list` shows every kernel", cutoff=0.5)
     return UnknownNameError(f"there is no kernel {name}", hint)
+
+
+def find_broken(catalog: Catalog, name: str) -> Broken | None:
+    """The folder that did not load, if a kernel's usual name is that of one."""
+    return next((broken for broken in catalog.broken if _joined(name) == _joined(broken.name)), None)
 
 
 def _joined(name: str) -> str:

@@ -28,6 +28,7 @@ from gdnbench.cli.outcome import exit_code_of, prepare_streams
 from gdnbench.cli.phases import phases
 from gdnbench.cli.plot import plot
 from gdnbench.cli.proton import proton
+from gdnbench.cli.ready import ready
 from gdnbench.cli.report import report
 from gdnbench.cli.run import run
 from gdnbench.cli.runs import runs
@@ -62,6 +63,7 @@ VERBS = (
     listed_verb(compare),
     listed_verb(history),
     listed_verb(plot),
+    listed_verb(ready),
     listed_verb(export),
     listed_verb(import_files, "import"),
     listed_group(runs),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -20,9 +20,6 @@ from gdnbench.cli.options import (
     sizes,
     terms,
 )
-
-if TYPE_CHECKING:
-    from gdnbench.profilers.sanitizer.command import Sanitizer
 
 
 def verify(
@@ -59,9 +56,10 @@ def verify(
     from gdnbench.cli.progress import watch
     from gdnbench.machine.gpus import list_gpus, select_gpu
     from gdnbench.measuring.preflight import verify_variants
+    from gdnbench.profilers.sanitizer.check import LIMIT_STEPS, SanitizerCheck, need_sanitizer_on
     from gdnbench.report.verify import print_verdicts
 
-    sanitizer = _need_sanitizer(gpu) if sanitize else None
+    sanitizer = need_sanitizer_on(gpu) if sanitize else None
     catalog = load_catalog()
     chosen = select_gpu(gpu, list_gpus())
     names = terms(kernels, kernel)
@@ -78,23 +76,7 @@ def verify(
             observer=observer,
         )
         if sanitizer and chosen:
-            from gdnbench.profilers.sanitizer.check import LIMIT_STEPS, SanitizerCheck
-
             limit_s = step_limit * LIMIT_STEPS
             verdicts = SanitizerCheck(catalog, sanitizer, chosen, limit_s, observer).add_to(verdicts)
     print_verdicts(verdicts, json=json, csv=csv)
     raise typer.Exit(verdicts.exit_code)
-
-
-def _need_sanitizer(gpu: str) -> Sanitizer:
-    """The compute-sanitizer of a machine with a GPU.
-
-    Raises:
-        MachineError: if either is not there.
-    """
-    from gdnbench.profilers.sanitizer.command import PROGRAM, need_sanitizer
-    from gdnbench.profilers.selection import choose_gpu
-
-    instead = "leave --sanitize out: the interpreter of PTX then finds such faults (docs/interpreting.md)"
-    choose_gpu(gpu, PROGRAM, instead)
-    return need_sanitizer()

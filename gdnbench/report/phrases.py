@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gdnbench.model.case import Case
 from gdnbench.model.code import CodeState
 from gdnbench.model.measurement import Measurement, Versus
 from gdnbench.model.params import Params
@@ -53,26 +52,6 @@ def params_text(params: Params, names: Iterable[str]) -> str:
 def short_id(row: HistoryRow) -> str:
     """The start of the id of a run in a history, which names it."""
     return row.run.source.name[:RUN_ID_START]
-
-
-def repeat_words(case: Case, seed: int) -> list[str]:
-    """The command that verifies a case on the same inputs again: `gdnbench verify decode-x --shape B=3 --seed 7`.
-
-    Args:
-        case: the case that failed.
-        seed: of the inputs, as `verify` or `run` used it.
-    """
-    return ["gdnbench", "verify", case.label, *case.workload.options, "--seed", str(seed)]
-
-
-def rerun_words(case: Case, gpu: str) -> list[str]:
-    """The command that measures a case again: `gdnbench run --kernel decode-x --shape B=3 --gpu h200`.
-
-    Args:
-        case: the case that failed while it was measured.
-        gpu: the GPU's short name, or `cpu`.
-    """
-    return ["gdnbench", "run", "--kernel", case.label, *case.workload.options, "--gpu", gpu]
 
 
 def next_words(info: RunInfo, folder: Path, option: str) -> list[str]:

@@ -30,14 +30,13 @@ from gdnbench.report.console import (
 )
 from gdnbench.report.dispatch import dispatch_text
 from gdnbench.report.phrases import next_words, params_text
-from gdnbench.report.run.json import read_rows
 from gdnbench.report.run.table import build_table
 from gdnbench.report.run.text import control_lines
 from gdnbench.report.terminal_chart import OptionalCharts
 from gdnbench.report.units import count_text, percent, plus_minus, time_unit
 from gdnbench.store.builds import read_builds
 from gdnbench.store.info import RunInfo, info_document
-from gdnbench.store.measurements import measurement_row
+from gdnbench.store.measurements import measurement_row, read_run
 from gdnbench.store.sweep import read_sweep
 
 MOST_ROWS = 12  # points in a table, unless more tie; the chart shows all of them
@@ -61,7 +60,7 @@ def print_sweep(folder: Path, *, json: bool, csv: bool, dispatch: bool) -> None:
         UsageError: if it is a run that swept nothing; for a declaration, also if no point has a time.
         RunFormatError: if it cannot be read.
     """
-    (info, measurements), sweep = read_rows(folder), read_sweep(folder)
+    (info, measurements), sweep = read_run(folder), read_sweep(folder)
     if sweep is None:
         raise UsageError(f"{info.run_id} is no sweep", "`gdnbench sweep` makes one: see `gdnbench sweep -h`")
     rows_of = {(row.case.label, row.case.workload) for row in measurements}

@@ -12,10 +12,10 @@ from rich.text import Text
 
 from gdnbench.errors import ExitCode
 from gdnbench.measuring.preflight import Verification
+from gdnbench.measuring.repeat import repeat_words
 from gdnbench.model.case import Case
 from gdnbench.model.status import GateResult, Status
 from gdnbench.report.console import FittedTable, data_console, print_csv, print_json, print_next
-from gdnbench.report.phrases import repeat_words
 from gdnbench.wording import plural
 
 WIDE_ENOUGH_FOR_PLACES = 77  # characters; in fewer, the place of the worst element would be folded after each letter

@@ -16,7 +16,7 @@ from gdnbench.model.params import Params, ParamValue
 from gdnbench.model.status import CLOCKS, Clock, Role, Status
 from gdnbench.model.workload import WorkloadSpec
 from gdnbench.store.files import DAMAGED, Row, read_rows, write_table
-from gdnbench.store.info import RunInfo, read_axes
+from gdnbench.store.info import RunInfo, read_axes, read_info
 from gdnbench.store.schema import (
     Count,
     HighEnd,
@@ -90,6 +90,19 @@ def _full_row(info: RunInfo, measurement: Measurement) -> Row:
         "warnings": _SEPARATOR.join(measurement.warnings),
     }
     return {**row, **_timing_cells(measurement.timing), **_versus_cells(measurement.versus)}
+
+
+def read_run(folder: Path) -> tuple[RunInfo, list[Measurement]]:
+    """A run's description, and a measurement for each of its cases.
+
+    Raises:
+        RunFormatError: if they cannot be read, or some are missing.
+    """
+    info, measurements = read_info(folder), read_measurements(folder)
+    if len(measurements) != len(info.cases):
+        lost = f"{folder} has {len(measurements)} measurements of {len(info.cases)} cases"
+        raise RunFormatError(f"{lost}: measurements.csv is cut off", "the run is damaged; measure anew")
+    return info, measurements
 
 
 def read_measurements(folder: Path) -> list[Measurement]:

@@ -20,9 +20,9 @@ from gdnbench.model.kernel import CudaKernel, TritonKernel
 from gdnbench.model.status import GateResult, Status
 from gdnbench.process.command import Completed, describe_exit
 from gdnbench.profilers.process import Instrumentation, run_worker
-from gdnbench.profilers.sanitizer.command import PROGRAM, Sanitizer, SanitizerTool
+from gdnbench.profilers.sanitizer.command import PROGRAM, Sanitizer, SanitizerTool, need_sanitizer
 from gdnbench.profilers.sanitizer.report import SanitizerFinding, SanitizerReport, read_report
-from gdnbench.profilers.selection import make_assignment
+from gdnbench.profilers.selection import choose_gpu, make_assignment
 from gdnbench.wording import plural
 
 LIMIT_STEPS = (
@@ -31,6 +31,21 @@ LIMIT_STEPS = (
 MOST_TOLD = 3  # findings of a tool that a reason names; the rest are counted
 _NEVER_LAUNCHED = {Status.MISSING, Status.BROKEN, Status.BUILD_FAILED, Status.UNSUPPORTED, Status.TAMPERS}
 _OWN_ALLOCATIONS = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
+
+
+def need_sanitizer_on(gpu: str) -> Sanitizer:
+    """The compute-sanitizer of a machine with a GPU.
+
+    Args:
+        gpu: as `--gpu` takes it.
+
+    Raises:
+        GpuNotFoundError: if the GPU asked for is not here.
+        MachineError: if there is none at all, or no compute-sanitizer.
+    """
+    instead = "leave --sanitize out: the interpreter of PTX then finds such faults (docs/interpreting.md)"
+    choose_gpu(gpu, PROGRAM, instead)
+    return need_sanitizer()
 
 
 @dataclass(frozen=True)

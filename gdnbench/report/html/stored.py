@@ -13,10 +13,10 @@ from gdnbench.model.sweep import Sweep
 from gdnbench.model.workload import Workload
 from gdnbench.report.charts.layout import in_order
 from gdnbench.report.charts.selection import timed
-from gdnbench.report.run.json import read_rows
 from gdnbench.stats import FloatArray
 from gdnbench.store.builds import BuildRow, read_builds
 from gdnbench.store.info import RunInfo
+from gdnbench.store.measurements import read_run
 from gdnbench.store.samples import ROUNDS, read_rounds
 from gdnbench.store.sweep import read_sweep
 from gdnbench.wording import plural
@@ -69,7 +69,7 @@ def read_stored(folder: Path) -> ReportedRun:
     Raises:
         RunFormatError: naming the file, if it holds no run that this gdnbench can read.
     """
-    info, rows = read_rows(folder)
+    info, rows = read_run(folder)
     stored = ReportedRun(
         folder=folder,
         info=info,

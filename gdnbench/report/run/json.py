@@ -1,31 +1,16 @@
-"""A stored run's rows: read whole, and as `--json` and `--csv` have them."""
+"""A stored run's rows, as `--json` and `--csv` have them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from gdnbench.compare.suite import SuiteResult, SuiteRow
-from gdnbench.errors import RunFormatError
 from gdnbench.model.measurement import Measurement
 from gdnbench.report.run.clocks import ClockGap, Clocks, gaps_of
 from gdnbench.store.builds import BuildRow, build_row
-from gdnbench.store.info import RunInfo, info_document, read_info
-from gdnbench.store.measurements import measurement_row, read_measurements
-
-
-def read_rows(folder: Path) -> tuple[RunInfo, list[Measurement]]:
-    """A run's description, and a measurement for each of its cases.
-
-    Raises:
-        RunFormatError: if they cannot be read, or some are missing.
-    """
-    info, measurements = read_info(folder), read_measurements(folder)
-    if len(measurements) != len(info.cases):
-        lost = f"{folder} has {len(measurements)} measurements of {len(info.cases)} cases"
-        raise RunFormatError(f"{lost}: measurements.csv is cut off", "the run is damaged; measure anew")
-    return info, measurements
+from gdnbench.store.info import RunInfo, info_document
+from gdnbench.store.measurements import measurement_row
 
 
 def run_document(

@@ -12,7 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from gdnbench.compare.suite import SuiteResult
+from gdnbench.compare.suite_of_run import suite_of_run
 from gdnbench.errors import ExitCode
+from gdnbench.measuring.repeat import repeat_words, rerun_words
 from gdnbench.model.code import tell_serialized
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.op import Suite
@@ -21,10 +23,10 @@ from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
 from gdnbench.places import place_asked
 from gdnbench.report.console import FittedTable, data_console, fits, plain_table, print_csv, print_json, print_next
-from gdnbench.report.phrases import flops_bind, next_words, repeat_words, rerun_words
+from gdnbench.report.phrases import flops_bind, next_words
 from gdnbench.report.run.clocks import LEGEND, Clocks, print_clocks
-from gdnbench.report.run.json import flat_rows, read_rows, run_document, suite_rows
-from gdnbench.report.run.suite import print_suite, suite_of_run
+from gdnbench.report.run.json import flat_rows, run_document, suite_rows
+from gdnbench.report.run.suite import print_suite
 from gdnbench.report.run.text import (
     VERDICT_STYLES,
     baseline_name,
@@ -39,7 +41,7 @@ from gdnbench.report.run.text import (
 from gdnbench.report.units import TimeUnit, number, plus_minus, tflops_text, time_unit
 from gdnbench.store.builds import BuildRow, read_builds
 from gdnbench.store.info import RunInfo, workload_titles
-from gdnbench.store.measurements import read_clocks
+from gdnbench.store.measurements import read_clocks, read_run
 
 Beneath = Mapping[str, Sequence[tuple[str, Measurement]]]
 """Named rows by the id of the case that they stand beneath."""
@@ -62,7 +64,7 @@ def print_run(folder: Path, *, json: bool, csv: bool, suite: Suite | None = None
         UsageError: if the run lacks workloads of the suite.
         UnknownNameError: for a kernel to compare with that the run does not have.
     """
-    info, measurements = read_rows(folder)
+    info, measurements = read_run(folder)
     builds, clocks = read_builds(folder), read_clocks(folder)
     result = suite_of_run(folder, info, measurements, suite, over)
     if json:

@@ -1,0 +1,69 @@
+"""Does it build for every architecture that it should, within the rules?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gdnbench.errors import ExitCode, UsageError
+from gdnbench.inspection.compiled import FailedBuild, build_subjects
+from gdnbench.inspection.quantities import exit_code, find_violations
+from gdnbench.inspection.subject import Subject, choose_archs, choose_subjects, fitting_archs, gpu_size_of
+from gdnbench.model.kernel import CudaKernel
+from gdnbench.ready.candidate import Candidate
+from gdnbench.ready.check import Check, failed, passed, unchecked
+from gdnbench.wording import plural
+
+NAME = "build"
+
+
+def check_build(candidate: Candidate) -> Check:
+    """Builds every launch at every workload of the suite, for on the workload params and code may depend.
+
+    Raises:
+        UsageError: for an architecture that is not known.
+        GdnbenchError: for what is no kernel's fault, such as a tool that is absent.
+    """
+    terms, label = candidate.terms, candidate.label
+    archs = choose_archs(terms.archs, ())
+    try:
+        subjects, _ = choose_subjects(candidate.catalog, candidate.op.name, [label], candidate.suite.workloads)
+    except UsageError as error:
+        return unchecked(NAME, error.message, ("gdnbench", "list", label), ExitCode.PARTIAL)
+    archs = archs if terms.archs else _fitting(archs, subjects)
+    found = build_subjects(subjects, archs, lambda arch: gpu_size_of(arch, ()), terms.observer)
+    command = inspect_words(candidate, archs)
+    if failures := [outcome for outcome in found if isinstance(outcome, FailedBuild)]:
+        first = failures[0]
+        told = _told(f"{first.subject.title} {first.subject.workload} {first.arch}: {first.error.message}", failures)
+        return failed(NAME, told, (*command, *first.subject.workload.options), ExitCode.BUILD)
+    if broken := find_violations(found, terms.rules):
+        shown = (*command, *broken[0].compiled.subject.workload.options)
+        return failed(NAME, _told(str(broken[0]), broken), shown, exit_code(found, broken))
+    rules = f"; {', '.join(rule.text for rule in terms.rules)}: none" if terms.rules else ""
+    workloads = plural(len(candidate.suite.workloads), "workload")
+    return passed(NAME, f"builds for {' and '.join(archs)} at {workloads}{rules}", command)
+
+
+def inspect_words(candidate: Candidate, archs: Sequence[str]) -> tuple[str, ...]:
+    """The command that shows the builds."""
+    rules = ",".join(rule.text for rule in candidate.terms.rules)
+    return (
+        *("gdnbench", "inspect", candidate.label),
+        *(("--arch", ",".join(archs)) if archs else ()),
+        *(("--fail-on", rules) if rules else ()),
+    )
+
+
+def _fitting(archs: Sequence[str], subjects: Sequence[Subject]) -> tuple[str, ...]:
+    """Of the usual architectures those that it has instructions for; where there is none, its own target."""
+    if any(all(one.entry.kernel.fits(arch) for one in subjects) for arch in archs):
+        return fitting_archs(archs, subjects)[0]
+    kernels = [one.entry.kernel for one in subjects]
+    own = [kernel.target.rstrip("af") for kernel in kernels if isinstance(kernel, CudaKernel) and kernel.target]
+    return tuple(dict.fromkeys(own))
+
+
+def _told(first: str, among: Sequence[object]) -> str:
+    """The first of several failures: of what the compiler says, the first line."""
+    line = first.strip().partition("\n")[0]
+    return f"{line} (and {len(among) - 1} more)" if len(among) > 1 else line

@@ -1,0 +1,82 @@
+"""Runs the checks in order, each whether or not the one before it passed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.entry import Broken, label_parts
+from gdnbench.catalog.resolve import find_op, resolve_op
+from gdnbench.catalog.select import find_broken, find_variant
+from gdnbench.errors import ExitCode, GdnbenchError
+from gdnbench.measuring.preflight import Verification
+from gdnbench.ready import build, numbers, source, stored
+from gdnbench.ready.candidate import Candidate, Terms, choose_suite
+from gdnbench.ready.check import Check, Readiness, failed, unchecked
+
+_NOT_HERE = {ExitCode.ENVIRONMENT, ExitCode.PROFILER}
+
+
+def check_kernel(catalog: Catalog, op: str, name: str, terms: Terms) -> Readiness:
+    """Checks one kernel.
+
+    Args:
+        catalog: what there is.
+        op: the op whose kernel is meant; empty for that of the kernel.
+        name: a kernel or a preset, params after colons.
+        terms: by what it is checked.
+
+    Raises:
+        UsageError: for a kernel, suite or architecture that does not exist.
+    """
+    known, _ = label_parts(name)
+    broken = find_broken(catalog, known)
+    if broken and catalog.owner(known) is None:
+        return _of_broken(name, broken, terms)
+    found = find_op(catalog, resolve_op(catalog, op, [name]))
+    _, variant = find_variant(catalog, found.name, name)
+    candidate = Candidate(catalog, found, variant.label, choose_suite(found, terms.suite), terms)
+    return Readiness(candidate.label, found.name, candidate.suite.name, tuple(_checks(candidate)))
+
+
+def _checks(candidate: Candidate) -> list[Check]:
+    verified: list[Verification] = []
+
+    def check_numbers() -> Check:
+        verified.append(numbers.verify_candidate(candidate))
+        return numbers.judge_numbers(candidate, verified[0])
+
+    def check_memory() -> Check:
+        if not verified:
+            told = "it was not verified, and nothing that may not run is launched"
+            return unchecked(numbers.SANITIZER, told, numbers.verify_words(candidate), ExitCode.PARTIAL)
+        return numbers.check_memory(candidate, verified[0])
+
+    return [
+        _attempt(source.NAME, source.lint_words(candidate.label), lambda: source.check_source(candidate)),
+        _attempt(build.NAME, build.inspect_words(candidate, ()), lambda: build.check_build(candidate)),
+        _attempt(numbers.NUMBERS, numbers.verify_words(candidate), check_numbers),
+        _attempt(numbers.SANITIZER, numbers.sanitize_words(candidate), check_memory),
+        _attempt(stored.NAME, stored.run_words(candidate), lambda: stored.check_run(candidate)),
+    ]
+
+
+def _attempt(name: str, command: Sequence[str], check: Callable[[], Check]) -> Check:
+    """A check, or what kept it from an answer; what the user asked for wrongly is raised."""
+    try:
+        return check()
+    except GdnbenchError as error:
+        if error.exit_code is ExitCode.USAGE:
+            raise
+        told = error.message.strip().partition("\n")[0].rstrip(".")
+        return (unchecked if error.exit_code in _NOT_HERE else failed)(name, told, command, error.exit_code)
+
+
+def _of_broken(name: str, broken: Broken, terms: Terms) -> Readiness:
+    """A kernel that does not load has nothing else to check."""
+    first = source.tell_broken(broken)
+    rest = [
+        unchecked(each, "not looked at: it does not load", first.command, first.code)
+        for each in (build.NAME, numbers.NUMBERS, numbers.SANITIZER, stored.NAME)
+    ]
+    return Readiness(name, broken.name.partition("/")[0], terms.suite, (first, *rest))

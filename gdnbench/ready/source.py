@@ -1,0 +1,42 @@
+"""Does it load, and does its source show a known mistake?"""
+
+from __future__ import annotations
+
+from gdnbench.catalog.entry import Broken
+from gdnbench.errors import ExitCode
+from gdnbench.lint.check import lint_kernels
+from gdnbench.lint.rules import RULES
+from gdnbench.ready.candidate import Candidate
+from gdnbench.ready.check import Check, failed, passed
+from gdnbench.wording import plural
+
+NAME = "source"
+
+
+def check_source(candidate: Candidate) -> Check:
+    """Every rule of lint on every file of the kernel.
+
+    Raises:
+        BuildError: if a source cannot be read.
+        MachineError: if a rule needs a build and the machine lacks a tool for it.
+    """
+    result = lint_kernels(candidate.catalog, candidate.op.name, candidate.label, RULES)
+    files = plural(len(result.files), "file")
+    silenced = f"; {result.silenced} silenced by a comment" if result.silenced else ""
+    command = lint_words(candidate.label)
+    if not result.findings:
+        return passed(NAME, f"it loads; no findings in {files}{silenced}", command)
+    first = result.findings[0]
+    more = f" (and {len(result.findings) - 1} more)" if len(result.findings) > 1 else ""
+    told = f"{first.place.path.name}:{first.place.line}: {first.code} {first.message}{more}{silenced}"
+    return failed(NAME, told, command, result.exit_code)
+
+
+def tell_broken(broken: Broken) -> Check:
+    """The check of a kernel whose folder does not load."""
+    return failed(NAME, f"it does not load: {broken.reason}", ("gdnbench", "list"), ExitCode.BUILD)
+
+
+def lint_words(label: str) -> tuple[str, ...]:
+    """The command that shows the findings."""
+    return ("gdnbench", "lint", label)

@@ -1,0 +1,73 @@
+"""The checks of `gdnbench ready`: a line each, the verdict, and the command to run next."""
+
+from __future__ import annotations
+
+import shlex
+
+from rich.text import Text
+
+from gdnbench.ready.check import CheckStatus, Readiness
+from gdnbench.report.console import data_console, plain_table, print_json, print_next
+from gdnbench.wording import plural
+
+_SIGNS = {
+    CheckStatus.PASSED: Text("✓", style="green"),
+    CheckStatus.FAILED: Text("✗", style="bold red"),
+    CheckStatus.UNCHECKED: Text("–", style="yellow"),  # noqa: RUF001 - a dash, as in a table
+}
+
+
+def print_readiness(found: Readiness, *, json: bool) -> None:
+    """Prints what was found.
+
+    Args:
+        found: the checks.
+        json: as a JSON document.
+    """
+    if json:
+        print_json(_document(found))
+        return
+    console = data_console()
+    table = plain_table(header=False)
+    for column in ("sign", "name", "what"):
+        table.add_column(column, no_wrap=column != "what", overflow="fold")
+    for check in found.checks:
+        table.add_row(_SIGNS[check.status], Text(check.name), Text(check.what))
+        if check.status is not CheckStatus.PASSED:
+            table.add_row("", Text("→", justify="right"), Text(shlex.join(check.command), style="cyan"))
+    console.print(Text(found.kernel, style="bold"))
+    console.print(table)
+    console.print()
+    console.print(Text(_verdict(found)))
+    print_next(console, found.next_command)
+
+
+def _verdict(found: Readiness) -> str:
+    """`ready`, or how many checks are in the way: `not ready: 2 of 5 checks: 1 failed, 1 not checked`."""
+    if found.is_ready:
+        return "ready"
+    counts = {
+        "failed": len(found.of_status(CheckStatus.FAILED)),
+        "not checked": len(found.of_status(CheckStatus.UNCHECKED)),
+    }
+    told = ", ".join(f"{count} {how}" for how, count in counts.items() if count)
+    return f"not ready: {sum(counts.values())} of {plural(len(found.checks), 'check')}: {told}"
+
+
+def _document(found: Readiness) -> dict[str, object]:
+    return {
+        "kernel": found.kernel,
+        "op": found.op,
+        "suite": found.suite,
+        "ready": found.is_ready,
+        "checks": [
+            {
+                "name": check.name,
+                "status": check.status.value,
+                "what": check.what,
+                "command": shlex.join(check.command),
+            }
+            for check in found.checks
+        ],
+        "next": shlex.join(found.next_command),
+    }
