@@ -95,7 +95,8 @@ def _tell_missing(candidate: Candidate, runs: Sequence[StoredRun]) -> str:
         lacking = first_of([workload.titled for workload in partial.lacking], _MOST_NAMED)
         return f"{suite.name}: no run of this code at every workload; {partial.folder.name} lacks {lacking}"
     if runs:
-        return f"{suite.name}: no run of this code; {runs[0].folder.name} is of other code"
+        told = "is of other code" if runs[0].code is CodeState.CHANGED else "does not tell of which code it is"
+        return f"{suite.name}: no run of this code; {runs[0].folder.name} {told}"
     return f"{suite.name}: no run of this code"
 
 
@@ -140,7 +141,7 @@ def _verdict(named: str, result: SuiteResult, row: SuiteRow, shown: Sequence[str
         return passed(NAME, f"{named}: {row.label} is the baseline{left_out}", shown)
     speedup, verdict = row.comparison.speedup, row.comparison.verdict
     told = (
-        f"{named}: {speedup.estimate:.3f}x of {', '.join(result.over)}, {verdict}; slower at"
+        f"{named}: weighted mean {speedup.estimate:.3f}x vs {', '.join(result.over)}, {verdict}; slower at"
         f" {row.slower_at(result.margin)} of {plural(result.summed, 'workload')}, worst"
         f" {row.speedups[row.worst]:.3f}x at {row.worst.titled}{left_out}"
     )

@@ -1,0 +1,248 @@
+"""`gdnbench ready` as a user meets it, on a machine without a GPU and on one that is made up."""
+
+import json
+import os
+import shlex
+
+import pytest
+from ready_data import SOURCE, VARIANT, Stored, write_kernel, write_op
+from sanitizer_data import fake_sanitizer, said
+
+from gdnbench.errors import ExitCode
+from gdnbench.measuring.preflight import Verification
+from gdnbench.measuring.protocol import Examined
+from gdnbench.model.case import Case
+from gdnbench.model.gpu import Gpu
+from gdnbench.model.status import Status
+
+H200 = Gpu(0, "NVIDIA H200", "GPU-0000", (9, 0))
+NAMES = ["source", "build", "numbers", "sanitizer", "suite"]
+SIGNS = {"passed": "✓", "failed": "✗", "unchecked": "–"}  # noqa: RUF001 - as it is printed
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("kernels")
+    write_op(folder)
+    write_kernel(folder, "good")
+    write_kernel(folder, "wrong", SOURCE.replace("float sum = 0.f;", "float sum = at == 5 ? 1.f : 0.f;"))
+    write_kernel(folder, "nobuild", SOURCE.replace("float sum", "flaot sum"))
+    write_kernel(folder, "unloaded", variant=VARIANT.replace("grid=", "gird="))
+    write_kernel(folder, "missed", SOURCE.replace("    float sum", "    if (at > 7) __syncthreads();\n    float sum"))
+    return folder
+
+
+@pytest.fixture
+def stored(tmp_path, root):
+    return Stored(tmp_path / "results", "gemm-torch", root)
+
+
+@pytest.fixture
+def ready(command_line, monkeypatch, tmp_path, root):
+    """Runs `gdnbench ready KERNEL --json`; gives the exit code and the document, its checks by name."""
+    monkeypatch.setenv("GDNBENCH_KERNELS", str(root))
+    monkeypatch.setattr("gdnbench.machine.gpus.list_gpus", lambda *_: ())
+    monkeypatch.setattr("gdnbench.profilers.selection.list_gpus", lambda *_: ())
+
+    def call(kernel, *arguments):
+        code, out, err = command_line("ready", kernel, "--out", tmp_path / "results", "--json", "-q", *arguments)
+        assert out, err
+        document = json.loads(out)
+        checks = {check.pop("name"): check for check in document["checks"]}
+        assert list(checks) == NAMES
+        return code, document | {"checks": checks}
+
+    return call
+
+
+@pytest.fixture
+def verified(monkeypatch):
+    """Every case passes, without the seconds that interpreters take."""
+
+    def all_right(catalog, op, kernels, *, gpu, **_options):
+        from gdnbench.catalog.select import find_variant
+
+        _, variant = find_variant(catalog, op, kernels)
+        cases = tuple(Case(variant, workload) for workload in catalog.ops[op].suite("verify").workloads)
+        found = {case.id: Examined(case.id, Status.OK) for case in cases}
+        return Verification(7, gpu.name if gpu else "cpu", cases, found, {})
+
+    monkeypatch.setattr("gdnbench.measuring.preflight.verify_variants", all_right)
+
+
+def statuses(document):
+    return {name: check["status"] for name, check in document["checks"].items()}
+
+
+def with_gpu(monkeypatch, folder, **reports):
+    for place in ("gdnbench.profilers.selection", "gdnbench.machine.gpus"):
+        monkeypatch.setattr(f"{place}.list_gpus", lambda *_: (H200,))
+    fake_sanitizer(folder, **reports)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+
+def test_a_good_kernel_lacks_only_what_a_gpu_would_tell(ready, stored):
+    run = stored("gemm-good")
+    code, document = ready("gemm-good")
+    assert code == ExitCode.ENVIRONMENT
+    assert statuses(document) == {**dict.fromkeys(NAMES, "passed"), "sanitizer": "unchecked"}
+    found = document["checks"]
+    assert "builds for sm_90 and sm_100 at 2 workloads; spills: none" in found["build"]["what"]
+    assert "right at 2 workloads, 2 kinds of inputs" in found["numbers"]["what"]
+    assert "in the interpreter of PTX, without a GPU" in found["numbers"]["what"]
+    assert "needs a GPU" in found["sanitizer"]["what"]
+    assert f"default in {run.name}: weighted mean 1.25" in found["suite"]["what"]
+    assert "x vs gemm-torch, faster; slower at 0 of 2 workloads, worst 1.2" in found["suite"]["what"]
+    assert document["next"] == "gdnbench verify gemm-good --sanitize"
+    assert not document["ready"]
+
+
+def test_with_a_gpu_it_is_ready(ready, command_line, stored, verified, monkeypatch, tmp_path):
+    stored("gemm-good")
+    with_gpu(monkeypatch, tmp_path)
+    code, document = ready("gemm-good")
+    assert (code, document["ready"]) == (ExitCode.OK, True)
+    assert "by memcheck, synccheck, initcheck, racecheck" in document["checks"]["sanitizer"]["what"]
+    code, out, _ = command_line("ready", "gemm-good", "--out", tmp_path / "results")
+    assert code == ExitCode.OK
+    assert "ready" in out.splitlines()
+    assert out.count("✓") == len(NAMES)
+
+
+def test_what_a_tool_finds_is_wrong(ready, stored, verified, monkeypatch, tmp_path):
+    stored("gemm-good")
+    with_gpu(monkeypatch, tmp_path, memcheck=said("memcheck", "element"))
+    code, document = ready("gemm-good")
+    assert code == ExitCode.WRONG_NUMBERS
+    assert statuses(document)["sanitizer"] == "failed"
+    assert document["next"].startswith("gdnbench verify gemm-good --shape")
+    assert document["next"].endswith("--sanitize")
+
+
+def test_wrong_numbers_are_the_gravest_and_the_command_repeats_them(ready, command_line):
+    code, document = ready("gemm-wrong")
+    assert code == ExitCode.WRONG_NUMBERS
+    assert statuses(document) == {
+        "source": "passed", "build": "passed", "numbers": "failed", "sanitizer": "unchecked", "suite": "unchecked",
+    }  # fmt: skip
+    assert "wrong-numbers: C fp32 roundoff" in document["checks"]["numbers"]["what"]
+    assert command_line(*shlex.split(document["next"])[1:])[0] == ExitCode.WRONG_NUMBERS
+
+
+def test_what_does_not_build_is_told_with_the_compilers_words(ready, command_line):
+    code, document = ready("gemm-nobuild")
+    assert code == ExitCode.BUILD
+    assert statuses(document)["build"] == statuses(document)["numbers"] == "failed"
+    assert "flaot" in document["checks"]["build"]["what"]
+    assert command_line(*shlex.split(document["next"])[1:])[0] == ExitCode.BUILD
+
+
+def test_of_what_does_not_load_nothing_else_is_looked_at(ready):
+    code, document = ready("gemm-unloaded")
+    assert code == ExitCode.BUILD
+    assert statuses(document) == {**dict.fromkeys(NAMES, "unchecked"), "source": "failed"}
+    assert "gird" in document["checks"]["source"]["what"]
+
+
+def test_a_finding_of_lint_fails(ready, command_line, stored, verified):
+    stored("gemm-missed")
+    code, document = ready("gemm-missed")
+    assert code == ExitCode.REGRESSION
+    assert statuses(document)["source"] == "failed"
+    assert "kernel.cu:8: C2" in document["checks"]["source"]["what"]
+    assert command_line(*shlex.split(document["next"])[1:])[0] == ExitCode.REGRESSION
+
+
+def test_a_rule_of_inspect_fails(ready, command_line, stored, verified):
+    stored("gemm-good")
+    code, document = ready("gemm-good", "--fail-on", "regs>1", "--arch", "sm_90")
+    assert code == ExitCode.REGRESSION
+    assert "regs>1" in document["checks"]["build"]["what"]
+    assert command_line(*shlex.split(document["next"])[1:])[0] == ExitCode.REGRESSION
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"sources": {"gemm-good": "0123456789abcdef"}}, "is of other code"),
+        ({"sources": {}}, "does not tell of which code it is"),
+        ({"leave": 1}, "lacks M=128 N=48 Kd=32"),
+        ({"complete": False}, "no run of this code"),
+        ({"gpu": "cpu"}, "no run of this code"),
+        ({"swept": {"gemm-good": ["BV"]}}, "no run of this code"),
+        (None, "no run of this code"),
+    ],
+)
+def test_no_run_of_this_code_at_every_workload(ready, stored, verified, more, said):
+    if more is not None:
+        stored("gemm-good", **more)
+    code, document = ready("gemm-good")
+    check = document["checks"]["suite"]
+    assert code == ExitCode.PARTIAL
+    assert check["status"] == "unchecked"
+    assert said in check["what"]
+    assert check["command"].startswith("gdnbench run gemm-good --suite default --out ")
+
+
+def test_an_older_run_of_this_code_serves_where_the_newest_does_not(ready, stored, verified):
+    whole = stored("gemm-good", run_id="20260102-030405-h200-gemm")
+    stored("gemm-good", run_id="20260103-030405-h200-gemm", leave=1)
+    (stored("gemm-good", run_id="20260104-030405-h200-gemm") / "measurements.csv").write_text("damaged")
+    check = ready("gemm-good")[1]["checks"]["suite"]
+    assert check["status"] == "passed"
+    assert whole.name in check["what"]
+
+
+def test_a_changed_source_makes_the_run_one_of_other_code(ready, stored, verified, root):
+    folder = write_kernel(root, "edited")
+    stored("gemm-edited")
+    assert statuses(ready("gemm-edited")[1])["suite"] == "passed"
+    (folder / "kernel.cu").write_text(SOURCE + "// another line\n")
+    assert "is of other code" in ready("gemm-edited")[1]["checks"]["suite"]["what"]
+
+
+def test_a_kernel_that_is_slower_over_the_suite_is_not_ready(ready, command_line, stored, verified):
+    stored("gemm-good", speedup=0.8)
+    code, document = ready("gemm-good")
+    assert code == ExitCode.REGRESSION
+    assert "slower at 2 of 2 workloads" in document["checks"]["suite"]["what"]
+    assert command_line(*shlex.split(document["next"])[1:])[0] == ExitCode.OK
+
+
+def test_a_kernel_that_was_wrong_when_timed_fails(ready, stored, verified):
+    stored("gemm-good", wrong=Status.WRONG_WHEN_TIMED)
+    code, document = ready("gemm-good")
+    assert code == ExitCode.WRONG_NUMBERS
+    assert "wrong-when-timed" in document["checks"]["suite"]["what"]
+
+
+def test_the_contest_is_the_suite_where_the_op_has_one(ready, verified):
+    assert ready("decode-v4")[1]["suite"] == "contest"
+    assert ready("decode-v4", "--suite", "default")[1]["suite"] == "default"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("gemm-nope",), "there is no kernel gemm-nope"),
+        (("gemm-good", "--suite", "nope"), "gemm has no suite nope"),
+        (("gemm-good", "--fail-on", "nope"), "there is no nope"),
+        (("gemm-good", "gemm-wrong"), "one kernel is needed"),
+        ((), "one kernel is needed"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(ready, command_line, verified, words, said):
+    code, out, err = command_line("ready", *words)
+    assert (code, out) == (ExitCode.USAGE, "")
+    assert said in " ".join(err.split())
+
+
+@pytest.mark.parametrize("columns", ["44", "80", "160"])
+def test_a_line_for_each_check_and_a_command_that_can_be_copied(ready, command_line, verified, tmp_path, columns):
+    code, out, _ = command_line("ready", "gemm-good", "--out", tmp_path / "results", columns=columns)
+    lines = out.splitlines()
+    assert code == ExitCode.PARTIAL
+    assert [line.split()[1] for line in lines if line[:1] in SIGNS.values()] == NAMES
+    assert "not ready: 2 of 5 checks: 2 not checked" in lines
+    assert lines[-1] == "next: gdnbench verify gemm-good --sanitize"
+    assert max(map(len, lines[:-1])) <= int(columns)
