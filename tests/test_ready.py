@@ -5,6 +5,7 @@ import os
 import shlex
 
 import pytest
+from faults import answer
 from ready_data import SOURCE, VARIANT, Stored, write_kernel, write_op
 from sanitizer_data import fake_sanitizer, said
 
@@ -246,3 +247,9 @@ def test_a_line_for_each_check_and_a_command_that_can_be_copied(ready, command_l
     assert "not ready: 2 of 5 checks: 2 not checked" in lines
     assert lines[-1] == "next: gdnbench verify gemm-good --sanitize"
     assert max(map(len, lines[:-1])) <= int(columns)
+
+
+def test_where_the_encoding_has_no_signs_there_are_words(ready, verified, root):
+    done = answer("ready", "gemm-nobuild", "-q", encoding="ascii", GDNBENCH_KERNELS=str(root))
+    assert done.code == ExitCode.BUILD
+    assert [line.split()[0] for line in done.out.splitlines()[1:] if line[:1] not in {"", " "}][:2] == ["ok", "FAIL"]

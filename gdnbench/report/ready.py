@@ -10,11 +10,10 @@ from gdnbench.ready.check import CheckStatus, Readiness
 from gdnbench.report.console import data_console, plain_table, print_json, print_next
 from gdnbench.wording import plural
 
-_SIGNS = {
-    CheckStatus.PASSED: Text("✓", style="green"),
-    CheckStatus.FAILED: Text("✗", style="bold red"),
-    CheckStatus.UNCHECKED: Text("–", style="yellow"),  # noqa: RUF001 - a dash, as in a table
-}
+_STYLES = {CheckStatus.PASSED: "green", CheckStatus.FAILED: "bold red", CheckStatus.UNCHECKED: "yellow"}
+_SIGNS = dict(zip(_STYLES, "✓✗–", strict=True))  # noqa: RUF001 - a dash, as in a table
+_WORDS = dict(zip(_STYLES, ("ok", "FAIL", "-"), strict=True))
+"""Where the terminal's encoding has no such signs: they would all be question marks."""
 
 
 def print_readiness(found: Readiness, *, json: bool) -> None:
@@ -28,11 +27,12 @@ def print_readiness(found: Readiness, *, json: bool) -> None:
         print_json(_document(found))
         return
     console = data_console()
+    signs = _SIGNS if console.encoding.startswith("utf") else _WORDS
     table = plain_table(header=False)
     for column in ("sign", "name", "what"):
         table.add_column(column, no_wrap=column != "what", overflow="fold")
     for check in found.checks:
-        table.add_row(_SIGNS[check.status], Text(check.name), Text(check.what))
+        table.add_row(Text(signs[check.status], style=_STYLES[check.status]), Text(check.name), Text(check.what))
         if check.status is not CheckStatus.PASSED:
             table.add_row("", Text("→", justify="right"), Text(shlex.join(check.command), style="cyan"))
     console.print(Text(found.kernel, style="bold"))
