@@ -36,6 +36,12 @@ def inspect(
     schedule: Annotated[
         bool, typer.Option("--schedule", help="Print what ptxas scheduled: issue cycles, scoreboards, waits.")
     ] = False,
+    for_model: Annotated[
+        bool, typer.Option("--for-model", help="With --sass: print it for a language model, by blocks and loops.")
+    ] = False,
+    budget: Annotated[
+        int | None, typer.Option(metavar="TOKENS", min=1, help="What --for-model may take; 2000 if not given.")
+    ] = None,
     fail_on: Annotated[
         list[str] | None,
         typer.Option(metavar="RULE,…", help="Exit 1 where one holds: spills,regs>64,smem>48K,occupancy<50."),
@@ -54,21 +60,24 @@ def inspect(
     --schedule reads from the encodings when each instruction issues and which ones
     it waits for, from the first to the final EXIT. Conditional branches fall
     through; with --diff, two kernels' numbers stand side by side.
+
+    --sass --for-model tells the code to a language model within a budget of
+    tokens: arithmetic is summed up; every load, store, wait, atomic, branch and
+    exit is there, by blocks and loops, with live registers and source lines.
     """
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.catalog.resolve import find_op, resolve_op
     from gdnbench.cli.progress import watch
-    from gdnbench.errors import UsageError
     from gdnbench.inspection.compiled import build_subjects
     from gdnbench.inspection.difference import BuildPair, find_counterparts, is_revision
     from gdnbench.inspection.quantities import exit_code, find_violations, parse_rules
     from gdnbench.inspection.subject import choose_archs, choose_subjects, fitting_archs, gpu_size_of
     from gdnbench.machine.gpus import list_gpus
     from gdnbench.measuring.request import parse_near_default
+    from gdnbench.report.inspect.for_model_output import DEFAULT_BUDGET, print_for_model
     from gdnbench.report.inspect.output import print_changed, print_inspected, print_schedule_pairs, print_schedules
 
-    if sass and schedule:
-        raise UsageError("--sass and --schedule are two listings", "ask for one; --schedule shows the code, too")
+    _check_form(sass, schedule, for_model, diff, csv, budget)
     rules = parse_rules(joined(fail_on))
     gpus = list_gpus()
     wanted = joined(arch)
@@ -96,6 +105,24 @@ def inspect(
             print_changed(pairs, broken, sass=sass, json=json, csv=csv)
     elif schedule:
         print_schedules(own, broken, json=json, csv=csv)
+    elif for_model:
+        print_for_model(own, broken, DEFAULT_BUDGET if budget is None else budget, json=json)
     else:
         print_inspected(own, broken, sass=sass, json=json, csv=csv)
     raise typer.Exit(exit_code(found, broken))
+
+
+def _check_form(sass: bool, schedule: bool, for_model: bool, diff: str, csv: bool, budget: int | None) -> None:
+    """Refuses options that ask for two forms at once, or for a part of a form that is not asked for."""
+    from gdnbench.errors import UsageError
+
+    if budget is not None and not for_model:
+        raise UsageError("--budget is of --for-model", "add --sass --for-model, or leave it out")
+    others = {"--schedule": schedule, "--diff": bool(diff), "--csv": csv}
+    for option in (option for option, given in others.items() if given and for_model):
+        hint = "leave one of them out; --for-model goes with --sass and --json"
+        raise UsageError(f"--for-model and {option} are two forms", hint)
+    if for_model and not sass:
+        raise UsageError("--for-model is a form of --sass", "add --sass")
+    if sass and schedule:
+        raise UsageError("--sass and --schedule are two listings", "ask for one; --schedule shows the code, too")

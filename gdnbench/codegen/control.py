@@ -127,7 +127,8 @@ class Scoreboards:
     def issue(self, instruction: Instruction, control: Control, cycle: int) -> tuple[ScoreboardWait, ...]:
         """What an instruction waits for; it then holds what it names itself."""
         waits = tuple(
-            ScoreboardWait(number, self._release(number, left)) for number, left in _waited(instruction, control)
+            ScoreboardWait(number, self._release(number, left))
+            for number, left in awaited_scoreboards(instruction, control)
         )
         for number, reads in ((control.write_scoreboard, False), (control.read_scoreboard, True)):
             if number is not None:
@@ -141,8 +142,8 @@ class Scoreboards:
         return tuple(held[:done])
 
 
-def _waited(instruction: Instruction, control: Control) -> Iterator[tuple[int, int]]:
-    """Scoreboards, and how many may still hold each."""
+def awaited_scoreboards(instruction: Instruction, control: Control) -> Iterator[tuple[int, int]]:
+    """The scoreboards that an instruction waits for, and how many may still hold each."""
     yield from ((number, 0) for number in control.waits)
     if instruction.name == "DEPBAR":
         for number, left in _AT_MOST.findall(instruction.operands):

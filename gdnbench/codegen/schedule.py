@@ -69,7 +69,7 @@ def padding(code: Sequence[Instruction]) -> int:
 
 def _branches_to_itself(one: Instruction) -> bool:
     target = _target(one)
-    return _is_unconditional(one) and target is not None and target == int(one.address, 16)
+    return is_unconditional(one) and target is not None and target == int(one.address, 16)
 
 
 def _final_exit(code: Sequence[Instruction]) -> int:
@@ -85,18 +85,24 @@ def _targets(code: Sequence[Instruction]) -> dict[int, int]:
 
 
 def _target(one: Instruction) -> int | None:
-    found = _TARGET.search(one.operands) if one.name in _JUMPS else None
+    return address_operand(one) if one.name in _JUMPS else None
+
+
+def address_operand(one: Instruction) -> int | None:
+    """The number that its last operand is, in a branch the address that it goes to; None if that is no number."""
+    found = _TARGET.search(one.operands)
     return int(found[1], 16) if found else None
 
 
-def _is_unconditional(one: Instruction) -> bool:
+def is_unconditional(one: Instruction) -> bool:
+    """Whether a branch is taken by every thread that comes to it."""
     # A condition is a predicate before the opcode or an operand before the target: `BRA.U UP0, 0x90`.
     return not one.predicate and _TARGET.fullmatch(one.operands) is not None
 
 
 def _next(code: Sequence[Instruction], targets: dict[int, int], at: int) -> int:
     target = targets.get(at, at)
-    skips = target > at and _is_unconditional(code[at]) and not _enters_loop(targets, at, target)
+    skips = target > at and is_unconditional(code[at]) and not _enters_loop(targets, at, target)
     return target if skips else at + 1
 
 

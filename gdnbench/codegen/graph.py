@@ -1,0 +1,201 @@
+"""The blocks of a kernel's machine code, where each goes next, and its loops.
+
+A block is straight code: it is entered at its first instruction alone and left behind its last. A loop is a natural
+one (Aho, Lam, Sethi and Ullman, "Compilers", on flow graphs): a branch back to a block that every way to the branch
+goes through, and the blocks between. A jump back from code that stands out of line, as retries of a wait do, is none.
+
+A call goes to what it calls and to what follows it; where a return goes is not followed. Targets that are computed
+(BRX) are not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from gdnbench.codegen.sass import Instruction
+from gdnbench.codegen.schedule import address_operand, is_unconditional
+
+_BRANCHES = frozenset({"BRA", "JMP", "CALL"})
+_COMPUTED = frozenset({"BRX", "BRXU", "JMX", "JMXU"})
+_ENDS = frozenset({"EXIT", "RET", "KILL"})
+# BSYNC waits for the threads of its barrier register, and goes on where the BSSY that set it says.
+_LAST = _BRANCHES | _COMPUTED | _ENDS | {"BSYNC"}
+
+
+@dataclass(frozen=True)
+class Block:
+    """Straight code.
+
+    Attributes:
+        places: the indices of its instructions.
+        successors: the blocks that may run next, by their index; none where the kernel or a function ends.
+    """
+
+    places: range
+    successors: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A natural loop.
+
+    Attributes:
+        header: the block through which it is entered, by its index.
+        blocks: all that it consists of, those of loops within it included.
+        latches: those that go back to the header.
+        shortest: instructions of the shortest trip from the header until it goes back.
+        longest: instructions of the longest, a loop within it passed once.
+    """
+
+    header: int
+    blocks: frozenset[int]
+    latches: tuple[int, ...]
+    shortest: int
+    longest: int
+
+
+def read_blocks(code: Sequence[Instruction]) -> tuple[Block, ...]:
+    """The blocks of a kernel, in the order of their addresses.
+
+    Args:
+        code: its instructions without padding.
+    """
+    targets = _targets(code)
+    starts = {0, *targets.values()}
+    starts |= {place + 1 for place, one in enumerate(code[:-1]) if one.name in _LAST}
+    bounds = [*sorted(starts), len(code)] if code else []
+    number = {start: at for at, start in enumerate(bounds[:-1])}
+    return tuple(
+        Block(range(start, stop), tuple(number[place] for place in _next(code, targets, stop - 1)))
+        for start, stop in pairwise(bounds)
+    )
+
+
+def _targets(code: Sequence[Instruction]) -> dict[int, int]:
+    """The index that each branch, call and BSYNC goes to, by its own; only those within the code."""
+    places = {int(one.address, 16): place for place, one in enumerate(code)}
+    found: dict[int, int] = {}
+    joins: dict[str, int] = {}  # where the threads of a barrier register go on, by the latest BSSY before
+    for place, one in enumerate(code):
+        address = address_operand(one)
+        target = None if address is None else places.get(address)
+        if one.name == "BSYNC":
+            target = joins.get(one.operands)
+        if target is None:
+            continue
+        if one.name == "BSSY":
+            joins[one.operands.partition(",")[0]] = target
+        elif one.name in _BRANCHES or one.name == "BSYNC":
+            found[place] = target
+    return found
+
+
+def _next(code: Sequence[Instruction], targets: dict[int, int], place: int) -> Iterator[int]:
+    """The instructions that may run after the last one of a block."""
+    one, target = code[place], targets.get(place)
+    if target is not None:
+        yield target
+    ends = one.name in _ENDS | _COMPUTED or (one.name in {"BRA", "JMP"} and is_unconditional(one))
+    joined = one.name == "BSYNC" and target is not None
+    goes_on = bool(one.predicate) or not (ends or joined)
+    if goes_on and place + 1 < len(code) and target != place + 1:
+        yield place + 1
+
+
+def _predecessors(blocks: Sequence[Block]) -> list[list[int]]:
+    """The blocks from which each is entered."""
+    found: list[list[int]] = [[] for _ in blocks]
+    for at, block in enumerate(blocks):
+        for successor in block.successors:
+            found[successor].append(at)
+    return found
+
+
+def find_loops(blocks: Sequence[Block]) -> tuple[Loop, ...]:
+    """The loops, in the order of their headers; branches back to one header are one loop."""
+    order, roots = _order(blocks)
+    before = _predecessors(blocks)
+    dominators = _dominators(order, roots, before)
+    latches: dict[int, list[int]] = {}
+    for at, block in enumerate(blocks):
+        for successor in block.successors:
+            if dominators[at] >> successor & 1:
+                latches.setdefault(successor, []).append(at)
+    return tuple(_loop(blocks, order, before, header, latches[header]) for header in sorted(latches))
+
+
+def _loop(
+    blocks: Sequence[Block], order: Sequence[int], before: Sequence[Sequence[int]], header: int, latches: list[int]
+) -> Loop:
+    body, open_blocks = {header}, list(latches)
+    while open_blocks:
+        at = open_blocks.pop()
+        if at not in body:
+            body.add(at)
+            open_blocks.extend(before[at])
+    shortest, longest = _trip(blocks, [at for at in order if at in body], header, latches)
+    return Loop(header, frozenset(body), tuple(latches), shortest, longest)
+
+
+def _trip(blocks: Sequence[Block], order: Sequence[int], header: int, latches: Sequence[int]) -> tuple[int, int]:
+    """Instructions of the shortest and the longest way from a header to a branch back to it; jumps back not taken."""
+    rank = {at: place for place, at in enumerate(order)}
+    ways = {header: (len(blocks[header].places),) * 2}
+    for at in order:
+        if at not in ways:
+            continue
+        for successor in blocks[at].successors:
+            if rank.get(successor, -1) > rank[at]:
+                size = len(blocks[successor].places)
+                fewest, most = (instructions + size for instructions in ways[at])
+                known = ways.get(successor, (fewest, most))
+                ways[successor] = (min(known[0], fewest), max(known[1], most))
+    ends = [ways[latch] for latch in latches]
+    return min(fewest for fewest, _ in ends), max(most for _, most in ends)
+
+
+def _order(blocks: Sequence[Block]) -> tuple[list[int], set[int]]:
+    """Blocks in reverse postorder, and those that it starts from: the first, and what no known way leads to."""
+    visited: set[int] = set()
+    roots: set[int] = set()
+    order: list[int] = []
+    for root in range(len(blocks)):
+        if root not in visited:
+            roots.add(root)
+            order = [*reversed(_postorder(blocks, root, visited)), *order]
+    return order, roots
+
+
+def _postorder(blocks: Sequence[Block], root: int, visited: set[int]) -> list[int]:
+    done: list[int] = []
+    visited.add(root)
+    stack = [(root, iter(blocks[root].successors))]
+    while stack:
+        successor = next((one for one in stack[-1][1] if one not in visited), None)
+        if successor is None:
+            done.append(stack.pop()[0])
+        else:
+            visited.add(successor)
+            stack.append((successor, iter(blocks[successor].successors)))
+    return done
+
+
+def _dominators(order: Sequence[int], roots: set[int], before: Sequence[Sequence[int]]) -> list[int]:
+    """The blocks that every way to each goes through, itself included, as bits."""
+    every = (1 << len(order)) - 1
+    found = [1 << at if at in roots else every for at in range(len(order))]
+    changed = True
+    while changed:
+        changed = False
+        for at in order:
+            if at in roots:
+                continue
+            common = every
+            for one in before[at]:
+                common &= found[one]
+            common |= 1 << at
+            changed |= common != found[at]
+            found[at] = common
+    return found

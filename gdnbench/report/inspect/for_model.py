@@ -1,0 +1,241 @@
+"""A kernel's machine code for a language model to read: blocks and loops, under a budget of tokens.
+
+What fits is told whole. Else arithmetic is summed up, `… 12 FFMA, 2 MOV`; else operands are left out that name neither
+memory nor a place in the code; else neighbours of one opcode are joined, without any. Loads, stores, waits, atomics,
+branches and exits are told in each form, in order: a text that is over the budget in its shortest form says by how
+much.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from itertools import groupby
+
+from gdnbench.codegen.nvdisasm import SourceLine
+from gdnbench.codegen.sass import Instruction
+from gdnbench.inspection.compiled import CompiledKernel
+from gdnbench.inspection.outline import Outline, OutlinedBlock, OutlinedInstruction
+from gdnbench.inspection.source_lines import file_name
+from gdnbench.report.inspect.table import describe
+from gdnbench.report.inspect.tokens import estimate_tokens
+from gdnbench.wording import plural
+
+_UNIFORM_BASE = re.compile(r"desc\[UR\d+\]")
+_FIRST_BANK = re.compile(r"c\[0x0\](?=\[)")
+_ADDRESS = re.compile(r"0x[0-9a-f]+$")
+_GOES = frozenset({"BRA", "JMP", "CALL", "BSSY"})
+_SYNCHRONIZES = frozenset({"BAR", "BSYNC", "DEPBAR", "WARPGROUP"})
+_MOST_TOKENS = 9_999_999  # of what the head has room for when its own tokens are counted
+
+
+class Detail(Enum):
+    """How much is told, most first; the value says what the text leaves out."""
+
+    WHOLE = "every instruction"
+    SUMMED = "arithmetic summed up"
+    BRIEF = "arithmetic summed up, operands of accesses and branches alone"
+    JOINED = "arithmetic summed up, neighbours of one opcode joined, operands left out"
+
+
+@dataclass(frozen=True)
+class View:
+    """A text for a model.
+
+    Attributes:
+        text: what is printed.
+        tokens: an estimate, see `estimate_tokens`.
+        budget: tokens that were asked for.
+        detail: how much it tells.
+    """
+
+    text: str
+    tokens: int
+    budget: int
+    detail: Detail
+
+    @property
+    def excess(self) -> int:
+        """Tokens over the budget; 0 where it fits."""
+        return max(0, self.tokens - self.budget)
+
+
+def view_for_model(compiled: CompiledKernel, outline: Outline, budget: int) -> View:
+    """The view of a kernel that tells most within a budget of tokens; the shortest where none fits."""
+    return choose_view([f"// {describe(compiled)} for {compiled.arch}"], compiled.resources.registers, outline, budget)
+
+
+def choose_view(head: Sequence[str], registers: int, outline: Outline, budget: int) -> View:
+    """The same, of an outline.
+
+    Args:
+        head: lines that come first.
+        registers: of a thread, as the compiler reports them.
+        outline: the code.
+        budget: in tokens.
+    """
+    for detail in Detail:
+        lines = [*head, *_facts(outline, registers, detail)]
+        body = list(_body(outline, detail))
+        # The head tells the estimate, which counts it: with the most digits it can have, so that it is none too low.
+        tokens = estimate_tokens("\n".join([*lines, _told(_MOST_TOKENS, budget), *body, ""]))
+        if tokens <= budget:
+            break
+    return View("\n".join([*lines, _told(tokens, budget), *body]), tokens, budget, detail)
+
+
+def _told(tokens: int, budget: int) -> str:
+    over = f"; {tokens - budget:,} over, and nothing that must be told is left out" if tokens > budget else ""
+    return f"// about {tokens:,} tokens of {budget:,}{over}"
+
+
+def _facts(outline: Outline, registers: int, detail: Detail) -> Iterator[str]:
+    known = [(block.live, block.name) for block in outline.blocks if block.live is not None]
+    most, where = max(known, key=lambda one: one[0], default=(0, ""))
+    live = f"at most {most} live, in {where}" if known else "live ones unknown"
+    loops = plural(len(outline.loops), "loop") if outline.loops else "no loops"
+    shifts = any(one.instruction.name == "USETMAXREG" for block in outline.blocks for one in block.code)
+    changed = "; USETMAXREG changes them for some warps" if shifts else ""
+    yield f"// {registers} registers a thread (compiler), {live}{changed}"
+    yield f"// {plural(outline.instructions, 'instruction')} in {plural(len(outline.blocks), 'block')}, {loops}"
+    main = outline.main_file
+    yield f"// shown: {detail.value}; " + (f":N is a line of {main}" if main else "no source lines in the binary")
+    yield '// waits LDG #7: for its result; "#7 operands": until it has read them'
+
+
+def _body(outline: Outline, detail: Detail) -> Iterator[str]:
+    around: tuple[str, ...] = ()
+    opened: set[str] = set()
+    main = outline.main_file
+    for block in outline.blocks:
+        common = _common(around, block.loops)
+        yield from ("}" for _ in around[common:])
+        for name in block.loops[common:]:
+            yield _loop_line(outline, name, again=name in opened)
+            opened.add(name)
+        around = block.loops
+        yield _block_line(block, main)
+        yield from (f" {text}" for text in block_lines(block, outline, detail))
+    yield from ("}" for _ in around)
+
+
+def _common(before: Sequence[str], after: Sequence[str]) -> int:
+    same = 0
+    while same < min(len(before), len(after)) and before[same] == after[same]:
+        same += 1
+    return same
+
+
+def _loop_line(outline: Outline, name: str, *, again: bool) -> str:
+    if again:
+        return f"loop {name} goes on {{"
+    loop = outline.loops[name]
+    size = str(loop.shortest) if loop.shortest == loop.longest else f"{loop.shortest}-{loop.longest}"
+    latches = ", ".join(outline.blocks[at].name for at in loop.latches)
+    return f"loop {name} {{ // {size} instructions a trip, back from {latches}"
+
+
+def _block_line(block: OutlinedBlock, main: str) -> str:
+    live = "" if block.live is None else f", {block.live} live"
+    lines = _span([one.line for one in block.code if one.line], main)
+    size = plural(len(block.code), "instruction")
+    return f"{' '.join((block.name, *block.roles))}: {size}{live}{f', {lines}' if lines else ''}"
+
+
+def _span(lines: Sequence[SourceLine], main: str) -> str:
+    """From the first to the last line in the file that most are of: `:31-34`, `tile.cuh:7`; empty if there is none."""
+    if not lines:
+        return ""
+    name = Counter(map(file_name, lines)).most_common(1)[0][0]
+    numbers = [line.line for line in lines if file_name(line) == name]
+    first, last = min(numbers), max(numbers)
+    return f"{'' if name == main else name}:{first}" + ("" if first == last else f"-{last}")
+
+
+def block_lines(block: OutlinedBlock, outline: Outline, detail: Detail) -> Iterator[str]:
+    """The instructions of a block, a line each or one for several."""
+    main = outline.main_file
+    for key, group in groupby(block.code, key=lambda one: _group(one, detail)):
+        ones = list(group)
+        if key == "computes":
+            yield f"… {_summed(ones)}"
+        elif len(ones) > 1 and key:
+            yield _joined(ones, main)
+        else:
+            yield from (_line(one, outline, main, detail) for one in ones)
+
+
+def _group(one: OutlinedInstruction, detail: Detail) -> str:
+    """What neighbours have in common that are told together; empty for what is told by itself."""
+    if detail is Detail.WHOLE:
+        return ""
+    if one.computes:
+        return "computes"
+    goes = one.instruction.name in _GOES
+    alone = detail is not Detail.JOINED or goes or one.awaits
+    return "" if alone else f"{bool(one.number)} {_opcode(one.instruction)}"
+
+
+def _summed(ones: Iterable[OutlinedInstruction]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in summed_counts(ones).items())
+
+
+def summed_counts(ones: Iterable[OutlinedInstruction]) -> dict[str, int]:
+    """How many there are of each opcode, most first."""
+    return dict(Counter(one.instruction.name for one in ones).most_common())
+
+
+def _joined(ones: Sequence[OutlinedInstruction], main: str) -> str:
+    numbers = ranges([one.number for one in ones if one.number])
+    lines = _span([one.line for one in ones if one.line and one.accesses], main)
+    return f"{numbers} {len(ones)} {_opcode(ones[0].instruction)} {lines}".strip()
+
+
+def _opcode(one: Instruction) -> str:
+    return f"@{one.predicate} {one.opcode}" if one.predicate else one.opcode
+
+
+def _line(one: OutlinedInstruction, outline: Outline, main: str, detail: Detail) -> str:
+    number = f"#{one.number} " if one.number else ""
+    whole = instruction_text(one.instruction, outline)
+    text = whole if _has_operands(one, detail) else _opcode(one.instruction)
+    line = f" {_span([one.line], main)}" if one.line and one.accesses else ""
+    waits = ", ".join(awaited_text(one))
+    return f"{number}{text}{line}{f'  waits {waits}' if waits else ''}"
+
+
+def _has_operands(one: OutlinedInstruction, detail: Detail) -> bool:
+    if detail in {Detail.WHOLE, Detail.SUMMED}:
+        return True
+    return one.instruction.name in _GOES | _SYNCHRONIZES or (detail is Detail.BRIEF and one.accesses)
+
+
+def instruction_text(one: Instruction, outline: Outline) -> str:
+    """An instruction without what only the hardware needs; branches go to blocks."""
+    operands = _FIRST_BANK.sub("c", _UNIFORM_BASE.sub("", one.operands.replace(".reuse", "")))
+    if one.name in _GOES and (address := _ADDRESS.search(operands)):
+        operands = operands[: address.start()] + outline.targets.get(int(address[0], 16), address[0])
+    return f"{_opcode(one)} {operands}".rstrip()
+
+
+def awaited_text(one: OutlinedInstruction) -> Iterator[str]:
+    """What an instruction waits for: `LDG #2-#8`, `STG #9 operands`."""
+    kinds: dict[tuple[str, bool], list[int]] = {}
+    for other, hold in one.awaits:
+        kinds.setdefault((other.instruction.name, hold.reads), []).append(other.number)
+    for (name, reads), numbers in kinds.items():
+        yield f"{name} {ranges(numbers)}{' operands' if reads else ''}"
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Numbers in ascending order, neighbours as one range: `#1 #3-#5`."""
+    spans: list[list[int]] = []
+    for number in numbers:
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return " ".join(f"#{first}" if first == last else f"#{first}-#{last}" for first, last in spans)
