@@ -1,0 +1,134 @@
+"""Blocks, loops and waits along every way, of listings written by hand."""
+
+import pytest
+from schedule_data import EXIT, STORE, does, load, sass, use
+
+from gdnbench.codegen.awaited import Hold, awaited_along
+from gdnbench.codegen.graph import find_loops, read_blocks
+from gdnbench.codegen.schedule import read_schedule
+
+ADD = "FADD R0, R4, R5"
+
+
+def _code(*lines):
+    return read_schedule(sass(*lines)).code
+
+
+def _blocks(*lines):
+    return read_blocks([one.instruction for one in _code(*lines)])
+
+
+def _shape(*lines):
+    return [(block.places.start, len(block.places), block.successors) for block in _blocks(*lines)]
+
+
+def _loops(*lines):
+    return [
+        (loop.header, sorted(loop.blocks), loop.latches, loop.shortest, loop.longest)
+        for loop in find_loops(_blocks(*lines))
+    ]
+
+
+def _waits(*lines):
+    code = _code(*lines)
+    return awaited_along(code, read_blocks([one.instruction for one in code]))
+
+
+def test_straight_code_is_one_block_without_its_padding():
+    assert _shape(ADD, EXIT, "BRA 0x20", "NOP", "NOP") == [(0, 2, ())]
+    assert _loops(ADD, EXIT, "BRA 0x20", "NOP", "NOP") == []
+
+
+def test_no_code_has_no_blocks():
+    assert read_blocks([]) == ()
+    assert find_loops([]) == ()
+
+
+def test_a_predicated_branch_goes_on_and_an_unconditional_one_does_not():
+    assert _shape("@P0 BRA 0x30", ADD, "BRA 0x40", ADD, EXIT) == [
+        (0, 1, (2, 1)), (1, 2, (3,)), (3, 1, (3,)), (4, 1, ()),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("branch", ["BRA.U UP0, 0x20", "BRA.DIV UR4, 0x20", "@!P3 BRA 0x20"])
+def test_a_condition_may_stand_before_or_behind_the_opcode(branch):
+    assert _shape(branch, EXIT, EXIT)[0] == (0, 1, (2, 1))
+
+
+def test_a_predicated_exit_goes_on():
+    assert _shape("@P0 EXIT", ADD, EXIT) == [(0, 1, (1,)), (1, 2, ())]
+
+
+def test_an_unconditional_loop_has_no_way_out():
+    lines = (ADD, ADD, ADD, "BRA 0x10")
+    assert _shape(*lines) == [(0, 1, (1,)), (1, 3, (1,))]
+    assert _loops(*lines) == [(1, [1], (1,), 3, 3)]
+
+
+def test_a_trip_is_as_long_as_the_way_through_the_loop():
+    lines = (ADD, "@P0 BRA 0x40", ADD, ADD, ADD, "@P1 BRA 0x0", EXIT)
+    assert _loops(*lines) == [(0, [0, 1, 2], (2,), 4, 6)]
+
+
+def test_a_loop_in_a_loop_counts_once_in_a_trip_of_the_outer():
+    lines = (ADD, ADD, "@P0 BRA 0x10", ADD, "@P1 BRA 0x0", EXIT)
+    assert _loops(*lines) == [(0, [0, 1, 2], (2,), 5, 5), (1, [1], (1,), 2, 2)]
+
+
+def test_two_branches_back_to_one_place_are_one_loop():
+    lines = (ADD, "@P0 BRA 0x0", ADD, "@P1 BRA 0x0", EXIT)
+    assert _loops(*lines) == [(0, [0, 1], (0, 1), 2, 4)]
+
+
+def test_a_retry_out_of_line_that_goes_back_into_the_way_is_no_loop_of_it():
+    lines = ("@!P0 BRA 0x30", ADD, EXIT, ADD, "@!P0 BRA 0x30", "BRA 0x10")
+    assert _loops(*lines) == [(2, [2], (2,), 2, 2)]
+
+
+def test_a_return_is_followed_nowhere_and_a_call_to_both():
+    lines = (ADD, "CALL.REL.NOINC 0x30", EXIT, ADD, "RET.REL.NODEC R2 0x0")
+    assert _shape(*lines) == [(0, 2, (2, 1)), (2, 1, ()), (3, 2, ())]
+    assert _loops(*lines) == []
+
+
+def test_threads_that_part_meet_where_bssy_says():
+    lines = ("BSSY B0, 0x50", "@P0 BRA 0x40", ADD, "BSYNC B0", "BSYNC B0", ADD, EXIT)
+    assert _shape(*lines) == [(0, 2, (2, 1)), (2, 2, (3,)), (4, 1, (3,)), (5, 2, ())]
+
+
+def test_a_computed_branch_goes_nowhere_known():
+    assert _shape("BRX R4 -0x10", EXIT) == [(0, 1, ()), (1, 1, ())]
+
+
+def test_a_wait_at_the_top_of_a_loop_names_the_load_of_the_trip_before():
+    waits = _waits(use(2), load(4, 2), "@P0 BRA 0x0", EXIT)
+    assert waits[0] == (Hold(1, reads=False),)
+    assert not any(waits[1:])
+
+
+def test_a_wait_names_what_either_side_of_a_branch_left_under_way():
+    waits = _waits("@P0 BRA 0x30", load(4, 1), "BRA 0x40", load(8, 1), use(1), use(1), EXIT)
+    assert waits[4] == (Hold(1, reads=False), Hold(3, reads=False))
+    assert waits[5] == ()
+
+
+def test_code_that_no_way_leads_to_has_its_waits():
+    assert _waits(EXIT, load(4, 1), use(1), EXIT)[2] == (Hold(1, reads=False),)
+
+
+def test_a_wait_for_some_leaves_the_rest_to_the_next_wait():
+    waits = _waits(
+        does("LDGDEPBAR", write=0), does("LDGDEPBAR", write=0), "DEPBAR.LE SB0, 0x1", "DEPBAR.LE SB0, 0x0", EXIT
+    )
+    assert [hold.place for hold in waits[2]] == [hold.place for hold in waits[3]] == [0, 1]
+
+
+def test_products_of_a_warpgroup_are_waited_for_by_their_group():
+    product = "HGMMA.64x64x16.F32.BF16 R24, gdesc[UR16], R24"
+    waits = _waits(product, f"{product}, gsb0", "WARPGROUP.DEPBAR.LE gsb0, 0x0", "WARPGROUP.DEPBAR.LE gsb0, 0x0", EXIT)
+    assert [[hold.place for hold in one] for one in waits] == [[], [], [1], [], []]
+
+
+def test_who_is_waited_for_to_the_end_is_not_named_for_its_operands_too():
+    waits = _waits(load(4, 1, read=0), does(STORE, waits=(0, 1)), EXIT)
+    assert waits[1] == (Hold(0, reads=False),)
