@@ -8,9 +8,11 @@ from functools import partial
 import pytest
 from schedule_data import EXIT, STORE, does, load, sass, use
 
+from gdnbench.codegen import nvdisasm
 from gdnbench.codegen.nvdisasm import SourceLine, parse_live_registers, parse_source_lines
-from gdnbench.errors import ExitCode
+from gdnbench.errors import ExitCode, MachineError
 from gdnbench.inspection.outline import outline_code
+from gdnbench.process.command import Completed
 from gdnbench.report.inspect.for_model import Detail, choose_view, ranges
 from gdnbench.report.inspect.tokens import estimate_tokens
 
@@ -232,6 +234,21 @@ def test_each_architecture_has_a_view_under_the_budget(run):
     views = out.split("\n\n")
     assert ["for sm_90" in views[0], "for sm_100" in views[1]] == [True, True]
     assert all(estimate_tokens(view) <= 2000 for view in views)
+
+
+def test_a_kernel_of_triton_has_its_lines_whether_or_not_its_live_registers_are_known(run):
+    code, out, _ = run("decode-triton-one", "--arch", "sm_90,sm_100", "--for-model")
+    assert code == 0
+    assert out.count(":N is a line of kernel.py") == 2
+    assert all(" live, in BB" in head or "live ones unknown" in head for head in re.findall("// .*registers a.*", out))
+
+
+def test_live_registers_that_nvdisasm_does_not_follow_are_unknown(monkeypatch, tmp_path):
+    refused = Completed(255, "", "Cannot print life ranges as flow analysis is disabled")
+    monkeypatch.setattr(nvdisasm, "run_tool", lambda *_, **_more: refused)
+    assert nvdisasm.read_live_registers(tmp_path / "a.cubin", "a") == {}
+    with pytest.raises(MachineError, match="flow analysis"):
+        nvdisasm.read_source_lines(tmp_path / "a.cubin", "a")
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def read_live_registers(cubin: Path, symbol: str) -> Mapping[int, int]:
     """How many registers of a thread are live at each instruction of a kernel, by its address.
 
     Returns:
-        Empty where nvdisasm cannot follow the code, as it says of some binaries of Triton.
+        Empty where nvdisasm does not follow the code: that of Triton for sm_90, whose ptxas is of an older CUDA.
 
     Raises:
         MachineError: if `nvdisasm` is absent.
