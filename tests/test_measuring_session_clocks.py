@@ -1,5 +1,6 @@
 """Runs with further clocks from the request to the files, on a GPU whose workers are simulated."""
 
+import json
 import math
 import shutil
 
@@ -240,6 +241,19 @@ def test_a_run_that_is_stopped_before_its_clocks_says_that_they_were_not_reached
     assert workers.clocks == [None, "cupti", "graph"]
     assert all(row.timing for row in finished.analysis.rows)
     assert read_info(finished.path).settings["clocks"] == ["cupti", "graph"]
+
+
+def test_what_a_stopped_run_said_of_its_times_is_said_no_more(machine):
+    stopped, _ = machine.run({(None, "decode-v4", 3): KeyboardInterrupt()})
+    stale = [
+        "B=1 qk4_v8: the baseline against itself reads 3.10% apart: so much is noise",
+        "cupti: B=8 qk4_v8: the baseline has no time (not-run), so nothing is compared with it",
+    ]
+    other = "other processes are on the GPU: python (7); times may be inflated"
+    path = stopped.path / "run.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"warnings": [*stale, other]}))
+    finished, _ = machine.resume(stopped.info.run_id)
+    assert finished.info.warnings == [other]
 
 
 def test_a_warning_says_which_clock_it_is_of(machine, monkeypatch):

@@ -30,6 +30,8 @@ WIDE = 0.03  # of a time's half-width, relative: wider ones are noted
 ALARM = (
     0.998  # confidence at which a baseline is told apart from itself: rarely by chance, since it widens all verdicts
 )
+_NO_TIME = "the baseline has no time"
+_APART = "the baseline against itself reads"
 TAIL = 0.01  # by which mean and trimmed mean differ where the tail is long
 
 
@@ -268,15 +270,16 @@ def run_warnings(rows: Sequence[Measurement]) -> tuple[str, ...]:
     warnings = []
     for row in rows:
         if row.role is Role.BASELINE and row.status.is_failure and row.status is not Status.NOT_RUN:
-            warnings.append(
-                f"{row.case.workload}: the baseline has no time ({row.status}), so nothing is compared with it"
-            )
+            warnings.append(f"{row.case.workload}: {_NO_TIME} ({row.status}), so nothing is compared with it")
         if row.role is Role.CONTROL and row.versus and row.versus.verdict in {Verdict.FASTER, Verdict.SLOWER}:
             apart = abs(row.versus.speedup - 1)
-            warnings.append(
-                f"{row.case.workload}: the baseline against itself reads {apart:.2%} apart: so much is noise"
-            )
+            warnings.append(f"{row.case.workload}: {_APART} {apart:.2%} apart: so much is noise")
     return tuple(warnings)
+
+
+def is_of_times(warning: str) -> bool:
+    """Whether a warning is of `run_warnings`: it holds for the times that there were when it was made."""
+    return f": {_NO_TIME} (" in warning or f": {_APART} " in warning
 
 
 def with_clocks(own: Analysis, clocks: Mapping[Clock, Analysis]) -> Analysis:

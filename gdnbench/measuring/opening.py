@@ -14,6 +14,7 @@ from gdnbench.errors import GpuNotFoundError, MachineError, RunFormatError, Usag
 from gdnbench.machine.gpus import list_gpus, select_gpu
 from gdnbench.machine.provenance import describe_machine, git_state, host_name
 from gdnbench.machine.state import read_state
+from gdnbench.measuring.analyse import is_of_times
 from gdnbench.measuring.observer import Observer
 from gdnbench.measuring.plan import Plan
 from gdnbench.measuring.protocol import BURN_IN, Event, Examined, Sampled, decode
@@ -155,7 +156,8 @@ class Resumed:
 def load_unfinished(results: Path, wanted: str, catalog: Catalog) -> Resumed:
     """Reads the journal of an unfinished run.
 
-    Cases that took their worker down get another chance, except in a race, where the others are ahead of them.
+    Cases that took their worker down get another chance, except in a race, where the others are ahead of them. What the
+    description said of the times of then is left out.
 
     Raises:
         UnknownNameError: if there is no such run.
@@ -166,6 +168,7 @@ def load_unfinished(results: Path, wanted: str, catalog: Catalog) -> Resumed:
     info = read_info(path)
     if info.complete:
         raise UsageError(f"{info.run_id} is complete: there is nothing to resume", f"gdnbench show {info.run_id}")
+    info = replace(info, warnings=[warning for warning in info.warnings if not is_of_times(warning)])
     changed = source_change(info, catalog)
     if changed:  # half a run of one kernel and half of another would be a lie
         raise UsageError(f"{changed} since {info.run_id} began", "start a new run")

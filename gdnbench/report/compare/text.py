@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from textwrap import shorten
 
 from gdnbench.compare.comparison import ColumnComparison, RegressionCheck, SourceComparison
 from gdnbench.compare.expected import Expectation
@@ -20,6 +21,7 @@ from gdnbench.stats.interval import Interval
 from gdnbench.wording import first_of as first_few
 
 MOST_NAMES = 8
+LONGEST_REASON = 160  # characters; CUDA tells of its whole memory where it is out of it
 MOST_REASONS = 3  # of the cases farthest from what was expected; the others repeat much the same
 
 
@@ -219,7 +221,9 @@ def _failures(side: SourceComparison) -> list[str]:
     for row in side.grid.rows:
         for heading, entry in zip(side.headings, row.entries, strict=True):
             if entry and entry.figure.status is not Status.OK:
-                reason = (entry.figure.reason.strip().splitlines() or [""])[0]
+                reason = shorten(
+                    (entry.figure.reason.strip().splitlines() or [""])[0], LONGEST_REASON, placeholder=" …"
+                )
                 grouped.setdefault((heading, entry.figure.status, reason), []).append(_case_label(entry))
     return [f"{heading}: {status}  {_some(labels)}: {reason}" for (heading, status, reason), labels in grouped.items()]
 
