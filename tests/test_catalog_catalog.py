@@ -33,6 +33,7 @@ LANGUAGES = {
     "decode-reference": TorchKernel,
     "decode-compiled": TorchKernel,
     "decode-pool-v1": CudaKernel,
+    "decode-pool-v2": CudaKernel,
     "decode-pool-floor-copy": CudaKernel,
     "decode-pool-floor-empty": CudaKernel,
     "decode-pool-fla": TorchKernel,

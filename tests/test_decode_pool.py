@@ -169,9 +169,16 @@ def test_the_least_that_must_move_are_the_batchs_states_and_not_the_pool():
 
 @pytest.mark.parametrize(
     "kernel",
-    ["decode-pool-v1", "decode-pool-v1:LANES=32:WARPS=8", "decode-pool-floor-copy:EACH=4", "decode-pool-reference"],
+    [
+        "decode-pool-v1",
+        "decode-pool-v1:LANES=32:WARPS=8",
+        "decode-pool-v2",
+        "decode-pool-v2:TILE=32:WARPS=4",
+        "decode-pool-floor-copy:EACH=4",
+        "decode-pool-reference",
+    ],
 )
 def test_kernels_are_right_where_there_is_no_gpu(kernel):
-    done = answer("verify", kernel, "--gpu", "cpu", "--shape", "B=2", "--shape", "heads=qk2_v4")
+    done = answer("verify", kernel, "--gpu", "cpu", "--shape", "B=4", "--shape", "heads=qk2_v4")
     assert done.code == 0, done.err
     assert "fail" not in done.out

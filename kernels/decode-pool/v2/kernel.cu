@@ -1,0 +1,118 @@
+// decode-v8 over a pool: one thread asks for the whole tile as soon as it knows the slot, by one bulk copy; the others
+// read keys, queries and gates meanwhile and do what needs no state. Rows go back from registers, where they stand.
+#include <gdnbench/phases.cuh>
+
+#include "pool.cuh"
+
+GDNBENCH_PHASE_NAMES(prepare, load_state, update_and_store);
+
+namespace {
+
+constexpr int LANES = 8;                  // a quarter of a warp reads 128 contiguous bytes: no bank conflict
+constexpr int QUADS = GDN_K / 4 / LANES;  // float4s of a row that a lane holds
+constexpr int GROUPS = WARPS * gdn::WARP / LANES;
+constexpr int PASSES = TILE / GROUPS;
+constexpr int TILES_A_HEAD = GDN_V / TILE;
+constexpr unsigned TILE_BYTES = TILE * GDN_K * sizeof(float);
+static_assert(TILE % GROUPS == 0 && GDN_V % TILE == 0, "a block works on one head, and no row is left over");
+static_assert(GDN_K % (4 * LANES) == 0, "the lanes of a row hold equal parts of it");
+
+#if __CUDA_ARCH__ >= 900
+
+__device__ __forceinline__ unsigned shared_address(const void* p) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(p));
+}
+
+// The barrier's phase ends when the one thread has arrived and the copy's bytes have.
+__device__ __forceinline__ void begin_copy(float* tile, const float* source, unsigned long long* arrived) {
+  if (threadIdx.x != 0) return;
+  const unsigned barrier = shared_address(arrived);
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier));
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");  // the copy engine must see it, too
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(TILE_BYTES) : "memory");
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                   shared_address(tile)),
+               "l"(source), "r"(TILE_BYTES), "r"(barrier)
+               : "memory");
+}
+
+__device__ __forceinline__ void wait_for_copy(const unsigned long long* arrived) {
+  asm volatile(
+      "{ .reg .pred done;\n"
+      "again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], 0;\n"
+      "  @!done bra again; }" ::"r"(shared_address(arrived))
+      : "memory");
+}
+
+#else
+
+// Before Hopper there are no bulk copies: all threads copy, and the block's barrier that follows is the wait.
+__device__ __forceinline__ void begin_copy(float* tile, const float* source, unsigned long long*) {
+  for (unsigned i = threadIdx.x; i < TILE * GDN_K / 4; i += blockDim.x)
+    reinterpret_cast<float4*>(tile)[i] = reinterpret_cast<const float4*>(source)[i];
+}
+
+__device__ __forceinline__ void wait_for_copy(const unsigned long long*) {}
+
+#endif
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(gdn::WARP * WARPS) gdn_decode_pool_v2(GDN_POOL_ARGUMENTS) {
+  GDNBENCH_PHASES_BEGIN();
+  __shared__ __align__(128) float tile[TILE][GDN_K];
+  __shared__ __align__(8) unsigned long long arrived;
+  const unsigned head_of_batch = blockIdx.x / TILES_A_HEAD, first = blockIdx.x % TILES_A_HEAD * TILE;
+  const unsigned sequence = head_of_batch / GDN_HV, head = head_of_batch % GDN_HV;
+  const int place = slot[sequence];
+  if (place <= 0) {  // no sequence: the same for all threads of the block
+    for (unsigned row = threadIdx.x; row < TILE; row += blockDim.x)
+      output[static_cast<size_t>(head_of_batch) * GDN_V + first + row] = __float2bfloat16(0.f);
+    return;
+  }
+  float* const state = new_pool + (static_cast<size_t>(place) * GDN_HV + head) * gdn::STATE + first * GDN_K;
+  begin_copy(tile[0], state, &arrived);
+
+  const unsigned column = threadIdx.x % LANES * 4;  // of the first of a lane's quads, which lie LANES quads apart
+  const unsigned group = threadIdx.x / LANES;
+  const __nv_bfloat16* const token = mixed_qkv + static_cast<size_t>(sequence) * gdn::MIXED;
+  const unsigned key = head / (GDN_HV / GDN_HQ) * GDN_K + column;
+  float4 k4[QUADS], q4[QUADS];
+#pragma unroll
+  for (int i = 0; i < QUADS; ++i) {
+    k4[i] = gdn::widen(gdn::load_bits(token + gdn::QUERIES + key + i * LANES * 4));
+    q4[i] = gdn::widen(gdn::load_bits(token + key + i * LANES * 4));
+  }
+  __nv_bfloat16 v_row[PASSES];
+#pragma unroll
+  for (int pass = 0; pass < PASSES; ++pass)
+    v_row[pass] = token[2 * gdn::QUERIES + head * GDN_V + first + pass * GROUPS + group];
+  const gdn::Gates gate =
+      gdn::gates(A_log[head], dt_bias[head], __bfloat162float(a[head_of_batch]), __bfloat162float(b[head_of_batch]));
+  const float k_norm = rsqrtf(gdn::group_sum<LANES>(gdn::dot_of_quads(k4, k4)) + gdn::EPS);
+  const float q_norm = rsqrtf(gdn::group_sum<LANES>(gdn::dot_of_quads(q4, q4)) + gdn::EPS) * scale;
+  const float qk = gdn::group_sum<LANES>(gdn::dot_of_quads(q4, k4)) * k_norm;
+  __syncthreads();  // nobody waits at a barrier that is not there yet
+  GDNBENCH_PHASE_USING(prepare, gate.decay, gate.write, qk, q_norm);
+  wait_for_copy(&arrived);
+  GDNBENCH_PHASE(load_state);
+
+#pragma unroll
+  for (int pass = 0; pass < PASSES; ++pass) {
+    const unsigned row = pass * GROUPS + group;
+    float4 s[QUADS];
+#pragma unroll
+    for (int i = 0; i < QUADS; ++i) s[i] = *reinterpret_cast<const float4*>(&tile[row][column + i * LANES * 4]);
+    const float sk = gdn::group_sum<LANES>(gdn::dot_of_quads(s, k4)) * k_norm;
+    const float sq = gdn::group_sum<LANES>(gdn::dot_of_quads(s, q4));
+    const float delta = gate.write * fmaf(-gate.decay, sk, __bfloat162float(v_row[pass]));
+    const float written = delta * k_norm;
+    float4* const back = reinterpret_cast<float4*>(state + row * GDN_K + column);
+#pragma unroll
+    for (int i = 0; i < QUADS; ++i) back[i * LANES] = gdn::decayed_plus(gate.decay, s[i], written, k4[i]);
+    if (column == 0)
+      output[static_cast<size_t>(head_of_batch) * GDN_V + first + row] =
+          __float2bfloat16(q_norm * fmaf(gate.decay, sq, delta * qk));
+  }
+  GDNBENCH_PHASE(update_and_store);
+}
