@@ -1,9 +1,9 @@
-"""A target that has a GPU, which is this machine's: all of the way but ssh."""
+"""A target that has a GPU, which is this machine's: without ssh, and by ssh where there is a client."""
 
 import json
 
 import pytest
-from elsewhere_data import WORKDIR, Laptop
+from elsewhere_data import WORKDIR, Laptop, lab, ssh_laptop
 
 from gdnbench.machine.gpus import list_gpus
 
@@ -32,6 +32,23 @@ def test_a_run_on_a_gpu_elsewhere_is_as_one_here(laptop):
     assert info["machine"]["gpu"]["driver"]
     assert done.rows["decode-v4"]["status"] == "ok"
     assert laptop.jobs == []
+
+
+def test_a_run_on_a_gpu_through_ssh_is_as_one_here(tmp_path):
+    with ssh_laptop(tmp_path) as (laptop, _):
+        slug = list_gpus()[0].slug
+        laptop.configure(lab().replace('gpus = ["h200"]', f'gpus = ["{slug}"]'))
+        done = laptop(
+            *("run", "decode-v4,decode-floor-empty", "--baseline", "decode-v4", "--shape", "B=1", "--quick"),
+            *("--on", "lab", "--json"),
+        )
+        assert done.code in {0, 4}, done.err
+        [run] = laptop.runs
+        info = json.loads((run / "run.json").read_text())
+        assert info["complete"]
+        assert (info["gpu"], info["machine"]["target"]) == (slug, "lab")
+        assert done.rows["decode-v4"]["status"] == "ok"
+        assert laptop.jobs == []
 
 
 def test_a_profile_comes_home(laptop):
