@@ -9,7 +9,16 @@ from run_data import case, info
 
 from gdnbench.errors import ExitCode, RunFormatError
 from gdnbench.model.status import GateResult, Status, WrongElements
-from gdnbench.store.info import SCHEMA_VERSION, RunInfo, failed_gates, passed_gates, read_info, write_info
+from gdnbench.store.info import (
+    SCHEMA_VERSION,
+    RunInfo,
+    failed_gates,
+    largest_errors,
+    merge_errors,
+    passed_gates,
+    read_info,
+    write_info,
+)
 
 
 def test_what_is_written_comes_back(tmp_path):
@@ -131,3 +140,40 @@ def test_a_write_that_fails_half_way_leaves_the_file_as_it_was(tmp_path, monkeyp
     with pytest.raises(OSError, match="No space"):
         write_info(tmp_path, info(label="after"))
     assert read_info(tmp_path).label == "before"
+
+
+LABELS = {"a/1": "a", "a/8": "a", "b/1": "b", "c/1": "c"}
+WIDER = {
+    **FOUND,
+    "a/8": (passed("output", 0.8, "zero-b"), passed("state", 0.0)),
+    "a/1@again": (passed("output", 0.99),),
+}
+
+
+def test_each_kernels_largest_error_is_kept_by_gate(tmp_path):
+    errors = largest_errors(WIDER, LABELS)
+    write_info(tmp_path, info(errors=errors))
+    assert read_info(tmp_path).errors == {
+        "a": {
+            "output": {"worst": 0.8, "limit": 1.0, "case": "a/8", "scenario": "zero-b"},
+            "state": {"worst": 0.0, "limit": 1.0, "case": "a/1", "scenario": "typical"},
+        },
+        "b": {
+            "output": {"worst": 0.5, "limit": 1.0, "case": "b/1", "scenario": "typical"},
+            "state": {"worst": 0.0, "limit": 1.0, "case": "b/1", "scenario": "typical"},
+        },
+    }
+
+
+def test_the_largest_errors_of_parts_are_those_of_all():
+    parts = [
+        largest_errors({case_id: found}, {case_id: LABELS[case_id]})
+        for case_id, found in WIDER.items()
+        if case_id in LABELS
+    ]
+    assert merge_errors(parts) == largest_errors(WIDER, LABELS)
+
+
+def test_a_run_without_errors_has_no_field_for_them(tmp_path):
+    write_info(tmp_path, info())
+    assert "errors" not in json.loads((tmp_path / "run.json").read_text())

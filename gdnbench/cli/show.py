@@ -26,6 +26,9 @@ def show(
     by_card: Annotated[
         bool, typer.Option("--by-card", help="Of several runs: each card's own times beneath those of all.")
     ] = False,
+    errors: Annotated[
+        bool, typer.Option("--errors", help="Also each kernel's largest errors against the oracle.")
+    ] = False,
     json: JsonOption = False,
     csv: CsvOption = False,
 ) -> None:
@@ -43,6 +46,7 @@ def show(
     from gdnbench.errors import UsageError
     from gdnbench.report.cards.table import print_joint
     from gdnbench.report.charts.plot import check_picture, draw_sweep
+    from gdnbench.report.run.errors import print_errors
     from gdnbench.report.run.table import print_run
     from gdnbench.report.sweep import print_sweep
     from gdnbench.store.find import find_run
@@ -51,10 +55,12 @@ def show(
 
     folders = [find_run(results, run) for run in runs or [""]]
     if len(folders) > 1:
-        if suite or over or plot or emit_dispatch:
-            raise UsageError("--suite, --over, --plot and --emit-dispatch are for one run", "name one run")
+        if suite or over or plot or emit_dispatch or errors:
+            raise UsageError("--suite, --over, --plot, --emit-dispatch and --errors are for one run", "name one run")
         print_joint(folders, json=json, csv=csv, by_card=by_card)
         return
+    if errors and (json or csv):
+        raise UsageError("--errors is for tables; --json has them anyway", "leave --errors out")
     if by_card:
         raise UsageError("--by-card is for several runs", "gdnbench show RUN RUN --by-card")
     folder = folders[0]
@@ -69,5 +75,7 @@ def show(
     else:
         chosen = load_catalog().ops[read_info(folder).op].suite(suite) if suite else None
         print_run(folder, json=json, csv=csv, suite=chosen, over=tuple(filter(None, joined(over).split(","))))
+    if errors:
+        print_errors(read_info(folder))
     if plot:
         draw_sweep(folder, plot)

@@ -35,7 +35,7 @@ from gdnbench.model.op import Op
 from gdnbench.model.status import Clock, Role, Status
 from gdnbench.model.sweep import Sweep
 from gdnbench.store.folder import Journal, RunFolder
-from gdnbench.store.info import RunInfo, case_documents, failed_gates, passed_gates, write_info
+from gdnbench.store.info import RunInfo, case_documents, failed_gates, largest_errors, passed_gates, write_info
 from gdnbench.store.schema import GpuDocument
 from gdnbench.store.sweep import write_sweep
 
@@ -242,6 +242,7 @@ class Session:
             complete=complete,
             gates=failed_gates(found),
             gates_passed=passed_gates(found),
+            errors=largest_errors(found, self._kernels()),
             warnings=list(known),
         )
         rows = build_rows(self.catalog, self.cases, self._archs, self.builds, self.interpreted)
@@ -276,6 +277,10 @@ class Session:
         refused = {case_id for case_id, verdict in self.checked.items() if verdict.status is not Status.OK}
         samples = {case_id: rounds for case_id, rounds in self.collected.samples.items() if case_id not in refused}
         return conclude(self.catalog, self.cases, swept, replace(self.collected, samples=samples), self.settings)
+
+    def _kernels(self) -> dict[str, str]:
+        """The label of each case, by its id, but for controls, which are kernels that are there already."""
+        return {case.id: case.label for case in self.cases if case.role is not Role.CONTROL}
 
     def _is_healthy(self, case: Case) -> bool:
         verdict = self.checked.get(case.id)

@@ -23,6 +23,7 @@ from gdnbench.store.schema import (
     CaseDocument,
     GateDocument,
     GitDocument,
+    LargestErrorDocument,
     MachineDocument,
     MaybeName,
     MergedDocument,
@@ -40,7 +41,7 @@ from gdnbench.store.schema1 import DECODE_AXES
 SCHEMA_VERSION = 2
 READABLE = (1, 2)
 _SINCE_2 = ("workloads", "op_hash")  # fields that schema 1 lacks
-_OF_PARTS = ("part", "merged")  # fields that other runs lack
+_RARE = ("part", "merged", "errors")  # fields that other runs lack
 NAME = "run.json"
 
 
@@ -71,6 +72,8 @@ class RunInfo:
         sources: hash of the sources of each kernel, and of each dispatcher's table, by name.
         gates: the correctness gates that a case failed, by case id; the first runs list here those that it passed, too.
         gates_passed: what the gates that were passed found at worst, by gate; the first runs have none.
+        errors: of each kernel that passed them, by its label, the largest error by each gate that has a limit; older
+            runs have none.
         calibration: what the last calibration of this host and GPU model had found when the run began; None if there
             was none.
         warnings: what qualifies the whole run.
@@ -99,6 +102,7 @@ class RunInfo:
     sources: dict[Name, TextLine] = field(default_factory=dict)
     gates: dict[str, list[GateDocument]] = field(default_factory=dict)
     gates_passed: dict[str, PassedGateDocument] = field(default_factory=dict)
+    errors: dict[Name, dict[str, LargestErrorDocument]] = field(default_factory=dict)
     calibration: CalibrationDocument | None = None
     warnings: list[str] = field(default_factory=list)
     schema: int = SCHEMA_VERSION
@@ -114,7 +118,7 @@ class RunInfo:
 
 def info_document(info: RunInfo) -> dict[str, Any]:
     """A run's description as its schema has it, less what only some runs have."""
-    rare = ("baseline_named", "calibration", *_OF_PARTS)
+    rare = ("baseline_named", "calibration", *_RARE)
     left_out = {*(_SINCE_2 if info.schema == 1 else ()), *(name for name in rare if not getattr(info, name))}
     return {name: value for name, value in asdict(info).items() if name not in left_out}
 
@@ -189,6 +193,41 @@ def passed_gates(found: Mapping[str, Sequence[GateResult]]) -> dict[str, PassedG
     return passed
 
 
+def largest_errors(
+    found: Mapping[str, Sequence[GateResult]], labels: Mapping[str, str]
+) -> dict[str, dict[str, LargestErrorDocument]]:
+    """Of each kernel the largest error by each gate that it passed and that has a limit, as `run.json` keeps it.
+
+    Args:
+        found: what the gates found, by case id.
+        labels: of the kernels, by case id; cases without one are passed over.
+    """
+    largest: dict[str, dict[str, LargestErrorDocument]] = {}
+    for case_id, label in labels.items():
+        of_kernel = largest.setdefault(label, {})
+        for gate in found.get(case_id, ()):
+            if not gate.passed or not gate.limit > 0:
+                continue
+            if gate.gate not in of_kernel or gate.worst > of_kernel[gate.gate]["worst"]:
+                of_kernel[gate.gate] = LargestErrorDocument(
+                    worst=gate.worst, limit=gate.limit, case=case_id, scenario=gate.scenario
+                )
+    return {label: errors for label, errors in largest.items() if errors}
+
+
+def merge_errors(
+    found: Iterable[Mapping[str, Mapping[str, LargestErrorDocument]]],
+) -> dict[str, dict[str, LargestErrorDocument]]:
+    """The largest errors of several runs."""
+    merged: dict[str, dict[str, LargestErrorDocument]] = {}
+    for label, errors in (item for run in found for item in run.items()):
+        of_kernel = merged.setdefault(label, {})
+        for gate, error in errors.items():
+            if gate not in of_kernel or error["worst"] > of_kernel[gate]["worst"]:
+                of_kernel[gate] = error
+    return merged
+
+
 def merge_passed_gates(found: Iterable[Mapping[str, PassedGateDocument]]) -> dict[str, PassedGateDocument]:
     """What the gates that were passed found at worst in several runs; those of all are counted."""
     merged: dict[str, PassedGateDocument] = {}
@@ -202,7 +241,7 @@ def merge_passed_gates(found: Iterable[Mapping[str, PassedGateDocument]]) -> dic
 def write_info(folder: Path, info: RunInfo) -> None:
     """Writes `run.json`, replacing one that is there in a single step."""
     temporary = folder / f"{NAME}.new"
-    document = {name: value for name, value in asdict(info).items() if value or name not in _OF_PARTS}
+    document = {name: value for name, value in asdict(info).items() if value or name not in _RARE}
     temporary.write_text(json.dumps(_plain(document), indent=2, allow_nan=False, default=str) + "\n")
     temporary.replace(folder / NAME)
 

@@ -189,6 +189,15 @@ class GateDocument(TypedDict):
     wrong: NotRequired[WrongDocument | None]
 
 
+class LargestErrorDocument(TypedDict):
+    """A kernel's largest error by a gate that it passed, in the unit of the limit, with the workload and the inputs."""
+
+    worst: float
+    limit: float
+    case: str
+    scenario: str
+
+
 class PassedGateDocument(TypedDict):
     """How often a gate was passed, and its largest error with the case and the kind of inputs that it is of."""
 
