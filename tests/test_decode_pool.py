@@ -173,7 +173,7 @@ def test_the_least_that_must_move_are_the_batchs_states_and_not_the_pool():
         "decode-pool-v1",
         "decode-pool-v1:LANES=32:WARPS=8",
         "decode-pool-v2",
-        "decode-pool-v2:TILE=32:WARPS=4",
+        "decode-pool-v2:TILE=32:WARPS=2",
         "decode-pool-floor-copy:EACH=4",
         "decode-pool-reference",
     ],

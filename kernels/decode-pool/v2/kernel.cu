@@ -15,6 +15,7 @@ constexpr int PASSES = TILE / GROUPS;
 constexpr int TILES_A_HEAD = GDN_V / TILE;
 constexpr unsigned TILE_BYTES = TILE * GDN_K * sizeof(float);
 static_assert(TILE % GROUPS == 0 && GDN_V % TILE == 0, "a block works on one head, and no row is left over");
+static_assert(TILE <= WARPS * gdn::WARP, "a thread writes no more than one output of padding");
 static_assert(GDN_K % (4 * LANES) == 0, "the lanes of a row hold equal parts of it");
 
 #if __CUDA_ARCH__ >= 900
@@ -66,8 +67,8 @@ extern "C" __global__ void __launch_bounds__(gdn::WARP * WARPS) gdn_decode_pool_
   const unsigned sequence = head_of_batch / GDN_HV, head = head_of_batch % GDN_HV;
   const int place = slot[sequence];
   if (place <= 0) {  // no sequence: the same for all threads of the block
-    for (unsigned row = threadIdx.x; row < TILE; row += blockDim.x)
-      output[static_cast<size_t>(head_of_batch) * GDN_V + first + row] = __float2bfloat16(0.f);
+    if (threadIdx.x < TILE)
+      output[static_cast<size_t>(head_of_batch) * GDN_V + first + threadIdx.x] = __float2bfloat16(0.f);
     return;
   }
   float* const state = new_pool + (static_cast<size_t>(place) * GDN_HV + head) * gdn::STATE + first * GDN_K;

@@ -7,7 +7,7 @@ kernel = CudaKernel(
     entry="gdn_decode_pool_v2",
     params={
         "TILE": Param(default=16, choices=(8, 16, 32), doc="rows per block, copied at once"),
-        "WARPS": Param(default=2, choices=(2, 4), doc="warps per block"),
+        "WARPS": Param(default=4, choices=(2, 4), doc="warps per block"),
     },
     in_place={"new_pool": "pool"},
     grid=lambda shape, p: (shape.B * shape.HV * shape.V // p.TILE,),
