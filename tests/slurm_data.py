@@ -134,7 +134,7 @@ def cluster_laptop(
         folder: an empty one.
         slurm: the cluster.
         options: of srun.
-        tasks: that workloads are dealt to.
+        tasks: that workloads are split over.
         environment: of commands there.
     """
     (folder / "project").mkdir()

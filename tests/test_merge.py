@@ -177,7 +177,7 @@ def copy_as(parts, number):
     change(parts[number - 1], part={"number": number, "of": 3})
 
 
-def test_workloads_are_dealt_one_after_the_other():
+def test_workloads_are_assigned_round_robin():
     assert [Part(number, 3).take("abcdefg") for number in (1, 2, 3)] == [tuple("adg"), tuple("be"), tuple("cf")]
     with pytest.raises(UsageError, match="--part 3/4: there is nothing left for it of 2 workloads"):
         Part(3, 4).take("ab")

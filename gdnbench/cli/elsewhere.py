@@ -9,7 +9,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from gdnbench.cli.parts import count_parts, run_parts
 from gdnbench.cli.progress import watch_here
 from gdnbench.codec import convert
 from gdnbench.elsewhere.arrival import Homes
@@ -22,7 +21,7 @@ from gdnbench.elsewhere.forward import Forwarded
 from gdnbench.elsewhere.host import Host
 from gdnbench.elsewhere.job import RemoteJob
 from gdnbench.elsewhere.kept import run_id
-from gdnbench.elsewhere.targets import NamedTarget, is_text, target_named
+from gdnbench.elsewhere.targets import NamedTarget, SlurmTarget, is_text, target_named
 from gdnbench.errors import UnknownNameError, UsageError
 from gdnbench.places import PROFILES, RESULTS
 from gdnbench.store.schema import GitDocument
@@ -56,9 +55,12 @@ def forward(ctx: Any, words: Sequence[str], on: str) -> int | None:
     if named is None:
         return None
     given = list(read_options(words, _spellings(ctx.command.params)))
-    parts = count_parts(named, ctx.info_name, params)
-    if parts > 1:
-        return run_parts(named, ctx.info_name, given, params, parts)
+    if isinstance(named.target, SlurmTarget) and named.target.tasks > 1:
+        from gdnbench.cli.parts import count_parts, run_parts  # numpy comes with it
+
+        parts = count_parts(named.target.tasks, ctx.info_name, params)
+        if parts > 1:
+            return run_parts(named, ctx.info_name, given, params, parts)
     return run_on(named, _forwarded(named, ctx, given), quiet=bool(params.get("quiet")))
 
 

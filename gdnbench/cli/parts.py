@@ -9,13 +9,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gdnbench.catalog.catalog import load_catalog
+from gdnbench.catalog.resolve import find_op, resolve_op
 from gdnbench.cli.cards import run_and_tell
 from gdnbench.cli.merge import print_merged
 from gdnbench.cli.options import sizes, terms
 from gdnbench.elsewhere.command_line import GivenOption, words_that_travel
-from gdnbench.elsewhere.targets import NamedTarget, SlurmTarget
+from gdnbench.elsewhere.targets import NamedTarget
 from gdnbench.errors import ExitCode
 from gdnbench.measuring.at_once import RunJob, RunOutcome, gdnbench_command, worst_code
+from gdnbench.measuring.request import workloads_asked
 from gdnbench.model.part import Part
 from gdnbench.places import out_option
 from gdnbench.report.console import message_console
@@ -23,25 +26,25 @@ from gdnbench.store.info import read_info
 
 _VERBS = ("run", "sweep")
 _WHOLE = ("part", "resume", "dry_run")
-"""Parameters of commands that are not dealt: they are a part, or measure nothing new."""
+"""Parameters of commands that are not split: they are of a part, of a run that was begun, or measure nothing."""
 
 _OF_ALL = {"on", "part", "seed", "json", "csv", "plot", "emit_dispatch"}
 """Parameters that a part has of its own, or that are of the run that is made of all."""
 
 
-def count_parts(named: NamedTarget, verb: str, params: Mapping[str, Any]) -> int:
-    """Into how many parts a target takes a command: 1 where it is not dealt.
+def count_parts(tasks: int, verb: str, params: Mapping[str, Any]) -> int:
+    """Into how many parts a command is split: 1 where it is not.
+
+    Args:
+        tasks: of the target's queue, at most.
+        verb: the command's.
+        params: the verb's, parsed.
 
     Raises:
         GdnbenchError: for kernels, workloads or a suite that do not exist.
     """
-    tasks = named.target.tasks if isinstance(named.target, SlurmTarget) else 1
-    if tasks == 1 or verb not in _VERBS or any(params.get(name) for name in _WHOLE) or _is_several(params["gpu"]):
+    if verb not in _VERBS or any(params.get(name) for name in _WHOLE) or _is_several(params["gpu"]):
         return 1
-    from gdnbench.catalog.catalog import load_catalog
-    from gdnbench.catalog.resolve import find_op, resolve_op
-    from gdnbench.measuring.request import workloads_asked
-
     catalog = load_catalog()
     names = [*terms(params["kernels"], params["kernel"]), params["baseline"]]
     op = find_op(catalog, resolve_op(catalog, params["op"], names))

@@ -80,7 +80,7 @@ class SlurmTarget(_Machine, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     Attributes:
         login: the host to submit from, as in the user's ssh config; empty where srun is here.
         options: of srun.
-        tasks: of the queue, at most, that the workloads of a run or sweep are dealt to.
+        tasks: of the queue, at most, that the workloads of a run or sweep are split over.
     """
 
     login: SshName | Literal[""] = ""

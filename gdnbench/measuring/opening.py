@@ -23,7 +23,6 @@ from gdnbench.measuring.rounds import Collected
 from gdnbench.measuring.session import Session
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
-from gdnbench.model.part import Part
 from gdnbench.model.status import Clock
 from gdnbench.store.calibration import last_calibration
 from gdnbench.store.find import find_newest, list_runs, name_runs, readable
@@ -49,7 +48,7 @@ def begin_session(catalog: Catalog, plan: Plan, results: Path, observer: Observe
         wanted = ", ".join(request.settings.clocks)
         raise MachineError(f"--timer {wanted}: there is no second clock without a GPU", "leave --timer out")
     now = datetime.now(UTC)
-    label = "-".join(filter(None, (request.label, part_label(request.part))))
+    label = "-".join(filter(None, (request.label, request.part.label if request.part else "")))
     folder = RunFolder.create(results, run_id_of(now, slug_of(gpu), request.op.name, label))
     info = _describe(catalog, plan, folder.run_id, now)
     write_info(folder.path, info)
@@ -103,11 +102,6 @@ def _describe(catalog: Catalog, plan: Plan, run_id: str, now: datetime) -> RunIn
         calibration=_last_calibration(gpu),
         warnings=[*plan.notes, *_left_out(catalog), *_other_processes(gpu)],
     )
-
-
-def part_label(part: Part | None) -> str:
-    """What a part's name ends with: `part2of4`; nothing for a run that is no part."""
-    return f"part{part.number}of{part.of}" if part else ""
 
 
 def _last_calibration(gpu: Gpu | None) -> CalibrationDocument | None:

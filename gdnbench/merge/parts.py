@@ -1,4 +1,4 @@
-"""The parts of a run: read, held against each other, and in the order in which their workloads were dealt."""
+"""The parts of a run: read, held against each other, and the order that their workloads had before they were split."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ def read_parts(folders: Iterable[Path]) -> list[StoredPart]:
 
 
 def in_order(parts: Sequence[StoredPart]) -> list[Workload]:
-    """The workloads of all parts, as they were before they were dealt."""
-    dealt = zip_longest(*(part.workloads for part in parts))
-    return [workload for workload in chain.from_iterable(dealt) if workload is not None]
+    """The workloads of all parts, in the order that they had before `Part.take` assigned them round robin."""
+    turns = zip_longest(*(part.workloads for part in parts))
+    return [workload for workload in chain.from_iterable(turns) if workload is not None]
 
 
 def _read(folder: Path) -> StoredPart:

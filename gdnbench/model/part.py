@@ -1,4 +1,4 @@
-"""One of several parts that a run's workloads are dealt to, each measured by itself, perhaps on another machine."""
+"""One of several parts that a run's workloads are split into, each measured by itself, perhaps on another machine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Part:
     of: int
 
     def take(self, workloads: Sequence[T]) -> tuple[T, ...]:
-        """The part's own: workloads are dealt one after the other, so that each part has small and large ones.
+        """The part's own: workloads are assigned round robin, so that each part has small and large ones.
 
         Raises:
             UsageError: if none is left for it.
@@ -38,6 +38,11 @@ class Part:
             there = plural(len(workloads), "workload")
             raise UsageError(f"--part {self}: there is nothing left for it of {there}", "leave it out")
         return tuple(workloads[self.number - 1 :: self.of])
+
+    @property
+    def label(self) -> str:
+        """What the part's name ends with: `part2of4`."""
+        return f"part{self.number}of{self.of}"
 
     def __str__(self) -> str:
         return f"{self.number}/{self.of}"

@@ -31,7 +31,7 @@ from gdnbench.report.console import (
 from gdnbench.report.dispatch import dispatch_text
 from gdnbench.report.phrases import next_words, params_text
 from gdnbench.report.run.table import build_table
-from gdnbench.report.run.text import control_lines
+from gdnbench.report.run.text import control_lines, part_text
 from gdnbench.report.terminal_chart import OptionalCharts
 from gdnbench.report.units import count_text, percent, plus_minus, time_unit
 from gdnbench.store.builds import read_builds
@@ -109,8 +109,7 @@ def _headline(info: RunInfo, sweep: Sweep, measurements: Sequence[Measurement]) 
         f"{kernel} " + " ".join(f"{name}={','.join(map(str, values))}" for name, values in axes.items())
         for kernel, axes in sweep.axes.items()
     )
-    part = f", part {info.part['number']} of {info.part['of']}" if info.part else ""
-    text.append(f": {count} points: {tried}{part}", style="not bold")
+    text.append(f": {count} points: {tried}{part_text(info)}", style="not bold")
     if not info.complete:
         text.append("  (partial)", style="bold yellow")
     return text

@@ -174,23 +174,16 @@ def passed_gates(found: Mapping[str, Sequence[GateResult]]) -> dict[str, PassedG
 
     All of them would be most of the file, a dozen for each case, and nothing reads them.
     """
-    passed: dict[str, PassedGateDocument] = {}
-    for case_id, gates in found.items():
-        for gate in gates:
-            if not gate.passed:
-                continue
-            before = passed.get(gate.gate)
-            if before and before["worst"] >= gate.worst:
-                before["count"] += 1
-            else:
-                passed[gate.gate] = PassedGateDocument(
-                    count=before["count"] + 1 if before else 1,
-                    worst=gate.worst,
-                    limit=gate.limit,
-                    case=case_id,
-                    scenario=gate.scenario,
-                )
-    return passed
+    return merge_passed_gates(
+        {
+            gate.gate: PassedGateDocument(
+                count=1, worst=gate.worst, limit=gate.limit, case=case_id, scenario=gate.scenario
+            )
+        }
+        for case_id, gates in found.items()
+        for gate in gates
+        if gate.passed
+    )
 
 
 def largest_errors(
@@ -202,17 +195,18 @@ def largest_errors(
         found: what the gates found, by case id.
         labels: of the kernels, by case id; cases without one are passed over.
     """
-    largest: dict[str, dict[str, LargestErrorDocument]] = {}
-    for case_id, label in labels.items():
-        of_kernel = largest.setdefault(label, {})
-        for gate in found.get(case_id, ()):
-            if not gate.passed or not gate.limit > 0:
-                continue
-            if gate.gate not in of_kernel or gate.worst > of_kernel[gate.gate]["worst"]:
-                of_kernel[gate.gate] = LargestErrorDocument(
+    return merge_errors(
+        {
+            label: {
+                gate.gate: LargestErrorDocument(
                     worst=gate.worst, limit=gate.limit, case=case_id, scenario=gate.scenario
                 )
-    return {label: errors for label, errors in largest.items() if errors}
+            }
+        }
+        for case_id, label in labels.items()
+        for gate in found.get(case_id, ())
+        if gate.passed and gate.limit > 0
+    )
 
 
 def merge_errors(

@@ -43,13 +43,14 @@ def make_inputs(shape: Shape, seed: int, device: str, scenario: str) -> tuple[Te
     """
     random = torch.Generator(device="cpu").manual_seed(seed)
     tensors = _draw(shape, random)
-    states = torch.zeros(shape.B, shape.HV, shape.V, shape.K)
+    sizes = (shape.HQ, shape.HV, shape.V, shape.K)
+    states = torch.zeros(shape.B, *sizes[1:])
     if scenario == "large-state":
         states = LARGE * torch.randn(states.shape, generator=random)
     else:
         for _ in range(WARM_UP_STEPS):
             step = {**_draw(shape, random), "A_log": tensors["A_log"], "dt_bias": tensors["dt_bias"]}
-            _, states = step_of(_unpacked(step, shape, torch.float32), states, scale=1.0)
+            _, states = step_of(_split(step, sizes, torch.float32), states, scale=1.0)
     if scenario == "saturated-gates":
         for name in ("a", "b"):
             tensors[name] = SATURATED * torch.sign(tensors[name].float()).bfloat16()
@@ -157,10 +158,6 @@ def _live(tensors: Tensors, live: torch.Tensor, dtype: torch.dtype) -> Tensors:
     HV, V, K = tensors["pool"].shape[1:]
     HQ = (own["mixed_qkv"].shape[1] - HV * V) // (2 * K)
     return _split({**tensors, **own}, (HQ, HV, V, K), dtype)
-
-
-def _unpacked(tensors: Tensors, shape: Shape, dtype: torch.dtype) -> Tensors:
-    return _split(tensors, (shape.HQ, shape.HV, shape.V, shape.K), dtype)
 
 
 def _split(tensors: Tensors, sizes: tuple[int, int, int, int], dtype: torch.dtype) -> Tensors:

@@ -27,11 +27,15 @@ def headline(info: RunInfo) -> Text:
     processes = process_count(info)
     most, shared = ("≤", f", {processes} processes") if processes > 1 else ("up to ", "")
     rounds = f"{settings['rounds']} rounds of {most}{settings['samples']} samples{shared}"
-    part = f", part {info.part['number']} of {info.part['of']}" if info.part else ""
-    text.append(f": {timer}, {rounds}{part}", style="not bold")
+    text.append(f": {timer}, {rounds}{part_text(info)}", style="not bold")
     if not info.complete:
         text.append("  (partial)", style="bold yellow")
     return text
+
+
+def part_text(info: RunInfo) -> str:
+    """`, part 2 of 4`; nothing for a whole run."""
+    return f", part {info.part['number']} of {info.part['of']}" if info.part else ""
 
 
 def process_count(info: RunInfo) -> int:
