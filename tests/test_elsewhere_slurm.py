@@ -160,7 +160,8 @@ def test_parts_that_are_stopped_are_finished_one_by_one_and_merged(tmp_path):
         resume = f"gdnbench run --resume {run.name} --on cluster"
         assert resume in stopped.err
         assert laptop(*resume.split()[1:]).code == 0
-    merge = f"gdnbench merge {' '.join(run.name for run in laptop.runs)}"
+    in_order = sorted((run.name for run in laptop.runs), key=lambda name: name.rpartition("-")[2])
+    merge = f"gdnbench merge {' '.join(in_order)}"
     assert f"once all parts are complete: {merge}" in stopped.err
     done = laptop(*merge.split()[1:], "--json")
     assert done.code == 0, done.err
