@@ -39,9 +39,10 @@ CASES = tuple(
 class Replay(ModuleType):
     """`cuda.bench` with the part that gdnbench uses; every state's samples are the next that were recorded."""
 
-    def __init__(self, skip=(), raising=()):
+    def __init__(self, skip=(), raising=(), says="no kernel image\nmore"):
         super().__init__("cuda.bench")
-        self.benchmarks, self.arguments, self._skip, self._raising = [], None, skip, raising
+        self.benchmarks, self.arguments, self._skip = [], None, skip
+        self._raising = dict.fromkeys(raising, says)
         self.log, self.left = [], None  # what happened around the samples, and the process's exit code
 
     def register(self, function):
@@ -52,7 +53,7 @@ class Replay(ModuleType):
         self.arguments = arguments
         record = Path(arguments[arguments.index("--jsonbin") + 1])
         for number, benchmark in enumerate(self.benchmarks):
-            state = State(record, number, self.log, skipped=number in self._skip, raising=number in self._raising)
+            state = State(record, number, self.log, skipped=number in self._skip, raising=self._raising.get(number))
             benchmark.function(state)
         document = json.loads(gzip.decompress((DATA / "record.json.gz").read_bytes()))
         for written, benchmark in zip(document["benchmarks"], self.benchmarks, strict=True):
@@ -97,7 +98,7 @@ class State:
         assert not (batched or sync)  # either would take away the blocking kernel
         assert timer  # else NVBench brackets the whole sample, and what happens around the launch with it
         if self._raising:
-            raise RuntimeError("no kernel image\nmore")
+            raise RuntimeError(self._raising)
         append = self._log.append
         function(None, SimpleNamespace(start=lambda: append("start"), stop=lambda: append("stop")))
         if self._skipped:
@@ -140,8 +141,8 @@ def measure(tmp_path, monkeypatch):
     monkeypatch.setattr(nvbench, "gc", SimpleNamespace(disable=lambda: None))
     monkeypatch.setattr(nvbench, "raise_clock", lambda: None)
 
-    def run(first_round=1, skip=(), raising=(), plain=True):
-        replay, events = Replay(skip, raising), Events()
+    def run(first_round=1, skip=(), raising=(), plain=True, **options):
+        replay, events = Replay(skip, raising, **options), Events()
         replay.hooks = []
 
         def between(seed):
@@ -223,6 +224,16 @@ def test_a_case_that_raises_is_lost_with_its_reason_and_its_process_ends(measure
     events, replay = measure(raising={5})
     assert len([event for event in events if isinstance(event, Sampled)]) == 5
     assert events[-1] == Examined(CASES[1].id, status, "RuntimeError: no kernel image")
+    assert replay.left == 0
+
+
+def test_more_launches_than_a_queue_holds_are_told_as_that(measure):
+    """As eager torch's prefill of 8,192 tokens has them; NVBench speaks of a missing `exec_tag::sync`."""
+    raised = "nvbench/blocking_kernel.cu:128: Deadlock detected -- missing nvbench::exec_tag::sync?\nmore"
+    events, replay = measure(raising={5}, says=raised)
+    assert (events[-1].case, events[-1].status) == (CASES[1].id, Status.FAILED)
+    assert "a launch queue holds 1024" in events[-1].reason
+    assert "sync" not in events[-1].reason
     assert replay.left == 0
 
 

@@ -36,6 +36,8 @@ from gdnbench.measuring.worker.timed_checks import WrongWhenTimedError
 from gdnbench.model.status import Status
 
 BLOCKING_KERNEL_TIMEOUT_S = 2.0  # NVBench gives up on a launch that the host has not enqueued by then
+NOT_ENQUEUED = "Deadlock detected"
+"""What NVBench then raises. A case that waits for the GPU itself never comes here, for examining it captures it."""
 OPTIONS = (
     *("-q", "-d", "0"),
     *("--cold-max-warmup-walltime", "0.5"),
@@ -126,7 +128,7 @@ class _Benchmark:
         except TamperingError as error:
             self._give_up(str(error), Status.TAMPERS)
         except Exception as error:
-            self._give_up(tell_raised(error, *map(Path, self._task.roots)))
+            self._give_up(_tell(error, *map(Path, self._task.roots)))
         if state.is_skipped():  # it left no samples, and the newest are another case's
             self._give_up(f"NVBench skipped it: {state.get_skip_reason()}")
         if self._round != BURN_IN:
@@ -163,6 +165,15 @@ class _Benchmark:
         status = status if is_alive(self._device) else Status.CRASHED
         self._channel.send(Examined(self._case_id, status, reason))
         os._exit(0)
+
+
+def _tell(error: Exception, *roots: Path) -> str:
+    if NOT_ENQUEUED not in str(error):
+        return tell_raised(error, *roots)
+    return (
+        f"its launches were not enqueued within {BLOCKING_KERNEL_TIMEOUT_S:g} s: a launch queue holds 1024 while the "
+        "GPU waits; let it replay a CUDA graph of them, or time a smaller workload"
+    )
 
 
 class _StreamHandle:
