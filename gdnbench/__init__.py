@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     )
     from gdnbench.model.op import ExactGate, Op, RmsGate, RoundoffGate, UlpGate
     from gdnbench.model.params import Param, Params
-    from gdnbench.model.tensor import TensorSpec
+    from gdnbench.model.tensor import DtypeOf, TensorSpec
     from gdnbench.model.workload import Shape, Workload, WorkloadSpec
 
 __version__ = "0.1.0"
@@ -33,6 +33,7 @@ __all__ = [
     "CudaKernel",
     "CudaLaunch",
     "DispatchKernel",
+    "DtypeOf",
     "ExactGate",
     "Hint",
     "Op",

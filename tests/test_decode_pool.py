@@ -29,13 +29,30 @@ MISTAKES = (
     "key heads in turn",
     "one element a thousandth off",
 )
+MISTAKES_IN_BF16 = (
+    "padding writes its output",
+    "padding updates slot 0",
+    "the next sequence's slot",
+    "another slot is cleared",
+    "keys are not normalised",
+    "values of the next head",
+    "the state rounded towards zero",
+    "the decayed state in bf16",
+    "one element a hundredth off",
+)
+
+OFF = {"one element a thousandth off": 1.001, "one element a hundredth off": 1.01}
+ROUNDED = {
+    "the state in bf16": lambda state: state.bfloat16().float(),
+    "the state rounded towards zero": lambda state: (state.view(torch.int32) & -65536).view(torch.float32),
+}
 
 
-def drawn(scenario, batch=7, seed=1):
-    return NUMERICS.make_inputs(OP.workload(Shape(B=batch, **SIZES)), seed, "cpu", scenario)
+def drawn(scenario, batch=7, seed=1, **sizes):
+    return NUMERICS.make_inputs(OP.workload(Shape(B=batch, **SIZES, **sizes)), seed, "cpu", scenario)
 
 
-def one_by_one(t, scale, dtype=torch.float64):
+def one_by_one(t, scale, beta_limit, dtype=torch.float64):
     """The op as its docstring has it, a sequence and a head after the other."""
     HV, V, K = t["pool"].shape[1:]
     HQ = (t["mixed_qkv"].shape[1] - HV * V) // (2 * K)
@@ -52,12 +69,13 @@ def one_by_one(t, scale, dtype=torch.float64):
             v = token[2 * HQ * K + h * V : 2 * HQ * K + (h + 1) * V]
             g = torch.exp(-torch.exp(t["A_log"][h].to(dtype)) * F.softplus(t["a"][n, h].to(dtype) + t["dt_bias"][h]))
             state = g * pool[slot, h]
-            state = state + torch.sigmoid(t["b"][n, h].to(dtype)) * torch.outer(v - state @ k, k)
+            beta = beta_limit * torch.sigmoid(t["b"][n, h].to(dtype))
+            state = state + beta * torch.outer(v - state @ k, k)
             pool[slot, h], output[n, h] = state, scale * (state @ q)
     return {"output": output, "new_pool": pool}
 
 
-def computed(t, scale, mistake=""):
+def computed(t, scale, beta_limit, mistake=""):
     """The outputs of a kernel in fp32, with a mistake if one is asked for."""
     HV, V, K = t["pool"].shape[1:]
     HQ = (t["mixed_qkv"].shape[1] - HV * V) // (2 * K)
@@ -88,25 +106,25 @@ def computed(t, scale, mistake=""):
         slot = slot.roll(1)
         live = slot > 0
     pool = t["pool"].clone()
-    states = pool[slot]
+    states = pool[slot].float()
     g = torch.exp(-torch.exp(t["A_log"]) * F.softplus(t["a"].float() + t["dt_bias"]))
     decayed = g[..., None, None] * states
-    delta = torch.sigmoid(t["b"].float())[..., None] * (v - (decayed * k[:, :, None]).sum(-1))
+    if mistake == "the decayed state in bf16":
+        decayed = ROUNDED["the state in bf16"](decayed)
+    delta = beta_limit * torch.sigmoid(t["b"].float())[..., None] * (v - (decayed * k[:, :, None]).sum(-1))
     states = decayed + delta[..., None] * k[:, :, None]
-    if mistake == "the state in bf16":
-        states = states.bfloat16().float()
+    states = ROUNDED.get(mistake, lambda state: state)(states)
     output = scale * (states * q[:, :, None]).sum(-1)
     if mistake != "padding writes its output":
-        pool[slot[live]] = states[live]
+        pool[slot[live]] = states[live].to(pool.dtype)
         output = torch.where((t["slot"] > 0)[:, None, None], output, 0.0)
     else:
-        pool[slot[slot > 0]] = states[slot > 0]
+        pool[slot[slot > 0]] = states[slot > 0].to(pool.dtype)
     if mistake == "another slot is cleared":
         free = (set(range(1, len(pool))) - set(slot.tolist())).pop()
         pool[free] = 0.0
-    if mistake == "one element a thousandth off":
-        row = int(live.nonzero()[0])
-        pool[slot[row], 1, 2, 3] *= 1.001
+    if mistake in OFF:
+        pool[slot[int(live.nonzero()[0])], 1, 2, 3] *= OFF[mistake]
     return {"output": output.bfloat16(), "new_pool": pool}
 
 
@@ -144,6 +162,40 @@ def test_a_mistake_fails_in_some_scenario(mistake):
     assert max(found) > 1, found
 
 
+@pytest.mark.parametrize("mistake", MISTAKES_IN_BF16)
+def test_a_mistake_in_a_pool_of_bf16_fails_in_some_scenario(mistake):
+    found = []
+    for scenario in OP.scenarios:
+        t, scalars = drawn(scenario, STATE=16)
+        found.append(worst(computed(t, **scalars, mistake=mistake), t, scalars))
+    assert max(found) > 1, found
+
+
+@pytest.mark.parametrize("scenario", OP.scenarios)
+def test_a_pool_of_bf16_is_read_as_it_is_and_rounded_once(scenario):
+    t, scalars = drawn(scenario, STATE=16, BETA=2)
+    assert t["pool"].dtype == torch.bfloat16
+    expected, found = one_by_one(t, **scalars), NUMERICS.oracle(t, scalars)
+    for name, right in expected.items():
+        torch.testing.assert_close(found[name], right, rtol=1e-9, atol=1e-12)
+    assert worst(computed(t, **scalars), t, scalars) < 0.3
+
+
+def test_beta_reaches_2_where_its_limit_is_2():
+    t, scalars = drawn("saturated-gates", BETA=2)
+    assert scalars["beta_limit"] == 2.0
+    right = computed(t, **scalars)
+    assert worst(right, t, scalars) < 0.3
+    assert worst(computed(t, scalars["scale"], 1.0), t, scalars) > 1
+
+
+def test_the_pools_bytes_follow_its_element_type():
+    wide, narrow = (OP.workload(Shape(B=8, STATE=bits)) for bits in (32, 16))
+    assert OP.copy_bytes(wide) == 2 * 4 * 8 * 8 * 128 * 128 == 2 * OP.copy_bytes(narrow)
+    assert OP.tensor_bytes(wide) > 1.9 * OP.tensor_bytes(narrow)
+    assert (str(wide), str(narrow)) == ("B=8 qk4_v8 fp32", "B=8 qk4_v8 bf16")
+
+
 def test_slots_are_drawn_without_repetition_and_the_first_is_nobodys():
     for seed in range(5):
         slot = drawn("typical", batch=40, seed=seed)[0]["slot"].tolist()
@@ -171,9 +223,9 @@ def test_the_least_that_must_move_are_the_batchs_states_and_not_the_pool():
     "kernel",
     [
         "decode-pool-v1",
-        "decode-pool-v1:LANES=32:WARPS=8",
+        "decode-pool-v1:MOST_LANES=16:WARPS=8",
         "decode-pool-v2",
-        "decode-pool-v2:TILE=32:WARPS=2",
+        "decode-pool-v2:TILE=32:MOST_WARPS=2",
         "decode-pool-floor-copy:EACH=4",
         "decode-pool-reference",
     ],

@@ -4,10 +4,10 @@ import pytest
 from decode_workloads import decode_at
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.errors import DeclarationError
-from gdnbench.model.axes import Axis, AxisList
+from gdnbench.errors import DeclarationError, ShapeError
+from gdnbench.model.axes import Alias, Axis, AxisList
 from gdnbench.model.op import Op, UlpGate
-from gdnbench.model.tensor import TensorSpec
+from gdnbench.model.tensor import DtypeOf, TensorSpec
 from gdnbench.model.workload import Shape, WorkloadSpec
 
 DECODE = load_catalog(default_roots()[:1]).ops["decode"]
@@ -139,3 +139,67 @@ def test_a_workload_keeps_the_name_that_a_suite_gives_it_and_is_the_same_without
     assert Shape("small", B=1) == Shape(B=1)
     with pytest.raises(DeclarationError, match="no short line"):
         Shape("two\nlines", B=1)
+
+
+TYPED = DtypeOf("BITS", {32: "fp32", 16: "bf16"})
+
+
+def typed_op(dtype=TYPED, **axis):
+    """An op whose tensors' element type is its axis BITS."""
+    axes = (Axis("N", default=4), Axis("BITS", default=32, **{"compile_time": True, **axis}))
+    return Op(
+        name="typed",
+        title="",
+        workloads=WorkloadSpec(axes=axes, aliases=(Alias("type", "{BITS}", words={"fp32": 32, "bf16": 16}),)),
+        inputs=(TensorSpec("x", ("N",), dtype),),
+        outputs=(TensorSpec("y", ("N",), dtype),),
+        gates=(UlpGate("y", ulps=1.0, atol=0.0),),
+    )
+
+
+def test_an_axis_may_decide_an_element_type():
+    op = typed_op()
+    assert [op.tensor_bytes(op.workload(Shape(BITS=bits))) for bits in (32, 16)] == [32, 16]
+    assert [spec.settled for spec in op.at({"BITS": 16}).tensors] == ["bf16", "bf16"]
+    assert op.at({"BITS": 16}).at({"BITS": 32}).inputs[0].dtype == "bf16"  # settled once
+    with pytest.raises(DeclarationError, match="by BITS"):
+        _ = op.inputs[0].settled
+
+
+def test_a_size_that_stands_for_no_element_type_is_no_workload():
+    with pytest.raises(ShapeError, match="BITS=8 is no element type: 32 for fp32, 16 for bf16"):
+        typed_op().workload(Shape(BITS=8))
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"compile_time": False}, "BITS is no axis that kernels are compiled for"),
+        ({"dtype": DtypeOf("KIND", {32: "fp32"})}, "KIND is no axis"),
+        ({"dtype": DtypeOf("BITS", {16: "bf16"})}, "BITS=32 is no element type"),
+        ({"dtype": DtypeOf("BITS", {32: "fp32", 8: "int8"})}, "int8 has no ulp"),
+        ({"dtype": DtypeOf("BITS", {32: "float"})}, "no dtype 'float'"),
+    ],
+)
+def test_an_element_type_that_does_not_fit_its_axis_is_refused(changed, reason):
+    with pytest.raises(DeclarationError, match=reason):
+        typed_op(**changed)
+
+
+def test_an_alias_may_have_words_for_sizes():
+    spec = typed_op().workloads
+    assert spec.parse("type=bf16,fp32 N=8") == (({"BITS": 16}, {"BITS": 32}), ({"N": 8},))
+    workload = spec.workload({"N": 8, "BITS": 16})
+    assert (str(workload), workload.slug, workload.options) == (
+        "N=8 bf16", "N8-bf16", ["--shape", "N=8", "--shape", "type=bf16"],
+    )  # fmt: skip
+    assert spec.read("N=8 bf16") == spec.read("N8-bf16") == workload
+    with pytest.raises(Exception, match="there is no type fp8"):
+        spec.parse("type=fp8")
+
+
+@pytest.mark.parametrize("words", [{"a": 1, "b": 1}, {"a": 1}])
+def test_words_are_for_one_axis_and_each_for_another_size(words):
+    pattern = "{BITS}" if len(words) > 1 else "{BITS}{N}"
+    with pytest.raises(DeclarationError, match="words are for the sizes of one axis"):
+        Alias("type", pattern, words=words)

@@ -96,7 +96,7 @@ def build_key(
         "schema": _SCHEMA,
         "source": str(entry.source),  # line tables name it, so a copy elsewhere is another build
         "source_hash": _source_hash(entry),
-        "arguments": [*((spec.name, spec.dtype) for spec in entry.op.tensors), *entry.op.scalars],
+        "arguments": [*((spec.name, spec.dtype_at(workload.axes)) for spec in entry.op.tensors), *entry.op.scalars],
         "params": dict(params),
         "axes": {f"{entry.op.macro_prefix}{axis}": size for axis, size in workload.compile_time.items()},
         "launch": launch_of(entry.kernel, launch).entry,

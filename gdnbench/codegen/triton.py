@@ -94,7 +94,7 @@ def compile_triton(
         hint = "decorate it with @triton.jit alone, and leave TRITON_INTERPRET unset"
         raise BuildError(f"{chosen.entry} in {entry.source} is a {kind}, not a Triton function", hint)
     constants = constants_of(params, workload)
-    signature = signature_of(entry, constants, function.arg_names)
+    signature = signature_of(entry, constants, function.arg_names, workload)
     pointers = (place for place, kind in enumerate(signature.values()) if kind.startswith("*"))
     source = ASTSource(
         function,
@@ -128,7 +128,9 @@ def constants_of(params: Params, workload: Workload) -> dict[str, ParamValue]:
     return {**workload.compile_time, **params}
 
 
-def signature_of(entry: Entry, constants: Mapping[str, ParamValue], names: list[str]) -> dict[str, str]:
+def signature_of(
+    entry: Entry, constants: Mapping[str, ParamValue], names: list[str], workload: Workload
+) -> dict[str, str]:
     """Triton's type of each argument, from its name.
 
     Raises:
@@ -139,7 +141,7 @@ def signature_of(entry: Entry, constants: Mapping[str, ParamValue], names: list[
     types |= dict.fromkeys(op.derived, "i64")
     types |= dict.fromkeys(constants, "constexpr")
     types |= dict.fromkeys(op.scalars, "fp32")
-    types |= {tensor.name: f"*{FACTS[tensor.dtype].triton}" for tensor in (*op.tensors, *scratch)}
+    types |= {tensor.name: f"*{FACTS[tensor.dtype_at(workload.axes)].triton}" for tensor in (*op.tensors, *scratch)}
     unknown = [name for name in names if name not in types]
     if unknown:
         known = f"it may take {', '.join(types)}"

@@ -155,7 +155,7 @@ def _body(subject: ExportedKernel, kernel: CudaKernel, framework: dict[str, str]
 
 
 def _bytes(subject: ExportedKernel, spec: TensorSpec) -> str:
-    return " * ".join([str(FACTS[spec.dtype].nbytes), *(f"INT64_C({dim})" if dim.isdigit() else dim
+    return " * ".join([str(FACTS[spec.settled].nbytes), *(f"INT64_C({dim})" if dim.isdigit() else dim
                                                         for dim in subject.scratch_dims(spec))])  # fmt: skip
 
 

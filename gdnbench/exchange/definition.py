@@ -27,7 +27,7 @@ def definition_of(op: Op, folder: Path, workload: Workload) -> Definition:
     """
     if (folder / DEFINITION_FILE).is_file():
         return kept_definition(folder)
-    axes = _axes(op, workload)
+    op, axes = op.at(workload.axes), _axes(op, workload)
     return Definition(
         name=definition_name(op, workload),
         op_type=op.name,
@@ -76,10 +76,10 @@ def _axes(op: Op, workload: Workload) -> dict[str, DefinedAxis]:
 
 
 def _tensor(op: Op, spec: TensorSpec) -> DefinedTensor:
-    if spec.dtype not in DTYPE_NAMES:
+    if spec.settled not in DTYPE_NAMES:
         known = ", ".join(DTYPE_NAMES)
         raise UsageError(f"{spec.name} of {op.name} is {spec.dtype}, which the format cannot hold", f"it has {known}")
-    return DefinedTensor(shape=[_number(dim) for dim in spec.dims], dtype=DTYPE_NAMES[spec.dtype])
+    return DefinedTensor(shape=[_number(dim) for dim in spec.dims], dtype=DTYPE_NAMES[spec.settled])
 
 
 def _number(dim: str | int) -> str:

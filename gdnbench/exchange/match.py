@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from gdnbench.errors import UsageError
 from gdnbench.exchange.schema import DTYPE_NAMES, DefinedTensor, Definition, TracedWorkload
 from gdnbench.model.op import Op
-from gdnbench.model.tensor import TensorSpec
+from gdnbench.model.tensor import DtypeOf, TensorSpec
 from gdnbench.model.workload import Workload
 
 
@@ -68,11 +68,25 @@ def match(op: Op, definition: Definition) -> Match:
     _same_names(op, "inputs", {spec.name for spec in op.inputs}, set(inputs))
     _same_names(op, "scalars", set(op.scalars), set(scalars))
     _same_names(op, "outputs", {spec.name for spec in op.outputs}, set(definition.outputs))
-    found = Match(op, definition, {}, {})
+    fixed = _dtype_axes(op, definition)
+    found = Match(op.at(fixed), definition, fixed, {})
+    op = found.op
     for spec in op.tensors:
         _match_tensor(found, spec, definition.tensors[spec.name])
     if left := [name for name in _variable(definition) if name not in found.names]:
         raise UsageError(f"{definition.name}: no tensor tells the axis {left[0]}", "each variable axis is a size")
+    return found
+
+
+def _dtype_axes(op: Op, definition: Definition) -> dict[str, int]:
+    """The sizes of axes that decide element types: no tensor has such an axis, so the Definition itself tells them."""
+    found = {}
+    for name in dict.fromkeys(spec.dtype.axis for spec in op.tensors if isinstance(spec.dtype, DtypeOf)):
+        axis = definition.axes.get(name)
+        if axis is None or axis.value is None:
+            raise UsageError(f"{definition.name} does not tell {name}, which decides element types", "give it a value")
+        found[name] = axis.value
+        op.workload({name: axis.value})
     return found
 
 
@@ -90,7 +104,7 @@ def _same_names(op: Op, what: str, ours: set[str], theirs: set[str]) -> None:
 
 def _match_tensor(found: Match, spec: TensorSpec, defined: DefinedTensor) -> None:
     where = f"{found.definition.name}: {spec.name}"
-    if DTYPE_NAMES.get(spec.dtype) != defined.dtype:
+    if DTYPE_NAMES.get(spec.settled) != defined.dtype:
         raise UsageError(f"{where} is {defined.dtype}, and of {found.op.name} {spec.dtype}", "name another op")
     shape = defined.shape or []
     if len(shape) != len(spec.dims):

@@ -144,7 +144,7 @@ def _copies(subject: ExportedKernel) -> Iterator[str]:
 def _empty(subject: ExportedKernel, spec: TensorSpec) -> str:
     dims = "".join(f"{dim}, " for dim in subject.scratch_dims(spec)).rstrip()
     first = subject.match.op.inputs[0].name
-    return f"torch.empty(({dims}), dtype=torch.{FACTS[spec.dtype].torch}, device={first}.device)"
+    return f"torch.empty(({dims}), dtype=torch.{FACTS[spec.settled].torch}, device={first}.device)"
 
 
 def _indented(lines: Sequence[str]) -> str:

@@ -30,7 +30,7 @@ def write_reference(op: Op, folder: Path, order: list[str]) -> str:
     oracle = standing_alone(read_text(path), path)
     tensors = ", ".join(f'"{spec.name}": {spec.name}' for spec in op.inputs)
     scalars = ", ".join(f'"{name}": float({name})' for name in op.scalars)
-    outputs = ", ".join(f'outputs["{spec.name}"].to(torch.{FACTS[spec.dtype].torch})' for spec in op.outputs)
+    outputs = ", ".join(f'outputs["{spec.name}"].to(torch.{FACTS[spec.settled].torch})' for spec in op.outputs)
     single = "," if len(op.outputs) == 1 else ""
     return f"""{oracle}
 

@@ -69,13 +69,14 @@ class Workspace:
     def make(
         cls, op: Op, numerics: Numerics, workload: Workload, *, seed: int, device: str, scenario: str
     ) -> Workspace:
-        """Draws the inputs of a scenario and allocates poisoned outputs."""
+        """Draws the inputs of a scenario and allocates poisoned outputs; `op` becomes the op at this workload."""
+        op = op.at(workload.axes)
         inputs, scalars = numerics.make_inputs(workload, seed, device, scenario)
         _check_inputs(op, workload, inputs, scalars)
         inputs = {name: _plainly_laid(tensor) for name, tensor in inputs.items()}
         named = op.named_sizes(workload)
         outputs = {
-            spec.name: torch.empty(spec.sizes(named), dtype=TORCH_DTYPES[spec.dtype], device=device)
+            spec.name: torch.empty(spec.sizes(named), dtype=TORCH_DTYPES[spec.settled], device=device)
             for spec in op.outputs
         }
         pristine = {name: tensor.clone() for name, tensor in inputs.items()}
@@ -100,9 +101,9 @@ class Workspace:
         device = next(iter(self.inputs.values())).device
         found = {}
         for spec in specs:
-            key = (spec.name, spec.sizes(named), spec.dtype)
+            key = (spec.name, spec.sizes(named), spec.dtype_at(named))
             if key not in self.scratch:
-                self.scratch[key] = torch.empty(key[1], dtype=TORCH_DTYPES[spec.dtype], device=device)
+                self.scratch[key] = torch.empty(key[1], dtype=TORCH_DTYPES[key[2]], device=device)
                 poison([self.scratch[key]])
             found[spec.name] = self.scratch[key]
         return found
@@ -159,7 +160,7 @@ class Workspace:
 def _check_inputs(op: Op, workload: Workload, inputs: Mapping[str, torch.Tensor], scalars: Mapping[str, float]) -> None:
     """What `make_inputs` draws is what the op declares: kernels are compiled for that."""
     named = op.named_sizes(workload)
-    wanted = {spec.name: (spec.sizes(named), TORCH_DTYPES[spec.dtype]) for spec in op.inputs}
+    wanted = {spec.name: (spec.sizes(named), TORCH_DTYPES[spec.settled]) for spec in op.inputs}
     drawn = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in inputs.items()}
     if drawn.keys() != wanted.keys() or set(scalars) != set(op.scalars):
         expected = ", ".join([*wanted, *op.scalars])

@@ -68,7 +68,7 @@ def _setting(
     scratch = kernel.scratch if isinstance(kernel, CudaKernel | TritonKernel) else ()
     try:
         tensors = {
-            tensor.name: TensorFacts(FACTS[tensor.dtype].triton, prod(tensor.sizes(sizes)))
+            tensor.name: TensorFacts(FACTS[tensor.dtype_at(sizes)].triton, prod(tensor.sizes(sizes)))
             for tensor, sizes in [
                 *((each, named) for each in op.tensors),
                 *((each, {**named, **{n: v for n, v in params.items() if isinstance(v, int)}}) for each in scratch),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 
 from gdnbench.errors import DeclarationError, ShapeError, UsageError
@@ -81,25 +81,31 @@ class AxisList:
 
 @dataclass(frozen=True)
 class Alias:
-    """A name for the values of several axes together: `heads=qk4_v8` for `HQ=4 HV=8`.
+    """A name for the values of several axes together, `heads=qk4_v8` for `HQ=4 HV=8`, or of one: `state=bf16`.
 
     Attributes:
         name: what stands before the equals sign, `heads`.
         pattern: a value's name, with the axes in braces: `qk{HQ}_v{HV}`.
         known: values that are offered to whoever asks, by name.
+        words: for a pattern of one axis, what its sizes are called there, `{"fp32": 32, "bf16": 16}`; it has no others.
 
     Raises:
-        DeclarationError: if the pattern names no axis, or one of `known` does not fit it.
+        DeclarationError: if the pattern names no axis, one of `known` does not fit it, or sizes with words are shared.
     """
 
     name: str
     pattern: str
     known: tuple[str, ...] = ()
+    words: Mapping[str, int] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "known", tuple(self.known))
+        object.__setattr__(self, "known", tuple(self.known or self.words))
         if not self.axes:
             raise DeclarationError(f"alias {self.name}: the pattern {self.pattern!r} names no axis, as qk{{HQ}} does")
+        if self.words and (len(self.axes) > 1 or len({*self.words.values()}) < len(self.words)):
+            raise DeclarationError(
+                f"alias {self.name}: words are for the sizes of one axis, each with a word of its own"
+            )
         for value in self.known:
             if self.parse(value) is None:
                 raise DeclarationError(f"alias {self.name}: {value} does not fit {self.pattern}")
@@ -111,13 +117,20 @@ class Alias:
 
     def write(self, axes: Mapping[str, int]) -> str:
         """The name of these values."""
-        return self.pattern.format(**{name: axes[name] for name in self.axes})
+        of = {size: word for word, size in self.words.items()}
+        return self.pattern.format(**{name: of.get(axes[name], axes[name]) for name in self.axes})
 
     def parse(self, text: str) -> dict[str, int] | None:
         """The axes' values; None for a text that does not fit the pattern."""
         parts = re.split(r"\{\w+\}", self.pattern)
-        found = re.fullmatch(r"([0-9]{1,9})".join(map(re.escape, parts)), text)
-        return dict(zip(self.axes, map(int, found.groups()), strict=True)) if found else None
+        value = "|".join(map(re.escape, self.words)) or "[0-9]{1,9}"
+        found = re.fullmatch(f"({value})".join(map(re.escape, parts)), text)
+        if found is None:
+            return None
+        return {
+            axis: self.words[each] if self.words else int(each)
+            for axis, each in zip(self.axes, found.groups(), strict=True)
+        }
 
 
 def write_list(sizes: Sequence[int]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import get_args
@@ -14,7 +14,7 @@ from gdnbench.model.gpu import Precision
 from gdnbench.model.hint import Hint
 from gdnbench.model.name import check_name
 from gdnbench.model.nearest import nearest_workload
-from gdnbench.model.tensor import FACTS, Dtype, TensorSpec
+from gdnbench.model.tensor import FACTS, Dtype, DtypeOf, TensorSpec
 from gdnbench.model.workload import Shape, Sizes, Workload, WorkloadSpec
 
 SizeOf = Callable[[Workload], int]
@@ -213,9 +213,25 @@ class Op:
         Raises:
             ShapeError: with the reason why it does not.
         """
-        if reason := self.check(workload):
+        if reason := self._unknown_dtype(workload) or self.check(workload):
             raise ShapeError(reason, f"write {self.workloads.example}")
         return workload
+
+    def _unknown_dtype(self, workload: Workload) -> str:
+        for dtype in (spec.dtype for spec in self.tensors if isinstance(spec.dtype, DtypeOf)):
+            if (size := workload.axes[dtype.axis]) not in dtype.dtypes:
+                known = ", ".join(f"{each} for {name}" for each, name in dtype.dtypes.items())
+                return f"{dtype.axis}={size} is no element type: {known}"
+        return ""
+
+    def at(self, sizes: Mapping[str, int]) -> Op:
+        """The op itself, its tensors' element types as the sizes of these axes decide them."""
+        if not any(isinstance(spec.dtype, DtypeOf) for spec in self.tensors):
+            return self
+        inputs, outputs = (
+            tuple(replace(spec, dtype=spec.dtype_at(sizes)) for spec in specs) for specs in (self.inputs, self.outputs)
+        )
+        return replace(self, inputs=inputs, outputs=outputs)
 
     def suite(self, name: str) -> Suite:
         """A suite by its name; `default` and `verify` always exist.
@@ -287,7 +303,8 @@ class Op:
 
     def _check_tensors(self) -> None:
         default = self.workloads.default
-        if reason := self.check(default):
+        self._check_dtypes(default)
+        if reason := self._unknown_dtype(default) or self.check(default):
             raise DeclarationError(f"the default workload, {default}: {reason}")
         named = self.named_sizes(default)
         if wrong := [name for name, size in named.items() if not isinstance(size, int)]:
@@ -299,8 +316,9 @@ class Op:
         for gate in self.gates:
             if gate.tensor not in outputs:
                 raise DeclarationError(f"a gate is on {gate.tensor}, which is no output")
-            if isinstance(gate, UlpGate | RoundoffGate) and not FACTS[outputs[gate.tensor].dtype].significand_bits:
-                raise DeclarationError(f"{gate.tensor}: {outputs[gate.tensor].dtype} has no ulp; take an ExactGate")
+            for dtype in outputs[gate.tensor].dtypes:
+                if isinstance(gate, UlpGate | RoundoffGate) and not FACTS[dtype].significand_bits:
+                    raise DeclarationError(f"{gate.tensor}: {dtype} has no ulp; take an ExactGate")
             if isinstance(gate, RoundoffGate):
                 self._check_roundoff(gate)
         if ungated := outputs.keys() - {gate.tensor for gate in self.gates}:
@@ -308,6 +326,11 @@ class Op:
         if strange := self.flops(default).keys() - set(get_args(Precision)):
             raise DeclarationError(f"flops: {', '.join(strange)} is no precision: {', '.join(get_args(Precision))}")
         self._check_copy(named)
+
+    def _check_dtypes(self, default: Workload) -> None:
+        for tensor in self.tensors:
+            if isinstance(tensor.dtype, DtypeOf) and tensor.dtype.axis not in default.compile_time:
+                raise DeclarationError(f"{tensor.name}: {tensor.dtype.axis} is no axis that kernels are compiled for")
 
     def _check_roundoff(self, gate: RoundoffGate) -> None:
         if not gate.limit > 0:

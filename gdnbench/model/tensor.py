@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Literal, get_args
 
@@ -50,13 +50,26 @@ FACTS: Mapping[Dtype, DtypeFacts] = {
 
 
 @dataclass(frozen=True)
+class DtypeOf:
+    """An element type that an axis decides, which is compiled for: `DtypeOf("STATE", {32: "fp32", 16: "bf16"})`.
+
+    Attributes:
+        axis: its name.
+        dtypes: the element type for each of its sizes; the axis has no others.
+    """
+
+    axis: str
+    dtypes: Mapping[int, Dtype] = field(hash=False)
+
+
+@dataclass(frozen=True)
 class TensorSpec:
     """One tensor of an op's contract, or of a kernel's scratch memory.
 
     Attributes:
         name: its name in every signature.
         dims: sizes: an axis's or a derived size's name (`"B"`), or a number.
-        dtype: element type.
+        dtype: element type, or the axis that decides it.
 
     Raises:
         DeclarationError: for an element type that is none.
@@ -64,12 +77,33 @@ class TensorSpec:
 
     name: str
     dims: tuple[str | int, ...]
-    dtype: Dtype
+    dtype: Dtype | DtypeOf
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dims", tuple(self.dims))
-        if self.dtype not in DTYPES:
-            raise DeclarationError(f"{self.name}: there is no dtype {self.dtype!r}, there are {', '.join(DTYPES)}")
+        for dtype in self.dtypes:
+            if dtype not in DTYPES:
+                raise DeclarationError(f"{self.name}: there is no dtype {dtype!r}, there are {', '.join(DTYPES)}")
+
+    @property
+    def dtypes(self) -> tuple[Dtype, ...]:
+        """Every element type that it may have."""
+        return tuple(self.dtype.dtypes.values()) if isinstance(self.dtype, DtypeOf) else (self.dtype,)
+
+    def dtype_at(self, named: Mapping[str, int]) -> Dtype:
+        """Its element type, by the values of axes: see `Op.named_sizes`."""
+        return self.dtype.dtypes[named[self.dtype.axis]] if isinstance(self.dtype, DtypeOf) else self.dtype
+
+    @property
+    def settled(self) -> Dtype:
+        """Its element type where no axis decides it any more: see `Op.at`.
+
+        Raises:
+            DeclarationError: where one does.
+        """
+        if isinstance(self.dtype, DtypeOf):
+            raise DeclarationError(f"{self.name}: its dtype is known at a workload alone, by {self.dtype.axis}")
+        return self.dtype
 
     def sizes(self, named: Mapping[str, int]) -> tuple[int, ...]:
         """The tensor's sizes, by the values of axes and derived sizes: see `Op.named_sizes`."""
@@ -77,4 +111,4 @@ class TensorSpec:
 
     def nbytes(self, named: Mapping[str, int]) -> int:
         """The tensor's size in bytes."""
-        return prod(self.sizes(named)) * FACTS[self.dtype].nbytes
+        return prod(self.sizes(named)) * FACTS[self.dtype_at(named)].nbytes

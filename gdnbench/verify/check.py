@@ -300,6 +300,6 @@ def name_outputs(
         tensor, wanted = named[spec.name], tuple(sizes[spec.name])
         if type(tensor) is not torch.Tensor:
             raise DeclarationError(f"{spec.name} is a {type(tensor).__name__}, and must be a torch.Tensor")
-        if tuple(tensor.shape) != wanted or tensor.dtype != TORCH_DTYPES[spec.dtype]:
-            raise DeclarationError(f"{spec.name} is {tensor.dtype} {tuple(tensor.shape)}, not {spec.dtype} {wanted}")
+        if tuple(tensor.shape) != wanted or tensor.dtype != TORCH_DTYPES[spec.settled]:
+            raise DeclarationError(f"{spec.name} is {tensor.dtype} {tuple(tensor.shape)}, not {spec.settled} {wanted}")
     return named

@@ -20,6 +20,7 @@ SATURATED = 30.0  # sigmoid and softplus are at their limits in fp32
 LARGE = 1e3
 SMALL = 2.0**-10  # of keys and queries: EPS is then as large as their squares
 UNDERFLOW = 2.0**-102  # fp32's smallest normal number in unit roundoffs: what is smaller may be flushed to zero
+BF16 = 16  # bits of a state's element
 NORM_ROUNDOFFS = 4.0  # of the root, the quotient and the products that a norm takes, beside its sum
 
 
@@ -50,7 +51,7 @@ def make_inputs(shape: Shape, seed: int, device: str, scenario: str) -> tuple[Te
     else:
         for _ in range(WARM_UP_STEPS):
             step = {**_draw(shape, random), "A_log": tensors["A_log"], "dt_bias": tensors["dt_bias"]}
-            _, states = step_of(_split(step, sizes, torch.float32), states, scale=1.0)
+            _, states = step_of(_split(step, sizes, torch.float32), states, scale=1.0, beta_limit=shape.BETA)
     if scenario == "saturated-gates":
         for name in ("a", "b"):
             tensors[name] = SATURATED * torch.sign(tensors[name].float()).bfloat16()
@@ -63,8 +64,10 @@ def make_inputs(shape: Shape, seed: int, device: str, scenario: str) -> tuple[Te
     pool = _other_states(shape, count, random)
     live = slot > 0
     pool[slot[live]] = states[live]
+    pool = pool.bfloat16() if shape.STATE == BF16 else pool
     tensors |= {"pool": pool, "slot": slot.int()}
-    return {name: tensor.contiguous().to(device) for name, tensor in tensors.items()}, {"scale": shape.K**-0.5}
+    scalars = {"scale": shape.K**-0.5, "beta_limit": float(shape.BETA)}
+    return {name: tensor.contiguous().to(device) for name, tensor in tensors.items()}, scalars
 
 
 def _other_states(shape: Shape, count: int, random: torch.Generator) -> torch.Tensor:
@@ -80,7 +83,7 @@ def oracle(tensors: Tensors, scalars: dict[str, float]) -> Tensors:
     live = tensors["slot"] > 0
     slot = tensors["slot"][live].long()
     pool = tensors["pool"].double()
-    output, states = step_of(_live(tensors, live, torch.float64), pool[slot], scalars["scale"])
+    output, states = step_of(_live(tensors, live, torch.float64), pool[slot], **scalars)
     pool[slot] = states
     B, HV, V = live.shape[0], *pool.shape[1:3]
     outputs = torch.zeros(B, HV, V, dtype=torch.float64, device=pool.device)
@@ -102,7 +105,7 @@ def roundoff(tensors: Tensors, scalars: dict[str, float]) -> Tensors:
     """
     live = tensors["slot"] > 0
     slot = tensors["slot"][live].long()
-    t, scale = _live(tensors, live, torch.float32), scalars["scale"]
+    t, scale, limit = _live(tensors, live, torch.float32), scalars["scale"], scalars["beta_limit"]
     state = tensors["pool"][slot].float()
     terms = math.sqrt(state.shape[-1])
     norm_off = terms / 2 + NORM_ROUNDOFFS  # the reciprocal of a norm, relative
@@ -114,8 +117,9 @@ def roundoff(tensors: Tensors, scalars: dict[str, float]) -> Tensors:
     off = rate * (off + softplus * (1 + t["A_log"].abs()))  # exp(A_log) softplus(x)
     g = torch.exp(-rate * softplus)[..., None]
     g_off = g * (1 + rate * softplus + off)[..., None] + UNDERFLOW
-    beta = torch.sigmoid(b)[..., None]
-    beta_off = beta * (1 + (1 - beta) * b.abs()[..., None]) + UNDERFLOW
+    sigmoid = torch.sigmoid(b)[..., None]  # a limit of 1 or 2 is exact
+    beta_off = limit * (sigmoid * (1 + (1 - sigmoid) * b.abs()[..., None]) + UNDERFLOW)
+    beta = limit * sigmoid
 
     def along(row: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """The decayed state, g S, times a vector [N, HV, K], and its roundoff, both [N, HV, V]."""
@@ -142,12 +146,12 @@ def roundoff(tensors: Tensors, scalars: dict[str, float]) -> Tensors:
     return {"output": outputs_off, "new_pool": pool_off}
 
 
-def step_of(t: Tensors, state: torch.Tensor, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
+def step_of(t: Tensors, state: torch.Tensor, scale: float, beta_limit: float) -> tuple[torch.Tensor, torch.Tensor]:
     """The recurrence in the state's dtype; gives output [N, HV, V] and the new states [N, HV, V, K]."""
     g = torch.exp(-torch.exp(t["A_log"]) * F.softplus(t["a"] + t["dt_bias"]))
     state = g[..., None, None] * state
     retrieved = torch.einsum("nhvk,nhk->nhv", state, t["k"])
-    delta = torch.sigmoid(t["b"])[..., None] * (t["v"] - retrieved)
+    delta = beta_limit * torch.sigmoid(t["b"])[..., None] * (t["v"] - retrieved)
     state = state + delta[..., :, None] * t["k"][..., None, :]
     return scale * torch.einsum("nhvk,nhk->nhv", state, t["q"]), state
 

@@ -7,15 +7,19 @@ mixed_qkv[n] is queries [HQ, K], keys [HQ, K] and values [HV, V], one after the 
 query and key head h // (HV // HQ), in fp32:
 
     q = q / sqrt(|q|^2 + 1e-6);  k = k / sqrt(|k|^2 + 1e-6)
-    g = exp(-exp(A_log) * softplus(a + dt_bias))        beta = sigmoid(b)
+    g = exp(-exp(A_log) * softplus(a + dt_bias))        beta = beta_limit * sigmoid(b)
     S = g * S;  r = S @ k;  S = S + beta * (v - r) k^T;  output = scale * (S @ q)
+
+A pool in bf16 halves what a step moves. Each step then rounds S once, when it is stored; the output is of S before.
+The limit is 1, or 2 in models where a step may turn a direction of the state round (OLMo-Hybrid).
 """
 
-from gdnbench import Alias, Axis, Op, RoundoffGate, Shape, TensorSpec, Workload, WorkloadSpec
+from gdnbench import Alias, Axis, DtypeOf, Op, RoundoffGate, Shape, TensorSpec, Workload, WorkloadSpec
 
 FEWEST_SLOTS = 64
 SLOTS_PER_SEQUENCE = 4
 """A server keeps the states of many more sequences than are in a step's batch."""
+STATE = DtypeOf("STATE", {32: "fp32", 16: "bf16"})
 
 
 def slots(workload: Workload) -> int:
@@ -30,7 +34,7 @@ def mixed(workload: Workload) -> int:
 
 def state_bytes(workload: Workload) -> int:
     """Of the states that are updated, read once and written once."""
-    return 2 * 4 * workload.B * workload.HV * workload.V * workload.K
+    return 2 * (workload.STATE // 8) * workload.B * workload.HV * workload.V * workload.K
 
 
 def least_bytes(workload: Workload) -> int:
@@ -53,6 +57,17 @@ def check(workload: Workload) -> str:
     return f"HV={workload.HV} is no multiple of HQ={workload.HQ}: value heads share query heads evenly"
 
 
+BATCHES = (1, 8, 32, 128)
+MODELS = {
+    "Qwen3-Next": {"HQ": 16, "HV": 32},
+    "Qwen3.5-397B": {"HQ": 16, "HV": 64},
+    "Qwen3.5-27B": {"HQ": 16, "HV": 48},
+    "Qwen3.5-2B": {"HQ": 16, "HV": 16},
+    "Qwen3-Next on two GPUs": {"HQ": 8, "HV": 16},
+    "OLMo-Hybrid": {"HQ": 30, "HV": 30, "K": 96, "V": 192, "BETA": 2},
+}
+"""Heads of the models in use. On four GPUs Qwen3-Next's are the default; 122B has those of 397B; 35B, 9B and 4B its."""
+
 op = Op(
     name="decode-pool",
     title="one decode step of Gated Delta Net, its states in a pool",
@@ -63,9 +78,12 @@ op = Op(
             Axis("HV", default=8, doc="value heads; h reads query/key head h // (HV // HQ)", compile_time=True),
             Axis("K", default=128, doc="size of a query or key head", compile_time=True, terse=True),
             Axis("V", default=128, doc="size of a value head", compile_time=True, terse=True),
+            Axis("STATE", default=32, doc="bits of a state's element", compile_time=True),
+            Axis("BETA", default=1, doc="beta_limit", compile_time=True, terse=True, most=2),
         ),
         aliases=(
             Alias("heads", "qk{HQ}_v{HV}", known=("qk4_v8", "qk16_v32", "qk16_v64", "qk16_v48", "qk16_v16", "qk8_v16")),
+            Alias("state", "{STATE}", words={"fp32": 32, "bf16": 16}),
         ),
         size=("B", "HV"),
     ),
@@ -77,13 +95,13 @@ op = Op(
         TensorSpec("b", ("B", "HV"), "bf16"),
         TensorSpec("A_log", ("HV",), "fp32"),
         TensorSpec("dt_bias", ("HV",), "fp32"),
-        TensorSpec("pool", ("slots", "HV", "V", "K"), "fp32"),
+        TensorSpec("pool", ("slots", "HV", "V", "K"), STATE),
         TensorSpec("slot", ("B",), "int32"),
     ),
-    scalars=("scale",),
+    scalars=("scale", "beta_limit"),
     outputs=(
         TensorSpec("output", ("B", "HV", "V"), "bf16"),
-        TensorSpec("new_pool", ("slots", "HV", "V", "K"), "fp32"),
+        TensorSpec("new_pool", ("slots", "HV", "V", "K"), STATE),
     ),
     numerics="numerics.py",
     scenarios=("typical", "padded", "saturated-gates", "large-state", "small-keys"),
@@ -95,8 +113,19 @@ op = Op(
     copy=("pool", "new_pool"),
     copied_bytes=state_bytes,
     suites={
-        "default": tuple(Shape(B=batch) for batch in (1, 8, 32, 128)),
-        "verify": tuple(Shape(B=batch) for batch in (1, 3, 13, 64)),
+        "default": tuple(Shape(B=batch) for batch in BATCHES),
+        "bf16": tuple(Shape(B=batch, STATE=16) for batch in (1, 4, 8, 32, 64, 128)),
+        "models": tuple(
+            Shape(name, B=batch, STATE=state, **heads)
+            for name, heads in MODELS.items()
+            for state in (32, 16)
+            for batch in BATCHES
+        ),
+        "verify": (
+            *(Shape(B=batch) for batch in (1, 3, 13, 64)),
+            *(Shape(B=batch, STATE=16) for batch in (1, 13)),
+            *(Shape(B=3, STATE=state, **MODELS["OLMo-Hybrid"]) for state in (32, 16)),
+        ),
     },
     macro_prefix="GDN_",
 )

@@ -31,13 +31,14 @@ def bind(tensors, shape: Shape, params: Params) -> Callable[[], tuple[torch.Tens
             dt_bias=t.dt_bias,
             use_gate_in_kernel=True,
             use_beta_sigmoid_in_kernel=True,
+            allow_neg_eigval=shape.BETA == 2,
             use_qk_l2norm_in_kernel=True,
             scale=t.scale,
             initial_state=states,
             output_final_state=True,
             state_v_first=True,
         )
-        t.new_pool.index_copy_(0, place, torch.where(live[..., None], updated, states))
+        t.new_pool.index_copy_(0, place, torch.where(live[..., None], updated.to(states.dtype), states))
         return torch.where(live, output[:, 0], 0.0), t.new_pool
 
     return launch

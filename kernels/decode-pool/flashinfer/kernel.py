@@ -1,4 +1,8 @@
-"""The upstream function of flashinfer; it compiles at its first call and writes outputs that it is given."""
+"""The upstream function of flashinfer; it compiles at its first call and writes outputs that it is given.
+
+Its kernel for states in bf16 takes slot 0 for padding's, updates it, and leaves padding some output: what the op says
+of both is restored by launches around it.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,10 @@ if TYPE_CHECKING:
 def bind(tensors, shape: Shape, params: Params) -> Callable[[], tuple[torch.Tensor, torch.Tensor]]:
     del params
     t, B, HQ, HV, K, V = tensors, shape.B, shape.HQ, shape.HV, shape.K, shape.V
+    if shape.BETA != 1:
+        raise ValueError("FlashInfer's beta has the limit 1")
+    if K < 128 or V < 128:
+        raise ValueError(f"FlashInfer's heads have at least 128 elements, not K={K} V={V}")
 
     def launch() -> tuple[torch.Tensor, torch.Tensor]:
         q, k, v = t.mixed_qkv.split((HQ * K, HQ * K, HV * V), dim=1)
@@ -36,4 +44,10 @@ def bind(tensors, shape: Shape, params: Params) -> Callable[[], tuple[torch.Tens
         )
         return t.output, t.new_pool
 
-    return launch
+    def launch_bf16() -> tuple[torch.Tensor, torch.Tensor]:
+        nobodys, live = t.new_pool[0].clone(), (t.slot > 0)[:, None, None]
+        output, _ = launch()
+        t.new_pool[0].copy_(nobodys)
+        return torch.where(live, output, 0.0), t.new_pool
+
+    return launch_bf16 if t.new_pool.dtype == torch.bfloat16 else launch

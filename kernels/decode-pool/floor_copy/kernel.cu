@@ -1,21 +1,29 @@
-// Reads each element of the states that the batch has, by their slots, and writes it once, 16 bytes a lane. It writes
-// what is there already, but to other memory than it reads: a store of what was just loaded from its place would be
-// left out.
+// Reads each element of the states that the batch has, by their slots, and writes it back to where it was, 16 bytes a
+// lane. The compiler does not see that the store changes nothing.
 #include "pool.cuh"
 
-constexpr int QUADS = GDN_V * GDN_K / 4;  // float4s of a head's state
-constexpr int BLOCK_QUADS = WARPS * gdn::WARP * EACH;
-static_assert(QUADS % BLOCK_QUADS == 0, "a block works on one head, and nothing is left over");
+constexpr unsigned LOADS = gdn::HEAD / gdn::PACK;  // of a head's state
+constexpr unsigned BLOCK_LOADS = WARPS * gdn::WARP * EACH;
+constexpr unsigned BLOCKS_A_HEAD = (LOADS + BLOCK_LOADS - 1) / BLOCK_LOADS;
+
+__device__ __forceinline__ void store(uint4* to, uint4 bits) {
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(bits.x), "r"(bits.y), "r"(bits.z), "r"(bits.w)
+               : "memory");
+}
 
 extern "C" __global__ void __launch_bounds__(gdn::WARP * WARPS) gdn_decode_pool_floor_copy(GDN_POOL_ARGUMENTS) {
-  const unsigned head_of_batch = blockIdx.x / (QUADS / BLOCK_QUADS);
+  const unsigned head_of_batch = blockIdx.x / BLOCKS_A_HEAD;
   const int place = slot[head_of_batch / GDN_HV];
   if (place <= 0) return;
-  const size_t first = (static_cast<size_t>(place) * GDN_HV + head_of_batch % GDN_HV) * QUADS +
-                       blockIdx.x % (QUADS / BLOCK_QUADS) * BLOCK_QUADS + threadIdx.x;
-  float4 quads[EACH];
+  const unsigned first = blockIdx.x % BLOCKS_A_HEAD * BLOCK_LOADS + threadIdx.x;
+  uint4* const head =
+      reinterpret_cast<uint4*>(new_pool) + (static_cast<size_t>(place) * GDN_HV + head_of_batch % GDN_HV) * LOADS;
+  const auto is_there = [&](int i) { return LOADS % BLOCK_LOADS == 0 || first + i * WARPS * gdn::WARP < LOADS; };
+  uint4 bits[EACH];
 #pragma unroll
-  for (int i = 0; i < EACH; ++i) quads[i] = reinterpret_cast<const float4*>(pool)[first + i * WARPS * gdn::WARP];
+  for (int i = 0; i < EACH; ++i)
+    if (is_there(i)) bits[i] = head[first + i * WARPS * gdn::WARP];
 #pragma unroll
-  for (int i = 0; i < EACH; ++i) reinterpret_cast<float4*>(new_pool)[first + i * WARPS * gdn::WARP] = quads[i];
+  for (int i = 0; i < EACH; ++i)
+    if (is_there(i)) store(head + first + i * WARPS * gdn::WARP, bits[i]);
 }

@@ -7,28 +7,27 @@
 
 GDNBENCH_PHASE_NAMES(load, update, store_state, store_output);
 
-constexpr int QUADS = GDN_K / 4 / LANES;  // float4s of a row that a lane holds
+constexpr int LANES = GDN_K % (gdn::PACK * MOST_LANES) == 0 ? MOST_LANES : MOST_LANES / 2;  // that share a row
+constexpr int QUADS = GDN_K / 4 / LANES;  // of a row that a lane holds, in float4s
 constexpr int BLOCK_ROWS = WARPS * gdn::WARP / LANES;
 constexpr int BLOCKS_A_HEAD = GDN_V / BLOCK_ROWS;
 static_assert(GDN_V % BLOCK_ROWS == 0, "a block works on one head, and no row is left over");
-static_assert(GDN_K % (4 * LANES) == 0, "the lanes of a row hold equal parts of it");
+static_assert(GDN_K % (gdn::PACK * LANES) == 0, "the lanes of a row hold equal parts of it");
 
 extern "C" __global__ void __launch_bounds__(gdn::WARP * WARPS) gdn_decode_pool_v1(GDN_POOL_ARGUMENTS) {
   GDNBENCH_PHASES_BEGIN();
   const unsigned head_of_batch = blockIdx.x / BLOCKS_A_HEAD;
   const unsigned sequence = head_of_batch / GDN_HV, head = head_of_batch % GDN_HV;
   const int place = slot[sequence];
-  const unsigned lane = threadIdx.x % LANES;  // its quads lie LANES quads apart
+  const unsigned lane = threadIdx.x % LANES;
   const unsigned row = blockIdx.x % BLOCKS_A_HEAD * BLOCK_ROWS + threadIdx.x / LANES;
   const __nv_bfloat16* const token = mixed_qkv + static_cast<size_t>(sequence) * gdn::MIXED;
-  const unsigned key = head / (GDN_HV / GDN_HQ) * GDN_K + lane * 4;
+  const unsigned key = head / (GDN_HV / GDN_HQ) * GDN_K;
   const size_t value = static_cast<size_t>(head_of_batch) * GDN_V + row;
 
   uint2 k_bits[QUADS], q_bits[QUADS];
-#pragma unroll
-  for (int i = 0; i < QUADS; ++i) k_bits[i] = gdn::load_bits(token + gdn::QUERIES + key + i * LANES * 4);
-#pragma unroll
-  for (int i = 0; i < QUADS; ++i) q_bits[i] = gdn::load_bits(token + key + i * LANES * 4);
+  gdn::load_key<LANES>(token + gdn::QUERIES + key, lane, k_bits);
+  gdn::load_key<LANES>(token + key, lane, q_bits);
   const float A = A_log[head], bias = dt_bias[head];
   const __nv_bfloat16 a_head = a[head_of_batch], b_head = b[head_of_batch];
   const __nv_bfloat16 v_row = token[2 * gdn::QUERIES + head * GDN_V + row];
@@ -37,17 +36,16 @@ extern "C" __global__ void __launch_bounds__(gdn::WARP * WARPS) gdn_decode_pool_
     if (lane == 0) output[value] = __float2bfloat16(0.f);
     return;
   }
-  float4* const state = reinterpret_cast<float4*>(new_pool + (static_cast<size_t>(place) * GDN_HV + head) * gdn::STATE +
-                                                  static_cast<size_t>(row) * GDN_K);
+  gdn::State* const state = new_pool + (static_cast<size_t>(place) * GDN_HV + head) * gdn::HEAD + row * GDN_K;
+  const gdn::RowBits<QUADS> bits = gdn::load_row<LANES, QUADS>(state, lane);
   float4 s[QUADS], k4[QUADS], q4[QUADS];
-#pragma unroll
-  for (int i = 0; i < QUADS; ++i) s[i] = state[lane + i * LANES];
 #pragma unroll
   for (int i = 0; i < QUADS; ++i) k4[i] = gdn::widen(k_bits[i]), q4[i] = gdn::widen(q_bits[i]);
   const float k_norm = rsqrtf(gdn::group_sum<LANES>(gdn::dot_of_quads(k4, k4)) + gdn::EPS);
   const float q_norm = rsqrtf(gdn::group_sum<LANES>(gdn::dot_of_quads(q4, q4)) + gdn::EPS) * scale;
   const float qk = gdn::group_sum<LANES>(gdn::dot_of_quads(q4, k4)) * k_norm;
-  const gdn::Gates gate = gdn::gates(A, bias, __bfloat162float(a_head), __bfloat162float(b_head));
+  const gdn::Gates gate = gdn::gates(A, bias, __bfloat162float(a_head), __bfloat162float(b_head), beta_limit);
+  gdn::widen(bits, s);
   GDNBENCH_PHASE_USING(load, s, qk, v_row, q_norm, gate.decay, gate.write);
 
   const float sk = gdn::group_sum<LANES>(gdn::dot_of_quads(s, k4)) * k_norm;
@@ -56,7 +54,8 @@ extern "C" __global__ void __launch_bounds__(gdn::WARP * WARPS) gdn_decode_pool_
   GDNBENCH_PHASE_USING(update, delta, sq);
   const float written = delta * k_norm;
 #pragma unroll
-  for (int i = 0; i < QUADS; ++i) state[lane + i * LANES] = gdn::decayed_plus(gate.decay, s[i], written, k4[i]);
+  for (int i = 0; i < QUADS; ++i) s[i] = gdn::decayed_plus(gate.decay, s[i], written, k4[i]);
+  gdn::store_row<LANES>(state, lane, s);
   GDNBENCH_PHASE(store_state);
   if (lane == 0) output[value] = __float2bfloat16(q_norm * fmaf(gate.decay, sq, delta * qk));
   GDNBENCH_PHASE(store_output);

@@ -8,15 +8,17 @@ GDNBENCH_PHASE_NAMES(prepare, load_state, update_and_store);
 
 namespace {
 
-constexpr int LANES = 8;                  // a quarter of a warp reads 128 contiguous bytes: no bank conflict
-constexpr int QUADS = GDN_K / 4 / LANES;  // float4s of a row that a lane holds
+// Lanes that share a row: a quarter of a warp then reads 128 contiguous bytes, or two rows' 64: no bank conflict.
+constexpr int LANES = GDN_K % (8 * gdn::PACK) == 0 ? 8 : 4;
+constexpr int QUADS = GDN_K / 4 / LANES;  // of a row that a lane holds, in float4s
+constexpr int WARPS = TILE * LANES < MOST_WARPS * gdn::WARP ? TILE * LANES / gdn::WARP : MOST_WARPS;
 constexpr int GROUPS = WARPS * gdn::WARP / LANES;
 constexpr int PASSES = TILE / GROUPS;
 constexpr int TILES_A_HEAD = GDN_V / TILE;
-constexpr unsigned TILE_BYTES = TILE * GDN_K * sizeof(float);
+constexpr unsigned TILE_BYTES = TILE * GDN_K * sizeof(gdn::State);
 static_assert(TILE % GROUPS == 0 && GDN_V % TILE == 0, "a block works on one head, and no row is left over");
 static_assert(TILE <= WARPS * gdn::WARP, "a thread writes no more than one output of padding");
-static_assert(GDN_K % (4 * LANES) == 0, "the lanes of a row hold equal parts of it");
+static_assert(GDN_K % (gdn::PACK * LANES) == 0, "the lanes of a row hold equal parts of it");
 
 #if __CUDA_ARCH__ >= 900
 
@@ -25,7 +27,8 @@ __device__ __forceinline__ unsigned shared_address(const void* p) {
 }
 
 // The barrier's phase ends when the one thread has arrived and the copy's bytes have.
-__device__ __forceinline__ void begin_copy(float* tile, const float* source, unsigned long long* arrived) {
+__device__ __forceinline__ void begin_copy(gdn::State* tile, const gdn::State* source,
+                                           unsigned long long* arrived) {
   if (threadIdx.x != 0) return;
   const unsigned barrier = shared_address(arrived);
   asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier));
@@ -48,9 +51,9 @@ __device__ __forceinline__ void wait_for_copy(const unsigned long long* arrived)
 #else
 
 // Before Hopper there are no bulk copies: all threads copy, and the block's barrier that follows is the wait.
-__device__ __forceinline__ void begin_copy(float* tile, const float* source, unsigned long long*) {
-  for (unsigned i = threadIdx.x; i < TILE * GDN_K / 4; i += blockDim.x)
-    reinterpret_cast<float4*>(tile)[i] = reinterpret_cast<const float4*>(source)[i];
+__device__ __forceinline__ void begin_copy(gdn::State* tile, const gdn::State* source, unsigned long long*) {
+  for (unsigned i = threadIdx.x; i < TILE_BYTES / 16; i += blockDim.x)
+    reinterpret_cast<uint4*>(tile)[i] = reinterpret_cast<const uint4*>(source)[i];
 }
 
 __device__ __forceinline__ void wait_for_copy(const unsigned long long*) {}
@@ -61,7 +64,7 @@ __device__ __forceinline__ void wait_for_copy(const unsigned long long*) {}
 
 extern "C" __global__ void __launch_bounds__(gdn::WARP * WARPS) gdn_decode_pool_v2(GDN_POOL_ARGUMENTS) {
   GDNBENCH_PHASES_BEGIN();
-  __shared__ __align__(128) float tile[TILE][GDN_K];
+  __shared__ __align__(128) gdn::State tile[TILE][GDN_K];
   __shared__ __align__(8) unsigned long long arrived;
   const unsigned head_of_batch = blockIdx.x / TILES_A_HEAD, first = blockIdx.x % TILES_A_HEAD * TILE;
   const unsigned sequence = head_of_batch / GDN_HV, head = head_of_batch % GDN_HV;
@@ -71,25 +74,25 @@ extern "C" __global__ void __launch_bounds__(gdn::WARP * WARPS) gdn_decode_pool_
       output[static_cast<size_t>(head_of_batch) * GDN_V + first + threadIdx.x] = __float2bfloat16(0.f);
     return;
   }
-  float* const state = new_pool + (static_cast<size_t>(place) * GDN_HV + head) * gdn::STATE + first * GDN_K;
+  gdn::State* const state = new_pool + (static_cast<size_t>(place) * GDN_HV + head) * gdn::HEAD + first * GDN_K;
   begin_copy(tile[0], state, &arrived);
 
-  const unsigned column = threadIdx.x % LANES * 4;  // of the first of a lane's quads, which lie LANES quads apart
+  const unsigned lane = threadIdx.x % LANES;
   const unsigned group = threadIdx.x / LANES;
   const __nv_bfloat16* const token = mixed_qkv + static_cast<size_t>(sequence) * gdn::MIXED;
-  const unsigned key = head / (GDN_HV / GDN_HQ) * GDN_K + column;
+  const unsigned key = head / (GDN_HV / GDN_HQ) * GDN_K;
+  uint2 k_bits[QUADS], q_bits[QUADS];
+  gdn::load_key<LANES>(token + gdn::QUERIES + key, lane, k_bits);
+  gdn::load_key<LANES>(token + key, lane, q_bits);
   float4 k4[QUADS], q4[QUADS];
 #pragma unroll
-  for (int i = 0; i < QUADS; ++i) {
-    k4[i] = gdn::widen(gdn::load_bits(token + gdn::QUERIES + key + i * LANES * 4));
-    q4[i] = gdn::widen(gdn::load_bits(token + key + i * LANES * 4));
-  }
+  for (int i = 0; i < QUADS; ++i) k4[i] = gdn::widen(k_bits[i]), q4[i] = gdn::widen(q_bits[i]);
   __nv_bfloat16 v_row[PASSES];
 #pragma unroll
   for (int pass = 0; pass < PASSES; ++pass)
     v_row[pass] = token[2 * gdn::QUERIES + head * GDN_V + first + pass * GROUPS + group];
-  const gdn::Gates gate =
-      gdn::gates(A_log[head], dt_bias[head], __bfloat162float(a[head_of_batch]), __bfloat162float(b[head_of_batch]));
+  const gdn::Gates gate = gdn::gates(A_log[head], dt_bias[head], __bfloat162float(a[head_of_batch]),
+                                     __bfloat162float(b[head_of_batch]), beta_limit);
   const float k_norm = rsqrtf(gdn::group_sum<LANES>(gdn::dot_of_quads(k4, k4)) + gdn::EPS);
   const float q_norm = rsqrtf(gdn::group_sum<LANES>(gdn::dot_of_quads(q4, q4)) + gdn::EPS) * scale;
   const float qk = gdn::group_sum<LANES>(gdn::dot_of_quads(q4, k4)) * k_norm;
@@ -102,16 +105,15 @@ extern "C" __global__ void __launch_bounds__(gdn::WARP * WARPS) gdn_decode_pool_
   for (int pass = 0; pass < PASSES; ++pass) {
     const unsigned row = pass * GROUPS + group;
     float4 s[QUADS];
-#pragma unroll
-    for (int i = 0; i < QUADS; ++i) s[i] = *reinterpret_cast<const float4*>(&tile[row][column + i * LANES * 4]);
+    gdn::widen(gdn::load_row<LANES, QUADS>(tile[row], lane), s);
     const float sk = gdn::group_sum<LANES>(gdn::dot_of_quads(s, k4)) * k_norm;
     const float sq = gdn::group_sum<LANES>(gdn::dot_of_quads(s, q4));
     const float delta = gate.write * fmaf(-gate.decay, sk, __bfloat162float(v_row[pass]));
     const float written = delta * k_norm;
-    float4* const back = reinterpret_cast<float4*>(state + row * GDN_K + column);
 #pragma unroll
-    for (int i = 0; i < QUADS; ++i) back[i * LANES] = gdn::decayed_plus(gate.decay, s[i], written, k4[i]);
-    if (column == 0)
+    for (int i = 0; i < QUADS; ++i) s[i] = gdn::decayed_plus(gate.decay, s[i], written, k4[i]);
+    gdn::store_row<LANES>(state + row * GDN_K, lane, s);
+    if (lane == 0)
       output[static_cast<size_t>(head_of_batch) * GDN_V + first + row] =
           __float2bfloat16(q_norm * fmaf(gate.decay, sq, delta * qk));
   }
