@@ -62,6 +62,7 @@ def run(
     cold_tlb: Annotated[
         bool, typer.Option("--cold-tlb", help="Time the first launch on a placement: no cached address translations.")
     ] = False,
+    scenario: Annotated[str, typer.Option(help="The inputs to time: one of the op's scenarios, its first.")] = "",
     quick: Annotated[bool, typer.Option("--quick", help="7 rounds of 32 samples, by NVBench: a first look.")] = False,
     label: Annotated[str, typer.Option(help="Becomes part of the run's name.")] = "",
     resume: Annotated[
@@ -118,6 +119,7 @@ def run(
             step_limit_s=step_limit,
             plain=plain,
             cold_tlb=cold_tlb,
+            scenario=scenario,
             timers=joined(timer),
         )
         names = terms(kernels, kernel)

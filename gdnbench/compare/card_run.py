@@ -15,7 +15,7 @@ from gdnbench.store.info import RunInfo, read_info
 from gdnbench.store.measurements import read_clocks, read_measurements
 from gdnbench.store.samples import CaseRounds, read_case_rounds
 
-_SAME_SETTINGS = {"plain": False, "cold_tlb": False, "trim": INTERQUARTILE}
+_SAME_SETTINGS = {"plain": False, "cold_tlb": False, "scenario": "", "trim": INTERQUARTILE}
 """Settings that change what a time is, and the value in runs without them; runs that differ are not joined."""
 
 _OF_EACH_RUN = ("GPU", "commit")

@@ -84,6 +84,7 @@ class Task:
         launched: measuring on a GPU only: names of what one call launched when it was checked, by case id.
         plain: measuring on a GPU only: without rotation, scrubbing and dithering.
         cold_tlb: measuring on a GPU only: each sample is the first launch of its round on its placement.
+        scenario: the inputs that are timed; the op's first ones where it is empty.
         placed_bytes: measuring on a GPU only: memory for the placements of one workload.
         left_alone: measuring only: ids of cases whose launches are neither checked nor get other inputs each time.
         clock: measuring on a GPU only: the further clock to read; None for NVBench.
@@ -106,6 +107,7 @@ class Task:
     launched: dict[str, tuple[str, ...]] = field(default_factory=dict)
     plain: bool = False
     cold_tlb: bool = False
+    scenario: str = ""
     placed_bytes: int = 0
     left_alone: tuple[str, ...] = ()
     clock: Clock | None = None

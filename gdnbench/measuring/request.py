@@ -39,6 +39,7 @@ class Settings:
         processes: workers that share the rounds, one after the other.
         plain: NVBench alone on a GPU: one placement of the tensors, no scrubbing, no dithering.
         cold_tlb: on a GPU, time the first launch on a placement, whose address translations no cache holds.
+        scenario: the inputs that are timed; the op's first ones where it is empty.
         budget_s: for a race, the seconds that measuring may take; None for a run of so many rounds.
         clocks: the clocks to read beside NVBench, on a GPU, each in a worker of its own.
         trim: the share of a round's samples that its time leaves out at either end.
@@ -56,6 +57,7 @@ class Settings:
     step_limit_s: float = 30.0
     plain: bool = False
     cold_tlb: bool = False
+    scenario: str = ""
     budget_s: float | None = None
     clocks: tuple[Clock, ...] = ()
     trim: float = GPU_TRIM
@@ -134,6 +136,7 @@ def choose_settings(
     step_limit_s: float,
     plain: bool,
     cold_tlb: bool = False,
+    scenario: str = "",
     timers: str = "",
 ) -> Settings:
     """The defaults of the device, or the quick ones, with what the user set; a fresh seed unless one is given.
@@ -155,6 +158,7 @@ def choose_settings(
         step_limit_s=step_limit_s,
         plain=plain,
         cold_tlb=cold_tlb,
+        scenario=scenario,
         clocks=parse_clocks(timers) if timers else base.clocks,
         trim=trim_of(device),
     )
@@ -194,10 +198,11 @@ def make_request(
     """Looks up what the user named.
 
     Raises:
-        UnknownNameError: for an op, kernel, alias or suite that does not exist.
+        UnknownNameError: for an op, kernel, alias, suite or scenario that does not exist.
         UsageError: for workloads or params that make no sense, workloads beside a suite, or a part without any.
     """
     found = find_op(catalog, op)
+    found.scenarios_from(settings.scenario)
     variants = select_variants(catalog, op, kernels)
     workloads = workloads_asked(found, axes, suite)
     workloads = part.take(workloads) if part else workloads

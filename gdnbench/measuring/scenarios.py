@@ -10,20 +10,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gdnbench.model.case import Case
-from gdnbench.model.op import Op
 
 FEW_WORKLOADS = 8
 """So many workloads are verified in all scenarios each. With more, four others come up at two workloads or more."""
 
 
-def scenarios_to_verify(op: Op, cases: Sequence[Case]) -> dict[str, tuple[str, ...]]:
+def scenarios_to_verify(scenarios: Sequence[str], cases: Sequence[Case]) -> dict[str, tuple[str, ...]]:
     """The scenarios of each case, by its id; empty where all are verified in all.
 
     Args:
-        op: its first scenario is what is timed.
+        scenarios: of the op; the first is what is timed.
         cases: all of the run, so that what one is verified in does not depend on which of them are left to do.
     """
-    timed, *others = op.scenarios
+    timed, *others = scenarios
     workloads = list(dict.fromkeys(case.workload for case in cases))
     if len(workloads) <= FEW_WORKLOADS or not others:
         return {}

@@ -152,7 +152,7 @@ class Session:
     def _judge(self, pending: tuple[Case, ...], record: Record, stop: threading.Event) -> None:
         preflight = Preflight(self.folder.path, self._environment, self.observer, record, stop=stop)
         tried = forms_to_try(pending, self.forms, self.builds, self._archs)
-        scenarios = scenarios_to_verify(self.op, self.cases)
+        scenarios = scenarios_to_verify(self.op.scenarios_from(self.settings.scenario), self.cases)
         preflight.judge(replace(self._task(Phase.EXAMINE, pending), forms=tried, scenarios=scenarios), self.checked)
         share_with_controls(self.cases, self.checked)
         if preflight.started and self.gpu:
@@ -304,6 +304,7 @@ class Session:
             cases=cases,
             seed=self.settings.seed,
             step_limit_s=self.settings.step_limit_s,
+            scenario=self.settings.scenario,
         )
 
     @property

@@ -134,7 +134,8 @@ class Op:
         outputs: written tensors, which follow the scalars; separate from the inputs.
         numerics: file beside `op.py` with `make_inputs`, `oracle` and, for a `RoundoffGate`, `roundoff`; it imports
             torch.
-        scenarios: the kinds of inputs that `make_inputs` knows and `verify` tries; the first is what is timed.
+        scenarios: the kinds of inputs that `make_inputs` knows and `verify` tries; the first is what is timed unless
+            another is asked for.
         gates: what outputs are held to.
         derived: sizes that follow from a workload, by name, such as the sum of its lengths.
         check: why a workload makes no sense; empty where it does.
@@ -232,6 +233,16 @@ class Op:
             tuple(replace(spec, dtype=spec.dtype_at(sizes)) for spec in specs) for specs in (self.inputs, self.outputs)
         )
         return replace(self, inputs=inputs, outputs=outputs)
+
+    def scenarios_from(self, timed: str) -> tuple[str, ...]:
+        """All scenarios, the one that is timed first; its own first where none is named.
+
+        Raises:
+            UnknownNameError: for one that it does not have.
+        """
+        if timed and timed not in self.scenarios:
+            raise UnknownNameError(f"{self.name} has no scenario {timed}", f"there are: {', '.join(self.scenarios)}")
+        return tuple(dict.fromkeys([timed or self.scenarios[0], *self.scenarios]))
 
     def suite(self, name: str) -> Suite:
         """A suite by its name; `default` and `verify` always exist.

@@ -37,7 +37,7 @@ class Workspaces:
         self._catalog = load_catalog(Path(root) for root in task.roots)
         self._op = self._catalog.ops[task.op]
         self._task = task
-        self.scenarios = self._op.scenarios
+        self.scenarios = self._op.scenarios_from(task.scenario)
         # Those of one workload are kept: cases come ordered by workload. The cache is bound here, not on the class, so
         # that it goes with the object.
         self.workspace = lru_cache(maxsize=len(self.scenarios))(self.draw)
@@ -48,9 +48,9 @@ class Workspaces:
         return self._catalog.entries[case.variant.kernel]
 
     def draw(self, workload: Workload, scenario: str | None = None) -> Workspace:
-        """Inputs of a scenario, the first one unless told, and poisoned outputs, by the task's seed."""
+        """Inputs of a scenario, the one that is timed unless told, and poisoned outputs, by the task's seed."""
         scenario = scenario or self.scenarios[0]
-        seed = self._task.seed + self.scenarios.index(scenario)
+        seed = self._task.seed + self._op.scenarios.index(scenario)
         return Workspace.make(
             self._op, self._numerics, workload, seed=seed, device=self._task.device, scenario=scenario
         )
