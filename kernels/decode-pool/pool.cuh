@@ -4,12 +4,12 @@
 
 // The op's argument list, the same for every CUDA kernel: inputs, scalars, outputs, the batch size, then derived sizes.
 // `pool` is what `new_pool` holds before a launch; kernels update that one where it stands.
-#define GDN_POOL_ARGUMENTS                                                                                     \
-  const __nv_bfloat16 *__restrict__ mixed_qkv, const __nv_bfloat16 *__restrict__ a,                            \
-      const __nv_bfloat16 *__restrict__ b, const float *__restrict__ A_log, const float *__restrict__ dt_bias, \
-      const gdn::State *__restrict__ pool, const int *__restrict__ slot, const float scale,                    \
-      const float beta_limit, __nv_bfloat16 *__restrict__ output, gdn::State *new_pool, const int batches,     \
-      const long long slots, const long long mixed
+#define GDN_POOL_ARGUMENTS                                                                                          \
+  const __nv_bfloat16 *__restrict__ mixed_qkv, const __nv_bfloat16 *__restrict__ a,                                 \
+      const __nv_bfloat16 *__restrict__ b, const float *__restrict__ A_log, const float *__restrict__ dt_bias,      \
+      const gdn::State *__restrict__ pool, const int *__restrict__ slot, const float scale, const float beta_limit, \
+      __nv_bfloat16 *__restrict__ output, gdn::State *new_pool, const int batches, const long long slots,           \
+      const long long mixed
 
 namespace gdn {
 
@@ -26,7 +26,7 @@ constexpr unsigned MIXED = 2 * QUERIES + GDN_HV * GDN_V;  // of a token's querie
 constexpr unsigned HEAD = GDN_V * GDN_K;                  // of a head's state
 constexpr unsigned PACK = 16 / sizeof(State);             // of a state that one load brings: one float4, or two
 constexpr unsigned PACK_QUADS = PACK / 4;
-constexpr float EPS = 1e-6f;                              // below the root of a norm
+constexpr float EPS = 1e-6f;  // below the root of a norm
 static_assert(GDN_K % 8 == 0 && GDN_V % 8 == 0, "rows begin where a load of 16 bytes may");
 
 struct Gates {
@@ -107,8 +107,8 @@ __device__ __forceinline__ void widen(const RowBits<Quads>& bits, float4 (&quads
     quads[i] = widen(make_uint2(load.x, load.y));
     quads[i + 1] = widen(make_uint2(load.z, load.w));
 #else
-    quads[i] = make_float4(__uint_as_float(load.x), __uint_as_float(load.y), __uint_as_float(load.z),
-                           __uint_as_float(load.w));
+    quads[i] =
+        make_float4(__uint_as_float(load.x), __uint_as_float(load.y), __uint_as_float(load.z), __uint_as_float(load.w));
 #endif
   }
 }

@@ -1,5 +1,7 @@
 // decode-v8 over a pool: one thread asks for the whole tile as soon as it knows the slot, by one bulk copy; the others
-// read keys, queries and gates meanwhile and do what needs no state. Rows go back from registers, where they stand.
+// read keys, queries and gates meanwhile and do what needs no state. Rows go back from registers, or through shared
+// memory by one bulk copy.
+#include <gdnbench/bulk.cuh>
 #include <gdnbench/phases.cuh>
 
 #include "pool.cuh"
@@ -20,46 +22,6 @@ static_assert(TILE % GROUPS == 0 && GDN_V % TILE == 0, "a block works on one hea
 static_assert(TILE <= WARPS * gdn::WARP, "a thread writes no more than one output of padding");
 static_assert(GDN_K % (gdn::PACK * LANES) == 0, "the lanes of a row hold equal parts of it");
 
-#if __CUDA_ARCH__ >= 900
-
-__device__ __forceinline__ unsigned shared_address(const void* p) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(p));
-}
-
-// The barrier's phase ends when the one thread has arrived and the copy's bytes have.
-__device__ __forceinline__ void begin_copy(gdn::State* tile, const gdn::State* source,
-                                           unsigned long long* arrived) {
-  if (threadIdx.x != 0) return;
-  const unsigned barrier = shared_address(arrived);
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier));
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");  // the copy engine must see it, too
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(TILE_BYTES) : "memory");
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                   shared_address(tile)),
-               "l"(source), "r"(TILE_BYTES), "r"(barrier)
-               : "memory");
-}
-
-__device__ __forceinline__ void wait_for_copy(const unsigned long long* arrived) {
-  asm volatile(
-      "{ .reg .pred done;\n"
-      "again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], 0;\n"
-      "  @!done bra again; }" ::"r"(shared_address(arrived))
-      : "memory");
-}
-
-#else
-
-// Before Hopper there are no bulk copies: all threads copy, and the block's barrier that follows is the wait.
-__device__ __forceinline__ void begin_copy(gdn::State* tile, const gdn::State* source, unsigned long long*) {
-  for (unsigned i = threadIdx.x; i < TILE_BYTES / 16; i += blockDim.x)
-    reinterpret_cast<uint4*>(tile)[i] = reinterpret_cast<const uint4*>(source)[i];
-}
-
-__device__ __forceinline__ void wait_for_copy(const unsigned long long*) {}
-
-#endif
-
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(gdn::WARP * WARPS) gdn_decode_pool_v2(GDN_POOL_ARGUMENTS) {
@@ -75,7 +37,7 @@ extern "C" __global__ void __launch_bounds__(gdn::WARP * WARPS) gdn_decode_pool_
     return;
   }
   gdn::State* const state = new_pool + (static_cast<size_t>(place) * GDN_HV + head) * gdn::HEAD + first * GDN_K;
-  begin_copy(tile[0], state, &arrived);
+  gdnbench::begin_load(tile, state, TILE_BYTES, &arrived);
 
   const unsigned lane = threadIdx.x % LANES;
   const unsigned group = threadIdx.x / LANES;
@@ -98,7 +60,7 @@ extern "C" __global__ void __launch_bounds__(gdn::WARP * WARPS) gdn_decode_pool_
   const float qk = gdn::group_sum<LANES>(gdn::dot_of_quads(q4, k4)) * k_norm;
   __syncthreads();  // nobody waits at a barrier that is not there yet
   GDNBENCH_PHASE_USING(prepare, gate.decay, gate.write, qk, q_norm);
-  wait_for_copy(&arrived);
+  gdnbench::wait_for_load(&arrived);
   GDNBENCH_PHASE(load_state);
 
 #pragma unroll
@@ -112,10 +74,19 @@ extern "C" __global__ void __launch_bounds__(gdn::WARP * WARPS) gdn_decode_pool_
     const float written = delta * k_norm;
 #pragma unroll
     for (int i = 0; i < QUADS; ++i) s[i] = gdn::decayed_plus(gate.decay, s[i], written, k4[i]);
+#if BULK_STORE
+    gdn::store_row<LANES>(tile[row], lane, s);
+#else
     gdn::store_row<LANES>(state + row * GDN_K, lane, s);
+#endif
     if (lane == 0)
       output[static_cast<size_t>(head_of_batch) * GDN_V + first + row] =
           __float2bfloat16(q_norm * fmaf(gate.decay, sq, delta * qk));
   }
+#if BULK_STORE
+  gdnbench::publish_stores();
+  __syncthreads();
+  gdnbench::store(state, tile, TILE_BYTES);
+#endif
   GDNBENCH_PHASE(update_and_store);
 }

@@ -16,6 +16,7 @@ kernel = CudaKernel(
         "MOST_WARPS": Param(
             default=4, choices=(2, 4), doc="warps per block; fewer where a tile's rows are shared by few"
         ),
+        "BULK_STORE": Param(default=0, choices=(0, 1), doc="1: a tile goes back by one bulk copy"),
     },
     in_place={"new_pool": "pool"},
     grid=lambda shape, p: (shape.B * shape.HV * shape.V // p.TILE,),
