@@ -58,6 +58,8 @@ class BlockingKernel:
 
 
 class Rotation:
+    is_in_place = False
+
     def __init__(self, gpu, times_us):
         self._gpu, self._times_us, self.fails, self._at = gpu, times_us, False, 0
         self.opened, self.kept, self.judged = [], [], 0

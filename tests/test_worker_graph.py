@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gdnbench.measuring.worker.graph import LAUNCHES_PER_GRAPH, per_launch_us, replays_of
+from gdnbench.measuring.worker.graph import LAUNCHES_PER_GRAPH, launches_per_graph, per_launch_us, replays_of
 from gdnbench.stats.estimators import GPU_TRIM, trimmed_mean
 from gdnbench.stats.interval import round_interval
 
@@ -48,6 +48,13 @@ def test_a_tenth_of_a_microsecond_is_told_apart_in_a_default_run():
 def test_launches_that_take_no_time_beside_the_flushes_have_none():
     with pytest.raises(RuntimeError, match="no slower than the flushes"):
         per_launch_us([1000.0] * 6, [1001.0] * 6)
+
+
+def test_a_case_in_place_is_launched_once_at_each_of_few_placements():
+    """A second launch there would begin with what the first has left, and be wrong when it is checked."""
+    assert launches_per_graph(7, is_in_place=True) == 7
+    assert launches_per_graph(7, is_in_place=False) == launches_per_graph(40, is_in_place=True) == LAUNCHES_PER_GRAPH
+    assert per_launch_us([7 * (FLUSH_US + 2.5)], [7 * FLUSH_US], 7) == pytest.approx([2.5], abs=1e-4)
 
 
 @pytest.mark.parametrize(("samples", "replays"), [(1, 6), (50, 6), (100, 6), (250, 15)])

@@ -32,7 +32,7 @@ Timestamp = Annotated[str, Meta(max_length=40, pattern=r"^\d{4}-\d\d-\d\dT\d\d:\
 """ISO 8601."""
 
 Count = Annotated[int, Meta(ge=0, le=2**53)]
-AxisSize = Annotated[int, Meta(ge=1, le=2**31 - 1)]
+AxisSize = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 SmallCount = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Seed = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 RoundNumber = Annotated[int, Meta(ge=1, le=MOST_ROUNDS)]

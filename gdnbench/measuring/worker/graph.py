@@ -23,7 +23,7 @@ from gdnbench.measuring.worker.device import CudaDevice, capture, report_failure
 from gdnbench.measuring.worker.placement import Placement, Rotation, bind_cases, list_ranges
 from gdnbench.stats.estimators import GPU_TRIM, trimmed_mean
 
-LAUNCHES_PER_GRAPH = 32  # each placement of a rotation is visited once, and one tick of the events is 1 ns a launch
+LAUNCHES_PER_GRAPH = 32  # each placement of a full window is visited once, and one tick of the events is 1 ns a launch
 FEWEST_REPLAYS = 6
 SAMPLES_PER_REPLAY = 16  # a replay is worth many samples: it times 32 launches at once
 FIRST_WINDOW = 0  # a graph's launches stay at the placements at which they were captured
@@ -39,18 +39,26 @@ def timed_launches(task: Task, case_id: str) -> tuple[int, int]:
     return 0, replays_of(task.samples[case_id])
 
 
-def per_launch_us(replays_us: Sequence[float], flushes_us: Sequence[float]) -> tuple[float, ...]:
+def launches_per_graph(placements: int, *, is_in_place: bool) -> int:
+    """Launches of a case in its graph: where it works in place, one a placement, whose state the next would find."""
+    return min(LAUNCHES_PER_GRAPH, placements) if is_in_place else LAUNCHES_PER_GRAPH
+
+
+def per_launch_us(
+    replays_us: Sequence[float], flushes_us: Sequence[float], launches: int = LAUNCHES_PER_GRAPH
+) -> tuple[float, ...]:
     """Time of one launch by each replay of a round, microseconds.
 
     Args:
-        replays_us: replays of flush and launch, `LAUNCHES_PER_GRAPH` times each.
-        flushes_us: replays of the flushes alone, in the same round.
+        replays_us: replays of flush and launch, so many times each.
+        flushes_us: replays of as many flushes alone, in the same round.
+        launches: in a graph.
 
     Raises:
         RuntimeError: if the launches take no time beside the flushes, so that there is nothing to tell.
     """
     flush_us = median(flushes_us)
-    times_us = tuple(round((replay_us - flush_us) / LAUNCHES_PER_GRAPH, 4) for replay_us in replays_us)
+    times_us = tuple(round((replay_us - flush_us) / launches, 4) for replay_us in replays_us)
     if trimmed_mean(np.asarray(times_us), GPU_TRIM) <= 0:
         raise RuntimeError("a graph of its launches replays no slower than the flushes between them alone")
     return times_us
@@ -81,7 +89,8 @@ def measure_all(task: Task, channel: EventChannel) -> None:
                 sm_mhz = sm_clock.read()
                 device.synchronize()
                 checked = rotations[case_id].judge()
-                times_us = per_launch_us(*([_elapsed_us(*pair) for pair in pairs] for pairs in timed))
+                cases_us, flushes_us = ([_elapsed_us(*pair) for pair in pairs] for pairs in timed)
+                times_us = per_launch_us(cases_us, flushes_us, replays.launches(case_id))
                 channel.send(Sampled(task.round_number(position), case_id, times_us, sm_mhz, checked=checked))
 
 
@@ -91,19 +100,23 @@ class _Loop:
 
     Attributes:
         graph: replays its launches.
+        flushes: replays as many flushes alone.
         ranges: that they read and write, for the scrubber.
         rotation: of the case.
+        count: of its launches.
         launches: the last at each placement, and the outputs that it writes.
     """
 
     graph: torch.cuda.CUDAGraph
+    flushes: torch.cuda.CUDAGraph
     ranges: torch.Tensor
     rotation: Rotation
+    count: int
     launches: tuple[tuple[Placement, tuple[torch.Tensor, ...]], ...]
 
 
 class _Replays:
-    """The graphs of all cases, and that of the flushes alone."""
+    """The graphs of all cases, and those of the flushes alone."""
 
     def __init__(self, device: CudaDevice, between: DitherAndScrub | NothingBetween) -> None:
         self._device = device
@@ -111,18 +124,24 @@ class _Replays:
         self._flush = L2Flush()
         # Graphs never run at once, so what one allocates may lie where another does.
         self._pool = torch.cuda.graph_pool_handle()
-        self._flushes = capture(self._flush_only, strict=False, pool=self._pool).graph
+        self._flushes: dict[int, torch.cuda.CUDAGraph] = {}
         self._loops: dict[str, _Loop] = {}
         self._random = random.Random()  # from the system's entropy: a kernel must not foresee it
 
-    def _flush_only(self) -> tuple[torch.Tensor, ...]:
-        for _ in range(LAUNCHES_PER_GRAPH):
-            self._flush()
-        return ()
+    def _flushes_alone(self, count: int) -> torch.cuda.CUDAGraph:
+        def flush_only() -> tuple[torch.Tensor, ...]:
+            for _ in range(count):
+                self._flush()
+            return ()
+
+        if count not in self._flushes:
+            self._flushes[count] = capture(flush_only, strict=False, pool=self._pool).graph
+        return self._flushes[count]
 
     def add(self, case_id: str, rotation: Rotation) -> None:
         """Captures a case's launches, each on the next placement."""
-        placements = [rotation.next_placement() for _ in range(LAUNCHES_PER_GRAPH)]
+        launches = launches_per_graph(len(rotation.placements), is_in_place=rotation.is_in_place)
+        placements = [rotation.next_placement() for _ in range(launches)]
         # As many as there are placements: a kernel that allocates its outputs then has as many for those.
         kept: deque[tuple[Placement, tuple[torch.Tensor, ...]]] = deque(maxlen=len(rotation.placements))
 
@@ -134,23 +153,33 @@ class _Replays:
 
         captured = capture(flush_and_launch, strict=False, pool=self._pool)
         ranges = [*(placement.input_ranges for placement in rotation.placements), list_ranges(captured.outputs)]
-        self._loops[case_id] = _Loop(captured.graph, torch.cat(ranges), rotation, tuple(kept))
+        flushes = self._flushes_alone(launches)
+        self._loops[case_id] = _Loop(captured.graph, flushes, torch.cat(ranges), rotation, launches, tuple(kept))
 
     def enqueue(self, case_id: str, replays: int) -> tuple[list[Timed], list[Timed]]:
         """Enqueues replays of the case and of the flushes, in turn, and gives the events around each."""
         loop = self._loops[case_id]
         # Untimed, and long enough for the host to run ahead: from here on the GPU never waits for it.
-        self._flushes.replay()
+        loop.flushes.replay()
         loop.graph.replay()
+        if loop.rotation.is_in_place:
+            self._renew(loop)
         cases, flushes = [], []
         for _ in range(replays):
-            flushes.append(self._replay(self._flushes))
+            flushes.append(self._replay(loop.flushes))
             cases.append(self._replay(loop.graph))
             self._check(loop)
             self._between.after(loop.ranges, ())
-            for placement, _ in loop.launches:
-                loop.rotation.renew(placement)
+            self._renew(loop)
         return cases, flushes
+
+    def launches(self, case_id: str) -> int:
+        """How many launches a replay of the case has."""
+        return self._loops[case_id].count
+
+    def _renew(self, loop: _Loop) -> None:
+        for placement, _ in loop.launches:
+            loop.rotation.renew(placement)
 
     def _check(self, loop: _Loop) -> None:
         """Of a replay one launch may be drawn for a check; which one, is chance."""

@@ -167,11 +167,19 @@ class Rotation:
         checks: of its launches, with new inputs for each; None to leave the tensors as they are.
         warm_ups: placements of the window after this one, on which the launches before the samples go; 0 for the
             window's own.
+        is_in_place: whether a launch changes what the next one at its placement begins with, until that is renewed.
     """
 
     def __init__(
-        self, bind: Binder, placements: Placements, checks: TimedChecks | None = None, warm_ups: int = 0
+        self,
+        bind: Binder,
+        placements: Placements,
+        checks: TimedChecks | None = None,
+        warm_ups: int = 0,
+        *,
+        is_in_place: bool = False,
     ) -> None:
+        self.is_in_place = is_in_place
         self._bind = bind
         self._placements = placements
         self._checks = checks
@@ -282,7 +290,8 @@ def bind_cases(
         checks = None
         if case.id not in task.left_alone:
             checks = TimedChecks(entry.kernel, checked[case.workload], *launches_of(task, case.id))
-        rotations[case.id] = Rotation(bind, placements[case.workload], checks, task.warm_ups if task.cold_tlb else 0)
+        warm_ups, is_in_place = task.warm_ups if task.cold_tlb else 0, bool(entry.kernel.in_place)
+        rotations[case.id] = Rotation(bind, placements[case.workload], checks, warm_ups, is_in_place=is_in_place)
         device.synchronize()
     return rotations
 
