@@ -28,6 +28,10 @@ NOT_BY_SHAPE: Mapping[Shape, Mapping[str, ParamValue]] = MappingProxyType({})
 NOTHING_IN_PLACE: Mapping[str, str] = MappingProxyType({})
 
 
+def _can(_workload: Workload) -> str:
+    return ""
+
+
 @dataclass(frozen=True)
 class Requirement:
     """A Python module that a kernel needs beyond gdnbench's own dependencies.
@@ -63,6 +67,7 @@ class Kernel:
         in_place: outputs that it updates where they stand, each with the input that it starts from:
             `{"new_state": "state"}`. It is given the output and leaves the input alone. Before every launch that is
             checked, the output holds the input's values; from one timed launch to the next it evolves.
+        check: why it cannot do a workload of its op, which is then unsupported; empty where it can.
     """
 
     language: ClassVar[str]
@@ -76,6 +81,7 @@ class Kernel:
     requires: tuple[Requirement, ...] = ()
     floor: Floor = ""
     in_place: Mapping[str, str] = field(default_factory=lambda: NOTHING_IN_PLACE)
+    check: Callable[[Workload], str] = _can
 
     def __post_init__(self) -> None:
         for name in (self.name, *self.presets):

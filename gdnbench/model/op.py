@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import get_args
+from typing import Any, get_args
 
 from gdnbench.errors import DeclarationError, ShapeError, UnknownNameError
 from gdnbench.model.gpu import Precision
@@ -18,6 +18,9 @@ from gdnbench.model.tensor import FACTS, Dtype, DtypeOf, TensorSpec
 from gdnbench.model.workload import Shape, Sizes, Workload, WorkloadSpec
 
 SizeOf = Callable[[Workload], int]
+CopyOf = Callable[[Mapping[str, Any], Workload], Mapping[str, Any]]
+"""Outputs, as they are after a copy, from inputs; tensors by name."""
+
 DEFAULT_SUITE, VERIFY_SUITE = "default", "verify"
 
 
@@ -145,7 +148,8 @@ class Op:
         least_bytes: what must cross device memory at least; by default each input read once, each output written once.
         baselines: kernels that others are compared with; the first that can be had here.
         floor: the pseudo-kernel that is the speed of light; empty where there is none.
-        copy: the input and the output of equal size that the copying floor moves.
+        copy: the input and the output of equal size that the copying floor moves; or, where it moves parts of them, a
+            function that says what it leaves: outputs by name, from inputs by name and the workload.
         copied_bytes: what the floor reads and writes, where it moves a part of these two alone.
         hints: what its author knows about the causes that `explain` finds.
         macro_prefix: before a compile-time axis's name in CUDA C++: `GDN_` makes `GDN_HQ`.
@@ -170,7 +174,7 @@ class Op:
     least_bytes: SizeOf | None = None
     baselines: tuple[str, ...] = ()
     floor: str = ""
-    copy: tuple[str, str] | None = None
+    copy: tuple[str, str] | CopyOf | None = None
     copied_bytes: SizeOf | None = None
     hints: tuple[Hint, ...] = ()
     macro_prefix: str = "AXIS_"
@@ -302,8 +306,8 @@ class Op:
         """What the copying floor moves: one tensor read, one written, or a part of each; 0 where there is none."""
         if self.copied_bytes:
             return self.copied_bytes(workload)
-        named = self.named_sizes(workload)
-        return sum(tensor.nbytes(named) for tensor in self.tensors if tensor.name in (self.copy or ()))
+        named, moved = self.named_sizes(workload), self.copy if isinstance(self.copy, tuple) else ()
+        return sum(tensor.nbytes(named) for tensor in self.tensors if tensor.name in moved)
 
     def _check_names(self) -> None:
         names = [*(tensor.name for tensor in self.tensors), *self.scalars, *self.workloads.names, *self.derived]
@@ -352,6 +356,10 @@ class Op:
 
     def _check_copy(self, named: Mapping[str, int]) -> None:
         if self.copy is None:
+            return
+        if callable(self.copy):
+            if self.copied_bytes is None:
+                raise DeclarationError("copy is a function: say by `copied_bytes` how much the floor moves")
             return
         sizes = {tensor.name: (tensor.sizes(named), tensor.dtype) for tensor in self.tensors}
         if len(self.copy) != 2 or not set(self.copy) <= sizes.keys() or len({sizes[name] for name in self.copy}) > 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import signature
 
 import torch
 
@@ -52,19 +53,25 @@ def consult_oracle(workspace: Workspace, numerics: Numerics) -> Oracle:
         DeclarationError: if the numerics lack `roundoff` where a gate needs it, or its sizes are not those of outputs,
             or one is negative, infinite or NaN, which would pass anything.
     """
-    outputs = numerics.oracle(workspace.inputs, workspace.scalars)
+    outputs = _ask(numerics.oracle, workspace)
     op, file = workspace.op, workspace.op.numerics
     gated = [gate.tensor for gate in op.gates if isinstance(gate, RoundoffGate)]
     if not gated:
         return Oracle(outputs)
     if not callable(getattr(numerics, "roundoff", None)):
         raise DeclarationError(f"{file} of {op.name} must define roundoff(), for the gate on {gated[0]}", _HOW_TO)
-    sizes = numerics.roundoff(workspace.inputs, workspace.scalars)
+    sizes = _ask(numerics.roundoff, workspace)
     if missing := [name for name in gated if name not in sizes]:
         raise DeclarationError(
             f"roundoff() in {file} of {op.name} gives {', '.join(sizes)}, and no {missing[0]}", _HOW_TO
         )
     return Oracle(outputs, {name: _checked_size(op, name, sizes[name], outputs[name]) for name in gated})
+
+
+def _ask(function: Callable[..., dict[str, torch.Tensor]], workspace: Workspace) -> dict[str, torch.Tensor]:
+    """What an oracle or a roundoff says; one that takes `workload` is told it, where inputs do not tell all of it."""
+    more = {"workload": workspace.workload} if "workload" in signature(function).parameters else {}
+    return function(workspace.inputs, workspace.scalars, **more)
 
 
 def _checked_size(op: Op, name: str, size: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
@@ -252,12 +259,15 @@ def check_copy(outputs: Sequence[torch.Tensor], workspace: Workspace, scenario: 
     Raises:
         DeclarationError: if the op does not say which tensors are copied.
     """
-    if workspace.op.copy is None:
-        raise DeclarationError(f"{workspace.op.name} has no `copy`, the tensors that a copying floor moves")
-    source, target = workspace.op.copy
-    named = dict(zip(workspace.outputs, outputs, strict=True))
-    axes = _axes(workspace.op)[source]
-    return (copied_gate(source, scenario, workspace.inputs[source], named[target], axes),)
+    op = workspace.op
+    if op.copy is None:
+        raise DeclarationError(f"{op.name} has no `copy`, the tensors that a copying floor moves")
+    named, axes = dict(zip(workspace.outputs, outputs, strict=True)), _axes(op)
+    if callable(op.copy):
+        copies = op.copy(workspace.inputs, workspace.workload)
+        return tuple(copied_gate(name, scenario, copies[name], named[name], axes[name]) for name in copies)
+    source, target = op.copy
+    return (copied_gate(source, scenario, workspace.inputs[source], named[target], axes[source]),)
 
 
 def _worst(gates: Sequence[GateResult], name: str) -> GateResult:

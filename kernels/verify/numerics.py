@@ -1,0 +1,233 @@
+"""Inputs of a step over draft tokens, its float64 oracle, and the roundoff that fp32 arithmetic may have on them."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+import torch.nn.functional as F
+
+if TYPE_CHECKING:
+    from gdnbench import Shape
+
+Tensors = dict[str, torch.Tensor]
+
+EPS = 1e-6  # below the root of a norm
+FEWEST_SLOTS, SLOTS_PER_SEQUENCE = 64, 4  # of the pool, as op.py declares its size
+EACH = 1  # of KEEP: the state after each token is kept, not after the last alone
+WARM_UP_STEPS = 8
+SATURATED = 30.0  # sigmoid and softplus are at their limits in fp32
+FORGETTING = (0.3, 3.0)  # of -log g, drawn from in between
+LARGE = 1e3
+SMALL = 2.0**-10  # of keys and queries: EPS is then as large as their squares
+UNDERFLOW = 2.0**-102  # fp32's smallest normal number in unit roundoffs: what is smaller may be flushed to zero
+NORM_ROUNDOFFS = 4.0  # of the root, the quotient and the products that a norm takes, beside its sum
+
+
+def make_inputs(shape: Shape, seed: int, device: str, scenario: str) -> tuple[Tensors, dict[str, float]]:
+    """Draws the inputs of a step.
+
+    q, k and v ~ N(0, 1); A_log = log U(1, 16); dt_bias is the inverse softplus of U(1e-3, 0.1); a, b ~ N(0, 1). The
+    batch's slots are drawn from 1 on without repetition; their states have seen a few tokens of the recurrence, and all
+    other slots hold other numbers.
+
+    Args:
+        shape: the workload.
+        seed: of every draw.
+        device: a torch device.
+        scenario: `typical`; `padded`, every third entry of the batch, the first among them, is none, by a slot of 0
+            and of -1 in turn; `saturated-gates`, a and b at ±30; `large-state`, states of about 1e3; `small-keys`,
+            queries and keys so small that the norms' epsilon counts; `forgetting`, g between exp(-3) and exp(-0.3), so
+            that it tells of which token it is; `remembering`, g of 1 but for 1e-12, and keys that are alike.
+
+    Returns:
+        The input tensors and the scalars, by name.
+    """
+    random = torch.Generator(device="cpu").manual_seed(seed)
+    tensors = _draw(shape, shape.T, random)
+    sizes = (shape.HQ, shape.HV, shape.V, shape.K)
+    states = torch.zeros(shape.B, *sizes[1:])
+    if scenario == "large-state":
+        states = LARGE * torch.randn(states.shape, generator=random)
+    else:
+        before = {**_draw(shape, WARM_UP_STEPS, random), "A_log": tensors["A_log"], "dt_bias": tensors["dt_bias"]}
+        states = recurrence(_split(before, sizes, torch.float32), states, scale=1.0)[1][:, -1]
+    if scenario == "saturated-gates":
+        for name in ("a", "b"):
+            tensors[name] = SATURATED * torch.sign(tensors[name].float()).bfloat16()
+    if scenario == "small-keys":
+        tensors["mixed_qkv"][..., : 2 * shape.HQ * shape.K] *= SMALL
+    if scenario == "forgetting":
+        rate = torch.empty(tensors["a"].shape).uniform_(*FORGETTING, generator=random) / tensors["A_log"].exp()
+        tensors["a"] = (rate + torch.log(-torch.expm1(-rate)) - tensors["dt_bias"]).bfloat16()
+    if scenario == "remembering":
+        tensors["a"] = torch.full_like(tensors["a"], -SATURATED)
+        keys = tensors["mixed_qkv"][..., shape.HQ * shape.K : 2 * shape.HQ * shape.K]
+        keys += 2 * keys[:, :1]
+    count = max(FEWEST_SLOTS, SLOTS_PER_SEQUENCE * shape.B)
+    slot = 1 + torch.randperm(count - 1, generator=random)[: shape.B]
+    if scenario == "padded":
+        slot[::6], slot[3::6] = 0, -1
+    pool = _other_states(shape, count, random)
+    live = slot > 0
+    pool[slot[live]] = states[live]
+    tensors |= {"pool": pool, "slot": slot.int()}
+    return {name: tensor.contiguous().to(device) for name, tensor in tensors.items()}, {"scale": shape.K**-0.5}
+
+
+def _other_states(shape: Shape, count: int, random: torch.Generator) -> torch.Tensor:
+    """A pool [count, HV, V, K] whose slots differ: one draw, rolled and scaled for each; a gigabyte takes seconds."""
+    drawn = torch.randn(shape.HV, shape.V, shape.K, generator=random)
+    row = (torch.arange(shape.V) + torch.arange(count)[:, None]) % shape.V
+    factor = 0.05 * (1 + torch.arange(count) % 7)
+    return drawn[:, row].transpose(0, 1) * factor[:, None, None, None]
+
+
+def oracle(tensors: Tensors, scalars: dict[str, float], workload: Shape) -> Tensors:
+    """The outputs in float64, from the inputs as they are."""
+    live = tensors["slot"] > 0
+    state = tensors["pool"][tensors["slot"][live].long()].double()
+    output, states = recurrence(_live(tensors, live, torch.float64), state, scalars["scale"])
+    return _of_batch(live, output, states, workload)
+
+
+def _of_batch(live: torch.Tensor, output: torch.Tensor, states: torch.Tensor, workload: Shape) -> Tensors:
+    """What is known of the sequences, as outputs of the whole batch: padding is zero, and some states are not kept."""
+    states = states if workload.KEEP == EACH else states[:, -1:]
+    outputs = {"output": output, "states": states}
+    spread = {name: each.new_zeros(len(live), *each.shape[1:]) for name, each in outputs.items()}
+    for name, each in outputs.items():
+        spread[name][live] = each
+    return spread
+
+
+class Gates(NamedTuple):
+    """Decay and write strength of each token [N, T, HV], and their roundoff."""
+
+    g: torch.Tensor
+    g_off: torch.Tensor
+    beta: torch.Tensor
+    beta_off: torch.Tensor
+
+
+def _gates_with_roundoff(t: Tensors) -> Gates:
+    """As kernels/decode/numerics.py has them: softplus as log(1 + exp(x)) loses a roundoff of 1 however small it is."""
+    x, rate = t["a"] + t["dt_bias"], t["A_log"].exp()
+    softplus = F.softplus(x)
+    off = 1 + softplus + torch.sigmoid(x) * x.abs()  # softplus(x)
+    off = rate * (off + softplus * (1 + t["A_log"].abs()))  # exp(A_log) softplus(x)
+    g, beta = torch.exp(-rate * softplus), torch.sigmoid(t["b"])
+    g_off = g * (1 + rate * softplus + off) + UNDERFLOW
+    beta_off = beta * (1 + (1 - beta) * t["b"].abs()) + UNDERFLOW
+    return Gates(g, g_off, beta, beta_off)
+
+
+def roundoff(tensors: Tensors, scalars: dict[str, float], workload: Shape) -> Tensors:
+    """What the outputs may be off by where all arithmetic is fp32, element by element, in unit roundoffs (2^-24).
+
+    To first order, one roundoff an operation, carried on by the derivatives of what follows (Higham, Accuracy and
+    Stability of Numerical Algorithms, 2nd edition, sections 1.6 and 3.1). A sum of n products gets sqrt(n) times the
+    sum of their magnitudes, in whatever order it is added up (Higham and Mary, SIAM J. Sci. Comput. 41, 2019, A2815).
+    A norm's error is common to all elements of its key or query: half of what its sum of squares has, and those of the
+    root and the quotient.
+
+    From a token to the next a row's error e becomes g e (I - beta k k^T). No longer than it was, for |k| <= 1 and beta
+    in [0, 1], so its 2-norm is carried from token to token; of an element it is g (e + beta |e| |k|), by the
+    Cauchy-Schwarz inequality.
+
+    Magnitudes are those of the terms that a state is a sum of, g |S| + |delta| |k| and so on from the first token,
+    and not of the state: kernels may multiply the first state with the keys of all tokens, and add the terms up later.
+
+    What is no sequence has none. Each comment says of which value the line has the roundoff. Computed in fp32, which
+    is enough for a size.
+    """
+    live = tensors["slot"] > 0
+    t, scale = _live(tensors, live, torch.float32), scalars["scale"]
+    state = tensors["pool"][tensors["slot"][live].long()].float()
+    gates = _gates_with_roundoff(t)
+    terms = math.sqrt(state.shape[-1])
+    norm_off = terms / 2 + NORM_ROUNDOFFS  # the reciprocal of a norm, relative
+    magnitude = state.abs()  # of the terms of the state
+    error, length = torch.zeros_like(state), torch.zeros_like(state[..., 0])  # of the state: its elements, its rows
+    outputs_off, states_off = [], []
+    for token in range(t["q"].shape[1]):
+        q, k, v = t["q"][:, token], t["k"][:, token], t["v"][:, token]
+        g, g_off, beta, beta_off = (each[:, token, :, None] for each in gates)
+
+        retrieved = g * _times(state, k)
+        retrieved_off = g_off * _times(state, k).abs() + norm_off * retrieved.abs()
+        retrieved_off += g * (terms + 1) * _times(magnitude, k.abs())
+        delta = beta * (v - retrieved)
+        delta_off = beta_off * (v - retrieved).abs() + beta * (retrieved_off + v.abs() + retrieved.abs())
+        written_off = delta_off + (norm_off + 1) * delta.abs()  # delta times an element of k
+
+        kept = g * _times(state, q)
+        kept_off = g_off * _times(state, q).abs() + norm_off * kept.abs() + g * (terms + 1) * _times(magnitude, q.abs())
+        qk, qk_magnitude = (q * k).sum(-1, keepdim=True), (q * k).abs().sum(-1, keepdim=True)
+        qk_off = (terms + 2) * qk_magnitude + 2 * norm_off * qk.abs()
+        output_off = kept_off + delta_off * qk.abs() + delta.abs() * qk_off + (kept + delta * qk).abs() + g * length
+        outputs_off.append(scale * output_off)
+
+        # What this token's own operations add, and what it makes of the errors before.
+        own = (g + g_off)[..., None] * magnitude + (delta.abs() + written_off)[..., None] * k.abs()[..., None, :]
+        error = g[..., None] * (error + (beta * length)[..., None] * k.abs()[..., None, :]) + own
+        length = g * length + own.norm(dim=-1)
+        error = torch.minimum(error, length[..., None])
+        states_off.append(error)
+        state = g[..., None] * state + delta[..., None] * k[..., None, :]
+        magnitude = g[..., None] * magnitude + (delta[..., None] * k[..., None, :]).abs()
+    return _of_batch(live, torch.stack(outputs_off, 1), torch.stack(states_off, 1), workload)
+
+
+def _times(state: torch.Tensor, row: torch.Tensor) -> torch.Tensor:
+    """A state [N, HV, V, K] times a vector [N, HV, K], [N, HV, V]."""
+    return torch.einsum("nhvk,nhk->nhv", state, row)
+
+
+def recurrence(t: Tensors, state: torch.Tensor, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """One token after the other in the state's dtype; gives output [N, T, HV, V] and states [N, T, HV, V, K]."""
+    g = torch.exp(-torch.exp(t["A_log"]) * F.softplus(t["a"] + t["dt_bias"]))
+    beta, outputs, states = torch.sigmoid(t["b"]), [], []
+    for token in range(g.shape[1]):
+        q, k, v = t["q"][:, token], t["k"][:, token], t["v"][:, token]
+        state = g[:, token, :, None, None] * state
+        delta = beta[:, token, :, None] * (v - _times(state, k))
+        state = state + delta[..., :, None] * k[..., None, :]
+        states.append(state)
+        outputs.append(scale * _times(state, q))
+    return torch.stack(outputs, 1), torch.stack(states, 1)
+
+
+def _live(tensors: Tensors, live: torch.Tensor, dtype: torch.dtype) -> Tensors:
+    """The unpacked tensors of those entries of the batch that are sequences."""
+    own = {name: tensors[name][live] for name in ("mixed_qkv", "a", "b")}
+    HV, V, K = tensors["pool"].shape[1:]
+    HQ = (own["mixed_qkv"].shape[-1] - HV * V) // (2 * K)
+    return _split({**tensors, **own}, (HQ, HV, V, K), dtype)
+
+
+def _split(tensors: Tensors, sizes: tuple[int, int, int, int], dtype: torch.dtype) -> Tensors:
+    """Normalised q and k [N, T, HV, K], v [N, T, HV, V], and the gates' inputs, in a dtype."""
+    HQ, HV, V, K = sizes
+    q, k, v = tensors["mixed_qkv"].to(dtype).split((HQ * K, HQ * K, HV * V), dim=-1)
+    q, k = (_normalised(each.unflatten(-1, (HQ, K))).repeat_interleave(HV // HQ, dim=-2) for each in (q, k))
+    gates = {name: tensors[name].to(dtype) for name in ("a", "b", "A_log", "dt_bias")}
+    return {"q": q, "k": k, "v": v.unflatten(-1, (HV, V)), **gates}
+
+
+def _normalised(rows: torch.Tensor) -> torch.Tensor:
+    return rows / torch.sqrt((rows * rows).sum(-1, keepdim=True) + EPS)
+
+
+def _draw(shape: Shape, tokens: int, random: torch.Generator) -> Tensors:
+    """The small tensors of some tokens on the CPU, so that a seed means the same numbers on every device."""
+    B, HV = shape.B, shape.HV
+    dt = torch.empty(HV).uniform_(1e-3, 0.1, generator=random)
+    return {
+        "mixed_qkv": torch.randn(B, tokens, 2 * shape.HQ * shape.K + HV * shape.V, generator=random).bfloat16(),
+        "a": torch.randn(B, tokens, HV, generator=random).bfloat16(),
+        "b": torch.randn(B, tokens, HV, generator=random).bfloat16(),
+        "A_log": torch.empty(HV).uniform_(1.0, 16.0, generator=random).log(),
+        "dt_bias": dt + torch.log(-torch.expm1(-dt)),
+    }

@@ -1,0 +1,19 @@
+"""decode-v9 over several tokens: a row of the state stays in registers while its lanes walk over all tokens."""
+
+from gdnbench import CudaKernel, Param, Params
+
+
+def _rows(p: Params) -> int:
+    return p.WARPS * 32 // p.LANES
+
+
+kernel = CudaKernel(
+    name="verify-v1",
+    entry="gdn_verify_v1",
+    params={
+        "LANES": Param(default=8, choices=(8, 16, 32), doc="lanes that share a row of the state"),
+        "WARPS": Param(default=4, choices=(4, 8, 16), doc="warps per block"),
+    },
+    grid=lambda shape, p: (shape.B * shape.HV * shape.V // _rows(p),),
+    block=lambda shape, p: 32 * p.WARPS,
+)
