@@ -39,6 +39,13 @@ LANGUAGES = {
     "decode-pool-fla": TorchKernel,
     "decode-pool-flashinfer": TorchKernel,
     "decode-pool-reference": TorchKernel,
+    "verify-v1": CudaKernel,
+    "verify-v2": CudaKernel,
+    "verify-floor-copy": CudaKernel,
+    "verify-floor-empty": CudaKernel,
+    "verify-fla": TorchKernel,
+    "verify-flashinfer": TorchKernel,
+    "verify-reference": TorchKernel,
     "prefill-recurrent": CudaKernel,
     "prefill-floor-empty": CudaKernel,
     "prefill-triton": TritonKernel,
@@ -88,7 +95,7 @@ def test_every_bundled_kernel_says_its_idea_and_has_its_source(name):
     assert name.startswith(f"{entry.op.name}-")
 
 
-@pytest.mark.parametrize("name", ["decode", "decode-pool", "prefill"])
+@pytest.mark.parametrize("name", ["decode", "decode-pool", "prefill", "verify"])
 def test_an_op_names_kernels_that_exist(name):
     catalog = load()
     op = catalog.ops[name]

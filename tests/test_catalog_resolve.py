@@ -79,7 +79,7 @@ def test_of_several_ops_none_is_meant_by_chance():
 
 
 def test_ops_that_have_what_is_named_so_far(catalog):
-    assert ops_having(catalog, []) == ("decode", "decode-pool", "prefill", "gemm", "ragged")
+    assert ops_having(catalog, []) == ("decode", "decode-pool", "prefill", "verify", "gemm", "ragged")
     assert ops_having(catalog, ["*-cuda"]) == ("gemm", "ragged")
     assert ops_having(catalog, ["*-cuda", "nothing"]) == ()
 

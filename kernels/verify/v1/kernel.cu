@@ -39,6 +39,7 @@ extern "C" __global__ void __launch_bounds__(gdn::WARP * WARPS) gdn_verify_v1(GD
     b_head[t] = b[(token + t) * GDN_HV + head];
   }
   const float A = A_log[head], bias = dt_bias[head];
+  gdn::loads_first(batches);
 
   // State and output of the row, the first of them; those of the next token lie a stride away.
   gdn::Element* const kept_row =
@@ -63,6 +64,7 @@ extern "C" __global__ void __launch_bounds__(gdn::WARP * WARPS) gdn_verify_v1(GD
   gdn::Quad s_bits[QUADS];
 #pragma unroll
   for (int i = 0; i < QUADS; ++i) s_bits[i] = gdn::load_quad(state + i * LANES * 4);
+  gdn::loads_first(batches);
 
   float k_norm[TOKENS], q_norm[TOKENS], qk[TOKENS];
   gdn::Gates gate[TOKENS];
