@@ -22,6 +22,7 @@ FORGETTING = (0.3, 3.0)  # of -log g, drawn from in between
 LARGE = 1e3
 SMALL = 2.0**-10  # of keys and queries: EPS is then as large as their squares
 UNDERFLOW = 2.0**-102  # fp32's smallest normal number in unit roundoffs: what is smaller may be flushed to zero
+BF16 = 16  # bits of a state's element
 NORM_ROUNDOFFS = 4.0  # of the root, the quotient and the products that a norm takes, beside its sum
 
 
@@ -52,7 +53,7 @@ def make_inputs(shape: Shape, seed: int, device: str, scenario: str) -> tuple[Te
         states = LARGE * torch.randn(states.shape, generator=random)
     else:
         before = {**_draw(shape, WARM_UP_STEPS, random), "A_log": tensors["A_log"], "dt_bias": tensors["dt_bias"]}
-        states = recurrence(_split(before, sizes, torch.float32), states, scale=1.0)[1][:, -1]
+        states = recurrence(_split(before, sizes, torch.float32), states, 1.0, shape.BETA)[1][:, -1]
     if scenario == "saturated-gates":
         for name in ("a", "b"):
             tensors[name] = SATURATED * torch.sign(tensors[name].float()).bfloat16()
@@ -72,8 +73,10 @@ def make_inputs(shape: Shape, seed: int, device: str, scenario: str) -> tuple[Te
     pool = _other_states(shape, count, random)
     live = slot > 0
     pool[slot[live]] = states[live]
+    pool = pool.bfloat16() if shape.STATE == BF16 else pool
     tensors |= {"pool": pool, "slot": slot.int()}
-    return {name: tensor.contiguous().to(device) for name, tensor in tensors.items()}, {"scale": shape.K**-0.5}
+    scalars = {"scale": shape.K**-0.5, "beta_limit": float(shape.BETA)}
+    return {name: tensor.contiguous().to(device) for name, tensor in tensors.items()}, scalars
 
 
 def _other_states(shape: Shape, count: int, random: torch.Generator) -> torch.Tensor:
@@ -88,7 +91,7 @@ def oracle(tensors: Tensors, scalars: dict[str, float], workload: Shape) -> Tens
     """The outputs in float64, from the inputs as they are."""
     live = tensors["slot"] > 0
     state = tensors["pool"][tensors["slot"][live].long()].double()
-    output, states = recurrence(_live(tensors, live, torch.float64), state, scalars["scale"])
+    output, states = recurrence(_live(tensors, live, torch.float64), state, **scalars)
     return _of_batch(live, output, states, workload)
 
 
@@ -111,16 +114,16 @@ class Gates(NamedTuple):
     beta_off: torch.Tensor
 
 
-def _gates_with_roundoff(t: Tensors) -> Gates:
+def _gates_with_roundoff(t: Tensors, limit: float) -> Gates:
     """As kernels/decode/numerics.py has them: softplus as log(1 + exp(x)) loses a roundoff of 1 however small it is."""
     x, rate = t["a"] + t["dt_bias"], t["A_log"].exp()
     softplus = F.softplus(x)
     off = 1 + softplus + torch.sigmoid(x) * x.abs()  # softplus(x)
     off = rate * (off + softplus * (1 + t["A_log"].abs()))  # exp(A_log) softplus(x)
-    g, beta = torch.exp(-rate * softplus), torch.sigmoid(t["b"])
+    g, sigmoid = torch.exp(-rate * softplus), torch.sigmoid(t["b"])  # a limit of 1 or 2 is exact
     g_off = g * (1 + rate * softplus + off) + UNDERFLOW
-    beta_off = beta * (1 + (1 - beta) * t["b"].abs()) + UNDERFLOW
-    return Gates(g, g_off, beta, beta_off)
+    beta_off = limit * (sigmoid * (1 + (1 - sigmoid) * t["b"].abs()) + UNDERFLOW)
+    return Gates(g, g_off, limit * sigmoid, beta_off)
 
 
 def roundoff(tensors: Tensors, scalars: dict[str, float], workload: Shape) -> Tensors:
@@ -133,7 +136,7 @@ def roundoff(tensors: Tensors, scalars: dict[str, float], workload: Shape) -> Te
     root and the quotient.
 
     From a token to the next a row's error e becomes g e (I - beta k k^T). No longer than it was, for |k| <= 1 and beta
-    in [0, 1], so its 2-norm is carried from token to token; of an element it is g (e + beta |e| |k|), by the
+    in [0, 2], so its 2-norm is carried from token to token; of an element it is g (e + beta |e| |k|), by the
     Cauchy-Schwarz inequality.
 
     Magnitudes are those of the terms that a state is a sum of, g |S| + |delta| |k| and so on from the first token,
@@ -145,7 +148,7 @@ def roundoff(tensors: Tensors, scalars: dict[str, float], workload: Shape) -> Te
     live = tensors["slot"] > 0
     t, scale = _live(tensors, live, torch.float32), scalars["scale"]
     state = tensors["pool"][tensors["slot"][live].long()].float()
-    gates = _gates_with_roundoff(t)
+    gates = _gates_with_roundoff(t, scalars["beta_limit"])
     terms = math.sqrt(state.shape[-1])
     norm_off = terms / 2 + NORM_ROUNDOFFS  # the reciprocal of a norm, relative
     magnitude = state.abs()  # of the terms of the state
@@ -185,10 +188,12 @@ def _times(state: torch.Tensor, row: torch.Tensor) -> torch.Tensor:
     return torch.einsum("nhvk,nhk->nhv", state, row)
 
 
-def recurrence(t: Tensors, state: torch.Tensor, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
+def recurrence(
+    t: Tensors, state: torch.Tensor, scale: float, beta_limit: float
+) -> tuple[torch.Tensor, torch.Tensor]:
     """One token after the other in the state's dtype; gives output [N, T, HV, V] and states [N, T, HV, V, K]."""
     g = torch.exp(-torch.exp(t["A_log"]) * F.softplus(t["a"] + t["dt_bias"]))
-    beta, outputs, states = torch.sigmoid(t["b"]), [], []
+    beta, outputs, states = beta_limit * torch.sigmoid(t["b"]), [], []
     for token in range(g.shape[1]):
         q, k, v = t["q"][:, token], t["k"][:, token], t["v"][:, token]
         state = g[:, token, :, None, None] * state

@@ -34,13 +34,15 @@ def bind(tensors, shape: Shape, params: Params) -> Callable[[], tuple[torch.Tens
             dt_bias=t.dt_bias,
             use_gate_in_kernel=True,
             use_beta_sigmoid_in_kernel=True,
+            allow_neg_eigval=shape.BETA == 2,
             use_qk_l2norm_in_kernel=True,
             scale=t.scale,
             initial_state=t.pool[t.slot.clamp(min=0).long()],
             output_final_state=True,
             state_v_first=True,
         )
-        padding.clear(t.slot, output, last)
-        return output, last[:, None]
+        states = last.to(t.pool.dtype)  # it gives fp32, whatever it takes
+        padding.clear(t.slot, output, states)
+        return output, states[:, None]
 
     return launch

@@ -5,7 +5,7 @@ from gdnbench import Requirement, TorchKernel, Workload
 
 def check(workload: Workload) -> str:
     """Its function gives the state after the last token alone."""
-    return "FLA's function gives the last state alone: KEEP=1 asks for each" if workload.KEEP else ""
+    return "FLA's function gives the last state alone, and not each" if workload.KEEP else ""
 
 
 kernel = TorchKernel(

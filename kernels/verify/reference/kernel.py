@@ -20,17 +20,18 @@ def bind(tensors, shape: Shape, params: Params) -> Callable[[], tuple[torch.Tens
     del params
     t, sizes = tensors, (shape.HQ, shape.HV, shape.V, shape.K)
     kept = slice(None) if shape.KEEP else slice(-1, None)
-    return partial(verify, t.mixed_qkv, t.a, t.b, t.A_log, t.dt_bias, t.pool, t.slot, t.scale, sizes, kept)
+    inputs = (t.mixed_qkv, t.a, t.b, t.A_log, t.dt_bias, t.pool, t.slot)
+    return partial(verify, *inputs, t.scale, t.beta_limit, sizes, kept)
 
 
-def verify(mixed_qkv, a, b, A_log, dt_bias, pool, slot, scale, sizes, kept):
+def verify(mixed_qkv, a, b, A_log, dt_bias, pool, slot, scale, beta_limit, sizes, kept):
     """The op as written. `sizes` are HQ, HV, V and K; `kept` is the slice of tokens whose states are given."""
     HQ, HV, V, K = sizes
     q, k, v = mixed_qkv.float().split((HQ * K, HQ * K, HV * V), dim=-1)
     q, k = (normalised(each.unflatten(-1, (HQ, K))).repeat_interleave(HV // HQ, dim=-2) for each in (q, k))
     v = v.unflatten(-1, (HV, V))
     g = torch.exp(-torch.exp(A_log) * F.softplus(a.float() + dt_bias))
-    beta = torch.sigmoid(b.float())
+    beta = beta_limit * torch.sigmoid(b.float())
     live = (slot > 0)[:, None, None, None]
 
     # A product and a sum, not a matmul: matmul may use TF32, which the gates do not forgive.

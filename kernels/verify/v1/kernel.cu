@@ -8,11 +8,12 @@
 
 GDNBENCH_PHASE_NAMES(load, walk, store);
 
-constexpr int QUADS = GDN_K / 4 / LANES;  // float4s of a row that a lane holds
+constexpr int LANES = GDN_K % (gdn::PACK * MOST_LANES) == 0 ? MOST_LANES : MOST_LANES / 2;  // that share a row
+constexpr int QUADS = GDN_K / 4 / LANES;  // of a row that a lane holds, in float4s
 constexpr int BLOCK_ROWS = WARPS * gdn::WARP / LANES;
 constexpr int BLOCKS_A_HEAD = GDN_V / BLOCK_ROWS;
 static_assert(GDN_V % BLOCK_ROWS == 0, "a block works on one head, and no row is left over");
-static_assert(GDN_K % (4 * LANES) == 0, "the lanes of a row hold equal parts of it");
+static_assert(GDN_K % (gdn::PACK * LANES) == 0, "the lanes of a row hold equal parts of it");
 
 extern "C" __global__ void __launch_bounds__(gdn::WARP * WARPS) gdn_verify_v1(GDN_VERIFY_ARGUMENTS) {
   GDNBENCH_PHASES_BEGIN();
@@ -20,9 +21,9 @@ extern "C" __global__ void __launch_bounds__(gdn::WARP * WARPS) gdn_verify_v1(GD
   const unsigned head_of_batch = blockIdx.x / BLOCKS_A_HEAD;
   const unsigned sequence = head_of_batch / GDN_HV, head = head_of_batch % GDN_HV;
   const int place = slot[sequence];
-  const unsigned lane = threadIdx.x % LANES;  // its quads lie LANES quads apart
+  const unsigned lane = threadIdx.x % LANES;
   const unsigned row = blockIdx.x % BLOCKS_A_HEAD * BLOCK_ROWS + threadIdx.x / LANES;
-  const unsigned key = head / (GDN_HV / GDN_HQ) * GDN_K + lane * 4;
+  const unsigned key = head / (GDN_HV / GDN_HQ) * GDN_K;
   const size_t token = static_cast<size_t>(sequence) * TOKENS;  // the first of the sequence
 
   uint2 k_bits[TOKENS][QUADS], q_bits[TOKENS][QUADS];
@@ -30,10 +31,8 @@ extern "C" __global__ void __launch_bounds__(gdn::WARP * WARPS) gdn_verify_v1(GD
 #pragma unroll
   for (int t = 0; t < TOKENS; ++t) {
     const __nv_bfloat16* const own = mixed_qkv + (token + t) * gdn::MIXED;
-#pragma unroll
-    for (int i = 0; i < QUADS; ++i) k_bits[t][i] = gdn::load_bits(own + gdn::QUERIES + key + i * LANES * 4);
-#pragma unroll
-    for (int i = 0; i < QUADS; ++i) q_bits[t][i] = gdn::load_bits(own + key + i * LANES * 4);
+    gdn::load_key<LANES>(own + gdn::QUERIES + key, lane, k_bits[t]);
+    gdn::load_key<LANES>(own + key, lane, q_bits[t]);
     v_row[t] = own[2 * gdn::QUERIES + head * GDN_V + row];
     a_head[t] = a[(token + t) * GDN_HV + head];
     b_head[t] = b[(token + t) * GDN_HV + head];
@@ -42,28 +41,23 @@ extern "C" __global__ void __launch_bounds__(gdn::WARP * WARPS) gdn_verify_v1(GD
   gdn::loads_first(batches);
 
   // State and output of the row, the first of them; those of the next token lie a stride away.
-  gdn::Element* const kept_row =
-      states + (static_cast<size_t>(sequence) * gdn::KEPT * GDN_HV + head) * gdn::STATE + row * GDN_K + lane * 4;
-  constexpr size_t KEPT_STRIDE = GDN_HV * static_cast<size_t>(gdn::STATE);
+  gdn::State* const kept_row =
+      states + (static_cast<size_t>(sequence) * gdn::KEPT * GDN_HV + head) * gdn::HEAD + row * GDN_K;
+  constexpr size_t KEPT_STRIDE = GDN_HV * static_cast<size_t>(gdn::HEAD);
   __nv_bfloat16* const output_row = output + (token * GDN_HV + head) * GDN_V + row;
   constexpr size_t OUTPUT_STRIDE = GDN_HV * GDN_V;
 
+  float4 s[QUADS] = {};
   if (place <= 0) {  // no sequence: the same for all threads of the block
 #pragma unroll
-    for (int t = 0; t < gdn::KEPT; ++t)
-#pragma unroll
-      for (int i = 0; i < QUADS; ++i)
-        gdn::store_quad(kept_row + t * KEPT_STRIDE + i * LANES * 4, make_float4(0.f, 0.f, 0.f, 0.f));
+    for (int t = 0; t < gdn::KEPT; ++t) gdn::store_row<LANES>(kept_row + t * KEPT_STRIDE, lane, s);
     if (lane == 0)
 #pragma unroll
       for (int t = 0; t < TOKENS; ++t) output_row[t * OUTPUT_STRIDE] = __float2bfloat16(0.f);
     return;
   }
-  const gdn::Element* const state =
-      pool + (static_cast<size_t>(place) * GDN_HV + head) * gdn::STATE + row * GDN_K + lane * 4;
-  gdn::Quad s_bits[QUADS];
-#pragma unroll
-  for (int i = 0; i < QUADS; ++i) s_bits[i] = gdn::load_quad(state + i * LANES * 4);
+  const gdn::RowBits<QUADS> bits = gdn::load_row<LANES, QUADS>(
+      pool + (static_cast<size_t>(place) * GDN_HV + head) * gdn::HEAD + row * GDN_K, lane);
   gdn::loads_first(batches);
 
   float k_norm[TOKENS], q_norm[TOKENS], qk[TOKENS];
@@ -76,11 +70,9 @@ extern "C" __global__ void __launch_bounds__(gdn::WARP * WARPS) gdn_verify_v1(GD
     k_norm[t] = rsqrtf(gdn::group_sum<LANES>(gdn::dot_of_quads(k4, k4)) + gdn::EPS);
     q_norm[t] = rsqrtf(gdn::group_sum<LANES>(gdn::dot_of_quads(q4, q4)) + gdn::EPS) * scale;
     qk[t] = gdn::group_sum<LANES>(gdn::dot_of_quads(q4, k4)) * k_norm[t];
-    gate[t] = gdn::gates(A, bias, __bfloat162float(a_head[t]), __bfloat162float(b_head[t]));
+    gate[t] = gdn::gates(A, bias, __bfloat162float(a_head[t]), __bfloat162float(b_head[t]), beta_limit);
   }
-  float4 s[QUADS];
-#pragma unroll
-  for (int i = 0; i < QUADS; ++i) s[i] = gdn::widen(s_bits[i]);
+  gdn::widen(bits, s);
   GDNBENCH_PHASE_USING(load, s, qk, k_norm, q_norm);
 
   float result[TOKENS];
@@ -95,11 +87,8 @@ extern "C" __global__ void __launch_bounds__(gdn::WARP * WARPS) gdn_verify_v1(GD
     const float delta = gate[t].write * fmaf(-decay, sk, __bfloat162float(v_row[t]));
     const float written = delta * k_norm[t];
 #pragma unroll
-    for (int i = 0; i < QUADS; ++i) {
-      s[i] = gdn::add_scaled(gdn::scaled(decay, s[i]), written, k4[i]);
-      if (GDN_KEEP || t == TOKENS - 1)
-        gdn::store_quad(kept_row + (GDN_KEEP ? t : 0) * KEPT_STRIDE + i * LANES * 4, s[i]);
-    }
+    for (int i = 0; i < QUADS; ++i) s[i] = gdn::add_scaled(gdn::scaled(decay, s[i]), written, k4[i]);
+    if (GDN_KEEP || t == TOKENS - 1) gdn::store_row<LANES>(kept_row + (GDN_KEEP ? t : 0) * KEPT_STRIDE, lane, s);
     result[t] = q_norm[t] * fmaf(decay, sq, delta * qk[t]);
   }
   GDNBENCH_PHASE_USING(walk, result);

@@ -19,17 +19,19 @@ namespace {
 
 using gdn::TOKENS;
 
-constexpr int LANES = 8;                  // a quarter of a warp reads 128 contiguous bytes: no bank conflict
-constexpr int QUADS = GDN_K / 4 / LANES;  // float4s of a row that a lane holds
+// Lanes that share a row: a quarter of a warp then reads 128 contiguous bytes, or two rows' 64: no bank conflict.
+constexpr int LANES = GDN_K % (8 * gdn::PACK) == 0 ? 8 : 4;
+constexpr int QUADS = GDN_K / 4 / LANES;  // of a row that a lane holds, in float4s
+constexpr int WARPS = TILE * LANES < MOST_WARPS * gdn::WARP ? TILE * LANES / gdn::WARP : MOST_WARPS;
 constexpr int THREADS = WARPS * gdn::WARP;
 constexpr int GROUPS = THREADS / LANES;
 constexpr int ROWS = TILE / GROUPS;  // of a group of lanes
 constexpr int AT_ONCE = 4;           // tokens whose keys and factors may be in registers
 constexpr int TILES_A_HEAD = GDN_V / TILE;
-constexpr unsigned TILE_BYTES = TILE * GDN_K * sizeof(gdn::Element);
+constexpr unsigned TILE_BYTES = TILE * GDN_K * sizeof(gdn::State);
 static_assert(TILE % GROUPS == 0 && GDN_V % TILE == 0, "a block works on one head, and no row is left over");
-static_assert(GDN_K % (4 * LANES) == 0, "the lanes of a row hold equal parts of it");
-static_assert(TOKENS <= LANES, "a lane stores one output");
+static_assert(GDN_K % (gdn::PACK * LANES) == 0, "the lanes of a row hold equal parts of it");
+constexpr int RESULTS = (TOKENS + LANES - 1) / LANES;  // of a row that a lane stores
 
 constexpr int VECTORS = 2 * TOKENS;                  // keys, then queries
 constexpr int LOADS = VECTORS * (GDN_K / 8);         // of 16 bytes, for all of them
@@ -57,7 +59,7 @@ __device__ __forceinline__ unsigned shared_address(const void* p) {
 }
 
 // The barrier's phase ends when the one thread has arrived and the copy's bytes have.
-__device__ __forceinline__ void begin_copy(gdn::Element* tile, const gdn::Element* source, unsigned long long* arrived) {
+__device__ __forceinline__ void begin_copy(gdn::State* tile, const gdn::State* source, unsigned long long* arrived) {
   if (threadIdx.x != 0) return;
   const unsigned barrier = shared_address(arrived);
   asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier));
@@ -80,7 +82,7 @@ __device__ __forceinline__ void wait_for_copy(const unsigned long long* arrived)
 #else
 
 // Before Hopper there are no bulk copies: all threads copy, and the block's barrier that follows is the wait.
-__device__ __forceinline__ void begin_copy(gdn::Element* tile, const gdn::Element* source, unsigned long long*) {
+__device__ __forceinline__ void begin_copy(gdn::State* tile, const gdn::State* source, unsigned long long*) {
   for (unsigned i = threadIdx.x; i < TILE_BYTES / 16; i += THREADS)
     reinterpret_cast<uint4*>(tile)[i] = reinterpret_cast<const uint4*>(source)[i];
 }
@@ -89,13 +91,14 @@ __device__ __forceinline__ void wait_for_copy(const unsigned long long*) {}
 
 #endif
 
-__device__ __forceinline__ float4 quad_of(const float (&vector)[GDN_K], unsigned column) {
-  return *reinterpret_cast<const float4*>(&vector[column]);
+// A lane's part of a key or query.
+__device__ __forceinline__ float4 quad_of(const float (&vector)[GDN_K], unsigned lane, int quad) {
+  return *reinterpret_cast<const float4*>(&vector[gdn::column<LANES>(lane, quad)]);
 }
 
 // All dot products of keys and queries that the factors need, shared out to groups of lanes.
 __device__ __forceinline__ void multiply_pairs(const float (&vectors)[VECTORS][GDN_K], float (&products)[PAIRS]) {
-  const unsigned column = threadIdx.x % LANES * 4;
+  const unsigned lane = threadIdx.x % LANES;
 #pragma unroll
   for (int first = 0; first < PAIRS; first += GROUPS) {
     const int own = first + static_cast<int>(threadIdx.x / LANES);
@@ -109,11 +112,11 @@ __device__ __forceinline__ void multiply_pairs(const float (&vectors)[VECTORS][G
     float4 x[QUADS], y[QUADS];
 #pragma unroll
     for (int quad = 0; quad < QUADS; ++quad) {
-      x[quad] = quad_of(vectors[left], column + quad * LANES * 4);
-      y[quad] = quad_of(vectors[right], column + quad * LANES * 4);
+      x[quad] = quad_of(vectors[left], lane, quad);
+      y[quad] = quad_of(vectors[right], lane, quad);
     }
     const float product = gdn::group_sum<LANES>(gdn::dot_of_quads(x, y));
-    if (column == 0 && own < PAIRS) products[own] = product;
+    if (lane == 0 && own < PAIRS) products[own] = product;
   }
 }
 
@@ -149,7 +152,7 @@ __device__ __forceinline__ void find_factors(const float (&products)[PAIRS], con
 
 extern "C" __global__ void __launch_bounds__(THREADS) gdn_verify_v2(GDN_VERIFY_ARGUMENTS) {
   GDNBENCH_PHASES_BEGIN();
-  __shared__ __align__(128) gdn::Element tile[TILE][GDN_K];
+  __shared__ __align__(128) gdn::State tile[TILE][GDN_K];
   __shared__ __align__(16) float vectors[VECTORS][GDN_K];
   __shared__ float values[TOKENS][TILE];
   __shared__ float products[PAIRS];
@@ -186,22 +189,22 @@ extern "C" __global__ void __launch_bounds__(THREADS) gdn_verify_v2(GDN_VERIFY_A
   }
   gdn::loads_first(batches);
 
-  gdn::Element* const kept_states = states +
-                                    (static_cast<size_t>(sequence) * gdn::KEPT * GDN_HV + head) * gdn::STATE +
+  gdn::State* const kept_states = states +
+                                    (static_cast<size_t>(sequence) * gdn::KEPT * GDN_HV + head) * gdn::HEAD +
                                     static_cast<size_t>(first) * GDN_K;
-  constexpr size_t KEPT_STRIDE = GDN_HV * static_cast<size_t>(gdn::STATE);
+  constexpr size_t KEPT_STRIDE = GDN_HV * static_cast<size_t>(gdn::HEAD);
   __nv_bfloat16* const outputs = output + (token * GDN_HV + head) * GDN_V + first;
   constexpr size_t OUTPUT_STRIDE = GDN_HV * GDN_V;
   if (place <= 0) {  // no sequence: the same for all threads of the block
 #pragma unroll
     for (int t = 0; t < gdn::KEPT; ++t)
-      for (unsigned i = threadIdx.x; i < TILE * GDN_K / 4; i += THREADS)
-        gdn::store_quad(kept_states + t * KEPT_STRIDE + i * 4, make_float4(0.f, 0.f, 0.f, 0.f));
+      for (unsigned i = threadIdx.x; i < TILE_BYTES / 16; i += THREADS)
+        reinterpret_cast<uint4*>(kept_states + t * KEPT_STRIDE)[i] = make_uint4(0, 0, 0, 0);
     for (unsigned i = threadIdx.x; i < TOKENS * TILE; i += THREADS)
       outputs[i / TILE * OUTPUT_STRIDE + i % TILE] = __float2bfloat16(0.f);
     return;
   }
-  begin_copy(tile[0], pool + (static_cast<size_t>(place) * GDN_HV + head) * gdn::STATE + first * GDN_K, &arrived);
+  begin_copy(tile[0], pool + (static_cast<size_t>(place) * GDN_HV + head) * gdn::HEAD + first * GDN_K, &arrived);
 
 #pragma unroll
   for (int i = 0; i < SHARE; ++i) {
@@ -215,7 +218,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) gdn_verify_v2(GDN_VERIFY_A
   for (int i = 0; i < VALUES; ++i)
     if (i * THREADS + threadIdx.x < TOKENS * TILE) (&values[0][0])[i * THREADS + threadIdx.x] = __bfloat162float(value[i]);
   if (threadIdx.x < TOKENS)
-    gates[threadIdx.x] = gdn::gates(A, bias, __bfloat162float(a_head), __bfloat162float(b_head));
+    gates[threadIdx.x] = gdn::gates(A, bias, __bfloat162float(a_head), __bfloat162float(b_head), beta_limit);
   __syncthreads();
   multiply_pairs(vectors, products);
   __syncthreads();
@@ -225,22 +228,19 @@ extern "C" __global__ void __launch_bounds__(THREADS) gdn_verify_v2(GDN_VERIFY_A
   wait_for_copy(&arrived);
   GDNBENCH_PHASE(load_state);
 
-  const unsigned lane = threadIdx.x % LANES, column = lane * 4;  // its quads lie LANES quads apart
-  const unsigned group = threadIdx.x / LANES;
+  const unsigned lane = threadIdx.x % LANES, group = threadIdx.x / LANES;
   float4 s[ROWS][QUADS];
 #pragma unroll
   for (int row = 0; row < ROWS; ++row)
-#pragma unroll
-    for (int i = 0; i < QUADS; ++i)
-      s[row][i] = gdn::widen(gdn::load_quad(&tile[row * GROUPS + group][column + i * LANES * 4]));
+    gdn::widen(gdn::load_row<LANES, QUADS>(tile[row * GROUPS + group], lane), s[row]);
   float state_key[ROWS][TOKENS], state_query[ROWS][TOKENS];  // P and R
 #pragma unroll
   for (int t = 0; t < TOKENS; ++t) {
     float4 k4[QUADS], q4[QUADS];
 #pragma unroll
     for (int i = 0; i < QUADS; ++i) {
-      k4[i] = quad_of(vectors[t], column + i * LANES * 4);
-      q4[i] = quad_of(vectors[TOKENS + t], column + i * LANES * 4);
+      k4[i] = quad_of(vectors[t], lane, i);
+      q4[i] = quad_of(vectors[TOKENS + t], lane, i);
     }
 #pragma unroll
     for (int row = 0; row < ROWS; ++row) {
@@ -252,7 +252,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) gdn_verify_v2(GDN_VERIFY_A
   float written[ROWS][TOKENS];
 #pragma unroll
   for (int row = 0; row < ROWS; ++row) {
-    float result = 0.f;  // of the token of this lane's number
+    float result[RESULTS] = {};  // of the tokens that are this lane's
 #pragma unroll
     for (int t = 0; t < TOKENS; ++t) {
       float w = factors.written_value[t] * values[t][row * GROUPS + group];
@@ -265,43 +265,33 @@ extern "C" __global__ void __launch_bounds__(THREADS) gdn_verify_v2(GDN_VERIFY_A
       }
       written[row][t] = w;
       o = fmaf(factors.output_written[pair(t, t)], w, o);
-      if (lane == t) result = o;
+      if (lane == t % LANES) result[t / LANES] = o;
       if (t % AT_ONCE == AT_ONCE - 1) gdn::loads_first(batches);
     }
-    if (lane < TOKENS) outputs[lane * OUTPUT_STRIDE + row * GROUPS + group] = __float2bfloat16(result);
+#pragma unroll
+    for (int i = 0; i < RESULTS; ++i)
+      if (i * LANES + lane < TOKENS)
+        outputs[(i * LANES + lane) * OUTPUT_STRIDE + row * GROUPS + group] = __float2bfloat16(result[i]);
   }
   GDNBENCH_PHASE_USING(multiply, written);
   gdn::loads_first(batches);  // keys are read again, for to keep them would take as many registers as all else
 
-#if GDN_KEEP
 #pragma unroll
   for (int t = 0; t < TOKENS; ++t)
 #pragma unroll
-    for (int i = 0; i < QUADS; ++i) {
-      const float4 k4 = quad_of(vectors[t], column + i * LANES * 4);
-#pragma unroll
-      for (int row = 0; row < ROWS; ++row) {
-        s[row][i] = gdn::add_scaled(gdn::scaled(factors.decay[t], s[row][i]), written[row][t], k4);
-        gdn::store_quad(kept_states + t * KEPT_STRIDE + (row * GROUPS + group) * GDN_K + column + i * LANES * 4,
-                        s[row][i]);
-      }
-    }
+    for (int row = 0; row < ROWS; ++row) {
+#if GDN_KEEP
+      const float decay = factors.decay[t], share = written[row][t];
 #else
-#pragma unroll
-  for (int i = 0; i < QUADS; ++i) {
-#pragma unroll
-    for (int row = 0; row < ROWS; ++row) s[row][i] = gdn::scaled(factors.last_state, s[row][i]);
-#pragma unroll
-    for (int t = 0; t < TOKENS; ++t) {
-      const float4 k4 = quad_of(vectors[t], column + i * LANES * 4);
-#pragma unroll
-      for (int row = 0; row < ROWS; ++row)
-        s[row][i] = gdn::add_scaled(s[row][i], factors.last_written[t] * written[row][t], k4);
-    }
-#pragma unroll
-    for (int row = 0; row < ROWS; ++row)
-      gdn::store_quad(kept_states + (row * GROUPS + group) * GDN_K + column + i * LANES * 4, s[row][i]);
-  }
+      const float decay = t > 0 ? 1.f : factors.last_state, share = factors.last_written[t] * written[row][t];
 #endif
+#pragma unroll
+      for (int i = 0; i < QUADS; ++i)
+        s[row][i] = gdn::add_scaled(GDN_KEEP || t == 0 ? gdn::scaled(decay, s[row][i]) : s[row][i], share,
+                                    quad_of(vectors[t], lane, i));
+      if (GDN_KEEP || t == TOKENS - 1)
+        gdn::store_row<LANES>(kept_states + (GDN_KEEP ? t : 0) * KEPT_STRIDE + (row * GROUPS + group) * GDN_K, lane,
+                              s[row]);
+    }
   GDNBENCH_PHASE(store);
 }
