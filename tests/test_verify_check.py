@@ -272,3 +272,30 @@ def test_a_kernel_in_place_starts_again_before_its_launches_are_compared():
         return output, workspace.outputs["new_state"]
 
     assert compare_launches(run, workspace, lambda: None, {"new_state": "state"}) == ""
+
+
+VERIFY = CATALOG.ops["verify"]
+DRAFTS = VERIFY.workload({"B": 4, "T": 3, "KEEP": 0, "HQ": 1, "HV": 2, "K": 32, "V": 16})
+
+
+def drafts(scenario="padded"):
+    numerics = load_numerics(VERIFY, CATALOG.op_folders["verify"])
+    return Workspace.make(VERIFY, numerics, DRAFTS, seed=3, device="cpu", scenario=scenario), numerics
+
+
+def test_an_oracle_that_asks_for_the_workload_is_told_it():
+    workspace, numerics = drafts()
+    expected = consult_oracle(workspace, numerics)
+    assert expected.outputs["states"].shape == (4, 1, 2, 16, 32) == expected.roundoff["states"].shape
+
+
+def test_a_copy_of_parts_is_held_against_what_the_op_says_of_it():
+    workspace, _ = drafts()
+    outputs = workspace.output_tensors
+    live = workspace.inputs["slot"] > 0
+    outputs[1].zero_()[live, 0] = workspace.inputs["pool"][workspace.inputs["slot"][live].long()]
+    (right,) = check_copy(outputs, workspace, "padded")
+    assert right.passed
+    outputs[1][live.nonzero()[0], 0, 1, 2, 3] += 1
+    (wrong,) = check_copy(outputs, workspace, "padded")
+    assert (wrong.gate, wrong.worst) == ("states copied", 1.0)

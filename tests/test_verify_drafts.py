@@ -43,10 +43,25 @@ MISTAKES = (
     "one element a thousandth off",
 )
 """What kernels over several tokens get wrong; each must fail in some scenario."""
+MISTAKES_IN_BF16 = (
+    "padding has a state",
+    "the next sequence's tokens",
+    "the state of one token earlier",
+    "the decay of the next token",
+    "every token starts from the pool",
+    "the state in bf16 between tokens",
+    "the last state rounded towards zero",
+    "one element a hundredth off",
+)
+OFF = {"one element a thousandth off": 1.001, "one element a hundredth off": 1.01}
+ROUNDED = {
+    "the last state in bf16": lambda state: state.bfloat16().float(),
+    "the last state rounded towards zero": lambda state: (state.view(torch.int32) & -65536).view(torch.float32),
+}
 
 
-def workload(batch=7, tokens=4, keep=EACH):
-    return OP.workload(Shape(B=batch, T=tokens, KEEP=keep, **SIZES))
+def workload(batch=7, tokens=4, keep=EACH, state=32, beta=1):
+    return OP.workload(Shape(B=batch, T=tokens, KEEP=keep, STATE=state, BETA=beta, **SIZES))
 
 
 @cache
@@ -55,7 +70,7 @@ def drawn(scenario, seed=1, **shape):
     return found, *NUMERICS.make_inputs(found, seed, "cpu", scenario)
 
 
-def one_by_one(t, scale, keep, dtype=torch.float64):
+def one_by_one(t, scale, beta_limit, keep, dtype=torch.float64):
     """The op as its docstring has it: a sequence, a head and a token after the other."""
     HV, V, K = t["pool"].shape[1:]
     HQ = (t["mixed_qkv"].shape[2] - HV * V) // (2 * K)
@@ -71,7 +86,8 @@ def one_by_one(t, scale, keep, dtype=torch.float64):
                 v = token[2 * HQ * K + h * V : 2 * HQ * K + (h + 1) * V]
                 step = F.softplus(t["a"][n, i, h].to(dtype) + t["dt_bias"][h])
                 state = torch.exp(-torch.exp(t["A_log"][h].to(dtype)) * step) * state
-                state = state + torch.sigmoid(t["b"][n, i, h].to(dtype)) * torch.outer(v - state @ k, k)
+                beta = beta_limit * torch.sigmoid(t["b"][n, i, h].to(dtype))
+                state = state + beta * torch.outer(v - state @ k, k)
                 states[n, i, h], output[n, i, h] = state, scale * (state @ q)
     return {"output": output, "states": states if keep == EACH else states[:, -1:]}
 
@@ -95,7 +111,7 @@ def unpacked(t, mistake=""):
     return q, k, v.roll(1, dims=2) if mistake == "values of the next head" else v
 
 
-def computed(t, scale, keep, mistake=""):
+def computed(t, scale, beta_limit, keep, mistake=""):
     """The outputs of a kernel in fp32, with a mistake if one is asked for."""
     t = dict(t)
     if mistake == "the next sequence's tokens":
@@ -106,9 +122,9 @@ def computed(t, scale, keep, mistake=""):
     slot, padding = t["slot"].long(), (t["slot"] <= 0)[:, None, None, None]
     if mistake == "the next sequence's slot":
         slot = slot.roll(1)
-    first = t["pool"][slot if mistake == "padding counts from the end of the pool" else slot.clamp(min=0)]
+    first = t["pool"][slot if mistake == "padding counts from the end of the pool" else slot.clamp(min=0)].float()
     g = torch.exp(-torch.exp(t["A_log"]) * F.softplus(t["a"].float() + t["dt_bias"]))
-    beta = torch.sigmoid(t["b"].float())
+    beta = beta_limit * torch.sigmoid(t["b"].float())
     if mistake == "the decay of the next token":
         g = g.roll(-1, dims=1)
     if mistake == "the write strength of the next token":
@@ -122,11 +138,12 @@ def computed(t, scale, keep, mistake=""):
         output = torch.where(padding, 0.0, output)
     if mistake not in {"padding has a state", "padding counts from the end of the pool"}:
         states = torch.where(padding[..., None], 0.0, states)
-    if mistake == "the last state in bf16":
-        states[:, -1] = states[:, -1].bfloat16().float()
-    if mistake == "one element a thousandth off":
-        states[1, -1, 1, 2, 3] *= 1.001
-    return {"output": output.bfloat16(), "states": states if keep == EACH else states[:, -1:]}
+    if mistake in ROUNDED:
+        states[:, -1] = ROUNDED[mistake](states[:, -1])
+    if mistake in OFF:
+        states[1, -1, 1, 2, 3] *= OFF[mistake]
+    states = (states if keep == EACH else states[:, -1:]).to(t["pool"].dtype)
+    return {"output": output.bfloat16(), "states": states}
 
 
 def walked(first, q, k, v, g, beta, scale, mistake=""):
@@ -151,12 +168,12 @@ def walked(first, q, k, v, g, beta, scale, mistake=""):
     return torch.stack(outputs, 1), torch.stack(states, 1)
 
 
-def at_once(t, scale, keep):
+def at_once(t, scale, beta_limit, keep):
     """The outputs by the products of the first state with all keys and queries, as verify-v2 has them, in fp32."""
     q, k, v = unpacked(t)
-    first, live = t["pool"][t["slot"].clamp(min=0).long()], t["slot"] > 0
+    first, live = t["pool"][t["slot"].clamp(min=0).long()].float(), t["slot"] > 0
     g = torch.exp(-torch.exp(t["A_log"]) * F.softplus(t["a"].float() + t["dt_bias"]))
-    beta, T = torch.sigmoid(t["b"].float()), g.shape[1]
+    beta, T = beta_limit * torch.sigmoid(t["b"].float()), g.shape[1]
     keys, queries = (torch.einsum("nhvk,nthk->nthv", first, each) for each in (k, q))
     written, outputs, states = [], [], []
     decays = [g[:, :1].prod(1)]
@@ -220,6 +237,34 @@ def test_a_mistake_fails_in_some_scenario(mistake, keep):
     assert max(found) > 1, found
 
 
+@pytest.mark.parametrize("mistake", MISTAKES_IN_BF16)
+def test_a_mistake_with_states_in_bf16_fails_in_some_scenario(mistake):
+    found = []
+    for scenario in OP.scenarios:
+        _, t, scalars = drawn(scenario, state=16)
+        found.append(worst(computed(t, **scalars, keep=EACH, mistake=mistake), *judged(scenario, state=16)))
+    assert max(found) > 1, found
+
+
+@pytest.mark.parametrize("scenario", OP.scenarios)
+def test_states_in_bf16_are_read_as_they_are_and_rounded_once(scenario):
+    shape, t, scalars = drawn(scenario, state=16, beta=2)
+    assert t["pool"].dtype == torch.bfloat16
+    expected, found = one_by_one(t, **scalars, keep=EACH), NUMERICS.oracle(t, scalars, shape)
+    for name, right in expected.items():
+        torch.testing.assert_close(found[name], right, rtol=1e-9, atol=1e-12)
+    for form in (computed, at_once):
+        assert worst(form(t, **scalars, keep=EACH), *judged(scenario, state=16, beta=2)) < 0.3
+
+
+def test_beta_reaches_2_where_its_limit_is_2():
+    _, t, scalars = drawn("saturated-gates", beta=2)
+    assert scalars["beta_limit"] == 2.0
+    right = judged("saturated-gates", beta=2)
+    assert worst(computed(t, **scalars, keep=EACH), *right) < 0.3
+    assert worst(computed(t, scalars["scale"], 1.0, EACH), *right) > 1
+
+
 def test_of_two_scenarios_one_forgets_and_one_remembers():
     for scenario, lowest, highest in (("forgetting", 0.04, 0.76), ("remembering", 1 - 1e-6, 1)):
         _, t, _ = drawn(scenario)
@@ -243,24 +288,24 @@ def test_the_least_that_must_move_is_each_state_once_and_those_that_are_kept(kee
     assert OP.copy_bytes(found) == (1 + kept) * state
     assert OP.copy_bytes(found) < OP.traffic_bytes(found) < 1.03 * OP.copy_bytes(found)
     assert OP.named_sizes(found)["kept"] == kept
+    assert OP.copy_bytes(found) == 2 * OP.copy_bytes(OP.workload(Shape(B=8, T=4, KEEP=keep, STATE=16)))
 
 
 @pytest.mark.parametrize(
     "kernel",
     [
         "verify-v1",
-        "verify-v1:LANES=32:WARPS=8",
+        "verify-v1:MOST_LANES=32:WARPS=8",
         "verify-v2",
-        "verify-v2:TILE=32:WARPS=2",
+        "verify-v2:TILE=32:MOST_WARPS=2",
         "verify-floor-copy:EACH=4",
         "verify-reference",
     ],
 )
-@pytest.mark.parametrize(("tokens", "keep"), [(1, LAST), (3, EACH), (4, LAST)])
-def test_kernels_are_right_where_there_is_no_gpu(kernel, tokens, keep):
-    sizes = [f"B=2,T={tokens}", f"KEEP={keep}", "heads=qk1_v2"]
-    sizes = [part for each in sizes for part in each.split(",")]
-    done = answer("verify", kernel, "--gpu", "cpu", *(word for each in sizes for word in ("--shape", each)))
+@pytest.mark.parametrize("shape", ["T=1 keep=last", "T=3 keep=each", "T=4 keep=last state=bf16"])
+def test_kernels_are_right_where_there_is_no_gpu(kernel, shape):
+    words = (word for each in ("B=2", "heads=qk1_v2", "V=32", *shape.split()) for word in ("--shape", each))
+    done = answer("verify", kernel, "--gpu", "cpu", *words)
     assert done.code == 0, done.err
     assert "fail" not in done.out
 
@@ -269,7 +314,7 @@ def test_a_kernel_that_cannot_do_a_workload_says_why():
     for name, able in (("verify-fla", (4, LAST)), ("verify-flashinfer", (4, EACH))):
         check = CATALOG.entries[name].kernel.check
         assert not check(OP.workload(Shape(T=able[0], KEEP=able[1])))
-    assert "KEEP" in CATALOG.entries["verify-fla"].kernel.check(OP.workload(Shape(KEEP=EACH)))
+    assert "not each" in CATALOG.entries["verify-fla"].kernel.check(OP.workload(Shape(KEEP=EACH)))
     assert "T=1" in CATALOG.entries["verify-flashinfer"].kernel.check(OP.workload(Shape(T=1)))
 
 

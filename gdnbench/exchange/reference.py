@@ -53,6 +53,9 @@ def standing_alone(source: str, path: Path) -> str:
         raise UsageError(f"{path} defines no {_ORACLE}()", "see CONTRIBUTING, Add an op")
     if any(name in defined for name in _TAKEN):
         raise UsageError(f"{path} defines run(), which is the reference's own", "call it otherwise")
+    oracle = defined[_ORACLE]
+    if isinstance(oracle, ast.FunctionDef) and any(each.arg == "workload" for each in oracle.args.args):
+        raise UsageError(f"{path}: the oracle takes a workload, which a reference is not told", "it is not exported")
     wanted = _reached(_ORACLE, defined)
     kept = [node for node in tree.body if any(defined[name] is node and name in wanted for name in _names(node))]
     for node in kept:

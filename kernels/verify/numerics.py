@@ -188,9 +188,7 @@ def _times(state: torch.Tensor, row: torch.Tensor) -> torch.Tensor:
     return torch.einsum("nhvk,nhk->nhv", state, row)
 
 
-def recurrence(
-    t: Tensors, state: torch.Tensor, scale: float, beta_limit: float
-) -> tuple[torch.Tensor, torch.Tensor]:
+def recurrence(t: Tensors, state: torch.Tensor, scale: float, beta_limit: float) -> tuple[torch.Tensor, torch.Tensor]:
     """One token after the other in the state's dtype; gives output [N, T, HV, V] and states [N, T, HV, V, K]."""
     g = torch.exp(-torch.exp(t["A_log"]) * F.softplus(t["a"] + t["dt_bias"]))
     beta, outputs, states = beta_limit * torch.sigmoid(t["b"]), [], []

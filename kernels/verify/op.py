@@ -1,8 +1,8 @@
 """Gated Delta Net over the draft tokens of a step, as speculative decoding verifies them; states in a pool.
 
 Sequence n has its state [HV, V, K] in slot[n] of the pool, which is only read: which of its T tokens are accepted is
-known later, so the states are written elsewhere, after each token (keep=each) or after the last one alone (keep=last). A
-slot of 0 or less is no sequence, but padding of the batch: its outputs and its states are zero.
+known later, so the states are written elsewhere, after each token (keep=each) or after the last one (keep=last). A slot
+of 0 or less is no sequence, but padding of the batch: its outputs and its states are zero.
 
 mixed_qkv[n, t] is queries [HQ, K], keys [HQ, K] and values [HV, V], one after the other. Per value head h, which reads
 query and key head h // (HV // HQ), for one token after the other, in fp32:
@@ -11,9 +11,9 @@ query and key head h // (HV // HQ), for one token after the other, in fp32:
     g = exp(-exp(A_log) * softplus(a + dt_bias))        beta = beta_limit * sigmoid(b)
     S = g * S;  r = S @ k;  S = S + beta * (v - r) k^T;  output[n, t] = scale * (S @ q)
 
-States in bf16 halve what a step moves. A state is then rounded once, when it is stored; outputs are of S before, and the
-next token goes on from S before, too, and not from what was stored. The limit is 1, or 2 in models where a token may turn
-a direction of the state round (OLMo-Hybrid).
+States in bf16 halve what a step moves. A state is then rounded once, when it is stored; outputs are of S before, and
+the next token goes on from S before, too, and not from what was stored. The limit is 1, or 2 in models where a token
+may turn a direction of the state round (OLMo-Hybrid).
 """
 
 from typing import Any

@@ -13,9 +13,7 @@ kernel = CudaKernel(
     name="verify-v1",
     entry="gdn_verify_v1",
     params={
-        "MOST_LANES": Param(
-            default=8, choices=(8, 16, 32), doc="lanes that share a row of the state, or half of them"
-        ),
+        "MOST_LANES": Param(default=8, choices=(8, 16, 32), doc="lanes that share a row of the state, or half of them"),
         "WARPS": Param(default=4, choices=(4, 8, 16), doc="warps per block"),
     },
     grid=lambda shape, p: (shape.B * shape.HV * shape.V * lanes(shape, p) // (32 * p.WARPS),),

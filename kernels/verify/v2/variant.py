@@ -1,4 +1,4 @@
-"""All tokens at once: the first state is multiplied with every key and query, and what tokens do to each other is small."""
+"""All tokens at once: the first state meets every key and query in one pass, and products of keys do the rest."""
 
 from gdnbench import CudaKernel, Param, Shape
 
