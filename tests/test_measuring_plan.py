@@ -111,6 +111,16 @@ def test_a_chosen_baseline_that_does_not_exist_is_an_error():
         plan(baseline="decode-v44")
 
 
+@pytest.mark.parametrize(
+    ("axes", "baseline"),
+    [("KEEP=1", "flashinfer"), ("KEEP=0", "fla"), ("KEEP=0,1", "reference"), ("T=1,4", "reference")],
+)
+def test_a_baseline_can_do_every_workload_of_the_run(axes, baseline, monkeypatch):
+    monkeypatch.setattr("gdnbench.catalog.entry.Entry.missing", lambda entry: None)
+    request = make_request(CATALOG, "verify", "verify-v1", axes=axes, settings=Settings())
+    assert make_plan(CATALOG, request, H200).baseline == f"verify-{baseline}"
+
+
 def test_without_any_baseline_a_note_says_so(tmp_path, without_fla):
     (tmp_path / "decode" / "mine").mkdir(parents=True)
     (tmp_path / "decode" / "op.py").write_text((default_roots()[0] / "decode" / "op.py").read_text())

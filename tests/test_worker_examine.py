@@ -72,6 +72,7 @@ KERNELS = {
     "shape": ("def bind(t, workload, params): return lambda: (t.output[..., :1], t.new_state)\n", ""),
     "unwritten": ("def bind(t, workload, params): return lambda: (t.output, t.new_state)\n", ""),
     "gpuonly": (RIGHT, ", runs_on=('cuda',)"),
+    "onehead": (RIGHT, ", check=lambda workload: 'takes one head alone' if workload.HV > 1 else ''"),
     "missing": (RIGHT, ", requires=(Requirement('module_from_nowhere', extra='far'),)"),
 }
 
@@ -126,6 +127,7 @@ def test_a_case_is_verified_in_the_scenarios_that_the_task_names_for_it(root):
         ("decode-shape", Status.FAILED, "output is torch.bfloat16"),
         ("decode-unwritten", Status.UNWRITTEN, "written"),
         ("decode-gpuonly", Status.UNSUPPORTED, "needs a GPU"),
+        ("decode-onehead", Status.UNSUPPORTED, "takes one head alone"),
         ("decode-v4", Status.UNSUPPORTED, "needs a GPU"),
         ("decode-missing", Status.MISSING, "pip install 'gdnbench[far]'"),
     ],

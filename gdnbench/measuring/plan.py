@@ -116,8 +116,10 @@ def _choose_baseline(catalog: Catalog, request: Request, gpu: Gpu | None) -> tup
         reason = "it could not be loaded"
         if request.baseline or wanted in catalog.entries:
             _, variant = find_variant(catalog, request.op.name, wanted)
-            kernels = [catalog.at(variant, workload, slug_of(gpu))[0] for workload in request.workloads]
-            reason = next(filter(None, (unavailable(entry, gpu) for entry in kernels)), "")
+            kernels = ((catalog.at(variant, each, slug_of(gpu))[0], each) for each in request.workloads)
+            reason = next(
+                filter(None, (unavailable(entry, gpu) or entry.kernel.check(each) for entry, each in kernels)), ""
+            )
             if not reason:
                 note = f"the baseline {'; '.join(passed)}; compared with {wanted} instead"
                 return variant, (note,) if passed else ()
