@@ -16,7 +16,7 @@ Tensors = dict[str, torch.Tensor]
 EPS = 1e-6  # below the root of a norm
 FEWEST_SLOTS, SLOTS_PER_SEQUENCE = 64, 4  # of the pool, as op.py declares its size
 EACH = 1  # of KEEP: the state after each token is kept, not after the last alone
-WARM_UP_STEPS = 8
+WRITTEN = 8  # keys and values that a state holds
 SATURATED = 30.0  # sigmoid and softplus are at their limits in fp32
 FORGETTING = (0.3, 3.0)  # of -log g, drawn from in between
 LARGE = 1e3
@@ -30,8 +30,9 @@ def make_inputs(shape: Shape, seed: int, device: str, scenario: str) -> tuple[Te
     """Draws the inputs of a step.
 
     q, k and v ~ N(0, 1); A_log = log U(1, 16); dt_bias is the inverse softplus of U(1e-3, 0.1); a, b ~ N(0, 1). The
-    batch's slots are drawn from 1 on without repetition; their states have seen a few tokens of the recurrence, and all
-    other slots hold other numbers.
+    batch's slots are drawn from 1 on without repetition; to their states a few keys and values have been written, and
+    all other slots hold other numbers. A pool may have gigabytes, so that it is made on the device, from draws on the
+    CPU: a seed means the same numbers everywhere but for roundoff.
 
     Args:
         shape: the workload.
@@ -46,14 +47,8 @@ def make_inputs(shape: Shape, seed: int, device: str, scenario: str) -> tuple[Te
         The input tensors and the scalars, by name.
     """
     random = torch.Generator(device="cpu").manual_seed(seed)
-    tensors = _draw(shape, shape.T, random)
-    sizes = (shape.HQ, shape.HV, shape.V, shape.K)
-    states = torch.zeros(shape.B, *sizes[1:])
-    if scenario == "large-state":
-        states = LARGE * torch.randn(states.shape, generator=random)
-    else:
-        before = {**_draw(shape, WARM_UP_STEPS, random), "A_log": tensors["A_log"], "dt_bias": tensors["dt_bias"]}
-        states = recurrence(_split(before, sizes, torch.float32), states, 1.0, shape.BETA)[1][:, -1]
+    tensors = _draw(shape, random)
+    states = _written_states(shape, random, device) * (LARGE if scenario == "large-state" else 1.0)
     if scenario == "saturated-gates":
         for name in ("a", "b"):
             tensors[name] = SATURATED * torch.sign(tensors[name].float()).bfloat16()
@@ -70,21 +65,31 @@ def make_inputs(shape: Shape, seed: int, device: str, scenario: str) -> tuple[Te
     slot = 1 + torch.randperm(count - 1, generator=random)[: shape.B]
     if scenario == "padded":
         slot[::6], slot[3::6] = 0, -1
-    pool = _other_states(shape, count, random)
+    pool = _other_states(shape, count, random, device)
     live = slot > 0
-    pool[slot[live]] = states[live]
-    pool = pool.bfloat16() if shape.STATE == BF16 else pool
+    pool[slot[live].to(device)] = states[live.to(device)].to(pool.dtype)
     tensors |= {"pool": pool, "slot": slot.int()}
     scalars = {"scale": shape.K**-0.5, "beta_limit": float(shape.BETA)}
     return {name: tensor.contiguous().to(device) for name, tensor in tensors.items()}, scalars
 
 
-def _other_states(shape: Shape, count: int, random: torch.Generator) -> torch.Tensor:
-    """A pool [count, HV, V, K] whose slots differ: one draw, rolled and scaled for each; a gigabyte takes seconds."""
-    drawn = torch.randn(shape.HV, shape.V, shape.K, generator=random)
-    row = (torch.arange(shape.V) + torch.arange(count)[:, None]) % shape.V
-    factor = 0.05 * (1 + torch.arange(count) % 7)
-    return drawn[:, row].transpose(0, 1) * factor[:, None, None, None]
+def _written_states(shape: Shape, random: torch.Generator, device: str) -> torch.Tensor:
+    """States [B, HV, V, K] of values that were written with normalised keys, and decayed since."""
+    written = (shape.B, shape.HV, WRITTEN)
+    keys = F.normalize(torch.randn(*written, shape.K, generator=random), dim=-1)
+    kept = torch.rand(*written, 1, generator=random)
+    values = kept * torch.randn(*written, shape.V, generator=random)
+    return values.to(device).mT @ keys.to(device)
+
+
+def _other_states(shape: Shape, count: int, random: torch.Generator, device: str) -> torch.Tensor:
+    """A pool [count, HV, V, K] whose slots differ: one draw, rolled and scaled for each."""
+    dtype = torch.bfloat16 if shape.STATE == BF16 else torch.float32
+    drawn = torch.randn(shape.HV, shape.V, shape.K, generator=random).to(device)
+    pool = torch.empty(count, *drawn.shape, dtype=dtype, device=device)
+    for place in range(count):
+        pool[place] = 0.05 * (1 + place % 7) * drawn.roll(place, dims=1)
+    return pool
 
 
 def oracle(tensors: Tensors, scalars: dict[str, float], workload: Shape) -> Tensors:
@@ -223,9 +228,9 @@ def _normalised(rows: torch.Tensor) -> torch.Tensor:
     return rows / torch.sqrt((rows * rows).sum(-1, keepdim=True) + EPS)
 
 
-def _draw(shape: Shape, tokens: int, random: torch.Generator) -> Tensors:
-    """The small tensors of some tokens on the CPU, so that a seed means the same numbers on every device."""
-    B, HV = shape.B, shape.HV
+def _draw(shape: Shape, random: torch.Generator) -> Tensors:
+    """The small tensors on the CPU, so that a seed means the same numbers on every device."""
+    B, tokens, HV = shape.B, shape.T, shape.HV
     dt = torch.empty(HV).uniform_(1e-3, 0.1, generator=random)
     return {
         "mixed_qkv": torch.randn(B, tokens, 2 * shape.HQ * shape.K + HV * shape.V, generator=random).bfloat16(),

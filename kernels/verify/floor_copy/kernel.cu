@@ -11,7 +11,8 @@ extern "C" __global__ void __launch_bounds__(gdn::WARP * WARPS) gdn_verify_floor
   const unsigned sequence = head_of_batch / GDN_HV, head = head_of_batch % GDN_HV;
   const int place = slot[sequence];
   const unsigned first = blockIdx.x % BLOCKS_A_HEAD * BLOCK_LOADS + threadIdx.x;
-  const uint4* const source = reinterpret_cast<const uint4*>(pool) + (static_cast<size_t>(place) * GDN_HV + head) * LOADS;
+  const uint4* const source =
+      reinterpret_cast<const uint4*>(pool) + (static_cast<size_t>(place) * GDN_HV + head) * LOADS;
   uint4* const target =
       reinterpret_cast<uint4*>(states) + (static_cast<size_t>(sequence) * gdn::KEPT * GDN_HV + head) * LOADS;
   const auto is_there = [&](int i) { return LOADS % BLOCK_LOADS == 0 || first + i * WARPS * gdn::WARP < LOADS; };

@@ -9,6 +9,7 @@
 // What has no row in it, the factors before P, R and w, a block works out while one bulk copy brings its tile of S. What
 // is left is a few products a row, and no sum over lanes waits for another one. Norms are in the factors, too: keys and
 // queries are multiplied as they are.
+#include <gdnbench/bulk.cuh>
 #include <gdnbench/phases.cuh>
 
 #include "verify.cuh"
@@ -51,45 +52,6 @@ struct Factors {
   float decay[TOKENS];              // from one state to the next
   float last_state;                 // of the first state in the last one
 };
-
-#if __CUDA_ARCH__ >= 900
-
-__device__ __forceinline__ unsigned shared_address(const void* p) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(p));
-}
-
-// The barrier's phase ends when the one thread has arrived and the copy's bytes have.
-__device__ __forceinline__ void begin_copy(gdn::State* tile, const gdn::State* source, unsigned long long* arrived) {
-  if (threadIdx.x != 0) return;
-  const unsigned barrier = shared_address(arrived);
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier));
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");  // the copy engine must see it, too
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(TILE_BYTES) : "memory");
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                   shared_address(tile)),
-               "l"(source), "r"(TILE_BYTES), "r"(barrier)
-               : "memory");
-}
-
-__device__ __forceinline__ void wait_for_copy(const unsigned long long* arrived) {
-  asm volatile(
-      "{ .reg .pred done;\n"
-      "again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], 0;\n"
-      "  @!done bra again; }" ::"r"(shared_address(arrived))
-      : "memory");
-}
-
-#else
-
-// Before Hopper there are no bulk copies: all threads copy, and the block's barrier that follows is the wait.
-__device__ __forceinline__ void begin_copy(gdn::State* tile, const gdn::State* source, unsigned long long*) {
-  for (unsigned i = threadIdx.x; i < TILE_BYTES / 16; i += THREADS)
-    reinterpret_cast<uint4*>(tile)[i] = reinterpret_cast<const uint4*>(source)[i];
-}
-
-__device__ __forceinline__ void wait_for_copy(const unsigned long long*) {}
-
-#endif
 
 // A lane's part of a key or query.
 __device__ __forceinline__ float4 quad_of(const float (&vector)[GDN_K], unsigned lane, int quad) {
@@ -204,7 +166,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) gdn_verify_v2(GDN_VERIFY_A
       outputs[i / TILE * OUTPUT_STRIDE + i % TILE] = __float2bfloat16(0.f);
     return;
   }
-  begin_copy(tile[0], pool + (static_cast<size_t>(place) * GDN_HV + head) * gdn::HEAD + first * GDN_K, &arrived);
+  const gdn::State* const state = pool + (static_cast<size_t>(place) * GDN_HV + head) * gdn::HEAD + first * GDN_K;
+  gdnbench::begin_load(tile, state, TILE_BYTES, &arrived);
 
 #pragma unroll
   for (int i = 0; i < SHARE; ++i) {
@@ -216,7 +179,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) gdn_verify_v2(GDN_VERIFY_A
   }
 #pragma unroll
   for (int i = 0; i < VALUES; ++i)
-    if (i * THREADS + threadIdx.x < TOKENS * TILE) (&values[0][0])[i * THREADS + threadIdx.x] = __bfloat162float(value[i]);
+    if (i * THREADS + threadIdx.x < TOKENS * TILE)
+      (&values[0][0])[i * THREADS + threadIdx.x] = __bfloat162float(value[i]);
   if (threadIdx.x < TOKENS)
     gates[threadIdx.x] = gdn::gates(A, bias, __bfloat162float(a_head), __bfloat162float(b_head), beta_limit);
   __syncthreads();
@@ -225,7 +189,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) gdn_verify_v2(GDN_VERIFY_A
   find_factors(products, gates, scale, factors);
   __syncthreads();
   GDNBENCH_PHASE(prepare);
-  wait_for_copy(&arrived);
+  gdnbench::wait_for_load(&arrived);
   GDNBENCH_PHASE(load_state);
 
   const unsigned lane = threadIdx.x % LANES, group = threadIdx.x / LANES;
