@@ -1,6 +1,6 @@
 // decode-v9 over several tokens: a row of the state stays in a few lanes' registers while they walk over the tokens.
-// The slot is asked for first, for the state's address waits for it, then all that is needed of all tokens; norms, q . k
-// and gates are worked out while the state comes. From one token to the next there is one sum over lanes, since
+// The slot is asked for first, for the state's address waits for it, then all that is needed of all tokens; norms,
+// q . k and gates are worked out while the state comes. From one token to the next there is one sum over lanes, since
 // S k and S q are taken of the state before the token's own update.
 #include <gdnbench/phases.cuh>
 

@@ -6,9 +6,9 @@
 //   output_i = scale (D(i, -1) R_i + sum over j <= i of D(i, j) (q_i . k_j) w_j)
 //   last state = D(T-1, -1) S + sum over j of D(T-1, j) w_j k_j^T
 //
-// What has no row in it, the factors before P, R and w, a block works out while one bulk copy brings its tile of S. What
-// is left is a few products a row, and no sum over lanes waits for another one. Norms are in the factors, too: keys and
-// queries are multiplied as they are.
+// What has no row in it, the factors before P, R and w, a block works out while one bulk copy brings its tile of S.
+// What is left is a few products a row, and no sum over lanes waits for another one. Norms are in the factors, too:
+// keys and queries are multiplied as they are.
 #include <gdnbench/bulk.cuh>
 #include <gdnbench/phases.cuh>
 
@@ -27,7 +27,8 @@ constexpr int WARPS = TILE * LANES < MOST_WARPS * gdn::WARP ? TILE * LANES / gdn
 constexpr int THREADS = WARPS * gdn::WARP;
 constexpr int GROUPS = THREADS / LANES;
 constexpr int ROWS = TILE / GROUPS;  // of a group of lanes
-constexpr int AT_ONCE = 4;           // tokens whose keys and factors may be in registers
+// Tokens whose keys and factors may be in registers: more were spilled, or left an SM few blocks.
+constexpr int AT_ONCE = ROWS > 2 ? 2 : TOKENS > 5 && ROWS > 1 ? 3 : 4;
 constexpr int TILES_A_HEAD = GDN_V / TILE;
 constexpr unsigned TILE_BYTES = TILE * GDN_K * sizeof(gdn::State);
 static_assert(TILE % GROUPS == 0 && GDN_V % TILE == 0, "a block works on one head, and no row is left over");
@@ -112,7 +113,7 @@ __device__ __forceinline__ void find_factors(const float (&products)[PAIRS], con
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(THREADS) gdn_verify_v2(GDN_VERIFY_ARGUMENTS) {
+extern "C" __global__ void __launch_bounds__(THREADS, ROWS > 2 ? 4 : 0) gdn_verify_v2(GDN_VERIFY_ARGUMENTS) {
   GDNBENCH_PHASES_BEGIN();
   __shared__ __align__(128) gdn::State tile[TILE][GDN_K];
   __shared__ __align__(16) float vectors[VECTORS][GDN_K];
@@ -123,11 +124,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) gdn_verify_v2(GDN_VERIFY_A
   __shared__ __align__(8) unsigned long long arrived;
   const unsigned head_of_batch = blockIdx.x / TILES_A_HEAD, first = blockIdx.x % TILES_A_HEAD * TILE;
   const unsigned sequence = head_of_batch / GDN_HV, head = head_of_batch % GDN_HV;
-  const int place = slot[sequence];
   const size_t token = static_cast<size_t>(sequence) * TOKENS;  // the first of the sequence
   const __nv_bfloat16* const packed = mixed_qkv + token * gdn::MIXED;
 
-  // Asked for together with the slot: the gates' inputs, then keys and queries, 16 bytes a thread, then values.
+  // Asked for together: the gates' inputs, keys and queries, 16 bytes a thread, values, and the slot. That is the last,
+  // or ptxas has some of the others wait for it.
   const unsigned gated = (token + threadIdx.x % TOKENS) * GDN_HV + head;
   const __nv_bfloat16 a_head = a[gated], b_head = b[gated];
   const float A = A_log[head], bias = dt_bias[head];
@@ -150,6 +151,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) gdn_verify_v2(GDN_VERIFY_A
       value[i] = packed[load / TILE * gdn::MIXED + 2 * gdn::QUERIES + head * GDN_V + first + load % TILE];
   }
   gdn::loads_first(batches);
+  const int place = slot[sequence];
 
   gdn::State* const kept_states = states +
                                     (static_cast<size_t>(sequence) * gdn::KEPT * GDN_HV + head) * gdn::HEAD +
