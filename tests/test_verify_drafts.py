@@ -8,6 +8,8 @@ import torch.nn.functional as F
 from faults import answer
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.errors import UsageError
+from gdnbench.exchange.reference import write_reference
 from gdnbench.launch.numerics import load_numerics
 from gdnbench.model.kernel import CudaKernel
 from gdnbench.model.workload import Shape
@@ -322,3 +324,8 @@ def test_every_cuda_kernel_does_every_workload():
     for entry in CATALOG.of_op("verify"):
         if isinstance(entry.kernel, CudaKernel):
             assert not any(entry.kernel.check(each) for each in OP.suite_workloads)
+
+
+def test_an_oracle_that_asks_for_the_workload_is_not_exported():
+    with pytest.raises(UsageError, match="a reference is not told"):
+        write_reference(OP.at(OP.default.axes), CATALOG.op_folders["verify"], [])
