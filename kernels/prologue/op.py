@@ -1,0 +1,113 @@
+"""What a decode step of Gated Delta Net does before its recurrence: convolution, SiLU, norms and gates.
+
+x[n] is what the input projection leaves of token n: queries [HQ, K], keys [HQ, K] and values [HV, V], one after the
+other. Each of these channels is convolved with its own last three inputs, which lie in slot[n] of conv_pool, the newest
+last, and are shifted by one there; the other slots stay as they are. A slot of 0 or less is no sequence, but padding of
+the batch: its outputs are zero, and nothing of the pool is touched. In fp32:
+
+    y = silu(w[0] c[0] + w[1] c[1] + w[2] c[2] + w[3] x);  c = (c[1], c[2], x)
+    q, k, v = split(y);  q = q / sqrt(|q|^2 + 1e-6);  k = k / sqrt(|k|^2 + 1e-6)
+    g = exp(-exp(A_log) * softplus(a + dt_bias))        beta = sigmoid(b)
+
+Weights w are those of all channels in a row, [mixed, 4]; their sizes, [2 HQ + HV, K, 4], tell heads.
+
+Qwen3-Next rounds y to bf16, for its convolution is a launch of its own, and norms what it has rounded. The gates allow
+that, and a kernel that keeps y in fp32 as well; q, k and v are rounded where they leave. Its convolution adds up in fp32
+and takes SiLU of the sum, which is not rounded in between, and its gates are fp32; so are g and beta here.
+"""
+
+from gdnbench import Alias, Axis, ExactGate, Op, RoundoffGate, Shape, TensorSpec, Workload, WorkloadSpec
+
+FEWEST_SLOTS = 64
+SLOTS_PER_SEQUENCE = 4
+"""A server keeps the inputs of many more sequences than are in a step's batch."""
+TAPS = 4
+
+
+def slots(workload: Workload) -> int:
+    """Slots of the pool; the first is no sequence's."""
+    return max(FEWEST_SLOTS, SLOTS_PER_SEQUENCE * workload.B)
+
+
+def mixed(workload: Workload) -> int:
+    """Channels: elements of a token's queries, keys and values."""
+    return 2 * workload.HQ * workload.K + workload.HV * workload.V
+
+
+def heads(workload: Workload) -> int:
+    """Heads of queries, keys and values, by which the convolution's weights tell how channels are split."""
+    return 2 * workload.HQ + workload.HV
+
+
+def least_bytes(workload: Workload) -> int:
+    """The batch's slots read and written once, and each other tensor once."""
+    B, HV = workload.B, workload.HV
+    bf16 = mixed(workload) * (B * (2 + 2 * (TAPS - 1)) + TAPS) + 2 * B * HV
+    return 2 * bf16 + 4 * (2 * HV + 2 * B * HV + B)
+
+
+def flops(workload: Workload) -> dict[str, int]:
+    """A multiply-add for each tap of a channel; for norms 3 an element of queries and keys."""
+    return {"fp32": workload.B * (2 * TAPS * mixed(workload) + 6 * workload.HQ * workload.K)}
+
+
+def check(workload: Workload) -> str:
+    """Value heads share query heads evenly, and all heads are of one size."""
+    if workload.HV % workload.HQ:
+        return f"HV={workload.HV} is no multiple of HQ={workload.HQ}: value heads share query heads evenly"
+    if workload.K != workload.V:
+        return f"K={workload.K} and V={workload.V} differ: the convolution's weights are given by heads of one size"
+    return ""
+
+
+op = Op(
+    name="prologue",
+    title="what a decode step of Gated Delta Net does before its recurrence",
+    workloads=WorkloadSpec(
+        axes=(
+            Axis("B", default=1, doc="batch size"),
+            Axis("HQ", default=16, doc="query and key heads", compile_time=True),
+            Axis("HV", default=32, doc="value heads; h reads query/key head h // (HV // HQ)", compile_time=True),
+            Axis("K", default=128, doc="size of a query or key head", compile_time=True, terse=True),
+            Axis("V", default=128, doc="size of a value head", compile_time=True, terse=True),
+        ),
+        aliases=(
+            Alias("heads", "qk{HQ}_v{HV}", known=("qk16_v32", "qk16_v64", "qk16_v48", "qk16_v16", "qk8_v16", "qk4_v8")),
+        ),
+        size=("B", "HV"),
+    ),
+    check=check,
+    derived={"slots": slots, "mixed": mixed, "every_head": heads},
+    inputs=(
+        TensorSpec("x", ("B", "mixed"), "bf16"),
+        TensorSpec("conv_weight", ("every_head", "K", TAPS), "bf16"),
+        TensorSpec("conv_pool", ("slots", "mixed", TAPS - 1), "bf16"),
+        TensorSpec("slot", ("B",), "int32"),
+        TensorSpec("a", ("B", "HV"), "bf16"),
+        TensorSpec("b", ("B", "HV"), "bf16"),
+        TensorSpec("A_log", ("HV",), "fp32"),
+        TensorSpec("dt_bias", ("HV",), "fp32"),
+    ),
+    outputs=(
+        TensorSpec("q", ("B", "HQ", "K"), "bf16"),
+        TensorSpec("k", ("B", "HQ", "K"), "bf16"),
+        TensorSpec("v", ("B", "HV", "V"), "bf16"),
+        TensorSpec("g", ("B", "HV"), "fp32"),
+        TensorSpec("beta", ("B", "HV"), "fp32"),
+        TensorSpec("new_conv_pool", ("slots", "mixed", TAPS - 1), "bf16"),
+    ),
+    numerics="numerics.py",
+    scenarios=("typical", "padded", "saturated-gates", "large-inputs", "small-inputs"),
+    gates=(
+        *(RoundoffGate(name) for name in ("q", "k", "v", "g", "beta")),
+        ExactGate("new_conv_pool"),
+    ),
+    flops=flops,
+    least_bytes=least_bytes,
+    baselines=("prologue-fla", "prologue-reference"),
+    suites={
+        "default": tuple(Shape(B=batch) for batch in (1, 8, 32, 128)),
+        "verify": (Shape(B=1), Shape(B=3, HQ=2, HV=6), Shape(B=5, HQ=4, HV=4), Shape(B=13), Shape(B=64)),
+    },
+    macro_prefix="GDN_",
+)
