@@ -329,7 +329,7 @@ def test_every_body_is_tested():
 
 
 UNKNOWN = {
-    "the clock of another block's shared memory": 'asm volatile("mapa.shared::cluster.u32 %0, %0, 0;" : "+r"(v));',
+    "a sum in another block's shared memory": 'asm volatile("red.shared::cluster.add.u32 [%0], 1;" :: "r"(v));',
     "a tensor copy": 'asm volatile("cp.async.bulk.prefetch.tensor.1d.L2.global.tile [%0, {%1}];" :: "l"(x), "r"(0));',
     "a matrix product": (
         'float f[4] = {}; asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 '

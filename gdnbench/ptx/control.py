@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from gdnbench.ptx.arithmetic import compare, compute, is_arithmetic
+from gdnbench.ptx.clusters import CLUSTER_WIDE
 from gdnbench.ptx.convert import convert
 from gdnbench.ptx.findings import Fault
 from gdnbench.ptx.floats import FLOATS
@@ -58,7 +59,7 @@ def _handler(instruction: PtxInstruction) -> Handler:
     name = instruction.name
     if not is_known(instruction) or "b128" in instruction.types:
         raise unknown(instruction)
-    for table in (_HANDLERS, TRANSFERS, WAITS, WARP_WIDE, MATRICES, WARPGROUP_WIDE):
+    for table in (_HANDLERS, TRANSFERS, WAITS, WARP_WIDE, MATRICES, WARPGROUP_WIDE, CLUSTER_WIDE):
         if name in table:
             return table[name]
     if is_arithmetic(instruction):

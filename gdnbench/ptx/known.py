@@ -35,7 +35,9 @@ KNOWN: Mapping[str, frozenset[str]] = {
     "isspacep": _SPACES,
     "cvt": _ROUNDING | _WHOLE | {"ftz", "sat", "relu"},
     **dict.fromkeys(("setp", "set"), _COMPARISONS),
-    **dict.fromkeys(("ld", "ldu", "st"), _SPACES | _ORDER | _CACHING),
+    "ldu": _SPACES | _ORDER | _CACHING,
+    **dict.fromkeys(("ld", "st"), _SPACES | _ORDER | _CACHING | {"shared__cluster"}),
+    "mapa": frozenset({"shared__cluster"}),
     **dict.fromkeys(("atom", "red"), _SPACES | _ORDER | _ATOMIC),
     "cp": frozenset({
         "async", "ca", "cg", "shared", "shared__cta", "shared__cluster", "global", "commit_group", "wait_group",
@@ -43,7 +45,8 @@ KNOWN: Mapping[str, frozenset[str]] = {
         "prefetch", "L2",
     }),
     **dict.fromkeys(("bar", "barrier"), frozenset({
-        "sync", "arrive", "red", "popc", "and", "or", "aligned", "cta", "warp",
+        "sync", "arrive", "red", "popc", "and", "or", "aligned", "cta", "warp", "cluster", "wait", "acquire", "release",
+        "relaxed",
     })),
     "mbarrier": frozenset({
         "init", "inval", "arrive", "expect_tx", "test_wait", "try_wait", "parity", "shared", "shared__cta",

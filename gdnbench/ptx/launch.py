@@ -55,7 +55,10 @@ def run_program(
             data = np.frombuffer(variable.content.ljust(variable.nbytes, b"\0"), dtype=np.uint8).copy()
             segments.append(MemorySegment(f"`{variable.name}`", data, 1))
     per_block = -(-grid.threads // WARP) * WARP
-    step = grid.count if synchronises else max(1, lanes_at_once // per_block)
+    cluster = program.cluster
+    if grid.blocks[0] % cluster:
+        raise DeclarationError(f"{grid.blocks[0]} blocks make no whole clusters of {cluster}", "see `grid` in variant.py")
+    step = grid.count if synchronises else max(1, lanes_at_once // per_block // cluster) * cluster
     traffic: dict[tuple[SourceLine, str], Traffic] = {}
     with np.errstate(all="ignore"):
         for first in range(0, grid.count, step):

@@ -40,6 +40,7 @@ class LaneState(IntEnum):
     AT_MBARRIER = 3
     ENDED = 4
     AT_WARPGROUP = 5
+    AT_CLUSTER = 6
 
 
 class Machine:
@@ -101,7 +102,7 @@ class Machine:
         self.warp_base = every - self.lane
         self.state = np.zeros(count, dtype=np.uint8)
         self.pc = np.zeros(count, dtype=np.int64)
-        self.ordering = Ordering(blocks.start * grid.threads, count, grid.threads)
+        self.ordering = Ordering(blocks.start * grid.threads, count, grid.threads, program.cluster)
         self.barriers = BlockBarriers(self.block, grid.threads)
         self._mbarriers: dict[int, Mbarrier] = {}
         self._shared_places, shared_bytes = shared_layout(program, grid.shared_bytes)
@@ -134,7 +135,7 @@ class Machine:
         local = MemorySegment("local memory", np.zeros(lanes * local_bytes, dtype=np.uint8), 1)
         return Memory(
             tensors, self.findings, self.ordering, self.program.instructions, shared_bytes,
-            shared, local_bytes, local, self.block, self.thread, self.warp, self._first_block,
+            shared, local_bytes, local, self.block, self.thread, self.warp, self._first_block, self.program.cluster,
         )  # fmt: skip
 
     # Operands
@@ -169,7 +170,8 @@ class Machine:
     def _special(self, name: str) -> Array:
         block = self.block[self.lanes] + self._first_block
         shared_bytes, now = self.memory.shared_bytes, self.ordering.now
-        found = special(LanePositions(self.grid, block, self.thread[self.lanes], shared_bytes, now), name)
+        cluster, thread = self.program.cluster, self.thread[self.lanes]
+        found = special(LanePositions(self.grid, block, thread, shared_bytes, cluster, now), name)
         if found is None:
             raise unknown(self.instruction)
         return found
@@ -281,6 +283,8 @@ class Machine:
             self.has_met[free] = True
             self.state[free] = LaneState.RUNS
             return True
+        if self.cluster_barriers_changed():
+            return True
         stuck = np.flatnonzero((self.state != LaneState.ENDED) & (self.state != LaneState.RUNS))
         if not len(stuck):
             return False
@@ -304,6 +308,14 @@ class Machine:
         """Lanes that wait at an mbarrier look again."""
         self.state[self.state == LaneState.AT_MBARRIER] = LaneState.RUNS
 
+    def cluster_barriers_changed(self) -> bool:
+        """Lanes that wait at their cluster's barrier look again if one is complete; whether any of them does."""
+        if not self.ordering.clusters.complete(self.state == LaneState.ENDED, self.ordering.now):
+            return False
+        waits = self.state == LaneState.AT_CLUSTER
+        self.state[waits] = LaneState.RUNS
+        return bool(waits.any())
+
     def _check_aligned(self, free: IntArray) -> None:
         """All threads of a warp come to the same `bar.sync`: what else happens is undefined."""
         low = np.full(int(self.warp.max()) + 1, np.iinfo(np.int64).max)
@@ -323,6 +335,7 @@ class Machine:
             LaneState.AT_BARRIER: "a barrier that not all threads of its block reach",
             LaneState.AT_WARP: "lanes of its warp that never come here",
             LaneState.AT_WARPGROUP: "threads of its warpgroup that never come here",
+            LaneState.AT_CLUSTER: "its cluster's barrier, which not all threads of the cluster reach",
             LaneState.AT_MBARRIER: "an mbarrier whose phase never completes",
         }
         for state, what in waiting.items():

@@ -16,6 +16,7 @@ from gdnbench.ptx.races import Conflict, IntArray, Ordering
 from gdnbench.ptx.segments import (
     FIRST_SHARED,
     LOCAL_WINDOW,
+    PEER_BITS,
     SHARED_WINDOW,
     TENSOR_BITS,
     Access,
@@ -54,7 +55,8 @@ class Memory:
         block: shape (lanes,), the number of each lane's block, from 0 in this part of the grid.
         thread: likewise its number in the block.
         warp: likewise that of its warp, over all blocks.
-        first_block: number in the grid of block 0.
+        first_block: number in the grid of block 0, with which a cluster begins.
+        cluster: blocks of a cluster.
         counts_traffic: whether what loads and stores ask for is counted.
         counts: what each load and store of global memory has asked for, by the instruction's number.
     """
@@ -71,6 +73,7 @@ class Memory:
     thread: IntArray
     warp: IntArray
     first_block: int
+    cluster: int = 1
     counts_traffic: bool = True
     counts: dict[int, _Counts] = field(default_factory=dict)
 
@@ -210,7 +213,10 @@ class Memory:
                 self._note_outside(access, segment, rows[~inside], places[~inside], verb)
             if inside.any():
                 rows_inside = rows[inside]
-                yield AccessPart(segment, rows_inside, places[inside] + self._base(segment, access.lanes[rows_inside]))
+                base = self._base(segment, access.lanes[rows_inside])
+                if segment is self.shared and access.may_be_of_peers:
+                    base += self._peer(access, rows_inside) * self.shared_bytes
+                yield AccessPart(segment, rows_inside, places[inside] + base)
 
     def _located(
         self, space: str, access: Access, addresses: IntArray, rows: IntArray, verb: str
@@ -218,7 +224,8 @@ class Memory:
         if not len(rows):
             return
         if space == "shared":
-            yield self.shared, rows, addresses[rows] - FIRST_SHARED
+            mine = addresses[rows] & ((1 << PEER_BITS) - 1) if access.may_be_of_peers else addresses[rows]
+            yield self.shared, rows, mine - FIRST_SHARED
             return
         if space == "local":
             yield self.local, rows, addresses[rows]
@@ -249,6 +256,12 @@ class Memory:
         if segment is self.shared:
             return self.block[lanes] * self.shared_bytes
         return lanes * self.local_bytes if segment is self.local else np.zeros_like(lanes)
+
+    def _peer(self, access: Access, rows: IntArray) -> IntArray:
+        """How many blocks further the shared memory lies that an access to a cluster's names."""
+        rank = (access.addresses[rows].astype(np.int64) >> PEER_BITS) - 1
+        own = (self.block[access.lanes[rows]] + self.first_block) % self.cluster
+        return np.where(rank < 0, 0, rank - own)
 
     def _elements(self, part: AccessPart, access: Access) -> IntArray:
         """Numbers of the elements in the segment; shape (rows, count)."""

@@ -130,6 +130,7 @@ class Program:
         instructions: in order.
         labels: the number of the instruction that each stands before.
         tables: labels by the name of a table of branch targets.
+        cluster: blocks of a cluster.
     """
 
     entry: str
@@ -139,6 +140,7 @@ class Program:
     instructions: tuple[PtxInstruction, ...]
     labels: Mapping[str, int]
     tables: Mapping[str, tuple[str, ...]]
+    cluster: int = 1
 
 
 def unknown(instruction: PtxInstruction) -> NotInterpretedError:

@@ -1,7 +1,7 @@
 """Which accesses are ordered by barriers, and which race: for every few bytes, who wrote and read them last and when.
 
 Time is the number of the step in which the interpreter executed an access. An access of another thread is ordered
-before one's own if it lies before the last barrier that both took part in. So what is reported is a race on every GPU,
+before one's own if it lies before the last barrier that both took part in, of the block or of the cluster. So what is reported is a race on every GPU,
 whatever the order in which this interpreter happens to run threads. The reverse does not hold: of many readers one is
 remembered, and a thread that waited for an mbarrier's phase is taken to be ordered after all that was done before it.
 """
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from gdnbench.ptx.cluster_barriers import ClusterBarriers
 from gdnbench.ptx.numbers import Array
 
 IntArray = npt.NDArray[np.int64]
@@ -52,10 +53,11 @@ class Ordering:
         proxy_fence: the step of the lane's last `fence.proxy.async`.
         block_fence: shape (blocks,), steps before which the block's accesses lay before a barrier that some thread met
             and then executed `fence.proxy.async`.
+        clusters: the barriers of clusters.
         phases_known: of each mbarrier, by its address, how many phases the lane knows to be complete.
     """
 
-    def __init__(self, first_lane: int, lanes: int, threads: int) -> None:
+    def __init__(self, first_lane: int, lanes: int, threads: int, cluster: int = 1) -> None:
         self.now = 1
         self.threads = threads
         self._first_lane = first_lane
@@ -66,6 +68,7 @@ class Ordering:
         self.shown = np.zeros(lanes, dtype=np.int64)
         self.proxy_fence = np.zeros(lanes, dtype=np.int64)
         self.block_fence = np.zeros(lanes // threads, dtype=np.int64)
+        self.clusters = ClusterBarriers(lanes, threads * cluster)
         self.phases_known: dict[int, IntArray] = {}
         self.transactions: list[tuple[int, int]] = []
         self._brought: dict[int, dict[int, IntArray]] = {}
@@ -81,7 +84,12 @@ class Ordering:
         thread, other_thread = mine % self.threads, others % self.threads
         same_warp = same_block & (thread // 32 == other_thread // 32)
         limit = np.where(same_warp, np.maximum(self.warp_sync[lanes], self.block_sync[lanes]), self.block_sync[lanes])
-        return np.asarray((others == mine) | (same_block & (times < limit)))
+        by_block = (others == mine) | (same_block & (times < limit))
+        return np.asarray(by_block | self.is_ordered_by_cluster(lanes, others, times))
+
+    def is_ordered_by_cluster(self, lanes: IntArray, others: IntArray, times: IntArray) -> npt.NDArray[np.bool_]:
+        """Whether they do by the barrier of their cluster."""
+        return self.clusters.is_ordered(lanes, others - self._first_lane, times)
 
     def begin_transaction(self, barrier: int, phase: int) -> int:
         """The number of a bulk copy that completes with a phase of an mbarrier, told by its address."""
@@ -109,14 +117,14 @@ class Ordering:
         """A barrier of all of these lanes, whose blocks are given: what one knows, all know."""
         self.block_sync[lanes] = self.now + 1
         self.published[lanes] = self.copies_done[lanes]
-        for known in self.phases_known.values():
+        for known in (self.clusters.known, *self.phases_known.values()):
             _share(known, lanes, block)
 
     def join_warp(self, lanes: IntArray, warp: IntArray) -> None:
         """Likewise a barrier of lanes of warps; what one was ordered after in the block, the others now are, too."""
         self.warp_sync[lanes] = self.now + 1
         self.shown[lanes] = self.copies_done[lanes]
-        for known in (self.block_sync, *self.phases_known.values()):
+        for known in (self.block_sync, self.clusters.known, *self.phases_known.values()):
             _share(known, lanes, warp)
 
     def fence_proxy(self, lanes: IntArray) -> None:
@@ -246,7 +254,9 @@ class Shadow:
         same_block = before // ordering.threads == who // ordering.threads
         block_sync, warp_sync = ordering.block_sync[lanes], ordering.warp_sync[lanes]
         limit = np.where(same_warp & (stored != MANY), np.maximum(block_sync, warp_sync), block_sync)
-        is_open = (before != NOBODY) & ~(same_block & (self._read_time[flat] < limit))
+        times = self._read_time[flat]
+        is_over = (same_block & (times < limit)) | ordering.is_ordered_by_cluster(lanes, before, times)
+        is_open = (before != NOBODY) & ~is_over
         apart = np.where(before == who, ONE, np.where(same_warp, MANY_IN_WARP, MANY))
         return np.where(is_open, np.maximum(stored, apart), ONE).astype(np.int64)
 
@@ -348,6 +358,7 @@ class Shadow:
                 & (times < ordering.block_sync[mine]),
             ),
         )
+        fine |= ordering.is_ordered_by_cluster(mine, others, times)
         return self._conflict(rows, ~fine, others, self._read_step[picked], np.zeros(len(rows), dtype=bool))
 
     @staticmethod

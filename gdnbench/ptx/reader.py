@@ -37,20 +37,22 @@ _REGISTERS = re.compile(r"\.reg\s*(?:\.v[24]\s*)?\.(?P<type>\w+)\s+(?P<names>.+)
 _RANGE = re.compile(r"(?P<stem>[\w$%]+)<(?P<count>\d+)>")
 _LABEL = re.compile(r"([\w$%]+)\s*:(?!:)\s*")
 _BODY = re.compile(
-    r"\.(?P<kind>entry|func)\s+(?:\((?P<results>[^)]*)\)\s*)?(?P<name>[\w$%]+)\s*(?:\((?P<parameters>[^)]*)\))?[^{;()]*\{",
+    r"\.(?P<kind>entry|func)\s+(?:\((?P<results>[^)]*)\)\s*)?(?P<name>[\w$%]+)\s*(?:\((?P<parameters>[^)]*)\))?(?P<directives>[^{;()]*)\{",
     re.DOTALL,
 )
+_CLUSTER = re.compile(r"\.reqnctapercluster\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?")
 _LONGEST = 100_000
 """Instructions of a kernel, its functions' among them: one that calls itself would have no end."""
 
 
 @dataclass(frozen=True)
 class _Function:
-    """A kernel or a function: the names of its results, its parameters, and its statements."""
+    """A kernel or a function: the names of its results, its parameters, its statements, and blocks of a cluster."""
 
     results: tuple[str, ...]
     parameters: str
     body: str
+    cluster: int
 
 
 class _Module:
@@ -65,7 +67,7 @@ class _Module:
         for found in _BODY.finditer(text):
             end = _closing(text, found.end() - 1)
             results = tuple(each.name for each in read_variables(found["results"] or ""))
-            function = _Function(results, found["parameters"] or "", text[found.end() : end])
+            function = _Function(results, found["parameters"] or "", text[found.end() : end], _cluster(found["directives"]))
             (self.kernels if found["kind"] == "entry" else self.functions)[found["name"]] = function
             outside.append(text[position : found.start()])
             position = end + 1
@@ -77,6 +79,14 @@ class _Module:
             if declared and ".func" not in statement:
                 variable = read_variable(declared[0])
                 self.variables[variable.name] = variable
+
+
+def _cluster(directives: str) -> int:
+    """How many blocks a cluster has, side by side along x."""
+    found = _CLUSTER.search(directives)
+    if found and {found[2] or "1", found[3] or "1"} != {"1"}:
+        raise NotInterpretedError("clusters along y or z cannot be interpreted")
+    return int(found[1]) if found else 1
 
 
 def _closing(text: str, opening: int) -> int:
@@ -132,6 +142,7 @@ class _Body:
             instructions=tuple(self._instructions),
             labels=self._labels,
             tables=self._tables,
+            cluster=kernel.cluster,
         )
 
     def _statements(self, body: str) -> Iterator[str]:

@@ -24,6 +24,7 @@ class LanePositions:
         block: shape (n,), the number of each lane's block in the grid.
         thread: shape (n,), its number in the block.
         shared_bytes: of a block, static and dynamic.
+        cluster: blocks of a cluster, side by side along x.
         now: instructions so far.
     """
 
@@ -31,6 +32,7 @@ class LanePositions:
     block: IntArray
     thread: IntArray
     shared_bytes: int
+    cluster: int
     now: int
 
     @property
@@ -42,6 +44,14 @@ class LanePositions:
         """The place of the block along an axis of the grid."""
         x, y, _ = self.grid.blocks
         return {"x": self.block % x, "y": self.block // x % y, "z": self.block // (x * y)}[axis]
+
+    def cluster_at(self, axis: str) -> IntArray:
+        """Likewise of the block's cluster among the clusters."""
+        return self.block_at(axis) // (self.cluster if axis == "x" else 1)
+
+    def clusters(self, axis: str) -> int:
+        """Of the grid along an axis."""
+        return self.grid.blocks[_AXES[axis]] // (self.cluster if axis == "x" else 1)
 
 
 def special(positions: LanePositions, name: str) -> Array | None:
@@ -64,9 +74,13 @@ _REGISTERS: dict[str, Callable[[LanePositions, str], Array | int]] = {
     "%tid": lambda s, axis: s.thread if axis == "x" else 0,
     "%ntid": lambda s, axis: s.grid.threads if axis == "x" else 1,
     "%ctaid": LanePositions.block_at,
-    "%clusterid": LanePositions.block_at,
+    "%clusterid": LanePositions.cluster_at,
+    "%cluster_ctarank": lambda s, _axis: s.block_at("x") % s.cluster,
+    "%cluster_nctarank": lambda s, _axis: s.cluster,
+    "%cluster_ctaid": lambda s, axis: s.block_at("x") % s.cluster if axis == "x" else 0,
+    "%cluster_nctaid": lambda s, axis: s.cluster if axis == "x" else 1,
     "%nctaid": lambda s, axis: s.grid.blocks[_AXES[axis]],
-    "%nclusterid": lambda s, axis: s.grid.blocks[_AXES[axis]],
+    "%nclusterid": LanePositions.clusters,
     "%laneid": lambda s, _axis: s.lane,
     "%warpid": lambda s, _axis: s.thread // WARP,
     "%nwarpid": lambda s, _axis: -(-s.grid.threads // WARP),
@@ -79,7 +93,6 @@ _REGISTERS: dict[str, Callable[[LanePositions, str], Array | int]] = {
     "%total_smem_size": lambda s, _axis: s.shared_bytes,
     **dict.fromkeys(("%clock", "%clock64", "%globaltimer", "%globaltimer_lo"), _of_time),
     **dict.fromkeys(("%clock_hi", "%globaltimer_hi"), _constant(0)),
-    # One multiprocessor, and clusters of one block: what a cluster's blocks say to each other is not known here.
-    **dict.fromkeys(("%smid", "%gridid", "%cluster_ctarank", "%cluster_ctaid"), _constant(0)),
-    **dict.fromkeys(("%nsmid", "%cluster_nctarank", "%cluster_nctaid"), _constant(1)),
+    **dict.fromkeys(("%smid", "%gridid"), _constant(0)),  # one multiprocessor
+    "%nsmid": _constant(1),
 }

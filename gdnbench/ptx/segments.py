@@ -16,6 +16,8 @@ FIRST_SHARED = 1024
 """Byte at which a block's shared memory begins: Hopper and later keep the first KiB, and so a null pointer is seen."""
 TENSOR_BITS = 40
 """Each tensor has 2^40 addresses of its own, so that what lies beside it is no other tensor."""
+PEER_BITS = 24
+"""Above these bits of a shared address of a cluster stands the rank of the block that it is in, plus one; 0 for the own."""
 SHARED_WINDOW, LOCAL_WINDOW = 1 << 56, 1 << 57
 """Where generic addresses mean shared and local memory."""
 
@@ -96,6 +98,11 @@ class Access:
     def of(self, rows: npt.NDArray[np.bool_]) -> Access:
         """Of some lanes alone."""
         return self if rows.all() else replace(self, lanes=self.lanes[rows], addresses=self.addresses[rows])
+
+    @property
+    def may_be_of_peers(self) -> bool:
+        """Whether its addresses may lie in the shared memory of another block of the cluster."""
+        return self.instruction.has("shared__cluster")
 
     @property
     def is_strong(self) -> bool:

@@ -24,10 +24,8 @@ def _space(instruction: PtxInstruction) -> str:
     """The space that a load, store or atomic names; `generic` where it names none."""
     for word in instruction.modifiers:
         stem = word.split("__")[0]
-        if stem in _SPACES and word != "shared__cluster":
+        if stem in _SPACES:
             return "global" if stem == "const" else stem
-        if word == "shared__cluster":
-            raise unknown(instruction)
     return "generic"
 
 

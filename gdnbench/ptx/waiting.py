@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gdnbench.ptx.barriers import BARRIERS, Mbarrier
+from gdnbench.ptx.clusters import cluster_barrier
 from gdnbench.ptx.findings import Fault
 from gdnbench.ptx.machine import LaneState, Machine
 from gdnbench.ptx.numbers import Array
@@ -18,6 +19,8 @@ from gdnbench.ptx.warps import synchronise_warp
 
 def _barrier(machine: Machine, instruction: PtxInstruction) -> int | None:
     """`bar.sync`, `bar.arrive`, `bar.red`, `barrier.sync`, `bar.warp.sync`."""
+    if instruction.has("cluster"):
+        return cluster_barrier(machine, instruction)
     if instruction.has("warp"):
         return synchronise_warp(machine, instruction)
     if instruction.has("red"):

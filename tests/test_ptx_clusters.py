@@ -1,0 +1,138 @@
+"""Clusters in the interpreter of PTX: their barrier, what it orders, and each other's shared memory."""
+
+import numpy as np
+import pytest
+from ptx_data import findings, run
+
+from gdnbench.errors import DeclarationError, NotInterpretedError
+
+CLUSTER = 4
+# Each block of a cluster gives each other one its number squared; all of them sum what they were given.
+SOURCE = r"""
+__device__ __forceinline__ void arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
+__device__ __forceinline__ void relax() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+__device__ __forceinline__ unsigned there(const float* mine, unsigned rank) {
+  unsigned at;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(at) : "r"((unsigned)__cvta_generic_to_shared(mine)), "r"(rank));
+  return at;
+}
+__device__ __forceinline__ void put(float* mine, unsigned rank, float value) {
+  asm volatile("st.shared::cluster.f32 [%0], %1;" :: "r"(there(mine, rank)), "f"(value) : "memory");
+}
+__device__ __forceinline__ float get(const float* mine, unsigned rank) {
+  float value;
+  asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(value) : "r"(there(mine, rank)) : "memory");
+  return value;
+}
+extern "C" __global__ void __cluster_dims__(4) k(float* a, int n) {
+  __shared__ float given[4];
+  unsigned rank, blocks, cluster, clusters;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  asm volatile("mov.u32 %0, %%cluster_nctarank;" : "=r"(blocks));
+  asm volatile("mov.u32 %0, %%clusterid.x;" : "=r"(cluster));
+  asm volatile("mov.u32 %0, %%nclusterid.x;" : "=r"(clusters));
+  BODY
+}
+"""
+EXCHANGE = """
+  BEFORE
+  if (threadIdx.x < blocks) put(given + rank, threadIdx.x, (float)(blockIdx.x * blockIdx.x));
+  BETWEEN
+  if (threadIdx.x == 0) a[blockIdx.x] = given[0] + given[1] + given[2] + given[3] + 1000.f * cluster + 0.5f * clusters;
+"""
+
+
+def source(body, **parts):
+    text = SOURCE.replace("BODY", body)
+    for name, part in parts.items():
+        text = text.replace(name.upper(), part)
+    return text
+
+
+@pytest.mark.parametrize("lanes", [32, 1 << 15])
+def test_blocks_write_to_each_others_shared_memory(lanes):
+    a = np.zeros(12, dtype=np.float32)
+    body = source(EXCHANGE, before="arrive(); wait();", between="arrive(); wait();")
+    found, _ = run(body, a, 0, blocks=(12, 1, 1), threads=64, lanes=lanes)
+    assert found == ()
+    squares = (np.arange(12.0) ** 2).reshape(3, CLUSTER).sum(axis=1)
+    np.testing.assert_array_equal(a, np.repeat(squares + 1000 * np.arange(3) + 1.5, CLUSTER))
+
+
+def test_blocks_read_each_others_shared_memory():
+    a = np.zeros(8, dtype=np.float32)
+    body = "if (threadIdx.x == 0) given[1] = (float)blockIdx.x; arrive(); wait();"
+    body += "if (threadIdx.x == 0) a[blockIdx.x] = get(given + 1, (rank + 1) % 4); arrive(); wait();"
+    found, _ = run(source(body), a, 0, blocks=(8, 1, 1))
+    assert found == ()
+    np.testing.assert_array_equal(a, [1, 2, 3, 0, 5, 6, 7, 4])
+
+
+@pytest.mark.parametrize("between", ["__syncthreads();", "arrive();", "relax(); wait();"])
+def test_what_no_barrier_of_the_cluster_orders_is_a_race(between):
+    a = np.zeros(4, dtype=np.float32)
+    tail = " wait();" if between == "arrive();" else ""
+    found = findings(source(EXCHANGE + tail, before="", between=between), a, 0, blocks=(4, 1, 1))
+    assert {kind for kind, _, _ in found} >= {"RACE"}
+    assert "of block" in found[0][2]
+
+
+@pytest.mark.parametrize(("order", "races"), [("arrive(); wait(); WRITE", 0), ("arrive(); WRITE wait();", 1)])
+def test_a_block_overwrites_what_others_have_read_only_after_the_wait(order, races):
+    """All blocks of a cluster read one number of global memory, and one updates it."""
+    write = "if (rank == 1 && threadIdx.x == 0) a[cluster] = seen + 1.f;"
+    body = "const float seen = a[cluster]; given[0] = seen; " + order.replace("WRITE", write)
+    a = np.array([5.0, 7.0], dtype=np.float32)
+    found = findings(source(body), a, 0, blocks=(8, 1, 1))
+    assert [kind for kind, _, _ in found] == ["RACE"] * races
+    np.testing.assert_array_equal(a, [6, 8])
+
+
+def test_a_write_behind_the_arrival_races_with_what_follows_the_wait():
+    body = "arrive(); if (threadIdx.x == 0) put(given, (rank + 1) % 4, 1.f); wait();"
+    body += "if (threadIdx.x == 0) a[blockIdx.x] = given[0]; arrive(); wait();"
+    found = findings(source(body), np.zeros(4, dtype=np.float32), 0, blocks=(4, 1, 1))
+    assert [kind for kind, _, _ in found] == ["RACE"]
+
+
+def test_threads_that_have_ended_count_as_arrived():
+    body = "if (rank == 2) return; arrive(); wait(); if (threadIdx.x == 0) a[blockIdx.x] = 1.f;"
+    a = np.zeros(4, dtype=np.float32)
+    assert findings(source(body), a, 0, blocks=(4, 1, 1)) == []
+    np.testing.assert_array_equal(a, [1, 1, 0, 1])
+
+
+def test_a_block_that_never_arrives_is_waited_for_in_vain():
+    body = "if (rank == 2) { asm volatile(\"bar.sync 1, 64;\"); } else { arrive(); wait(); }"
+    found = findings(source(body), np.zeros(4, dtype=np.float32), 0, blocks=(4, 1, 1))
+    assert {kind for kind, _, _ in found} == {"BARRIER"}
+    assert any("its cluster's barrier" in text for _, _, text in found)
+
+
+def test_an_arrival_without_a_wait_between_is_a_fault():
+    found = findings(source("arrive(); arrive(); wait();"), np.zeros(4, dtype=np.float32), 0, blocks=(4, 1, 1))
+    assert ("BARRIER", "arrives at the cluster's barrier again without having waited there") in {
+        (kind, text) for kind, _, text in found
+    }
+
+
+def test_a_rank_outside_the_cluster_is_a_fault():
+    found = findings(source("put(given, 4, 1.f);"), np.zeros(4, dtype=np.float32), 0, blocks=(4, 1, 1))
+    assert ("OUT_OF_BOUNDS", "names block 4 of a cluster of 4") in {(kind, text) for kind, _, text in found}
+
+
+def test_an_address_beside_a_peers_shared_memory_is_out_of_bounds():
+    found = findings(source("put(given + 4, 1, 1.f);"), np.zeros(4, dtype=np.float32), 0, blocks=(4, 1, 1))
+    assert "OUT_OF_BOUNDS" in {kind for kind, _, _ in found}
+
+
+def test_blocks_that_make_no_whole_clusters_are_refused():
+    with pytest.raises(DeclarationError, match="no whole clusters of 4"):
+        run(source("arrive(); wait();"), np.zeros(6, dtype=np.float32), 0, blocks=(6, 1, 1))
+
+
+def test_clusters_along_another_axis_are_not_guessed():
+    text = source("arrive(); wait();").replace("__cluster_dims__(4)", "__cluster_dims__(2, 2)")
+    with pytest.raises(NotInterpretedError, match="along y"):
+        run(text, np.zeros(4, dtype=np.float32), 0, blocks=(4, 2, 1))
