@@ -79,7 +79,8 @@ def test_of_several_ops_none_is_meant_by_chance():
 
 
 def test_ops_that_have_what_is_named_so_far(catalog):
-    assert ops_having(catalog, []) == ("decode", "decode-pool", "prefill", "verify", "gemm", "ragged")
+    ops = ("decode", "decode-pool", "epilogue", "layer", "prefill", "prologue", "verify", "gemm", "ragged")
+    assert ops_having(catalog, []) == ops
     assert ops_having(catalog, ["*-cuda"]) == ("gemm", "ragged")
     assert ops_having(catalog, ["*-cuda", "nothing"]) == ()
 
