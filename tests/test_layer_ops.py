@@ -1,4 +1,4 @@
-"""What surrounds the recurrence, and the whole layer: oracles are the mathematics, and nothing wrong passes the gates."""
+"""What surrounds the recurrence, and a whole layer: oracles are the mathematics, and nothing wrong passes the gates."""
 
 from functools import cache
 
@@ -332,7 +332,10 @@ def test_kernels_are_right_where_there_is_no_gpu(kernel, heads):
     assert "fail" not in done.out
 
 
-SYNCHRONISED = "  wait_for_cluster();  // all blocks run, and have read the last inputs\n"
+ARRIVAL = "  arrive_at_cluster();  // this block has read the last inputs\n"
+WAIT = "  wait_for_cluster();  // all blocks run, and have read the last inputs\n"
+UPDATE = "  if (has_channels && (!(is_query || is_key) || thread % CLUSTER == rank)) channels.store_shifted(inputs);\n"
+EXCHANGED = "  arrive_at_cluster();\n"
 
 
 def test_a_layer_that_updates_inputs_before_all_have_read_them_is_found(tmp_path, monkeypatch):
@@ -340,13 +343,11 @@ def test_a_layer_that_updates_inputs_before_all_have_read_them_is_found(tmp_path
     entry = CATALOG.entries["layer-v1"]
     folder = tmp_path / "layer" / "early"
     folder.mkdir(parents=True)
-    source = entry.source.read_text()
-    assert source.count(SYNCHRONISED) == 1
-    early = source.replace(SYNCHRONISED, "").replace("  arrive_at_cluster();  // this block has read the last inputs\n", "")
-    stores = "  if (has_channels && (!(is_query || is_key) || thread % CLUSTER == rank)) channels.store_shifted(inputs);\n"
-    assert early.count(stores) == 1
-    early = early.replace(stores, "").replace("  arrive_at_cluster();\n", stores + "  arrive_at_cluster();\n")
-    (folder / "kernel.cu").write_text(early)
+    early = entry.source.read_text()
+    assert [early.count(each) for each in (ARRIVAL, WAIT, UPDATE, EXCHANGED)] == [1, 1, 1, 1]
+    for each in (ARRIVAL, WAIT, UPDATE):
+        early = early.replace(each, "")
+    (folder / "kernel.cu").write_text(early.replace(EXCHANGED, UPDATE + EXCHANGED))
     declared = (entry.folder / "variant.py").read_text().replace('name="layer-v1"', 'name="layer-early"')
     (folder / "variant.py").write_text(declared)
     monkeypatch.setenv("GDNBENCH_KERNELS", str(tmp_path))

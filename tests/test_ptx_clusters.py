@@ -13,8 +13,8 @@ __device__ __forceinline__ void arrive() { asm volatile("barrier.cluster.arrive.
 __device__ __forceinline__ void relax() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 __device__ __forceinline__ unsigned there(const float* mine, unsigned rank) {
-  unsigned at;
-  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(at) : "r"((unsigned)__cvta_generic_to_shared(mine)), "r"(rank));
+  unsigned at = (unsigned)__cvta_generic_to_shared(mine);
+  asm volatile("mapa.shared::cluster.u32 %0, %0, %1;" : "+r"(at) : "r"(rank));
   return at;
 }
 __device__ __forceinline__ void put(float* mine, unsigned rank, float value) {
@@ -104,7 +104,7 @@ def test_threads_that_have_ended_count_as_arrived():
 
 
 def test_a_block_that_never_arrives_is_waited_for_in_vain():
-    body = "if (rank == 2) { asm volatile(\"bar.sync 1, 64;\"); } else { arrive(); wait(); }"
+    body = 'if (rank == 2) { asm volatile("bar.sync 1, 64;"); } else { arrive(); wait(); }'
     found = findings(source(body), np.zeros(4, dtype=np.float32), 0, blocks=(4, 1, 1))
     assert {kind for kind, _, _ in found} == {"BARRIER"}
     assert any("its cluster's barrier" in text for _, _, text in found)

@@ -57,7 +57,8 @@ def run_program(
     per_block = -(-grid.threads // WARP) * WARP
     cluster = program.cluster
     if grid.blocks[0] % cluster:
-        raise DeclarationError(f"{grid.blocks[0]} blocks make no whole clusters of {cluster}", "see `grid` in variant.py")
+        text = f"{grid.blocks[0]} blocks make no whole clusters of {cluster}"
+        raise DeclarationError(text, "see `grid` in variant.py")
     step = grid.count if synchronises else max(1, lanes_at_once // per_block // cluster) * cluster
     traffic: dict[tuple[SourceLine, str], Traffic] = {}
     with np.errstate(all="ignore"):

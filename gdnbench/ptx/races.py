@@ -1,9 +1,10 @@
 """Which accesses are ordered by barriers, and which race: for every few bytes, who wrote and read them last and when.
 
 Time is the number of the step in which the interpreter executed an access. An access of another thread is ordered
-before one's own if it lies before the last barrier that both took part in, of the block or of the cluster. So what is reported is a race on every GPU,
-whatever the order in which this interpreter happens to run threads. The reverse does not hold: of many readers one is
-remembered, and a thread that waited for an mbarrier's phase is taken to be ordered after all that was done before it.
+before one's own if it lies before the last barrier that both took part in, of the block or of the cluster. So what is
+reported is a race on every GPU, whatever the order in which this interpreter happens to run threads. The reverse does
+not hold: of many readers one is remembered, and a thread that waited for an mbarrier's phase is taken to be ordered
+after all that was done before it.
 """
 
 from __future__ import annotations

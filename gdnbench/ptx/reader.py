@@ -67,7 +67,9 @@ class _Module:
         for found in _BODY.finditer(text):
             end = _closing(text, found.end() - 1)
             results = tuple(each.name for each in read_variables(found["results"] or ""))
-            function = _Function(results, found["parameters"] or "", text[found.end() : end], _cluster(found["directives"]))
+            function = _Function(
+                results, found["parameters"] or "", text[found.end() : end], _cluster(found["directives"])
+            )
             (self.kernels if found["kind"] == "entry" else self.functions)[found["name"]] = function
             outside.append(text[position : found.start()])
             position = end + 1

@@ -17,7 +17,7 @@ FIRST_SHARED = 1024
 TENSOR_BITS = 40
 """Each tensor has 2^40 addresses of its own, so that what lies beside it is no other tensor."""
 PEER_BITS = 24
-"""Above these bits of a shared address of a cluster stands the rank of the block that it is in, plus one; 0 for the own."""
+"""Of a shared address within a block. Above them stands the rank of the block in its cluster, plus one; 0: its own."""
 SHARED_WINDOW, LOCAL_WINDOW = 1 << 56, 1 << 57
 """Where generic addresses mean shared and local memory."""
 

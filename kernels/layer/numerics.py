@@ -172,9 +172,7 @@ def roundoff(tensors: Tensors, scalars: dict[str, float]) -> Tensors:
             3 * torch.einsum("nhvk,nhk->nhv", state.square(), off.square()).sqrt(),
             torch.einsum("nhvk,nhk->nhv", state.abs(), off),
         )
-        return g * product, g_off * product.abs() + g * (
-            (terms + 1) * magnitude + summed_off + common * product.abs()
-        )
+        return g * product, g_off * product.abs() + g * ((terms + 1) * magnitude + summed_off + common * product.abs())
 
     retrieved, retrieved_off = along(k, k_off, k_common)
     delta = beta * (v - retrieved)

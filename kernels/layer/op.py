@@ -112,7 +112,13 @@ op = Op(
     copied_bytes=state_bytes,
     suites={
         "default": tuple(Shape(B=batch) for batch in (1, 8, 32, 128)),
-        "verify": (Shape(B=1), Shape(B=3, HQ=2, HV=6), Shape(B=5, HQ=2, HV=2, K=64, V=64), Shape(B=13), Shape(B=32, HQ=4, HV=8)),
+        "verify": (
+            Shape(B=1),
+            Shape(B=3, HQ=2, HV=6),
+            Shape(B=5, HQ=2, HV=2, K=64, V=64),
+            Shape(B=13),
+            Shape(B=32, HQ=4, HV=8),
+        ),
     },
     macro_prefix="GDN_",
 )

@@ -97,7 +97,7 @@ def roundoff(tensors: Tensors, scalars: dict[str, float]) -> Tensors:
     del scalars
     live = tensors["slot"] > 0
     y, y_off = convolved(tensors)
-    (q, k, v), (q_off, k_off, v_off) = _split(y, tensors), _split(y_off, tensors)
+    (q, k, _), (q_off, k_off, v_off) = _split(y, tensors), _split(y_off, tensors)
     found = {"v": v_off}
     for name, rows, rows_off in (("q", q, q_off), ("k", k, k_off)):
         rounded_off = rows_off + TO_BF16 * rows.abs()

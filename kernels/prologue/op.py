@@ -12,8 +12,8 @@ the batch: its outputs are zero, and nothing of the pool is touched. In fp32:
 Weights w are those of all channels in a row, [mixed, 4]; their sizes, [2 HQ + HV, K, 4], tell heads.
 
 Qwen3-Next rounds y to bf16, for its convolution is a launch of its own, and norms what it has rounded. The gates allow
-that, and a kernel that keeps y in fp32 as well; q, k and v are rounded where they leave. Its convolution adds up in fp32
-and takes SiLU of the sum, which is not rounded in between, and its gates are fp32; so are g and beta here.
+that, and a kernel that keeps y in fp32 as well; q, k and v are rounded where they leave. Its convolution adds up in
+fp32 and takes SiLU of the sum, which is not rounded in between, and its gates are fp32; so are g and beta here.
 """
 
 from gdnbench import Alias, Axis, ExactGate, Op, RoundoffGate, Shape, TensorSpec, Workload, WorkloadSpec
