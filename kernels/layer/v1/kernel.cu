@@ -2,9 +2,10 @@
 // for itself, which is cheap, and has some rows of one head's state in registers. The sums of squares that the gated norm
 // needs go to the blocks of the same head by distributed shared memory.
 //
-// The last inputs are updated in place, so no block may write what another one still has to read: blocks arrive at the
-// cluster's barrier when they have read them, and wait there when the recurrence is done. By then all blocks run, too, so
-// that their shared memory may be written. Stores of the state stand between the second arrival and its wait.
+// Blocks meet at the cluster's barrier twice. First, so that all of them run and their shared memory may be written: they
+// arrive as they begin, which orders nothing and so costs nothing, and wait when the recurrence is done. Then for the
+// sums; the stores of the state stand between this arrival and its wait, for an arrival waits for stores before it. By
+// the second wait all blocks have read the last inputs, too, which are updated in place.
 #include <gdnbench/phases.cuh>
 
 #include "layer.cuh"
@@ -39,6 +40,8 @@ constexpr unsigned KEY_QUADS = GDN_K / 4, VALUE_QUADS = ROWS / 4;  // times four
 static_assert(PASSES * PASS_ROWS == ROWS, "no row is left over");
 static_assert(2 * KEY_QUADS + VALUE_QUADS <= WARPS * gdn::WARP, "a thread convolves no more than four channels");
 static_assert(ROWS <= WARPS * gdn::WARP, "a thread writes no more than one output");
+
+__device__ __forceinline__ void begin_in_cluster() { asm volatile("barrier.cluster.arrive.relaxed.aligned;"); }
 
 __device__ __forceinline__ void arrive_at_cluster() {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
@@ -91,6 +94,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER) __launch_bounds__(gdn::WARP
     if (thread < ROWS) y[output] = __float2bfloat16(0.f);
     return;
   }
+  begin_in_cluster();
   __nv_bfloat16* const inputs = new_conv_pool + (static_cast<size_t>(place) * gdn::MIXED + channel) * 3;
   if (has_channels) channels.load_before(inputs);
   const unsigned lane = thread % LANES, group = thread / LANES;  // a lane's quads lie LANES quads apart
@@ -110,7 +114,6 @@ extern "C" __global__ void __cluster_dims__(CLUSTER) __launch_bounds__(gdn::WARP
     else if (is_key) key[thread - KEY_QUADS] = convolved;
     else values[thread - 2 * KEY_QUADS] = convolved;
   }
-  arrive_at_cluster();  // this block has read the last inputs
   __syncthreads();
   float4 k4[QUADS], q4[QUADS];
 #pragma unroll
@@ -136,7 +139,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER) __launch_bounds__(gdn::WARP
   GDNBENCH_PHASE_USING(update, squares);
 #pragma unroll
   for (int offset = LANES; offset < gdn::WARP; offset *= 2) squares += __shfl_xor_sync(gdn::ALL_LANES, squares, offset);
-  wait_for_cluster();  // all blocks run, and have read the last inputs
+  wait_for_cluster();  // all blocks run
   if (thread % gdn::WARP < BLOCKS_A_HEAD)
     store_in_block(&sums[part * WARPS + thread / gdn::WARP], rank - part + thread % gdn::WARP, squares);
   arrive_at_cluster();
@@ -147,9 +150,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER) __launch_bounds__(gdn::WARP
     for (int i = 0; i < QUADS; ++i)
       state[pass * PASS_ROWS * KEY_QUADS + i * LANES] =
           gdn::decayed_plus(gate.decay, s[pass][i], written[pass], k4[i]);
-  // Blocks of a cluster share the query's and the key's channels among them; values are a block's own.
-  if (has_channels && (!(is_query || is_key) || thread % CLUSTER == rank)) channels.store_shifted(inputs);
-  wait_for_cluster();
+  wait_for_cluster();  // all sums are here, and all blocks have read the last inputs
   GDNBENCH_PHASE(exchange);
   if (thread < ROWS) {
     float sum = 0.f;
@@ -159,5 +160,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER) __launch_bounds__(gdn::WARP
     y[output] = __float2bfloat16(outputs[thread] * inverse * __bfloat162float(weight_row) *
                                  gdn::silu(__bfloat162float(z_row)));
   }
+  // Blocks of a cluster share the query's and the key's channels among them; values are a block's own.
+  if (has_channels && (!(is_query || is_key) || thread % CLUSTER == rank)) channels.store_shifted(inputs);
   GDNBENCH_PHASE(store);
 }
