@@ -16,7 +16,7 @@ Tensors = dict[str, torch.Tensor]
 EPS = 1e-6  # below the root of each norm
 TAPS = 4
 FEWEST_SLOTS, SLOTS_PER_SEQUENCE = 64, 4  # of the pools, as op.py declares their sizes
-WARM_UP_STEPS = 8
+WRITTEN = 8  # keys and values that a state holds
 SATURATED = 30.0  # sigmoid and softplus are at their limits in fp32
 LARGE = 1e3
 SMALL = 2.0**-11  # of inputs: EPS is then as large as the squares of a query or key
@@ -31,7 +31,9 @@ def make_inputs(shape: Shape, seed: int, device: str, scenario: str) -> tuple[Te
 
     x, the last inputs and z ~ N(0, 1); taps ~ U(-1/2, 1/2), as a convolution of width 4 is initialised; weights ~ N(1,
     1/4); A_log = log U(1, 16); dt_bias is the inverse softplus of U(1e-3, 0.1); a, b ~ N(0, 1). The batch's slots are
-    drawn from 1 on without repetition; their states have seen a few steps, and all other slots hold other numbers.
+    drawn from 1 on without repetition; to their states a few keys and values have been written, and all other slots
+    hold other numbers. A pool may have gigabytes, so that it is made on the device, from draws on the CPU: a seed means
+    the same numbers everywhere but for roundoff.
 
     Args:
         shape: the workload.
@@ -54,14 +56,8 @@ def make_inputs(shape: Shape, seed: int, device: str, scenario: str) -> tuple[Te
         "dt_bias": dt + torch.log(-torch.expm1(-dt)),
         "weight": (1 + 0.5 * torch.randn(V, generator=random)).bfloat16(),
     }
-    states = torch.zeros(B, HV, V, K)
-    if scenario == "large-state":
-        states = LARGE * torch.randn(states.shape, generator=random)
-    else:
-        for _ in range(WARM_UP_STEPS):
-            step = {**tensors, **_draw(shape, random)}
-            inputs = torch.randn(B, channels, TAPS, generator=random)
-            _, states = recurrence(_heads(convolved(inputs, step), step, (HV, V, K)), states, 1.0)
+    states = _written_states(shape, random, device)
+    states *= {"large-state": LARGE, "small-inputs": SMALL_STATE}.get(scenario, 1.0)
     tensors |= _draw(shape, random)
     count = max(FEWEST_SLOTS, SLOTS_PER_SEQUENCE * B)
     tensors["conv_pool"] = torch.randn(count, channels, TAPS - 1, generator=random).bfloat16()
@@ -71,13 +67,12 @@ def make_inputs(shape: Shape, seed: int, device: str, scenario: str) -> tuple[Te
     if scenario == "small-inputs":
         for name in ("x", "conv_pool"):
             tensors[name] *= SMALL
-        states *= SMALL_STATE
     slot = 1 + torch.randperm(count - 1, generator=random)[:B]
     if scenario == "padded":
         slot[::6], slot[3::6] = 0, -1
-    pool = _other_states(shape, count, random)
+    pool = _other_states(shape, count, random, device)
     live = slot > 0
-    pool[slot[live]] = states[live]
+    pool[slot[live].to(device)] = states[live.to(device)]
     tensors |= {"pool": pool, "slot": slot.int()}
     return {name: tensor.contiguous().to(device) for name, tensor in tensors.items()}, {"scale": K**-0.5}
 
@@ -93,12 +88,22 @@ def _draw(shape: Shape, random: torch.Generator) -> Tensors:
     }
 
 
-def _other_states(shape: Shape, count: int, random: torch.Generator) -> torch.Tensor:
-    """A pool [count, HV, V, K] whose slots differ: one draw, rolled and scaled for each; a gigabyte takes seconds."""
-    drawn = torch.randn(shape.HV, shape.V, shape.K, generator=random)
-    row = (torch.arange(shape.V) + torch.arange(count)[:, None]) % shape.V
-    factor = 0.05 * (1 + torch.arange(count) % 7)
-    return drawn[:, row].transpose(0, 1) * factor[:, None, None, None]
+def _written_states(shape: Shape, random: torch.Generator, device: str) -> torch.Tensor:
+    """States [B, HV, V, K] of values that were written with normalised keys, and decayed since."""
+    written = (shape.B, shape.HV, WRITTEN)
+    keys = F.normalize(torch.randn(*written, shape.K, generator=random), dim=-1)
+    kept = torch.rand(*written, 1, generator=random)
+    values = kept * torch.randn(*written, shape.V, generator=random)
+    return values.to(device).mT @ keys.to(device)
+
+
+def _other_states(shape: Shape, count: int, random: torch.Generator, device: str) -> torch.Tensor:
+    """A pool [count, HV, V, K] whose slots differ: one draw, rolled and scaled for each."""
+    drawn = torch.randn(shape.HV, shape.V, shape.K, generator=random).to(device)
+    pool = torch.empty(count, *drawn.shape, device=device)
+    for place in range(count):
+        pool[place] = 0.05 * (1 + place % 7) * drawn.roll(place, dims=1)
+    return pool
 
 
 def oracle(tensors: Tensors, scalars: dict[str, float]) -> Tensors:

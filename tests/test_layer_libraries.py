@@ -1,0 +1,90 @@
+"""Prologue, epilogue and layer by fla, with its functions replaced by their mathematics: are they called rightly?"""
+
+import importlib.util
+import sys
+from types import ModuleType
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.launch import Workspace, load_numerics
+from gdnbench.model.workload import Shape
+from gdnbench.verify import consult_oracle, verify_launcher
+
+CATALOG = load_catalog(default_roots()[:1])
+EPS = 1e-6
+SCENARIOS = [(op, each) for op in ("prologue", "epilogue", "layer") for each in CATALOG.ops[op].scenarios]
+
+
+def update_of_fla(x, cache, residual=None, weight=None, bias=None, activation=None):
+    """What fla's causal_conv1d_update does: its cache [N, D, 4] is shifted by one, and convolved with what it holds."""
+    assert activation == "silu"
+    assert residual is bias is None
+    assert cache.shape == (x.shape[0], x.shape[2], 4)
+    assert cache.is_contiguous()
+    assert weight.shape == cache.shape[1:]
+    cache.copy_(torch.cat([cache[..., 1:], x[:, 0, :, None]], dim=-1))
+    return F.silu((cache.float() * weight.float()).sum(-1))[:, None].to(x.dtype)
+
+
+def norm_of_fla(x, eps):
+    assert x.is_contiguous()
+    rows = x.float()
+    return (rows * torch.rsqrt(rows.square().sum(-1, keepdim=True) + eps)).to(x.dtype), None
+
+
+def step_of_fla(q, k, v, *, g, beta, A_log, dt_bias, scale, initial_state, **said):
+    """What fla's recurrence does, by states [N, HV, V, K]; gates and norms are inside."""
+    assert said
+    assert all(said.values())
+    q, k = (norm_of_fla(each[:, 0].contiguous(), EPS)[0].float() for each in (q, k))
+    q, k = (each.repeat_interleave(v.shape[2] // q.shape[1], dim=1) for each in (q, k))
+    decay = torch.exp(-torch.exp(A_log) * F.softplus(g[:, 0].float() + dt_bias))
+    states = decay[..., None, None] * initial_state
+    delta = torch.sigmoid(beta[:, 0].float())[..., None] * (v[:, 0] - torch.einsum("bhvk,bhk->bhv", states, k))
+    states = states + delta[..., None] * k[:, :, None]
+    return scale * torch.einsum("bhvk,bhk->bhv", states, q)[:, None].to(v.dtype), states
+
+
+class NormOfFla:
+    def __init__(self, size, eps, device, dtype):
+        self.weight, self.eps = torch.nn.Parameter(torch.ones(size, device=device, dtype=dtype)), eps
+
+    def requires_grad_(self, wanted):
+        self.weight.requires_grad_(wanted)
+        return self
+
+    def __call__(self, x, g):
+        rows = x.float() * torch.rsqrt(x.float().square().mean(-1, keepdim=True) + self.eps)
+        return (rows * self.weight.float() * F.silu(g.float())).to(x.dtype)
+
+
+FLA = {
+    "fla.modules": {"FusedRMSNormGated": NormOfFla},
+    "fla.modules.convolution": {"causal_conv1d_update": update_of_fla},
+    "fla.modules.l2norm": {"l2norm_fwd": norm_of_fla},
+    "fla.ops.gated_delta_rule": {"fused_recurrent_gated_delta_rule": step_of_fla},
+}
+
+
+@pytest.mark.parametrize(("name", "scenario"), SCENARIOS)
+def test_the_library_is_called_so_that_it_computes_the_op(monkeypatch, name, scenario):
+    for package in ("fla", "fla.ops", *FLA):
+        monkeypatch.setitem(sys.modules, package, ModuleType(package))
+    for package, functions in FLA.items():
+        for function, replacement in functions.items():
+            setattr(sys.modules[package], function, replacement)
+    op, entry = CATALOG.ops[name], CATALOG.entries[f"{name}-fla"]
+    numerics = load_numerics(op, CATALOG.op_folders[name])
+    spec = importlib.util.spec_from_file_location("kernel_of_a_library", entry.source)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    shape = op.workload(Shape(B=4, HQ=2, HV=4, K=64, V=64))
+    workspace = Workspace.make(op, numerics, shape, seed=2, device="cpu", scenario=scenario)
+    oracle = consult_oracle(workspace, numerics)
+    run = module.bind(workspace.namespace, shape, entry.default.params)
+    for _ in range(2):  # what updates in place starts again
+        gates = verify_launcher(run, workspace, oracle, scenario, lambda: None, entry.kernel.in_place)
+        assert [gate.reason for gate in gates if not gate.passed] == []
