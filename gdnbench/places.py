@@ -13,7 +13,7 @@ PROFILES = Path("profiles")
 CALIBRATIONS = "calibration"
 """The folder in the one of runs that holds the runs of calibrations: one folder a calibration."""
 
-GPU_VERBS = ("calibrate", "doctor", "ncu", "phases", "proton", "run", "sweep", "verify")
+GPU_VERBS = ("calibrate", "doctor", "ncu", "phases", "proton", "run", "step", "sweep", "verify")
 """The verbs that need a GPU, and may run on a target that has one."""
 
 
@@ -77,5 +77,5 @@ def in_places(command: Sequence[str], results: Path, profiles: Path) -> tuple[st
     return (*command, *out, *(profiles_option(profiles) if verb in _OF_PROFILES else ()))
 
 
-_OF_RUNS = {"compare", "explain", "history", "list", "plot", "report", "run", "show", "sweep"}
+_OF_RUNS = {"compare", "explain", "history", "list", "plot", "report", "run", "show", "step", "sweep"}
 _OF_PROFILES = {"explain", "ncu", "nsys", "phases", "proton"}

@@ -76,6 +76,7 @@ BASE = {
     "run": ["-k", "decode-v4"],
     "sweep": ["decode-v4", "-p", "WARPS=4"],
     "calibrate": ["--gpu", "cpu"],
+    "step": ["decode-v9"],
     "list": [],
     "runs": [],
     "runs delete": ["nothing-of-that-name"],

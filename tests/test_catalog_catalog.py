@@ -21,6 +21,8 @@ LANGUAGES = {
     "decode-v7": CudaKernel,
     "decode-v8": CudaKernel,
     "decode-v9": CudaKernel,
+    "decode-v9-pdl": CudaKernel,
+    "decode-v9-layers": CudaKernel,
     "decode-rowreg": CudaKernel,
     "decode-floor-copy": CudaKernel,
     "decode-floor-empty": CudaKernel,

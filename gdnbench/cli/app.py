@@ -33,6 +33,7 @@ from gdnbench.cli.report import report
 from gdnbench.cli.run import run
 from gdnbench.cli.runs import runs
 from gdnbench.cli.show import show
+from gdnbench.cli.step import step
 from gdnbench.cli.sweep import sweep
 from gdnbench.cli.targets import targets
 from gdnbench.cli.verb import MARKUP, GpuVerb, listed_group, listed_verb
@@ -51,6 +52,7 @@ VERBS = (
     listed_verb(verify, cls=GpuVerb),
     listed_verb(run, cls=GpuVerb),
     listed_verb(sweep, cls=GpuVerb),
+    listed_verb(step, cls=GpuVerb),
     listed_verb(inspect),
     listed_verb(ncu, cls=GpuVerb),
     listed_verb(explain),

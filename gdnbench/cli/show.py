@@ -48,9 +48,11 @@ def show(
     from gdnbench.report.charts.plot import check_picture, draw_sweep
     from gdnbench.report.run.errors import print_errors
     from gdnbench.report.run.table import print_run
+    from gdnbench.report.step import print_step
     from gdnbench.report.sweep import print_sweep
     from gdnbench.store.find import find_run
     from gdnbench.store.info import read_info
+    from gdnbench.store.step import is_step
     from gdnbench.store.sweep import read_sweep
 
     folders = [find_run(results, run) for run in runs or [""]]
@@ -64,6 +66,11 @@ def show(
     if by_card:
         raise UsageError("--by-card is for several runs", "gdnbench show RUN RUN --by-card")
     folder = folders[0]
+    if is_step(folder):
+        if suite or over or plot or emit_dispatch or errors:
+            raise UsageError("a step has a table alone", f"gdnbench show {folder.name}")
+        print_step(folder, json=json, csv=csv)
+        return
     if plot:
         check_picture(plot)
     if plot or emit_dispatch or read_sweep(folder):

@@ -140,11 +140,11 @@ def _bind_cuda(entry: Entry, launch: CudaLaunch, config: Any, function: Any, nam
     from cuda.core import launch as enqueue
 
     stream = Stream.from_handle(torch.cuda.current_stream().cuda_stream)
-    bound = [_c_value(entry.op, name, named[name]) for name in argument_names(entry.op, entry.kernel, launch)]
+    bound = [c_value(entry.op, name, named[name]) for name in argument_names(entry.op, entry.kernel, launch)]
     return lambda: enqueue(stream, config, function, *bound)
 
 
-def _c_value(op: Op, name: str, value: Any) -> Any:
+def c_value(op: Op, name: str, value: Any) -> Any:
     """A tensor's address, a scalar as float, an axis as int, a derived size as long long."""
     import ctypes
 

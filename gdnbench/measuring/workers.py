@@ -11,10 +11,11 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
+from typing import Protocol
 
 from gdnbench.codegen.cache import byte_code_folder
 from gdnbench.errors import MachineError
-from gdnbench.measuring.protocol import KINDS, Event, Examined, Refused, StepBegun, Task
+from gdnbench.measuring.protocol import KINDS, Event, Examined, Refused, StepBegun
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Status
 from gdnbench.process.channel import ForgedMessageError
@@ -94,13 +95,21 @@ class WorkerOutcome:
 _STATUSES = {WorkerEnd.DIED: Status.CRASHED, WorkerEnd.HUNG: Status.TIMED_OUT, WorkerEnd.FORGED: Status.TAMPERS}
 
 
+class Writable(Protocol):
+    """A worker's task."""
+
+    def write(self, path: Path) -> None:
+        """Writes it for a worker to read."""
+
+
 def supervise(
-    task: Task,
+    task: Writable,
     folder: Path,
     name: str,
     environment: Mapping[str, str],
     on_event: Callable[[Event], None],
     stop: threading.Event | None = None,
+    module: str = "gdnbench.measuring.worker",
 ) -> WorkerOutcome:
     """Runs a worker to its end.
 
@@ -111,6 +120,7 @@ def supervise(
         environment: variables on top of this process's.
         on_event: called with each event as it arrives.
         stop: set by another thread when the work is no longer wanted.
+        module: what runs in the worker, as `python -m` takes it.
 
     Returns:
         How it ended. A worker that dies or hangs outside any case is the machine's fault, not a case's.
@@ -123,7 +133,7 @@ def supervise(
     task.write(task_file)
     with (
         (folder / f"{name}.log").open("w+b") as log,
-        Worker("gdnbench.measuring.worker", [str(task_file)], KINDS, log, environment) as worker,
+        Worker(module, [str(task_file)], KINDS, log, environment) as worker,
     ):
         return _Watchdog(worker, on_event).watch(stop)
 

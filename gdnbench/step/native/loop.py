@@ -1,0 +1,140 @@
+"""Builds the C loop with the machine's C compiler, at first use, and calls it through ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from gdnbench.codegen.cache import cache_folder
+from gdnbench.errors import GdnbenchError, MachineError
+
+SOURCE = Path(__file__).with_name("chain.c")
+DRIVER = "libcuda.so.1"
+_FLAGS = ("-O2", "-shared", "-fPIC")
+_LIMIT_S = 60
+
+
+class Launch(ctypes.Structure):
+    """One launch, as `chain.c` has it.
+
+    Attributes:
+        function: handle of a `CUfunction`, or of a `CUkernel`.
+        arguments: address of the list of the arguments' addresses.
+        window_base: address at which the access policy window begins.
+        window_bytes: its size; 0 for none.
+        grid: blocks per axis.
+        block: threads per axis.
+        shared_bytes: dynamic shared memory of a block.
+        hit_ratio: share of the window's accesses that are to persist.
+        programmatic: whether it may begin before the launch in front of it has ended.
+        cooperative: whether all of its blocks must be resident at once.
+    """
+
+    _fields_ = (
+        ("function", ctypes.c_void_p),
+        ("arguments", ctypes.c_void_p),
+        ("window_base", ctypes.c_void_p),
+        ("window_bytes", ctypes.c_uint64),
+        ("grid", ctypes.c_uint32 * 3),
+        ("block", ctypes.c_uint32 * 3),
+        ("shared_bytes", ctypes.c_uint32),
+        ("hit_ratio", ctypes.c_float),
+        ("programmatic", ctypes.c_int32),
+        ("cooperative", ctypes.c_int32),
+    )
+
+
+class NoCompilerError(MachineError):
+    """There is no C compiler, so there is no C loop."""
+
+
+def build_loop() -> Path:
+    """The shared library, built unless it was; its name has the source's hash.
+
+    Raises:
+        NoCompilerError: if there is no C compiler, or it fails.
+    """
+    text = SOURCE.read_bytes()
+    target = cache_folder().parent / "step" / f"chain-{hashlib.sha256(text).hexdigest()[:16]}.so"
+    if target.is_file():
+        return target
+    compiler = os.environ.get("CC") or next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
+    if compiler is None:
+        raise NoCompilerError("there is no C compiler here (cc, gcc or clang)", "install one, or name it in CC")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_suffix(f".{os.getpid()}")
+    command = [compiler, *_FLAGS, "-o", str(temporary), str(SOURCE), "-ldl"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NoCompilerError(f"{compiler} does not run: {error}", "name another compiler in CC") from error
+    if done.returncode:
+        said = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[0]
+        raise NoCompilerError(f"{compiler} does not compile {SOURCE.name}: {said}", "name another compiler in CC")
+    temporary.replace(target)
+    return target
+
+
+class CLoop:
+    """The C loop, on a driver.
+
+    Args:
+        driver: the library with the driver's functions.
+
+    Raises:
+        NoCompilerError: if it cannot be built.
+        MachineError: if the driver lacks a function.
+    """
+
+    def __init__(self, driver: str = DRIVER) -> None:
+        self._library = ctypes.CDLL(str(build_loop()))
+        for name in ("gdnbench_launch_plain", "gdnbench_launch_extended"):
+            getattr(self._library, name).argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
+        self._library.gdnbench_read_node.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
+        if status := self._library.gdnbench_open(driver.encode()):
+            raise MachineError(f"{driver} lacks a function that the C loop needs ({status})", "update the driver")
+
+    def read_node(self, node: int) -> Launch:
+        """What a kernel node of a CUDA graph launches; its arguments live as long as the graph.
+
+        Raises:
+            GdnbenchError: if the driver does not tell.
+        """
+        launch = Launch()
+        _check(self._library.gdnbench_read_node(node, ctypes.addressof(launch)), "cuGraphKernelNodeGetParams")
+        return launch
+
+    def launch_plain(self, launches: ctypes.Array[Launch], stream: int) -> None:
+        """Launches all by `cuLaunchKernel`.
+
+        Raises:
+            GdnbenchError: if the driver refuses one.
+        """
+        _check(self._library.gdnbench_launch_plain(launches, len(launches), stream), "cuLaunchKernel")
+
+    def launch_extended(self, launches: ctypes.Array[Launch], stream: int) -> None:
+        """Launches all by `cuLaunchKernelEx`, with their attributes.
+
+        Raises:
+            GdnbenchError: if the driver refuses one.
+        """
+        _check(self._library.gdnbench_launch_extended(launches, len(launches), stream), "cuLaunchKernelEx")
+
+
+def listed(launches: Sequence[Launch]) -> ctypes.Array[Launch]:
+    """The launches behind each other in memory, as C takes them."""
+    return (Launch * len(launches))(*launches)
+
+
+class LaunchRefusedError(GdnbenchError):
+    """The driver refuses a launch."""
+
+
+def _check(status: int, function: str) -> None:
+    if status:
+        raise LaunchRefusedError(f"{function} of the C loop returned {status}", "see CUresult in the driver's manual")

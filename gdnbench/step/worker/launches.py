@@ -1,0 +1,210 @@
+"""Measures what a launch costs by itself: host time, and from the start of one empty kernel to that of the next."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import itertools
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import torch
+from cuda.bindings import driver
+from cuda.core import Device, LaunchConfig, Program, ProgramOptions, Stream
+from cuda.core import launch as enqueue
+
+from gdnbench.errors import GdnbenchError
+from gdnbench.measuring.protocol import EventChannel, Examined, Sampled, StepBegun
+from gdnbench.measuring.worker.activities import COPY, FILL, Activity, choose_recorder
+from gdnbench.measuring.worker.cold import raise_clock
+from gdnbench.measuring.worker.device import CudaDevice, capture
+from gdnbench.measuring.worker.own_kernels import OWN_PREFIX, BlockingKernel
+from gdnbench.model.status import Status
+from gdnbench.step.native.loop import CLoop, Launch, LaunchRefusedError, listed
+from gdnbench.step.plan import STEP_LIMIT_S, StepTask
+from gdnbench.step.ways import LAUNCHES, LaunchCase, LaunchWay
+
+HOST, GAP = "host", "gap"
+Many = Callable[[], object]
+"""Enqueues `LAUNCHES` empty kernels."""
+
+
+def measure_launches(task: StepTask, channel: EventChannel) -> None:
+    """Every way once a round; a way that is not to be had here says why."""
+    device = CudaDevice()
+    with device.current():
+        ready: dict[str, Many] = {}
+        for id_ in task.order[0]:
+            channel.send(StepBegun(id_, "prepare", STEP_LIMIT_S))
+            try:
+                ready[id_] = _make(LaunchCase.parse(id_), device.stream.cuda_stream)
+                ready[id_]()
+                device.synchronize()
+            except GdnbenchError as error:
+                ready.pop(id_, None)
+                channel.send(Examined(id_, Status.UNSUPPORTED, error.message))
+            except Exception as error:
+                ready.pop(id_, None)
+                channel.send(Examined(id_, Status.FAILED, f"{type(error).__name__}: {error}".partition("\n")[0]))
+        channel.send(StepBegun("", "raise the clocks", STEP_LIMIT_S))
+        raise_clock()
+        recorder, blocking = choose_recorder(), BlockingKernel()
+        gc.disable()
+        for position, ids in enumerate(task.order):
+            number = 0 if position == 0 else task.first_round + position - 1
+            for id_ in ids:
+                if id_ not in ready:
+                    continue
+                channel.send(StepBegun(id_, "measure", STEP_LIMIT_S))
+                times_us = []
+                for _ in range(task.settings.samples):
+                    device.synchronize()
+                    begun = time.perf_counter_ns()
+                    ready[id_]()
+                    times_us.append((time.perf_counter_ns() - begun) / 1e3 / LAUNCHES)
+                device.synchronize()
+                channel.send(Sampled(number, f"{id_}|{HOST}", tuple(times_us)))
+                recorder.start()
+                blocking.enqueue()
+                ready[id_]()
+                blocking.release()
+                gap = gap_us(recorder.stop())
+                if gap:
+                    channel.send(Sampled(number, f"{id_}|{GAP}", (gap,)))
+
+
+def gap_us(activities: list[Activity]) -> float | None:
+    """From the start of a kernel to that of the next: the median, microseconds; None where records are missing.
+
+    Args:
+        activities: of `LAUNCHES` launches; kernels of gdnbench's own are passed over, as are fills and copies.
+    """
+    starts = sorted(each.start_ns for each in activities if not each.name.startswith((OWN_PREFIX, FILL, COPY)))
+    if len(starts) != LAUNCHES:
+        return None
+    return median(later - earlier for earlier, later in itertools.pairwise(starts)) / 1e3
+
+
+def _make(case: LaunchCase, stream: int) -> Many:
+    match case.way:
+        case LaunchWay.TRITON:
+            return _triton(case.arguments)
+        case LaunchWay.TORCH:
+            number = torch.zeros(1, device="cuda")
+            return lambda: [number.fill_(1.0) for _ in range(LAUNCHES)]
+        case _:
+            return _Empty(case.arguments, stream).make(case.way)
+
+
+class _Empty:
+    """An empty kernel with so many arguments, which are addresses."""
+
+    def __init__(self, arguments: int, stream: int) -> None:
+        device = Device(torch.cuda.current_device())
+        device.set_current()
+        name = f"step_empty_{arguments}"
+        declared = ", ".join(f"const void* p{number}" for number in range(arguments))
+        source = f'extern "C" __global__ void {name}({declared}) {{}}'
+        self._code = Program(source, "c++", ProgramOptions(arch=f"sm_{device.arch}")).compile("cubin")
+        self._kernel = self._code.get_kernel(name)
+        self._memory = torch.zeros(1, device="cuda")
+        self._stream = stream
+        self._values = (ctypes.c_void_p * arguments)(*[self._memory.data_ptr()] * arguments)
+        size = ctypes.sizeof(ctypes.c_void_p)
+        base = ctypes.addressof(self._values)
+        self._addresses = (ctypes.c_void_p * arguments)(*(base + size * number for number in range(arguments)))
+
+    def make(self, way: LaunchWay) -> Many:
+        match way:
+            case LaunchWay.CUDA_CORE:
+                return self._cuda_core()
+            case LaunchWay.DRIVER:
+                return self._driver()
+            case LaunchWay.GRAPH:
+                many = self._loop(extended=False)
+                captured = capture(lambda: (many(), ())[1], strict=False)
+                self._captured = captured, many
+                return captured.graph.replay
+            case _:
+                return self._loop(extended=way is LaunchWay.C_LOOP_EX)
+
+    def _cuda_core(self) -> Many:
+        stream, kernel = Stream.from_handle(self._stream), self._kernel
+        config = LaunchConfig(grid=(1, 1, 1), block=(32, 1, 1))
+        arguments = [self._memory.data_ptr()] * len(self._values)
+
+        def many() -> None:
+            for _ in range(LAUNCHES):
+                enqueue(stream, config, kernel, *arguments)
+
+        return many
+
+    def _driver(self) -> Many:
+        _, function = driver.cuKernelGetFunction(driver.CUkernel(int(self._kernel.handle)))
+        addresses, stream = ctypes.addressof(self._addresses), driver.CUstream(self._stream)
+
+        def many() -> None:
+            for _ in range(LAUNCHES):
+                (status,) = driver.cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, stream, addresses, 0)
+            if status != driver.CUresult.CUDA_SUCCESS:
+                raise LaunchRefusedError(f"cuLaunchKernel returned {status.name}")
+            _ = self._memory
+
+        return many
+
+    def _loop(self, *, extended: bool) -> Many:
+        loop = CLoop()
+        launch = Launch(
+            function=int(self._kernel.handle),
+            arguments=ctypes.addressof(self._addresses),
+            grid=(1, 1, 1),
+            block=(32, 1, 1),
+            programmatic=int(extended),
+        )
+        array = listed([launch] * LAUNCHES)
+        enqueue_all = loop.launch_extended if extended else loop.launch_plain
+
+        def many() -> None:
+            enqueue_all(array, self._stream)
+
+        return many
+
+
+_TRITON_SOURCE = """import triton
+
+
+@triton.jit
+def {name}({arguments}):
+    pass
+"""
+
+
+def _triton(arguments: int) -> Many:
+    """Triton compiles a function of a file alone, so one is written; unused pointers are still passed."""
+    import importlib.util
+    import tempfile
+    from pathlib import Path
+
+    name = f"step_empty_{arguments}"
+    with tempfile.TemporaryDirectory(prefix="gdnbench-step-") as folder:
+        path = Path(folder) / f"{name}.py"
+        names = ", ".join(f"p{number}" for number in range(arguments))
+        path.write_text(_TRITON_SOURCE.format(name=name, arguments=names))
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        memory = torch.zeros(1, device="cuda")
+        values: list[Any] = [memory] * arguments
+        compiled = getattr(module, name)[(1,)](*values)
+        torch.cuda.synchronize()
+    run = compiled[(1, 1, 1)]
+
+    def many() -> None:
+        for _ in range(LAUNCHES):
+            run(*values)
+
+    return many

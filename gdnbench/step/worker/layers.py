@@ -1,0 +1,214 @@
+"""The layers of a chain: tensors of their own for each, a kernel bound to them, and the launches that this makes."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from gdnbench.catalog.entry import Entry
+from gdnbench.errors import GdnbenchError
+from gdnbench.launch import Launcher, Numerics, Workspace, load
+from gdnbench.measuring.worker.device import CapturedCall, capture
+from gdnbench.measuring.worker.launched import graph_nodes
+from gdnbench.measuring.worker.own_kernels import OwnKernel
+from gdnbench.model.case import Variant
+from gdnbench.model.op import Op
+from gdnbench.model.status import Status
+from gdnbench.model.workload import Workload
+from gdnbench.step.native.loop import CLoop, Launch
+from gdnbench.verify.check import check_all, check_copy, consult_oracle
+
+BETWEEN = "between"
+"""The kernel that reads what stands for the weights."""
+_BETWEEN_THREADS = 256
+_BETWEEN_BLOCKS_PER_SM = 8
+_BETWEEN_SOURCE = """
+// Reads all, and writes only where a sum is what no sum of zeros is.
+extern "C" __global__ void gdnbench_between(const float4* weights, const long long quads, float* never) {
+  float sum = 0.f;
+  const long long stride = (long long)gridDim.x * blockDim.x;
+  for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < quads; i += stride) {
+    const float4 x = weights[i];
+    sum += x.x + x.y + x.z + x.w;
+  }
+  if (sum == 1.f) *never = sum;
+}
+"""
+
+
+class NotLaunchedError(GdnbenchError):
+    """A chain cannot be launched in a way."""
+
+
+class WrongError(Exception):
+    """A chain has left what is wrong.
+
+    Attributes:
+        status: in which way.
+    """
+
+    def __init__(self, message: str, status: Status) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class StandIn:
+    """Reads of memory between two layers, standing for the weights: each layer has bytes of its own.
+
+    Args:
+        layers: of the chain.
+        mib: what is read between two, MiB.
+    """
+
+    def __init__(self, layers: int, mib: float) -> None:
+        quads = int(mib * (1 << 20)) // 16
+        self._weights = torch.zeros((layers - 1, quads, 4), dtype=torch.float32, device="cuda")
+        self._never = torch.zeros(1, dtype=torch.float32, device="cuda")
+        blocks = _BETWEEN_BLOCKS_PER_SM * torch.cuda.get_device_properties(0).multi_processor_count
+        self._kernel = OwnKernel(BETWEEN, _BETWEEN_SOURCE, blocks=blocks, threads=_BETWEEN_THREADS)
+
+    def launch(self, gap: int) -> None:
+        """Enqueues the read after a layer, by the layer's number."""
+        weights = self._weights[gap]
+        self._kernel.launch(weights.data_ptr(), ctypes.c_longlong(weights.numel() // 4), self._never.data_ptr())
+
+
+@dataclass(frozen=True)
+class Layers:
+    """The tensors of every layer at one workload; kernels share them.
+
+    Attributes:
+        workspaces: of each layer, with inputs of its own.
+        numerics: for the oracle.
+        stand_in: what is read between two layers; None for nothing.
+    """
+
+    workspaces: tuple[Workspace, ...]
+    numerics: Numerics
+    stand_in: StandIn | None
+
+    @classmethod
+    def draw(
+        cls, op: Op, numerics: Numerics, workload: Workload, *, layers: int, seed: int, stand_in: StandIn | None
+    ) -> Layers:
+        """Typical inputs on the GPU, drawn anew for each layer."""
+        workspaces = tuple(
+            Workspace.make(op, numerics, workload, seed=seed + layer, device="cuda", scenario=op.scenarios[0])
+            for layer in range(layers)
+        )
+        return cls(workspaces, numerics, stand_in)
+
+
+class Chain:
+    """A kernel bound to every layer.
+
+    Attributes:
+        entry: the kernel.
+        variant: its params.
+        layers: the tensors.
+
+    Args:
+        entry: the kernel.
+        variant: its params.
+        layers: the tensors.
+        loop: the C loop, which reads launches from a graph; None where there is none.
+    """
+
+    def __init__(self, entry: Entry, variant: Variant, layers: Layers, loop: CLoop | None) -> None:
+        self.entry = entry
+        self.variant = variant
+        self.layers = layers
+        self._loop = loop
+        binder = load(entry, variant, layers.workspaces[0].workload)
+        self._launchers: tuple[Launcher, ...] = tuple(binder(workspace) for workspace in layers.workspaces)
+        self._captured: CapturedCall | None = None
+        self._captured_outputs: list[tuple[torch.Tensor, ...]] = []
+        self.outputs: list[tuple[torch.Tensor, ...]] = [tuple(each()) for each in self._launchers]
+        torch.cuda.synchronize()
+
+    def run(self) -> None:
+        """Launches every layer from Python, as `bind` does it."""
+        stand_in = self.layers.stand_in
+        if stand_in is None:
+            self.outputs = [run() for run in self._launchers]
+            return
+        outputs = []
+        for number, run in enumerate(self._launchers):
+            if number:
+                stand_in.launch(number - 1)
+            outputs.append(run())
+        self.outputs = outputs
+
+    def launches(self) -> tuple[list[Launch], list[int]]:
+        """What the chain launches, read from a capture of it, and the layer of each; -1 for what is between two.
+
+        Raises:
+            NotLaunchedError: if there is anything but kernels in it, or layers differ in their number.
+        """
+        if self._loop is None:
+            raise NotLaunchedError("there is no C loop here")
+        if self._captured is None:
+            self._captured = capture(self._run_and_keep, strict=False)
+            self._captured_outputs = self.outputs
+        nodes = graph_nodes(self._captured.graph.raw_cuda_graph())
+        if self._captured.kernels != len(nodes):
+            raise NotLaunchedError("it launches copies or fills beside its kernels, which the C loop does not")
+        count = len(self._launchers)
+        gaps = count - 1 if self.layers.stand_in else 0
+        each, rest = divmod(len(nodes) - gaps, count)
+        if rest:
+            raise NotLaunchedError(f"{len(nodes)} launches are no whole number of each of {count} layers")
+        owners: list[int] = []
+        for layer in range(count):
+            owners += ([-1] if gaps and layer else []) + [layer] * each
+        return [self._loop.read_node(int(node)) for node, _ in nodes], owners
+
+    def _run_and_keep(self) -> tuple[torch.Tensor, ...]:
+        self.run()
+        return self.outputs[-1]
+
+    def reset(self) -> None:
+        """Gives inputs their values again, and poisons outputs, those included that the kernel allocates itself."""
+        in_place = self.entry.kernel.in_place
+        for workspace, *found in zip(
+            self.layers.workspaces, self.outputs, self._captured_outputs or self.outputs, strict=True
+        ):
+            workspace.restore()
+            workspace.reset_all(in_place)
+            for outputs in found:
+                workspace.reset(outputs, in_place)
+
+    def use_captured_outputs(self) -> None:
+        """What is launched from the capture writes where the captured call did."""
+        if self._captured_outputs:
+            self.outputs = self._captured_outputs
+
+    def check(self) -> None:
+        """Holds every layer's outputs and inputs against the op's gates.
+
+        Raises:
+            WrongError: if a layer fails one.
+        """
+        kind = self.entry.kernel.floor
+        if kind == "empty":
+            return
+        for number, (workspace, outputs) in enumerate(zip(self.layers.workspaces, self.outputs, strict=True)):
+            scenario = workspace.op.scenarios[0]
+            if kind == "copy":
+                gates = check_copy(outputs, workspace, scenario)
+            else:
+                gates = check_all(workspace, outputs, consult_oracle(workspace, self.layers.numerics), scenario)
+            if failed := [gate for gate in gates if not gate.passed]:
+                raise WrongError(f"layer {number}: {failed[0].reason}", failed[0].status)
+
+
+def state_windows(chain: Chain) -> list[tuple[int, int]]:
+    """Address and bytes of each layer's state: the tensor that a copying floor of the op would read."""
+    copy = chain.entry.op.copy
+    assert copy is not None
+    states: Sequence[Any] = [workspace.inputs[copy[0]] for workspace in chain.layers.workspaces]
+    return [(state.data_ptr(), state.numel() * state.element_size()) for state in states]
