@@ -21,7 +21,8 @@ from gdnbench.wording import plural
 
 _LEGEND = (
     "µs a layer. step: event to event from an idle stream, host and GPU together; queued: the same, all enqueued "
-    "before the GPU begins; kernels: the sum of the kernels' own times (CUPTI); gap: queued less kernels; "
+    "before the GPU begins; kernels: the sum of the kernels' own times (CUPTI), ramp and tail included; "
+    "gap: queued less kernels; "
     "host: to enqueue. ± is half of a 95% interval over rounds and processes; vs: that path's step over this one's."
 )
 _LAUNCH_LEGEND = (
@@ -157,17 +158,18 @@ def explain(rows: Sequence[StepRow]) -> list[str]:
         if walk and graph and walk.queued_us is not None and graph.queued_us is not None:
             less = graph.queued_us - walk.queued_us
             told.append(
-                f"one launch for all layers takes {_signed(-less)} µs a layer beside the graph's nodes, once queued: "
-                "what launch gaps, ramps and tails of the single launches are worth here at most"
+                f"persistent, queued, takes {_signed(-less)} µs a layer beside the graph's nodes: what their gaps, ramps "
+                "and tails are worth"
             )
-        lines += [f"{label}, {workload}, L2 {l2}: {line}" for line in told if line]
+        if any(told):
+            lines += [f"{label}, {workload}, L2 {l2}:", *(f"  {line}" for line in told if line)]
     return lines
 
 
 def _made_of(row: StepRow) -> str:
     parts = []
     if row.kernels_us is not None:
-        parts.append(f"{time_text(row.kernels_us)} kernels (ramp and tail included)")
+        parts.append(f"{time_text(row.kernels_us)} kernels")
     if row.gap_us is not None:
         parts.append(f"{_absolute(row.gap_us, row.gap_lo_us, row.gap_hi_us)} between them")
     if row.waits_us is not None:

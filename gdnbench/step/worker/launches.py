@@ -6,7 +6,7 @@ import ctypes
 import gc
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterator
 from statistics import median
 from typing import Any
 
@@ -50,29 +50,35 @@ def measure_launches(task: StepTask, channel: EventChannel) -> None:
                 channel.send(Examined(id_, Status.FAILED, f"{type(error).__name__}: {error}".partition("\n")[0]))
         channel.send(StepBegun("", "raise the clocks", STEP_LIMIT_S))
         raise_clock()
-        recorder, blocking = choose_recorder(), BlockingKernel()
         gc.disable()
-        for position, ids in enumerate(task.order):
-            number = 0 if position == 0 else task.first_round + position - 1
-            for id_ in ids:
-                if id_ not in ready:
-                    continue
-                channel.send(StepBegun(id_, "measure", STEP_LIMIT_S))
-                times_us = []
-                for _ in range(task.settings.samples):
-                    device.synchronize()
-                    begun = time.perf_counter_ns()
-                    ready[id_]()
-                    times_us.append((time.perf_counter_ns() - begun) / 1e3 / LAUNCHES)
+        for number, id_ in _visits(task, ready):
+            channel.send(StepBegun(id_, "time the host", STEP_LIMIT_S))
+            times_us = []
+            for _ in range(task.settings.samples):
                 device.synchronize()
-                channel.send(Sampled(number, f"{id_}|{HOST}", tuple(times_us)))
-                recorder.start()
-                blocking.enqueue()
+                begun = time.perf_counter_ns()
                 ready[id_]()
-                blocking.release()
-                gap = gap_us(recorder.stop())
-                if gap:
-                    channel.send(Sampled(number, f"{id_}|{GAP}", (gap,)))
+                times_us.append((time.perf_counter_ns() - begun) / 1e3 / LAUNCHES)
+            device.synchronize()
+            channel.send(Sampled(number, f"{id_}|{HOST}", tuple(times_us)))
+        # After all that is timed on the host: CUPTI slows launches once it is on.
+        recorder, blocking = choose_recorder(), BlockingKernel()
+        for number, id_ in _visits(task, ready):
+            channel.send(StepBegun(id_, "record kernels", STEP_LIMIT_S))
+            recorder.start()
+            blocking.enqueue()
+            ready[id_]()
+            blocking.release()
+            if gap := gap_us(recorder.stop()):
+                channel.send(Sampled(number, f"{id_}|{GAP}", (gap,)))
+        channel.send(StepBegun("", "end", STEP_LIMIT_S))
+
+
+def _visits(task: StepTask, ready: Container[str]) -> Iterator[tuple[int, str]]:
+    """Number of the round and id, in the order of the task, of the ways that are to be had."""
+    for position, ids in enumerate(task.order):
+        number = 0 if position == 0 else task.first_round + position - 1
+        yield from ((number, id_) for id_ in ids if id_ in ready)
 
 
 def gap_us(activities: list[Activity]) -> float | None:

@@ -152,7 +152,11 @@ class Chain:
         if self._loop is None:
             raise NotLaunchedError("there is no C loop here")
         if self._captured is None:
-            self._captured = capture(self._run_and_keep, strict=False)
+            try:
+                self._captured = capture(self._run_and_keep, strict=False)
+            except RuntimeError as error:
+                said = str(error).partition("\n")[0]
+                raise NotLaunchedError(f"it cannot be captured into a CUDA graph: {said}") from error
             self._captured_outputs = self.outputs
         nodes = graph_nodes(self._captured.graph.raw_cuda_graph())
         if self._captured.kernels != len(nodes):

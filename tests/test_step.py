@@ -1,0 +1,309 @@
+"""Steps without a GPU: the plan, the C loop on a driver made up, workers made up, and what is stored and shown."""
+
+import ctypes
+import shutil
+import subprocess
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from simulated_workers import GPU
+
+from gdnbench.catalog.catalog import load_catalog
+from gdnbench.errors import MachineError, UnknownNameError, UsageError
+from gdnbench.measuring.observer import Observer
+from gdnbench.measuring.protocol import Examined, Sampled
+from gdnbench.measuring.workers import WorkerEnd, WorkerOutcome
+from gdnbench.model.status import Status
+from gdnbench.report.step import explain
+from gdnbench.step.measure import StepPlan, measure_plan
+from gdnbench.step.native.loop import CLoop, Launch, NoCompilerError, build_loop, listed
+from gdnbench.step.plan import L2, Quantity, StepSettings, StepTask, Way, cases_asked, make_cases, parse_names
+from gdnbench.step.ways import launch_cases
+from gdnbench.store.info import read_info
+from gdnbench.store.step import read_launch_ways, read_steps, write_steps
+
+KERNELS = "decode-v9,decode-v9-pdl,decode-v9-layers"
+SETTINGS = StepSettings(rounds=9, samples=4, processes=3, seed=1)
+STEP_US = {Way.PYTHON: 9.0, Way.C_LOOP: 5.0, Way.GRAPH: 4.0, Way.GRAPH_PDL: 3.0, Way.PERSISTENT: 2.5}
+
+
+def make_plan(kernels=KERNELS, axes="B=1", paths=tuple(Way), conditions=(L2.RESIDENT,), settings=SETTINGS):
+    catalog = load_catalog()
+    asked = cases_asked(catalog, "", kernels, axes)
+    cases = make_cases(asked, catalog.entries, paths, conditions, settings)
+    return StepPlan(catalog, catalog.ops["decode"], GPU, cases, settings)
+
+
+def simulate(task, folder, name, on_event, *, broken=(), dies_on=""):
+    """A worker whose chains take what `STEP_US` says, with the noise of a round; some cases fail or take it down."""
+    task.write(folder / f"{name}.json")
+    assert StepTask.read(folder / f"{name}.json") == task
+    for case in task.cases:
+        on_event(Examined(case.id, *((Status.WRONG_NUMBERS, "far off") if case.id in broken else (Status.OK,))))
+    random = np.random.default_rng(task.first_round)
+    by_id = {case.id: case for case in task.cases if case.id not in broken}
+    for position, ids in enumerate(task.order):
+        number = 0 if position == 0 else task.first_round + position - 1
+        for id_ in ids:
+            if id_ == dies_on:
+                return WorkerOutcome(WorkerEnd.DIED, id_, "it died", "measure")
+            if id_ in by_id:
+                base = STEP_US[by_id[id_].path] * random.normal(1, 0.002)
+                for quantity, factor in zip(Quantity, (1.0, 0.8, 0.5, 0.6), strict=True):
+                    times = tuple(base * factor * random.normal(1, 0.002, size=4))
+                    on_event(Sampled(number, by_id[id_].of(quantity), times))
+    return WorkerOutcome(WorkerEnd.FINISHED)
+
+
+def measured(tmp_path, run_worker=simulate, **asked):
+    finished = measure_plan(make_plan(**asked), tmp_path / "results", Observer(), run_worker)
+    return finished, read_steps(finished.path)
+
+
+def test_every_kernel_is_measured_by_every_path_that_it_has_and_the_first_twice():
+    cases = make_plan().cases
+    assert len(cases) == 3 * 5 + 1
+    refused = {(each.case.label, each.path) for each in cases if each.refusal}
+    assert refused == {
+        ("decode-v9", Way.GRAPH_PDL),
+        ("decode-v9", Way.PERSISTENT),
+        ("decode-v9-pdl", Way.PERSISTENT),
+        ("decode-v9-layers", Way.GRAPH_PDL),
+    }
+    assert [each.case.label for each in cases if each.is_again] == ["decode-v9"]
+    assert len({each.id for each in cases}) == len(cases)
+
+
+def test_windows_travel_with_launches_that_can_have_them():
+    refused = {
+        each.path for each in make_plan(conditions=(L2.PERSISTING,), kernels="decode-v9-pdl").cases if each.refusal
+    }
+    assert refused == {Way.PYTHON, Way.PERSISTENT}
+
+
+def test_nothing_is_read_between_the_layers_of_one_launch():
+    cases = make_plan(settings=replace(SETTINGS, between_mib=1.0)).cases
+    assert all(each.refusal for each in cases if each.path is Way.PERSISTENT)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"layers": 1},
+        {"layers": 10_000},
+        {"between_mib": -1.0},
+        {"between_mib": float("nan")},
+        {"rounds": 1},
+        {"samples": 0},
+        {"processes": 0},
+        {"processes": 10},
+    ],
+)
+def test_settings_that_cannot_be_measured_with_are_refused(wrong):
+    with pytest.raises(UsageError):
+        replace(SETTINGS, **wrong)
+
+
+def test_a_path_or_condition_that_is_none_is_refused():
+    assert parse_names(Way, "graph,python", "--path") == (Way.PYTHON, Way.GRAPH)
+    with pytest.raises(UnknownNameError):
+        parse_names(L2, "warm", "--l2")
+
+
+def test_rows_have_what_the_workers_measured(tmp_path):
+    finished, rows = measured(tmp_path)
+    assert finished.path.name.endswith("-decode-step")
+    by = {(row.label, row.path): row for row in rows if not row.is_again}
+    row = by["decode-v9", "graph"]
+    assert row.step_us == pytest.approx(4.0, rel=0.01)
+    assert row.step_lo_us < row.step_us < row.step_hi_us
+    assert row.gap_us == pytest.approx(0.2 * 4.0 * 1.0 - 0.0, abs=1.3)
+    assert row.waits_us == pytest.approx(0.2 * 4.0, rel=0.05)
+    assert (row.versus, row.verdict, row.rounds, row.processes) == ("python", "faster", 9, 3)
+    assert row.speedup == pytest.approx(9 / 4, rel=0.01)
+    assert row.saved_us == pytest.approx(5.0, rel=0.01)
+    again = next(each for each in rows if each.is_again)
+    assert again.versus == "itself"
+    assert again.speedup == pytest.approx(1.0, rel=0.01)
+    assert read_info(finished.path).complete
+
+
+def test_a_wrong_case_has_a_reason_and_no_time(tmp_path):
+    broken = {each.id for each in make_plan().cases if each.path is Way.GRAPH}
+    finished, rows = measured(tmp_path, lambda *given: simulate(*given, broken=broken))
+    wrong = [row for row in rows if row.path == "graph"]
+    assert {(row.status, row.reason, row.step_us) for row in wrong} == {(Status.WRONG_NUMBERS, "far off", None)}
+    assert all(row.step_us for row in rows if row.path in {"python", "c-loop"})
+    assert Status.WRONG_NUMBERS in finished.statuses
+
+
+def test_a_case_that_takes_its_worker_down_loses_its_time_alone(tmp_path):
+    lost = next(each.id for each in make_plan().cases if each.path is Way.C_LOOP)
+    _, rows = measured(tmp_path, lambda *given: simulate(*given, dies_on=lost))
+    assert {row.status for row in rows if row.path == "c-loop" and row.label == "decode-v9"} == {Status.CRASHED}
+    assert all(row.rounds == 9 for row in rows if row.status is Status.OK)
+
+
+def test_a_worker_that_ends_early_without_a_reason_is_the_machines_fault(tmp_path):
+    with pytest.raises(MachineError):
+        measured(tmp_path, lambda *_: WorkerOutcome(WorkerEnd.FINISHED))
+    assert not any((tmp_path / "results").iterdir())
+
+
+def test_stored_rows_are_read_as_they_were(tmp_path):
+    _, rows = measured(tmp_path)
+    write_steps(tmp_path, rows)
+    assert read_steps(tmp_path) == rows
+
+
+def test_show_prints_a_step_and_other_verbs_pass_it_over(tmp_path, command_line):
+    finished, _ = measured(tmp_path)
+    out = ("--out", str(tmp_path / "results"))
+    code, shown, _ = command_line("show", *out)
+    assert code == 0
+    assert "graph saves" in shown
+    assert "A/A: decode-v9 python against itself" in shown
+    for option in ("--json", "--csv"):
+        assert command_line("show", finished.path.name, option, *out)[0] == 0
+    code, runs, _ = command_line("runs", *out)
+    assert code == 0
+    assert "damaged" not in runs
+    assert command_line("show", finished.path.name, "--errors", *out)[0] == 2
+
+
+def test_what_is_told_of_differences_was_measured(tmp_path):
+    _, rows = measured(tmp_path, kernels="decode-v9-layers")
+    told = explain(rows)
+    assert any("graph saves 5.0" in line for line in told)
+    assert any("one launch for all layers" in line for line in told)
+    assert not explain([row for row in rows if row.step_us is None])
+
+
+def test_launches_are_stored_and_shown(tmp_path, command_line):
+    def worker(task, folder, name, on_event):
+        for position, ids in enumerate(task.order):
+            number = 0 if position == 0 else task.first_round + position - 1
+            for id_ in ids:
+                on_event(Sampled(number, f"{id_}|host", (1.0, 1.1)))
+                on_event(Sampled(number, f"{id_}|gap", (0.8,)))
+        return WorkerOutcome(WorkerEnd.FINISHED)
+
+    plan = StepPlan(load_catalog(), None, GPU, (), SETTINGS)
+    finished = measure_plan(plan, tmp_path / "results", Observer(), worker)
+    rows = read_launch_ways(finished.path)
+    assert len(rows) == len(launch_cases())
+    assert all(row.host_us == pytest.approx(1.05) for row in rows)
+    code, shown, _ = command_line("show", "--out", str(tmp_path / "results"))
+    assert code == 0
+    assert "c-loop-ex" in shown
+
+
+STUB = r"""
+#include <stdio.h>
+#include <stdint.h>
+#include <string.h>
+static void say(const char *text) { FILE *f = fopen(LOG, "a"); fputs(text, f); fclose(f); }
+int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned s,
+                   void *stream, void **args, void **extra) {
+  char line[200];
+  snprintf(line, 200,
+           "plain %d grid %u %u %u block %u shared %u stream %d first %d\n", (int)(intptr_t)f, gx, gy, gz, bx,
+           s, (int)(intptr_t)stream, *(int *)args[0]);
+  say(line);
+  return (intptr_t)f == 99 ? 1 : 0;
+}
+int cuLaunchKernelEx(const void *config, void *f, void **args, void **extra) {
+  const char *c = config;
+  const unsigned *sizes = config;
+  void *stream; memcpy(&stream, c + 32, 8);
+  const char *attributes; memcpy(&attributes, c + 40, 8);
+  unsigned count; memcpy(&count, c + 48, 4);
+  char line[300];
+  int n = snprintf(line, 300, "ex %d grid %u block %u stream %d:", (int)(intptr_t)f, sizes[0], sizes[3],
+                   (int)(intptr_t)stream);
+  for (unsigned i = 0; i < count; ++i) {
+    int id, flag; memcpy(&id, attributes + 72 * i, 4); memcpy(&flag, attributes + 72 * i + 8, 4);
+    n += snprintf(line + n, 300 - n, " %d", id);
+    if (id == 1) {
+      uint64_t bytes; float ratio; int hit;
+      memcpy(&bytes, attributes + 72 * i + 16, 8); memcpy(&ratio, attributes + 72 * i + 24, 4);
+      memcpy(&hit, attributes + 72 * i + 28, 4);
+      n += snprintf(line + n, 300 - n, "=%d/%d/%.2f/%d", flag, (int)bytes, ratio, hit);
+    } else n += snprintf(line + n, 300 - n, "=%d", flag);
+  }
+  strcat(line, "\n");
+  say(line);
+  return 0;
+}
+static int value = 7;
+static void *arguments[1] = {&value};
+int cuGraphKernelNodeGetParams_v2(void *node, void *params) {
+  unsigned sizes[7] = {5, 1, 1, 128, 1, 1, 64};
+  void *kernel = node;
+  memcpy((char *)params + 8, sizes, 28);
+  void **at = arguments;
+  memcpy((char *)params + 40, &at, 8);
+  memcpy((char *)params + 56, &kernel, 8);
+  return 0;
+}
+"""
+
+
+@pytest.fixture
+def loop(tmp_path, monkeypatch):
+    """The C loop on a driver that writes down what it is asked for, and that file."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("there is no C compiler here")
+    monkeypatch.setenv("GDNBENCH_CACHE", str(tmp_path / "cache"))
+    source, log = tmp_path / "stub.c", tmp_path / "log"
+    source.write_text(STUB)
+    library = tmp_path / f"libstub-{tmp_path.name}.so"
+    subprocess.run([compiler, "-shared", "-fPIC", f'-DLOG="{log}"', "-o", library, source], check=True)
+    return CLoop(str(library)), log
+
+
+def test_the_c_loop_launches_what_a_graphs_nodes_say(loop):
+    launches, log = [loop[0].read_node(node) for node in (11, 12)], loop[1]
+    loop[0].launch_plain(listed(launches), 3)
+    assert log.read_text().splitlines() == [
+        f"plain {number} grid 5 1 1 block 128 shared 64 stream 3 first 7" for number in (11, 12)
+    ]
+
+
+def test_attributes_stand_where_the_driver_reads_them(loop):
+    first, second = (loop[0].read_node(node) for node in (1, 2))
+    second.programmatic = 1
+    second.window_base, second.window_bytes, second.hit_ratio = 4096, 1 << 20, 0.25
+    last = Launch(function=3, arguments=first.arguments, grid=(9, 1, 1), block=(32, 1, 1), cooperative=1)
+    loop[0].launch_extended(listed([first, second, last]), 3)
+    assert loop[1].read_text().splitlines() == [
+        "ex 1 grid 5 block 128 stream 3:",
+        "ex 2 grid 5 block 128 stream 3: 6=1 1=4096/1048576/0.25/2",
+        "ex 3 grid 9 block 32 stream 3: 2=1",
+    ]
+
+
+def test_a_launch_that_the_driver_refuses_is_told(loop):
+    refused = loop[0].read_node(99)
+    with pytest.raises(Exception, match="cuLaunchKernel of the C loop returned 1"):
+        loop[0].launch_plain(listed([refused]), 3)
+
+
+def test_without_a_compiler_there_is_no_c_loop(tmp_path, monkeypatch):
+    monkeypatch.setenv("GDNBENCH_CACHE", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    with pytest.raises(NoCompilerError):
+        build_loop()
+
+
+def test_the_structure_of_a_launch_is_that_of_c():
+    assert ctypes.sizeof(Launch) == 72
+    assert Launch.grid.offset == 32
+
+
+def test_help_says_what_the_conditions_are(command_line):
+    told = command_line("step", "--help")[1]
+    assert all(word in told for word in ("resident", "evicted", "persisting", "graph-pdl", "--launches"))
