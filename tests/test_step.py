@@ -176,7 +176,7 @@ def test_what_is_told_of_differences_was_measured(tmp_path):
     _, rows = measured(tmp_path, kernels="decode-v9-layers")
     told = explain(rows)
     assert any("graph saves 5.0" in line for line in told)
-    assert any("one launch for all layers" in line for line in told)
+    assert any("persistent, queued, takes -1.2" in line for line in told)
     assert not explain([row for row in rows if row.step_us is None])
 
 

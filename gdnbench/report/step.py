@@ -158,8 +158,8 @@ def explain(rows: Sequence[StepRow]) -> list[str]:
         if walk and graph and walk.queued_us is not None and graph.queued_us is not None:
             less = graph.queued_us - walk.queued_us
             told.append(
-                f"persistent, queued, takes {_signed(-less)} µs a layer beside the graph's nodes: what their gaps, ramps "
-                "and tails are worth"
+                f"persistent, queued, takes {_signed(-less)} µs a layer beside the graph's nodes: "
+                "what their gaps, ramps and tails are worth"
             )
         if any(told):
             lines += [f"{label}, {workload}, L2 {l2}:", *(f"  {line}" for line in told if line)]

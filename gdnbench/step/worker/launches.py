@@ -61,7 +61,7 @@ def measure_launches(task: StepTask, channel: EventChannel) -> None:
                 times_us.append((time.perf_counter_ns() - begun) / 1e3 / LAUNCHES)
             device.synchronize()
             channel.send(Sampled(number, f"{id_}|{HOST}", tuple(times_us)))
-        # After all that is timed on the host: CUPTI slows launches once it is on.
+        # After all that is timed on the host: CUPTI may slow launches once it was on.
         recorder, blocking = choose_recorder(), BlockingKernel()
         for number, id_ in _visits(task, ready):
             channel.send(StepBegun(id_, "record kernels", STEP_LIMIT_S))

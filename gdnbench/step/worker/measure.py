@@ -134,7 +134,7 @@ class _Steps:
             gc.collect()
 
     def record(self) -> None:
-        """The kernels' own times, of as many rounds; after all that is timed, for CUPTI slows launches once it is on."""
+        """The kernels' own times, in as many rounds; last, for CUPTI may slow launches once it was on."""
         for position, asked in enumerate(self._task.order):
             number = 0 if position == 0 else self._task.first_round + position - 1
             self._record([id_ for id_ in asked if id_ in self._ready], number)
