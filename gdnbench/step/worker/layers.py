@@ -211,8 +211,13 @@ class Chain:
 
 
 def state_windows(chain: Chain) -> list[tuple[int, int]]:
-    """Address and bytes of each layer's state: the tensor that a copying floor of the op would read."""
+    """Address and bytes of each layer's state: the tensor that a copying floor of the op would read.
+
+    Raises:
+        NotLaunchedError: if the op does not tell it.
+    """
     copy = chain.entry.op.copy
-    assert copy is not None
+    if not isinstance(copy, tuple):
+        raise NotLaunchedError(f"{chain.entry.op.name} does not tell which tensor is its state, by `copy`")
     states: Sequence[Any] = [workspace.inputs[copy[0]] for workspace in chain.layers.workspaces]
     return [(state.data_ptr(), state.numel() * state.element_size()) for state in states]
