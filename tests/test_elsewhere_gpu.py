@@ -1,6 +1,9 @@
 """A target that has a GPU, which is this machine's: without ssh, and by ssh where there is a client."""
 
 import json
+import os
+import sys
+from pathlib import Path
 
 import pytest
 from elsewhere_data import WORKDIR, Laptop, lab, ssh_laptop
@@ -20,6 +23,15 @@ def laptop(tmp_path):
     return laptop
 
 
+def far_python(folder):
+    """An interpreter that has what this one has, where some of it is on PYTHONPATH, which does not travel."""
+    own = os.pathsep.join(str(Path(each).resolve()) for each in os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    python = folder / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{own}" exec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    return python
+
+
 def test_a_run_on_a_gpu_elsewhere_is_as_one_here(laptop):
     words = ("run", "decode-v4,decode-floor-empty", "--baseline", "decode-v4", "--shape", "B=1", "--quick", "--json")
     done = laptop(*words, "--on", "here")
@@ -37,7 +49,9 @@ def test_a_run_on_a_gpu_elsewhere_is_as_one_here(laptop):
 def test_a_run_on_a_gpu_through_ssh_is_as_one_here(tmp_path):
     with ssh_laptop(tmp_path) as (laptop, _):
         slug = list_gpus()[0].slug
-        laptop.configure(lab().replace('gpus = ["h200"]', f'gpus = ["{slug}"]'))
+        python = far_python(tmp_path)
+        table = lab().replace('gpus = ["h200"]', f'gpus = ["{slug}"]')
+        laptop.configure(table.replace(f'python = "{sys.executable}"', f'python = "{python}"'))
         done = laptop(
             *("run", "decode-v4,decode-floor-empty", "--baseline", "decode-v4", "--shape", "B=1", "--quick"),
             *("--on", "lab", "--json"),

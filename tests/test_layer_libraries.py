@@ -15,7 +15,8 @@ from gdnbench.verify import consult_oracle, verify_launcher
 
 CATALOG = load_catalog(default_roots()[:1])
 EPS = 1e-6
-SCENARIOS = [(op, each) for op in ("prologue", "epilogue", "layer") for each in CATALOG.ops[op].scenarios]
+KERNELS = ("prologue-fla", "epilogue-fla", "layer-fla", "layer-flashinfer")
+SCENARIOS = [(name, each) for name in KERNELS for each in CATALOG.entries[name].op.scenarios]
 
 
 def update_of_fla(x, cache, residual=None, weight=None, bias=None, activation=None):
@@ -26,7 +27,7 @@ def update_of_fla(x, cache, residual=None, weight=None, bias=None, activation=No
     assert cache.is_contiguous()
     assert weight.shape == cache.shape[1:]
     cache.copy_(torch.cat([cache[..., 1:], x[:, 0, :, None]], dim=-1))
-    return F.silu((cache.float() * weight.float()).sum(-1))[:, None].to(x.dtype)
+    return F.silu((cache.float() * weight.float()).sum(-1))[:, None].to(x.dtype), cache
 
 
 def norm_of_fla(x, eps):
@@ -61,23 +62,43 @@ class NormOfFla:
         return (rows * self.weight.float() * F.silu(g.float())).to(x.dtype)
 
 
-FLA = {
+def step_of_flashinfer(q, k, v, *, state, A_log, a, dt_bias, b, scale, use_qk_l2norm, initial_state, **said):
+    """What FlashInfer's recurrence does on a pool in fp32: entries of -1 give zero and touch nothing."""
+    assert state is None
+    assert use_qk_l2norm
+    place = said.pop("initial_state_indices")
+    assert not said
+    live = place >= 0
+    places = place[live].long()
+    o, states = step_of_fla(
+        *(each[live] for each in (q, k, v)),
+        g=a[live], beta=b[live], A_log=A_log, dt_bias=dt_bias, scale=scale, initial_state=initial_state[places],
+        state_v_first=True,
+    )  # fmt: skip
+    initial_state[places] = states
+    output = torch.zeros(v.shape, dtype=v.dtype)
+    output[live] = o
+    return output, initial_state
+
+
+LIBRARIES = {
     "fla.modules": {"FusedRMSNormGated": NormOfFla},
     "fla.modules.convolution": {"causal_conv1d_update": update_of_fla},
     "fla.modules.l2norm": {"l2norm_fwd": norm_of_fla},
     "fla.ops.gated_delta_rule": {"fused_recurrent_gated_delta_rule": step_of_fla},
+    "flashinfer.gdn_decode": {"gated_delta_rule_decode_pretranspose": step_of_flashinfer},
 }
 
 
 @pytest.mark.parametrize(("name", "scenario"), SCENARIOS)
 def test_the_library_is_called_so_that_it_computes_the_op(monkeypatch, name, scenario):
-    for package in ("fla", "fla.ops", *FLA):
+    for package in ("fla", "fla.ops", "flashinfer", *LIBRARIES):
         monkeypatch.setitem(sys.modules, package, ModuleType(package))
-    for package, functions in FLA.items():
+    for package, functions in LIBRARIES.items():
         for function, replacement in functions.items():
             setattr(sys.modules[package], function, replacement)
-    op, entry = CATALOG.ops[name], CATALOG.entries[f"{name}-fla"]
-    numerics = load_numerics(op, CATALOG.op_folders[name])
+    entry = CATALOG.entries[name]
+    op, numerics = entry.op, load_numerics(entry.op, entry.op_folder)
     spec = importlib.util.spec_from_file_location("kernel_of_a_library", entry.source)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

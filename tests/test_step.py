@@ -4,6 +4,7 @@ import ctypes
 import shutil
 import subprocess
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from simulated_workers import GPU
 
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.errors import MachineError, UnknownNameError, UsageError
+from gdnbench.measuring import opening
 from gdnbench.measuring.observer import Observer
 from gdnbench.measuring.protocol import Examined, Sampled
 from gdnbench.measuring.workers import WorkerEnd, WorkerOutcome
@@ -170,6 +172,14 @@ def test_show_prints_a_step_and_other_verbs_pass_it_over(tmp_path, command_line)
     assert code == 0
     assert "damaged" not in runs
     assert command_line("show", finished.path.name, "--errors", *out)[0] == 2
+
+
+def test_a_sweep_that_looks_for_stopped_ones_passes_a_step_over(tmp_path, monkeypatch):
+    measured(tmp_path)
+    begun = []
+    monkeypatch.setattr(opening, "begin_session", lambda *_: begun.append(True))
+    opening.open_sweep(None, SimpleNamespace(request=SimpleNamespace(settings=None)), tmp_path / "results", Observer())
+    assert begun
 
 
 def test_what_is_told_of_differences_was_measured(tmp_path):

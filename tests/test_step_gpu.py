@@ -51,7 +51,7 @@ def test_a_path_is_timed_where_it_can_be(rows, label, path, l2):
     assert row.status == ("ok" if possible else "unsupported"), row.reason
     if possible:
         assert 0.3 < row.queued_us <= 1.2 * row.step_us
-        assert row.kernels_us is not None
+        assert (row.kernels_us is None) == (path == "graph-pdl")
         assert row.host_us > 0
 
 

@@ -248,13 +248,13 @@ def _find_stopped(catalog: Catalog, plan: Plan, results: Path) -> RunInfo | None
 
 
 def _asks_the_same(info: RunInfo, catalog: Catalog, plan: Plan) -> bool:
+    if info.complete or not info.swept:  # other verbs' runs have other settings
+        return False
     asked = plan.request.settings
     # Another seed or more time makes no other sweep.
     before = replace(settings_of(info), seed=asked.seed, budget_s=asked.budget_s)
     return (
-        not info.complete
-        and bool(info.swept)
-        and (info.op, info.gpu, info.label) == (plan.request.op.name, slug_of(plan.gpu), plan.request.label)
+        (info.op, info.gpu, info.label) == (plan.request.op.name, slug_of(plan.gpu), plan.request.label)
         and part_of(info) == plan.request.part
         and _asked(Case.from_dict(case, info.workloads) for case in info.cases) == _asked(plan.cases)
         and before == asked

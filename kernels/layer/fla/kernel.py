@@ -28,7 +28,7 @@ def bind(tensors, shape: Shape, params: Params) -> Callable[[], tuple[torch.Tens
         place, live = t.slot.clamp(min=0).long(), (t.slot > 0)[:, None, None]
         before = t.new_conv_pool[place]
         cache = F.pad(before, (1, 0))
-        mixed = causal_conv1d_update(t.x[:, None], cache, weight=t.conv_weight, activation="silu").view(B, -1)
+        mixed = causal_conv1d_update(t.x[:, None], cache, weight=t.conv_weight, activation="silu")[0].view(B, -1)
         t.new_conv_pool.index_copy_(0, place, torch.where(live, cache[..., 1:], before))
 
         q, k, v = mixed.split((HQ * K, HQ * K, HV * V), dim=1)
