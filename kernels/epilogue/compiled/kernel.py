@@ -25,7 +25,7 @@ def bind(tensors, shape: Shape, params: Params) -> Callable[[], tuple[torch.Tens
 
 @cache
 def compiled_step():
-    """One compiled function for every bind: it keeps a specialisation per shape itself, of as many as a suite may have."""
+    """One compiled function for every bind: it keeps a specialisation per shape, for as many as a suite has."""
     torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, MOST_SHAPES)
     path = Path(__file__).parent.parent / "reference" / "kernel.py"
     spec = importlib.util.spec_from_file_location("gdn_epilogue_reference", path)
