@@ -35,7 +35,7 @@ each_arch = pytest.mark.parametrize("arch", ARCHS)
 
 
 def _instructions(entry, arch, **options):
-    built = build(entry, entry.default, decode_at(), arch, **options)
+    built = build(entry, entry.default, entry.op.workloads.default, arch, **options)
     return [*read_instructions(disassemble(Path(built.cubin), built.symbol))]
 
 
@@ -78,7 +78,7 @@ def test_a_stamped_kernel_reads_its_clock_at_each_mark_and_spills_nothing(entry,
     reads = [one for one in _instructions(entry, arch, stamped=True) if _is_mark(one)]
     early = len(re.findall(r"^ +return;", source.partition('extern "C"')[2], re.MULTILINE))
     assert len(reads) == marks + 2 + early  # and where the warp begins and ends, or leaves before
-    assert build(entry, entry.default, decode_at(), arch, stamped=True).spill_bytes == 0
+    assert build(entry, entry.default, entry.op.workloads.default, arch, stamped=True).spill_bytes == 0
 
 
 @each_arch
