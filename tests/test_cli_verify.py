@@ -127,11 +127,11 @@ def test_what_is_wrong_in_a_cuda_kernel_is_named_by_its_line(faulty, name):
 
 
 def test_what_the_interpreter_does_not_know_is_compiled_and_not_said_to_pass(bench):
-    add_cuda(bench, "mapa", 'unsigned x = 0; asm volatile("mapa.shared::cluster.u32 %0, %0, 0;" : "+r"(x));')
-    done = verify(bench, "test-mapa", "--shape", "B=1")
+    add_cuda(bench, "rank", 'unsigned x = 0; asm volatile("getctarank.shared::cluster.u32 %0, %0;" : "+r"(x));')
+    done = verify(bench, "test-rank", "--shape", "B=1")
     assert done.code == 5, done.out + done.err
     told = " ".join(done.out.split())
-    assert "compiles for sm_90 and sm_100: kernel.cu:5: `mapa.shared::cluster.u32` cannot be interpreted" in told
+    assert "compiles for sm_90 and sm_100: kernel.cu:5: `getctarank.shared::cluster.u32` cannot be interpreted" in told
     assert "1 kernel: 1 compiled only" in told
 
 

@@ -146,9 +146,10 @@ def compile_ptx(entry: Entry, params: Params, workload: Workload, arch: str, *, 
 
 def _target(kernel: Kernel, arch: str) -> str:
     """What a kernel is compiled for: the architecture, or the kernel's own target if that belongs to it."""
-    target = kernel.target if isinstance(kernel, CudaKernel) else ""
+    target, since = (kernel.target, kernel.since) if isinstance(kernel, CudaKernel) else ("", "")
     if not kernel.fits(arch):
-        raise BuildError(f"{kernel.name} has instructions that {target} alone knows, and cannot be compiled for {arch}")
+        whose = f"that {target} alone knows" if target else f"that GPUs have from {since} on"
+        raise BuildError(f"{kernel.name} has instructions {whose}, and cannot be compiled for {arch}")
     return target or arch
 
 

@@ -180,9 +180,10 @@ class CudaKernel(Kernel):
         launches: what one call launches, in order, on one stream.
         scratch: memory between the launches; `dims` may name params, too. Its values before a call are anything.
         target: the one target whose own instructions it has, as `sm_90a` has wgmma; empty for a kernel for any GPU.
+        since: the first architecture that has its instructions, as `sm_90` is for clusters; empty for any.
 
     Raises:
-        DeclarationError: if it declares no launch, or declares launches in both ways.
+        DeclarationError: if it declares no launch, or launches in both ways, or `since` is no architecture.
     """
 
     language: ClassVar[str] = "cuda"
@@ -195,9 +196,12 @@ class CudaKernel(Kernel):
     launches: tuple[CudaLaunch, ...] = ()
     scratch: tuple[TensorSpec, ...] = ()
     target: str = ""
+    since: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.since and not _ARCH.fullmatch(self.since):
+            raise DeclarationError(f"{self.name}: since {self.since!r} is no architecture", "as in since='sm_90'")
         object.__setattr__(self, "scratch", tuple(self.scratch))
         if self.launches:
             _check_launches(self.launches, CudaLaunch, self.entry, self.grid, self.block)
@@ -209,8 +213,18 @@ class CudaKernel(Kernel):
         object.__setattr__(self, "launches", (one,))
 
     def fits(self, arch: str) -> bool:
-        """Whether it has no target of its own, or one of this architecture."""
+        """Whether it has no target of its own, or one of this architecture, and needs no later one."""
+        if self.since and _number(arch) < _number(self.since):
+            return False
         return not self.target or self.target.rstrip("af") == arch.rstrip("af")
+
+
+_ARCH = re.compile(r"sm_[0-9]{2,4}[af]?")
+
+
+def _number(arch: str) -> int:
+    """`sm_90` and `sm_90a` are 90."""
+    return int(arch.removeprefix("sm_").rstrip("af"))
 
 
 @dataclass(frozen=True, kw_only=True)

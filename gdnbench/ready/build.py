@@ -59,8 +59,8 @@ def _fitting(archs: Sequence[str], subjects: Sequence[Subject]) -> tuple[str, ..
     if any(all(one.entry.kernel.fits(arch) for one in subjects) for arch in archs):
         return fitting_archs(archs, subjects)[0]
     kernels = [one.entry.kernel for one in subjects]
-    own = [kernel.target.rstrip("af") for kernel in kernels if isinstance(kernel, CudaKernel) and kernel.target]
-    return tuple(dict.fromkeys(own))
+    own = [each.target.rstrip("af") or each.since for each in kernels if isinstance(each, CudaKernel)]
+    return tuple(dict.fromkeys(filter(None, own)))
 
 
 def _told(first: str, among: Sequence[object]) -> str:

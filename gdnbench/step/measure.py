@@ -29,6 +29,7 @@ from gdnbench.step.ways import launch_cases
 from gdnbench.store.folder import RunFolder, run_id_of
 from gdnbench.store.info import RunInfo, case_documents, write_info
 from gdnbench.store.measurements import write_measurements
+from gdnbench.store.samples import write_rounds
 from gdnbench.store.schema import GitDocument, MachineDocument
 from gdnbench.store.step import LaunchWayRow, StepRow, write_launch_ways, write_steps
 
@@ -241,7 +242,8 @@ def _write(
             launch_cases(), collected, plan.settings, verdicts, run_id=info.run_id, gpu=info.gpu
         )
         write_launch_ways(folder, ways)
-    write_measurements(folder, info, [])  # other verbs look there for times by NVBench, of which there are none
+    write_measurements(folder, info, [])  # other verbs look in both for times by NVBench, of which there are none
+    write_rounds(folder, [])
     write_info(folder, info)
     if not any(row.status.is_failure for row in rows):
         for path in (*folder.glob("step-*.json"), *folder.glob("step-*.log")):

@@ -18,6 +18,7 @@ kernel = CudaKernel(
     name="layer-v1",
     entry="gdn_layer_v1",
     params={"WARPS": Param(default=4, choices=(4, 8), doc="warps per block")},
+    since="sm_90",
     in_place={"new_conv_pool": "conv_pool", "new_pool": "pool"},
     grid=lambda shape, p: (shape.B * shape.HV * _blocks_a_head(shape, p),),
     block=lambda shape, p: 32 * p.WARPS,
