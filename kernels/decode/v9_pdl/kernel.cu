@@ -9,10 +9,19 @@ constexpr int BLOCK_ROWS = WARPS * gdn::WARP / LANES;
 static_assert(GDN_V % BLOCK_ROWS == 0, "a block works on one head, and no row is left over");
 
 // The next launch may begin as soon as every block of this one is here: it needs nothing of ours before its own wait.
-__device__ __forceinline__ void let_next_begin() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+// Before Hopper no launch begins early.
+__device__ __forceinline__ void let_next_begin() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
 
 // Returns when the launch before has ended and what it wrote is visible.
-__device__ __forceinline__ void wait_for_previous() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+__device__ __forceinline__ void wait_for_previous() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
 
 extern "C" __global__ void __launch_bounds__(gdn::WARP * WARPS) gdn_decode_v9_pdl(GDN_DECODE_ARGUMENTS) {
   let_next_begin();

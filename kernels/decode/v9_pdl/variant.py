@@ -14,7 +14,6 @@ kernel = CudaKernel(
         "LANES": Param(default=8, choices=(8, 16, 32), doc="lanes that share a row of the state"),
         "WARPS": Param(default=4, choices=(4, 8, 16), doc="warps per block"),
     },
-    since="sm_90",
     grid=lambda shape, p: (shape.B * shape.HV * shape.V // _rows(p),),
     block=lambda shape, p: 32 * p.WARPS,
 )
