@@ -166,16 +166,20 @@ class Entry:
         told = "".join(f"{_SEPARATOR}{name}={params[name]}" for name in values)
         return Variant(self.kernel.name, label=base.label + told, params=params)
 
-    def source_hash(self) -> str:
-        """SHA-256, shortened, of every file that the kernel's code is made of.
-
-        That is its folder, and for CUDA the op's shared headers. What the op says of inputs and tolerances is not in
-        it: a kernel is the same, and two runs of it can be compared, when a gate changes.
-        """
+    def source_files(self) -> list[Path]:
+        """Every file that the kernel's code is made of: its folder, and for CUDA the op's shared headers."""
         shared = self.op_folder.glob("*.cuh") if isinstance(self.kernel, CudaKernel) else ()
         files = [*self.folder.rglob("*"), *shared]
+        return sorted(path for path in files if path.is_file() and "__pycache__" not in path.parts)
+
+    def source_hash(self) -> str:
+        """SHA-256, shortened, of `source_files`.
+
+        What the op says of inputs and tolerances is not in it: a kernel is the same, and two runs of it can be
+        compared, when a gate changes.
+        """
         digest = hashlib.sha256()
-        for path in sorted(path for path in files if path.is_file() and "__pycache__" not in path.parts):
+        for path in self.source_files():
             digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
         return digest.hexdigest()[:16]
 
