@@ -10,6 +10,9 @@ from gdnbench.asked import asked
 
 RESULTS = Path("results")
 PROFILES = Path("profiles")
+LEDGER = Path("ledger.jsonl")
+"""Beside the folder of runs; it is meant to be kept in the project's repository."""
+
 CALIBRATIONS = "calibration"
 """The folder in the one of runs that holds the runs of calibrations: one folder a calibration."""
 
@@ -68,6 +71,11 @@ def profiles_option(profiles: Path) -> tuple[str, ...]:
     if (elsewhere := asked()) and profiles == PROFILES:
         profiles = Path(elsewhere.profiles)
     return () if profiles == PROFILES else ("--profiles", str(profiles))
+
+
+def ledger_option(ledger: Path) -> tuple[str, ...]:
+    """The words that make a verb use that ledger; none for the usual one."""
+    return () if ledger == LEDGER else ("--ledger", str(ledger))
 
 
 def in_places(command: Sequence[str], results: Path, profiles: Path) -> tuple[str, ...]:

@@ -75,6 +75,8 @@ BASE = {
     "verify": ["decode-v4"],
     "run": ["-k", "decode-v4"],
     "sweep": ["decode-v4", "-p", "WARPS=4"],
+    "try": ["it is faster", "-k", "decode-v4", "--expect", "time <= 9us at B=1"],
+    "ledger": [],
     "calibrate": ["--gpu", "cpu"],
     "step": ["decode-v9"],
     "list": [],
@@ -140,6 +142,7 @@ def call(command_line, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("gdnbench.exchange.export._write", stop)  # a folder may be anywhere, and who tests may be root
     monkeypatch.setattr("gdnbench.exchange.importing.write_folder", stop)
+    monkeypatch.setattr("gdnbench.ledger.file._append", stop)
     monkeypatch.setattr("gdnbench.measuring.opening.begin_session", stop)
     monkeypatch.setattr("gdnbench.measuring.opening.open_sweep", stop)
     monkeypatch.setattr("gdnbench.measuring.preflight.verify_variants", stop)

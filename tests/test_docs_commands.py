@@ -17,7 +17,7 @@ PAGES += [ROOT / "profiles" / "README.md", ROOT / "kernels" / "decode" / "README
 NEEDS_GPU = {"step", "calibrate", "phases", "proton", "nsys", "ncu"}
 PLANNED = "the plan is made"
 MAY_FAIL = ("--fail-on", "lint-c2-bad")  # a gate's answer is an answer
-PLACEHOLDERS = re.compile(r"…|\b(FILE|JOB|KERNEL|RUN|REV|HOST|MODEL|A B|X)\b|/path/to")
+PLACEHOLDERS = re.compile(r"…|\b(FILE|ID|JOB|KERNEL|RUN|REV|HOST|MODEL|A B|X)\b|/path/to")
 COMMAND = re.compile(r"(?:\$ )?(?P<set>(?:[A-Z_]+=\S+ )*)gdnbench (?P<rest>[^#]*?)\s*(?:  #.*)?")
 ELSEWHERE = re.compile(r"\b(a|b|h200|b200)\.ncu-rep\b")  # reports that a reader has
 

@@ -18,6 +18,7 @@ from gdnbench.cli.export import export
 from gdnbench.cli.history import history
 from gdnbench.cli.import_files import import_files
 from gdnbench.cli.inspect import inspect
+from gdnbench.cli.ledger import ledger
 from gdnbench.cli.lint import lint
 from gdnbench.cli.list import list_kernels
 from gdnbench.cli.merge import merge
@@ -36,6 +37,7 @@ from gdnbench.cli.show import show
 from gdnbench.cli.step import step
 from gdnbench.cli.sweep import sweep
 from gdnbench.cli.targets import targets
+from gdnbench.cli.try_ import try_
 from gdnbench.cli.verb import MARKUP, GpuVerb, listed_group, listed_verb
 from gdnbench.cli.verify import verify
 from gdnbench.cli.worker import worker
@@ -52,6 +54,8 @@ VERBS = (
     listed_verb(verify, cls=GpuVerb),
     listed_verb(run, cls=GpuVerb),
     listed_verb(sweep, cls=GpuVerb),
+    listed_verb(try_, "try"),
+    listed_verb(ledger),
     listed_verb(step, cls=GpuVerb),
     listed_verb(inspect),
     listed_verb(ncu, cls=GpuVerb),

@@ -78,6 +78,7 @@ ShapesOption = Annotated[
 ]
 ResultsOption = Annotated[Path, typer.Option("--out", readable=False, help="The folder that holds runs.")]
 ProfilesOption = Annotated[Path, typer.Option("--profiles", readable=False, help="The folder that holds profiles.")]
+LedgerOption = Annotated[Path, typer.Option("--ledger", readable=False, help="The file of the ledger.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 CsvOption = Annotated[bool, typer.Option("--csv", help="Print CSV instead of a table.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")]

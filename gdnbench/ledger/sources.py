@@ -1,0 +1,64 @@
+"""The text of a kernel's files as an entry keeps it, and what changed in them since; it needs no git."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import zlib
+from collections.abc import Mapping
+from difflib import unified_diff
+
+from gdnbench.catalog.entry import Entry
+from gdnbench.codec import SchemaError, decode_json
+
+LARGEST_BYTES = 2**24
+"""Of all files together, as text; a damaged or hostile entry must not fill the memory."""
+
+Files = Mapping[str, str]
+"""Texts by path: `v10/kernel.cu` in the kernel's folder, `gdn.cuh` of a header that it shares."""
+
+
+def read_sources(entry: Entry) -> dict[str, str]:
+    """The files that the kernel's source hash is made of; one that is no text, or cannot be read, is left out."""
+    files = {}
+    for path in entry.source_files():
+        own = path.is_relative_to(entry.folder)
+        try:
+            files[path.relative_to(entry.folder.parent).as_posix() if own else path.name] = path.read_bytes().decode()
+        except (OSError, UnicodeDecodeError):
+            continue
+    return files
+
+
+def pack(files: Files) -> str:
+    """The files as text of one line: JSON, deflated, in base64; empty where they are too large to be kept."""
+    text = json.dumps(dict(files)).encode()
+    return base64.b64encode(zlib.compress(text, 9)).decode() if len(text) <= LARGEST_BYTES else ""
+
+
+def unpack(packed: str) -> dict[str, str]:
+    """What `pack` was given; none for an empty text.
+
+    Raises:
+        SchemaError: if it was damaged.
+    """
+    if not packed:
+        return {}
+    try:
+        inflate = zlib.decompressobj()
+        text = inflate.decompress(base64.b64decode(packed, validate=True), LARGEST_BYTES)
+    except (zlib.error, binascii.Error) as error:
+        raise SchemaError(f"sources: {error}") from error
+    if not inflate.eof:
+        raise SchemaError("sources: cut off, or larger than any that was kept")
+    return decode_json(text, dict[str, str])
+
+
+def difference(before: Files, now: Files) -> list[str]:
+    """Lines of a unified diff; none where nothing changed."""
+    lines: list[str] = []
+    for name in sorted({*before, *now}):
+        old, new = (files.get(name, "").splitlines() for files in (before, now))
+        lines += unified_diff(old, new, f"then/{name}", f"now/{name}", lineterm="")
+    return lines

@@ -1,0 +1,190 @@
+"""The ledger of experiments on stdout: a row an entry, or one in full with what changed in its sources since."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from gdnbench.catalog.entry import Entry as CatalogEntry
+from gdnbench.ledger.entry import Entry, Finding, Outcome
+from gdnbench.ledger.judge import run_command
+from gdnbench.ledger.sources import difference, read_sources, unpack
+from gdnbench.places import ledger_option, out_option
+from gdnbench.report.console import FittedTable, data_console, plain_table, print_json, print_next
+from gdnbench.wording import plural
+
+_STYLES = {Outcome.OPEN: "cyan", Outcome.CONFIRMED: "green", Outcome.REFUTED: "red", Outcome.UNDECIDED: "yellow"}
+
+
+def print_ledger(entries: Sequence[Entry], ledger: Path, results: Path, *, json: bool) -> None:
+    """Prints a row for each entry, oldest first.
+
+    Args:
+        entries: what the ledger has.
+        ledger: its file.
+        results: the folder of the runs, for the next command.
+        json: as a JSON document.
+    """
+    if json:
+        print_json({"ledger": str(ledger), "entries": [_document(entry) for entry in entries]})
+        return
+    console = data_console()
+    if not entries:
+        console.print(f"{ledger} has no entries", markup=False)
+        print_next(console, ["gdnbench", "try", "--help"])
+        return
+    console.print(_table(entries))
+    counts = {state: sum(entry.state is state for entry in entries) for state in Outcome}
+    told = ", ".join(f"{count} {state.value}" for state, count in counts.items() if count)
+    console.print(Text(f"{plural(len(entries), 'entry', 'entries')}: {told}", style="dim"))
+    waiting = next((entry for entry in entries if entry.state is Outcome.OPEN), None)
+    if waiting:
+        print_next(console, [*run_command(waiting.opened), *out_option(results)])
+    else:
+        print_next(console, ["gdnbench", "ledger", str(entries[-1].opened.id), *ledger_option(ledger)])
+
+
+def print_opened(entry: Entry, ledger: Path, *, json: bool) -> None:
+    """Prints what was written down, and how to measure it."""
+    if json:
+        print_json(_document(entry))
+        return
+    console = data_console()
+    _print_heading(console, entry)
+    for expectation in entry.opened.expectations:
+        console.print(Text(f"expected  {expectation.text}"))
+    told = f"when it is measured: gdnbench ledger close {entry.opened.id} RUN"
+    console.print(Text(" ".join([told, *ledger_option(ledger)]), style="dim"))
+    print_next(console, run_command(entry.opened))
+
+
+def print_closed(entry: Entry, ledger: Path, *, json: bool) -> None:
+    """Prints what a run said of an entry."""
+    if json:
+        print_json(_document(entry))
+        return
+    console = data_console()
+    _print_heading(console, entry)
+    _print_closings(console, entry)
+    print_next(console, ["gdnbench", "ledger", str(entry.opened.id), *ledger_option(ledger)])
+
+
+def print_entry(entry: Entry, current: CatalogEntry | None, ledger: Path, results: Path, *, json: bool) -> None:
+    """Prints an entry in full.
+
+    Args:
+        entry: the entry.
+        current: its kernel as it is now; None where it is gone.
+        ledger: the file that it is in.
+        results: the folder of the runs, for the next command.
+        json: as a JSON document.
+    """
+    opened = entry.opened
+    before = unpack(opened.sources)
+    lines = difference(before, read_sources(current)) if before and current else []
+    if json:
+        print_json({**_document(entry), "ledger": str(ledger), "diff": "\n".join(lines)})
+        return
+    console = data_console()
+    _print_heading(console, entry)
+    commit = opened.git.get("commit")
+    facts = {
+        "opened": opened.time,
+        "kernel": opened.label,
+        "commit": f"{commit[:12]}{' and changes' if opened.git.get('dirty') else ''}" if commit else "",
+        "after": f"entry {opened.after}" if opened.after else "",
+        "stop": opened.stop,
+    }
+    for name, value in facts.items():
+        if value:
+            console.print(Text(f"{name:9} {value}"))
+    if not entry.closings:
+        for expectation in opened.expectations:
+            console.print(Text(f"expected  {expectation.text}"))
+    _print_closings(console, entry)
+    console.print()
+    _print_difference(console, lines, opened.kernel, has_sources=bool(before), is_there=current is not None)
+    last = entry.last
+    if last:
+        print_next(console, ["gdnbench", "show", last.run, *out_option(results)])
+    else:
+        print_next(console, [*run_command(opened), *out_option(results)])
+
+
+def _table(entries: Sequence[Entry]) -> FittedTable:
+    table = plain_table()
+    table.add_column("id", justify="right", no_wrap=True)
+    table.add_column("date", no_wrap=True)
+    table.add_column("kernel", no_wrap=True)
+    table.add_column("hypothesis", overflow="fold", max_width=48)
+    table.add_column("state", no_wrap=True)
+    table.add_column("measured", no_wrap=True)
+    table.add_column("run", no_wrap=True)
+    for entry in entries:
+        opened, last = entry.opened, entry.last
+        table.add_row(
+            str(opened.id),
+            opened.time[:10],
+            Text(opened.label),
+            Text(opened.hypothesis),
+            Text(entry.state.value, style=_STYLES[entry.state]),
+            Text(_measured(_telling(last.findings, last.outcome)) if last else ""),
+            Text(last.run if last else ""),
+        )
+    return FittedTable(table, ("run", "date", "kernel"))
+
+
+def _telling(findings: Sequence[Finding], outcome: Outcome) -> Finding:
+    """The finding that decided an entry: the first with its outcome."""
+    return next((each for each in findings if each.outcome is outcome), findings[0])
+
+
+def _measured(finding: Finding) -> str:
+    """`0.961x (0.945 to 0.978)` of a speedup, `4.55us (4.51 to 4.59)` of a time."""
+    if finding.value is None:
+        return finding.reason
+    low = "-" if finding.low is None else f"{finding.low:.4g}"
+    high = "-" if finding.high is None else f"{finding.high:.4g}"
+    unit = "us" if finding.expectation.startswith("time ") else "x"
+    return f"{finding.value:.4g}{unit} ({low} to {high})"
+
+
+def _print_heading(console: Console, entry: Entry) -> None:
+    heading = Text(f"{entry.opened.id}  {entry.opened.hypothesis}  ", style="bold")
+    console.print(heading.append(entry.state.value, style=f"not bold {_STYLES[entry.state]}"))
+
+
+def _print_closings(console: Console, entry: Entry) -> None:
+    for closed in entry.closings:
+        console.print(Text(f"closed    {closed.time} by {closed.run}"))
+        for each in closed.findings:
+            line = Text(f"  {each.outcome.value:10}", style=_STYLES[each.outcome])
+            console.print(line.append(f" {each.expectation}: {_measured(each)}", style="default"))
+        for note in closed.notes:
+            console.print(Text(f"  note: {note}", style="yellow"))
+        if closed.learned:
+            console.print(Text(f"learned: {closed.learned}"))
+
+
+def _print_difference(
+    console: Console, lines: Sequence[str], kernel: str, *, has_sources: bool, is_there: bool
+) -> None:
+    if not has_sources or not is_there:
+        why = "is not there any more" if has_sources else "was too large to be kept"
+        console.print(Text(f"no difference can be shown: {kernel} {why}", style="dim"))
+    elif not lines:
+        console.print(Text(f"{kernel} is as it was when the entry was opened", style="dim"))
+    for line in lines:
+        style = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
+        console.print(Text(line, style=style), soft_wrap=True)
+
+
+def _document(entry: Entry) -> dict[str, Any]:
+    opened = {name: value for name, value in asdict(entry.opened).items() if name not in {"sources", "event"}}
+    closings = [{name: value for name, value in asdict(each).items() if name != "event"} for each in entry.closings]
+    return {**opened, "state": entry.state.value, "closings": closings}

@@ -1,0 +1,405 @@
+"""An experiment is written down before it is measured, and a stored run says what became of it."""
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zlib
+
+import pytest
+from committed import RESULTS
+from faults import REPOSITORY, python_path
+
+from gdnbench.catalog.catalog import load_catalog
+from gdnbench.codec import SchemaError
+from gdnbench.errors import ExitCode, UsageError
+from gdnbench.ledger.entry import Outcome
+from gdnbench.ledger.expectation import Expectation, parse_expectation
+from gdnbench.ledger.file import read_ledger
+from gdnbench.ledger.judge import decide, judge
+from gdnbench.ledger.sources import difference, pack, unpack
+from gdnbench.stats.interval import Interval
+from gdnbench.store.measurements import read_measurements
+
+RUN = "20261124-041446-h200-decode-v10"
+LATER = "2099-01-01T00:00:00+00:00"
+SLOWER = "vs decode-v8 >= 1.02 at B=1"
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A folder to work in, with a folder of runs."""
+    (tmp_path / "results").mkdir()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def keep_run(home, *, timestamp=LATER, name=RUN, **sources):
+    """A copy of the recorded run: as if it were measured later, and of the kernels as they are now."""
+    folder = home / "results" / name
+    shutil.copytree(RESULTS / RUN, folder)
+    info = json.loads((folder / "run.json").read_text())
+    now = {kernel: load_catalog().entries[kernel].known_source() for kernel in info["sources"]}
+    info |= {
+        "timestamp": timestamp,
+        "run_id": name,
+        "sources": now | {k.replace("_", "-"): v for k, v in sources.items()},
+    }
+    (folder / "run.json").write_text(json.dumps(info))
+    return folder
+
+
+@pytest.fixture
+def begin(command_line):
+    """Opens an entry; gives it as JSON has it."""
+
+    def call(*expected, kernel="decode-v10", code=0, more=()):
+        words = [word for text in expected for word in ("--expect", text)]
+        got, out, err = command_line("try", "bulk stores leave sooner", "--kernel", kernel, *words, *more, "--json")
+        assert got == code, err
+        return json.loads(out) if not got else err
+
+    return call
+
+
+@pytest.fixture
+def close(command_line):
+    """Closes an entry by a run; gives the entry as JSON has it, or what went wrong."""
+
+    def call(number=1, run=RUN, code=0, more=()):
+        got, out, err = command_line("ledger", "close", number, run, *more, "--json")
+        assert got == code, err
+        return json.loads(out) if not got else err
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (SLOWER, ("decode-v8", ">=", 1.02, "B=1")),
+        ("vs decode-v8>=1.02x at B=1 heads=qk4_v8", ("decode-v8", ">=", 1.02, "B=1 heads=qk4_v8")),
+        ("time <= 4.2us at B=1", ("", "<=", 4.2, "B=1")),
+        (" time  >=  4 µs  at  B=1 ", ("", ">=", 4.0, "B=1")),
+    ],
+)
+def test_an_expectation_is_read(text, told):
+    found = parse_expectation(text)
+    assert (found.baseline, found.sign, found.bound, found.workload) == told
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "begins with neither"),
+        ("faster", "begins with neither"),
+        ("vs decode-v8 > 1.02 at B=1", "`>=` or `<=` is missing"),
+        ("vs decode-v8 >= 1.02", "the workload is missing"),
+        ("vs decode-v8 >= 2% at B=1", "a ratio is a plain number"),
+        ("vs decode-v8 >= nan at B=1", "a ratio is a plain number"),
+        ("vs decode-v8 >= 1e400 at B=1", "a ratio is a plain number"),
+        ("vs decode-v8 >= 0.0 at B=1", "a bound of 0"),
+        ("time <= 4.2 at B=1", "a number with its unit"),
+        ("time <= 4.2ms at B=1", "a number with its unit"),
+    ],
+)
+def test_what_is_no_expectation_is_refused_with_its_reason(text, why):
+    with pytest.raises(UsageError, match=why) as raised:
+        parse_expectation(text)
+    assert "vs decode-v8 >= 1.02 at B=1" in raised.value.hint
+
+
+@pytest.mark.parametrize(
+    ("sign", "low", "high", "outcome"),
+    [
+        (">=", 1.03, 1.05, Outcome.CONFIRMED),
+        (">=", 1.02, 1.05, Outcome.CONFIRMED),
+        (">=", 1.00, 1.01, Outcome.REFUTED),
+        (">=", 1.01, 1.03, Outcome.UNDECIDED),
+        ("<=", 1.03, 1.05, Outcome.REFUTED),
+        ("<=", 1.00, 1.01, Outcome.CONFIRMED),
+        ("<=", 1.01, 1.03, Outcome.UNDECIDED),
+        (">=", 1.02, 1.02, Outcome.CONFIRMED),
+        (">=", 0.0, float("inf"), Outcome.UNDECIDED),
+    ],
+)
+def test_the_whole_interval_decides(sign, low, high, outcome):
+    expected = Expectation(text="", baseline="x", sign=sign, bound=1.02, workload="", sizes={}, shape={})
+    middle = (low + high) / 2 if high < 9 else 1.0
+    assert judge(Interval(middle, low, high), expected) is outcome
+
+
+def test_one_refuted_expectation_refutes_an_entry_and_all_confirm_it():
+    yes, no, open_ = Outcome.CONFIRMED, Outcome.REFUTED, Outcome.UNDECIDED
+    assert decide([yes, yes]) is yes
+    assert decide([yes, open_, no]) is no
+    assert decide([yes, open_]) is open_
+
+
+def test_a_try_is_written_down_with_the_code_as_it_is(home, begin):
+    entry = load_catalog().entries
+    opened = begin("vs decode-v8>=1.020 at B=1 heads=qk4_v8", "time <= 4us at B=8", more=["--stop", "three slower"])
+    assert opened["state"] == "open"
+    assert [each["text"] for each in opened["expectations"]] == [SLOWER, "time <= 4us at B=8"]
+    assert opened["hashes"] == {name: entry[name].known_source() for name in ("decode-v8", "decode-v10")}
+    stored = read_ledger(home / "ledger.jsonl")[1].opened
+    kept = unpack(stored.sources)
+    assert kept["v10/kernel.cu"] == entry["decode-v10"].source.read_text()
+    assert kept["gdn.cuh"]
+    assert stored.stop == "three slower"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "expected", "why"),
+    [
+        ("decode-nonsense", SLOWER, "there is no kernel decode-nonsense"),
+        ("decode-v10", "vs decode-nonsense >= 1 at B=1", "there is no kernel decode-nonsense"),
+        ("decode-v10", "vs decode-v10 >= 1 at B=1", "itself"),
+        ("decode-v10", "time <= 4us at B=1,8", "2 workloads are given"),
+        ("decode-v10", "time <= 4us at Q=1", "no axis Q"),
+    ],
+)
+def test_what_cannot_be_tried_leaves_no_entry(home, begin, kernel, expected, why):
+    assert why in begin(expected, kernel=kernel, code=ExitCode.USAGE)
+    assert not (home / "ledger.jsonl").exists()
+
+
+@pytest.mark.parametrize("text", ["\x1b[31m", "a\nb", "\udcff", "x" * 10_001, " "])
+def test_a_hypothesis_that_is_no_line_is_refused(home, command_line, text):
+    code, _, err = command_line("try", text, "-k", "decode-v10", "--expect", SLOWER)
+    assert code == ExitCode.USAGE
+    assert "error:" in err
+    assert read_ledger(home / "ledger.jsonl") == {}
+
+
+def test_a_run_refutes_by_the_interval_that_it_stored(home, begin, close):
+    folder = keep_run(home)
+    begin(SLOWER)
+    found = close(more=["--learned", "the stores were not it"])
+    row = next(
+        each for each in read_measurements(folder) if each.case.label == "decode-v10" and each.case.workload.B == 1
+    )
+    finding = found["closings"][0]["findings"][0]
+    assert found["state"] == finding["outcome"] == "refuted"
+    assert (finding["value"], finding["low"], finding["high"]) == (row.versus.speedup, row.versus.low, row.versus.high)
+    assert found["closings"][0]["learned"] == "the stores were not it"
+    assert found["closings"][0]["run"] == RUN
+
+
+def test_a_run_confirms_speedups_and_times(home, begin, close):
+    keep_run(home)
+    begin("vs decode-v8 <= 0.98 at B=1", "time <= 4.7us at B=1", "time >= 20us at B=64")
+    found = close()
+    assert found["state"] == "confirmed"
+    assert [each["outcome"] for each in found["closings"][0]["findings"]] == ["confirmed"] * 3
+
+
+def test_what_the_interval_leaves_open_may_be_closed_again(home, begin, close):
+    keep_run(home)
+    keep_run(home, name=f"{RUN}-2")
+    begin("vs decode-v8 >= 1.0 at B=1", kernel="decode-v9")
+    assert close()["state"] == "undecided"
+    found = close(run=f"{RUN}-2")
+    assert [each["run"] for each in found["closings"]] == [RUN, f"{RUN}-2"]
+
+
+def test_what_is_decided_is_not_closed_again(home, begin, close):
+    keep_run(home)
+    begin(SLOWER)
+    close()
+    assert "refuted already" in close(code=ExitCode.USAGE)
+    assert len((home / "ledger.jsonl").read_text().splitlines()) == 2
+
+
+def test_another_baseline_than_the_run_s_is_paired_by_its_rounds(home, begin, close):
+    folder = keep_run(home)
+    begin("vs decode-v9 <= 1.5 at B=1")
+    closed = close()["closings"][0]
+    finding = closed["findings"][0]
+    times = {row.case.label: row.timing.time_us for row in read_measurements(folder) if row.case.workload.B == 1}
+    assert finding["value"] == pytest.approx(times["decode-v9"] / times["decode-v10"], rel=1e-3)
+    assert 0 < finding["value"] - finding["low"] < 0.1
+    assert any("decode-v9" in note for note in closed["notes"])
+
+
+def test_a_run_of_before_the_entry_is_refused(home, begin, close):
+    keep_run(home, timestamp="2020-01-01T00:00:00+00:00")
+    begin(SLOWER)
+    assert "began before entry 1 was opened" in close(code=ExitCode.USAGE)
+
+
+def test_a_run_of_other_code_is_refused(home, begin, close):
+    keep_run(home, decode_v10="0123456789abcdef")
+    begin(SLOWER)
+    assert "other sources" in close(code=ExitCode.USAGE)
+
+
+def test_a_baseline_of_other_code_is_noted(home, begin, close):
+    keep_run(home, decode_v8="0123456789abcdef")
+    begin(SLOWER)
+    assert any("sources of decode-v8 changed" in note for note in close()["closings"][0]["notes"])
+
+
+def test_a_run_without_the_workload_is_refused_and_says_how_to_measure_it(home, begin, close):
+    keep_run(home)
+    begin("vs decode-v8 >= 1.02 at B=2")
+    told = " ".join(close(code=ExitCode.USAGE).split())
+    assert "has no decode-v10 at B=2" in told
+    assert "gdnbench run --kernel decode-v10,decode-v8 --shape B=2 --baseline decode-v8 --label try-1" in " ".join(
+        told.split()
+    )
+
+
+def test_the_run_that_is_proposed_has_the_workload_of_every_expectation(home, command_line):
+    expected = ("vs decode-v8 >= 1.02 at B=1", "vs decode-v9 >= 1.02 at B=8 heads=qk16_v32", "time <= 9us at B=8")
+    words = [word for text in expected for word in ("--expect", text)]
+    code, out, _ = command_line("try", "it is so", "-k", "decode-v10", *words)
+    assert code == 0
+    shapes = "--shape B=1,8 --shape heads=qk4_v8,qk16_v32"
+    kernels = "decode-v10,decode-v8,decode-v9"
+    assert f"next: gdnbench run --kernel {kernels} {shapes} --baseline decode-v8 --label try-1" in out
+
+
+def test_what_was_refuted_is_not_tried_again_unless_asked_for(home, begin, close, command_line):
+    keep_run(home)
+    begin(SLOWER)
+    close()
+    assert "entry 1 refuted" in begin(SLOWER, code=ExitCode.USAGE)
+    assert "still the code that entry 1 was refuted with" in begin("time <= 1us at B=64", code=ExitCode.USAGE)
+    begin(SLOWER, kernel="decode-v9")
+    code, _, err = command_line("try", "once more", "-k", "decode-v10", "--expect", SLOWER, "--again", "--after", 1)
+    assert code == 0
+    assert "again: entry 1 refuted" in err
+    assert read_ledger(home / "ledger.jsonl")[3].opened.after == 1
+
+
+def test_an_entry_follows_one_that_there_is(home, begin):
+    assert "no such entry" in begin(SLOWER, more=["--after", "7"], code=ExitCode.USAGE)
+
+
+def test_the_list_and_one_in_full(home, begin, close, command_line):
+    keep_run(home)
+    assert command_line("ledger")[1].endswith("next: gdnbench try --help\n")
+    begin(SLOWER)
+    begin("time <= 1us at B=64", kernel="decode-v9")
+    close()
+    _, out, _ = command_line("ledger", columns="160")
+    assert "refuted" in out
+    assert "0.9609x (0.9445 to 0.9776)" in out
+    assert RUN in out
+    assert "2 entries: 1 open, 1 refuted" in out
+    assert out.splitlines()[-1].startswith("next: gdnbench run --kernel decode-v9 --shape B=64")
+    assert all(len(line) <= 80 for line in command_line("ledger")[1].splitlines()[:-1])
+    _, out, _ = command_line("ledger", "1")
+    assert f"next: gdnbench show {RUN}" in out
+    assert "as it was when the entry was opened" in out
+    assert [each["state"] for each in json.loads(command_line("ledger", "--json")[1])["entries"]] == ["refuted", "open"]
+
+
+def test_what_changed_in_the_sources_since_is_shown_without_git(home, begin, command_line, monkeypatch):
+    assert command_line("new", "decode-mine", "--from", "decode-v10", "--to", "kernels")[0] == 0
+    monkeypatch.setenv("GDNBENCH_KERNELS", str(home / "kernels"))
+    begin(SLOWER, kernel="decode-mine")
+    source = load_catalog().entries["decode-mine"].source
+    source.write_text(source.read_text() + "// a further line\n")
+    _, out, _ = command_line("ledger", "1")
+    assert "+// a further line" in out.splitlines()
+    assert "+// a further line" in json.loads(command_line("ledger", "1", "--json")[1])["diff"]
+    shutil.rmtree(home / "kernels")
+    monkeypatch.delenv("GDNBENCH_KERNELS")
+    assert "not there any more" in command_line("ledger", "1")[1]
+
+
+@pytest.mark.parametrize(
+    "words", [("x",), ("0",), ("9" * 30,), ("1", "2"), ("close",), ("close", "1"), ("--learned", "x")]
+)
+def test_words_that_mean_nothing_are_refused(home, begin, command_line, words):
+    begin(SLOWER)
+    code, _, err = command_line("ledger", *words)
+    assert code == ExitCode.USAGE
+    assert "error:" in err
+
+
+def test_sources_are_kept_and_compared():
+    files = {"v1/kernel.cu": "a\nb\n", "gdn.cuh": "µ\n"}
+    assert unpack(pack(files)) == files
+    assert difference(files, files) == []
+    assert difference(files, files | {"v1/kernel.cu": "a\nc\n"})[-2:] == ["-b", "+c"]
+    assert "+new" in difference(files, files | {"v1/more.cuh": "new\n"})
+
+
+def test_sources_that_would_fill_the_memory_are_refused():
+    bomb = base64.b64encode(zlib.compress(b'{"a": "' + b"x" * 2**25)).decode()
+    with pytest.raises(SchemaError, match="larger"):
+        unpack(bomb)
+
+
+def _changed(line, **values):
+    return json.dumps(json.loads(line) | values)
+
+
+@pytest.mark.parametrize(
+    ("damage", "number", "why"),
+    [
+        (lambda one, two: [one, two[: len(two) // 2]], 2, ""),
+        (lambda one, two: [one, "", "[]", two], 3, ""),
+        (lambda one, two: [_changed(one, schema=9), two], 1, "schema 9"),
+        (lambda one, two: [_changed(one, event="deleted"), two], 1, "event"),
+        (lambda one, two: [_changed(one, expectations=[]), two], 1, "expectations"),
+        (lambda one, two: [_changed(one, hypothesis="\x1b[2J"), two], 1, "hypothesis"),
+        (lambda one, two: [_changed(one, id=-1), two], 1, "id"),
+        (lambda one, two: [_changed(one, sources="AAAA"), two], 1, "sources"),
+        (lambda one, two: [_changed(one, after=3), two], 1, "follows 3"),
+        (lambda one, two: [one, one, two], 2, "opened a second time"),
+        (lambda one, two: [two, one], 1, "never opened"),
+        (lambda one, two: [one, two, two], 3, "was refuted already"),
+        (lambda one, two: [one, _changed(two, findings=json.loads(two)["findings"] * 2)], 2, "2 findings"),
+    ],
+)
+def test_a_damaged_line_is_told_with_its_number(home, begin, close, command_line, damage, number, why):
+    keep_run(home)
+    begin(SLOWER)
+    close()
+    path = home / "ledger.jsonl"
+    path.write_text("\n".join(damage(*path.read_text().splitlines())) + "\n")
+    before = path.read_bytes()
+    for words in (["ledger"], ["try", "more", "-k", "decode-v9", "--expect", SLOWER]):
+        code, _, err = command_line(*words)
+        assert code == ExitCode.USAGE
+        assert f"ledger.jsonl line {number}: " in err
+        assert why in err
+    assert path.read_bytes() == before
+
+
+def test_a_last_line_that_is_cut_off_is_not_appended_to(home, begin):
+    begin(SLOWER)
+    path = home / "ledger.jsonl"
+    path.write_text(path.read_text().rstrip("\n"))
+    assert "line 1: it is cut off" in begin(SLOWER, kernel="decode-v9", code=ExitCode.USAGE)
+
+
+def test_a_ledger_that_cannot_be_written_is_told(home, begin):
+    assert "cannot be" in begin(SLOWER, more=["--ledger", f"{'x' * 300}.jsonl"], code=ExitCode.ENVIRONMENT)
+    for path in ("results", "/dev/null"):
+        assert "it is no plain file" in begin(SLOWER, more=["--ledger", path], code=ExitCode.ENVIRONMENT)
+
+
+APPEND = """
+import sys
+from pathlib import Path
+from gdnbench.catalog.catalog import load_catalog
+from gdnbench.ledger.file import append_event
+from gdnbench.ledger.opening import opened_event, plan_try
+planned = plan_try(load_catalog(), "at once", "decode-v10", ["time <= 4us at B=1"])
+for _ in range(8):
+    append_event(Path("ledger.jsonl"), lambda entries: opened_event(planned, entries))
+"""
+
+
+def test_processes_that_append_at_once_lose_nothing(home):
+    environment = {**os.environ, "PYTHONPATH": python_path(REPOSITORY)}
+    started = [subprocess.Popen([sys.executable, "-c", APPEND], cwd=home, env=environment) for _ in range(3)]
+    assert [each.wait(120) for each in started] == [0, 0, 0]
+    assert list(read_ledger(home / "ledger.jsonl")) == list(range(1, 25))
