@@ -28,6 +28,7 @@ from gdnbench.cli.nsys import nsys
 from gdnbench.cli.outcome import exit_code_of, prepare_streams
 from gdnbench.cli.phases import phases
 from gdnbench.cli.plot import plot
+from gdnbench.cli.project import project
 from gdnbench.cli.proton import proton
 from gdnbench.cli.ready import ready
 from gdnbench.cli.report import report
@@ -63,6 +64,7 @@ VERBS = (
     listed_verb(phases, cls=GpuVerb),
     listed_verb(proton, cls=GpuVerb),
     listed_verb(nsys),
+    listed_verb(project),
     listed_verb(show),
     listed_verb(merge),
     listed_verb(report),
