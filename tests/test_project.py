@@ -298,7 +298,7 @@ WRONG = {
         'items = 100000\n[stages.a]\ntime_us = 1\ngives = ["x", "y", "z"]\n'
         '[stages.b]\ntime_us = 1\ntakes = ["x", "y", "z"]\n'
         "[buffers.x]\nslots = 1\n[buffers.y]\nslots = 1\n[buffers.z]\nslots = 1\n",
-        "give at most 62500",
+        "give at most 25000",
     ),
     "many stages": ("items = 1\n" + "".join(f"[stages.s{n}]\ntime_us = 1\n" for n in range(17)), "stages"),
     "no time": (replaced("time_us = 2.0", ""), "has no time"),
@@ -363,6 +363,37 @@ def test_json_has_every_change(command_line):
     assert document["bottleneck"]["buffers"] == ["tiles"]
     assert len(document["changes"]) == 4 * 3 + 2
     assert document["launch_us"] == pytest.approx(document["pipeline_us"] + document["launch"]["overhead_us"])
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "told"),
+    [
+        ("[stages.a]\ntime_us = 4\nworkers = 2", "bottleneck: the work of a: 4.000 µs an item over 2 workers"),
+        (
+            '[stages.a]\ntime_us = 1\ntakes = ["x"]\ngives = ["y"]\n'
+            '[stages.b]\ntime_us = 2\ntakes = ["y"]\ngives = ["x"]\n'
+            "[buffers.x]\nslots = 3\nfilled = 1\n[buffers.y]\nslots = 3",
+            "bottleneck: what comes back to an earlier stage through x:\n a 1.000 + b 2.000 = 3.000 µs for 1 item",
+        ),
+        (
+            "[stages.a]\ntime_us = 4\n[launch]\nblocks = 3\noverhead_us = 2",
+            "launch 122.0 µs: 3 pipelines one after the other, and 2.000 of overhead",
+        ),
+    ],
+)
+def test_what_sets_the_pace_is_told(command_line, write, pipeline, told):
+    code, out, _ = command_line("project", write(f"items = 10\n{pipeline}"))
+    assert code == 0
+    assert told in re.sub(" +", " ", out)
+
+
+def test_what_saves_next_to_nothing_is_not_in_the_table(command_line, write):
+    """With 4,000 items a tenth of the short stage saves a thousandth of a percent, in filling."""
+    long = GOOD.replace("items = 10", "items = 4000").replace("time_us = 2.0", "time_us = 1.0")
+    code, out, _ = command_line("project", write(f"clock_mhz = 1965\n{long}"))
+    assert code == 0
+    assert " 0.00%" not in out
+    assert "save less than 0.01% alone:\nload 25% faster, load 10% faster" in out
 
 
 def test_without_a_profile_the_next_command_is_its_own_json(command_line, write):

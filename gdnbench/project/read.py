@@ -21,7 +21,7 @@ from gdnbench.project.pipeline import Buffer, Launch, PhaseTime, Pipeline, Stage
 from gdnbench.wording import did_you_mean
 
 MOST_BYTES = 1 << 20
-MOST_STEPS = 500_000
+MOST_STEPS = 200_000
 """Items times constraints, at most: each change is run on paper too, and all of it takes seconds."""
 
 _FIX = "docs/projecting.md has the format"

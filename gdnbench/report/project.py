@@ -20,6 +20,9 @@ from gdnbench.wording import first_of, plural
 
 _SCHEMA = 1
 _MOST_CHANGES = 12
+_LEAST_GAIN = 1e-4
+"""Changes that save a smaller share are named and have no line: with many items, filling sooner is next to nothing."""
+
 _STAGES_LEGEND = (
     "of all workers' time, from the first item's begin to the last one's end; input:\n"
     "waits for what it takes; room: waits for a slot to give to; done: after its last"
@@ -118,9 +121,9 @@ def _print_stages(console: Console, projection: Projection) -> None:
 
 
 def _print_changes(console: Console, pipeline: Pipeline, changes: Sequence[Change]) -> None:
-    helping = [change for change in changes if change.helps]
+    helping = [change for change in changes if change.gain >= _LEAST_GAIN]
     if not helping:
-        console.print(Text("no single change of a stage or a buffer would help"))
+        console.print(Text("no single change of a stage or a buffer would save 0.01%"))
         return
     table = plain_table()
     table.add_column("what would help")
@@ -132,12 +135,14 @@ def _print_changes(console: Console, pipeline: Pipeline, changes: Sequence[Chang
         table.add_row(Text(change.told), *times)
     console.print(table)
     left = len(helping) - _MOST_CHANGES
-    more = f"{left} more save less (--json has all); " if left > 0 else ""
-    console.print(Text(f"faster: that much less time; {more}of no use alone:\n{_useless(changes)}", style="dim"))
+    more = f"{left} more have no line here (--json has all); " if left > 0 else ""
+    console.print(
+        Text(f"faster: that much less time; {more}save less than 0.01% alone:\n{_useless(changes)}", style="dim")
+    )
 
 
 def _useless(changes: Sequence[Change]) -> str:
-    return first_of([change.told for change in changes if not change.helps], most=4) or "none"
+    return first_of([change.told for change in changes if change.gain < _LEAST_GAIN], most=4) or "none"
 
 
 def _next(pipeline: Pipeline, file: Path) -> list[str]:
