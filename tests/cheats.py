@@ -36,7 +36,6 @@ ON_EVERY_DEVICE = {
     "test-precomputes": {"wrong-when-timed"},
     "test-late-thread": {"wrong-when-timed"},
     "test-late-update": {"wrong-when-timed"},
-    "test-tires:CALLS=200": {"wrong-when-timed"},
     "test-spots-timer": {"wrong-when-timed"},
     "test-rarely-wrong:ONE_IN=2": {"wrong-when-timed"},
 }
@@ -54,6 +53,7 @@ ON_GPU = {
     **ON_EVERY_DEVICE,
     "test-tf32-matmul": {"wrong-numbers"},
     "test-stale-shared": {"wrong-numbers"},
+    "test-tires:CALLS=200": {"wrong-when-timed"},
     "test-thread-launches": {"wrong-stream"},
     "test-persisting-l2": {"tampers"},
     "test-value-cache-cuda": {"wrong-when-timed"},

@@ -6,7 +6,8 @@ from faults import ADVERSARIAL, CPU, Gdnbench
 
 pytestmark = pytest.mark.slow
 
-# Enough for more than 200 launches of a case, and for two rounds of checks after them.
+# Enough for 60 calls of a case and two rounds of checks after them, even where a busy machine has it make do with the
+# fewest samples in a round.
 ROUNDS = ("--rounds", "6", "--samples", "40", "--step-limit", "10", "--margin", "0.9", "-q")
 
 
