@@ -15,6 +15,7 @@ from gdnbench.measuring.schedule import FixedRounds, round_order
 from gdnbench.measuring.workers import supervise
 from gdnbench.model.case import Case
 from gdnbench.model.status import Clock, Status
+from gdnbench.process.warm import WarmParent
 
 
 @dataclass
@@ -26,12 +27,14 @@ class TimingWorkers:
         environment: variables for the workers.
         observer: told of every step.
         record: called with every event.
+        warm: the process to fork workers from; each is a process of its own otherwise.
     """
 
     folder: Path
     environment: Mapping[str, str]
     observer: Observer
     record: Callable[[Event], None]
+    warm: WarmParent | None = None
 
     def measure(self, task: Task, rounds: int, collected: Collected, phase: str = "measure") -> None:
         """Adds to what was collected before until `rounds` rounds are whole; `phase` is what progress calls it.
@@ -79,7 +82,7 @@ class TimingWorkers:
 
         recorded = replace(task, record=str(self.folder / "nvbench" / f"{name}.json"))
         (self.folder / "nvbench").mkdir(exist_ok=True)
-        outcome = supervise(recorded, self.folder, name, self.environment, take)
+        outcome = supervise(recorded, self.folder, name, self.environment, take, warm=self.warm)
         if outcome.loss:
             self._keep(outcome.loss, task.clock, collected)
 

@@ -27,6 +27,7 @@ from gdnbench.model.kernel import CudaKernel, Kernel, TritonKernel
 from gdnbench.model.op import VERIFY_SUITE
 from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
+from gdnbench.process.warm import WarmParent
 
 
 @dataclass
@@ -41,6 +42,7 @@ class Preflight:
         started: what the worker said of its device; None until one has started.
         stop: set by another thread when no verdict is wanted any more.
         label: tells its files from those of another one that works in the same folder.
+        warm: the process to fork workers from; each is a process of its own otherwise.
     """
 
     folder: Path
@@ -50,6 +52,7 @@ class Preflight:
     started: Started | None = None
     stop: threading.Event = field(default_factory=threading.Event)
     label: str = ""
+    warm: WarmParent | None = None
 
     def judge(self, task: Task, checked: PreflightVerdicts) -> None:
         """Adds every case's verdict to `checked`, each as soon as it is known.
@@ -78,7 +81,7 @@ class Preflight:
                 case _:
                     pass
 
-        outcome = supervise(task, self.folder, name, self.environment, take, self.stop)
+        outcome = supervise(task, self.folder, name, self.environment, take, self.stop, warm=self.warm)
         if outcome.loss:
             for case in _lost_with(by_id[outcome.case], outcome, task.cases, checked):
                 loss = replace(outcome.loss, case=case.id)

@@ -34,6 +34,7 @@ from gdnbench.model.kernel import Device
 from gdnbench.model.op import Op
 from gdnbench.model.status import Clock, Role, Status
 from gdnbench.model.sweep import Sweep
+from gdnbench.process.warm import WarmParent
 from gdnbench.store.folder import Journal, RunFolder
 from gdnbench.store.info import RunInfo, case_documents, failed_gates, largest_errors, passed_gates, write_info
 from gdnbench.store.schema import GpuDocument
@@ -81,6 +82,7 @@ class Session:
         forms: what the copying floors are tried as.
         builds: what the compilers made.
         measured_all: whether nothing is left to measure.
+        warm: the process to fork workers from; each is a process of its own otherwise.
     """
 
     catalog: Catalog
@@ -98,6 +100,7 @@ class Session:
     forms: Forms = field(default_factory=dict)
     builds: Builds = field(default_factory=Builds)
     measured_all: bool = False
+    warm: WarmParent | None = None
 
     def run(self) -> Finished:
         """Measures and writes. Ctrl-C ends the run early and keeps what is finished.
@@ -150,7 +153,7 @@ class Session:
         run_concurrently(partial(self._judge, pending, record), *interpret)
 
     def _judge(self, pending: tuple[Case, ...], record: Record, stop: threading.Event) -> None:
-        preflight = Preflight(self.folder.path, self._environment, self.observer, record, stop=stop)
+        preflight = Preflight(self.folder.path, self._environment, self.observer, record, stop=stop, warm=self.warm)
         tried = forms_to_try(pending, self.forms, self.builds, self._archs)
         scenarios = scenarios_to_verify(self.op.scenarios_from(self.settings.scenario), self.cases)
         preflight.judge(replace(self._task(Phase.EXAMINE, pending), forms=tried, scenarios=scenarios), self.checked)
@@ -229,7 +232,7 @@ class Session:
         )
 
     def _measuring(self, record: Record) -> TimingWorkers:
-        return TimingWorkers(self.folder.path, self._environment, self.observer, record)
+        return TimingWorkers(self.folder.path, self._environment, self.observer, record, self.warm)
 
     def _finish(self, interrupted: bool) -> Finished:
         analysis = self._analyse()

@@ -20,6 +20,7 @@ from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Status
 from gdnbench.process.channel import ForgedMessageError
 from gdnbench.process.command import GRACE_S
+from gdnbench.process.warm import WarmParent
 from gdnbench.process.worker import Worker, python_path
 
 GPU_WORKER_THREADS = "4"
@@ -110,6 +111,7 @@ def supervise(
     on_event: Callable[[Event], None],
     stop: threading.Event | None = None,
     module: str = "gdnbench.measuring.worker",
+    warm: WarmParent | None = None,
 ) -> WorkerOutcome:
     """Runs a worker to its end.
 
@@ -121,6 +123,7 @@ def supervise(
         on_event: called with each event as it arrives.
         stop: set by another thread when the work is no longer wanted.
         module: what runs in the worker, as `python -m` takes it.
+        warm: the process to fork it from, which has its environment; a process of its own otherwise.
 
     Returns:
         How it ended. A worker that dies or hangs outside any case is the machine's fault, not a case's.
@@ -133,7 +136,7 @@ def supervise(
     task.write(task_file)
     with (
         (folder / f"{name}.log").open("w+b") as log,
-        Worker(module, [str(task_file)], KINDS, log, environment) as worker,
+        Worker(module, [str(task_file)], KINDS, log, environment, warm=warm) as worker,
     ):
         return _Watchdog(worker, on_event).watch(stop)
 

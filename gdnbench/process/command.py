@@ -5,12 +5,34 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, TypedDict, Unpack
+from typing import IO, TYPE_CHECKING, Protocol, TypedDict, Unpack
 
 if TYPE_CHECKING:
     from subprocess import Popen
 
 GRACE_S = 30.0  # for the driver to end a process that has a kernel running
+
+
+class Process(Protocol):
+    """A process that was started, as `subprocess.Popen` has it; it leads a process group of its own."""
+
+    @property
+    def pid(self) -> int:
+        """Its number, and its group's."""
+
+    @property
+    def returncode(self) -> int | None:
+        """Its exit code, negative for a signal; None while it is not known to have ended."""
+
+    @property
+    def stdin(self) -> IO[bytes] | None:
+        """Where it reads from, if that was asked for."""
+
+    def poll(self) -> int | None:
+        """Its exit code, if it has ended."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Waits for its end; `subprocess.TimeoutExpired` after so many seconds."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +123,7 @@ def start(
     )
 
 
-def kill(process: Popen[bytes]) -> None:
+def kill(process: Process) -> None:
     """Kills what `start` started and all of its group; returns when it has ended, or after `GRACE_S` seconds."""
     import contextlib
     import signal

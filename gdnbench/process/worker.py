@@ -21,10 +21,13 @@ from concurrent.futures import CancelledError
 from pathlib import Path
 from subprocess import PIPE, TimeoutExpired
 from types import TracebackType
-from typing import BinaryIO, Generic, TextIO
+from typing import TYPE_CHECKING, BinaryIO, Generic, TextIO
 
 from gdnbench.process.channel import Message, Seal, decode, make_key
-from gdnbench.process.command import GRACE_S, describe_exit, kill, start
+from gdnbench.process.command import GRACE_S, Process, describe_exit, kill, start
+
+if TYPE_CHECKING:
+    from gdnbench.process.warm import WarmParent
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
@@ -64,6 +67,7 @@ class Worker(Generic[Message]):
         environment: variables on top of this process's; `PYTHONPATH` leads to this very gdnbench unless it is one of
             them.
         asked: whether requests follow on its stdin, which is empty otherwise.
+        warm: the process to fork it from, which has its environment; a process of its own otherwise. Takes no requests.
 
     Raises:
         OSError: if it cannot be started.
@@ -78,6 +82,7 @@ class Worker(Generic[Message]):
         environment: Mapping[str, str] | None = None,
         *,
         asked: bool = False,
+        warm: WarmParent | None = None,
     ) -> None:
         self._kinds = kinds
         self._log = log
@@ -90,17 +95,32 @@ class Worker(Generic[Message]):
         with theirs:
             try:
                 self._socket.sendall(key)
-                self._process = start(
-                    [sys.executable, "-m", module, *arguments, str(theirs.fileno())],
-                    environment={"PYTHONPATH": python_path(), **(environment or {})},
-                    stdin=PIPE if asked else None,
-                    stdout=log,
-                    stderr=log,
-                    pass_fds=[theirs.fileno()],
-                )
+                self._process = self._start(module, arguments, theirs.fileno(), environment, asked, warm)
             except BaseException:
                 self._socket.close()
                 raise
+
+    def _start(
+        self,
+        module: str,
+        arguments: Sequence[str],
+        channel: int,
+        environment: Mapping[str, str] | None,
+        asked: bool,
+        warm: WarmParent | None,
+    ) -> Process:
+        if warm:
+            # Where there can be no socket, it only begins later.
+            with contextlib.suppress(OSError):
+                return warm.start(module, arguments, channel, self._log)
+        return start(
+            [sys.executable, "-m", module, *arguments, str(channel)],
+            environment={"PYTHONPATH": python_path(), **(environment or {})},
+            stdin=PIPE if asked else None,
+            stdout=self._log,
+            stderr=self._log,
+            pass_fds=[channel],
+        )
 
     def __enter__(self) -> Worker[Message]:
         return self
@@ -168,11 +188,16 @@ class Worker(Generic[Message]):
         with contextlib.suppress(TimeoutExpired):
             self._process.wait(grace_s)
         kill(self._process)
-        return -9 if self._process.returncode is None else self._process.returncode
+        return self._exit_code
 
     def describe_end(self) -> str:
         """How it ended, once it has: `SIGSEGV`, or `exit code 3`."""
-        return describe_exit(self._process.returncode)
+        return describe_exit(self._exit_code)
+
+    @property
+    def _exit_code(self) -> int:
+        """That of SIGKILL for one that outlasts it: the driver may hold a process that has a kernel running."""
+        return -9 if self._process.returncode is None else self._process.returncode
 
     def log_bytes(self) -> int:
         """Bytes that it has printed."""

@@ -1,0 +1,284 @@
+"""Workers that are forked from a process that has imported torch: as fresh as any, and none outlives its asker."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from gdnbench.process.warm import WarmParent
+from gdnbench.process.worker import Worker, python_path
+
+LIMIT_S = 60
+
+
+@dataclass(frozen=True)
+class Told:
+    number: int
+    text: str = ""
+
+
+BEGIN = """
+    import os, sys, time
+    from dataclasses import dataclass
+    from gdnbench.process.channel import Channel
+    @dataclass
+    class Told:
+        number: int
+        text: str = ""
+    channel = Channel(int(sys.argv[-1]))
+    def tell(*values):
+        channel.send(Told(*values))
+"""
+
+
+class Parent:
+    """A warm parent, and the workers asked of it."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.environment = {"PYTHONPATH": f"{python_path()}:{folder}"}
+        self.warm = WarmParent(self.environment, idle_s=30.0)
+        self.scripts = 0
+
+    def start(self, script, *arguments, warm=None):
+        module = f"warm_worker{self.scripts}"
+        self.scripts += 1
+        (self.folder / f"{module}.py").write_text(textwrap.dedent(BEGIN) + textwrap.dedent(script))
+        log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as its worker
+        return Worker(module, arguments, [Told], log, self.environment, warm=warm or self.warm)
+
+    def told(self, script, *arguments):
+        """What a worker's only message says; it ends well."""
+        with self.start(script, *arguments) as worker:
+            message = receive(worker)
+            assert message, worker.log_tail(5)
+            assert worker.end() == 0, worker.log_tail(5)
+        return message.text
+
+
+@pytest.fixture(scope="module")
+def parent(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory(dir="/tmp") as runtime:
+        patch.setenv("XDG_RUNTIME_DIR", runtime)
+        parent = Parent(tmp_path_factory.mktemp("warm"))
+        yield parent
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(parent.told("tell(0, str(os.getppid()))")), signal.SIGKILL)
+
+
+@pytest.fixture
+def runtime(monkeypatch):
+    """An empty folder for sockets, whose path is short enough for one; pytest's are not always."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+        yield Path(folder)
+
+
+def receive(worker, limit_s=LIMIT_S):
+    return worker.receive(time.monotonic() + limit_s)
+
+
+def is_alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+
+
+def wait_until_gone(pid):
+    deadline = time.monotonic() + LIMIT_S
+    while is_alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return not is_alive(pid)
+
+
+def test_one_process_forks_them_all_and_has_torch(parent):
+    script = "tell(0, f'{os.getppid()} {\"torch\" in sys.modules} {os.getpgrp() == os.getpid()}')"
+    told = {parent.told(script) for _ in range(3)}
+    assert len(told) == 1
+    assert told.pop().split()[1:] == ["True", "True"]
+
+
+def test_a_worker_has_its_askers_environment_folder_and_arguments(parent, tmp_path, monkeypatch):
+    monkeypatch.setenv("OF_THE_ASKER", "yes")
+    monkeypatch.chdir(tmp_path)
+    script = "tell(0, repr((os.environ.get('OF_THE_ASKER'), os.getcwd(), sys.argv[1:-1], sys.path[0])))"
+    assert eval(parent.told(script, "a b", "--c")) == ("yes", str(tmp_path), ["a b", "--c"], str(tmp_path))
+    monkeypatch.delenv("OF_THE_ASKER")
+    assert eval(parent.told(script))[0] is None
+
+
+def test_a_worker_holds_no_descriptor_but_its_own(parent):
+    held = "sorted(map(int, os.listdir('/proc/self/fd')))"
+    found = eval(parent.told(f"tell(0, repr(({held}, int(sys.argv[-1]))))"))
+    numbers, channel = found
+    assert len(set(numbers) - {0, 1, 2, channel}) == 1  # what lists them is open, too
+
+
+@pytest.mark.parametrize(
+    ("how", "ended"),
+    [
+        ("sys.exit(3)", "exit code 3"),
+        ("sys.exit('no')", "exit code 1"),
+        ("os._exit(0)", "exit code 0"),
+        ("raise ValueError('bad')", "exit code 1"),
+        ("os.kill(os.getpid(), 11)", "SIGSEGV"),
+        ("import ctypes; ctypes.string_at(0)", "SIGSEGV"),
+    ],
+)
+def test_how_it_ends_is_told_and_costs_the_next_nothing(parent, how, ended):
+    with parent.start(f"tell(7)\nprint('a line', flush=True)\n{how}") as worker:
+        assert receive(worker) == Told(7)
+        assert receive(worker) is None
+        worker.end()
+        assert worker.describe_end() == ended
+        assert "a line" in worker.log_tail(50)
+    assert parent.told("tell(0, 'well')") == "well"
+
+
+def test_one_that_hangs_is_killed_with_what_it_started(parent):
+    script = """
+        import subprocess
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        tell(child.pid)
+        time.sleep(600)
+    """
+    with parent.start(script) as worker:
+        pid = receive(worker).number
+        with pytest.raises(TimeoutError):
+            receive(worker, 0.1)
+        assert worker.end(0) == -9
+    assert wait_until_gone(pid)
+
+
+def test_what_a_worker_does_to_torch_ends_with_it(parent):
+    parent.told("import torch; torch.add = None; sys.path.clear(); os.environ.clear(); tell(0, '')")
+    assert parent.told("import torch; tell(0, str(torch.add(torch.ones(1), 1).item()))") == "2.0"
+
+
+def test_random_numbers_differ_from_worker_to_worker_as_those_of_processes_do(parent):
+    script = "import torch, numpy, random; tell(0, f'{torch.rand(1)} {numpy.random.rand()} {random.random()}')"
+    first, second = (parent.told(script).split() for _ in range(2))
+    assert not set(first) & set(second)
+
+
+def test_gdnbench_is_imported_anew_so_that_a_change_of_its_sources_counts(parent):
+    changed = parent.folder / "changed"
+    (changed / "gdnbench").mkdir(parents=True, exist_ok=True)
+    for source in (Path(python_path().split(os.pathsep)[0]) / "gdnbench").iterdir():
+        with contextlib.suppress(FileExistsError):
+            (changed / "gdnbench" / source.name).symlink_to(source)
+    (changed / "gdnbench" / "added_later.py").write_text("ANSWER = 42\n")
+    script = f"""
+        for name in [name for name in sys.modules if name.startswith("gdnbench")]:
+            del sys.modules[name]
+        sys.path.insert(0, {str(changed)!r})
+        from gdnbench.added_later import ANSWER
+        tell(ANSWER, '')
+    """
+    with parent.start(script) as worker:
+        assert receive(worker) == Told(42)
+    loaded = parent.told("tell(0, ' '.join(name for name in sys.modules if name.startswith('gdnbench.')))")
+    assert "gdnbench.process.warm_parent" not in loaded.split()
+
+
+def test_many_in_a_row_leave_the_parent_as_it_was(parent):
+    measure = """
+        status = open(f"/proc/{os.getppid()}/status").read()
+        memory = next(line for line in status.splitlines() if line.startswith("VmRSS"))
+        tell(int(memory.split()[1]), str(len(os.listdir(f"/proc/{os.getppid()}/fd"))))
+    """
+    (parent.folder / "many.py").write_text(textwrap.dedent(BEGIN) + textwrap.dedent(measure))
+    found = []
+    for _ in range(100):
+        with tempfile.TemporaryFile() as log, Worker("many", [], [Told], log, warm=parent.warm) as worker:
+            found.append(receive(worker))
+            assert worker.end() == 0
+    assert found[-1].text == found[4].text  # descriptors
+    assert found[-1].number - found[4].number < 2_000  # KB
+
+
+def test_it_dies_with_its_asker(parent, tmp_path):
+    script = f"""
+        import tempfile, time
+        from dataclasses import dataclass
+        from gdnbench.process.warm import WarmParent
+        from gdnbench.process.worker import Worker
+        @dataclass
+        class Told:
+            number: int
+            text: str = ""
+        warm = WarmParent({{"PYTHONPATH": {python_path() + ":" + str(parent.folder)!r}}}, idle_s=30.0)
+        worker = Worker("sleeps", [], [Told], tempfile.TemporaryFile(), warm=warm)
+        print(worker.receive(time.monotonic() + 60).number, flush=True)
+        time.sleep(600)
+    """
+    (parent.folder / "sleeps.py").write_text(textwrap.dedent(BEGIN) + "tell(os.getpid())\ntime.sleep(600)\n")
+    with subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE, text=True) as asker:
+        pid = int(asker.stdout.readline())
+        assert is_alive(pid)
+        asker.kill()
+    assert wait_until_gone(pid)
+    assert parent.told("tell(0, 'well')") == "well"
+
+
+def test_workers_die_with_their_parent_and_the_next_gets_another(tmp_path, runtime):
+    own = Parent(tmp_path)
+    script = """
+        from gdnbench.process.worker import die_with_parent
+        die_with_parent()
+        tell(os.getppid())
+        time.sleep(600)
+    """
+    with own.start(script) as worker:
+        first = receive(worker).number
+        os.kill(first, signal.SIGKILL)
+        assert receive(worker) is None
+        assert worker.end() == -9
+    second = int(own.told("tell(0, str(os.getppid()))"))
+    assert second != first
+    os.kill(second, signal.SIGKILL)
+
+
+def test_it_ends_when_nobody_asks_and_removes_its_socket(tmp_path, runtime):
+    own = Parent(tmp_path)
+    own.warm = WarmParent({"PYTHONPATH": f"{python_path()}:{tmp_path}"}, idle_s=0.3)
+    pid = int(own.told("tell(0, str(os.getppid()))"))
+    assert wait_until_gone(pid)
+    folder = next(runtime.glob("gdnbench-warm-*"))
+    assert [path.suffix for path in folder.iterdir()] == [".log"]
+
+
+def others_may_enter(runtime, monkeypatch):
+    (runtime / f"gdnbench-warm-{os.getuid()}").mkdir(mode=0o755)
+
+
+def too_long(runtime, monkeypatch):
+    (runtime / ("x" * 100)).mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime / ("x" * 100)))
+
+
+def not_there(runtime, monkeypatch):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime / "none"))
+
+
+@pytest.mark.parametrize("spoil", [others_may_enter, too_long, not_there])
+def test_where_there_can_be_no_socket_a_worker_is_a_process_of_its_own(tmp_path, runtime, monkeypatch, spoil):
+    spoil(runtime, monkeypatch)
+    assert int(Parent(tmp_path).told("tell(0, str(os.getppid()))")) == os.getpid()
+
+
+def test_another_environment_has_another_parent(parent):
+    other = WarmParent({"PYTHONPATH": f"{python_path()}:{parent.folder}", "OMP_NUM_THREADS": "1"}, idle_s=1.0)
+    with parent.start("tell(os.getppid(), os.environ['OMP_NUM_THREADS'])", warm=other) as worker:
+        told = receive(worker)
+    assert told.text == "1"
+    assert str(told.number) != parent.told("tell(0, str(os.getppid()))")
