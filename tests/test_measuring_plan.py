@@ -165,12 +165,12 @@ def test_workloads_are_measured_in_blocks_that_fit_into_memory():
         case.workload: placements_bytes(op.tensor_bytes(case.workload), 15, most_placed_bytes(budget)) for case in cases
     }
     assert sum(needed.values()) < budget
-    assert memory_blocks(op, cases, 15, budget) == (tuple(cases),)
-    one_each = memory_blocks(op, cases, 15, 1)
+    assert memory_blocks(op, cases, 15, budget, most_placed_bytes(budget)) == (tuple(cases),)
+    one_each = memory_blocks(op, cases, 15, 1, most_placed_bytes(1))
     assert [len({case.workload for case in block}) for block in one_each] == [1, 1, 1, 1]
     assert [case for block in one_each for case in block] == cases
     budget = 40 << 30
-    for block in memory_blocks(op, cases, 15, budget):
+    for block in memory_blocks(op, cases, 15, budget, most_placed_bytes(budget)):
         nbytes = [
             placements_bytes(op.tensor_bytes(workload), 15, most_placed_bytes(budget))
             for workload in {case.workload for case in block}

@@ -92,7 +92,7 @@ def test_settings_that_cannot_be_measured_with_are_usage_errors(bad):
 
 
 def chosen(**more):
-    not_asked = {"confidence", "budget_s", "clocks", "trim"}  # fixed; of sweeps; given as text; the device's
+    not_asked = {"confidence", "budget_s", "looks", "clocks", "trim"}  # fixed; of sweeps; of scores; text; the device's
     defaults = {field.name: field.default for field in fields(Settings) if field.name not in not_asked}
     values = {**defaults, "quick": False, "rounds": None, "samples": None, "processes": None, "seed": None}
     return choose_settings(more.pop("device", "cuda"), **{**values, **more})

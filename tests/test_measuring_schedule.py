@@ -3,8 +3,9 @@
 import pytest
 from run_data import case, collect
 
+from gdnbench.measuring.choose_schedule import choose_schedule
 from gdnbench.measuring.protocol import Examined
-from gdnbench.measuring.race import Race, choose_schedule
+from gdnbench.measuring.race import Race
 from gdnbench.measuring.request import Settings
 from gdnbench.measuring.rounds import Collected
 from gdnbench.measuring.schedule import FixedRounds
@@ -46,7 +47,7 @@ def test_with_every_case_lost_there_is_nothing_to_measure():
 
 @pytest.mark.parametrize(("budget_s", "kind"), [(None, FixedRounds), (60.0, Race)])
 def test_a_budget_makes_it_a_race(budget_s, kind):
-    assert isinstance(choose_schedule(Settings(budget_s=budget_s), "cpu", ["decode-x"]), kind)
+    assert isinstance(choose_schedule(Settings(budget_s=budget_s), "cpu", swept=["decode-x"]), kind)
 
 
 def test_processes_share_the_rounds():

@@ -90,7 +90,7 @@ def analyse(
         clock: the further clock that measured; None for the run's own timer.
         told: what to say of the code of a case beside its time, each by its id.
     """
-    rounds = RoundTimes(collected, settings.confidence, settings.trim)
+    rounds = RoundTimes(collected, settings.confidence, settings.trim, settings.usual_own_sd)
     verdicts = {case.id: _verdict(case, checked, collected) for case in cases}
     measured = [case for case in cases if case.id in rounds.times and verdicts[case.id].status is Status.OK]
     costs = {case.id: _cost(op, case, _bytes_moved(op, case, copying), rated) for case in measured}

@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import numpy as np
 
 from gdnbench.errors import UsageError
-from gdnbench.measuring.request import Settings, trim_of
+from gdnbench.measuring.request import trim_of
 from gdnbench.measuring.rounds import Collected, RoundTimes
-from gdnbench.measuring.schedule import START_S, FixedRounds, Schedule, Segment, round_cost_s
+from gdnbench.measuring.schedule import START_S, Segment, round_cost_s
 from gdnbench.model.case import Case
 from gdnbench.model.kernel import Device
 from gdnbench.model.workload import Workload
@@ -210,13 +210,3 @@ def _too_small(budget_s: float, cases: int, round_s: float) -> UsageError:
         f"--budget {budget_s:g}s is too small: a burn-in and {FEWEST_ROUNDS} rounds of {cases} cases take {least_s} s",
         f"give --budget {least_s}s or more, or fewer points or workloads",
     )
-
-
-def choose_schedule(settings: Settings, device: Device, swept: Collection[str], blocks: int = 1) -> Schedule:
-    """A race between the points of the swept kernels where there is a budget for one, else so many rounds.
-
-    Blocks of workloads that are measured one after the other have equal parts of the budget.
-    """
-    if settings.budget_s is None:
-        return FixedRounds(settings.rounds, settings.processes)
-    return Race(settings.budget_s / blocks, settings.margin, settings.confidence, device, swept)

@@ -22,6 +22,7 @@ from gdnbench.model.short_lists import has_short_lists, write_in_full
 from gdnbench.model.status import CLOCKS, Clock
 from gdnbench.model.workload import Workload
 from gdnbench.stats.estimators import GPU_TRIM, INTERQUARTILE
+from gdnbench.stats.processes import USUAL_OWN_SD
 from gdnbench.store.schema import MOST_ROUNDS
 
 
@@ -40,7 +41,9 @@ class Settings:
         plain: NVBench alone on a GPU: one placement of the tensors, no scrubbing, no dithering.
         cold_tlb: on a GPU, time the first launch on a placement, whose address translations no cache holds.
         scenario: the inputs that are timed; the op's first ones where it is empty.
-        budget_s: for a race, the seconds that measuring may take; None for a run of so many rounds.
+        budget_s: for a race or with looks, the seconds that measuring may take; None for a run of so many rounds.
+        looks: how often at most, each time after a process of `rounds` rounds, it is looked whether the verdict is
+            clear; 0 for a run of so many rounds. Intervals are then of one look: see `confidence_of_look`.
         clocks: the clocks to read beside NVBench, on a GPU, each in a worker of its own.
         trim: the share of a round's samples that its time leaves out at either end.
 
@@ -59,13 +62,19 @@ class Settings:
     cold_tlb: bool = False
     scenario: str = ""
     budget_s: float | None = None
+    looks: int = 0
     clocks: tuple[Clock, ...] = ()
     trim: float = GPU_TRIM
 
     @property
     def clock_rounds(self) -> int:
         """Rounds by each further clock: a kernel's own time varies less than that with its launch."""
-        return max(2, self.processes, -(-self.rounds // 2))
+        return self.rounds if self.looks else max(2, self.processes, -(-self.rounds // 2))
+
+    @property
+    def usual_own_sd(self) -> float:
+        """What is supposed of a single process: with looks a verdict may rest on one, other runs are as they are."""
+        return USUAL_OWN_SD if self.looks else 0.0
 
     def __post_init__(self) -> None:
         if self.rounds < 2:
@@ -93,6 +102,11 @@ GPU_PROCESSES = 3
 GPU_CLOCKS: tuple[Clock, ...] = ("cupti",)
 """A kernel's own time stands beside the time that a stream pays."""
 NVBENCH = "nvbench"
+
+
+def confidence_of_look(confidence: float, looks: int) -> float:
+    """The confidence of each of so many looks by which all together have the one given, at least (Bonferroni)."""
+    return 1.0 - (1.0 - confidence) / looks
 
 
 @dataclass(frozen=True)

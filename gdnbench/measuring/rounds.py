@@ -137,14 +137,23 @@ class WorkloadTimes:
 class RoundTimes:
     """Round times of every case, aligned by round, with the processes and clocks beside them.
 
+    Args:
+        collected: what was measured.
+        confidence: of every interval.
+        trim: the share of a round's samples that its time leaves out at either end.
+        usual_own_sd: as `estimate_effects` has it, for rounds of a single process.
+
     Attributes:
         times: shape (rounds,) by case id, trimmed means in microseconds, NaN where a round is missing.
         process: shape (rounds,), the number of the process that measured each round.
     """
 
-    def __init__(self, collected: Collected, confidence: float, trim: float = GPU_TRIM) -> None:
+    def __init__(
+        self, collected: Collected, confidence: float, trim: float = GPU_TRIM, usual_own_sd: float = 0.0
+    ) -> None:
         self._confidence = confidence
         self._trim = trim
+        self._usual_own_sd = usual_own_sd
         self._cpu_us = collected.cpu_us
         self._samples = {case_id: rounds for case_id, rounds in collected.samples.items() if rounds}
         self._numbers = sorted({number for rounds in self._samples.values() for number in rounds})
@@ -195,6 +204,7 @@ class RoundTimes:
             left_out=left_out,
             has_launch=timer == "nvbench",
             usual_sd_us=USUAL_LAUNCH_SD_US,
+            usual_own_sd=self._usual_own_sd,
         )
         return WorkloadTimes(times, effects, self._confidence)
 

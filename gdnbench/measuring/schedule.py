@@ -46,7 +46,9 @@ def round_order(cases: Sequence[Case], rounds: int, seed: int) -> tuple[tuple[st
     )
 
 
-def memory_blocks(op: Op, cases: Sequence[Case], rounds: int, budget_bytes: int) -> tuple[tuple[Case, ...], ...]:
+def memory_blocks(
+    op: Op, cases: Sequence[Case], rounds: int, budget_bytes: int, placed_bytes: int
+) -> tuple[tuple[Case, ...], ...]:
     """The cases in blocks that are measured one after the other, each of as many workloads as fit into memory.
 
     Args:
@@ -54,11 +56,12 @@ def memory_blocks(op: Op, cases: Sequence[Case], rounds: int, budget_bytes: int)
         cases: ordered by workload.
         rounds: of a process, its burn-in included, each of which has a window of placements while memory lasts.
         budget_bytes: for the tensors of a block at all of their placements; a workload that is larger is a block.
+        placed_bytes: what the tensors of one workload may take.
     """
     blocks: list[list[Case]] = []
     left = 0
     for workload, group in groupby(cases, key=lambda case: case.workload):
-        nbytes = placements_bytes(op.tensor_bytes(workload), rounds, most_placed_bytes(budget_bytes))
+        nbytes = placements_bytes(op.tensor_bytes(workload), rounds, placed_bytes)
         if not blocks or nbytes > left:
             blocks.append([])
             left = budget_bytes

@@ -14,6 +14,7 @@ from gdnbench.errors import GdnbenchError
 from gdnbench.machine.gpus import spec_of
 from gdnbench.measuring.analyse import Analysis, analyse, with_clocks
 from gdnbench.measuring.builds import Builds, archs_of, build_cases, build_rows, tell_serialized_products
+from gdnbench.measuring.choose_schedule import choose_schedule
 from gdnbench.measuring.conclude import conclude
 from gdnbench.measuring.finish import write_run
 from gdnbench.measuring.forms import Forms, as_chosen, find_forms, forms_to_try, in_every_form, tell_forms
@@ -21,7 +22,7 @@ from gdnbench.measuring.measure import TimingWorkers, read_clock
 from gdnbench.measuring.observer import Observer, alone_on
 from gdnbench.measuring.preflight import Preflight, interpreter_of, interpreting, share_with_controls
 from gdnbench.measuring.protocol import Event, Examined, HostTimes, Phase, PreflightVerdicts, Sampled, Task, encode
-from gdnbench.measuring.race import MOST_ROUNDS_A_SEGMENT, choose_schedule
+from gdnbench.measuring.race import MOST_ROUNDS_A_SEGMENT
 from gdnbench.measuring.request import Settings, device_of
 from gdnbench.measuring.rounds import Collected
 from gdnbench.measuring.scenarios import scenarios_to_verify
@@ -34,9 +35,18 @@ from gdnbench.model.kernel import Device
 from gdnbench.model.op import Op
 from gdnbench.model.status import Clock, Role, Status
 from gdnbench.model.sweep import Sweep
+from gdnbench.model.workload import Workload
 from gdnbench.process.warm import WarmParent
 from gdnbench.store.folder import Journal, RunFolder
-from gdnbench.store.info import RunInfo, case_documents, failed_gates, largest_errors, passed_gates, write_info
+from gdnbench.store.info import (
+    RunInfo,
+    case_documents,
+    failed_gates,
+    largest_errors,
+    passed_gates,
+    suite_of,
+    write_info,
+)
 from gdnbench.store.schema import GpuDocument
 from gdnbench.store.sweep import write_sweep
 
@@ -181,7 +191,10 @@ class Session:
         warm_us = {case.id: self.checked[case.id].warm_us for case in healthy}
         blocks = self._blocks(healthy)
         for block in blocks:
-            schedule = choose_schedule(self.settings, self._device, self.info.swept, len(blocks))
+            weights = dict.fromkeys((case.workload for case in block), 1.0) | self._weights
+            schedule = choose_schedule(
+                self.settings, self._device, swept=self.info.swept, weights=weights, blocks=len(blocks)
+            )
             while segment := schedule.next_segment(block, self.collected, task.samples, warm_us):
                 self.observer.standing(segment.standing)
                 try:
@@ -193,8 +206,21 @@ class Session:
 
     def _blocks(self, cases: Sequence[Case]) -> tuple[tuple[Case, ...], ...]:
         settings = self.settings
-        rounds = MOST_ROUNDS_A_SEGMENT if settings.budget_s else round_share(settings.rounds, settings.processes, 1)
-        return memory_blocks(self.op, cases, 1 + rounds, self._memory_bytes)
+        is_race = settings.budget_s and not settings.looks
+        rounds = MOST_ROUNDS_A_SEGMENT if is_race else round_share(settings.rounds, settings.processes, 1)
+        return memory_blocks(self.op, cases, 1 + rounds, self._memory_bytes, self._placed_bytes)
+
+    @property
+    def _placed_bytes(self) -> int:
+        """For the tensors of a workload; with looks all are measured together, for the verdict is of all."""
+        together = len({case.workload for case in self.cases}) if self.settings.looks else 1
+        return most_placed_bytes(self._memory_bytes // max(together, 1))
+
+    @property
+    def _weights(self) -> dict[Workload, float]:
+        """Of the suite's workloads, if a suite is measured."""
+        suite = suite_of(self.info)
+        return dict(suite.weights) if suite else {}
 
     @property
     def _memory_bytes(self) -> int:
@@ -228,7 +254,7 @@ class Session:
             launched={case.id: self.checked[case.id].launched for case in cases},
             plain=self.settings.plain,
             cold_tlb=self.settings.cold_tlb,
-            placed_bytes=most_placed_bytes(self._memory_bytes),
+            placed_bytes=self._placed_bytes,
         )
 
     def _measuring(self, record: Record) -> TimingWorkers:

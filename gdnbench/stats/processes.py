@@ -30,6 +30,13 @@ STANDS_OUT = 1e-3
 USUAL_LAUNCH_SD_US = 0.06
 """Of launches of processes on one card, by NVBench: 0.05 to 0.064 µs in four sets of runs on H200s."""
 USUAL_LAUNCH_DF = 15
+USUAL_OWN_SD = 0.001
+"""What else a process adds to a ratio of two kernels of one launch each, relative, as a standard deviation.
+
+The means of processes of 14 H200 runs spread by 0.20 % about their run's (904 degrees of freedom), of which the noise
+of rounds and the launch explain all but 0.01 %; of kernels between 8 and 30 µs 0.06 % is left
+(`benchmarks/process_spread.py`).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +72,8 @@ class ProcessEffects(Generic[K]):
         df: degrees of freedom of the inflation.
         outliers: cases whose processes differ more than the others' do: each is judged by its own processes alone.
         usual_sd_us: how far launches of processes spread in other runs, microseconds; 0 where that is not known.
+        usual_own_sd: of a single process, what else it adds to a ratio in other runs, relative, as a standard
+            deviation; 0 to leave the intervals of a single process to its rounds.
     """
 
     process: IntArray
@@ -73,6 +82,7 @@ class ProcessEffects(Generic[K]):
     df: float = math.inf
     outliers: frozenset[K] = frozenset()
     usual_sd_us: float = 0.0
+    usual_own_sd: float = 0.0
 
     @property
     def count(self) -> int:
@@ -91,7 +101,7 @@ class ProcessEffects(Generic[K]):
             times_us: its rounds, without the launch.
         """
         if self.count < 2:
-            return NOTHING_BETWEEN
+            return self._as_usual(1.0 / float(np.nanmean(times_us)))
         if key in self.outliers:
             return self._own_processes(np.log(times_us))
         return Between(self.inflation, self.df, self._launch_variance(1.0 / float(np.nanmean(times_us))))
@@ -106,12 +116,19 @@ class ProcessEffects(Generic[K]):
             keys: the two cases.
             times_us: their rounds, without the launch.
         """
+        first, second = (1.0 / float(np.nanmean(times)) for times in times_us)
         if self.count < 2:
-            return NOTHING_BETWEEN
+            return self._as_usual(first - second)
         if self.outliers.intersection(keys):
             return self._own_processes(np.log(times_us[0]) - np.log(times_us[1]))
-        first, second = (1.0 / float(np.nanmean(times)) for times in times_us)
         return Between(self.inflation, self.df, self._launch_variance(first - second))
+
+    def _as_usual(self, per_us: float) -> Between:
+        """What other runs show, of a single process, which shows nothing; nothing where that is not asked for."""
+        if not self.usual_own_sd:
+            return NOTHING_BETWEEN
+        launch = self._launch_variance(per_us) if self.usual_sd_us else NO_VARIANCE
+        return Between(variance=launch).add(Variance(self.usual_own_sd**2, USUAL_LAUNCH_DF))
 
     def _launch_variance(self, per_us: float) -> Variance:
         """Of a mean over the processes, relative, where a microsecond of launch is worth `per_us`."""
@@ -134,6 +151,7 @@ def estimate_effects(
     left_out: Collection[K] = (),
     has_launch: bool = True,
     usual_sd_us: float = 0.0,
+    usual_own_sd: float = 0.0,
 ) -> ProcessEffects[K]:
     """Estimates the effects of the processes from all cases of a workload.
 
@@ -145,9 +163,10 @@ def estimate_effects(
         has_launch: whether the times have a launch in them. A kernel's own time has none: by CUPTI all cases of a
             process moved together by 0.001 µs, where by NVBench they moved by 0.05 (nine runs on H200s).
         usual_sd_us: see the attribute; times without a launch have none.
+        usual_own_sd: see the attribute.
 
     Returns:
-        No effects at all where there is one process: such a run does not tell them.
+        No effects where there is one process, unless it is told what is usual: such a run does not tell them.
 
     Raises:
         ValueError: if the shapes differ.
@@ -160,7 +179,7 @@ def estimate_effects(
     means_us = {key: process_means(times, index, count) for key, times in times_us.items()}
     whole = {key: times_us[key] for key, means in means_us.items() if np.isfinite(means).all() and key not in left_out}
     if count < 2 or not whole:
-        return ProcessEffects(index, np.zeros(max(count, 1)))
+        return ProcessEffects(index, np.zeros(max(count, 1)), usual_sd_us=usual_sd_us, usual_own_sd=usual_own_sd)
     launch_us = _launches(np.array([means_us[key] for key in whole]), usual_sd_us) if has_launch else np.zeros(count)
     found = _spreads(whole, index, count, has_launch=has_launch)
     outliers = _find_outliers(found)

@@ -1,0 +1,70 @@
+"""One ratio of a kernel to its baseline over all workloads of a run, weighted, as far as it has been measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from gdnbench.measuring.analyse import ALARM
+from gdnbench.measuring.request import Settings
+from gdnbench.measuring.rounds import Collected, RoundTimes
+from gdnbench.model.case import Case
+from gdnbench.model.status import Role
+from gdnbench.model.workload import Workload
+from gdnbench.stats import FloatArray
+from gdnbench.stats.estimators import weighted_geomean
+from gdnbench.stats.paired import PairedLogRatio
+from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, ProcessEffects, estimate_effects
+
+Weights = Mapping[Workload, float]
+
+
+def overall_ratio(
+    cases: Sequence[Case], collected: Collected, weights: Weights, settings: Settings, *, has_launch: bool
+) -> PairedLogRatio | None:
+    """What the rounds say of log(baseline / kernel), in the weighted mean over workloads.
+
+    A process adds one launch to the times of all workloads, and so, but for terms of second order, one constant to a
+    weighted mean of them: with one workload it is that one's ratio. It is widened by what the control shows.
+
+    Args:
+        cases: of the run; one kernel among them.
+        collected: by one clock.
+        weights: of each workload, positive.
+        settings: how it is measured.
+        has_launch: whether the times have a launch in them.
+
+    Returns:
+        The ratio; None where the kernel or the baseline has no time at one of the workloads.
+    """
+    rounds = RoundTimes(collected, settings.confidence, settings.trim)
+    means = _means(cases, rounds, weights)
+    if not {Role.KERNEL, Role.BASELINE} <= means.keys():
+        return None
+    effects = estimate_effects(
+        means,
+        rounds.process,
+        has_launch=has_launch,
+        usual_sd_us=USUAL_LAUNCH_SD_US,
+        usual_own_sd=settings.usual_own_sd,
+    )
+    ratio = _paired(means, effects, Role.KERNEL)
+    return ratio.widened_by(_paired(means, effects, Role.CONTROL), ALARM) if Role.CONTROL in means else ratio
+
+
+def _means(cases: Sequence[Case], rounds: RoundTimes, weights: Weights) -> dict[Role, FloatArray]:
+    """Round times by role, weighted means over the workloads; those roles that have a time at each of them."""
+    by_role: dict[Role, dict[Workload, FloatArray]] = {}
+    for case in cases:
+        if case.id in rounds.times and case.workload in weights:
+            by_role.setdefault(case.role, {})[case.workload] = rounds.times[case.id]
+    return {
+        role: weighted_geomean([times[workload] for workload in weights], list(weights.values()))
+        for role, times in by_role.items()
+        if times.keys() >= weights.keys()
+    }
+
+
+def _paired(means: Mapping[Role, FloatArray], effects: ProcessEffects[Role], role: Role) -> PairedLogRatio:
+    sides = (effects.without_launch(means[role]), effects.without_launch(means[Role.BASELINE]))
+    between = effects.of_ratio((role, Role.BASELINE), sides)
+    return PairedLogRatio.from_rounds(*sides, effects.process, between)
