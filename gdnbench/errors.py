@@ -35,6 +35,7 @@ class ExitCode(IntEnum):
     BUILD = 6, "a kernel did not build"
     PROFILER = 7, "a profiler failed, or its report cannot be read"
     PARTIAL = 8, "some cases were not measured"
+    SAME = 9, "a score: as fast as what it was compared with"
     CRASHED = 70, "gdnbench itself failed; a log says where"
     INTERRUPTED = 130, "stopped by Ctrl-C"
     UNREAD = 141, "the reader of the output was gone"

@@ -81,6 +81,7 @@ BASE = {
     "ledger": [],
     "calibrate": ["--gpu", "cpu"],
     "step": ["decode-v9"],
+    "score": ["decode-v4"],
     "list": [],
     "runs": [],
     "runs delete": ["nothing-of-that-name"],

@@ -70,6 +70,7 @@ def call(command_line, clone, monkeypatch):
         monkeypatch.setattr(f"{module}.list_gpus", lambda *_: ())
     monkeypatch.setattr("gdnbench.elsewhere.forward.Forwarded.execute", plan)
     monkeypatch.setattr("gdnbench.measuring.opening.begin_session", plan)
+    monkeypatch.setattr("gdnbench.score.run.begin_session", plan)
     monkeypatch.setattr("gdnbench.measuring.opening.open_sweep", plan)
     monkeypatch.setattr("gdnbench.measuring.preflight.verify_variants", plan)
     return command_line
@@ -106,7 +107,7 @@ def test_a_documented_command_runs(call, clone, monkeypatch, tmp_path, name):
         assert "no run part1of4" in said, err  # the reader's own
     elif words[:2] == ["targets", "check"]:
         assert PLANNED in said, err
-    elif words[0] in {"run", "sweep", "verify", "ready"} and "--dry-run" not in words:
+    elif words[0] in {"run", "sweep", "score", "verify", "ready"} and "--dry-run" not in words:
         told = (
             "no second clock without a GPU", "No GPU here", "cannot run here: it needs a GPU",
             "compute-sanitizer needs a GPU", "nothing that was asked for can be measured here",

@@ -34,6 +34,7 @@ from gdnbench.cli.ready import ready
 from gdnbench.cli.report import report
 from gdnbench.cli.run import run
 from gdnbench.cli.runs import runs
+from gdnbench.cli.score import score
 from gdnbench.cli.show import show
 from gdnbench.cli.step import step
 from gdnbench.cli.sweep import sweep
@@ -55,6 +56,7 @@ VERBS = (
     listed_verb(verify, cls=GpuVerb),
     listed_verb(run, cls=GpuVerb),
     listed_verb(sweep, cls=GpuVerb),
+    listed_verb(score),
     listed_verb(try_, "try"),
     listed_verb(ledger),
     listed_verb(step, cls=GpuVerb),

@@ -16,6 +16,7 @@ from gdnbench.measuring.rounds import Collected
 from gdnbench.measuring.schedule import Segment, round_cost_s
 from gdnbench.model.case import Case
 from gdnbench.model.kernel import Device
+from gdnbench.model.status import Role
 from gdnbench.stats.comparison import Verdict, log_margin
 from gdnbench.stats.paired import PairedLogRatio, judge_paired
 from gdnbench.stats.variance import Variance, half_width_of
@@ -48,11 +49,11 @@ class UntilClear:
     def next_segment(
         self, cases: Sequence[Case], collected: Collected, samples: Mapping[str, int], warm_us: Mapping[str, float]
     ) -> Segment | None:
-        """The rounds of one more process, where they can matter."""
+        """The rounds of one more process, where they can matter: without the kernel and its baseline none can."""
         left = tuple(case for case in cases if case.id not in collected.lost)
         rounds = self._settings.rounds
         looks = len(collected.complete_rounds(case.id for case in left)) // rounds
-        if not left or looks == self._settings.looks:
+        if looks == self._settings.looks or not {Role.KERNEL, Role.BASELINE} <= {case.role for case in left}:
             return None
         if looks == 0:
             self._deadline = self._clock() + (self._settings.budget_s or math.inf)

@@ -231,6 +231,8 @@ class Session:
         """The same rounds by each further clock, of the cases that have a time to stand beside."""
         for clock in self.settings.clocks:
             timed = tuple(case for case in self.cases if self._is_healthy(case))
+            if self.settings.looks and not any(case.role is Role.KERNEL for case in timed):
+                return
             collected = self.clocked.setdefault(clock, Collected())
             for block in self._blocks(timed):
                 task = replace(self._timing_task(block), clock=clock)

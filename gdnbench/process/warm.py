@@ -19,7 +19,7 @@ from typing import IO, BinaryIO
 from gdnbench.process import warm_parent
 from gdnbench.process.command import Process, start
 
-IDLE_S = 900.0
+IDLE_S = 600.0
 """torch's 300 MB are then the user's again."""
 _START_S = 180.0  # torch from a cold network disk
 _POLL_S = 0.02

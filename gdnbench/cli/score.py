@@ -1,0 +1,86 @@
+"""`gdnbench score`: is it right, is it faster, by how much, in seconds?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gdnbench.cli.complete import complete_kernels
+from gdnbench.cli.options import (
+    GpuOption,
+    JsonOption,
+    KernelArgument,
+    KernelsOption,
+    OpOption,
+    QuietOption,
+    ShapesOption,
+    SuiteOption,
+    one_term,
+    sizes,
+)
+
+AgainstOption = Annotated[
+    str,
+    typer.Option(metavar="KERNEL", help="What to compare with; the op's baseline.", autocompletion=complete_kernels),
+]
+ScoreBudgetOption = Annotated[str, typer.Option(metavar="TIME", help="What measuring may take: 6s, 1m.")]
+ScoreStepLimitOption = Annotated[
+    float, typer.Option(help="Seconds that a step of the kernel may take; compiling it 10 times that.")
+]
+FreshOption = Annotated[
+    bool, typer.Option("--fresh", help="Start each worker anew, instead of forking it from a process that stays up.")
+]
+
+
+def score(
+    kernels: KernelArgument = None,
+    kernel: KernelsOption = None,
+    against: AgainstOption = "",
+    op: OpOption = "",
+    gpu: GpuOption = "auto",
+    shape: ShapesOption = None,
+    suite: SuiteOption = "",
+    margin: Annotated[float, typer.Option(help="Relative difference that counts as none.")] = 0.005,
+    budget: ScoreBudgetOption = "6s",
+    seed: Annotated[int | None, typer.Option(help="Of inputs and order; fresh by default.")] = None,
+    scenario: Annotated[str, typer.Option(help="The inputs to time: one of the op's scenarios, its first.")] = "",
+    step_limit: ScoreStepLimitOption = 10.0,
+    fresh: FreshOption = False,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Build, check and measure one kernel against one other until the verdict is clear.
+
+    For the loop of editing and trying: seconds, where a run takes a minute. It is
+    checked before it is timed, measured in one process after the other, and stopped
+    once the verdict is clear or will not become so. Nothing is stored. The exit code
+    is the verdict: 0 faster, 1 slower, 9 the same, 4 not clear; else why there is
+    none, as with run. `--json` is under 4 KB.
+    """
+    from gdnbench.catalog.catalog import load_catalog
+    from gdnbench.cli.progress import watch
+    from gdnbench.machine.gpus import list_gpus, select_gpu
+    from gdnbench.measuring.sweep_request import parse_duration
+    from gdnbench.report.score.lines import print_score
+    from gdnbench.score.plan import Asked
+    from gdnbench.score.run import score_kernel
+
+    name = one_term(kernels, kernel, "gdnbench score decode-v9 --against decode-v8")
+    asked = Asked(
+        kernel=name,
+        op=op,
+        against=against,
+        axes=sizes(shape),
+        suite=suite,
+        margin=margin,
+        budget_s=parse_duration(budget),
+        step_limit_s=step_limit,
+        seed=seed,
+        scenario=scenario,
+    )
+    found = select_gpu(gpu, list_gpus())
+    with watch(quiet=quiet or json) as observer:
+        scored = score_kernel(load_catalog(), asked, found, observer, warm=not fresh)
+    print_score(scored, json=json)
+    raise typer.Exit(scored.exit_code)

@@ -1,0 +1,1 @@
+"""A score: as JSON that fits a model's context, and as a few lines for a person."""

@@ -1,0 +1,116 @@
+"""What is measured for a score: one kernel, what it is compared with, that once more, and the floor."""
+
+from __future__ import annotations
+
+import secrets
+import shlex
+import sys
+from dataclasses import dataclass
+
+from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.resolve import find_op, resolve_op
+from gdnbench.catalog.select import find_variant
+from gdnbench.errors import MachineError, UsageError
+from gdnbench.measuring.plan import Plan, make_plan, unavailable
+from gdnbench.measuring.request import (
+    GPU_CLOCKS,
+    Request,
+    Settings,
+    confidence_of_look,
+    device_of,
+    parse_workload,
+    trim_of,
+    workloads_asked,
+)
+from gdnbench.model.gpu import Gpu
+from gdnbench.model.op import Op
+from gdnbench.model.workload import Workload
+
+ROUNDS = 8
+"""Of a process: enough for an interval, few enough that a second process follows soon."""
+SAMPLES = 32
+LOOKS = 4
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a user asked to be scored.
+
+    Attributes:
+        kernel: a kernel or preset, params after colons.
+        op: the op; empty for the kernel's.
+        against: what to compare with; empty for the op's baseline.
+        axes: `B=8 heads=qk4_v8`; empty for the op's default workload.
+        suite: a suite, instead of one workload.
+        margin: relative difference that counts as none.
+        budget_s: seconds that measuring may take.
+        step_limit_s: seconds that a step of a kernel may take.
+        seed: of inputs and order; fresh where it is None.
+        scenario: the inputs that are timed; the op's first ones where it is empty.
+    """
+
+    kernel: str
+    op: str = ""
+    against: str = ""
+    axes: str = ""
+    suite: str = ""
+    margin: float = 0.005
+    budget_s: float = 6.0
+    step_limit_s: float = 10.0
+    seed: int | None = None
+    scenario: str = ""
+
+
+def plan_score(catalog: Catalog, asked: Asked, gpu: Gpu | None) -> Plan:
+    """The plan of a score.
+
+    Raises:
+        UsageError: for several kernels or workloads, or a kernel against itself.
+        UnknownNameError: for a kernel, op or suite that does not exist.
+        MachineError: for a baseline that cannot run here.
+    """
+    named = [asked.kernel, asked.against] if asked.against else [asked.kernel]
+    op = find_op(catalog, resolve_op(catalog, asked.op, named))
+    entry, variant = find_variant(catalog, op.name, asked.kernel)
+    op.scenarios_from(asked.scenario)
+    request = Request(
+        op,
+        (variant,),
+        _workloads(op, asked),
+        _settings(asked, gpu),
+        # A kernel that cannot run here is only checked, so what it is compared with does not matter.
+        "" if unavailable(entry, gpu) else asked.against,
+        command=shlex.join(["gdnbench", *sys.argv[1:]]),
+        suite=op.suite(asked.suite) if asked.suite else None,
+    )
+    try:
+        plan = make_plan(catalog, request, gpu)
+    except MachineError as error:
+        raise MachineError(error.message, "choose another with --against") from error
+    if plan.baseline == variant.label:
+        raise UsageError(f"{variant.label} would be compared with itself", "name another kernel with --against")
+    return plan
+
+
+def _workloads(op: Op, asked: Asked) -> tuple[Workload, ...]:
+    if asked.suite:
+        return workloads_asked(op, asked.axes, asked.suite)
+    return (parse_workload(op, asked.axes, "a score is of one, or of a --suite"),)
+
+
+def _settings(asked: Asked, gpu: Gpu | None) -> Settings:
+    device = device_of(gpu)
+    return Settings(
+        rounds=ROUNDS,
+        samples=SAMPLES,
+        seed=secrets.randbelow(2**31) if asked.seed is None else asked.seed,
+        margin=asked.margin,
+        confidence=confidence_of_look(CONFIDENCE, LOOKS),
+        step_limit_s=asked.step_limit_s,
+        scenario=asked.scenario,
+        budget_s=asked.budget_s,
+        looks=LOOKS,
+        clocks=GPU_CLOCKS if device == "cuda" else (),
+        trim=trim_of(device),
+    )

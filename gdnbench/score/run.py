@@ -1,0 +1,191 @@
+"""Scores one kernel: builds, checks, measures until the verdict is clear, and asks `explain` for the first cause."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.entry import label_parts
+from gdnbench.catalog.select import find_broken
+from gdnbench.diagnose.evidence import Evidence
+from gdnbench.diagnose.gather import Question, gather
+from gdnbench.diagnose.rules import rank
+from gdnbench.errors import GdnbenchError
+from gdnbench.measuring.observer import Observer
+from gdnbench.measuring.opening import begin_session
+from gdnbench.measuring.overall import overall_ratio
+from gdnbench.measuring.plan import Plan
+from gdnbench.measuring.request import slug_of
+from gdnbench.measuring.rounds import Collected
+from gdnbench.measuring.session import Finished, Session
+from gdnbench.measuring.workers import worker_environment
+from gdnbench.model.gpu import Gpu
+from gdnbench.model.measurement import Measurement
+from gdnbench.model.status import Role, Status
+from gdnbench.model.workload import Workload
+from gdnbench.places import PROFILES
+from gdnbench.process.warm import WarmParent
+from gdnbench.score.clock import PhaseClock
+from gdnbench.score.plan import CONFIDENCE, LOOKS, Asked, plan_score
+from gdnbench.score.score import AnyVerdict, Code, NoVerdict, Score, WorkloadScore
+from gdnbench.stats.comparison import Comparison, Verdict
+from gdnbench.stats.interval import Interval
+from gdnbench.stats.paired import judge_paired
+
+_GRAVEST_FIRST = tuple(Status)
+"""As `Status` has them: what is wrong before what is only not possible."""
+
+
+def score_kernel(catalog: Catalog, asked: Asked, gpu: Gpu | None, observer: Observer, *, warm: bool = True) -> Score:
+    """Scores a kernel.
+
+    Args:
+        catalog: what there is.
+        asked: the kernel and what it is compared with.
+        gpu: where; None for the CPU.
+        observer: told of every step.
+        warm: whether workers are forked from a process that stays up.
+
+    Raises:
+        UsageError: for what does not exist or contradicts itself.
+        MachineError: if the workers cannot work here, or the baseline cannot.
+    """
+    name, _ = label_parts(asked.kernel)
+    broken = find_broken(catalog, name)
+    if broken and catalog.owner(name) is None:
+        op = broken.name.partition("/")[0]
+        return Score(asked.kernel, op, slug_of(gpu), asked.against, Status.BROKEN, broken.reason)
+    clock = PhaseClock(observer)
+    plan = plan_score(catalog, asked, gpu)
+    with tempfile.TemporaryDirectory(prefix="gdnbench-score-") as folder:
+        session = begin_session(catalog, plan, Path(folder), clock)
+        session.warm = WarmParent(worker_environment(gpu)) if warm else None
+        finished = session.run()
+        score = _judge(plan, session, finished)
+        clock.begin("explain", 0)
+        evidence = _evidence(catalog, plan, Path(folder), gpu)
+    return replace(
+        score,
+        against=asked.against or score.against,
+        code=_code(finished, evidence),
+        cause=next(iter(rank(evidence)), None) if evidence and score.ratio else None,
+        seconds=clock.seconds(),
+    )
+
+
+def _judge(plan: Plan, session: Session, finished: Finished) -> Score:
+    rows = [row for row in finished.analysis.measurements if row.role is Role.KERNEL]
+    weights = _weights(plan)
+    ratio = _compare(session, session.collected, weights, has_launch=session.gpu is not None)
+    kernel = _compare(session, session.clocked.get("cupti", Collected()), weights, has_launch=False)
+    verdict, reason = _verdict(plan, session, finished, ratio)
+    rounds = {number: sampled for each in session.collected.samples.values() for number, sampled in each.items()}
+    return Score(
+        kernel=plan.request.variants[0].label,
+        op=plan.request.op.name,
+        gpu=slug_of(plan.gpu),
+        against=plan.baseline,
+        verdict=verdict,
+        reason=reason,
+        ratio=ratio if verdict is (ratio and ratio.verdict) else None,
+        kernel_ratio=kernel if verdict is (ratio and ratio.verdict) else None,
+        confidence=CONFIDENCE,
+        looks=LOOKS,
+        workloads=tuple(_of_workload(row, finished) for row in rows),
+        processes=len({sampled.process for sampled in rounds.values()}),
+        rounds=len(rounds),
+        warnings=tuple(
+            dict.fromkeys((*_warnings(session, finished), *(text for row in rows for text in row.warnings)))
+        ),
+    )
+
+
+def _warnings(session: Session, finished: Finished) -> list[str]:
+    """Those of the run, but for what it says of other kernels, which do not load."""
+    others = tuple(f"{broken.name} is left out" for broken in session.catalog.broken)
+    return [text for text in finished.info.warnings if not (others and text.startswith(others))]
+
+
+def _weights(plan: Plan) -> Mapping[Workload, float]:
+    suite = plan.request.suite
+    return suite.weights if suite else dict.fromkeys(plan.request.workloads, 1.0)
+
+
+def _compare(
+    session: Session, collected: Collected, weights: Mapping[Workload, float], *, has_launch: bool
+) -> Comparison | None:
+    settings = session.settings
+    ratio = overall_ratio(session.cases, collected, weights, settings, has_launch=has_launch)
+    return judge_paired(ratio, settings.margin, settings.confidence) if ratio else None
+
+
+def _verdict(plan: Plan, session: Session, finished: Finished, ratio: Comparison | None) -> tuple[AnyVerdict, str]:
+    """The verdict, and why there is no comparison: the kernel's own failure comes before all else."""
+    rows = finished.analysis.measurements
+    kernel = [row for row in rows if row.role is Role.KERNEL]
+    failed = [row for row in kernel if row.status.is_failure and row.status is not Status.NOT_RUN]
+    if failed:
+        worst = min(failed, key=lambda row: _GRAVEST_FIRST.index(row.status))
+        return worst.status, _told(worst, len(kernel))
+    for verdict in session.interpreted.values():
+        if verdict.status.is_failure:
+            return verdict.status, f"in the interpreter: {verdict.reason}"
+    if finished.interrupted:
+        return NoVerdict.STOPPED, "stopped before there was a verdict"
+    if ratio:
+        return ratio.verdict, ""
+    for row in kernel:
+        if row.status in {Status.MISSING, Status.UNSUPPORTED}:
+            checked = "; what an interpreter can check of it is right" if session.interpreted else ""
+            return NoVerdict.NOT_HERE, f"{row.reason}{checked}"
+    baseline = next((row for row in rows if row.role is Role.BASELINE and not row.timing), None)
+    told = (
+        f"{baseline.case.label} has no time: {baseline.status}: {baseline.reason}"
+        if baseline
+        else "; ".join(plan.notes)
+    )
+    return NoVerdict.NO_BASELINE, told or "there is nothing to compare with; name a kernel with --against"
+
+
+def _told(row: Measurement, workloads: int) -> str:
+    return f"at {row.case.workload}: {row.reason}" if workloads > 1 else row.reason
+
+
+def _of_workload(row: Measurement, finished: Finished) -> WorkloadScore:
+    kernel = next((each for each in finished.analysis.clocks if each.case.id == row.case.id and each.timing), None)
+    versus = row.versus
+    return WorkloadScore(
+        workload=row.case.workload,
+        status=row.status,
+        reason=row.reason,
+        timing=row.timing,
+        kernel_us=kernel.timing.time_us if kernel and kernel.timing else None,
+        speedup=Comparison(Interval(versus.speedup, versus.low, versus.high), Verdict(versus.verdict))
+        if versus
+        else None,
+    )
+
+
+def _evidence(catalog: Catalog, plan: Plan, results: Path, gpu: Gpu | None) -> Evidence | None:
+    """What `explain` reads; None where it knows nothing, as of a torch kernel."""
+    first = plan.request.workloads[0]
+    axes = " ".join(first.options[1::2])
+    label = plan.request.variants[0].label
+    model = gpu.slug if gpu else "auto"
+    try:
+        return gather(catalog, Question(label, plan.request.op.name, axes, model, None, PROFILES, results), Observer())
+    except GdnbenchError:
+        return None
+
+
+def _code(finished: Finished, evidence: Evidence | None) -> Code:
+    row = next(row for row in finished.analysis.measurements if row.role is Role.KERNEL)
+    compiled = evidence.compiled if evidence else None
+    found = (row.registers, row.spill_bytes, row.shared_bytes)
+    if row.registers < 0 and compiled:
+        found = (compiled.build.registers, compiled.build.spill_bytes, compiled.build.shared_bytes)
+    registers, spill_bytes, shared_bytes = (count if count >= 0 else None for count in found)
+    return Code(registers, spill_bytes, shared_bytes, (evidence.dependent_loads or None) if evidence else None)

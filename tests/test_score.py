@@ -1,0 +1,231 @@
+"""`gdnbench score` as its users use it: kernels that are right, wrong, slow and worse; its exit code is the verdict."""
+
+import json
+import os
+import signal
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from faults import ADVERSARIAL, Gdnbench
+from warm_processes import end_warm_parents
+
+CPU = ("--gpu", "cpu", "--budget", "3s", "--step-limit", "4")
+MOST_BYTES = 4096
+
+
+@pytest.fixture(scope="module")
+def bench():
+    """The command line with a folder for locks and sockets whose path is short enough for a socket's."""
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="gdnbench-test-score-") as home:
+        roots = tuple(ADVERSARIAL / name for name in ("both", "cpu", "broken"))
+        yield Gdnbench(Path(home), roots)
+        end_warm_parents(Path(home))
+
+
+def scored(bench, kernel, *options, against="decode-reference"):
+    """The document of a score on the CPU, and the exit code."""
+    done = bench("score", kernel, "--against", against, *CPU, *options, "--json")
+    assert done.out, done.err
+    assert len(done.out.encode()) < MOST_BYTES
+    document = json.loads(done.out)
+    assert document["exit_code"] == done.code
+    return document, done
+
+
+def test_a_slow_kernel_is_slower_and_exits_with_1(bench):
+    document, done = scored(bench, "test-slow")
+    assert (document["verdict"], done.code) == ("slower", 1)
+    assert document["ratio"]["low"] <= document["ratio"]["estimate"] <= document["ratio"]["high"] < 1
+    assert document["against"] == "decode-reference"
+    assert document["time_us"] > 0
+    assert document["seconds"]["all"] >= document["seconds"]["measure"] > 0
+
+
+def test_what_it_is_compared_with_may_be_slower(bench):
+    document, done = scored(bench, "decode-reference", against="test-slow")
+    assert (document["verdict"], done.code) == ("faster", 0)
+    assert document["ratio"]["low"] > 1
+
+
+def test_within_a_wide_margin_kernels_are_the_same(bench):
+    document, done = scored(bench, "test-honest-given", "--margin", "0.99")
+    # A busy machine may leave the interval wider than that.
+    assert (document["verdict"], done.code) in {("same", 9), ("unclear", 4)}
+
+
+FAILURES = {
+    "test-wrong": ("wrong-numbers", 3, "got"),
+    "test-nan": ("wrong-numbers", 3, "nan"),
+    "test-partial": ("unwritten-output", 3, ""),
+    "test-changes-state": ("changed-input", 3, ""),
+    "test-dies": ("crashed", 8, "SIGABRT"),
+    "test-hangs": ("timed-out", 8, "did not end within"),
+    "test-raises": ("failed", 8, "kernel.py:6: ValueError"),
+    "test-precomputes": ("wrong-when-timed", 3, "right when it was verified"),
+    "test-patches:HOW=event": ("tampers", 3, ""),
+    "test-forges": ("tampers", 3, ""),
+    "test-cuda-syntax-error": ("build-failed", 6, 'kernel.cu:6: error: expected a ";"'),
+    "decode-syntax-error": ("broken", 6, "variant.py:5: SyntaxError"),
+}
+
+
+@pytest.mark.parametrize("kernel", FAILURES)
+def test_a_failure_is_told_so_that_it_can_be_mended_and_has_no_time(bench, kernel):
+    document, done = scored(bench, kernel)
+    verdict, code, told = FAILURES[kernel]
+    assert (document["verdict"], done.code) == (verdict, code), document
+    assert told in document["failure"]
+    assert not {"ratio", "kernel_ratio", "time_us"} & document.keys()
+
+
+def test_nothing_is_measured_of_a_kernel_that_is_wrong(bench):
+    document, _ = scored(bench, "test-wrong")
+    assert "processes" not in document
+
+
+def test_a_kernel_for_gpus_is_checked_as_far_as_that_goes(bench):
+    document, done = scored(bench, "decode-v9")
+    assert (document["verdict"], done.code) == ("not-here", 5)
+    assert document["failure"] == "needs a GPU; what an interpreter can check of it is right"
+    assert document["registers"] > 0
+    assert document["dependent_loads"] == 1
+    document, _ = scored(bench, "decode-v9", against="decode-v8")
+    assert (document["verdict"], document["against"]) == ("not-here", "decode-v8")
+
+
+def test_a_rival_that_cannot_run_here_is_refused(bench):
+    done = bench("score", "decode-reference", "--against", "decode-v8", *CPU)
+    assert done.code == 5
+    assert "--against" in done.err
+
+
+def test_workers_are_forked_from_one_process_that_stays(bench):
+    scored(bench, "test-wrong")
+    sockets = list((bench.home / "tmp").glob("gdnbench-warm-*/*.log"))
+    assert len(sockets) == 1
+    before = end_warm_parents(bench.home)
+    assert before == 1
+    document, _ = scored(bench, "test-wrong")  # and the next is none the worse for its end
+    assert document["verdict"] == "wrong-numbers"
+
+
+def test_fresh_workers_are_processes_of_their_own(tmp_path):
+    bench = Gdnbench(tmp_path, (ADVERSARIAL / "cpu",))
+    document, _ = scored(bench, "test-wrong", "--fresh")
+    assert document["verdict"] == "wrong-numbers"
+    assert not list((tmp_path / "tmp").glob("gdnbench-warm-*"))
+
+
+def test_nothing_is_left_behind(bench, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    scored(bench, "test-slow")
+    assert not list(tmp_path.iterdir())
+    assert not list((bench.home / "tmp").glob("gdnbench-score-*"))
+
+
+def test_ctrl_c_ends_it_and_its_workers(bench):
+    process = bench.start(
+        "score", "test-slow", "--gpu", "cpu", "--against", "decode-reference", "--budget", "60s", "--json"
+    )
+    time.sleep(2.5)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode in {130, 1}, err  # it may have had its verdict by then
+    if process.returncode == 130 and out:
+        assert json.loads(out)["verdict"] == "stopped"
+    assert not list((bench.home / "tmp").glob("gdnbench-score-*"))
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["decode-reference", "--against", "decode-reference"], "compared with itself"),
+        (["test-wrong", "test-slow"], "one kernel is needed"),
+        (["test-*"], "one is needed"),
+        (["test-wrong", "--shape", "B=1,8"], "a score is of one"),
+        (["test-wrong", "--suite", "contest", "--shape", "B=1"], "has its own workloads"),
+        (["test-wrong", "--budget", "soon"], "a budget is a time"),
+        (["test-wrong", "--margin", "2"], "a margin lies between 0 and 1"),
+        (["test-wrong", "--against", "nothing-such"], "there is no kernel"),
+        (["test-wrong", "--scenario", "none"], "scenario"),
+        ([], "none was named"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(bench, words, told):
+    done = bench("score", *words, "--gpu", "cpu")
+    assert done.code == 2
+    assert told in done.err
+    assert not done.out
+
+
+def test_without_a_baseline_that_works_there_is_no_verdict(bench):
+    document, done = scored(bench, "decode-reference", against="test-dies")
+    assert (document["verdict"], done.code) == ("no-baseline", 8)
+    assert document["failure"].startswith("test-dies has no time: crashed")
+
+
+@pytest.fixture(scope="module")
+def gpu(tmp_path_factory):
+    """Workers are made up, compilers are real: times, clocks, bounds, code and causes."""
+    bench = Gdnbench(tmp_path_factory.mktemp("gpu"))
+    tests = Path(__file__).parent
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GDNBENCH_SIMULATED", "0")
+        patch.setattr(
+            "faults.python_path", lambda *_: os.pathsep.join(map(str, (tests.parent, tests / "simulated", tests)))
+        )
+        yield bench
+
+
+@pytest.fixture(scope="module")
+def document(gpu):
+    done = gpu("score", "decode-v9", "--against", "decode-v8", "--gpu", "b200", "--seed", "1", "--json")
+    assert len(done.out.encode()) < MOST_BYTES
+    return json.loads(done.out)
+
+
+def test_it_has_every_part(document):
+    assert document["gpu"] == "b200"
+    assert document["workload"] == "B=1 qk4_v8"
+    assert {
+        "ratio",
+        "kernel_ratio",
+        "time_us",
+        "kernel_time_us",
+        "share_of_bound",
+        "registers",
+        "cause",
+    } <= document.keys()
+    assert document["bound"] == "copy"
+    assert document["spill_bytes"] == 0
+    assert document["cause"]["try"].startswith("gdnbench ")
+
+
+def test_the_kernels_own_ratio_is_further_from_1_than_that_with_the_launch(document):
+    stream, kernel = document["ratio"]["estimate"], document["kernel_ratio"]["estimate"]
+    assert abs(kernel - 1) > abs(stream - 1)
+    assert document["kernel_time_us"] < document["time_us"]
+
+
+def test_a_suite_is_one_verdict_with_its_weights(gpu):
+    done = gpu("score", "decode-v4", "--against", "decode-v8", "--suite", "contest", "--gpu", "b200", "--json")
+    assert len(done.out.encode()) < MOST_BYTES
+    document = json.loads(done.out)
+    worst = document["by_workload"]
+    assert document["workloads"]["count"] == len(worst) == 7
+    ratios = [each["estimate"] for each in worst]
+    assert ratios == sorted(ratios)
+    assert min(ratios) < document["ratio"]["estimate"] < max(ratios)
+
+
+def test_people_get_a_few_lines(gpu):
+    done = gpu("score", "decode-v9", "--against", "decode-v8", "--gpu", "b200", "--seed", "1", "-q")
+    first, *rest = done.out.splitlines()
+    assert first.startswith("decode-v9 ")
+    assert "decode-v8: " in first
+    assert "kernel alone" in first
+    assert any("registers" in line for line in rest)
+    assert rest[-1] == "next: gdnbench run decode-v9 --baseline decode-v8 --shape B=1"
+    assert len(rest) < 12
