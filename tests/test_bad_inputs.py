@@ -82,6 +82,7 @@ BASE = {
     "calibrate": ["--gpu", "cpu"],
     "step": ["decode-v9"],
     "score": ["decode-v4"],
+    "watch": ["decode-v4", "--turns", "1"],
     "list": [],
     "runs": [],
     "runs delete": ["nothing-of-that-name"],
@@ -146,6 +147,7 @@ def call(command_line, monkeypatch, tmp_path):
     monkeypatch.setattr("gdnbench.exchange.export._write", stop)  # a folder may be anywhere, and who tests may be root
     monkeypatch.setattr("gdnbench.exchange.importing.write_folder", stop)
     monkeypatch.setattr("gdnbench.ledger.file._append", stop)
+    monkeypatch.setattr("gdnbench.score.run.begin_session", stop)
     monkeypatch.setattr("gdnbench.measuring.opening.begin_session", stop)
     monkeypatch.setattr("gdnbench.measuring.opening.open_sweep", stop)
     monkeypatch.setattr("gdnbench.measuring.preflight.verify_variants", stop)

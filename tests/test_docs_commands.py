@@ -69,8 +69,8 @@ def call(command_line, clone, monkeypatch):
     for module in ("gdnbench.profilers.selection", "gdnbench.diagnose.gather", "gdnbench.measuring.opening"):
         monkeypatch.setattr(f"{module}.list_gpus", lambda *_: ())
     monkeypatch.setattr("gdnbench.elsewhere.forward.Forwarded.execute", plan)
-    monkeypatch.setattr("gdnbench.measuring.opening.begin_session", plan)
     monkeypatch.setattr("gdnbench.score.run.begin_session", plan)
+    monkeypatch.setattr("gdnbench.measuring.opening.begin_session", plan)
     monkeypatch.setattr("gdnbench.measuring.opening.open_sweep", plan)
     monkeypatch.setattr("gdnbench.measuring.preflight.verify_variants", plan)
     return command_line
@@ -95,7 +95,7 @@ def test_a_documented_command_runs(call, clone, monkeypatch, tmp_path, name):
     words = list(_files(words))
     if words[0] == "new":
         words += [] if "--to" in words else ["--to", str(tmp_path)]
-    if words[0] in {"lint", "verify", "run", "inspect"} and any(
+    if words[0] in {"lint", "verify", "run", "inspect", "watch"} and any(
         name in " ".join(words) for name in ("decode-mine", "decode-theirs", "prefill-mine")
     ):
         pytest.skip("is of the kernel that the reader made, or imported")

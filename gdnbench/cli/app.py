@@ -42,6 +42,7 @@ from gdnbench.cli.targets import targets
 from gdnbench.cli.try_ import try_
 from gdnbench.cli.verb import MARKUP, GpuVerb, listed_group, listed_verb
 from gdnbench.cli.verify import verify
+from gdnbench.cli.watch import watch
 from gdnbench.cli.worker import worker
 from gdnbench.errors import ExitCode
 
@@ -57,6 +58,7 @@ VERBS = (
     listed_verb(run, cls=GpuVerb),
     listed_verb(sweep, cls=GpuVerb),
     listed_verb(score),
+    listed_verb(watch),
     listed_verb(try_, "try"),
     listed_verb(ledger),
     listed_verb(step, cls=GpuVerb),

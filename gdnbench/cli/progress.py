@@ -28,6 +28,7 @@ _PHASES = {
     "cupti": "reading CUPTI",
     "graph": "replaying graphs",
     "profile": "profiling",
+    "explain": "explaining",
 }
 
 

@@ -47,10 +47,15 @@ def print_score(score: Score, *, json: bool) -> None:
     print_next(console, next_command(score))
 
 
+def verdict_style(verdict: AnyVerdict) -> str:
+    """Its colour: that of a failure for all that has none of its own."""
+    return _STYLES.get(verdict, "bold red")
+
+
 def verdict_line(score: Score) -> Text:
     """`decode-v9 faster than decode-fla: 1.572x (1.563 to 1.581), kernel 1.465x`; why, where there is no verdict."""
     told = Text(f"{score.kernel} ", style="bold")
-    told.append(str(score.verdict), style=_STYLES.get(score.verdict, "bold red"))
+    told.append(str(score.verdict), style=verdict_style(score.verdict))
     if score.ratio is None:
         return told.append(f": {score.reason.strip()}", style="not bold")
     joint = {Verdict.SAME: " as", Verdict.UNCLEAR: " against"}.get(score.ratio.verdict, " than")

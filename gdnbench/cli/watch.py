@@ -1,0 +1,221 @@
+"""`gdnbench watch`: a score on every save."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gdnbench.cli.options import (
+    GpuOption,
+    KernelArgument,
+    KernelsOption,
+    OpOption,
+    QuietOption,
+    ShapesOption,
+    SuiteOption,
+    one_term,
+    sizes,
+)
+from gdnbench.cli.score import AgainstOption, FreshOption, ScoreBudgetOption, ScoreStepLimitOption
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from gdnbench.cli.keys import Keys
+    from gdnbench.score.sources import WatchedSources
+    from gdnbench.score.turns import StopOnChange, Turn, Turns
+
+_POLL_S = 0.2
+_KEYS = "d diff of the machine code, o open the source, e explain, s score again, h history, q stop"
+
+
+def watch(
+    kernels: KernelArgument = None,
+    kernel: KernelsOption = None,
+    against: AgainstOption = "",
+    op: OpOption = "",
+    gpu: GpuOption = "auto",
+    shape: ShapesOption = None,
+    suite: SuiteOption = "",
+    margin: Annotated[float, typer.Option(help="Relative difference that counts as none.")] = 0.005,
+    budget: ScoreBudgetOption = "6s",
+    step_limit: ScoreStepLimitOption = 10.0,
+    fresh: FreshOption = False,
+    turns: Annotated[int, typer.Option(min=0, metavar="N", help="Stop after so many scores; 0 for none.")] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print a JSON document a line instead.")] = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Score a kernel each time that its sources are saved, one line each.
+
+    What is compared, and what a score rests on, is as with `gdnbench score`. A save
+    in the middle of a score begins it anew. In a terminal, keys show the difference
+    of the machine code from the turn before, open the source where an error or a
+    late load is (in $VISUAL or $EDITOR), explain, list all turns, and stop.
+    """
+    from gdnbench.catalog.catalog import load_catalog
+    from gdnbench.cli.keys import read_keys
+    from gdnbench.machine.gpus import list_gpus, select_gpu
+    from gdnbench.measuring.sweep_request import parse_duration
+    from gdnbench.report.console import data_console
+    from gdnbench.score.plan import Asked
+    from gdnbench.score.sources import sources_of
+    from gdnbench.score.turns import Turns
+
+    label = one_term(kernels, kernel, "gdnbench watch decode-mine --against decode-v9")
+    asked = Asked(
+        kernel=label,
+        op=op,
+        against=against,
+        axes=sizes(shape),
+        suite=suite,
+        margin=margin,
+        budget_s=parse_duration(budget),
+        step_limit_s=step_limit,
+    )
+    found = select_gpu(gpu, list_gpus())
+    sources = sources_of(load_catalog(), label)
+    with read_keys() as keys:
+        loop = _Loop(Turns(asked, found, warm=not fresh), sources, keys, data_console(), json=json, quiet=quiet)
+        loop.run(turns)
+
+
+@dataclass
+class _Loop:
+    """Scores, waits for a save or a key, and so on.
+
+    Attributes:
+        turns: those so far.
+        sources: what is watched.
+        keys: of the terminal.
+        console: where lines go.
+        json: whether they are documents.
+        quiet: no progress.
+        stopped: whether `q` was pressed in the middle of a score.
+    """
+
+    turns: Turns
+    sources: WatchedSources
+    keys: Keys
+    console: Console
+    json: bool
+    quiet: bool
+    stopped: bool = field(default=False)
+
+    def run(self, most: int) -> None:
+        """Until `q`, Ctrl-C, or so many turns; 0 for any number."""
+        if self.keys.has_terminal and not self.json:
+            self.console.print(_KEYS, style="dim")
+        while not self.stopped:
+            self._score()
+            if self.stopped or (most and len(self.turns.done) >= most):
+                break
+            if not self._wait():
+                break
+        if self.turns.done and not self.json:
+            self._print_history()
+
+    def _score(self) -> None:
+        """One turn; a save in the middle of it begins it anew."""
+        from gdnbench.cli.progress import watch_here
+        from gdnbench.score.turns import StopOnChange
+
+        while not self.stopped:
+            changed = False
+
+            def unwanted() -> bool:
+                nonlocal changed
+                self.stopped = self.stopped or self.keys.read(0.0) == "q"
+                changed = changed or self.sources.has_changed()
+                return changed or self.stopped
+
+            with watch_here(quiet=self.quiet or self.json or not self.keys.has_terminal) as observer:
+                turn = self._take(StopOnChange(observer, unwanted))
+            if turn is None:
+                if not changed and not self.stopped:
+                    raise KeyboardInterrupt
+                continue
+            self._print(turn)
+            return
+
+    def _take(self, observer: StopOnChange) -> Turn | None:
+        """A turn; None if it was stopped."""
+        from gdnbench.score.score import NoVerdict
+
+        try:
+            turn = self.turns.take(observer)
+        except KeyboardInterrupt:
+            return None
+        if turn.score.verdict is NoVerdict.STOPPED:
+            self.turns.done.remove(turn)
+            return None
+        return turn
+
+    def _print(self, turn: Turn) -> None:
+        from gdnbench.report.score.turns import turn_json, turn_line
+
+        if self.json:
+            print(turn_json(turn), flush=True)
+        else:
+            self.console.print(turn_line(turn, self.turns.best))
+
+    def _wait(self) -> bool:
+        """Until a save, or a key that asks for another score; False for a key that asks to stop."""
+        actions: dict[str, Callable[[], None]] = {
+            "d": self._print_difference,
+            "o": self._open_source,
+            "e": self._explain,
+            "h": self._print_history,
+        }
+        while True:
+            if self.sources.has_changed():
+                return True
+            key = self.keys.read(_POLL_S)
+            if key in {"q", "s"}:
+                return key == "s"
+            if key in actions:
+                actions[key]()
+
+    def _print_difference(self) -> None:
+        """Of the machine code of the last two turns that built."""
+        from gdnbench.inspection.difference import BuildPair
+        from gdnbench.report.inspect.output import print_changed
+
+        built = [turn for turn in self.turns.done if turn.is_built]
+        if len(built) < 2:
+            self.console.print("there is no earlier turn to compare with", style="dim")
+            return
+        before, after = (turn.builds for turn in built[-2:])
+        pairs = [BuildPair(one, other) for one, other in zip(before, after, strict=False)]
+        print_changed(pairs, (), sass=True, json=False, csv=False)
+        print_changed(pairs, (), sass=False, json=False, csv=False)
+
+    def _open_source(self) -> None:
+        """In the user's editor, where the last turn's error or its first late load is."""
+        from gdnbench.score.turns import place_of
+
+        found = place_of(self.turns.done[-1], self.sources.folder)
+        editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+        if found is None:
+            self.console.print("no line of the source is known", style="dim")
+        elif not editor:
+            self.console.print(f"{found[0]}:{found[1]}  (set VISUAL or EDITOR to open it)", markup=False)
+        else:
+            with self.keys.given_back():
+                subprocess.run([*shlex.split(editor), f"+{found[1]}", str(found[0])], check=False)
+
+    def _explain(self) -> None:
+        """The last score in full."""
+        from gdnbench.report.score.lines import print_score
+
+        print_score(self.turns.done[-1].score, json=False)
+
+    def _print_history(self) -> None:
+        from gdnbench.report.score.turns import print_history
+
+        print_history(self.console, self.turns.done, self.turns.best)
