@@ -403,3 +403,58 @@ def test_processes_that_append_at_once_lose_nothing(home):
     started = [subprocess.Popen([sys.executable, "-c", APPEND], cwd=home, env=environment) for _ in range(3)]
     assert [each.wait(120) for each in started] == [0, 0, 0]
     assert list(read_ledger(home / "ledger.jsonl")) == list(range(1, 25))
+
+
+FASTER = "vs decode-v8 <= 0.98 at B=1"  # which the run confirms
+
+
+def test_a_step_of_a_plan_waits_for_those_that_it_rests_on(home, begin, close, command_line):
+    keep_run(home)
+    begin(FASTER)
+    begin("time <= 4.7us at B=1", more=["--gate", "1"])
+    third = begin("time >= 20us at B=64", more=["--gate", "1", "--gate", "2"])
+    assert (third["gates"], third["gate"], third["state"]) == ([1, 2], "waits for 1, 2", "open")
+    assert "waits for 1" in close(number=2, code=2)
+    assert "waits for 1, 2" in command_line("ledger")[1]
+    assert close(number=1)["state"] == "confirmed"
+    assert close(number=2)["state"] == "confirmed"
+    _, out, _ = command_line("ledger")
+    assert "waits" not in out
+    assert "try-3" in out.splitlines()[-1]  # the next command measures what may go
+    assert close(number=3)["gate"] == "go"
+
+
+def test_behind_what_is_refuted_nothing_goes_and_nothing_more_is_opened(home, begin, close, command_line):
+    keep_run(home)
+    begin(SLOWER)
+    begin("time <= 4.7us at B=1", more=["--gate", "1"])
+    begin("time >= 20us at B=64", more=["--gate", "2"])
+    assert close(number=1)["state"] == "refuted"
+    assert "no-go: 1" in close(number=2, code=2)
+    assert "no-go" in close(number=3, code=2)  # behind one that stands behind it
+    listed = json.loads(command_line("ledger", "--json")[1])["entries"]
+    assert [each["gate"] for each in listed] == ["go", "no-go: 1", "no-go: 2"]
+    assert "no-go: 1" in begin("time <= 9us at B=1", more=["--gate", "1", "--again"], code=2)
+    assert len(read_ledger(home / "ledger.jsonl")) == 3
+
+
+def test_an_undecided_step_keeps_its_gate_shut_for_now(home, begin, close):
+    keep_run(home)
+    begin("vs decode-v8 >= 1.0 at B=1", kernel="decode-v9")
+    begin("time <= 4.7us at B=1", more=["--gate", "1"])
+    assert close(number=1)["state"] == "undecided"
+    assert "waits for 1" in close(number=2, code=2)
+
+
+def test_a_gate_is_an_entry_that_there_is(home, begin):
+    assert "--gate 7: there is no such entry" in begin(FASTER, more=["--gate", "7"], code=2)
+
+
+def test_a_gate_that_is_not_above_its_entry_is_damage(home, begin, command_line):
+    begin(FASTER)
+    path = home / "ledger.jsonl"
+    event = json.loads(path.read_text())
+    path.write_text(json.dumps(event | {"gates": [2]}) + "\n")
+    code, _, err = command_line("ledger")
+    assert code == 2
+    assert "depends on 2, which is not above it" in " ".join(err.split())

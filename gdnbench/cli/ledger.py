@@ -53,26 +53,30 @@ def ledger(
 
         entry = find_entry(entries, given[0], ledger)
         current = load_catalog().entries.get(entry.opened.kernel)
-        print_entry(entry, current, ledger, results, json=json)
+        print_entry(entry, entries, current, ledger, results, json=json)
     else:
-        print_ledger(list(entries.values()), ledger, results, json=json)
+        print_ledger(entries, ledger, results, json=json)
 
 
 def _close(wanted: str, run: str, learned: str, results: Path, ledger: Path, *, json: bool) -> None:
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.ledger.entry import Closed
     from gdnbench.ledger.file import Entries, append_event, find_entry, read_ledger
+    from gdnbench.ledger.gates import refuse_blocked
     from gdnbench.ledger.judge import closed_event
     from gdnbench.report.ledger import print_closed
     from gdnbench.store.find import find_run
 
     kernels = load_catalog().entries
-    find_entry(read_ledger(ledger), wanted, ledger)  # before a run of a name that may be wrong as well
+    entries = read_ledger(ledger)
+    refuse_blocked(find_entry(entries, wanted, ledger), entries)  # before a run of a name that may be wrong as well
     folder = find_run(results, run)
 
     def make(entries: Entries) -> Closed:
         entry = find_entry(entries, wanted, ledger)
+        refuse_blocked(entry, entries)
         return closed_event(entry, folder, kernels.get(entry.opened.kernel), learned)
 
     closed = append_event(ledger, make)
-    print_closed(read_ledger(ledger)[closed.id], ledger, json=json)
+    entries = read_ledger(ledger)
+    print_closed(entries[closed.id], entries, ledger, json=json)

@@ -29,6 +29,12 @@ def try_(
     ],
     stop: Annotated[str, typer.Option(metavar="TEXT", help="When to give it up, in words.")] = "",
     after: Annotated[int, typer.Option(metavar="ID", min=0, help="The entry that it follows.")] = 0,
+    gate: Annotated[
+        list[int] | None,
+        typer.Option(
+            metavar="ID", min=1, help="An entry that must be confirmed before this may be closed; several may be."
+        ),
+    ] = None,
     again: Annotated[bool, typer.Option("--again", help="Also what an entry refuted; it is said, and done.")] = False,
     op: OpOption = "",
     ledger: LedgerOption = LEDGER,
@@ -39,17 +45,18 @@ def try_(
     The entry keeps the sources as they are now, the commit and the time. When the
     change is made and measured, `gdnbench ledger close ID RUN` holds the run's
     intervals against each `--expect`. What an entry refuted is not tried again
-    without `--again`. Needs no GPU.
+    without `--again`. With `--gate ID`, steps of a plan can be written down at once:
+    go, or no-go. Needs no GPU.
     """
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.errors import UsageError
-    from gdnbench.ledger.entry import Entry, Opened
-    from gdnbench.ledger.file import Entries, append_event
+    from gdnbench.ledger.entry import Opened
+    from gdnbench.ledger.file import Entries, append_event, read_ledger
     from gdnbench.ledger.opening import opened_event, plan_try, refuted_before
     from gdnbench.report.console import message_console
     from gdnbench.report.ledger import print_opened
 
-    planned = plan_try(load_catalog(), hypothesis, kernel, expect, op=op, stop=stop, after=after)
+    planned = plan_try(load_catalog(), hypothesis, kernel, expect, op=op, stop=stop, after=after, gates=gate or ())
     repeats: list[str] = []
 
     def make(entries: Entries) -> Opened:
@@ -62,4 +69,5 @@ def try_(
     opened = append_event(ledger, make)
     for why in repeats:
         message_console().print(f"again: {why}", style="yellow", markup=False)
-    print_opened(Entry(opened), ledger, json=json)
+    entries = read_ledger(ledger)
+    print_opened(entries[opened.id], entries, ledger, json=json)

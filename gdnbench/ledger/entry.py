@@ -46,6 +46,7 @@ class Opened:
         expectations: at least one.
         stop: when to give up, in the user's words.
         after: the entry that it follows; 0 for none.
+        gates: the entries that must be confirmed before it may be closed.
         hashes: of the sources of the kernel and of each baseline, by the kernel's name.
         git: the checkout.
         sources: the kernel's own files, packed.
@@ -62,6 +63,7 @@ class Opened:
     expectations: Annotated[list[Expectation], Meta(min_length=1)]
     stop: TextLine = ""
     after: Annotated[int, Meta(ge=0, le=10**6)] = 0
+    gates: list[EntryId] = field(default_factory=list)
     hashes: dict[Name, TextLine] = field(default_factory=dict)
     git: GitDocument = field(default_factory=GitDocument)
     sources: PackedSources = ""

@@ -14,6 +14,7 @@ from gdnbench.errors import UnknownNameError, UsageError
 from gdnbench.ledger.entry import Entry, Opened, Outcome, now_text
 from gdnbench.ledger.expectation import EXAMPLES, Expectation, Typed, parse_expectation
 from gdnbench.ledger.file import Entries
+from gdnbench.ledger.gates import refuse_shut
 from gdnbench.ledger.sources import pack, read_sources
 from gdnbench.machine.provenance import git_state
 from gdnbench.measuring.request import parse_workload
@@ -34,6 +35,7 @@ class Try:
         hashes: of the sources of the kernel and of each baseline, by the kernel's name.
         stop: when to give up, in the user's words.
         after: the entry that it follows; 0 for none.
+        gates: the entries that must be confirmed before it may be closed.
     """
 
     hypothesis: str
@@ -43,6 +45,7 @@ class Try:
     hashes: dict[str, str]
     stop: str = ""
     after: int = 0
+    gates: tuple[int, ...] = ()
 
 
 def plan_try(
@@ -54,6 +57,7 @@ def plan_try(
     op: str = "",
     stop: str = "",
     after: int = 0,
+    gates: Sequence[int] = (),
 ) -> Try:
     """Looks up a try as it was typed.
 
@@ -65,6 +69,7 @@ def plan_try(
         op: the kernel's op; empty for the only one that has it.
         stop: when to give up.
         after: the entry that it follows; 0 for none.
+        gates: the entries that must be confirmed before it may be closed.
 
     Raises:
         UsageError: if the hypothesis is empty, or an expectation is none.
@@ -97,6 +102,7 @@ def plan_try(
         hashes=hashes,
         stop=stop.strip(),
         after=after,
+        gates=tuple(dict.fromkeys(gates)),
     )
 
 
@@ -135,11 +141,14 @@ def opened_event(planned: Try, entries: Entries) -> Opened:
     """The event that opens a try's entry.
 
     Raises:
-        UnknownNameError: if there is no entry that it is to follow.
+        UnknownNameError: if there is no entry that it is to follow, or to depend on.
+        UsageError: if one that it depends on is refuted.
     """
-    if planned.after and planned.after not in entries:
-        raise UnknownNameError(f"--after {planned.after}: there is no such entry", "`gdnbench ledger` lists them")
-    return Opened(
+    for option, numbers in (("--after", [planned.after] if planned.after else []), ("--gate", planned.gates)):
+        for number in numbers:
+            if number not in entries:
+                raise UnknownNameError(f"{option} {number}: there is no such entry", "`gdnbench ledger` lists them")
+    opened = Opened(
         id=max(entries, default=0) + 1,
         time=now_text(),
         hypothesis=planned.hypothesis,
@@ -149,10 +158,13 @@ def opened_event(planned: Try, entries: Entries) -> Opened:
         expectations=list(planned.expectations),
         stop=planned.stop,
         after=planned.after,
+        gates=list(planned.gates),
         hashes=planned.hashes,
         git=convert(git_state(planned.entry.folder), GitDocument),
         sources=pack(read_sources(planned.entry)),
     )
+    refuse_shut(Entry(opened), entries)
+    return opened
 
 
 def refuted_before(planned: Try, entries: Entries) -> str:

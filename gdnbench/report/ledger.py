@@ -12,6 +12,8 @@ from rich.text import Text
 
 from gdnbench.catalog.entry import Entry as CatalogEntry
 from gdnbench.ledger.entry import Entry, Finding, Outcome
+from gdnbench.ledger.file import Entries
+from gdnbench.ledger.gates import gate_of
 from gdnbench.ledger.judge import run_command
 from gdnbench.ledger.sources import difference, read_sources, unpack
 from gdnbench.places import ledger_option, out_option
@@ -21,7 +23,7 @@ from gdnbench.wording import plural
 _STYLES = {Outcome.OPEN: "cyan", Outcome.CONFIRMED: "green", Outcome.REFUTED: "red", Outcome.UNDECIDED: "yellow"}
 
 
-def print_ledger(entries: Sequence[Entry], ledger: Path, results: Path, *, json: bool) -> None:
+def print_ledger(entries: Entries, ledger: Path, results: Path, *, json: bool) -> None:
     """Prints a row for each entry, oldest first.
 
     Args:
@@ -31,7 +33,7 @@ def print_ledger(entries: Sequence[Entry], ledger: Path, results: Path, *, json:
         json: as a JSON document.
     """
     if json:
-        print_json({"ledger": str(ledger), "entries": [_document(entry) for entry in entries]})
+        print_json({"ledger": str(ledger), "entries": [_document(entry, entries) for entry in entries.values()]})
         return
     console = data_console()
     if not entries:
@@ -39,20 +41,21 @@ def print_ledger(entries: Sequence[Entry], ledger: Path, results: Path, *, json:
         print_next(console, ["gdnbench", "try", "--help"])
         return
     console.print(_table(entries))
-    counts = {state: sum(entry.state is state for entry in entries) for state in Outcome}
+    counts = {state: sum(entry.state is state for entry in entries.values()) for state in Outcome}
     told = ", ".join(f"{count} {state.value}" for state, count in counts.items() if count)
     console.print(Text(f"{plural(len(entries), 'entry', 'entries')}: {told}", style="dim"))
-    waiting = next((entry for entry in entries if entry.state is Outcome.OPEN), None)
+    still_open = (entry for entry in entries.values() if entry.state is Outcome.OPEN)
+    waiting = next((entry for entry in still_open if gate_of(entry, entries).is_open), None)
     if waiting:
         print_next(console, [*run_command(waiting.opened), *out_option(results)])
     else:
-        print_next(console, ["gdnbench", "ledger", str(entries[-1].opened.id), *ledger_option(ledger)])
+        print_next(console, ["gdnbench", "ledger", str(max(entries)), *ledger_option(ledger)])
 
 
-def print_opened(entry: Entry, ledger: Path, *, json: bool) -> None:
-    """Prints what was written down, and how to measure it."""
+def print_opened(entry: Entry, entries: Entries, ledger: Path, *, json: bool) -> None:
+    """Prints what was written down, and how to measure it, or what that waits for."""
     if json:
-        print_json(_document(entry))
+        print_json(_document(entry, entries))
         return
     console = data_console()
     _print_heading(console, entry)
@@ -60,13 +63,18 @@ def print_opened(entry: Entry, ledger: Path, *, json: bool) -> None:
         console.print(Text(f"expected  {expectation.text}"))
     told = f"when it is measured: gdnbench ledger close {entry.opened.id} RUN"
     console.print(Text(" ".join([told, *ledger_option(ledger)]), style="dim"))
+    gate = gate_of(entry, entries)
+    if not gate.is_open:
+        console.print(Text(f"{gate}, and is measured after that", style="dim"))
+        print_next(console, ["gdnbench", "ledger", str(gate.blocking[0]), *ledger_option(ledger)])
+        return
     print_next(console, run_command(entry.opened))
 
 
-def print_closed(entry: Entry, ledger: Path, *, json: bool) -> None:
+def print_closed(entry: Entry, entries: Entries, ledger: Path, *, json: bool) -> None:
     """Prints what a run said of an entry."""
     if json:
-        print_json(_document(entry))
+        print_json(_document(entry, entries))
         return
     console = data_console()
     _print_heading(console, entry)
@@ -74,11 +82,14 @@ def print_closed(entry: Entry, ledger: Path, *, json: bool) -> None:
     print_next(console, ["gdnbench", "ledger", str(entry.opened.id), *ledger_option(ledger)])
 
 
-def print_entry(entry: Entry, current: CatalogEntry | None, ledger: Path, results: Path, *, json: bool) -> None:
+def print_entry(
+    entry: Entry, entries: Entries, current: CatalogEntry | None, ledger: Path, results: Path, *, json: bool
+) -> None:
     """Prints an entry in full.
 
     Args:
         entry: the entry.
+        entries: all of the ledger's, among which its gates are.
         current: its kernel as it is now; None where it is gone.
         ledger: the file that it is in.
         results: the folder of the runs, for the next command.
@@ -88,7 +99,7 @@ def print_entry(entry: Entry, current: CatalogEntry | None, ledger: Path, result
     before = unpack(opened.sources)
     lines = difference(before, read_sources(current)) if before and current else []
     if json:
-        print_json({**_document(entry), "ledger": str(ledger), "diff": "\n".join(lines)})
+        print_json({**_document(entry, entries), "ledger": str(ledger), "diff": "\n".join(lines)})
         return
     console = data_console()
     _print_heading(console, entry)
@@ -98,6 +109,7 @@ def print_entry(entry: Entry, current: CatalogEntry | None, ledger: Path, result
         "kernel": opened.label,
         "commit": f"{commit[:12]}{' and changes' if opened.git.get('dirty') else ''}" if commit else "",
         "after": f"entry {opened.after}" if opened.after else "",
+        "gate": str(gate_of(entry, entries)) if opened.gates else "",
         "stop": opened.stop,
     }
     for name, value in facts.items():
@@ -116,7 +128,7 @@ def print_entry(entry: Entry, current: CatalogEntry | None, ledger: Path, result
         print_next(console, [*run_command(opened), *out_option(results)])
 
 
-def _table(entries: Sequence[Entry]) -> FittedTable:
+def _table(entries: Entries) -> FittedTable:
     table = plain_table()
     table.add_column("id", justify="right", no_wrap=True)
     table.add_column("date", no_wrap=True)
@@ -125,18 +137,24 @@ def _table(entries: Sequence[Entry]) -> FittedTable:
     table.add_column("state", no_wrap=True)
     table.add_column("measured", no_wrap=True)
     table.add_column("run", no_wrap=True)
-    for entry in entries:
+    for entry in entries.values():
         opened, last = entry.opened, entry.last
         table.add_row(
             str(opened.id),
             opened.time[:10],
             Text(opened.label),
             Text(opened.hypothesis),
-            Text(entry.state.value, style=_STYLES[entry.state]),
+            Text(_state(entry, entries), style=_STYLES[entry.state]),
             Text(_measured(_telling(last.findings, last.outcome)) if last else ""),
             Text(last.run if last else ""),
         )
     return FittedTable(table, ("run", "date", "kernel"))
+
+
+def _state(entry: Entry, entries: Entries) -> str:
+    """`open`, `confirmed`; of one that is not decided, what it waits for."""
+    gate = gate_of(entry, entries)
+    return entry.state.value if entry.is_decided or gate.is_open else str(gate)
 
 
 def _telling(findings: Sequence[Finding], outcome: Outcome) -> Finding:
@@ -184,7 +202,7 @@ def _print_difference(
         console.print(Text(line, style=style), soft_wrap=True)
 
 
-def _document(entry: Entry) -> dict[str, Any]:
+def _document(entry: Entry, entries: Entries) -> dict[str, Any]:
     opened = {name: value for name, value in asdict(entry.opened).items() if name not in {"sources", "event"}}
     closings = [{name: value for name, value in asdict(each).items() if name != "event"} for each in entry.closings]
-    return {**opened, "state": entry.state.value, "closings": closings}
+    return {**opened, "state": entry.state.value, "gate": str(gate_of(entry, entries)), "closings": closings}

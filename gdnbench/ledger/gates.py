@@ -1,0 +1,75 @@
+"""Gates between the steps of a plan: an entry may go on once those that it depends on are confirmed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gdnbench.errors import UsageError
+from gdnbench.ledger.entry import Entry, Outcome
+
+_REFUTED = "no-go"
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What stands before an entry.
+
+    Attributes:
+        blocking: numbers of the entries that are not confirmed.
+        is_shut: whether one of them never will be: it is refuted, or itself behind such a one.
+    """
+
+    blocking: tuple[int, ...] = ()
+    is_shut: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the entry may be measured and closed."""
+        return not self.blocking
+
+    def __str__(self) -> str:
+        told = ", ".join(map(str, self.blocking))
+        return "go" if self.is_open else f"{_REFUTED}: {told}" if self.is_shut else f"waits for {told}"
+
+
+def gate_of(entry: Entry, entries: Mapping[int, Entry]) -> Gate:
+    """The gate before an entry. Gates are of entries with smaller numbers, so that none depends on itself.
+
+    Args:
+        entry: of the ledger, or about to be.
+        entries: all, by number.
+    """
+    before = {number: entries[number] for number in entry.opened.gates}
+    shut = {
+        number for number, each in before.items() if each.state is Outcome.REFUTED or gate_of(each, entries).is_shut
+    }
+    blocking = tuple(number for number, each in before.items() if each.state is not Outcome.CONFIRMED)
+    return Gate(tuple(sorted(shut)) if shut else blocking, bool(shut))
+
+
+def refuse_shut(entry: Entry, entries: Mapping[int, Entry]) -> None:
+    """Refuses to open what can never be closed.
+
+    Raises:
+        UsageError: if an entry that it depends on is refuted.
+    """
+    gate = gate_of(entry, entries)
+    if gate.is_shut:
+        raise UsageError(f"{gate}: what this try depends on is refuted", f"see gdnbench ledger {gate.blocking[0]}")
+
+
+def refuse_blocked(entry: Entry, entries: Mapping[int, Entry]) -> None:
+    """Refuses to close an entry before its gate is open.
+
+    Raises:
+        UsageError: if an entry that it depends on is not confirmed.
+    """
+    gate = gate_of(entry, entries)
+    if not gate.is_open:
+        told = (
+            f"entry {entry.opened.id} {gate}"
+            if not gate.is_shut
+            else f"{gate}, on which entry {entry.opened.id} depends"
+        )
+        raise UsageError(told, f"close that one first: gdnbench ledger close {gate.blocking[0]} RUN")
