@@ -2,8 +2,8 @@
 
 Then one kernel a hundred times: is the last score as fast and as right as the first? Writes `kinds.csv` and
 `in-a-row.csv` into a folder as it goes, and prints the first and a summary of the second. On a machine without a GPU
-torch kernels are scored on the CPU. A benchmark, not a test: the seconds depend on the machine, and on who else measures
-there, for a score waits for its turn.
+torch kernels are scored on the CPU. A benchmark, not a test: the seconds depend on the machine, and on who else
+measures there, for a score waits for its turn.
 """
 
 from __future__ import annotations
