@@ -15,10 +15,8 @@ from gdnbench.exchange.axis_names import axis_names
 from gdnbench.exchange.kept import BLOBS_FOLDER, WORKLOADS_FILE, definition_files, literal, one_line
 from gdnbench.exchange.parse import check_path
 from gdnbench.exchange.schema import DTYPE_NAMES, DefinedTensor, Definition, Trace, as_lines
+from gdnbench.model.contest import CONTEST_TOLERANCE
 from gdnbench.model.tensor import FACTS, Dtype
-
-TOLERANCE = 1e-2
-"""The contest's, absolute and relative."""
 
 _DTYPES: dict[str, Dtype] = {theirs: ours for ours, theirs in DTYPE_NAMES.items()}
 _SUITE = "workloads"
@@ -119,9 +117,9 @@ def _gates(definition: Definition) -> str:
         if not bits:
             lines.append(f"        ExactGate({literal(name)}),\n")
             continue
-        ulps = max(1.0, TOLERANCE * 2 ** (bits - 1))
-        lines.append(f"        UlpGate({literal(name)}, ulps={ulps:g}, atol={TOLERANCE}),\n")
-        lines.append(f"        RmsGate({literal(name)}, limit={max(TOLERANCE, 2.0**-bits):g}),\n")
+        ulps = max(1.0, CONTEST_TOLERANCE * 2 ** (bits - 1))
+        lines.append(f"        UlpGate({literal(name)}, ulps={ulps:g}, atol={CONTEST_TOLERANCE}),\n")
+        lines.append(f"        RmsGate({literal(name)}, limit={max(CONTEST_TOLERANCE, 2.0**-bits):g}),\n")
     return "".join(lines)
 
 

@@ -205,6 +205,8 @@ class Examined:
         clock: the further clock that lost the case; empty for the preflight and the run's own timer.
         notes: what was seen that is no failure, a line each.
         params: of a case that was tried in several forms, those of the one to measure; empty for any other.
+        contest_error: the largest error on the op's first kind of inputs, in units of the contest's tolerance; None
+            where that was not reached.
     """
 
     case: str
@@ -218,6 +220,7 @@ class Examined:
     clock: Clock | Literal[""] = ""
     notes: tuple[str, ...] = ()
     params: dict[str, ParamValue] = field(default_factory=dict)
+    contest_error: float | None = None
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ from gdnbench.model.status import Clock, Role, Status
 from gdnbench.model.sweep import Sweep
 from gdnbench.model.workload import Workload
 from gdnbench.process.warm import WarmParent
+from gdnbench.store.contest import contest_errors
 from gdnbench.store.folder import Journal, RunFolder
 from gdnbench.store.info import (
     RunInfo,
@@ -274,6 +275,9 @@ class Session:
             gates=failed_gates(found),
             gates_passed=passed_gates(found),
             errors=largest_errors(found, self._kernels()),
+            contest=contest_errors(
+                {case: verdict.contest_error for case, verdict in self.checked.items()}, self._kernels()
+            ),
             warnings=list(known),
         )
         rows = build_rows(self.catalog, self.cases, self._archs, self.builds, self.interpreted)

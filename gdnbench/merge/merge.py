@@ -21,6 +21,7 @@ from gdnbench.model.status import CLOCKS
 from gdnbench.model.sweep import Plateau, Point, Sweep
 from gdnbench.model.workload import Workload
 from gdnbench.store.builds import BuildRow, read_builds, write_builds
+from gdnbench.store.contest import merge_contest
 from gdnbench.store.folder import RunFolder, run_id_of
 from gdnbench.store.info import RunInfo, case_documents, merge_errors, merge_passed_gates, write_info
 from gdnbench.store.launches import read_launches, write_launches
@@ -133,6 +134,7 @@ def _info(parts: Sequence[StoredPart], cases: Sequence[Case]) -> RunInfo:
         gates={case_id: gates for info in infos for case_id, gates in info.gates.items()},
         gates_passed=merge_passed_gates([info.gates_passed for info in infos]),
         errors=merge_errors([info.errors for info in infos]),
+        contest=merge_contest([info.contest for info in infos]),
         calibration=infos[0].calibration if all(each.calibration == infos[0].calibration for each in infos) else None,
         warnings=list(dict.fromkeys([*(each for info in infos for each in info.warnings), *_of_several_cards(infos)])),
     )

@@ -14,6 +14,7 @@ from gdnbench.errors import ExitCode
 from gdnbench.measuring.preflight import Verification
 from gdnbench.measuring.repeat import repeat_words
 from gdnbench.model.case import Case
+from gdnbench.model.contest import CONTEST_TOLERANCE
 from gdnbench.model.status import GateResult, Status
 from gdnbench.report.console import FittedTable, data_console, print_csv, print_json, print_next
 from gdnbench.wording import plural
@@ -47,6 +48,7 @@ def _rows(case: Case, verdicts: Verification) -> list[dict[str, Any]]:
         "interpreted": case.id in verdicts.interpreted,
         "status": verdict.status.value,
         "reason": verdict.reason,
+        "contest_error": verdict.contest_error,
         "notes": "; ".join(verdict.notes),
     }
     gates = [_gate_row(gate) for gate in verdict.gates]
@@ -80,7 +82,7 @@ def _print_table(verdicts: Verification) -> None:
             wide = console.width >= WIDE_ENOUGH_FOR_PLACES
             table = _gate_table(cases, verdicts, aligned=wide)
             console.print(heading, table if wide else FittedTable(table, ("where", "limit")), sep="\n")
-            for line in (*reasons, *_notes(cases, verdicts)):
+            for line in (*reasons, *_contest_lines(cases, verdicts), *_notes(cases, verdicts)):
                 console.print(Padding(line, (0, 0, 0, 1), expand=False))
         else:
             console.print(Text("  ").join([heading, *reasons]))
@@ -146,6 +148,17 @@ def _notes(cases: list[Case], verdicts: Verification) -> list[Text]:
     """What was seen that is no failure, at the first workload at which something was."""
     noted = (verdicts.checked[case.id].notes for case in cases)
     return [Text(note, style="dim") for note in next(filter(None, noted), ())]
+
+
+def _contest_lines(cases: list[Case], verdicts: Verification) -> list[Text]:
+    """Of a kernel that our gates refuse, whether the contest's tolerance would."""
+    checked = [verdicts.checked[case.id] for case in cases]
+    errors = [verdict.contest_error for verdict in checked if verdict.contest_error is not None]
+    fails = [verdict for verdict in checked if verdict.status.is_failure]
+    if not fails or any(verdict.contest_error is None for verdict in fails) or max(errors) > 1:
+        return []
+    told = f"within the FlashInfer contest's tolerance of {CONTEST_TOLERANCE:g}: {max(errors):.2g} of it at most"
+    return [Text(told, style="yellow")]
 
 
 def _reasons(cases: list[Case], verdicts: Verification) -> list[Text]:

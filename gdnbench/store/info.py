@@ -21,6 +21,7 @@ from gdnbench.store.files import DAMAGED, decode_file, read_document, read_file
 from gdnbench.store.schema import (
     CalibrationDocument,
     CaseDocument,
+    ContestDocument,
     GateDocument,
     GitDocument,
     LargestErrorDocument,
@@ -41,7 +42,7 @@ from gdnbench.store.schema1 import DECODE_AXES
 SCHEMA_VERSION = 2
 READABLE = (1, 2)
 _SINCE_2 = ("workloads", "op_hash")  # fields that schema 1 lacks
-_RARE = ("part", "merged", "errors")  # fields that other runs lack
+_RARE = ("part", "merged", "errors", "contest")  # fields that other runs lack
 NAME = "run.json"
 
 
@@ -74,6 +75,7 @@ class RunInfo:
         gates_passed: what the gates that were passed found at worst, by gate; the first runs have none.
         errors: of each kernel that passed them, by its label, the largest error by each gate that has a limit; older
             runs have none.
+        contest: of each kernel, by its label, what the contest's tolerance says of its cases; older runs have none.
         calibration: what the last calibration of this host and GPU model had found when the run began; None if there
             was none.
         warnings: what qualifies the whole run.
@@ -103,6 +105,7 @@ class RunInfo:
     gates: dict[str, list[GateDocument]] = field(default_factory=dict)
     gates_passed: dict[str, PassedGateDocument] = field(default_factory=dict)
     errors: dict[Name, dict[str, LargestErrorDocument]] = field(default_factory=dict)
+    contest: dict[Name, ContestDocument] = field(default_factory=dict)
     calibration: CalibrationDocument | None = None
     warnings: list[str] = field(default_factory=list)
     schema: int = SCHEMA_VERSION

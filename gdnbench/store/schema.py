@@ -198,6 +198,19 @@ class LargestErrorDocument(TypedDict):
     scenario: str
 
 
+class ContestDocument(TypedDict):
+    """A kernel by the contest's tolerance: how many cases were held against it, and which of them fail.
+
+    `worst` is the largest error, in units of the tolerance, and `case` has it.
+    """
+
+    tolerance: Positive
+    count: Count
+    worst: AnyFloat
+    case: str
+    failed: list[str]
+
+
 class PassedGateDocument(TypedDict):
     """How often a gate was passed, and its largest error with the case and the kind of inputs that it is of."""
 

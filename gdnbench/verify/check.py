@@ -46,6 +46,10 @@ class Oracle:
     roundoff: dict[str, torch.Tensor] = field(default_factory=dict)
 
 
+Look = Callable[[Mapping[str, torch.Tensor], Oracle], None]
+"""Sees what a kernel wrote, by name, and what it should have written."""
+
+
 def consult_oracle(workspace: Workspace, numerics: Numerics) -> Oracle:
     """What the op's numerics expect of a kernel on a workspace's inputs.
 
@@ -176,6 +180,7 @@ def verify_kernel(
     consult: Callable[[], Oracle],
     scenario: str,
     synchronize: Callable[[], None],
+    look: Look | None = None,
 ) -> tuple[GateResult, ...]:
     """As `verify_launcher`; of a floor only what it claims to do: an empty one does nothing, a copying one copies.
 
@@ -186,6 +191,7 @@ def verify_kernel(
         consult: gives what is expected of the workspace's inputs; called once the launch is over, and not for a floor.
         scenario: the kind of inputs, for the record.
         synchronize: waits for the device.
+        look: called with the outputs and with what is expected, once the gates are through; not for a floor.
     """
     match kernel.floor:
         case "empty":
@@ -198,8 +204,11 @@ def verify_kernel(
             synchronize()
             return check_copy(outputs, workspace, scenario)
         case _:
-            outputs = _launch(run, workspace, synchronize, kernel.in_place)
-            return check_all(workspace, outputs, consult(), scenario)
+            outputs, expected = _launch(run, workspace, synchronize, kernel.in_place), consult()
+            gates = check_all(workspace, outputs, expected, scenario)
+            if look:
+                look(dict(zip((spec.name for spec in workspace.op.outputs), outputs, strict=True)), expected)
+            return gates
 
 
 def compare_launches(

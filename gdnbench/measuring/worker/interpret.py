@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
@@ -18,7 +18,8 @@ from gdnbench.measuring.worker.placement import Workspaces
 from gdnbench.model.case import Case
 from gdnbench.model.kernel import CudaKernel
 from gdnbench.model.status import GateResult, Status
-from gdnbench.verify.check import verify_kernel
+from gdnbench.verify.check import Oracle, verify_kernel
+from gdnbench.verify.contest import contest_error
 
 SLOWNESS = 10  # interpreters run in NumPy, Triton's a program at a time
 WATCHED_GATE = "memory and barriers"
@@ -46,6 +47,7 @@ class _Interpretation:
         self._entry = workspaces.entry(case)
         self._cuda: InterpretedCuda | None = None
         self._watched = Watched((), ())
+        self._contest_error: float | None = None
 
     def conduct(self, scenarios: Sequence[str]) -> Examined:
         gates: list[GateResult] = []
@@ -62,7 +64,7 @@ class _Interpretation:
             return Examined(self._case.id, Status.FAILED, tell_raised(error, self._entry.folder), tuple(gates))
         failed = next((gate for gate in gates if not gate.passed), None)
         status, reason = (failed.status, failed.reason) if failed else (Status.OK, "")
-        return Examined(self._case.id, status, reason, tuple(gates), notes=notes)
+        return Examined(self._case.id, status, reason, tuple(gates), notes=notes, contest_error=self._contest_error)
 
     def _load(self) -> None:
         if isinstance(self._entry.kernel, CudaKernel):
@@ -76,9 +78,13 @@ class _Interpretation:
     def _verify(self, scenario: str) -> tuple[GateResult, ...]:
         workspace, expected = self._workspaces.get(self._case.workload, scenario)
         run, cpu = self._bind(workspace), CpuDevice()
-        gates = verify_kernel(self._entry.kernel, run, workspace, lambda: expected, scenario, cpu.synchronize)
+        look = self._look if scenario == workspace.op.scenarios[0] else None
+        gates = verify_kernel(self._entry.kernel, run, workspace, lambda: expected, scenario, cpu.synchronize, look)
         # First, for what is wrong in the numbers mostly comes of it.
         return (self._watched_gate(scenario), *gates) if self._cuda else gates
+
+    def _look(self, outputs: Mapping[str, Tensor], expected: Oracle) -> None:
+        self._contest_error = contest_error(outputs, expected)
 
     def _bind(self, workspace: Workspace) -> Launcher:
         cuda, is_first = self._cuda, not self._watched.traffic
