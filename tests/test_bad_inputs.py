@@ -64,6 +64,7 @@ BASE = {
     "explain": ["decode-v4"],
     "inspect": ["decode-v4", "--arch", "sm_90"],
     "new": ["decode-mine", "--from", "decode-v4", "--to", "kernels"],
+    "contest": ["hopper"],
     "ready": ["decode-v4", "--arch", "sm_90"],
     "merge": ["part1of4"],
     "export": ["decode-v4", "--to", "set"],

@@ -12,6 +12,7 @@ from gdnbench import __version__
 from gdnbench.cli.cache import cache
 from gdnbench.cli.calibrate import calibrate
 from gdnbench.cli.compare import compare
+from gdnbench.cli.contest import contest
 from gdnbench.cli.doctor import doctor
 from gdnbench.cli.explain import explain
 from gdnbench.cli.export import export
@@ -76,6 +77,7 @@ VERBS = (
     listed_verb(history),
     listed_verb(plot),
     listed_verb(ready),
+    listed_verb(contest),
     listed_verb(export),
     listed_verb(import_files, "import"),
     listed_group(runs),

@@ -1,0 +1,242 @@
+"""How the kernels of a stored run would score in the FlashInfer contest, and whether our gates agree.
+
+The contest's rule: of a definition's score, the arithmetic mean of the speedups over all of its workloads, each counted
+as often as its data set lists it; 0 if any element of any output of any workload is outside the tolerance. A speedup is
+the time of FlashInfer's kernel over the solution's (FAQ.md and EVALUATION.md of flashinfer-bench-starter-kit, 2026).
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gdnbench.catalog.resolve import op_option
+from gdnbench.compare.contest_tolerance import Tolerance, judge_tolerance
+from gdnbench.compare.suite import SuiteResult, judge_suite
+from gdnbench.errors import UsageError
+from gdnbench.model.contest import contest_baseline
+from gdnbench.model.measurement import Measurement
+from gdnbench.model.op import Suite
+from gdnbench.model.status import Clock, Role, Status
+from gdnbench.model.workload import Workload
+from gdnbench.stats.comparison import Comparison
+from gdnbench.store.info import RunInfo
+from gdnbench.store.samples import CaseRounds
+
+
+@dataclass(frozen=True)
+class ContestRow:
+    """One kernel.
+
+    Attributes:
+        label: the kernel.
+        tolerance: what the contest's tolerance says of its numbers; `unknown` where the run did not keep enough.
+        fails_at: the first workload at which the tolerance fails it; None where none is known.
+        worst_error: its largest error in units of the tolerance; NaN where it was not kept.
+        status: how its cases ended by our gates and checks: OK, or the first failure; those that a stopped run did not
+            come to do not count beside others.
+        reason: of that failure.
+        score: by the run's own timer; None where it has no time at some workload.
+        cupti_score: the same by kernel times, as later versions of the contest's tool time; None without them.
+        mean: our weighted geometric mean with its interval; None for the reference and where there is no score.
+        speedups: the reference's time over the kernel's at each workload; none where there is no score.
+        timed: at how many of the workloads that are scored it has a time.
+    """
+
+    label: str
+    tolerance: Tolerance
+    fails_at: Workload | None
+    worst_error: float
+    status: Status
+    reason: str
+    score: float | None
+    cupti_score: float | None
+    mean: Comparison | None
+    speedups: Mapping[Workload, float]
+    timed: int
+
+    @property
+    def passes_there_alone(self) -> bool:
+        """Whether the contest's tolerance passes what our gates refuse."""
+        return self.tolerance == "pass" and self.status.is_failure
+
+    @property
+    def best(self) -> Workload | None:
+        """Where it does best against the reference."""
+        return max(self.speedups, key=self.speedups.__getitem__, default=None)
+
+    @property
+    def worst(self) -> Workload | None:
+        """Where it does worst against the reference."""
+        return min(self.speedups, key=self.speedups.__getitem__, default=None)
+
+
+@dataclass(frozen=True)
+class ContestResult:
+    """The kernels of a run.
+
+    Attributes:
+        suite: the contest's workloads; a weight is how many lines of its data set have the workload.
+        missing: those at which the run has no time of a reference.
+        over: what speedups are over; at each workload, the fastest of these.
+        over_theirs: whether that is the contest's own baseline, FlashInfer's kernel.
+        rows: best score first; then those without one.
+    """
+
+    suite: Suite
+    missing: tuple[Workload, ...]
+    over: tuple[str, ...]
+    over_theirs: bool
+    rows: tuple[ContestRow, ...]
+
+    @property
+    def scored_lines(self) -> float:
+        """The lines of the contest's data set that scores are over."""
+        return sum(weight for workload, weight in self.suite.weights.items() if workload not in self.missing)
+
+    @property
+    def lines(self) -> float:
+        """All of them."""
+        return sum(self.suite.weights.values())
+
+
+@dataclass(frozen=True)
+class StoredTimes:
+    """A run's times by one clock.
+
+    Attributes:
+        rows: its measurements.
+        rounds: its round times, by case id.
+    """
+
+    rows: Sequence[Measurement]
+    rounds: Mapping[str, CaseRounds]
+
+
+def judge_contest(
+    info: RunInfo,
+    times: Mapping[Clock | None, StoredTimes],
+    suite: Suite,
+    *,
+    over: Sequence[str] = (),
+    scenario: str,
+) -> ContestResult:
+    """Scores every kernel of a run over those workloads of the contest that it measured.
+
+    Args:
+        info: the run.
+        times: by its own timer, None, and by further clocks.
+        suite: the contest's workloads.
+        over: labels of the references; by default FlashInfer's kernel if the run has it wherever it has its own
+            baseline, else that.
+        scenario: the op's first kind of inputs, which the contest's are like.
+
+    Raises:
+        UsageError: if the run measured no workload of the contest, or has no baseline and none was named.
+        UnknownNameError: for a reference of which the run has no time.
+    """
+    own = times[None]
+    rows = [row for row in own.rows if row.role is not Role.CONTROL and row.case.workload in suite.weights]
+    if not rows:
+        command = shlex.join(["gdnbench", "run", *op_option(info.op), "--suite", suite.name])
+        raise UsageError(
+            f"the run measured none of the {len(suite.weights)} workloads of the suite {suite.name}",
+            f"{command} measures them",
+        )
+    over = tuple(over) or _default_reference(info.op, rows)
+    result = _judge(info, own, suite, over)
+    by_cupti = _by_cupti(info, times, suite, result)
+    labels = dict.fromkeys(row.case.label for row in rows if row.role is not Role.FLOOR)
+    scored = [
+        _row(info, label, [row for row in rows if row.case.label == label], (result, by_cupti), scenario)
+        for label in labels
+    ]
+    scored.sort(key=lambda row: (row.score is None, -(row.score or 0.0)))
+    missing = tuple(workload for workload in suite.workloads if workload not in _summed(result))
+    theirs = result.over == (contest_baseline(info.op),)
+    return ContestResult(suite, missing, result.over, theirs, tuple(scored))
+
+
+def _default_reference(op: str, rows: Sequence[Measurement]) -> tuple[str, ...]:
+    """FlashInfer's kernel, if it has a time wherever the run's baseline has one; else none: the baseline is meant."""
+    theirs = {row.case.workload for row in rows if row.timing and row.case.label == contest_baseline(op)}
+    ours = {row.case.workload for row in rows if row.timing and row.role is Role.BASELINE}
+    return (contest_baseline(op),) if theirs and theirs >= ours else ()
+
+
+def _judge(info: RunInfo, times: StoredTimes, suite: Suite, over: Sequence[str]) -> SuiteResult:
+    """The suite's result over those of its workloads that the run was to measure."""
+    measured = {row.case.workload for row in times.rows}
+    weights = {workload: weight for workload, weight in suite.weights.items() if workload in measured}
+    settings = info.settings
+    return judge_suite(
+        times.rows,
+        times.rounds,
+        Suite(suite.name, weights),
+        op=info.op,
+        over=over,
+        margin=settings["margin"],
+        confidence=settings["confidence"],
+    )
+
+
+def _by_cupti(
+    info: RunInfo, times: Mapping[Clock | None, StoredTimes], suite: Suite, own: SuiteResult
+) -> SuiteResult | None:
+    """The same by CUPTI; None unless it has times of the same workloads."""
+    cupti = times.get("cupti")
+    if cupti is None or not own.rows:
+        return None
+    timed = {row.case.label for row in cupti.rows if row.timing and row.case.workload in _summed(own)}
+    if not set(own.over) <= timed:
+        return None
+    result = _judge(info, cupti, suite, own.over)
+    return result if _summed(result) == _summed(own) else None
+
+
+def _summed(result: SuiteResult) -> set[Workload]:
+    return set(result.suite.weights) - set(result.left_out)
+
+
+def _row(
+    info: RunInfo,
+    label: str,
+    rows: Sequence[Measurement],
+    results: tuple[SuiteResult, SuiteResult | None],
+    scenario: str,
+) -> ContestRow:
+    own, by_cupti = results
+    found = next((row for row in own.rows if row.label == label), None)
+    reached = [row for row in rows if row.status is not Status.NOT_RUN] or rows
+    failure = next((row for row in reached if row.status is not Status.OK), None)
+    tolerance, fails_at = judge_tolerance(info, label, rows, scenario)
+    speedups = _speedups(own, label)
+    return ContestRow(
+        label=label,
+        tolerance=tolerance,
+        fails_at=fails_at,
+        worst_error=float(info.contest[label]["worst"]) if label in info.contest else math.nan,
+        status=failure.status if failure else Status.OK,
+        reason=failure.reason if failure else "",
+        score=0.0 if tolerance == "fail" else contest_score(speedups, own.suite.weights),
+        cupti_score=contest_score(_speedups(by_cupti, label), own.suite.weights) if by_cupti else None,
+        mean=found.comparison if found else None,
+        speedups=speedups,
+        timed=sum(1 for row in rows if row.timing and row.case.workload in _summed(own)),
+    )
+
+
+def _speedups(result: SuiteResult, label: str) -> Mapping[Workload, float]:
+    """At each workload; 1 for the reference itself, none for a kernel that lacks one of them."""
+    found = next((row for row in result.rows if row.label == label), None)
+    if found is None:
+        return {}
+    return found.speedups or dict.fromkeys((each for each in result.suite.weights if each in _summed(result)), 1.0)
+
+
+def contest_score(speedups: Mapping[Workload, float], weights: Mapping[Workload, float]) -> float | None:
+    """The arithmetic mean of the speedups, a workload counted as often as its weight says; None of none."""
+    total = sum(weights[workload] for workload in speedups)
+    return sum(weights[workload] * speedup for workload, speedup in speedups.items()) / total if speedups else None

@@ -1,0 +1,73 @@
+"""A stored run, scored as the FlashInfer contest would."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gdnbench.compare.contest import ContestResult, StoredTimes, judge_contest
+from gdnbench.errors import UsageError
+from gdnbench.model.op import Op
+from gdnbench.model.status import Clock
+from gdnbench.store.info import RunInfo, read_info, suite_of
+from gdnbench.store.measurements import read_clocks, read_run
+from gdnbench.store.samples import read_case_rounds
+from gdnbench.store.step import is_step
+from gdnbench.store.sweep import read_sweep
+
+
+@dataclass(frozen=True)
+class ContestRun:
+    """A run and its scores.
+
+    Attributes:
+        folder: where it is stored.
+        info: its description.
+        result: its scores.
+    """
+
+    folder: Path
+    info: RunInfo
+    result: ContestResult
+
+
+def has_workloads(folder: Path, ops: Mapping[str, Op], suite: str) -> bool:
+    """Whether a run has kernels at any workload of its op's suite: which of several runs is meant where none is named.
+
+    Raises:
+        RunFormatError: if the folder holds no run that can be read.
+    """
+    info = read_info(folder)
+    op = ops.get(info.op)
+    if op is None or suite not in op.suites or info.swept or is_step(folder):
+        return False
+    weights = op.suite(suite).weights
+    return any(info.workloads.stored(case["shape"]) in weights for case in info.cases)
+
+
+def contest_of_run(folder: Path, op: Op, suite: str, over: Sequence[str]) -> ContestRun:
+    """Scores a run by a suite: with the weights that it had when the run measured it, else with those of the op now.
+
+    Args:
+        folder: the run's.
+        op: the run's op.
+        suite: the suite's name.
+        over: the kernels to compare with; by default FlashInfer's, else the run's baseline.
+
+    Raises:
+        UsageError: for a sweep or a step, and if the run measured no workload of the suite, or has no baseline.
+        UnknownNameError: if the op has no such suite, or the run no times of a kernel to compare with.
+        RunFormatError: if the folder holds no run that can be read.
+    """
+    if is_step(folder) or read_sweep(folder):
+        raise UsageError(f"{folder.name} is no run of kernels over workloads", "name a run: gdnbench runs lists them")
+    info, measurements = read_run(folder)
+    measured = suite_of(info)
+    chosen = measured if measured and measured.name == suite else op.suite(suite)
+    rounds = read_case_rounds(folder)
+    times: dict[Clock | None, StoredTimes] = {
+        clock: StoredTimes(rows, {case: found for (case, by), found in rounds.items() if by == clock})
+        for clock, rows in [(None, measurements), *read_clocks(folder).items()]
+    }
+    return ContestRun(folder, info, judge_contest(info, times, chosen, over=over, scenario=op.scenarios[0]))
