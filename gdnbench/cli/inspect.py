@@ -74,8 +74,9 @@ def inspect(
     from gdnbench.inspection.subject import choose_archs, choose_subjects, fitting_archs, gpu_size_of
     from gdnbench.machine.gpus import list_gpus
     from gdnbench.measuring.request import parse_near_default
-    from gdnbench.report.inspect.for_model_output import DEFAULT_BUDGET, print_for_model
+    from gdnbench.report.inspect.for_model_output import print_for_model
     from gdnbench.report.inspect.output import print_changed, print_inspected, print_schedule_pairs, print_schedules
+    from gdnbench.report.inspect.tokens import DEFAULT_BUDGET
 
     _check_form(sass, schedule, for_model, diff, csv, budget)
     rules = parse_rules(joined(fail_on))

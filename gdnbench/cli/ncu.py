@@ -48,6 +48,12 @@ def ncu(
     path: Annotated[Path | None, typer.Option("--ncu", help="Nsight Compute; found by itself by default.")] = None,
     profiles: ProfilesOption = PROFILES,
     limit: Annotated[float, typer.Option(help="Seconds that one kernel may take.")] = 300.0,
+    for_model: Annotated[
+        bool, typer.Option("--for-model", help="Print it for a language model: what bounds it and what it does most.")
+    ] = False,
+    budget: Annotated[
+        int | None, typer.Option(metavar="TOKENS", min=1, help="What --for-model may take; 2000 if not given.")
+    ] = None,
     json: JsonOption = False,
     csv: CsvOption = False,
     quiet: QuietOption = False,
@@ -57,13 +63,22 @@ def ncu(
     Each kernel is launched in a process of its own, warmed, and profiled alone: every
     section, the clocks as they are, the caches flushed before each replay. The reports
     stay in profiles/ncu, with their metrics as CSV beside them.
+
+    --for-model tells a profile to a language model within a budget of tokens: what
+    bounds the kernel, where its cycles go, bytes by level, pipes, stalls, occupancy
+    and launch, the largest first; with --diff, what changed.
     """
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.catalog.resolve import resolve_op
     from gdnbench.cli.progress import watch
     from gdnbench.profilers.ncu.collect import NcuRequest, find_pair, find_sources, named_kernels, open_sources
     from gdnbench.profilers.ncu.functions import check_read, compare_functions, functions_of
+    from gdnbench.report.inspect.tokens import DEFAULT_BUDGET
     from gdnbench.report.ncu import print_differences, print_functions
+    from gdnbench.report.ncu_for_model.output import print_differences_for_model, print_functions_for_model
+
+    _check_form(for_model, csv, budget)
+    most = DEFAULT_BUDGET if budget is None else budget
 
     names = some_terms(kernels, kernel, "gdnbench ncu decode-v4")
     catalog = load_catalog()
@@ -85,7 +100,23 @@ def ncu(
     columns = [functions_of(report) for report in reports]
     functions = [function for column in columns for function in column]
     if diff:
-        print_differences(compare_functions(columns[0], columns[1]), wanted.catalog.code_state, json=json, csv=csv)
+        differences = compare_functions(columns[0], columns[1])
+        if for_model:
+            print_differences_for_model(differences, catalog.code_state, most, json=json)
+        else:
+            print_differences(differences, catalog.code_state, json=json, csv=csv)
+    elif for_model:
+        print_functions_for_model(functions, catalog.code_state, most, json=json)
     else:
-        print_functions(functions, wanted.catalog.code_state, json=json, csv=csv)
+        print_functions(functions, catalog.code_state, json=json, csv=csv)
     check_read(functions)
+
+
+def _check_form(for_model: bool, csv: bool, budget: int | None) -> None:
+    """Refuses options that ask for two forms at once, or for a part of a form that is not asked for."""
+    from gdnbench.errors import UsageError
+
+    if budget is not None and not for_model:
+        raise UsageError("--budget is of --for-model", "add --for-model, or leave it out")
+    if for_model and csv:
+        raise UsageError("--for-model and --csv are two forms", "leave one of them out; --for-model goes with --json")

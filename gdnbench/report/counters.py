@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
 from gdnbench.model.workload import Workload
-from gdnbench.profilers.ncu.functions import CallSum, Function
+from gdnbench.profilers.ncu.functions import CallSum, CounterChange, Function
 from gdnbench.profilers.ncu.profile import RuleResult
 from gdnbench.profilers.ncu.quantities import NcuQuantity
+from gdnbench.report.units import percent
 
 COLUMN_WIDTH = 11  # four of them, a gap after each, and the titles make eighty
 _WITH_VALUE = ("B", "B/s", "x")  # units that stand beside the value; others stand beside the title
@@ -100,6 +101,28 @@ def rule_text(result: RuleResult) -> str:
 def workload_text(workload: Workload | None) -> str:
     """A workload in a table's head."""
     return str(workload) if workload else "workload not told"
+
+
+def subject(function: Function) -> str:
+    """What was launched where: `decode-v4 B=1 qk4_v8 on NVIDIA H200`."""
+    return f"{function.label or function.name} {workload_text(function.workload)} on {function.gpu or 'an unknown GPU'}"
+
+
+def change_title(change: CounterChange) -> str:
+    """What changed, with its unit where that is the same on both sides."""
+    return change.title if change.unit == "cycles" else titled(change.title, change.unit)
+
+
+def change_text(change: CounterChange) -> str:
+    """By how much: in points for a per cent, else as a share, or a factor where it is large."""
+    before, after = change.medians
+    if change.unit == "%":
+        return f"{after - before:+.1f} pt"
+    if math.isnan(change.ratio):
+        return "from none"
+    if change.ratio >= 2:
+        return f"{change.ratio:.3g}x"
+    return f"{'+' if change.ratio > 1 else '-'}{percent(abs(change.ratio - 1))}"
 
 
 def stall_reasons(functions: Sequence[Function]) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import groupby
@@ -34,17 +33,19 @@ from gdnbench.report.counters import (
     COLUMN_WIDTH,
     NOT_A_TIME,
     SUM,
+    change_text,
+    change_title,
     heading,
     quantity_text,
     rule_text,
     stall_reasons,
     stall_text,
+    subject,
     titled,
     value_text,
     workload_text,
 )
 from gdnbench.report.phrases import CodeOf, other_code
-from gdnbench.report.units import percent
 
 _TITLE_WIDTH = 28
 _GAP = 2
@@ -56,7 +57,7 @@ _STYLES = {"better": "green", "worse": "red", "": ""}
 def print_functions(functions: Sequence[Function], code_of: CodeOf, *, json: bool, csv: bool) -> None:
     """Prints functions side by side, and which of them are of other code than their kernels' is now."""
     if json:
-        print_json([_document(column, code_of) for column in with_sums(functions)])
+        print_json([function_document(column, code_of) for column in with_sums(functions)])
     elif csv:
         print_csv([_row(column, code_of) for column in with_sums(functions)])
     else:
@@ -68,7 +69,7 @@ def print_functions(functions: Sequence[Function], code_of: CodeOf, *, json: boo
 def print_differences(differences: Sequence[FunctionDifference], code_of: CodeOf, *, json: bool, csv: bool) -> None:
     """Prints what changed, pair by pair."""
     if json:
-        print_json([_difference_document(difference, code_of) for difference in differences])
+        print_json([difference_document(difference, code_of) for difference in differences])
     elif csv:
         print_csv([row for difference in differences for row in _difference_rows(difference, code_of)])
     else:
@@ -184,14 +185,10 @@ def _legend(functions: Sequence[Function]) -> Iterator[Text]:
 def _difference(difference: FunctionDifference, *, named: bool) -> Group:
     """One pair: what changed by more than its launches spread, by mechanism; with `named`, of which function."""
     which = f"{difference.after.name}: " if named else ""
-    title = Text(f"{which}{_subject(difference.before)}  ->  {_subject(difference.after)}", style="bold")
+    title = Text(f"{which}{subject(difference.before)}  ->  {subject(difference.after)}", style="bold")
     if not difference.changes:
         return Group(title, Text(f"  nothing moved, of {difference.compared} quantities"), *_notes(difference))
     return Group(title, _difference_table(difference), *_notes(difference))
-
-
-def _subject(function: Function) -> str:
-    return f"{function.label or function.name} {workload_text(function.workload)} on {function.gpu or 'an unknown GPU'}"
 
 
 def _difference_table(difference: FunctionDifference) -> Table:
@@ -207,24 +204,8 @@ def _difference_table(difference: FunctionDifference) -> Table:
         for change in changes:
             before, after = (value_text(value, change.unit) for value in change.medians)
             verdict = Text(change.verdict, style=_STYLES[change.verdict])
-            table.add_row(Text(f"  {_title(change)}"), before, after, _change_text(change), verdict)
+            table.add_row(Text(f"  {change_title(change)}"), before, after, change_text(change), verdict)
     return table
-
-
-def _title(change: CounterChange) -> str:
-    return change.title if change.unit == "cycles" else titled(change.title, change.unit)
-
-
-def _change_text(change: CounterChange) -> str:
-    """By how much: in points for a per cent, else as a share, or a factor where it is large."""
-    before, after = change.medians
-    if change.unit == "%":
-        return f"{after - before:+.1f} pt"
-    if math.isnan(change.ratio):
-        return "from none"
-    if change.ratio >= 2:
-        return f"{change.ratio:.3g}x"
-    return f"{'+' if change.ratio > 1 else '-'}{percent(abs(change.ratio - 1))}"
 
 
 def _notes(difference: FunctionDifference) -> list[Text]:
@@ -261,7 +242,7 @@ def _identity(function: Function, code_of: CodeOf) -> dict[str, Any]:
     }
 
 
-def _document(column: Function | CallSum, code_of: CodeOf) -> dict[str, Any]:
+def function_document(column: Function | CallSum, code_of: CodeOf) -> dict[str, Any]:
     """One function as JSON has it: medians over its launches; null for what the report lacks, and for NaN.
 
     A sum has null for what does not add up, and no stalls.
@@ -299,7 +280,7 @@ def _exact(value: float | None) -> float | None:
     return int(value) if value is not None and value.is_integer() else value
 
 
-def _difference_document(difference: FunctionDifference, code_of: CodeOf) -> dict[str, Any]:
+def difference_document(difference: FunctionDifference, code_of: CodeOf) -> dict[str, Any]:
     """Two functions and what changed, as JSON has it."""
     return {
         "before": _identity(difference.before, code_of),

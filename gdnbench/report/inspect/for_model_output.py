@@ -13,9 +13,6 @@ from gdnbench.report.inspect.for_model import View, instruction_text, summed_cou
 from gdnbench.report.inspect.json import kernel_document
 from gdnbench.report.inspect.output import print_failures, print_violations
 
-DEFAULT_BUDGET = 2000
-"""Tokens that a view may take where no other number is given."""
-
 
 def print_for_model(
     outcomes: Sequence[BuildOutcome], broken: tuple[Violation, ...], budget: int, *, json: bool

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 
+DEFAULT_BUDGET = 2000
+"""Tokens that a text for a model may take where no other number is given."""
+
 _PIECES = re.compile(r"[A-Za-z]{1,3}|\d{1,2}|[^\sA-Za-z0-9]|\n")
 
 

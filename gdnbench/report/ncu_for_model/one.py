@@ -1,0 +1,231 @@
+"""One GPU function for a model: what bounds it, where its cycles go, what it moves and issues, how it was launched."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from gdnbench.diagnose.finding import LATENCY_PCT
+from gdnbench.diagnose.launch import CycleBreakdown, cycle_breakdown, profiled_launch
+from gdnbench.profilers.ncu.functions import Function
+from gdnbench.profilers.ncu.kinds import accesses, pipes_pct, traffic_bytes
+from gdnbench.profilers.ncu.profile import Profile, RuleResult
+from gdnbench.profilers.ncu.quantities import BY_KEY, OCCUPANCY_LIMITS, STALL_MEANINGS
+from gdnbench.profilers.ncu.rules import estimated_speedups
+from gdnbench.report.counters import rule_text, subject, value_text
+from gdnbench.report.ncu_for_model.fit import CounterView, Line, fit
+
+NO_TIME = "// ncu's duration is of a replay after a flush of the caches: compare it with other ncu durations alone"
+
+_UNITS = {"DRAM": "dram_pct", "L2": "l2_pct", "L1 and shared memory": "l1_pct", "SM": "sm_pct"}
+_BESIDE = frozenset({"µs", "MHz", "%"})
+_LEAST_PCT = 1.0  # of a peak or of the time, below which a share says nothing
+_MEANT = 0.1  # of a warp's time, from which on a stall is explained
+
+PARTS: Mapping[str, str] = {
+    "waiting": "schedulers whose warps all wait",
+    "issuing": "schedulers that issue",
+    "empty": "schedulers without a warp on SMs with work",
+    "uneven": "SMs without work while the busiest has some",
+    "launch": "no SM works: the launch and its end",
+}
+"""What the parts of `CycleBreakdown` are."""
+
+
+def view_of_function(function: Function, budget: int, notes: Sequence[str] = ()) -> CounterView:
+    """The text of one function, within a budget of tokens where that is possible; `notes` are told at its head."""
+    count = len(function.profiles)
+    launches = "1 launch" if count == 1 else f"medians of {count} launches"
+    head = [
+        f"// {subject(function)}, {function.name}, {launches}, Nsight Compute",
+        *(f"// {note}" for note in notes),
+        NO_TIME,
+    ]
+    return fit(head, list(lines_of_function(function)), budget)
+
+
+def lines_of_function(function: Function) -> Iterator[Line]:
+    """What there is to tell, the most important first; what the report lacks, or ncu could not read, is left out."""
+    yield Line(
+        "time", tuple(_valued(function, {"": "duration_us", "cycles": "cycles", "SM clock": "sm_mhz"})), required=True
+    )
+    yield Line("bound by", (_bound(function),), required=True)
+    yield _cycles(function)
+    yield _stalls(function)
+    yield _traffic(function)
+    yield _shares("units", {name: _median(function, key) for name, key in _UNITS.items()}, "% of peak")
+    yield _shares("pipes", medians_of(function, pipes_pct), "% of peak while SMs are active")
+    yield Line("warps", tuple(_warps(function)), ranked=False)
+    yield Line("launch", tuple(_launch(function)), ranked=False)
+    yield Line("memory", tuple(_memory(function)), ranked=False)
+    yield _counts("accesses and branches", medians_of(function, accesses), "warp instructions")
+    yield Line("NVIDIA's rules, speedup at most", tuple(map(_rule, estimated_speedups(function.profiles))))
+
+
+@dataclass(frozen=True)
+class NearestPeak:
+    """The unit that is nearest to its peak.
+
+    Attributes:
+        unit: its name.
+        pct: of its peak, in %.
+    """
+
+    unit: str
+    pct: float
+
+    @property
+    def bounds(self) -> bool:
+        """Whether it is near enough to be what takes the time; ncu draws the line so, in its rule `SOLBottleneck`."""
+        return self.pct >= LATENCY_PCT
+
+    def __str__(self) -> str:
+        told = f"{self.unit} at {self.pct:.1f}% of its peak"
+        return told if self.bounds else f"latency ({told})"
+
+
+def nearest_peak(function: Function) -> NearestPeak | None:
+    """What bounds a function, or that nothing but latency does; None where the report has none of the units."""
+    known = {name: value for name, key in _UNITS.items() if not math.isnan(value := _median(function, key))}
+    if not known:
+        return None
+    busiest = max(known, key=known.__getitem__)
+    return NearestPeak(busiest, known[busiest])
+
+
+def _bound(function: Function) -> str:
+    nearest = nearest_peak(function)
+    if nearest is None:
+        return "not known: the report has no unit's throughput"
+    return str(nearest) if nearest.bounds else f"{nearest}: no unit reaches {LATENCY_PCT:.0f}% of its peak"
+
+
+def mean_breakdown(function: Function) -> CycleBreakdown | None:
+    """Where the cycles of the launches went, on average; None where a report lacks a counter for it."""
+    found = [_breakdown(profile) for profile in function.profiles]
+    known = [each for each in found if each]
+    if not known or len(known) < len(found):
+        return None
+    shares = {name: statistics.mean(getattr(each, name) for each in known) for name in PARTS}
+    return CycleBreakdown(**shares)
+
+
+def _breakdown(profile: Profile) -> CycleBreakdown | None:
+    launch = profiled_launch(profile)
+    return cycle_breakdown(profile, launch) if launch else None
+
+
+def medians_of(function: Function, kinds: Callable[[Profile], Mapping[str, float]]) -> dict[str, float]:
+    """The median over the launches of each kind that any of them has, the largest first."""
+    found = [kinds(profile) for profile in function.profiles]
+    names = dict.fromkeys(name for each in found for name in each)
+    medians = {name: statistics.median(each.get(name, 0.0) for each in found) for name in names}
+    return dict(sorted(medians.items(), key=lambda pair: -pair[1]))
+
+
+def _cycles(function: Function) -> Line:
+    breakdown = mean_breakdown(function)
+    if breakdown is None:
+        return Line("cycles", ())
+    shares = {told: 100 * getattr(breakdown, name) for name, told in PARTS.items()}
+    return _shares("cycles", shares, "% of the launch's")
+
+
+def _stalls(function: Function) -> Line:
+    found = function.stalls()
+    total = sum(found.values())
+    told = {reason: cycles for reason, cycles in found.items() if 100 * cycles >= _LEAST_PCT * total}
+    items = (
+        f"{reason} {cycles:.2f} ({cycles / total:.0%}{_meaning(reason, cycles / total)})"
+        for reason, cycles in told.items()
+    )
+    return Line("stalls", tuple(items), "cycles of a warp between two instructions", len(found) - len(told))
+
+
+def _meaning(reason: str, share: float) -> str:
+    return f": {STALL_MEANINGS[reason]}" if share >= _MEANT and reason in STALL_MEANINGS else ""
+
+
+def _traffic(function: Function) -> Line:
+    found = medians_of(function, traffic_bytes)
+    return Line("bytes", tuple(f"{name} {value_text(value, 'B')}" for name, value in found.items()))
+
+
+def _shares(name: str, found: Mapping[str, float], unit: str) -> Line:
+    known = {each: value for each, value in found.items() if not math.isnan(value)}
+    told = sorted((each for each, value in known.items() if value >= _LEAST_PCT), key=lambda each: -known[each])
+    if not told and known:
+        told = [max(known, key=known.__getitem__)]
+    return Line(name, tuple(f"{each} {known[each]:.1f}" for each in told), unit, len(known) - len(told))
+
+
+def _counts(name: str, found: Mapping[str, float], unit: str) -> Line:
+    return Line(name, tuple(f"{each} {value_text(value, '')}" for each, value in found.items()), unit)
+
+
+def _warps(function: Function) -> Iterator[str]:
+    achieved, possible = _median(function, "occupancy_pct"), _median(function, "occupancy_limit_pct")
+    if not math.isnan(achieved):
+        yield f"occupancy {achieved:.1f}%" + ("" if math.isnan(possible) else f" of {possible:.1f}% possible")
+    limits = {name: function.profiles[0].number(metric) for name, metric in OCCUPANCY_LIMITS.items()}
+    known = {name: count for name, count in limits.items() if count and not math.isnan(count)}
+    if known:
+        fewest = min(known.values())
+        limiting = " and ".join(name for name, count in known.items() if count == fewest)
+        yield f"blocks an SM holds {fewest:.0f}, limited by {limiting}"
+    yield from _valued(function, {"active a scheduler": "active_warps", "eligible a scheduler": "eligible_warps"})
+    yield from _valued(function, {"issue slots used": "issue_active_pct", "IPC": "ipc", "instructions": "instructions"})
+    yield from _valued(function, {"busiest SM over the mean": "sm_imbalance"})
+
+
+def _launch(function: Function) -> Iterator[str]:
+    names = {"blocks": "grid_blocks", "threads a block": "block_threads", "registers a thread": "registers"}
+    yield from _valued(function, {**names, "shared memory a block": "shared_bytes", "waves": "waves", "SMs": "sms"})
+    spills = _median(function, "spill_requests")
+    yield from ([] if math.isnan(spills) else [f"spill instructions {value_text(spills, '')}"])
+
+
+def _memory(function: Function) -> Iterator[str]:
+    yield from _valued(
+        function, {"L2 hits": "l2_hit_pct", "L1 hits": "l1_hit_pct", "DRAM bandwidth": "dram_bytes_per_s"}
+    )
+    sectors, excess = _median(function, "global_sectors"), _median(function, "excess_sectors")
+    if sectors > 0:
+        needless = f", {excess / sectors:.0%} of them needless" if excess > 0 else ""
+        yield f"sectors asked of L2 {value_text(sectors, '')}{needless}"
+    waves, conflicts = _median(function, "shared_wavefronts"), _median(function, "excess_wavefronts")
+    if waves > 0:
+        lost = f", {conflicts / waves:.0%} of them bank conflicts" if conflicts > 0 else ""
+        yield f"shared wavefronts {value_text(waves, '')}{lost}"
+    used = {
+        "bytes used of a loaded sector's 32": "load_bytes_per_sector",
+        "of a stored one's": "store_bytes_per_sector",
+    }
+    yield from _valued(function, used)
+
+
+def _valued(function: Function, keys: Mapping[str, str]) -> Iterator[str]:
+    """`name value unit` of each quantity that is known."""
+    for name, key in keys.items():
+        value = _median(function, key)
+        if not math.isnan(value):
+            unit = BY_KEY[key].unit
+            beside = unit_beside(unit) if unit in _BESIDE else ""  # of others the name tells
+            yield f"{name} {value_text(value, unit)}{beside}".strip()
+
+
+def unit_beside(unit: str) -> str:
+    """A unit as it stands behind a value of `value_text`: `%`, ` µs`; nothing where that has it, or there is none."""
+    return "%" if unit == "%" else "" if unit in {"", "x", "B", "B/s"} else f" {unit}"
+
+
+def _median(function: Function, key: str) -> float:
+    """NaN where the report lacks it, too."""
+    value = function.median(BY_KEY[key])
+    return math.nan if value is None else value
+
+
+def _rule(result: RuleResult) -> str:
+    return rule_text(result).strip()

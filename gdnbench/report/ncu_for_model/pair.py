@@ -1,0 +1,123 @@
+"""What changed between two GPU functions, for a model: the time, where its cycles went, what moved most by kind."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from gdnbench.profilers.ncu.functions import STALLS, CounterChange, Function, FunctionDifference, has_changed
+from gdnbench.profilers.ncu.kinds import accesses, pipes_pct, traffic_bytes
+from gdnbench.profilers.ncu.profile import Profile
+from gdnbench.profilers.ncu.quantities import BY_KEY
+from gdnbench.report.counters import change_text, subject, value_text
+from gdnbench.report.ncu_for_model.fit import CounterView, Line, fit
+from gdnbench.report.ncu_for_model.one import NO_TIME, PARTS, mean_breakdown, nearest_peak, unit_beside
+
+_BY_KIND = frozenset({"dram_read_bytes", "dram_write_bytes", "fma_pct", "alu_pct", "xu_pct", "lsu_pct"})
+"""Quantities that are among the kinds, too."""
+
+_LEAST_CYCLES = 0.01  # of the launch's, by which a part of them must change to be told
+
+
+def view_of_difference(difference: FunctionDifference, budget: int, notes: Sequence[str] = ()) -> CounterView:
+    """The text of a pair, within a budget of tokens where that is possible; `notes` are told at its head."""
+    before, after = difference.before, difference.after
+    named = "" if before.name == after.name else f", {before.name} -> {after.name}"
+    told = [f"{subject(before)} -> {subject(after)}{named}, Nsight Compute", _rule(difference), *notes]
+    head = [*(f"// {line}" for line in told), NO_TIME]
+    return fit(head, list(lines_of_difference(difference)), budget)
+
+
+def _rule(difference: FunctionDifference) -> str:
+    told = f"{len(difference.changes)} of {difference.compared} quantities changed"
+    if difference.has_spread:
+        return f"{told}, by more than the launches of each spread"
+    return f"{told}; of one launch each, so chance may be in it"
+
+
+def lines_of_difference(difference: FunctionDifference) -> Iterator[Line]:
+    """What there is to tell, the most important first; what did not change is not."""
+    before, after = difference.before, difference.after
+    changes = {change.key: change for change in difference.changes}
+    yield Line("time", tuple(_time(before, after)), required=True)
+    yield Line("bound by", _bounds(before, after), required=True)
+    yield Line("cycles of the launch", tuple(_cycles(before, after)))
+    yield Line("stalls", tuple(_stalls(changes.values())), "cycles of a warp between two instructions")
+    yield _kinds("bytes", difference, traffic_bytes, "B", "")
+    yield _kinds("pipes", difference, pipes_pct, "%", "% of peak while SMs are active")
+    for group in ("launch", "warps", "instructions", "memory", "pipes"):
+        found = [one for one in changes.values() if one.group == group and one.key not in _BY_KIND]
+        yield Line("units" if group == "pipes" else group, tuple(map(_item, _largest_first(found))))
+    yield _kinds("accesses and branches", difference, accesses, "", "warp instructions")
+
+
+def _time(before: Function, after: Function) -> Iterator[str]:
+    for key in ("duration_us", "cycles", "sm_mhz"):
+        quantity = BY_KEY[key]
+        values = before.values(quantity), after.values(quantity)
+        if all(values) and not any(map(math.isnan, (*values[0], *values[1]))):
+            yield _item(CounterChange(key, quantity.title, quantity.unit, quantity.group, *values, quantity.better))
+
+
+def _bounds(before: Function, after: Function) -> tuple[str, ...]:
+    told = [str(nearest_peak(function) or "not known") for function in (before, after)]
+    return (" -> ".join(told),)
+
+
+def _cycles(before: Function, after: Function) -> Iterator[str]:
+    """How many cycles each part of the launch took, what changed most first."""
+    parts, cycles = (mean_breakdown(before), mean_breakdown(after)), (_cycle_count(before), _cycle_count(after))
+    if parts[0] is None or parts[1] is None:
+        return
+    one, other = parts
+    counts = {told: (getattr(one, name) * cycles[0], getattr(other, name) * cycles[1]) for name, told in PARTS.items()}
+    for told in sorted(counts, key=lambda each: -abs(counts[each][1] - counts[each][0])):
+        first, second = counts[told]
+        if abs(second - first) >= _LEAST_CYCLES * max(cycles):
+            yield f"{told} {first:,.0f} -> {second:,.0f} ({second - first:+,.0f})"
+
+
+def _cycle_count(function: Function) -> float:
+    return function.median(BY_KEY["cycles"]) or math.nan
+
+
+def _stalls(changes: Iterable[CounterChange]) -> Iterator[str]:
+    found = [change for change in changes if change.group == STALLS]
+    for change in sorted(found, key=lambda one: -abs(one.medians[1] - one.medians[0])):
+        before, after = change.medians
+        yield f"{change.title} {before:.2f} -> {after:.2f} ({after - before:+.2f})"
+
+
+def _kinds(
+    name: str, difference: FunctionDifference, kinds: Callable[[Profile], Mapping[str, float]], unit: str, told: str
+) -> Line:
+    """What changed of one sort, the largest change first: of a per cent in points, else as a ratio."""
+    before, after = ([kinds(profile) for profile in one.profiles] for one in (difference.before, difference.after))
+    titles = dict.fromkeys(title for each in (*before, *after) for title in each)
+    changes = []
+    for title in titles:
+        values = tuple(tuple(each.get(title, 0.0) for each in side) for side in (before, after))
+        changes.append(CounterChange(title, title, unit, name, values[0], values[1]))
+    moved = [one for one in changes if has_changed(one.before, one.after, unit)]
+    return Line(name, tuple(map(_item, _largest_first(moved))), told)
+
+
+def _largest_first(changes: Sequence[CounterChange]) -> list[CounterChange]:
+    return sorted(changes, key=_size, reverse=True)
+
+
+def _size(change: CounterChange) -> tuple[bool, float]:
+    """Shares by points; others by their ratio, what was or is none before all."""
+    before, after = change.medians
+    if change.unit == "%":
+        return False, abs(after - before)
+    if min(before, after) <= 0:
+        return True, max(before, after)
+    return False, abs(math.log(after / before))
+
+
+def _item(change: CounterChange) -> str:
+    """`DRAM read 540 kB -> 535 kB (-0.95%)`."""
+    before, after = (value_text(value, change.unit) for value in change.medians)
+    verdict = f", {change.verdict}" if change.verdict else ""
+    return f"{change.title} {before} -> {after}{unit_beside(change.unit)} ({change_text(change)}{verdict})"
