@@ -81,6 +81,13 @@ LANGUAGES = {
     "prefill-flashqla": TorchKernel,
     "prefill-reference": TorchKernel,
     "prefill-compiled": TorchKernel,
+    "fp8-gemm-pos-tma": TritonKernel,
+    "fp8-gemm-pos-triton": TritonKernel,
+    "fp8-gemm-pos-floor-copy": CudaKernel,
+    "fp8-gemm-pos-floor-empty": CudaKernel,
+    "fp8-gemm-pos-unfused": TorchKernel,
+    "fp8-gemm-pos-compiled": TorchKernel,
+    "fp8-gemm-pos-reference": TorchKernel,
 }
 
 TORCH_KERNEL = (
@@ -116,7 +123,7 @@ def test_every_bundled_kernel_says_its_idea_and_has_its_source(name):
     assert name.startswith(f"{entry.op.name}-")
 
 
-@pytest.mark.parametrize("name", ["decode", "decode-pool", "prefill", "verify"])
+@pytest.mark.parametrize("name", ["decode", "decode-pool", "fp8-gemm-pos", "prefill", "verify"])
 def test_an_op_names_kernels_that_exist(name):
     catalog = load()
     op = catalog.ops[name]

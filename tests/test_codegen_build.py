@@ -35,6 +35,7 @@ LOADS = {"gdn_epilogue_v1": 64, "gdn_layer_epilogue": 64}  # four bf16 a lane ar
 SPILLING = {
     *(("decode-rowreg-w2", "gdn_decode_rowreg", arch) for arch in ("sm_90", "sm_100")),
     *((f"prefill-triton{more}", "prologue", "sm_100") for more in ("", "-segments")),
+    ("fp8-gemm-pos-tma-wide", "fp8_gemm_pos_tma", "sm_100"),
 }
 
 

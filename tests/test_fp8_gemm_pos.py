@@ -1,0 +1,356 @@
+"""The product in fp8 with a table of positions: its oracle is the sum, tensor cores pass its gate, mistakes do not."""
+
+from fractions import Fraction
+from functools import cache
+
+import pytest
+import torch
+from faults import answer
+
+from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.launch.numerics import load_numerics
+from gdnbench.machine.gpus import spec_of
+from gdnbench.model.gpu import gpu_slug
+from gdnbench.model.workload import Shape
+from gdnbench.verify.gates import roundoff_error
+
+CATALOG = load_catalog(default_roots()[:1])
+OP = CATALOG.ops["fp8-gemm-pos"]
+NUMERICS = load_numerics(OP, CATALOG.op_folders[OP.name])
+GATE = OP.gates[0]
+SQUARE = {"M": 208, "N": 208}
+TILE = 128  # rows
+HOPPER_BITS = 13  # behind the leading one
+INSTRUCTION = 32
+
+
+@cache
+def drawn(scenario, seed=1, **sizes):
+    """Inputs, the oracle's C and its roundoff, which tests leave as they are."""
+    workload = OP.workload(Shape(**(sizes or SQUARE)))
+    t, scalars = NUMERICS.make_inputs(workload, seed, "cpu", scenario)
+    return t, NUMERICS.oracle(t, scalars)["C"], NUMERICS.roundoff(t, scalars)["C"]
+
+
+def factors(t):
+    return t["A"].double(), t["B"].double()
+
+
+def plain(a, b):
+    return a @ b.T
+
+
+def accumulated(step, dtype):
+    """Sums in `dtype` that are rounded after each `step` products."""
+
+    def sums(a, b):
+        total = torch.zeros(len(a), len(b), dtype=dtype)
+        for k in range(0, a.shape[1], step):
+            total = (total.double() + a[:, k : k + step] @ b[:, k : k + step].T).to(dtype)
+        return total.double()
+
+    return sums
+
+
+def cut_off(x, largest):
+    """Towards zero, to a whole multiple of 2^-13 of the power of two below `largest`."""
+    unit = torch.ldexp(torch.ones_like(largest), torch.frexp(largest.clamp(min=1e-30)).exponent - 1 - HOPPER_BITS)
+    return torch.trunc(x / unit) * unit
+
+
+def on_hopper(a, b, promoted=0):
+    """Sums as Hopper's tensor cores are found to make them, 32 products at once, with every addend cut off.
+
+    Promoted are those of so many products to fp32, each for itself; 0 for none.
+    """
+    total = torch.zeros(len(a), len(b), dtype=torch.float32)
+    sums = torch.zeros(len(a), len(b), dtype=torch.float64)
+    for k in range(0, a.shape[1], INSTRUCTION):
+        terms = a[:, None, k : k + INSTRUCTION] * b[None, :, k : k + INSTRUCTION]
+        largest = torch.maximum(terms.abs().amax(-1), sums.abs())
+        sums = cut_off(terms, largest[..., None]).sum(-1) + cut_off(sums, largest)
+        sums = cut_off(sums, sums.abs())
+        if promoted and (k + INSTRUCTION) % promoted == 0:
+            total, sums = total + sums.float(), torch.zeros_like(sums)
+    return (total + sums.float()).double()
+
+
+def table_rows(t, mistake=""):
+    """The row of the table for each row of C."""
+    m, P = torch.arange(len(t["A"])), len(t["table"])
+    return {
+        "the table's row before": (m - 1) % P,
+        "the table's next row": (m + 1) % P,
+        "the table begins with each tile": m % TILE % P,
+        "the table ends with a tile": (m // TILE * TILE % P + m % TILE).clamp(max=P - 1),
+        "the table's first row after its last in a tile": torch.where(
+            m // TILE * TILE % P + m % TILE < P, m % P, torch.zeros_like(m)
+        ),
+        "the table is of a power of two of rows": m % 128,
+        "an image's last row is the next one's first": torch.where(m % P == P - 1, torch.zeros_like(m), m % P),
+    }.get(mistake, m % P)
+
+
+def factors_with(t, mistake):
+    a, b = factors(t)
+    match mistake:
+        case "A and B are exchanged":
+            return b, a
+        case "the last product is missing":
+            return a[:, :-1], b[:, :-1]
+        case "subnormal numbers are zero":
+            return tuple(torch.where(each.abs() < 2.0**-6, 0.0, each) for each in (a, b))
+        case "bits are read as e5m2":
+            read = (t[name].view(torch.uint8).view(torch.float8_e5m2).double() for name in ("A", "B"))
+            return tuple(each.nan_to_num(0.0, 0.0, 0.0) for each in read)
+    return a, b
+
+
+def scale_with(t, mistake):
+    a, b = t["scale_a"], t["scale_b"]
+    scales = {"no scale of A": b, "no scale of B": a, "no scales": torch.ones(1), "the scale of A twice": a * a}
+    return scales.get(mistake, a * b)
+
+
+def cut_to_bf16(x):
+    return (x.view(torch.int32) & -65536).view(torch.float32).bfloat16()
+
+
+def spoiled(C, mistake):
+    match mistake:
+        case "one element is an ulp off":
+            C.view(torch.int16)[5, 7] += 1
+        case "the last row is missing":
+            C[-1] = 0.0
+        case "the last column is missing":
+            C[:, -1] = 0.0
+        case "a tile's last row is the one before":
+            C[TILE - 1] = C[TILE - 2]
+    return C
+
+
+def computed(t, mistake="", sums=plain):
+    """C in bf16, with a mistake if one is asked for; scales and the addition in fp32."""
+    product, scale = sums(*factors_with(t, mistake)).float(), scale_with(t, mistake)
+    added = t["table"][table_rows(t, mistake)].float() * (mistake != "no table")
+    if mistake == "the table is scaled, too":
+        return (scale * (product + added)).bfloat16()
+    between = {"the product is rounded to bf16": torch.bfloat16, "the product is rounded to fp16": torch.float16}
+    C = (scale * product).to(between.get(mistake, torch.float32)).float() + added
+    return spoiled(cut_to_bf16(C) if mistake == "C is cut off to bf16" else C.bfloat16(), mistake)
+
+
+MISTAKES = (
+    "the table's row before",
+    "the table's next row",
+    "the table begins with each tile",
+    "the table ends with a tile",
+    "the table's first row after its last in a tile",
+    "the table is of a power of two of rows",
+    "an image's last row is the next one's first",
+    "no table",
+    "the table is scaled, too",
+    "A and B are exchanged",
+    "no scale of A",
+    "no scale of B",
+    "no scales",
+    "the scale of A twice",
+    "the last product is missing",
+    "subnormal numbers are zero",
+    "bits are read as e5m2",
+    "the product is rounded to bf16",
+    "the product is rounded to fp16",
+    "C is cut off to bf16",
+    "one element is an ulp off",
+    "the last row is missing",
+    "the last column is missing",
+    "a tile's last row is the one before",
+)
+NARROW_SUMS = {
+    f"{name}, {step} at once": accumulated(step, dtype)
+    for name, dtype in (("fp16", torch.float16), ("bf16", torch.bfloat16))
+    for step in (1, 32, 128)
+}
+
+
+def worst(C, expected, size):
+    return float(roundoff_error(GATE, C, expected, size).max()) / GATE.limit
+
+
+@pytest.mark.parametrize("scenario", OP.scenarios)
+def test_the_oracle_is_the_sum(scenario):
+    """By fractions, of which none is rounded."""
+    t, C, _ = drawn(scenario, M=205, N=80, K=96)
+
+    def number(value):
+        return Fraction(float(value))
+
+    scale = number(t["scale_a"]) * number(t["scale_b"])
+    for m, n in ((0, 0), (127, 79), (195, 3), (196, 3), (204, 79)):
+        product = sum(number(a) * number(b) for a, b in zip(t["A"][m].float(), t["B"][n].float(), strict=True))
+        right = scale * product + number(t["table"][m % 196, n])
+        assert abs(number(C[m, n]) - right) <= abs(right) * Fraction(1, 2**50)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("scenario", OP.scenarios)
+def test_fp32_passes_by_far(scenario, seed):
+    t, C, size = drawn(scenario, seed)
+    assert worst(computed(t), C, size) < 0.05
+    assert worst(computed(t, sums=accumulated(1, torch.float32)), C, size) < 0.1
+
+
+@pytest.mark.parametrize("promoted", [0, 128])
+@pytest.mark.parametrize("scenario", OP.scenarios)
+def test_sums_of_hoppers_tensor_cores_pass(scenario, promoted):
+    for sizes in ({"M": 205, "N": 80, "K": 96}, SQUARE, {"M": 64, "N": 64, "K": 3072}):
+        t, C, size = drawn(scenario, **sizes)
+        assert worst(computed(t, sums=lambda a, b: on_hopper(a, b, promoted)), C, size) < 0.5
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_fails_in_some_scenario(mistake):
+    found = {}
+    for scenario in OP.scenarios:
+        t, C, size = drawn(scenario)
+        found[scenario] = worst(computed(t, mistake), C, size)
+    assert max(found.values()) > 10, found
+
+
+@pytest.mark.parametrize("how", NARROW_SUMS)
+def test_sums_in_half_as_many_bits_fail(how):
+    found = {}
+    for scenario in OP.scenarios:
+        t, C, size = drawn(scenario)
+        found[scenario] = worst(computed(t, sums=NARROW_SUMS[how]), C, size)
+    assert max(found.values()) > 10, found
+
+
+def test_a_second_rounding_hides_behind_tensor_cores_errors_and_is_seen_where_they_make_none():
+    mistake = "the product is rounded to bf16"
+    t, C, size = drawn("typical")
+    assert worst(computed(t, mistake), C, size) < 1
+    t, C, size = drawn("cancelling")
+    assert worst(computed(t, mistake), C, size) > 100
+
+
+def test_where_products_are_whole_multiples_tensor_cores_do_not_err():
+    for scenario in ("cancelling", "subnormal"):
+        t, *_ = drawn(scenario, M=205, N=80)
+        a, b = factors(t)
+        assert torch.equal(on_hopper(a, b), a @ b.T)
+    t, *_ = drawn("cancelling")
+    a, b = factors(t)
+    assert 2048 < float((a @ b.T).min()) < float((a.abs() @ b.abs().T).max()) < 2**HOPPER_BITS
+
+
+def test_rows_repeat_with_no_tile_and_no_image():
+    t, *_ = drawn("typical", M=2 * 4099 + 5, N=16, K=32)
+    bits = t["A"].view(torch.uint8)
+    assert torch.equal(bits[:5], bits[-5:])
+    assert torch.equal(bits[:4099], bits[4099 : 2 * 4099])
+    assert len(torch.unique(bits, dim=0)) == 4099
+    assert all(4099 % n for n in range(2, 65))
+
+
+@pytest.mark.parametrize("scenario", OP.scenarios)
+def test_inputs_use_their_types_range_and_outputs_are_of_middling_size(scenario):
+    t, C, size = drawn(scenario)
+    a, b = factors(t)
+    assert torch.isfinite(a).all()
+    assert torch.isfinite(b).all()
+    assert 0.1 < float(C.square().mean().sqrt()) < 20
+    assert float(t["table"].float().std()) > 0.05
+    assert (size > 0).all()
+    if scenario in {"typical", "large"}:
+        assert float(a.abs().max()) == float(b.abs().max()) == 448
+    if scenario == "subnormal":
+        assert float(a.abs().max()) < 2.0**-6
+
+
+def test_a_row_of_zeros_has_no_roundoff_but_the_tables():
+    t, scalars = NUMERICS.make_inputs(OP.workload(Shape(M=3, N=16, K=32)), 1, "cpu", "typical")
+    t["A"].view(torch.uint8)[1] = 0
+    size = NUMERICS.roundoff(t, scalars)["C"]
+    assert torch.equal(size[1], t["table"][1].float().abs())
+    assert torch.equal(NUMERICS.oracle(t, scalars)["C"][1], t["table"][1].double())
+
+
+def test_what_bounds_it_on_an_h200():
+    workload = OP.workload(Shape(M=928256))
+    assert OP.flops(workload) == {"fp8": 2 * 928256 * 768 * 768}
+    assert spec_of(gpu_slug("NVIDIA H200")).peak_tflops["fp8"] == 1979
+    moved = 928256 * 768 * 3
+    assert OP.copy_bytes(workload) == moved
+    assert moved < OP.traffic_bytes(workload) < 1.001 * moved
+
+
+def test_the_copying_floor_leaves_rows_of_a_in_rows_of_c():
+    for sizes in ({"N": 48, "K": 48}, {"N": 48, "K": 80}, {"N": 16, "K": 96}, {"N": 80, "K": 16}):
+        workload = OP.workload(Shape(M=5, **sizes))
+        t, _ = NUMERICS.make_inputs(workload, 1, "cpu", "typical")
+        left = OP.copy(t, workload)["C"]
+        assert (left.dtype, tuple(left.shape)) == (torch.bfloat16, (5, workload.N))
+        bits, rows = left.view(torch.uint8), t["A"].view(torch.uint8)
+        assert all(int(bits[m, at]) == int(rows[m, at % workload.K]) for m in (0, 4) for at in range(2 * workload.N))
+
+
+@pytest.mark.parametrize(("sizes", "told"), [({"N": 100}, "N=100 is no multiple of 16"), ({"K": 8}, "K=8 is no")])
+def test_sizes_that_no_fp8_product_takes_are_refused(sizes, told):
+    assert told in OP.check(OP.workloads.workload(sizes))
+
+
+KERNELS = (
+    "fp8-gemm-pos-reference",
+    "fp8-gemm-pos-unfused",
+    "fp8-gemm-pos-unfused:FAST=0",
+    "fp8-gemm-pos-triton",
+    "fp8-gemm-pos-triton:BM=64:BN=256:BK=32",
+    "fp8-gemm-pos-tma",
+    "fp8-gemm-pos-tma:KEEP=0:PROMOTE=1:BM=256:BN=64",
+    "fp8-gemm-pos-tma-wide",
+    "fp8-gemm-pos-floor-copy",
+    "fp8-gemm-pos-floor-copy:EACH=8:WARPS=4",
+)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("sizes", ["M=205 N=80 K=96", "M=77 N=144 K=272 P=5"])
+def test_kernels_are_right_where_there_is_no_gpu(kernel, sizes):
+    done = answer("verify", kernel, "--gpu", "cpu", "--shape", sizes)
+    assert done.code == 0, done.err
+    assert "fail" not in done.out
+
+
+@pytest.mark.parametrize("rows", [1, 129, 9605])
+@pytest.mark.parametrize("params", ["", ":PROGRAMS=148", ":KEEP=0:HALVES=1"])
+def test_tiles_that_share_a_tile_of_the_table_are_all_made_once(rows, params):
+    """Fewer tiles than programs, and several tiles a program, of more than two periods of the table."""
+    done = answer("verify", f"fp8-gemm-pos-tma:BM=64:BN=64{params}", "--gpu", "cpu", "--shape", f"M={rows} N=48 K=32")
+    assert done.code == 0, done.err
+
+
+BROKEN = {
+    "the table's row is off by one": ("rows = (row + tl.arange(0, BM)) % P", "rows = (row + 1 + tl.arange(0, BM)) % P"),
+    "the kept tile of the table is never renewed": ("place != kept_for:", "place != kept_for and kept_for < 0:"),
+    "a tile of rows is made twice": ("return period * PERIOD + place, place", "return period * PERIOD, place"),
+    "sums begin with something": ("tl.zeros([BM, BN], dtype=tl.float32)", "tl.full([BM, BN], 9.0, tl.float32)"),
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_broken_kernel_is_refused(broken, tmp_path, monkeypatch):
+    entry = CATALOG.entries["fp8-gemm-pos-tma"]
+    folder = tmp_path / "fp8-gemm-pos" / "broken"
+    folder.mkdir(parents=True)
+    right, wrong = BROKEN[broken]
+    source = entry.source.read_text()
+    assert right in source
+    (folder / "kernel.py").write_text(source.replace(right, wrong))
+    declared = (
+        (entry.folder / "variant.py").read_text().replace('name="fp8-gemm-pos-tma"', 'name="fp8-gemm-pos-broken"')
+    )
+    (folder / "variant.py").write_text(declared)
+    monkeypatch.setenv("GDNBENCH_KERNELS", str(tmp_path))
+    done = answer("verify", "fp8-gemm-pos-broken:BM=64:BN=64", "--gpu", "cpu", "--shape", "M=9605 N=48 K=32")
+    assert done.code == 3, done.out + done.err
