@@ -42,8 +42,7 @@ def check(workload: Workload) -> str:
     return ""
 
 
-ANYWHERE = (Shape(M=4096), Shape(M=98304))
-STUDY = (*ANYWHERE, Shape(M=928256))
+STUDY = (Shape(M=4096), Shape(M=98304), Shape(M=928256))
 """928256 rows are 4736 images; what is expected of them is 5.7 GB in float64, of which gates need several."""
 
 op = Op(
@@ -75,7 +74,7 @@ op = Op(
     copy=copied,
     copied_bytes=copied_bytes,
     suites={
-        "default": ANYWHERE,
+        "default": STUDY[:1],
         "study": STUDY,
         "verify": (
             Shape(M=205, N=80, K=96),  # no multiple of a tile, nor of P
