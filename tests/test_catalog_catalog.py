@@ -88,6 +88,10 @@ LANGUAGES = {
     "fp8-gemm-pos-unfused": TorchKernel,
     "fp8-gemm-pos-compiled": TorchKernel,
     "fp8-gemm-pos-reference": TorchKernel,
+    "nvfp4-gemv-triton": TritonKernel,
+    "nvfp4-gemv-floor-read": CudaKernel,
+    "nvfp4-gemv-floor-empty": CudaKernel,
+    "nvfp4-gemv-reference": TorchKernel,
 }
 
 TORCH_KERNEL = (
@@ -123,7 +127,7 @@ def test_every_bundled_kernel_says_its_idea_and_has_its_source(name):
     assert name.startswith(f"{entry.op.name}-")
 
 
-@pytest.mark.parametrize("name", ["decode", "decode-pool", "fp8-gemm-pos", "prefill", "verify"])
+@pytest.mark.parametrize("name", ["decode", "decode-pool", "fp8-gemm-pos", "nvfp4-gemv", "prefill", "verify"])
 def test_an_op_names_kernels_that_exist(name):
     catalog = load()
     op = catalog.ops[name]

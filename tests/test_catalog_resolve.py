@@ -80,7 +80,7 @@ def test_of_several_ops_none_is_meant_by_chance():
 
 def test_ops_that_have_what_is_named_so_far(catalog):
     gdn = ("decode", "decode-pool", "epilogue", "layer", "prefill", "prologue", "verify")
-    ops = (*gdn[:3], "fp8-gemm-pos", *gdn[3:], "gemm", "ragged")
+    ops = (*gdn[:3], "fp8-gemm-pos", "layer", "nvfp4-gemv", *gdn[4:], "gemm", "ragged")
     assert ops_having(catalog, []) == ops
     assert ops_having(catalog, ["*-cuda"]) == ("gemm", "ragged")
     assert ops_having(catalog, ["*-cuda", "nothing"]) == ()
