@@ -20,6 +20,7 @@ kernel = CudaKernel(
         "WARPS": Param(default=8, choices=(4, 8, 16), doc="warps per block"),
         "EACH": Param(default=2, choices=(1, 2, 4, 8), doc="times 16 bytes a lane, all loaded before any is stored"),
     },
+    # Not yet chosen by a sweep; a run tries each of them.
     by_shape={Shape(M=4096): {"EACH": 1}, Shape(M=98304): {"EACH": 2}, Shape(M=928256): {"EACH": 4}},
     grid=lambda shape, p: (_blocks(shape, p),),
     block=lambda shape, p: 32 * p.WARPS,
