@@ -347,9 +347,7 @@ def test_a_broken_kernel_is_refused(broken, tmp_path, monkeypatch):
     source = entry.source.read_text()
     assert right in source
     (folder / "kernel.py").write_text(source.replace(right, wrong))
-    declared = (
-        (entry.folder / "variant.py").read_text().replace('name="fp8-gemm-pos-tma"', 'name="fp8-gemm-pos-broken"')
-    )
+    declared = (entry.folder / "variant.py").read_text().replace("fp8-gemm-pos-tma", "fp8-gemm-pos-broken")
     (folder / "variant.py").write_text(declared)
     monkeypatch.setenv("GDNBENCH_KERNELS", str(tmp_path))
     done = answer("verify", "fp8-gemm-pos-broken:BM=64:BN=64", "--gpu", "cpu", "--shape", "M=9605 N=48 K=32")
