@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from gdnbench.cli.progress import watch_here
+from gdnbench.cli.progress import watch
 from gdnbench.codec import convert
 from gdnbench.elsewhere.arrival import Homes
 from gdnbench.elsewhere.choice import choose_target, models_asked
@@ -81,7 +81,7 @@ def run_on(named: NamedTarget, forwarded: Forwarded, *, quiet: bool) -> int:
 
 
 def _execute(named: NamedTarget, forwarded: Forwarded, host: Host, *, quiet: bool) -> JobOutcome:
-    with watch_here(quiet=quiet) as observer:
+    with watch(quiet=quiet) as observer:
         observer.note(f"on {named.name} ({named.described})")
         try:
             return forwarded.execute(host, observer)

@@ -11,30 +11,16 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column
 
-from gdnbench.measuring.observer import Observer
+from gdnbench.measuring.observer import PHASES, Observer
 from gdnbench.measuring.protocol import Examined
 from gdnbench.model.case import Case
 from gdnbench.model.status import Status
 from gdnbench.report.console import message_console
 
-_PHASES = {
-    "build": "building",
-    "check": "checking",
-    "interpret": "interpreting",
-    "sanitize": "sanitizing",
-    "measure": "measuring",
-    "coarse": "first pass",
-    "race": "racing",
-    "cupti": "reading CUPTI",
-    "graph": "replaying graphs",
-    "profile": "profiling",
-    "explain": "explaining",
-}
-
 
 @contextmanager
 def watch(*, quiet: bool) -> Iterator[Observer]:
-    """An observer for stderr, as `watch_here` gives it; of a job's command, one that tells who asked for it."""
+    """An observer for stderr, as `watch_here` gives it, or for who started this command, if they asked to be told."""
     if (elsewhere := _event_observer()) and not quiet:
         yield elsewhere
         return
@@ -90,7 +76,7 @@ class PlainObserver(Observer):
     def begin(self, phase: str, total: int) -> None:
         """Prints the phase that begins."""
         if total:
-            self._console.print(f"{_PHASES[phase]} ({total})")
+            self._console.print(f"{PHASES[phase]} ({total})")
 
     def examined(self, case: Case, result: Examined) -> None:
         """Prints a failure; kernels that cannot run here are listed in the table."""
@@ -123,7 +109,7 @@ class LiveObserver(PlainObserver):
     def begin(self, phase: str, total: int) -> None:
         """Restarts the bar."""
         self._progress.remove_task(self._task)
-        self._task = self._progress.add_task(_PHASES[phase], total=total or None, step="", visible=bool(total))
+        self._task = self._progress.add_task(PHASES[phase], total=total or None, step="", visible=bool(total))
 
     def step(self, what: str) -> None:
         """Shows the current step beside the bar."""

@@ -1,4 +1,4 @@
-"""What a worker elsewhere tells while its command runs: one line of JSON each."""
+"""What a command tells whoever started it, and a worker elsewhere of its command: one line of JSON each."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from gdnbench.asked import asked
 from gdnbench.measuring.observer import Observer
 from gdnbench.measuring.protocol import Examined
 from gdnbench.model.case import Case
@@ -170,7 +171,11 @@ class EventObserver(Observer):
 
     def examined(self, case: Case, result: Examined) -> None:
         """Sends a case's verdict."""
-        self._send(CaseJudged(case.label, str(case.workload), result.status, result.reason))
+        self.judged(case.label, str(case.workload), result.status, result.reason)
+
+    def judged(self, label: str, workload: str, status: Status, reason: str) -> None:
+        """As `examined`, of a case in words."""
+        self._send(CaseJudged(label, workload, status, reason))
 
     def note(self, text: str) -> None:
         """Sends a note."""
@@ -192,10 +197,10 @@ def take_events() -> None:
 
 
 def event_observer() -> EventObserver | None:
-    """Who sends this command's progress; None where it is no job's."""
+    """Who sends this command's progress; None where nobody asked for it."""
     return None if _descriptor is None else EventObserver(_descriptor)
 
 
 def is_a_job() -> bool:
     """Whether this command is a job's: then it runs here, wherever `gdnbench.toml` would send it."""
-    return _descriptor is not None
+    return asked() is not None

@@ -9,13 +9,29 @@ from gdnbench.machine.lock import gpu_lock
 from gdnbench.measuring.protocol import Examined
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
+from gdnbench.model.status import Status
+
+PHASES = {
+    "build": "building",
+    "check": "checking",
+    "interpret": "interpreting",
+    "sanitize": "sanitizing",
+    "measure": "measuring",
+    "coarse": "first pass",
+    "race": "racing",
+    "cupti": "reading CUPTI",
+    "graph": "replaying graphs",
+    "profile": "profiling",
+    "explain": "explaining",
+}
+"""The phases that a run, or another command, may have, and what each is called while it lasts."""
 
 
 class Observer:
     """Hooks of a run, in the order in which they are called."""
 
     def begin(self, phase: str, total: int) -> None:
-        """A phase of so many units begins: `build`, `check`, `sanitize`, `measure`, `coarse`, `race` or `profile`."""
+        """A phase of so many units begins, one of `PHASES`."""
 
     def step(self, what: str) -> None:
         """Something is under way, in a few words."""
@@ -28,6 +44,9 @@ class Observer:
 
     def examined(self, case: Case, result: Examined) -> None:
         """A case passed or failed its preflight."""
+
+    def judged(self, label: str, workload: str, status: Status, reason: str) -> None:
+        """As `examined`, of a case in words: it was examined on another machine."""
 
     def note(self, text: str) -> None:
         """Something that the user should know."""
