@@ -89,6 +89,7 @@ BASE = {
     "runs delete": ["nothing-of-that-name"],
     "runs prune": ["--gpu", "none"],
     "cache": [],
+    "mcp": [],
     "targets": [],
     "targets check": ["nothing-of-that-name"],
     "targets init": ["lab", "--ssh", "gpu1"],
@@ -152,6 +153,7 @@ def call(command_line, monkeypatch, tmp_path):
     monkeypatch.setattr("gdnbench.measuring.opening.begin_session", stop)
     monkeypatch.setattr("gdnbench.measuring.opening.open_sweep", stop)
     monkeypatch.setattr("gdnbench.measuring.preflight.verify_variants", stop)
+    monkeypatch.setattr("gdnbench.tools_server.server.ToolsServer.serve", stop)
 
     def check(*words):
         code, out, err = command_line(*words)

@@ -22,6 +22,7 @@ from gdnbench.cli.inspect import inspect
 from gdnbench.cli.ledger import ledger
 from gdnbench.cli.lint import lint
 from gdnbench.cli.list import list_kernels
+from gdnbench.cli.mcp import mcp
 from gdnbench.cli.merge import merge
 from gdnbench.cli.ncu import ncu
 from gdnbench.cli.new import new
@@ -80,6 +81,7 @@ VERBS = (
     listed_verb(contest),
     listed_verb(export),
     listed_verb(import_files, "import"),
+    listed_verb(mcp),
     listed_group(runs),
     listed_group(cache),
     listed_group(targets),
@@ -123,7 +125,7 @@ def _options(
 
 def main() -> int:
     """Runs the command line; every failure ends in one message, a hint and an exit code."""
-    if "GDNBENCH_EVENTS" in os.environ:  # a job's worker started us
+    if "GDNBENCH_EVENTS" in os.environ:  # who started us follows what we do
         from gdnbench.elsewhere.events import take_events
 
         take_events()

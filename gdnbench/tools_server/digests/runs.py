@@ -1,0 +1,219 @@
+"""What a model needs of `run`, `sweep` and `show`: a stored run, a joint table of several, a sweep, a step, a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from gdnbench.model.status import CLOCKS
+from gdnbench.tools_server.digests.rows import Row, Workloads, axes_between, cut_text, interval, pair, present
+from gdnbench.tools_server.result import Digest
+from gdnbench.tools_server.tool import call_of
+
+_MOST_WARNINGS = 4
+_MOST_TIED = 8
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Which rows were asked for.
+
+    Attributes:
+        kernels: names and globs; empty for all.
+        shape: sizes by axis; empty for all.
+        offset: rows to leave out.
+    """
+
+    kernels: tuple[str, ...] = ()
+    shape: str = ""
+    offset: int = 0
+
+    def choose(self, rows: Sequence[Row], workloads: Workloads) -> list[Row]:
+        """The rows asked for.
+
+        Raises:
+            UsageError: for an axis that is none of theirs.
+        """
+        named = [row for row in rows if not self.kernels or any(_is_named(row, name) for name in self.kernels)]
+        return workloads.choose(named, self.shape)
+
+    def more(self, run: str) -> str:
+        """The call that gives the other rows of a run."""
+        return call_of("show", run=run, kernel=",".join(self.kernels), shape=self.shape, offset="{offset}")
+
+
+def digest_run(document: Any, asked: Asked) -> Digest:
+    """What was measured, a row a case.
+
+    Args:
+        document: what `run`, `sweep` or `show` printed as JSON.
+        asked: which rows.
+
+    Raises:
+        UsageError: for an axis that the run does not have.
+    """
+    if "sweep" in document:
+        return _digest_sweep(document, asked)
+    if "rows" in document:
+        return _digest_step(document, asked)
+    if "measurements" in document:
+        return _digest_cases(document, asked)
+    return Digest({"plan": document})  # --dry-run
+
+
+def _head(document: Mapping[str, Any]) -> dict[str, Any]:
+    run = document.get("run") or {}
+    warnings = [*(run.get("warnings") or []), *(document.get("warnings") or [])]
+    settings = run.get("settings") or {}
+    return present(
+        run=run.get("run_id"),
+        runs=document.get("runs"),
+        op=run.get("op") or document.get("op"),
+        gpu=run.get("gpu") or document.get("gpu"),
+        complete=run.get("complete"),
+        compared_with=run.get("baseline"),
+        margin=settings.get("margin"),
+        rounds=settings.get("rounds"),
+        warnings=[cut_text(text) for text in warnings[:_MOST_WARNINGS]],
+        left_out=document.get("left_out"),
+    )
+
+
+def _name(document: Mapping[str, Any]) -> str:
+    run = document.get("run") or {}
+    return str(run.get("run_id") or " ".join(document.get("runs") or []))
+
+
+def _digest_cases(document: Mapping[str, Any], asked: Asked) -> Digest:
+    rows: list[Row] = document["measurements"]
+    workloads = Workloads(rows, _axes(document, rows))
+    chosen = asked.choose(rows, workloads)
+    clocks = {_key(row, workloads): row for row in chosen if row.get("timer") in CLOCKS[:1]}
+    own = [row for row in chosen if row.get("timer") not in CLOCKS]
+    own.sort(key=lambda row: row.get("role") == "floor")  # stable: what is left out first
+    cases = [_case(row, workloads, clocks.get(_key(row, workloads), {})) for row in own]
+    head = _head(document) | present(same_for_all=workloads.same, suite=_suite(document.get("suite")))
+    return Digest({**head, "cases": cases}, "cases", asked.offset, asked.more(_name(document)))
+
+
+def _case(row: Row, workloads: Workloads, clock: Row) -> dict[str, Any]:
+    role = row.get("role")
+    return present(
+        kernel=row["label"],
+        workload=workloads.tell(row),
+        role=None if role == "kernel" else role,
+        card=row.get("card"),
+        status=row["status"],
+        reason=cut_text(row.get("reason"), 300),
+        time_us=row.get("time_us"),
+        time_interval=interval(row, "time_lo_us", "time_hi_us"),
+        speedup=row.get("vs_baseline"),
+        speedup_interval=interval(row, "vs_lo", "vs_hi"),
+        verdict=row.get("verdict"),
+        sol=row.get("sol"),
+        kernel_time_us=clock.get("time_us"),
+        kernel_speedup=clock.get("vs_baseline"),
+        kernel_speedup_interval=interval(clock, "vs_lo", "vs_hi"),
+        kernel_verdict=clock.get("verdict"),
+        warnings=cut_text(row.get("warnings"), 120),
+    )
+
+
+def _digest_sweep(document: Mapping[str, Any], asked: Asked) -> Digest:
+    sweep = document["sweep"]
+    points: list[Row] = [{**point, **point["shape"]} for point in sweep["points"]]
+    workloads = Workloads(points, list(points[0]["shape"]) if points else [])
+    bests = [{**plateau, **plateau["shape"], "label": plateau["best"]} for plateau in sweep["plateaus"]]
+    plateaus = [
+        present(
+            kernel=best["kernel"],
+            workload=workloads.tell(best),
+            best=best["best"],
+            simplest_of_the_best=best["simplest"],
+            tied=best["tied"][:_MOST_TIED],
+            tied_in_all=len(best["tied"]),
+            not_clear=best["unclear"][:_MOST_TIED],
+        )
+        for best in workloads.choose(bests, asked.shape)
+    ]
+    rows = [
+        present(
+            point=point["label"],
+            workload=workloads.tell(point),
+            place=point["place"],
+            slower_by=point["slower_by"],
+            interval=pair(point, "slower_lo", "slower_hi"),
+        )
+        for point in asked.choose(points, workloads)
+    ]
+    failed = [row for row in document["measurements"] if row["status"] != "ok"]
+    head = _head(document) | present(
+        same_for_all=workloads.same,
+        plateaus=plateaus,
+        one_for_all=[present(**each) for each in sweep.get("one_for_all") or []],
+        failed={row["label"]: f"{row['status']}: {cut_text(row.get('reason'))}" for row in failed[:_MOST_TIED]},
+    )
+    return Digest({**head, "points": rows}, "points", asked.offset, asked.more(_name(document)))
+
+
+def _digest_step(document: Mapping[str, Any], asked: Asked) -> Digest:
+    rows: list[Row] = document["rows"]
+    named = Asked(asked.kernels).choose(rows, Workloads(rows, ["workload"]))
+    wanted = set(asked.shape.split())
+    chosen = [row for row in named if not row.get("is_again") and wanted <= set(row["workload"].split())]
+    steps = [
+        present(
+            kernel=row["label"],
+            workload=row["workload"],
+            path=row["path"],
+            l2=row["l2"],
+            status=row["status"],
+            reason=cut_text(row.get("reason")),
+            step_us=row["step_us"],
+            interval=interval(row, "step_lo_us", "step_hi_us"),
+            kernels_us=row["kernels_us"],
+            versus=row["versus"],
+            speedup=row["speedup"],
+            speedup_interval=interval(row, "speedup_lo", "speedup_hi"),
+            verdict=row["verdict"],
+        )
+        for row in chosen
+    ]
+    return Digest({**_head(document), "steps": steps}, "steps", asked.offset, asked.more(_name(document)))
+
+
+def _axes(document: Mapping[str, Any], rows: Sequence[Row]) -> list[str]:
+    cases = (document.get("run") or {}).get("cases") or []
+    if cases:
+        return list(cases[0]["shape"])
+    return axes_between(rows[0], "workload", "timer") if rows else []
+
+
+def _suite(suite: Any) -> dict[str, Any] | None:
+    if not suite:
+        return None
+    kernels = [
+        present(
+            kernel=row["label"],
+            time_us=row["time_us"],
+            over=row["over"],
+            speedup=row["speedup"],
+            interval=interval(row, "speedup_lo", "speedup_hi"),
+            verdict=row["verdict"],
+            slower_at=row["slower_at"],
+            worst=row["worst_speedup"],
+            worst_at=row["worst_workload"],
+        )
+        for row in suite["kernels"]
+    ]
+    return {"name": suite["name"], "weighted_geomeans": kernels}
+
+
+def _key(row: Row, workloads: Workloads) -> tuple[str, str, str]:
+    return str(row["label"]), workloads.tell(row), str(row.get("card") or "")
+
+
+def _is_named(row: Row, name: str) -> bool:
+    return any(fnmatchcase(str(row.get(field) or ""), name) for field in ("label", "kernel", "preset"))

@@ -1,0 +1,155 @@
+"""The tools that read or compile: list, inspect, explain, compare, show. They need no GPU, and wait for none."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+from msgspec import Meta
+
+from gdnbench.tools_server.digests.comparison import digest_comparison
+from gdnbench.tools_server.digests.explained import digest_explained
+from gdnbench.tools_server.digests.inspected import digest_inspected
+from gdnbench.tools_server.digests.kernels import digest_kernels
+from gdnbench.tools_server.digests.runs import Asked, digest_run
+from gdnbench.tools_server.result import Digest
+from gdnbench.tools_server.tool import Gpu, Kernels, Offset, Op, Shape, Suite, Tool, call_of
+from gdnbench.tools_server.words import Words, check_newest, check_revision, check_run, check_source, split_names
+
+
+class List(Tool, frozen=True):
+    """List the kernels: name, op, language, idea, params with their values, last known time.
+
+    Begin here. A kernel whose folder does not load is listed as broken, with the reason.
+    """
+
+    name: ClassVar[str] = "list"
+
+    kernel: Kernels = ""
+    op: Annotated[str, Meta(description="The kernels of this op alone: 'decode', 'prefill'.")] = ""
+    offset: Offset = 0
+
+    def words(self) -> Words:
+        """As `Tool.words`."""
+        return Words(self.name).option("op", self.op).arguments(split_names(self.kernel, "kernel"))
+
+    def digest(self, document: Any) -> Digest:
+        """As `Tool.digest`."""
+        more = call_of(self.name, kernel=self.kernel, op=self.op, offset="{offset}")
+        return digest_kernels(document, self.offset, more)
+
+
+class Inspect(Tool, frozen=True):
+    """Show what the compiler made of kernels, for any architecture: registers, spills, shared memory, loads.
+
+    Needs no GPU. `dependent_loads` counts trips to memory in a row: each costs a latency. With `against`, what changed.
+    """
+
+    name: ClassVar[str] = "inspect"
+
+    kernel: Kernels
+    arch: Annotated[str, Meta(description="Targets: 'sm_90,sm_100'; those of the GPUs here by default.")] = ""
+    against: Annotated[
+        str, Meta(description="Another kernel to say what changed from, or git:REV for this one at that commit.")
+    ] = ""
+    op: Op = ""
+    shape: Shape = ""
+    offset: Offset = 0
+
+    def words(self) -> Words:
+        """As `Tool.words`."""
+        words = Words(self.name).option("op", self.op).option("shape", self.shape).option("arch", self.arch)
+        if self.against.startswith("git:"):
+            words.revision("diff", check_revision(self.against, "against"))
+        else:
+            words.option("diff", self.against)
+        return words.arguments(split_names(self.kernel, "kernel"))
+
+    def digest(self, document: Any) -> Digest:
+        """As `Tool.digest`."""
+        own = {"kernel": self.kernel, "arch": self.arch, "against": self.against, "shape": self.shape}
+        return digest_inspected(document, self.offset, call_of(self.name, **own, offset="{offset}"))
+
+
+class Explain(Tool, frozen=True):
+    """Say what takes a kernel's time, at most three causes in order, with evidence and the next experiment.
+
+    Needs no GPU: it reads the newest profile of the tool `ncu`, the last run and the compiled code, what there is of
+    them.
+    """
+
+    name: ClassVar[str] = "explain"
+
+    kernel: Annotated[str, Meta(description="One kernel, params after colons.")]
+    op: Op = ""
+    shape: Annotated[str, Meta(description="One workload, as 'B=1'.")] = ""
+    gpu: Gpu = ""
+    report: Annotated[str, Meta(description="A report of ncu's to read, in profiles/ncu.")] = ""
+
+    def words(self) -> Words:
+        """As `Tool.words`."""
+        words = Words(self.name).option("op", self.op).option("shape", self.shape).option("gpu", self.gpu)
+        return words.path("from", self.report).arguments(split_names(self.kernel, "kernel"))
+
+    def digest(self, document: Any) -> Digest:
+        """As `Tool.digest`."""
+        return digest_explained(document)
+
+
+class Compare(Tool, frozen=True):
+    """Set stored runs side by side, case by case: ratios with intervals, and verdicts.
+
+    The ratio is the time of the first source over that of the other: above 1, the other is faster.
+    """
+
+    name: ClassVar[str] = "compare"
+
+    sources: Annotated[
+        list[Annotated[str, Meta(max_length=500)]],
+        Meta(
+            description="Runs by id, label or GPU (the newest), published/NAME, or git:REV; the first is compared with."
+        ),
+    ]
+    filter: Annotated[str, Meta(description="Which cases: 'kernel=decode-v4* B=1,8'.")] = ""
+    rows: Annotated[str, Meta(description="What identifies a row: 'kernel,B'; 'op,shape,label,params'.")] = ""
+    cols: Annotated[str, Meta(description="What varies: run, gpu, kernel, label, timer, B.")] = ""
+    fail_on: Annotated[str, Meta(description="'slower:1%': a gate, whose exit code is 1 where one is slower.")] = ""
+    offset: Offset = 0
+
+    def words(self) -> Words:
+        """As `Tool.words`."""
+        words = Words(self.name).option("filter", self.filter).option("rows", self.rows).option("cols", self.cols)
+        words.option("fail-on", self.fail_on)
+        return words.arguments([check_source(source, "sources") for source in self.sources])
+
+    def digest(self, document: Any) -> Digest:
+        """As `Tool.digest`."""
+        return digest_comparison(document, self.offset)
+
+
+class Show(Tool, frozen=True):
+    """Read a stored run or sweep again, the newest by default; several runs of one op and GPU model are joined.
+
+    `kernel` and `shape` narrow what is shown, and `offset` goes on where a result was cut.
+    """
+
+    name: ClassVar[str] = "show"
+
+    run: Annotated[str, Meta(description="A run's id, its start or label, or a GPU's name for the newest there.")] = ""
+    join: Annotated[
+        list[Annotated[str, Meta(max_length=500)]], Meta(description="Further runs, to be joined with it.")
+    ] = []  # noqa: RUF012 - msgspec copies it
+    kernel: Annotated[str, Meta(description="Only these: names or globs, separated by commas.")] = ""
+    shape: Annotated[str, Meta(description="Only these workloads, by axis: 'B=1,8 HQ=4'.")] = ""
+    suite: Suite = ""
+    offset: Offset = 0
+
+    def words(self) -> Words:
+        """As `Tool.words`."""
+        named = [*filter(None, [self.run]), *self.join]
+        if not named:
+            check_newest()
+        return Words(self.name).option("suite", self.suite).arguments([check_run(name, "run") for name in named])
+
+    def digest(self, document: Any) -> Digest:
+        """As `Tool.digest`."""
+        return digest_run(document, Asked(tuple(split_names(self.kernel, "kernel")), self.shape, self.offset))

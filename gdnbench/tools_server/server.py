@@ -1,0 +1,169 @@
+"""The server: lists the tools, makes each call a command, and answers with what a model needs of its JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import anyio
+from anyio import CapacityLimiter, Lock, create_task_group
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+from mcp.shared.exceptions import MCPError
+from mcp.types import (
+    INVALID_PARAMS,
+    CallToolRequestParams,
+    CallToolResult,
+    ListToolsResult,
+    TextContent,
+    ToolAnnotations,
+)
+from mcp.types import Tool as ListedTool
+
+from gdnbench import __version__
+from gdnbench.codec import SchemaError, convert
+from gdnbench.errors import ExitCode, GdnbenchError, UsageError
+from gdnbench.tools_server.command import Commands
+from gdnbench.tools_server.measuring_tools import Ncu, Run, Score, Sweep, Verify
+from gdnbench.tools_server.progress import Progress
+from gdnbench.tools_server.reading_tools import Compare, Explain, Inspect, List, Show
+from gdnbench.tools_server.result import Digest, Ended, describe, fit, is_wrong_request, to_text, warnings_of
+from gdnbench.tools_server.tool import Tool, description_of, schema_of
+
+TOOLS: dict[str, type[Tool]] = {
+    tool.name: tool for tool in (List, Verify, Inspect, Score, Run, Sweep, Ncu, Explain, Compare, Show)
+}
+
+INSTRUCTIONS = """\
+gdnbench benchmarks GPU kernels that run for microseconds. Kernels are folders under kernels/, which you edit yourself.
+1. `list` has the kernels, with their ideas and params. Copy the nearest one, change one thing at a time.
+2. `verify` first: a kernel whose numbers are wrong gets no time. It needs no GPU, and neither does `inspect`.
+3. `score` after each change: one word against the kernel to beat. `run` measures several kernels and keeps the run.
+4. `inspect` tells registers, spills and dependent loads; with `against`, what the change did to the code.
+5. `explain` ranks what takes the time and says what to try; after `ncu`, from hardware counters.
+6. A verdict is by the whole interval of the speedup and the margin (0.5 %): faster or slower lies outside the margin,
+   same lies inside, unclear is neither: no win and no loss, so measure more rounds or drop it.
+7. speedup is the time of the kernel compared with over this one's, launch included; kernel_* are by the kernel's own
+   time, without the launch. Compare times within one run alone; across runs use `compare`, which takes the launch out.
+8. exit_code and meaning are in every result; `cut` says what was left out and how to get it. Calls that measure wait
+   for each other, and a cancelled one keeps what is finished, for `show`."""
+
+_AT_ONCE = 4  # commands that only read
+
+
+class ToolsServer:
+    """The tools, and who waits for whom."""
+
+    def __init__(self) -> None:
+        self._commands = Commands()
+        self._turn = Lock()
+        self._readers = CapacityLimiter(_AT_ONCE)
+
+    async def serve(self) -> None:
+        """Serves one client on stdin and stdout, until stdin ends; a signal stops what runs, and ends the process."""
+        server: Server[Any] = Server(
+            "gdnbench",
+            version=__version__,
+            instructions=INSTRUCTIONS,
+            on_list_tools=self._list,
+            on_call_tool=self._call,
+        )
+        async with create_task_group() as tasks:
+            tasks.start_soon(self._end_at_signal)
+            async with stdio_server() as (read, write):
+                await server.run(read, write, server.create_initialization_options())
+            tasks.cancel_scope.cancel()
+
+    async def _end_at_signal(self) -> None:
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+            async for number in signals:
+                await self._commands.stop()
+                # The thread that reads stdin is in a call that nothing ends.
+                os._exit(ExitCode.INTERRUPTED if number == signal.SIGINT else 128 + number)
+
+    async def _list(self, _context: Any, _params: Any) -> ListToolsResult:
+        return ListToolsResult(tools=[_listed(tool) for tool in TOOLS.values()])
+
+    async def _call(self, context: Any, params: CallToolRequestParams) -> CallToolResult:
+        if params.name not in TOOLS:
+            raise MCPError(code=INVALID_PARAMS, message=f"no tool {params.name!r}; there are {', '.join(TOOLS)}")
+        try:
+            tool = _tool_of(params.name, params.arguments or {})
+            words = tool.words().flag("json").line
+        except GdnbenchError as error:
+            return _refused(error)
+        progress = Progress(_reporter(context))
+        async with self._at_its_turn(tool, progress), create_task_group() as tasks:
+            tasks.start_soon(progress.keep_telling)
+            try:
+                ended = await self._commands.run(words, progress.heard)
+            except OSError as error:
+                ended = Ended(ExitCode.ENVIRONMENT, "", f"error: no command can be started: {error.strerror or error}")
+            tasks.cancel_scope.cancel()
+        return _answer(tool, ended)
+
+    @asynccontextmanager
+    async def _at_its_turn(self, tool: Tool, progress: Progress) -> AsyncIterator[None]:
+        if not tool.measures:
+            await self._commands.settle()
+            async with self._readers:
+                yield
+            return
+        if self._turn.locked():
+            await progress.say("another call is measuring; waiting for it to finish")
+        async with self._turn:
+            yield
+
+
+def _listed(tool: type[Tool]) -> ListedTool:
+    hints = ToolAnnotations(read_only_hint=not tool.measures, destructive_hint=False, open_world_hint=False)
+    return ListedTool(name=tool.name, description=description_of(tool), input_schema=schema_of(tool), annotations=hints)
+
+
+def _tool_of(name: str, arguments: Mapping[str, Any]) -> Tool:
+    tool = TOOLS[name]
+    try:
+        return convert(dict(arguments), tool)
+    except SchemaError as error:
+        known = ", ".join(schema_of(tool)["properties"])
+        raise UsageError(f"{name}: {error}", f"its parameters are {known}") from error
+
+
+def _refused(error: GdnbenchError) -> CallToolResult:
+    told = {"exit_code": int(error.exit_code), "meaning": error.exit_code.meaning, "error": error.message}
+    return _result({**told, **({"hint": error.hint} if error.hint else {})}, Digest({}), is_error=True)
+
+
+def _answer(tool: Tool, ended: Ended) -> CallToolResult:
+    told = describe(ended, tool.meanings)
+    digest = Digest({})
+    if ended.output.strip():
+        try:
+            digest = tool.digest(json.loads(ended.output))
+        except UsageError as error:
+            return _refused(error)
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            # Of another version, or cut off: what it says is given as it stands.
+            told["error"] = f"the JSON of `{tool.name}` is not as expected: {type(error).__name__}: {error}"
+            digest = Digest({"output": ended.output})
+    return _result(told, digest, warnings_of(ended), is_error=is_wrong_request(ended.code))
+
+
+def _result(
+    told: Mapping[str, Any], digest: Digest, warnings: list[str] | None = None, *, is_error: bool
+) -> CallToolResult:
+    document = fit(told, digest, warnings or [])
+    text = TextContent(type="text", text=to_text(document))
+    return CallToolResult(content=[text], structured_content=document, is_error=is_error)
+
+
+def _reporter(context: Any) -> Any:
+    async def report(progress: float, total: float | None, message: str) -> None:
+        with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+            await context.session.report_progress(progress, total, message)
+
+    return report

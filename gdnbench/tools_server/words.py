@@ -1,0 +1,207 @@
+"""Makes a command of a tool's parameters; refuses values that lead outside the project, or look like options."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from gdnbench.errors import GdnbenchError, UsageError
+from gdnbench.places import PROFILES, RESULTS
+from gdnbench.store.find import PUBLISHED_FOLDER, name_runs
+
+FOLDERS = (RESULTS, PROFILES, Path("kernels"))
+"""What a parameter may name a file in, below the project's folder, which is the working folder."""
+
+_LONGEST = 500  # characters
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_SEPARATOR = re.compile(r"[,\s]+")
+_REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./~^@{}-]*")
+_LABEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_GIT = "git:"
+
+
+class Words:
+    """The words of one command, in the order in which they are given; values are checked before they become words.
+
+    Args:
+        verb: the command's.
+    """
+
+    def __init__(self, verb: str) -> None:
+        self._verb = verb
+        self._options: list[str] = []
+        self._arguments: list[str] = []
+
+    @property
+    def line(self) -> list[str]:
+        """Behind `gdnbench`: options as one word each, then arguments behind `--`, which ends the options."""
+        return [self._verb, *self._options, *(("--", *self._arguments) if self._arguments else ())]
+
+    def flag(self, name: str, *, wanted: bool = True) -> Words:
+        """Adds an option without a value."""
+        if wanted:
+            self._options.append(f"--{name}")
+        return self
+
+    def option(self, name: str, value: str | float) -> Words:
+        """Adds an option; an empty text and a zero stand for the command's own default.
+
+        Raises:
+            UsageError: for a value that is refused.
+        """
+        if value:
+            checked = check_name(value, name) if isinstance(value, str) else str(value)
+            self._options.append(f"--{name}={checked}")
+        return self
+
+    def label(self, value: str) -> Words:
+        """Adds what becomes part of a run's name.
+
+        Raises:
+            UsageError: if it is not of letters, digits, dots, dashes and underscores.
+        """
+        if value and not _LABEL.fullmatch(value):
+            raise UsageError("label: letters, digits, '.', '-' and '_' alone may be in it", 'as in label="wider-loads"')
+        return self.option("label", value)
+
+    def path(self, name: str, value: str) -> Words:
+        """Adds an option whose value is a file of the project.
+
+        Raises:
+            UsageError: if it is none.
+        """
+        if value:
+            self._options.append(f"--{name}={check_path(value, name)}")
+        return self
+
+    def revision(self, name: str, value: str) -> Words:
+        """Adds an option whose value is a revision, which is checked already."""
+        self._options.append(f"--{name}={value}")
+        return self
+
+    def arguments(self, values: Iterable[str]) -> Words:
+        """Adds arguments, which are checked already."""
+        self._arguments += values
+        return self
+
+
+def split_names(text: str, what: str) -> list[str]:
+    """Names that are separated by commas or spaces.
+
+    Raises:
+        UsageError: for one that is refused.
+    """
+    return [check_name(name, what) for name in _SEPARATOR.split(text.strip()) if name] if text.strip() else []
+
+
+def check_name(value: str, what: str) -> str:
+    """A value that is a name, a size or the like, and no option and no path.
+
+    Args:
+        value: as it was given.
+        what: the parameter, for the error.
+
+    Raises:
+        UsageError: if it is refused.
+    """
+    _check_text(value, what)
+    if "/" in value or "\\" in value:
+        raise UsageError(f"{what}: {value!r} is a path, and a name is needed", "the tool `list` has kernels' names")
+    return value
+
+
+def check_path(value: str, what: str) -> str:
+    """A path that lies in one of `FOLDERS`, wherever links lead.
+
+    Raises:
+        UsageError: if it does not.
+    """
+    _check_text(value, what)
+    _check_inside(Path(value), value, what)
+    return value
+
+
+def check_run(value: str, what: str) -> str:
+    """A run as `show` takes it: a name, or a path in the project's folder of runs.
+
+    A name that no run has is passed on: the command has the error, with the names that are near.
+
+    Raises:
+        UsageError: if what it names lies elsewhere.
+    """
+    _check_text(value, what)
+    if "/" in value or Path(value).exists():
+        return check_path(value, what)
+    try:
+        found = name_runs(RESULTS, value).runs
+    except GdnbenchError:
+        return value
+    for run in found:
+        _check_inside(run, value, what)
+    return value
+
+
+def check_newest() -> None:
+    """Where no run is named, the newest is meant: none of them may lie elsewhere.
+
+    Raises:
+        UsageError: if one does.
+    """
+    try:
+        found = name_runs(RESULTS, "").runs
+    except GdnbenchError:
+        return  # the command has the error
+    for run in found:
+        _check_inside(run, run.name, "run")
+
+
+def check_source(value: str, what: str) -> str:
+    """A source as `compare` takes it: a run, `published/NAME`, `git:REV`, or a path in the project's folders.
+
+    Raises:
+        UsageError: if what it names lies elsewhere.
+    """
+    if value.startswith(_GIT):
+        return check_revision(value, what)
+    if value.startswith(f"{PUBLISHED_FOLDER}/"):
+        _check_text(value, what)
+        _check_inside(RESULTS / value, value, what)
+        return value
+    return check_run(value, what)
+
+
+def check_revision(value: str, what: str) -> str:
+    """`git:REV`, whose REV is a plain name of a commit.
+
+    Raises:
+        UsageError: if it is not.
+    """
+    _check_text(value, what)
+    if not _REVISION.fullmatch(value.removeprefix(_GIT)):
+        raise UsageError(f"{what}: {value!r} names no commit", "as in git:HEAD~1")
+    return value
+
+
+def _check_text(value: str, what: str) -> None:
+    if len(value) > _LONGEST:
+        raise UsageError(f"{what}: {len(value)} characters are too many", f"at most {_LONGEST}")
+    if _CONTROL.search(value):
+        raise UsageError(f"{what}: there is a control character in it", "give plain text in one line")
+    if not value.strip():
+        raise UsageError(f"{what}: an empty value", "leave the parameter out")
+    for part in _SEPARATOR.split(value):
+        if part.startswith("-"):
+            raise UsageError(f"{what}: {part!r} begins with a dash", "options are parameters of the tool")
+        if ".." in part:
+            raise UsageError(f"{what}: {part!r} has '..' in it", _inside_hint())
+
+
+def _check_inside(path: Path, value: str, what: str) -> None:
+    allowed: Sequence[Path] = [folder.resolve() for folder in FOLDERS]
+    if not any(path.resolve().is_relative_to(folder) for folder in allowed):
+        raise UsageError(f"{what}: {value!r} leads outside the project's folders", _inside_hint())
+
+
+def _inside_hint() -> str:
+    return f"give a name, or a path in {', '.join(f'{folder}/' for folder in FOLDERS)} of the project"
