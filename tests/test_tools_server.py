@@ -10,13 +10,17 @@ import pytest
 
 pytest.importorskip("mcp")
 
+from committed import ROOT
 from faults import answer
 from mcp.shared.exceptions import MCPError
 from tools_client import CARDS, H100_RUN, REPORTS, RUN, STEP, SUITE, SWEEP, connected, make_project
 
 from gdnbench.tools_server.server import INSTRUCTIONS, TOOLS
+from gdnbench.tools_server.tool import schema_of
 
 pytestmark = pytest.mark.slow
+
+PAGE = (ROOT / "docs" / "mcp.md").read_text()
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +36,7 @@ def direct(client, *words):
 
 def test_a_client_is_told_how_to_work_and_of_every_tool(client):
     assert client.session.initialize_result.instructions == INSTRUCTIONS
-    assert len(INSTRUCTIONS.splitlines()) <= 14
+    assert len(INSTRUCTIONS.splitlines()) == 10
     listed = {tool.name: tool for tool in client.portal.call(client.session.list_tools).tools}
     assert list(listed) == ["list", "verify", "inspect", "score", "run", "sweep", "ncu", "explain", "compare", "show"]
     for tool in listed.values():
@@ -173,6 +177,24 @@ def test_inspect_has_what_the_compiler_made_of_it(client):
     assert build["loads_and_stores"]["global load 128"] == row["mix"]["global load 128"]
     [pair] = client.call("inspect", kernel="decode-v4", arch="sm_90", against="decode-v1").document["builds"]
     assert pair["before_and_after"]["registers"][1] == row["regs"]
+
+
+def test_inspect_has_the_code_in_pages(client):
+    lines, words = [], {"kernel": "decode-v4", "arch": "sm_90", "code": True}
+    while True:
+        told = client.call("inspect", **words, offset=len(lines)).document
+        lines += told["code"]
+        if f"code=True, offset={len(lines)})" not in told.get("cut", [""])[0]:
+            break
+    whole = answer("inspect", "decode-v4", "--arch", "sm_90", "--sass", "--for-model", folder=client.project).out
+    assert lines == whole.splitlines()
+    assert any("LDG.E.128" in line for line in lines)
+
+
+def test_two_forms_at_once_are_refused_as_the_verb_refuses_them(client):
+    told = client.call("inspect", kernel="decode-v4", code=True, against="decode-v1")
+    assert told.is_error
+    assert told.document["error"] == "--for-model and --diff are two forms"
 
 
 def test_ncu_reads_stored_reports_and_what_moved_between_two(client):
@@ -337,6 +359,31 @@ def test_a_path_inside_the_project_is_taken(client):
     relative = client.call("show", run=f"results/{RUN}", kernel="decode-auto", shape="B=1 HQ=4").document
     absolute = client.call("show", run=str(client.project / "results" / RUN), kernel="decode-auto", shape="B=1 HQ=4")
     assert absolute.document["cases"] == relative["cases"]
+
+
+def test_the_page_lists_every_parameter():
+    table = {row[0]: row[1] for row in re.findall(r"^\| `(\w+)` \| (.*?) \|", PAGE, re.MULTILINE)}
+    told = {tool: set(re.findall(r"`(\w+)`", parameters)) for tool, parameters in table.items()}
+    assert told == {name: set(schema_of(tool)["properties"]) for name, tool in TOOLS.items()}
+
+
+@pytest.mark.parametrize(
+    ("number", "tool", "arguments"),
+    [
+        (0, "show", {"run": RUN, "kernel": "decode-auto", "shape": "B=1 HQ=4"}),
+        (1, "inspect", {"kernel": "decode-v9", "arch": "sm_90"}),
+        (2, "verify", {"kernel": "decode-v44"}),
+    ],
+)
+def test_the_page_shows_what_is_answered(client, number, tool, arguments):
+    call = f"{tool}({', '.join(f'{name}={json.dumps(value)}' for name, value in arguments.items())})"
+    samples = [block for block in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL) if "exit_code" in block]
+    assert f"`{call}`" in PAGE
+    shown, told = json.loads(samples[number]), client.call(tool, **arguments).document
+    if tool == "inspect":  # another compiler has other numbers
+        assert shown["builds"][0].keys() == told["builds"][0].keys()
+    else:
+        assert shown == told
 
 
 def test_every_tool_is_called_by_some_test_here():

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from gdnbench.elsewhere.events import PhaseBegun
 from gdnbench.errors import UsageError
 from gdnbench.tools_server import progress
-from gdnbench.tools_server.measuring_tools import Run, Score, Sweep
-from gdnbench.tools_server.reading_tools import Compare, Inspect
+from gdnbench.tools_server.measuring_tools import Ncu, Run, Score, Sweep
+from gdnbench.tools_server.reading_tools import Compare, Explain, Inspect, List, Show
 from gdnbench.tools_server.result import LIMIT_BYTES, Digest, Ended, describe, fit, is_wrong_request, to_text
+from gdnbench.tools_server.server import _answer
 from gdnbench.tools_server.words import check_name, check_path, split_names
 
 JSON = st.recursive(
@@ -63,6 +64,17 @@ def test_what_fits_is_left_as_it_is():
 
 def test_what_is_no_number_in_json_becomes_null():
     assert fit({}, Digest({"times": [math.nan, math.inf, 1.0]})) == {"times": [None, None, 1.0]}
+
+
+@pytest.mark.parametrize("output", ["no JSON", '{"x": 1}', "[1, 2]", "null", '[{"kernel": null}]', "[]"])
+@pytest.mark.parametrize(
+    "tool", [List(), Show(), Compare(sources=["a"]), Explain(kernel="a"), Ncu(), Inspect(kernel="a")]
+)
+def test_output_that_is_not_as_expected_is_given_as_it_stands(tool, output):
+    result = _answer(tool, Ended(0, output))
+    assert result.structured_content["exit_code"] == 0
+    if "error" in result.structured_content:
+        assert result.structured_content["output"] == output
 
 
 def test_an_error_of_several_lines_is_told_with_its_hint():

@@ -41,7 +41,8 @@ class List(Tool, frozen=True):
 class Inspect(Tool, frozen=True):
     """Show what the compiler made of kernels, for any architecture: registers, spills, shared memory, loads.
 
-    Needs no GPU. `dependent_loads` counts trips to memory in a row: each costs a latency. With `against`, what changed.
+    Needs no GPU. `dependent_loads` counts trips to memory in a row: each costs a latency. With `against`, what changed;
+    with `code`, the machine code of one kernel, told by blocks: loads, stores, waits, branches; arithmetic summed up.
     """
 
     name: ClassVar[str] = "inspect"
@@ -51,9 +52,22 @@ class Inspect(Tool, frozen=True):
     against: Annotated[
         str, Meta(description="Another kernel to say what changed from, or git:REV for this one at that commit.")
     ] = ""
+    code: Annotated[bool, Meta(description="The machine code instead; name one kernel and one arch.")] = False
     op: Op = ""
     shape: Shape = ""
     offset: Offset = 0
+
+    def line(self) -> list[str]:
+        """As `Tool.line`."""
+        if self.code:
+            return self.words().flag("sass").flag("for-model").line
+        return super().line()
+
+    def read(self, output: str) -> Digest:
+        """As `Tool.read`; the code is lines of text."""
+        if self.code:
+            return Digest({"code": output.splitlines()}, "code", self.offset, self._more)
+        return super().read(output)
 
     def words(self) -> Words:
         """As `Tool.words`."""
@@ -66,8 +80,18 @@ class Inspect(Tool, frozen=True):
 
     def digest(self, document: Any) -> Digest:
         """As `Tool.digest`."""
-        own = {"kernel": self.kernel, "arch": self.arch, "against": self.against, "shape": self.shape}
-        return digest_inspected(document, self.offset, call_of(self.name, **own, offset="{offset}"))
+        return digest_inspected(document, self.offset, self._more)
+
+    @property
+    def _more(self) -> str:
+        own = {
+            "kernel": self.kernel,
+            "arch": self.arch,
+            "against": self.against,
+            "code": self.code,
+            "shape": self.shape,
+        }
+        return call_of(self.name, **own, offset="{offset}")
 
 
 class Explain(Tool, frozen=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from collections.abc import AsyncIterator, Mapping
@@ -40,17 +39,15 @@ TOOLS: dict[str, type[Tool]] = {
 
 INSTRUCTIONS = """\
 gdnbench benchmarks GPU kernels that run for microseconds. Kernels are folders under kernels/, which you edit yourself.
-1. `list` has the kernels, with their ideas and params. Copy the nearest one, change one thing at a time.
-2. `verify` first: a kernel whose numbers are wrong gets no time. It needs no GPU, and neither does `inspect`.
-3. `score` after each change: one word against the kernel to beat. `run` measures several kernels and keeps the run.
-4. `inspect` tells registers, spills and dependent loads; with `against`, what the change did to the code.
-5. `explain` ranks what takes the time and says what to try; after `ncu`, from hardware counters.
-6. A verdict is by the whole interval of the speedup and the margin (0.5 %): faster or slower lies outside the margin,
-   same lies inside, unclear is neither: no win and no loss, so measure more rounds or drop it.
-7. speedup is the time of the kernel compared with over this one's, launch included; kernel_* are by the kernel's own
-   time, without the launch. Compare times within one run alone; across runs use `compare`, which takes the launch out.
-8. exit_code and meaning are in every result; `cut` says what was left out and how to get it. Calls that measure wait
-   for each other, and a cancelled one keeps what is finished, for `show`."""
+`list` has the kernels with their ideas and params. Copy the nearest one, and change one thing at a time.
+`verify` first: a kernel whose numbers are wrong gets no time. It needs no GPU, and neither does `inspect`.
+`score` after each change: one verdict against the kernel to beat. `run` measures several and keeps the run for `show`.
+`inspect` tells registers, spills and dependent loads, and with `against` what a change did to the code.
+`explain` ranks what takes the time and says what to try next: from hardware counters, after `ncu`.
+The whole interval of a speedup decides, by a margin of 0.5 %: faster or slower lies outside the margin, same inside.
+unclear is no win and no loss: measure more rounds, or drop the change. Never tell a ratio without its interval.
+speedup holds the launch, kernel_speedup does not. Compare times within one run alone; across runs use `compare`.
+exit_code and meaning are in every result; cut says what was left out, and how to get it."""
 
 _AT_ONCE = 4  # commands that only read
 
@@ -93,7 +90,7 @@ class ToolsServer:
             raise MCPError(code=INVALID_PARAMS, message=f"no tool {params.name!r}; there are {', '.join(TOOLS)}")
         try:
             tool = _tool_of(params.name, params.arguments or {})
-            words = tool.words().flag("json").line
+            words = tool.line()
         except GdnbenchError as error:
             return _refused(error)
         progress = Progress(_reporter(context))
@@ -143,12 +140,12 @@ def _answer(tool: Tool, ended: Ended) -> CallToolResult:
     digest = Digest({})
     if ended.output.strip():
         try:
-            digest = tool.digest(json.loads(ended.output))
+            digest = tool.read(ended.output)
         except UsageError as error:
             return _refused(error)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             # Of another version, or cut off: what it says is given as it stands.
-            told["error"] = f"the JSON of `{tool.name}` is not as expected: {type(error).__name__}: {error}"
+            told["error"] = f"the output of `{tool.name}` is not as expected: {type(error).__name__}: {error}"
             digest = Digest({"output": ended.output})
     return _result(told, digest, warnings_of(ended), is_error=is_wrong_request(ended.code))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
@@ -52,6 +53,23 @@ class Tool(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     measures: ClassVar[bool] = False
     meanings: ClassVar[Mapping[int, str]] = {}
 
+    def line(self) -> list[str]:
+        """The words of the command, behind `gdnbench`.
+
+        Raises:
+            UsageError: for a parameter that is refused.
+        """
+        return self.words().flag("json").line
+
+    def read(self, output: str) -> Digest:
+        """What a model needs of what the command printed.
+
+        Raises:
+            UsageError: for a parameter that the output shows to be wrong.
+            ValueError: if it is no JSON; LookupError, TypeError or AttributeError if it is other JSON than expected.
+        """
+        return self.digest(json.loads(output))
+
     def words(self) -> Words:
         """The command, without `--json`.
 
@@ -61,7 +79,7 @@ class Tool(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         raise NotImplementedError
 
     def digest(self, document: Any) -> Digest:
-        """What a model needs of the JSON that the command printed."""
+        """As `read`, of the document."""
         return Digest({"result": document})
 
 
