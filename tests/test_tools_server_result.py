@@ -104,7 +104,7 @@ def test_a_request_is_wrong_by_what_it_asked_and_not_by_what_a_kernel_does(code,
 
 
 @pytest.mark.parametrize(
-    ("code", "word"), [(0, "faster"), (1, "slower"), (9, "the same"), (4, "not clear"), (8, "not measured")]
+    ("code", "word"), [(0, "faster"), (1, "slower"), (9, "same"), (4, "unclear"), (8, "it crashed")]
 )
 def test_the_codes_of_a_score_are_told_as_its_own(code, word):
     assert describe(Ended(code, "{}"), Score.meanings)["meaning"].startswith(word)

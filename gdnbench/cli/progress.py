@@ -20,8 +20,11 @@ from gdnbench.report.console import message_console
 
 @contextmanager
 def watch(*, quiet: bool) -> Iterator[Observer]:
-    """An observer for stderr, as `watch_here` gives it, or for who started this command, if they asked to be told."""
-    if (elsewhere := _event_observer()) and not quiet:
+    """An observer for stderr, as `watch_here` gives it, or for who started this command, if they asked to be told.
+
+    Those are told however quiet stderr is to be: what they print is theirs to decide.
+    """
+    if elsewhere := _event_observer():
         yield elsewhere
         return
     with watch_here(quiet=quiet) as observer:

@@ -61,22 +61,22 @@ class Verify(Tool, frozen=True):
 
 
 class Score(Tool, frozen=True):
-    """Build, check and measure one kernel against another, and answer in one word: faster, same, slower or not clear.
+    """Build, check and measure one kernel against another until the verdict is clear: faster, slower, same or unclear.
 
-    The verdict to work by after each change: wrong numbers and failed builds are told before anything is timed.
+    The verdict to work by after each change, in seconds; nothing is stored. A kernel that is wrong is not timed.
     """
 
     name: ClassVar[str] = "score"
     measures: ClassVar[bool] = True
     meanings: ClassVar[Mapping[int, str]] = {
-        0: "faster: the interval of the speedup lies above the margin",
-        1: "slower",
-        9: "the same, within the margin",
-        4: "not clear: the interval leaves it open",
-        3: "wrong numbers",
-        6: "it does not build",
-        8: "not measured",
-        5: "cannot be had here: no GPU, or not the one asked for",
+        0: "faster: the whole interval lies beyond the margin",
+        1: "slower: the whole interval lies beyond the margin",
+        9: "same: any difference is smaller than the margin",
+        4: "unclear: the time was up, or the difference lies on the margin's edge",
+        3: "wrong: it was not timed, or its times do not count",
+        6: "it does not build, or its declaration does not load",
+        8: "it crashed or took too long, or what it is compared with has no time",
+        5: "it cannot run on this machine",
     }
 
     kernel: Annotated[str, Meta(description="One kernel, params after colons: 'decode-mine' or 'decode-v4:WARPS=4'.")]
@@ -84,19 +84,18 @@ class Score(Tool, frozen=True):
     op: Op = ""
     shape: Shape = ""
     suite: Suite = ""
-    gpu: Gpu = "auto"
-    on: On = ""
+    gpu: Annotated[str, Meta(description="auto, cpu, an index or a model, of this machine alone.")] = "auto"
     budget: Budget = ""
 
     def words(self) -> Words:
         """As `Tool.words`."""
         words = Words(self.name).option("against", self.against).option("op", self.op).option("shape", self.shape)
-        words.option("suite", self.suite).option("gpu", self.gpu).option("on", self.on).option("budget", self.budget)
+        words.option("suite", self.suite).option("gpu", self.gpu).option("budget", self.budget)
         return words.arguments(split_names(self.kernel, "kernel"))
 
     def digest(self, document: Any) -> Digest:
         """As `Tool.digest`: the verb's JSON is small by itself."""
-        return Digest(document if isinstance(document, dict) else {"result": document})
+        return Digest({name: value for name, value in document.items() if name not in {"exit_code", "means"}})
 
 
 class Run(Tool, frozen=True):
