@@ -14,6 +14,7 @@ from committed import ROOT
 from faults import answer
 from mcp.shared.exceptions import MCPError
 from tools_client import CARDS, H100_RUN, REPORTS, RUN, STEP, SUITE, SWEEP, connected, make_project
+from warm_processes import end_warm_parents
 
 from gdnbench.tools_server.server import INSTRUCTIONS, TOOLS
 from gdnbench.tools_server.tool import schema_of
@@ -25,8 +26,10 @@ PAGE = (ROOT / "docs" / "mcp.md").read_text()
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory):
-    with connected(make_project(tmp_path_factory.mktemp("project"))) as client:
+    project = make_project(tmp_path_factory.mktemp("project"))
+    with connected(project) as client:
         yield client
+    end_warm_parents(project)
 
 
 def direct(client, *words):
@@ -242,6 +245,16 @@ def test_run_measures_keeps_the_run_and_tells_how_far_it_is(client):
     assert all(total is None or total >= progress - 0.01 for progress, total, _ in heard)
 
 
+def test_score_tells_wrong_numbers_by_its_own_code(client):
+    heard = []
+    told = client.call("score", heard, kernel="test-wrong", against="decode-reference", gpu="cpu")
+    assert not told.is_error
+    assert told.document["exit_code"] == 3
+    assert told.document["meaning"].startswith("wrong:")
+    assert told.document["verdict"] == "wrong-numbers"
+    assert any(message.startswith("checking") for _, _, message in heard)
+
+
 def test_a_plan_is_made_without_measuring(client):
     before = set((client.project / "results").iterdir())
     told = client.call("run", kernel="decode-reference", gpu="cpu", dry_run=True).document
@@ -388,7 +401,7 @@ def test_the_page_shows_what_is_answered(client, number, tool, arguments):
 
 def test_every_tool_is_called_by_some_test_here():
     text = Path(__file__).read_text()
-    assert all(f'call("{name}"' in text for name in TOOLS if name != "score")
+    assert all(f'call("{name}"' in text for name in TOOLS)
 
 
 def test_the_same_json_every_time(client):
