@@ -43,9 +43,27 @@ kernel = CudaKernel(name="test-no-cuda", entry="kernel", grid=lambda s, p: (1,),
 '''
 
 
+PICKY_CUDA = '''"""A kernel that does not compile for odd batches, and says that it is not for them."""
+
+from gdnbench import CudaKernel
+
+kernel = CudaKernel(
+    name="test-picky",
+    entry="kernel",
+    grid=lambda s, p: (s.B // 2,),
+    block=lambda s, p: 32 // (1 - s.B % 2),
+    check=lambda workload: "an odd B" if workload.B % 2 else "",
+)
+'''
+
+
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory):
     home = tmp_path_factory.mktemp("verify")
+    picky = home / "kernels" / "decode" / "picky"
+    picky.mkdir(parents=True)
+    (picky / "variant.py").write_text(PICKY_CUDA)
+    (picky / "kernel.cu").write_text('extern "C" __global__ void kernel() {}\n')
     for name, body in BODIES.items():
         folder = home / "kernels" / "decode" / name.removeprefix("test-")
         folder.mkdir(parents=True)
@@ -243,3 +261,13 @@ def test_a_cache_that_cannot_be_written_is_no_kernels_fault(bench, tmp_path, mon
     assert (done.code, done.out) == (5, "")
     assert "cannot write to the build cache" in done.err
     assert "GDNBENCH_CACHE" in done.err
+
+
+def test_a_workload_that_a_kernel_is_not_for_is_neither_built_nor_interpreted(bench):
+    done = verify(bench, "test-picky", "--shape", "B=1", "--json")
+    [case] = done.document["gates"]
+    assert (case["status"], case["reason"], done.code) == ("unsupported", "an odd B", 5)
+    options = ("--baseline", "decode-reference", "--shape", "B=1", "--rounds", "2")
+    done = bench.run("test-picky", "--gpu", "cpu", *options)
+    assert [row["status"] for row in done.document["measurements"] if row["label"] == "test-picky"] == ["unsupported"]
+    assert not [row for row in done.document["builds"] if row["kernel"] == "test-picky"]

@@ -217,7 +217,8 @@ def _verify_without_gpu(catalog: Catalog, task: Task, folder: Path, observer: Ob
         catalog, replace(task, phase=Phase.INTERPRET, cases=tuple(rest)), folder, observer, checked
     )
     run_concurrently(*([check] if others else []), *interpret)
-    compiled = frozenset(id_ for id_ in interpreted if checked[id_].status is Status.UNSUPPORTED)
+    refused = {case.id for case in rest if catalog.entries[case.variant.kernel].kernel.check(case.workload)}
+    compiled = frozenset(id_ for id_ in interpreted.keys() - refused if checked[id_].status is Status.UNSUPPORTED)
     for id_ in compiled:
         checked[id_] = replace(checked[id_], reason=f"{_COMPILES}: {checked[id_].reason}")
     return Verification(task.seed, CPU, task.cases, checked, interpreted, compiled)
