@@ -36,11 +36,13 @@ ON_EVERY_DEVICE = {
     "test-precomputes": {"wrong-when-timed"},
     "test-late-thread": {"wrong-when-timed"},
     "test-late-update": {"wrong-when-timed"},
+    "test-tires:CALLS=200": {"wrong-when-timed"},
     "test-spots-timer": {"wrong-when-timed"},
     "test-rarely-wrong:ONE_IN=2": {"wrong-when-timed"},
 }
+MANY_CALLS = "test-tires:CALLS=200"  # a busy CPU may leave a case fewer
 ON_CPU = {
-    **ON_EVERY_DEVICE,
+    **{label: statuses for label, statuses in ON_EVERY_DEVICE.items() if label != MANY_CALLS},
     "test-value-cache": {"wrong-when-timed"},
     "test-tires:CALLS=60": {"wrong-when-timed"},
     "test-stale-outputs:HOW=late": {"wrong-when-timed"},
@@ -53,7 +55,6 @@ ON_GPU = {
     **ON_EVERY_DEVICE,
     "test-tf32-matmul": {"wrong-numbers"},
     "test-stale-shared": {"wrong-numbers"},
-    "test-tires:CALLS=200": {"wrong-when-timed"},
     "test-thread-launches": {"wrong-stream"},
     "test-persisting-l2": {"tampers"},
     "test-value-cache-cuda": {"wrong-when-timed"},
