@@ -5,6 +5,7 @@ from functools import cache
 
 import pytest
 import torch
+from changed_kernels import write_changed
 from faults import answer
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
@@ -340,15 +341,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("broken", BROKEN)
 def test_a_broken_kernel_is_refused(broken, tmp_path, monkeypatch):
-    entry = CATALOG.entries["fp8-gemm-pos-tma"]
-    folder = tmp_path / "fp8-gemm-pos" / "broken"
-    folder.mkdir(parents=True)
-    right, wrong = BROKEN[broken]
-    source = entry.source.read_text()
-    assert right in source
-    (folder / "kernel.py").write_text(source.replace(right, wrong))
-    declared = (entry.folder / "variant.py").read_text().replace("fp8-gemm-pos-tma", "fp8-gemm-pos-broken")
-    (folder / "variant.py").write_text(declared)
+    write_changed(CATALOG.entries["fp8-gemm-pos-tma"], "fp8-gemm-pos-broken", BROKEN[broken], tmp_path)
     monkeypatch.setenv("GDNBENCH_KERNELS", str(tmp_path))
     done = answer("verify", "fp8-gemm-pos-broken:BM=64:BN=64", "--gpu", "cpu", "--shape", "M=9605 N=48 K=32")
     assert done.code == 3, done.out + done.err

@@ -5,6 +5,7 @@ from functools import cache
 
 import pytest
 import torch
+from changed_kernels import write_changed
 from faults import answer
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
@@ -260,15 +261,7 @@ SPOILED = {
 
 @pytest.mark.parametrize("spoiled", SPOILED)
 def test_a_spoiled_kernel_is_refused(spoiled, tmp_path, monkeypatch):
-    entry = CATALOG.entries["nvfp4-gemv-triton"]
-    folder = tmp_path / "nvfp4-gemv" / "spoiled"
-    folder.mkdir(parents=True)
-    right, wrong = SPOILED[spoiled]
-    source = entry.source.read_text()
-    assert right in source
-    (folder / "kernel.py").write_text(source.replace(right, wrong))
-    declared = (entry.folder / "variant.py").read_text().replace("nvfp4-gemv-triton", "nvfp4-gemv-spoiled")
-    (folder / "variant.py").write_text(declared)
+    write_changed(CATALOG.entries["nvfp4-gemv-triton"], "nvfp4-gemv-spoiled", SPOILED[spoiled], tmp_path)
     monkeypatch.setenv("GDNBENCH_KERNELS", str(tmp_path))
     done = answer("verify", "nvfp4-gemv-spoiled", "--gpu", "cpu", "--shape", "M=38 K=1792 L=2")
     assert done.code == 3, done.out + done.err

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from processes import is_alive, wait_until_gone
 
 from gdnbench.process.warm import WarmParent
 from gdnbench.process.worker import Worker, python_path
@@ -86,20 +87,6 @@ def receive(worker, limit_s=LIMIT_S):
     return worker.receive(time.monotonic() + limit_s)
 
 
-def is_alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (ProcessLookupError, FileNotFoundError):
-        return False
-
-
-def wait_until_gone(pid):
-    deadline = time.monotonic() + LIMIT_S
-    while is_alive(pid) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return not is_alive(pid)
-
-
 def test_one_process_forks_them_all_and_has_torch(parent):
     script = "tell(0, f'{os.getppid()} {\"torch\" in sys.modules} {os.getpgrp() == os.getpid()}')"
     told = {parent.told(script) for _ in range(3)}
@@ -156,7 +143,7 @@ def test_one_that_hangs_is_killed_with_what_it_started(parent):
         with pytest.raises(TimeoutError):
             receive(worker, 0.1)
         assert worker.end(0) == -9
-    assert wait_until_gone(pid)
+    assert wait_until_gone(pid, LIMIT_S)
 
 
 def test_what_a_worker_does_to_torch_ends_with_it(parent):
@@ -226,7 +213,7 @@ def test_it_dies_with_its_asker(parent, tmp_path):
         pid = int(asker.stdout.readline())
         assert is_alive(pid)
         asker.kill()
-    assert wait_until_gone(pid)
+    assert wait_until_gone(pid, LIMIT_S)
     assert parent.told("tell(0, 'well')") == "well"
 
 
@@ -252,7 +239,7 @@ def test_it_ends_when_nobody_asks_and_removes_its_socket(tmp_path, runtime):
     own = Parent(tmp_path)
     own.warm = WarmParent({"PYTHONPATH": f"{python_path()}:{tmp_path}"}, idle_s=0.3)
     pid = int(own.told("tell(0, str(os.getppid()))"))
-    assert wait_until_gone(pid)
+    assert wait_until_gone(pid, LIMIT_S)
     folder = next(runtime.glob("gdnbench-warm-*"))
     assert [path.suffix for path in folder.iterdir()] == [".log"]
 

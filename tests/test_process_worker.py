@@ -9,6 +9,7 @@ from concurrent.futures import CancelledError
 from dataclasses import dataclass
 
 import pytest
+from processes import wait_until_gone
 
 from gdnbench.process.channel import ForgedMessageError
 from gdnbench.process.worker import Worker, wait_for_any
@@ -57,21 +58,6 @@ def start(tmp_path, monkeypatch):
 
 def receive(worker, limit_s=LIMIT_S, stop=None):
     return worker.receive(time.monotonic() + limit_s, stop)
-
-
-def is_alive(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as stat:  # noqa: PTH123
-            return stat.read().rpartition(")")[2].split()[0] != "Z"
-    except (ProcessLookupError, FileNotFoundError):
-        return False
-
-
-def wait_until_gone(pid):
-    deadline = time.monotonic() + LIMIT_S
-    while is_alive(pid) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return not is_alive(pid)
 
 
 def test_messages_arrive_in_order_however_long_and_then_the_end(start):

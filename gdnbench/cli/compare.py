@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from gdnbench.cli.complete import complete_runs
-from gdnbench.cli.options import CsvOption, JsonOption, ResultsOption, joined
+from gdnbench.cli.options import CsvOption, JsonOption, MarginOption, ResultsOption, joined
 from gdnbench.places import RESULTS, out_option
 
 
@@ -33,7 +33,7 @@ def compare(
         list[str] | None,
         typer.Option("--filter", metavar="KEY=GLOB…", help="What is shown: 'kernel=decode-v4* B=1,8'."),
     ] = None,
-    margin: Annotated[float, typer.Option(help="Relative difference that counts as none.")] = 0.005,
+    margin: MarginOption = 0.005,
     raw: Annotated[bool, typer.Option("--raw", help="Keep the launch that all cases of a run share.")] = False,
     fail_on: Annotated[
         str, typer.Option(metavar="slower[:1%]", help="Exit 1 where the last column is slower; sets the margin.")

@@ -26,6 +26,7 @@ StepLimitOption = Annotated[
     float,
     typer.Option(help="Seconds that a step of a kernel may take; importing it 3 times that, compiling it 10 times."),
 ]
+MarginOption = Annotated[float, typer.Option(help="Relative difference that counts as none.")]
 SuiteOption = Annotated[
     str, typer.Option(metavar="NAME", help="The workloads of a suite, and their weighted geometric mean: contest.")
 ]

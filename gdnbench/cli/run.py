@@ -17,6 +17,7 @@ from gdnbench.cli.options import (
     JsonOption,
     KernelsArgument,
     KernelsOption,
+    MarginOption,
     OpOption,
     PartOption,
     QuietOption,
@@ -51,7 +52,7 @@ def run(
     processes: Annotated[
         int | None, typer.Option(help="Processes that share the rounds; on a GPU 3 by default, on a CPU 1.")
     ] = None,
-    margin: Annotated[float, typer.Option(help="Relative difference that counts as none.")] = 0.005,
+    margin: MarginOption = 0.005,
     seed: Annotated[int | None, typer.Option(help="Of inputs and order; fresh by default.")] = None,
     step_limit: StepLimitOption = 30.0,
     timer: Annotated[

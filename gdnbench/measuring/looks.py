@@ -23,7 +23,7 @@ from gdnbench.stats.variance import Variance, half_width_of
 
 START_S = 2.0
 """Of a worker that is forked: a CUDA context, and every case bound at its placements."""
-STILL_HOPED = 1.5
+SLACK = 1.5
 """A half-width that is foreseen this many times too wide may still do: it is an estimate of few rounds."""
 
 
@@ -62,11 +62,11 @@ class UntilClear:
         cost_s = START_S + (1 + rounds) * sum(
             round_cost_s(samples[case.id], warm_us[case.id], self._device) for case in left
         )
-        if ratio is None or not self._may_tell(ratio, looks) or self._clock() + cost_s > self._deadline:
+        if ratio is None or not self._may_become_clear(ratio, looks) or self._clock() + cost_s > self._deadline:
             return None
         return Segment("measure", left, (looks + 1) * rounds, f"look {looks} of {self._settings.looks}: not clear yet")
 
-    def _may_tell(self, ratio: PairedLogRatio, looks: int) -> bool:
+    def _may_become_clear(self, ratio: PairedLogRatio, looks: int) -> bool:
         """Whether the verdict is not clear, and further processes may make it so."""
         margin, confidence = self._settings.margin, self._settings.confidence
         if judge_paired(ratio, margin, confidence).verdict is not Verdict.UNCLEAR:
@@ -74,4 +74,4 @@ class UntilClear:
         found = ratio.variance
         last = Variance(found.value * looks / self._settings.looks, ratio.n * self._settings.looks / looks)
         distance = abs(abs(ratio.mean) - log_margin(margin))
-        return math.isinf(found.value) or half_width_of(last, confidence) < STILL_HOPED * distance
+        return math.isinf(found.value) or half_width_of(last, confidence) < SLACK * distance

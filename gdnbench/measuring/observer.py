@@ -52,6 +52,45 @@ class Observer:
         """Something that the user should know."""
 
 
+class PassingObserver(Observer):
+    """Passes on all that it is told; what derives from it changes a part of that.
+
+    Args:
+        observer: to pass it on to.
+    """
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+
+    def begin(self, phase: str, total: int) -> None:
+        """Passed on."""
+        self._observer.begin(phase, total)
+
+    def step(self, what: str) -> None:
+        """Passed on."""
+        self._observer.step(what)
+
+    def advance(self) -> None:
+        """Passed on."""
+        self._observer.advance()
+
+    def standing(self, text: str) -> None:
+        """Passed on."""
+        self._observer.standing(text)
+
+    def examined(self, case: Case, result: Examined) -> None:
+        """Passed on."""
+        self._observer.examined(case, result)
+
+    def judged(self, label: str, workload: str, status: Status, reason: str) -> None:
+        """Passed on."""
+        self._observer.judged(label, workload, status, reason)
+
+    def note(self, text: str) -> None:
+        """Passed on."""
+        self._observer.note(text)
+
+
 @contextmanager
 def alone_on(gpu: Gpu | None, observer: Observer) -> Iterator[None]:
     """Holds the GPU, or the CPU if there is none, against every other gdnbench process of this machine.

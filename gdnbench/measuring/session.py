@@ -192,9 +192,8 @@ class Session:
         warm_us = {case.id: self.checked[case.id].warm_us for case in healthy}
         blocks = self._blocks(healthy)
         for block in blocks:
-            weights = dict.fromkeys((case.workload for case in block), 1.0) | self._weights
             schedule = choose_schedule(
-                self.settings, self._device, swept=self.info.swept, weights=weights, blocks=len(blocks)
+                self.settings, self._device, swept=self.info.swept, weights=self.weights, blocks=len(blocks)
             )
             while segment := schedule.next_segment(block, self.collected, task.samples, warm_us):
                 self.observer.standing(segment.standing)
@@ -218,10 +217,10 @@ class Session:
         return most_placed_bytes(self._memory_bytes // max(together, 1))
 
     @property
-    def _weights(self) -> dict[Workload, float]:
-        """Of the suite's workloads, if a suite is measured."""
+    def weights(self) -> dict[Workload, float]:
+        """Of each workload in what the run says of all: those of its suite, else 1."""
         suite = suite_of(self.info)
-        return dict(suite.weights) if suite else {}
+        return dict(suite.weights) if suite else dict.fromkeys((case.workload for case in self.cases), 1.0)
 
     @property
     def _memory_bytes(self) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,10 +24,9 @@ from gdnbench.measuring.workers import worker_environment
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role, Status
-from gdnbench.model.workload import Workload
 from gdnbench.places import PROFILES
 from gdnbench.process.warm import WarmParent
-from gdnbench.score.clock import PhaseClock
+from gdnbench.score.phase_times import PhaseTimes
 from gdnbench.score.plan import CONFIDENCE, LOOKS, Asked, plan_score
 from gdnbench.score.score import AnyVerdict, Code, NoVerdict, Score, WorkloadScore
 from gdnbench.stats.comparison import Comparison, Verdict
@@ -58,29 +56,28 @@ def score_kernel(catalog: Catalog, asked: Asked, gpu: Gpu | None, observer: Obse
     if broken and catalog.owner(name) is None:
         op = broken.name.partition("/")[0]
         return Score(asked.kernel, op, slug_of(gpu), asked.against, Status.BROKEN, broken.reason)
-    clock = PhaseClock(observer)
+    phases = PhaseTimes(observer)
     plan = plan_score(catalog, asked, gpu)
     with tempfile.TemporaryDirectory(prefix="gdnbench-score-") as folder:
-        session = begin_session(catalog, plan, Path(folder), clock)
+        session = begin_session(catalog, plan, Path(folder), phases)
         session.warm = WarmParent(worker_environment(gpu)) if warm else None
         finished = session.run()
         score = _judge(plan, session, finished)
-        clock.begin("explain", 0)
+        phases.begin("explain", 0)
         evidence = _evidence(catalog, plan, Path(folder), gpu)
     return replace(
         score,
         against=asked.against or score.against,
         code=_code(finished, evidence),
         cause=next(iter(rank(evidence)), None) if evidence and score.ratio else None,
-        seconds=clock.seconds(),
+        seconds=phases.seconds(),
     )
 
 
 def _judge(plan: Plan, session: Session, finished: Finished) -> Score:
     rows = [row for row in finished.analysis.measurements if row.role is Role.KERNEL]
-    weights = _weights(plan)
-    ratio = _compare(session, session.collected, weights, has_launch=session.gpu is not None)
-    kernel = _compare(session, session.clocked.get("cupti", Collected()), weights, has_launch=False)
+    ratio = _compare(session, session.collected, has_launch=session.gpu is not None)
+    kernel = _compare(session, session.clocked.get("cupti", Collected()), has_launch=False)
     verdict, reason = _verdict(plan, session, finished, ratio)
     rounds = {number: sampled for each in session.collected.samples.values() for number, sampled in each.items()}
     return Score(
@@ -109,16 +106,9 @@ def _warnings(session: Session, finished: Finished) -> list[str]:
     return [text for text in finished.info.warnings if not (others and text.startswith(others))]
 
 
-def _weights(plan: Plan) -> Mapping[Workload, float]:
-    suite = plan.request.suite
-    return suite.weights if suite else dict.fromkeys(plan.request.workloads, 1.0)
-
-
-def _compare(
-    session: Session, collected: Collected, weights: Mapping[Workload, float], *, has_launch: bool
-) -> Comparison | None:
+def _compare(session: Session, collected: Collected, *, has_launch: bool) -> Comparison | None:
     settings = session.settings
-    ratio = overall_ratio(session.cases, collected, weights, settings, has_launch=has_launch)
+    ratio = overall_ratio(session.cases, collected, session.weights, settings, has_launch=has_launch)
     return judge_paired(ratio, settings.margin, settings.confidence) if ratio else None
 
 

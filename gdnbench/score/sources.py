@@ -25,7 +25,7 @@ class WatchedSources:
     def __init__(self, folder: Path, op_folder: Path) -> None:
         self._folder = folder
         self._op_folder = op_folder
-        self._seen = self._look()
+        self._seen = self._snapshot()
         self._digest = self._read()
 
     @property
@@ -38,7 +38,7 @@ class WatchedSources:
 
         A file that is being written is noticed again when it is whole.
         """
-        now = self._look()
+        now = self._snapshot()
         if now == self._seen:
             return False
         self._seen = now
@@ -50,7 +50,7 @@ class WatchedSources:
         own = (path for path in self._folder.rglob("*") if "__pycache__" not in path.parts)
         return sorted(path for path in (*own, *self._op_folder.glob("*")) if path.is_file())
 
-    def _look(self) -> Snapshot:
+    def _snapshot(self) -> Snapshot:
         found: Snapshot = {}
         for path in self._files():
             try:

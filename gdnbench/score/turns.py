@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from gdnbench.catalog.catalog import load_catalog
-from gdnbench.catalog.resolve import find_op, resolve_op
+from gdnbench.catalog.catalog import Catalog, load_catalog
 from gdnbench.catalog.select import find_variant
 from gdnbench.errors import GdnbenchError
 from gdnbench.inspection.compiled import BuildOutcome, CompiledKernel, build_subjects
 from gdnbench.inspection.subject import DEFAULT_ARCHS, gpu_size_of, launches_of
-from gdnbench.measuring.observer import Observer
+from gdnbench.measuring.observer import Observer, PassingObserver
 from gdnbench.measuring.protocol import Examined
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
@@ -75,67 +74,61 @@ class Turns:
             GdnbenchError: as `score_kernel`, for what no edit of the kernel mends.
         """
         begun = datetime.now().astimezone()
-        score = score_kernel(load_catalog(), self.asked, self.gpu, observer, warm=self.warm)
-        turn = Turn(len(self.done) + 1, begun, score, self._builds())
+        catalog = load_catalog()
+        score = score_kernel(catalog, self.asked, self.gpu, observer, warm=self.warm)
+        turn = Turn(len(self.done) + 1, begun, score, self._builds(catalog, score))
         self.done.append(turn)
         return turn
 
-    def _builds(self) -> tuple[BuildOutcome, ...]:
-        """From the cache, where the score has put them; none where there is nothing to read."""
+    def _builds(self, catalog: Catalog, score: Score) -> tuple[BuildOutcome, ...]:
+        """At the first workload that was scored, from the cache; none where there is nothing to read."""
+        if not score.workloads:
+            return ()
+        workload = score.workloads[0].workload
         try:
-            catalog = load_catalog()
-            op = find_op(catalog, resolve_op(catalog, self.asked.op, [self.asked.kernel]))
-            _, variant = find_variant(catalog, op.name, self.asked.kernel)
-            entry, variant = catalog.at(variant, op.default, self.gpu.slug if self.gpu else "")
+            _, variant = find_variant(catalog, score.op, self.asked.kernel)
+            entry, variant = catalog.at(variant, workload, self.gpu.slug if self.gpu else "")
             if isinstance(entry.kernel, TorchKernel):
                 return ()
             gpus = (self.gpu,) if self.gpu else ()
             archs = (self.gpu.arch,) if self.gpu else DEFAULT_ARCHS[:1]
-            subjects = launches_of(variant.label, entry, variant, op.default)
+            subjects = launches_of(variant.label, entry, variant, workload)
             return build_subjects(subjects, archs, lambda arch: gpu_size_of(arch, gpus), Observer())
         except GdnbenchError:
             return ()
 
 
-class StopOnChange(Observer):
-    """Passes on what it is told, and stops the score as Ctrl-C does once its answer is no longer wanted.
+class StopOnChange(PassingObserver):
+    """Stops the score as Ctrl-C does once its answer is no longer wanted.
 
     Args:
-        observer: to pass it on to.
+        observer: to pass on to what it is told, but for cases that were examined: the turn's line says that.
         is_unwanted: whether it is.
     """
 
     def __init__(self, observer: Observer, is_unwanted: Callable[[], bool]) -> None:
-        self._observer = observer
+        super().__init__(observer)
         self._is_unwanted = is_unwanted
 
     def begin(self, phase: str, total: int) -> None:
         """Passed on."""
-        self._observer.begin(phase, total)
-        self._look()
+        super().begin(phase, total)
+        self._stop_if_unwanted()
 
     def step(self, what: str) -> None:
         """Passed on."""
-        self._observer.step(what)
-        self._look()
+        super().step(what)
+        self._stop_if_unwanted()
 
     def advance(self) -> None:
         """Passed on."""
-        self._observer.advance()
-        self._look()
-
-    def standing(self, text: str) -> None:
-        """Passed on."""
-        self._observer.standing(text)
+        super().advance()
+        self._stop_if_unwanted()
 
     def examined(self, case: Case, result: Examined) -> None:
-        """Not passed on: the turn's line says it."""
+        """Not passed on."""
 
-    def note(self, text: str) -> None:
-        """Passed on."""
-        self._observer.note(text)
-
-    def _look(self) -> None:
+    def _stop_if_unwanted(self) -> None:
         if self._is_unwanted():
             raise KeyboardInterrupt
 

@@ -46,7 +46,7 @@ class Oracle:
     roundoff: dict[str, torch.Tensor] = field(default_factory=dict)
 
 
-Look = Callable[[Mapping[str, torch.Tensor], Oracle], None]
+OnOutputs = Callable[[Mapping[str, torch.Tensor], Oracle], None]
 """Sees what a kernel wrote, by name, and what it should have written."""
 
 
@@ -180,7 +180,7 @@ def verify_kernel(
     consult: Callable[[], Oracle],
     scenario: str,
     synchronize: Callable[[], None],
-    look: Look | None = None,
+    on_outputs: OnOutputs | None = None,
 ) -> tuple[GateResult, ...]:
     """As `verify_launcher`; of a floor only what it claims to do: an empty one does nothing, a copying one copies.
 
@@ -191,7 +191,7 @@ def verify_kernel(
         consult: gives what is expected of the workspace's inputs; called once the launch is over, and not for a floor.
         scenario: the kind of inputs, for the record.
         synchronize: waits for the device.
-        look: called with the outputs and with what is expected, once the gates are through; not for a floor.
+        on_outputs: called with the outputs and with what is expected, once the gates are through; not for a floor.
     """
     match kernel.floor:
         case "empty":
@@ -206,8 +206,8 @@ def verify_kernel(
         case _:
             outputs, expected = _launch(run, workspace, synchronize, kernel.in_place), consult()
             gates = check_all(workspace, outputs, expected, scenario)
-            if look:
-                look(dict(zip((spec.name for spec in workspace.op.outputs), outputs, strict=True)), expected)
+            if on_outputs:
+                on_outputs(dict(zip((spec.name for spec in workspace.op.outputs), outputs, strict=True)), expected)
             return gates
 
 

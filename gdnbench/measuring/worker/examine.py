@@ -32,7 +32,7 @@ from gdnbench.measuring.worker.placement import Workspaces
 from gdnbench.model.case import Case
 from gdnbench.model.kernel import TorchKernel
 from gdnbench.model.status import GateResult, Status
-from gdnbench.verify.check import Look, Oracle, check_outputs, compare_launches, verify_kernel
+from gdnbench.verify.check import OnOutputs, Oracle, check_outputs, compare_launches, verify_kernel
 from gdnbench.verify.contest import contest_error
 
 LAUNCHES = 20
@@ -169,18 +169,18 @@ class Examination:
             self._step(f"verify {scenario}", factor=2)
             with self._guarded():
                 workspace = self._workspaces.workspace(self._case.workload, scenario)
-                look = self._look if scenario == workspace.op.scenarios[0] else None
-                gates = self._gate(bind(workspace), workspace, scenario, look)
+                on_outputs = self._keep_contest_error if scenario == workspace.op.scenarios[0] else None
+                gates = self._gate(bind(workspace), workspace, scenario, on_outputs)
             self._judge(gates)
 
     def _gate(
-        self, run: Launcher, workspace: Workspace, scenario: str, look: Look | None = None
+        self, run: Launcher, workspace: Workspace, scenario: str, on_outputs: OnOutputs | None = None
     ) -> tuple[GateResult, ...]:
         kernel, poisoned, synchronize = self._entry.kernel, self._on_poison(run), self._device.synchronize
         with self._expected(scenario) as consult:
-            return verify_kernel(kernel, poisoned, workspace, consult, scenario, synchronize, look)
+            return verify_kernel(kernel, poisoned, workspace, consult, scenario, synchronize, on_outputs)
 
-    def _look(self, outputs: Mapping[str, torch.Tensor], expected: Oracle) -> None:
+    def _keep_contest_error(self, outputs: Mapping[str, torch.Tensor], expected: Oracle) -> None:
         """Keeps what the contest's tool would say of these outputs, whatever the gates say."""
         self._result = replace(self._result, contest_error=contest_error(outputs, expected))
 

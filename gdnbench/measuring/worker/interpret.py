@@ -80,12 +80,14 @@ class _Interpretation:
     def _verify(self, scenario: str) -> tuple[GateResult, ...]:
         workspace, expected = self._workspaces.get(self._case.workload, scenario)
         run, cpu = self._bind(workspace), CpuDevice()
-        look = self._look if scenario == workspace.op.scenarios[0] else None
-        gates = verify_kernel(self._entry.kernel, run, workspace, lambda: expected, scenario, cpu.synchronize, look)
+        on_outputs = self._keep_contest_error if scenario == workspace.op.scenarios[0] else None
+        gates = verify_kernel(
+            self._entry.kernel, run, workspace, lambda: expected, scenario, cpu.synchronize, on_outputs
+        )
         # First, for what is wrong in the numbers mostly comes of it.
         return (self._watched_gate(scenario), *gates) if self._cuda else gates
 
-    def _look(self, outputs: Mapping[str, Tensor], expected: Oracle) -> None:
+    def _keep_contest_error(self, outputs: Mapping[str, Tensor], expected: Oracle) -> None:
         self._contest_error = contest_error(outputs, expected)
 
     def _bind(self, workspace: Workspace) -> Launcher:

@@ -5,21 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from gdnbench.measuring.observer import Observer
-from gdnbench.measuring.protocol import Examined
-from gdnbench.model.case import Case
+from gdnbench.measuring.observer import Observer, PassingObserver
 
 
-class PhaseClock(Observer):
-    """Passes on what it is told, and takes the time of each phase; one that comes again is added up.
+class PhaseTimes(PassingObserver):
+    """Takes the time of each phase; one that comes again is added up.
 
     Args:
-        observer: to pass it on to.
+        observer: to pass on to what it is told.
         clock: seconds.
     """
 
     def __init__(self, observer: Observer, clock: Callable[[], float] = time.monotonic) -> None:
-        self._observer = observer
+        super().__init__(observer)
         self._clock = clock
         self._begun = self._since = clock()
         self._phase = "start"
@@ -34,27 +32,7 @@ class PhaseClock(Observer):
         """Another phase begins."""
         self._close()
         self._phase = phase
-        self._observer.begin(phase, total)
-
-    def step(self, what: str) -> None:
-        """Passed on."""
-        self._observer.step(what)
-
-    def advance(self) -> None:
-        """Passed on."""
-        self._observer.advance()
-
-    def standing(self, text: str) -> None:
-        """Passed on."""
-        self._observer.standing(text)
-
-    def examined(self, case: Case, result: Examined) -> None:
-        """Passed on."""
-        self._observer.examined(case, result)
-
-    def note(self, text: str) -> None:
-        """Passed on."""
-        self._observer.note(text)
+        super().begin(phase, total)
 
     def _close(self) -> None:
         now = self._clock()
