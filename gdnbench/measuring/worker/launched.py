@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from gdnbench.measuring.worker.activities import LaunchActivities
@@ -34,9 +35,26 @@ def plain_name(name: str) -> str:
         return FILLED if name.startswith("Memset") else COPIED
     if mangled := _MANGLED.match(name):
         return _last_of_mangled(name, mangled.end(), is_nested=bool(mangled[1]))
-    declared = re.split(r"[<(]", name.replace(_ANONYMOUS, "anonymous"), maxsplit=1)[0]
-    own = declared.removeprefix("void ").rpartition("::")[2]
+    own = _declared(name.replace(_ANONYMOUS, "anonymous")).rpartition(" ")[2].rpartition("::")[2]
     return own if _IDENTIFIER.fullmatch(own) and not own.startswith("_Z") else UNKNOWN_FUNCTION
+
+
+def _declared(name: str) -> str:
+    """What stands before a demangled function's parameters, without template arguments, which a result may have, too.
+
+    Among template arguments, `<` may be a comparison: in parentheses, or behind one.
+    """
+    declared, nesting = "", ""
+    for before, character in pairwise(f" {name}"):
+        if character == "(" and not nesting:
+            break
+        if character == "(" or (character == "<" and before != ")" and not nesting.endswith("(")):
+            nesting += character
+        elif nesting and character == {"(": ")", "<": ">"}[nesting[-1]]:
+            nesting = nesting[:-1]
+        elif not nesting:
+            declared += character
+    return declared
 
 
 def _last_of_mangled(name: str, at: int, *, is_nested: bool) -> str:
@@ -117,7 +135,15 @@ def deviation(launches: Sequence[LaunchActivities], checked: Sequence[str]) -> s
     most = max(deviating, key=lambda names: deviating[names], default=expected)
     if not checked or UNKNOWN_FUNCTION in checked or deviating.get(most, 0) < FEWEST_DEVIATING:
         return ""
-    return f"while timed it launches {_told(most)}; when checked it launched {_told(checked)}"
+    return _difference(Counter(most), Counter(checked))
+
+
+def _difference(timed: Counter[str], checked: Counter[str]) -> str:
+    """Both counts of the functions that were not launched as often."""
+    differ = {name for name in timed | checked if timed[name] != checked[name]}
+    told = [_told({name: counts[name] for name in counts if name in differ}) for counts in (timed, checked)]
+    rest = "; all else is the same" if set(timed | checked) - differ else ""
+    return f"while timed it launches {told[0]}; when checked it launched {told[1]}{rest}"
 
 
 def function_times_us(launches: Sequence[LaunchActivities]) -> dict[str, float]:
@@ -140,9 +166,8 @@ def function_times_us(launches: Sequence[LaunchActivities]) -> dict[str, float]:
     return {name: ns / len(whole) / 1e3 for name, ns in total_ns.items()}
 
 
-def _told(names: Iterable[str]) -> str:
+def _told(counts: dict[str, int]) -> str:
     """`gates, scan (2 times), 1 fill`."""
-    counts = Counter(names)
     fills, copies = counts.pop(FILLED, 0), counts.pop(COPIED, 0)
     told = [name if count == 1 else f"{name} ({count} times)" for name, count in counts.items()]
     told += [plural(fills, "fill")] if fills else []
