@@ -48,7 +48,7 @@ def test_params_after_colons_change_the_defaults():
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [
-        ("decode-v1*", ["decode-v1", "decode-v1b", "decode-v1c", "decode-v1d", "decode-v10"]),
+        ("decode-v1*", ["decode-v1", "decode-v1b", "decode-v1c", "decode-v1d", "decode-v10", "decode-v11"]),
         ("decode-v?b", ["decode-v1b", "decode-v2b", "decode-v4b"]),
         ("decode-v[14]", ["decode-v1", "decode-v4"]),
         ("decode-v4,decode-fla", ["decode-v4", "decode-fla"]),

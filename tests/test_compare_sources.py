@@ -39,10 +39,10 @@ def test_a_gpu_stands_for_its_latest_run_that_compared_kernels():
 
 def test_beside_another_source_it_is_the_latest_that_timed_what_the_other_did():
     one, _ = load_sources(["h200", "published/b200"], RESULTS)
-    assert one.name == "20261124-044420-h200-decode-by-ssh"
+    assert one.name == "20261124-172450-h200-decode-round-trip"
     swept, one = load_sources(["sweep-batches", "h200"], RESULTS)
     assert swept.name == "20261121-182329-h200-decode-sweep-batches"
-    assert one.name == "20261124-044420-h200-decode-by-ssh"
+    assert one.name == "20261124-172450-h200-decode-round-trip"
 
 
 def test_where_nothing_is_shared_the_latest_is_taken(tmp_path):

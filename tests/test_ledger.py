@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import zlib
+from pathlib import Path
 
 import pytest
 from committed import RESULTS
@@ -325,9 +326,9 @@ def test_words_that_mean_nothing_are_refused(home, begin, command_line, words):
 def test_sources_are_kept_and_compared():
     files = {"v1/kernel.cu": "a\nb\n", "gdn.cuh": "µ\n"}
     assert unpack(pack(files)) == files
-    assert difference(files, files) == []
-    assert difference(files, files | {"v1/kernel.cu": "a\nc\n"})[-2:] == ["-b", "+c"]
-    assert "+new" in difference(files, files | {"v1/more.cuh": "new\n"})
+    assert difference(files, files, name="now") == []
+    assert difference(files, files | {"v1/kernel.cu": "a\nc\n"}, name="now")[-2:] == ["-b", "+c"]
+    assert "+new" in difference(files, files | {"v1/more.cuh": "new\n"}, name="now")
 
 
 def test_sources_that_would_fill_the_memory_are_refused():
@@ -458,3 +459,22 @@ def test_a_gate_that_is_not_above_its_entry_is_damage(home, begin, command_line)
     code, _, err = command_line("ledger")
     assert code == 2
     assert "depends on 2, which is not above it" in " ".join(err.split())
+
+
+def test_what_was_tried_is_shown_when_the_draft_is_gone(home, command_line):
+    shutil.copy(Path(__file__).parents[1] / "ledger.jsonl", home)
+    code, out, _ = command_line("ledger", "9")
+    assert code == 0
+    assert "+++ measured/next_large/kernel.cu" in out.splitlines()
+    assert (
+        '+      asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(keep));' in out.splitlines()
+    )
+    closings = json.loads(command_line("ledger", "9", "--json")[1])["closings"]
+    assert "sources" not in closings[0]
+
+
+def test_a_kernel_that_was_measured_as_it_was_says_so(home, begin, close, command_line):
+    begin(SLOWER)
+    keep_run(home)
+    close()
+    assert "decode-v10 was measured as it was when the entry was opened" in command_line("ledger", "1")[1]

@@ -105,6 +105,7 @@ class Closed:
         findings: one for each expectation, in their order.
         learned: what was learned, in the user's words.
         notes: what qualifies the outcome.
+        sources: the kernel's own files as they were measured, packed; empty in ledgers of before they were kept.
     """
 
     schema: Literal[1] = SCHEMA
@@ -117,6 +118,7 @@ class Closed:
     findings: Annotated[list[Finding], Meta(min_length=1)]
     learned: TextLine = ""
     notes: list[TextLine] = field(default_factory=list)
+    sources: PackedSources = ""
 
 
 @dataclass(frozen=True)

@@ -92,11 +92,9 @@ def _decode(line: bytes) -> Opened | Closed:
     head = decode_json(line, _Head)
     if head["schema"] != SCHEMA:
         raise SchemaError(f"it is of schema {head['schema']}, and this gdnbench reads {SCHEMA}")
-    if head["event"] == "closed":
-        return decode_json(line, Closed)
-    opened = decode_json(line, Opened)
-    unpack(opened.sources)
-    return opened
+    event = decode_json(line, Closed) if head["event"] == "closed" else decode_json(line, Opened)
+    unpack(event.sources)
+    return event
 
 
 def _take(entries: Entries, event: Opened | Closed) -> None:

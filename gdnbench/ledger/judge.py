@@ -15,6 +15,7 @@ from gdnbench.compare.runs import load_run
 from gdnbench.errors import UsageError
 from gdnbench.ledger.entry import Closed, Entry, Finding, Opened, Outcome, moment, now_text
 from gdnbench.ledger.expectation import Expectation
+from gdnbench.ledger.sources import pack, read_sources
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
@@ -54,6 +55,7 @@ def closed_event(entry: Entry, folder: Path, current: CatalogEntry | None, learn
         findings=findings,
         learned=learned.strip(),
         notes=_notes(opened, info),
+        sources=pack(read_sources(current)) if current else "",
     )
 
 

@@ -1,4 +1,4 @@
-"""The text of a kernel's files as an entry keeps it, and what changed in them since; it needs no git."""
+"""The text of a kernel's files as an entry keeps it, and what changed in them; it needs no git."""
 
 from __future__ import annotations
 
@@ -55,10 +55,16 @@ def unpack(packed: str) -> dict[str, str]:
     return decode_json(text, dict[str, str])
 
 
-def difference(before: Files, now: Files) -> list[str]:
-    """Lines of a unified diff; none where nothing changed."""
+def difference(before: Files, after: Files, *, name: str) -> list[str]:
+    """Lines of a unified diff; none where nothing changed.
+
+    Args:
+        before: the files when the entry was opened.
+        after: at another time.
+        name: of that time, before the paths: `now`.
+    """
     lines: list[str] = []
-    for name in sorted({*before, *now}):
-        old, new = (files.get(name, "").splitlines() for files in (before, now))
-        lines += unified_diff(old, new, f"then/{name}", f"now/{name}", lineterm="")
+    for path in sorted({*before, *after}):
+        old, new = (files.get(path, "").splitlines() for files in (before, after))
+        lines += unified_diff(old, new, f"then/{path}", f"{name}/{path}", lineterm="")
     return lines

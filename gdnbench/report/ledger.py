@@ -1,4 +1,4 @@
-"""The ledger of experiments on stdout: a row an entry, or one in full with what changed in its sources since."""
+"""The ledger of experiments on stdout: a row an entry, or one in full with what it changed in its sources."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from rich.console import Console
 from rich.text import Text
 
 from gdnbench.catalog.entry import Entry as CatalogEntry
+from gdnbench.ledger.change import Change, change_of
 from gdnbench.ledger.entry import Entry, Finding, Outcome
 from gdnbench.ledger.file import Entries
 from gdnbench.ledger.gates import gate_of
 from gdnbench.ledger.judge import run_command
-from gdnbench.ledger.sources import difference, read_sources, unpack
 from gdnbench.places import ledger_option, out_option
 from gdnbench.report.console import FittedTable, data_console, plain_table, print_json, print_next
 from gdnbench.wording import plural
@@ -96,10 +96,9 @@ def print_entry(
         json: as a JSON document.
     """
     opened = entry.opened
-    before = unpack(opened.sources)
-    lines = difference(before, read_sources(current)) if before and current else []
+    change = change_of(entry, current)
     if json:
-        print_json({**_document(entry, entries), "ledger": str(ledger), "diff": "\n".join(lines)})
+        print_json({**_document(entry, entries), "ledger": str(ledger), "diff": "\n".join(change.lines)})
         return
     console = data_console()
     _print_heading(console, entry)
@@ -120,7 +119,7 @@ def print_entry(
             console.print(Text(f"expected  {expectation.text}"))
     _print_closings(console, entry)
     console.print()
-    _print_difference(console, lines, opened.kernel, has_sources=bool(before), is_there=current is not None)
+    _print_change(console, change)
     last = entry.last
     if last:
         print_next(console, ["gdnbench", "show", last.run, *out_option(results)])
@@ -189,20 +188,18 @@ def _print_closings(console: Console, entry: Entry) -> None:
             console.print(Text(f"learned: {closed.learned}"))
 
 
-def _print_difference(
-    console: Console, lines: Sequence[str], kernel: str, *, has_sources: bool, is_there: bool
-) -> None:
-    if not has_sources or not is_there:
-        why = "is not there any more" if has_sources else "was too large to be kept"
-        console.print(Text(f"no difference can be shown: {kernel} {why}", style="dim"))
-    elif not lines:
-        console.print(Text(f"{kernel} is as it was when the entry was opened", style="dim"))
-    for line in lines:
+def _print_change(console: Console, change: Change) -> None:
+    if change.note:
+        console.print(Text(change.note, style="dim"))
+    for line in change.lines:
         style = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
         console.print(Text(line, style=style), soft_wrap=True)
 
 
 def _document(entry: Entry, entries: Entries) -> dict[str, Any]:
     opened = {name: value for name, value in asdict(entry.opened).items() if name not in {"sources", "event"}}
-    closings = [{name: value for name, value in asdict(each).items() if name != "event"} for each in entry.closings]
+    closings = [
+        {name: value for name, value in asdict(each).items() if name not in {"sources", "event"}}
+        for each in entry.closings
+    ]
     return {**opened, "state": entry.state.value, "gate": str(gate_of(entry, entries)), "closings": closings}
