@@ -42,7 +42,7 @@ def test_beside_another_source_it_is_the_latest_that_timed_what_the_other_did():
     assert one.name == "20261124-172450-h200-decode-round-trip"
     swept, one = load_sources(["sweep-batches", "h200"], RESULTS)
     assert swept.name == "20261121-182329-h200-decode-sweep-batches"
-    assert one.name == "20261124-172450-h200-decode-round-trip"
+    assert one.name == "20261124-173739-h200-decode-try-10"
 
 
 def test_where_nothing_is_shared_the_latest_is_taken(tmp_path):
