@@ -73,6 +73,7 @@ KERNELS = {
     "unwritten": ("def bind(t, workload, params): return lambda: (t.output, t.new_state)\n", ""),
     "gpuonly": (RIGHT, ", runs_on=('cuda',)"),
     "onehead": (RIGHT, ", check=lambda workload: 'takes one head alone' if workload.HV > 1 else ''"),
+    "badcheck": (RIGHT, ", check=lambda workload, params: ''"),
     "missing": (RIGHT, ", requires=(Requirement('module_from_nowhere', extra='far'),)"),
 }
 
@@ -128,6 +129,7 @@ def test_a_case_is_verified_in_the_scenarios_that_the_task_names_for_it(root):
         ("decode-unwritten", Status.UNWRITTEN, "written"),
         ("decode-gpuonly", Status.UNSUPPORTED, "needs a GPU"),
         ("decode-onehead", Status.UNSUPPORTED, "takes one head alone"),
+        ("decode-badcheck", Status.UNSUPPORTED, "its check failed: TypeError: "),
         ("decode-v4", Status.UNSUPPORTED, "needs a GPU"),
         ("decode-missing", Status.MISSING, "pip install 'gdnbench[far]'"),
     ],

@@ -103,7 +103,7 @@ def build_jobs(catalog: Catalog, cases: Sequence[Case], archs: Sequence[str]) ->
     jobs = {}
     for case in cases:
         entry = catalog.entries[case.variant.kernel]
-        if entry.kernel.check(case.workload):  # a build that fails would say less of why
+        if entry.kernel.unable(case.workload):  # a build that fails would say less of why
             continue
         if isinstance(entry.kernel, CudaKernel | TritonKernel) and entry.missing() is None:
             # Where one of several has not its instructions, the others stand for all; where none has, each tells why.

@@ -118,7 +118,7 @@ def _choose_baseline(catalog: Catalog, request: Request, gpu: Gpu | None) -> tup
             _, variant = find_variant(catalog, request.op.name, wanted)
             kernels = ((catalog.at(variant, each, slug_of(gpu))[0], each) for each in request.workloads)
             reason = next(
-                filter(None, (unavailable(entry, gpu) or entry.kernel.check(each) for entry, each in kernels)), ""
+                filter(None, (unavailable(entry, gpu) or entry.kernel.unable(each) for entry, each in kernels)), ""
             )
             if not reason:
                 note = f"the baseline {'; '.join(passed)}; compared with {wanted} instead"

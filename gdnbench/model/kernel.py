@@ -115,6 +115,13 @@ class Kernel:
         """The devices that the kernel can run on."""
         return ("cuda",)
 
+    def unable(self, workload: Workload) -> str:
+        """Why it cannot do a workload of its op, by its `check`; also that its `check` fails. Empty where it can."""
+        try:
+            return self.check(workload)
+        except Exception as error:  # what a declaration raises is not known
+            return f"its check failed: {type(error).__name__}: {error}"
+
     def fits(self, arch: str) -> bool:
         """Whether the kernel can be compiled for an architecture, `sm_90`."""
         del arch

@@ -50,7 +50,7 @@ class _Interpretation:
         self._contest_error: float | None = None
 
     def conduct(self, scenarios: Sequence[str]) -> Examined:
-        if reason := self._entry.kernel.check(self._case.workload):
+        if reason := self._entry.kernel.unable(self._case.workload):
             return Examined(self._case.id, Status.UNSUPPORTED, reason)
         gates: list[GateResult] = []
         notes: tuple[str, ...] = ()
