@@ -41,11 +41,7 @@ def read(inputs: dict[str, Any], workload: Workload) -> dict[str, Any]:
     """What the reading floor leaves: in each of c's two bytes the exclusive or of its row of a, and of its scales."""
     import torch  # in a worker, which has it
 
-    def folded(rows: Any) -> Any:
-        while (size := rows.shape[-1]) > 1:
-            half, odd = size // 2, rows[..., size - size % 2 :]
-            rows = torch.cat([rows[..., :half] ^ rows[..., half : 2 * half], odd], dim=-1)
-        return rows
+    from gdnbench.nvfp4 import folded
 
     del workload
     each = [folded(inputs["a"]), folded(inputs["sfa"].view(torch.uint8))]
