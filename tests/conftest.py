@@ -88,6 +88,17 @@ def _plain_environment(monkeypatch, tmp_path_factory):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config"))
 
 
+@pytest.fixture(scope="module")
+def one_thread():
+    """Torch on one thread: on a busy machine its threads wait for each other in tests of many small operations."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture
 def command_line(monkeypatch, capsys):
     """Runs `gdnbench ARGUMENTS` in this process; gives exit code, stdout and stderr."""

@@ -7,17 +7,20 @@ import pytest
 import torch
 from changed_kernels import write_changed
 from faults import answer
+from interpreted_ops import statuses
+from nvfp4_data import FACTOR_MISTAKES, codes, exact_sum, scaled
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.launch.numerics import load_numerics
 from gdnbench.model.workload import Shape
 from gdnbench.verify.gates import roundoff_error
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 CATALOG = load_catalog(default_roots()[:1])
 OP = CATALOG.ops["nvfp4-gemv"]
 NUMERICS = load_numerics(OP, CATALOG.op_folders[OP.name])
 GATE = OP.gates[0]
-E2M1 = {0: 0, 1: 0.5, 2: 1, 3: 1.5, 4: 2, 5: 3, 6: 4, 7: 6}
 SIZES = {"M": 37, "K": 2048, "L": 3}
 
 
@@ -26,43 +29,6 @@ def drawn(scenario, seed=1, **sizes):
     """Inputs, the oracle's c and its roundoff, which tests leave as they are."""
     t, scalars = NUMERICS.make_inputs(OP.workload(Shape(**(sizes or SIZES))), seed, "cpu", scenario)
     return t, NUMERICS.oracle(t, scalars)["c"], NUMERICS.roundoff(t, scalars)["c"]
-
-
-def codes(bits, mistake=""):
-    low, high = bits & 15, bits >> 4
-    return torch.stack([high, low] if mistake == "halves of bytes exchanged" else [low, high], -1).flatten(-2)
-
-
-def numbers(of, mistake):
-    """Values of codes, by the bits of e2m1 one by one."""
-    sign, exponent, significand = of >> 3, (of >> 1 & 3).double(), (of & 1).double()
-    if mistake == "the sign is left out":
-        sign = torch.zeros_like(sign)
-    subnormal = significand / 2
-    if mistake == "subnormal numbers are zero":
-        subnormal = torch.zeros_like(subnormal)
-    if mistake == "subnormal numbers are read as normal ones":
-        subnormal = (1 + significand / 2) / 2
-    normal = 2.0 ** (exponent - 1) * (1 + significand / 2)
-    if mistake == "e2m1 is read as e1m2":
-        normal, subnormal = (of & 7).double() / 2, (of & 7).double() / 2
-    if mistake == "codes are whole numbers":
-        return torch.where(of >= 8, of.double() - 16, of.double())
-    return torch.where(exponent == 0, subnormal, normal) * (1 - 2 * sign.double())
-
-
-def spread(scales, mistake):
-    """A scale for each number."""
-    scales = scales.double()
-    if mistake == "the next block's scale":
-        scales = scales.roll(-1, dims=-1)
-    if mistake == "a scale for each 32":
-        scales = scales[..., ::2].repeat_interleave(2, dim=-1)
-    if mistake == "subnormal scales are zero":
-        scales = torch.where(scales < 2.0**-6, 0.0, scales)
-    if mistake == "scales are powers of two":
-        scales = torch.where(scales > 0, 2.0 ** torch.floor(torch.log2(scales)), 0.0)
-    return scales.repeat_interleave(16, dim=-1)
 
 
 def whole_sum(terms):
@@ -83,20 +49,16 @@ def one_by_one(dtype, step=1):
 
 def terms_with(t, mistake):
     """[L, M, K]."""
-    a = numbers(codes(t["a"], mistake), mistake)
-    b = numbers(codes(t["b"]), mistake)
-    if mistake != "no scales of a":
-        a = a * spread(t["sfa"], mistake)
-    if mistake != "no scales of b":
-        b = b * spread(t["sfb"], mistake)
+    of_a = {"no scales of a": "no scales", "a scaled a is rounded to e4m3": "a scaled number is rounded to e4m3"}
+    of_b = "no scales" if mistake == "no scales of b" else mistake if mistake in SCALE_MISTAKES else ""
+    a = scaled(t["a"], t["sfa"], of_a.get(mistake, mistake))
+    b = scaled(t["b"], t["sfb"], of_b)
     if mistake == "the first vector for all matrices":
         b = b[:1].expand_as(b)
-    if mistake == "a scaled a is rounded to e4m3":
-        a = a.float().clamp(-448, 448).to(torch.float8_e4m3fn).double()
     terms = a * b[:, None]
     if mistake == "terms are rounded to bf16":
         terms = terms.bfloat16().double()
-    return terms[..., :-16] if mistake == "the last block is missing" else terms
+    return terms
 
 
 def computed(t, mistake="", total=whole_sum):
@@ -113,17 +75,9 @@ def computed(t, mistake="", total=whole_sum):
     return c
 
 
+SCALE_MISTAKES = tuple(each for each in FACTOR_MISTAKES if "scale" in each)
 MISTAKES = (
-    "halves of bytes exchanged",
-    "the sign is left out",
-    "subnormal numbers are zero",
-    "subnormal numbers are read as normal ones",
-    "e2m1 is read as e1m2",
-    "codes are whole numbers",
-    "the next block's scale",
-    "a scale for each 32",
-    "subnormal scales are zero",
-    "scales are powers of two",
+    *FACTOR_MISTAKES,
     "no scales of a",
     "no scales of b",
     "the first vector for all matrices",
@@ -151,14 +105,9 @@ def test_the_oracle_is_the_sum(scenario):
     """By fractions, of which none is rounded."""
     t, c, _ = drawn(scenario)
 
-    def scaled(bits, scales, k):
-        code = int(bits[k // 2]) >> 4 * (k % 2) & 15
-        return Fraction(E2M1[code & 7]) * (-1 if code & 8 else 1) * Fraction(float(scales[k // 16]))
-
     for matrix, row in ((0, 0), (1, 17), (2, 36)):
         a, b = (t["a"][matrix, row], t["sfa"][matrix, row]), (t["b"][matrix], t["sfb"][matrix])
-        right = sum(scaled(*a, k) * scaled(*b, k) for k in range(SIZES["K"]))
-        assert abs(Fraction(float(c[matrix, row])) - right) <= Fraction(1, 2**30)
+        assert abs(float(exact_sum(a, b) - Fraction(float(c[matrix, row])))) <= 2.0**-30
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -233,35 +182,45 @@ def test_rows_of_scales_begin_where_wide_loads_may():
     assert "K=128 is no multiple of 256" in OP.check(OP.workloads.workload({"K": 128}))
 
 
-@pytest.mark.parametrize(
-    "kernel",
-    [
-        "nvfp4-gemv-reference",
-        "nvfp4-gemv-triton",
-        "nvfp4-gemv-triton:BM=16:BK=512",
-        "nvfp4-gemv-triton:BM=1:BK=4096",
-        "nvfp4-gemv-floor-read",
-        "nvfp4-gemv-floor-read:WARPS=2:EACH=1",
-    ],
+KERNELS = (
+    "nvfp4-gemv-triton",
+    "nvfp4-gemv-triton:BM=16:BK=512",
+    "nvfp4-gemv-triton:BM=1:BK=4096",
+    "nvfp4-gemv-floor-read",
+    "nvfp4-gemv-floor-read:WARPS=2:EACH=1",
 )
-@pytest.mark.parametrize("sizes", ["M=37 K=256 L=3", "M=5 K=1792 L=2"])
-def test_kernels_are_right_where_there_is_no_gpu(kernel, sizes):
-    done = answer("verify", kernel, "--gpu", "cpu", "--shape", sizes)
-    assert done.code == 0, done.err
-    assert "fail" not in done.out
-
-
+WORKLOADS = ("M=19 K=256 L=3", "M=5 K=1792 L=2")
 SPOILED = {
     "both halves of a byte are its lower one": ("value(x >> 4) * value(y >> 4)", "value(x) * value(y)"),
     "the first vector for all matrices": ("b + matrix * (K // 2)", "b + 0 * (K // 2)"),
     "blocks of 32": ("first // 16 + of_blocks, mask=is_block", "first // 16 + of_blocks // 2 * 2, mask=is_block"),
     "the sign is a bit off": ("<< 12", "<< 11"),
 }
+NAMES = {each: f"nvfp4-gemv-spoiled-{number}" for number, each in enumerate(SPOILED)}
 
 
-@pytest.mark.parametrize("spoiled", SPOILED)
-def test_a_spoiled_kernel_is_refused(spoiled, tmp_path, monkeypatch):
-    write_changed(CATALOG.entries["nvfp4-gemv-triton"], "nvfp4-gemv-spoiled", SPOILED[spoiled], tmp_path)
-    monkeypatch.setenv("GDNBENCH_KERNELS", str(tmp_path))
-    done = answer("verify", "nvfp4-gemv-spoiled", "--gpu", "cpu", "--shape", "M=38 K=1792 L=2")
-    assert done.code == 3, done.out + done.err
+@pytest.fixture(scope="module")
+def interpreted(tmp_path_factory):
+    """What becomes of each kernel and workload without a GPU, and of copies of one with a mistake in each."""
+    root = tmp_path_factory.mktemp("kernels")
+    for mistake, name in NAMES.items():
+        write_changed(CATALOG.entries["nvfp4-gemv-triton"], name, SPOILED[mistake], root)
+    pairs = [(kernel, workload) for kernel in KERNELS for workload in WORKLOADS]
+    return statuses("nvfp4-gemv", [*pairs, *((name, "M=6 K=1792 L=2") for name in NAMES.values())], root)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_kernels_are_right_where_there_is_no_gpu(interpreted, kernel, workload):
+    assert interpreted[kernel, workload] == ("ok", "")
+
+
+@pytest.mark.parametrize("mistake", SPOILED)
+def test_a_spoiled_kernel_is_refused(interpreted, mistake):
+    assert interpreted[NAMES[mistake], "M=6 K=1792 L=2"][0] == "wrong-numbers"
+
+
+def test_the_reference_is_right_on_a_cpu():
+    done = answer("verify", "nvfp4-gemv-reference", "--gpu", "cpu", "--shape", "M=5 L=2 K=256,1792")
+    assert done.code == 0, done.err
+    assert "fail" not in done.out

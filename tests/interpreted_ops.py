@@ -1,0 +1,67 @@
+"""Run with TRITON_INTERPRET=1: kernels of an op at workloads, on all inputs; prints a JSON line for each.
+
+Arguments are the op, a folder of more kernels, and then pairs of a kernel's label and a workload's, `M=37 K=256 L=3`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.catalog.select import find_variant
+from gdnbench.measuring.protocol import Examined, Phase, Task
+from gdnbench.model.case import Case
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+def statuses(op: str, pairs: Sequence[tuple[str, str]], more: Path) -> dict[tuple[str, str], tuple[str, str]]:
+    """What becomes of each pair of labels in interpreters, without a build for a GPU: its status and the reason.
+
+    Args:
+        op: the op's name.
+        pairs: of a kernel's label and a workload's.
+        more: a folder of kernels beside the bundled ones; it may be empty.
+    """
+    done = subprocess.run(
+        [sys.executable, __file__, op, str(more), *(each for pair in pairs for each in pair)],
+        env={**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": str(REPOSITORY), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(lines) == len(pairs)
+    return {pair: (status, reason) for pair, (status, reason) in zip(pairs, lines, strict=True)}
+
+
+class _Lines:
+    """Prints what is examined, in the order of the cases."""
+
+    def send(self, event: object) -> None:
+        if isinstance(event, Examined):
+            print(json.dumps([event.status, event.reason]))
+
+
+def _main(op: str, more: str, *words: str) -> None:
+    from gdnbench.measuring.worker.interpret import interpret_all
+
+    roots = (default_roots()[0], Path(more))
+    catalog = load_catalog(roots)
+    declared = catalog.ops[op]
+    for label, at in zip(words[::2], words[1::2], strict=True):
+        entry, variant = find_variant(catalog, op, label)
+        workload = declared.checked(declared.workloads.read(at))
+        case = Case(entry.at(variant, workload), workload)
+        task = Task(Phase.INTERPRET, "cpu", tuple(map(str, roots)), op, (case,), seed=3, step_limit_s=60.0)
+        interpret_all(task, _Lines())
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])
