@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 import torch
 from faults import REPOSITORY, python_path
+from nvfp4_data import scaled
 
+from gdnbench import nvfp4
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.launch.triton_rounding import nearest_bf16
+from gdnbench.launch.triton_rounding import from_nvfp4, nearest_bf16
 
 TRITON = load_catalog(default_roots()[:1]).entries["decode-triton"]
 BLOCKS = TRITON.kernel.params["BV"].choices
@@ -100,3 +102,14 @@ def test_fp32_becomes_the_nearest_bf16_as_on_a_gpu():
 def test_the_interpreter_rounds_to_nearest(verdicts):
     """Cut off instead of rounded, an output lies up to an ulp away, thousands of times what fp32 may make."""
     assert verdict_of(verdicts, "decode-triton:BV=64")[3]["output fp32 roundoff"] < 1
+
+
+def test_products_with_scales_take_numbers_in_nvfp4():
+    (bits, scales), _ = (
+        nvfp4.stored(coded, 4, "cpu")
+        for coded in nvfp4.draw_pair(4, 4, 64, "all-codes", torch.Generator().manual_seed(1))
+    )
+    found = from_nvfp4(bits.numpy(), scales.view(torch.uint8).numpy())
+    assert torch.equal(torch.from_numpy(found).double(), scaled(bits, scales))
+    with pytest.raises(ValueError, match="one for each 16"):
+        from_nvfp4(bits.numpy(), scales.view(torch.uint8).numpy()[:, ::2])
