@@ -65,6 +65,19 @@ def test_each_language_has_its_usual_source_file(kernel, language, source):
     assert (kernel.language, kernel.source) == (language, source)
 
 
+@pytest.mark.parametrize("arch", ["sm_100", "sm_100a", "sm_120"])
+def test_a_triton_kernel_may_need_an_architectures_instructions(arch):
+    kernel = TritonKernel(name="t", entry="f", grid=lambda s, p: (1,), since="sm_100")
+    assert kernel.fits(arch)
+    assert not kernel.fits("sm_90")
+    assert TritonKernel(name="t", entry="f", grid=lambda s, p: (1,)).fits("sm_90")
+
+
+def test_what_is_no_architecture_is_refused_when_declared():
+    with pytest.raises(DeclarationError, match="since 'hopper' is no architecture"):
+        TritonKernel(name="t", entry="f", grid=lambda s, p: (1,), since="hopper")
+
+
 def test_a_requirement_says_how_it_is_met():
     assert Requirement("fla", extra="fla").remedy == "pip install 'gdnbench[fla]'"
 

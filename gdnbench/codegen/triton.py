@@ -77,11 +77,14 @@ def compile_triton(
         Triton's `CompiledKernel`. On a GPU, `compiled[grid](*arguments(compiled, values))` launches it.
 
     Raises:
-        BuildError: if the source fails to load or the compiler rejects it.
+        BuildError: if the source fails to load, the compiler rejects it, or `arch` lacks its instructions.
         UsageError: if `arch` is not a target's name.
     """
     if not isinstance(entry.kernel, TritonKernel):
         raise TypeError(f"{entry.kernel.name} is not a Triton kernel")
+    if not entry.kernel.fits(arch):
+        whose = f"that GPUs have from {entry.kernel.since} on"
+        raise BuildError(f"{entry.kernel.name} has instructions {whose}, and cannot be compiled for {arch}")
     chosen = launch_of(entry.kernel, launch)
     function = load_function(entry.source, chosen.entry)
 

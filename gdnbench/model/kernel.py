@@ -207,8 +207,7 @@ class CudaKernel(Kernel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.since and not _ARCH.fullmatch(self.since):
-            raise DeclarationError(f"{self.name}: since {self.since!r} is no architecture", "as in since='sm_90'")
+        _check_since(self.name, self.since)
         object.__setattr__(self, "scratch", tuple(self.scratch))
         if self.launches:
             _check_launches(self.launches, CudaLaunch, self.entry, self.grid, self.block)
@@ -265,9 +264,10 @@ class TritonKernel(Kernel):
         stages: depth of software pipelining.
         launches: what one call launches, in order, on one stream.
         scratch: memory between the launches; `dims` may name params, too. Its values before a call are anything.
+        since: the first architecture that has its instructions, as `sm_100` is for products with scales; empty for any.
 
     Raises:
-        DeclarationError: if it declares no launch, or declares launches in both ways.
+        DeclarationError: if it declares no launch, or launches in both ways, or `since` is no architecture.
     """
 
     language: ClassVar[str] = "triton"
@@ -279,9 +279,11 @@ class TritonKernel(Kernel):
     stages: PerCase = _one
     launches: tuple[TritonLaunch, ...] = ()
     scratch: tuple[TensorSpec, ...] = ()
+    since: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        _check_since(self.name, self.since)
         object.__setattr__(self, "scratch", tuple(self.scratch))
         if self.launches:
             _check_launches(self.launches, TritonLaunch, self.entry, self.grid)
@@ -291,6 +293,16 @@ class TritonKernel(Kernel):
             raise DeclarationError(f"{self.name}: a launch needs `entry` and `grid`", "or give `launches`")
         one = TritonLaunch(entry=self.entry, grid=self.grid, warps=self.warps, stages=self.stages)
         object.__setattr__(self, "launches", (one,))
+
+    def fits(self, arch: str) -> bool:
+        """Whether it needs no later architecture."""
+        return not self.since or _number(arch) >= _number(self.since)
+
+
+def _check_since(name: str, since: str) -> None:
+    """Refuses a `since` that is neither empty nor an architecture."""
+    if since and not _ARCH.fullmatch(since):
+        raise DeclarationError(f"{name}: since {since!r} is no architecture", "as in since='sm_90'")
 
 
 def _check_launches(launches: object, kind: type, *single: object) -> None:
