@@ -11,6 +11,7 @@ from run_data import WORKLOAD, case, collect, healthy
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.errors import ExitCode
+from gdnbench.machine.gpus import spec_of
 from gdnbench.measuring.analyse import analyse
 from gdnbench.measuring.protocol import Examined, HostTimes, Sampled
 from gdnbench.measuring.request import Settings
@@ -90,6 +91,26 @@ def test_a_floor_has_the_bandwidth_of_what_it_moves_and_the_empty_one_has_none()
     assert copying.timing.bandwidth_gbs == pytest.approx(copying.nbytes / copying.timing.time_us / 1e3)
     assert rows[empty.id].nbytes == 0
     assert math.isnan(rows[empty.id].timing.bandwidth_gbs)
+
+
+@pytest.mark.parametrize(("gpu", "peak_tflops"), [("h200", 989.5), ("b200", 9000.0)])
+def test_operations_of_a_precision_that_a_gpu_lacks_are_bound_by_the_one_they_are_widened_to(gpu, peak_tflops):
+    count = 42e9  # 42.4 µs at the peak of an H200 for fp16, and a copy takes 40
+    op = replace(DECODE, flops=lambda workload: {"fp4": count}, instead={"fp4": "fp16"})
+    collected = collect({each: 10 * time_us for each, time_us in MEDIANS_US.items()})
+    rows = {
+        row.case.id: row
+        for row in analyse(
+            op, CASES, healthy(CASES), {}, collected, Settings(),
+            timer="nvbench", run_id="r", copying={"decode-floor-copy"}, rated=spec_of(gpu),
+        ).measurements
+    }  # fmt: skip
+    timing = rows[FAST.id].timing
+    binds = count / peak_tflops / 1e6 > 40.0
+    assert timing.bound == ("flops" if binds else "copy")
+    assert binds == (gpu == "h200")
+    if binds:
+        assert timing.sol == pytest.approx(count / peak_tflops / 1e6 / timing.time_us)
 
 
 def test_rows_come_in_the_plans_order():

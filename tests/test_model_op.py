@@ -94,6 +94,7 @@ def test_an_op_needs_no_more_than_its_contract():
         ({"scenarios": ()}, "scenario"),
         ({"scenarios": "typical"}, "scenarios: a tuple"),
         ({"flops": lambda workload: {"bf17": 3}}, "bf17"),
+        ({"instead": {"fp4": "fp17"}}, "fp17"),
         ({"derived": {"T": lambda workload: workload.N / 2}}, "T"),
         ({"check": lambda workload: "never"}, "never"),
         ({"suites": {"contest": {}}}, "contest"),

@@ -224,7 +224,8 @@ def _cost(op: Op, case: Case, nbytes: int, rated: GpuSpec | None) -> LeastWork:
     """A floor computes nothing; operations of a precision whose peak is not known bound nothing."""
     flops = {} if case.role is Role.FLOOR else op.flops(case.workload)
     peaks = rated.peak_tflops if rated else {}
-    peak_us = sum(count / peaks[precision] / 1e6 for precision, count in flops.items() if precision in peaks)
+    at = {each: each if each in peaks else op.instead.get(each, each) for each in flops}
+    peak_us = sum(count / peaks[at[each]] / 1e6 for each, count in flops.items() if at[each] in peaks)
     return LeastWork(nbytes, sum(flops.values()), peak_us, nbytes / rated.bandwidth_gbs / 1e3 if rated else 0.0)
 
 

@@ -84,6 +84,7 @@ SuiteDeclaration = Mapping[Shape, float] | tuple[Shape, ...] | str
 """Workloads with weights, workloads of equal weight, or the name of a CSV file beside `op.py`."""
 
 NO_DERIVED: Mapping[str, SizeOf] = MappingProxyType({})
+NOT_WIDENED: Mapping[Precision, Precision] = MappingProxyType({})
 NO_SUITES: Mapping[str, SuiteDeclaration] = MappingProxyType({})
 
 
@@ -145,6 +146,8 @@ class Op:
         suites: named workloads with weights. `default` is what is measured where none is named, the default workload
             if there is no such suite; `verify` is what `gdnbench verify` tries, by default the same.
         flops: floating-point operations by precision.
+        instead: a precision that counts in the place of another, for the peak of a GPU that is rated for none at that:
+            `{"fp4": "fp16"}` where numbers of four bits are widened.
         least_bytes: what must cross device memory at least; by default each input read once, each output written once.
         baselines: kernels that others are compared with; the first that can be had here.
         floor: the pseudo-kernel that is the speed of light; empty where there is none.
@@ -171,6 +174,7 @@ class Op:
     check: Callable[[Workload], str] = _always_fits
     suites: Mapping[str, SuiteDeclaration] = field(default_factory=lambda: NO_SUITES)
     flops: Callable[[Workload], Mapping[Precision, int]] = _no_flops
+    instead: Mapping[Precision, Precision] = field(default_factory=lambda: NOT_WIDENED)
     least_bytes: SizeOf | None = None
     baselines: tuple[str, ...] = ()
     floor: str = ""
@@ -338,7 +342,7 @@ class Op:
                 self._check_roundoff(gate)
         if ungated := outputs.keys() - {gate.tensor for gate in self.gates}:
             raise DeclarationError(f"{', '.join(sorted(ungated))}: no gate is on it, so wrong numbers would pass")
-        if strange := self.flops(default).keys() - set(get_args(Precision)):
+        if strange := {*self.flops(default), *self.instead, *self.instead.values()} - set(get_args(Precision)):
             raise DeclarationError(f"flops: {', '.join(strange)} is no precision: {', '.join(get_args(Precision))}")
         self._check_copy(named)
 
