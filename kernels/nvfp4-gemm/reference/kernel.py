@@ -1,0 +1,36 @@
+"""The product in eager torch, fp32: both factors unpacked by a table, some rows of B at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from gdnbench import nvfp4
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gdnbench import Params, Shape
+
+AT_ONCE = 1 << 26  # numbers that are unpacked at a time, so that these stay small beside a GPU's memory
+
+
+def bind(tensors, shape: Shape, params: Params) -> Callable[[], tuple[torch.Tensor, ...]]:
+    del params
+    t, values = tensors, nvfp4.table(torch.float32, tensors.A.device)
+    step = max(1, AT_ONCE // shape.K)
+    parts = [slice(first, first + step) for first in range(0, shape.N, step)]
+
+    def plain(scales, rows):
+        return nvfp4.untiled(scales, rows) if shape.TILED else scales
+
+    def run():
+        for matrix in range(shape.L):
+            sfb = plain(t.sfb[matrix], shape.N)
+            a = nvfp4.looked_up(t.A[matrix], plain(t.sfa[matrix], shape.M), values)
+            for rows in parts:
+                t.C[matrix, :, rows] = a @ nvfp4.looked_up(t.B[matrix, rows], sfb[rows], values).T
+        return (t.C,)
+
+    return run
