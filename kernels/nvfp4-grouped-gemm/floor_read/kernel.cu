@@ -1,0 +1,46 @@
+// A warp a row of B: loads it and its scales, 16 bytes a lane, and what an exclusive or makes of each goes to a column
+// of C. Columns of a block are gathered, so that it stores 16 bytes at once.
+#include "gemm.cuh"
+
+constexpr unsigned WARP = 32;
+constexpr unsigned STORED = 8;  // columns that a store of 16 bytes has
+
+// The exclusive or of all bytes that the warp has seen in `count` times 16 of them.
+__device__ __forceinline__ unsigned folded(const uint4* row, unsigned count, unsigned lane) {
+  unsigned all = 0;
+  for (unsigned first = lane; first < count; first += WARP * EACH) {
+    uint4 bits[EACH];
+#pragma unroll
+    for (unsigned i = 0; i < EACH; ++i)
+      bits[i] = first + i * WARP < count ? row[first + i * WARP] : make_uint4(0, 0, 0, 0);
+#pragma unroll
+    for (unsigned i = 0; i < EACH; ++i) all ^= bits[i].x ^ bits[i].y ^ bits[i].z ^ bits[i].w;
+  }
+#pragma unroll
+  for (unsigned apart = WARP / 2; apart > 0; apart /= 2) all ^= __shfl_xor_sync(0xffffffffu, all, apart);
+  all ^= all >> 16;
+  return (all ^ all >> 8) & 0xff;
+}
+
+extern "C" __global__ void __launch_bounds__(WARP * WARPS) nvfp4_grouped_gemm_floor_read(GEMM_ARGUMENTS) {
+  __shared__ __align__(16) unsigned short found[WARPS];
+  const unsigned warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
+  const unsigned begin = blockIdx.x * WARPS, column = begin + warp;
+  const long long group = blockIdx.y;
+  const int first = ends[group], M = ends[group + 1] - first;
+  if (M == 0) return;
+  if (column < GEMM_N) {
+    const long long row = group * GEMM_N + column, scales = group * rows_sfb + column;
+    const unsigned low = folded(reinterpret_cast<const uint4*>(B + row * (GEMM_K / 2)), GEMM_K / 32, lane);
+    const unsigned high = folded(reinterpret_cast<const uint4*>(sfb + scales * (GEMM_K / 16)), GEMM_K / 256, lane);
+    if (lane == 0) found[warp] = static_cast<unsigned short>(low | high << 8);
+  }
+  __syncthreads();
+  const unsigned stores = min(static_cast<unsigned>(WARPS), GEMM_N - begin) / STORED;  // of a row of C
+  unsigned short* const rows = reinterpret_cast<unsigned short*>(C) + static_cast<size_t>(first) * GEMM_N + begin;
+  for (unsigned i = threadIdx.x; i < M * stores; i += WARP * WARPS) {
+    const unsigned row = i / stores, part = i % stores * STORED;
+    *reinterpret_cast<uint4*>(rows + static_cast<size_t>(row) * GEMM_N + part) =
+        *reinterpret_cast<const uint4*>(found + part);
+  }
+}
