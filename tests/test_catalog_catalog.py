@@ -94,7 +94,24 @@ LANGUAGES = {
     "nvfp4-gemv-floor-read": CudaKernel,
     "nvfp4-gemv-floor-empty": CudaKernel,
     "nvfp4-gemv-reference": TorchKernel,
+    "nvfp4-gemm-scaled": TritonKernel,
+    "nvfp4-gemm-upcast": TritonKernel,
+    "nvfp4-gemm-floor-read": CudaKernel,
+    "nvfp4-gemm-floor-empty": CudaKernel,
+    "nvfp4-gemm-reference": TorchKernel,
+    "nvfp4-dual-gemm-scaled": TritonKernel,
+    "nvfp4-dual-gemm-upcast": TritonKernel,
+    "nvfp4-dual-gemm-floor-read": CudaKernel,
+    "nvfp4-dual-gemm-floor-empty": CudaKernel,
+    "nvfp4-dual-gemm-reference": TorchKernel,
+    "nvfp4-grouped-gemm-scaled": TritonKernel,
+    "nvfp4-grouped-gemm-upcast": TritonKernel,
+    "nvfp4-grouped-gemm-floor-read": CudaKernel,
+    "nvfp4-grouped-gemm-floor-empty": CudaKernel,
+    "nvfp4-grouped-gemm-reference": TorchKernel,
 }
+
+NVFP4 = ("nvfp4-dual-gemm", "nvfp4-gemm", "nvfp4-gemv", "nvfp4-grouped-gemm")
 
 TORCH_KERNEL = (
     '"""An idea.\n\nAnd more."""\nfrom gdnbench import TorchKernel\nkernel = TorchKernel(name="decode-mine"{})\n'
@@ -129,7 +146,7 @@ def test_every_bundled_kernel_says_its_idea_and_has_its_source(name):
     assert name.startswith(f"{entry.op.name}-")
 
 
-@pytest.mark.parametrize("name", ["decode", "decode-pool", "fp8-gemm-pos", "nvfp4-gemv", "prefill", "verify"])
+@pytest.mark.parametrize("name", ["decode", "decode-pool", "fp8-gemm-pos", *NVFP4, "prefill", "verify"])
 def test_an_op_names_kernels_that_exist(name):
     catalog = load()
     op = catalog.ops[name]

@@ -80,7 +80,8 @@ def test_of_several_ops_none_is_meant_by_chance():
 
 def test_ops_that_have_what_is_named_so_far(catalog):
     gdn = ("decode", "decode-pool", "epilogue", "layer", "prefill", "prologue", "verify")
-    ops = (*gdn[:3], "fp8-gemm-pos", "layer", "nvfp4-gemv", *gdn[4:], "gemm", "ragged")
+    nvfp4 = ("nvfp4-dual-gemm", "nvfp4-gemm", "nvfp4-gemv", "nvfp4-grouped-gemm")
+    ops = (*gdn[:3], "fp8-gemm-pos", "layer", *nvfp4, *gdn[4:], "gemm", "ragged")
     assert ops_having(catalog, []) == ops
     assert ops_having(catalog, ["*-cuda"]) == ("gemm", "ragged")
     assert ops_having(catalog, ["*-cuda", "nothing"]) == ()

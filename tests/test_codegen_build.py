@@ -188,6 +188,25 @@ def test_an_error_names_file_and_line_and_nothing_else():
     assert [line.strip() for line in rest] == ["output[0] = undefined_name;", "^"]
 
 
+def test_a_triton_kernel_is_compiled_for_no_architecture_before_its_instructions():
+    entry = CATALOG.entries["nvfp4-gemm-scaled"]
+    with pytest.raises(BuildError, match="nvfp4-gemm-scaled has instructions that GPUs have from sm_100 on"):
+        build(entry, entry.default, entry.op.default, "sm_90")
+
+
+@pytest.mark.parametrize("op", ["nvfp4-gemm", "nvfp4-dual-gemm", "nvfp4-grouped-gemm"])
+@pytest.mark.parametrize(
+    ("kernel", "arch", "product"),
+    [("scaled", "sm_100", "UTCOMMA.4X"), ("upcast", "sm_90", "HGMMA"), ("upcast", "sm_100", "UTCHMMA")],
+)
+def test_products_in_nvfp4_are_tensor_cores_of_four_bits_or_of_fp16(op, kernel, arch, product):
+    """UTCOMMA.4X is `tcgen05.mma` of the kind mxf4nvf4 with four scales for 64 numbers."""
+    entry = CATALOG.entries[f"{op}-{kernel}"]
+    built = build(entry, entry.default, entry.op.default, arch, launch=entry.kernel.launches[0].entry)
+    found = set(re.findall(r"\b\w*MMA(?:\.4X)?\b", disassemble(Path(built.cubin), built.symbol)))
+    assert found == {product}
+
+
 @pytest.mark.parametrize("compile_it", [build, compile_ptx])
 def test_instructions_of_one_architecture_alone_are_compiled_for_no_other(compile_it):
     entry = CATALOG.entries["prefill-v3"]
