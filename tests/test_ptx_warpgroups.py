@@ -24,7 +24,7 @@ SWIZZLES = {8: 1, 4: 2, 2: 3, 1: 0}
 
 @dataclass(frozen=True)
 class Matrix:
-    """How a matrix lies in shared memory, by elements of 16 bits.
+    """How a matrix lies in shared memory, by elements of 16 bits, or pairs of 8 bits.
 
     Attributes:
         size: columns of B, or rows of A.
@@ -80,7 +80,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Case:
-    """A product of A [64, K] and the columns from `first` on of a matrix B."""
+    """A product of A [64, K] and the columns from `first` on of a matrix B; `kind` is B's where `left` is A's."""
 
     columns: int
     b: Matrix
@@ -89,28 +89,35 @@ class Case:
     kind: str = "bf16"
     adds: bool = True
     signs: tuple[int, int] = (1, 1)
+    left: str = ""
+
+    @property
+    def kinds(self):
+        return self.left or self.kind, self.kind
 
     @property
     def name(self):
         place = "registers" if self.a is None else f"a{self.a.pieces}{'t' * self.a.trans}"
         adds, signs = "adds" if self.adds else "sets", "".join("mp"[sign > 0] for sign in self.signs)
         b = f"b{self.b.pieces}{'t' * self.b.trans}_{self.b.size}x{self.b.inner}"
-        return f"n{self.columns}_from{self.first}_{b}_{place}_{self.kind}_{adds}_{signs}"
+        return f"n{self.columns}_from{self.first}_{b}_{place}_{self.left}{self.kind}_{adds}_{signs}"
 
 
-def product(columns, kind="bf16", *, a_shared=False, signs=(1, 1), trans_a=False, trans_b=False):
+def product(columns, kind="bf16", *, left="", a_shared=False, signs=(1, 1), trans_a=False, trans_b=False):
     """The statement: sums are f[N / 2], A r[4] or its descriptor `da`, B `db`, and `adds` a number."""
     half = columns // 2
     sums = ", ".join(f"%{n}" for n in range(half))
     a = f"%{half}" if a_shared else "{" + ", ".join(f"%{half + n}" for n in range(4)) + "}"
     after = half + (1 if a_shared else 4)
-    flips = f"{int(trans_a)}, {int(trans_b)}" if a_shared else f"{int(trans_b)}"
+    is_short = kind in {"e4m3", "e5m2"}
+    inner = 32 if is_short else 16
+    flips = "" if is_short else f", {int(trans_a)}, {int(trans_b)}" if a_shared else f", {int(trans_b)}"
     outputs = ", ".join(f'"+f"(f[{n}])' for n in range(half))
     inputs = '"l"(da)' if a_shared else ", ".join(f'"r"(r[{n}])' for n in range(4))
     return (
         f'asm volatile("{{ .reg .pred p; setp.ne.b32 p, %{after + 1}, 0; '
-        f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{kind}.{kind} {{{sums}}}, {a}, %{after}, p, "
-        f'{signs[0]}, {signs[1]}, {flips}; }}" : {outputs} : {inputs}, "l"(db), "r"(adds));'
+        f"wgmma.mma_async.sync.aligned.m64n{columns}k{inner}.f32.{left or kind}.{kind} {{{sums}}}, {a}, %{after}, p, "
+        f'{signs[0]}, {signs[1]}{flips}; }}" : {outputs} : {inputs}, "l"(db), "r"(adds));'
     )
 
 
@@ -150,7 +157,7 @@ extern "C" __global__ void {name}(const u32* x, const uint4* y, const u64* d, fl
 def source(case):
     a_bytes = case.a.nbytes if case.a else 0
     statement = product(
-        case.columns, case.kind, a_shared=case.a is not None, signs=case.signs, trans_b=case.b.trans,
+        case.columns, case.kind, left=case.left, a_shared=case.a is not None, signs=case.signs, trans_b=case.b.trans,
         trans_a=bool(case.a and case.a.trans),
     )  # fmt: skip
     return KERNEL.format(
@@ -181,28 +188,38 @@ CASES = [
     Case(32, Matrix(32, 64), adds=False),
     Case(32, Matrix(32, 64), signs=(-1, 1)),
     Case(32, Matrix(32, 64), signs=(-1, -1)),
+    Case(32, Matrix(32, 64), kind="e4m3"),
+    Case(192, Matrix(192, 64), a=Matrix(64, 64), kind="e4m3", adds=False),
+    Case(32, Matrix(32, 64, 4), a=Matrix(64, 64, 4), kind="e5m2", left="e4m3"),
 ]
 SOURCE = HEAD + "".join(map(source, CASES))
 IDS = [case.name for case in CASES]
 BLOCKS, GROUPS = 2, 4
-TORCH = {"bf16": torch.bfloat16, "f16": torch.float16}
+TORCH = {"bf16": torch.bfloat16, "f16": torch.float16, "e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
 
 
 def wide(kind, bits):
     return torch.from_numpy(bits.view(np.int16)).view(TORCH[kind]).double().numpy()
 
 
+def pairs(case):
+    """Numbers in 16 bits."""
+    return 2 // TORCH[case.kind].itemsize
+
+
 def drawn(case, *, integers=False, seed=1):
     """A of each warpgroup, B of each block, both as bits, and C. Sums of small integers are always exact."""
     draw = torch.Generator().manual_seed(seed)
-    shapes = ((GROUPS, 64, case.b.inner), (BLOCKS, case.b.size, case.b.inner), (GROUPS, 64, case.columns))
+    inner = pairs(case) * case.b.inner
+    shapes = ((GROUPS, 64, inner), (BLOCKS, case.b.size, inner), (GROUPS, 64, case.columns))
     a, b, c = (
         torch.randint(-9, 10, shape, generator=draw).float() if integers else torch.randn(shape, generator=draw)
         for shape in shapes
     )
     if case.a is not None:
         a = a[::2].repeat_interleave(2, 0)  # in the shared memory of a block, for both of its warpgroups
-    return (*(each.to(TORCH[case.kind]).view(torch.int16).numpy().view(np.uint16) for each in (a, b)), c.numpy())
+    held = (each.to(TORCH[kind]).view(torch.int16).numpy() for each, kind in zip((a, b), case.kinds, strict=True))
+    return (*(each.view(np.uint16) for each in held), c.numpy())
 
 
 def arguments(case, a, b, c):
@@ -227,10 +244,11 @@ def launched(case, a, b, c):
 
 def expected(case, a, b, c):
     """Every step rounds its sums once."""
-    a, b = wide(case.kind, a), wide(case.kind, b)[:, case.first : case.first + case.columns]
+    a, b = wide(case.kinds[0], a), wide(case.kinds[1], b)[:, case.first : case.first + case.columns]
     out = c if case.adds else np.zeros_like(c)
-    for k in range(0, case.b.inner, 16):
-        step = np.einsum("gmk,gnk->gmn", a[..., k : k + 16], b[[0, 0, 1, 1], :, k : k + 16])
+    each = 16 * pairs(case)
+    for k in range(0, a.shape[2], each):
+        step = np.einsum("gmk,gnk->gmn", a[..., k : k + each], b[[0, 0, 1, 1], :, k : k + each])
         out = (out + case.signs[0] * case.signs[1] * step).astype(np.float32)
     return out
 
@@ -458,9 +476,9 @@ UNKNOWN = {
         ': "+r"(r[0]), "+r"(r[1]) : "l"(db));'
     },
     "bytes": {
-        "act": 'asm volatile("wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e4m3 "'
-        '"{%0, %1, %2, %3}, {%4, %4, %4, %4}, %5, 1, 1, 1;" '
-        ': "+f"(f[0]), "+f"(f[1]), "+f"(f[2]), "+f"(f[3]) : "r"(r[0]), "l"(db));'
+        "act": 'asm volatile("wgmma.mma_async.sync.aligned.m64n8k32.s32.s8.s8 "'
+        '"{%0, %1, %2, %3}, {%4, %4, %4, %4}, %5, 1;" '
+        ': "+r"(r[0]), "+r"(r[1]), "+r"(r[2]), "+r"(r[3]) : "r"(r[0]), "l"(db));'
     },
 }
 

@@ -1,9 +1,9 @@
-"""Where a matrix of 16-bit elements lies in shared memory, as the descriptors of `wgmma` tell.
+"""Where a matrix of 16-bit or 8-bit elements lies in shared memory, as the descriptors of `wgmma` tell.
 
 Elements lie in pieces of 16 bytes, eight side by side. With a swizzle of W pieces (8, 4 or 2), W pieces make a row, 8
 rows make an atom, and the number of a piece in its row is XORed with bits of its row's: with bits 7 up of the address.
 Along a row go the elements that a product sums over ("K-major"), or, transposed, rows of A or columns of B
-("MN-major"). See the PTX ISA, "Matrix Descriptor Format" and "Canonical Layouts".
+("MN-major", of 16-bit elements alone). See the PTX ISA, "Matrix Descriptor Format" and "Canonical Layouts".
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from gdnbench.ptx.numbers import Array
 from gdnbench.ptx.races import IntArray
 
 PIECE_BYTES = 16
-PIECE = 8  # elements
-INNER = 16  # elements that a product sums over
+PIECE = 8  # elements of 16 bits
+INNER = 16  # of these that a product sums over
+INNER_BYTES = 32
 _ROW_PIECES = {0: 1, 1: 8, 2: 4, 3: 2}  # by swizzling mode
 
 
@@ -62,7 +63,7 @@ class Descriptors:
         """
         width, start = self.row_pieces, self.start[:, None, None]
         leading, stride = self.leading[:, None, None], self.stride[:, None, None]
-        across = size // PIECE if is_transposed else INNER // PIECE
+        across = size // PIECE if is_transposed else INNER_BYTES // PIECE_BYTES
         if width > 1 and not self._begins_well(min(across, width) if is_transposed else across):
             return None
         outer, inner = np.arange(INNER if is_transposed else size)[:, None], np.arange(across)

@@ -63,7 +63,7 @@ KNOWN: Mapping[str, frozenset[str]] = {
     "movmatrix": frozenset({"sync", "aligned", "m8n8", "trans"}),
     "wgmma": frozenset({
         "mma_async", "fence", "commit_group", "wait_group", "sync", "aligned",
-        *(f"m64n{columns}k16" for columns in range(8, 257, 8)),
+        "e4m3", "e5m2", *(f"m64n{columns}k{inner}" for columns in range(8, 257, 8) for inner in (16, 32)),
     }),
     **dict.fromkeys(("fence", "membar", "prefetch", "prefetchu", "griddepcontrol", "setmaxnreg", "createpolicy"), _ANY),
 }  # fmt: skip

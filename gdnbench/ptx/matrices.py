@@ -15,7 +15,7 @@ import numpy as np
 from gdnbench.ptx.findings import Fault
 from gdnbench.ptx.grid import WARP
 from gdnbench.ptx.machine import Handler, Machine
-from gdnbench.ptx.numbers import Array, canonical, widen_bfloat16
+from gdnbench.ptx.numbers import Array, canonical, widen_bfloat16, widen_e4m3
 from gdnbench.ptx.program import Operand, PtxInstruction, unknown
 from gdnbench.ptx.races import IntArray
 from gdnbench.ptx.segments import Access
@@ -121,7 +121,11 @@ def _multiply(machine: Machine, instruction: PtxInstruction, _masks: IntArray) -
 
 
 def as_doubles(kind: str, bits: Array) -> Array:
-    """16-bit floats of a type, given as bits."""
+    """Floats of a type of 16 or 8 bits, given as bits."""
+    if kind == "e4m3":
+        return widen_e4m3(bits)
+    if kind == "e5m2":  # the upper half of f16
+        bits = bits.astype(np.uint16) << np.uint16(8)
     return (widen_bfloat16(bits) if kind == "bf16" else bits.view(np.float16)).astype(np.float64)
 
 

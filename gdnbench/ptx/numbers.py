@@ -91,6 +91,22 @@ def widen_bfloat16(bits: Array) -> Array:
     return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
+def _values_of_e4m3() -> Array:
+    """Of each of the 256 bit patterns: no infinities, and all ones is NaN (OCP 8-bit Floating Point Specification)."""
+    bits = np.arange(256)
+    exponent, fraction = bits >> 3 & 15, bits & 7
+    size = np.where(exponent > 0, np.ldexp(8.0 + fraction, exponent - 10), np.ldexp(1.0 * fraction, -9))
+    return np.where(bits & 127 == 127, np.nan, np.where(bits >= 128, -size, size))
+
+
+_E4M3 = _values_of_e4m3()
+
+
+def widen_e4m3(bits: Array) -> Array:
+    """fp8 with 4 bits of exponent and 3 of fraction as doubles, exactly."""
+    return _E4M3[bits]
+
+
 def to_bfloat16(value: Array, mode: str = "rn") -> Array:
     """Singles as bfloat16, to nearest even or to zero; NaN is 0x7fff."""
     bits = np.ascontiguousarray(value, dtype=np.float32).view(np.uint32)

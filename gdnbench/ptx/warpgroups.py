@@ -1,17 +1,19 @@
 """`wgmma`: products that the four warps of a warpgroup make together, and asynchronously.
 
 Warp w of the warpgroup has rows 16 w to 16 w + 15 of the 64: of A as `mma` has a matrix of 16 x 16, and of the sums,
-for each 8 columns, as it has one of 16 x 8 (PTX ISA, "Register Fragments and Shared Memory Matrix Layouts").
+for each 8 columns, as it has one of 16 x 8 (PTX ISA, "Register Fragments and Shared Memory Matrix Layouts"). A product
+sums over 32 bytes of each row of A and column of B: 16 numbers of 16 bits, or 32 of 8.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from gdnbench.ptx.descriptors import INNER, Descriptors
+from gdnbench.ptx.descriptors import INNER_BYTES, Descriptors
 from gdnbench.ptx.findings import Fault
 from gdnbench.ptx.flights import is_product, registers_of
 from gdnbench.ptx.grid import WARP
@@ -24,7 +26,8 @@ from gdnbench.ptx.segments import Access
 
 WARPS, ROWS = 4, 64
 GROUP = WARPS * WARP  # threads
-_SHAPES = {f"m64n{columns}k{INNER}": columns for columns in range(8, 257, 8)}
+_TYPES = {"bf16": np.uint16, "f16": np.uint16, "e4m3": np.uint8, "e5m2": np.uint8}
+"""What holds the bits of each type of A and B."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class _Product:
     Attributes:
         shape: its word.
         columns: of B and the sums.
-        kind: `bf16` or `f16`.
+        kinds: of A and of B: twice `bf16`, twice `f16`, or `e4m3` and `e5m2` as they come.
         sums: registers.
         a: registers of A; none where a descriptor tells it.
         a_place: its descriptor, else None.
@@ -47,7 +50,7 @@ class _Product:
 
     shape: str
     columns: int
-    kind: str
+    kinds: tuple[str, str]
     sums: tuple[Operand, ...]
     a: tuple[Operand, ...]
     a_place: Operand | None
@@ -61,14 +64,16 @@ class _Product:
     def of(cls, instruction: PtxInstruction) -> _Product:
         """Raises NotInterpretedError for a form that is not known."""
         words, operands = instruction.modifiers, instruction.operands
-        shape = next((word for word in words if word in _SHAPES), "")
-        kind = words[-1]
-        if words != ("mma_async", "sync", "aligned", shape, "f32", kind, kind) or kind not in {"bf16", "f16"}:
+        if len(words) != 7 or words[:3] != ("mma_async", "sync", "aligned") or words[4] != "f32":
             raise unknown(instruction)
-        columns, (sums, a, b, adds, *numbers) = _SHAPES[shape], operands
+        shape, kinds = words[3], (words[5], words[6])
+        columns, is_wide = _columns(shape, kinds), kinds[0] in {"bf16", "f16"}
+        sums, a, b, adds, *numbers = operands
         parts = len(a.parts)
         values = [int(each.text) if each.text in {"1", "0", "-1"} else 2 for each in numbers]
-        if len(sums.parts) != columns // 2 or parts not in {0, 4} or len(values) != (3 if parts else 4):
+        # Only matrices of 16-bit numbers in shared memory may be transposed.
+        flags = 2 + (2 - bool(parts) if is_wide else 0)
+        if not columns or len(sums.parts) != columns // 2 or parts not in {0, 4} or len(values) != flags:
             raise unknown(instruction)
         (sign_a, sign_b), flips = values[:2], values[2:]
         if {sign_a, sign_b} - {1, -1} or {*flips} - {0, 1}:
@@ -76,16 +81,27 @@ class _Product:
         return cls(
             shape=shape,
             columns=columns,
-            kind=kind,
+            kinds=kinds,
             sums=sums.parts,
             a=a.parts,
             a_place=None if parts else a,
             b_place=b,
             adds=adds,
             sign=sign_a * sign_b,
-            is_a_transposed=not parts and flips[0] == 1,
-            is_b_transposed=flips[-1] == 1,
+            is_a_transposed=not parts and flips[:1] == [1],
+            is_b_transposed=flips[-1:] == [1],
         )
+
+
+def _columns(shape: str, kinds: tuple[str, str]) -> int:
+    """Columns of a product of this shape and these types; 0 where there is none."""
+    found = re.fullmatch(r"m64n(\d+)k(\d+)", shape)
+    if not found or not {*kinds} <= _TYPES.keys():
+        return 0
+    sizes = {np.dtype(_TYPES[kind]).itemsize for kind in kinds}
+    columns, inner = int(found[1]), int(found[2])
+    is_one_type = sizes == {1} or kinds[0] == kinds[1]
+    return columns if is_one_type and inner * max(sizes) == INNER_BYTES and columns in range(8, 257, 8) else 0
 
 
 def _multiply(machine: Machine, instruction: PtxInstruction) -> None:
@@ -95,7 +111,7 @@ def _multiply(machine: Machine, instruction: PtxInstruction) -> None:
     flights.check_product(instruction, lanes, product.sums, product.a, product.shape)
     groups = len(lanes) // GROUP
     a, b = _left(machine, product), _right(machine, product)
-    sums = np.matmul(product.sign * as_doubles(product.kind, a), as_doubles(product.kind, b))
+    sums = np.matmul(product.sign * as_doubles(product.kinds[0], a), as_doubles(product.kinds[1], b))
     # For each 8 columns a lane has two neighbours in one of its warp's upper 8 rows, then two in one of the lower.
     apart = sums.reshape(groups, WARPS, 2, 8, product.columns // 8, 4, 2).transpose(4, 2, 6, 0, 1, 3, 5)
     held = np.ascontiguousarray(apart).reshape(product.columns // 2, len(lanes))
@@ -110,25 +126,27 @@ def _multiply(machine: Machine, instruction: PtxInstruction) -> None:
 
 
 def _left(machine: Machine, product: _Product) -> Array:
-    """A as bits, shape (groups, 64, 16)."""
+    """A as bits, shape (groups, 64, 16), of 8-bit numbers (groups, 64, 32)."""
     groups = len(machine.lanes) // GROUP
     if product.a_place is not None:
-        matrix = _from_shared(machine, product.a_place, ROWS, is_transposed=product.is_a_transposed)
+        matrix = _from_shared(machine, product.a_place, ROWS, product.kinds[0], is_transposed=product.is_a_transposed)
         return matrix.swapaxes(1, 2) if product.is_a_transposed else matrix
     held = np.stack([np.broadcast_to(machine.read(each, "b32"), machine.lanes.shape) for each in product.a], axis=1)
-    # Registers go down the columns of tiles of 8 x 8: upper and lower of the first 8 columns, then of the next.
-    parts = np.ascontiguousarray(held).view(np.uint16).reshape(groups, WARPS, 8, 4, 2, 2, 2)
-    return np.ascontiguousarray(parts.transpose(0, 1, 5, 2, 4, 3, 6)).reshape(groups, ROWS, INNER)
+    # Registers go down the columns of tiles of 8 rows of 16 bytes: upper and lower of the first, then of the next.
+    parts = np.ascontiguousarray(held).view(_TYPES[product.kinds[0]]).reshape(groups, WARPS, 8, 4, 2, 2, -1)
+    return np.ascontiguousarray(parts.transpose(0, 1, 5, 2, 4, 3, 6)).reshape(groups, ROWS, -1)
 
 
 def _right(machine: Machine, product: _Product) -> Array:
-    """B as bits, shape (groups, 16, columns)."""
-    matrix = _from_shared(machine, product.b_place, product.columns, is_transposed=product.is_b_transposed)
+    """B as bits, shape (groups, 16, columns), of 8-bit numbers (groups, 32, columns)."""
+    matrix = _from_shared(
+        machine, product.b_place, product.columns, product.kinds[1], is_transposed=product.is_b_transposed
+    )
     return matrix if product.is_b_transposed else matrix.swapaxes(1, 2)
 
 
-def _from_shared(machine: Machine, place: Operand, size: int, *, is_transposed: bool) -> Array:
-    """A matrix that descriptors tell; shape (groups, size, 16), if transposed (groups, 16, size).
+def _from_shared(machine: Machine, place: Operand, size: int, kind: str, *, is_transposed: bool) -> Array:
+    """A matrix that descriptors tell; shape (groups, size, 16 or 32), if transposed (groups, 16, size).
 
     Each warp reads all of it, a lane every 32nd piece.
     """
@@ -147,7 +165,7 @@ def _from_shared(machine: Machine, place: Operand, size: int, *, is_transposed: 
     values, pending = machine.memory.begin_read(access)
     machine.pending_reads += pending
     one = np.ascontiguousarray(values.reshape(*readers.shape, 4)[:, 0])
-    return one.view(np.uint16).reshape(len(words), pieces.shape[1], -1)
+    return one.view(_TYPES[kind]).reshape(len(words), pieces.shape[1], -1)
 
 
 def _with_warpgroup(act: Callable[[Machine, PtxInstruction], None]) -> Handler:
