@@ -17,6 +17,7 @@ from gdnbench.ptx.matrices import MATRICES
 from gdnbench.ptx.numbers import BITS, Array
 from gdnbench.ptx.program import WIDTHS, PtxInstruction, unknown
 from gdnbench.ptx.segments import LOCAL_WINDOW, SHARED_WINDOW
+from gdnbench.ptx.tensor_maps import TENSOR_MAPS
 from gdnbench.ptx.transfers import TRANSFERS
 from gdnbench.ptx.waiting import WAITS
 from gdnbench.ptx.warpgroups import WARPGROUP_WIDE, watched
@@ -59,7 +60,7 @@ def _handler(instruction: PtxInstruction) -> Handler:
     name = instruction.name
     if not is_known(instruction) or "b128" in instruction.types:
         raise unknown(instruction)
-    for table in (_HANDLERS, TRANSFERS, WAITS, WARP_WIDE, MATRICES, WARPGROUP_WIDE, CLUSTER_WIDE):
+    for table in (_HANDLERS, TRANSFERS, WAITS, WARP_WIDE, MATRICES, WARPGROUP_WIDE, CLUSTER_WIDE, TENSOR_MAPS):
         if name in table:
             return table[name]
     if is_arithmetic(instruction):

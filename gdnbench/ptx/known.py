@@ -42,7 +42,12 @@ KNOWN: Mapping[str, frozenset[str]] = {
     "cp": frozenset({
         "async", "ca", "cg", "shared", "shared__cta", "shared__cluster", "global", "commit_group", "wait_group",
         "wait_all", "mbarrier", "arrive", "noinc", "bulk", "bulk_group", "mbarrier__complete_tx__bytes", "read",
-        "prefetch", "L2",
+        "prefetch", "L2", "tensor", "2d",
+    }),
+    "tensormap": frozenset({
+        "replace", "tile", "global_address", "rank", "box_dim", "global_dim", "global_stride", "element_stride",
+        "elemtype", "interleave_layout", "swizzle_mode", "fill_mode", "shared__cta", "b1024", "cp_fenceproxy", "global",
+        "tensormap__generic", "release", "gpu", "sync", "aligned",
     }),
     **dict.fromkeys(("bar", "barrier"), frozenset({
         "sync", "arrive", "red", "popc", "and", "or", "aligned", "cta", "warp", "cluster", "wait", "acquire", "release",

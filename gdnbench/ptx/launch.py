@@ -104,7 +104,9 @@ def _granules(program: Program) -> dict[str, int]:
     """Bytes of the smallest access to each space, of which one that is not told counts for all."""
     found = {"global": 16, "shared": 16}
     for instruction in program.instructions:
-        if instruction.name not in {"ld", "st", "atom", "red", "cp", "ldu", "mbarrier"} or instruction.has("param"):
+        if instruction.name not in {"ld", "st", "atom", "red", "cp", "ldu", "mbarrier", "tensormap"} or instruction.has(
+            "param"
+        ):
             continue
         width = _access_bytes(instruction)
         spaces = [space for space in found if any(word.startswith(space) for word in instruction.modifiers)]
@@ -119,6 +121,8 @@ def _access_bytes(instruction: PtxInstruction) -> int:
     if instruction.name == "cp":
         sizes = [operand.text for operand in instruction.operands if operand.text in {"4", "8"}]
         return int(sizes[0]) if sizes else 16
+    if instruction.name == "tensormap" and not instruction.types:
+        return 16
     return WIDTHS[instruction.types[-1]] * instruction.vector if instruction.types else 1
 
 

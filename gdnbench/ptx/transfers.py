@@ -14,6 +14,7 @@ from gdnbench.ptx.numbers import BITS, DTYPES, Array
 from gdnbench.ptx.program import NO_LINE, WIDTHS, Operand, PtxInstruction, unknown
 from gdnbench.ptx.races import IntArray
 from gdnbench.ptx.segments import SHARED_WINDOW, Access
+from gdnbench.ptx.tensor_maps import copy_boxes
 from gdnbench.ptx.waiting import arrive_after_copies
 
 _SPACES = ("global", "shared", "local", "const", "param")
@@ -181,7 +182,9 @@ def _bulk(machine: Machine, instruction: PtxInstruction) -> int:
     words = instruction.modifiers
     if "commit_group" in words or "wait_group" in words or "prefetch" in words:
         return machine.step + 1
-    if "global" in words and instruction.has("mbarrier__complete_tx__bytes"):
+    if "tensor" in words:
+        copy_boxes(machine, instruction)
+    elif "global" in words and instruction.has("mbarrier__complete_tx__bytes"):
         _bulk_in(machine, instruction)
     elif "bulk_group" in words:
         _bulk_out(machine, instruction)
