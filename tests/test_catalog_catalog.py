@@ -82,6 +82,8 @@ LANGUAGES = {
     "prefill-flashqla": TorchKernel,
     "prefill-reference": TorchKernel,
     "prefill-compiled": TorchKernel,
+    "fp8-gemm-pos-v1": CudaKernel,
+    "fp8-gemm-pos-v2": CudaKernel,
     "fp8-gemm-pos-tma": TritonKernel,
     "fp8-gemm-pos-triton": TritonKernel,
     "fp8-gemm-pos-floor-copy": CudaKernel,
