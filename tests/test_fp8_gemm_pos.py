@@ -1,5 +1,6 @@
 """The product in fp8 with a table of positions: its oracle is the sum, tensor cores pass its gate, mistakes do not."""
 
+import re
 from fractions import Fraction
 from functools import cache
 
@@ -19,8 +20,8 @@ CATALOG = load_catalog(default_roots()[:1])
 OP = CATALOG.ops["fp8-gemm-pos"]
 NUMERICS = load_numerics(OP, CATALOG.op_folders[OP.name])
 GATE = OP.gates[0]
-SQUARE = {"M": 208, "N": 208}
-TILE = 128  # rows
+SQUARE = {"M": 64, "N": 64, "P": 49}
+TILE = 32  # rows
 HOPPER_BITS = 13  # behind the leading one
 INSTRUCTION = 32
 
@@ -87,7 +88,7 @@ def table_rows(t, mistake=""):
         "the table's first row after its last in a tile": torch.where(
             m // TILE * TILE % P + m % TILE < P, m % P, torch.zeros_like(m)
         ),
-        "the table is of a power of two of rows": m % 128,
+        "the table is of a power of two of rows": m % TILE,
         "an image's last row is the next one's first": torch.where(m % P == P - 1, torch.zeros_like(m), m % P),
     }.get(mistake, m % P)
 
@@ -204,7 +205,7 @@ def test_fp32_passes_by_far(scenario, seed):
 @pytest.mark.parametrize("promoted", [0, 128])
 @pytest.mark.parametrize("scenario", OP.scenarios)
 def test_sums_of_hoppers_tensor_cores_pass(scenario, promoted):
-    for sizes in ({"M": 205, "N": 80, "K": 96}, SQUARE, {"M": 64, "N": 64, "K": 3072}):
+    for sizes in ({"M": 64, "N": 64, "K": 96}, SQUARE, {"M": 32, "N": 32, "K": 3072}):
         t, C, size = drawn(scenario, **sizes)
         assert worst(computed(t, sums=lambda a, b: on_hopper(a, b, promoted)), C, size) < 0.5
 
@@ -237,7 +238,7 @@ def test_a_second_rounding_hides_behind_tensor_cores_errors_and_is_seen_where_th
 
 def test_where_products_are_whole_multiples_tensor_cores_do_not_err():
     for scenario in ("cancelling", "subnormal"):
-        t, *_ = drawn(scenario, M=205, N=80)
+        t, *_ = drawn(scenario)
         a, b = factors(t)
         assert torch.equal(on_hopper(a, b), a @ b.T)
     t, *_ = drawn("cancelling")
@@ -301,47 +302,76 @@ def test_sizes_that_no_fp8_product_takes_are_refused(sizes, told):
     assert told in OP.check(OP.workloads.workload(sizes))
 
 
-KERNELS = (
-    "fp8-gemm-pos-reference",
-    "fp8-gemm-pos-unfused",
-    "fp8-gemm-pos-unfused:FAST=0",
-    "fp8-gemm-pos-triton",
-    "fp8-gemm-pos-triton:BM=64:BN=256:BK=32",
-    "fp8-gemm-pos-tma",
-    "fp8-gemm-pos-tma:KEEP=0:PROMOTE=1:BM=256:BN=64",
-    "fp8-gemm-pos-tma-wide",
-    "fp8-gemm-pos-floor-copy",
-    "fp8-gemm-pos-floor-copy:EACH=8:WARPS=4",
-)
+ONE, BOTH = "M=205 N=144 K=272", "M=205 N=144 K=96,272"
+"""Columns of C that fill a tile, and not the next; columns of A that fill no tile, or one, and not the next."""
+KERNELS = {
+    "fp8-gemm-pos-reference": ONE,
+    "fp8-gemm-pos-unfused": ONE,
+    "fp8-gemm-pos-triton": BOTH,
+    "fp8-gemm-pos-triton:BM=64:BN=256:BK=32": ONE,
+    "fp8-gemm-pos-tma": BOTH,
+    "fp8-gemm-pos-tma:KEEP=0:PROMOTE=1:BM=256:BN=64": ONE,
+    "fp8-gemm-pos-tma-wide": ONE,
+    "fp8-gemm-pos-floor-copy:EACH=8:WARPS=4": ONE,
+    "fp8-gemm-pos-v1": ONE,
+    "fp8-gemm-pos-v2": BOTH,
+}
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("sizes", ["M=205 N=80 K=96", "M=77 N=144 K=272 P=5"])
-def test_kernels_are_right_where_there_is_no_gpu(kernel, sizes):
-    done = answer("verify", kernel, "--gpu", "cpu", "--shape", sizes)
+def test_kernels_are_right_where_there_is_no_gpu(kernel):
+    check(kernel, KERNELS[kernel])
+
+
+def check(kernel, shape):
+    """Nothing is wrong, and nothing is left out."""
+    done = answer("verify", kernel, "--gpu", "cpu", "--shape", shape)
     assert done.code == 0, done.err
-    assert "fail" not in done.out
+    assert "1 passed" in done.out, done.out
 
 
-@pytest.mark.parametrize("rows", [1, 129, 9605])
-@pytest.mark.parametrize("params", ["", ":PROGRAMS=148", ":KEEP=0:HALVES=1"])
-def test_tiles_that_share_a_tile_of_the_table_are_all_made_once(rows, params):
+@pytest.mark.parametrize("params", ["tma:BM=64:BN=64:PROGRAMS=4", "tma:BM=64:BN=64:PROGRAMS=4:KEEP=0:HALVES=1"])
+def test_tiles_that_share_a_tile_of_the_table_are_all_made_once(params):
     """Fewer tiles than programs, and several tiles a program, of more than two periods of the table."""
-    done = answer("verify", f"fp8-gemm-pos-tma:BM=64:BN=64{params}", "--gpu", "cpu", "--shape", f"M={rows} N=48 K=32")
-    assert done.code == 0, done.err
+    check(f"fp8-gemm-pos-{params}", "M=1,129,905 N=48 K=32 P=5")
+
+
+@pytest.mark.parametrize("params", ["v1:KEEP=0:TURNS=0", "v2-wide:AHEAD=1"])
+def test_stages_are_filled_again_when_all_have_read_them(params):
+    """One block makes all tiles: one, an odd number, and more than its stages hold."""
+    check(f"fp8-gemm-pos-{params}:BLOCKS=1", "M=1,129,905 N=48 K=160 P=5")
 
 
 BROKEN = {
-    "the table's row is off by one": ("rows = (row + tl.arange(0, BM)) % P", "rows = (row + 1 + tl.arange(0, BM)) % P"),
-    "the kept tile of the table is never renewed": ("place != kept_for:", "place != kept_for and kept_for < 0:"),
-    "a tile of rows is made twice": ("return period * PERIOD + place, place", "return period * PERIOD, place"),
-    "sums begin with something": ("tl.zeros([BM, BN], dtype=tl.float32)", "tl.full([BM, BN], 9.0, tl.float32)"),
+    "the kept tile of the table is never renewed": (
+        "tma:BM=64:BN=64:PROGRAMS=4",
+        ("place != kept_for:", "place != kept_for and kept_for < 0:"),
+        "C fp32 roundoff",
+    ),
+    "a tile of rows is made twice": (
+        "tma:BM=64:BN=64:PROGRAMS=4",
+        ("return period * PERIOD + place, place", "return period * PERIOD, place"),
+        "C written",
+    ),
+    "a stage is filled while products read it": (
+        "v1:BLOCKS=1",
+        ("if (count >= STAGES) wait(", "if (count >= 1000) wait("),
+        "memory and barriers",
+    ),
+    "copies of lanes are not shown to products": (
+        "v1:BLOCKS=1",
+        ("multiply_rows<true>", "multiply_rows<false>"),
+        "memory and barriers",
+    ),
 }
 
 
 @pytest.mark.parametrize("broken", BROKEN)
 def test_a_broken_kernel_is_refused(broken, tmp_path, monkeypatch):
-    write_changed(CATALOG.entries["fp8-gemm-pos-tma"], "fp8-gemm-pos-broken", BROKEN[broken], tmp_path)
+    variant, change, told = BROKEN[broken]
+    name, params = variant.split(":", 1)
+    write_changed(CATALOG.entries[f"fp8-gemm-pos-{name}"], "fp8-gemm-pos-broken", change, tmp_path)
     monkeypatch.setenv("GDNBENCH_KERNELS", str(tmp_path))
-    done = answer("verify", "fp8-gemm-pos-broken:BM=64:BN=64", "--gpu", "cpu", "--shape", "M=9605 N=48 K=32")
+    done = answer("verify", f"fp8-gemm-pos-broken:{params}", "--gpu", "cpu", "--shape", "M=905 N=48 K=32 P=5")
     assert done.code == 3, done.out + done.err
+    assert re.search(f"{told} .*FAIL", done.out), done.out

@@ -11,7 +11,7 @@ kernel = TritonKernel(
         "BK": Param(default=128, choices=(64, 128), doc="columns of A and B that a bulk copy brings"),
         "WARPS": Param(default=8, choices=(4, 8), doc="warps per program"),
         "STAGES": Param(default=4, choices=(2, 3, 4, 5), doc="of BK columns in shared memory"),
-        "PROGRAMS": Param(default=132, choices=(132, 148, 264, 296), doc="programs: one or two an SM"),
+        "PROGRAMS": Param(default=132, choices=(4, 132, 148, 264, 296), doc="programs: one or two an SM"),
         "KEEP": Param(default=1, choices=(0, 1), doc="1: the table's tile stays in registers while tiles need it"),
         "HALVES": Param(default=0, choices=(0, 1), doc="1, with KEEP=0: C is stored by halves, in half as much memory"),
         "PROMOTE": Param(default=0, choices=(0, 1), doc="1: Hopper's sums of BK columns are added up in fp32"),
