@@ -148,7 +148,7 @@ def judge_contest(
     over = tuple(over) or _default_reference(info.op, rows)
     result = _judge(info, own, suite, over)
     by_cupti = _by_cupti(info, times, suite, result)
-    labels = dict.fromkeys(row.case.label for row in rows if row.role is not Role.FLOOR)
+    labels = dict.fromkeys(row.case.label for row in rows if row.role.does_the_work)
     scored = [
         _row(info, label, [row for row in rows if row.case.label == label], (result, by_cupti), scenario)
         for label in labels

@@ -21,7 +21,7 @@ from gdnbench.compare.figure import FigureSource
 from gdnbench.compare.grid import GridEntry, GridRow
 from gdnbench.compare.run_change import CaseChange, RunPair, TimeKind
 from gdnbench.errors import UsageError
-from gdnbench.model.status import Role, Status
+from gdnbench.model.status import Status
 from gdnbench.model.workload import Workload
 from gdnbench.stats.comparison import Comparison
 from gdnbench.stats.interval import Interval, t_interval
@@ -149,8 +149,8 @@ def timed_pair(row: GridRow, column: int) -> EntryPair | None:
 
 
 def is_floor(entry: GridEntry) -> bool:
-    """Whether it bounds what is possible, rather than being a kernel."""
-    return entry.figure.role is Role.FLOOR
+    """Whether it bounds what is possible, or is an ablation, rather than being a kernel."""
+    return not entry.figure.role.does_the_work
 
 
 def _has_rounds(left: GridEntry, right: GridEntry) -> bool:

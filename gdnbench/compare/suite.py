@@ -126,7 +126,7 @@ def judge_suite(
     complete = {label: found for label, found in times.items() if found.keys() >= weights.keys()}
     means = {label: _mean(found, weights) for label, found in complete.items() if weights}
     roles = {row.case.label: row.role for row in measurements if row.role is not Role.CONTROL}
-    judged = [label for label in means if over != (label,) and roles[label] is not Role.FLOOR]
+    judged = [label for label in means if over != (label,) and roles[label].does_the_work]
     comparisons: Mapping[str, Comparison] = {}
     if judged:
         ratios = _ratios({**means, _REFERENCE: _mean(reference, weights)}, judged, measurements, rounds)

@@ -71,7 +71,7 @@ def asked_for(measurements: Iterable[Measurement], *, baseline_named: bool = Fal
     rows = list(measurements)
     named = {Role.KERNEL, Role.BASELINE} if baseline_named else {Role.KERNEL}
     kernels = [row for row in rows if row.role in named]
-    return kernels or [row for row in rows if row.role is Role.FLOOR]
+    return kernels or [row for row in rows if not row.role.does_the_work]
 
 
 def exit_code_of_sweep(measurements: Iterable[Measurement], swept: Collection[str], *, interrupted: bool) -> ExitCode:

@@ -20,6 +20,9 @@ from gdnbench.model.gpu import CPU, Gpu
 from gdnbench.model.kernel import Device, TorchKernel
 from gdnbench.model.status import Role
 
+_ROLES = {"": Role.KERNEL, "ablation": Role.ABLATION}
+"""Of a case, by its kernel's `floor`; any other is a bound."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -63,7 +66,7 @@ def make_plan(catalog: Catalog, request: Request, gpu: Gpu | None) -> Plan:
     if baseline:
         roles[baseline] = Role.BASELINE
     for variant in (*request.variants, *_floor(catalog, request, device)):
-        roles.setdefault(variant, Role.FLOOR if catalog.entries[variant.kernel].kernel.floor else Role.KERNEL)
+        roles.setdefault(variant, _ROLES.get(catalog.entries[variant.kernel].kernel.floor, Role.FLOOR))
     cases = []
     for workload in request.workloads:
         there = {variant: catalog.at(variant, workload, slug)[1] for variant in roles}

@@ -63,7 +63,7 @@ class Case:
 
     def is_point_of(self, swept: Collection[str]) -> bool:
         """Whether it is a point of a sweep over these kernels, and not what is measured beside the points."""
-        return self.variant.kernel in swept and self.role in {Role.KERNEL, Role.FLOOR}
+        return self.variant.kernel in swept and self.role in {Role.KERNEL, Role.FLOOR, Role.ABLATION}
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""

@@ -14,7 +14,7 @@ from gdnbench.model.params import Param, Params, ParamValue
 from gdnbench.model.tensor import TensorSpec
 from gdnbench.model.workload import Shape, Workload
 
-Floor = Literal["", "empty", "copy"]
+Floor = Literal["", "empty", "copy", "ablation"]
 Device = Literal["cuda", "cpu"]
 PerCase = Callable[[Workload, Params], int]
 Grid = Callable[[Workload, Params], tuple[int, ...]]
@@ -63,7 +63,8 @@ class Kernel:
         by_shape: defaults that hold at some workloads, as a sweep found them; at any other, those of the nearest one
             do, by its size. A copying floor is tried in all of them, and measured in the fastest.
         requires: modules beyond gdnbench's own dependencies.
-        floor: for a pseudo-kernel, the bound it measures; empty for a real one.
+        floor: for a pseudo-kernel, the bound it measures; `ablation` for one that measures none: a kernel with parts
+            left out, timed beside it, held to nothing and compared with nothing. Empty for a real kernel.
         in_place: outputs that it updates where they stand, each with the input that it starts from:
             `{"new_state": "state"}`. It is given the output and leaves the input alone. Before every launch that is
             checked, the output holds the input's values; from one timed launch to the next it evolves.

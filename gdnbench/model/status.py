@@ -21,6 +21,12 @@ class Role(StrEnum):
     BASELINE = "baseline"  # what the others are compared with
     CONTROL = "control"  # the baseline once more: its apparent difference is the run's noise floor
     FLOOR = "floor"  # a bound on what is possible
+    ABLATION = "ablation"  # wrong on purpose: what remains of a kernel's time without a part of its work
+
+    @property
+    def does_the_work(self) -> bool:
+        """Whether it claims to do what the op says, as neither bounds nor ablations do."""
+        return self not in {Role.FLOOR, Role.ABLATION}
 
 
 class Status(StrEnum):

@@ -11,7 +11,6 @@ from rich.console import Console
 from rich.text import Text
 
 from gdnbench.model.measurement import Measurement
-from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 from gdnbench.report.charts import theme
 from gdnbench.report.charts.selection import time_us
@@ -100,7 +99,7 @@ def strips(rows: Sequence[Measurement], layers: Sequence[alt.Chart], title: alt.
     data = [
         {
             "kernel": row.case.label,
-            "floor": row.role is Role.FLOOR,
+            "floor": not row.role.does_the_work,
             "middle": place + FOOT - FULL / 2,
             "time": f"{time_us(row):.3f} µs",
         }

@@ -10,7 +10,6 @@ from rich.text import Text
 
 from gdnbench.errors import UsageError
 from gdnbench.model.measurement import Measurement
-from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 from gdnbench.report.charts import theme
 from gdnbench.report.charts.layout import COLOUR, FOOT, FULL, STRIP_WIDTH, NamedRows, blocks, strip_y, strips
@@ -58,7 +57,7 @@ def _panel(workload: Workload, rows: Deviations) -> alt.LayerChart:
     lines = [
         {
             "kernel": row.case.label,
-            "floor": row.role is Role.FLOOR,
+            "floor": not row.role.does_the_work,
             "round": number,
             "y": place + middle - half * float(np.clip(percent / reach, -1, 1)),
         }

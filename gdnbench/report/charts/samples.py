@@ -12,7 +12,6 @@ from rich.text import Text
 
 from gdnbench.errors import RunFormatError, UsageError
 from gdnbench.model.measurement import Measurement
-from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 from gdnbench.report.charts import theme
 from gdnbench.report.charts.layout import COLOUR, FOOT, FULL, NamedRows, blocks, log_ticks, strip_y, strips
@@ -56,7 +55,7 @@ def curve_points(rows: Sequence[Measurement], quantiles: Mapping[str, FloatArray
     return [
         point
         for row in rows
-        if row.role is not Role.FLOOR and row.case.id in quantiles
+        if row.role.does_the_work and row.case.id in quantiles
         for point in _curve(row.case.label, quantiles[row.case.id])
     ]
 
@@ -171,7 +170,7 @@ def _steps(place: int, row: Measurement, times: FloatArray, edges: FloatArray) -
     """The outline of a histogram: its height from each edge to the next."""
     heights = np.histogram(times, bins=edges)[0]
     shares = [*(heights / max(1, int(heights.max()))), 0.0]
-    foot = {"kernel": row.case.label, "floor": row.role is Role.FLOOR, "foot": place + FOOT}
+    foot = {"kernel": row.case.label, "floor": not row.role.does_the_work, "foot": place + FOOT}
     return [
         {**foot, "time": float(edge), "top": place + FOOT - FULL * float(share)}
         for edge, share in zip(edges, shares, strict=True)

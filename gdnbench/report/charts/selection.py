@@ -176,7 +176,7 @@ def choices_of(rows: Sequence[Measurement], baseline: str) -> tuple[KernelChoice
 
     These are the baseline, the fastest of each workload, and then the best variant of each kernel, the fastest first.
     """
-    racing = [row for row in timed(rows) if row.role is not Role.FLOOR]
+    racing = [row for row in timed(rows) if row.role.does_the_work]
     labels = list(dict.fromkeys(row.case.label for row in racing))
     workloads = list(dict.fromkeys(row.case.workload for row in racing))
     first = [next(row.case.label for row in racing if row.case.workload == workload) for workload in workloads]

@@ -31,7 +31,7 @@ _SHORTEST_BAR, _LONGEST_BAR = 16, 36  # columns in the terminal
 
 def page_bars(rows: Sequence[Measurement]) -> list[Datum]:
     """What the page draws of a workload's rows: a bar for each kernel whose speed of light is known."""
-    return [_page_bar(row) for row in rows if row.role is not Role.FLOOR and not math.isnan(_sol(row))]
+    return [_page_bar(row) for row in rows if row.role.does_the_work and not math.isnan(_sol(row))]
 
 
 def sol_chart(bars: Sequence[Datum], colours: Theme, *, room: float = _ROOM) -> alt.LayerChart:
@@ -123,7 +123,7 @@ def _shares(view: ChartView, workload: Workload) -> list[tuple[Measurement, floa
 
     The empty floor, which moves nothing, is no kernel to compare.
     """
-    racing = [row for row in view.at(workload) if row.role is not Role.FLOOR]
+    racing = [row for row in view.at(workload) if row.role.does_the_work]
     if flops_bind(racing):
         return [(row, _sol(row)) for row in racing]
     floor = next((row for row in view.measured(workload) if row.role is Role.FLOOR and row.nbytes > 0), None)

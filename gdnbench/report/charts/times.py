@@ -92,7 +92,7 @@ def _point(row: Measurement, copy_us: float) -> Datum:
     point: Datum = {
         "kernel": row.case.label,
         "x": row.case.workload.x,
-        "floor": row.role is Role.FLOOR,
+        "floor": not row.role.does_the_work,
         **times,
         "text": interval_text(row),
     }
@@ -191,7 +191,7 @@ def _end_names(rows: Sequence[Measurement], scale: alt.Scale, axis: alt.Axis) ->
     data = [
         {
             "kernel": label,
-            "floor": row.role is Role.FLOOR,
+            "floor": not row.role.does_the_work,
             "x": row.case.workload.x,
             "time": time_us(row),
             "name_at": low * (high / low) ** place,

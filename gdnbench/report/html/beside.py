@@ -96,7 +96,7 @@ def _table(columns: Sequence[tuple[str, Sequence[Measurement]]], name: str, wher
 def _row(label: str, found: Sequence[Measurement | None], units: Sequence[TimeUnit]) -> HtmlRow:
     cells = [cell for row, unit in zip(found, units, strict=True) for cell in _cells(row, unit)]
     role = next(row.role for row in found if row)
-    kind = role.value if role in {Role.FLOOR, Role.BASELINE} else ""
+    kind = role.value if role is Role.BASELINE or not role.does_the_work else ""
     return HtmlRow(cells=(HtmlCell(text=label, sort=label), *cells), kind=kind)
 
 
@@ -104,7 +104,7 @@ def _cells(row: Measurement | None, unit: TimeUnit) -> tuple[HtmlCell, HtmlCell]
     timing = row.timing if row else None
     if row is None or timing is None:
         return HtmlCell(text=""), HtmlCell(text="")
-    sol = HtmlCell(text="") if row.role is Role.FLOOR else share_cell(timing.sol)
+    sol = share_cell(timing.sol) if row.role.does_the_work else HtmlCell(text="")
     return time_cell(row, unit), sol
 
 

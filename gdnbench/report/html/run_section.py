@@ -222,7 +222,7 @@ def _columns(stored: ReportedRun, unit: TimeUnit) -> list[tuple[HtmlColumn, Fill
 
 
 def _kind(row: Measurement) -> str:
-    return row.role.value if row.role in {Role.FLOOR, Role.BASELINE} else ""
+    return row.role.value if row.role is Role.BASELINE or not row.role.does_the_work else ""
 
 
 def _name(row: Measurement) -> HtmlCell:
@@ -239,7 +239,7 @@ def _tflops(row: Measurement) -> HtmlCell:
 
 
 def _sol(row: Measurement) -> HtmlCell:
-    return share_cell(row.timing.sol if row.timing and row.role is not Role.FLOOR else math.nan)
+    return share_cell(row.timing.sol if row.timing and row.role.does_the_work else math.nan)
 
 
 def _speedup(row: Measurement) -> HtmlCell:
@@ -247,7 +247,7 @@ def _speedup(row: Measurement) -> HtmlCell:
 
 
 def _verdict(row: Measurement) -> HtmlCell:
-    if row.role in {Role.BASELINE, Role.FLOOR}:
+    if row.role is Role.BASELINE or not row.role.does_the_work:
         return HtmlCell(text=row.role.value, sort=row.role.value, mark="role")
     return verdict_cell(row.versus.verdict) if row.versus else HtmlCell(text="")
 

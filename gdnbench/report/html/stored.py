@@ -110,7 +110,7 @@ def fastest_of(info: RunInfo, rows: Sequence[Measurement], rounds: Mapping[str, 
     from gdnbench.stats.comparison import Verdict
     from gdnbench.stats.multiple import compare_with_best
 
-    racing = {row.case.id: row for row in timed(rows) if row.role is not Role.FLOOR}
+    racing = {row.case.id: row for row in timed(rows) if row.role.does_the_work}
     if not racing:
         return None
     known = {name: rounds[name] for name in racing if name in rounds}

@@ -6,7 +6,6 @@ from rich.console import Console
 from rich.text import Text
 
 from gdnbench.compare.suite import SuiteResult, SuiteRow
-from gdnbench.model.status import Role
 from gdnbench.report.console import plain_table
 from gdnbench.report.run.text import VERDICT_STYLES
 from gdnbench.report.units import factor, percent, plus_minus, time_unit
@@ -76,8 +75,8 @@ def _reference(result: SuiteResult, op: str) -> str:
 
 
 def _cells(row: SuiteRow) -> tuple[Text, Text]:
-    if row.role is Role.FLOOR:
-        return Text(""), Text("floor")
+    if not row.role.does_the_work:
+        return Text(""), Text(row.role.value)
     if row.comparison is None:
         return Text("1"), Text("baseline")
     speedup, verdict = row.comparison.speedup, row.comparison.verdict

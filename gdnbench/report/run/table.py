@@ -211,7 +211,7 @@ def _cells(row: Measurement, unit: TimeUnit, *, on_gpu: bool, flops: bool, notes
     assert timing
     cells = [name_cell(row, broken=broken), Text(unit.text(timing.time_us) + plus_minus(timing.relative_half_width))]
     if on_gpu:
-        sol = "" if row.role is Role.FLOOR else number(timing.sol, ".1%")
+        sol = number(timing.sol, ".1%") if row.role.does_the_work else ""
         rates = [number(timing.bandwidth_gbs), *([tflops_text(timing.tflops)] if flops else [])]
         cells += [*map(Text, rates), Text(sol)]
     cells += [_versus(row), _verdict(row)]
@@ -233,8 +233,8 @@ def _versus(row: Measurement) -> Text:
 def _verdict(row: Measurement) -> Text:
     if row.role is Role.BASELINE:
         return Text("baseline", style="dim")
-    if row.role is Role.FLOOR:
-        return Text("floor", style="dim")
+    if not row.role.does_the_work:
+        return Text(row.role.value, style="dim")
     verdict = row.versus.verdict if row.versus else ""
     return Text(verdict.upper(), style=VERDICT_STYLES.get(verdict, ""))
 

@@ -87,7 +87,7 @@ def legend(info: RunInfo, *, flops: bool, over: str = "") -> Text:
 def name_cell(row: Measurement, *, broken: bool = False) -> Text:
     """A row's label; `broken` puts its params on a line of their own."""
     label = row.case.label.replace(":", "\n  :", 1) if broken else row.case.label
-    return Text(label, style="dim" if row.role is Role.FLOOR else "bold" if row.role is Role.BASELINE else "")
+    return Text(label, style="bold" if row.role is Role.BASELINE else "" if row.role.does_the_work else "dim")
 
 
 def speedup_text(versus: Versus) -> str:

@@ -92,7 +92,7 @@ def _digest_cases(document: Mapping[str, Any], asked: Asked) -> Digest:
     chosen = asked.choose(rows, workloads)
     clocks = {_key(row, workloads): row for row in chosen if row.get("timer") in CLOCKS[:1]}
     own = [row for row in chosen if row.get("timer") not in CLOCKS]
-    own.sort(key=lambda row: row.get("role") == "floor")  # stable: what is left out first
+    own.sort(key=lambda row: row.get("role") in {"floor", "ablation"})  # stable: what is left out first
     cases = [_case(row, workloads, clocks.get(_key(row, workloads), {})) for row in own]
     head = _head(document) | present(same_for_all=workloads.same, suite=_suite(document.get("suite")))
     return Digest({**head, "cases": cases}, "cases", asked.offset, asked.more(_name(document)))

@@ -28,12 +28,11 @@ kernel = CudaKernel(
     name="nvfp4-gemv-v1",
     entry="nvfp4_gemv_v1",
     params={
-        "HELD": Param(default=2, choices=(1, 2, 4), doc="times 32 numbers of the vector that a lane keeps"),
+        "HELD": Param(default=1, choices=(1, 2, 4), doc="times 32 numbers of the vector that a lane keeps"),
         "WARPS": Param(default=8, choices=(4, 8, 16), doc="warps per block; as many more as a row takes"),
         "EACH": Param(default=2, choices=(1, 2, 4), doc="rows whose loads a warp issues at once"),
         "STEPS": Param(default=4, choices=(2, 4, 8, 16), doc="times EACH rows, one after the other"),
     },
-    by_shape={Shape(M=4096, K=7168, L=8): {"HELD": 1, "EACH": 4}},
     check=_check,
     grid=lambda shape, p: (-(-shape.M // (_groups(shape, p) * p.EACH * p.STEPS)), shape.L),
     block=lambda shape, p: 32 * _split(shape, p) * _groups(shape, p),
