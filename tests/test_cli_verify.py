@@ -69,6 +69,10 @@ def bench(tmp_path_factory):
         folder.mkdir(parents=True)
         (folder / "variant.py").write_text(KERNEL.format(name=name))
         (folder / "kernel.py").write_text(body)
+    left_out = home / "kernels" / "decode" / "left-out"
+    left_out.mkdir()
+    (left_out / "variant.py").write_text(KERNEL.format(name="test-left-out").replace('")', '", floor="ablation")'))
+    (left_out / "kernel.py").write_text(BODIES["test-wrong-head"])
     folder = home / "kernels" / "decode" / "no-cuda"
     folder.mkdir()
     (folder / "variant.py").write_text(BROKEN_CUDA)
@@ -271,3 +275,14 @@ def test_a_workload_that_a_kernel_is_not_for_is_neither_built_nor_interpreted(be
     done = bench.run("test-picky", "--gpu", "cpu", *options)
     assert [row["status"] for row in done.document["measurements"] if row["label"] == "test-picky"] == ["unsupported"]
     assert not [row for row in done.document["builds"] if row["kernel"] == "test-picky"]
+
+
+def test_an_ablation_is_timed_though_it_is_wrong_and_compared_with_nothing(bench):
+    options = ("--baseline", "decode-reference", "--shape", "B=1", "--rounds", "2", "--samples", "4")
+    done = bench.run("test-wrong-head,test-left-out", "--gpu", "cpu", *options)
+    found = {row["label"]: row for row in done.document["measurements"]}
+    assert found["test-wrong-head"]["status"] == "wrong-numbers"
+    left_out = found["test-left-out"]
+    assert (left_out["status"], left_out["role"]) == ("ok", "ablation")
+    assert left_out["time_us"] > 0
+    assert not any(key.startswith("vs") or key == "verdict" for key, value in left_out.items() if value)

@@ -411,6 +411,18 @@ def test_an_empty_launch_is_a_limit_where_nothing_is_copied():
     assert "less than an empty launch takes" in rows[CHEAT.id].reason
 
 
+def test_an_ablation_is_no_limit_of_kernels_has_none_itself_and_is_compared_with_nothing():
+    ablation = case("decode-v9-without", Role.ABLATION)
+    cases = (*CASES, CHEAT, ablation)
+    rows, _ = rows_of(cases=cases, collected=collect(MEDIANS_US | {CHEAT.id: 4.5, ablation.id: 4.9}))
+    assert rows[CHEAT.id].status is Status.OK  # faster than the ablation
+    rows, _ = rows_of(cases=cases, collected=collect(MEDIANS_US | {CHEAT.id: 4.5, ablation.id: 1.0}))
+    row = rows[ablation.id]
+    assert (row.status, row.versus) == (Status.OK, None)
+    assert row.timing.time_us == pytest.approx(1.0, rel=0.01)
+    assert row.nbytes == DECODE.traffic_bytes(WORKLOAD)
+
+
 def test_an_implausible_baseline_takes_the_comparisons_with_it():
     rows, found = rows_of(collected=collect(MEDIANS_US | {BASELINE.id: 3.0, CONTROL.id: 3.0}))
     assert rows[BASELINE.id].status is Status.IMPLAUSIBLE
