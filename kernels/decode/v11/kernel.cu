@@ -1,5 +1,5 @@
-// v8, whose outputs stay in the L2 until their lines are whole. Rows leave two bytes at a time, from blocks that end at
-// different times. A line that the L2 gives up before all of it was written costs the memory a read, or a second write.
+// v8, whose outputs are to stay in the L2 until their lines are whole: rows leave two bytes at a time, from blocks that end
+// at different times, and a line that the L2 gives up before that costs the memory a read, or a second write.
 #include <gdnbench/phases.cuh>
 
 #include "gdn.cuh"
