@@ -172,6 +172,19 @@ def test_a_sweep_that_was_killed_goes_on_with_the_same_command(bench):
 
 
 @pytest.mark.slow
+def test_a_sweep_that_is_terminated_keeps_what_is_finished(bench):
+    process = bench.start(*ENDLESS, "--out", str(bench.results), *STOPPED)
+    wait_for(measured_whole(bench.results, 1), "the first round")
+    for _ in range(2):  # as `timeout` does: to the process, and to its group
+        process.send_signal(signal.SIGTERM)
+    stopped = finish(process)
+    assert stopped.code == 130
+    assert not stopped.info["complete"]
+    assert not bench.only_run().name.startswith(".")
+    assert times_of(bench.only_run())
+
+
+@pytest.mark.slow
 def test_a_sweep_stopped_by_ctrl_c_goes_on_with_what_it_has_and_resume_finishes_it_too(bench):
     process = bench.start(*ENDLESS, "--out", str(bench.results), *STOPPED)
     wait_for(measured_whole(bench.results, 2), "the second round")
