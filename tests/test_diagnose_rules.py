@@ -1,5 +1,6 @@
 """Every rule against every recording: it comes first where its cause was planted, and nowhere else."""
 
+import json
 import math
 from dataclasses import replace
 
@@ -225,3 +226,31 @@ def test_where_flops_bound_the_workload_the_gain_is_above_them_and_no_rule_takes
     assert times.gain == pytest.approx(0.2)
     told = {finding.rule for finding in rank(coded("decode-v4", 8, times)) if finding.basis == "times"}
     assert not told & {"latency", "bandwidth"}
+
+
+@pytest.mark.parametrize(("sm_mhz", "told"), [(1446.0, 0.2697), (1980.0, None), (1930.0, None), (None, None)])
+def test_a_lowered_clock_is_a_cause_where_flops_bound_the_workload(sm_mhz, told):
+    times = replace(measured(800.0, empty=2.0, copy=300.0), flops_us=500.0, sm_mhz=sm_mhz)
+    found = {finding.rule: finding for finding in rank(coded("decode-v4", 8, times))}
+    assert ("lowered_clock" in found) == (told is not None)
+    if told:
+        assert found["lowered_clock"].share == pytest.approx(told, abs=1e-3)
+        assert "27% below the highest" in found["lowered_clock"].meaning
+    copying = replace(times, flops_us=None)  # a clock of the SMs does not bound what the memory takes
+    assert "lowered_clock" not in {finding.rule for finding in rank(coded("decode-v4", 8, copying))}
+
+
+def test_a_lowered_clock_explains_no_more_than_there_is_to_gain():
+    times = replace(measured(520.0, empty=2.0, copy=300.0), flops_us=468.0, sm_mhz=1400.0)
+    [found] = [finding for finding in rank(coded("decode-v4", 8, times)) if finding.rule == "lowered_clock"]
+    assert found.share == pytest.approx(0.1)
+
+
+def test_a_product_at_full_rate_is_told_to_lower_the_clock_by_its_own_run(command_line):
+    code, out, _ = command_line("explain", "fp8-gemm-pos-v2", "--shape", "M=928256", "--json")
+    assert code == 0
+    document = json.loads(out)
+    assert document["findings"][0]["rule"] == "lowered_clock"
+    assert {fact["counter"]: fact["value"] for fact in document["findings"][0]["facts"]}["sm_mhz"] == pytest.approx(
+        1445.78
+    )

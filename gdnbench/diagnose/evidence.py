@@ -46,6 +46,7 @@ class RunTimes:
         functions_us: by CUPTI, the time of each function that a call launches, by its name; empty where they were not
             timed, or a call launches one.
         folder: of the run.
+        sm_mhz: the SM clock while the kernel ran, the median of its samples; None where it was not measured.
     """
 
     run_id: str
@@ -61,6 +62,7 @@ class RunTimes:
     changed: tuple[str, ...] = ()
     functions_us: Mapping[str, float] = field(default_factory=dict)
     folder: Path | None = None
+    sm_mhz: float | None = None
 
     @property
     def known_us(self) -> dict[str, float]:
@@ -92,6 +94,12 @@ class RunTimes:
         """The share of the kernel's time that lies above what bounds it; 0 for a kernel that beats that."""
         bound_us = self.bound_us
         return None if bound_us is None else max(0.0, 1 - bound_us / self.time_us)
+
+    @property
+    def lowered_clock(self) -> float:
+        """By which share the SM clock lay below the highest that the GPU's maker rates it for; 0 where not known."""
+        spec = spec_of(self.gpu)
+        return 0.0 if spec is None or self.sm_mhz is None else max(0.0, 1 - self.sm_mhz / spec.boost_mhz)
 
     @property
     def copy_peak_share(self) -> float | None:

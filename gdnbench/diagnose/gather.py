@@ -327,6 +327,7 @@ def _measured(
         copy_bytes=timed[copy].nbytes if copy else 0,
         flops_us=own.timing.sol * own.timing.time_us if own.timing.bound == "flops" else None,
         launches=own.launches,
+        sm_mhz=None if math.isnan(own.timing.sm_mhz) else own.timing.sm_mhz,
         code=codes[variant.label],
         changed=tuple(label for label, code in codes.items() if code is CodeState.CHANGED),
     )

@@ -21,6 +21,7 @@ CAUSES = (
     "bank_conflicts",
     "barriers",
     "narrow_loads",
+    "lowered_clock",
 )
 """The names of the rules in `gdnbench/diagnose/rules/`, by which a hint says what it is about."""
 

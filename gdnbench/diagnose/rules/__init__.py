@@ -21,7 +21,15 @@ from gdnbench.diagnose.rules.launch import (
     too_few_warps,
     uneven_sms,
 )
-from gdnbench.diagnose.rules.throughput import bandwidth, bank_conflicts, compute, narrow_loads, spilling, uncoalesced
+from gdnbench.diagnose.rules.throughput import (
+    bandwidth,
+    bank_conflicts,
+    compute,
+    lowered_clock,
+    narrow_loads,
+    spilling,
+    uncoalesced,
+)
 
 CauseRule = Callable[[Evidence], Finding | None]
 
@@ -46,6 +54,7 @@ RULES: tuple[CauseRule, ...] = (
     bank_conflicts,
     barriers,
     narrow_loads,
+    lowered_clock,
 )
 """Every rule; on a tie of shares, the earlier one ranks first."""
 

@@ -79,8 +79,8 @@ def _latency_by_times(evidence: Evidence) -> Finding | None:
         *dependent_loads_line(evidence),
     )
     meaning = (
-        "At this workload not even a copy of the state is held up by bandwidth, so what the kernel takes beyond it is "
-        f"waiting for results. {_MANY_TRIPS if evidence.dependent_loads > 1 else 'Counters tell for which.'}"
+        "At this workload not even a copy of as many bytes is held up by bandwidth, so what the kernel takes beyond it "
+        f"is waiting for results. {_MANY_TRIPS if evidence.dependent_loads > 1 else 'Counters tell for which.'}"
     )
     title = "latency, beyond that of a copy"
     return Finding("latency", title, measured.gain, "times", facts, meaning, experiment.shorter_path(evidence))

@@ -29,7 +29,7 @@ LAUNCH_CYCLES = 0.75
 
 
 def many_launches(evidence: Evidence) -> Finding | None:
-    """One call makes several launches; what it takes beyond a copy of the state is between them, and of them."""
+    """One call makes several launches; what it takes beyond a copy of its bytes is between them, and of them."""
     measured = evidence.times
     if measured is None or measured.launches <= 1 or not measured.gain or measured.copy_us is None:
         return None

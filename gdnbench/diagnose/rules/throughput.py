@@ -17,6 +17,7 @@ from gdnbench.diagnose.finding import (
     share_of_peak,
     stall_lines,
 )
+from gdnbench.machine.gpus import spec_of
 
 WIDEST_LOAD_BITS = 128
 """A lane's load of 16 bytes: the widest on all GPUs before Blackwell."""
@@ -66,8 +67,8 @@ def _bandwidth_by_times(evidence: Evidence) -> Finding | None:
         EvidenceLine("time_us", "time of the floor", measured.copy_us, "µs", share_of_peak(measured)),
     )
     meaning = (
-        f"At this workload DRAM holds up even a copy of the state, which takes {1 - measured.gain:.0%} of the kernel's "
-        f"time. What is left to gain without moving fewer bytes is {measured.gain:.0%}."
+        f"At this workload DRAM holds up even a copy of as many bytes, which takes {1 - measured.gain:.0%} of the "
+        f"kernel's time. What is left to gain without moving fewer bytes is {measured.gain:.0%}."
     )
     tried = experiment.less_traffic(evidence)
     return Finding("bandwidth", "bandwidth of DRAM", 1 - measured.gain, "times", facts, meaning, tried)
@@ -183,3 +184,26 @@ def compute(evidence: Evidence) -> Finding | None:
     )
     tried = experiment.fewer_instructions(evidence)
     return Finding("compute", "instructions: the SMs are busy", percent / 100, "counters", facts, meaning, tried)
+
+
+def lowered_clock(evidence: Evidence) -> Finding | None:
+    """Arithmetic bounds the workload, and the GPU lowers its SM clock under it, as power limits make it do."""
+    measured, spec = evidence.times, spec_of(evidence.times.gpu) if evidence.times else None
+    if measured is None or spec is None or measured.flops_us is None or measured.sm_mhz is None:
+        return None
+    lowered = measured.lowered_clock
+    facts = (
+        EvidenceLine("time_us", "time", measured.time_us, "µs", evidence.label),
+        EvidenceLine("flops_us", "FLOPs at the GPU's peak", measured.flops_us, "µs", "at its rated clock"),
+        EvidenceLine("sm_mhz", "SM clock", measured.sm_mhz, "MHz", f"of at most {spec.boost_mhz:.0f}"),
+    )
+    meaning = (
+        f"While the kernel runs, the SM clock is {lowered:.0%} below the highest. Arithmetic at full rate draws so "
+        "much power that a GPU lowers it; `nvidia-smi -q -d PERFORMANCE` tells the reason while it runs. What takes "
+        "less power for the same FLOPs is faster then: fewer reads of shared memory and of DRAM for each, and fewer "
+        "instructions beside them."
+    )
+    tried = experiment.fewer_instructions(evidence)
+    return Finding(
+        "lowered_clock", "a lowered SM clock", min(lowered, measured.gain or 0.0), "times", facts, meaning, tried
+    )

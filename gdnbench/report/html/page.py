@@ -54,7 +54,7 @@ _ALWAYS = (
     ("±", "Half of the {confidence} interval over rounds; of speedups, corrected for all comparisons (Holm)."),
     (
         "floor",
-        "A kernel that bounds what is possible: an empty one of the same grid, one that only copies the state.",
+        "A kernel that bounds what is possible: an empty one of the same grid, or one that only moves the bytes.",
     ),
     ("SOL", "Speed of light: {bound} / the kernel's time."),
     ("GB/s", "The least traffic that the op needs / time."),
