@@ -139,7 +139,7 @@ def test_outputs_are_fp16s_and_gates_of_both_signs(scenario, K):
 
 
 def test_what_bounds_it():
-    workload = OP.suite("contest").workloads[1]
+    workload = OP.suite("nvidia").workloads[1]
     assert (workload.M, workload.N, workload.K) == (512, 4096, 7168)
     assert OP.flops(workload) == {"fp4": 4 * 512 * 4096 * 7168}
     assert OP.instead == {"fp4": "fp16"}

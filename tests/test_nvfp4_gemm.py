@@ -151,7 +151,7 @@ def test_every_code_is_drawn():
 
 def test_what_bounds_it():
     """At the GPU's peak for numbers of four bits, or for fp16, to which they are widened where there is none."""
-    workload = OP.suite("contest").workloads[0]
+    workload = OP.suite("nvidia").workloads[0]
     assert (workload.M, workload.N, workload.K, workload.L) == (128, 7168, 16384, 1)
     assert OP.flops(workload) == {"fp4": 2 * 128 * 7168 * 16384}
     assert OP.instead["fp4"] in spec_of(gpu_slug("NVIDIA H200")).peak_tflops
@@ -161,7 +161,7 @@ def test_what_bounds_it():
 
 
 def test_the_contests_workloads_are_there_in_both_layouts():
-    plain, tiled = (OP.suite(name).workloads for name in ("contest", "contest-tiled"))
+    plain, tiled = (OP.suite(name).workloads for name in ("nvidia", "nvidia-tiled"))
     assert [(each.N, each.K) for each in plain] == [(7168, 16384), (4096, 7168), (7168, 2048)]
     assert [str(each).replace("L=1 tiled", "").strip() for each in tiled] == [str(each) for each in plain]
 

@@ -146,7 +146,7 @@ def test_outputs_are_fp16s(scenario):
 
 def test_what_bounds_it():
     """Of groups without rows nothing is read."""
-    workload = OP.suite("contest").workloads[0]
+    workload = OP.suite("nvidia").workloads[0]
     assert (sum(workload.rows), len(workload.rows), workload.N, workload.K) == (1024, 8, 4096, 7168)
     assert OP.flops(workload) == {"fp4": 2 * 1024 * 4096 * 7168}
     assert OP.instead == {"fp4": "fp16"}

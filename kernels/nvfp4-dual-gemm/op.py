@@ -10,7 +10,7 @@ e4m3, never negative, and lie in one of two layouts: `scales=plain` is a row of 
 (`gdnbench.nvfp4.tiled`), rows filled up to whole tiles. Each term is exact in fp32. Sums, silu and the last product are
 fp32, and C is rounded to fp16 once, at the end.
 
-The suite `contest` is the dual product of NVIDIA's contest of kernels in nvfp4 (2025). Its speed of light for a B200 at
+The suite `nvidia` is the dual product of NVIDIA's contest of kernels in nvfp4 (2025). Its speed of light for a B200 at
 1.5 GHz, as published with the problem: 4.708, 8.714, 2.125 and 6.535 µs.
 """
 
@@ -108,13 +108,13 @@ op = Op(
     copied_bytes=read_bytes,
     suites={
         "default": (Shape(M=128, N=128, K=1024), Shape(M=128, N=128, K=1024, TILED=1)),
-        "contest": (
+        "nvidia": (
             Shape(M=256, N=4096, K=7168),
             Shape(M=512, N=4096, K=7168),
             Shape(M=256, N=3072, K=4096),
             Shape(M=512, N=3072, K=7168),
         ),
-        "contest-tiled": (
+        "nvidia-tiled": (
             Shape(M=256, N=4096, K=7168, TILED=1),
             Shape(M=512, N=4096, K=7168, TILED=1),
             Shape(M=256, N=3072, K=4096, TILED=1),

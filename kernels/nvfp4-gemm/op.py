@@ -8,7 +8,7 @@ e4m3, never negative, and lie in one of two layouts: `scales=plain` is a row of 
 (`gdnbench.nvfp4.tiled`), rows filled up to whole tiles. Each term is exact in fp32. What is rounded is their sum, in
 fp32, and C, which is fp16, once.
 
-The suite `contest` is the product of NVIDIA's contest of kernels in nvfp4 (2025). Its speed of light for a B200 at
+The suite `nvidia` is the product of NVIDIA's contest of kernels in nvfp4 (2025). Its speed of light for a B200 at
 1.5 GHz, as published with the problem: 8.994, 2.354 and 1.333 µs.
 """
 
@@ -103,12 +103,12 @@ op = Op(
     copied_bytes=read_bytes,
     suites={
         "default": (Shape(M=128, N=256, K=1024), Shape(M=128, N=256, K=1024, TILED=1)),
-        "contest": (
+        "nvidia": (
             Shape(M=128, N=7168, K=16384),
             Shape(M=128, N=4096, K=7168),
             Shape(M=128, N=7168, K=2048),
         ),
-        "contest-tiled": (
+        "nvidia-tiled": (
             Shape(M=128, N=7168, K=16384, TILED=1),
             Shape(M=128, N=4096, K=7168, TILED=1),
             Shape(M=128, N=7168, K=2048, TILED=1),

@@ -9,7 +9,7 @@ K / 16 for each row of A or B, and `scales=tiled` has tiles of 128 rows and 4 co
 tensor cores of sm_100 take them (`gdnbench.nvfp4.tiled`), the rows of each group filled up to whole tiles. Each term is
 exact in fp32. What is rounded is their sum, in fp32, and C, which is fp16, once.
 
-The suite `contest` is the grouped product of NVIDIA's contest of kernels in nvfp4 (2026), in which the groups of each
+The suite `nvidia` is the grouped product of NVIDIA's contest of kernels in nvfp4 (2026), in which the groups of each
 workload that is timed have the same N and K. Its speed of light for a B200 at 1.5 GHz, as published with the problem:
 18.833, 10.667, 2.406 and 1.525 µs.
 """
@@ -118,13 +118,13 @@ op = Op(
     copied_bytes=read_bytes,
     suites={
         "default": (Shape(rows=(96, 40, 160)), Shape(rows=(96, 40, 160), TILED=1)),
-        "contest": (
+        "nvidia": (
             Shape(rows=FIRST, N=4096, K=7168),
             Shape(rows=SECOND, N=7168, K=2048),
             Shape(rows=(192, 320), N=3072, K=4096),
             Shape(rows=(128, 384), N=4096, K=1536),
         ),
-        "contest-tiled": (
+        "nvidia-tiled": (
             Shape(rows=FIRST, N=4096, K=7168, TILED=1),
             Shape(rows=SECOND, N=7168, K=2048, TILED=1),
             Shape(rows=(192, 320), N=3072, K=4096, TILED=1),
