@@ -5,9 +5,8 @@ from functools import cache
 
 import pytest
 import torch
-from changed_kernels import write_changed
 from faults import answer
-from interpreted_ops import statuses
+from interpreted_ops import try_kernels
 from nvfp4_data import FACTOR_MISTAKES, codes, exact_sum, scaled
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
@@ -190,34 +189,33 @@ KERNELS = (
     "nvfp4-gemv-floor-read:WARPS=2:EACH=1",
 )
 WORKLOADS = ("M=19 K=256 L=3", "M=5 K=1792 L=2")
+AT = "M=6 K=1792 L=2"
 SPOILED = {
-    "both halves of a byte are its lower one": ("value(x >> 4) * value(y >> 4)", "value(x) * value(y)"),
-    "the first vector for all matrices": ("b + matrix * (K // 2)", "b + 0 * (K // 2)"),
-    "blocks of 32": ("first // 16 + of_blocks, mask=is_block", "first // 16 + of_blocks // 2 * 2, mask=is_block"),
-    "the sign is a bit off": ("<< 12", "<< 11"),
+    "both halves of a byte are its lower one": ("triton", "value(x >> 4) * value(y >> 4)", "value(x) * value(y)"),
+    "the first vector for all matrices": ("triton", "b + matrix * (K // 2)", "b + 0 * (K // 2)"),
+    "blocks of 32": (
+        "triton",
+        "first // 16 + of_blocks, mask=is_block",
+        "first // 16 + of_blocks // 2 * 2, mask=is_block",
+    ),
+    "the sign is a bit off": ("triton", "<< 12", "<< 11"),
 }
-NAMES = {each: f"nvfp4-gemv-spoiled-{number}" for number, each in enumerate(SPOILED)}
 
 
 @pytest.fixture(scope="module")
 def interpreted(tmp_path_factory):
-    """What becomes of each kernel and workload without a GPU, and of copies of one with a mistake in each."""
-    root = tmp_path_factory.mktemp("kernels")
-    for mistake, name in NAMES.items():
-        write_changed(CATALOG.entries["nvfp4-gemv-triton"], name, SPOILED[mistake], root)
-    pairs = [(kernel, workload) for kernel in KERNELS for workload in WORKLOADS]
-    return statuses("nvfp4-gemv", [*pairs, *((name, "M=6 K=1792 L=2") for name in NAMES.values())], root)
+    return try_kernels("nvfp4-gemv", KERNELS, WORKLOADS, SPOILED, AT, tmp_path_factory.mktemp("kernels"))
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_kernels_are_right_where_there_is_no_gpu(interpreted, kernel, workload):
-    assert interpreted[kernel, workload] == ("ok", "")
+    assert interpreted.kernels[kernel, workload] == ("ok", "")
 
 
 @pytest.mark.parametrize("mistake", SPOILED)
 def test_a_spoiled_kernel_is_refused(interpreted, mistake):
-    assert interpreted[NAMES[mistake], "M=6 K=1792 L=2"][0] == "wrong-numbers"
+    assert interpreted.mistakes[mistake][0] == "wrong-numbers"
 
 
 def test_the_reference_is_right_on_a_cpu():

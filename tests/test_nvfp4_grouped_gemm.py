@@ -5,9 +5,8 @@ from itertools import pairwise
 
 import pytest
 import torch
-from changed_kernels import write_changed
 from faults import answer
-from interpreted_ops import statuses
+from interpreted_ops import try_kernels
 from nvfp4_data import (
     FACTOR_MISTAKES,
     NARROW_SUMS,
@@ -202,28 +201,22 @@ SPOILED = {
     "halves of bytes exchanged in one factor": ("upcast", "widened(b, scale_b)", "widened(b >> 4, scale_b)"),
     "sums in fp16": ("upcast", "sums) * FROM_BOTH", "sums).to(tl.float16).to(tl.float32) * FROM_BOTH"),
 }
-NAMES = {each: f"nvfp4-grouped-gemm-spoiled-{number}" for number, each in enumerate(SPOILED)}
 
 
 @pytest.fixture(scope="module")
 def interpreted(tmp_path_factory):
-    """What becomes of each kernel and workload without a GPU, and of copies with a mistake in each."""
-    root = tmp_path_factory.mktemp("kernels")
-    for mistake, (kernel, right, wrong) in SPOILED.items():
-        write_changed(CATALOG.entries[f"nvfp4-grouped-gemm-{kernel}"], NAMES[mistake], (right, wrong), root)
-    pairs = [(kernel, workload) for kernel in KERNELS for workload in WORKLOADS]
-    return statuses("nvfp4-grouped-gemm", [*pairs, *((name, AT) for name in NAMES.values())], root)
+    return try_kernels("nvfp4-grouped-gemm", KERNELS, WORKLOADS, SPOILED, AT, tmp_path_factory.mktemp("kernels"))
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_kernels_are_right_where_there_is_no_gpu(interpreted, kernel, workload):
-    assert interpreted[kernel, workload] == ("ok", "")
+    assert interpreted.kernels[kernel, workload] == ("ok", "")
 
 
 @pytest.mark.parametrize("mistake", SPOILED)
 def test_a_spoiled_kernel_is_refused(interpreted, mistake):
-    assert interpreted[NAMES[mistake], AT][0] == "wrong-numbers"
+    assert interpreted.mistakes[mistake][0] == "wrong-numbers"
 
 
 def test_the_reference_is_right_on_a_cpu():

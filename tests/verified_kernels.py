@@ -6,6 +6,7 @@ from functools import cache
 from faults import answer
 
 
+@cache
 def verify_together(kernels: tuple[str, ...], *shapes: str) -> dict[str, set[str]]:
     """The statuses of each kernel's gates, by its label; tried once for the same kernels and shapes.
 
@@ -13,11 +14,6 @@ def verify_together(kernels: tuple[str, ...], *shapes: str) -> dict[str, set[str
         kernels: labels, of one op.
         shapes: as `--shape` takes them.
     """
-    return _verified(kernels, shapes)
-
-
-@cache
-def _verified(kernels: tuple[str, ...], shapes: tuple[str, ...]) -> dict[str, set[str]]:
     words = [word for shape in shapes for word in ("--shape", shape)]
     done = answer("verify", *kernels, "--gpu", "cpu", *words, "--json")
     found: dict[str, set[str]] = {}

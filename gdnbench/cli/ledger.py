@@ -28,10 +28,10 @@ def ledger(
     """List the experiments that `gdnbench try` wrote down, show one, or close one.
 
     `gdnbench ledger 3` shows entry 3 in full, with what it changed in the kernel's
-    sources: up to the run that closed it, else up to now. `gdnbench ledger close 3 RUN` holds a run against its
-    expectations: confirmed where the whole interval lies on the expected side of the
-    bound, refuted where it lies on the other, undecided otherwise. The run must be
-    newer than the entry, and of the kernel as it is now. Needs no GPU.
+    sources: up to the run that closed it, else up to now. `gdnbench ledger close 3 RUN`
+    holds a run against its expectations: confirmed where the whole interval lies on the
+    expected side of the bound, refuted where it lies on the other, undecided otherwise.
+    The run must be newer than the entry, and of the kernel as it is now. Needs no GPU.
     """
     from gdnbench.errors import UsageError
     from gdnbench.ledger.file import find_entry, read_ledger

@@ -29,7 +29,7 @@ from gdnbench.compare.ratio import (
     TimeRatio,
     compare_column,
     geometric_mean,
-    is_floor,
+    is_no_kernel,
     timed_pair,
 )
 from gdnbench.compare.run_change import RunPair, TimeKind
@@ -234,7 +234,7 @@ def check_regressions(rows: Sequence[GridRow], ratios: Sequence[TimeRatio | None
     slower, failed, undecided = [], [], []
     for row, ratio in zip(rows, ratios, strict=True):
         first, last = row.entries[0], row.entries[-1]
-        if not first or not last or is_floor(first) or first.figure.status is not Status.OK:
+        if not first or not last or is_no_kernel(first) or first.figure.status is not Status.OK:
             continue
         if last.figure.status is Status.NOT_RUN:
             undecided.append(row)

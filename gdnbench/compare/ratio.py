@@ -148,8 +148,8 @@ def timed_pair(row: GridRow, column: int) -> EntryPair | None:
     return None
 
 
-def is_floor(entry: GridEntry) -> bool:
-    """Whether it bounds what is possible, or is an ablation, rather than being a kernel."""
+def is_no_kernel(entry: GridEntry) -> bool:
+    """Whether it is a floor or an ablation."""
     return not entry.figure.role.does_the_work
 
 
@@ -173,7 +173,7 @@ def _same_rounds(left: GridEntry, right: GridEntry) -> bool:
 
 def _kernels_and_floors(values: Mapping[int, T], pairs: Mapping[int, EntryPair]) -> tuple[dict[int, T], dict[int, T]]:
     """Two families, each corrected for its own number."""
-    floors = {index: value for index, value in values.items() if is_floor(pairs[index][0])}
+    floors = {index: value for index, value in values.items() if is_no_kernel(pairs[index][0])}
     return {index: value for index, value in values.items() if index not in floors}, floors
 
 
@@ -232,7 +232,7 @@ def geometric_mean(
     pairs = [
         (pair, ratio)
         for row, ratio in zip(rows, ratios, strict=True)
-        if ratio and (pair := timed_pair(row, column)) and not is_floor(pair[0])
+        if ratio and (pair := timed_pair(row, column)) and not is_no_kernel(pair[0])
     ]
     if not pairs:
         return None

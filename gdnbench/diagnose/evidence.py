@@ -96,12 +96,6 @@ class RunTimes:
         return None if bound_us is None else max(0.0, 1 - bound_us / self.time_us)
 
     @property
-    def lowered_clock(self) -> float:
-        """By which share the SM clock lay below the highest that the GPU's maker rates it for; 0 where not known."""
-        spec = spec_of(self.gpu)
-        return 0.0 if spec is None or self.sm_mhz is None else max(0.0, 1 - self.sm_mhz / spec.boost_mhz)
-
-    @property
     def copy_peak_share(self) -> float | None:
         """The bandwidth of the copying floor, of what the GPU's maker says it has; None where one is unknown."""
         spec = spec_of(self.gpu)

@@ -116,6 +116,11 @@ class Kernel:
         """The devices that the kernel can run on."""
         return ("cuda",)
 
+    @property
+    def is_unchecked(self) -> bool:
+        """Whether its results are held to nothing: those of an empty floor, which has none, and of an ablation."""
+        return self.floor in {"empty", "ablation"}
+
     def unable(self, workload: Workload) -> str:
         """Why it cannot do a workload of its op, by its `check`; also that its `check` fails. Empty where it can."""
         try:

@@ -146,8 +146,8 @@ class Op:
         suites: named workloads with weights. `default` is what is measured where none is named, the default workload
             if there is no such suite; `verify` is what `gdnbench verify` tries, by default the same.
         flops: floating-point operations by precision.
-        instead: a precision that counts in the place of another, for the peak of a GPU that is rated for none at that:
-            `{"fp4": "fp16"}` where numbers of four bits are widened.
+        instead: by precision, the one whose peak counts on a GPU that has no peak for it: `{"fp4": "fp16"}` where
+            numbers of four bits are widened.
         least_bytes: what must cross device memory at least; by default each input read once, each output written once.
         baselines: kernels that others are compared with; the first that can be had here.
         floor: the pseudo-kernel that is the speed of light; empty where there is none.

@@ -188,10 +188,11 @@ def compute(evidence: Evidence) -> Finding | None:
 
 def lowered_clock(evidence: Evidence) -> Finding | None:
     """Arithmetic bounds the workload, and the GPU lowers its SM clock under it, as power limits make it do."""
-    measured, spec = evidence.times, spec_of(evidence.times.gpu) if evidence.times else None
+    measured = evidence.times
+    spec = spec_of(measured.gpu) if measured else None
     if measured is None or spec is None or measured.flops_us is None or measured.sm_mhz is None:
         return None
-    lowered = measured.lowered_clock
+    lowered = max(0.0, 1 - measured.sm_mhz / spec.boost_mhz)
     facts = (
         EvidenceLine("time_us", "time", measured.time_us, "µs", evidence.label),
         EvidenceLine("flops_us", "FLOPs at the GPU's peak", measured.flops_us, "µs", "at its rated clock"),

@@ -141,7 +141,7 @@ class TimedChecks:
         """
         self._launches += 1
         to_come = self._untimed + self._timed - self._launches + 1
-        if self._launches <= self._untimed or self._kernel.floor in {"empty", "ablation"} or to_come < 1:
+        if self._launches <= self._untimed or self._kernel.is_unchecked or to_come < 1:
             return
         if self._random.randrange(to_come) < self._wanted - self._at.kept:
             self._at.keep(number, outputs)

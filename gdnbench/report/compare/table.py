@@ -11,7 +11,7 @@ from rich.text import Text
 
 from gdnbench.compare.comparison import RegressionCheck, SourceComparison
 from gdnbench.compare.grid import GridEntry, GridRow
-from gdnbench.compare.ratio import is_floor
+from gdnbench.compare.ratio import is_no_kernel
 from gdnbench.compare.run_change import TimeKind
 from gdnbench.model.status import Role
 from gdnbench.report.compare.json import comparison_document, comparison_rows
@@ -169,7 +169,7 @@ def _headings(side: SourceComparison, column: int) -> list[str]:
 
 def _style(row: GridRow) -> str:
     first = row.entries[0]
-    if first and is_floor(first):
+    if first and is_no_kernel(first):
         return "dim"
     return "bold" if first and first.figure.role is Role.BASELINE else ""
 

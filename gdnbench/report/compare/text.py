@@ -11,7 +11,7 @@ from gdnbench.compare.comparison import ColumnComparison, RegressionCheck, Sourc
 from gdnbench.compare.expected import Expectation
 from gdnbench.compare.figure import FigureSource, SourceKind
 from gdnbench.compare.grid import GridEntry, GridRow, KeyValues
-from gdnbench.compare.ratio import TimeRatio, is_floor
+from gdnbench.compare.ratio import TimeRatio, is_no_kernel
 from gdnbench.compare.run_change import TimeKind
 from gdnbench.model.status import Status
 from gdnbench.report.compare.run_change import run_change_lines
@@ -122,7 +122,7 @@ def interval_text(value: float, interval: Interval | None) -> str:
 def verdict_text(row: GridRow, ratio: TimeRatio | None) -> str:
     """The verdict in capitals; `floor` for a floor, nothing without an interval."""
     first = row.entries[0]
-    if ratio and first and is_floor(first):
+    if ratio and first and is_no_kernel(first):
         return "floor"
     return ratio.comparison.verdict.upper() if ratio and ratio.comparison else ""
 
