@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 
 _WIDEST = 9.0  # half of an interval that reaches ten times its value, which then is as good as unknown
 
@@ -27,6 +28,18 @@ def first_of(values: Sequence[str], most: int = 12) -> str:
     """The first few of many, `a, b and 7 more`."""
     shown = ", ".join(value or "''" for value in values[:most])
     return shown + (f" and {len(values) - most} more" if len(values) > most else "")
+
+
+def spans_of(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """First and last of each run of neighbours among numbers in ascending order: (0, 7), (9, 9)."""
+    for _, group in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
+        run = [number for _, number in group]
+        yield run[0], run[-1]
+
+
+def spans_text(numbers: Iterable[int]) -> str:
+    """The same in words: `0-7,9`."""
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans_of(numbers))
 
 
 def nearest_names(name: str, known: Iterable[str], *, most: int = 3, cutoff: float = 0.6) -> list[str]:

@@ -59,3 +59,14 @@ def stamps(launches=50, warps=64, about_=None, **options):
     cycles[:, :, 2] = 300
     ticks = np.random.default_rng(2).integers(0, 8, (2, 200)) * 0.032
     return Stamps(about_ or about(), records(cycles, **options), 4.0 + ticks[0], 4.4 + ticks[1])
+
+
+def specialised(block_warps=4, blocks=5):
+    """Stamps of blocks whose warp 0 loads and whose others update and store; the last block has nothing to store."""
+    cycles = np.zeros((20, blocks * block_warps, 3), dtype=np.int64)
+    cycles[:, ::block_warps, 0] = 3000
+    for place in range(1, block_warps):
+        cycles[:, place::block_warps, 1] = 1500 * place
+        cycles[:, place::block_warps, 2] = 300
+    cycles[:, -block_warps + 1 :, 2] = 0
+    return Stamps(about(asked=20, block_warps=block_warps), records(cycles), np.array([4.0]), np.array([4.2]))

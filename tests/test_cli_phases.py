@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from launches_data import TOYS
-from stamps_data import about, stamps
+from stamps_data import about, specialised, stamps
 
 from gdnbench.errors import ExitCode
 from gdnbench.model.gpu import Gpu
@@ -90,6 +90,26 @@ def test_csv_has_a_line_a_phase(command_line, stored):
         ("update", "decode-v4", "2"),
     ]
     assert float(rows[1]["avg_us"]) == pytest.approx(0.5, rel=0.01)
+
+
+def test_each_role_of_warps_has_a_table(command_line, tmp_path):
+    path = tmp_path / "a.npz"
+    specialised().write(path)
+    _, out, _ = command_line("phases", "--import", path)
+    consumers, producers = out.index("warps 1-3 of each block's 4, 15 in all"), out.index("warp 0 of each block's 4, 5")
+    assert consumers < out.index("store ") < producers < out.index("load ")
+    _, out, _ = command_line("phases", "--import", path, "--json")
+    [document] = json.loads(out)
+    assert [(role["places"], role["warps"]) for role in document["roles"]] == [([1, 2, 3], 15), ([0], 5)]
+    _, out, _ = command_line("phases", "--import", path, "--csv")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert [(row["role"], row["name"], row["warps"]) for row in rows if row["name"] != "(between)"] == [
+        ("1-3", "update", "15"),
+        ("1-3", "store", "15"),
+        ("1-3", "total", "15"),
+        ("0", "load", "5"),
+        ("0", "total", "5"),
+    ]
 
 
 def test_what_qualifies_the_numbers_is_said(command_line, tmp_path):

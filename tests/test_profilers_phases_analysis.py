@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from stamps_data import MHZ, STEP_NS, about, records, stamps
+from stamps_data import MHZ, STEP_NS, about, records, specialised, stamps
 
 from gdnbench.errors import ProfilerError
 from gdnbench.profilers.breakdown import BETWEEN, TOTAL
@@ -125,3 +125,40 @@ def test_what_stamping_costs_is_the_ratio_of_medians():
     assert cost.plain_us == pytest.approx(4.11, abs=0.03)
     assert cost.share == pytest.approx(cost.stamped_us / cost.plain_us - 1)
     assert cost.share == pytest.approx(0.1, abs=0.02)
+
+
+def test_warps_that_pass_the_same_phases_are_a_role():
+    profile = analyse(specialised())
+    consumers, producers = profile.roles
+    assert (producers.places, producers.breakdown.warps) == ((0,), 5)
+    assert (consumers.places, consumers.breakdown.warps) == ((1, 2, 3), 15)
+    assert list(producers.breakdown.phases) == ["load"]
+    update = {row.name: row for row in consumers.breakdown.rows()}["update"]
+    assert (update.average, update.minimum) == (pytest.approx(2.0, rel=0.01), pytest.approx(1.0, rel=0.01))
+    assert update.share == pytest.approx(2.0 / (2.0 + 0.2 * 12 / 15), rel=0.01)
+    assert profile.breakdown.warps == 20
+
+
+def test_a_warp_that_has_less_to_do_is_of_the_role_whose_phases_it_passes_in_part():
+    [only] = analyse(stamps()).roles
+    assert only.breakdown.warps == 64
+    cycles = np.full((20, 8, 3), 300)
+    cycles[:, 5, 2] = 0
+    [one] = analyse(Stamps(about(block_warps=8), records(cycles), np.array([4.0]), np.array([4.2]))).roles
+    assert (one.places, one.breakdown.warps) == (tuple(range(8)), 8)
+
+
+def test_roles_that_places_in_a_block_do_not_tell_apart_have_none():
+    made = specialised()
+    shuffled = made.records.copy()
+    shuffled[:, [0, 1]] = shuffled[:, [1, 0]]
+    assert [role.places for role in analyse(replace(made, records=shuffled)).roles] == [(), ()]
+    unknown = analyse(replace(made, about=about(block_warps=0)))
+    assert [(role.places, role.breakdown.warps) for role in unknown.roles] == [((), 15), ((), 5)]
+
+
+def test_a_warp_that_passes_no_mark_is_of_no_other_role():
+    cycles = np.full((20, 8, 3), 300)
+    cycles[:, 7] = 0
+    made = Stamps(about(block_warps=8), records(cycles, after=150), np.array([4.0]), np.array([4.2]))
+    assert [role.places for role in analyse(made).roles] == [tuple(range(7)), (7,)]

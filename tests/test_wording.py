@@ -1,6 +1,6 @@
 import pytest
 
-from gdnbench.wording import plural
+from gdnbench.wording import plural, spans_text
 
 
 @pytest.mark.parametrize(
@@ -15,3 +15,8 @@ from gdnbench.wording import plural
 )
 def test_a_count_is_said_as_one_says_it(said, as_):
     assert plural(*said) == as_
+
+
+@pytest.mark.parametrize(("numbers", "as_"), [((), ""), ((3,), "3"), ((0, 1, 2, 7), "0-2,7"), ((4, 6, 7), "4,6-7")])
+def test_neighbours_are_said_as_a_span(numbers, as_):
+    assert spans_text(numbers) == as_

@@ -14,17 +14,19 @@ from rich.text import Text
 from gdnbench.model.code import CodeState
 from gdnbench.model.workload import Workload
 from gdnbench.places import place_asked, profiles_option
-from gdnbench.profilers.phases.analysis import Overhead, PhaseProfile, Timeline, analyse
+from gdnbench.profilers.phases.analysis import Overhead, PhaseProfile, Timeline, WarpRole, analyse
 from gdnbench.profilers.phases.stamps import StampedKernel, Stamps
 from gdnbench.report.breakdown_table import breakdown_rows, breakdown_table
 from gdnbench.report.console import data_console, print_csv, print_json, print_next
 from gdnbench.report.phrases import CodeOf, other_code
 from gdnbench.report.units import percent, time_text
+from gdnbench.wording import plural, spans_text
 
 _LEGEND = (
     "of all warps of all launches; spread: between the warps of a launch, 5th to 95th\n"
     "percentile; (between): after the last mark"
 )
+_LEGEND_OF_ROLES = _LEGEND.replace("of all warps", "of a role's warps", 1)
 _SUM_LEGEND = (
     "span: from a launch's first warp's begin to its last one's end, while it is\n"
     "stamped; what lies between launches is in none"
@@ -97,13 +99,26 @@ def _print_phases(console: Console, kernel: StampedKernel, profile: PhaseProfile
     console.print(Text(f"{kernel.title}  {kernel.workload}  on {kernel.gpu}", style="bold"))
     cold = "cold L2 before each call" if kernel.entry else "cold L2"
     console.print(Text(f"{launches} launches of {warps} warps, {cold}", style="dim"))
-    console.print(breakdown_table(profile.breakdown, "phase"))
-    console.print(Text(_LEGEND, style="dim"))
+    several = len(profile.roles) > 1
+    for role in profile.roles:
+        if several:
+            console.print(Text(_warps_text(role, kernel.block_warps), style="bold"))
+        console.print(breakdown_table(role.breakdown, "phase"))
+    console.print(Text(_LEGEND_OF_ROLES if several else _LEGEND, style="dim"))
     for line in (*_timeline_lines(profile.timeline), _overhead_text(kernel, profile.overhead)):
         console.print(Text(line))
     for warning in _warnings(kernel, profile, code):
         console.print(Text(f"warning: {warning}", style="yellow"))
     console.print(Text(f"stored in {place_asked(path)}", style="dim"), soft_wrap=True)
+
+
+def _warps_text(role: WarpRole, block_warps: int) -> str:
+    """`warps 0-7 of each block's 12, 1056 in all`; how many alone where their numbers are not known."""
+    count = role.breakdown.warps
+    if not role.places:
+        return plural(count, "warp")
+    noun = "warp" if len(role.places) == 1 else "warps"
+    return f"{noun} {spans_text(role.places)} of each block's {block_warps}, {count} in all"
 
 
 BENDING = 0.25
@@ -156,6 +171,10 @@ def _document(path: Path, kernel: StampedKernel, profile: PhaseProfile, code_of:
         "shape": kernel.workload.cells,
         **_common(profile),
         "phases": breakdown_rows(profile.breakdown),
+        "roles": [
+            {"places": role.places, "warps": role.breakdown.warps, "phases": breakdown_rows(role.breakdown)}
+            for role in profile.roles
+        ],
         "unpassed": profile.unpassed,
         "crossed": profile.crossed,
         "silent_warps": profile.silent,
@@ -165,12 +184,16 @@ def _document(path: Path, kernel: StampedKernel, profile: PhaseProfile, code_of:
 
 
 def _rows(kernel: StampedKernel, profile: PhaseProfile, code_of: CodeOf) -> list[dict[str, Any]]:
-    """One kernel as CSV has it: a row for each phase."""
+    """One kernel as CSV has it: a row for each phase of each role; the role is the numbers of its warps in a block."""
     code = code_of(kernel.label, kernel.source).value
     subject = {"op": kernel.op, "label": kernel.label, "entry": kernel.entry, **kernel.workload.cells}
     subject |= {"gpu": kernel.gpu, "source": kernel.source, "code": code}
     common = _common(profile)
-    return [{**subject, **row, **common} for row in breakdown_rows(profile.breakdown)]
+    return [
+        {**subject, "role": spans_text(role.places), **row, **common, "warps": role.breakdown.warps}
+        for role in profile.roles
+        for row in breakdown_rows(role.breakdown)
+    ]
 
 
 def _common(profile: PhaseProfile) -> dict[str, Any]:

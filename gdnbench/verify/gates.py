@@ -6,8 +6,8 @@ A gate that fails tells which elements are wrong so that a person sees the patte
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from itertools import groupby, pairwise
+from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from gdnbench.launch.workspace import TORCH_DTYPES, is_poison
 from gdnbench.model.op import ExactGate, RmsGate, RoundoffGate, UlpGate
 from gdnbench.model.status import GateResult, Status, WrongElements
 from gdnbench.model.tensor import FACTS, DtypeFacts
+from gdnbench.wording import spans_of, spans_text
 
 MOST_RANGES = 4  # of indices along one axis; more of them are no pattern that a line can show
 
@@ -251,15 +252,8 @@ def _spread(failing: torch.Tensor, names: Sequence[str]) -> str:
 
 def _indices(hit: Sequence[int]) -> str:
     """`0-3,7`, or how many where that would be long."""
-    ranges = list(_ranges(hit))
-    if len(ranges) <= MOST_RANGES:
-        return ",".join(ranges)
+    if len(list(spans_of(hit))) <= MOST_RANGES:
+        return spans_text(hit)
     if len({after - before for before, after in pairwise(hit)}) == 1:
         return f"{hit[0]},{hit[1]},…,{hit[-1]}"
     return f"at {len(hit)} places from {hit[0]} to {hit[-1]}"
-
-
-def _ranges(hit: Sequence[int]) -> Iterator[str]:
-    for _, group in groupby(enumerate(hit), key=lambda pair: pair[1] - pair[0]):
-        run = [index for _, index in group]
-        yield str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}"

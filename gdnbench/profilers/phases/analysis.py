@@ -8,6 +8,7 @@ thousands of warps the rounding of begin and end cancels.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,11 +16,23 @@ import numpy.typing as npt
 
 from gdnbench.errors import ProfilerError
 from gdnbench.profilers.breakdown import Breakdown
-from gdnbench.profilers.phases.stamps import BEGIN_NS, END_NS, HEAD, SM, TOTAL, UNWRITTEN, Stamps, WordArray
+from gdnbench.profilers.phases.stamps import (
+    BEGIN_NS,
+    END_NS,
+    HEAD,
+    SM,
+    TOTAL,
+    UNWRITTEN,
+    StampedKernel,
+    Stamps,
+    WordArray,
+)
 from gdnbench.stats.estimators import interpolated_median
 from gdnbench.stats.timer_resolution import infer_resolution_us
 
 NsArray = npt.NDArray[np.int64]
+IntArray = npt.NDArray[np.intp]
+BoolArray = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -58,11 +71,26 @@ class Overhead:
 
 
 @dataclass(frozen=True)
+class WarpRole:
+    """Warps that pass the same phases: of a kernel whose warps do different work, its producers, say.
+
+    Attributes:
+        places: their numbers in a block, in ascending order; empty where they are not known, or one number has
+            several roles.
+        breakdown: their time by phase, in microseconds.
+    """
+
+    places: tuple[int, ...]
+    breakdown: Breakdown
+
+
+@dataclass(frozen=True)
 class PhaseProfile:
     """What a file of stamps shows.
 
     Attributes:
         breakdown: time by phase, in microseconds, for the phases that some warp passed.
+        roles: the same for the warps of each role, those with the most phases first; one where all warps do the same.
         unpassed: phases that no warp passed.
         crossed: phases that read less than nothing in some warp: the clock at their end was read before that at their
             beginning. What they lack is in the phases that the warp passed before and after; the sum is right.
@@ -72,6 +100,7 @@ class PhaseProfile:
     """
 
     breakdown: Breakdown
+    roles: tuple[WarpRole, ...]
     unpassed: tuple[str, ...]
     crossed: tuple[str, ...]
     silent: int
@@ -94,9 +123,10 @@ def analyse(stamps: Stamps) -> PhaseProfile:
     records = stamps.records[:, written]
     timeline = _timeline(records)
     breakdown = _breakdown(records, stamps.about.phases, timeline.sm_mhz)
+    roles = _roles(records, np.flatnonzero(written), stamps.about, timeline.sm_mhz)
     unpassed = tuple(name for name in stamps.about.phases if name not in breakdown.phases)
     crossed = tuple(name for name, durations in breakdown.phases.items() if np.nanmin(durations) < 0)
-    return PhaseProfile(breakdown, unpassed, crossed, int((~written).sum()), timeline, _overhead(stamps))
+    return PhaseProfile(breakdown, roles, unpassed, crossed, int((~written).sum()), timeline, _overhead(stamps))
 
 
 def _breakdown(records: WordArray, names: tuple[str, ...], sm_mhz: float) -> Breakdown:
@@ -107,6 +137,39 @@ def _breakdown(records: WordArray, names: tuple[str, ...], sm_mhz: float) -> Bre
         if cycles.any():  # a phase that was passed took a cycle at least
             phases[name] = np.where(cycles != 0, cycles / sm_mhz, np.nan)
     return Breakdown(phases, records[:, :, TOTAL] / sm_mhz)
+
+
+def _roles(records: WordArray, numbers: IntArray, about: StampedKernel, sm_mhz: float) -> tuple[WarpRole, ...]:
+    """The roles of warps, by the phases that each has ever passed.
+
+    A warp that passed some of the phases of another one is of its role: it had less to do, as at the end of a grid.
+
+    Args:
+        records: of the warps that wrote one in every launch.
+        numbers: of these warps in the grid.
+        about: what was stamped.
+        sm_mhz: the SM clock.
+    """
+    passed: BoolArray = np.any(records[:, :, HEAD:], axis=0)
+    patterns: list[BoolArray] = list(np.unique(passed, axis=0))
+    whole: list[BoolArray] = []  # each a part of no other
+    for pattern in sorted(patterns, key=lambda pattern: -int(pattern.sum())):
+        if not pattern.any() or not any((pattern <= larger).all() for larger in whole):
+            whole.append(pattern)
+    role_of = np.array([_smallest_around(pattern, whole) for pattern in passed])
+    members = [np.flatnonzero(role_of == role) for role in range(len(whole))]
+    places = [set((numbers[warps] % about.block_warps).tolist()) if about.block_warps else set() for warps in members]
+    are_apart = sum(map(len, places)) == len(set().union(*places))
+    return tuple(
+        WarpRole(tuple(sorted(own)) if are_apart else (), _breakdown(records[:, warps], about.phases, sm_mhz))
+        for own, warps in zip(places, members, strict=True)
+    )
+
+
+def _smallest_around(pattern: BoolArray, whole: Sequence[BoolArray]) -> int:
+    """The index of the smallest set of phases that holds a warp's; of none, that which is empty."""
+    around = [role for role, larger in enumerate(whole) if (pattern <= larger).all()]
+    return min(around, key=lambda role: int(whole[role].sum()))
 
 
 def _timeline(records: WordArray) -> Timeline:

@@ -62,6 +62,7 @@ class StampedKernel:
         stamped_spill_bytes: local memory per thread of the stamped one.
         source: hash of the kernel's sources; empty in files that were written before gdnbench recorded it.
         entry: of a kernel with several launches, the one that was stamped; empty for a kernel of one.
+        block_warps: warps of a block; 0 in files that were written before gdnbench recorded it.
     """
 
     op: str
@@ -76,6 +77,7 @@ class StampedKernel:
     stamped_spill_bytes: int
     source: str = ""
     entry: str = ""
+    block_warps: int = 0
 
     @property
     def title(self) -> str:
@@ -103,6 +105,7 @@ class _StampedKernelFields(msgspec.Struct, frozen=True):
     stamped_spill_bytes: SmallCount
     source: SourceHash = ""
     entry: Text = ""
+    block_warps: SmallCount = 0
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ def stamp_phases(task: ProfileTask) -> None:
         plain = _bind_all(load(placed.entry, placed.case.variant, placed.case.workload), placed)
         records = _record(stamped, buffer, max(1, min(task.launches, MOST_RECORDS // len(buffer))))
         times = time_cold({"plain": plain, "stamped": stamped}, _COST_SAMPLES, task.seed)
-    about = _about(task, placed, names)
+    about = _about(task, placed, names, launch)
     stamps = Stamps(about, records, np.array(times["plain"]), np.array(times["stamped"]))
     stamps.write(Path(task.result))
 
@@ -61,8 +61,12 @@ def _names(code: Any) -> tuple[str, ...]:
 
 
 def _warps(placed: PlacedCase, launch: CudaLaunch) -> int:
-    workload, params = placed.case.workload, placed.case.variant.params
-    return prod(launch.grid(workload, params)) * -(-launch.block(workload, params) // _WARP)
+    grid = launch.grid(placed.case.workload, placed.case.variant.params)
+    return prod(grid) * _block_warps(placed, launch)
+
+
+def _block_warps(placed: PlacedCase, launch: CudaLaunch) -> int:
+    return -(-launch.block(placed.case.workload, placed.case.variant.params) // _WARP)
 
 
 def _bind_all(bind: Binder, placed: PlacedCase) -> list[Launcher]:
@@ -89,7 +93,7 @@ def _record(runs: Sequence[Launcher], buffer: torch.Tensor, launches: int) -> Wo
     return kept.cpu().numpy().view(np.uint32)
 
 
-def _about(task: ProfileTask, placed: PlacedCase, names: tuple[str, ...]) -> StampedKernel:
+def _about(task: ProfileTask, placed: PlacedCase, names: tuple[str, ...], launch: CudaLaunch) -> StampedKernel:
     major, minor = torch.cuda.get_device_capability()
     arch, case = f"sm_{major}{minor}", placed.case
     plain, stamped = (
@@ -109,6 +113,7 @@ def _about(task: ProfileTask, placed: PlacedCase, names: tuple[str, ...]) -> Sta
         stamped_spill_bytes=stamped.spill_bytes,
         source=task.source,
         entry=task.entry,
+        block_warps=_block_warps(placed, launch),
     )
 
 

@@ -22,7 +22,7 @@ from gdnbench.inspection.outline import Outline, OutlinedBlock, OutlinedInstruct
 from gdnbench.inspection.source_lines import file_name
 from gdnbench.report.inspect.table import describe
 from gdnbench.report.inspect.tokens import estimate_tokens
-from gdnbench.wording import plural
+from gdnbench.wording import plural, spans_of
 
 _UNIFORM_BASE = re.compile(r"desc\[UR\d+\]")
 _FIRST_BANK = re.compile(r"c\[0x0\](?=\[)")
@@ -230,12 +230,6 @@ def awaited_text(one: OutlinedInstruction) -> Iterator[str]:
         yield f"{name} {ranges(numbers)}{' operands' if reads else ''}"
 
 
-def ranges(numbers: Sequence[int]) -> str:
+def ranges(numbers: Iterable[int]) -> str:
     """Numbers in ascending order, neighbours as one range: `#1 #3-#5`."""
-    spans: list[list[int]] = []
-    for number in numbers:
-        if spans and number == spans[-1][1] + 1:
-            spans[-1][1] = number
-        else:
-            spans.append([number, number])
-    return " ".join(f"#{first}" if first == last else f"#{first}-#{last}" for first, last in spans)
+    return " ".join(f"#{first}" if first == last else f"#{first}-#{last}" for first, last in spans_of(numbers))
