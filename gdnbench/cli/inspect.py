@@ -36,6 +36,9 @@ def inspect(
     schedule: Annotated[
         bool, typer.Option("--schedule", help="Print what ptxas scheduled: issue cycles, scoreboards, waits.")
     ] = False,
+    loops: Annotated[
+        bool, typer.Option("--loops", help="Print the outermost loops: a trip's instructions, and of which kinds.")
+    ] = False,
     for_model: Annotated[
         bool, typer.Option("--for-model", help="With --sass: print it for a language model, by blocks and loops.")
     ] = False,
@@ -61,6 +64,9 @@ def inspect(
     it waits for, from the first to the final EXIT. Conditional branches fall
     through; with --diff, two kernels' numbers stand side by side.
 
+    --loops counts a trip of each outermost loop, which in a persistent kernel is a
+    tile: where warps do different work, each role has a loop of its own.
+
     --sass --for-model tells the code to a language model within a budget of
     tokens: arithmetic is summed up; every load, store, wait, atomic, branch and
     exit is there, by blocks and loops, with live registers and source lines.
@@ -75,10 +81,11 @@ def inspect(
     from gdnbench.machine.gpus import list_gpus
     from gdnbench.measuring.request import parse_near_default
     from gdnbench.report.inspect.for_model_output import print_for_model
+    from gdnbench.report.inspect.loops import print_loops
     from gdnbench.report.inspect.output import print_changed, print_inspected, print_schedule_pairs, print_schedules
     from gdnbench.report.inspect.tokens import DEFAULT_BUDGET
 
-    _check_form(sass, schedule, for_model, diff, csv, budget)
+    _check_form(sass, schedule, loops, for_model, diff, csv, budget)
     rules = parse_rules(joined(fail_on))
     gpus = list_gpus()
     wanted = joined(arch)
@@ -104,6 +111,8 @@ def inspect(
             print_schedule_pairs(pairs, broken, json=json, csv=csv)
         else:
             print_changed(pairs, broken, sass=sass, json=json, csv=csv)
+    elif loops:
+        print_loops(own, broken, json=json, csv=csv)
     elif schedule:
         print_schedules(own, broken, json=json, csv=csv)
     elif for_model:
@@ -113,13 +122,15 @@ def inspect(
     raise typer.Exit(exit_code(found, broken))
 
 
-def _check_form(sass: bool, schedule: bool, for_model: bool, diff: str, csv: bool, budget: int | None) -> None:
+def _check_form(
+    sass: bool, schedule: bool, loops: bool, for_model: bool, diff: str, csv: bool, budget: int | None
+) -> None:
     """Refuses options that ask for two forms at once, or for a part of a form that is not asked for."""
     from gdnbench.errors import UsageError
 
     if budget is not None and not for_model:
         raise UsageError("--budget is of --for-model", "add --sass --for-model, or leave it out")
-    others = {"--schedule": schedule, "--diff": bool(diff), "--csv": csv}
+    others = {"--schedule": schedule, "--loops": loops, "--diff": bool(diff), "--csv": csv}
     for option in (option for option, given in others.items() if given and for_model):
         hint = "leave one of them out; --for-model goes with --sass and --json"
         raise UsageError(f"--for-model and {option} are two forms", hint)
@@ -127,3 +138,8 @@ def _check_form(sass: bool, schedule: bool, for_model: bool, diff: str, csv: boo
         raise UsageError("--for-model is a form of --sass", "add --sass")
     if sass and schedule:
         raise UsageError("--sass and --schedule are two listings", "ask for one; --schedule shows the code, too")
+    others = {"--sass": sass, "--schedule": schedule, "--diff": bool(diff)}
+    for option in (option for option, given in others.items() if given and loops):
+        raise UsageError(
+            f"--loops and {option} are two forms", "leave one of them out; --loops goes with --json, --csv"
+        )

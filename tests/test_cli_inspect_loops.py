@@ -1,0 +1,70 @@
+"""The outermost loops of machine code: which they are, what a trip takes, and how they are printed."""
+
+import csv
+import io
+import json
+
+import pytest
+from schedule_data import EXIT, STORE, load, sass, use
+
+from gdnbench.errors import ExitCode
+from gdnbench.inspection.loops import outermost_loops
+from gdnbench.inspection.outline import outline_code
+
+ADD = "FADD R0, R4, R5"
+
+
+def loops(*lines, frames=None):
+    return outermost_loops(outline_code(sass(*lines), {}, frames or {}))
+
+
+def test_straight_code_has_none():
+    assert loops(load(4, 5), use(5), STORE, EXIT) == ()
+
+
+def test_a_loop_within_another_is_part_of_it():
+    [outer] = loops(load(4, 5), ADD, ADD, "@P0 BRA 0x10", STORE, "@P1 BRA 0x0", EXIT)
+    assert (outer.within, outer.instructions) == (1, 6)
+    assert outer.families == {"global load 32": 1, "global store 32": 1, "fp32 add": 2, "branch": 2}
+    assert (outer.trip.shortest, outer.trip.longest) == (6, 6)
+
+
+def test_loops_one_after_the_other_are_two_and_a_way_round_may_be_shorter():
+    first, second = loops(ADD, "@P0 BRA 0x0", load(4, 5), "@P2 BRA 0x50", ADD, "@P1 BRA 0x20", EXIT)
+    assert (first.within, first.trip.shortest, first.trip.longest) == (0, 2, 2)
+    assert (second.trip.shortest, second.trip.longest, second.instructions) == (3, 4, 4)
+
+
+@pytest.fixture
+def run(command_line):
+    return lambda *words: command_line("inspect", *words, "--loops")
+
+
+def test_roles_of_a_kernel_whose_warps_do_different_work_have_a_loop_each(run):
+    code, out, _ = run("fp8-gemm-pos-v2", "--arch", "sm_90")
+    assert code == ExitCode.OK
+    assert all(len(line) <= 80 for line in out.splitlines())
+    consumers, producer = out.index("persistent.cuh:"), out.index("kernel.cu:")
+    assert consumers < out.index("24 tensor core") < producer < out.index("6 TMA load")
+    code, out, _ = run("fp8-gemm-pos-v2", "--arch", "sm_90", "--json")
+    [document] = json.loads(out)
+    families = [loop["families"] for loop in document["loops"]]
+    [multiplying] = [each for each in families if "tensor core" in each]
+    assert (multiplying["tensor core"], multiplying["fp32 fma"], multiplying["global store 128"]) == (24, 96, 12)
+    assert all(loop["shortest_trip_instructions"] <= loop["longest_trip_instructions"] for loop in document["loops"])
+    code, out, _ = run("fp8-gemm-pos-v2", "--arch", "sm_90", "--csv")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert {row["family"]: row["count"] for row in rows if row["loop"] == "3"}["TMA load"] == "6"
+
+
+def test_a_kernel_without_loops_says_so(run):
+    code, out, _ = run("decode-v9", "--arch", "sm_90")
+    assert code == ExitCode.OK
+    assert "no loops" in out
+
+
+@pytest.mark.parametrize("option", ["--sass", "--schedule", "--diff decode-v4"])
+def test_two_forms_at_once_are_refused(run, option):
+    code, out, err = run("decode-v9", *option.split())
+    assert (code, out) == (ExitCode.USAGE, "")
+    assert f"--loops and {option.split()[0]} are two forms" in err
