@@ -21,6 +21,10 @@ constexpr int OTHER_BYTES = 2048;
 constexpr int FITTING = (227 * 1024 - OTHER_BYTES - COLUMNS_BYTES) / STAGE_BYTES;
 constexpr int STAGES = FITTING < 12 ? FITTING : 12;
 static_assert(STAGES >= 2, "B's columns leave no room for A's rows");
+// A barrier tells a phase from the next one alone. A warpgroup passes over the other's tile, BANDS stages: where the ring
+// has no more, the stage that it waits for next may not have been filled for the other one yet, and the wait would end
+// at once. With turns it begins when the other has seen all of that tile.
+static_assert(TURNS || STAGES > BANDS, "TURNS=0 takes more stages than a tile has bands: fewer columns, or TURNS=1");
 // The block's barriers by number: of the consumers, and of each of them for its turn.
 constexpr int LOADED = 1, TURN = 2;
 
