@@ -132,7 +132,7 @@ def worker(monkeypatch):
             "bind_cases": lambda *_: rotations,
             "L2Flush": lambda: lambda: gpu.do(FILL, FLUSH_NS),
             "SmClock": lambda _stack: SimpleNamespace(read=lambda: (1980.0,)),
-            "raise_clock": lambda: None,
+            "raise_clock": lambda _clock: None,
             "gc": SimpleNamespace(disable=lambda: None),
         }.items():
             monkeypatch.setattr(module, name, stand_in)

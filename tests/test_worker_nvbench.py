@@ -139,7 +139,8 @@ def measure(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "_exit", _leave)
     monkeypatch.setattr(placement, "list_ranges", lambda tensors: tuple(tensor.data_ptr() for tensor in tensors))
     monkeypatch.setattr(nvbench, "gc", SimpleNamespace(disable=lambda: None))
-    monkeypatch.setattr(nvbench, "raise_clock", lambda: None)
+    monkeypatch.setattr(nvbench, "SmClock", lambda _stack: None)
+    monkeypatch.setattr(nvbench, "raise_clock", lambda _clock: None)
 
     def run(first_round=1, skip=(), raising=(), plain=True, **options):
         replay, events = Replay(skip, raising, **options), Events()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
+from threading import Thread
 
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import label_parts
@@ -33,6 +35,8 @@ from gdnbench.stats.comparison import Comparison, Verdict
 from gdnbench.stats.interval import Interval
 from gdnbench.stats.paired import judge_paired
 
+_NEEDED_LATER = ("scipy.special", "pandas")
+"""Of verdicts and of tables: half a second to import, in which workers are only waited for."""
 _GRAVEST_FIRST = tuple(Status)
 """As `Status` has them: what is wrong before what is only not possible."""
 
@@ -61,6 +65,7 @@ def score_kernel(catalog: Catalog, asked: Asked, gpu: Gpu | None, observer: Obse
     with tempfile.TemporaryDirectory(prefix="gdnbench-score-") as folder:
         session = begin_session(catalog, plan, Path(folder), phases)
         session.warm = WarmParent(worker_environment(gpu)) if warm else None
+        Thread(target=_import_needed_later).start()
         finished = session.run()
         score = _judge(plan, session, finished)
         phases.begin("explain", 0)
@@ -72,6 +77,11 @@ def score_kernel(catalog: Catalog, asked: Asked, gpu: Gpu | None, observer: Obse
         cause=next(iter(rank(evidence)), None) if evidence and score.ratio else None,
         seconds=phases.seconds(),
     )
+
+
+def _import_needed_later() -> None:
+    for name in _NEEDED_LATER:
+        import_module(name)
 
 
 def _judge(plan: Plan, session: Session, finished: Finished) -> Score:

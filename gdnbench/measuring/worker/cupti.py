@@ -38,8 +38,9 @@ def measure_all(task: Task, channel: EventChannel) -> None:
     with ExitStack() as stack, device.current(), report_failure(channel, device, task.roots) as begin:
         rotations = bind_cases(task, begin, device)
         begin(StepBegun("", "raise the clocks", task.step_limit_s))
-        raise_clock()
-        rounds = _Rounds(task, channel, begin, device, rotations, SmClock(stack))
+        sm_clock = SmClock(stack)
+        raise_clock(sm_clock)
+        rounds = _Rounds(task, channel, begin, device, rotations, sm_clock)
         unseen = rounds.find_unseen()
         if unseen:
             message = f"CUPTI does not record here: no {' and no '.join(unseen)} of gdnbench's own"

@@ -79,7 +79,7 @@ def measure_all(task: Task, channel: EventChannel) -> None:
             replays.add(case_id, rotation)
         begin(StepBegun("", "raise the clocks", task.step_limit_s))
         sm_clock = SmClock(stack)
-        raise_clock()
+        raise_clock(sm_clock)
         gc.disable()
         for position, ids in enumerate(task.order):
             for case_id in ids:

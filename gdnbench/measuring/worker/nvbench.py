@@ -11,6 +11,7 @@ from __future__ import annotations
 import gc
 import os
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 from typing import Any, NoReturn
@@ -29,7 +30,7 @@ from gdnbench.measuring.protocol import (
     StepBegun,
     Task,
 )
-from gdnbench.measuring.worker.cold import DitherAndScrub, NothingBetween, choose_between, raise_clock
+from gdnbench.measuring.worker.cold import DitherAndScrub, NothingBetween, SmClock, choose_between, raise_clock
 from gdnbench.measuring.worker.device import CudaDevice, TamperingError, TamperWatch, is_alive, report_failure
 from gdnbench.measuring.worker.placement import Rotation, bind_cases
 from gdnbench.measuring.worker.timed_checks import WrongWhenTimedError
@@ -55,7 +56,7 @@ def measure_all(task: Task, channel: EventChannel) -> None:
         return
     device = CudaDevice()
     watch = TamperWatch(device)
-    with device.current(), report_failure(channel, device, task.roots) as begin:
+    with ExitStack() as stack, device.current(), report_failure(channel, device, task.roots) as begin:
         rotations = bind_cases(task, begin, device)
         between = choose_between(task)
         records = _Records(Path(task.record))
@@ -68,7 +69,7 @@ def measure_all(task: Task, channel: EventChannel) -> None:
                 )
                 _register(nvbench, function, task.samples[case_id])
         begin(StepBegun("", "raise the clocks", task.step_limit_s))
-        raise_clock()
+        raise_clock(SmClock(stack))
         gc.disable()
         warm_ups = ("--cold-warmup-runs", str(task.warm_ups))
         nvbench.run_all_benchmarks(["gdnbench", *OPTIONS, *warm_ups, "--jsonbin", task.record])
