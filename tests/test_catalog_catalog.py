@@ -94,6 +94,7 @@ LANGUAGES = {
     "nvfp4-gemv-triton": TritonKernel,
     "nvfp4-gemv-v1": CudaKernel,
     "nvfp4-gemv-v2": CudaKernel,
+    "nvfp4-gemv-v3": CudaKernel,
     "nvfp4-gemv-floor-read": CudaKernel,
     "nvfp4-gemv-floor-empty": CudaKernel,
     "nvfp4-gemv-reference": TorchKernel,
