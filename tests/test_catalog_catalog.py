@@ -93,6 +93,8 @@ LANGUAGES = {
     "fp8-gemm-pos-reference": TorchKernel,
     "nvfp4-gemv-triton": TritonKernel,
     "nvfp4-gemv-v1": CudaKernel,
+    "nvfp4-gemv-v2": CudaKernel,
+    "nvfp4-gemv-v3": CudaKernel,
     "nvfp4-gemv-floor-read": CudaKernel,
     "nvfp4-gemv-floor-empty": CudaKernel,
     "nvfp4-gemv-reference": TorchKernel,

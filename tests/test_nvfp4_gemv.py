@@ -187,8 +187,14 @@ KERNELS = (
     "nvfp4-gemv-triton:BM=1:BK=4096",
     "nvfp4-gemv-floor-read",
     "nvfp4-gemv-floor-read:WARPS=2:EACH=1",
+    "nvfp4-gemv-v1",
+    "nvfp4-gemv-v2",
+    "nvfp4-gemv-v2:WARPS=4:AHEAD=4:BLOCKS=1",
+    "nvfp4-gemv-v2:HELD=2:WARPS=4:AHEAD=6:BLOCKS=1",
+    "nvfp4-gemv-v3:HELD=2",
+    "nvfp4-gemv-v3:WARPS=4:EACH=2:RING=1:BLOCKS=1",
 )
-WORKLOADS = ("M=19 K=256 L=3", "M=5 K=1792 L=2")
+WORKLOADS = ("M=19 K=256 L=3", "M=13 K=1792 L=2")
 AT = "M=6 K=1792 L=2"
 SPOILED = {
     "both halves of a byte are its lower one": ("triton", "value(x >> 4) * value(y >> 4)", "value(x) * value(y)"),
@@ -199,6 +205,8 @@ SPOILED = {
         "first // 16 + of_blocks // 2 * 2, mask=is_block",
     ),
     "the sign is a bit off": ("triton", "<< 12", "<< 11"),
+    "negative numbers count as positive": ("v2", "low, first ^ SIGNS", "low, first"),
+    "a magnitude is 5 for 4": ("v3", "0x0c080604", "0x0c0a0604"),
 }
 
 
