@@ -272,6 +272,15 @@ def test_the_committed_pipeline_has_the_times_of_its_profile():
     }
 
 
+def test_phases_of_one_stage_are_added_up(write):
+    text = f'items = 4\n[stages.load]\nphases = "{STAMPS}"\nphase = {{}}\n'
+    load, update, both = (
+        read_pipeline(write(text.format(phase))).stages[0] for phase in ('"load"', '["update"]', '["load", "update"]')
+    )
+    assert both.time_us == pytest.approx(load.time_us + update.time_us)
+    assert both.measured.phase == "load and update"
+
+
 def test_a_phase_is_divided_by_its_items(write):
     text = f'items = 4\n[stages.load]\nphases = "{STAMPS}"\nphase = "load"\nphase_items = {{}}\n'
     whole, eighth = (read_pipeline(write(text.format(items))).stages[0].time_us for items in (1, 8))
@@ -317,6 +326,8 @@ WRONG = {
     "no profile": (replaced("time_us = 2.0", 'phases = "p.toml"\nphase = "load"'), "holds no stamps"),
     "no phase": (replaced("time_us = 2.0", f'phases = "{STAMPS}"'), "phase is missing"),
     "another phase": (replaced("time_us = 2.0", f'phases = "{STAMPS}"\nphase = "laod"'), "did you mean load"),
+    "a phase twice": (replaced("time_us = 2.0", f'phases = "{STAMPS}"\nphase = ["load", "load"]'), "twice"),
+    "one of two phases": (replaced("time_us = 2.0", f'phases = "{STAMPS}"\nphase = ["load", "x"]'), "no phase x"),
     "items of no phase": (replaced("time_us = 2.0", "time_us = 2.0\nphase_items = 4"), "phase_items"),
     "deep keys": (f"items = 1\n{'.'.join('a' * 5000)} = 1", "p.toml"),
     "deep lists": (f"items = {'[' * 5000}", "p.toml"),

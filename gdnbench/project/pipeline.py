@@ -13,7 +13,7 @@ class PhaseTime:
     Attributes:
         kernel: the stamped kernel and its workload, `decode-v9 B=1 qk4_v8`.
         gpu: the GPU's name.
-        phase: the phase; its time is the mean over the warps of all launches that passed it.
+        phase: the phase, or several; the time of each is the mean over the warps of all launches that passed it.
         items: how many items a warp passed the phase for; the stage's time is the phase's over these.
         overhead: what stamping added to the kernel's time, as a share of it.
         file: as the pipeline's file names it.

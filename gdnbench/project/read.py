@@ -32,12 +32,12 @@ Slots = Annotated[int, Meta(ge=1, le=1024)]
 
 
 class _StageTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A stage: its time in one of three ways, `time_us`, `cycles`, or `phases` with `phase`."""
+    """A stage: its time in one of three ways, `time_us`, `cycles`, or `phases` with `phase`, one or several of them."""
 
     time_us: Time | None = None
     cycles: Time | None = None
     phases: Annotated[Text, Meta(min_length=1, max_length=1000)] | None = None
-    phase: Text | None = None
+    phase: Text | Annotated[list[Text], Meta(min_length=1, max_length=32)] | None = None
     phase_items: Annotated[int, Meta(ge=1, le=10**9)] = 1
     workers: Annotated[int, Meta(ge=1, le=1024)] = 1
     takes: Annotated[list[Text], Meta(max_length=32)] = []
@@ -166,28 +166,31 @@ def _stage(path: Path, name: str, table: _StageTable, clock_mhz: float | None) -
 
 
 def _phase_time(path: Path, at: str, table: _StageTable) -> tuple[float, PhaseTime]:
-    """The mean time of an item in a phase of a stored profile, and what it was measured on."""
+    """The mean time of an item in phases of a stored profile, summed, and what it was measured on."""
     assert table.phases is not None
     assert table.phase is not None
     stamps = read_stamps(path.parent / table.phases)
     profile = analyse(stamps)
     rows = {row.name: row for row in profile.breakdown.rows() if row.name in profile.breakdown.phases}
-    if table.phase not in rows:
-        told = f"it has {', '.join(rows)}" if rows else "no warp passed any"
-        raise UsageError(
-            f"{at}.phase: {table.phases} has no phase {table.phase}", did_you_mean(table.phase, rows, told)
-        )
-    average = rows[table.phase].average
+    names = [table.phase] if isinstance(table.phase, str) else table.phase
+    for name in names:
+        if name not in rows:
+            told = f"it has {', '.join(rows)}" if rows else "no warp passed any"
+            raise UsageError(f"{at}.phase: {table.phases} has no phase {name}", did_you_mean(name, rows, told))
+    if len(set(names)) < len(names):
+        raise UsageError(f"{at}.phase: a phase is there twice", "name each once")
+    average = sum(rows[name].average for name in names)
+    told = " and ".join(names)
     if average <= 0:
         raise UsageError(
-            f"{at}.phase: {table.phase} took {average:.3f} µs on average: its marks crossed",
-            "use the phase beside it, or give time_us",
+            f"{at}.phase: {told} took {average:.3f} µs on average: its marks crossed",
+            "add the phase beside it, or give time_us",
         )
     about = stamps.about
     measured = PhaseTime(
         kernel=f"{about.title} {about.workload}",
         gpu=about.gpu,
-        phase=table.phase,
+        phase=told,
         items=table.phase_items,
         overhead=profile.overhead.share,
         file=table.phases,

@@ -8,7 +8,7 @@
 
 #include "tiles.cuh"
 
-GDNBENCH_PHASE_NAMES(columns, turn, rows, products, finish, space, copies);
+GDNBENCH_PHASE_NAMES(columns, turn, rows, products, last, finish, space, copies);
 
 namespace gemm {
 
@@ -118,7 +118,7 @@ __device__ __forceinline__ void multiply_rows(Memory& memory, const __nv_fp8_e4m
     wait_for_products<0>();
     keep_in_place(sums);
     if (lane == 0) arrive(memory.free[Stages::place(count - 1)]);
-    GDNBENCH_PHASE(products);
+    GDNBENCH_PHASE(last);
     if (tile.place != kept) {
       load_table<COLUMNS>(added, table, tile.first_row + row, column);
       kept = tile.place;
