@@ -45,6 +45,7 @@ LANGUAGES = {
     "decode-pool-reference": TorchKernel,
     "verify-v1": CudaKernel,
     "verify-v2": CudaKernel,
+    "verify-v3": CudaKernel,
     "verify-floor-copy": CudaKernel,
     "verify-floor-empty": CudaKernel,
     "verify-fla": TorchKernel,

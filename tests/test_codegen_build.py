@@ -9,6 +9,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from able_workloads import able_workload
 from decode_workloads import decode_at
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
@@ -78,7 +79,7 @@ def test_the_kernels_of_this_test_are_found():
 )
 def test_every_kernel_and_preset_compiles_and_none_spills_but_by_design(entry, arch):
     for variant, launch in product((entry.default, *entry.presets), entry.kernel.launches):
-        built = build(entry, variant, entry.op.default, arch, launch=launch.entry)
+        built = build(entry, variant, able_workload(entry), arch, launch=launch.entry)
         assert built.arch == arch
         assert 1 <= built.registers <= 255
         assert (built.spill_bytes > 0) == ((variant.label, launch.entry, arch) in SPILLING)

@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from able_workloads import able_workload
 from decode_workloads import decode_at
 from launches_data import TOYS
 
@@ -34,7 +35,7 @@ each_arch = pytest.mark.parametrize("arch", ARCHS)
 
 
 def _instructions(entry, arch, **options):
-    built = build(entry, entry.default, entry.op.workloads.default, arch, **options)
+    built = build(entry, entry.default, able_workload(entry), arch, **options)
     return [*read_instructions(disassemble(Path(built.cubin), built.symbol))]
 
 
@@ -78,7 +79,7 @@ def test_a_stamped_kernel_reads_its_clock_at_each_mark_and_spills_nothing(entry,
     early = len(re.findall(r"^ +return;", source.partition('extern "C"')[2], re.MULTILINE))
     wanted = marks + 2 + early  # and where the warp begins and ends, or leaves before
     assert wanted <= len(reads) <= wanted + 1  # ptxas may write what follows a branch into both of its ways
-    assert build(entry, entry.default, entry.op.workloads.default, arch, stamped=True).spill_bytes == 0
+    assert build(entry, entry.default, able_workload(entry), arch, stamped=True).spill_bytes == 0
 
 
 @each_arch

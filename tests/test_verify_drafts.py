@@ -317,10 +317,12 @@ def test_a_kernel_that_cannot_do_a_workload_says_why():
     assert "T=1" in CATALOG.entries["verify-flashinfer"].kernel.check(OP.workload(Shape(T=1)))
 
 
-def test_every_cuda_kernel_does_every_workload():
+def test_every_cuda_kernel_does_every_workload_but_tensor_cores_those_in_fp32():
     for entry in CATALOG.of_op("verify"):
         if isinstance(entry.kernel, CudaKernel):
-            assert not any(entry.kernel.check(each) for each in OP.suite_workloads)
+            unable = [each for each in OP.suite_workloads if entry.kernel.check(each)]
+            in_fp32 = [each for each in OP.suite_workloads if each.STATE == 32]
+            assert unable == (in_fp32 if entry.kernel.name == "verify-v3" else [])
 
 
 def test_an_oracle_that_asks_for_the_workload_is_not_exported():
