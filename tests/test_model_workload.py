@@ -167,6 +167,12 @@ def test_of_equally_near_workloads_it_is_one_of_the_same_series_and_then_the_sma
     assert nearest_workload([decode_at(B=16), decode_at(B=4)], decode_at(B=8)) == decode_at(B=4)
 
 
+def test_of_equally_near_workloads_of_other_series_it_is_the_one_with_most_in_common():
+    known = [decode_at(B=2, HQ=16, HV=16, V=64), decode_at(B=2, HQ=8, HV=16, V=128)]
+    assert nearest_workload(known, decode_at(B=4, HQ=4, HV=8, V=64)) == known[0]
+    assert nearest_workload(known, decode_at(B=4, HQ=4, HV=8, V=128)) == known[1]
+
+
 def test_where_no_workload_is_known_none_is_the_nearest():
     with pytest.raises(ValueError, match="empty"):
         nearest_workload([], decode_at())

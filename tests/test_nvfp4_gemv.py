@@ -189,8 +189,8 @@ KERNELS = (
     "nvfp4-gemv-floor-read:WARPS=2:EACH=1",
     "nvfp4-gemv-v1",
     "nvfp4-gemv-v2",
-    "nvfp4-gemv-v2:WARPS=4:AHEAD=4:BLOCKS=1",
-    "nvfp4-gemv-v2:HELD=2:WARPS=4:AHEAD=6:BLOCKS=1",
+    "nvfp4-gemv-v2:WARPS=4:AHEAD=6:BLOCKS=1",
+    "nvfp4-gemv-v2:HELD=1:WARPS=4:BLOCKS=1",
     "nvfp4-gemv-v3:HELD=2",
     "nvfp4-gemv-v3:WARPS=4:EACH=2:RING=1:BLOCKS=1",
 )

@@ -111,7 +111,7 @@ def test_w_as_fewer_than_three_bf16_fails(parts):
 
 
 FEW_ROWS = "verify-v3:ROWS=8:MOST_SHARES=4:WARPS=4"
-MORE_ROWS = "verify-v3:ROWS=16:MOST_SHARES=1:WARPS=8:STREAM=1"
+MORE_ROWS = "verify-v3:ROWS=16:MOST_SHARES=1:WARPS=8"
 
 
 @pytest.mark.parametrize(

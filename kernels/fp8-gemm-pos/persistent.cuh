@@ -21,10 +21,6 @@ constexpr int OTHER_BYTES = 2048;
 constexpr int FITTING = (227 * 1024 - OTHER_BYTES - COLUMNS_BYTES) / STAGE_BYTES;
 constexpr int STAGES = FITTING < 12 ? FITTING : 12;
 static_assert(STAGES >= 2, "B's columns leave no room for A's rows");
-// A barrier tells a phase from the next one alone. A warpgroup passes over the other's tile, BANDS stages: where the ring
-// has no more, the stage that it waits for next may not have been filled for the other one yet, and the wait would end
-// at once. With turns it begins when the other has seen all of that tile.
-static_assert(TURNS || STAGES > BANDS, "TURNS=0 takes more stages than a tile has bands: fewer columns, or TURNS=1");
 // The block's barriers by number: of the consumers, and of each of them for its turn.
 constexpr int LOADED = 1, TURN = 2;
 
@@ -84,7 +80,7 @@ __device__ __forceinline__ void multiply_rows(Memory& memory, const __nv_fp8_e4m
   load_columns(memory, B, share.first_column, threadIdx.x);
   synchronise<CONSUMERS * GROUP>(LOADED);
   GDNBENCH_PHASE(columns);
-  if (TURNS && group == 1) arrive_at<CONSUMERS * GROUP>(TURN);
+  if (group == 1) arrive_at<CONSUMERS * GROUP>(TURN);
   const unsigned long long of_columns = descriptor(shared_address(memory.columns));
   const unsigned long long of_rows = descriptor(shared_address(memory.rows));
   const int row = warp * 16 + lane / 4, column = share.first_column + lane % 4 * 8;
@@ -94,7 +90,9 @@ __device__ __forceinline__ void multiply_rows(Memory& memory, const __nv_fp8_e4m
   for (int number = share.first + group; number < share.last; number += CONSUMERS, count += (CONSUMERS - 1) * BANDS) {
     const Tile tile = tile_of(number, share.tiles);
     float sums[COLUMNS / 2];
-    if (TURNS) synchronise<CONSUMERS * GROUP>(TURN + group);
+    // A barrier tells a phase from the next one alone: a stage is waited for when the rows that were in it before, the
+    // other's perhaps, are known to have come, and not sooner.
+    synchronise<CONSUMERS * GROUP>(TURN + group);
     GDNBENCH_PHASE(turn);
 #pragma unroll
     for (int band = 0; band < BANDS; ++band, ++count) {
@@ -114,7 +112,7 @@ __device__ __forceinline__ void multiply_rows(Memory& memory, const __nv_fp8_e4m
       }
       GDNBENCH_PHASE(products);
     }
-    if (TURNS && number + 1 < share.last) arrive_at<CONSUMERS * GROUP>(TURN + 1 - group);
+    if (number + 1 < share.last) arrive_at<CONSUMERS * GROUP>(TURN + 1 - group);
     wait_for_products<0>();
     keep_in_place(sums);
     if (lane == 0) arrive(memory.free[Stages::place(count - 1)]);

@@ -39,7 +39,6 @@ kernel = CudaKernel(
     target="sm_90a",
     params={
         "COLUMNS": Param(default=192, choices=(192, 256), doc="of B that a block keeps"),
-        "TURNS": Param(default=1, choices=(0, 1), doc="1: a warpgroup's products begin when all of the other's have"),
         "KEEP": Param(
             default=1,
             choices=(0, 1),

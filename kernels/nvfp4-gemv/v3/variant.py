@@ -46,7 +46,7 @@ kernel = CudaKernel(
         "HELD": Param(default=1, choices=(1, 2), doc="times 32 numbers of the vector that a lane keeps"),
         "WARPS": Param(default=16, choices=(4, 8, 16), doc="warps that multiply; as many more as a row takes"),
         "EACH": Param(default=4, choices=(2, 4), doc="rows of a stage that a warp works on"),
-        "RING": Param(default=200, choices=(1, 48, 96, 200), doc="KB of rows in shared memory; two stages at least"),
+        "RING": Param(default=96, choices=(1, 48, 96, 200), doc="KB of rows in shared memory; two stages at least"),
         "BLOCKS": Param(default=132, choices=(1, 132, 264), doc="of all matrices; 132 are one an SM"),
     },
     check=_check,

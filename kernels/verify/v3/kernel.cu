@@ -28,8 +28,7 @@ constexpr int CHAINS = A_LANE == 1 ? 2 : 1;  // of mmas that a dot product is sp
 constexpr int TILES_A_HEAD = GDN_V / ROWS;
 constexpr int SHARES = gdn::SPANS % MOST_SHARES == 0 ? MOST_SHARES : 1;  // warps that have the same rows
 constexpr int OWN_SPANS = gdn::SPANS / SHARES;                           // of a row, that each of them stores
-// So many warps on an SM leave them enough registers.
-constexpr int MOST_WARPS = WARPS_AN_SM > 0 ? WARPS_AN_SM : FOURS == 1 && GDN_KEEP == 0 ? 20 : 16;
+constexpr int MOST_WARPS = FOURS == 1 && GDN_KEEP == 0 ? 20 : 16;  // on an SM: so many leave them enough registers
 static_assert(GDN_V % ROWS == 0, "a warp works on one head, and no row is left over");
 
 // A lane's values or outputs of a token.
@@ -67,13 +66,8 @@ __device__ __forceinline__ void turn_keys(const gdn::Part (&vectors)[FOURS], uns
 // As PTX, for of a plain store in a loop nvcc makes four narrow ones. What is stored, nobody here reads.
 __device__ __forceinline__ void store(gdn::State* to, uint4 bits) {
   const size_t place = __cvta_generic_to_global(to);
-#if STREAM
-  asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(place), "r"(bits.x), "r"(bits.y), "r"(bits.z),
-               "r"(bits.w));
-#else
   asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(place), "r"(bits.x), "r"(bits.y), "r"(bits.z),
                "r"(bits.w));
-#endif
 }
 
 // decay S + the sum over tokens of share w k^T, rounded to bf16 once.
