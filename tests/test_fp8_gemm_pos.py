@@ -375,3 +375,16 @@ def test_a_broken_kernel_is_refused(broken, tmp_path, monkeypatch):
     done = answer("verify", f"fp8-gemm-pos-broken:{params}", "--gpu", "cpu", "--shape", "M=905 N=48 K=32 P=5")
     assert done.code == 3, done.out + done.err
     assert re.search(f"{told} .*FAIL", done.out), done.out
+
+
+def test_a_warpgroup_that_does_not_wait_for_its_turn_is_refused(tmp_path, monkeypatch):
+    """It passes over the other's tile, and of stages of that tile it cannot tell a phase from the one before."""
+    header = (CATALOG.op_folders[OP.name] / "persistent.cuh").read_text().replace("#pragma once\n", "")
+    turn = "synchronise<CONSUMERS * GROUP>(TURN + group);"
+    assert turn in header
+    change = ('#include "persistent.cuh"', header.replace(turn, ""))
+    write_changed(CATALOG.entries["fp8-gemm-pos-v2"], "fp8-gemm-pos-turnless", change, tmp_path)
+    monkeypatch.setenv("GDNBENCH_KERNELS", str(tmp_path))
+    found = answer("verify", "fp8-gemm-pos-turnless:BLOCKS=1", "--gpu", "cpu", "--shape", "M=400 N=48 K=528 P=5")
+    assert found.code == 3, found.out + found.err
+    assert "without waiting for the copy" in " ".join(found.out.split()), found.out

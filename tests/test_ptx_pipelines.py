@@ -117,3 +117,61 @@ def test_a_wait_that_is_missing_is_found(name):
     x, z = drawn().view(torch.int16).numpy().copy(), np.zeros((16, 16), dtype=np.float32)
     found = findings(source(**changed), x, z, COUNT, threads=96)
     assert {(kind, statement_at(line) if kind == "RACE" else "") for kind, line, _ in found} == expected
+
+
+# Three pieces of 512 bytes go through one buffer, and a warp each takes one of them, in order.
+IN_ORDER = r"""
+typedef unsigned u32;
+typedef unsigned long long u64;
+__device__ __forceinline__ u32 at(const void* p) { return (u32)__cvta_generic_to_shared(p); }
+__device__ __forceinline__ void wait(u64* bar, u32 parity) {
+  asm volatile("{\n .reg .pred done;\n again:\n mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+               " @!done bra again;\n}" :: "r"(at(bar)), "r"(parity) : "memory");
+}
+extern "C" __global__ void k(const char* x, uint4* z) {
+  __shared__ __align__(128) uint4 s[32];
+  __shared__ u64 full, empty;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  if (threadIdx.x == 0) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(at(&full)) : "memory");
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(at(&empty)) : "memory");
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  }
+  __syncthreads();
+  if (warp == 3) {
+    if (lane == 0) {
+      for (int n = 0; n < 3; ++n) {
+        if (n > 0) wait(&empty, (n - 1) % 2);
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 512;" :: "r"(at(&full)) : "memory");
+        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 512, [%2];"
+                     :: "r"(at(s)), "l"(x + 512 * n), "r"(at(&full)) : "memory");
+      }
+    }
+    return;
+  }
+  if (warp > 0) { BEFORE }
+  wait(&full, warp % 2);
+  z[warp * 32 + lane] = s[lane];
+  __syncwarp();
+  if (lane == 0) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(at(&empty)) : "memory");
+  if (warp < 2) { AFTER }
+}
+"""
+HANDED_ON = {
+    "BEFORE": 'asm volatile("bar.sync %0, 64;" :: "r"(warp) : "memory");',
+    "AFTER": 'asm volatile("bar.arrive %0, 64;" :: "r"(warp + 1) : "memory");',
+}
+
+
+@pytest.mark.parametrize(("parts", "is_safe"), [(HANDED_ON, True), (dict.fromkeys(HANDED_ON, ""), False)])
+def test_a_wait_by_parity_tells_nothing_of_a_phase_whose_predecessor_may_not_be_complete(parts, is_safe):
+    """Warp 1 waits for the second phase, and on a GPU goes on at once where the first is not complete."""
+    text = IN_ORDER
+    for name, part in parts.items():
+        text = text.replace(name, part)
+    x, z = np.arange(3 * 128, dtype=np.int32), np.zeros(3 * 128, dtype=np.int32)
+    found, _ = run(text, x, z, threads=128)
+    assert (found == ()) == is_safe
+    if is_safe:
+        np.testing.assert_array_equal(z, x)

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from gdnbench.ptx.grid import BARRIERS
 from gdnbench.ptx.races import IntArray
-
-BARRIERS = 16  # that a block has in hardware
 
 
 @dataclass
@@ -51,20 +50,24 @@ class BlockBarriers:
         else:
             np.add.at(self.arrived, (self.block[lanes], number), 1)
 
-    def released(self, exited: npt.NDArray[np.bool_]) -> IntArray:
-        """The lanes whose barrier is complete; they wait no more. Threads that have ended count as arrived at all."""
+    def released(self, exited: npt.NDArray[np.bool_]) -> tuple[IntArray, IntArray]:
+        """The lanes whose barrier is complete, and its number for each; they wait no more.
+
+        Threads that have ended count as arrived at all.
+        """
         waiting = np.flatnonzero(self.waits_at >= 0)
         if not len(waiting):
-            return waiting
+            return waiting, waiting
         block, number = self.block[waiting], self.waits_at[waiting]
         count = self.arrived.copy()
         np.add.at(count, (block, number), 1)
         ended = np.bincount(self.block[exited], minlength=len(count))[:, None]
         complete = np.where(self.wanted == 0, count + ended >= self.threads, count >= self.wanted)
-        free = waiting[complete[block, number]]
-        self.arrived[self.block[free], self.waits_at[free]] = 0
+        is_free = complete[block, number]
+        free = waiting[is_free]
+        self.arrived[block[is_free], number[is_free]] = 0
         self.waits_at[free] = -1
-        return free
+        return free, number[is_free]
 
 
 @dataclass

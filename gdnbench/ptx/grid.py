@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 WARP = 32  # lanes
+BARRIERS = 16  # that a block has in hardware
 
 
 @dataclass(frozen=True)

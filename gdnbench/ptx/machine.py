@@ -276,10 +276,10 @@ class Machine:
 
     def _release(self) -> bool:
         """Lets those go on for whom all have arrived; whether there are any. Else notes what lanes wait for in vain."""
-        free = self.barriers.released(self.state == LaneState.ENDED)
+        free, numbers = self.barriers.released(self.state == LaneState.ENDED)
         if len(free):
             self._check_aligned(free)
-            self.ordering.join(free, self.block[free])
+            self.ordering.join(free, self.block[free], numbers)
             self.has_met[free] = True
             self.state[free] = LaneState.RUNS
             return True

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdnbench.ptx.cluster_barriers import ClusterBarriers
+from gdnbench.ptx.grid import BARRIERS
 from gdnbench.ptx.numbers import Array
 
 IntArray = npt.NDArray[np.int64]
@@ -73,6 +74,7 @@ class Ordering:
         self.phases_known: dict[int, IntArray] = {}
         self.transactions: list[tuple[int, int]] = []
         self._brought: dict[int, dict[int, IntArray]] = {}
+        self._left: dict[int, IntArray] = {}  # by mbarrier, for each block and barrier of it
 
     def in_grid(self, lanes: IntArray) -> IntArray:
         """Numbers in the grid of lanes of this part of it."""
@@ -107,19 +109,42 @@ class Ordering:
 
     def learn_phase(self, lanes: IntArray, barrier: int, phases: IntArray) -> None:
         """Lanes have waited until so many phases of an mbarrier were complete."""
-        known = self.phases_known.setdefault(barrier, np.zeros(len(self.block_sync), dtype=np.int64))
+        known = self._known(barrier)
         known[lanes] = np.maximum(known[lanes], phases)
         self.block_sync[lanes] = self.now + 1
         for other, most in self._brought.get(barrier, {}).items():
             known = self.phases_known[other]
             known[lanes] = np.maximum(known[lanes], most[lanes // self.threads])
 
-    def join(self, lanes: IntArray, block: IntArray) -> None:
-        """A barrier of all of these lanes, whose blocks are given: what one knows, all know."""
+    def learn_parity(self, lanes: IntArray, barrier: int, parity: IntArray) -> None:
+        """Lanes have waited for a phase of an mbarrier of that parity, and know no more than that it must be complete.
+
+        Such a wait ends, too, where the phase before is not complete. A lane that does not know of that one has waited
+        for nothing: a GPU may let it go on at once.
+        """
+        known = self._known(barrier)[lanes]
+        news = known & 1 == parity & 1
+        self.learn_phase(lanes[news], barrier, known[news] + 1)
+
+    def _known(self, barrier: int) -> IntArray:
+        return self.phases_known.setdefault(barrier, np.zeros(len(self.block_sync), dtype=np.int64))
+
+    def leave(self, lanes: IntArray, block: IntArray, numbers: IntArray) -> None:
+        """Lanes arrive at a barrier of their block and do not wait: those that do will know what these know."""
+        self.published[lanes] = self.copies_done[lanes]
+        for barrier, known in self.phases_known.items():
+            left = self._left.setdefault(barrier, np.zeros((len(self.block_fence), BARRIERS), dtype=np.int64))
+            np.maximum.at(left, (block, numbers), known[lanes])
+
+    def join(self, lanes: IntArray, block: IntArray, numbers: IntArray) -> None:
+        """A barrier of all of these lanes, whose blocks and barriers are given: what one knows, all know."""
         self.block_sync[lanes] = self.now + 1
         self.published[lanes] = self.copies_done[lanes]
         for known in (self.clusters.known, *self.phases_known.values()):
             _share(known, lanes, block)
+        for barrier, left in self._left.items():
+            known = self.phases_known[barrier]
+            known[lanes] = np.maximum(known[lanes], left[block, numbers])
 
     def join_warp(self, lanes: IntArray, warp: IntArray) -> None:
         """Likewise a barrier of lanes of warps; what one was ordered after in the block, the others now are, too."""

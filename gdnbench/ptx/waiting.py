@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gdnbench.ptx.barriers import BARRIERS, Mbarrier
+from gdnbench.ptx.barriers import Mbarrier
 from gdnbench.ptx.clusters import cluster_barrier
 from gdnbench.ptx.findings import Fault
+from gdnbench.ptx.grid import BARRIERS
 from gdnbench.ptx.machine import LaneState, Machine
 from gdnbench.ptx.numbers import Array
 from gdnbench.ptx.program import Operand, PtxInstruction, unknown
@@ -43,7 +44,9 @@ def _arrive_at_barrier(machine: Machine, number: Operand, count: Sequence[Operan
         machine.findings.add(Fault.BARRIER, machine.instruction.at, text)
         return False
     machine.barriers.arrive(lanes, numbers, counts, waits=waits)
-    if waits:
+    if not waits:
+        machine.ordering.leave(lanes, machine.block[lanes], numbers)
+    else:
         machine.came_to[lanes], machine.has_met[lanes] = machine.step, False
         machine.state[lanes] = LaneState.AT_BARRIER
     return True
@@ -171,7 +174,11 @@ def _wait(machine: Machine, instruction: PtxInstruction) -> int | None:
         phases[rows] = mbarrier.phase[machine.block[lanes[rows]]]
         complete = phases[rows] & 1 != asked[rows] & 1 if instruction.has("parity") else phases[rows] > asked[rows]
         done[rows] = complete
-        machine.ordering.learn_phase(lanes[rows[complete]], address, phases[rows[complete]])
+        passed = rows[complete]
+        if instruction.has("parity"):
+            machine.ordering.learn_parity(lanes[passed], address, asked[passed])
+        else:
+            machine.ordering.learn_phase(lanes[passed], address, asked[passed] + 1)
     if instruction.has("test_wait") or done.all():
         machine.write(target, done, "pred")
         return machine.step + 1
