@@ -324,7 +324,8 @@ def test_kernels_are_right_where_there_is_no_gpu(op, heads, kernel):
 
 
 LAST_WAIT = "  wait_for_cluster();  // all sums are here, and all blocks have read the last inputs\n"
-UPDATE = "  if (has_channels && (!(is_query || is_key) || thread % CLUSTER == rank)) channels.store_shifted(inputs);\n"
+UPDATE = "  store_shifted(channels, has_channels, has_channels && is_mine, inputs);\n"
+MINE = "  const bool is_mine = !(is_query || is_key) || thread / SHARE % CLUSTER == rank;\n"
 
 
 def test_a_layer_that_updates_inputs_before_all_have_read_them_is_found(tmp_path, monkeypatch):
@@ -333,8 +334,9 @@ def test_a_layer_that_updates_inputs_before_all_have_read_them_is_found(tmp_path
     folder = tmp_path / "layer" / "early"
     folder.mkdir(parents=True)
     early = entry.source.read_text()
-    assert [early.count(each) for each in (LAST_WAIT, UPDATE)] == [1, 1]
-    (folder / "kernel.cu").write_text(early.replace(UPDATE, "").replace(LAST_WAIT, UPDATE + LAST_WAIT))
+    assert [early.count(each) for each in (LAST_WAIT, UPDATE, MINE)] == [1, 1, 1]
+    moved = early.replace(MINE, "").replace(UPDATE, "").replace(LAST_WAIT, MINE + UPDATE + LAST_WAIT)
+    (folder / "kernel.cu").write_text(moved)
     declared = (entry.folder / "variant.py").read_text().replace('name="layer-v1"', 'name="layer-early"')
     (folder / "variant.py").write_text(declared)
     monkeypatch.setenv("GDNBENCH_KERNELS", str(tmp_path))
