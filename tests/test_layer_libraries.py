@@ -36,7 +36,7 @@ def norm_of_fla(x, eps):
     return (rows * torch.rsqrt(rows.square().sum(-1, keepdim=True) + eps)).to(x.dtype), None
 
 
-def step_of_fla(q, k, v, *, g, beta, A_log, dt_bias, scale, initial_state, **said):
+def step_of_fla(q, k, v, *, g, beta, A_log, dt_bias, scale, initial_state, allow_neg_eigval=False, **said):
     """What fla's recurrence does, by states [N, HV, V, K]; gates and norms are inside."""
     assert said
     assert all(said.values())
@@ -44,7 +44,8 @@ def step_of_fla(q, k, v, *, g, beta, A_log, dt_bias, scale, initial_state, **sai
     q, k = (each.repeat_interleave(v.shape[2] // q.shape[1], dim=1) for each in (q, k))
     decay = torch.exp(-torch.exp(A_log) * F.softplus(g[:, 0].float() + dt_bias))
     states = decay[..., None, None] * initial_state
-    delta = torch.sigmoid(beta[:, 0].float())[..., None] * (v[:, 0] - torch.einsum("bhvk,bhk->bhv", states, k))
+    beta = (2 if allow_neg_eigval else 1) * torch.sigmoid(beta[:, 0].float())
+    delta = beta[..., None] * (v[:, 0] - torch.einsum("bhvk,bhk->bhv", states, k))
     states = states + delta[..., None] * k[:, :, None]
     return scale * torch.einsum("bhvk,bhk->bhv", states, q)[:, None].to(v.dtype), states
 
@@ -90,22 +91,45 @@ LIBRARIES = {
 }
 
 
-@pytest.mark.parametrize(("name", "scenario"), SCENARIOS)
-def test_the_library_is_called_so_that_it_computes_the_op(monkeypatch, name, scenario):
+@pytest.fixture
+def libraries(monkeypatch):
     for package in ("fla", "fla.ops", "flashinfer", *LIBRARIES):
         monkeypatch.setitem(sys.modules, package, ModuleType(package))
     for package, functions in LIBRARIES.items():
         for function, replacement in functions.items():
             setattr(sys.modules[package], function, replacement)
+
+
+def verify(name, scenario, shape):
+    """A kernel goes through its op's gates, twice."""
     entry = CATALOG.entries[name]
     op, numerics = entry.op, load_numerics(entry.op, entry.op_folder)
     spec = importlib.util.spec_from_file_location("kernel_of_a_library", entry.source)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    shape = op.workload(Shape(B=4, HQ=2, HV=4, K=64, V=64))
+    shape = op.workload(shape)
     workspace = Workspace.make(op, numerics, shape, seed=2, device="cpu", scenario=scenario)
     oracle = consult_oracle(workspace, numerics)
     run = module.bind(workspace.namespace, shape, entry.default.params)
     for _ in range(2):  # what updates in place starts again
         gates = verify_launcher(run, workspace, oracle, scenario, lambda: None, entry.kernel.in_place)
         assert [gate.reason for gate in gates if not gate.passed] == []
+
+
+@pytest.mark.usefixtures("libraries")
+@pytest.mark.parametrize(("name", "scenario"), SCENARIOS)
+def test_the_library_is_called_so_that_it_computes_the_op(name, scenario):
+    verify(name, scenario, Shape(B=4, HQ=2, HV=4, K=64, V=64))
+
+
+@pytest.mark.usefixtures("libraries")
+@pytest.mark.parametrize("name", ["prologue-fla", "layer-fla"])
+def test_fla_has_a_beta_up_to_2(name):
+    verify(name, "saturated-gates", Shape(B=4, HQ=2, HV=2, K=96, V=192, BETA=2))
+
+
+def test_flashinfer_knows_neither_a_beta_up_to_2_nor_small_heads():
+    entry = CATALOG.entries["layer-flashinfer"]
+    shapes = (Shape(), Shape(BETA=2), Shape(K=96, V=192))
+    unable = [entry.kernel.unable(entry.op.workload(shape)) for shape in shapes]
+    assert unable == ["", "FlashInfer's beta has the limit 1", "FlashInfer's heads have at least 128 elements"]

@@ -15,6 +15,18 @@ def flops(workload: Workload) -> dict[str, int]:
     return {"fp32": 6 * workload.B * workload.HV * workload.V}
 
 
+BATCHES = (1, 8, 32, 128)
+MODELS = {
+    "Qwen3-Next": {"HQ": 16, "HV": 32},
+    "Qwen3.5-397B": {"HQ": 16, "HV": 64},
+    "Qwen3.5-27B": {"HQ": 16, "HV": 48},
+    "Qwen3.5-2B": {"HQ": 16, "HV": 16},
+    "Qwen3-Next on two GPUs": {"HQ": 8, "HV": 16},
+    "Qwen3-Next on four GPUs": {"HQ": 4, "HV": 8},
+    "OLMo-Hybrid": {"HQ": 30, "HV": 30, "K": 96, "V": 192},
+}
+"""Heads of the models in use. 122B has those of 397B; 35B, 9B and 4B have Qwen3-Next's."""
+
 op = Op(
     name="epilogue",
     title="what a decode step of Gated Delta Net does after its recurrence",
@@ -43,8 +55,16 @@ op = Op(
     flops=flops,
     baselines=("epilogue-fla", "epilogue-reference"),
     suites={
-        "default": tuple(Shape(B=batch) for batch in (1, 8, 32, 128)),
-        "verify": (Shape(B=1), Shape(B=3, HQ=2, HV=6), Shape(B=5, HQ=4, HV=4, V=64), Shape(B=13), Shape(B=64)),
+        "default": tuple(Shape(B=batch) for batch in BATCHES),
+        "models": tuple(Shape(name, B=batch, **heads) for name, heads in MODELS.items() for batch in BATCHES),
+        "verify": (
+            Shape(B=1),
+            Shape(B=3, HQ=2, HV=6),
+            Shape(B=3, HQ=6, HV=6, K=96, V=192),
+            Shape(B=5, HQ=4, HV=4, V=64),
+            Shape(B=13),
+            Shape(B=64),
+        ),
     },
     macro_prefix="GDN_",
 )

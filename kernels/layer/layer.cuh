@@ -10,8 +10,8 @@
       const __nv_bfloat16 *__restrict__ conv_pool, const int *__restrict__ slot, const __nv_bfloat16 *__restrict__ a, \
       const __nv_bfloat16 *__restrict__ b, const float *__restrict__ A_log, const float *__restrict__ dt_bias,        \
       const float *__restrict__ pool, const __nv_bfloat16 *__restrict__ z, const __nv_bfloat16 *__restrict__ weight,  \
-      const float scale, __nv_bfloat16 *__restrict__ y, __nv_bfloat16 *new_conv_pool, float *new_pool,                \
-      const int batches, const long long slots, const long long mixed
+      const float scale, const float beta_limit, __nv_bfloat16 *__restrict__ y, __nv_bfloat16 *new_conv_pool,         \
+      float *new_pool, const int batches, const long long slots, const long long mixed
 
 namespace gdn {
 
@@ -19,7 +19,6 @@ constexpr int WARP = 32;
 constexpr unsigned ALL_LANES = 0xffffffffu;
 constexpr unsigned QUERIES = GDN_HQ * GDN_K;              // channels; keys are as many
 constexpr unsigned MIXED = 2 * QUERIES + GDN_HV * GDN_V;  // channels of a token
-constexpr unsigned HEADS = 2 * GDN_HQ + GDN_HV;           // of queries, keys and values
 constexpr unsigned SHARING = GDN_HV / GDN_HQ;             // value heads that read one query and key head
 constexpr unsigned STATE = GDN_V * GDN_K;                 // elements of a head's state
 constexpr float EPS = 1e-6f;                              // below the root of a norm
@@ -27,7 +26,7 @@ static_assert(GDN_K % 8 == 0 && GDN_V % 8 == 0, "four channels begin where a loa
 
 struct Gates {
   float decay;  // g = exp(-exp(A_log) * softplus(a + dt_bias))
-  float write;  // beta = sigmoid(b)
+  float write;  // beta = beta_limit * sigmoid(b)
 };
 
 // 2^x and 1/x by the special function unit: an error of 2 ulp, and none of the library's branches.
@@ -48,10 +47,10 @@ constexpr float LOG2_E = 1.442695041f;
 __device__ __forceinline__ float sigmoid(float x) { return reciprocal_mufu(1.f + exp2_mufu(-LOG2_E * x)); }
 
 // max(x, 0) + log1p(exp(-|x|)): no overflow, and full relative precision where softplus is tiny.
-__device__ __forceinline__ Gates gates(float A_log, float dt_bias, float a, float b) {
+__device__ __forceinline__ Gates gates(float A_log, float dt_bias, float a, float b, float beta_limit) {
   const float x = a + dt_bias;
   const float softplus = fmaxf(x, 0.f) + log1pf(exp2_mufu(-LOG2_E * fabsf(x)));
-  return {exp2_mufu(-LOG2_E * (exp2_mufu(LOG2_E * A_log) * softplus)), sigmoid(b)};
+  return {exp2_mufu(-LOG2_E * (exp2_mufu(LOG2_E * A_log) * softplus)), beta_limit * sigmoid(b)};
 }
 
 // Of two bf16 in a word the one at the lower address, and the other.
@@ -62,6 +61,9 @@ __device__ __forceinline__ unsigned pack(float first, float second) {
   const __nv_bfloat162 two = __floats2bfloat162_rn(first, second);
   return *reinterpret_cast<const unsigned*>(&two);
 }
+
+// Pieces of 16 bytes that the earlier inputs of so many channels have, which are a multiple of eight.
+__host__ __device__ constexpr unsigned pieces(unsigned channels) { return channels * 3 / 8; }
 
 // Four channels' inputs and weights, as they lie in memory: three earlier inputs a channel, then the next channel's.
 struct Channels {
@@ -81,10 +83,9 @@ struct Channels {
   }
 
   // The newest input comes in, the oldest goes; the twelve numbers are c0 d0 e0 c1 d1 e1 ..., each x behind its d and e.
-  __device__ __forceinline__ void store_shifted(__nv_bfloat16* inputs) const {
+  __device__ __forceinline__ void store_shifted(uint2* to) const {
     const unsigned w0 = before[0].x, w1 = before[0].y, w2 = before[1].x, w3 = before[1].y, w4 = before[2].x,
                    w5 = before[2].y;
-    uint2* const to = reinterpret_cast<uint2*>(inputs);
     to[0] = make_uint2(__byte_perm(w0, w1, 0x5432), __byte_perm(x.x, w2, 0x5410));
     to[1] = make_uint2(__byte_perm(w2, x.x, 0x7632), __byte_perm(w3, w4, 0x5432));
     to[2] = make_uint2(__byte_perm(x.y, w5, 0x5410), __byte_perm(w5, x.y, 0x7632));

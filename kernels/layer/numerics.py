@@ -74,7 +74,8 @@ def make_inputs(shape: Shape, seed: int, device: str, scenario: str) -> tuple[Te
     live = slot > 0
     pool[slot[live].to(device)] = states[live.to(device)]
     tensors |= {"pool": pool, "slot": slot.int()}
-    return {name: tensor.contiguous().to(device) for name, tensor in tensors.items()}, {"scale": K**-0.5}
+    scalars = {"scale": K**-0.5, "beta_limit": float(shape.BETA)}
+    return {name: tensor.contiguous().to(device) for name, tensor in tensors.items()}, scalars
 
 
 def _draw(shape: Shape, random: torch.Generator) -> Tensors:
@@ -112,7 +113,7 @@ def oracle(tensors: Tensors, scalars: dict[str, float]) -> Tensors:
     slot, t = tensors["slot"][live].long(), _live(tensors, live)
     inputs, pool = t["inputs"].double(), tensors["pool"].double()
     heads = _heads(convolved(inputs, t), t, pool.shape[1:])
-    o, pool[slot] = recurrence(heads, pool[slot], scalars["scale"])
+    o, pool[slot] = recurrence(heads, pool[slot], **scalars)
     normalised = o / torch.sqrt(o.square().mean(-1, keepdim=True) + EPS)
     y = torch.zeros(tensors["z"].shape, dtype=torch.float64, device=o.device)
     y[live] = normalised * t["weight"].double() * F.silu(t["z"].double())
@@ -126,12 +127,12 @@ def convolved(inputs: torch.Tensor, t: Tensors) -> torch.Tensor:
     return F.silu((inputs * t["conv_weight"].to(inputs.dtype)).sum(-1))
 
 
-def recurrence(t: Tensors, state: torch.Tensor, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
+def recurrence(t: Tensors, state: torch.Tensor, scale: float, beta_limit: float) -> tuple[torch.Tensor, torch.Tensor]:
     """The recurrence in the state's dtype; gives outputs [N, HV, V] and the new states [N, HV, V, K]."""
     g = torch.exp(-torch.exp(t["A_log"]) * F.softplus(t["a"] + t["dt_bias"]))
     state = g[..., None, None] * state
     retrieved = torch.einsum("nhvk,nhk->nhv", state, t["k"])
-    delta = torch.sigmoid(t["b"])[..., None] * (t["v"] - retrieved)
+    delta = beta_limit * torch.sigmoid(t["b"])[..., None] * (t["v"] - retrieved)
     state = state + delta[..., :, None] * t["k"][..., None, :]
     return scale * torch.einsum("nhvk,nhk->nhv", state, t["q"]), state
 
@@ -149,7 +150,8 @@ def roundoff(tensors: Tensors, scalars: dict[str, float]) -> Tensors:
     the roundoff. Computed in fp32, which is enough for a size.
     """
     live = tensors["slot"] > 0
-    slot, t, scale = tensors["slot"][live].long(), _live(tensors, live), scalars["scale"]
+    slot, t = tensors["slot"][live].long(), _live(tensors, live)
+    scale, limit = scalars["scale"], scalars["beta_limit"]
     state = tensors["pool"][slot].float()
     sizes, terms = state.shape[1:], math.sqrt(state.shape[-1])
     rows_off = convolution_off(t)  # what the convolution leaves
@@ -166,8 +168,9 @@ def roundoff(tensors: Tensors, scalars: dict[str, float]) -> Tensors:
     off = rate * (off + softplus * (1 + heads["A_log"].abs()))  # exp(A_log) softplus(x)
     g = torch.exp(-rate * softplus)[..., None]
     g_off = g * (1 + rate * softplus + off)[..., None] + UNDERFLOW
-    beta = torch.sigmoid(b)[..., None]
-    beta_off = beta * (1 + (1 - beta) * b.abs()[..., None]) + UNDERFLOW
+    sigmoid = torch.sigmoid(b)[..., None]  # a limit of 1 or 2 is exact
+    beta_off = limit * (sigmoid * (1 + (1 - sigmoid) * b.abs()[..., None]) + UNDERFLOW)
+    beta = limit * sigmoid
 
     def along(row: torch.Tensor, off: torch.Tensor, common: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """The decayed state, g S, times a vector [N, HV, K], and its roundoff, both [N, HV, V]."""

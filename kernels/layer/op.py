@@ -10,9 +10,11 @@ sequence, but padding of the batch: its output is zero, and nothing of the pools
 Then per value head h, which reads query and key head h // (HV // HQ):
 
     q = q / sqrt(|q|^2 + 1e-6);  k = k / sqrt(|k|^2 + 1e-6)
-    g = exp(-exp(A_log) * softplus(a + dt_bias))        beta = sigmoid(b)
+    g = exp(-exp(A_log) * softplus(a + dt_bias))        beta = beta_limit * sigmoid(b)
     S = g * S;  r = S @ k;  S = S + beta * (v - r) k^T;  o = scale * (S @ q)
     y = o / sqrt(mean(o^2) + 1e-6) * weight * silu(z)
+
+beta_limit is 1, or 2 in models where a step may turn a direction of the state round (OLMo-Hybrid).
 
 All of it is fp32. What a model hands from one launch to the next may be rounded to bf16: q, k and v behind the
 convolution, q and k behind their norms, and o. The gates allow each of these roundings, and none of them is asked for;
@@ -64,6 +66,18 @@ def check(workload: Workload) -> str:
     return f"HV={workload.HV} is no multiple of HQ={workload.HQ}: value heads share query heads evenly"
 
 
+BATCHES = (1, 8, 32, 128)
+MODELS = {
+    "Qwen3-Next": {"HQ": 16, "HV": 32},
+    "Qwen3.5-397B": {"HQ": 16, "HV": 64},
+    "Qwen3.5-27B": {"HQ": 16, "HV": 48},
+    "Qwen3.5-2B": {"HQ": 16, "HV": 16},
+    "Qwen3-Next on two GPUs": {"HQ": 8, "HV": 16},
+    "Qwen3-Next on four GPUs": {"HQ": 4, "HV": 8},
+    "OLMo-Hybrid": {"HQ": 30, "HV": 30, "K": 96, "V": 192, "BETA": 2},
+}
+"""Heads of the models in use. 122B has those of 397B; 35B, 9B and 4B have Qwen3-Next's."""
+
 op = Op(
     name="layer",
     title="one decode step of a Gated Delta Net layer between its projections",
@@ -74,6 +88,7 @@ op = Op(
             Axis("HV", default=32, doc="value heads; h reads query/key head h // (HV // HQ)", compile_time=True),
             Axis("K", default=128, doc="size of a query or key head", compile_time=True, terse=True),
             Axis("V", default=128, doc="size of a value head", compile_time=True, terse=True),
+            Axis("BETA", default=1, doc="beta_limit", compile_time=True, terse=True, most=2),
         ),
         aliases=(
             Alias("heads", "qk{HQ}_v{HV}", known=("qk16_v32", "qk16_v64", "qk16_v48", "qk16_v16", "qk8_v16", "qk4_v8")),
@@ -95,7 +110,7 @@ op = Op(
         TensorSpec("z", ("B", "HV", "V"), "bf16"),
         TensorSpec("weight", ("V",), "bf16"),
     ),
-    scalars=("scale",),
+    scalars=("scale", "beta_limit"),
     outputs=(
         TensorSpec("y", ("B", "HV", "V"), "bf16"),
         TensorSpec("new_conv_pool", ("slots", "mixed", TAPS - 1), "bf16"),
@@ -111,10 +126,12 @@ op = Op(
     copy=("pool", "new_pool"),
     copied_bytes=state_bytes,
     suites={
-        "default": tuple(Shape(B=batch) for batch in (1, 8, 32, 128)),
+        "default": tuple(Shape(B=batch) for batch in BATCHES),
+        "models": tuple(Shape(name, B=batch, **heads) for name, heads in MODELS.items() for batch in BATCHES),
         "verify": (
             Shape(B=1),
             Shape(B=3, HQ=2, HV=6),
+            Shape(B=3, HQ=6, HV=6, K=96, V=192, BETA=2),
             Shape(B=5, HQ=2, HV=2, K=64, V=64),
             Shape(B=13),
             Shape(B=32, HQ=4, HV=8),

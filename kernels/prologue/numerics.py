@@ -40,7 +40,7 @@ def make_inputs(shape: Shape, seed: int, device: str, scenario: str) -> tuple[Te
             small that the norms' epsilon counts.
 
     Returns:
-        The input tensors, by name, and no scalars.
+        The input tensors and the scalar, by name.
     """
     random = torch.Generator(device="cpu").manual_seed(seed)
     B, HV, mixed = shape.B, shape.HV, 2 * shape.HQ * shape.K + shape.HV * shape.V
@@ -49,7 +49,7 @@ def make_inputs(shape: Shape, seed: int, device: str, scenario: str) -> tuple[Te
     dt = torch.empty(HV).uniform_(1e-3, 0.1, generator=random)
     tensors = {
         "x": (size * torch.randn(B, mixed, generator=random)).bfloat16(),
-        "conv_weight": torch.empty(2 * shape.HQ + HV, shape.K, TAPS).uniform_(-0.5, 0.5, generator=random).bfloat16(),
+        "conv_weight": torch.empty(mixed, TAPS).uniform_(-0.5, 0.5, generator=random).bfloat16(),
         "conv_pool": (size * torch.randn(count, mixed, TAPS - 1, generator=random)).bfloat16(),
         "slot": 1 + torch.randperm(count - 1, generator=random)[:B].int(),
         "a": torch.randn(B, HV, generator=random).bfloat16(),
@@ -62,18 +62,19 @@ def make_inputs(shape: Shape, seed: int, device: str, scenario: str) -> tuple[Te
             tensors[name] = SATURATED * torch.sign(tensors[name].float()).bfloat16()
     if scenario == "padded":
         tensors["slot"][::6], tensors["slot"][3::6] = 0, -1
-    return {name: tensor.contiguous().to(device) for name, tensor in tensors.items()}, {}
+    tensors = {name: tensor.contiguous().to(device) for name, tensor in tensors.items()}
+    return tensors, {"beta_limit": float(shape.BETA)}
 
 
-def oracle(tensors: Tensors, scalars: dict[str, float]) -> Tensors:
+def oracle(tensors: Tensors, scalars: dict[str, float], workload: Shape) -> Tensors:
     """The outputs in float64, from the inputs as they are."""
-    del scalars
     live = tensors["slot"] > 0
     inputs = _inputs(tensors, torch.float64)
-    y = F.silu((inputs * tensors["conv_weight"].double().flatten(0, 1)).sum(-1))
-    q, k, v = _split(y, tensors)
+    y = F.silu((inputs * tensors["conv_weight"].double()).sum(-1))
+    q, k, v = _split(y, workload)
     g = torch.exp(-tensors["A_log"].double().exp() * F.softplus(tensors["a"].double() + tensors["dt_bias"].double()))
-    outputs = {"q": _normalised(q), "k": _normalised(k), "v": v, "g": g, "beta": torch.sigmoid(tensors["b"].double())}
+    beta = scalars["beta_limit"] * torch.sigmoid(tensors["b"].double())
+    outputs = {"q": _normalised(q), "k": _normalised(k), "v": v, "g": g, "beta": beta}
     outputs = {name: _where_live(live, output) for name, output in outputs.items()}
     return {**outputs, "new_conv_pool": shifted(tensors, inputs)}
 
@@ -86,7 +87,7 @@ def shifted(tensors: Tensors, inputs: torch.Tensor) -> torch.Tensor:
     return pool
 
 
-def roundoff(tensors: Tensors, scalars: dict[str, float]) -> Tensors:
+def roundoff(tensors: Tensors, scalars: dict[str, float], workload: Shape) -> Tensors:
     """What the outputs may be off by where all is fp32, but a convolved input is rounded to bf16, in units of 2^-24.
 
     To first order, one roundoff an operation (see the decode step's over a pool). An input that was rounded to bf16
@@ -94,10 +95,9 @@ def roundoff(tensors: Tensors, scalars: dict[str, float]) -> Tensors:
     squares whose elements were each rounded it is the root of the sum of squares of what each adds to it, as they are
     independent, times three; or their sum, where that is less.
     """
-    del scalars
     live = tensors["slot"] > 0
     y, y_off = convolved(tensors)
-    (q, k, _), (q_off, k_off, v_off) = _split(y, tensors), _split(y_off, tensors)
+    (q, k, _), (q_off, k_off, v_off) = _split(y, workload), _split(y_off, workload)
     found = {"v": v_off}
     for name, rows, rows_off in (("q", q, q_off), ("k", k, k_off)):
         rounded_off = rows_off + TO_BF16 * rows.abs()
@@ -107,15 +107,16 @@ def roundoff(tensors: Tensors, scalars: dict[str, float]) -> Tensors:
     rate, softplus = tensors["A_log"].exp(), F.softplus(x)
     off = 1 + softplus + torch.sigmoid(x) * x.abs()  # softplus(x)
     off = rate * (off + softplus * (1 + tensors["A_log"].abs()))  # exp(A_log) softplus(x)
-    beta = torch.sigmoid(b)
+    sigmoid = torch.sigmoid(b)
     found["g"] = torch.exp(-rate * softplus) * (1 + rate * softplus + off) + UNDERFLOW
-    found["beta"] = beta * (1 + (1 - beta) * b.abs()) + UNDERFLOW
+    # A limit of 1 or 2 is exact.
+    found["beta"] = scalars["beta_limit"] * (sigmoid * (1 + (1 - sigmoid) * b.abs()) + UNDERFLOW)
     return {name: _where_live(live, each) for name, each in found.items()}
 
 
 def convolved(tensors: Tensors) -> tuple[torch.Tensor, torch.Tensor]:
     """SiLU of the convolution, [B, mixed] in fp32, and its roundoff where that is fp32."""
-    products = _inputs(tensors, torch.float32) * tensors["conv_weight"].float().flatten(0, 1)
+    products = _inputs(tensors, torch.float32) * tensors["conv_weight"].float()
     c, c_off = products.sum(-1), math.sqrt(TAPS) * products.abs().sum(-1)
     gate = torch.sigmoid(c)
     slope = gate * (1 + c * (1 - gate))
@@ -136,13 +137,11 @@ def _inputs(tensors: Tensors, dtype: torch.dtype) -> torch.Tensor:
     return torch.cat([before, tensors["x"][..., None]], dim=-1).to(dtype)
 
 
-def _split(y: torch.Tensor, tensors: Tensors) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Channels [B, mixed] as queries and keys [B, HQ, K] and values [B, HV, V]: the weights and a tell the sizes."""
-    heads, K = tensors["conv_weight"].shape[:2]
-    HV = tensors["a"].shape[1]
-    HQ = (heads - HV) // 2
-    q, k, v = y.unflatten(1, (heads, K)).split((HQ, HQ, HV), dim=1)
-    return q, k, v
+def _split(y: torch.Tensor, workload: Shape) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Channels [B, mixed] as queries and keys [B, HQ, K] and values [B, HV, V]."""
+    HQ, HV, K, V = workload.HQ, workload.HV, workload.K, workload.V
+    q, k, v = y.split((HQ * K, HQ * K, HV * V), dim=1)
+    return q.unflatten(1, (HQ, K)), k.unflatten(1, (HQ, K)), v.unflatten(1, (HV, V))
 
 
 def _normalised(rows: torch.Tensor) -> torch.Tensor:

@@ -7,9 +7,9 @@ the batch: its outputs are zero, and nothing of the pool is touched. In fp32:
 
     y = silu(w[0] c[0] + w[1] c[1] + w[2] c[2] + w[3] x);  c = (c[1], c[2], x)
     q, k, v = split(y);  q = q / sqrt(|q|^2 + 1e-6);  k = k / sqrt(|k|^2 + 1e-6)
-    g = exp(-exp(A_log) * softplus(a + dt_bias))        beta = sigmoid(b)
+    g = exp(-exp(A_log) * softplus(a + dt_bias))        beta = beta_limit * sigmoid(b)
 
-Weights w are those of all channels in a row, [mixed, 4]; their sizes, [2 HQ + HV, K, 4], tell heads.
+beta_limit is 1, or 2 in models where a step may turn a direction of the state round (OLMo-Hybrid).
 
 Qwen3-Next rounds y to bf16, for its convolution is a launch of its own, and norms what it has rounded. The gates allow
 that, and a kernel that keeps y in fp32 as well; q, k and v are rounded where they leave. Its convolution adds up in
@@ -34,11 +34,6 @@ def mixed(workload: Workload) -> int:
     return 2 * workload.HQ * workload.K + workload.HV * workload.V
 
 
-def heads(workload: Workload) -> int:
-    """Heads of queries, keys and values, by which the convolution's weights tell how channels are split."""
-    return 2 * workload.HQ + workload.HV
-
-
 def least_bytes(workload: Workload) -> int:
     """The batch's slots read and written once, and each other tensor once."""
     B, HV = workload.B, workload.HV
@@ -52,13 +47,23 @@ def flops(workload: Workload) -> dict[str, int]:
 
 
 def check(workload: Workload) -> str:
-    """Value heads share query heads evenly, and all heads are of one size."""
-    if workload.HV % workload.HQ:
-        return f"HV={workload.HV} is no multiple of HQ={workload.HQ}: value heads share query heads evenly"
-    if workload.K != workload.V:
-        return f"K={workload.K} and V={workload.V} differ: the convolution's weights are given by heads of one size"
-    return ""
+    """Value heads share query heads evenly."""
+    if workload.HV % workload.HQ == 0:
+        return ""
+    return f"HV={workload.HV} is no multiple of HQ={workload.HQ}: value heads share query heads evenly"
 
+
+BATCHES = (1, 8, 32, 128)
+MODELS = {
+    "Qwen3-Next": {"HQ": 16, "HV": 32},
+    "Qwen3.5-397B": {"HQ": 16, "HV": 64},
+    "Qwen3.5-27B": {"HQ": 16, "HV": 48},
+    "Qwen3.5-2B": {"HQ": 16, "HV": 16},
+    "Qwen3-Next on two GPUs": {"HQ": 8, "HV": 16},
+    "Qwen3-Next on four GPUs": {"HQ": 4, "HV": 8},
+    "OLMo-Hybrid": {"HQ": 30, "HV": 30, "K": 96, "V": 192, "BETA": 2},
+}
+"""Heads of the models in use. 122B has those of 397B; 35B, 9B and 4B have Qwen3-Next's."""
 
 op = Op(
     name="prologue",
@@ -70,6 +75,7 @@ op = Op(
             Axis("HV", default=32, doc="value heads; h reads query/key head h // (HV // HQ)", compile_time=True),
             Axis("K", default=128, doc="size of a query or key head", compile_time=True, terse=True),
             Axis("V", default=128, doc="size of a value head", compile_time=True, terse=True),
+            Axis("BETA", default=1, doc="beta_limit", compile_time=True, terse=True, most=2),
         ),
         aliases=(
             Alias("heads", "qk{HQ}_v{HV}", known=("qk16_v32", "qk16_v64", "qk16_v48", "qk16_v16", "qk8_v16", "qk4_v8")),
@@ -77,10 +83,10 @@ op = Op(
         size=("B", "HV"),
     ),
     check=check,
-    derived={"slots": slots, "mixed": mixed, "every_head": heads},
+    derived={"slots": slots, "mixed": mixed},
     inputs=(
         TensorSpec("x", ("B", "mixed"), "bf16"),
-        TensorSpec("conv_weight", ("every_head", "K", TAPS), "bf16"),
+        TensorSpec("conv_weight", ("mixed", TAPS), "bf16"),
         TensorSpec("conv_pool", ("slots", "mixed", TAPS - 1), "bf16"),
         TensorSpec("slot", ("B",), "int32"),
         TensorSpec("a", ("B", "HV"), "bf16"),
@@ -88,6 +94,7 @@ op = Op(
         TensorSpec("A_log", ("HV",), "fp32"),
         TensorSpec("dt_bias", ("HV",), "fp32"),
     ),
+    scalars=("beta_limit",),
     outputs=(
         TensorSpec("q", ("B", "HQ", "K"), "bf16"),
         TensorSpec("k", ("B", "HQ", "K"), "bf16"),
@@ -106,8 +113,16 @@ op = Op(
     least_bytes=least_bytes,
     baselines=("prologue-fla", "prologue-reference"),
     suites={
-        "default": tuple(Shape(B=batch) for batch in (1, 8, 32, 128)),
-        "verify": (Shape(B=1), Shape(B=3, HQ=2, HV=6), Shape(B=5, HQ=4, HV=4), Shape(B=13), Shape(B=64)),
+        "default": tuple(Shape(B=batch) for batch in BATCHES),
+        "models": tuple(Shape(name, B=batch, **heads) for name, heads in MODELS.items() for batch in BATCHES),
+        "verify": (
+            Shape(B=1),
+            Shape(B=3, HQ=2, HV=6),
+            Shape(B=3, HQ=6, HV=6, K=96, V=192, BETA=2),
+            Shape(B=5, HQ=4, HV=4),
+            Shape(B=13),
+            Shape(B=64),
+        ),
     },
     macro_prefix="GDN_",
 )

@@ -3,11 +3,14 @@
 
 namespace {
 
-constexpr int LARGER = GDN_K > GDN_V ? GDN_K : GDN_V;
-constexpr int HEAD_QUADS = (LARGER + 4 * gdn::WARP - 1) / (4 * gdn::WARP);  // times four channels of a lane
-constexpr int ROW_QUADS = (GDN_V + 4 * gdn::WARP - 1) / (4 * gdn::WARP);    // times four outputs of a lane
-constexpr int LANES = 8;                                                    // that share a row of the state
-constexpr int QUADS = GDN_K / 4 / LANES;                                    // float4s of a row that a lane holds
+constexpr int HEAD_QUADS = (GDN_K + 4 * gdn::WARP - 1) / (4 * gdn::WARP);  // times four channels of a lane
+constexpr unsigned SPAN = 4 * gdn::WARP * HEAD_QUADS;                      // channels of a warp's lanes
+constexpr unsigned VALUES = GDN_HV * GDN_V;
+constexpr unsigned FIRST_GATES = 2 * GDN_HQ + (VALUES + SPAN - 1) / SPAN;  // the first of a sequence's warps with gates
+constexpr unsigned WARPS_A_SEQUENCE = FIRST_GATES + (GDN_HV + gdn::WARP - 1) / gdn::WARP;
+constexpr int ROW_QUADS = (GDN_V + 4 * gdn::WARP - 1) / (4 * gdn::WARP);  // times four outputs of a lane
+constexpr int LANES = 8;                                                  // that share a row of the state
+constexpr int QUADS = GDN_K / 4 / LANES;                                  // float4s of a row that a lane holds
 constexpr int BLOCK_ROWS = WARPS * gdn::WARP / LANES;
 constexpr int BLOCKS_A_HEAD = GDN_V / BLOCK_ROWS;
 static_assert(GDN_V % BLOCK_ROWS == 0, "a block works on one head, and no row is left over");
@@ -15,72 +18,80 @@ static_assert(GDN_K % (4 * LANES) == 0, "the lanes of a row hold equal parts of 
 
 }  // namespace
 
-// As prologue-v1: a warp a head of queries, keys or values, four channels a lane.
+// As prologue-v1: a warp a query or key head, one for so many channels of values, and one for the gates of 32 heads.
 extern "C" __global__ void __launch_bounds__(gdn::WARP * WARPS)
     gdn_layer_prologue(const __nv_bfloat16* __restrict__ x, const __nv_bfloat16* __restrict__ conv_weight,
                        const int* __restrict__ slot, const __nv_bfloat16* __restrict__ a,
                        const __nv_bfloat16* __restrict__ b, const float* __restrict__ A_log,
-                       const float* __restrict__ dt_bias, __nv_bfloat16* new_conv_pool, __nv_bfloat16* __restrict__ q,
-                       __nv_bfloat16* __restrict__ k, __nv_bfloat16* __restrict__ v, float* __restrict__ g,
-                       float* __restrict__ beta) {
-  const unsigned sequence = blockIdx.y, lane = threadIdx.x % gdn::WARP;
-  const unsigned head = blockIdx.x * WARPS + threadIdx.x / gdn::WARP;
-  if (head >= gdn::HEADS) return;
-  const bool is_value = head >= 2 * GDN_HQ;
-  const unsigned value_head = head - 2 * GDN_HQ;
-  const unsigned size = is_value ? GDN_V : GDN_K;
-  const unsigned first = is_value ? 2 * gdn::QUERIES + value_head * GDN_V : head * GDN_K;
+                       const float* __restrict__ dt_bias, const float beta_limit, __nv_bfloat16* new_conv_pool,
+                       __nv_bfloat16* __restrict__ q, __nv_bfloat16* __restrict__ k, __nv_bfloat16* __restrict__ v,
+                       float* __restrict__ g, float* __restrict__ beta) {
+  __shared__ uint4 shifted[WARPS][gdn::pieces(SPAN)];
+  const unsigned lane = threadIdx.x % gdn::WARP, warp = threadIdx.x / gdn::WARP, part = blockIdx.x * WARPS + warp;
+  const size_t sequence = blockIdx.y;
+  if (part >= WARPS_A_SEQUENCE) return;
   const int place = slot[sequence];
+  if (part >= FIRST_GATES) {
+    const unsigned head = (part - FIRST_GATES) * gdn::WARP + lane;
+    if (head >= GDN_HV) return;
+    const size_t gate = sequence * GDN_HV + head;
+    const gdn::Gates gates =
+        gdn::gates(A_log[head], dt_bias[head], __bfloat162float(a[gate]), __bfloat162float(b[gate]), beta_limit);
+    g[gate] = place > 0 ? gates.decay : 0.f;
+    beta[gate] = place > 0 ? gates.write : 0.f;
+    return;
+  }
 
-  gdn::Channels channels[HEAD_QUADS];
+  const bool is_value = part >= 2 * GDN_HQ;
+  const unsigned first_value = (part - 2 * GDN_HQ) * SPAN;
+  const unsigned first = is_value ? 2 * gdn::QUERIES + first_value : part * GDN_K;
+  const unsigned size = !is_value ? GDN_K : VALUES % SPAN == 0 ? SPAN : min(SPAN, VALUES - first_value);
+  const auto is_there = [&](int i) { return 4 * (lane + i * gdn::WARP) < size; };
+  gdn::Channels channels[HEAD_QUADS] = {};
 #pragma unroll
   for (int i = 0; i < HEAD_QUADS; ++i) {
-    const unsigned channel = first + 4 * (lane + i * gdn::WARP);
-    if (channel < first + size)
-      channels[i].load_new(x + static_cast<size_t>(sequence) * gdn::MIXED + channel,
-                           conv_weight + static_cast<size_t>(channel) * 4);
+    const size_t channel = first + 4 * (lane + i * gdn::WARP);
+    if (is_there(i)) channels[i].load_new(x + sequence * gdn::MIXED + channel, conv_weight + channel * 4);
   }
-  const bool has_gates = is_value && lane == 0;
-  const size_t gate = static_cast<size_t>(sequence) * GDN_HV + (is_value ? value_head : 0);
-  float A = 0.f, bias = 0.f, a_head = 0.f, b_head = 0.f;
-  if (has_gates) {
-    A = A_log[value_head], bias = dt_bias[value_head];
-    a_head = __bfloat162float(a[gate]), b_head = __bfloat162float(b[gate]);
+  __nv_bfloat16* const row = is_value        ? v + sequence * VALUES + first_value
+                             : part < GDN_HQ ? q + sequence * gdn::QUERIES + first
+                                             : k + sequence * gdn::QUERIES + first - gdn::QUERIES;
+  uint2* const quads = reinterpret_cast<uint2*>(row) + lane;
+  if (place <= 0) {  // no sequence
+#pragma unroll
+    for (int i = 0; i < HEAD_QUADS; ++i)
+      if (is_there(i)) quads[i * gdn::WARP] = make_uint2(0, 0);
+    return;
   }
-  __nv_bfloat16* const inputs =
-      new_conv_pool + (static_cast<size_t>(place > 0 ? place : 0) * gdn::MIXED + first) * 3;
+
+  const size_t position = static_cast<unsigned>(place);  // unsigned, for a sign would be waited for before it is needed
+  __nv_bfloat16* const inputs = new_conv_pool + (position * gdn::MIXED + first) * 3;
+#pragma unroll
+  for (int i = 0; i < HEAD_QUADS; ++i)
+    if (is_there(i)) channels[i].load_before(inputs + (lane + i * gdn::WARP) * 12);
+#pragma unroll
+  for (int i = 0; i < HEAD_QUADS; ++i)
+    if (is_there(i)) channels[i].store_shifted(reinterpret_cast<uint2*>(shifted[warp]) + (lane + i * gdn::WARP) * 3);
+  __syncwarp();
+#pragma unroll
+  for (unsigned piece = lane; piece < gdn::pieces(SPAN); piece += gdn::WARP)
+    if (piece < gdn::pieces(size)) reinterpret_cast<uint4*>(inputs)[piece] = shifted[warp][piece];
 
   float4 y[HEAD_QUADS];
   float squares = 0.f;
 #pragma unroll
   for (int i = 0; i < HEAD_QUADS; ++i) {
-    const unsigned quad = lane + i * gdn::WARP;
-    y[i] = make_float4(0.f, 0.f, 0.f, 0.f);
-    if (4 * quad >= size || place <= 0) continue;
-    channels[i].load_before(inputs + quad * 12);
     y[i] = channels[i].convolved();
     squares += fmaf(y[i].x, y[i].x, y[i].y * y[i].y) + fmaf(y[i].z, y[i].z, y[i].w * y[i].w);
   }
   // Of values the factor is 1; the sum is taken by all lanes alike.
   const float norm = rsqrtf(gdn::group_sum<gdn::WARP>(squares) + gdn::EPS);
   const float factor = is_value ? 1.f : norm;
-
-  __nv_bfloat16* const rows = is_value         ? v + gate * GDN_V
-                              : head < GDN_HQ ? q + (static_cast<size_t>(sequence) * GDN_HQ + head) * GDN_K
-                                              : k + (static_cast<size_t>(sequence) * GDN_HQ + head - GDN_HQ) * GDN_K;
 #pragma unroll
-  for (int i = 0; i < HEAD_QUADS; ++i) {
-    const unsigned quad = lane + i * gdn::WARP;
-    if (4 * quad >= size) continue;
-    reinterpret_cast<uint2*>(rows)[quad] = make_uint2(gdn::pack(factor * y[i].x, factor * y[i].y),
-                                                      gdn::pack(factor * y[i].z, factor * y[i].w));
-    if (place > 0) channels[i].store_shifted(inputs + quad * 12);
-  }
-  if (has_gates) {
-    const gdn::Gates gates = gdn::gates(A, bias, a_head, b_head);
-    g[gate] = place > 0 ? gates.decay : 0.f;
-    beta[gate] = place > 0 ? gates.write : 0.f;
-  }
+  for (int i = 0; i < HEAD_QUADS; ++i)
+    if (is_there(i))
+      quads[i * gdn::WARP] =
+          make_uint2(gdn::pack(factor * y[i].x, factor * y[i].y), gdn::pack(factor * y[i].z, factor * y[i].w));
 }
 
 // The recurrence, as decode-pool-v1: a row of the state in a few lanes' registers. Queries and keys come normalised.

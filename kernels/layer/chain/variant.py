@@ -1,6 +1,13 @@
 """Three launches, as models have them: prologue-v1's, decode-pool-v1's and epilogue-v1's, with bf16 between them."""
 
-from gdnbench import CudaKernel, CudaLaunch, Param, TensorSpec
+from gdnbench import CudaKernel, CudaLaunch, Param, Shape, TensorSpec
+
+
+def warps(shape: Shape) -> int:
+    """Of a sequence: one a query or key head, those of values, which hold as many channels, and those of gates."""
+    channels = 128 * -(-shape.K // 128)
+    return 2 * shape.HQ + -(-shape.HV * shape.V // channels) + -(-shape.HV // 32)
+
 
 kernel = CudaKernel(
     name="layer-chain",
@@ -17,10 +24,11 @@ kernel = CudaKernel(
     launches=(
         CudaLaunch(
             entry="gdn_layer_prologue",
-            grid=lambda shape, p: (-(-(2 * shape.HQ + shape.HV) // p.WARPS), shape.B),
+            grid=lambda shape, p: (-(-warps(shape) // p.WARPS), shape.B),
             block=lambda shape, p: 32 * p.WARPS,
             arguments=(
-                "x", "conv_weight", "slot", "a", "b", "A_log", "dt_bias", "new_conv_pool", "q", "k", "v", "g", "beta",
+                "x", "conv_weight", "slot", "a", "b", "A_log", "dt_bias", "beta_limit", "new_conv_pool",
+                "q", "k", "v", "g", "beta",
             ),
         ),
         CudaLaunch(

@@ -22,7 +22,7 @@ def bind(tensors, shape: Shape, params: Params) -> Callable[[], tuple[torch.Tens
     t, sizes, step = tensors, (shape.HQ, shape.HV, shape.V, shape.K), compiled_step()
     return lambda: step(
         t.x, t.conv_weight, t.new_conv_pool, t.slot, t.a, t.b, t.A_log, t.dt_bias, t.new_pool, t.z, t.weight, t.scale,
-        sizes,
+        t.beta_limit, sizes,
     )  # fmt: skip
 
 

@@ -43,6 +43,7 @@ def bind(tensors, shape: Shape, params: Params) -> Callable[[], tuple[torch.Tens
             dt_bias=t.dt_bias,
             use_gate_in_kernel=True,
             use_beta_sigmoid_in_kernel=True,
+            allow_neg_eigval=shape.BETA == 2,
             use_qk_l2norm_in_kernel=True,
             scale=t.scale,
             initial_state=states,

@@ -5,11 +5,10 @@
 
 namespace {
 
-constexpr int QUADS = GDN_V * GDN_K / 4;  // float4s of a head's state
-constexpr int BLOCK_QUADS = WARPS * gdn::WARP * EACH;
-constexpr int BLOCKS_A_HEAD = QUADS / BLOCK_QUADS;
+constexpr unsigned QUADS = GDN_V * GDN_K / 4;  // float4s of a head's state
+constexpr unsigned BLOCK_QUADS = WARPS * gdn::WARP * EACH;
+constexpr unsigned BLOCKS_A_HEAD = (QUADS + BLOCK_QUADS - 1) / BLOCK_QUADS;
 constexpr unsigned PIECES = gdn::MIXED * 3 * sizeof(__nv_bfloat16) / 16;  // of 16 bytes, of a sequence's last inputs
-static_assert(QUADS % BLOCK_QUADS == 0, "a block works on one head, and nothing is left over");
 
 }  // namespace
 
@@ -17,8 +16,9 @@ extern "C" __global__ void __launch_bounds__(gdn::WARP * WARPS) gdn_layer_floor_
   const unsigned head_of_batch = blockIdx.x / BLOCKS_A_HEAD, sequence = head_of_batch / GDN_HV;
   const int place = slot[sequence];
   if (place <= 0) return;
-  const size_t first = (static_cast<size_t>(place) * GDN_HV + head_of_batch % GDN_HV) * QUADS +
-                       blockIdx.x % BLOCKS_A_HEAD * BLOCK_QUADS + threadIdx.x;
+  const unsigned in_head = blockIdx.x % BLOCKS_A_HEAD * BLOCK_QUADS + threadIdx.x;
+  const size_t first = (static_cast<size_t>(place) * GDN_HV + head_of_batch % GDN_HV) * QUADS + in_head;
+  const auto is_there = [&](int i) { return QUADS % BLOCK_QUADS == 0 || in_head + i * WARPS * gdn::WARP < QUADS; };
   // The blocks of a sequence share its last inputs among them.
   const unsigned piece = blockIdx.x % (GDN_HV * BLOCKS_A_HEAD) * WARPS * gdn::WARP + threadIdx.x;
   const size_t input = static_cast<size_t>(place) * PIECES + piece;
@@ -26,9 +26,11 @@ extern "C" __global__ void __launch_bounds__(gdn::WARP * WARPS) gdn_layer_floor_
   static_assert(GDN_HV * BLOCKS_A_HEAD * WARPS * gdn::WARP >= PIECES, "each piece has a thread");
   float4 quads[EACH], inputs = {};
 #pragma unroll
-  for (int i = 0; i < EACH; ++i) quads[i] = reinterpret_cast<const float4*>(pool)[first + i * WARPS * gdn::WARP];
+  for (int i = 0; i < EACH; ++i)
+    if (is_there(i)) quads[i] = reinterpret_cast<const float4*>(pool)[first + i * WARPS * gdn::WARP];
   if (has_input) inputs = reinterpret_cast<const float4*>(conv_pool)[input];
 #pragma unroll
-  for (int i = 0; i < EACH; ++i) reinterpret_cast<float4*>(new_pool)[first + i * WARPS * gdn::WARP] = quads[i];
+  for (int i = 0; i < EACH; ++i)
+    if (is_there(i)) reinterpret_cast<float4*>(new_pool)[first + i * WARPS * gdn::WARP] = quads[i];
   if (has_input) reinterpret_cast<float4*>(new_conv_pool)[input] = inputs;
 }

@@ -20,11 +20,11 @@ def bind(tensors, shape: Shape, params: Params) -> Callable[[], tuple[torch.Tens
     t, sizes = tensors, (shape.HQ, shape.HV, shape.V, shape.K)
     return lambda: layer(
         t.x, t.conv_weight, t.new_conv_pool, t.slot, t.a, t.b, t.A_log, t.dt_bias, t.new_pool, t.z, t.weight, t.scale,
-        sizes,
+        t.beta_limit, sizes,
     )  # fmt: skip
 
 
-def layer(x, conv_weight, conv_pool, slot, a, b, A_log, dt_bias, pool, z, weight, scale, sizes):
+def layer(x, conv_weight, conv_pool, slot, a, b, A_log, dt_bias, pool, z, weight, scale, beta_limit, sizes):
     """The op as written; `conv_pool` and `pool` are updated in place. `sizes` are HQ, HV, V and K."""
     HQ, HV, V, K = sizes
     place, live = slot.clamp(min=0).long(), (slot > 0)[:, None, None]
@@ -37,7 +37,7 @@ def layer(x, conv_weight, conv_pool, slot, a, b, A_log, dt_bias, pool, z, weight
     q, k, v = mixed.float().split((HQ * K, HQ * K, HV * V), dim=1)
     q, k = (normalised(each.unflatten(1, (HQ, K))).repeat_interleave(HV // HQ, dim=1) for each in (q, k))
     g = torch.exp(-torch.exp(A_log) * F.softplus(a.float() + dt_bias))
-    beta = torch.sigmoid(b.float())
+    beta = beta_limit * torch.sigmoid(b.float())
     states = pool[place]
     decayed = g[:, :, None, None] * states
     retrieved = (decayed * k[:, :, None, :]).sum(-1)

@@ -37,9 +37,14 @@ constexpr int CLUSTER = BLOCKS_A_HEAD * gdn::SHARING;
 constexpr int ROWS = GDN_V / BLOCKS_A_HEAD;
 constexpr int PASSES = ROWS / PASS_ROWS;
 constexpr unsigned KEY_QUADS = GDN_K / 4, VALUE_QUADS = ROWS / 4;  // times four channels that a block convolves
+// Quads of the query's and the key's that a block of the cluster updates, before the next block's begin.
+constexpr unsigned SHARE = KEY_QUADS % (2 * CLUSTER) == 0 ? KEY_QUADS / CLUSTER : 2;
+// Outputs are the last threads', and channels the first's: what follows the last barrier is then done side by side.
+constexpr unsigned FIRST_OUTPUT = WARPS * gdn::WARP - ROWS;
 static_assert(PASSES * PASS_ROWS == ROWS, "no row is left over");
 static_assert(2 * KEY_QUADS + VALUE_QUADS <= WARPS * gdn::WARP, "a thread convolves no more than four channels");
 static_assert(ROWS <= WARPS * gdn::WARP, "a thread writes no more than one output");
+static_assert(KEY_QUADS % 2 == 0 && VALUE_QUADS % 2 == 0, "two neighbours have channels that lie side by side");
 
 __device__ __forceinline__ void begin_in_cluster() { asm volatile("barrier.cluster.arrive.relaxed.aligned;"); }
 
@@ -59,6 +64,27 @@ __device__ __forceinline__ void store_in_block(float* mine, unsigned rank, float
       "  st.shared::cluster.f32 [theirs], %2; }" ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(mine))),
       "r"(rank), "f"(value)
       : "memory");
+}
+
+// 16 bytes by one store, of which the compiler makes four where it chooses between two places.
+__device__ __forceinline__ void store(__nv_bfloat16* to, uint2 first, uint2 last) {
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(first.x), "r"(first.y), "r"(last.x),
+               "r"(last.y)
+               : "memory");
+}
+
+// Stores a thread's shifted inputs by 16 bytes where it is to: those of two neighbours lie side by side, 48 bytes, and
+// the first of the two stores the second's first eight with its own last eight. All threads of a warp come here.
+__device__ __forceinline__ void store_shifted(const gdn::Channels& channels, bool has_channels, bool stores,
+                                              __nv_bfloat16* inputs) {
+  uint2 mine[3] = {};
+  if (has_channels) channels.store_shifted(mine);
+  const uint2 next = make_uint2(__shfl_down_sync(gdn::ALL_LANES, mine[0].x, 1),
+                                __shfl_down_sync(gdn::ALL_LANES, mine[0].y, 1));
+  if (!stores) return;
+  const bool is_second = threadIdx.x % 2;
+  store(is_second ? inputs + 4 : inputs, is_second ? mine[1] : mine[0], is_second ? mine[2] : mine[1]);
+  if (!is_second) store(inputs + 8, mine[2], next);
 }
 
 }  // namespace
@@ -86,12 +112,14 @@ extern "C" __global__ void __cluster_dims__(CLUSTER) __launch_bounds__(gdn::WARP
                       conv_weight + static_cast<size_t>(channel) * 4);
   const float A = A_log[head], bias = dt_bias[head];
   const __nv_bfloat16 a_head = a[head_of_batch], b_head = b[head_of_batch];
-  const size_t output = static_cast<size_t>(head_of_batch) * GDN_V + first + thread;  // of the first threads
+  const bool has_output = thread >= FIRST_OUTPUT;
+  const unsigned row_of_thread = thread - FIRST_OUTPUT;
+  const size_t output = static_cast<size_t>(head_of_batch) * GDN_V + first + row_of_thread;
   __nv_bfloat16 z_row = {}, weight_row = {};
-  if (thread < ROWS) z_row = z[output], weight_row = weight[first + thread];
+  if (has_output) z_row = z[output], weight_row = weight[first + row_of_thread];
 
   if (place <= 0) {  // no sequence: the same for all blocks of the cluster
-    if (thread < ROWS) y[output] = __float2bfloat16(0.f);
+    if (has_output) y[output] = __float2bfloat16(0.f);
     return;
   }
   begin_in_cluster();
@@ -107,7 +135,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER) __launch_bounds__(gdn::WARP
 #pragma unroll
     for (int i = 0; i < QUADS; ++i) s[pass][i] = state[pass * PASS_ROWS * KEY_QUADS + i * LANES];
 
-  const gdn::Gates gate = gdn::gates(A, bias, __bfloat162float(a_head), __bfloat162float(b_head));
+  const gdn::Gates gate = gdn::gates(A, bias, __bfloat162float(a_head), __bfloat162float(b_head), beta_limit);
   if (has_channels) {
     const float4 convolved = channels.convolved();
     if (is_query) query[thread] = convolved;
@@ -152,15 +180,16 @@ extern "C" __global__ void __cluster_dims__(CLUSTER) __launch_bounds__(gdn::WARP
           gdn::decayed_plus(gate.decay, s[pass][i], written[pass], k4[i]);
   wait_for_cluster();  // all sums are here, and all blocks have read the last inputs
   GDNBENCH_PHASE(exchange);
-  if (thread < ROWS) {
+  if (has_output) {
     float sum = 0.f;
 #pragma unroll
     for (int i = 0; i < BLOCKS_A_HEAD * WARPS; ++i) sum += sums[i];
     const float inverse = rsqrtf(sum * (1.f / GDN_V) + gdn::EPS);
-    y[output] = __float2bfloat16(outputs[thread] * inverse * __bfloat162float(weight_row) *
+    y[output] = __float2bfloat16(outputs[row_of_thread] * inverse * __bfloat162float(weight_row) *
                                  gdn::silu(__bfloat162float(z_row)));
   }
   // Blocks of a cluster share the query's and the key's channels among them; values are a block's own.
-  if (has_channels && (!(is_query || is_key) || thread % CLUSTER == rank)) channels.store_shifted(inputs);
+  const bool is_mine = !(is_query || is_key) || thread / SHARE % CLUSTER == rank;
+  store_shifted(channels, has_channels, has_channels && is_mine, inputs);
   GDNBENCH_PHASE(store);
 }

@@ -20,7 +20,7 @@ MOST_SHAPES = 256
 def bind(tensors, shape: Shape, params: Params) -> Callable[[], tuple[torch.Tensor, ...]]:
     del params
     t, sizes, step = tensors, (shape.HQ, shape.HV, shape.V, shape.K), compiled_step()
-    return lambda: step(t.x, t.conv_weight, t.new_conv_pool, t.slot, t.a, t.b, t.A_log, t.dt_bias, sizes)
+    return lambda: step(t.x, t.conv_weight, t.new_conv_pool, t.slot, t.a, t.b, t.A_log, t.dt_bias, t.beta_limit, sizes)
 
 
 @cache

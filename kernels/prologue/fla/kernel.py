@@ -28,13 +28,13 @@ def bind(tensors, shape: Shape, params: Params) -> Callable[[], tuple[torch.Tens
         place, live = t.slot.clamp(min=0).long(), (t.slot > 0)[:, None]
         before = t.new_conv_pool[place]
         cache = F.pad(before, (1, 0))
-        weight = t.conv_weight.view(-1, cache.shape[-1])
-        y = causal_conv1d_update(t.x[:, None], cache, weight=weight, activation="silu")[0].view(B, -1)
+        y = causal_conv1d_update(t.x[:, None], cache, weight=t.conv_weight, activation="silu")[0].view(B, -1)
         t.new_conv_pool.index_copy_(0, place, torch.where(live[..., None], cache[..., 1:], before))
         q, k, v = torch.where(live, y, 0.0).split((HQ * K, HQ * K, HV * V), dim=1)
         q, k = (l2norm_fwd(each.reshape(B, HQ, K).contiguous(), EPS)[0] for each in (q, k))
         g = torch.exp(-torch.exp(t.A_log) * F.softplus(t.a.float() + t.dt_bias))
-        g, beta = (torch.where(live, each, 0.0) for each in (g, torch.sigmoid(t.b.float())))
+        beta = t.beta_limit * torch.sigmoid(t.b.float())
+        g, beta = (torch.where(live, each, 0.0) for each in (g, beta))
         return q, k, v.reshape(B, HV, V), g, beta, t.new_conv_pool
 
     return launch
