@@ -4,8 +4,9 @@ from functools import cache
 
 import pytest
 import torch
+from changed_kernels import write_changed
 from faults import answer
-from interpreted_ops import try_kernels
+from interpreted_ops import statuses, try_kernels
 from nvfp4_data import (
     FACTOR_MISTAKES,
     NARROW_SUMS,
@@ -221,6 +222,51 @@ def test_kernels_are_right_where_there_is_no_gpu(interpreted, kernel, workload):
 @pytest.mark.parametrize("mistake", SPOILED)
 def test_a_spoiled_kernel_is_refused(interpreted, mistake):
     assert interpreted.mistakes[mistake][0] == "wrong-numbers"
+
+
+BY_HAND = (
+    ("nvfp4-gemm-v1", "M=37 N=48 K=256 L=2 plain"),
+    ("nvfp4-gemm-v1:BN=128:SPLIT=1:EARLY=0", "M=130 N=144 K=256 L=1 tiled"),
+    ("nvfp4-gemm-v1:BN=128:SPLIT=1:STAGES=2:AHEAD=3", "M=1 N=16 K=768 L=2 tiled"),  # rings go round
+)
+BROKEN = {
+    "a sign that stays where it was": ("v1", "0x70007000", "0x00007000", "wrong-numbers"),
+    "the scale of the other row": ("v1", "scale_pair(scales[8])", "scale_pair(scales[0])", "wrong-numbers"),
+    "pairs in another order in one factor": ("v1", "word % 2 * 4 + i)", "word % 2 * 4 + (i ^ 1))", "wrong-numbers"),
+    "the sums of one part alone": ("v1", "part < PARTS; ++part", "part < PARTS - 1; ++part", "wrong-numbers"),
+    "a stage is filled while products read it": ("v1", "if (step >= STAGES) wait(", "if (step < 0) wait(", "unsafe"),
+    "zeros that products are not shown": ("v1", "  fence_async_proxy();", "", "unsafe"),
+    "scales that other lanes still copy": ("v1", "__syncwarp();", "", "unsafe"),
+    "operands that are written while products read them": (
+        "v1",
+        "wait_for_products<1>();",
+        "wait_for_products<4>();",
+        "unsafe",
+    ),
+    "sums that are not waited for": ("v1", "wait_for_products<0>();", "", "unsafe"),
+}
+
+
+@pytest.fixture(scope="module")
+def by_hand(tmp_path_factory):
+    root = tmp_path_factory.mktemp("by-hand")
+    names = {mistake: f"nvfp4-gemm-broken-{number}" for number, mistake in enumerate(BROKEN)}
+    for mistake, (kernel, right, wrong, _) in BROKEN.items():
+        write_changed(CATALOG.entries[f"nvfp4-gemm-{kernel}"], names[mistake], (right, wrong), root)
+    # Two parts of three steps, for which stages are filled again.
+    at = {name: (f"{name}:BN=128:SPLIT=2:STAGES=2:AHEAD=2", "M=5 N=16 K=768 L=1 plain") for name in names.values()}
+    found = statuses("nvfp4-gemm", [*BY_HAND, *at.values()], root)
+    return found | {mistake: found[at[name]] for mistake, name in names.items()}
+
+
+@pytest.mark.parametrize(("kernel", "workload"), BY_HAND)
+def test_kernels_by_hand_are_right_where_there_is_no_gpu(by_hand, kernel, workload):
+    assert by_hand[kernel, workload] == ("ok", "")
+
+
+@pytest.mark.parametrize("mistake", BROKEN)
+def test_a_broken_kernel_by_hand_is_refused(by_hand, mistake):
+    assert by_hand[mistake][0] == BROKEN[mistake][3], by_hand[mistake]
 
 
 def test_the_reference_is_right_on_a_cpu():
