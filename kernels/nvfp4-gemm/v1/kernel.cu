@@ -93,6 +93,13 @@ __device__ __forceinline__ void sum_part(float (&sums)[COLUMNS / 2], Memory& mem
   GDNBENCH_PHASE(products);
 }
 
+// Two numbers of C.
+__device__ __forceinline__ unsigned rounded(float low, float high) {
+  unsigned pair;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+
 // To C, or to a part's sums: a lane's two neighbours in each of 32 rows of the tile.
 __device__ __forceinline__ void store_sums(const float (&sums)[COLUMNS / 2], float* parts, __half* C, int rows,
                                            int lane) {
@@ -103,7 +110,7 @@ __device__ __forceinline__ void store_sums(const float (&sums)[COLUMNS / 2], flo
     const float2 pair = {sums[at] * FROM_BOTH, sums[at + 2] * FROM_BOTH};
     const size_t to = static_cast<size_t>(row) * GEMM_N;
     if (PARTS == 1)
-      *reinterpret_cast<__half2*>(C + to) = __float22half2_rn(pair);
+      *reinterpret_cast<unsigned*>(C + to) = rounded(pair.x, pair.y);
     else
       *reinterpret_cast<float2*>(parts + to) = pair;
   }
@@ -122,7 +129,7 @@ extern "C" __global__ void __launch_bounds__(256)
   const long long thread = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
   const long long behind = thread - static_cast<long long>(L) * M * EACH;
   if (behind >= 0) {
-    prefetch_part(B, sfb, L, rows_sfb, behind);
+    if (EARLY > 0) prefetch_part(B, sfb, L, rows_sfb, behind);
     return;
   }
   const int number = static_cast<int>(thread / EACH), matrix = number / M, row = number % M;
@@ -182,7 +189,7 @@ extern "C" __global__ void __launch_bounds__(gemm::THREADS, gemm::PER_SM)
 
 // A thread adds up four numbers of C.
 extern "C" __global__ void __launch_bounds__(256)
-    nvfp4_gemm_v1_add(const float4* __restrict__ parts, __half2* __restrict__ C, const int M, const int L) {
+    nvfp4_gemm_v1_add(const float4* __restrict__ parts, unsigned long long* __restrict__ C, const int M, const int L) {
   using namespace gemm;
   const size_t fours = static_cast<size_t>(L) * M * (GEMM_N / 4);
   const size_t i = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -193,6 +200,6 @@ extern "C" __global__ void __launch_bounds__(256)
     const float4 more = parts[part * fours + i];
     sum = {sum.x + more.x, sum.y + more.y, sum.z + more.z, sum.w + more.w};
   }
-  C[2 * i] = __floats2half2_rn(sum.x, sum.y);
-  C[2 * i + 1] = __floats2half2_rn(sum.z, sum.w);
+  const unsigned long long upper = rounded(sum.z, sum.w);
+  C[i] = upper << 32 | rounded(sum.x, sum.y);
 }

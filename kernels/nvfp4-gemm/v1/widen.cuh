@@ -15,13 +15,17 @@ constexpr int STEPS = GEMM_K / STEP;
 constexpr int STEP_BYTES = STEP / 2, STEP_SCALES = STEP / BLOCK;  // of a row
 constexpr float FROM_BOTH = 0x1p14f;                              // makes a product of two factors of its own size
 
+// Multipliers that move codes. They are in memory, since of constants ptxas would make shifts, for which there is the
+// pipe that the masks take, too.
+__constant__ unsigned MOVES[2] = {1u << 9, 1u << 1};
+
 // The pair of codes at `Place`, 0 or 2, of a word that has none at 1, 3, 5 and 7. A code is moved to bits 12 to 9,
 // where adding 7 * 2^12 carries its sign to bit 15; whatever lies elsewhere is cut off. Left to itself, the compiler
 // takes three operations to move and to add.
 template <int Place>
 __device__ __forceinline__ unsigned pair_at(unsigned codes) {
   unsigned moved;
-  asm("mad.lo.u32 %0, %1, %2, %3;" : "=r"(moved) : "r"(codes), "n"(1 << (9 - 4 * Place)), "n"(0x70007000));
+  asm("mad.lo.u32 %0, %1, %2, %3;" : "=r"(moved) : "r"(codes), "r"(MOVES[Place / 2]), "n"(0x70007000));
   return moved & 0x8e008e00u;
 }
 
