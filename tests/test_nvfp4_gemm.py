@@ -227,36 +227,48 @@ def test_a_spoiled_kernel_is_refused(interpreted, mistake):
 BY_HAND = (
     ("nvfp4-gemm-v1", "M=37 N=48 K=256 L=2 plain"),
     ("nvfp4-gemm-v1:BN=128:SPLIT=1:EARLY=0", "M=130 N=144 K=256 L=1 tiled"),
-    ("nvfp4-gemm-v1:BN=128:SPLIT=1:STAGES=2:AHEAD=3", "M=1 N=16 K=768 L=2 tiled"),  # rings go round
+    ("nvfp4-gemm-v1:BN=128:SPLIT=1:STAGES=2:AHEAD=3", "M=1 N=16 K=512 L=1 plain"),  # rings go round
+    ("nvfp4-gemm-v2", "M=130 N=16 K=256 L=1 plain"),
+    ("nvfp4-gemm-v2:SPLIT=1:AHEAD=2", "M=3 N=48 K=512 L=1 tiled"),
 )
+# Stages are filled again; and K is in two parts.
+RING_1, PARTS_1 = "v1:BN=128:SPLIT=1:STAGES=2:AHEAD=2", "v1:BN=128:SPLIT=2"
+RING_2, PARTS_2 = "v2:SPLIT=1", "v2:SPLIT=2"
 BROKEN = {
-    "a sign that stays where it was": ("v1", "0x70007000", "0x00007000", "wrong-numbers"),
-    "the scale of the other row": ("v1", "scale_pair(scales[8])", "scale_pair(scales[0])", "wrong-numbers"),
-    "pairs in another order in one factor": ("v1", "word % 2 * 4 + i)", "word % 2 * 4 + (i ^ 1))", "wrong-numbers"),
-    "the sums of one part alone": ("v1", "part < PARTS; ++part", "part < PARTS - 1; ++part", "wrong-numbers"),
-    "a stage is filled while products read it": ("v1", "if (step >= STAGES) wait(", "if (step < 0) wait(", "unsafe"),
-    "zeros that products are not shown": ("v1", "  fence_async_proxy();", "", "unsafe"),
-    "scales that other lanes still copy": ("v1", "__syncwarp();", "", "unsafe"),
+    "a sign that stays where it was": (RING_1, "0x70007000", "0x00007000", "wrong-numbers"),
+    "the scale of the other row": (RING_1, "scale_pair(scales[8])", "scale_pair(scales[0])", "wrong-numbers"),
+    "the sums of one part alone": (PARTS_1, "part < PARTS; ++part", "part < PARTS - 1; ++part", "wrong-numbers"),
+    "a stage is filled while products read it": (RING_1, "if (step >= STAGES) wait(", "if (step < 0) wait(", "unsafe"),
+    "scales that other lanes still copy": (RING_1, "__syncwarp();", "", "unsafe"),
     "operands that are written while products read them": (
-        "v1",
+        RING_1,
         "wait_for_products<1>();",
         "wait_for_products<4>();",
         "unsafe",
     ),
-    "sums that are not waited for": ("v1", "wait_for_products<0>();", "", "unsafe"),
+    "sums that are not waited for": (RING_1, "wait_for_products<0>();", "", "unsafe"),
+    "A is widened where products read": (RING_2, "if (step >= STAGES) wait(", "if (step < 0) wait(", "unsafe"),
+    "A that products are not shown": (RING_2, "  fence_async_proxy();", "", "unsafe"),
+    "the sums of one block for all": (PARTS_2, "load_of(each,", "load_of(0,", "wrong-numbers"),
+    "sums that other blocks still store": (
+        PARTS_2,
+        "synchronise_cluster();\n  GDN",
+        "__syncthreads();\n  GDN",
+        "unsafe",
+    ),
 }
 
 
 @pytest.fixture(scope="module")
 def by_hand(tmp_path_factory):
-    root = tmp_path_factory.mktemp("by-hand")
-    names = {mistake: f"nvfp4-gemm-broken-{number}" for number, mistake in enumerate(BROKEN)}
-    for mistake, (kernel, right, wrong, _) in BROKEN.items():
-        write_changed(CATALOG.entries[f"nvfp4-gemm-{kernel}"], names[mistake], (right, wrong), root)
-    # Two parts of three steps, for which stages are filled again.
-    at = {name: (f"{name}:BN=128:SPLIT=2:STAGES=2:AHEAD=2", "M=5 N=16 K=768 L=1 plain") for name in names.values()}
+    root, at = tmp_path_factory.mktemp("by-hand"), {}
+    for number, (mistake, (label, right, wrong, _)) in enumerate(BROKEN.items()):
+        kernel, params = label.split(":", 1)
+        name = f"nvfp4-gemm-broken-{number}"
+        write_changed(CATALOG.entries[f"nvfp4-gemm-{kernel}"], name, (right, wrong), root)
+        at[mistake] = f"{name}:{params}", "M=5 N=16 K=512 L=1 plain"
     found = statuses("nvfp4-gemm", [*BY_HAND, *at.values()], root)
-    return found | {mistake: found[at[name]] for mistake, name in names.items()}
+    return found | {mistake: found[pair] for mistake, pair in at.items()}
 
 
 @pytest.mark.parametrize(("kernel", "workload"), BY_HAND)
