@@ -29,7 +29,7 @@ kernel = CudaKernel(
     target="sm_90a",
     params={
         "BN": Param(default=256, choices=(128, 256), doc="rows of B of a block, 64 a warpgroup"),
-        "SPLIT": Param(default=4, choices=(1, 2, 4, 8, 16), doc="parts of K; of one, nothing is left to add"),
+        "SPLIT": Param(default=4, choices=(1, 2, 4, 8), doc="parts of K; of one, nothing is left to add"),
         "STAGES": Param(default=4, choices=(2, 3, 4), doc="steps of A in shared memory, 128 columns each"),
         "AHEAD": Param(default=4, choices=(2, 3, 4), doc="steps of B in shared memory, all but one under way"),
         "EARLY": Param(
