@@ -8,19 +8,20 @@ from gdnbench.catalog.entry import Entry
 
 
 def write_changed(entry: Entry, name: str, change: tuple[str, str], root: Path) -> None:
-    """Writes a kernel of another name, whose source has one text in the place of another.
+    """Writes a kernel of another name, whose source, or a header of its own, has one text in the place of another.
 
     Args:
         entry: the kernel that is copied.
         name: the copy's, which its presets begin with, too.
-        change: what is replaced, which the source must have, and by what.
+        change: what is replaced, which one of its files must have, and by what.
         root: the folder of kernels that it goes into.
     """
     right, wrong = change
-    source = entry.source.read_text()
-    assert right in source
+    files = {path.name: path.read_text() for path in (entry.source, *entry.folder.glob("*.cuh"))}
+    assert any(right in text for text in files.values())
     folder = root / entry.op.name / name.removeprefix(f"{entry.op.name}-")
     folder.mkdir(parents=True)
-    (folder / entry.source.name).write_text(source.replace(right, wrong))
+    for file, text in files.items():
+        (folder / file).write_text(text.replace(right, wrong))
     declared = (entry.folder / "variant.py").read_text().replace(entry.kernel.name, name)
     (folder / "variant.py").write_text(declared)

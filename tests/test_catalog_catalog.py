@@ -101,6 +101,8 @@ LANGUAGES = {
     "nvfp4-gemv-reference": TorchKernel,
     "nvfp4-gemm-scaled": TritonKernel,
     "nvfp4-gemm-upcast": TritonKernel,
+    "nvfp4-gemm-v1": CudaKernel,
+    "nvfp4-gemm-v2": CudaKernel,
     "nvfp4-gemm-floor-read": CudaKernel,
     "nvfp4-gemm-floor-empty": CudaKernel,
     "nvfp4-gemm-reference": TorchKernel,

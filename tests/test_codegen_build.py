@@ -31,7 +31,8 @@ COMPILED = [
     if isinstance(entry.kernel, CudaKernel | TritonKernel) and not entry.folder.is_relative_to(ROOT)
 ]
 ARCHS = ("sm_90", "sm_100")
-LOADS = {"gdn_epilogue_v1": 64, "gdn_layer_epilogue": 64}  # four bf16 a lane are a row of a warp
+# Four bf16 a lane are a row of a warp; and of each of four lanes of the products to come a thread widens a word.
+LOADS = {"gdn_epilogue_v1": 64, "gdn_layer_epilogue": 64, "nvfp4_gemm_v1_widen": 32}
 # Two rows of 128 floats a thread are the first one's idea, and more than 255 registers. What follows spills 24 to 56 B.
 SPILLING = {
     *(("decode-rowreg-w2", "gdn_decode_rowreg", arch) for arch in ("sm_90", "sm_100")),

@@ -4,8 +4,9 @@ from functools import cache
 
 import pytest
 import torch
+from changed_kernels import write_changed
 from faults import answer
-from interpreted_ops import try_kernels
+from interpreted_ops import statuses, try_kernels
 from nvfp4_data import (
     FACTOR_MISTAKES,
     NARROW_SUMS,
@@ -221,6 +222,63 @@ def test_kernels_are_right_where_there_is_no_gpu(interpreted, kernel, workload):
 @pytest.mark.parametrize("mistake", SPOILED)
 def test_a_spoiled_kernel_is_refused(interpreted, mistake):
     assert interpreted.mistakes[mistake][0] == "wrong-numbers"
+
+
+BY_HAND = (
+    ("nvfp4-gemm-v1", "M=37 N=48 K=256 L=2 plain"),
+    ("nvfp4-gemm-v1:BN=128:SPLIT=1:EARLY=0", "M=130 N=144 K=256 L=1 tiled"),
+    ("nvfp4-gemm-v1:BN=128:SPLIT=1:STAGES=2:AHEAD=3", "M=1 N=16 K=512 L=1 plain"),  # rings go round
+    ("nvfp4-gemm-v2", "M=130 N=16 K=256 L=1 plain"),
+    ("nvfp4-gemm-v2:SPLIT=1:AHEAD=2", "M=3 N=48 K=512 L=1 tiled"),
+)
+# Stages are filled again; and K is in two parts.
+RING_1, PARTS_1 = "v1:BN=128:SPLIT=1:STAGES=2:AHEAD=2", "v1:BN=128:SPLIT=2"
+RING_2, PARTS_2 = "v2:SPLIT=1", "v2:SPLIT=2"
+BROKEN = {
+    "a sign that stays where it was": (RING_1, "0x70007000", "0x00007000", "wrong-numbers"),
+    "the scale of the other row": (RING_1, "scale_pair(scales[8])", "scale_pair(scales[0])", "wrong-numbers"),
+    "the sums of one part alone": (PARTS_1, "part < PARTS; ++part", "part < PARTS - 1; ++part", "wrong-numbers"),
+    "a stage is filled while products read it": (RING_1, "if (step >= STAGES) wait(", "if (step < 0) wait(", "unsafe"),
+    "scales that other lanes still copy": (RING_1, "__syncwarp();", "", "unsafe"),
+    "operands that are written while products read them": (
+        RING_1,
+        "wait_for_products<1>();",
+        "wait_for_products<4>();",
+        "unsafe",
+    ),
+    "sums that are not waited for": (RING_1, "wait_for_products<0>();", "", "unsafe"),
+    "A is widened where products read": (RING_2, "if (step >= STAGES) wait(", "if (step < 0) wait(", "unsafe"),
+    "A that products are not shown": (RING_2, "  fence_async_proxy();", "", "unsafe"),
+    "the sums of one block for all": (PARTS_2, "load_of(each,", "load_of(0,", "wrong-numbers"),
+    "sums that other blocks still store": (
+        PARTS_2,
+        "synchronise_cluster();\n  GDN",
+        "__syncthreads();\n  GDN",
+        "unsafe",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def by_hand(tmp_path_factory):
+    root, at = tmp_path_factory.mktemp("by-hand"), {}
+    for number, (mistake, (label, right, wrong, _)) in enumerate(BROKEN.items()):
+        kernel, params = label.split(":", 1)
+        name = f"nvfp4-gemm-broken-{number}"
+        write_changed(CATALOG.entries[f"nvfp4-gemm-{kernel}"], name, (right, wrong), root)
+        at[mistake] = f"{name}:{params}", "M=5 N=16 K=512 L=1 plain"
+    found = statuses("nvfp4-gemm", [*BY_HAND, *at.values()], root)
+    return found | {mistake: found[pair] for mistake, pair in at.items()}
+
+
+@pytest.mark.parametrize(("kernel", "workload"), BY_HAND)
+def test_kernels_by_hand_are_right_where_there_is_no_gpu(by_hand, kernel, workload):
+    assert by_hand[kernel, workload] == ("ok", "")
+
+
+@pytest.mark.parametrize("mistake", BROKEN)
+def test_a_broken_kernel_by_hand_is_refused(by_hand, mistake):
+    assert by_hand[mistake][0] == BROKEN[mistake][3], by_hand[mistake]
 
 
 def test_the_reference_is_right_on_a_cpu():

@@ -1,0 +1,205 @@
+// C transposed, B A^T: B, of which there is more, is the left operand of wgmma, and each warpgroup widens its own 64
+// rows of it in registers. The right one is A, which the first launch has widened, for all blocks. A block sums up a
+// part of K for BN rows of B and up to 128 of A, and the last launch adds the parts in order.
+//
+// In which order the numbers of a step are summed is free, so long as both operands agree. Of a step's 128 lane t of
+// four has 32 that lie side by side, in four words. Word v goes to products 2 v and 2 v + 1, pairs 0 and 1 of it to the
+// first of these and pairs 2 and 3 to the second; an operand's inner numbers 2 t and 2 t + 1 are then the first pair of
+// lane t, and 2 t + 8 and 2 t + 9 its second.
+//
+// Nor need B's rows come in order: the two of a warp's 16 that a lane has of the operands are neighbours, and so are
+// their columns of C.
+#include <gdnbench/phases.cuh>
+
+#include "gemm.cuh"
+#include "memory.cuh"
+
+GDNBENCH_PHASE_NAMES(begin, codes, rows, products);
+
+namespace gemm {
+
+// By a thread for the part of a row of B that has this number: its first steps and their scales, into L2. In tiles,
+// scales of 128 rows lie side by side.
+__device__ __forceinline__ void prefetch_part(const unsigned char* B, const __nv_fp8_e4m3* sfb, int L,
+                                              long long rows_sfb, long long number) {
+  const int row = static_cast<int>(number / PARTS), matrix = row / GEMM_N, of_matrix = row % GEMM_N;
+  if (row >= L * GEMM_N) return;
+  const Part part(static_cast<int>(number % PARTS));
+  const int steps = min(part.steps, EARLY), first_block = part.first_step * STEP_SCALES;
+  prefetch(B + static_cast<size_t>(row) * (GEMM_K / 2) + part.first_step * STEP_BYTES, steps * STEP_BYTES);
+  const __nv_fp8_e4m3* const scales = sfb + matrix * rows_sfb * SCALES + scale_place(of_matrix, first_block);
+  if (GEMM_TILED && of_matrix % 128 > 0) return;
+  if (GEMM_TILED)
+    prefetch(scales, steps * NEXT_SCALES);
+  else  // rows begin and end at a multiple of 16; a step has 8
+    prefetch(scales - first_block % 16, (steps + 1 + (first_block % 16 > 0)) / 2 * 16);
+}
+
+// By a warpgroup: adds up the part for 64 rows of B.
+__device__ __forceinline__ void sum_part(float (&sums)[COLUMNS / 2], Memory& memory, Source source, const Tile& tile,
+                                         const Part& part, int warp, int lane) {
+  GDNBENCH_PHASES_BEGIN();
+  Rows(&rows)[AHEAD] = memory.rows[warp];
+#pragma unroll
+  for (int step = 0; step < AHEAD - 1; ++step) {
+    if (step < part.steps) source.copy(rows[step], lane);
+    commit_copies();
+  }
+  __syncthreads();  // barriers are there, and zeros
+  GDNBENCH_PHASE(begin);
+  unsigned operands[2][8];
+#pragma unroll 1
+  for (int step = 0; step < part.steps; ++step) {
+    wait_for_copies<AHEAD - 2>();
+    __syncwarp();  // scales are there; and all have read what the next copies overwrite
+    const Rows& own = rows[Places::place(step)];
+    const uint4 first = own.codes[0][lane], second = own.codes[1][lane];
+    const unsigned words[2][4] = {{first.x, first.y, first.z, first.w}, {second.x, second.y, second.z, second.w}};
+    const auto* const scales = reinterpret_cast<const unsigned char*>(own.scales) + lane / 4 * 16 + lane % 4 * 2;
+    const unsigned scale[2][2] = {{scale_pair(scales[0]), scale_pair(scales[1])},
+                                  {scale_pair(scales[8]), scale_pair(scales[9])}};
+    if (step + AHEAD - 1 < part.steps) source.copy(rows[Places::place(step + AHEAD - 1)], lane);
+    commit_copies();
+    GDNBENCH_PHASE(codes);
+    const unsigned stage = Stages::place(step), bands = low_half(shared_address(memory.stages[stage]));
+    wait(memory.there[stage], Stages::parity(step));
+    GDNBENCH_PHASE(rows);
+    // While a word's products run, the next one is widened. ptxas lets them run as long as there is no branch between.
+#pragma unroll
+    for (int word = 0; word < 4; ++word) {
+      wait_for_products<1>();  // what had these registers is complete
+      if (word == 1 && step > 0 && lane == 0) arrive(memory.free[Stages::place(step - 1)]);
+      unsigned(&a)[8] = operands[word % 2];
+#pragma unroll
+      for (int row = 0; row < 2; ++row) {
+        unsigned pairs[4];
+        widen(pairs, words[row][word], scale[row][word / 2]);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) a[2 * i + row] = pairs[i];
+      }
+      keep_in_place(a);
+      fence_products();
+      const unsigned b = bands + (word / 2 * BAND_BYTES + word % 2 * 4 * PIECE) / 16;
+      multiply(sums, a, descriptor(b), step > 0 || word > 0);
+      multiply(sums, a + 4, descriptor(b + 2 * PIECE / 16), true);
+      commit_products();
+    }
+    // The other warps are hardly behind: they have freed the last step's stage, or are about to.
+    if (threadIdx.x == 0 && step > 0 && step - 1 + STAGES < part.steps) bring(memory, tile, part, step - 1 + STAGES);
+    GDNBENCH_PHASE(products);
+  }
+  wait_for_products<0>();
+  keep_in_place(sums);
+  GDNBENCH_PHASE(products);
+}
+
+// Two numbers of C.
+__device__ __forceinline__ unsigned rounded(float low, float high) {
+  unsigned pair;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+
+// To C, or to a part's sums: a lane's two neighbours in each of 32 rows of the tile.
+__device__ __forceinline__ void store_sums(const float (&sums)[COLUMNS / 2], float* parts, __half* C, int rows,
+                                           int lane) {
+#pragma unroll
+  for (int i = 0; i < COLUMNS / 4; ++i) {
+    const int row = i / 2 * 8 + lane % 4 * 2 + i % 2, at = i / 2 * 4 + i % 2;
+    if (row >= rows) continue;
+    const float2 pair = {sums[at] * FROM_BOTH, sums[at + 2] * FROM_BOTH};
+    const size_t to = static_cast<size_t>(row) * GEMM_N;
+    if (PARTS == 1)
+      *reinterpret_cast<unsigned*>(C + to) = rounded(pair.x, pair.y);
+    else
+      *reinterpret_cast<float2*>(parts + to) = pair;
+  }
+}
+
+}  // namespace gemm
+
+// A thread takes four words of a row of A, which lie 16 bytes apart: a word of each lane of four, whose first pairs are
+// a piece of a band, and so on. Threads behind those of all rows bring what parts begin with into L2.
+extern "C" __global__ void __launch_bounds__(256)
+    nvfp4_gemm_v1_widen(const unsigned char* __restrict__ A, const __nv_fp8_e4m3* __restrict__ sfa,
+                        const unsigned char* __restrict__ B, const __nv_fp8_e4m3* __restrict__ sfb, char* widened,
+                        const int M, const int L, const long long rows_sfa, const long long rows_sfb) {
+  using namespace gemm;
+  constexpr int EACH = GEMM_K / 32;  // threads of a row
+  const long long thread = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+  const long long behind = thread - static_cast<long long>(L) * M * EACH;
+  if (behind >= 0) {
+    if (EARLY > 0) prefetch_part(B, sfb, L, rows_sfb, behind);
+    return;
+  }
+  const int number = static_cast<int>(thread / EACH), matrix = number / M, row = number % M;
+  const int step = static_cast<int>(thread % EACH) / 4, word = threadIdx.x % 4;
+  const unsigned* const codes =
+      reinterpret_cast<const unsigned*>(A + static_cast<size_t>(number) * (GEMM_K / 2) + step * STEP_BYTES) + word;
+  const unsigned char* const scales = reinterpret_cast<const unsigned char*>(sfa) + matrix * rows_sfa * SCALES;
+  unsigned pairs[4][4];
+#pragma unroll
+  for (int t = 0; t < 4; ++t)
+    widen(pairs[t], codes[4 * t], scale_pair(scales[scale_place(row, step * STEP_SCALES + 2 * t + word / 2)]));
+  const int first_row = row / COLUMNS * COLUMNS;
+  const Tile tile(widened + static_cast<size_t>(matrix) * M * GEMM_K * sizeof(__half), first_row, M);
+  char* const band = const_cast<char*>(tile.bands) + static_cast<size_t>(2 * step + word / 2) * tile.rows * BAND;
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+    *reinterpret_cast<uint4*>(band + swizzled(row - first_row, word % 2 * 4 + i)) = {pairs[0][i], pairs[1][i],
+                                                                                    pairs[2][i], pairs[3][i]};
+}
+
+// Block (part and tile of BN rows of B, tile of 128 rows of A, matrix).
+extern "C" __global__ void __launch_bounds__(gemm::THREADS, gemm::PER_SM)
+    nvfp4_gemm_v1_parts(const unsigned char* __restrict__ B, const __nv_fp8_e4m3* __restrict__ sfb, const char* widened,
+                        float* parts, __half* __restrict__ C, const int M, const int L, const long long rows_sfb) {
+  using namespace gemm;
+  extern __shared__ __align__(1024) char bytes[];
+  Memory& memory = *reinterpret_cast<Memory*>(bytes);
+  const int lane = threadIdx.x % WARP, warp = uniform(threadIdx.x / WARP);
+  const int number = blockIdx.x / TILES, first_row = blockIdx.y * COLUMNS;
+  const long long matrix = blockIdx.z;
+  const Part part(number);
+  const Tile tile(widened + matrix * M * GEMM_K * sizeof(__half), first_row, M);
+  if (threadIdx.x == 0) {
+    for (int stage = 0; stage < STAGES; ++stage) {
+      initialise(memory.there[stage], 1);
+      initialise(memory.free[stage], WARPS);
+    }
+    fence_barriers();
+    for (int step = 0; step < min(STAGES, part.steps); ++step) bring(memory, tile, part, step);
+  }
+  clear_other_rows(memory, tile.rows);
+
+  // Behind the last column there is nothing to multiply; such a warp repeats the last 16.
+  const int column = static_cast<int>(blockIdx.x % TILES) * BN + warp * 16;
+  const int row = min(column, GEMM_N - 16) + lane / 4 * 2, copied = lane % 4;
+  const Source source = {
+      B + (matrix * GEMM_N + row) * (GEMM_K / 2) + part.first_step * STEP_BYTES + copied * 16,
+      reinterpret_cast<const unsigned char*>(sfb) + matrix * rows_sfb * SCALES +
+          scale_place(row + copied / 2, part.first_step * STEP_SCALES + copied % 2 * 4),
+  };
+  float sums[COLUMNS / 2];
+  sum_part(sums, memory, source, tile, part, warp, lane);
+  const size_t to = (matrix * M + first_row) * GEMM_N + row;
+  float* const own = parts + static_cast<size_t>(number) * L * M * GEMM_N;
+  if (column < GEMM_N) store_sums(sums, own + to, C + to, tile.rows, lane);
+}
+
+// A thread adds up four numbers of C.
+extern "C" __global__ void __launch_bounds__(256)
+    nvfp4_gemm_v1_add(const float4* __restrict__ parts, unsigned long long* __restrict__ C, const int M, const int L) {
+  using namespace gemm;
+  const size_t fours = static_cast<size_t>(L) * M * (GEMM_N / 4);
+  const size_t i = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (PARTS == 1 || i >= fours) return;
+  float4 sum = parts[i];
+#pragma unroll
+  for (int part = 1; part < PARTS; ++part) {
+    const float4 more = parts[part * fours + i];
+    sum = {sum.x + more.x, sum.y + more.y, sum.z + more.z, sum.w + more.w};
+  }
+  const unsigned long long upper = rounded(sum.z, sum.w);
+  C[i] = upper << 32 | rounded(sum.x, sum.y);
+}
