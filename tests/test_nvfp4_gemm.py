@@ -226,10 +226,10 @@ def test_a_spoiled_kernel_is_refused(interpreted, mistake):
 
 BY_HAND = (
     ("nvfp4-gemm-v1", "M=37 N=48 K=256 L=2 plain"),
-    ("nvfp4-gemm-v1:BN=128:SPLIT=1:EARLY=0", "M=130 N=144 K=256 L=1 tiled"),
+    ("nvfp4-gemm-v1:BN=128:SPLIT=1", "M=130 N=144 K=256 L=1 tiled"),
     ("nvfp4-gemm-v1:BN=128:SPLIT=1:STAGES=2:AHEAD=3", "M=1 N=16 K=512 L=1 plain"),  # rings go round
     ("nvfp4-gemm-v2", "M=130 N=16 K=256 L=1 plain"),
-    ("nvfp4-gemm-v2:SPLIT=1:AHEAD=2", "M=3 N=48 K=512 L=1 tiled"),
+    ("nvfp4-gemm-v2:SPLIT=1:AHEAD=3", "M=3 N=48 K=512 L=1 tiled"),
 )
 # Stages are filled again; and K is in two parts.
 RING_1, PARTS_1 = "v1:BN=128:SPLIT=1:STAGES=2:AHEAD=2", "v1:BN=128:SPLIT=2"

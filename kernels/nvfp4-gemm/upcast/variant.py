@@ -8,8 +8,8 @@ kernel = TritonKernel(
     name="nvfp4-gemm-upcast",
     params={
         "BM": Param(default=128, choices=(16, 32, 64, 128), doc="rows of a tile"),
-        "BN": Param(default=64, choices=(64, 128), doc="columns of a tile"),
-        "BK": Param(default=128, choices=(64, 128, 256), doc="columns of A and B at once"),
+        "BN": Param(default=128, choices=(64, 128), doc="columns of a tile"),
+        "BK": Param(default=64, choices=(64, 128, 256), doc="columns of A and B at once"),
         "SPLIT": Param(default=4, choices=(1, 2, 4, 8, 16), doc="parts of K; of one, nothing is left to add"),
         "WARPS": Param(default=4, choices=(4, 8), doc="warps per program"),
         "STAGES": Param(default=3, choices=(1, 2, 3, 4), doc="of BK columns that are loaded ahead"),

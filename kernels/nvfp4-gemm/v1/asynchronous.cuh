@@ -57,11 +57,6 @@ __device__ __forceinline__ void copy_bulk(unsigned to, const void* from, unsigne
                : "memory");
 }
 
-// By one thread: into L2, of bytes a multiple of 16.
-__device__ __forceinline__ void prefetch(const void* from, unsigned bytes) {
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
-}
-
 // 16 or 4 bytes from global to shared memory without a register. The 16 that lie behind them are wanted soon, and come
 // to L2 with them.
 __device__ __forceinline__ void copy_16(unsigned to, const void* from) {

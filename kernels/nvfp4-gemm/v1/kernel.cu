@@ -18,23 +18,6 @@ GDNBENCH_PHASE_NAMES(begin, codes, rows, products);
 
 namespace gemm {
 
-// By a thread for the part of a row of B that has this number: its first steps and their scales, into L2. In tiles,
-// scales of 128 rows lie side by side.
-__device__ __forceinline__ void prefetch_part(const unsigned char* B, const __nv_fp8_e4m3* sfb, int L,
-                                              long long rows_sfb, long long number) {
-  const int row = static_cast<int>(number / PARTS), matrix = row / GEMM_N, of_matrix = row % GEMM_N;
-  if (row >= L * GEMM_N) return;
-  const Part part(static_cast<int>(number % PARTS));
-  const int steps = min(part.steps, EARLY), first_block = part.first_step * STEP_SCALES;
-  prefetch(B + static_cast<size_t>(row) * (GEMM_K / 2) + part.first_step * STEP_BYTES, steps * STEP_BYTES);
-  const __nv_fp8_e4m3* const scales = sfb + matrix * rows_sfb * SCALES + scale_place(of_matrix, first_block);
-  if (GEMM_TILED && of_matrix % 128 > 0) return;
-  if (GEMM_TILED)
-    prefetch(scales, steps * NEXT_SCALES);
-  else  // rows begin and end at a multiple of 16; a step has 8
-    prefetch(scales - first_block % 16, (steps + 1 + (first_block % 16 > 0)) / 2 * 16);
-}
-
 // By a warpgroup: adds up the part for 64 rows of B.
 __device__ __forceinline__ void sum_part(float (&sums)[COLUMNS / 2], Memory& memory, Source source, const Tile& tile,
                                          const Part& part, int warp, int lane) {
@@ -119,19 +102,14 @@ __device__ __forceinline__ void store_sums(const float (&sums)[COLUMNS / 2], flo
 }  // namespace gemm
 
 // A thread takes four words of a row of A, which lie 16 bytes apart: a word of each lane of four, whose first pairs are
-// a piece of a band, and so on. Threads behind those of all rows bring what parts begin with into L2.
+// a piece of a band, and so on.
 extern "C" __global__ void __launch_bounds__(256)
-    nvfp4_gemm_v1_widen(const unsigned char* __restrict__ A, const __nv_fp8_e4m3* __restrict__ sfa,
-                        const unsigned char* __restrict__ B, const __nv_fp8_e4m3* __restrict__ sfb, char* widened,
-                        const int M, const int L, const long long rows_sfa, const long long rows_sfb) {
+    nvfp4_gemm_v1_widen(const unsigned char* __restrict__ A, const __nv_fp8_e4m3* __restrict__ sfa, char* widened,
+                        const int M, const int L, const long long rows_sfa) {
   using namespace gemm;
   constexpr int EACH = GEMM_K / 32;  // threads of a row
   const long long thread = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-  const long long behind = thread - static_cast<long long>(L) * M * EACH;
-  if (behind >= 0) {
-    if (EARLY > 0) prefetch_part(B, sfb, L, rows_sfb, behind);
-    return;
-  }
+  if (thread >= static_cast<long long>(L) * M * EACH) return;
   const int number = static_cast<int>(thread / EACH), matrix = number / M, row = number % M;
   const int step = static_cast<int>(thread % EACH) / 4, word = threadIdx.x % 4;
   const unsigned* const codes =

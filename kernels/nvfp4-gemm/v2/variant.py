@@ -24,13 +24,8 @@ kernel = CudaKernel(
     entry="nvfp4_gemm_v2_multiply",
     target="sm_90a",
     params={
-        "SPLIT": Param(default=4, choices=(1, 2, 4, 7, 8), doc="parts of K, which are a cluster of blocks"),
-        "AHEAD": Param(default=3, choices=(2, 3, 4), doc="steps of B in shared memory, all but one under way"),
-    },
-    by_shape={
-        Shape(M=128, N=7168, K=16384): {"SPLIT": 4},
-        Shape(M=128, N=4096, K=7168): {"SPLIT": 7},
-        Shape(M=128, N=7168, K=2048): {"SPLIT": 4},
+        "SPLIT": Param(default=4, choices=(1, 2, 4, 8), doc="parts of K, which are a cluster of blocks"),
+        "AHEAD": Param(default=2, choices=(2, 3, 4), doc="steps of B in shared memory, all but one under way"),
     },
     grid=lambda shape, p: (-(-shape.N // TILE) * _parts(shape, p), -(-shape.M // COLUMNS), shape.L),
     block=lambda shape, p: 2 * TILE,
