@@ -4,6 +4,7 @@ import json
 import re
 from itertools import product
 
+import pandas as pd
 import pytest
 from committed import ROOT
 from hypothesis import given, settings
@@ -364,6 +365,23 @@ def test_the_page_shows_what_the_command_prints(command_line, monkeypatch):
     assert code == 0
     printed = "\n".join(row.rstrip() for row in out.splitlines())
     assert printed.strip() in (ROOT / "docs" / "projecting.md").read_text()
+
+
+@pytest.mark.parametrize("kernel", ["would-keep", "would-read"])
+def test_the_page_tells_what_a_changed_kernel_was_projected_to_take(command_line, kernel):
+    code, out, _ = command_line("project", RING.with_name(f"fp8-gemm-pos-v2-{kernel}.toml"), "--json")
+    assert code == 0
+    assert f"{json.loads(out)['launch_us']:.1f}" in (ROOT / "docs" / "projecting.md").read_text()
+
+
+@pytest.mark.parametrize("kernel", ["reads", "keeps"])
+def test_overhead_makes_a_measured_kernel_take_what_it_was_measured_to_take(command_line, kernel):
+    path = RING.with_name(f"fp8-gemm-pos-v2-{kernel}.toml")
+    measured = pd.read_csv(ROOT / "results" / "20261125-032254-h200-fp8-gemm-pos-keep" / "measurements.csv")
+    label = {"reads": "fp8-gemm-pos-v2:KEEP=0", "keeps": "fp8-gemm-pos-v2"}[kernel]
+    code, out, _ = command_line("project", path, "--json")
+    assert code == 0
+    assert json.loads(out)["launch_us"] == pytest.approx(measured.set_index("label").time_us[label], abs=0.01)
 
 
 def test_json_has_every_change(command_line):
