@@ -97,6 +97,18 @@ def test_warps_without_a_record_are_counted_and_left_out():
     assert profile.timeline.sm_mhz == pytest.approx(MHZ, rel=0.005)
 
 
+def test_warps_that_have_no_marks_in_any_block_are_told_by_their_numbers():
+    """Of blocks of four warps the last one has no marks; another warp is silent in one block."""
+    made = stamps(warps=16)
+    silent = made.records.copy()
+    silent[:, 3::4] = UNWRITTEN
+    silent[:, 5] = UNWRITTEN
+    profile = analyse(replace(made, records=silent, about=replace(made.about, block_warps=4)))
+    assert (profile.unmarked, profile.silent, profile.breakdown.warps) == ((3,), 1, 11)
+    profile = analyse(replace(made, records=silent, about=replace(made.about, block_warps=0)))
+    assert (profile.unmarked, profile.silent) == ((), 5)
+
+
 def test_no_record_at_all_is_an_error_that_names_the_cause():
     made = stamps(launches=2, warps=4)
     with pytest.raises(ProfilerError, match="no warp of decode-v4") as caught:

@@ -26,7 +26,10 @@ _LEGEND = (
     "of all warps of all launches; spread: between the warps of a launch, 5th to 95th\n"
     "percentile; (between): after the last mark"
 )
-_LEGEND_OF_ROLES = _LEGEND.replace("of all warps", "of a role's warps", 1)
+_LEGEND_OF_ROLES = (
+    "of a role's warps of all launches; spread: between the warps of a launch,\n"
+    "5th to 95th percentile; (between): after the last mark"
+)
 _SUM_LEGEND = (
     "span: from a launch's first warp's begin to its last one's end, while it is\n"
     "stamped; what lies between launches is in none"
@@ -107,6 +110,8 @@ def _print_phases(console: Console, kernel: StampedKernel, profile: PhaseProfile
     console.print(Text(_LEGEND_OF_ROLES if several else _LEGEND, style="dim"))
     for line in (*_timeline_lines(profile.timeline), _overhead_text(kernel, profile.overhead)):
         console.print(Text(line))
+    if profile.unmarked:
+        console.print(Text(f"without marks: {_places_text(profile.unmarked, kernel.block_warps)}"))
     for warning in _warnings(kernel, profile, code):
         console.print(Text(f"warning: {warning}", style="yellow"))
     console.print(Text(f"stored in {place_asked(path)}", style="dim"), soft_wrap=True)
@@ -117,8 +122,12 @@ def _warps_text(role: WarpRole, block_warps: int) -> str:
     count = role.breakdown.warps
     if not role.places:
         return plural(count, "warp")
-    noun = "warp" if len(role.places) == 1 else "warps"
-    return f"{noun} {spans_text(role.places)} of each block's {block_warps}, {count} in all"
+    return f"{_places_text(role.places, block_warps)}, {count} in all"
+
+
+def _places_text(places: Sequence[int], block_warps: int) -> str:
+    noun = "warp" if len(places) == 1 else "warps"
+    return f"{noun} {spans_text(places)} of each block's {block_warps}"
 
 
 BENDING = 0.25
@@ -177,6 +186,7 @@ def _document(path: Path, kernel: StampedKernel, profile: PhaseProfile, code_of:
         ],
         "unpassed": profile.unpassed,
         "crossed": profile.crossed,
+        "unmarked_places": profile.unmarked,
         "silent_warps": profile.silent,
         "warnings": _warnings(kernel, profile, code),
         "file": path,

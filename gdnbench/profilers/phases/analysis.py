@@ -94,7 +94,9 @@ class PhaseProfile:
         unpassed: phases that no warp passed.
         crossed: phases that read less than nothing in some warp: the clock at their end was read before that at their
             beginning. What they lack is in the phases that the warp passed before and after; the sum is right.
-        silent: warps without a record in some launch; they are left out.
+        unmarked: the numbers in a block of warps without a record in any launch, in all blocks: there are no marks on
+            their way, as on that of warps which only give their registers to others. They are left out.
+        silent: other warps without a record in some launch; they are left out.
         timeline: the launch from end to end.
         overhead: what stamping costs.
     """
@@ -103,6 +105,7 @@ class PhaseProfile:
     roles: tuple[WarpRole, ...]
     unpassed: tuple[str, ...]
     crossed: tuple[str, ...]
+    unmarked: tuple[int, ...]
     silent: int
     timeline: Timeline
     overhead: Overhead
@@ -114,7 +117,8 @@ def analyse(stamps: Stamps) -> PhaseProfile:
     Raises:
         ProfilerError: if no warp wrote a record, or the clocks stand still.
     """
-    written = (stamps.records[:, :, SM] != UNWRITTEN).all(axis=0)
+    written_in = stamps.records[:, :, SM] != UNWRITTEN
+    written = written_in.all(axis=0)
     if not written.any():
         raise ProfilerError(
             f"no warp of {stamps.about.label} wrote a record in every launch",
@@ -126,7 +130,18 @@ def analyse(stamps: Stamps) -> PhaseProfile:
     roles = _roles(records, np.flatnonzero(written), stamps.about, timeline.sm_mhz)
     unpassed = tuple(name for name in stamps.about.phases if name not in breakdown.phases)
     crossed = tuple(name for name, durations in breakdown.phases.items() if np.nanmin(durations) < 0)
-    return PhaseProfile(breakdown, roles, unpassed, crossed, int((~written).sum()), timeline, _overhead(stamps))
+    place = _places(stamps)
+    unmarked = np.setdiff1d(place, place[written_in.any(axis=0)])
+    silent = int((~written & ~np.isin(place, unmarked)).sum())
+    return PhaseProfile(
+        breakdown, roles, unpassed, crossed, tuple(unmarked.tolist()), silent, timeline, _overhead(stamps)
+    )
+
+
+def _places(stamps: Stamps) -> IntArray:
+    """Each warp's number in its block; 0 for all where a block's warps are not known."""
+    numbers = np.arange(stamps.records.shape[1])
+    return numbers % (stamps.about.block_warps or 1)
 
 
 def _breakdown(records: WordArray, names: tuple[str, ...], sm_mhz: float) -> Breakdown:
