@@ -8,7 +8,7 @@ from gdnbench.catalog.entry import Entry
 
 
 def write_changed(entry: Entry, name: str, change: tuple[str, str], root: Path) -> None:
-    """Writes a kernel of another name, whose source, or a header of its own, has one text in the place of another.
+    """Writes a kernel of another name, whose source, or a header beside it, has one text in the place of another.
 
     Args:
         entry: the kernel that is copied.
@@ -17,7 +17,8 @@ def write_changed(entry: Entry, name: str, change: tuple[str, str], root: Path) 
         root: the folder of kernels that it goes into.
     """
     right, wrong = change
-    files = {path.name: path.read_text() for path in (entry.source, *entry.folder.glob("*.cuh"))}
+    headers = (header for folder in (entry.folder.parent, entry.folder) for header in folder.glob("*.cuh"))
+    files = {path.name: path.read_text() for path in (*headers, entry.source)}
     assert any(right in text for text in files.values())
     folder = root / entry.op.name / name.removeprefix(f"{entry.op.name}-")
     folder.mkdir(parents=True)

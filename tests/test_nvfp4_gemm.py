@@ -236,7 +236,7 @@ RING_1, PARTS_1 = "v1:BN=128:SPLIT=1:STAGES=2:AHEAD=2", "v1:BN=128:SPLIT=2"
 RING_2, PARTS_2 = "v2:SPLIT=1", "v2:SPLIT=2"
 BROKEN = {
     "a sign that stays where it was": (RING_1, "0x70007000", "0x00007000", "wrong-numbers"),
-    "the scale of the other row": (RING_1, "scale_pair(scales[8])", "scale_pair(scales[0])", "wrong-numbers"),
+    "the scale of the other row": (RING_1, "scale_pair(from[8 * row])", "scale_pair(from[0])", "wrong-numbers"),
     "the sums of one part alone": (PARTS_1, "part < PARTS; ++part", "part < PARTS - 1; ++part", "wrong-numbers"),
     "a stage is filled while products read it": (RING_1, "if (step >= STAGES) wait(", "if (step < 0) wait(", "unsafe"),
     "scales that other lanes still copy": (RING_1, "__syncwarp();", "", "unsafe"),

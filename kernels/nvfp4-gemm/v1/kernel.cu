@@ -1,14 +1,6 @@
 // C transposed, B A^T: B, of which there is more, is the left operand of wgmma, and each warpgroup widens its own 64
 // rows of it in registers. The right one is A, which the first launch has widened, for all blocks. A block sums up a
 // part of K for BN rows of B and up to 128 of A, and the last launch adds the parts in order.
-//
-// In which order the numbers of a step are summed is free, so long as both operands agree. Of a step's 128 lane t of
-// four has 32 that lie side by side, in four words. Word v goes to products 2 v and 2 v + 1, pairs 0 and 1 of it to the
-// first of these and pairs 2 and 3 to the second; an operand's inner numbers 2 t and 2 t + 1 are then the first pair of
-// lane t, and 2 t + 8 and 2 t + 9 its second.
-//
-// Nor need B's rows come in order: the two of a warp's 16 that a lane has of the operands are neighbours, and so are
-// their columns of C.
 #include <gdnbench/phases.cuh>
 
 #include "gemm.cuh"
@@ -19,10 +11,10 @@ GDNBENCH_PHASE_NAMES(begin, codes, rows, products);
 namespace gemm {
 
 // By a warpgroup: adds up the part for 64 rows of B.
-__device__ __forceinline__ void sum_part(float (&sums)[COLUMNS / 2], Memory& memory, Source source, const Tile& tile,
+__device__ __forceinline__ void sum_part(float (&sums)[COLUMNS / 2], Memory& memory, RightSource source, const Tile& tile,
                                          const Part& part, int warp, int lane) {
   GDNBENCH_PHASES_BEGIN();
-  Rows(&rows)[AHEAD] = memory.rows[warp];
+  RightRows(&rows)[AHEAD] = memory.rows[warp];
 #pragma unroll
   for (int step = 0; step < AHEAD - 1; ++step) {
     if (step < part.steps) source.copy(rows[step], lane);
@@ -35,38 +27,16 @@ __device__ __forceinline__ void sum_part(float (&sums)[COLUMNS / 2], Memory& mem
   for (int step = 0; step < part.steps; ++step) {
     wait_for_copies<AHEAD - 2>();
     __syncwarp();  // scales are there; and all have read what the next copies overwrite
-    const Rows& own = rows[Places::place(step)];
-    const uint4 first = own.codes[0][lane], second = own.codes[1][lane];
-    const unsigned words[2][4] = {{first.x, first.y, first.z, first.w}, {second.x, second.y, second.z, second.w}};
-    const auto* const scales = reinterpret_cast<const unsigned char*>(own.scales) + lane / 4 * 16 + lane % 4 * 2;
-    const unsigned scale[2][2] = {{scale_pair(scales[0]), scale_pair(scales[1])},
-                                  {scale_pair(scales[8]), scale_pair(scales[9])}};
+    const RightWords words(rows[Places::place(step)], lane);
     if (step + AHEAD - 1 < part.steps) source.copy(rows[Places::place(step + AHEAD - 1)], lane);
     commit_copies();
     GDNBENCH_PHASE(codes);
     const unsigned stage = Stages::place(step), bands = low_half(shared_address(memory.stages[stage]));
     wait(memory.there[stage], Stages::parity(step));
     GDNBENCH_PHASE(rows);
-    // While a word's products run, the next one is widened. ptxas lets them run as long as there is no branch between.
-#pragma unroll
-    for (int word = 0; word < 4; ++word) {
-      wait_for_products<1>();  // what had these registers is complete
-      if (word == 1 && step > 0 && lane == 0) arrive(memory.free[Stages::place(step - 1)]);
-      unsigned(&a)[8] = operands[word % 2];
-#pragma unroll
-      for (int row = 0; row < 2; ++row) {
-        unsigned pairs[4];
-        widen(pairs, words[row][word], scale[row][word / 2]);
-#pragma unroll
-        for (int i = 0; i < 4; ++i) a[2 * i + row] = pairs[i];
-      }
-      keep_in_place(a);
-      fence_products();
-      const unsigned b = bands + (word / 2 * BAND_BYTES + word % 2 * 4 * PIECE) / 16;
-      multiply(sums, a, descriptor(b), step > 0 || word > 0);
-      multiply(sums, a + 4, descriptor(b + 2 * PIECE / 16), true);
-      commit_products();
-    }
+    multiply_step(sums, operands, words, bands, step > 0, [&] {
+      if (step > 0 && lane == 0) arrive(memory.free[Stages::place(step - 1)]);
+    });
     // The other warps are hardly behind: they have freed the last step's stage, or are about to.
     if (threadIdx.x == 0 && step > 0 && step - 1 + STAGES < part.steps) bring(memory, tile, part, step - 1 + STAGES);
     GDNBENCH_PHASE(products);
@@ -153,7 +123,7 @@ extern "C" __global__ void __launch_bounds__(gemm::THREADS, gemm::PER_SM)
   // Behind the last column there is nothing to multiply; such a warp repeats the last 16.
   const int column = static_cast<int>(blockIdx.x % TILES) * BN + warp * 16;
   const int row = min(column, GEMM_N - 16) + lane / 4 * 2, copied = lane % 4;
-  const Source source = {
+  const RightSource source = {
       B + (matrix * GEMM_N + row) * (GEMM_K / 2) + part.first_step * STEP_BYTES + copied * 16,
       reinterpret_cast<const unsigned char*>(sfb) + matrix * rows_sfb * SCALES +
           scale_place(row + copied / 2, part.first_step * STEP_SCALES + copied % 2 * 4),

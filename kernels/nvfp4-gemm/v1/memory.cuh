@@ -1,8 +1,7 @@
 // What a block of the second launch takes, and where it has it in shared memory: A, widened, in a ring of stages that
 // one thread fills by bulk copies, and B, as it is, in a ring of each warp's own.
 #pragma once
-#include "products.cuh"
-#include "widen.cuh"
+#include "step.cuh"
 
 namespace gemm {
 
@@ -11,15 +10,9 @@ constexpr int TILES = (GEMM_N + BN - 1) / BN;
 constexpr int PARTS = SPLIT < STEPS ? SPLIT : STEPS;  // each has a step
 constexpr int STAGE_BYTES = 2 * BAND_BYTES;
 
-// A warp's 16 rows of B in a step. Each lane reads the codes that it has copied, and scales that others have.
-struct Rows {
-  uint4 codes[2][WARP];
-  unsigned scales[WARP];
-};
-
 struct Memory {
   alignas(1024) char stages[STAGES][STAGE_BYTES];
-  Rows rows[WARPS][AHEAD];
+  RightRows rows[WARPS][AHEAD];
   Barrier there[STAGES], free[STAGES];
 };
 
@@ -69,18 +62,5 @@ __device__ __forceinline__ void clear_other_rows(Memory& memory, int rows) {
     if (i * PIECE % BAND_BYTES / BAND >= rows) reinterpret_cast<uint4*>(memory.stages)[i] = uint4{};
   fence_async_proxy();
 }
-
-// What a lane copies of B: its parts of two rows, and 4 scales of one of these.
-struct Source {
-  const unsigned char *codes, *scales;
-
-  __device__ __forceinline__ void copy(Rows& to, int lane) {
-    copy_16(shared_address(&to.codes[0][lane]), codes);
-    copy_16(shared_address(&to.codes[1][lane]), codes + GEMM_K / 2);
-    copy_4(shared_address(&to.scales[lane]), scales);
-    codes += STEP_BYTES;
-    scales += NEXT_SCALES;
-  }
-};
 
 }  // namespace gemm

@@ -2,14 +2,6 @@
 // left operand. The right one is A, which the warps of a block widen together in shared memory. A block sums up a part
 // of K for 256 rows of B and up to 128 of A; the blocks of all parts are a cluster, and add them up in order out of
 // each other's shared memory.
-//
-// In which order the numbers of a step are summed is free, so long as both operands agree. Of a step's 128 lane t of
-// four has 32 that lie side by side, in four words. Word v goes to products 2 v and 2 v + 1, pairs 0 and 1 of it to the
-// first of these and pairs 2 and 3 to the second; an operand's inner numbers 2 t and 2 t + 1 are then the first pair of
-// lane t, and 2 t + 8 and 2 t + 9 its second.
-//
-// Nor need B's rows come in order: the two of a warp's 16 that a lane has of the operands are neighbours, and so are
-// their columns of C.
 #include <gdnbench/phases.cuh>
 
 #include "gemm.cuh"
@@ -93,38 +85,16 @@ __device__ __forceinline__ void multiply_tile(Memory& memory, LeftSource left, R
   for (int step = 0; step < part.steps; ++step) {
     wait_for_copies<AHEAD - 2>();
     __syncwarp();  // what other lanes have copied is there; and all have read what the next copies overwrite
-    const RightRows& own = memory.right[warp][RightPlaces::place(step)];
-    const uint4 first = own.codes[0][lane], second = own.codes[1][lane];
-    const unsigned words[2][4] = {{first.x, first.y, first.z, first.w}, {second.x, second.y, second.z, second.w}};
-    const auto* const scales = reinterpret_cast<const unsigned char*>(own.scales) + lane / 4 * 16 + lane % 4 * 2;
-    const unsigned scale[2][2] = {{scale_pair(scales[0]), scale_pair(scales[1])},
-                                  {scale_pair(scales[8]), scale_pair(scales[9])}};
+    const RightWords words(memory.right[warp][RightPlaces::place(step)], lane);
     copy(step + AHEAD - 1);
     commit_copies();
     GDNBENCH_PHASE(codes);
     const unsigned stage = Stages::place(step), bands = low_half(shared_address(memory.stages[stage]));
     wait(memory.there[stage], Stages::parity(step));
     GDNBENCH_PHASE(rows);
-    // While a word's products run, the next one is widened. ptxas lets them run as long as there is no branch between.
-#pragma unroll
-    for (int word = 0; word < 4; ++word) {
-      wait_for_products<1>();  // what had these registers is complete
-      if (word == 1 && step > 0 && lane == 0) arrive(memory.free[Stages::place(step - 1)]);
-      unsigned(&a)[8] = operands[word % 2];
-#pragma unroll
-      for (int row = 0; row < 2; ++row) {
-        unsigned pairs[4];
-        widen(pairs, words[row][word], scale[row][word / 2]);
-#pragma unroll
-        for (int i = 0; i < 4; ++i) a[2 * i + row] = pairs[i];
-      }
-      keep_in_place(a);
-      fence_products();
-      const unsigned b = bands + (word / 2 * BAND_BYTES + word % 2 * 4 * PIECE) / 16;
-      multiply(sums, a, descriptor(b), step > 0 || word > 0);
-      multiply(sums, a + 4, descriptor(b + 2 * PIECE / 16), true);
-      commit_products();
-    }
+    multiply_step(sums, operands, words, bands, step > 0, [&] {
+      if (step > 0 && lane == 0) arrive(memory.free[Stages::place(step - 1)]);
+    });
     GDNBENCH_PHASE(products);
     // The other warps are hardly behind: they have freed the last step's stage, or are about to.
     if (step + LEAD < part.steps) widen_step(memory, step + LEAD, rows, warp, lane);

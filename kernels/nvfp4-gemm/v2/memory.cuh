@@ -2,8 +2,7 @@
 // steps ahead into rings of its own. B's it widens where it multiplies; A's it widens two steps before for all warps of
 // the block, into a ring of stages, as wgmma reads them.
 #pragma once
-#include "products.cuh"
-#include "widen.cuh"
+#include "step.cuh"
 
 namespace gemm {
 
@@ -20,12 +19,6 @@ struct LeftRows {
   static_assert(WARPS * 8 == COLUMNS);
   uint4 codes[4][8];
   unsigned scales[8][2];
-};
-
-// A warp's 16 rows of B in a step. Each lane reads the codes that it has copied, and scales that others have.
-struct RightRows {
-  uint4 codes[2][WARP];
-  unsigned scales[WARP];
 };
 
 struct Memory {
@@ -74,19 +67,6 @@ struct LeftSource {
     const int row = lane / 4, piece = lane % 4;
     copy_16(shared_address(&to.codes[piece][row]), codes);
     if (piece < 2) copy_4(shared_address(&to.scales[row][piece]), scales);
-    codes += STEP_BYTES;
-    scales += NEXT_SCALES;
-  }
-};
-
-// Where a lane copies B from: a piece of each of two rows, and 4 scales of one of them.
-struct RightSource {
-  const unsigned char *codes, *scales;
-
-  __device__ __forceinline__ void copy(RightRows& to, int lane) {
-    copy_16(shared_address(&to.codes[0][lane]), codes);
-    copy_16(shared_address(&to.codes[1][lane]), codes + GEMM_K / 2);
-    copy_4(shared_address(&to.scales[lane]), scales);
     codes += STEP_BYTES;
     scales += NEXT_SCALES;
   }

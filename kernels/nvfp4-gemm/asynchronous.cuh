@@ -1,4 +1,5 @@
-// What threads wait for in shared memory: mbarriers, and copies that arrive at them or that a lane waits for itself.
+// What threads wait for in shared memory: mbarriers, copies that arrive at them or that a lane waits for itself, and a
+// cluster's other blocks.
 #pragma once
 
 namespace gemm {
@@ -78,5 +79,23 @@ __device__ __forceinline__ void wait_for_copies() {
 
 // What was written to shared memory, and a barrier has shown to this thread, becomes visible to wgmma.
 __device__ __forceinline__ void fence_async_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// By all threads of a cluster: what they did before, all see after it.
+__device__ __forceinline__ void synchronise_cluster() {
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+// What the cluster's block of this rank has where this one has `address`.
+__device__ __forceinline__ float4 load_of(int rank, unsigned address) {
+  float4 four;
+  asm volatile(
+      "{ .reg .b32 there;\n"
+      "mapa.shared::cluster.u32 there, %4, %5;\n"
+      "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [there]; }"
+      : "=f"(four.x), "=f"(four.y), "=f"(four.z), "=f"(four.w)
+      : "r"(address), "r"(rank)
+      : "memory");
+  return four;
+}
 
 }  // namespace gemm
