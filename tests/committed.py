@@ -29,3 +29,11 @@ def _linked():
 HOME = _linked()
 RESULTS = HOME / "results"
 PROFILES = HOME / "profiles"
+
+
+def results_until(run, folder):
+    """A folder of the runs that there were when this one was the latest: a newer one changes no test."""
+    for path in RESULTS.iterdir():
+        if not path.name[0].isdigit() or path.name <= run:
+            (folder / path.name).symlink_to(path.resolve())
+    return folder

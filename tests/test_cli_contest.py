@@ -9,7 +9,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from committed import RESULTS
+from committed import RESULTS, results_until
 from faults import answer
 
 from gdnbench.errors import ExitCode
@@ -176,9 +176,9 @@ def fail(row, label, batch, status, reason):
     return row.update(dict.fromkeys(TIMING, ""), status=status, reason=reason)
 
 
-def test_by_default_it_is_the_latest_run_that_measured_any_of_the_contests_workloads(asked):
+def test_by_default_it_is_the_latest_run_that_measured_any_of_the_contests_workloads(asked, tmp_path):
     """Later ones are of ops without that suite, or at other workloads than its own."""
-    latest, _ = asked()
+    latest, _ = asked(results=results_until("20261124-181759-h200-verify-heads", tmp_path))
     assert latest["run_id"] == "20261124-173621-h200-decode-try-6"
     assert (latest["suite"], latest["scored_lines"]) == ("contest", 10)
     assert asked("prefill-contest")[0]["run_id"] == PREFILL

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from committed import RESULTS
+from committed import RESULTS, results_until
 from compare_data import DEFAULT, MAIN, plant
 
 from gdnbench.compare.figure import SourceKind
@@ -37,10 +37,11 @@ def test_a_gpu_stands_for_its_latest_run_that_compared_kernels():
     assert load_source("h200", RESULTS).name == newest
 
 
-def test_beside_another_source_it_is_the_latest_that_timed_what_the_other_did():
-    one, _ = load_sources(["h200", "published/b200"], RESULTS)
+def test_beside_another_source_it_is_the_latest_that_timed_what_the_other_did(tmp_path):
+    results = results_until("20261124-181759-h200-verify-heads", tmp_path)
+    one, _ = load_sources(["h200", "published/b200"], results)
     assert one.name == "20261124-172450-h200-decode-round-trip"
-    swept, one = load_sources(["sweep-batches", "h200"], RESULTS)
+    swept, one = load_sources(["sweep-batches", "h200"], results)
     assert swept.name == "20261121-182329-h200-decode-sweep-batches"
     assert one.name == "20261124-173739-h200-decode-try-10"
 

@@ -5,6 +5,7 @@ import math
 from dataclasses import replace
 
 import pytest
+from committed import results_until
 from diagnose_data import coded, in_order, measured, recorded
 
 from gdnbench.diagnose.rules import LEAST_SHARE, MOST_FINDINGS, RULES, rank
@@ -246,11 +247,13 @@ def test_a_lowered_clock_explains_no_more_than_there_is_to_gain():
     assert found.share == pytest.approx(0.1)
 
 
-def test_a_product_at_full_rate_is_told_to_lower_the_clock_by_its_own_run(command_line):
-    code, out, _ = command_line("explain", "fp8-gemm-pos-v2", "--shape", "M=928256", "--json")
+def test_a_product_at_full_rate_is_told_to_lower_the_clock_by_its_own_run(command_line, tmp_path):
+    results = results_until("20261125-032311-h200-fp8-gemm-pos-study", tmp_path)
+    words = ("fp8-gemm-pos-v2", "--shape", "M=928256", "--out", results)
+    code, out, _ = command_line("explain", *words, "--json")
     assert code == 0
     document = json.loads(out)
     assert document["findings"][0]["rule"] == "lowered_clock"
     assert {fact["counter"]: fact["value"] for fact in document["findings"][0]["facts"]}["sm_mhz"] == pytest.approx(
-        1445.78
+        1505.53
     )

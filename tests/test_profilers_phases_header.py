@@ -34,8 +34,19 @@ each_marked = pytest.mark.parametrize("entry", MARKED, ids=lambda entry: entry.k
 each_arch = pytest.mark.parametrize("arch", ARCHS)
 
 
+def _marked_builds(entry, arch, **options):
+    """Of each launch that has marks."""
+    workload = able_workload(entry)
+    launches = marked_launches(entry, Case(entry.default, workload), arch)
+    return [build(entry, entry.default, workload, arch, launch=launch, **options) for launch in launches]
+
+
 def _instructions(entry, arch, **options):
     built = build(entry, entry.default, able_workload(entry), arch, **options)
+    return _code_of(built)
+
+
+def _code_of(built):
     return [*read_instructions(disassemble(Path(built.cubin), built.symbol))]
 
 
@@ -75,11 +86,13 @@ def test_a_stamped_kernel_reads_its_clock_at_each_mark_and_spills_nothing(entry,
         pytest.skip(f"its instructions are not those of {arch}")
     source = entry.source.read_text()
     marks = len(re.findall(r"^ *GDNBENCH_PHASE(?:_USING)?\(", source, re.MULTILINE))
-    reads = [one for one in _instructions(entry, arch, stamped=True) if _is_mark(one)]
-    early = len(re.findall(r"^ +return;", source.partition('extern "C"')[2], re.MULTILINE))
-    wanted = marks + 2 + early  # and where the warp begins and ends, or leaves before
+    built = _marked_builds(entry, arch, stamped=True)
+    reads = [one for each in built for one in _code_of(each) if _is_mark(one)]
+    begun = re.findall(r"GDNBENCH_PHASES_BEGIN\(\);.*?^}", source, re.MULTILINE | re.DOTALL)  # to its function's end
+    early = len(re.findall(r"^ +return;", "".join(begun), re.MULTILINE))
+    wanted = marks + 2 * len(begun) + early  # and where the warp begins and ends, or leaves before
     assert wanted <= len(reads) <= wanted + 1  # ptxas may write what follows a branch into both of its ways
-    assert build(entry, entry.default, able_workload(entry), arch, stamped=True).spill_bytes == 0
+    assert not any(each.spill_bytes for each in built)
 
 
 @each_arch
