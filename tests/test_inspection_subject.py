@@ -46,6 +46,22 @@ def test_a_kernel_that_is_reached_through_python_has_nothing_to_inspect():
         choose_subjects(CATALOG, "decode", ["decode-fla"], WORKLOADS)
 
 
+def test_what_a_kernel_cannot_do_is_left_out_and_told():
+    op = CATALOG.ops["verify"]
+    fp32, bf16 = (
+        op.workload({**op.default.sizes, **op.workloads.parse(f"state={state}")[0][0]}) for state in ("fp32", "bf16")
+    )
+    subjects, notes = choose_subjects(CATALOG, "verify", ["verify-v3", "verify-v2"], [fp32, bf16])
+    assert [(each.name, each.workload) for each in subjects] == [
+        ("verify-v2", fp32), ("verify-v3", bf16), ("verify-v2", bf16),
+    ]  # fmt: skip
+    assert notes == (f"verify-v3 cannot do {fp32}: tensor cores multiply bf16, and states have 32 bits",)
+    with pytest.raises(UsageError, match="tensor cores multiply bf16") as raised:
+        choose_subjects(CATALOG, "verify", ["verify-v3"], [fp32])
+    assert raised.value.hint.startswith("ask for one that it can do: gdnbench inspect verify-v3 --shape B=1 ")
+    assert raised.value.hint.endswith(" --shape state=bf16")
+
+
 def toys(name="gemm-split"):
     catalog = load_catalog([Path(__file__).parent / "toys"])
     default = catalog.ops["gemm"].default

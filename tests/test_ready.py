@@ -19,6 +19,7 @@ from gdnbench.model.status import Status
 H200 = Gpu(0, "NVIDIA H200", "GPU-0000", (9, 0))
 NAMES = ["source", "build", "numbers", "sanitizer", "suite"]
 SIGNS = {"passed": "✓", "failed": "✗", "unchecked": "–"}  # noqa: RUF001 - as it is printed
+ABLE = VARIANT.replace("    grid=", '    check=lambda workload: "too few rows" if workload.M < 65 else "",\n    grid=')
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +28,8 @@ def root(tmp_path_factory):
     write_op(folder)
     write_kernel(folder, "good")
     write_kernel(folder, "wrong", SOURCE.replace("float sum = 0.f;", "float sum = at == 5 ? 1.f : 0.f;"))
+    write_kernel(folder, "large", variant=ABLE)
+    write_kernel(folder, "none", variant=ABLE.replace("M < 65", "M > 0"))
     write_kernel(folder, "nobuild", SOURCE.replace("float sum", "flaot sum"))
     write_kernel(folder, "unloaded", variant=VARIANT.replace("grid=", "gird="))
     write_kernel(folder, "missed", SOURCE.replace("    float sum", "    if (at > 7) __syncthreads();\n    float sum"))
@@ -108,6 +111,25 @@ def test_with_a_gpu_it_is_ready(ready, command_line, stored, verified, monkeypat
     assert code == ExitCode.OK
     assert "ready" in out.splitlines()
     assert out.count("✓") == len(NAMES)
+
+
+def test_a_workload_that_a_kernel_says_it_cannot_do_is_neither_built_nor_missed(ready):
+    code, document = ready("gemm-large")
+    assert code
+    assert statuses(document) | {"suite": ""} == {
+        "source": "passed", "build": "passed", "numbers": "passed", "sanitizer": "unchecked", "suite": "",
+    }  # fmt: skip
+    assert "builds for sm_90 and sm_100 at 1 workload" in document["checks"]["build"]["what"]
+    assert "right at 1 workload" in document["checks"]["numbers"]["what"]
+    assert document["checks"]["numbers"]["what"].endswith("it cannot do 1 more: too few rows")
+
+
+def test_a_kernel_that_can_do_no_workload_is_not_called_broken(ready):
+    code, document = ready("gemm-none")
+    assert code
+    assert set(statuses(document).values()) == {"passed", "unchecked"}
+    assert document["checks"]["build"]["what"] == "gemm-none cannot do M=64 N=48 Kd=32 and 1 more: too few rows"
+    assert document["checks"]["numbers"]["what"] == "it can do no workload of verify: too few rows"
 
 
 def test_what_a_tool_finds_is_wrong(ready, stored, verified, monkeypatch, tmp_path):

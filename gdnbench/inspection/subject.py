@@ -14,6 +14,7 @@ from gdnbench.machine.gpus import spec_of
 from gdnbench.model.case import Variant
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.kernel import CudaKernel, CudaLaunch, TorchKernel, TritonKernel, launch_of
+from gdnbench.model.op import Op
 from gdnbench.model.workload import Workload
 
 DEFAULT_ARCHS = ("sm_90", "sm_100")
@@ -109,7 +110,7 @@ def choose_subjects(
 
     Raises:
         UnknownNameError: for a kernel that does not exist.
-        UsageError: if none of the kernels has a build of its own.
+        UsageError: if none of the kernels has a build of its own, or none can do any of the workloads.
     """
     variants = select_variants(catalog, op, ",".join(names) or "all")
     found: dict[tuple[Variant, Workload], Entry] = {}  # what a dispatcher picks may be named beside it
@@ -117,18 +118,41 @@ def choose_subjects(
         for asked in variants:
             entry, variant = catalog.behind(asked, workload)
             found[variant, workload] = entry
-    foreign = dict.fromkeys(
-        variant.label for (variant, _), entry in found.items() if isinstance(entry.kernel, TorchKernel)
-    )
+    foreign = [variant.label for (variant, _), entry in found.items() if isinstance(entry.kernel, TorchKernel)]
+    built = {asked: entry for asked, entry in found.items() if not isinstance(entry.kernel, TorchKernel)}
+    unable = {asked: reason for asked, entry in built.items() if (reason := entry.kernel.unable(asked[1]))}
     subjects = tuple(
         subject
-        for (variant, workload), entry in found.items()
+        for (variant, workload), entry in built.items()
+        if (variant, workload) not in unable
         for subject in launches_of(variant.label, entry, variant, workload)
     )
-    problem = f"{', '.join(foreign)}: reached through Python, no build of gdnbench's own to inspect"
+    named = ", ".join(dict.fromkeys(foreign))
+    told = [f"{named}: reached through Python, no build of gdnbench's own to inspect"] if foreign and names else []
+    told += _told_unable(unable)
     if not subjects:
-        raise UsageError(problem, "name a CUDA or Triton kernel; `gdnbench list` shows them")
-    return subjects, (problem,) if foreign and names else ()
+        raise UsageError("; ".join(told), _what_else(catalog.ops[op], built))
+    return subjects, tuple(told)
+
+
+def _told_unable(unable: Mapping[tuple[Variant, Workload], str]) -> list[str]:
+    """A line on each kernel that cannot do workloads, with the first of these."""
+    by_label: dict[str, list[tuple[Workload, str]]] = {}
+    for (variant, workload), reason in unable.items():
+        by_label.setdefault(variant.label, []).append((workload, reason))
+    return [
+        f"{label} cannot do {first.titled}{f' and {len(more)} more' if more else ''}: {reason}"
+        for label, ((first, reason), *more) in by_label.items()
+    ]
+
+
+def _what_else(op: Op, built: Mapping[tuple[Variant, Workload], Entry]) -> str:
+    """What to ask for where there is nothing to inspect: a workload that a kernel can do, or other kernels."""
+    for (variant, _), entry in built.items():
+        able = next((workload for workload in op.suite_workloads if not entry.kernel.unable(workload)), None)
+        if able:
+            return f"ask for one that it can do: gdnbench inspect {variant.label} {' '.join(able.options)}"
+    return "name a CUDA or Triton kernel; `gdnbench list` shows them"
 
 
 @dataclass(frozen=True)

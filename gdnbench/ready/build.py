@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gdnbench.catalog.select import find_variant
 from gdnbench.errors import ExitCode, UsageError
 from gdnbench.inspection.compiled import FailedBuild, build_subjects
 from gdnbench.inspection.quantities import exit_code, find_violations
 from gdnbench.inspection.subject import Subject, choose_archs, choose_subjects, fitting_archs, gpu_size_of
-from gdnbench.model.kernel import CudaKernel
+from gdnbench.model.kernel import CudaKernel, TritonKernel
 from gdnbench.ready.candidate import Candidate
 from gdnbench.ready.check import Check, failed, passed, unchecked
 from gdnbench.wording import plural
@@ -28,7 +29,7 @@ def check_build(candidate: Candidate) -> Check:
     try:
         subjects, _ = choose_subjects(candidate.catalog, candidate.op.name, [label], candidate.suite.workloads)
     except UsageError as error:
-        return unchecked(NAME, error.message, ("gdnbench", "list", label), ExitCode.PARTIAL)
+        return unchecked(NAME, error.message, _elsewhere(candidate), ExitCode.PARTIAL)
     archs = archs if terms.archs else _fitting(archs, subjects)
     found = build_subjects(subjects, archs, lambda arch: gpu_size_of(arch, ()), terms.observer)
     command = inspect_words(candidate, archs)
@@ -40,8 +41,17 @@ def check_build(candidate: Candidate) -> Check:
         shown = (*command, *broken[0].compiled.subject.workload.options)
         return failed(NAME, _told(str(broken[0]), broken), shown, exit_code(found, broken))
     rules = f"; {', '.join(rule.text for rule in terms.rules)}: none" if terms.rules else ""
-    workloads = plural(len(candidate.suite.workloads), "workload")
+    workloads = plural(len({subject.workload for subject in subjects}), "workload")
     return passed(NAME, f"builds for {' and '.join(archs)} at {workloads}{rules}", command)
+
+
+def _elsewhere(candidate: Candidate) -> tuple[str, ...]:
+    """What to ask for where there is nothing to build: a suite whose workloads it can all do, or what it is."""
+    kernel = find_variant(candidate.catalog, candidate.op.name, candidate.label)[0].kernel
+    for name in candidate.op.suites if isinstance(kernel, CudaKernel | TritonKernel) else ():
+        if not any(map(kernel.unable, candidate.op.suite(name).workloads)):
+            return ("gdnbench", "ready", candidate.label, "--suite", name)
+    return ("gdnbench", "list", candidate.label)
 
 
 def inspect_words(candidate: Candidate, archs: Sequence[str]) -> tuple[str, ...]:

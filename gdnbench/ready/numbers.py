@@ -10,6 +10,7 @@ from gdnbench.measuring import preflight
 from gdnbench.measuring.preflight import Verification
 from gdnbench.measuring.repeat import repeat_words
 from gdnbench.model.case import Case
+from gdnbench.model.op import VERIFY_SUITE
 from gdnbench.model.status import Status
 from gdnbench.profilers.sanitizer.check import LIMIT_STEPS, SanitizerCheck, need_sanitizer_on
 from gdnbench.profilers.sanitizer.command import PROGRAM, SanitizerTool
@@ -41,8 +42,13 @@ def verify_candidate(candidate: Candidate) -> Verification:
 
 
 def judge_numbers(candidate: Candidate, verification: Verification) -> Check:
-    """Passed if every case is right; a case that cannot run here leaves the check without an answer."""
-    cases = verification.cases
+    """Passed if every case that the kernel can do is right; one that cannot run here leaves it without an answer."""
+    kernels = candidate.catalog.entries
+    unable = {case: kernels[case.variant.kernel].kernel.unable(case.workload) for case in verification.cases}
+    cases = [case for case, reason in unable.items() if not reason]
+    if not cases:
+        told = f"it can do no workload of {VERIFY_SUITE}: {next(iter(unable.values()))}"
+        return unchecked(NUMBERS, told, verify_words(candidate), ExitCode.PARTIAL)
     wrong = [case for case in cases if verification.checked[case.id].status.is_failure]
     if wrong:
         more = f" (and at {plural(len(wrong) - 1, 'more workload')})" if len(wrong) > 1 else ""
@@ -57,7 +63,10 @@ def judge_numbers(candidate: Candidate, verification: Verification) -> Check:
             NUMBERS, f"not verified at {len(left_out)} of {plural(len(cases), 'workload')}: {told}", command, code
         )
     workloads = f"{plural(len(cases), 'workload')}, {plural(len(candidate.op.scenarios), 'kind')} of inputs"
-    return passed(NUMBERS, f"right at {workloads}; {_where(verification)}", command)
+    told = f"right at {workloads}; {_where(verification)}"
+    if refused := [reason for reason in unable.values() if reason]:
+        told += f"; it cannot do {len(refused)} more: {refused[0]}"
+    return passed(NUMBERS, told, command)
 
 
 def check_memory(candidate: Candidate, verification: Verification) -> Check:
