@@ -79,6 +79,16 @@ def _hash_of_codegen():
     return digest.hexdigest()[:12]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _forked_workers():
+    """Commands that run in this process fork their workers where there is no GPU: see `forked_workers`."""
+    from forked_workers import forked_workers
+
+    with forked_workers() as make_worker, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gdnbench.measuring.workers.Worker", make_worker)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _plain_environment(monkeypatch, tmp_path_factory):
     """The developer's settings, targets and calibrations change nothing."""
