@@ -24,6 +24,8 @@ def draw(
 ) -> dict[str, dict[str, float]]:
     """Draws each workload's typical inputs, and writes those that are stored.
 
+    Where none is stored, lines of one workload are drawn once: what their scalars are is all that is kept.
+
     Args:
         match: the Definition.
         folder: where the op's numerics are.
@@ -80,11 +82,13 @@ def main(path: Path) -> None:
     if isinstance(loaded, Broken):
         sys.exit(loaded.reason)
     numerics, op = load_numerics(loaded.op, folder), loaded.op
-    found = {}
+    found, by_workload = {}, {}
     for each in job["workloads"]:
         workload = op.workload(each["sizes"])
-        tensors, scalars = numerics.make_inputs(workload, each["seed"], "cpu", op.scenarios[0])
-        found[each["uuid"]] = {name: float(scalars[name]) for name in op.scalars}
+        if job["stored"] or workload not in by_workload:
+            tensors, scalars = numerics.make_inputs(workload, each["seed"], "cpu", op.scenarios[0])
+            by_workload[workload] = {name: float(scalars[name]) for name in op.scalars}
+        found[each["uuid"]] = by_workload[workload]
         if job["stored"]:
             from safetensors.torch import save_file
 
