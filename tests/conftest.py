@@ -80,6 +80,14 @@ def _hash_of_codegen():
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _one_builder():
+    """Commands that run in this process build in one more: a second saves no time where tests run on every core."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gdnbench.codegen.ahead.build_processes", lambda: 1)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _forked_workers():
     """Commands that run in this process fork their workers where there is no GPU: see `forked_workers`."""
     from forked_workers import forked_workers
