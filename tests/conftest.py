@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from gdnbench.machine.gpus import list_gpus
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts what runs in its background so, and every command that a test starts would ignore Ctrl-C, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -18,6 +20,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False  # nor the tests themselves
 
+if not list_gpus():
+    # Tests run on as many processes as there are cores. Torch's threads on top of that wait for each other, spinning.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 GPU_PATIENCE_S = 900  # tests that run side by side take turns on the GPU, as gdnbench itself sees to
 
 
@@ -25,7 +31,7 @@ def pytest_collection_modifyitems(items):
     # The files that take longest first: one that begins last would keep the other workers waiting.
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
     marked = [item for item in items if item.get_closest_marker("gpu")]
-    has_gpu = bool(marked) and bool(_gpus())
+    has_gpu = bool(marked) and bool(list_gpus())
     for item in marked:
         item.add_marker(pytest.mark.timeout(GPU_PATIENCE_S))
         if not has_gpu:
@@ -39,12 +45,6 @@ def pytest_collection():
 def pytest_collection_finish():
     gc.freeze()  # six thousand tests and what they import stay: no later collection of garbage looks at them
     gc.enable()
-
-
-def _gpus():
-    from gdnbench.machine.gpus import list_gpus
-
-    return list_gpus()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -77,6 +77,24 @@ def _hash_of_codegen():
     for path in sorted(Path(codegen.__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_builder():
+    """Commands that run in this process build in one more: a second saves no time where tests run on every core."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gdnbench.codegen.ahead.build_processes", lambda: 1)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _forked_workers():
+    """Commands that run in this process fork their workers where there is no GPU: see `forked_workers`."""
+    from forked_workers import forked_workers
+
+    with forked_workers() as make_worker, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gdnbench.measuring.workers.Worker", make_worker)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -233,6 +233,34 @@ def test_a_variant_file_that_is_no_text_stops_nothing(tmp_path):
     assert len(load(tmp_path).broken) == 1
 
 
+def test_a_declaration_is_run_again_only_when_it_has_changed(tmp_path):
+    runs = tmp_path / "runs"
+    counting = f"open({str(runs)!r}, 'a').write('.')\n"
+    variant = add_kernel(tmp_path, variant=PLAIN + counting) / "variant.py"
+    first, second = (load(tmp_path).entries["decode-mine"] for _ in range(2))
+    assert runs.read_text() == "."
+    assert first == second
+    variant.write_text(PLAIN.replace("An idea", "Another one") + counting)
+    assert load(tmp_path).entries["decode-mine"].idea == "Another one."
+    variant.write_text("raise ValueError('no')\n" + counting)
+    assert ["no" in broken.reason for _ in range(2) for broken in load(tmp_path).broken] == [True, True]
+    variant.write_text(PLAIN + counting)
+    assert load(tmp_path).entries["decode-mine"].idea == first.idea
+    assert runs.read_text() == "..."
+
+
+def test_a_suite_in_a_file_is_read_again_when_it_has_changed(tmp_path):
+    shutil.copytree(BUNDLED / "prefill", tmp_path / "prefill")
+    stored = tmp_path / "prefill" / "serving.csv"
+
+    def workloads():
+        return len(load_catalog([tmp_path]).ops["prefill"].suite("serving").workloads)
+
+    before = workloads()
+    stored.write_text("".join(stored.read_text().splitlines(keepends=True)[:-1]))
+    assert workloads() == before - 1
+
+
 @pytest.mark.parametrize("op", ["raise ValueError('no')\n", "op = 3\n", "def op(:\n"])
 def test_a_broken_op_takes_only_its_own_kernels_with_it(tmp_path, op):
     add_kernel(tmp_path, op="gemm")

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.codegen.ahead import build_all
 from gdnbench.codegen.job import Job
 from gdnbench.errors import BuildError, MachineError, UsageError
-from gdnbench.model.code import Build
+from gdnbench.model.code import UNREAD, Build
 
 ROOT = Path(__file__).parent / "data" / "binary" / "kernels"
 CATALOG = load_catalog([default_roots()[0], ROOT])
@@ -45,6 +46,14 @@ def test_crashing_failing_and_talking_kernels_harm_only_themselves():
     assert "kernel.cu:5: error" in syntax_error.message
     assert all(isinstance(result, Build) for result in (v4, noisy, copy))
     assert noisy.symbol == "kernel"
+
+
+def test_code_is_read_where_it_is_asked_for_and_once():
+    job = _job("decode-v4")
+    unasked = replace(job, disassembled=False)
+    assert build_all([unasked])[unasked].load_bits == UNREAD
+    assert build_all([unasked, job])[job].load_bits == 128
+    assert build_all([unasked])[unasked].load_bits == 128
 
 
 def test_a_source_that_hangs_when_imported_costs_one_limit_and_the_rest_is_built():

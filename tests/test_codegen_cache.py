@@ -13,7 +13,7 @@ from gdnbench.catalog.catalog import load_catalog
 from gdnbench.codegen.build import build, build_key
 from gdnbench.codegen.cache import cache_folder, load_build, store_build, store_cubin
 from gdnbench.errors import MachineError
-from gdnbench.model.code import Build
+from gdnbench.model.code import UNREAD, Build
 from gdnbench.model.params import Params
 
 CATALOG = load_catalog()
@@ -46,6 +46,17 @@ def test_the_second_build_compiles_nothing(request):
     assert build(COPY, COPY.default, decode_at(B=64), "sm_90") == first
     with pytest.raises(AssertionError, match="compiled"):
         _build("sm_100")
+
+
+def test_a_build_whose_code_was_not_read_is_read_without_a_compiler(request):
+    unread = build(COPY, COPY.default, decode_at(), "sm_90", disassembled=False)
+    assert unread.load_bits == UNREAD
+    assert not list(cache_folder().glob("*.sass"))
+    request.getfixturevalue("no_compiler")
+    assert build(COPY, COPY.default, decode_at(), "sm_90", disassembled=False) == unread
+    read = _build()
+    assert read == replace(unread, load_bits=128)
+    assert build(COPY, COPY.default, decode_at(), "sm_90", disassembled=False) == read
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b'{"digest": "0", "cubin": ""}', b"\xff"])

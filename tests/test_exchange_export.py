@@ -81,23 +81,27 @@ def test_the_reference_stands_alone_and_gives_the_oracles_numbers(found, tmp_pat
     op = catalog.ops["decode"]
     numerics = load_numerics(op, catalog.op_folders["decode"])
     definition = found.definitions[DECODE]
+    given, expected = {}, {}
     for scenario in op.scenarios:
         tensors, scalars = numerics.make_inputs(op.workload({"B": 3}), 5, "cpu", scenario)
-        expected = numerics.oracle(tensors, scalars)
-        torch.save(({**tensors, **scalars}, list(definition.inputs)), tmp_path / "inputs.pt")
-        (tmp_path / "reference.py").write_text(definition.reference)
-        script = """
+        expected[scenario] = numerics.oracle(tensors, scalars)
+        given[scenario] = {**tensors, **scalars}
+    torch.save((given, list(definition.inputs)), tmp_path / "inputs.pt")
+    (tmp_path / "reference.py").write_text(definition.reference)
+    script = """
 import sys, torch
 sys.modules["gdnbench"] = None
 from reference import run
 given, order = torch.load("inputs.pt")
-torch.save(run(*(given[name] for name in order)), "outputs.pt")
+torch.save({scenario: run(*(inputs[name] for name in order)) for scenario, inputs in given.items()}, "outputs.pt")
 """
-        # Away from the checkout, where nothing of ours can be imported.
-        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=environment, check=True)
-        outputs = torch.load(tmp_path / "outputs.pt")
-        for output, (name, wanted) in zip(outputs, expected.items(), strict=True):
+    # Away from the checkout, where nothing of ours can be imported.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=environment, check=True)
+    outputs = torch.load(tmp_path / "outputs.pt")
+    assert outputs.keys() == expected.keys()
+    for scenario, right in expected.items():
+        for output, (name, wanted) in zip(outputs[scenario], right.items(), strict=True):
             assert torch.equal(output, wanted.to(output.dtype)), (scenario, name)
             assert definition.outputs[name].dtype == str(output.dtype).removeprefix("torch.")
 

@@ -20,7 +20,7 @@ def bench():
     """The command line with a folder for locks and sockets whose path is short enough for a socket's."""
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="gdnbench-test-score-") as home:
         roots = tuple(ADVERSARIAL / name for name in ("both", "cpu", "broken"))
-        yield Gdnbench(Path(home), roots)
+        yield Gdnbench(Path(home), roots, in_process=True)
         end_warm_parents(Path(home))
 
 
@@ -112,7 +112,7 @@ def test_workers_are_forked_from_one_process_that_stays(bench):
 
 
 def test_fresh_workers_are_processes_of_their_own(tmp_path):
-    bench = Gdnbench(tmp_path, (ADVERSARIAL / "cpu",))
+    bench = Gdnbench(tmp_path, (ADVERSARIAL / "cpu",), in_process=True)
     document, _ = scored(bench, "test-wrong", "--fresh")
     assert document["verdict"] == "wrong-numbers"
     assert not list((tmp_path / "tmp").glob("gdnbench-warm-*"))

@@ -8,15 +8,25 @@ import signal
 from pathlib import Path
 
 
-def end_warm_parents(folder: Path) -> int:
-    """Kills those whose socket lies under the folder; gives how many there were."""
-    ended = 0
+def warm_parents(folder: Path) -> list[int]:
+    """The processes whose socket lies under the folder."""
+    found = []
     for process in Path("/proc").iterdir():
         if not process.name.isdigit():
             continue
         with contextlib.suppress(OSError):
             words = (process / "cmdline").read_bytes().split(b"\0")
             if b"gdnbench.process.warm_parent" in words and any(str(folder).encode() in word for word in words):
-                os.kill(int(process.name), signal.SIGKILL)
-                ended += 1
-    return ended
+                found.append(int(process.name))
+    return found
+
+
+def end_warm_parents(folder: Path) -> int:
+    """Kills those whose socket lies under the folder, and waits for this process's own; gives how many there were."""
+    found = warm_parents(folder)
+    for process in found:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(process, 0)
+    return len(found)

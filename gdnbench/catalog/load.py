@@ -103,7 +103,35 @@ def _check_in_place(kernel: Kernel, op: Op) -> None:
             raise DeclarationError(f"in_place: {target} and {source} differ in sizes or element type")
 
 
+_FileState = tuple[int, ...] | None
+"""By which a file is known not to have changed; None where it cannot be looked at."""
+
+_RUN: dict[Path, tuple[_FileState, ModuleType]] = {}
+_COMPLETED: dict[Path, tuple[Op, list[_FileState], Op]] = {}
+
+
+def _state_of(path: Path) -> _FileState:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ctime_ns, found.st_size, found.st_ino
+
+
 def _run_file(path: Path) -> ModuleType:
+    """The module of a file, which is run once in a process for as long as it does not change.
+
+    Raises:
+        DeclarationError: if it fails; it tells the line.
+    """
+    state = _state_of(path)
+    known = _RUN.get(path)
+    if known is None or state is None or known[0] != state:
+        known = _RUN[path] = state, _run_anew(path)
+    return known[1]
+
+
+def _run_anew(path: Path) -> ModuleType:
     name = f"gdnbench_catalog_{path.parent.parent.name}_{path.parent.name}_{path.stem}".replace("-", "_")
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -141,7 +169,13 @@ def with_stored_suites(op: Op, folder: Path) -> Op:
     stored = {name: folder / declared for name, declared in op.suites.items() if isinstance(declared, str)}
     if not stored:
         return op
-    return replace(op, suites={**op.suites, **{name: _read_suite(path, op) for name, path in stored.items()}})
+    states = [_state_of(path) for path in stored.values()]
+    known = _COMPLETED.get(folder)
+    if known and known[0] is op and known[1] == states:
+        return known[2]
+    complete = replace(op, suites={**op.suites, **{name: _read_suite(path, op) for name, path in stored.items()}})
+    _COMPLETED[folder] = op, states, complete
+    return complete
 
 
 def _read_suite(path: Path, op: Op) -> dict[Shape, float]:

@@ -12,6 +12,7 @@ from contextlib import closing, suppress
 from gdnbench.codegen.cache import cache_limit, evict, has_build, load_build
 from gdnbench.codegen.job import REPLIES, BuildStage, Job, Reply, Result, StageBegan, encode_job, result_of
 from gdnbench.errors import BuildError, GdnbenchError, MachineError
+from gdnbench.model.code import UNREAD
 from gdnbench.process.channel import ForgedMessageError
 from gdnbench.process.worker import Worker, wait_for_any
 
@@ -83,7 +84,7 @@ def build_processes() -> int:
 
 def _settle(jobs: Sequence[Job], processes: int | None, limits_s: tuple[float, float]) -> Settled:
     same: dict[str, list[Job]] = defaultdict(list)
-    for job in dict.fromkeys(jobs):
+    for job in sorted(dict.fromkeys(jobs), key=lambda job: not job.disassembled):  # it serves the others, too
         try:
             same[job.key].append(job)
         except GdnbenchError as error:
@@ -91,7 +92,7 @@ def _settle(jobs: Sequence[Job], processes: int | None, limits_s: tuple[float, f
     missing = []
     for key, alike in same.items():
         cached = load_build(key)
-        if cached is None:
+        if cached is None or (cached.load_bits == UNREAD and alike[0].disassembled):
             missing.append(alike)
         else:
             yield alike, cached

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from gdnbench.catalog.entry import Entry
@@ -17,16 +19,23 @@ from gdnbench.codegen.sass import widest_load_bits
 from gdnbench.codegen.triton import compile_triton
 from gdnbench.errors import BuildError
 from gdnbench.model.case import Variant
-from gdnbench.model.code import Build
+from gdnbench.model.code import UNREAD, Build
 from gdnbench.model.kernel import CudaKernel, Kernel, TritonKernel, launch_of
 from gdnbench.model.params import Params
 from gdnbench.model.workload import Workload
 
-_SCHEMA = 3  # raise it when what is stored, or how it is read from a cubin, changes
+_SCHEMA = 4  # raise it when what is stored, or how it is read from a cubin, changes
 
 
 def build(
-    entry: Entry, variant: Variant, workload: Workload, arch: str, *, launch: str = "", stamped: bool = False
+    entry: Entry,
+    variant: Variant,
+    workload: Workload,
+    arch: str,
+    *,
+    launch: str = "",
+    stamped: bool = False,
+    disassembled: bool = True,
 ) -> Build:
     """The build of a variant, from the cache or a compiler.
 
@@ -40,6 +49,7 @@ def build(
         arch: the target, `sm_90`. No GPU is needed.
         launch: the entry of the launch that is meant; by default the kernel's first.
         stamped: for a CUDA kernel, whether its marks read the clock.
+        disassembled: whether its code is read for the widest load, which takes longer than compiling a small kernel.
 
     Raises:
         BuildError: if the kernel's source fails to load or the compiler rejects it.
@@ -49,11 +59,13 @@ def build(
     """
     capability(arch)  # refuses what is not a target's name before a compiler does so less clearly
     key = build_key(entry, variant.params, workload, arch, launch=launch, stamped=stamped)
-    cached = cache.load_build(key)
-    if cached is not None:
-        return cached
-    built = _describe(_compile(entry, variant.params, workload, arch, launch, stamped), entry.kernel.name, arch)
-    cache.store_build(key, built)
+    built = cached = cache.load_build(key)
+    if built is None:
+        built = _describe(_compile(entry, variant.params, workload, arch, launch, stamped), entry.kernel.name, arch)
+    if disassembled and built.load_bits == UNREAD:
+        built = replace(built, load_bits=widest_load_bits(disassemble(Path(built.cubin), built.symbol)))
+    if built != cached:
+        cache.store_build(key, built)
     return built
 
 
@@ -73,7 +85,7 @@ def _describe(code: CompiledCode, kernel: str, arch: str) -> Build:
         registers=resources.registers,
         shared_bytes=resources.shared_bytes + code.dynamic_shared_bytes,
         spill_bytes=resources.spill_bytes,
-        load_bits=widest_load_bits(disassemble(cubin, code.symbol)),
+        load_bits=UNREAD,
         code_bytes=len(code.cubin),
         cubin=str(cubin),
         symbol=code.symbol,

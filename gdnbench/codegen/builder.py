@@ -36,7 +36,12 @@ def _attempt(line: str, channel: Channel[Reply]) -> Result:
             channel.send(StageBegan(BuildStage.IMPORTING))
             load_function(job.entry.source, launch_of(kernel, job.launch).entry)
         channel.send(StageBegan(BuildStage.COMPILING))
-        return build(job.entry, job.variant, job.workload, job.arch, launch=job.launch, stamped=job.stamped)
+        return build(
+            *(job.entry, job.variant, job.workload, job.arch),
+            launch=job.launch,
+            stamped=job.stamped,
+            disassembled=job.disassembled,
+        )
     except GdnbenchError as error:
         return error
     except Exception as error:

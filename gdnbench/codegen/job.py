@@ -31,6 +31,7 @@ class Job:
         arch: the target, `sm_90`.
         launch: the entry of the launch that is meant; empty for the kernel's first.
         stamped: for a CUDA kernel, whether its marks read the clock, as `gdnbench phases` needs.
+        disassembled: whether its code is read for the widest load; where only that it compiles is asked, it need not.
 
     Raises:
         TypeError: for a kernel that is not compiled, such as a `TorchKernel`.
@@ -42,6 +43,7 @@ class Job:
     arch: str
     launch: str = ""
     stamped: bool = False
+    disassembled: bool = True
 
     def __post_init__(self) -> None:
         kernel = self.entry.kernel
@@ -76,6 +78,7 @@ def encode_job(job: Job) -> str:
         "arch": job.arch,
         "launch": job.launch,
         "stamped": job.stamped,
+        "disassembled": job.disassembled,
     }
     return json.dumps(request)
 
@@ -95,7 +98,8 @@ def decode_job(line: str) -> Job:
     params = entry.kernel.resolve(request["params"])
     variant = Variant(entry.kernel.name, request["label"], params=params)
     workload = entry.op.workload(request["shape"])
-    return Job(entry, variant, workload, request["arch"], request["launch"], request["stamped"])
+    how = (request["launch"], request["stamped"], request["disassembled"])
+    return Job(entry, variant, workload, request["arch"], *how)
 
 
 class BuildStage(StrEnum):

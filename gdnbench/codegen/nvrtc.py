@@ -102,18 +102,17 @@ def compile_cuda(
     return CompiledCode(compiled.code, compiled.symbol_mapping[symbol].decode(), log=log.getvalue())
 
 
-def compile_ptx(entry: Entry, params: Params, workload: Workload, arch: str, *, launch: str = "") -> tuple[str, str]:
-    """Compiles a CUDA kernel to PTX, with the source's lines in it.
+def compile_ptx(entry: Entry, params: Params, workload: Workload, arch: str) -> tuple[str, dict[str, str]]:
+    """Compiles a CUDA kernel to PTX, all of its launches and with the source's lines in it.
 
     Args:
         entry: the kernel.
         params: every param's value.
         workload: its compile-time axes count.
         arch: the target, `sm_90`.
-        launch: the entry of the launch that is meant; by default the kernel's first.
 
     Returns:
-        The module's text, and the kernel's mangled name in it.
+        The module's text, and the mangled name in it of each launch, by its entry.
 
     Raises:
         BuildError: if the compiler rejects the kernel; the message is the compiler's.
@@ -128,18 +127,19 @@ def compile_ptx(entry: Entry, params: Params, workload: Workload, arch: str, *, 
         f"--std={OPTIONS['std']}", "--generate-line-info",
         *(f"--include-path={folder}" for folder in includes), *(f"-D{name}={value}" for name, value in defined.items()),
     ]  # fmt: skip
-    symbol = launch_of(entry.kernel, launch).entry
+    assert isinstance(entry.kernel, CudaKernel)
+    entries = [launch.entry for launch in entry.kernel.launches]
     # cuda-core gives PTX only where there is a driver, which tells it what it may ask for.
     _, program = nvrtc.nvrtcCreateProgram(entry.source.read_bytes(), str(entry.source).encode(), 0, [], [])
     try:
-        nvrtc.nvrtcAddNameExpression(program, symbol.encode())
+        for name in entries:
+            nvrtc.nvrtcAddNameExpression(program, name.encode())
         (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             log = _text_of(program, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog)
             raise BuildError(clean_log(log or f"NVRTC says {status.name}"))
         text = _text_of(program, nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX)
-        _, lowered = nvrtc.nvrtcGetLoweredName(program, symbol.encode())
-        return text, lowered.decode()
+        return text, {name: nvrtc.nvrtcGetLoweredName(program, name.encode())[1].decode() for name in entries}
     finally:
         nvrtc.nvrtcDestroyProgram(program)
 

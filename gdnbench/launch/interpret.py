@@ -83,9 +83,8 @@ class InterpretedCuda:
         kernel = entry.kernel
         assert isinstance(kernel, CudaKernel)
         self._entry, self._kernel, self._params = entry, kernel, variant.params
-        self._programs: list[tuple[CudaLaunch, Program]] = []
-        for launch in kernel.launches:
-            self._programs.append((launch, _program(entry, variant.params, workload, arch, launch.entry)))
+        programs = _programs(entry, variant.params, workload, arch)
+        self._programs: list[tuple[CudaLaunch, Program]] = list(zip(kernel.launches, programs, strict=True))
 
     def run(self, workspace: Workspace, *, counts_traffic: bool = True) -> Watched:
         """Runs every launch on the workspace's CPU tensors.
@@ -127,15 +126,15 @@ class InterpretedCuda:
         return (np.int64(value) if wide else np.int32(value)).tobytes()
 
 
-_READ: dict[tuple[object, ...], Program] = {}
+_READ: dict[tuple[object, ...], tuple[Program, ...]] = {}
 
 
-def _program(entry: Entry, params: Params, workload: Workload, arch: str, launch: str) -> Program:
-    """Compiled and read once in a process: workloads that differ in run-time axes share their code."""
-    key = (entry.source, params, *workload.compile_time.items(), arch, launch)
+def _programs(entry: Entry, params: Params, workload: Workload, arch: str) -> tuple[Program, ...]:
+    """Of each launch; compiled and read once in a process: workloads that differ in run-time axes share their code."""
+    key = (entry.source, params, *workload.compile_time.items(), arch)
     if key not in _READ:
-        text, symbol = compile_ptx(entry, params, workload, arch, launch=launch)
-        _READ[key] = read_program(text, symbol)
+        text, symbols = compile_ptx(entry, params, workload, arch)
+        _READ[key] = tuple(read_program(text, symbol) for symbol in symbols.values())
     return _READ[key]
 
 

@@ -98,7 +98,9 @@ def tell_serialized_products(builds: Builds, cases: Sequence[Case], arch: str) -
     return told
 
 
-def build_jobs(catalog: Catalog, cases: Sequence[Case], archs: Sequence[str]) -> dict[BuildId, Job]:
+def build_jobs(
+    catalog: Catalog, cases: Sequence[Case], archs: Sequence[str], *, disassembled: bool = True
+) -> dict[BuildId, Job]:
     """What there is to compile: each CUDA and Triton variant at each workload; those that are alike are built once."""
     jobs = {}
     for case in cases:
@@ -109,13 +111,19 @@ def build_jobs(catalog: Catalog, cases: Sequence[Case], archs: Sequence[str]) ->
             # Where one of several has not its instructions, the others stand for all; where none has, each tells why.
             for arch in [arch for arch in archs if entry.kernel.fits(arch)] or archs:
                 for launch in entry.kernel.launches:
-                    job = Job(entry, case.variant, case.workload, arch, launch.entry)
+                    job = Job(entry, case.variant, case.workload, arch, launch.entry, disassembled=disassembled)
                     jobs[case.variant, case.workload, arch, launch.entry] = job
     return jobs
 
 
 def build_cases(
-    catalog: Catalog, cases: Sequence[Case], archs: Sequence[str], step_limit_s: float, observer: Observer
+    catalog: Catalog,
+    cases: Sequence[Case],
+    archs: Sequence[str],
+    step_limit_s: float,
+    observer: Observer,
+    *,
+    disassembled: bool = True,
 ) -> Builds:
     """Compiles every CUDA and Triton case for every architecture, in parallel processes.
 
@@ -126,11 +134,12 @@ def build_cases(
         step_limit_s: seconds that an ordinary step may take; importing a source may take three times that, and
             compiling it ten times.
         observer: told of every build.
+        disassembled: whether the code is read for the widest load.
 
     Raises:
         MachineError: if the cache cannot be written, or a compiler is absent.
     """
-    jobs = build_jobs(catalog, cases, archs)
+    jobs = build_jobs(catalog, cases, archs, disassembled=disassembled)
     observer.begin("build", len(jobs))
     results = build_all(
         list(jobs.values()),

@@ -192,7 +192,7 @@ def verify_variants(
 
 
 def _verify_on_gpu(catalog: Catalog, task: Task, gpu: Gpu, folder: Path, observer: Observer) -> Verification:
-    builds = build_cases(catalog, task.cases, (gpu.arch,), task.step_limit_s, observer)
+    builds = build_cases(catalog, task.cases, (gpu.arch,), task.step_limit_s, observer, disassembled=False)
     checked = builds.verdicts(task.cases, (gpu.arch,))
     rest = tuple(case for case in task.cases if case.id not in checked)
     observer.begin("check", len(rest))
@@ -252,9 +252,8 @@ def interpreting(
 
 def _compile(catalog: Catalog, task: Task, observer: Observer) -> PreflightVerdicts:
     """The verdicts on all that does not compile."""
-    checked = build_cases(catalog, task.cases, ARCHS_WITHOUT_GPU, task.step_limit_s, observer).verdicts(
-        task.cases, ARCHS_WITHOUT_GPU
-    )
+    builds = build_cases(catalog, task.cases, ARCHS_WITHOUT_GPU, task.step_limit_s, observer, disassembled=False)
+    checked = builds.verdicts(task.cases, ARCHS_WITHOUT_GPU)
     for case in task.cases:
         if case.id in checked:
             observer.examined(case, checked[case.id])

@@ -30,6 +30,10 @@ class CodeState(StrEnum):
         return cls.CURRENT if found == {cls.CURRENT} else cls.UNKNOWN
 
 
+UNREAD = -1
+"""Of a build whose code nobody has asked to be read, the width of its loads."""
+
+
 @dataclass(frozen=True)
 class Build:
     """One variant compiled for one architecture.
@@ -39,7 +43,8 @@ class Build:
         registers: per thread.
         shared_bytes: shared memory per block that the compiler decided on, without a launch's own.
         spill_bytes: local memory per thread: spilled registers and arrays indexed at run time; 0 if there are none.
-        load_bits: width of the widest global load, 128 at best and 256 from sm_100 on; 0 where there is none.
+        load_bits: width of the widest global load, 128 at best and 256 from sm_100 on; 0 where there is none, -1 where
+            the code was not read.
         code_bytes: size of the cubin.
         cubin: path of the cubin in the build cache.
         symbol: mangled name of the entry in the cubin.

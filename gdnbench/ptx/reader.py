@@ -129,6 +129,7 @@ class _Body:
         self._instructions: list[PtxInstruction] = []
         self._scopes, self._opened = [_Scope(0)], 0
         self._at = NO_LINE
+        self._outer: dict[int, SourceLine] = {}  # by a line, where the last instruction of it was inlined
         self._returns: list[str] = []
 
     def read(self, kernel: _Function) -> Program:
@@ -191,7 +192,10 @@ class _Body:
             )
         if instruction.name == "call":
             self._inline(instruction)
-        elif instruction.name in {"ld", "st"} and instruction.has("param"):
+            return
+        if outer := instruction.at.inlined_at:
+            self._outer[instruction.at.line] = outer
+        if instruction.name in {"ld", "st"} and instruction.has("param"):
             self._instructions.extend(self._handed_over(instruction))
         elif instruction.name == "ret" and self._returns:
             self._instructions.append(replace(instruction, name="bra", operands=(Operand(self._returns[-1]),)))
@@ -254,15 +258,7 @@ class _Body:
     def _inlined(self, found: re.Match[str]) -> SourceLine:
         line = int(found[2])
         # Of a call inlined twice the outer call's own place stands with the line that makes it.
-        outer = next(
-            (
-                each.at.inlined_at
-                for each in reversed(self._instructions)
-                if each.at.line == line and each.at.inlined_at
-            ),
-            None,
-        )
-        return SourceLine(self._files.get(int(found[1]), ""), line, outer)
+        return SourceLine(self._files.get(int(found[1]), ""), line, self._outer.get(line))
 
     def _declare_label(self, name: str) -> None:
         self._labels[self._name(name)] = len(self._instructions)

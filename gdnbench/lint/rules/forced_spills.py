@@ -50,7 +50,7 @@ def _spills(subject: CudaSubject, entry: str, blocks: int, setting: LaunchSettin
         return ""
     workload = subject.entry.op.default
     variant = subject.entry.at(subject.variant, workload)
-    jobs = [Job(subject.entry, variant, workload, arch, entry) for arch in _ARCHS]
+    jobs = [Job(subject.entry, variant, workload, arch, entry, disassembled=False) for arch in _ARCHS]
     for job, built in build_all(jobs).items():
         if not isinstance(built, GdnbenchError) and built.spill_bytes and left - _STEP < built.registers <= left:
             return (

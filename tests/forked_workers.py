@@ -1,0 +1,74 @@
+"""Workers that are forked from a process which has imported torch, for commands that run in the tests' own process.
+
+Each is a process of its own, with its asker's environment, folder and paths, as one that is started is; what is saved
+is the import of torch, more than a second of a core, some hundred times. Commands that tests start as processes start
+their workers themselves, so that tests of faults, of cheats and of what is left behind have them as users do.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from hashlib import blake2b
+from pathlib import Path
+
+from warm_processes import end_warm_parents
+
+from gdnbench.process.warm import WarmParent
+from gdnbench.process.worker import Worker
+
+IDLE_S = 240.0
+"""If the tests are killed: what they leave behind ends then."""
+_READ_BY_IMPORTS = ("CUDA", "GOMP", "KMP", "MKL", "OMP", "TORCH", "TRITON")
+
+
+class SuiteParent(WarmParent):
+    """The process that forks workers of one environment for all tests, wherever they keep their temporary files.
+
+    Args:
+        environment: of the workers, on top of this process's.
+        sockets: a folder whose path is short.
+    """
+
+    def __init__(self, environment: Mapping[str, str], sockets: Path) -> None:
+        super().__init__(environment, IDLE_S)
+        self._read = {
+            name: value
+            for name, value in sorted({**os.environ, **environment}.items())
+            if name.startswith(_READ_BY_IMPORTS)
+        }
+        self._sockets = sockets
+
+    def _socket_path(self) -> Path:
+        """By what torch and Triton read when they are loaded, and no more: a fork takes PYTHONPATH anew."""
+        return self._sockets / blake2b(json.dumps(self._read).encode(), digest_size=8).hexdigest()
+
+
+class ForkedWorkers:
+    """Makes workers as `Worker` does, but forks those that see no GPU.
+
+    Args:
+        sockets: a folder whose path is short.
+    """
+
+    def __init__(self, sockets: Path) -> None:
+        self._sockets = sockets
+
+    def __call__(self, module, arguments, kinds, log, environment, *, warm=None):
+        """A worker, with the arguments of `Worker`."""
+        if not environment["CUDA_VISIBLE_DEVICES"]:
+            warm = warm or SuiteParent(environment, self._sockets)
+        return Worker(module, arguments, kinds, log, environment, warm=warm)
+
+
+@contextmanager
+def forked_workers() -> Iterator[ForkedWorkers]:
+    """What makes them, until the end of the block; the processes that they are forked from end with it."""
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="gdnbench-tests-") as folder:
+        try:
+            yield ForkedWorkers(Path(folder))
+        finally:
+            end_warm_parents(Path(folder))
