@@ -173,9 +173,12 @@ class _Loop:
             "e": self._explain,
             "h": self._print_history,
         }
+        changed = False
         while True:
-            if self.sources.has_changed():
+            changes = self.sources.has_changed()
+            if changed and not changes:  # editors empty a file before they write it
                 return True
+            changed = changed or changes
             key = self.keys.read(_POLL_S)
             if key in {"q", "s"}:
                 return key == "s"
