@@ -59,6 +59,18 @@ def test_a_build_whose_code_was_not_read_is_read_without_a_compiler(request):
     assert build(COPY, COPY.default, decode_at(), "sm_90", disassembled=False) == read
 
 
+def test_a_read_only_cache_keeps_no_build_from_being_read(monkeypatch):
+    unread = build(COPY, COPY.default, decode_at(), "sm_90", disassembled=False)
+
+    def refuse(*_):
+        raise MachineError("cannot write to the build cache")
+
+    monkeypatch.setattr("gdnbench.codegen.cache.store_build", refuse)
+    assert _build() == replace(unread, load_bits=128)
+    with pytest.raises(MachineError):
+        _build("sm_100")
+
+
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b'{"digest": "0", "cubin": ""}', b"\xff"])
 def test_a_damaged_record_is_built_again(content):
     first = _build()

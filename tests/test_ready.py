@@ -30,6 +30,7 @@ def root(tmp_path_factory):
     write_kernel(folder, "wrong", SOURCE.replace("float sum = 0.f;", "float sum = at == 5 ? 1.f : 0.f;"))
     write_kernel(folder, "large", variant=ABLE)
     write_kernel(folder, "none", variant=ABLE.replace("M < 65", "M > 0"))
+    write_kernel(folder, "unsure", variant=ABLE.replace("M < 65", "M // 0"))
     write_kernel(folder, "nobuild", SOURCE.replace("float sum", "flaot sum"))
     write_kernel(folder, "unloaded", variant=VARIANT.replace("grid=", "gird="))
     write_kernel(folder, "missed", SOURCE.replace("    float sum", "    if (at > 7) __syncthreads();\n    float sum"))
@@ -130,6 +131,13 @@ def test_a_kernel_that_can_do_no_workload_is_not_called_broken(ready):
     assert set(statuses(document).values()) == {"passed", "unchecked"}
     assert document["checks"]["build"]["what"] == "gemm-none cannot do M=64 N=48 Kd=32 and 1 more: too few rows"
     assert document["checks"]["numbers"]["what"] == "it can do no workload of verify: too few rows"
+
+
+def test_a_check_that_fails_is_told_as_the_reason(ready):
+    code, document = ready("gemm-unsure")
+    assert code
+    for name in ("build", "numbers"):
+        assert "its check failed: ZeroDivisionError" in document["checks"][name]["what"]
 
 
 def test_what_a_tool_finds_is_wrong(ready, stored, verified, monkeypatch, tmp_path):

@@ -119,7 +119,7 @@ def _state_of(path: Path) -> _FileState:
 
 
 def _run_file(path: Path) -> ModuleType:
-    """The module of a file, which is run once in a process for as long as it does not change.
+    """The module of a file, which is run once in a process for as long as it, and not what it reads, does not change.
 
     Raises:
         DeclarationError: if it fails; it tells the line.

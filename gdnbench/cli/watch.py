@@ -175,10 +175,10 @@ class _Loop:
         }
         changed = False
         while True:
-            changes = self.sources.has_changed()
-            if changed and not changes:  # editors empty a file before they write it
+            being_saved = self.sources.has_changed()
+            if changed and not being_saved:  # editors empty a file before they write it
                 return True
-            changed = changed or changes
+            changed = changed or being_saved
             key = self.keys.read(_POLL_S)
             if key in {"q", "s"}:
                 return key == "s"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from gdnbench.codegen.nvrtc import CompiledCode, compile_cuda
 from gdnbench.codegen.ptxas_log import serialized_because
 from gdnbench.codegen.sass import widest_load_bits
 from gdnbench.codegen.triton import compile_triton
-from gdnbench.errors import BuildError
+from gdnbench.errors import BuildError, MachineError
 from gdnbench.model.case import Variant
 from gdnbench.model.code import UNREAD, Build
 from gdnbench.model.kernel import CudaKernel, Kernel, TritonKernel, launch_of
@@ -64,8 +65,11 @@ def build(
         built = _describe(_compile(entry, variant.params, workload, arch, launch, stamped), entry.kernel.name, arch)
     if disassembled and built.load_bits == UNREAD:
         built = replace(built, load_bits=widest_load_bits(disassemble(Path(built.cubin), built.symbol)))
-    if built != cached:
+    if cached is None:
         cache.store_build(key, built)
+    elif built != cached:
+        with suppress(MachineError):  # a read-only cache costs time, and nothing else
+            cache.store_build(key, built)
     return built
 
 

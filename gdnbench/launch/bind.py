@@ -122,7 +122,8 @@ def _load_cuda_launch(
 
     device = Device(torch.cuda.current_device())
     device.set_current()
-    built = build(entry, variant, workload, f"sm_{device.arch}", launch=launch.entry, stamped=stamped)
+    arch = f"sm_{device.arch}"
+    built = build(entry, variant, workload, arch, launch=launch.entry, stamped=stamped, disassembled=False)
     code = ObjectCode.from_cubin(Path(built.cubin).read_bytes())
     function = code.get_kernel(built.symbol)
     shared_bytes = launch.shared_bytes(workload, variant.params)

@@ -97,7 +97,7 @@ def _about(task: ProfileTask, placed: PlacedCase, names: tuple[str, ...], launch
     major, minor = torch.cuda.get_device_capability()
     arch, case = f"sm_{major}{minor}", placed.case
     plain, stamped = (
-        build(placed.entry, case.variant, case.workload, arch, launch=task.entry, stamped=marks)
+        build(placed.entry, case.variant, case.workload, arch, launch=task.entry, stamped=marks, disassembled=False)
         for marks in (False, True)
     )
     return StampedKernel(

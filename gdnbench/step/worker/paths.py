@@ -100,7 +100,7 @@ def _walk_call(chain: Chain, loop: CLoop | None, stream: int) -> Enqueue:
         raise NotLaunchedError("there is no C compiler here (cc, gcc or clang), so there is no C loop")
     declared = entry.kernel.launches[0]
     major, minor = torch.cuda.get_device_capability()
-    built = build(entry, variant, workload, f"sm_{major}{minor}", launch=declared.entry)
+    built = build(entry, variant, workload, f"sm_{major}{minor}", launch=declared.entry, disassembled=False)
     code = ObjectCode.from_cubin(Path(built.cubin).read_bytes())
     kernel = code.get_kernel(walk_of(entry))
     threads = declared.block(workload, variant.params)
