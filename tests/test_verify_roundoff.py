@@ -46,12 +46,14 @@ def test_rounding_to_the_tensors_own_type_costs_nothing(dtype):
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
-def test_an_error_and_then_a_rounding_pass_wherever_they_end(dtype):
-    """The next power of two has another ulp, and the sum of both errors still is within half of the oracle's."""
+@pytest.mark.parametrize("size", [1.0, 2.0**13, 2.0**15], ids=["fp32's", "bf16's", "four of bf16's"])
+def test_an_error_and_then_a_rounding_pass_wherever_they_end(dtype, size):
+    """The next power of two has another ulp, and an error of an ulp may lead over it and then to the number behind."""
     random = torch.Generator().manual_seed(0)
     near = 1 + (torch.rand(200_000, generator=random, dtype=torch.float64) - 0.5) * 2**-6  # on both sides of 1
-    off = 8 * ROUNDOFF * (2 * torch.rand(near.shape, generator=random, dtype=torch.float64) - 1)
-    assert judge((near + off).to(dtype), near, torch.ones_like(near)).passed
+    off = 8 * size * ROUNDOFF * (2 * torch.rand(near.shape, generator=random, dtype=torch.float64) - 1)
+    assert judge((near + off).to(dtype), near, torch.full_like(near, size)).passed
+    assert not judge((near + 2 * off + 2**-7).to(dtype), near, torch.full_like(near, size)).passed
 
 
 def test_twice_rounded_fails():

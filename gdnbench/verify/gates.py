@@ -68,7 +68,9 @@ def roundoff_gate(
     """Errors in units of what a rounding error in each operation of the gate's arithmetic may make on these inputs.
 
     Half an ulp of the tensor's own type is taken off first, and the arithmetic's smallest normal number, below which a
-    GPU may give zero. So the worst is 0 where a kernel's numbers are the oracle's, rounded.
+    GPU may give zero. So the worst is 0 where a kernel's numbers are the oracle's, rounded. The ulp is that of the
+    larger of the two numbers: roundoff may carry a number over a power of two before it is rounded, to twice as coarse
+    a grid.
 
     Args:
         gate: the declaration.
@@ -92,8 +94,10 @@ def roundoff_error(
     """What `roundoff_gate` holds against its limit, element by element."""
     facts = FACTS[gate.arithmetic]
     smallest = 2.0 ** (facts.smallest_exponent + facts.significand_bits - 1)
-    error = (actual.double() - expected).abs_()
-    error.sub_(_ulp(expected, _FACTS[actual.dtype]).mul_(0.5).add_(smallest)).clamp_(min=0.0)  # a NaN stays one
+    wide = actual.double()
+    error = (wide - expected).abs_()
+    larger = torch.maximum(wide.abs(), expected.abs())
+    error.sub_(_ulp(larger, _FACTS[actual.dtype]).mul_(0.5).add_(smallest)).clamp_(min=0.0)  # a NaN stays one
     least = torch.finfo(torch.float64).tiny  # so that 0 by 0 is 0, and anything else by 0 is as good as infinite
     error.div_((size.double() * 2.0**-facts.significand_bits).add_(least))
     return error.nan_to_num_(nan=torch.inf, posinf=torch.inf)
