@@ -162,3 +162,5 @@ def test_resume_is_of_one_run(command_line, tmp_path):
     code, _, err = command_line("run", "--resume", "x", "--gpu", "all", "--out", tmp_path)
     assert code == ExitCode.USAGE
     assert "--resume does not go with --gpu" in " ".join(err.split())
+    code, _, err = command_line("run", "--resume", "x", "--yes", "--out", tmp_path)  # as a script has it
+    assert "does not go" not in err

@@ -164,6 +164,17 @@ def test_a_partial_run_says_so(stored, shown):
     assert "(partial)" in shown()
 
 
+def test_workloads_that_a_stopped_run_did_not_come_to_share_a_line(stored, shown):
+    left = [
+        failed(replace(case("decode-v4"), workload=decode_at(B=batch)), Status.NOT_RUN, "stopped")
+        for batch in (8, 16, 32)
+    ]
+    store(stored, [*ROWS, *left], complete=False)
+    text = " ".join(shown().split())
+    assert "not-run 3 workloads, B=8 qk4_v8 to B=32 qk4_v8: the run was stopped before their turn" in text
+    assert "B=16" not in text
+
+
 def test_the_next_command_can_be_copied_however_narrow_the_terminal(stored, shown):
     folder = stored / ("20260102-030405-h200-decode-" + "a-long-label-" * 8)
     folder.mkdir()

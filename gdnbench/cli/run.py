@@ -34,7 +34,7 @@ from gdnbench.cli.options import (
 )
 from gdnbench.places import RESULTS
 
-_BESIDE_RESUME = frozenset({"resume", "results", "json", "csv", "quiet"})
+_BESIDE_RESUME = frozenset({"resume", "results", "json", "csv", "quiet", "yes"})
 
 
 def run(

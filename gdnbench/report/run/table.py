@@ -89,11 +89,18 @@ def _print_tables(
         console.print(Text(f"warning: {warning}", style="yellow"))
     flops = flops_bind(measurements)
     titles = workload_titles(info)
+    not_reached: list[str] = []
     for workload in dict.fromkeys(row.case.workload for row in measurements):
-        here = rows_at(workload, measurements)
-        print_workload(console, info, here, titles.get(workload, str(workload)), flops=flops)
+        here, title = rows_at(workload, measurements), titles.get(workload, str(workload))
+        if any(row.status is Status.NOT_RUN for row in here) and not any(row.timing for row in here):
+            not_reached.append(title)
+            continue
+        print_workload(console, info, here, title, flops=flops)
         print_clocks(console, info, here, {clock: rows_at(workload, rows) for clock, rows in clocks.items()})
     console.print()
+    if not_reached:
+        console.print(_not_reached_line(not_reached))
+        console.print()
     told = legend(info, flops=flops)
     shortened = explain_short_lists(row.case.workload for row in measurements)
     below = (*(LEGEND if clocks else ()), *([shortened] if shortened else []))
@@ -104,6 +111,12 @@ def _print_tables(
     if result:
         print_suite(console, result, info.op)
     print_next(console, _next(info, measurements, folder))
+
+
+def _not_reached_line(titles: Sequence[str]) -> Text:
+    """The workloads at which nothing was measured when a run was stopped, in a line for all."""
+    told = titles[0] if len(titles) == 1 else f"{len(titles)} workloads, {titles[0]} to {titles[-1]}"
+    return Text.assemble((Status.NOT_RUN.value, "red"), f"  {told}: the run was stopped before their turn")
 
 
 def rows_at(workload: Workload, rows: Sequence[Measurement]) -> list[Measurement]:
