@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gdnbench.diagnose.evidence import Basis, Evidence, RunTimes
+from gdnbench.diagnose.evidence import Basis, Evidence
 from gdnbench.diagnose.launch import CycleBreakdown
+from gdnbench.diagnose.run_times import RunTimes
 from gdnbench.profilers.ncu.quantities import BY_KEY, STALL_MEANINGS
 
 LATENCY_PCT = 60.0

@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from gdnbench.catalog.entry import Entry
+from gdnbench.diagnose.run_times import RunTimes
 from gdnbench.errors import LeftOutWarning, ReportFormatError
 from gdnbench.model.case import Variant
 from gdnbench.model.code import CodeState
@@ -24,9 +25,6 @@ from gdnbench.profilers.ncu.profile import Profile
 from gdnbench.profilers.ncu.quantities import value_of
 from gdnbench.profilers.proton.recording import Recording
 from gdnbench.store.launches import NAME as LAUNCHES
-
-if TYPE_CHECKING:
-    from gdnbench.diagnose.evidence import RunTimes
 
 
 @dataclass(frozen=True)

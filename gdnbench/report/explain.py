@@ -14,9 +14,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from gdnbench.diagnose.evidence import Basis, Evidence, RunTimes
+from gdnbench.diagnose.evidence import Basis, Evidence
 from gdnbench.diagnose.experiment import measure, profile
 from gdnbench.diagnose.finding import EvidenceLine, Finding
+from gdnbench.diagnose.run_times import RunTimes
 from gdnbench.model.code import CodeState, tell_serialized
 from gdnbench.places import in_places, place_asked
 from gdnbench.profilers.ncu.rules import estimated_speedups
