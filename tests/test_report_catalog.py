@@ -53,6 +53,12 @@ def test_its_document_holds_every_row_with_its_source(listed):
     assert json.loads(rows["decode-mine"]["dispatch"]) == documents["decode-mine"]["dispatch"]
 
 
+def test_an_ops_name_means_its_kernels(listed):
+    named = json.loads(listed("nvfp4-gemv", "--json"))
+    assert named == json.loads(listed("--op", "nvfp4-gemv", "--json"))
+    assert "next: gdnbench list nvfp4-gemv-" in listed("nvfp4-gemv")
+
+
 def test_a_table_that_cannot_hold_is_shown_as_broken_with_the_reason(listed):
     text = " ".join(listed(table=TABLE.replace("decode-v6", "decode-v66")).split())
     assert "decode/mine broken: dispatch.toml [h200.qk4_v8] B8: there is no kernel decode-v66" in text

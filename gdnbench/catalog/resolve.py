@@ -66,6 +66,11 @@ def resolve_op(catalog: Catalog, op: str, named: Iterable[str]) -> str:
     raise UsageError(f"the kernels of one op are needed: {told}", f"name those of one op alone, or {_say_which(ops)}")
 
 
+def names_no_kernel(named: Iterable[str]) -> bool:
+    """Whether every kernel of an op is meant: nothing is named, or `all`."""
+    return not _terms(named)
+
+
 def _written_for(terms: Sequence[str], ops: Sequence[str]) -> tuple[str, ...]:
     """Of several ops the one whose name all globs begin with: `decode-*` means `decode`, and not `decode-pool`, too."""
     begun = [_GLOB.split(label_parts(term)[0], maxsplit=1)[0] for term in terms]

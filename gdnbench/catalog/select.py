@@ -86,9 +86,11 @@ def _setting(text: str) -> tuple[str, str]:
 
 
 def unknown_kernel(catalog: Catalog, name: str, known: Sequence[str]) -> UnknownNameError:
-    """The error for a name that no kernel has: why its folder did not load, or the nearest of the known names."""
+    """The error for a name that no kernel has: why its folder did not load, that it is an op, or the nearest names."""
     if broken := find_broken(catalog, name):
         return UnknownNameError(f"kernel {name} could not be loaded: {broken.reason}", f"mend {broken.folder}")
+    if name in catalog.ops:
+        return UnknownNameError(f"{name} is an op, not a kernel", f"--op {name} means all of its kernels")
     hint = did_you_mean(name, known, "`gdnbench list` shows every kernel", cutoff=0.5)
     return UnknownNameError(f"there is no kernel {name}", hint)
 

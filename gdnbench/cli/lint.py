@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from gdnbench.cli.options import JsonOption, KernelsArgument, KernelsOption, OpOption, joined, terms
+from gdnbench.cli.complete import complete_ops
+from gdnbench.cli.options import JsonOption, KernelsArgument, KernelsOption, joined, terms
 
 
 class FindingsFormat(StrEnum):
@@ -21,7 +22,13 @@ class FindingsFormat(StrEnum):
 def lint(
     kernels: KernelsArgument = None,
     kernel: KernelsOption = None,
-    op: OpOption = "",
+    op: Annotated[
+        str,
+        typer.Option(
+            help="The op whose kernels are meant; by default that of those named, or every op.",
+            autocompletion=complete_ops,
+        ),
+    ] = "",
     select: Annotated[
         list[str] | None, typer.Option(metavar="CODE,…", help="Look for these rules alone: T1, or T for all of Triton.")
     ] = None,
@@ -34,6 +41,7 @@ def lint(
 ) -> None:
     """Read kernels' sources for known mistakes. Needs no GPU, runs nothing.
 
+    Where no kernel is named, or all, the kernels of every op are read.
     Triton: accesses beyond a tensor without a mask, int32 offsets that overflow at
     the op's largest workload, TF32 by default, sums in 16 bits, mistakes of
     autotuning. CUDA: barriers that some threads miss, shared memory that nobody
@@ -55,10 +63,12 @@ def lint(
         print_rules(chosen, json=told is FindingsFormat.JSON)
         return
     from gdnbench.catalog.catalog import load_catalog
-    from gdnbench.catalog.resolve import resolve_op
+    from gdnbench.catalog.resolve import names_no_kernel, resolve_op
 
     catalog = load_catalog()
     names = terms(kernels, kernel)
-    result = lint_kernels(catalog, resolve_op(catalog, op, names), joined(names) or "all", chosen)
+    every = names_no_kernel(names) and not op
+    ops = [name for name in catalog.ops if catalog.of_op(name)] if every else [resolve_op(catalog, op, names)]
+    result = lint_kernels(catalog, ops, joined(names) or "all", chosen)
     print_findings(result, chosen, form=told.value)
     raise typer.Exit(result.exit_code)

@@ -52,7 +52,7 @@ def find_kernels(catalog: Catalog, wanted: Sequence[str], results: Path, op: str
 
     Args:
         catalog: what there is.
-        wanted: names and globs, separated by commas or one by one.
+        wanted: names and globs, separated by commas or one by one; an op's name means its kernels.
         results: the folder of the runs that the last times come from.
         op: the op whose kernels are meant; those of every op if empty.
 
@@ -63,7 +63,7 @@ def find_kernels(catalog: Catalog, wanted: Sequence[str], results: Path, op: str
     terms = [label_parts(term.strip())[0] for text in wanted for term in text.split(",") if term.strip()]
     chosen = {entry.kernel.name: entry for term in terms for entry in _matching(catalog, there, term, op)}
     entries = tuple(chosen.values()) if terms else tuple(there)
-    in_full = bool(terms) and not any(set("*?[") & set(term) or term == "all" for term in terms)
+    in_full = bool(terms) and not any(set("*?[") & set(term) or term in {"all", *catalog.ops} for term in terms)
     times = _times(entries, results)
     codes = {name: _code_of(catalog, name, time) for name, time in times.items()}
     broken = tuple(each for each in catalog.broken if not terms and op in {"", each.name.partition("/")[0]})
@@ -81,7 +81,8 @@ def _matching(catalog: Catalog, there: Sequence[Entry], term: str, op: str) -> l
     found = [
         entry
         for entry in there
-        if any(fnmatchcase(variant.label, pattern) for variant in (entry.default, *entry.presets))
+        if term == entry.op.name
+        or any(fnmatchcase(variant.label, pattern) for variant in (entry.default, *entry.presets))
     ]
     if not found:
         select_variants(catalog, op or next(iter(catalog.ops), ""), term)  # raises, and names those there are
