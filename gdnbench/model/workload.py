@@ -102,6 +102,15 @@ class WorkloadSpec:
         lists = {each.name: checked_list(each, sizes.get(each.name, each.default)) for each in self.lists}
         return Workload(self, axes, lists, name)
 
+    def completed(self, workload: Workload) -> Workload:
+        """A workload that was stored when the op had fewer axes, with the defaults of those that came since.
+
+        One that these axes cannot describe, since they lack one of its own, is given back as it is.
+        """
+        if workload.spec.names == self.names or not {*workload.spec.names} <= {*self.names}:
+            return workload
+        return self.workload(workload.sizes, workload.name)
+
     def stored(self, sizes: Sizes, name: str = "") -> Workload:
         """A workload that was stored with every one of its sizes.
 
