@@ -243,6 +243,17 @@ class LastTime:
     sources: dict[str, str]
 
 
+def newest_of_ops(results: Path, ops: Collection[str]) -> dict[str, str]:
+    """By op, its newest run on a GPU; without those that have none. A run that cannot be read is left out."""
+    found: dict[str, str] = {}
+    for info in readable(runs_beside(results), lambda folder: read_document(folder / INFO, _Info)):
+        if info["op"] in ops and info["gpu"] != CPU:
+            found.setdefault(info["op"], info["run_id"])
+        if len(found) == len(ops):
+            break
+    return found
+
+
 class _Info(TypedDict):
     run_id: Name
     gpu: Name
