@@ -70,7 +70,6 @@ def test_rules_are_selected_and_left_out_by_their_beginnings(lint):
         ("--ignore", "E501"),
         ("--select", "T1", "--ignore", "T"),
         ("lint-nonsense",),
-        ("--format", "xml"),
         ("lint-t4-bad", "--json", "--format", "sarif"),
         ("--rules", "--format", "sarif"),
     ],
@@ -79,6 +78,12 @@ def test_what_is_asked_for_wrongly_is_refused(lint, arguments):
     code, out, err = lint(*arguments)
     assert (code, out) == (ExitCode.USAGE, "")
     assert err
+
+
+def test_a_format_that_there_is_not_is_refused_with_those_there_are(lint):
+    code, _, err = lint("--format", "junit")
+    assert code == ExitCode.USAGE
+    assert "there are text, json, sarif" in err
 
 
 def test_json_has_every_part_of_a_finding(lint):

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from gdnbench.cli.complete import complete_ops
 from gdnbench.cli.options import JsonOption, KernelsArgument, KernelsOption, joined, terms
-
-
-class FindingsFormat(StrEnum):
-    """How findings are printed."""
-
-    TEXT = "text"
-    JSON = "json"
-    SARIF = "sarif"
 
 
 def lint(
@@ -34,9 +25,7 @@ def lint(
     ] = None,
     ignore: Annotated[list[str] | None, typer.Option(metavar="CODE,…", help="Leave these rules out.")] = None,
     rules: Annotated[bool, typer.Option("--rules", help="List the rules, and read nothing.")] = False,
-    form: Annotated[
-        FindingsFormat, typer.Option("--format", help="text, json, or sarif for editors and CI.")
-    ] = FindingsFormat.TEXT,
+    form: Annotated[str, typer.Option("--format", help="text, json, or sarif for editors and CI.")] = "text",
     json: JsonOption = False,
 ) -> None:
     """Read kernels' sources for known mistakes. Needs no GPU, runs nothing.
@@ -51,16 +40,17 @@ def lint(
     """
     from gdnbench.errors import UsageError
     from gdnbench.lint.check import choose_rules, lint_kernels
-    from gdnbench.report.lint import print_findings, print_rules
+    from gdnbench.report.lint import parse_form, print_findings, print_rules
 
-    if json and form is FindingsFormat.SARIF:
+    told = parse_form(form)
+    if json and told == "sarif":
         raise UsageError("--json and --format sarif are two formats", "ask for one")
     chosen = choose_rules(joined(select), joined(ignore))
-    told = FindingsFormat.JSON if json else form
+    told = "json" if json else told
     if rules:
-        if told is FindingsFormat.SARIF:
+        if told == "sarif":
             raise UsageError("--rules lists no findings, which SARIF is for", "leave --format out, or ask for --json")
-        print_rules(chosen, json=told is FindingsFormat.JSON)
+        print_rules(chosen, json=told == "json")
         return
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.catalog.resolve import names_no_kernel, resolve_op
@@ -70,5 +60,5 @@ def lint(
     every = names_no_kernel(names) and not op
     ops = [name for name in catalog.ops if catalog.of_op(name)] if every else [resolve_op(catalog, op, names)]
     result = lint_kernels(catalog, ops, joined(names) or "all", chosen)
-    print_findings(result, chosen, form=told.value)
+    print_findings(result, chosen, form=told)
     raise typer.Exit(result.exit_code)

@@ -34,7 +34,7 @@ from gdnbench.report.html.content import (
 )
 from gdnbench.report.html.stored import ReportedRun, lead_line
 from gdnbench.report.phrases import flops_bind, settling_notes
-from gdnbench.report.units import TimeUnit, tflops_text
+from gdnbench.report.units import TimeUnit, tflops_text, traffic
 from gdnbench.stats import FloatArray
 from gdnbench.store.builds import BuildRow
 
@@ -147,7 +147,7 @@ def _part(
     )
     return HtmlPart(
         id=name,
-        title=f"{workload}  ({max(row.nbytes for row in rows) / 1e6:.3g} MB{_bound_words(stored, rows)})",
+        title=f"{workload}  ({traffic(max(row.nbytes for row in rows))}{_bound_words(stored, rows)})",
         lines=tuple(filter(None, [control_line(rows)])),
         charts=(*([bars] if bars else []), *([curves] if points else [])),
         table=_run_table(stored, ordered, name=f"{name}-table", where=str(workload)) if ordered else None,

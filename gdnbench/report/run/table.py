@@ -38,7 +38,7 @@ from gdnbench.report.run.text import (
     notes_of,
     speedup_text,
 )
-from gdnbench.report.units import TimeUnit, number, plus_minus, tflops_text, time_unit
+from gdnbench.report.units import TimeUnit, number, plus_minus, tflops_text, time_unit, traffic
 from gdnbench.store.builds import BuildRow, read_builds
 from gdnbench.store.info import RunInfo, workload_titles
 from gdnbench.store.measurements import read_clocks, read_run
@@ -145,7 +145,7 @@ def print_workload(
     shown.sort(key=lambda row: row.timing.time_us if row.timing else math.inf)
     console.print()
     bound = f", bound by {'FLOPs' if flops_bind(rows) else 'copying'}" if flops and shown else ""
-    console.print(Text(f"{title}  ({max(row.nbytes for row in rows) / 1e6:.3g} MB{bound})", style="bold"))
+    console.print(Text(f"{title}  ({traffic(max(row.nbytes for row in rows))}{bound})", style="bold"))
     if shown:
         beside = console.width >= WIDE_ENOUGH_FOR_NOTES
         table = _table(info, shown, beside, beneath, flops=flops)
