@@ -42,6 +42,7 @@ def resolve_op(catalog: Catalog, op: str, named: Iterable[str]) -> str:
 
     Raises:
         UnknownNameError: for a name that no kernel of any op has.
+        DeclarationError: for a kernel whose declaration does not load.
         UsageError: if no op has all of the kernels or several do, or if nothing tells which of several ops is meant.
     """
     if op:

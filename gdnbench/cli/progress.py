@@ -71,10 +71,11 @@ def watch_here(*, quiet: bool) -> Iterator[PlainObserver]:
 
 
 class PlainObserver(Observer):
-    """Prints a line for each phase and each failure."""
+    """Prints a line for each phase and each failure: what fails alike at several workloads is told at the first."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
+        self._told: set[tuple[str, Status, str]] = set()
 
     def begin(self, phase: str, total: int) -> None:
         """Prints the phase that begins."""
@@ -87,8 +88,9 @@ class PlainObserver(Observer):
 
     def judged(self, label: str, workload: str, status: Status, reason: str) -> None:
         """As `examined`, of a case in words."""
-        if status.is_failure:
-            first = reason.partition("\n")[0]
+        first = reason.partition("\n")[0]
+        if status.is_failure and (label, status, first) not in self._told:
+            self._told.add((label, status, first))
             self._console.print(f"[red]{status}[/] {escape(f'{label} {workload}: {first}')}")
 
     def standing(self, text: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -89,9 +89,10 @@ def _print_tables(
         console.print(Text(f"warning: {warning}", style="yellow"))
     flops = flops_bind(measurements)
     titles = workload_titles(info)
+    reasons: set[str] = set()
     for workload in dict.fromkeys(row.case.workload for row in measurements):
         here = rows_at(workload, measurements)
-        print_workload(console, info, here, titles.get(workload, str(workload)), flops=flops)
+        print_workload(console, info, here, titles.get(workload, str(workload)), flops=flops, told=reasons)
         print_clocks(console, info, here, {clock: rows_at(workload, rows) for clock, rows in clocks.items()})
     console.print()
     told = legend(info, flops=flops)
@@ -100,7 +101,7 @@ def _print_tables(
     console.print(Text("\n").join([told, *map(Text, below)]), style="dim")
     console.print(Text(f"stored in {place_asked(folder)}", style="dim"), soft_wrap=True)
     if builds and not info.on_gpu:
-        console.print(build_table(builds))
+        console.print(build_table(builds, reasons))
     if result:
         print_suite(console, result, info.op)
     print_next(console, _next(info, measurements, folder))
@@ -130,6 +131,7 @@ def print_workload(
     *,
     flops: bool,
     beneath: Beneath = MappingProxyType({}),
+    told: set[str] | None = None,
 ) -> None:
     """Prints the rows of one workload, fastest first, and what qualifies them.
 
@@ -140,6 +142,7 @@ def print_workload(
         title: what to call it.
         flops: whether FLOPs bound some workload of the run.
         beneath: further rows beneath those of a case.
+        told: reasons for failures that were printed in full already; those told now join them.
     """
     shown = [row for row in rows if row.timing and row.role is not Role.CONTROL]
     shown.sort(key=lambda row: row.timing.time_us if row.timing else math.inf)
@@ -157,7 +160,7 @@ def print_workload(
         if not beside:
             _print_notes(console, shown)
     failed = [row for row in rows if row.status is not Status.OK and not _fails_with_baseline(row, rows)]
-    for line in (*control_lines(rows), *failure_lines(failed)):
+    for line in (*control_lines(rows), *failure_lines(failed, told=told)):
         console.print(line)
 
 
@@ -239,8 +242,13 @@ def _verdict(row: Measurement) -> Text:
     return Text(verdict.upper(), style=VERDICT_STYLES.get(verdict, ""))
 
 
-def build_table(builds: Sequence[BuildRow]) -> Group:
-    """A row per variant and series of workloads: registers, spills, shared memory and widest load per architecture."""
+def build_table(builds: Sequence[BuildRow], told: Collection[str] = ()) -> Group:
+    """A row per variant and series of workloads: registers, spills, shared memory and widest load per architecture.
+
+    Args:
+        builds: the rows.
+        told: reasons for failures that were printed in full already.
+    """
     grouped: dict[tuple[str, str], dict[str, BuildRow]] = {}
     for build in builds:
         grouped.setdefault((build.title, build.series), {})[build.arch] = build
@@ -259,7 +267,7 @@ def build_table(builds: Sequence[BuildRow]) -> Group:
         FittedTable(table, ("load", "smem", "spill")),
         Text(legend, style="dim"),
         *_serialized_builds(builds),
-        *_build_failures(builds),
+        *_build_failures(builds, told),
     )
 
 
@@ -291,7 +299,11 @@ def _serialized_builds(builds: Sequence[BuildRow]) -> list[Text]:
     ]
 
 
-def _build_failures(builds: Sequence[BuildRow]) -> list[Text]:
-    return [
-        Text(f"  {build.title} {build.arch}: {build.reason}", style="red") for build in builds if build.status != "ok"
-    ]
+def _build_failures(builds: Sequence[BuildRow], told: Collection[str]) -> list[Text]:
+    """Each reason once, with all architectures that have it; the compiler's excerpt where it was not told yet."""
+    archs: dict[tuple[str, str], dict[str, None]] = {}
+    for build in builds:
+        if build.status != "ok":
+            archs.setdefault((build.title, build.reason), {})[build.arch] = None
+    shown = {reason: reason.partition("\n")[0] if reason in told else reason for _, reason in archs}
+    return [Text(f"  {title} {', '.join(on)}: {shown[reason]}", style="red") for (title, reason), on in archs.items()]
