@@ -54,11 +54,13 @@ def lint(
         return
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.catalog.resolve import names_no_kernel, resolve_op
+    from gdnbench.cli.progress import waiting
 
     catalog = load_catalog()
     names = terms(kernels, kernel)
     every = names_no_kernel(names) and not op
     ops = [name for name in catalog.ops if catalog.of_op(name)] if every else [resolve_op(catalog, op, names)]
-    result = lint_kernels(catalog, ops, joined(names) or "all", chosen)
+    with waiting("reading sources"):
+        result = lint_kernels(catalog, ops, joined(names) or "all", chosen)
     print_findings(result, chosen, form=told)
     raise typer.Exit(result.exit_code)
