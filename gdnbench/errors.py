@@ -32,7 +32,7 @@ class ExitCode(IntEnum):
     WRONG_NUMBERS = 3, "a kernel's numbers are wrong"
     NOISY = 4, "could not measure well enough to answer"
     ENVIRONMENT = 5, "no GPU, the wrong GPU, or no permission"
-    BUILD = 6, "a kernel did not build"
+    BUILD = 6, "a kernel did not build or load"
     PROFILER = 7, "a profiler failed, or its report cannot be read"
     PARTIAL = 8, "some cases were not measured"
     SAME = 9, "a score: as fast as what it was compared with"

@@ -22,7 +22,7 @@ _IMPORTS = "import triton\nimport triton.language as tl\n"
 
 def lint_specimen(name, select=""):
     """The result for a kernel of the specimens."""
-    return lint_kernels(load_catalog([SPECIMENS]), "rows", name, choose_rules(select, ""))
+    return lint_kernels(load_catalog([SPECIMENS]), ["rows"], name, choose_rules(select, ""))
 
 
 class Bench:
@@ -48,7 +48,7 @@ class Bench:
         (folder / "variant.py").write_text(variant)
         catalog = load_catalog([self.root])
         assert not catalog.broken, catalog.broken
-        return lint_kernels(catalog, "rows", label, choose_rules(select, ""))
+        return lint_kernels(catalog, ["rows"], label, choose_rules(select, ""))
 
 
 def _with_entry(declared):

@@ -4,11 +4,14 @@ import csv
 import io
 import json
 import re
+import shutil
 
 import pytest
 from committed import RESULTS as RECORDED
 from decode_workloads import decode_at
 from history_data import BASELINE, FLOOR, KERNEL, TIMES, store_run
+
+BEFORE_AN_AXIS = "20261124-172753-h200-layer-heads"
 
 
 @pytest.fixture
@@ -43,6 +46,23 @@ def test_a_history_is_a_row_a_run_oldest_first(run, stepped):
     assert re.search(r"\+[78]\.\d%", rows[2])
     assert "source" in rows[2]
     assert "22222222" in flat(out)
+
+
+@pytest.fixture
+def before_an_axis(tmp_path):
+    """A run of `layer` of the time when the op had no axis BETA."""
+    shutil.copytree(RECORDED / BEFORE_AN_AXIS, tmp_path / BEFORE_AN_AXIS)
+    return tmp_path
+
+
+@pytest.mark.parametrize("verb", ["history", "list", "explain"])
+def test_a_run_of_before_an_axis_was_added_is_at_its_default(run, before_an_axis, verb):
+    shape = () if verb == "list" else ("--shape", "B=1")
+    more = ("--profiles", before_an_axis / "none", "--gpu", "h200") if verb == "explain" else ()
+    code, out, err = run(verb, "layer-v1", *shape, *more, "--out", before_an_axis)
+    assert code == 0, err
+    assert BEFORE_AN_AXIS[:15] in out
+    assert "6.760" in out
 
 
 def test_a_step_is_told_in_words_with_what_changed_and_what_to_do_next(run, stepped):

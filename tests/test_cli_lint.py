@@ -39,10 +39,17 @@ def test_no_finding_is_success(lint):
     assert out == "1 kernel, 1 file: no findings\nnext: gdnbench verify lint-t4-good\n"
 
 
-def test_the_bundled_kernels_are_meant_by_default_and_have_no_findings(lint):
-    code, out, _ = lint("--select", "T,C2,C3,C4")
+def test_the_bundled_kernels_of_an_op_have_no_findings(lint):
+    code, out, _ = lint("--op", "decode", "--select", "T,C2,C3,C4")
     assert code == ExitCode.OK, out
     assert re.match(r"\d\d kernels, \d\d files: no findings\n", out)
+
+
+@pytest.mark.parametrize("words", [[], ["all"]])
+def test_the_kernels_of_every_op_are_meant_where_none_is_named(lint, words):
+    _, out, _ = lint(*words, "--select", "T1", "--json")
+    found = json.loads(out)["kernels"]
+    assert {"decode-v9", "prefill-v4", "nvfp4-gemv-v2", "lint-t4-good"} <= set(found)
 
 
 def test_rules_are_selected_and_left_out_by_their_beginnings(lint):
@@ -63,7 +70,6 @@ def test_rules_are_selected_and_left_out_by_their_beginnings(lint):
         ("--ignore", "E501"),
         ("--select", "T1", "--ignore", "T"),
         ("lint-nonsense",),
-        ("--format", "xml"),
         ("lint-t4-bad", "--json", "--format", "sarif"),
         ("--rules", "--format", "sarif"),
     ],
@@ -72,6 +78,12 @@ def test_what_is_asked_for_wrongly_is_refused(lint, arguments):
     code, out, err = lint(*arguments)
     assert (code, out) == (ExitCode.USAGE, "")
     assert err
+
+
+def test_a_format_that_there_is_not_is_refused_with_those_there_are(lint):
+    code, _, err = lint("--format", "junit")
+    assert code == ExitCode.USAGE
+    assert "there are text, json, sarif" in err
 
 
 def test_json_has_every_part_of_a_finding(lint):
@@ -154,7 +166,7 @@ def test_a_dispatcher_stands_for_the_kernels_that_it_picks(lint):
 def test_neither_torch_nor_triton_is_imported():
     script = (
         "import sys; from gdnbench.catalog.catalog import load_catalog; from gdnbench.lint.check import *\n"
-        "result = lint_kernels(load_catalog(), 'decode', 'decode-v9,decode-triton', choose_rules('', ''))\n"
+        "result = lint_kernels(load_catalog(), ['decode'], 'decode-v9,decode-triton', choose_rules('', ''))\n"
         "assert result.files; print({'torch', 'triton', 'cuda'} & sys.modules.keys())"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)

@@ -163,3 +163,15 @@ def test_the_encoding_is_that_of_the_process():
     done = run("show", "main", PYTHONIOENCODING="ascii", COLUMNS="80")
     assert done.returncode == 0, done.stderr
     assert done.stdout.decode("ascii") == in_encoding("ascii", "show", "main").out
+
+
+def test_ctrl_c_says_how_far_a_verification_had_come(command_line, monkeypatch):
+    def stopped(*_arguments, observer, **_options):
+        observer.begin("check", 6)
+        observer.advance()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gdnbench.measuring.preflight.verify_variants", stopped)
+    code, out, err = command_line("verify", "decode-reference", "--gpu", "cpu")
+    assert (code, out) == (ExitCode.INTERRUPTED, "")
+    assert err.splitlines()[-1] == "stopped while checking, with 1 of 6 done"

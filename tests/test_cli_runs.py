@@ -98,6 +98,17 @@ def test_a_stopped_run_is_to_be_finished(run, results):
     assert out.splitlines()[-1] == "next: gdnbench run --resume 20260105-030405-h200-decode"
 
 
+def test_a_run_that_was_stopped_on_a_card_that_is_not_here_is_not_to_be_finished_here(run, results):
+    whole = add(results, 1)
+    hidden = results / ".20260105-030405-h200-decode.partial"
+    hidden.mkdir()
+    machine = {"gpu": {"name": "NVIDIA H200", "uuid": "GPU-elsewhere"}}
+    write_info(hidden, info(run_id="20260105-030405-h200-decode", complete=False, machine=machine))
+    _, out, _ = run()
+    assert "stopped" in out
+    assert out.splitlines()[-1] == f"next: gdnbench show {whole.name}"
+
+
 def test_an_empty_folder_says_how_to_get_a_run(run):
     code, out, _ = run("--out", "elsewhere")
     assert code == 0

@@ -30,6 +30,27 @@ def test_of_a_long_suite_a_dry_run_prints_how_many_and_the_first(command_line, t
     assert len(out.splitlines()) < 20
 
 
+def test_of_several_ops_the_one_that_is_meant_is_told_where_nothing_says_which(command_line, tmp_path):
+    words = ("--gpu", "cpu", "--dry-run", "--out", tmp_path)
+    _, _, unnamed = command_line("run", *words)
+    assert "note: the kernels of decode are meant; --op names another op: decode-pool, " in " ".join(unnamed.split())
+    _, _, named = command_line("run", "--op", "decode", *words)
+    assert "note:" not in named
+    _, _, said = command_line("run", "nvfp4-gemv", *words)
+    assert "nvfp4-gemv is an op, not a kernel" in said
+    assert "--op nvfp4-gemv" in said
+
+
+def test_a_suite_is_verified(command_line):
+    op = load_catalog().ops["nvfp4-gemm"]
+    assert op.suite("default").workloads != op.suite("verify").workloads
+    code, out, _ = command_line("verify", "nvfp4-gemm-reference", "--gpu", "cpu", "--suite", "default", "--json")
+    assert code == ExitCode.OK
+    assert {op.workload({axis: row[axis] for axis in op.workloads.names}) for row in json.loads(out)["gates"]} == {
+        *op.suite("default").workloads
+    }
+
+
 def test_a_run_of_a_suite_measures_its_workloads(command_line, tmp_path):
     """That it sums them up, too, is tested on smaller ops."""
     code, out, _ = command_line(

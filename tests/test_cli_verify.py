@@ -172,6 +172,16 @@ def test_a_cuda_kernel_that_does_not_compile_fails(bench):
     assert "kernel.cu:1: error" in done.out
 
 
+def test_what_the_compiler_says_is_told_once_and_not_at_every_workload(bench, tmp_path):
+    shape = ("--shape", "B=1,2", "--gpu", "cpu")
+    verified = bench("verify", "test-no-cuda", *shape)
+    first, later = 'identifier "no" is undefined', 'expected a ";"'
+    assert verified.out.count(later) == verified.err.count(first) == 1
+    run = bench("run", "test-no-cuda", "decode-reference", *shape, "--quick", "--out", tmp_path)
+    assert run.out.count(later) == run.err.count(first) == 1
+    assert "test-no-cuda sm_90, sm_100: " in run.out
+
+
 @pytest.mark.parametrize("verb", ["verify", "run"])
 def test_a_kernel_with_a_file_that_cannot_be_read_stops_no_other(bench, tmp_path, verb):
     options = ("--shape", "B=1") if verb == "verify" else ("--quick", "--out", str(tmp_path))

@@ -75,6 +75,20 @@ def test_without_a_common_case_it_says_what_each_side_has():
     assert "b has decode-v4 at B=8" in raised.value.hint
 
 
+def test_kernels_of_other_names_are_set_side_by_side_by_what_the_hint_says():
+    ours = source(
+        figure("decode-v1", 6.0), figure("decode-v4", 5.0), figure("decode-v4", 9.0, workload=B8),
+        figure("decode-v9", 4.0), figure("decode-v9", 8.0, workload=B8), name="ours",
+    )  # fmt: skip
+    theirs = published(figure("bound", 3.0, rounds=0), figure("bound", 7.0, workload=B8, rounds=0))
+    with pytest.raises(UsageError, match="no common case") as raised:
+        compared(ours, theirs)
+    told = "--rows op,shape --filter 'label=decode-v9,bound'"
+    assert told in raised.value.hint
+    side = compared(ours, theirs, rows="op,shape", filtered="label=decode-v9,bound")
+    assert len(side.grid.rows) == 2
+
+
 def test_a_case_that_failed_on_both_sides_is_no_common_case():
     broken = figure(status=Status.CRASHED, reason="x")
     with pytest.raises(UsageError, match="no common case"):

@@ -124,6 +124,19 @@ def test_a_kernel_that_is_known_to_be_slower_is_not_proposed():
     assert "decode-v1,decode-v5" in experiment.more_warps(replace(evidence, measured=slow)).command
 
 
+def test_a_kernel_that_the_run_did_not_time_is_not_proposed():
+    evidence = recorded("decode-v1-B1")[0]
+    assert "decode-v4" in experiment.more_warps(replace(evidence, measured=measured(5.1, decode_v4=5.0))).command[3]
+    tried = experiment.more_warps(replace(evidence, measured=measured(5.1, copy=3.99)))
+    assert tried.command[:4] == ("gdnbench", "sweep", "--kernel", "decode-v1")
+
+
+def test_a_copy_begins_with_the_ops_name_once():
+    entries = coded("decode-v4").catalog.entries
+    evidence = replace(coded("decode-v4"), entry=entries["nvfp4-gemm-v1"])
+    assert experiment.by_hand(evidence, "warps", "change it").command[2] == "nvfp4-gemm-v1-warps"
+
+
 def test_without_another_kernel_of_the_grid_fewer_rows_a_warp_are_swept():
     evidence = recorded("decode-v1-B1")[0]
     alone = replace(evidence.catalog, entries={"decode-v1": evidence.entry})

@@ -152,6 +152,14 @@ def test_it_comes_back_and_goes_out_again_byte_for_byte(bench, exported, tmp_pat
     assert tree(again) == before
 
 
+def test_solutions_that_were_there_before_stay_and_are_told(bench, tmp_path):
+    words = ("--op", "decode", "--shape", "B=1", "--to", str(tmp_path))
+    assert "stay" not in bench("export", "decode-v4", *words).err
+    told = " ".join(bench("export", "decode-v9", *words).err.split())
+    assert "note: decode-v4.json of an earlier export, or of others, stay" in told
+    assert bench("export", "decode-v4", "decode-v9", *words).err.count("stay") == 0
+
+
 def test_an_imported_kernel_verifies_and_runs_beside_the_original(bench, exported, tmp_path):
     solution = exported / "solutions" / "decode" / DECODE / "decode-reference.json"
     definition = exported / "definitions" / "decode" / f"{DECODE}.json"
@@ -334,9 +342,9 @@ def test_what_cannot_be_exported_is_refused_in_words(bench, tmp_path, words, cod
 def test_a_kernel_whose_params_depend_on_the_workload_says_which_it_has(bench, tmp_path):
     done = bench("export", "decode-triton", "--shape", "B=8,1", "--to", str(tmp_path))
     assert "at B=1 qk4_v8 it is another" in "".join(done.err.replace("\n", " "))
-    one = bench("export", "decode-triton:BV=32", "--shape", "B=8,1", "--to", str(tmp_path))
+    one = bench("export", "decode-triton:BV=32", "--shape", "B=8,1", "--to", str(tmp_path / "one"))
     assert one.err == ""
-    assert "BV=32" in sources(read_files([tmp_path]), "decode-triton_BV32")["solution.py"]
+    assert "BV=32" in sources(read_files([tmp_path / "one"]), "decode-triton_BV32")["solution.py"]
 
 
 def test_the_golden_files_are_written_still(bench, tmp_path):

@@ -40,7 +40,7 @@ def test_codes_are_unique_and_in_order():
 def test_no_rule_fires_on_a_kernel_of_the_catalog():
     catalog = load_catalog(default_roots()[:1])
     for op in catalog.ops:
-        result = lint_kernels(catalog, op, "all", choose_rules("", ""))
+        result = lint_kernels(catalog, [op], "all", choose_rules("", ""))
         assert result.findings == ()
         assert result.silenced == 0
 

@@ -26,6 +26,21 @@ def test_the_default_is_the_contests_layout_at_batch_1():
     assert (default.B, default.HV) == (1, 8)
 
 
+def test_a_workload_of_fewer_axes_has_the_defaults_of_those_that_came_since():
+    axes = (Axis("M", default=64), Axis("N", default=32))
+    before, now = WorkloadSpec(axes=axes[:1]), WorkloadSpec(axes=axes)
+    small = before.workload({"M": 8})
+    assert now.completed(small) == now.workload({"M": 8, "N": 32})
+    assert before.completed(now.default) == now.default
+    assert now.completed(now.default) == now.default
+
+
+def test_lists_of_one_sum_are_in_different_lines_and_lists_of_equal_sizes_in_one():
+    lines = [RAGGED.workload({"lengths": sizes}).line for sizes in ((8,), (64,), (4, 4), (9, 9), (2, 6), (6, 2))]
+    assert lines == [f"H=4 lengths={form}" for form in ("N", "N", "2xN", "2xN", "2+6", "6+2")]
+    assert DECODE.workload({"B": 8}).line == DECODE.default.line == "qk4_v8"
+
+
 @pytest.mark.parametrize("axis", ["B", "HQ", "HV", "K", "V"])
 @pytest.mark.parametrize("size", [0, -1, 2**31])
 def test_an_axis_has_at_least_one_element_and_fits_32_bits(axis, size):

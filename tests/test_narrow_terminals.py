@@ -53,6 +53,12 @@ def test_names_are_whole(command_line, verb, width):
     assert expected[verb] <= first
 
 
+def test_a_long_name_is_broken_between_its_parts(command_line):
+    _, out, _ = command_line("show", "20261124-181737", "--out", RESULTS)
+    first = {line.split()[0] for line in out.splitlines() if line.strip()}
+    assert {"nvfp4-grouped-gemm-", "floor-empty", "upcast", "reference"} <= first
+
+
 def test_what_had_no_room_is_told(command_line):
     assert "no room here for MHz, GB/s, SOL" in " ".join(command_line(*VERBS["show"], columns="60")[1].split())
     assert "no room here" not in command_line(*VERBS["show"], columns="80")[1]

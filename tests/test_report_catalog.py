@@ -3,9 +3,12 @@
 import csv
 import io
 import json
+import re
 
 import pytest
+from decode_workloads import decode_at
 from dispatch_data import write_dispatcher
+from history_data import store_run
 
 TABLE = """
 [h200.qk4_v8]
@@ -51,6 +54,27 @@ def test_its_document_holds_every_row_with_its_source(listed):
     assert documents["decode-mine"]["language"] == "dispatch"
     rows = {row["kernel"]: row for row in csv.DictReader(io.StringIO(listed("--csv")))}
     assert json.loads(rows["decode-mine"]["dispatch"]) == documents["decode-mine"]["dispatch"]
+
+
+def test_an_ops_name_means_its_kernels(listed):
+    named = json.loads(listed("nvfp4-gemv", "--json"))
+    assert named == json.loads(listed("--op", "nvfp4-gemv", "--json"))
+    assert "next: gdnbench list nvfp4-gemv-" in listed("nvfp4-gemv")
+
+
+def test_a_time_names_its_run_and_times_of_several_are_told_apart(command_line, tmp_path):
+    store_run(tmp_path, 0, {"decode-v4": 4.4}, gpu="h200")
+    store_run(tmp_path, 1, {"decode-v9": 3.3}, gpu="b200")
+    _, out, _ = command_line("list", "--op", "decode", "--out", tmp_path, columns="160")
+    assert re.search(r"decode-v4 .* 4\.\d+\*? +20260102-030405-h200 ", out)
+    assert re.search(r"decode-v9 .* 3\.\d+\*? +20260103-030405-b200 ", out)
+    assert "compare times of one run" in " ".join(out.split())
+
+
+def test_an_op_without_a_time_at_its_default_workload_names_the_run_that_has_others(command_line, tmp_path):
+    large = store_run(tmp_path, 0, workload=decode_at(B=64))
+    _, out, _ = command_line("list", "--op", "decode", "--out", tmp_path)
+    assert f"decode: no time at B=1 qk4_v8; of others: gdnbench show {large.name}" in " ".join(out.split())
 
 
 def test_a_table_that_cannot_hold_is_shown_as_broken_with_the_reason(listed):

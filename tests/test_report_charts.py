@@ -20,6 +20,7 @@ from gdnbench.report.charts.layout import BLOCKS, blocks, log_ticks, spread
 from gdnbench.report.charts.plot import CHARTS, draw_chart, print_chart, split_words
 from gdnbench.report.charts.selection import COLOURS, choices_of, open_view, slots_of, time_us
 from gdnbench.report.charts.theme import BASELINE_MARKER, DARK, LIGHT, MARKERS
+from gdnbench.store.info import read_info
 from gdnbench.store.samples import RoundSamples, read_rounds, write_samples
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -29,6 +30,8 @@ MANY = RECORDED / "20261122-215641-h200-decode-processes"
 KERNELS = RECORDED / "20261121-101900-h200-decode-main"
 DISPATCH = RECORDED / "20261122-003003-h200-decode-dispatch"
 SWEEP = RECORDED / "20261121-180525-h200-decode-sweep-bv"
+PREFILL = RECORDED / "20261124-031935-h200-prefill-processes"
+PREFILL_LISTS = [read_info(PREFILL).workloads.workload({"lengths": each}) for each in ((8192,), (1024,) * 8)]
 
 
 @pytest.fixture(scope="module")
@@ -203,6 +206,17 @@ def test_time_names_the_batch_sizes_and_every_line(tmp_path):
     text = words(tmp_path / "chart.svg")
     for word in ("batch size B", "time, µs", "1", "8", "64", "decode-v1d", "decode-v4b"):
         assert word in text.split() or word in text
+
+
+def test_time_does_not_draw_lists_of_one_sum_as_one_point():
+    alone, eight = PREFILL_LISTS
+    assert [str(each) for each in open_view(PREFILL, every=True).workloads] == [
+        f"qk4_v8 lengths={length}" for length in (64, 1024, 8192)
+    ]
+    drawn = shown("time", PREFILL, kernels="prefill-v4", workloads=PREFILL_LISTS)
+    for workload, time in ((alone, "43.984"), (eight, "45.795")):
+        assert drawn.count(workload.x_term) == drawn.count(time) == 1
+    assert drawn.index(alone.line) < drawn.index("43.984") < drawn.index(eight.line) < drawn.index("45.795")
 
 
 def test_the_share_is_the_copying_floors_time_over_the_kernels(folder):

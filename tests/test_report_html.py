@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from committed import RESULTS
 from decode_workloads import decode_at
 from report_data import HOSTILE, KERNELS, WORKLOADS, Elements, store_run, store_swept
 from run_data import case, failed, measured, store, store_bound_by_flops
@@ -21,8 +22,10 @@ from gdnbench.report.html import report as report_module
 from gdnbench.report.html.report import inline_json, write_report
 from gdnbench.report.html.run_section import times_charts
 from gdnbench.store.builds import BuildRow, write_builds
+from gdnbench.store.measurements import read_measurements
 
 RECORDED = Path(__file__).parent / "data" / "ncu"
+PREFILL = RESULTS / "20261124-031935-h200-prefill-processes"
 VOID = {"meta", "input", "br", "img", "link"}
 
 
@@ -292,3 +295,12 @@ def test_times_are_over_that_of_the_fastest_copying_floor(order):
     text = json.dumps([chart.spec for chart in charts])
     assert '"above": "1.500"' in text
     assert '"above": "1.200"' not in text
+
+
+def test_lists_of_one_sum_are_not_points_of_one_chart():
+    rows = read_measurements(PREFILL)
+    charts = times_charts(rows, prefix="p", picker="q", shown=["prefill-v4"], baseline="")
+    (chart,) = [chart for chart in charts if chart.id.startswith("p-times-")]
+    (points,) = chart.spec["datasets"].values()
+    assert sorted(point["at"] for point in points if point["kernel"] == "prefill-v4") == ["1024", "64", "8192"]
+    assert chart.title == "Time against sum of lengths, qk4_v8 lengths=N"

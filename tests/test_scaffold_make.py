@@ -200,6 +200,12 @@ def refuse(tmp_path, kind, match, *arguments):
     return caught.value
 
 
+def test_a_name_without_its_op_is_answered_with_the_origins(tmp_path):
+    hint = refuse(tmp_path, UsageError, "not a kernel's name", "gemv-mine", "nvfp4-gemv-v2", tmp_path).hint
+    assert hint.startswith("a name begins with nvfp4-gemv-; ")
+    assert hint.endswith("as in nvfp4-gemv-mine")
+
+
 def test_a_name_that_is_taken(tmp_path):
     add(tmp_path, MINE.format(', presets={"decode-mine-b": {}}'))
     to = tmp_path

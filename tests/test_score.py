@@ -11,6 +11,10 @@ import pytest
 from faults import ADVERSARIAL, Gdnbench
 from warm_processes import end_warm_parents
 
+from gdnbench.model.status import Status
+from gdnbench.report.score.lines import next_command
+from gdnbench.score.score import Code, NoVerdict, Score
+
 CPU = ("--gpu", "cpu", "--budget", "3s", "--step-limit", "4")
 MOST_BYTES = 4096
 
@@ -218,6 +222,21 @@ def test_a_suite_is_one_verdict_with_its_weights(gpu):
     ratios = [each["estimate"] for each in worst]
     assert ratios == sorted(ratios)
     assert min(ratios) < document["ratio"]["estimate"] < max(ratios)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "code", "command"),
+    [
+        (Status.BROKEN, Code(), "list"),
+        (Status.BUILD_FAILED, Code(), "inspect decode-mine"),
+        (Status.WRONG_NUMBERS, Code(), "verify decode-mine"),
+        (NoVerdict.NOT_HERE, Code(registers=32), "inspect decode-mine"),
+        (NoVerdict.NOT_HERE, Code(), "list decode-mine"),
+    ],
+)
+def test_what_is_next_can_be_run_for_what_failed(verdict, code, command):
+    score = Score("decode-mine", "decode", "cpu", "decode-fla", verdict, "why", code=code)
+    assert " ".join(next_command(score)) == f"gdnbench {command}"
 
 
 def test_people_get_a_few_lines(gpu):

@@ -80,7 +80,7 @@ def test_output_that_is_not_as_expected_is_given_as_it_stands(tool, output):
 def test_an_error_of_several_lines_is_told_with_its_hint():
     ended = Ended(6, "", "warning: old\nerror: kernel.cu:3: no\n  float x\n  ^\nhint:  mend it\n")
     told = describe(ended, {})
-    assert told["meaning"] == "a kernel did not build"
+    assert told["meaning"] == "a kernel did not build or load"
     assert told["error"] == "kernel.cu:3: no\n  float x\n  ^"
     assert told["hint"] == "mend it"
 

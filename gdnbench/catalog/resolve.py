@@ -42,6 +42,7 @@ def resolve_op(catalog: Catalog, op: str, named: Iterable[str]) -> str:
 
     Raises:
         UnknownNameError: for a name that no kernel of any op has.
+        DeclarationError: for a kernel whose declaration does not load.
         UsageError: if no op has all of the kernels or several do, or if nothing tells which of several ops is meant.
     """
     if op:
@@ -64,6 +65,11 @@ def resolve_op(catalog: Catalog, op: str, named: Iterable[str]) -> str:
         raise UsageError(f"the kernels of one op are needed: {told}", _say_which(common))
     ops = dict.fromkeys(name for having in owners.values() for name in having)
     raise UsageError(f"the kernels of one op are needed: {told}", f"name those of one op alone, or {_say_which(ops)}")
+
+
+def names_no_kernel(named: Iterable[str]) -> bool:
+    """Whether every kernel of an op is meant: nothing is named, or `all`."""
+    return not _terms(named)
 
 
 def _written_for(terms: Sequence[str], ops: Sequence[str]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from itertools import product
 
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import Broken, Entry, label_parts
-from gdnbench.errors import ParamError, UnknownNameError, UsageError
+from gdnbench.errors import DeclarationError, GdnbenchError, ParamError, UnknownNameError, UsageError
 from gdnbench.model.case import Variant
 from gdnbench.model.params import ParamValue
 from gdnbench.wording import did_you_mean
@@ -34,6 +34,7 @@ def select_variants(catalog: Catalog, op: str, wanted: str) -> tuple[Variant, ..
 
     Raises:
         UnknownNameError: for a name that nothing has, with the nearest ones.
+        DeclarationError: for a kernel whose declaration does not load.
         ParamError: for an unknown param or a value outside its choices.
     """
     known = {variant.label: (entry, variant) for entry in catalog.of_op(op) for variant in _variants(entry)}
@@ -85,10 +86,12 @@ def _setting(text: str) -> tuple[str, str]:
     return name, value
 
 
-def unknown_kernel(catalog: Catalog, name: str, known: Sequence[str]) -> UnknownNameError:
-    """The error for a name that no kernel has: why its folder did not load, or the nearest of the known names."""
+def unknown_kernel(catalog: Catalog, name: str, known: Sequence[str]) -> GdnbenchError:
+    """The error for a name that no kernel has: why its folder did not load, that it is an op, or the nearest names."""
     if broken := find_broken(catalog, name):
-        return UnknownNameError(f"kernel {name} could not be loaded: {broken.reason}", f"mend {broken.folder}")
+        return DeclarationError(f"kernel {name} could not be loaded: {broken.reason}", f"mend {broken.folder}")
+    if name in catalog.ops:
+        return UnknownNameError(f"{name} is an op, not a kernel", f"--op {name} means all of its kernels")
     hint = did_you_mean(name, known, "`gdnbench list` shows every kernel", cutoff=0.5)
     return UnknownNameError(f"there is no kernel {name}", hint)
 

@@ -11,10 +11,11 @@ from gdnbench.cli.options import (
     JsonOption,
     KernelsArgument,
     KernelsOption,
-    OpOption,
+    OpOrDecodeOption,
     QuietOption,
     ResultsOption,
     ShapesOption,
+    op_meant,
     sizes,
     terms,
 )
@@ -32,7 +33,7 @@ def export(
     to: Annotated[Path, typer.Option(metavar="DIR", help="The folder of the data set; it need not exist.")],
     kernels: KernelsArgument = None,
     kernel: KernelsOption = None,
-    op: OpOption = "",
+    op: OpOrDecodeOption = "",
     shape: ShapesOption = None,
     suite: Annotated[str, typer.Option(metavar="NAME", help="The workloads of a suite: contest.")] = "",
     run: Annotated[str, typer.Option("--run", metavar="RUN", help="Also the cases of a stored run, as traces.")] = "",
@@ -59,7 +60,6 @@ def export(
     traces, with our intervals in `correctness.extra`.
     """
     from gdnbench.catalog.catalog import load_catalog
-    from gdnbench.catalog.resolve import resolve_op
     from gdnbench.errors import UsageError
     from gdnbench.exchange.definition import read_definition
     from gdnbench.exchange.export import ExportRequest
@@ -71,7 +71,7 @@ def export(
     catalog, named = load_catalog(), terms(kernels, kernel)
     folder = find_run(results, run) if run else None
     info = read_info(folder) if folder else None
-    chosen = info.op if info and not (op or named) else resolve_op(catalog, op, named)
+    chosen = info.op if info and not (op or named) else op_meant(catalog, op, named, quiet=quiet)
     if chosen not in catalog.ops:
         raise UsageError(f"there is no op {chosen}", f"there are {', '.join(catalog.ops)}")
     if info and info.op != chosen:

@@ -51,6 +51,7 @@ def history(
         of_op,
         other_gpus,
         timed_workloads,
+        with_axes_of,
     )
     from gdnbench.compare.runs import load_stored_runs
     from gdnbench.measuring.request import parse_workloads
@@ -66,7 +67,8 @@ def history(
     stored = load_stored_runs(results)
     label = choose_label(of_op(stored, op) if op else stored, name)
     op = op or choose_op(stored, label)
-    workloads, runs = parse_workloads(find_op(catalog, op), sizes(shape)), of_op(stored, op)
+    found_op = find_op(catalog, op)
+    workloads, runs = parse_workloads(found_op, sizes(shape)), with_axes_of(of_op(stored, op), found_op)
     model = choose_gpu(runs, label, gpu)
     if not shape:
         workloads = timed_workloads(runs, label, model, workloads)

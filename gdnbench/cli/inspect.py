@@ -11,10 +11,11 @@ from gdnbench.cli.options import (
     JsonOption,
     KernelsArgument,
     KernelsOption,
-    OpOption,
+    OpOrDecodeOption,
     QuietOption,
     ShapesOption,
     joined,
+    op_meant,
     sizes,
     terms,
 )
@@ -27,7 +28,7 @@ def inspect(
         list[str] | None,
         typer.Option(metavar="sm_N,…", help="Targets; those of the GPUs here, else sm_90 and sm_100."),
     ] = None,
-    op: OpOption = "",
+    op: OpOrDecodeOption = "",
     shape: ShapesOption = None,
     diff: Annotated[
         str, typer.Option(metavar="OTHER", help="Show what changed from another kernel, or git:REV for this one there.")
@@ -72,7 +73,7 @@ def inspect(
     exit is there, by blocks and loops, with live registers and source lines.
     """
     from gdnbench.catalog.catalog import load_catalog
-    from gdnbench.catalog.resolve import find_op, resolve_op
+    from gdnbench.catalog.resolve import find_op
     from gdnbench.cli.progress import watch
     from gdnbench.inspection.compiled import build_subjects
     from gdnbench.inspection.difference import BuildPair, find_counterparts, is_revision
@@ -92,7 +93,7 @@ def inspect(
     archs = choose_archs(wanted, gpus)
     catalog = load_catalog()
     names = terms(kernels, kernel)
-    op = resolve_op(catalog, op, [*names, *([] if is_revision(diff) else [diff])])
+    op = op_meant(catalog, op, [*names, *([] if is_revision(diff) else [diff])], quiet=quiet)
     workloads = parse_near_default(find_op(catalog, op), sizes(shape))
     subjects, notes = choose_subjects(catalog, op, names, workloads)
     compared = find_counterparts(subjects, catalog, op, diff) if diff else ()

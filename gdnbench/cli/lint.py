@@ -2,38 +2,35 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
-from gdnbench.cli.options import JsonOption, KernelsArgument, KernelsOption, OpOption, joined, terms
-
-
-class FindingsFormat(StrEnum):
-    """How findings are printed."""
-
-    TEXT = "text"
-    JSON = "json"
-    SARIF = "sarif"
+from gdnbench.cli.complete import complete_ops
+from gdnbench.cli.options import JsonOption, KernelsArgument, KernelsOption, joined, terms
 
 
 def lint(
     kernels: KernelsArgument = None,
     kernel: KernelsOption = None,
-    op: OpOption = "",
+    op: Annotated[
+        str,
+        typer.Option(
+            help="The op whose kernels are meant; by default that of those named, or every op.",
+            autocompletion=complete_ops,
+        ),
+    ] = "",
     select: Annotated[
         list[str] | None, typer.Option(metavar="CODE,…", help="Look for these rules alone: T1, or T for all of Triton.")
     ] = None,
     ignore: Annotated[list[str] | None, typer.Option(metavar="CODE,…", help="Leave these rules out.")] = None,
     rules: Annotated[bool, typer.Option("--rules", help="List the rules, and read nothing.")] = False,
-    form: Annotated[
-        FindingsFormat, typer.Option("--format", help="text, json, or sarif for editors and CI.")
-    ] = FindingsFormat.TEXT,
+    form: Annotated[str, typer.Option("--format", help="text, json, or sarif for editors and CI.")] = "text",
     json: JsonOption = False,
 ) -> None:
     """Read kernels' sources for known mistakes. Needs no GPU, runs nothing.
 
+    Where no kernel is named, or all, the kernels of every op are read.
     Triton: accesses beyond a tensor without a mask, int32 offsets that overflow at
     the op's largest workload, TF32 by default, sums in 16 bits, mistakes of
     autotuning. CUDA: barriers that some threads miss, shared memory that nobody
@@ -43,22 +40,27 @@ def lint(
     """
     from gdnbench.errors import UsageError
     from gdnbench.lint.check import choose_rules, lint_kernels
-    from gdnbench.report.lint import print_findings, print_rules
+    from gdnbench.report.lint import parse_form, print_findings, print_rules
 
-    if json and form is FindingsFormat.SARIF:
+    told = parse_form(form)
+    if json and told == "sarif":
         raise UsageError("--json and --format sarif are two formats", "ask for one")
     chosen = choose_rules(joined(select), joined(ignore))
-    told = FindingsFormat.JSON if json else form
+    told = "json" if json else told
     if rules:
-        if told is FindingsFormat.SARIF:
+        if told == "sarif":
             raise UsageError("--rules lists no findings, which SARIF is for", "leave --format out, or ask for --json")
-        print_rules(chosen, json=told is FindingsFormat.JSON)
+        print_rules(chosen, json=told == "json")
         return
     from gdnbench.catalog.catalog import load_catalog
-    from gdnbench.catalog.resolve import resolve_op
+    from gdnbench.catalog.resolve import names_no_kernel, resolve_op
+    from gdnbench.cli.progress import waiting
 
     catalog = load_catalog()
     names = terms(kernels, kernel)
-    result = lint_kernels(catalog, resolve_op(catalog, op, names), joined(names) or "all", chosen)
-    print_findings(result, chosen, form=told.value)
+    every = names_no_kernel(names) and not op
+    ops = [name for name in catalog.ops if catalog.of_op(name)] if every else [resolve_op(catalog, op, names)]
+    with waiting("reading sources"):
+        result = lint_kernels(catalog, ops, joined(names) or "all", chosen)
+    print_findings(result, chosen, form=told)
     raise typer.Exit(result.exit_code)

@@ -22,7 +22,7 @@ def list_kernels(
     json: JsonOption = False,
     csv: CsvOption = False,
 ) -> None:
-    """List kernels: language, last known time, idea; all of them, or those named.
+    """List kernels: language, last known time, idea; all, or those named, or an op's.
 
     A time is from the newest run that timed the kernel at the op's default workload.
     Kernels that are named in full are shown with everything that is known of

@@ -14,6 +14,7 @@ from gdnbench.cli.complete import complete_kernels, complete_ops, complete_runs
 from gdnbench.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
+    from gdnbench.catalog.catalog import Catalog
     from gdnbench.measuring.plan import Outlook
 
 _ONE = "A name, with params after colons: decode-v4, decode-triton:BV=16."
@@ -63,8 +64,13 @@ BaselineOption = Annotated[
 ]
 OpOption = Annotated[
     str,
+    typer.Option(help="The op whose kernels are meant; by default that of those named.", autocompletion=complete_ops),
+]
+OpOrDecodeOption = Annotated[
+    str,
     typer.Option(
-        help="The op whose kernels are meant; by default that of the kernels named.", autocompletion=complete_ops
+        help="The op whose kernels are meant; by default that of those named, and decode where none is.",
+        autocompletion=complete_ops,
     ),
 ]
 CardsOption = Annotated[
@@ -99,6 +105,24 @@ def sizes(texts: Sequence[str] | None) -> str:
 def terms(arguments: Sequence[str] | None, options: Sequence[str] | None) -> list[str]:
     """The kernels that were named, as arguments or by `-k`."""
     return [*(arguments or ()), *(options or ())]
+
+
+def op_meant(catalog: Catalog, op: str, named: Sequence[str], *, quiet: bool = False) -> str:
+    """As `resolve_op`; where nothing says which of several ops is meant, a note on stderr says which is taken.
+
+    Raises:
+        UnknownNameError: as `resolve_op`.
+        UsageError: as `resolve_op`.
+    """
+    from gdnbench.catalog.resolve import names_no_kernel, resolve_op
+    from gdnbench.report.console import message_console
+
+    found = resolve_op(catalog, op, named)
+    if not op and names_no_kernel(named) and len(catalog.ops) > 1:
+        others = ", ".join(name for name in catalog.ops if name != found)
+        note = f"note: the kernels of {found} are meant; --op names another op: {others}"
+        message_console(quiet=quiet).print(note, style="dim", markup=False)
+    return found
 
 
 def some_terms(arguments: Sequence[str] | None, options: Sequence[str] | None, example: str) -> list[str]:

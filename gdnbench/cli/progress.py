@@ -52,7 +52,20 @@ def waiting(text: str) -> Iterator[None]:
 
 @contextmanager
 def watch_here(*, quiet: bool) -> Iterator[PlainObserver]:
-    """An observer for stderr: a live bar in a terminal, plain lines elsewhere, nothing if quiet."""
+    """An observer for stderr: a live bar in a terminal, plain lines elsewhere, nothing if quiet.
+
+    Where Ctrl-C ends what it watches, it says how far that had come.
+    """
+    with _observer(quiet=quiet) as observer:
+        try:
+            yield observer
+        except KeyboardInterrupt:
+            observer.stopped()
+            raise
+
+
+@contextmanager
+def _observer(*, quiet: bool) -> Iterator[PlainObserver]:
     console = message_console(quiet=quiet)
     if quiet or not console.is_terminal:
         yield PlainObserver(console)
@@ -71,15 +84,30 @@ def watch_here(*, quiet: bool) -> Iterator[PlainObserver]:
 
 
 class PlainObserver(Observer):
-    """Prints a line for each phase and each failure."""
+    """Prints a line for each phase and each failure: what fails alike at several workloads is told at the first."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
+        self._told: set[tuple[str, Status, str]] = set()
+        self._phase, self._total, self._done = "", 0, 0
 
     def begin(self, phase: str, total: int) -> None:
         """Prints the phase that begins."""
+        self._phase, self._total, self._done = PHASES[phase], total, 0
         if total:
-            self._console.print(f"{PHASES[phase]} ({total})")
+            self._show_phase()
+
+    def advance(self) -> None:
+        """Counts what is done."""
+        self._done += 1
+
+    def stopped(self) -> None:
+        """Prints what was done of the phase that was stopped."""
+        while_ = f" while {self._phase}, with {self._done} of {self._total} done" if self._total else ""
+        self._console.print(f"stopped{while_}", style="yellow")
+
+    def _show_phase(self) -> None:
+        self._console.print(f"{self._phase} ({self._total})")
 
     def examined(self, case: Case, result: Examined) -> None:
         """Prints a failure; kernels that cannot run here are listed in the table."""
@@ -87,8 +115,9 @@ class PlainObserver(Observer):
 
     def judged(self, label: str, workload: str, status: Status, reason: str) -> None:
         """As `examined`, of a case in words."""
-        if status.is_failure:
-            first = reason.partition("\n")[0]
+        first = reason.partition("\n")[0]
+        if status.is_failure and (label, status, first) not in self._told:
+            self._told.add((label, status, first))
             self._console.print(f"[red]{status}[/] {escape(f'{label} {workload}: {first}')}")
 
     def standing(self, text: str) -> None:
@@ -111,6 +140,7 @@ class LiveObserver(PlainObserver):
 
     def begin(self, phase: str, total: int) -> None:
         """Restarts the bar."""
+        super().begin(phase, total)
         self._progress.remove_task(self._task)
         self._task = self._progress.add_task(PHASES[phase], total=total or None, step="", visible=bool(total))
 
@@ -120,4 +150,8 @@ class LiveObserver(PlainObserver):
 
     def advance(self) -> None:
         """Advances the bar."""
+        super().advance()
         self._progress.advance(self._task)
+
+    def _show_phase(self) -> None:
+        pass  # the bar shows it

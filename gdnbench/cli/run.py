@@ -18,7 +18,7 @@ from gdnbench.cli.options import (
     KernelsArgument,
     KernelsOption,
     MarginOption,
-    OpOption,
+    OpOrDecodeOption,
     PartOption,
     QuietOption,
     ResultsOption,
@@ -28,6 +28,7 @@ from gdnbench.cli.options import (
     YesOption,
     confirm_builds,
     joined,
+    op_meant,
     refuse_beside,
     sizes,
     terms,
@@ -41,7 +42,7 @@ def run(
     ctx: typer.Context,
     kernels: KernelsArgument = None,
     kernel: KernelsOption = None,
-    op: OpOption = "",
+    op: OpOrDecodeOption = "",
     gpu: CardsOption = "auto",
     shape: ShapesOption = None,
     suite: SuiteOption = "",
@@ -90,7 +91,6 @@ def run(
     with these runs prints it again.
     """
     from gdnbench.catalog.catalog import load_catalog
-    from gdnbench.catalog.resolve import resolve_op
     from gdnbench.cli.progress import watch
     from gdnbench.machine.gpus import list_gpus, select_cards, select_gpu
     from gdnbench.measuring.exit_code import exit_code_of, refuse_nothing_measured
@@ -126,7 +126,7 @@ def run(
         names = terms(kernels, kernel)
         request = make_request(
             catalog,
-            resolve_op(catalog, op, [*names, baseline]),
+            op_meant(catalog, op, [*names, baseline], quiet=quiet),
             joined(names) or "all",
             axes=sizes(shape),
             baseline=baseline,

@@ -25,10 +25,12 @@ def list_stored(
     """
     if ctx.invoked_subcommand:
         return
+    from gdnbench.machine.gpus import list_gpus
     from gdnbench.report.runs import print_runs
     from gdnbench.store.overview import overview
 
-    print_runs(overview(results), results, json=json, csv=csv)
+    cards = [gpu.uuid for gpu in list_gpus()]
+    print_runs(overview(results), results, cards=cards, json=json, csv=csv)
 
 
 @runs.command(cls=Verb)

@@ -17,7 +17,7 @@ from gdnbench.cli.options import (
     KernelsArgument,
     KernelsOption,
     MarginOption,
-    OpOption,
+    OpOrDecodeOption,
     PartOption,
     QuietOption,
     ResultsOption,
@@ -25,6 +25,7 @@ from gdnbench.cli.options import (
     StepLimitOption,
     YesOption,
     confirm_builds,
+    op_meant,
     sizes,
     terms,
 )
@@ -38,7 +39,7 @@ def sweep(
         list[str] | None,
         typer.Option("--param", "-p", metavar="NAME[=V,V…]", help="A param and the values to try; repeatable."),
     ] = None,
-    op: OpOption = "",
+    op: OpOrDecodeOption = "",
     gpu: GpuOption = "auto",
     shape: ShapesOption = None,
     part: PartOption = "",
@@ -68,7 +69,6 @@ def sweep(
     at any moment, the same command goes on with the points it has.
     """
     from gdnbench.catalog.catalog import load_catalog
-    from gdnbench.catalog.resolve import resolve_op
     from gdnbench.cli.progress import watch
     from gdnbench.machine.gpus import list_gpus, select_gpu
     from gdnbench.measuring.exit_code import exit_code_of_sweep, refuse_nothing_measured
@@ -91,7 +91,7 @@ def sweep(
     names = terms(kernels, kernel)
     request = make_sweep_request(
         catalog,
-        resolve_op(catalog, op, [*names, baseline]),
+        op_meant(catalog, op, [*names, baseline], quiet=quiet),
         names,
         param or [],
         axes=sizes(shape),

@@ -12,11 +12,12 @@ from gdnbench.cli.options import (
     JsonOption,
     KernelsArgument,
     KernelsOption,
-    OpOption,
+    OpOrDecodeOption,
     QuietOption,
     ShapesOption,
     StepLimitOption,
     joined,
+    op_meant,
     sizes,
     terms,
 )
@@ -25,9 +26,12 @@ from gdnbench.cli.options import (
 def verify(
     kernels: KernelsArgument = None,
     kernel: KernelsOption = None,
-    op: OpOption = "",
+    op: OpOrDecodeOption = "",
     gpu: GpuOption = "auto",
     shape: ShapesOption = None,
+    suite: Annotated[
+        str, typer.Option(metavar="NAME", help="The workloads of a suite: contest; by default the op's for verifying.")
+    ] = "",
     seed: Annotated[int | None, typer.Option(help="Of the inputs; fresh by default.")] = None,
     step_limit: StepLimitOption = 30.0,
     sanitize: Annotated[
@@ -52,7 +56,6 @@ def verify(
     Exits with 3 on wrong numbers, and with 5 if nothing could be verified here.
     """
     from gdnbench.catalog.catalog import load_catalog
-    from gdnbench.catalog.resolve import resolve_op
     from gdnbench.cli.progress import watch
     from gdnbench.machine.gpus import list_gpus, select_gpu
     from gdnbench.measuring.preflight import verify_variants
@@ -63,13 +66,14 @@ def verify(
     catalog = load_catalog()
     chosen = select_gpu(gpu, list_gpus())
     names = terms(kernels, kernel)
-    op = resolve_op(catalog, op, names)
+    op = op_meant(catalog, op, names, quiet=quiet)
     with watch(quiet=quiet) as observer:
         verdicts = verify_variants(
             catalog,
             op,
             joined(names) or "all",
             axes=sizes(shape),
+            suite=suite,
             seed=seed,
             step_limit_s=step_limit,
             gpu=chosen,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -240,5 +241,24 @@ def _nothing_in_common(
         labels = first_of(list(dict.fromkeys(entry.figure.label for entry in inside)), most=4)
         workloads = first_of(list(dict.fromkeys(str(entry.figure.workload) for entry in inside)), most=4)
         lines.append(f"{' '.join(column)} has {labels} at {workloads}")
-    keys = f"; a case is told by {', '.join(row_keys)}: --rows joins by less"
-    return UsageError("there is no common case with a time", "\n".join(lines) + keys)
+    lines[-1] += f"; a case is told by {', '.join(row_keys)}: --rows joins by less"
+    by_columns = [[entry for entry in entries if _values(entry, column_keys) == column] for column in columns]
+    if not set(column_keys) & {"op", SHAPE} and (best := _best_where_all_are_timed(by_columns)):
+        lines.append(f"to set these side by side: --rows op,shape --filter 'label={','.join(best)}'")
+    return UsageError("there is no common case with a time", "\n".join(lines))
+
+
+def _best_where_all_are_timed(columns: Sequence[Sequence[GridEntry]]) -> list[str]:
+    """Of each column the label that is fastest at the workloads that all columns have; none where they share none."""
+    timed = [[entry.figure for entry in column if entry.figure.has_time] for column in columns]
+    shared = set.intersection(*({(figure.op, figure.workload) for figure in column} for column in timed))
+    chosen: dict[str, None] = {}
+    for column in timed if shared else ():
+        times: dict[str, list[float]] = {}
+        for figure in column:
+            if (figure.op, figure.workload) in shared and figure.role.does_the_work:
+                times.setdefault(figure.label, []).append(math.log(figure.time_us))
+        if not times:
+            return []
+        chosen[min(times, key=lambda label: (-len(times[label]), sum(times[label])))] = None
+    return list(chosen)

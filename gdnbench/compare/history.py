@@ -24,6 +24,7 @@ from gdnbench.compare.run_change import RunPair, TimeKind
 from gdnbench.compare.runs import StoredRun
 from gdnbench.errors import UnknownNameError, UsageError
 from gdnbench.model.gpu import CPU, gpu_slug
+from gdnbench.model.op import Op
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 from gdnbench.stats.comparison import Comparison, Verdict, judge
@@ -288,6 +289,22 @@ def check_margin(margin: float) -> None:
 def of_op(runs: Sequence[StoredRun], op: str) -> list[StoredRun]:
     """The runs of one op."""
     return [run for run in runs if run.op == op]
+
+
+def with_axes_of(runs: Sequence[StoredRun], op: Op) -> list[StoredRun]:
+    """The op's runs at workloads of its axes as they are now: those that a run lacks had their defaults."""
+    complete = op.workloads.completed
+    return [
+        replace(
+            run,
+            source=replace(
+                run.source,
+                figures=tuple(replace(figure, workload=complete(figure.workload)) for figure in run.figures),
+                noise={complete(workload): noise for workload, noise in run.source.noise.items()},
+            ),
+        )
+        for run in runs
+    ]
 
 
 def of_gpu(runs: Sequence[StoredRun], gpu: str) -> list[StoredRun]:

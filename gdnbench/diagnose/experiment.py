@@ -228,7 +228,8 @@ def by_hand(evidence: Evidence, suffix: str, change: str) -> Experiment:
     if isinstance(evidence.entry.kernel, TorchKernel):
         return fewer_instructions(evidence)
     op, kernel = evidence.entry.op.name, evidence.entry.kernel.name
-    name = f"{op}-{kernel.partition('-')[2]}-{suffix}"
+    own_part = kernel.removeprefix(f"{op}-") if kernel.startswith(f"{op}-") else kernel.partition("-")[2]
+    name = f"{op}-{own_part}-{suffix}"
     taken = evidence.catalog.entries
     free = next(each for number in count(1) if (each := name if number == 1 else f"{name}-{number}") not in taken)
     return Experiment(("gdnbench", "new", free, "--from", evidence.label), f"in the copy: {change}")
@@ -260,15 +261,19 @@ def _by_param(evidence: Evidence, wanted: GridPredicate) -> tuple[str, ...]:
 
 
 def _peer(evidence: Evidence, wanted: GridPredicate) -> KernelGrid | None:
-    """A kernel whose grid is wanted, rather one that was faster than one that was not measured, or one of its language.
+    """A kernel whose grid is wanted, rather one that was faster, or one of its language.
 
-    One that is known to be slower proves nothing. Times of other code count as none.
+    Where a run timed the kernel, one that it timed, too: another may be a draft. One that is known to be slower proves
+    nothing; of one whose code changed since, that is not known.
     """
     own, measured = own_grid(evidence), evidence.own_times
     times = measured.known_us if measured else {}
     bound = measured.time_us if measured else math.inf
     fitting = [
-        other for other in peer_grids(evidence) if own and wanted(own, other) and times.get(other.label, 0.0) < bound
+        other
+        for other in peer_grids(evidence)
+        if own and wanted(own, other) and times.get(other.label, 0.0) < bound
+        if measured is None or other.label in measured.times_us
     ]
     language = evidence.entry.kernel.language
     return min(fitting, key=lambda other: (other.label not in times, other.language != language), default=None)

@@ -21,7 +21,7 @@ from gdnbench.inspection.subject import DEFAULT_ARCHS, Subject, gpu_size_of, lau
 from gdnbench.machine.gpus import list_gpus, select_gpu
 from gdnbench.measuring.observer import Observer
 from gdnbench.measuring.request import parse_workload
-from gdnbench.model.case import Case, Variant
+from gdnbench.model.case import Variant
 from gdnbench.model.code import CodeState
 from gdnbench.model.gpu import Gpu, gpu_slug
 from gdnbench.model.kernel import CudaKernel, TritonKernel
@@ -290,9 +290,11 @@ def newest_times(
             return None
         if newest and _code_of(variant, info, entries) is not CodeState.CURRENT:
             return None
-        found = _measured(info, read_measurements(folder), entries, variant, workload)
-        case_id = Case(variant, workload).id
-        functions_us = {row.function: row.time_us for row in read_launches(folder) if row.case == case_id}
+        complete = workload.spec.completed
+        rows = [row for row in read_measurements(folder) if complete(row.case.workload) == workload]
+        found = _measured(info, rows, entries, variant)
+        own = {row.case.id for row in rows if row.case.label == variant.label}
+        functions_us = {row.function: row.time_us for row in read_launches(folder) if row.case in own}
         return replace(found, functions_us=functions_us, folder=folder) if found else None
 
     for found in readable(runs_beside(results), measured_in):
@@ -303,11 +305,9 @@ def newest_times(
 
 
 def _measured(
-    info: RunInfo, rows: Sequence[Measurement], entries: Mapping[str, Entry], variant: Variant, workload: Workload
+    info: RunInfo, rows: Sequence[Measurement], entries: Mapping[str, Entry], variant: Variant
 ) -> RunTimes | None:
-    timed = {
-        row.case.label: row for row in rows if row.timing and row.case.workload == workload and row.role != Role.CONTROL
-    }
+    timed = {row.case.label: row for row in rows if row.timing and row.role != Role.CONTROL}
     own = timed.get(variant.label)
     if own is None or own.timing is None or own.case.variant.params != variant.params:
         return None

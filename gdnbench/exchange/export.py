@@ -27,6 +27,7 @@ from gdnbench.model.measurement import Measurement
 from gdnbench.model.workload import Workload
 from gdnbench.store.info import RunInfo, read_info
 from gdnbench.store.measurements import read_by_clock
+from gdnbench.wording import first_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,6 +119,8 @@ def _export_definition(
     _write(request.to, definition_path(definition), as_file(definition), written)
     for solution in solutions:
         _write(request.to, solution_path(definition, solution), as_file(solution), written)
+    if solutions:
+        written.notes += _notes_on_others(request.to, solution_path(definition, solutions[0]).parent, written)
     lines = _export_workloads(catalog, request, matched, weights, written)
     if request.run:
         traces = _traces(catalog, request.run, matched, lines, variants, written)
@@ -202,6 +205,18 @@ def _changed(catalog: Catalog, info: RunInfo, rows: Sequence[Measurement], label
     for name in sorted(kernels):
         if catalog.code_state(name, info.sources.get(name, "")) is CodeState.CHANGED:
             yield f"{name} has changed since {info.run_id}: its Solution is not the code that the traces are of"
+
+
+def _notes_on_others(root: Path, solutions: Path, written: Written) -> Iterator[str]:
+    """A note on Solutions that were there before: they may be others' work, and so stay."""
+    others = [
+        path.name for path in sorted((root / solutions).glob("*.json")) if solutions / path.name not in written.files
+    ]
+    if others:
+        yield (
+            f"{first_of(others)} of an earlier export, or of others, stay in {root / solutions}, and a tool that runs "
+            "this folder runs them, too: remove them, or export to an empty folder"
+        )
 
 
 def _write(root: Path, name: Path, text: str, written: Written) -> None:

@@ -75,12 +75,12 @@ def _codes(text: str) -> tuple[str, ...]:
     return codes
 
 
-def lint_kernels(catalog: Catalog, op: str, wanted: str, rules: Sequence[LintRule]) -> LintResult:
+def lint_kernels(catalog: Catalog, ops: Sequence[str], wanted: str, rules: Sequence[LintRule]) -> LintResult:
     """Reads the sources of kernels.
 
     Args:
         catalog: what there is.
-        op: the op whose kernels are meant.
+        ops: the ops whose kernels are meant; each has some of those wanted.
         wanted: as `select_variants` takes it; of a dispatcher, the kernels that it picks are read.
         rules: what to look for.
 
@@ -89,7 +89,7 @@ def lint_kernels(catalog: Catalog, op: str, wanted: str, rules: Sequence[LintRul
         BuildError: if a source cannot be read, is not Python, or nests expressions too deeply.
         MachineError: if a rule needs a build and the machine lacks a tool for it.
     """
-    variants = list(_resolved(catalog, select_variants(catalog, op, wanted)))
+    variants = [each for op in ops for each in _resolved(catalog, select_variants(catalog, op, wanted))]
     found: dict[tuple[object, str], LintFinding] = {}
     texts: dict[Path, str] = {}
     for entry, variant in variants:

@@ -225,8 +225,8 @@ def make_request(
     return Request(found, variants, workloads, settings, baseline, label, command=command, suite=chosen, part=part)
 
 
-def workloads_asked(op: Op, axes: str, suite: str) -> tuple[Workload, ...]:
-    """The workloads of `--suite`, or of `--shape`.
+def workloads_asked(op: Op, axes: str, suite: str, usual: str = DEFAULT_SUITE) -> tuple[Workload, ...]:
+    """The workloads of `--suite`, or of `--shape`; those of the suite `usual` where neither is given.
 
     Raises:
         UnknownNameError: for a suite or alias that does not exist.
@@ -234,7 +234,7 @@ def workloads_asked(op: Op, axes: str, suite: str) -> tuple[Workload, ...]:
     """
     if suite and axes:
         raise UsageError(f"--suite {suite} has its own workloads", "leave --shape out, or --suite")
-    return op.suite(suite).workloads if suite else parse_workloads(op, axes)
+    return op.suite(suite).workloads if suite else parse_workloads(op, axes, usual)
 
 
 def parse_workloads(op: Op, axes: str, suite: str = DEFAULT_SUITE) -> tuple[Workload, ...]:

@@ -54,7 +54,8 @@ class WorkloadSpec:
         lists: named lists.
         aliases: names for axes that belong together; no axis is in two of them.
         x: the axis or list along which charts run; workloads that differ in it alone are a series. A list counts by
-            its sum. By default the first axis, or the first list of an op without axes.
+            its sum, and `Workload.line` tells apart those of one sum. By default the first axis, or the first list of
+            an op without axes.
         size: axes and lists whose product, a list's sum being its factor, says how large a workload is; what is tuned
             for one workload stands in for others near it. By default all.
 
@@ -101,6 +102,15 @@ class WorkloadSpec:
         lists = {each.name: checked_list(each, sizes.get(each.name, each.default)) for each in self.lists}
         return Workload(self, axes, lists, name)
 
+    def completed(self, workload: Workload) -> Workload:
+        """A workload that was stored when the op had fewer axes, with the defaults of those that came since.
+
+        One that these axes cannot describe, since they lack one of its own, is given back as it is.
+        """
+        if workload.spec.names == self.names or not {*workload.spec.names} <= {*self.names}:
+            return workload
+        return self.workload(workload.sizes, workload.name)
+
     def stored(self, sizes: Sizes, name: str = "") -> Workload:
         """A workload that was stored with every one of its sizes.
 
@@ -134,10 +144,25 @@ class WorkloadSpec:
         return re.compile(rf"(?P<label>.+)/{'_'.join(parts)}", re.DOTALL)
 
     @property
+    def x_doc(self) -> str:
+        """What the axis or list of charts counts: `batch size`; empty where the op does not say."""
+        docs = {axis.name: axis.doc for axis in self.axes} | {each.name: each.doc for each in self.lists}
+        return docs[self.x]
+
+    @property
+    def x_name(self) -> str:
+        """What charts count along their axis: `B`, or `sum of lengths` where it is a list."""
+        return self.x if any(axis.name == self.x for axis in self.axes) else f"sum of {self.x}"
+
+    @property
+    def x_words(self) -> str:
+        """The same in a sentence: `batch size`, or `sum of lengths`."""
+        return self.x_doc if self.x_doc and self.x_name == self.x else self.x_name
+
+    @property
     def x_title(self) -> str:
         """What charts call their axis: `batch size B`."""
-        docs = {axis.name: axis.doc for axis in self.axes} | {each.name: each.doc for each in self.lists}
-        return f"{docs[self.x]} {self.x}".strip()
+        return self.x_name if self.x_words == self.x_name else f"{self.x_words} {self.x_name}"
 
     @property
     def series_title(self) -> str:
@@ -285,6 +310,19 @@ class Workload:
         return " ".join(self._terms(name for name in self.spec.names if name != self.spec.x))
 
     @cached_property
+    def line(self) -> str:
+        """What a chart's line may connect it with: its series, `qk4_v8`, and how a list along x is made up.
+
+        Equal sizes make a line, as many as there are: `qk4_v8 lengths=N`, `qk4_v8 lengths=8xN`. A list of different
+        sizes has a line of its own.
+        """
+        if self.spec.x not in self.lists:
+            return self.series
+        sizes = self.lists[self.spec.x]
+        form = short_list(sizes) if len(set(sizes)) > 1 else "N" if len(sizes) == 1 else f"{len(sizes)}xN"
+        return f"{self.series} {self.spec.x}={form}".strip()
+
+    @cached_property
     def key(self) -> str:
         """Every size, in a form that fits a file's name and never changes: `B8_HQ4_HV8_K128_V128`."""
         parts = [f"{name}{size}" for name, size in self.axes.items()]
@@ -301,9 +339,9 @@ class Workload:
         return label_slug(self.x_term)
 
     @property
-    def series_slug(self) -> str:
-        """`series` likewise; empty where the op has one series."""
-        return label_slug(self.series)
+    def line_slug(self) -> str:
+        """`line` likewise; empty where the op has one line."""
+        return label_slug(self.line)
 
     @property
     def x(self) -> int:
@@ -314,6 +352,11 @@ class Workload:
     def x_term(self) -> str:
         """That axis with its value: `B=8`."""
         return next(iter(self._terms([self.spec.x])))
+
+    @property
+    def x_value(self) -> str:
+        """The value alone, as it is typed: `8`, or `8x1024`."""
+        return self.x_term.partition("=")[2]
 
     @cached_property
     def size(self) -> int:

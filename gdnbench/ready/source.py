@@ -20,7 +20,7 @@ def check_source(candidate: Candidate) -> Check:
         BuildError: if a source cannot be read.
         MachineError: if a rule needs a build and the machine lacks a tool for it.
     """
-    result = lint_kernels(candidate.catalog, candidate.op.name, candidate.label, RULES)
+    result = lint_kernels(candidate.catalog, [candidate.op.name], candidate.label, RULES)
     files = plural(len(result.files), "file")
     silenced = f"; {result.silenced} silenced by a comment" if result.silenced else ""
     command = lint_words(candidate.label)

@@ -20,10 +20,11 @@ from gdnbench.model.code import CodeState
 from gdnbench.model.workload import Workload
 from gdnbench.report.console import data_console, plain_table, print_csv, print_json, print_next
 from gdnbench.report.units import TimeUnit, time_text, time_unit
-from gdnbench.store.find import LastTime, last_times
+from gdnbench.store.find import LastTime, last_times, newest_of_ops
 from gdnbench.store.info import read_info
 
 WIDE_ENOUGH_FOR_IDEAS = 50  # characters; in a narrower terminal only a name and a time fit
+WIDE_ENOUGH_FOR_RUNS = 110  # characters; in a narrower terminal ideas would be cut to a few words
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class KernelList:
         entries: the kernels.
         broken: the folders that did not load.
         times: the last known time of each kernel at its op's default workload, by name; without those never timed.
+        elsewhere: by op, its newest run, of ops that have kernels here and no time of any at the default workload.
         codes: whether each of those times was measured with the kernel's code as it is now, by name.
         picks: for each row of a dispatcher's table, whether the run that it names timed the kernel's code as it is now.
         in_full: whether the kernels were named one by one, and are shown with everything that is known of them.
@@ -42,6 +44,7 @@ class KernelList:
     entries: tuple[Entry, ...]
     broken: tuple[Broken, ...]
     times: Mapping[str, LastTime]
+    elsewhere: Mapping[str, str]
     codes: Mapping[str, CodeState]
     picks: Mapping[Pick, CodeState]
     in_full: bool
@@ -52,7 +55,7 @@ def find_kernels(catalog: Catalog, wanted: Sequence[str], results: Path, op: str
 
     Args:
         catalog: what there is.
-        wanted: names and globs, separated by commas or one by one.
+        wanted: names and globs, separated by commas or one by one; an op's name means its kernels.
         results: the folder of the runs that the last times come from.
         op: the op whose kernels are meant; those of every op if empty.
 
@@ -63,11 +66,13 @@ def find_kernels(catalog: Catalog, wanted: Sequence[str], results: Path, op: str
     terms = [label_parts(term.strip())[0] for text in wanted for term in text.split(",") if term.strip()]
     chosen = {entry.kernel.name: entry for term in terms for entry in _matching(catalog, there, term, op)}
     entries = tuple(chosen.values()) if terms else tuple(there)
-    in_full = bool(terms) and not any(set("*?[") & set(term) or term == "all" for term in terms)
+    in_full = bool(terms) and not any(set("*?[") & set(term) or term in {"all", *catalog.ops} for term in terms)
     times = _times(entries, results)
+    untimed = {entry.op.name for entry in entries} - {catalog.entries[name].op.name for name in times}
+    elsewhere = newest_of_ops(results, untimed) if untimed else {}
     codes = {name: _code_of(catalog, name, time) for name, time in times.items()}
     broken = tuple(each for each in catalog.broken if not terms and op in {"", each.name.partition("/")[0]})
-    return KernelList(entries, broken, times, codes, _codes_of_picks(catalog, results), in_full)
+    return KernelList(entries, broken, times, elsewhere, codes, _codes_of_picks(catalog, results), in_full)
 
 
 def _code_of(catalog: Catalog, name: str, time: LastTime) -> CodeState:
@@ -81,7 +86,8 @@ def _matching(catalog: Catalog, there: Sequence[Entry], term: str, op: str) -> l
     found = [
         entry
         for entry in there
-        if any(fnmatchcase(variant.label, pattern) for variant in (entry.default, *entry.presets))
+        if term == entry.op.name
+        or any(fnmatchcase(variant.label, pattern) for variant in (entry.default, *entry.presets))
     ]
     if not found:
         select_variants(catalog, op or next(iter(catalog.ops), ""), term)  # raises, and names those there are
@@ -138,6 +144,10 @@ def _print_table(kernels: KernelList, *, long: bool) -> None:
             console.print(Text(f"broken  {broken.name}: {broken.reason}", style="red"))
     if kernels.times:
         console.print(Text(_legend(kernels), style="dim"))
+    for op, run_id in kernels.elsewhere.items():
+        console.print(
+            Text(f"{op}: no time at {_default_of(op, kernels)}; of others: gdnbench show {run_id}", style="dim")
+        )
     console.print()
     first = kernels.entries[0].kernel.name if kernels.entries else "all"
     print_next(console, ["gdnbench", "verify", first] if kernels.in_full else ["gdnbench", "list", first])
@@ -150,12 +160,16 @@ def _short_table(kernels: KernelList, width: int) -> Table:
     table.add_column("language", no_wrap=True)
     unit = _unit(kernels)
     table.add_column(unit.name, justify="right", no_wrap=True)
+    has_runs = width >= WIDE_ENOUGH_FOR_RUNS and bool(kernels.times)
+    if has_runs:
+        table.add_column("run", no_wrap=True)
     if width >= WIDE_ENOUGH_FOR_IDEAS:
         table.add_column("idea", no_wrap=True, overflow="ellipsis", ratio=1)
     for entry in kernels.entries:
         need = entry.missing()
         said = Text(f"needs {need.module}; {need.remedy}", style="yellow") if need else Text(entry.idea)
         cells = [Text(entry.kernel.name, style="cyan"), Text(entry.kernel.language), _time(entry, kernels, unit)]
+        cells += [Text(_run_of(entry, kernels), style="dim")] if has_runs else []
         table.add_row(*cells, *([said] if width >= WIDE_ENOUGH_FOR_IDEAS else []))
     return table
 
@@ -172,13 +186,27 @@ def _time(entry: Entry, kernels: KernelList, unit: TimeUnit) -> Text:
     return Text(f"{unit.text(last.time_us)}{'*' if changed else ' '}")
 
 
+def _run_of(entry: Entry, kernels: KernelList) -> str:
+    """As much of the run's id as names it: its start and the GPU, `20261124-173621-h200`."""
+    last = kernels.times.get(entry.kernel.name)
+    return "-".join(last.run_id.split("-")[:3]) if last else ""
+
+
+def _default_of(op: str, kernels: KernelList) -> Workload:
+    return next(entry.op.default for entry in kernels.entries if entry.op.name == op)
+
+
 def _legend(kernels: KernelList) -> str:
     gpus = ", ".join(dict.fromkeys(last.gpu for last in kernels.times.values()))
     defaults = {entry.op.name: str(entry.op.default) for entry in kernels.entries if entry.kernel.name in kernels.times}
     several = len(defaults) > 1
     workloads = ", ".join(f"{op} at {workload}" if several else f"at {workload}" for op, workload in defaults.items())
     said = f"{_unit(kernels).name}: {workloads} on {gpus}, in the newest run that timed the kernel"
-    return f"{said}; *: its code has changed since" if CodeState.CHANGED in kernels.codes.values() else said
+    if CodeState.CHANGED in kernels.codes.values():
+        said += "; *: its code has changed since"
+    if len({last.run_id for last in kernels.times.values()}) > 1:
+        said += "; of several runs, and hosts differ in what a launch costs: compare times of one run (--long names it)"
+    return said
 
 
 def _long_table(kernels: KernelList) -> Table:

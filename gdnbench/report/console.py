@@ -17,6 +17,7 @@ from copy import copy
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableType, RenderHook, RenderResult
+from rich.containers import Lines
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
@@ -25,6 +26,7 @@ from gdnbench.codec import finite
 from gdnbench.places import on_option
 
 LONGEST_NAME = 19  # characters of a kernel's name that stay on one line before other columns are dropped
+_PART_OF_NAME = re.compile(r"(?<=[-_])(?=\w)|(?<=\w)(?=[/:])")  # where the next part of a name begins
 _UNLIMITED = 1000  # characters; wider than any table
 _PIPE_WIDTH = 160
 _FORMULA = re.compile(r"[=+\t]|-(?![\d.]+$)|@(?!!?U?P[\dT] )")  # as spreadsheets see one; `@P0` is a predicate of SASS
@@ -140,8 +142,33 @@ def fits(console: Console, table: Table) -> bool:
     return console.measure(table, options=console.options.update(width=_UNLIMITED)).maximum <= console.width
 
 
+class NameText(Text):
+    """A kernel's name, or a launch's: a line that has no room for it ends behind a part of it, and not in a word."""
+
+    def wrap(self, console: Console, width: int, **options: Any) -> Lines:
+        """The lines of it that a column of this width holds."""
+        lines = Lines()
+        for line in self.split(allow_blank=True):
+            for part in line.divide(_breaks(line.plain, width)):
+                lines.extend(part.wrap(console, width, **options))
+        return lines
+
+
+def _breaks(name: str, width: int) -> list[int]:
+    """Where to break a name so that no line is longer than `width`, unless one part of it is."""
+    found, begin, last = [], 0, 0
+    for end in (*(match.start() for match in _PART_OF_NAME.finditer(name)), len(name)):
+        if end - begin > width and last > begin:
+            found.append(last)
+            begin = last
+        last = end
+    return found
+
+
 class FittedTable:
     """A table that drops its least important columns where the terminal is too narrow, and says which.
+
+    Names in its first column, where they may be folded, are folded between their parts.
 
     Args:
         table: with all of its columns.
@@ -161,7 +188,7 @@ class FittedTable:
             if len(narrower.columns) < len(table.columns):
                 dropped.append(heading)
             table = narrower
-        yield table
+        yield _with_whole_words(table)
         if dropped:
             yield Text(f"no room here for {', '.join(dropped)}", style="dim")
 
@@ -173,6 +200,21 @@ def _table_width(console: Console, options: ConsoleOptions, table: Table) -> int
     longest = max((console.measure(cell, options=unlimited).maximum for cell in names.cells), default=0)
     spared = max(0, longest - LONGEST_NAME) if names.overflow == "fold" else 0
     return console.measure(table, options=unlimited).maximum - spared
+
+
+def _with_whole_words(table: Table) -> Table:
+    names = table.columns[0]
+    if names.overflow != "fold":
+        return table
+    first = copy(names)
+    first._cells = [_name_text(cell) if isinstance(cell, Text) else cell for cell in names._cells]
+    whole = copy(table)
+    whole.columns = [first, *table.columns[1:]]
+    return whole
+
+
+def _name_text(name: Text) -> NameText:
+    return NameText(name.plain, style=name.style, spans=list(name.spans))
 
 
 def _without(table: Table, heading: str) -> Table:

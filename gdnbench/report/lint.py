@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from rich.text import Text
 
+from gdnbench.errors import UsageError
 from gdnbench.lint.check import LintResult
 from gdnbench.lint.finding import LintFinding, LintRule
 from gdnbench.report.console import data_console, plain_table, print_json, print_next
@@ -16,6 +17,19 @@ from gdnbench.report.sarif import sarif_document
 from gdnbench.wording import plural
 
 LintFormat = Literal["text", "json", "sarif"]
+
+
+def parse_form(name: str) -> LintFormat:
+    """How findings are printed, as `--format` names it.
+
+    Raises:
+        UsageError: for a name of none.
+    """
+    forms: tuple[LintFormat, ...] = get_args(LintFormat)
+    for form in forms:
+        if form == name:
+            return form
+    raise UsageError(f"--format {name}: there is no such format of findings", f"there are {', '.join(forms)}")
 
 
 def print_findings(result: LintResult, rules: Sequence[LintRule], *, form: LintFormat) -> None:

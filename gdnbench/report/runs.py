@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,16 @@ from gdnbench.wording import plural
 _STYLES = {State.WHOLE: "", State.STOPPED: "yellow", State.MEASURING: "cyan", State.DAMAGED: "red"}
 
 
-def print_runs(runs: Sequence[Overview], results: Path, *, json: bool, csv: bool) -> None:
-    """Prints a row for each run, newest first; `results` is their folder."""
+def print_runs(runs: Sequence[Overview], results: Path, *, cards: Collection[str] = (), json: bool, csv: bool) -> None:
+    """Prints a row for each run, newest first.
+
+    Args:
+        runs: what there is.
+        results: their folder.
+        cards: the UUIDs of the GPUs here: a run that was stopped is finished on the card where it began.
+        json: as a JSON list, a document for each run.
+        csv: the same as rows of CSV.
+    """
     if json:
         print_json([_document(run) for run in runs])
     elif csv:
@@ -29,7 +37,7 @@ def print_runs(runs: Sequence[Overview], results: Path, *, json: bool, csv: bool
         console = data_console()
         console.print(_table(runs) if runs else f"no runs in {results}", markup=False)
         _print_below(console, runs)
-        print_next(console, _next(runs, results))
+        print_next(console, _next(runs, results, cards))
 
 
 def print_chosen(runs: Sequence[Overview]) -> None:
@@ -43,9 +51,10 @@ def print_deleted(runs: Sequence[Overview]) -> None:
     data_console().print(f"deleted {_total(runs)}", markup=False)
 
 
-def _next(runs: Sequence[Overview], results: Path) -> list[str]:
+def _next(runs: Sequence[Overview], results: Path, cards: Collection[str]) -> list[str]:
     out = out_option(results)
-    stopped = next((run for run in runs if run.state is State.STOPPED), None)
+    here = {"", *cards}
+    stopped = next((run for run in runs if run.state is State.STOPPED and run.card in here), None)
     if stopped:
         return ["gdnbench", "run", "--resume", stopped.run_id, *out]
     whole = next((run for run in runs if run.state is State.WHOLE), None)

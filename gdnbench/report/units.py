@@ -98,6 +98,11 @@ def megabytes(count: float) -> str:
     return f"{count / 1e6:,.1f} MB"
 
 
+def traffic(count: float) -> str:
+    """Bytes that a workload moves, in three digits: `1.44 MB`, `1.43 GB`."""
+    return f"{count / 1e6:.3g} MB" if count < 999.5e6 else f"{count / 1e9:.3g} GB"
+
+
 def duration(seconds: float) -> str:
     """A duration to plan with: `40 s`, `12 min`, `2.5 h`."""
     if seconds < 60:

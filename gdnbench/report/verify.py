@@ -183,7 +183,7 @@ def _reason(alike: Sequence[Case], verdicts: Verification) -> Text:
     if verdict.status.exit_code is ExitCode.WRONG_NUMBERS:
         told = f"{told}, at {first.workload}"
         told += (
-            f"; also wrong at {others[0].workload.spec.x}={','.join(str(case.workload.x) for case in others)}"
+            f"; also wrong at {others[0].workload.spec.x}={','.join(case.workload.x_value for case in others)}"
             if others
             else ""
         )

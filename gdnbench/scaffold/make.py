@@ -64,7 +64,7 @@ def make_kernel(name: str, origin: str, to: Path | None = None) -> NewKernel:
     """
     to = to.expanduser().resolve() if to else None
     catalog = _with_root(load_catalog(), to)
-    op = op_named_by(name, catalog.ops)
+    op = op_named_by(name, catalog.ops, origin)
     entry, variant = _find(catalog, op, origin)
     root = choose_root(entry, catalog.roots, to)
     catalog = _with_root(catalog, root)
@@ -136,20 +136,25 @@ def read_folder(folder: Path) -> dict[Path, bytes]:
     return {name: (folder / name).read_bytes() for name in names if "__pycache__" not in name.parts}
 
 
-def op_named_by(name: str, ops: Collection[str]) -> str:
+def op_named_by(name: str, ops: Collection[str], origin: str = "") -> str:
     """The op whose kernel `name` would be: `decode` of `decode-mine`.
+
+    Args:
+        name: the new kernel's.
+        ops: those there are.
+        origin: the kernel that it is to be a copy of, whose op the error's hint then means.
 
     Raises:
         UsageError: if it is not the name of any op's kernel.
     """
-    for op in sorted(ops, key=len, reverse=True):
+    longest_first = sorted(ops, key=len, reverse=True)
+    for op in longest_first:
         if re.fullmatch(rf"{re.escape(op)}(-[a-z0-9]+)+", name):
             return op
-    beginnings = " or ".join(f"{op}-" for op in ops)
-    raise UsageError(
-        f"{name!r} is not a kernel's name",
-        f"a name begins with {beginnings}; lower-case letters, digits and single dashes follow, as in decode-mine",
-    )
+    meant = next((op for op in longest_first if origin.startswith(f"{op}-")), "")
+    beginnings = " or ".join(f"{op}-" for op in ([meant] if meant else ops))
+    follow = f"lower-case letters, digits and single dashes follow, as in {meant or 'decode'}-mine"
+    raise UsageError(f"{name!r} is not a kernel's name", f"a name begins with {beginnings}; {follow}")
 
 
 def folder_of(name: str, op: str) -> str:

@@ -243,6 +243,17 @@ class LastTime:
     sources: dict[str, str]
 
 
+def newest_of_ops(results: Path, ops: Collection[str]) -> dict[str, str]:
+    """By op, its newest run on a GPU; without those that have none. A run that cannot be read is left out."""
+    found: dict[str, str] = {}
+    for info in readable(runs_beside(results), lambda folder: read_document(folder / INFO, _Info)):
+        if info["op"] in ops and info["gpu"] != CPU:
+            found.setdefault(info["op"], info["run_id"])
+        if len(found) == len(ops):
+            break
+    return found
+
+
 class _Info(TypedDict):
     run_id: Name
     gpu: Name
@@ -263,6 +274,7 @@ class _Cells(TypedDict):
 def last_times(results: Path, op: str, workload: Workload, labels: Collection[str]) -> dict[str, LastTime]:
     """By label, the times of kernels at a workload, each of the newest run that has one, by NVBench.
 
+    A run of before an axis was added to the op was measured at that axis's default.
     A run that cannot be read is left out with a warning.
     """
     found: dict[str, LastTime] = {}
@@ -290,7 +302,8 @@ def _last_time(path: Path, line: int, cells: dict[str, str], info: _Info, worklo
         row = convert_cells(cells, _Cells)
     except SchemaError as error:
         raise RunFormatError(f"{path} line {line}, {error}", DAMAGED) from error
-    if any(cells.get(axis) != str(size) for axis, size in workload.cells.items()):
+    usual = workload.spec.default.cells
+    if any(cells.get(axis, str(usual[axis])) != str(size) for axis, size in workload.cells.items()):
         return {}
     time = LastTime(
         run_id=info["run_id"],

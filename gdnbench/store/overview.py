@@ -20,7 +20,7 @@ from gdnbench.store.find import list_runs
 from gdnbench.store.folder import PARTIAL
 from gdnbench.store.info import NAME as INFO
 from gdnbench.store.measurements import NAME as MEASUREMENTS
-from gdnbench.store.schema import CaseDocument, Name, Timestamp
+from gdnbench.store.schema import CaseDocument, MachineDocument, Name, Timestamp
 from gdnbench.wording import did_you_mean
 
 _AGE = re.compile(r"(?P<count>\d+(?:\.\d+)?)(?P<unit>[smhdw])")
@@ -46,6 +46,7 @@ class Overview:
         state: how it stands.
         timestamp: when it began, UTC, ISO 8601; empty for a damaged one, like all that follows but its size.
         gpu: the GPU's short name, or `cpu`.
+        card: the GPU's UUID; empty for the CPU.
         op: the op.
         label: the user's label.
         is_sweep: whether it swept params.
@@ -60,6 +61,7 @@ class Overview:
     state: State
     timestamp: str = ""
     gpu: str = ""
+    card: str = ""
     op: str = ""
     label: str = ""
     is_sweep: bool = False
@@ -76,6 +78,7 @@ class _Info(TypedDict):
     op: Name
     gpu: Name
     label: NotRequired[str]
+    machine: NotRequired[MachineDocument]
     swept: NotRequired[dict[Name, list[str]]]
     cases: list[CaseDocument]
 
@@ -140,6 +143,7 @@ def _overview(folder: Path) -> Overview:
         state=State.MEASURING if _is_held(folder) else whole,
         timestamp=info["timestamp"],
         gpu=info["gpu"],
+        card=(info.get("machine", {}).get("gpu") or {}).get("uuid", ""),
         op=info["op"],
         label=info.get("label", ""),
         is_sweep=bool(info.get("swept")),

@@ -24,11 +24,6 @@ if TYPE_CHECKING:
 _STEPS = (1, 2, 3, 5)  # of each decade, what a logarithmic axis names
 
 
-def x_values(workloads: Iterable[Workload]) -> list[int]:
-    """Every place on the x axis, smallest first."""
-    return sorted({workload.x for workload in workloads})
-
-
 def in_order(workloads: Iterable[Workload]) -> tuple[Workload, ...]:
     """Each workload once: series by series, smaller ones first, along the x axis within one."""
     return tuple(sorted(set(workloads), key=_by_series))

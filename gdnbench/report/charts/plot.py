@@ -44,7 +44,7 @@ class ChartModule(Protocol):
     """What the module of a chart holds.
 
     Attributes:
-        EVERY_WORKLOAD: whether it shows all workloads of a series by default, rather than one.
+        EVERY_WORKLOAD: whether it shows all workloads of a line by default, rather than one.
         EMPTY_FLOOR: whether it shows the floor that moves nothing by default; far from all others, it squeezes them.
     """
 

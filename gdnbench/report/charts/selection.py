@@ -99,7 +99,7 @@ def open_view(
         folder: the run's folder.
         kernels: names and globs separated by commas; by default the baseline, the floors and the fastest.
         workloads: the workloads asked for; None for what the chart shows by default.
-        every: whether that default is every workload of the first one's series, rather than the first one.
+        every: whether that default is every workload of a line, the first that has several, rather than the first one.
         empty: whether the default holds the empty floor.
 
     Raises:
@@ -228,13 +228,19 @@ def _workloads(
     info: RunInfo, known: Sequence[Workload], wanted: Sequence[Workload] | None, *, every: bool
 ) -> tuple[Workload, ...]:
     if wanted is None:
-        series = known[0].series
-        return tuple(workload for workload in known if workload.series == series) if every else (known[0],)
+        return _first_line(known) if every else (known[0],)
     for workload in wanted:
         if workload not in known:
             there = ", ".join(map(str, known))
             raise UnknownNameError(f"{info.run_id} has no times at {workload}", f"there are {there}")
     return tuple(wanted)
+
+
+def _first_line(known: Sequence[Workload]) -> tuple[Workload, ...]:
+    lines: dict[str, list[Workload]] = {}
+    for workload in known:
+        lines.setdefault(workload.line, []).append(workload)
+    return tuple(next((line for line in lines.values() if len(line) > 1), lines[known[0].line]))
 
 
 def _named(info: RunInfo, rows: Sequence[Measurement], kernels: str) -> tuple[str, ...]:

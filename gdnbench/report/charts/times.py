@@ -1,4 +1,7 @@
-"""Time along the x axis, a line for each kernel, both axes logarithmic; floors dashed, intervals as bars."""
+"""Time along the x axis, a line for each kernel, both axes logarithmic; floors dashed, intervals as bars.
+
+A panel holds workloads that differ in the x axis alone: two of them that share a place there would be one point.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload, WorkloadSpec
 from gdnbench.report.charts import theme
-from gdnbench.report.charts.layout import log_ticks, spread, x_values
+from gdnbench.report.charts.layout import log_ticks, spread
 from gdnbench.report.charts.selection import ChartView, interval_text, time_us
 from gdnbench.report.charts.theme import EN_SPACE, LIGHT, Datum, Theme, expr
 from gdnbench.report.terminal_chart import TerminalChart
@@ -63,15 +66,15 @@ def relative_chart(points: Sequence[Datum], titles: WorkloadSpec, colours: Theme
 
 
 def draw(view: ChartView) -> alt.ConcatChart:
-    """A panel for each series, with the name and the last time of each line at its right."""
-    panels = [_panel(series, rows) for series, rows in _by_series(view).items()]
+    """A panel for each line of workloads, with the name and the last time of each kernel at its right."""
+    panels = [_panel(of, rows) for of, rows in _by_line(view).items()]
     return theme.picture(panels, view.title).add_params(*theme.slot_params(view.slots, view.info.baseline))
 
 
 def show(view: ChartView, console: Console) -> None:
-    """Prints a chart for each series."""
-    for series, rows in _by_series(view).items():
-        title = f"time in µs by {_x_words(rows)}, {series}; both axes logarithmic"
+    """Prints a chart for each line of workloads."""
+    for of, rows in _by_line(view).items():
+        title = f"time in µs by {_spec(rows).x_words}, {of}; both axes logarithmic"
         with TerminalChart(console, title, _TERMINAL_LINES) as chart:
             for label, line in _lines(rows).items():
                 chart.line(
@@ -79,7 +82,8 @@ def show(view: ChartView, console: Console) -> None:
                     name=label,
                     values={math.log2(row.case.workload.x): f"{time_us(row):.3f}" for row in line},
                 )
-            chart.x_axis({math.log2(x): str(x) for x in _x_values(rows)}, name=_spec(rows).x)
+            places = {math.log2(row.case.workload.x): row.case.workload.x_value for row in _along_x(rows)}
+            chart.x_axis(places, name=_spec(rows).x)
             low, high = _limits(rows)
             chart.y_axis({math.log10(tick): f"{tick:g}" for tick in log_ticks(low, high)})
 
@@ -92,6 +96,7 @@ def _point(row: Measurement, copy_us: float) -> Datum:
     point: Datum = {
         "kernel": row.case.label,
         "x": row.case.workload.x,
+        "at": row.case.workload.x_value,
         "floor": not row.role.does_the_work,
         **times,
         "text": interval_text(row),
@@ -132,7 +137,7 @@ def _layers(
     )
     y = alt.Y(field=time, type="quantitative", scale=scale, axis=axis)
     below = alt.Y(field=low, type="quantitative", scale=scale, axis=axis)
-    tooltip = theme.tips(kernel="kernel", x=titles.x, text="time, µs", above="over the copying floor")
+    tooltip = theme.tips(kernel="kernel", at=titles.x, text="time, µs", above="over the copying floor")
     colour, faded = expr(colours.kernel_colour), expr(theme.OPACITY)
 
     base = alt.Chart().encode(x=x, y=y, detail=alt.Detail(field="kernel", type="nominal"))
@@ -155,7 +160,7 @@ def _layers(
     ]  # fmt: skip
 
 
-def _panel(series: str, rows: Sequence[Measurement]) -> alt.LayerChart:
+def _panel(of: str, rows: Sequence[Measurement]) -> alt.LayerChart:
     import altair as alt
 
     points = time_points(rows)
@@ -163,13 +168,13 @@ def _panel(series: str, rows: Sequence[Measurement]) -> alt.LayerChart:
     scale = alt.Scale(type="log", domain=[low, high], nice=False)
     axis = alt.Axis(title="time, µs (log)", format="~g", values=log_ticks(low, high))
     layers = _layers(points, ABSOLUTE, _spec(rows), scale, axis, LIGHT, floors_named=False)
-    largest = _x_values(rows)[-1]
+    largest = _along_x(rows)[-1].case.workload
     return theme.layered(*layers, *_end_names(rows, scale, axis), data=points).properties(
         width=_WIDTH,
         height=_height(rows),
         title=theme.panel_title(
-            f"time by {_x_words(rows)}, {series}",
-            f"dashed: floors; at the right: µs at {_spec(rows).x}={largest}",
+            f"time by {_spec(rows).x_words}, {of}",
+            f"dashed: floors; at the right: µs at {largest.x_term}",
         ),
     )
 
@@ -182,7 +187,7 @@ def _end_names(rows: Sequence[Measurement], scale: alt.Scale, axis: alt.Axis) ->
     import altair as alt
 
     low, high = _limits(rows)
-    ends, largest = {label: line[-1] for label, line in _lines(rows).items()}, _x_values(rows)[-1]
+    ends, largest = {label: line[-1] for label, line in _lines(rows).items()}, _along_x(rows)[-1].case.workload.x
     where = {
         label: "" if row.case.workload.x == largest else f" at {row.case.workload.x_term}"
         for label, row in ends.items()
@@ -224,30 +229,24 @@ def _spec(rows: Sequence[Measurement]) -> WorkloadSpec:
     return rows[0].case.workload.spec
 
 
-def _x_words(rows: Sequence[Measurement]) -> str:
-    """The x axis in a sentence: what it counts, `batch size`, or its name."""
-    spec = _spec(rows)
-    return spec.x_title.removesuffix(f" {spec.x}")
-
-
-def _by_series(view: ChartView) -> dict[str, list[Measurement]]:
+def _by_line(view: ChartView) -> dict[str, list[Measurement]]:
     found: dict[str, list[Measurement]] = {}
     for workload in view.workloads:
         here = [row for row in view.measured(workload) if row.case.label in view.labels]
-        found.setdefault(workload.series, []).extend(here)
-    return {series: rows for series, rows in found.items() if rows}
+        found.setdefault(workload.line, []).extend(here)
+    return {line: rows for line, rows in found.items() if rows}
 
 
 def _lines(rows: Sequence[Measurement]) -> dict[str, list[Measurement]]:
     """By label, slowest at the end first, each along the x axis."""
     lines: dict[str, list[Measurement]] = {}
-    for row in sorted(rows, key=lambda row: row.case.workload.x):
+    for row in _along_x(rows):
         lines.setdefault(row.case.label, []).append(row)
     return dict(sorted(lines.items(), key=lambda line: -time_us(line[1][-1])))
 
 
-def _x_values(rows: Sequence[Measurement]) -> list[int]:
-    return x_values(row.case.workload for row in rows)
+def _along_x(rows: Sequence[Measurement]) -> list[Measurement]:
+    return sorted(rows, key=lambda row: row.case.workload.x)
 
 
 def _limits(rows: Sequence[Measurement]) -> tuple[float, float]:

@@ -190,12 +190,12 @@ class HtmlPage:
 
 def workload_columns(spec: WorkloadSpec) -> tuple[HtmlColumn, HtmlColumn]:
     """A workload's place along the axis of charts, and the rest of it."""
-    return HtmlColumn(heading=spec.x, title=spec.x_title), HtmlColumn(heading=spec.series_title, numeric=False)
+    return HtmlColumn(heading=spec.x, title=spec.x_doc), HtmlColumn(heading=spec.series_title, numeric=False)
 
 
 def workload_cells(workload: Workload) -> tuple[HtmlCell, HtmlCell]:
     """A workload below `shape_columns`."""
-    return count_cell(workload.x), HtmlCell(text=workload.series, sort=str(workload))
+    return HtmlCell(text=workload.x_value, sort=workload.x), HtmlCell(text=workload.series, sort=str(workload))
 
 
 def text_cell(text: str) -> HtmlCell:

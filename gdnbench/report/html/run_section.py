@@ -34,7 +34,7 @@ from gdnbench.report.html.content import (
 )
 from gdnbench.report.html.stored import ReportedRun, lead_line
 from gdnbench.report.phrases import flops_bind, settling_notes
-from gdnbench.report.units import TimeUnit, tflops_text
+from gdnbench.report.units import TimeUnit, tflops_text, traffic
 from gdnbench.stats import FloatArray
 from gdnbench.store.builds import BuildRow
 
@@ -87,22 +87,22 @@ def run_section(stored: ReportedRun, prefix: str) -> HtmlSection:
 def times_charts(
     rows: Sequence[Measurement], *, prefix: str, picker: str, shown: Sequence[str], baseline: str
 ) -> list[HtmlChart]:
-    """Two charts for each series that was measured at two places of the x axis or more."""
+    """Two charts for each line of workloads that was measured at two places of the x axis or more."""
     found = []
-    for series in dict.fromkeys(row.case.workload.series for row in rows):
-        here = [row for row in rows if row.case.workload.series == series]
+    for line in dict.fromkeys(row.case.workload.line for row in rows):
+        here = [row for row in rows if row.case.workload.line == line]
         points, titles = times.time_points(here), here[0].case.workload.spec
         if len({point["x"] for point in points}) < 2:
             continue
-        params, slug = slot_params(shown, baseline), here[0].case.workload.series_slug
+        params, slug = slot_params(shown, baseline), here[0].case.workload.line_slug
         absolute = times.time_chart(points, titles, PAGE).add_params(*params)
         found.append(
             HtmlChart(
                 id=f"{prefix}-times-{slug}",
-                title=f"Time against {titles.x_title}, {series}",
+                title=f"Time against {titles.x_title}, {line}",
                 note="Both axes logarithmic. Dashed: the floors, below which no kernel of this grid or traffic can "
                 "come. Bars are intervals; most are narrower than their point.",
-                spec=page_spec(absolute, TIMES_HEIGHT, f"Time against {titles.x}, {series}"),
+                spec=page_spec(absolute, TIMES_HEIGHT, f"Time against {titles.x_name}, {line}"),
                 height=TIMES_HEIGHT,
                 picker=picker,
             )
@@ -112,10 +112,10 @@ def times_charts(
             found.append(
                 HtmlChart(
                     id=f"{prefix}-above-{slug}",
-                    title=f"Time over the copying floor, {series}",
+                    title=f"Time over the copying floor, {line}",
                     note="The same times, divided by the copying floor's at the same one: 1 is the speed of light"
                     f"{' where copying is the bound' if flops_bind(here) else ''}.",
-                    spec=page_spec(relative, TIMES_HEIGHT, f"Time over the copying floor, {series}"),
+                    spec=page_spec(relative, TIMES_HEIGHT, f"Time over the copying floor, {line}"),
                     height=TIMES_HEIGHT,
                     picker=picker,
                 )
@@ -147,7 +147,7 @@ def _part(
     )
     return HtmlPart(
         id=name,
-        title=f"{workload}  ({max(row.nbytes for row in rows) / 1e6:.3g} MB{_bound_words(stored, rows)})",
+        title=f"{workload}  ({traffic(max(row.nbytes for row in rows))}{_bound_words(stored, rows)})",
         lines=tuple(filter(None, [control_line(rows)])),
         charts=(*([bars] if bars else []), *([curves] if points else [])),
         table=_run_table(stored, ordered, name=f"{name}-table", where=str(workload)) if ordered else None,

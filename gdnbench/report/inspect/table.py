@@ -13,7 +13,7 @@ from gdnbench.inspection.difference import BuildChange, BuildPair
 from gdnbench.inspection.quantities import CODE, OCCUPANCY, RESOURCES, BuildQuantity, QuantityValue, mix_order, mix_rows
 from gdnbench.inspection.subject import GpuSize
 from gdnbench.model.code import tell_serialized
-from gdnbench.report.console import FittedTable
+from gdnbench.report.console import FittedTable, NameText
 
 STATIC = "counts are static: a loop's body counts once however often it runs"
 
@@ -135,7 +135,7 @@ def detail_table(kernels: Sequence[CompiledKernel]) -> Group:
     table.add_column("", no_wrap=True)
     for compiled in kernels:
         heading = compiled.arch if len(subjects) == 1 else f"{compiled.subject.title}\n{compiled.arch}"
-        table.add_column(Text(heading), justify="right", overflow="fold")
+        table.add_column(NameText(heading), justify="right", overflow="fold")
     _section(table, "resources", _rows(RESOURCES, kernels))
     _section(table, "occupancy", [*_rows(OCCUPANCY, kernels), *_names(kernels)])
     _section(table, "code", [*_rows(CODE, kernels), *_mix(kernels)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -38,7 +38,7 @@ from gdnbench.report.run.text import (
     notes_of,
     speedup_text,
 )
-from gdnbench.report.units import TimeUnit, number, plus_minus, tflops_text, time_unit
+from gdnbench.report.units import TimeUnit, number, plus_minus, tflops_text, time_unit, traffic
 from gdnbench.store.builds import BuildRow, read_builds
 from gdnbench.store.info import RunInfo, workload_titles
 from gdnbench.store.measurements import read_clocks, read_run
@@ -90,12 +90,13 @@ def _print_tables(
     flops = flops_bind(measurements)
     titles = workload_titles(info)
     not_reached: list[str] = []
+    reasons: set[str] = set()
     for workload in dict.fromkeys(row.case.workload for row in measurements):
         here, title = rows_at(workload, measurements), titles.get(workload, str(workload))
         if any(row.status is Status.NOT_RUN for row in here) and not any(row.timing for row in here):
             not_reached.append(title)
             continue
-        print_workload(console, info, here, title, flops=flops)
+        print_workload(console, info, here, title, flops=flops, told=reasons)
         print_clocks(console, info, here, {clock: rows_at(workload, rows) for clock, rows in clocks.items()})
     console.print()
     if not_reached:
@@ -107,7 +108,7 @@ def _print_tables(
     console.print(Text("\n").join([told, *map(Text, below)]), style="dim")
     console.print(Text(f"stored in {place_asked(folder)}", style="dim"), soft_wrap=True)
     if builds and not info.on_gpu:
-        console.print(build_table(builds))
+        console.print(build_table(builds, reasons))
     if result:
         print_suite(console, result, info.op)
     print_next(console, _next(info, measurements, folder))
@@ -143,6 +144,7 @@ def print_workload(
     *,
     flops: bool,
     beneath: Beneath = MappingProxyType({}),
+    told: set[str] | None = None,
 ) -> None:
     """Prints the rows of one workload, fastest first, and what qualifies them.
 
@@ -153,12 +155,13 @@ def print_workload(
         title: what to call it.
         flops: whether FLOPs bound some workload of the run.
         beneath: further rows beneath those of a case.
+        told: reasons for failures that were printed in full already; those told now join them.
     """
     shown = [row for row in rows if row.timing and row.role is not Role.CONTROL]
     shown.sort(key=lambda row: row.timing.time_us if row.timing else math.inf)
     console.print()
     bound = f", bound by {'FLOPs' if flops_bind(rows) else 'copying'}" if flops and shown else ""
-    console.print(Text(f"{title}  ({max(row.nbytes for row in rows) / 1e6:.3g} MB{bound})", style="bold"))
+    console.print(Text(f"{title}  ({traffic(max(row.nbytes for row in rows))}{bound})", style="bold"))
     if shown:
         beside = console.width >= WIDE_ENOUGH_FOR_NOTES
         table = _table(info, shown, beside, beneath, flops=flops)
@@ -170,7 +173,7 @@ def print_workload(
         if not beside:
             _print_notes(console, shown)
     failed = [row for row in rows if row.status is not Status.OK and not _fails_with_baseline(row, rows)]
-    for line in (*control_lines(rows), *failure_lines(failed)):
+    for line in (*control_lines(rows), *failure_lines(failed, told=told)):
         console.print(line)
 
 
@@ -252,8 +255,13 @@ def _verdict(row: Measurement) -> Text:
     return Text(verdict.upper(), style=VERDICT_STYLES.get(verdict, ""))
 
 
-def build_table(builds: Sequence[BuildRow]) -> Group:
-    """A row per variant and series of workloads: registers, spills, shared memory and widest load per architecture."""
+def build_table(builds: Sequence[BuildRow], told: Collection[str] = ()) -> Group:
+    """A row per variant and series of workloads: registers, spills, shared memory and widest load per architecture.
+
+    Args:
+        builds: the rows.
+        told: reasons for failures that were printed in full already.
+    """
     grouped: dict[tuple[str, str], dict[str, BuildRow]] = {}
     for build in builds:
         grouped.setdefault((build.title, build.series), {})[build.arch] = build
@@ -272,7 +280,7 @@ def build_table(builds: Sequence[BuildRow]) -> Group:
         FittedTable(table, ("load", "smem", "spill")),
         Text(legend, style="dim"),
         *_serialized_builds(builds),
-        *_build_failures(builds),
+        *_build_failures(builds, told),
     )
 
 
@@ -304,7 +312,11 @@ def _serialized_builds(builds: Sequence[BuildRow]) -> list[Text]:
     ]
 
 
-def _build_failures(builds: Sequence[BuildRow]) -> list[Text]:
-    return [
-        Text(f"  {build.title} {build.arch}: {build.reason}", style="red") for build in builds if build.status != "ok"
-    ]
+def _build_failures(builds: Sequence[BuildRow], told: Collection[str]) -> list[Text]:
+    """Each reason once, with all architectures that have it; the compiler's excerpt where it was not told yet."""
+    archs: dict[tuple[str, str], dict[str, None]] = {}
+    for build in builds:
+        if build.status != "ok":
+            archs.setdefault((build.title, build.reason), {})[build.arch] = None
+    shown = {reason: reason.partition("\n")[0] if reason in told else reason for _, reason in archs}
+    return [Text(f"  {title} {', '.join(on)}: {shown[reason]}", style="red") for (title, reason), on in archs.items()]

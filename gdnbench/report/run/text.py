@@ -120,13 +120,15 @@ def control_lines(rows: Sequence[Measurement], *, workloads: bool = False) -> li
     ]
 
 
-def failure_lines(rows: Sequence[Measurement], what: str = "") -> list[Text]:
+def failure_lines(rows: Sequence[Measurement], what: str = "", told: set[str] | None = None) -> list[Text]:
     """What was not measured and why; kernels with the same status and reason share a line.
 
     Args:
         rows: the rows without a time.
         what: a word in front of the status.
+        told: reasons that were printed in full already, of which the first line is enough; those told now join them.
     """
+    told = set() if told is None else told
     grouped: dict[tuple[Status, str], list[str]] = {}
     for row in rows:
         grouped.setdefault((row.status, row.reason), []).append(row.case.label)
@@ -135,5 +137,6 @@ def failure_lines(rows: Sequence[Measurement], what: str = "") -> list[Text]:
         first, *more = reason.strip().splitlines() or [""]
         style = "red" if status.is_failure else "yellow"
         lines.append(Text.assemble((what + status.value, style), f"  {', '.join(labels)}: {first}"))
-        lines += [Text(f"    {line}", style="dim") for line in more]
+        lines += [Text(f"    {line}", style="dim") for line in (more if reason not in told else ())]
+        told.add(reason)
     return lines

@@ -12,7 +12,7 @@ from gdnbench.model.status import Status
 from gdnbench.report.console import data_console, print_json, print_next
 from gdnbench.report.score.document import score_document
 from gdnbench.report.units import factor, percent, time_text
-from gdnbench.score.score import AnyVerdict, NoVerdict, Score, WorkloadScore
+from gdnbench.score.score import AnyVerdict, Code, NoVerdict, Score, WorkloadScore
 from gdnbench.stats.comparison import Comparison, Verdict
 from gdnbench.wording import plural
 
@@ -125,12 +125,14 @@ def _print_workloads(console: Console, score: Score) -> None:
 
 def next_command(score: Score) -> tuple[str, ...]:
     """What to run next: what tells more of a failure, or the run that a claim needs."""
-    if isinstance(score.verdict, Status) and score.verdict in {Status.BROKEN, Status.BUILD_FAILED}:
-        return ("gdnbench", "lint", score.kernel)
+    if score.verdict is Status.BROKEN:
+        return ("gdnbench", "list")  # no verb that takes its name knows it
+    if score.verdict is Status.BUILD_FAILED:
+        return ("gdnbench", "inspect", score.kernel)
     if isinstance(score.verdict, Status):
         return ("gdnbench", "verify", score.kernel)
-    if score.verdict is NoVerdict.NOT_HERE:
-        return ("gdnbench", "inspect", score.kernel)
+    if score.verdict is NoVerdict.NOT_HERE:  # where nothing was compiled, its line says what it needs
+        return ("gdnbench", "inspect" if score.code != Code() else "list", score.kernel)
     if score.verdict is NoVerdict.NO_BASELINE:
         return ("gdnbench", "list")
     return ("gdnbench", "run", score.kernel, "--baseline", score.against, *_shape(score))
