@@ -145,6 +145,10 @@ class Entry:
         settings = [self.kernel.resolve(values) for values in ({}, *self.kernel.by_shape.values())]
         return tuple(replace(variant, params=params) for params in dict.fromkeys([self.defaults(workload), *settings]))
 
+    def able_workload(self) -> Workload | None:
+        """The first of its op's suites that the kernel can do, by its `check`; None where it can do none of them."""
+        return next((each for each in self.op.suite_workloads if not self.kernel.unable(each)), None)
+
     def named(self, params: Params, workload: Workload) -> Variant:
         """The variant that has these params at a workload, with the shortest label that gives them there."""
         for known in (self.default, *self.presets):

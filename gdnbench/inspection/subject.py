@@ -149,8 +149,7 @@ def _told_unable(unable: Mapping[tuple[Variant, Workload], str]) -> list[str]:
 def _what_else(op: Op, built: Mapping[tuple[Variant, Workload], Entry]) -> str:
     """What to ask for where there is nothing to inspect: a workload that a kernel can do, or other kernels."""
     for (variant, _), entry in built.items():
-        able = next((workload for workload in op.suite_workloads if not entry.kernel.unable(workload)), None)
-        if able:
+        if able := entry.able_workload():
             return f"ask for one that it can do: gdnbench inspect {variant.label} {' '.join(able.options)}"
     return "name a CUDA or Triton kernel; `gdnbench list` shows them"
 
