@@ -271,6 +271,7 @@ def test_a_workload_that_a_kernel_is_not_for_is_neither_built_nor_interpreted(be
     done = verify(bench, "test-picky", "--shape", "B=1", "--json")
     [case] = done.document["gates"]
     assert (case["status"], case["reason"], done.code) == ("unsupported", "an odd B", 5)
+    assert verify(bench, "test-picky", "--shape", "B=1").out.endswith("next: gdnbench verify test-picky --shape B=64\n")
     options = ("--baseline", "decode-reference", "--shape", "B=1", "--rounds", "2")
     done = bench.run("test-picky,decode-reference", "--gpu", "cpu", *options)
     assert [row["status"] for row in done.document["measurements"] if row["label"] == "test-picky"] == ["unsupported"]

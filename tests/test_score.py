@@ -5,6 +5,7 @@ import os
 import signal
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -86,13 +87,28 @@ def test_nothing_is_measured_of_a_kernel_that_is_wrong(bench):
 
 
 def test_a_kernel_for_gpus_is_checked_as_far_as_that_goes(bench):
-    document, done = scored(bench, "decode-v9")
-    assert (document["verdict"], done.code) == ("not-here", 5)
-    assert document["failure"] == "needs a GPU; what an interpreter can check of it is right"
+    document, done = scored(bench, "decode-v9", against="decode-v8")
+    assert (document["verdict"], done.code, document["against"]) == ("not-here", 5, "decode-v8")
+    told = "needs a GPU; what an interpreter can check of it is right; not compared with decode-v8"
+    assert (document["failure"], "warnings" in document) == (told, False)
     assert document["registers"] > 0
     assert document["dependent_loads"] == 1
-    document, _ = scored(bench, "decode-v9", against="decode-v8")
-    assert (document["verdict"], document["against"]) == ("not-here", "decode-v8")
+
+
+def test_a_kernel_that_no_interpreter_knows_is_not_said_to_be_right(bench, monkeypatch, tmp_path):
+    folder = tmp_path / "decode" / "rank"
+    folder.mkdir(parents=True)
+    (folder / "variant.py").write_text(
+        "from gdnbench import CudaKernel\n"
+        'kernel = CudaKernel(name="test-rank", entry="k", grid=lambda s, p: (1,), block=lambda s, p: 32)\n'
+    )
+    (folder / "kernel.cu").write_text(
+        '#include "gdn.cuh"\nextern "C" __global__ void k(GDN_DECODE_ARGUMENTS) {\n'
+        'unsigned x = 0; asm volatile("getctarank.shared::cluster.u32 %0, %0;" : "+r"(x)); }\n'
+    )
+    document, _ = scored(replace(bench, roots=(tmp_path,)), "test-rank")
+    assert document["verdict"] == "not-here"
+    assert document["failure"].startswith("needs a GPU; an interpreter cannot check it either: kernel.cu:3: ")
 
 
 def test_a_rival_that_cannot_run_here_is_refused(bench):
@@ -149,6 +165,9 @@ def test_ctrl_c_ends_it_and_its_workers(bench):
         (["test-wrong", "--budget", "soon"], "a budget is a time"),
         (["test-wrong", "--margin", "2"], "a margin lies between 0 and 1"),
         (["test-wrong", "--against", "nothing-such"], "there is no kernel"),
+        (["decode-v9", "--against", "nothing-such"], "there is no kernel"),
+        (["decode-v9", "--against", "decode-v9"], "compared with itself"),
+        (["verify-v3"], "verify-v3 cannot do B=1 T=4 last qk4_v8 fp32: tensor cores multiply bf16"),
         (["test-wrong", "--scenario", "none"], "scenario"),
         ([], "none was named"),
     ],

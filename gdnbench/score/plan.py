@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import shlex
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.resolve import find_op, resolve_op
@@ -24,6 +24,7 @@ from gdnbench.measuring.request import (
 )
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.op import Op
+from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 
 ROUNDS = 8
@@ -66,21 +67,22 @@ def plan_score(catalog: Catalog, asked: Asked, gpu: Gpu | None) -> Plan:
     """The plan of a score.
 
     Raises:
-        UsageError: for several kernels or workloads, or a kernel against itself.
+        UsageError: for several kernels or workloads, a kernel against itself, or a workload that it cannot do.
         UnknownNameError: for a kernel, op or suite that does not exist.
         MachineError: for a baseline that cannot run here.
     """
     named = [asked.kernel, asked.against] if asked.against else [asked.kernel]
     op = find_op(catalog, resolve_op(catalog, asked.op, named))
     entry, variant = find_variant(catalog, op.name, asked.kernel)
+    rival = find_variant(catalog, op.name, asked.against)[1].label if asked.against else ""
     op.scenarios_from(asked.scenario)
+    only_checked = bool(unavailable(entry, gpu))
     request = Request(
         op,
         (variant,),
         _workloads(op, asked),
         _settings(asked, gpu),
-        # A kernel that cannot run here is only checked, so what it is compared with does not matter.
-        "" if unavailable(entry, gpu) else asked.against,
+        "" if only_checked else asked.against,
         command=shlex.join(["gdnbench", *sys.argv[1:]]),
         suite=op.suite(asked.suite) if asked.suite else None,
     )
@@ -88,9 +90,18 @@ def plan_score(catalog: Catalog, asked: Asked, gpu: Gpu | None) -> Plan:
         plan = make_plan(catalog, request, gpu)
     except MachineError as error:
         raise MachineError(error.message, "choose another with --against") from error
-    if plan.baseline == variant.label:
+    if variant.label in {plan.baseline, rival}:
         raise UsageError(f"{variant.label} would be compared with itself", "name another kernel with --against")
-    return plan
+    for case in plan.cases:
+        if case.label == variant.label:
+            catalog.entries[case.variant.kernel].refuse_unable(case.label, case.workload, "score")
+    return _without_comparison(plan, rival) if only_checked else plan
+
+
+def _without_comparison(plan: Plan, rival: str) -> Plan:
+    """The kernel alone: what cannot run here is only checked, and nothing else can stand in for what was named."""
+    own = tuple(case for case in plan.cases if case.role is Role.KERNEL)
+    return replace(plan, cases=own, baseline=rival, notes=())
 
 
 def _workloads(op: Op, asked: Asked) -> tuple[Workload, ...]:
