@@ -35,6 +35,13 @@ def test_a_lone_warp_a_block_is_the_first_cause_and_more_at_the_same_grid_the_fi
     assert re.search(r"^gain    at most \d\d%: decode-floor-copy takes \d\.\d{3} of \d\.\d{3} µs$", out, re.MULTILINE)
 
 
+def test_a_workload_that_a_kernel_cannot_do_is_refused_with_one_that_it_can(run):
+    code, _, err = run("verify-v3", columns="200")
+    assert code == ExitCode.USAGE
+    assert "verify-v3 cannot do B=1 T=4 last qk4_v8 fp32: tensor cores multiply bf16" in err
+    assert "gdnbench explain verify-v3 --shape B=1 --shape keep=last --shape state=bf16" in err
+
+
 def test_decodes_hint_on_latency_stands_below_that_finding_alone(run):
     _, out, _ = run("decode-v1", "--from", recording("decode-v1-B1"))
     [hinted] = [part for part in out.split("\n\n") if "for this op: decode-v7 and decode-v9" in part]

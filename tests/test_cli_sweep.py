@@ -281,7 +281,7 @@ WRONG = {
     ),
     "no sample": ((*TRITON, "--samples", "0"), 2, "--samples 0: a round needs a sample", "default"),
     "no margin": ((*TRITON, "--margin", "1"), 2, "a margin lies between 0 and 1", "0.005"),
-    "no step": ((*TRITON, "--step-limit", "0"), 2, "--step-limit 0: a step takes some time", "default"),
+    "no step": ((*TRITON, "--step-limit", "0"), 2, "--step-limit 0: a step takes some time", "in seconds"),
     "unknown baseline": ((*TRITON, "--baseline", "decode-x"), 2, "there is no kernel decode-x", "decode"),
     "no GPU": (
         TRITON,
@@ -290,7 +290,7 @@ WRONG = {
         "gdnbench inspect decode-triton",
     ),
     "no GPU, and a baseline": ((*TRITON, "--baseline", "decode-reference"), 5, "needs a GPU", "gdnbench doctor"),
-    "no GPU, and thousands": ((*ALL, "-p", "WARPS"), 5, "decode-triton: needs a GPU", "gdnbench doctor"),
+    "no GPU, and thousands": ((*ALL, "-p", "WARPS"), 5, "decode-v9-pdl: needs a GPU", "gdnbench doctor"),
     "absent model": (("sweep", "decode-triton", "--gpu", "b100"), 5, "No GPU here is 'b100'", "--gpu cpu"),
     "figure format": ((*TRITON, "--plot", "sweep.gif"), 2, "--plot sweep.gif", "chart.png"),
     "figure folder": ((*TRITON, "--plot", "no/sweep.png"), 2, "there is no folder no", "make it first"),

@@ -148,6 +148,13 @@ def test_what_is_wrong_in_a_cuda_kernel_is_named_by_its_line(faulty, name):
         assert "unsafe: kernel.cu:5: thread " in told
 
 
+def test_a_kernel_that_does_not_end_is_told_with_the_line_that_it_came_to(bench):
+    add_cuda(bench, "endless", "for (int i = 0; state[i % 8] < 1e30f; ++i) new_state[i % 8] = state[i % 8];")
+    done = verify(bench, "test-endless", "--shape", "B=1", "--step-limit", "0.3")
+    told = "timed-out: step `interpret typical` did not end within 3 s, and was at kernel.cu:5 then"
+    assert (told in " ".join(done.out.split()), done.code) == (True, 8), done.out + done.err
+
+
 def test_what_the_interpreter_does_not_know_is_compiled_and_not_said_to_pass(bench):
     add_cuda(bench, "rank", 'unsigned x = 0; asm volatile("getctarank.shared::cluster.u32 %0, %0;" : "+r"(x));')
     done = verify(bench, "test-rank", "--shape", "B=1")
@@ -246,9 +253,9 @@ def test_where_nothing_asked_for_can_be_measured_every_verb_says_so_alike(bench,
     name = "decode-fla" if verb == "verify" else "decode-v4"  # a CUDA kernel can be verified without a GPU
     done = bench(verb, name, "--gpu", "cpu", "-q", *options.get(verb, ()), *out)
     assert done.code == 5, done.err
-    if verb != "sweep":  # which is refused before the first of its points is compiled
+    if verb == "verify":
         assert "needs a GPU" in done.out or "need a GPU" in done.out
-    if verb != "verify":
+    else:
         assert "nothing that was asked for can be measured here: decode-v4: needs a GPU" in done.err
 
 
@@ -281,8 +288,9 @@ def test_a_workload_that_a_kernel_is_not_for_is_neither_built_nor_interpreted(be
     done = verify(bench, "test-picky", "--shape", "B=1", "--json")
     [case] = done.document["gates"]
     assert (case["status"], case["reason"], done.code) == ("unsupported", "an odd B", 5)
+    assert verify(bench, "test-picky", "--shape", "B=1").out.endswith("next: gdnbench verify test-picky --shape B=64\n")
     options = ("--baseline", "decode-reference", "--shape", "B=1", "--rounds", "2")
-    done = bench.run("test-picky", "--gpu", "cpu", *options)
+    done = bench.run("test-picky,decode-reference", "--gpu", "cpu", *options)
     assert [row["status"] for row in done.document["measurements"] if row["label"] == "test-picky"] == ["unsupported"]
     assert not [row for row in done.document["builds"] if row["kernel"] == "test-picky"]
 

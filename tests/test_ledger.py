@@ -451,6 +451,17 @@ def test_a_gate_is_an_entry_that_there_is(home, begin):
     assert "--gate 7: there is no such entry" in begin(FASTER, more=["--gate", "7"], code=2)
 
 
+def test_a_long_plan_is_listed_as_soon_as_a_short_one(home, begin, command_line):
+    begin(FASTER)
+    path = home / "ledger.jsonl"
+    first = json.loads(path.read_text())
+    # Each step rests on the three before it: there are more ways through such a plan than could be walked.
+    plan = (first | {"id": number, "gates": [*range(max(1, number - 3), number)]} for number in range(1, 61))
+    path.write_text("".join(json.dumps(event) + "\n" for event in plan))
+    listed = json.loads(command_line("ledger", "--json")[1])["entries"]
+    assert listed[-1]["gate"] == "waits for 57, 58, 59"
+
+
 def test_a_gate_that_is_not_above_its_entry_is_damage(home, begin, command_line):
     begin(FASTER)
     path = home / "ledger.jsonl"

@@ -66,23 +66,55 @@ def test_a_sweep_counts_its_points_and_takes_its_budget():
     assert (outlook.points, outlook.builds, outlook.rounds, outlook.measuring_s) == (3, 6, 0, 90.0)
 
 
+def test_workloads_that_a_kernel_cannot_do_are_not_counted():
+    outlook = outlook_of("verify-v2,verify-v3", H200, axes="B=1 keep=last state=bf16,fp32", op="verify")
+    assert [(label, why) for label, why in outlook.left_out.items() if label.startswith("verify-v3")] == [
+        ("verify-v3 at B=1 T=4 last qk4_v8 fp32", "tensor cores multiply bf16, and states have 32 bits")
+    ]
+    assert outlook.cases == outlook_of("verify-v2", H200, axes="B=1 keep=last state=bf16,fp32", op="verify").cases + 1
+
+
+def test_a_run_of_a_kernel_that_can_do_none_of_the_workloads_is_refused_with_one_that_it_can(
+    command_line, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("gdnbench.machine.gpus.list_gpus", lambda: [H200])
+    code, out, err = command_line("run", "verify-v3", "--shape", "state=fp32", columns="200")
+    assert (code, out) == (ExitCode.ENVIRONMENT, "")
+    assert "verify-v3: tensor cores multiply bf16, and states have 32 bits" in err
+    assert "verify-v3 can do --shape" in err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("words", [("run", "decode-v4"), ("sweep", "decode-v4")])
+def test_a_dry_run_foretells_that_it_will_be_refused(command_line, tmp_path, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = command_line(*words, "--gpu", "cpu", "--dry-run", columns="200")
+    assert (code, err) == (ExitCode.OK, "")
+    assert "refused    nothing that was asked for can be measured here: decode-v4: needs a GPU" in out
+    assert "measuring" not in out
+    assert out.splitlines()[-1] == "next: gdnbench doctor"
+
+
 @pytest.mark.parametrize("verb", ["run", "sweep"])
 def test_a_dry_run_does_nothing_and_says_how_to_go_on(command_line, tmp_path, monkeypatch, verb):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", ["gdnbench", verb, "decode-v4", "--gpu", "cpu", "--dry-run"])
-    code, out, err = command_line(verb, "decode-v4", "--gpu", "cpu", "--dry-run")
+    monkeypatch.setattr("gdnbench.machine.gpus.list_gpus", lambda: [H200])
+    monkeypatch.setattr("sys.argv", ["gdnbench", verb, "decode-v4", "--dry-run"])
+    code, out, err = command_line(verb, "decode-v4", "--dry-run")
     assert (code, err) == (ExitCode.OK, "")
-    assert out.splitlines()[-1] == f"next: gdnbench {verb} decode-v4 --gpu cpu"
+    assert out.splitlines()[-1] == f"next: gdnbench {verb} decode-v4"
     assert not list(tmp_path.glob("results/*"))
 
 
 @pytest.mark.parametrize("verb", ["run", "sweep"])
 def test_a_dry_run_as_json(command_line, tmp_path, monkeypatch, verb):
     monkeypatch.chdir(tmp_path)
-    _, out, _ = command_line(verb, "decode-v4", "--gpu", "cpu", "--dry-run", "--json")
+    monkeypatch.setattr("gdnbench.machine.gpus.list_gpus", lambda: [H200])
+    _, out, _ = command_line(verb, "decode-v4", "--dry-run", "--json")
     document = json.loads(out)
-    assert document["device"] == "cpu"
-    assert document["builds"] >= 2
+    assert document["device"] == "h200"
+    assert document["builds"] >= 1
 
 
 def test_a_sweep_of_everything_is_not_begun_by_mistake(command_line, tmp_path, monkeypatch):

@@ -5,14 +5,19 @@ import os
 import signal
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from faults import ADVERSARIAL, Gdnbench
 from warm_processes import end_warm_parents
 
+from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.measuring.observer import Observer
 from gdnbench.model.status import Status
 from gdnbench.report.score.lines import next_command
+from gdnbench.score.plan import Asked
+from gdnbench.score.run import score_kernel
 from gdnbench.score.score import Code, NoVerdict, Score
 
 CPU = ("--gpu", "cpu", "--budget", "3s", "--step-limit", "4")
@@ -90,13 +95,28 @@ def test_nothing_is_measured_of_a_kernel_that_is_wrong(bench):
 
 
 def test_a_kernel_for_gpus_is_checked_as_far_as_that_goes(bench):
-    document, done = scored(bench, "decode-v9")
-    assert (document["verdict"], done.code) == ("not-here", 5)
-    assert document["failure"] == "needs a GPU; what an interpreter can check of it is right"
+    document, done = scored(bench, "decode-v9", against="decode-v8")
+    assert (document["verdict"], done.code, document["against"]) == ("not-here", 5, "decode-v8")
+    told = "needs a GPU; what an interpreter can check of it is right; not compared with decode-v8"
+    assert (document["failure"], "warnings" in document) == (told, False)
     assert document["registers"] > 0
     assert document["dependent_loads"] == 1
-    document, _ = scored(bench, "decode-v9", against="decode-v8")
-    assert (document["verdict"], document["against"]) == ("not-here", "decode-v8")
+
+
+def test_a_kernel_that_no_interpreter_knows_is_not_said_to_be_right(bench, monkeypatch, tmp_path):
+    folder = tmp_path / "decode" / "rank"
+    folder.mkdir(parents=True)
+    (folder / "variant.py").write_text(
+        "from gdnbench import CudaKernel\n"
+        'kernel = CudaKernel(name="test-rank", entry="k", grid=lambda s, p: (1,), block=lambda s, p: 32)\n'
+    )
+    (folder / "kernel.cu").write_text(
+        '#include "gdn.cuh"\nextern "C" __global__ void k(GDN_DECODE_ARGUMENTS) {\n'
+        'unsigned x = 0; asm volatile("getctarank.shared::cluster.u32 %0, %0;" : "+r"(x)); }\n'
+    )
+    document, _ = scored(replace(bench, roots=(tmp_path,)), "test-rank")
+    assert document["verdict"] == "not-here"
+    assert document["failure"].startswith("needs a GPU; an interpreter cannot check it either: kernel.cu:3: ")
 
 
 def test_a_rival_that_cannot_run_here_is_refused(bench):
@@ -129,6 +149,18 @@ def test_nothing_is_left_behind(bench, tmp_path, monkeypatch):
     assert not list((bench.home / "tmp").glob("gdnbench-score-*"))
 
 
+def test_ctrl_c_after_the_kernel_has_failed_is_not_lost(bench, monkeypatch):
+    class CtrlC(Observer):
+        def examined(self, case, result):
+            if result.status.is_failure:
+                raise KeyboardInterrupt
+
+    asked = Asked(kernel="test-wrong", against="decode-reference", budget_s=1.0)
+    catalog = load_catalog((*default_roots()[:1], *bench.roots))
+    monkeypatch.setattr(tempfile, "tempdir", str(bench.home))
+    assert score_kernel(catalog, asked, None, CtrlC(), warm=False).verdict is NoVerdict.STOPPED
+
+
 def test_ctrl_c_ends_it_and_its_workers(bench):
     process = bench.start(
         "score", "test-slow", "--gpu", "cpu", "--against", "decode-reference", "--budget", "60s", "--json"
@@ -153,7 +185,14 @@ def test_ctrl_c_ends_it_and_its_workers(bench):
         (["test-wrong", "--budget", "soon"], "a budget is a time"),
         (["test-wrong", "--margin", "2"], "a margin lies between 0 and 1"),
         (["test-wrong", "--against", "nothing-such"], "there is no kernel"),
+        (["decode-v9", "--against", "nothing-such"], "there is no kernel"),
+        (["decode-v9", "--against", "decode-v9"], "compared with itself"),
+        (["verify-v3"], "verify-v3 cannot do B=1 T=4 last qk4_v8 fp32: tensor cores multiply bf16"),
         (["test-wrong", "--scenario", "none"], "scenario"),
+        (["decode-v9", "--seed", "-5"], "a seed lies between 0 and"),
+        (["decode-v9", "--seed", str(2**63)], "a seed lies between 0 and"),
+        (["decode-floor-copy"], "decode-floor-copy is a floor, a bound on what is possible: it has no score"),
+        ([""], "none was named"),
         ([], "none was named"),
     ],
 )

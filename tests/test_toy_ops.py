@@ -288,10 +288,14 @@ def test_a_baseline_that_is_named_is_measured_alone_and_beside_what_cannot_be(be
         assert done.info["baseline_named"]
         again = bench("show", done.info["run_id"], "--out", str(bench.results))
         assert "gemm-torch" in again.out
-    joined = bench.run("gemm-cuda", "--shape", "M=4", *SHORT)
-    assert joined.code == 5
-    assert "nothing that was asked for can be measured here: gemm-cuda" in joined.err
-    assert "baseline_named" not in joined.info
+
+
+def test_a_baseline_beside_nothing_is_not_measured(bench):
+    done = bench("run", "gemm-cuda", "--gpu", "cpu", "--out", str(bench.home / "nothing"))
+    without_gpu(done)
+    assert "nothing that was asked for can be measured here: gemm-cuda: needs a GPU" in done.err
+    assert "`gdnbench inspect gemm-cuda` needs no GPU" in done.err
+    assert (done.out, (bench.home / "nothing").exists()) == ("", False)
 
 
 def op_with_grid(folder, grid):

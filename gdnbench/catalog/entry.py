@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from gdnbench.errors import UsageError
 from gdnbench.model.case import Variant
 from gdnbench.model.code import CodeState
 from gdnbench.model.kernel import CudaKernel, Kernel, Requirement
@@ -144,6 +145,26 @@ class Entry:
             return (variant,)
         settings = [self.kernel.resolve(values) for values in ({}, *self.kernel.by_shape.values())]
         return tuple(replace(variant, params=params) for params in dict.fromkeys([self.defaults(workload), *settings]))
+
+    def able_workload(self) -> Workload | None:
+        """The first of its op's suites that the kernel can do, by its `check`; None where it can do none of them."""
+        return next((each for each in self.op.suite_workloads if not self.kernel.unable(each)), None)
+
+    def refuse_unable(self, label: str, workload: Workload, verb: str) -> None:
+        """Refuses a workload that the kernel cannot do.
+
+        Args:
+            label: what the user called the kernel.
+            workload: what is asked of it.
+            verb: that asks, for the hint.
+
+        Raises:
+            UsageError: if that is so.
+        """
+        if reason := self.kernel.unable(workload):
+            able = self.able_workload()
+            hint = f"ask for one that it can do: gdnbench {verb} {label} {' '.join(able.options)}" if able else ""
+            raise UsageError(f"{label} cannot do {workload.titled}: {reason}", hint or f"see {self.folder}/variant.py")
 
     def named(self, params: Params, workload: Workload) -> Variant:
         """The variant that has these params at a workload, with the shortest label that gives them there."""

@@ -83,8 +83,9 @@ def run(
     status and no time. The healthy ones are timed cold by NVBench in shuffled
     rounds, over several processes and fresh placements in memory, and again by
     CUPTI, which tells the kernel's own time from its launch. Without a GPU the
-    torch kernels are timed on the CPU, and every GPU kernel is compiled for
-    Hopper and Blackwell.
+    torch kernels are timed on the CPU, and GPU kernels beside them are compiled
+    for Hopper and Blackwell. Where nothing that is asked for can run here, nothing
+    is begun.
 
     `--gpu all` measures on every GPU at once, each in a run of its own, and joins
     them into one table whose intervals hold what cards differ by; `gdnbench show`
@@ -95,7 +96,7 @@ def run(
     from gdnbench.machine.gpus import list_gpus, select_cards, select_gpu
     from gdnbench.measuring.exit_code import exit_code_of, refuse_nothing_measured
     from gdnbench.measuring.opening import begin_session, resume_session
-    from gdnbench.measuring.plan import foresee, make_plan
+    from gdnbench.measuring.plan import foresee, make_plan, refuse_impossible
     from gdnbench.measuring.request import choose_settings, device_of, make_request
     from gdnbench.model.part import parse_part
     from gdnbench.report.outlook import print_outlook
@@ -140,6 +141,7 @@ def run(
         if dry_run:
             print_outlook(outlook, sys.argv[1:], json=json, csv=csv, cards=max(1, len(cards)))
             return
+        refuse_impossible(catalog, plan)
         confirm_builds(outlook, yes=yes)
         if len(cards) > 1:
             from gdnbench.cli.cards import run_cards

@@ -73,7 +73,7 @@ def sweep(
     from gdnbench.machine.gpus import list_gpus, select_gpu
     from gdnbench.measuring.exit_code import exit_code_of_sweep, refuse_nothing_measured
     from gdnbench.measuring.opening import open_sweep
-    from gdnbench.measuring.plan import foresee, make_plan, refuse_impossible_sweep
+    from gdnbench.measuring.plan import foresee, make_plan, refuse_impossible
     from gdnbench.measuring.request import device_of
     from gdnbench.measuring.sweep_request import choose_sweep_settings, make_sweep_request
     from gdnbench.model.part import parse_part
@@ -106,7 +106,7 @@ def sweep(
     if dry_run:
         print_outlook(outlook, sys.argv[1:], json=json, csv=csv)
         return
-    refuse_impossible_sweep(catalog, plan)
+    refuse_impossible(catalog, plan)
     confirm_builds(outlook, yes=yes)
     with watch(quiet=quiet) as observer:
         finished = open_sweep(catalog, plan, results, observer).run()

@@ -66,7 +66,8 @@ def gather(catalog: Catalog, question: Question, observer: Observer) -> Evidence
 
     Raises:
         UnknownNameError: for a kernel or an op that does not exist.
-        UsageError: for several workloads, a file about something else, or a kernel of which nothing is known.
+        UsageError: for several workloads, a file about something else, a kernel of which nothing is known, or a
+            workload that the kernel cannot do.
         ProfilerError: for a report that cannot be read.
         BuildError: if the kernel does not build, and nothing else is known of it.
     """
@@ -85,6 +86,7 @@ def gather(catalog: Catalog, question: Question, observer: Observer) -> Evidence
         workload = _agreed(profile, workload, question)
     slug = gpu_slug(profile.gpu) if profile else slug
     entry, variant = catalog.behind(named, workload, slug or "")
+    entry.refuse_unable(named.label, workload, "explain")
     measured = newest_times(question.results, catalog.entries, variant, workload, slug)
     subjects = launches_of(asked.label, entry, variant, workload)
     built = _build(subjects, slug or (measured.gpu if measured else ""), gpus, observer)

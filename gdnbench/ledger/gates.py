@@ -41,11 +41,19 @@ def gate_of(entry: Entry, entries: Mapping[int, Entry]) -> Gate:
         entries: all, by number.
     """
     before = {number: entries[number] for number in entry.opened.gates}
-    shut = {
-        number for number, each in before.items() if each.state is Outcome.REFUTED or gate_of(each, entries).is_shut
-    }
+    shut = _shut(entries) & before.keys()
     blocking = tuple(number for number, each in before.items() if each.state is not Outcome.CONFIRMED)
     return Gate(tuple(sorted(shut)) if shut else blocking, bool(shut))
+
+
+def _shut(entries: Mapping[int, Entry]) -> set[int]:
+    """Numbers of the entries that are refuted, or behind such a one: each is looked at once, after all before it."""
+    shut: set[int] = set()
+    for number in sorted(entries):
+        each = entries[number]
+        if each.state is Outcome.REFUTED or shut.intersection(each.opened.gates):
+            shut.add(number)
+    return shut
 
 
 def refuse_shut(entry: Entry, entries: Mapping[int, Entry]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -19,6 +19,7 @@ from gdnbench.model.case import Case, Variant
 from gdnbench.model.gpu import CPU, Gpu
 from gdnbench.model.kernel import Device, TorchKernel
 from gdnbench.model.status import Role
+from gdnbench.model.workload import Workload
 
 _ROLES = {"": Role.KERNEL, "ablation": Role.ABLATION}
 """Of a case, by its kernel's `floor`; any other is a bound."""
@@ -89,20 +90,48 @@ def unavailable(entry: Entry, gpu: Gpu | None) -> str:
     return ""
 
 
-def refuse_impossible_sweep(catalog: Catalog, plan: Plan) -> None:
-    """Refuses a sweep of which no point can run here, before the first of them is compiled.
+def refuse_impossible(catalog: Catalog, plan: Plan) -> None:
+    """Refuses a run or a sweep of which nothing that was asked for can run here, before the first build.
+
+    What it is compared with would be measured all the same, for minutes, beside nothing.
 
     Raises:
         MachineError: if that is so.
     """
-    reasons = {name: unavailable(catalog.entries[name], plan.gpu) for name in plan.request.swept}
-    if all(reasons.values()):
-        told = "; ".join(f"{name}: {why.removeprefix('it ')}" for name, why in reasons.items())
-        compiled = (name for name in reasons if not isinstance(catalog.entries[name].kernel, TorchKernel))
-        instead = "".join(f"; `gdnbench inspect {name}` needs no GPU" for name in islice(compiled, 1))
-        raise MachineError(
-            f"nothing that was asked for can be measured here: {told}", f"see `gdnbench doctor`{instead}"
-        )
+    if error := _impossible(catalog, plan):
+        raise error
+
+
+def _impossible(catalog: Catalog, plan: Plan) -> MachineError | None:
+    """Why nothing that was asked for can run here; None where something can."""
+    named = {variant.label for variant in plan.request.variants}
+    asked = [case for case in plan.cases if case.label in named and case.role is not Role.CONTROL]
+    reasons: dict[str, list[str]] = {}
+    for case in asked:
+        why = _refusal(catalog.entries[case.variant.kernel], case.workload, plan.gpu)
+        if not why:
+            return None
+        reasons.setdefault(why.removeprefix("it "), []).append(_name(case, plan.request))
+    told = "; ".join(f"{', '.join(dict.fromkeys(names))}: {why}" for why, names in reasons.items())
+    return MachineError(f"nothing that was asked for can be measured here: {told}", _instead(catalog, asked, plan.gpu))
+
+
+def _refusal(entry: Entry, workload: Workload, gpu: Gpu | None) -> str:
+    """Why a kernel cannot be measured at a workload here, by what it declares; empty where it can."""
+    return unavailable(entry, gpu) or entry.kernel.unable(workload)
+
+
+def _instead(catalog: Catalog, refused: Sequence[Case], gpu: Gpu | None) -> str:
+    """What to do about cases that are all refused."""
+    entries = {case.variant.kernel: catalog.entries[case.variant.kernel] for case in refused}
+    if not any(unavailable(entry, gpu) for entry in entries.values()):
+        able = ((name, entry.able_workload()) for name, entry in entries.items())
+        told = (f"{name} can do {' '.join(workload.options)}" for name, workload in able if workload)
+        return next(told, "`check` in their variant.py says what they can do")
+    compiled = (name for name, entry in entries.items() if not isinstance(entry.kernel, TorchKernel))
+    return "see `gdnbench doctor`" + "".join(
+        f"; `gdnbench inspect {name}` needs no GPU" for name in islice(compiled, 1)
+    )
 
 
 def _needs_baseline(catalog: Catalog, request: Request, gpu: Gpu | None) -> bool:
@@ -120,9 +149,7 @@ def _choose_baseline(catalog: Catalog, request: Request, gpu: Gpu | None) -> tup
         if request.baseline or wanted in catalog.entries:
             _, variant = find_variant(catalog, request.op.name, wanted)
             kernels = ((catalog.at(variant, each, slug_of(gpu))[0], each) for each in request.workloads)
-            reason = next(
-                filter(None, (unavailable(entry, gpu) or entry.kernel.unable(each) for entry, each in kernels)), ""
-            )
+            reason = next(filter(None, (_refusal(entry, each, gpu) for entry, each in kernels)), "")
             if not reason:
                 note = f"the baseline {'; '.join(passed)}; compared with {wanted} instead"
                 return variant, (note,) if passed else ()
@@ -161,13 +188,15 @@ class Outlook:
         points: for a sweep, combinations of params, over all kernels.
         workloads: the workloads.
         cases: what is measured in each round: every kernel or point at every workload, and the baseline once more.
-        left_out: labels of kernels that cannot be measured on this device, with why.
+        left_out: labels of kernels that cannot be measured on this device, with why; with the workload where it is
+            some that a kernel cannot do.
         builds: what there is to compile, the cached included.
         cached: how many of them the build cache has.
         rounds: of all cases, after the burn-ins; 0 for a race, which decides by itself.
         processes: workers that share them.
         building_s: about how long the missing builds take, in seconds, by a build's usual time on this many cores.
         measuring_s: how long measuring takes at most, in seconds, without checking.
+        refused: why nothing of it is done; empty where something can be measured.
     """
 
     device: str
@@ -182,6 +211,7 @@ class Outlook:
     processes: int
     building_s: float
     measuring_s: float
+    refused: str = ""
 
     @property
     def missing(self) -> int:
@@ -192,8 +222,8 @@ class Outlook:
 def foresee(catalog: Catalog, plan: Plan) -> Outlook:
     """What carrying out a plan takes."""
     request, gpu = plan.request, plan.gpu
-    left_out = _left_out(catalog, plan.cases, gpu)
-    measured = [case for case in plan.cases if case.label not in left_out]
+    refused = _refused(catalog, plan)
+    measured = [case for case in plan.cases if case not in refused]
     candidates = [case for case in plan.cases if case.role is not Role.CONTROL]
     forms = find_forms(catalog, candidates, device_of(gpu))
     jobs = build_jobs(catalog, in_every_form(candidates, forms), archs_of(gpu))
@@ -204,13 +234,14 @@ def foresee(catalog: Catalog, plan: Plan) -> Outlook:
         points=len({case.variant for case in plan.cases if case.is_point_of(request.swept)}),
         shapes=tuple(map(str, request.workloads)),
         cases=len(measured),
-        left_out=left_out,
+        left_out=_told_of(refused, measured),
         builds=builds,
         cached=builds - missing,
         rounds=0 if request.settings.budget_s else request.settings.rounds,
         processes=request.settings.processes,
         building_s=missing * BUILD_S / build_processes(),
         measuring_s=_measuring_s(plan, len(measured)),
+        refused=error.message if (error := _impossible(catalog, plan)) else "",
     )
 
 
@@ -218,9 +249,17 @@ def _name(case: Case, request: Request) -> str:
     return case.variant.kernel if case.is_point_of(request.swept) else case.label
 
 
-def _left_out(catalog: Catalog, cases: Sequence[Case], gpu: Gpu | None) -> dict[str, str]:
-    found = {case.label: unavailable(catalog.entries[case.variant.kernel], gpu) for case in cases}
-    return {label: why for label, why in found.items() if why}
+def _refused(catalog: Catalog, plan: Plan) -> dict[Case, str]:
+    found = {case: _refusal(catalog.entries[case.variant.kernel], case.workload, plan.gpu) for case in plan.cases}
+    return {case: why for case, why in found.items() if why}
+
+
+def _told_of(refused: Mapping[Case, str], measured: Sequence[Case]) -> dict[str, str]:
+    """Why by label, and by workload as well where a kernel is measured at others."""
+    partly = {case.label for case in measured}
+    return {
+        f"{case.label} at {case.workload}" if case.label in partly else case.label: why for case, why in refused.items()
+    }
 
 
 def _measuring_s(plan: Plan, cases: int) -> float:

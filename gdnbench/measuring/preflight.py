@@ -129,6 +129,7 @@ class Verification:
         interpreted: what ran a case, by case id, where no GPU did.
         compiled: ids of the cases that this machine can compile, and no more: CUDA kernels that cannot be interpreted.
         sanitized: ids of the cases that ran under compute-sanitizer as well.
+        able: of kernels that refuse a workload, by label, one that they can do.
     """
 
     seed: int
@@ -138,6 +139,7 @@ class Verification:
     interpreted: Mapping[str, str]
     compiled: frozenset[str] = frozenset()
     sanitized: frozenset[str] = frozenset()
+    able: Mapping[str, Workload] = field(default_factory=dict)
 
     @property
     def exit_code(self) -> ExitCode:
@@ -188,8 +190,20 @@ def verify_variants(
     )
     with tempfile.TemporaryDirectory(prefix="gdnbench-verify-") as folder:
         if gpu:
-            return _verify_on_gpu(catalog, task, gpu, Path(folder), observer)
-        return _verify_without_gpu(catalog, task, Path(folder), observer)
+            verified = _verify_on_gpu(catalog, task, gpu, Path(folder), observer)
+        else:
+            verified = _verify_without_gpu(catalog, task, Path(folder), observer)
+    return replace(verified, able=_able_workloads(catalog, cases))
+
+
+def _able_workloads(catalog: Catalog, cases: Sequence[Case]) -> dict[str, Workload]:
+    """A workload of each kernel that refuses one of its own, by label; none where it can do none of the suites'."""
+    entries = {case: catalog.entries[case.variant.kernel] for case in cases}
+    return {
+        case.label: able
+        for case, entry in entries.items()
+        if entry.kernel.unable(case.workload) and (able := entry.able_workload())
+    }
 
 
 def _verify_on_gpu(catalog: Catalog, task: Task, gpu: Gpu, folder: Path, observer: Observer) -> Verification:

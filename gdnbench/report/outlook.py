@@ -38,6 +38,9 @@ def print_outlook(outlook: Outlook, command: Sequence[str], *, json: bool, csv: 
     for what, told in _rows(outlook, cards):
         table.add_row(what, Text(told))
     console.print(table)
+    if outlook.refused:
+        print_next(console, ["gdnbench", "doctor"])
+        return
     kept = [word for word in command if word != "--dry-run"]
     print_next(console, ["gdnbench", *kept, *out_option(RESULTS)])
 
@@ -55,6 +58,8 @@ def _rows(outlook: Outlook, cards: int) -> list[tuple[str, str]]:
     if outlook.missing:
         building += f"; about {duration(outlook.building_s)}"
     rows.append(("builds", building))
+    if outlook.refused:
+        return [*rows, ("refused", outlook.refused)]
     workers = "" if outlook.processes == 1 else f" in {outlook.processes} processes, each with a burn-in"
     rounds = f"{plural(outlook.rounds, 'round')}{workers or ' and a burn-in'}, " if outlook.rounds else ""
     rows.append(("measuring", f"{rounds}at most {duration(outlook.measuring_s)}, after all kernels are checked"))

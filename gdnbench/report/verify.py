@@ -110,7 +110,10 @@ def _summary(by_label: Mapping[str, Sequence[Case]], verdicts: Verification) -> 
 
 
 def _next_words(verdicts: Verification) -> list[str]:
-    """The command that repeats the first failure; else the one that measures what passed, or inspects what compiled."""
+    """The command that repeats the first failure; else the one that measures what passed, or inspects what compiled.
+
+    Where a kernel refuses its workloads, one that it can do is asked for.
+    """
     failed = [case for case in verdicts.cases if verdicts.checked[case.id].status.is_failure]
     if failed:
         sanitized = ["--sanitize"] if failed[0].id in verdicts.sanitized else []
@@ -119,7 +122,11 @@ def _next_words(verdicts: Verification) -> list[str]:
     if passed:
         return ["gdnbench", "run", passed[0]]
     compiled = [case.label for case in verdicts.cases if case.id in verdicts.compiled]
-    return ["gdnbench", "inspect", compiled[0]] if compiled else ["gdnbench", "doctor"]
+    if compiled:
+        return ["gdnbench", "inspect", compiled[0]]
+    for label, workload in verdicts.able.items():
+        return ["gdnbench", "verify", label, *workload.options]
+    return ["gdnbench", "doctor"]
 
 
 def _gate_table(cases: list[Case], verdicts: Verification, *, aligned: bool) -> Table:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import secrets
 import shlex
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.entry import Entry
 from gdnbench.catalog.resolve import find_op, resolve_op
 from gdnbench.catalog.select import find_variant
 from gdnbench.errors import MachineError, UsageError
@@ -22,8 +23,10 @@ from gdnbench.measuring.request import (
     trim_of,
     workloads_asked,
 )
+from gdnbench.model.case import Variant
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.op import Op
+from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 
 ROUNDS = 8
@@ -66,21 +69,24 @@ def plan_score(catalog: Catalog, asked: Asked, gpu: Gpu | None) -> Plan:
     """The plan of a score.
 
     Raises:
-        UsageError: for several kernels or workloads, or a kernel against itself.
+        UsageError: for several kernels or workloads, a kernel against itself, a floor, or a workload that the kernel
+            cannot do.
         UnknownNameError: for a kernel, op or suite that does not exist.
         MachineError: for a baseline that cannot run here.
     """
     named = [asked.kernel, asked.against] if asked.against else [asked.kernel]
     op = find_op(catalog, resolve_op(catalog, asked.op, named))
     entry, variant = find_variant(catalog, op.name, asked.kernel)
+    rival = find_variant(catalog, op.name, asked.against)[1].label if asked.against else ""
+    _refuse_floor(entry, variant)
     op.scenarios_from(asked.scenario)
+    only_checked = bool(unavailable(entry, gpu))
     request = Request(
         op,
         (variant,),
         _workloads(op, asked),
         _settings(asked, gpu),
-        # A kernel that cannot run here is only checked, so what it is compared with does not matter.
-        "" if unavailable(entry, gpu) else asked.against,
+        "" if only_checked else asked.against,
         command=shlex.join(["gdnbench", *sys.argv[1:]]),
         suite=op.suite(asked.suite) if asked.suite else None,
     )
@@ -88,9 +94,27 @@ def plan_score(catalog: Catalog, asked: Asked, gpu: Gpu | None) -> Plan:
         plan = make_plan(catalog, request, gpu)
     except MachineError as error:
         raise MachineError(error.message, "choose another with --against") from error
-    if plan.baseline == variant.label:
+    if variant.label in {plan.baseline, rival}:
         raise UsageError(f"{variant.label} would be compared with itself", "name another kernel with --against")
-    return plan
+    for case in plan.cases:
+        if case.label == variant.label:
+            catalog.entries[case.variant.kernel].refuse_unable(case.label, case.workload, "score")
+    return _without_comparison(plan, rival) if only_checked else plan
+
+
+def _refuse_floor(entry: Entry, variant: Variant) -> None:
+    """Refuses what a run compares with nothing."""
+    floor = entry.kernel.floor
+    if not floor:
+        return
+    what = "is an ablation, wrong on purpose" if floor == "ablation" else "is a floor, a bound on what is possible"
+    raise UsageError(f"{variant.label} {what}: it has no score", f"gdnbench run {variant.label} times it")
+
+
+def _without_comparison(plan: Plan, rival: str) -> Plan:
+    """The kernel alone: what cannot run here is only checked, and nothing else can stand in for what was named."""
+    own = tuple(case for case in plan.cases if case.role is Role.KERNEL)
+    return replace(plan, cases=own, baseline=rival, notes=())
 
 
 def _workloads(op: Op, asked: Asked) -> tuple[Workload, ...]:

@@ -72,7 +72,6 @@ def score_kernel(catalog: Catalog, asked: Asked, gpu: Gpu | None, observer: Obse
         evidence = _evidence(catalog, plan, Path(folder), gpu)
     return replace(
         score,
-        against=asked.against or score.against,
         code=_code(finished, evidence),
         cause=next(iter(rank(evidence)), None) if evidence and score.ratio else None,
         seconds=phases.seconds(),
@@ -123,7 +122,12 @@ def _compare(session: Session, collected: Collected, *, has_launch: bool) -> Com
 
 
 def _verdict(plan: Plan, session: Session, finished: Finished, ratio: Comparison | None) -> tuple[AnyVerdict, str]:
-    """The verdict, and why there is no comparison: the kernel's own failure comes before all else."""
+    """The verdict, and why there is no comparison: the kernel's own failure comes before all but that it was stopped.
+
+    Ctrl-C reaches the workers, too: what seems to have failed then may only have been interrupted.
+    """
+    if finished.interrupted:
+        return NoVerdict.STOPPED, "stopped before there was a verdict"
     rows = finished.analysis.measurements
     kernel = [row for row in rows if row.role is Role.KERNEL]
     failed = [row for row in kernel if row.status.is_failure and row.status is not Status.NOT_RUN]
@@ -133,14 +137,11 @@ def _verdict(plan: Plan, session: Session, finished: Finished, ratio: Comparison
     for verdict in session.interpreted.values():
         if verdict.status.is_failure:
             return verdict.status, f"in the interpreter: {verdict.reason}"
-    if finished.interrupted:
-        return NoVerdict.STOPPED, "stopped before there was a verdict"
     if ratio:
         return ratio.verdict, ""
     for row in kernel:
         if row.status in {Status.MISSING, Status.UNSUPPORTED}:
-            checked = "; what an interpreter can check of it is right" if session.interpreted else ""
-            return NoVerdict.NOT_HERE, f"{row.reason}{checked}"
+            return NoVerdict.NOT_HERE, "; ".join([row.reason, *_instead_of_verdict(plan, session)])
     baseline = next((row for row in rows if row.role is Role.BASELINE and not row.timing), None)
     told = (
         f"{baseline.case.label} has no time: {baseline.status}: {baseline.reason}"
@@ -148,6 +149,15 @@ def _verdict(plan: Plan, session: Session, finished: Finished, ratio: Comparison
         else "; ".join(plan.notes)
     )
     return NoVerdict.NO_BASELINE, told or "there is nothing to compare with; name a kernel with --against"
+
+
+def _instead_of_verdict(plan: Plan, session: Session) -> list[str]:
+    """Of a kernel that cannot run here: what an interpreter found, and what it is not compared with."""
+    interpreted = list(session.interpreted.values())
+    told = [f"an interpreter cannot check it either: {verdict.reason}" for verdict in interpreted[:1]]
+    if any(verdict.status is Status.OK for verdict in interpreted):
+        told = ["what an interpreter can check of it is right"]
+    return [*told, f"not compared with {plan.baseline}"] if plan.baseline else told
 
 
 def _told(row: Measurement, workloads: int) -> str:
