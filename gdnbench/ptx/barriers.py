@@ -78,23 +78,26 @@ class Mbarrier:
         expected: shape (blocks,), arrivals of a phase; 0 where it is not initialised.
         pending: arrivals that are missing.
         bytes: that copies are to bring, or have brought before they were expected, then negative.
-        phase: phases that are complete.
+        phase: phases that are complete, counted on where it is initialised again.
+        first: the phase that began when it was initialised last, an even one.
     """
 
     expected: IntArray
     pending: IntArray
     bytes: IntArray
     phase: IntArray
+    first: IntArray
 
     @classmethod
     def make(cls, blocks: int) -> Mbarrier:
         """One that is not initialised in any block."""
-        return cls(*(np.zeros(blocks, dtype=np.int64) for _ in range(4)))
+        return cls(*(np.zeros(blocks, dtype=np.int64) for _ in range(5)))
 
     def initialise(self, blocks: IntArray, count: IntArray) -> None:
-        """Begins phase 0 in some blocks."""
+        """Begins an even phase in some blocks; what threads know of those before still holds."""
         self.expected[blocks] = self.pending[blocks] = count
-        self.bytes[blocks] = self.phase[blocks] = 0
+        self.bytes[blocks] = 0
+        self.first[blocks] = self.phase[blocks] = self.phase[blocks] + self.phase[blocks] % 2
 
     def arrive(self, blocks: IntArray, count: IntArray) -> None:
         """Arrivals, one for each entry of `blocks`."""

@@ -116,13 +116,14 @@ class Ordering:
             known = self.phases_known[other]
             known[lanes] = np.maximum(known[lanes], most[lanes // self.threads])
 
-    def learn_parity(self, lanes: IntArray, barrier: int, parity: IntArray) -> None:
+    def learn_parity(self, lanes: IntArray, barrier: int, parity: IntArray, first: IntArray) -> None:
         """Lanes have waited for a phase of an mbarrier of that parity, and know no more than that it must be complete.
 
         Such a wait ends, too, where the phase before is not complete. A lane that does not know of that one has waited
-        for nothing: a GPU may let it go on at once.
+        for nothing: a GPU may let it go on at once. Phases before the `first`,
+        with which the mbarrier was initialised, are over.
         """
-        known = self._known(barrier)[lanes]
+        known = np.maximum(self._known(barrier)[lanes], first)
         news = known & 1 == parity & 1
         self.learn_phase(lanes[news], barrier, known[news] + 1)
 

@@ -169,14 +169,16 @@ def _wait(machine: Machine, instruction: PtxInstruction) -> int | None:
     _touch(machine, instruction, addresses, writes=False)
     asked = np.broadcast_to(machine.read(given, "u32" if instruction.has("parity") else "u64"), lanes.shape)
     asked = asked.astype(np.int64)
-    done, phases = np.zeros(len(lanes), dtype=bool), np.zeros(len(lanes), dtype=np.int64)
+    done = np.zeros(len(lanes), dtype=bool)
+    phases, first = np.zeros(len(lanes), dtype=np.int64), np.zeros(len(lanes), dtype=np.int64)
     for address, mbarrier, rows in _by_barrier(machine, addresses):
-        phases[rows] = mbarrier.phase[machine.block[lanes[rows]]]
+        blocks = machine.block[lanes[rows]]
+        phases[rows], first[rows] = mbarrier.phase[blocks], mbarrier.first[blocks]
         complete = phases[rows] & 1 != asked[rows] & 1 if instruction.has("parity") else phases[rows] > asked[rows]
         done[rows] = complete
         passed = rows[complete]
         if instruction.has("parity"):
-            machine.ordering.learn_parity(lanes[passed], address, asked[passed])
+            machine.ordering.learn_parity(lanes[passed], address, asked[passed], first[passed])
         else:
             machine.ordering.learn_phase(lanes[passed], address, asked[passed] + 1)
     if instruction.has("test_wait") or done.all():
