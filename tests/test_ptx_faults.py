@@ -506,6 +506,25 @@ def test_a_barrier_counts_what_threads_bring():
     np.testing.assert_array_equal(b, [4311] * 64 + [4300] * 64)
 
 
+NAMED = {
+    "each pair of warps at its own": ("{own}", "i ^ 32", set()),
+    "each pair of warps at its own, for what the other pair wrote": ("{own}", "127 - i", {"RACE"}),
+    "a warp of each pair hands on what its pair wrote": ("{own} {middle} {own}", "127 - i", set()),
+    "the pairs that hand on are not met again": ("{own} {middle}", "127 - i", {"RACE"}),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_threads_at_different_barriers_do_not_meet(name):
+    pattern, index, faults = NAMED[name]
+    own = 'asm volatile("bar.sync %0, 64;" :: "r"(1 + i / 64) : "memory");'
+    middle = 'if (i / 32 == 1 || i / 32 == 2) asm volatile("bar.sync 3, 64;" ::: "memory");'
+    barriers = pattern.format(own=own, middle=middle)
+    source = kernel("__shared__ float s[128];", "s[i] = a[i];", barriers, f"b[i] = s[{index}];")
+    a, b = np.arange(128, dtype=np.float32), np.zeros(128, dtype=np.float32)
+    assert {kind for kind, *_ in findings(source, a, b, threads=128)} == faults
+
+
 def test_blocks_in_parts_give_what_blocks_at_once_do():
     source = kernel("int n = (blockIdx.x + 4 * blockIdx.y + 8 * blockIdx.z) * 32 + i;", "b[n] = a[n] * 2;")
     one, other = np.zeros(512, dtype=np.float32), np.zeros(512, dtype=np.float32)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdnbench.ptx.grid import BARRIERS
-from gdnbench.ptx.races import IntArray
+from gdnbench.ptx.ordering import IntArray
 
 
 @dataclass
@@ -50,14 +50,14 @@ class BlockBarriers:
         else:
             np.add.at(self.arrived, (self.block[lanes], number), 1)
 
-    def released(self, exited: npt.NDArray[np.bool_]) -> tuple[IntArray, IntArray]:
-        """The lanes whose barrier is complete, and its number for each; they wait no more.
+    def released(self, exited: npt.NDArray[np.bool_]) -> tuple[IntArray, IntArray, npt.NDArray[np.bool_]]:
+        """The lanes whose barrier is complete, its number for each, and whether it is for all; they wait no more.
 
-        Threads that have ended count as arrived at all.
+        Threads that have ended count as arrived at those for all.
         """
         waiting = np.flatnonzero(self.waits_at >= 0)
         if not len(waiting):
-            return waiting, waiting
+            return waiting, waiting, np.zeros(0, dtype=bool)
         block, number = self.block[waiting], self.waits_at[waiting]
         count = self.arrived.copy()
         np.add.at(count, (block, number), 1)
@@ -67,7 +67,7 @@ class BlockBarriers:
         free = waiting[is_free]
         self.arrived[block[is_free], number[is_free]] = 0
         self.waits_at[free] = -1
-        return free, number[is_free]
+        return free, number[is_free], self.wanted[block[is_free], number[is_free]] == 0
 
 
 @dataclass

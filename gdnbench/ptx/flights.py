@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gdnbench.ptx.findings import Fault, FaultLog
+from gdnbench.ptx.ordering import IntArray
 from gdnbench.ptx.program import Operand, Program, PtxInstruction
-from gdnbench.ptx.races import IntArray
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,9 @@ from gdnbench.ptx.grid import WARP, LaunchGrid
 from gdnbench.ptx.literals import read_number
 from gdnbench.ptx.memory import Memory
 from gdnbench.ptx.numbers import BITS, DTYPES, Array
+from gdnbench.ptx.ordering import IntArray, Ordering
 from gdnbench.ptx.program import WIDTHS, Operand, Program, PtxInstruction, unknown
-from gdnbench.ptx.races import IntArray, Ordering, Shadow
+from gdnbench.ptx.races import Shadow
 from gdnbench.ptx.registers import LanePositions, special
 from gdnbench.ptx.segments import FIRST_SHARED, MemorySegment, PendingRead, local_layout, shared_layout
 
@@ -276,10 +277,12 @@ class Machine:
 
     def _release(self) -> bool:
         """Lets those go on for whom all have arrived; whether there are any. Else notes what lanes wait for in vain."""
-        free, numbers = self.barriers.released(self.state == LaneState.ENDED)
+        ended = self.state == LaneState.ENDED
+        free, numbers, are_all_meant = self.barriers.released(ended)
         if len(free):
             self._check_aligned(free)
             self.ordering.join(free, self.block[free], numbers)
+            self.ordering.join_ended(free[are_all_meant], np.flatnonzero(ended))
             self.has_met[free] = True
             self.state[free] = LaneState.RUNS
             return True

@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from gdnbench.ptx.findings import Fault, FaultLog, Traffic
 from gdnbench.ptx.numbers import BITS, Array
+from gdnbench.ptx.ordering import IntArray, Ordering
 from gdnbench.ptx.program import PtxInstruction
-from gdnbench.ptx.races import Conflict, IntArray, Ordering
+from gdnbench.ptx.races import Conflict
 from gdnbench.ptx.segments import (
     FIRST_SHARED,
     LOCAL_WINDOW,

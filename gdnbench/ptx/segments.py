@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gdnbench.ptx.numbers import BITS, Array
+from gdnbench.ptx.ordering import IntArray
 from gdnbench.ptx.program import Program, PtxInstruction, Variable
-from gdnbench.ptx.races import IntArray, Shadow
+from gdnbench.ptx.races import Shadow
 
 FIRST_SHARED = 1024
 """Byte at which a block's shared memory begins: Hopper and later keep the first KiB, and so a null pointer is seen."""

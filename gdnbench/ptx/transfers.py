@@ -11,8 +11,8 @@ from gdnbench.ptx.arithmetic import compute
 from gdnbench.ptx.findings import Fault
 from gdnbench.ptx.machine import Machine
 from gdnbench.ptx.numbers import BITS, DTYPES, Array
+from gdnbench.ptx.ordering import IntArray
 from gdnbench.ptx.program import NO_LINE, WIDTHS, Operand, PtxInstruction, unknown
-from gdnbench.ptx.races import IntArray
 from gdnbench.ptx.segments import SHARED_WINDOW, Access
 from gdnbench.ptx.tensor_maps import copy_boxes
 from gdnbench.ptx.waiting import arrive_after_copies

@@ -12,8 +12,8 @@ from gdnbench.ptx.findings import Fault
 from gdnbench.ptx.grid import BARRIERS
 from gdnbench.ptx.machine import LaneState, Machine
 from gdnbench.ptx.numbers import Array
+from gdnbench.ptx.ordering import IntArray
 from gdnbench.ptx.program import Operand, PtxInstruction, unknown
-from gdnbench.ptx.races import IntArray
 from gdnbench.ptx.segments import SHARED_WINDOW, Access
 from gdnbench.ptx.warps import synchronise_warp
 

@@ -20,8 +20,8 @@ from gdnbench.ptx.grid import WARP
 from gdnbench.ptx.machine import Handler, LaneState, Machine
 from gdnbench.ptx.matrices import as_doubles
 from gdnbench.ptx.numbers import Array, canonical
+from gdnbench.ptx.ordering import IntArray
 from gdnbench.ptx.program import Operand, PtxInstruction, unknown
-from gdnbench.ptx.races import IntArray
 from gdnbench.ptx.segments import Access
 
 WARPS, ROWS = 4, 64
