@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gdnbench.ptx.findings import Fault, FaultLog, Traffic
+from gdnbench.ptx.findings import Fault, FaultLog, Traffic, told_outside
 from gdnbench.ptx.numbers import BITS, Array
 from gdnbench.ptx.ordering import IntArray, Ordering
 from gdnbench.ptx.program import PtxInstruction
@@ -19,15 +19,14 @@ from gdnbench.ptx.segments import (
     LOCAL_WINDOW,
     PEER_BITS,
     SHARED_WINDOW,
-    TENSOR_BITS,
     Access,
     AccessPart,
     MemorySegment,
     PendingRead,
+    nearest_tensor,
 )
 
 SECTOR_BYTES = 32
-_HALF = 1 << (TENSOR_BITS - 1)
 _VERBS = {"ld": "reads", "ldmatrix": "reads", "st": "writes", "stmatrix": "writes", "wgmma": "reads"}
 
 
@@ -238,7 +237,7 @@ class Memory:
             yield self.local, rows[in_local], mine[in_local] - LOCAL_WINDOW
             rows = rows[~(in_shared | in_local)]
             mine = addresses[rows]
-        number, place = _split(mine)
+        number, place = nearest_tensor(mine)
         for each in np.unique(number):
             these = number == each
             if 0 <= each < len(self.tensors):
@@ -331,9 +330,7 @@ class Memory:
     def _note_outside(
         self, access: Access, segment: MemorySegment, rows: IntArray, places: IntArray, verb: str
     ) -> None:
-        place = int(places[0])
-        where = f"{-place} bytes before" if place < 0 else f"at byte {place} of"
-        text = f"{verb} {access.nbytes} bytes {where} {segment.name}, which has {self._room(segment)}"
+        text = told_outside(verb, access.nbytes, int(places[0]), segment.name, self._room(segment))
         self._note(Fault.OUT_OF_BOUNDS, access, rows, text)
 
     def _note(self, fault: Fault, access: Access, rows: IntArray, text: str) -> None:
@@ -345,12 +342,6 @@ class Memory:
     def _block_of(self, lane: int) -> int:
         """Number in the grid of a lane's block."""
         return int(self.block[lane]) + self.first_block
-
-
-def _split(addresses: IntArray) -> tuple[IntArray, IntArray]:
-    """The tensor that lies nearest, and the byte in it, negative before its beginning."""
-    shifted = addresses + _HALF
-    return (shifted >> TENSOR_BITS) - 1, (shifted & ((1 << TENSOR_BITS) - 1)) - _HALF
 
 
 def _by_granule(elements: Array, granules: int) -> Array:

@@ -159,6 +159,13 @@ def tensor_address(number: int) -> int:
     return (number + 1) << TENSOR_BITS
 
 
+def nearest_tensor(addresses: IntArray) -> tuple[IntArray, IntArray]:
+    """The number of the tensor that lies nearest, and the byte in it, negative before its beginning."""
+    half = 1 << (TENSOR_BITS - 1)
+    shifted = addresses + half
+    return (shifted >> TENSOR_BITS) - 1, (shifted & ((1 << TENSOR_BITS) - 1)) - half
+
+
 def shared_layout(program: Program, dynamic_bytes: int) -> tuple[Mapping[str, int], int]:
     """The byte at which each shared variable begins, after `FIRST_SHARED`, and how many there are of all."""
     return _layout([each for each in program.variables.values() if each.space == "shared"], dynamic_bytes)
