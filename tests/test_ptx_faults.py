@@ -408,6 +408,32 @@ def test_a_copy_of_no_bytes_reads_nothing_wherever_its_address_lies():
     assert "thread 40 of block 0 reads 16 bytes at byte 640" in found[0][2]
 
 
+POLICY = ".reg .b64 hint; createpolicy.fractional.L2::evict_first.b64 hint, 1.0; "
+TAKEN = {
+    "as many as an operand says": ("", "cp.async.cg.shared.global [%0], [%1], 16, %2;", "i % 2 ? 4 : 16"),
+    "with a hint to the cache": (
+        POLICY, "cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, hint;", "i % 2 ? 4 : 16",
+    ),
+    "none where a predicate holds": (
+        ".reg .pred none; setp.ne.u32 none, %2, 0; ", "cp.async.cg.shared.global [%0], [%1], 16, none;", "i % 2",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_a_copy_reads_a_part_and_fills_up_with_zeros(name):
+    before, copy, size = TAKEN[name]
+    source = kernel(
+        "__shared__ __align__(16) float s[256]; unsigned at = __cvta_generic_to_shared(s + 4 * i);",
+        f'asm volatile("{{ {before}{copy} }}" :: "r"(at), "l"(a + 4 * i), "r"({size}) : "memory");',
+        'asm volatile("cp.async.wait_all;" ::: "memory");',
+        "b[i] = s[4 * i + 1];",
+    )
+    a, b = np.arange(256, dtype=np.float32), np.zeros(64, dtype=np.float32)
+    assert findings(source, a, b, threads=64) == []
+    np.testing.assert_array_equal(b, np.where(np.arange(64) % 2, 0, 4 * np.arange(64) + 1))
+
+
 ROWS = """
 __device__ __forceinline__ unsigned at(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
 extern "C" __global__ void k(const float* a, float* b) {

@@ -139,14 +139,24 @@ def _copy(machine: Machine, instruction: PtxInstruction) -> int:
 def _copy_lanes(machine: Machine, instruction: PtxInstruction) -> None:
     target, source, size, *more = instruction.operands
     nbytes = int(size.text)
-    taken = np.full(len(machine.lanes), nbytes, dtype=np.int64)
-    if more and not more[0].is_address and not instruction.has("L2__cache_hint"):
-        taken = np.broadcast_to(machine.read(more[0], "u32"), taken.shape).astype(np.int64)
+    taken = _bytes_taken(machine, nbytes, more[:-1] if instruction.has("L2__cache_hint") else more)
     places = [machine.addresses(each) for each in (source, target)]
     text = f"copies {nbytes} bytes from or to an address that is no multiple of {nbytes}"
     _check_multiples(machine, instruction, places, nbytes, text)
     accesses = [Access(machine.lanes, each, 1, nbytes, machine.step, instruction) for each in places]
     machine.memory.copy_in(("global", accesses[0]), ("shared", accesses[1]), taken, None)
+
+
+def _bytes_taken(machine: Machine, nbytes: int, more: Sequence[Operand]) -> Array:
+    """How many of the bytes `cp.async` reads: all, as many as an operand says, or none where a predicate holds."""
+    taken = np.full(len(machine.lanes), nbytes, dtype=np.int64)
+    if not more:
+        return taken
+    if len(more) > 1:
+        raise unknown(machine.instruction)
+    if machine.program.registers.get(more[0].text) == "pred":
+        return np.where(machine.read(more[0], "pred"), 0, taken)
+    return np.broadcast_to(machine.read(more[0], "u32"), taken.shape).astype(np.int64)
 
 
 def _check_multiples(
