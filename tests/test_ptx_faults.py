@@ -551,6 +551,18 @@ def test_threads_at_different_barriers_do_not_meet(name):
     assert {kind for kind, *_ in findings(source, a, b, threads=128)} == faults
 
 
+def test_barriers_of_two_numbers_count_apart():
+    source = kernel(
+        "int n;",
+        'asm volatile("{ .reg .pred p; setp.gt.f32 p, %1, %3; barrier.red.popc.u32 %0, %2, 32, p; }"'
+        ' : "=r"(n) : "f"(a[i]), "r"(1 + i / 32), "f"(40.f) : "memory");',
+        "b[i] = n;",
+    )
+    a, b = np.arange(64, dtype=np.float32), np.zeros(64, dtype=np.float32)
+    assert findings(source, a, b, threads=64) == []
+    np.testing.assert_array_equal(b, [0] * 32 + [23] * 32)
+
+
 def test_blocks_in_parts_give_what_blocks_at_once_do():
     source = kernel("int n = (blockIdx.x + 4 * blockIdx.y + 8 * blockIdx.z) * 32 + i;", "b[n] = a[n] * 2;")
     one, other = np.zeros(512, dtype=np.float32), np.zeros(512, dtype=np.float32)

@@ -60,7 +60,7 @@ def _vote_at_barrier(machine: Machine, instruction: PtxInstruction) -> int | Non
     if met.any():
         machine.lanes, machine.is_whole = lanes[met], False
         machine.has_met[machine.lanes] = False
-        _take_votes(machine, instruction, target)
+        _take_votes(machine, instruction, target, number)
         machine.pc[machine.lanes] = machine.step + 1
     if not met.all():
         machine.lanes, machine.is_whole = lanes[~met], False
@@ -71,13 +71,13 @@ def _vote_at_barrier(machine: Machine, instruction: PtxInstruction) -> int | Non
     return None
 
 
-def _take_votes(machine: Machine, instruction: PtxInstruction, target: Operand) -> None:
-    block = machine.block[machine.lanes]
-    yes = np.bincount(block, weights=machine.votes[machine.lanes], minlength=int(block.max()) + 1)[block]
+def _take_votes(machine: Machine, instruction: PtxInstruction, target: Operand, number: Operand) -> None:
+    barrier = machine.block[machine.lanes] * BARRIERS + machine.read(number, "u32").astype(np.int64)
+    yes = np.bincount(barrier, weights=machine.votes[machine.lanes])[barrier]
     if instruction.has("popc"):
         machine.write(target, yes.astype(np.uint32), "b32")
     elif instruction.has("and"):
-        machine.write(target, yes == np.bincount(block)[block], "pred")
+        machine.write(target, yes == np.bincount(barrier)[barrier], "pred")
     else:
         machine.write(target, yes > 0, "pred")
 
