@@ -434,6 +434,30 @@ def test_a_copy_reads_a_part_and_fills_up_with_zeros(name):
     np.testing.assert_array_equal(b, np.where(np.arange(64) % 2, 0, 4 * np.arange(64) + 1))
 
 
+def copied_with_arrivals(wait):
+    source = SHORT_COPIES.replace(
+        "const int i = threadIdx.x;",
+        """const int i = threadIdx.x;
+  __shared__ unsigned long long bar;
+  if (i == 0) asm volatile("mbarrier.init.shared.b64 [%0], 64;" :: "r"(at(&bar)) : "memory");
+  __syncthreads();""",
+    )
+    arrive = 'asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" :: "r"(at(&bar)) : "memory");'
+    source = source.replace('asm volatile("cp.async.wait_all;" ::: "memory");', arrive + wait).replace("SIZE", "16")
+    a, b = np.arange(256, dtype=np.float32), np.zeros(64, dtype=np.float32)
+    return findings(source.replace("b[i] = s[4 * i]", "b[i] = s[252 - 4 * i]"), a, b, threads=64), b
+
+
+def test_copies_that_arrive_at_an_mbarrier_are_waited_for_there():
+    found, b = copied_with_arrivals(WAIT)
+    assert found == []
+    np.testing.assert_array_equal(b, 252 - 4 * np.arange(64))
+    for wait in ("", "__syncthreads();", "if (i < 32) " + WAIT):
+        found, _ = copied_with_arrivals(wait)
+        assert [kind for kind, *_ in found] == ["RACE"]
+        assert "without waiting for the copy there" in found[0][2]
+
+
 ROWS = """
 __device__ __forceinline__ unsigned at(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
 extern "C" __global__ void k(const float* a, float* b) {

@@ -57,6 +57,7 @@ class Ordering:
         self.transactions: list[tuple[int, int]] = []
         self._brought: dict[int, dict[int, IntArray]] = {}
         self._left: dict[int, IntArray] = {}  # by mbarrier, for each block and barrier of it
+        self._arriving: dict[int, list[tuple[IntArray, IntArray, int]]] = {}  # by mbarrier: lanes, phases, the step
         self._left_met = np.zeros((lanes // threads, BARRIERS, self._warps), dtype=np.int64)
 
     def in_grid(self, lanes: IntArray) -> IntArray:
@@ -90,6 +91,10 @@ class Ordering:
         self.transactions.append((barrier, phase))
         return len(self.transactions) - 1
 
+    def arrive_after_copies(self, lanes: IntArray, barrier: int, phases: IntArray) -> None:
+        """Lanes' copies so far complete with phases of an mbarrier, for whom waits for those."""
+        self._arriving.setdefault(barrier, []).append((lanes, phases, self.now))
+
     def bring(self, lanes: IntArray, barrier: int) -> None:
         """Lanes arrive at an mbarrier: those that wait for it will know what these know."""
         self.published[lanes] = self.copies_done[lanes]
@@ -104,9 +109,24 @@ class Ordering:
         known[lanes] = np.maximum(known[lanes], phases)
         self.block_sync[lanes] = self.now + 1
         self.met[self._warp(lanes)] = self.now + 1
+        self._complete_copies(lanes, barrier, phases)
         for other, most in self._brought.get(barrier, {}).items():
             known = self.phases_known[other]
             known[lanes] = np.maximum(known[lanes], most[lanes // self.threads])
+
+    def _complete_copies(self, lanes: IntArray, barrier: int, phases: IntArray) -> None:
+        learned = np.zeros(len(self.block_fence), dtype=np.int64)
+        np.maximum.at(learned, lanes // self.threads, phases)
+        left = []
+        for owners, ends, step in self._arriving.pop(barrier, []):
+            is_done = ends < learned[owners // self.threads]
+            done = owners[is_done]
+            self.copies_done[done] = np.maximum(self.copies_done[done], step)
+            self.published[done] = np.maximum(self.published[done], step)
+            if not is_done.all():
+                left.append((owners[~is_done], ends[~is_done], step))
+        if left:
+            self._arriving[barrier] = left
 
     def learn_parity(self, lanes: IntArray, barrier: int, parity: IntArray, first: IntArray) -> None:
         """Lanes have waited for a phase of an mbarrier of that parity, and know no more than that it must be complete.

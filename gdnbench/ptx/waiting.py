@@ -196,14 +196,17 @@ def _wait(machine: Machine, instruction: PtxInstruction) -> int | None:
 
 
 def arrive_after_copies(machine: Machine, instruction: PtxInstruction) -> int:
-    """`cp.async.mbarrier.arrive`: copies are done at once here, and so is the arrival when they are complete."""
-    lanes = machine.lanes
-    addresses = _addresses(machine, instruction.operands[0])
-    machine.ordering.copies_done[lanes] = machine.ordering.published[lanes] = machine.ordering.now
-    if instruction.has("noinc"):
-        for _, mbarrier, rows in _by_barrier(machine, addresses):
-            mbarrier.arrive(machine.block[lanes[rows]], np.ones(len(rows), dtype=np.int64))
-        machine.mbarriers_changed()
+    """`cp.async.mbarrier.arrive`: copies are made at once here, so the arrival comes at once, too.
+
+    Without `noinc` one more is expected before it, and nothing is left to count.
+    """
+    for address, mbarrier, rows in _by_barrier(machine, _addresses(machine, instruction.operands[0])):
+        lanes = machine.lanes[rows]
+        blocks = machine.block[lanes]
+        machine.ordering.arrive_after_copies(lanes, address, mbarrier.phase[blocks])
+        if instruction.has("noinc"):
+            mbarrier.arrive(blocks, np.ones(len(rows), dtype=np.int64))
+    machine.mbarriers_changed()
     return machine.step + 1
 
 
