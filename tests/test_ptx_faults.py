@@ -575,6 +575,36 @@ def test_threads_at_different_barriers_do_not_meet(name):
     assert {kind for kind, *_ in findings(source, a, b, threads=128)} == faults
 
 
+LAST = (
+    "__shared__ float s[64]; __shared__ int n; if (i == 0) n = 0;",
+    "__syncthreads(); s[i] = a[i]; __syncwarp();",
+    "bool is_last = false; if (i % 32 == 0) {{ {before} is_last = atomicAdd(&n, 1) == 1; {after} }}",
+    "if (is_last) for (int j = 0; j < 64; ++j) b[0] += s[j];",
+)
+FLAG = (
+    "__shared__ float s[64]; __shared__ volatile int flag; if (i == 0) flag = 0;",
+    "__syncthreads(); s[i] = a[i]; __syncwarp();",
+    "if (i == 0) {{ {before} flag = 1; }} else if (i >= 32) {{ while (!flag); {after} b[i] = s[i - 32]; }}",
+)
+COUNTS = (
+    "__shared__ int n[8]; if (i < 8) n[i] = 0; {before}",
+    "atomicAdd(n + i % 8, 1); {after}",
+    "b[i] = n[i % 8];",
+)
+FENCE, SYNC = "__threadfence_block();", "__syncthreads();"
+
+
+@pytest.mark.parametrize(
+    ("lines", "between"), [(LAST, FENCE), (FLAG, FENCE), (COUNTS, SYNC)], ids=["last", "flag", "counts"]
+)
+def test_threads_tell_each_other_by_atomics_and_flags(lines, between):
+    """With fences, or barriers where counts are read plainly; without one of the two it is a race."""
+    for before, after in ((between, between), ("", between), (between, "")):
+        source = kernel(*(line.format(before=before, after=after) for line in lines))
+        faults = {kind for kind, *_ in of(source, threads=64)}
+        assert faults == (set() if before and after else {"RACE"}), (before, after)
+
+
 def test_barriers_of_two_numbers_count_apart():
     source = kernel(
         "int n;",

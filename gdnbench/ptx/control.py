@@ -24,7 +24,7 @@ from gdnbench.ptx.warpgroups import WARPGROUP_WIDE, watched
 from gdnbench.ptx.warps import WARP_WIDE
 
 _IGNORED = (
-    "membar", "nanosleep", "prefetch", "prefetchu", "griddepcontrol", "setmaxnreg", "pmevent", "createpolicy",
+    "nanosleep", "prefetch", "prefetchu", "griddepcontrol", "setmaxnreg", "pmevent", "createpolicy",
 )  # fmt: skip
 """They decide when something happens, not what."""
 

@@ -27,7 +27,10 @@ from gdnbench.ptx.segments import (
 )
 
 SECTOR_BYTES = 32
-_VERBS = {"ld": "reads", "ldmatrix": "reads", "st": "writes", "stmatrix": "writes", "wgmma": "reads"}
+_VERBS = {
+    "ld": "reads", "ldmatrix": "reads", "st": "writes", "stmatrix": "writes", "wgmma": "reads", "atom": "updates",
+    "red": "updates",
+}  # fmt: skip
 
 
 @dataclass
@@ -80,6 +83,8 @@ class Memory:
     def load(self, space: str, access: Access) -> Array:
         """The elements that lanes read; shape (n, count), unsigned. What may not be read is zero."""
         values = np.zeros((len(access.lanes), access.count), dtype=BITS[access.size])
+        if access.is_strong:
+            self._hear(access)
         for part in self._parts(space, access, "reads"):
             elements = self._elements(part, access)
             values[part.rows] = part.segment.view(access.size)[elements]
@@ -136,6 +141,8 @@ class Memory:
 
     def store(self, space: str, access: Access, values: Array) -> None:
         """Writes elements; `values` has the shape (n, count)."""
+        if access.is_strong:
+            self._tell(access)
         for part in self._parts(space, access, "writes"):
             elements, new = self._elements(part, access), values[part.rows]
             view = part.segment.view(access.size)
@@ -152,10 +159,13 @@ class Memory:
             function: takes old values and positions of lanes; no two of them name the same element.
         """
         old = np.zeros(len(access.lanes), dtype=BITS[access.size])
+        self._tell(access)
+        self._hear(access)
         for part in self._parts(space, access, "updates"):
             elements = self._elements(part, access)[:, 0]
             view = part.segment.view(access.size)
             self._watch_initialised(part, access)
+            self._watch_update(part, access)
             for turn in _turns(elements):
                 picked = elements[turn]
                 old[part.rows[turn]] = view[picked]
@@ -299,6 +309,18 @@ class Memory:
             found = segment.shadow.write(self.ordering, lanes, granules, access.step, *by_granule)
             self._note_race(found, part, access, "writes")
         self._count(part, access)
+
+    def _watch_update(self, part: AccessPart, access: Access) -> None:
+        if part.segment.shadow is not None:
+            granules = self._granules(part, access)
+            found = part.segment.shadow.update(self.ordering, access.lanes[part.rows], granules, access.step)
+            self._note_race(found, part, access, "updates")
+
+    def _tell(self, access: Access) -> None:
+        self.ordering.tell(access.lanes, is_release=access.instruction.has("release", "acq_rel"))
+
+    def _hear(self, access: Access) -> None:
+        self.ordering.hear(access.lanes, is_acquire=access.instruction.has("acquire", "acq_rel"))
 
     def _count(self, part: AccessPart, access: Access) -> None:
         if not self.counts_traffic or part.segment is self.shared or part.segment is self.local:

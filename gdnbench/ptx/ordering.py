@@ -2,8 +2,9 @@
 
 Time is the number of the step in which the interpreter executed an access. An access of another thread is ordered
 before one's own if it lies before the last barrier that both took part in, or that others took part in one after the
-other, of the block or of the cluster. Of the block's barriers this is known warp by warp. A thread that waited for an
-mbarrier's phase is taken to be ordered after all that was done before it.
+other, of the block or of the cluster. Of the block's barriers this is known warp by warp, and so it is of fences with
+atomics or flags between them. A thread that waited for an mbarrier's phase is taken to be ordered after all that was
+done before it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from gdnbench.ptx.grid import BARRIERS, WARP
 from gdnbench.ptx.numbers import Array
 
 IntArray = npt.NDArray[np.int64]
-NO_COPY, COPY, BULK_COPY = 0, 1, 2
+NO_COPY, COPY, BULK_COPY, ATOMIC = 0, 1, 2, 3
+"""How something was written: by a store, by an asynchronous copy, or by an atomic."""
 
 
 class Ordering:
@@ -35,6 +37,7 @@ class Ordering:
         proxy_fence: the step of the lane's last `fence.proxy.async`.
         block_fence: shape (blocks,), steps before which the block's accesses lay before a barrier that some thread met
             and then executed `fence.proxy.async`.
+        fenced: the step of the lane's last fence of memory.
         clusters: the barriers of clusters.
         phases_known: of each mbarrier, by its address, how many phases the lane knows to be complete.
     """
@@ -52,6 +55,9 @@ class Ordering:
         self.shown = np.zeros(lanes, dtype=np.int64)
         self.proxy_fence = np.zeros(lanes, dtype=np.int64)
         self.block_fence = np.zeros(lanes // threads, dtype=np.int64)
+        self.fenced = np.zeros(lanes, dtype=np.int64)
+        self._told = np.zeros((lanes // threads, self._warps), dtype=np.int64)
+        self._has_heard = np.zeros(lanes, dtype=bool)
         self.clusters = ClusterBarriers(lanes, threads * cluster)
         self.phases_known: dict[int, IntArray] = {}
         self.transactions: list[tuple[int, int]] = []
@@ -180,6 +186,34 @@ class Ordering:
         warps = np.unique(self._warp(lanes))
         gone_of_block = is_gone.reshape(-1, self._warps)[warps // self._warps]
         self.met[warps] = np.where(gone_of_block, self.now + 1, self.met[warps])
+
+    def tell(self, lanes: IntArray, *, is_release: bool) -> None:
+        """Lanes write to a flag or a counter, by an atomic or a strong store: whoever then reads one may hear of it.
+
+        They tell of what was done before their last fence, and by a release of all. By which address is not followed:
+        there is one for all of a block.
+        """
+        warps, blocks = self._warp(lanes), lanes // self.threads
+        every, first = np.unique(warps, return_index=True)
+        np.maximum.at(self._told, blocks[first], self.met[every])
+        np.maximum.at(self._told, (blocks, warps % self._warps), self.now if is_release else self.fenced[lanes])
+
+    def hear(self, lanes: IntArray, *, is_acquire: bool) -> None:
+        """Lanes read a flag or a counter: by an acquire or a later fence they are ordered after what they were told."""
+        self._has_heard[lanes] = True
+        if is_acquire:
+            self._take_in(lanes)
+
+    def fence(self, lanes: IntArray) -> None:
+        """Lanes execute a fence of memory."""
+        self.fenced[lanes] = self.now
+        self._take_in(lanes[self._has_heard[lanes]])
+
+    def _take_in(self, lanes: IntArray) -> None:
+        warps = np.unique(self._warp(lanes))
+        self.met[warps] = np.maximum(self.met[warps], self._told[warps // self._warps])
+        self.block_sync[lanes] = self.now + 1
+        self._has_heard[lanes] = False
 
     def join_warp(self, lanes: IntArray, warp: IntArray) -> None:
         """Likewise a barrier of lanes of warps; what one was ordered after in the block, the others now are, too."""

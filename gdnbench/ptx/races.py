@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdnbench.ptx.numbers import Array
-from gdnbench.ptx.ordering import BULK_COPY, COPY, NO_COPY, IntArray, Ordering
+from gdnbench.ptx.ordering import ATOMIC, BULK_COPY, COPY, NO_COPY, IntArray, Ordering
 
 NOBODY = -1
 ONE, MANY_IN_WARP, MANY = 0, 1, 2
@@ -147,6 +147,17 @@ class Shadow:
             conflict = Conflict(np.flatnonzero(lost.any(axis=1)), winner, step)
         return conflict
 
+    def update(self, ordering: Ordering, lanes: IntArray, granules: IntArray, step: int) -> Conflict | None:
+        """Notes atomics; tells whether they race with what was done before, by others than atomics."""
+        all_of_it = np.ones(granules.shape, dtype=bool)
+        by_store = self._copy[granules] != ATOMIC
+        conflict = self._against_writes(ordering, lanes, granules, by_store) or self._against_reads(
+            ordering, lanes, granules, all_of_it
+        )
+        who = ordering.in_grid(lanes)
+        self._note_writer(granules, np.broadcast_to(who[:, None], granules.shape), ordering.now, step, ATOMIC)
+        return conflict
+
     def copy(
         self, ordering: Ordering, lanes: IntArray, granules: IntArray, step: int, transactions: IntArray | None
     ) -> Conflict | None:
@@ -176,7 +187,7 @@ class Shadow:
         self, ordering: Ordering, lanes: IntArray, granules: IntArray, counts: npt.NDArray[np.bool_] | None = None
     ) -> Conflict | None:
         writer, who = self._writer[granules], ordering.in_grid(lanes)[:, None]
-        copied = self._copy[granules] != NO_COPY
+        copied = np.isin(self._copy[granules], (COPY, BULK_COPY))
         suspect = (writer != NOBODY) & ((writer != who) | copied)
         if counts is not None:
             suspect &= counts

@@ -240,9 +240,11 @@ def _end_reads(machine: Machine) -> None:
 
 
 def _fence(machine: Machine, instruction: PtxInstruction) -> int:
-    """`fence.proxy.async` shows shared memory to the asynchronous proxy; other fences say when, not what."""
+    """`fence.proxy.async` shows shared memory to the asynchronous proxy; fences of memory belong to flags."""
     if instruction.has("proxy") and instruction.has("async") and not instruction.has("global"):
         machine.ordering.fence_proxy(machine.lanes)
+    elif instruction.name == "membar" or instruction.has("acq_rel", "sc"):
+        machine.ordering.fence(machine.lanes)
     return machine.step + 1
 
 
@@ -264,4 +266,4 @@ def watched(machine: Machine, instruction: PtxInstruction, handler: Handler) -> 
     return handle
 
 
-WARPGROUP_WIDE: dict[str, Handler] = {"wgmma": _execute, "fence": _fence}
+WARPGROUP_WIDE: dict[str, Handler] = {"wgmma": _execute, "fence": _fence, "membar": _fence}
