@@ -575,6 +575,40 @@ def test_threads_at_different_barriers_do_not_meet(name):
     assert {kind for kind, *_ in findings(source, a, b, threads=128)} == faults
 
 
+STORED = (
+    "__shared__ __align__(128) float s[64]; unsigned at = __cvta_generic_to_shared(s);",
+    "for (int n = 0; n < 2; ++n) {{",
+    "  s[i] = a[i] + n;",
+    "  {fence}",
+    "  __syncthreads();",
+    '  if (i == 0) asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 256;"',
+    '    :: "l"(b + 64 * n), "r"(at) : "memory");',
+    '  if (i == 0) asm volatile("cp.async.bulk.commit_group;" ::: "memory");',
+    '  if (i == {waits}) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");',
+    "  __syncthreads();",
+    "}}",
+)
+PROXY_FENCE = 'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");'
+
+
+@pytest.mark.parametrize(
+    ("fence", "waits", "fault"),
+    [
+        (PROXY_FENCE, 0, None),
+        ("", 0, (10, "is written at kernel.cu:6, with no `fence.proxy.async` between")),
+        (PROXY_FENCE, 1, (6, "shared memory is overwritten while the copy at kernel.cu:10 reads it")),
+    ],
+)
+def test_a_bulk_store_reads_what_is_fenced_until_its_thread_waits_for_it(fence, waits, fault):
+    source = kernel(*(line.format(fence=fence, waits=waits) for line in STORED))
+    a, b = np.arange(64, dtype=np.float32), np.zeros(128, dtype=np.float32)
+    found = findings(source, a, b, threads=64)
+    assert [(kind, line) for kind, line, _ in found] == ([("RACE", fault[0])] if fault else [])
+    if fault:
+        assert fault[1] in found[0][2]
+    np.testing.assert_array_equal(b, np.concatenate([a, a + 1]))
+
+
 LAST = (
     "__shared__ float s[64]; __shared__ int n; if (i == 0) n = 0;",
     "__syncthreads(); s[i] = a[i]; __syncwarp();",

@@ -134,7 +134,9 @@ class Memory:
         changed = (now != mine.values).any(axis=1)
         if changed.any():
             writer = self.instructions[shadow.last_write(mine.granules[changed])]
-            text = f"shared memory is overwritten while the `wgmma` at {mine.access.instruction.at} reads it"
+            reader = mine.access.instruction
+            what = "copy" if reader.name == "cp" else f"`{reader.name}`"
+            text = f"shared memory is overwritten while the {what} at {reader.at} reads it"
             self.findings.add(Fault.RACE, writer.at, text, count=int(np.count_nonzero(changed)))
         shadow.note_read(self.ordering, mine.lanes, mine.granules, mine.access.step)
         return None if done.all() else pending.of(~done)

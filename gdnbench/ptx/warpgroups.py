@@ -221,22 +221,13 @@ def _execute(machine: Machine, instruction: PtxInstruction) -> int | None:
     if words == ("fence", "sync", "aligned"):
         machine.flights.fenced[lanes] = now
     elif words == ("commit_group", "sync", "aligned"):
-        machine.flights.commit(lanes, now)
+        machine.flights.groups.commit(lanes, now)
     elif words == ("wait_group", "sync", "aligned"):
-        machine.flights.wait(lanes, int(instruction.operands[0].text))
-        _end_reads(machine)
+        machine.flights.groups.wait(lanes, int(instruction.operands[0].text))
+        machine.end_reads("wgmma", machine.flights.groups)
     else:
         raise unknown(instruction)
     return machine.step + 1
-
-
-def _end_reads(machine: Machine) -> None:
-    left = []
-    for pending in machine.pending_reads:
-        done = pending.begun < machine.flights.done[pending.lanes]
-        rest = machine.memory.end_reads(pending, done) if done.any() else pending
-        left += [rest] if rest is not None else []
-    machine.pending_reads = left
 
 
 def _fence(machine: Machine, instruction: PtxInstruction) -> int:
