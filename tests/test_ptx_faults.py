@@ -308,6 +308,18 @@ FINE = {
         kernel("float x = a[i];", "for (int j = 0; j < i; ++j) x += 1;", "b[i] = __shfl_xor_sync(~0u, x, 1);"),
         {},
     ),
+    "a maximum by comparing and swapping": (
+        kernel(
+            "__shared__ int s; if (i == 0) s = 0;",
+            "__syncthreads();",
+            "int before, old = s;",
+            "do { before = old; if (__int_as_float(old) < a[i]) old = atomicCAS(&s, before, __float_as_int(a[i])); }",
+            "while (old != before);",
+            "__syncthreads();",
+            "b[i] = s;",
+        ),
+        {"threads": 64},
+    ),
     "memory of its own for each thread": (
         kernel("float t[8]; for (int j = 0; j < 8; ++j) t[j] = i * j;", "b[i] = t[(int)a[i] % 8];"),
         {},

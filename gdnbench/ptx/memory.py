@@ -313,7 +313,8 @@ class Memory:
         self._count(part, access)
 
     def _watch_update(self, part: AccessPart, access: Access) -> None:
-        if part.segment.shadow is not None:
+        """What is swapped by comparison may be read plainly before: an old value is found out."""
+        if part.segment.shadow is not None and not access.instruction.has("cas"):
             granules = self._granules(part, access)
             found = part.segment.shadow.update(self.ordering, access.lanes[part.rows], granules, access.step)
             self._note_race(found, part, access, "updates")
