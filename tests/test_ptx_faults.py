@@ -573,6 +573,8 @@ NAMED = {
     "each pair of warps at its own, for what the other pair wrote": ("{own}", "127 - i", {"RACE"}),
     "a warp of each pair hands on what its pair wrote": ("{own} {middle} {own}", "127 - i", set()),
     "the pairs that hand on are not met again": ("{own} {middle}", "127 - i", {"RACE"}),
+    "a barrier of fewer threads than come": ("{fewer}", "i ^ 32", {"RACE"}),
+    "a barrier of fewer threads than come, which one warp makes up": ("{fewer}", "i ^ 16", set()),
 }
 
 
@@ -581,7 +583,8 @@ def test_threads_at_different_barriers_do_not_meet(name):
     pattern, index, faults = NAMED[name]
     own = 'asm volatile("bar.sync %0, 64;" :: "r"(1 + i / 64) : "memory");'
     middle = 'if (i / 32 == 1 || i / 32 == 2) asm volatile("bar.sync 3, 64;" ::: "memory");'
-    barriers = pattern.format(own=own, middle=middle)
+    fewer = 'asm volatile("bar.sync 1, 32;" ::: "memory");'
+    barriers = pattern.format(own=own, middle=middle, fewer=fewer)
     source = kernel("__shared__ float s[128];", "s[i] = a[i];", barriers, f"b[i] = s[{index}];")
     a, b = np.arange(128, dtype=np.float32), np.zeros(128, dtype=np.float32)
     assert {kind for kind, *_ in findings(source, a, b, threads=128)} == faults

@@ -53,7 +53,8 @@ class BlockBarriers:
     def released(self, exited: npt.NDArray[np.bool_]) -> tuple[IntArray, IntArray, npt.NDArray[np.bool_]]:
         """The lanes whose barrier is complete, its number for each, and whether it is for all; they wait no more.
 
-        Threads that have ended count as arrived at those for all.
+        Threads that have ended count as arrived at those for all. Where more wait than a barrier is for, the rest
+        does not meet these: it waits for the next ones.
         """
         waiting = np.flatnonzero(self.waits_at >= 0)
         if not len(waiting):
@@ -63,11 +64,20 @@ class BlockBarriers:
         np.add.at(count, (block, number), 1)
         ended = np.bincount(self.block[exited], minlength=len(count))[:, None]
         complete = np.where(self.wanted == 0, count + ended >= self.threads, count >= self.wanted)
-        is_free = complete[block, number]
+        wanted, turn = self.wanted[block, number], _turns(block * BARRIERS + number)
+        is_free = complete[block, number] & ((wanted == 0) | (turn < wanted - self.arrived[block, number]))
         free = waiting[is_free]
         self.arrived[block[is_free], number[is_free]] = 0
         self.waits_at[free] = -1
-        return free, number[is_free], self.wanted[block[is_free], number[is_free]] == 0
+        return free, number[is_free], wanted[is_free] == 0
+
+
+def _turns(barriers: IntArray) -> IntArray:
+    """Of lanes, by their barriers, how many others at the same barrier come before each."""
+    order = np.argsort(barriers, kind="stable")
+    turns = np.empty_like(barriers)
+    turns[order] = np.arange(len(order)) - np.searchsorted(barriers[order], barriers[order])
+    return turns
 
 
 @dataclass
