@@ -33,6 +33,7 @@ def main(extra_root):
                 decode_at(HQ=1, HV=1),
                 [
                     *("decode-spoils:BV=64", "decode-unscaled:BV=64"),
+                    *("decode-reads-past:BV=64", "decode-writes-past:BV=64"),
                     *(f"{kernel}:BV={block}" for kernel in ("decode-triton", "decode-triton-one") for block in blocks),
                 ],
             ),

@@ -82,6 +82,10 @@ def bench(tmp_path_factory):
     (folder / "variant.py").write_text(BROKEN_CUDA.replace("test-no-cuda", "test-unreadable"))
     (folder / "kernel.cu").write_text('extern "C" __global__ void kernel() {}\n')
     (folder / "notes.txt").symlink_to("/proc/self/mem")  # whose reading fails even for root
+    folder = home / "kernels" / "decode" / "latin"
+    folder.mkdir()
+    (folder / "variant.py").write_text(BROKEN_CUDA.replace("test-no-cuda", "test-latin"))
+    (folder / "kernel.cu").write_bytes('extern "C" __global__ void kernel() {}\n// für'.encode("latin-1"))
     return Gdnbench(home, (home / "kernels",), in_process=True)
 
 
@@ -190,13 +194,14 @@ def test_what_the_compiler_says_is_told_once_and_not_at_every_workload(bench, tm
 
 
 @pytest.mark.parametrize("verb", ["verify", "run"])
-def test_a_kernel_with_a_file_that_cannot_be_read_stops_no_other(bench, tmp_path, verb):
+def test_kernels_with_files_that_cannot_be_read_stop_no_other(bench, tmp_path, verb):
     options = ("--shape", "B=1") if verb == "verify" else ("--quick", "--out", str(tmp_path))
-    done = bench(verb, "test-unreadable", "decode-reference", "--gpu", "cpu", "-q", "--csv", *options)
+    done = bench(verb, "test-unreadable,test-latin", "decode-reference", "--gpu", "cpu", "-q", "--csv", *options)
     assert done.code == 6, done.err
     rows = {row["label"]: row for row in csv.DictReader(io.StringIO(done.out))}
-    assert rows["test-unreadable"]["status"] == "build-failed"
+    assert {rows[name]["status"] for name in ("test-unreadable", "test-latin")} == {"build-failed"}
     assert "unreadable: a file in it cannot be read: Input/output error" in rows["test-unreadable"]["reason"]
+    assert "kernel.cu:2: byte 0xfc is no UTF-8" in rows["test-latin"]["reason"]
     assert rows["decode-reference"]["status"] == "ok"
 
 

@@ -2,9 +2,11 @@
 
 import os
 import time
+from pathlib import Path
 
 import pytest
 
+from gdnbench.codegen import cubin
 from gdnbench.codegen.cache import cache_limit, cache_use, clean, evict, load_build, store_build, store_cubin
 from gdnbench.errors import UsageError
 from gdnbench.model.code import Build
@@ -87,6 +89,25 @@ def test_revisions_count_and_go_likewise(monkeypatch, folder):
     evict()
     assert not revision.exists()
     assert there(["one"])
+
+
+def test_the_sass_of_a_cubin_counts_and_goes_with_it(monkeypatch, folder):
+    monkeypatch.setattr(cubin, "run_cuobjdump", lambda *_: "x" * SIZE)
+    kept = {}
+    for key, days in (("old", 9), ("new", 1)):
+        keep(key, days)
+        code = load_build(key).cubin
+        before = set(folder.rglob("*.sass"))
+        cubin.disassemble(Path(code), "k")
+        (kept[key],) = set(folder.rglob("*.sass")) - before
+        os.utime(kept[key], (time.time() - 86_400,) * 2)
+    os.utime(folder / "builds" / "old.json", (time.time() - 86_400 * 9,) * 2)  # using it has noted that
+    assert cache_use().build_bytes > 4 * SIZE
+    monkeypatch.setenv("GDNBENCH_CACHE_LIMIT", "64K")
+    evict()
+    assert [key for key, path in kept.items() if path.exists()] == ["new"]
+    clean()
+    assert not list(folder.rglob("*.sass"))
 
 
 def test_cleaning_empties_it_or_takes_what_is_old():

@@ -26,6 +26,8 @@ def verdicts(tmp_path_factory):
     for name, right, wrong in (
         ("spoils", "tl.store(new_state + tile, s)", "tl.store(new_state + tile, s); tl.store(state + tile, s)"),
         ("unscaled", "(scale * ", "("),
+        ("reads-past", "tl.load(v + head_of_batch * V + rows)", "tl.load(v + head_of_batch * V + rows + 4)"),
+        ("writes-past", "tl.store(new_state + tile, s)", "tl.store(new_state + V + tile, s)"),
     ):
         folder = root / "decode" / name
         folder.mkdir(parents=True)
@@ -79,6 +81,19 @@ def test_the_interpreter_finds_wrong_numbers(verdicts):
     status, reason, *_ = verdict_of(verdicts, "decode-unscaled:BV=64")
     assert status == "wrong-numbers"
     assert "output" in reason
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("reads-past", ":40: program (1, 0, 0) reads 2 bytes at byte 256 of `v`, which has 256 (and 3 more)"),
+        ("writes-past", ":53: program (1, 0, 0) writes 4 bytes at byte 65536 of `new_state`, which has 65536"),
+    ],
+)
+def test_an_access_beside_a_tensor_is_found_and_not_made(verdicts, name, told):
+    status, reason, *_ = verdict_of(verdicts, f"decode-{name}:BV=64")
+    assert status == "unsafe"
+    assert told in reason
 
 
 def test_a_kernel_that_changes_its_inputs_is_found_and_does_not_spoil_the_next(verdicts):

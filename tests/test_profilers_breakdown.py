@@ -34,6 +34,12 @@ def test_a_warp_without_a_phase_counts_in_no_average_and_in_every_share():
     assert found[BETWEEN].average == 0
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_launch_without_a_phase_counts_in_no_spread():
+    assert rows({"load": [[1, 3], [np.nan, np.nan]]}, [[4, 4], [4, 4]])["load"].spread == pytest.approx(1.8)
+    assert rows({"load": [[1.0], [np.nan]]}, [[4.0], [4.0]])["load"].spread == 0
+
+
 def test_a_nested_phase_is_not_taken_off_twice():
     found = rows({"outer": [[4.0]], "inner": [[3.0]]}, [[5.0]], nested=frozenset({"inner"}))
     assert found[BETWEEN].average == 1

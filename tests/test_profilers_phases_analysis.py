@@ -169,6 +169,14 @@ def test_roles_that_places_in_a_block_do_not_tell_apart_have_none():
     assert [(role.places, role.breakdown.warps) for role in unknown.roles] == [((), 15), ((), 5)]
 
 
+def test_a_block_that_passes_no_mark_takes_no_numbers_away():
+    cycles = np.full((20, 24, 3), 300)
+    cycles[:, 16:] = 0
+    roles = analyse(Stamps(about(block_warps=8), records(cycles), np.array([4.0]), np.array([4.2]))).roles
+    assert [(role.places, role.breakdown.warps) for role in roles] == [(tuple(range(8)), 16), ((), 8)]
+    assert [row.share for row in roles[1].breakdown.rows()] == [0, 0]
+
+
 def test_a_warp_that_passes_no_mark_is_of_no_other_role():
     cycles = np.full((20, 8, 3), 300)
     cycles[:, 7] = 0

@@ -48,6 +48,18 @@ BODIES = {
         'asm("fma.rn.bf16x2 %0, %1, %1, %1;" : "=r"(r) : "r"(p)); asm("mul.bf16x2 %0, %0, %1;" : "+r"(r) : "r"(p)); '
         "o[i] = __uint_as_float(i % 3 == 0 ? p : i % 3 == 1 ? q : r);",
     ),
+    "f_compared": (
+        "float",
+        "__half2 h = __floats2half2_rn(x[i], y[i]), g = __lowhigh2highlow(h), p = __hgt2(h, g); "
+        "__nv_bfloat162 s = __floats2bfloat162_rn(x[i], y[i]), t = __lowhigh2highlow(s), q = __hle2(s, t); "
+        "o[i] = __low2float(p) + 2 * __high2float(p) + 4 * __low2float(q) + 8 * __high2float(q) + 16 * __hbgt2(h, g) "
+        "+ 32 * __popc(__hgt2_mask(h, g));",
+    ),
+    "f_whole": (
+        "float",
+        "const float n = x[i] - x[i]; "
+        "o[i] = (float)__float2ll_rn(n) + (float)__double2uint_rn(n) + (float)__float2int_rn(n);",
+    ),
     "f_exp2": ("float", 'float e; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(x[i])); o[i] = e;'),
     "f_vectors": (
         "float",
@@ -73,6 +85,7 @@ BODIES = {
         'int a; asm("prmt.b32 %0, %1, %2, %3;" : "=r"(a) : "r"(x[i]), "r"(y[i]), "r"(i * 259 + 0x7610)); o[i] = a;',
     ),
     "i_dot": ("int", "o[i] = __dp4a(x[i], y[i], 7);"),
+    "i_bfloat": ("int", "o[i] = __float_as_int(__bfloat162float(__int2bfloat16_rn(i % 2 ? x[i] : 0x1010001)));"),
     "i_wide": ("int", "long long p = (long long)x[i] * y[i]; o[i] = (int)(p >> 20) + (int)(p / 1000003ll);"),
     "i_switch": (
         "int",
@@ -255,6 +268,12 @@ def permuted(p, q, i):
     return int.from_bytes(bytes((255 if byte & 128 else 0) if sign else byte for byte, sign in chosen), "little")
 
 
+def to_bfloat(value):
+    """Bits of the nearest bfloat16, of eight digits, as a float."""
+    unit = Fraction(2) ** (abs(value).bit_length() - 8) if value else 1
+    return int(np.float32(float(round(value / unit) * unit)).view(np.int32))
+
+
 def collatz(value):
     value, count = bits(value), 0
     while value != 1 and count < 40:
@@ -275,6 +294,7 @@ INTEGERS = {
     "i_logic": lambda p, q, i: (p ^ q ^ i) + (q & i * 7777 | p & ~(i * 7777)),
     "i_permuted": permuted,
     "i_dot": lambda p, q, i: 7 + sum(u * v for u, v in zip(signed_bytes(p), signed_bytes(q), strict=True)),
+    "i_bfloat": lambda p, q, i: to_bfloat(p if i % 2 else 0x1010001),
     "i_wide": lambda p, q, i: (p * q >> 20) + truncated(p * q, 1000003),
     "i_switch": lambda p, q, i: CASES[bits(q) % 7](p, q) if bits(q) % 7 < 6 else 1,
     "i_loop": lambda p, q, i: collatz(p),
@@ -315,6 +335,21 @@ def test_floats_packed_in_pairs(floats):
     p, q = bfloat16(x), bfloat16(y)
     high, low = (bits_16(bfloat16(bfloat16(each * each + each) * each), torch.bfloat16) for each in (p, q))
     np.testing.assert_array_equal(got[2::3], (high << 16 | low)[2::3])
+
+
+def test_pairs_are_compared_one_by_one(floats):
+    x, y = floats
+    single, brief = ([torch.tensor(each).to(dtype) for each in (x, y)] for dtype in (torch.float16, torch.bfloat16))
+    over, under = single[0] > single[1], single[1] > single[0]
+    expected = over + 2.0 * under + 4 * (brief[0] <= brief[1]) + 8 * (brief[1] <= brief[0])
+    expected += 16 * (over & under) + 32 * 16 * (over.float() + under.float())
+    np.testing.assert_array_equal(computed("f_compared", x, y), expected.numpy())
+
+
+def test_a_nan_as_an_integer_of_64_bits_or_of_a_double_is_the_highest_bit_alone(floats):
+    x, y = floats
+    expected = np.where(np.isinf(x), np.float32(2**31) - np.float32(2**63), np.float32(0))
+    np.testing.assert_array_equal(computed("f_whole", x, y), expected)
 
 
 def test_vectors_of_floats(floats):

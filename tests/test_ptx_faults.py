@@ -308,6 +308,18 @@ FINE = {
         kernel("float x = a[i];", "for (int j = 0; j < i; ++j) x += 1;", "b[i] = __shfl_xor_sync(~0u, x, 1);"),
         {},
     ),
+    "a maximum by comparing and swapping": (
+        kernel(
+            "__shared__ int s; if (i == 0) s = 0;",
+            "__syncthreads();",
+            "int before, old = s;",
+            "do { before = old; if (__int_as_float(old) < a[i]) old = atomicCAS(&s, before, __float_as_int(a[i])); }",
+            "while (old != before);",
+            "__syncthreads();",
+            "b[i] = s;",
+        ),
+        {"threads": 64},
+    ),
     "memory of its own for each thread": (
         kernel("float t[8]; for (int j = 0; j < 8; ++j) t[j] = i * j;", "b[i] = t[(int)a[i] % 8];"),
         {},
@@ -408,6 +420,56 @@ def test_a_copy_of_no_bytes_reads_nothing_wherever_its_address_lies():
     assert "thread 40 of block 0 reads 16 bytes at byte 640" in found[0][2]
 
 
+POLICY = ".reg .b64 hint; createpolicy.fractional.L2::evict_first.b64 hint, 1.0; "
+TAKEN = {
+    "as many as an operand says": ("", "cp.async.cg.shared.global [%0], [%1], 16, %2;", "i % 2 ? 4 : 16"),
+    "with a hint to the cache": (
+        POLICY, "cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, hint;", "i % 2 ? 4 : 16",
+    ),
+    "none where a predicate holds": (
+        ".reg .pred none; setp.ne.u32 none, %2, 0; ", "cp.async.cg.shared.global [%0], [%1], 16, none;", "i % 2",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_a_copy_reads_a_part_and_fills_up_with_zeros(name):
+    before, copy, size = TAKEN[name]
+    source = kernel(
+        "__shared__ __align__(16) float s[256]; unsigned at = __cvta_generic_to_shared(s + 4 * i);",
+        f'asm volatile("{{ {before}{copy} }}" :: "r"(at), "l"(a + 4 * i), "r"({size}) : "memory");',
+        'asm volatile("cp.async.wait_all;" ::: "memory");',
+        "b[i] = s[4 * i + 1];",
+    )
+    a, b = np.arange(256, dtype=np.float32), np.zeros(64, dtype=np.float32)
+    assert findings(source, a, b, threads=64) == []
+    np.testing.assert_array_equal(b, np.where(np.arange(64) % 2, 0, 4 * np.arange(64) + 1))
+
+
+def copied_with_arrivals(wait):
+    source = SHORT_COPIES.replace(
+        "const int i = threadIdx.x;",
+        """const int i = threadIdx.x;
+  __shared__ unsigned long long bar;
+  if (i == 0) asm volatile("mbarrier.init.shared.b64 [%0], 64;" :: "r"(at(&bar)) : "memory");
+  __syncthreads();""",
+    )
+    arrive = 'asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" :: "r"(at(&bar)) : "memory");'
+    source = source.replace('asm volatile("cp.async.wait_all;" ::: "memory");', arrive + wait).replace("SIZE", "16")
+    a, b = np.arange(256, dtype=np.float32), np.zeros(64, dtype=np.float32)
+    return findings(source.replace("b[i] = s[4 * i]", "b[i] = s[252 - 4 * i]"), a, b, threads=64), b
+
+
+def test_copies_that_arrive_at_an_mbarrier_are_waited_for_there():
+    found, b = copied_with_arrivals(WAIT)
+    assert found == []
+    np.testing.assert_array_equal(b, 252 - 4 * np.arange(64))
+    for wait in ("", "__syncthreads();", "if (i < 32) " + WAIT):
+        found, _ = copied_with_arrivals(wait)
+        assert [kind for kind, *_ in found] == ["RACE"]
+        assert "without waiting for the copy there" in found[0][2]
+
+
 ROWS = """
 __device__ __forceinline__ unsigned at(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
 extern "C" __global__ void k(const float* a, float* b) {
@@ -504,6 +566,104 @@ def test_a_barrier_counts_what_threads_bring():
     found, _ = run(source, a, b, threads=64, blocks=(2, 1, 1))
     assert found == ()
     np.testing.assert_array_equal(b, [4311] * 64 + [4300] * 64)
+
+
+NAMED = {
+    "each pair of warps at its own": ("{own}", "i ^ 32", set()),
+    "each pair of warps at its own, for what the other pair wrote": ("{own}", "127 - i", {"RACE"}),
+    "a warp of each pair hands on what its pair wrote": ("{own} {middle} {own}", "127 - i", set()),
+    "the pairs that hand on are not met again": ("{own} {middle}", "127 - i", {"RACE"}),
+    "a barrier of fewer threads than come": ("{fewer}", "i ^ 32", {"RACE"}),
+    "a barrier of fewer threads than come, which one warp makes up": ("{fewer}", "i ^ 16", set()),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_threads_at_different_barriers_do_not_meet(name):
+    pattern, index, faults = NAMED[name]
+    own = 'asm volatile("bar.sync %0, 64;" :: "r"(1 + i / 64) : "memory");'
+    middle = 'if (i / 32 == 1 || i / 32 == 2) asm volatile("bar.sync 3, 64;" ::: "memory");'
+    fewer = 'asm volatile("bar.sync 1, 32;" ::: "memory");'
+    barriers = pattern.format(own=own, middle=middle, fewer=fewer)
+    source = kernel("__shared__ float s[128];", "s[i] = a[i];", barriers, f"b[i] = s[{index}];")
+    a, b = np.arange(128, dtype=np.float32), np.zeros(128, dtype=np.float32)
+    assert {kind for kind, *_ in findings(source, a, b, threads=128)} == faults
+
+
+STORED = (
+    "__shared__ __align__(128) float s[64]; unsigned at = __cvta_generic_to_shared(s);",
+    "for (int n = 0; n < 2; ++n) {{",
+    "  s[i] = a[i] + n;",
+    "  {fence}",
+    "  __syncthreads();",
+    '  if (i == 0) asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 256;"',
+    '    :: "l"(b + 64 * n), "r"(at) : "memory");',
+    '  if (i == 0) asm volatile("cp.async.bulk.commit_group;" ::: "memory");',
+    '  if (i == {waits}) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");',
+    "  __syncthreads();",
+    "}}",
+)
+PROXY_FENCE = 'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");'
+
+
+@pytest.mark.parametrize(
+    ("fence", "waits", "fault"),
+    [
+        (PROXY_FENCE, 0, None),
+        ("", 0, (10, "is written at kernel.cu:6, with no `fence.proxy.async` between")),
+        (PROXY_FENCE, 1, (6, "shared memory is overwritten while the copy at kernel.cu:10 reads it")),
+    ],
+)
+def test_a_bulk_store_reads_what_is_fenced_until_its_thread_waits_for_it(fence, waits, fault):
+    source = kernel(*(line.format(fence=fence, waits=waits) for line in STORED))
+    a, b = np.arange(64, dtype=np.float32), np.zeros(128, dtype=np.float32)
+    found = findings(source, a, b, threads=64)
+    assert [(kind, line) for kind, line, _ in found] == ([("RACE", fault[0])] if fault else [])
+    if fault:
+        assert fault[1] in found[0][2]
+    np.testing.assert_array_equal(b, np.concatenate([a, a + 1]))
+
+
+LAST = (
+    "__shared__ float s[64]; __shared__ int n; if (i == 0) n = 0;",
+    "__syncthreads(); s[i] = a[i]; __syncwarp();",
+    "bool is_last = false; if (i % 32 == 0) {{ {before} is_last = atomicAdd(&n, 1) == 1; {after} }}",
+    "if (is_last) for (int j = 0; j < 64; ++j) b[0] += s[j];",
+)
+FLAG = (
+    "__shared__ float s[64]; __shared__ volatile int flag; if (i == 0) flag = 0;",
+    "__syncthreads(); s[i] = a[i]; __syncwarp();",
+    "if (i == 0) {{ {before} flag = 1; }} else if (i >= 32) {{ while (!flag); {after} b[i] = s[i - 32]; }}",
+)
+COUNTS = (
+    "__shared__ int n[8]; if (i < 8) n[i] = 0; {before}",
+    "atomicAdd(n + i % 8, 1); {after}",
+    "b[i] = n[i % 8];",
+)
+FENCE, SYNC = "__threadfence_block();", "__syncthreads();"
+
+
+@pytest.mark.parametrize(
+    ("lines", "between"), [(LAST, FENCE), (FLAG, FENCE), (COUNTS, SYNC)], ids=["last", "flag", "counts"]
+)
+def test_threads_tell_each_other_by_atomics_and_flags(lines, between):
+    """With fences, or barriers where counts are read plainly; without one of the two it is a race."""
+    for before, after in ((between, between), ("", between), (between, "")):
+        source = kernel(*(line.format(before=before, after=after) for line in lines))
+        faults = {kind for kind, *_ in of(source, threads=64)}
+        assert faults == (set() if before and after else {"RACE"}), (before, after)
+
+
+def test_barriers_of_two_numbers_count_apart():
+    source = kernel(
+        "int n;",
+        'asm volatile("{ .reg .pred p; setp.gt.f32 p, %1, %3; barrier.red.popc.u32 %0, %2, 32, p; }"'
+        ' : "=r"(n) : "f"(a[i]), "r"(1 + i / 32), "f"(40.f) : "memory");',
+        "b[i] = n;",
+    )
+    a, b = np.arange(64, dtype=np.float32), np.zeros(64, dtype=np.float32)
+    assert findings(source, a, b, threads=64) == []
+    np.testing.assert_array_equal(b, [0] * 32 + [23] * 32)
 
 
 def test_blocks_in_parts_give_what_blocks_at_once_do():

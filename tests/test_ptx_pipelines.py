@@ -175,3 +175,30 @@ def test_a_wait_by_parity_tells_nothing_of_a_phase_whose_predecessor_may_not_be_
     assert (found == ()) == is_safe
     if is_safe:
         np.testing.assert_array_equal(z, x)
+
+
+# Threads meet at one mbarrier, which is initialised again for every piece of 64 floats.
+AGAIN = r"""
+extern "C" __global__ void k(const float* x, float* z) {
+  __shared__ float s[64];
+  __shared__ u64 bar;
+  const int i = threadIdx.x;
+  for (int n = 0; n < 3; ++n) {
+    if (i == 0) asm volatile("mbarrier.init.shared::cta.b64 [%0], 64;" :: "r"(at(&bar)) : "memory");
+    __syncthreads();
+    s[i] = x[64 * n + i];
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(at(&bar)) : "memory");
+    if (WAITS) wait(&bar, 0);
+    z[64 * n + i] = s[63 - i];
+    __syncthreads();
+    if (i == 0) asm volatile("mbarrier.inval.shared::cta.b64 [%0];" :: "r"(at(&bar)) : "memory");
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(("waits", "faults"), [("true", set()), ("n == 0", {"RACE"})])
+def test_an_mbarrier_that_is_initialised_again_begins_anew(waits, faults):
+    text = SOURCE[: SOURCE.index('extern "C"')] + AGAIN.replace("WAITS", waits)
+    x, z = np.arange(192, dtype=np.float32), np.zeros(192, dtype=np.float32)
+    assert {kind for kind, *_ in findings(text, x, z, threads=64)} == faults

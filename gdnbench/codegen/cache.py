@@ -2,9 +2,10 @@
 
 `<key>.json` is a build; it names its cubin, `<kernel>-<arch>-<digest>.cubin`, and is written after it. Every file is
 written aside and renamed, so that builders may race: whoever comes last leaves the same content under the same name.
+A cubin's SASS, once it was asked for, lies beside it as `<kernel>-<arch>-<digest>.<digest of the symbol>.sass`.
 
 What was not used for longest is evicted first. Several builds may name one cubin, so a cubin goes only when no build
-names it and it is an hour old.
+names it and it is an hour old, and its SASS likewise.
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ class CacheUse:
     Attributes:
         folder: where it is.
         builds: compiled kernels.
-        build_bytes: of them, with their cubins.
+        build_bytes: of them, with their cubins and SASS.
         revisions: exported git revisions.
         revision_bytes: of them.
         limit_bytes: how much all of it may be.
@@ -180,11 +181,11 @@ def cache_use() -> CacheUse:
     Raises:
         UsageError: as `cache_limit`.
     """
-    builds, cubins, revisions = _builds(), _cubins(), _revisions()
+    builds, code, revisions = _builds(), _code(), _revisions()
     return CacheUse(
         folder=cache_folder().parent,
         builds=len(builds),
-        build_bytes=sum(item.size_bytes for item in (*builds, *cubins)),
+        build_bytes=sum(item.size_bytes for item in (*builds, *code)),
         revisions=len(revisions),
         revision_bytes=sum(item.size_bytes for item in revisions),
         limit_bytes=cache_limit(),
@@ -215,10 +216,10 @@ def clean(older_s: float = 0.0) -> int:
 
 
 def _remove_down_to(target: int, use: CacheUse) -> int:
-    """Removes what was not used for longest until about `target` bytes are left; a build counts with its cubin."""
+    """Removes what was not used for longest until about `target` bytes are left; a build counts with its code."""
     builds = _builds()
-    cubin_bytes = (use.build_bytes - sum(item.size_bytes for item in builds)) // max(use.builds, 1)  # on average
-    sizes = [(item, item.size_bytes + cubin_bytes) for item in builds]
+    code_bytes = (use.build_bytes - sum(item.size_bytes for item in builds)) // max(use.builds, 1)  # on average
+    sizes = [(item, item.size_bytes + code_bytes) for item in builds]
     sizes += [(item, item.size_bytes) for item in _revisions()]
     left = use.total_bytes
     for item, freed in sorted(sizes, key=lambda pair: pair[0].used_s):
@@ -231,11 +232,11 @@ def _remove_down_to(target: int, use: CacheUse) -> int:
 
 
 def _remove_orphans(grace_s: float) -> None:
-    """Removes the cubins that no build names, and what a killed writer left."""
+    """Removes the code that no build names, and what a killed writer left."""
     named = {name for item in _builds() if (name := _cubin_of(item.path))}
     horizon = time.time() - grace_s
-    for item in (*_cubins(), *_items(cache_folder(), ".tmp")):
-        if item.path.name not in named and item.used_s <= horizon:
+    for item in (*_code(), *_items(cache_folder(), ".tmp")):
+        if _cubin_beside(item.path) not in named and item.used_s <= horizon:
             _remove(item.path)
 
 
@@ -250,8 +251,14 @@ def _builds() -> list[_Item]:
     return list(_items(cache_folder(), ".json"))
 
 
-def _cubins() -> list[_Item]:
-    return list(_items(cache_folder(), ".cubin"))
+def _code() -> list[_Item]:
+    """Cubins and their SASS."""
+    return [*_items(cache_folder(), ".cubin"), *_items(cache_folder(), ".sass")]
+
+
+def _cubin_beside(path: Path) -> str:
+    """The name of the cubin whose SASS a file is; else the file's own."""
+    return f"{path.name.rsplit('.', 2)[0]}.cubin" if path.suffix == ".sass" else path.name
 
 
 def _items(folder: Path, suffix: str) -> Iterator[_Item]:

@@ -78,7 +78,7 @@ def compile_cuda(
         stamped: whether its marks read the clock, for `gdnbench phases`; else they are nothing.
 
     Raises:
-        BuildError: if the compiler rejects the kernel; the message is the compiler's.
+        BuildError: if the compiler rejects the kernel, with its message, or the source is no UTF-8.
         UsageError: if the compiler does not know the target.
         MachineError: if NVRTC or the CUDA headers are absent.
     """
@@ -92,11 +92,9 @@ def compile_cuda(
         **OPTIONS,
     )
     symbol = launch_of(entry.kernel, launch).entry
-    log = io.StringIO()
+    text, log = _text_in(entry.source), io.StringIO()
     try:
-        compiled = Program(entry.source.read_text(), "c++", options).compile(
-            "cubin", name_expressions=(symbol,), logs=log
-        )
+        compiled = Program(text, "c++", options).compile("cubin", name_expressions=(symbol,), logs=log)
     except Exception as error:  # cuda-core keeps the class that it raises private
         raise _explained(entry, arch, symbol, str(error)) from error
     return CompiledCode(compiled.code, compiled.symbol_mapping[symbol].decode(), log=log.getvalue())
@@ -115,7 +113,7 @@ def compile_ptx(entry: Entry, params: Params, workload: Workload, arch: str) -> 
         The module's text, and the mangled name in it of each launch, by its entry.
 
     Raises:
-        BuildError: if the compiler rejects the kernel; the message is the compiler's.
+        BuildError: if the compiler rejects the kernel, with its message, or the source is no UTF-8.
         MachineError: if the CUDA headers are absent.
     """
     from cuda.bindings import nvrtc
@@ -130,7 +128,7 @@ def compile_ptx(entry: Entry, params: Params, workload: Workload, arch: str) -> 
     assert isinstance(entry.kernel, CudaKernel)
     entries = [launch.entry for launch in entry.kernel.launches]
     # cuda-core gives PTX only where there is a driver, which tells it what it may ask for.
-    _, program = nvrtc.nvrtcCreateProgram(entry.source.read_bytes(), str(entry.source).encode(), 0, [], [])
+    _, program = nvrtc.nvrtcCreateProgram(_text_in(entry.source).encode(), str(entry.source).encode(), 0, [], [])
     try:
         for name in entries:
             nvrtc.nvrtcAddNameExpression(program, name.encode())
@@ -142,6 +140,16 @@ def compile_ptx(entry: Entry, params: Params, workload: Workload, arch: str) -> 
         return text, {name: nvrtc.nvrtcGetLoweredName(program, name.encode())[1].decode() for name in entries}
     finally:
         nvrtc.nvrtcDestroyProgram(program)
+
+
+def _text_in(source: Path) -> str:
+    content = source.read_bytes()
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        said = f"{source}:{line}: byte {content[error.start]:#04x} is no UTF-8"
+        raise BuildError(said, "save the file as UTF-8") from error
 
 
 def _target(kernel: Kernel, arch: str) -> str:

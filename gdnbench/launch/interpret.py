@@ -11,8 +11,9 @@ import torch
 from gdnbench.catalog.entry import Entry
 from gdnbench.codegen.nvrtc import compile_ptx
 from gdnbench.errors import NotInterpretedError
-from gdnbench.launch.bind import Launcher, three
+from gdnbench.launch.bind import three
 from gdnbench.launch.numerics import load_file
+from gdnbench.launch.triton_memory import TritonMemory
 from gdnbench.launch.triton_rounding import round_to_nearest
 from gdnbench.launch.workspace import Workspace
 from gdnbench.model.arguments import argument_names
@@ -28,30 +29,6 @@ from gdnbench.ptx.reader import read_program
 from gdnbench.ptx.segments import Tensor
 
 
-def bind_interpreted(entry: Entry, variant: Variant, workspace: Workspace) -> Launcher:
-    """A function that interprets a Triton kernel's launches on the workspace's CPU tensors: arithmetic without a GPU.
-
-    The interpreter is chosen when a kernel's file is imported, so `TRITON_INTERPRET=1` must already be set.
-    """
-    kernel, params = entry.kernel, variant.params
-    assert isinstance(kernel, TritonKernel)
-    round_to_nearest()
-    values = workspace.by_name(kernel.scratch, params)
-    module = load_file(entry.source)
-    steps = []
-    for launch in kernel.launches:
-        function = getattr(module, launch.entry)
-        bound = [values[name] for name in function.arg_names]
-        steps.append((function[launch.grid(workspace.workload, params)], bound))
-
-    def run() -> tuple[torch.Tensor, ...]:
-        for function, bound in steps:
-            function(*bound)
-        return workspace.output_tensors
-
-    return run
-
-
 @dataclass(frozen=True)
 class Watched:
     """What the interpreter saw in the launches of a kernel.
@@ -63,6 +40,43 @@ class Watched:
 
     findings: tuple[LocatedFault, ...]
     traffic: tuple[Traffic, ...]
+
+
+class InterpretedTriton:
+    """A Triton kernel.
+
+    The interpreter is chosen when a kernel's file is imported, so `TRITON_INTERPRET=1` must already be set.
+
+    Args:
+        entry: the kernel.
+        variant: with its params.
+
+    Attributes:
+        watches: what findings are of.
+    """
+
+    watches = "memory"
+
+    def __init__(self, entry: Entry, variant: Variant) -> None:
+        kernel = entry.kernel
+        assert isinstance(kernel, TritonKernel)
+        round_to_nearest()
+        self._kernel, self._params = kernel, variant.params
+        self._module = load_file(entry.source)
+
+    def run(self, workspace: Workspace) -> Watched:
+        """Runs every launch on the workspace's CPU tensors, and watches that it stays inside them."""
+        values, memory = workspace.by_name(self._kernel.scratch, self._params), TritonMemory()
+        given = {
+            name: memory.pointer(name, value) if isinstance(value, torch.Tensor) else value
+            for name, value in values.items()
+        }
+        with memory.watched():
+            for launch in self._kernel.launches:
+                function = getattr(self._module, launch.entry)
+                bound = [given[name] for name in function.arg_names]
+                function[launch.grid(workspace.workload, self._params)](*bound)
+        return Watched(memory.findings.all(), ())
 
 
 class InterpretedCuda:
@@ -77,7 +91,12 @@ class InterpretedCuda:
     Raises:
         BuildError: if it does not compile.
         NotInterpretedError: if the PTX has a form that is not known.
+
+    Attributes:
+        watches: what findings are of.
     """
+
+    watches = "memory and barriers"
 
     def __init__(self, entry: Entry, variant: Variant, workload: Workload, arch: str) -> None:
         kernel = entry.kernel

@@ -61,8 +61,8 @@ class PhaseRow:
         minimum: the shortest.
         p95: the 95th percentile.
         maximum: the longest.
-        spread: from the 5th to the 95th percentile of the warps of a launch, the mean over launches: how unequally
-            warps are served.
+        spread: from the 5th to the 95th percentile of the warps of a launch, the mean over the launches in which some
+            warp runs it: how unequally warps are served.
     """
 
     name: str
@@ -75,10 +75,12 @@ class PhaseRow:
 
 
 def _row(name: str, durations: FloatArray, totals: FloatArray) -> PhaseRow:
-    low, high = np.nanpercentile(durations, [5, 95], axis=1)
+    launches = durations[~np.isnan(durations).all(axis=1)]
+    low, high = np.nanpercentile(launches, [5, 95], axis=1)
+    spent = float(np.sum(totals))
     return PhaseRow(
         name,
-        share=float(np.nansum(durations) / np.sum(totals)),
+        share=float(np.nansum(durations)) / spent if spent else 0.0,  # a warp without a mark may have spent none
         average=float(np.nanmean(durations)),
         minimum=float(np.nanmin(durations)),
         p95=float(np.nanpercentile(durations, 95)),

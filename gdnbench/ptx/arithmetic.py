@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gdnbench.ptx.floats import FLOATING, FLOATS, compute_float, compute_pair
+from gdnbench.ptx.floats import FLOATING, FLOATS, compute_float, compute_pair, from_bits
 from gdnbench.ptx.integers import INTEGER
-from gdnbench.ptx.numbers import Array, flushed, widen_bfloat16
+from gdnbench.ptx.numbers import Array, flushed, halves, widen_bfloat16
 from gdnbench.ptx.program import PtxInstruction, unknown
 
 
@@ -44,8 +44,16 @@ _COMPARE: dict[str, Callable[[Array, Array], Array]] = {
 }  # fmt: skip
 
 
+def compare_all(instruction: PtxInstruction, kind: str, a: Array, b: Array) -> tuple[Array, ...]:
+    """The comparisons that `setp` or `set` makes: of pairs of 16-bit floats the low ones', then the high ones'."""
+    if kind in {"f16x2", "bf16x2"}:
+        pairs = (from_bits(kind[:-2], pair) for pair in zip(halves(a), halves(b), strict=True))
+        return tuple(compare(instruction, kind[:-2], *pair) for pair in pairs)
+    return (compare(instruction, kind, a, b),)
+
+
 def compare(instruction: PtxInstruction, kind: str, a: Array, b: Array) -> Array:
-    """The comparison that `setp` or `set` makes; one that ends in `u` also holds where an operand is NaN."""
+    """A comparison of numbers of one type; one that ends in `u` also holds where an operand is NaN."""
     if kind == "bf16":
         kind, a, b = "f32", widen_bfloat16(a), widen_bfloat16(b)
     if instruction.has("ftz") and kind == "f32":

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdnbench.ptx.grid import BARRIERS
-from gdnbench.ptx.races import IntArray
+from gdnbench.ptx.ordering import IntArray
 
 
 @dataclass
@@ -50,24 +50,34 @@ class BlockBarriers:
         else:
             np.add.at(self.arrived, (self.block[lanes], number), 1)
 
-    def released(self, exited: npt.NDArray[np.bool_]) -> tuple[IntArray, IntArray]:
-        """The lanes whose barrier is complete, and its number for each; they wait no more.
+    def released(self, exited: npt.NDArray[np.bool_]) -> tuple[IntArray, IntArray, npt.NDArray[np.bool_]]:
+        """The lanes whose barrier is complete, its number for each, and whether it is for all; they wait no more.
 
-        Threads that have ended count as arrived at all.
+        Threads that have ended count as arrived at those for all. Where more wait than a barrier is for, the rest
+        does not meet these: it waits for the next ones.
         """
         waiting = np.flatnonzero(self.waits_at >= 0)
         if not len(waiting):
-            return waiting, waiting
+            return waiting, waiting, np.zeros(0, dtype=bool)
         block, number = self.block[waiting], self.waits_at[waiting]
         count = self.arrived.copy()
         np.add.at(count, (block, number), 1)
         ended = np.bincount(self.block[exited], minlength=len(count))[:, None]
         complete = np.where(self.wanted == 0, count + ended >= self.threads, count >= self.wanted)
-        is_free = complete[block, number]
+        wanted, turn = self.wanted[block, number], _turns(block * BARRIERS + number)
+        is_free = complete[block, number] & ((wanted == 0) | (turn < wanted - self.arrived[block, number]))
         free = waiting[is_free]
         self.arrived[block[is_free], number[is_free]] = 0
         self.waits_at[free] = -1
-        return free, number[is_free]
+        return free, number[is_free], wanted[is_free] == 0
+
+
+def _turns(barriers: IntArray) -> IntArray:
+    """Of lanes, by their barriers, how many others at the same barrier come before each."""
+    order = np.argsort(barriers, kind="stable")
+    turns = np.empty_like(barriers)
+    turns[order] = np.arange(len(order)) - np.searchsorted(barriers[order], barriers[order])
+    return turns
 
 
 @dataclass
@@ -78,23 +88,26 @@ class Mbarrier:
         expected: shape (blocks,), arrivals of a phase; 0 where it is not initialised.
         pending: arrivals that are missing.
         bytes: that copies are to bring, or have brought before they were expected, then negative.
-        phase: phases that are complete.
+        phase: phases that are complete, counted on where it is initialised again.
+        first: the phase that began when it was initialised last, an even one.
     """
 
     expected: IntArray
     pending: IntArray
     bytes: IntArray
     phase: IntArray
+    first: IntArray
 
     @classmethod
     def make(cls, blocks: int) -> Mbarrier:
         """One that is not initialised in any block."""
-        return cls(*(np.zeros(blocks, dtype=np.int64) for _ in range(4)))
+        return cls(*(np.zeros(blocks, dtype=np.int64) for _ in range(5)))
 
     def initialise(self, blocks: IntArray, count: IntArray) -> None:
-        """Begins phase 0 in some blocks."""
+        """Begins an even phase in some blocks; what threads know of those before still holds."""
         self.expected[blocks] = self.pending[blocks] = count
-        self.bytes[blocks] = self.phase[blocks] = 0
+        self.bytes[blocks] = 0
+        self.first[blocks] = self.phase[blocks] = self.phase[blocks] + self.phase[blocks] % 2
 
     def arrive(self, blocks: IntArray, count: IntArray) -> None:
         """Arrivals, one for each entry of `blocks`."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gdnbench.ptx.arithmetic import compare, compute, is_arithmetic
+from gdnbench.ptx.arithmetic import compare_all, compute, is_arithmetic
 from gdnbench.ptx.clusters import CLUSTER_WIDE
 from gdnbench.ptx.convert import convert
 from gdnbench.ptx.findings import Fault
@@ -14,7 +14,7 @@ from gdnbench.ptx.floats import FLOATS
 from gdnbench.ptx.known import is_known
 from gdnbench.ptx.machine import Handler, LaneState, Machine
 from gdnbench.ptx.matrices import MATRICES
-from gdnbench.ptx.numbers import BITS, Array
+from gdnbench.ptx.numbers import BITS, Array, joined_halves
 from gdnbench.ptx.program import WIDTHS, PtxInstruction, unknown
 from gdnbench.ptx.segments import LOCAL_WINDOW, SHARED_WINDOW
 from gdnbench.ptx.tensor_maps import TENSOR_MAPS
@@ -24,7 +24,7 @@ from gdnbench.ptx.warpgroups import WARPGROUP_WIDE, watched
 from gdnbench.ptx.warps import WARP_WIDE
 
 _IGNORED = (
-    "membar", "nanosleep", "prefetch", "prefetchu", "griddepcontrol", "setmaxnreg", "pmevent", "createpolicy",
+    "nanosleep", "prefetch", "prefetchu", "griddepcontrol", "setmaxnreg", "pmevent", "createpolicy",
 )  # fmt: skip
 """They decide when something happens, not what."""
 
@@ -193,8 +193,8 @@ def _convert(machine: Machine, instruction: PtxInstruction) -> int:
 def _set_predicate(machine: Machine, instruction: PtxInstruction) -> int:
     target, a, b, *more = instruction.operands
     kind = instruction.types[-1]
-    result = compare(instruction, kind, machine.read(a, kind), machine.read(b, kind))
-    both = (result, ~result)
+    results = compare_all(instruction, kind, machine.read(a, kind), machine.read(b, kind))
+    both = results if len(results) > 1 else (results[0], ~results[0])
     if more:
         other = machine.read(more[0], "pred")
         join = next(each for name, each in _JOINED.items() if instruction.has(name))
@@ -215,10 +215,16 @@ def _set(machine: Machine, instruction: PtxInstruction) -> int:
     to, kind = instruction.types
     if more:
         raise unknown(instruction)
-    result = compare(instruction, kind, machine.read(a, kind), machine.read(b, kind))
-    one = np.float32(1) if to == "f32" else np.uint32(0xFFFFFFFF)
-    machine.write(target, np.where(result, one, one.dtype.type(0)), to if to == "f32" else "b32")
+    results = compare_all(instruction, kind, machine.read(a, kind), machine.read(b, kind))
+    width = 8 * WIDTHS[to] // len(results)
+    true = _ONES_OF.get(to.removesuffix("x2"), (1 << width) - 1)
+    bits = [np.where(result, true, 0).astype(BITS[width // 8]) for result in results]
+    machine.write(target, joined_halves(*bits) if len(bits) > 1 else bits[0], f"b{8 * WIDTHS[to]}")
     return machine.step + 1
+
+
+_ONES_OF = {"f32": 0x3F800000, "f16": 0x3C00, "bf16": 0x3F80}
+"""What `set` gives for true as each type of float; integers are all ones."""
 
 
 def _select(machine: Machine, instruction: PtxInstruction) -> int:

@@ -11,11 +11,12 @@ from gdnbench.ptx.numbers import (
     canonical,
     flushed,
     joined_halves,
+    odd_to_bfloat16,
     to_bfloat16,
     to_single,
     widen_bfloat16,
 )
-from gdnbench.ptx.program import PtxInstruction, unknown
+from gdnbench.ptx.program import WIDTHS, PtxInstruction, unknown
 
 _TO_WHOLE = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
 
@@ -55,7 +56,7 @@ def _converted(instruction: PtxInstruction, target: str, source: str, value: Arr
     if source in FLOATS and target in FLOATS:
         return _between_floats(instruction, target, source, value)
     if source in FLOATS:
-        return _to_integer(instruction, target, value)
+        return _to_integer(instruction, target, source, value)
     if target in FLOATS:
         return _from_integer(instruction, target, value)
     return _saturated(target, value) if instruction.has("sat") else value.astype(DTYPES[target])
@@ -82,14 +83,16 @@ def _between_floats(instruction: PtxInstruction, target: str, source: str, value
     return canonical(value.astype(DTYPES[target]))
 
 
-def _to_integer(instruction: PtxInstruction, target: str, value: Array) -> Array:
-    """Clamped to what the type holds; NaN is zero."""
+def _to_integer(instruction: PtxInstruction, target: str, source: str, value: Array) -> Array:
+    """Clamped to what the type holds; NaN is zero, or the highest bit alone where one of the types has 64."""
     whole = next((word for word in _TO_WHOLE if instruction.has(word)), "")
     if not whole:
         raise unknown(instruction)
     limits = np.iinfo(DTYPES[target])
+    of_nan = 2.0 ** (8 * WIDTHS[target] - 1) if 8 in {WIDTHS[target], WIDTHS[source]} else 0.0
+    of_nan = -of_nan if limits.min else of_nan
     rounded = _TO_WHOLE[whole](value.astype(np.float64))
-    rounded = np.where(np.isnan(rounded), 0.0, rounded)
+    rounded = np.where(np.isnan(rounded), of_nan, rounded)
     # The largest 64-bit integers are no doubles: beyond the range is decided before the cast.
     is_above, is_below = rounded >= float(limits.max), rounded <= float(limits.min)
     inside = np.where(is_above | is_below, 0.0, rounded).astype(DTYPES[target])
@@ -103,7 +106,11 @@ def _from_integer(instruction: PtxInstruction, target: str, value: Array) -> Arr
         return to_single(value.astype(np.float64), mode)
     if mode != "rn":
         raise unknown(instruction)
-    return to_bfloat16(value.astype(np.float32)) if target == "bf16" else value.astype(DTYPES[target])
+    if target != "bf16":
+        return value.astype(DTYPES[target])
+    if value.dtype.itemsize > 4:
+        raise unknown(instruction)
+    return odd_to_bfloat16(value.astype(np.float64))
 
 
 def _saturated(target: str, value: Array) -> Array:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gdnbench.ptx.numbers import Array
-from gdnbench.ptx.races import IntArray
+from gdnbench.ptx.ordering import IntArray
 
 PIECE_BYTES = 16
 PIECE = 8  # elements of 16 bits

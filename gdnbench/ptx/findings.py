@@ -70,6 +70,20 @@ class Traffic:
         return f"{self.at}: {self.verb} {each:.3g} sectors a request, where {least:.3g} hold the bytes"
 
 
+def told_outside(verb: str, nbytes: int, place: int, name: str, room: int) -> str:
+    """Tells an access beside a piece of memory.
+
+    Args:
+        verb: `reads`, `writes` or `updates`.
+        nbytes: of the access.
+        place: its first byte, negative before the beginning.
+        name: of the memory.
+        room: bytes that it has.
+    """
+    where = f"{-place} bytes before" if place < 0 else f"at byte {place} of"
+    return f"{verb} {nbytes} bytes {where} {name}, which has {room}"
+
+
 class FaultLog:
     """Collects findings: one for a kind of fault at a line, however many threads and instructions it happens to."""
 

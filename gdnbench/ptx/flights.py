@@ -17,8 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gdnbench.ptx.findings import Fault, FaultLog
+from gdnbench.ptx.groups import Groups
+from gdnbench.ptx.ordering import IntArray
 from gdnbench.ptx.program import Operand, Program, PtxInstruction
-from gdnbench.ptx.races import IntArray
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Flights:
 
     Attributes:
         tracked: names of the registers of products, and of those that are moved to or from them.
-        done: shape (lanes,), steps before which a lane's products are complete.
+        groups: of products.
         fenced: shape (lanes,), the step of its last `wgmma.fence`.
     """
 
@@ -62,27 +63,10 @@ class Flights:
         self._program, self._findings = program, findings
         self._threads, self._blocks = threads, blocks
         count = len(threads)
-        self.done, self.fenced = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+        self.groups, self.fenced = Groups(count), np.zeros(count, dtype=np.int64)
         self._never = np.zeros(count, dtype=np.int64)
         self._unused = _Use(self._never, self._never)
         self._uses: dict[str, _Use] = {}
-        self._commits: list[IntArray] = []
-        self._committed = np.zeros(count, dtype=np.int64)
-
-    def commit(self, lanes: IntArray, now: int) -> None:
-        """The products so far that are in no group become one."""
-        self._committed[lanes] += 1
-        while len(self._commits) < int(self._committed.max()):
-            self._commits.append(np.zeros(len(self._never), dtype=np.int64))
-        for number in np.unique(self._committed[lanes]):
-            self._commits[number - 1][lanes[self._committed[lanes] == number]] = now
-
-    def wait(self, lanes: IntArray, pending: int) -> None:
-        """All groups of a lane but its last few are complete."""
-        last = self._committed[lanes] - pending
-        for number in np.unique(last[last > 0]):
-            these = lanes[last == number]
-            self.done[these] = np.maximum(self.done[these], self._commits[number - 1][these])
 
     def access(
         self, instruction: PtxInstruction, lanes: IntArray, reads: Sequence[str], writes: Sequence[str], now: int
@@ -153,7 +137,7 @@ class Flights:
         return _Use(arrays[0], arrays[1], told.product, told.shape, told.is_sum)
 
     def _check_flight(self, instruction: PtxInstruction, lanes: IntArray, use: _Use, verb: str) -> None:
-        bad = use.issued[lanes] > self.done[lanes]
+        bad = use.issued[lanes] > self.groups.done[lanes]
         if bad.any():
             what = "a sum" if use.is_sum else "a register of A"
             at = self._program.instructions[use.product].at

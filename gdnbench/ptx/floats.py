@@ -17,6 +17,7 @@ from gdnbench.ptx.numbers import (
     halves,
     joined_halves,
     odd_sum,
+    odd_to_bfloat16,
     to_bfloat16,
     to_single,
     widen_bfloat16,
@@ -35,11 +36,12 @@ def rounding(instruction: PtxInstruction) -> str:
 def compute_pair(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
     """The result of an instruction on pairs of 16-bit floats."""
     parts = zip(*map(halves, operands), strict=True)
-    low, high = (compute_float(instruction, kind[:-2], _from_bits(kind[:-2], tuple(each))) for each in parts)
+    low, high = (compute_float(instruction, kind[:-2], from_bits(kind[:-2], tuple(each))) for each in parts)
     return joined_halves(_to_bits(low), _to_bits(high))
 
 
-def _from_bits(kind: str, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+def from_bits(kind: str, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+    """16-bit floats as what holds them."""
     return tuple(each.view(np.float16) for each in operands) if kind == "f16" else operands
 
 
@@ -75,10 +77,7 @@ def _in_bfloat16(instruction: PtxInstruction, function: Operation, operands: tup
     if instruction.name != "fma":
         return to_bfloat16(np.asarray(function(instruction, "f32", wide), dtype=np.float32))
     a, b, c = (each.astype(np.float64) for each in wide)
-    exact = odd_sum(*np.broadcast_arrays(a * b, c))
-    single = to_single(exact, "rz")
-    is_inexact = (single.astype(np.float64) != exact) & np.isfinite(single)
-    return to_bfloat16((single.view(np.uint32) | is_inexact.astype(np.uint32)).view(np.float32))
+    return odd_to_bfloat16(odd_sum(*np.broadcast_arrays(a * b, c)))
 
 
 def _directed(instruction: PtxInstruction, kind: str, exact: Callable[[], Array], direct: Callable[[], Array]) -> Array:

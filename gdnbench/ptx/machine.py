@@ -12,11 +12,13 @@ from gdnbench.ptx.barriers import BlockBarriers, Mbarrier
 from gdnbench.ptx.findings import Fault, FaultLog
 from gdnbench.ptx.flights import Flights
 from gdnbench.ptx.grid import WARP, LaunchGrid
+from gdnbench.ptx.groups import Groups
 from gdnbench.ptx.literals import read_number
 from gdnbench.ptx.memory import Memory
 from gdnbench.ptx.numbers import BITS, DTYPES, Array
+from gdnbench.ptx.ordering import IntArray, Ordering
 from gdnbench.ptx.program import WIDTHS, Operand, Program, PtxInstruction, unknown
-from gdnbench.ptx.races import IntArray, Ordering, Shadow
+from gdnbench.ptx.races import Shadow
 from gdnbench.ptx.registers import LanePositions, special
 from gdnbench.ptx.segments import FIRST_SHARED, MemorySegment, PendingRead, local_layout, shared_layout
 
@@ -55,7 +57,9 @@ class Machine:
         has_met: shape (lanes,), whether the others have come there, too.
         votes: shape (lanes,), the predicate that a lane brought to a barrier that counts.
         flights: what is known of the registers of asynchronous products.
-        pending_reads: of shared memory, by asynchronous products.
+        copies: groups of asynchronous copies.
+        stores: groups of bulk stores.
+        pending_reads: of shared memory, by asynchronous products and bulk stores.
     """
 
     program: Program
@@ -119,8 +123,7 @@ class Machine:
         self._has_woken = False
         self.flights = Flights(program, self.thread, self.block + blocks.start, findings)
         self.pending_reads: list[PendingRead] = []
-        self.commits: list[IntArray] = []
-        self.commit_count = np.zeros(count, dtype=np.int64)
+        self.copies, self.stores = Groups(count), Groups(count)
 
     def _make_memory(
         self, tensors: Sequence[MemorySegment], shared_bytes: int, local_bytes: int, granule: int
@@ -237,6 +240,7 @@ class Machine:
             if not running.any():
                 if self._release():
                     continue
+                self._end_all_reads()
                 break
             places = np.unique(self.pc[running])
             # The lowest first: those that a branch has sent ahead are waited for where paths join.
@@ -276,10 +280,12 @@ class Machine:
 
     def _release(self) -> bool:
         """Lets those go on for whom all have arrived; whether there are any. Else notes what lanes wait for in vain."""
-        free, numbers = self.barriers.released(self.state == LaneState.ENDED)
+        ended = self.state == LaneState.ENDED
+        free, numbers, are_all_meant = self.barriers.released(ended)
         if len(free):
             self._check_aligned(free)
             self.ordering.join(free, self.block[free], numbers)
+            self.ordering.join_ended(free[are_all_meant], np.flatnonzero(ended))
             self.has_met[free] = True
             self.state[free] = LaneState.RUNS
             return True
@@ -299,6 +305,21 @@ class Machine:
     def progressed(self) -> None:
         """Lanes that wait for others of their warp may look again, should nothing else be left to run."""
         self._has_woken = False
+
+    def end_reads(self, name: str, groups: Groups) -> None:
+        """Ends those reads by instructions of a name that lanes have waited for."""
+        left = []
+        for pending in self.pending_reads:
+            done = (pending.begun < groups.done[pending.lanes]) & (pending.access.instruction.name == name)
+            rest = self.memory.end_reads(pending, done) if done.any() else pending
+            left += [rest] if rest is not None else []
+        self.pending_reads = left
+
+    def _end_all_reads(self) -> None:
+        """Ends those that no lane has waited for."""
+        for pending in self.pending_reads:
+            self.memory.end_reads(pending, np.ones(len(pending.lanes), dtype=bool))
+        self.pending_reads = []
 
     def mbarrier(self, address: int) -> Mbarrier:
         """That at a shared address, in all blocks."""

@@ -16,8 +16,8 @@ from gdnbench.ptx.findings import Fault
 from gdnbench.ptx.grid import WARP
 from gdnbench.ptx.machine import Handler, Machine
 from gdnbench.ptx.numbers import Array, canonical, widen_bfloat16, widen_e4m3
+from gdnbench.ptx.ordering import IntArray
 from gdnbench.ptx.program import Operand, PtxInstruction, unknown
-from gdnbench.ptx.races import IntArray
 from gdnbench.ptx.segments import Access
 from gdnbench.ptx.warps import Together, are_whole_warps, together
 

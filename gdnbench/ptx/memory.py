@@ -9,25 +9,28 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gdnbench.ptx.findings import Fault, FaultLog, Traffic
+from gdnbench.ptx.findings import Fault, FaultLog, Traffic, told_outside
 from gdnbench.ptx.numbers import BITS, Array
+from gdnbench.ptx.ordering import IntArray, Ordering
 from gdnbench.ptx.program import PtxInstruction
-from gdnbench.ptx.races import Conflict, IntArray, Ordering
+from gdnbench.ptx.races import Conflict
 from gdnbench.ptx.segments import (
     FIRST_SHARED,
     LOCAL_WINDOW,
     PEER_BITS,
     SHARED_WINDOW,
-    TENSOR_BITS,
     Access,
     AccessPart,
     MemorySegment,
     PendingRead,
+    nearest_tensor,
 )
 
 SECTOR_BYTES = 32
-_HALF = 1 << (TENSOR_BITS - 1)
-_VERBS = {"ld": "reads", "ldmatrix": "reads", "st": "writes", "stmatrix": "writes", "wgmma": "reads"}
+_VERBS = {
+    "ld": "reads", "ldmatrix": "reads", "st": "writes", "stmatrix": "writes", "wgmma": "reads", "atom": "updates",
+    "red": "updates",
+}  # fmt: skip
 
 
 @dataclass
@@ -80,6 +83,8 @@ class Memory:
     def load(self, space: str, access: Access) -> Array:
         """The elements that lanes read; shape (n, count), unsigned. What may not be read is zero."""
         values = np.zeros((len(access.lanes), access.count), dtype=BITS[access.size])
+        if access.is_strong:
+            self._hear(access)
         for part in self._parts(space, access, "reads"):
             elements = self._elements(part, access)
             values[part.rows] = part.segment.view(access.size)[elements]
@@ -129,13 +134,17 @@ class Memory:
         changed = (now != mine.values).any(axis=1)
         if changed.any():
             writer = self.instructions[shadow.last_write(mine.granules[changed])]
-            text = f"shared memory is overwritten while the `wgmma` at {mine.access.instruction.at} reads it"
+            reader = mine.access.instruction
+            what = "copy" if reader.name == "cp" else f"`{reader.name}`"
+            text = f"shared memory is overwritten while the {what} at {reader.at} reads it"
             self.findings.add(Fault.RACE, writer.at, text, count=int(np.count_nonzero(changed)))
         shadow.note_read(self.ordering, mine.lanes, mine.granules, mine.access.step)
         return None if done.all() else pending.of(~done)
 
     def store(self, space: str, access: Access, values: Array) -> None:
         """Writes elements; `values` has the shape (n, count)."""
+        if access.is_strong:
+            self._tell(access)
         for part in self._parts(space, access, "writes"):
             elements, new = self._elements(part, access), values[part.rows]
             view = part.segment.view(access.size)
@@ -152,10 +161,13 @@ class Memory:
             function: takes old values and positions of lanes; no two of them name the same element.
         """
         old = np.zeros(len(access.lanes), dtype=BITS[access.size])
+        self._tell(access)
+        self._hear(access)
         for part in self._parts(space, access, "updates"):
             elements = self._elements(part, access)[:, 0]
             view = part.segment.view(access.size)
             self._watch_initialised(part, access)
+            self._watch_update(part, access)
             for turn in _turns(elements):
                 picked = elements[turn]
                 old[part.rows[turn]] = view[picked]
@@ -237,7 +249,7 @@ class Memory:
             yield self.local, rows[in_local], mine[in_local] - LOCAL_WINDOW
             rows = rows[~(in_shared | in_local)]
             mine = addresses[rows]
-        number, place = _split(mine)
+        number, place = nearest_tensor(mine)
         for each in np.unique(number):
             these = number == each
             if 0 <= each < len(self.tensors):
@@ -300,6 +312,19 @@ class Memory:
             self._note_race(found, part, access, "writes")
         self._count(part, access)
 
+    def _watch_update(self, part: AccessPart, access: Access) -> None:
+        """What is swapped by comparison may be read plainly before: an old value is found out."""
+        if part.segment.shadow is not None and not access.instruction.has("cas"):
+            granules = self._granules(part, access)
+            found = part.segment.shadow.update(self.ordering, access.lanes[part.rows], granules, access.step)
+            self._note_race(found, part, access, "updates")
+
+    def _tell(self, access: Access) -> None:
+        self.ordering.tell(access.lanes, is_release=access.instruction.has("release", "acq_rel"))
+
+    def _hear(self, access: Access) -> None:
+        self.ordering.hear(access.lanes, is_acquire=access.instruction.has("acquire", "acq_rel"))
+
     def _count(self, part: AccessPart, access: Access) -> None:
         if not self.counts_traffic or part.segment is self.shared or part.segment is self.local:
             return
@@ -330,9 +355,7 @@ class Memory:
     def _note_outside(
         self, access: Access, segment: MemorySegment, rows: IntArray, places: IntArray, verb: str
     ) -> None:
-        place = int(places[0])
-        where = f"{-place} bytes before" if place < 0 else f"at byte {place} of"
-        text = f"{verb} {access.nbytes} bytes {where} {segment.name}, which has {self._room(segment)}"
+        text = told_outside(verb, access.nbytes, int(places[0]), segment.name, self._room(segment))
         self._note(Fault.OUT_OF_BOUNDS, access, rows, text)
 
     def _note(self, fault: Fault, access: Access, rows: IntArray, text: str) -> None:
@@ -344,12 +367,6 @@ class Memory:
     def _block_of(self, lane: int) -> int:
         """Number in the grid of a lane's block."""
         return int(self.block[lane]) + self.first_block
-
-
-def _split(addresses: IntArray) -> tuple[IntArray, IntArray]:
-    """The tensor that lies nearest, and the byte in it, negative before its beginning."""
-    shifted = addresses + _HALF
-    return (shifted >> TENSOR_BITS) - 1, (shifted & ((1 << TENSOR_BITS) - 1)) - _HALF
 
 
 def _by_granule(elements: Array, granules: int) -> Array:

@@ -116,6 +116,13 @@ def to_bfloat16(value: Array, mode: str = "rn") -> Array:
     return np.where(np.isnan(value), np.uint16(0x7FFF), short)
 
 
+def odd_to_bfloat16(value: Array) -> Array:
+    """Doubles, exact or rounded to odd, as bfloat16: by singles that are rounded to odd, so that it is rounded once."""
+    single = to_single(value, "rz")
+    is_inexact = (single.astype(np.float64) != value) & np.isfinite(single)
+    return to_bfloat16((single.view(np.uint32) | is_inexact.astype(np.uint32)).view(np.float32))
+
+
 def halves(pair: Array) -> tuple[Array, Array]:
     """The low and the high 16 bits of 32."""
     return (pair & np.uint32(0xFFFF)).astype(np.uint16), (pair >> np.uint32(16)).astype(np.uint16)

@@ -9,7 +9,7 @@ import numpy as np
 
 from gdnbench.ptx.grid import WARP, LaunchGrid
 from gdnbench.ptx.numbers import Array
-from gdnbench.ptx.races import IntArray
+from gdnbench.ptx.ordering import IntArray
 
 _AXES = {"x": 0, "y": 1, "z": 2}
 _ALL_LANES = 0xFFFFFFFF

@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gdnbench.ptx.numbers import BITS, Array
+from gdnbench.ptx.ordering import IntArray
 from gdnbench.ptx.program import Program, PtxInstruction, Variable
-from gdnbench.ptx.races import IntArray, Shadow
+from gdnbench.ptx.races import Shadow
 
 FIRST_SHARED = 1024
 """Byte at which a block's shared memory begins: Hopper and later keep the first KiB, and so a null pointer is seen."""
@@ -156,6 +157,13 @@ class PendingRead:
 def tensor_address(number: int) -> int:
     """The address at which a tensor begins."""
     return (number + 1) << TENSOR_BITS
+
+
+def nearest_tensor(addresses: IntArray) -> tuple[IntArray, IntArray]:
+    """The number of the tensor that lies nearest, and the byte in it, negative before its beginning."""
+    half = 1 << (TENSOR_BITS - 1)
+    shifted = addresses + half
+    return (shifted >> TENSOR_BITS) - 1, (shifted & ((1 << TENSOR_BITS) - 1)) - half
 
 
 def shared_layout(program: Program, dynamic_bytes: int) -> tuple[Mapping[str, int], int]:

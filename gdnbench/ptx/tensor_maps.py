@@ -18,8 +18,8 @@ from gdnbench.ptx.descriptors import PIECE_BYTES
 from gdnbench.ptx.findings import Fault
 from gdnbench.ptx.machine import Handler, Machine
 from gdnbench.ptx.numbers import BITS, Array
+from gdnbench.ptx.ordering import IntArray
 from gdnbench.ptx.program import PtxInstruction, unknown
-from gdnbench.ptx.races import IntArray
 from gdnbench.ptx.segments import SHARED_WINDOW, Access
 
 MAP_BYTES = 128

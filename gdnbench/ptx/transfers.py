@@ -11,8 +11,8 @@ from gdnbench.ptx.arithmetic import compute
 from gdnbench.ptx.findings import Fault
 from gdnbench.ptx.machine import Machine
 from gdnbench.ptx.numbers import BITS, DTYPES, Array
+from gdnbench.ptx.ordering import IntArray
 from gdnbench.ptx.program import NO_LINE, WIDTHS, Operand, PtxInstruction, unknown
-from gdnbench.ptx.races import IntArray
 from gdnbench.ptx.segments import SHARED_WINDOW, Access
 from gdnbench.ptx.tensor_maps import copy_boxes
 from gdnbench.ptx.waiting import arrive_after_copies
@@ -126,9 +126,11 @@ def _copy(machine: Machine, instruction: PtxInstruction) -> int:
     if "bulk" in words:
         return _bulk(machine, instruction)
     if "commit_group" in words:
-        _commit(machine)
+        machine.copies.commit(machine.lanes, machine.ordering.now)
     elif "wait_group" in words:
-        _wait_group(machine, int(instruction.operands[0].text))
+        machine.copies.wait(machine.lanes, int(instruction.operands[0].text))
+        done = machine.ordering.copies_done
+        np.maximum(done, machine.copies.done, out=done)
     elif "wait_all" in words:
         machine.ordering.copies_done[machine.lanes] = machine.ordering.now
     else:
@@ -139,14 +141,24 @@ def _copy(machine: Machine, instruction: PtxInstruction) -> int:
 def _copy_lanes(machine: Machine, instruction: PtxInstruction) -> None:
     target, source, size, *more = instruction.operands
     nbytes = int(size.text)
-    taken = np.full(len(machine.lanes), nbytes, dtype=np.int64)
-    if more and not more[0].is_address and not instruction.has("L2__cache_hint"):
-        taken = np.broadcast_to(machine.read(more[0], "u32"), taken.shape).astype(np.int64)
+    taken = _bytes_taken(machine, nbytes, more[:-1] if instruction.has("L2__cache_hint") else more)
     places = [machine.addresses(each) for each in (source, target)]
     text = f"copies {nbytes} bytes from or to an address that is no multiple of {nbytes}"
     _check_multiples(machine, instruction, places, nbytes, text)
     accesses = [Access(machine.lanes, each, 1, nbytes, machine.step, instruction) for each in places]
     machine.memory.copy_in(("global", accesses[0]), ("shared", accesses[1]), taken, None)
+
+
+def _bytes_taken(machine: Machine, nbytes: int, more: Sequence[Operand]) -> Array:
+    """How many of the bytes `cp.async` reads: all, as many as an operand says, or none where a predicate holds."""
+    taken = np.full(len(machine.lanes), nbytes, dtype=np.int64)
+    if not more:
+        return taken
+    if len(more) > 1:
+        raise unknown(machine.instruction)
+    if machine.program.registers.get(more[0].text) == "pred":
+        return np.where(machine.read(more[0], "pred"), 0, taken)
+    return np.broadcast_to(machine.read(more[0], "u32"), taken.shape).astype(np.int64)
 
 
 def _check_multiples(
@@ -158,31 +170,16 @@ def _check_multiples(
         machine.findings.add(Fault.MISALIGNED, instruction.at, text, count=bad)
 
 
-def _commit(machine: Machine) -> None:
-    """Of each lane its own number of groups: the steps up to which they reach, a row a number."""
-    lanes = machine.lanes
-    machine.commit_count[lanes] += 1
-    while len(machine.commits) < int(machine.commit_count.max()):
-        machine.commits.append(np.zeros(len(machine.state), dtype=np.int64))
-    for number in np.unique(machine.commit_count[lanes]):
-        these = lanes[machine.commit_count[lanes] == number]
-        machine.commits[number - 1][these] = machine.ordering.now
-
-
-def _wait_group(machine: Machine, pending: int) -> None:
-    """All groups of a lane but its last few are complete."""
-    last = machine.commit_count[machine.lanes] - pending
-    for number in np.unique(last[last > 0]):
-        these = machine.lanes[last == number]
-        done = machine.ordering.copies_done
-        done[these] = np.maximum(done[these], machine.commits[number - 1][these])
-
-
 def _bulk(machine: Machine, instruction: PtxInstruction) -> int:
     words = instruction.modifiers
-    if "commit_group" in words or "wait_group" in words or "prefetch" in words:
+    if "prefetch" in words:
         return machine.step + 1
-    if "tensor" in words:
+    if "commit_group" in words:
+        machine.stores.commit(machine.lanes, machine.ordering.now)
+    elif "wait_group" in words:
+        machine.stores.wait(machine.lanes, int(instruction.operands[0].text))
+        machine.end_reads("cp", machine.stores)
+    elif "tensor" in words:
         copy_boxes(machine, instruction)
     elif "global" in words and instruction.has("mbarrier__complete_tx__bytes"):
         _bulk_in(machine, instruction)
@@ -229,6 +226,7 @@ def _one_a_block(blocks: IntArray, sizes: IntArray) -> Iterator[IntArray]:
 
 
 def _bulk_out(machine: Machine, instruction: PtxInstruction) -> None:
+    """One a lane, out of shared memory, which the asynchronous proxy reads until the lane waits for it."""
     target, source, size = instruction.operands[:3]
     sizes = np.broadcast_to(machine.read(size, "u32"), machine.lanes.shape).astype(np.int64)
     targets, sources = machine.addresses(target), machine.addresses(source) & ~np.int64(SHARED_WINDOW)
@@ -237,7 +235,9 @@ def _bulk_out(machine: Machine, instruction: PtxInstruction) -> None:
         one, nbytes = machine.lanes[row : row + 1], int(sizes[row])
         reads = Access(one, sources[row : row + 1], 1, nbytes, machine.step, instruction)
         writes = Access(one, targets[row : row + 1], 1, nbytes, machine.step, instruction)
-        machine.memory.store("global", writes, machine.memory.load("shared", reads))
+        values, pending = machine.memory.begin_read(reads)
+        machine.pending_reads += pending
+        machine.memory.store("global", writes, values)
 
 
 def _check_bulk(machine: Machine, instruction: PtxInstruction, values: Sequence[Array]) -> None:

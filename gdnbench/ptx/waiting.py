@@ -12,8 +12,8 @@ from gdnbench.ptx.findings import Fault
 from gdnbench.ptx.grid import BARRIERS
 from gdnbench.ptx.machine import LaneState, Machine
 from gdnbench.ptx.numbers import Array
+from gdnbench.ptx.ordering import IntArray
 from gdnbench.ptx.program import Operand, PtxInstruction, unknown
-from gdnbench.ptx.races import IntArray
 from gdnbench.ptx.segments import SHARED_WINDOW, Access
 from gdnbench.ptx.warps import synchronise_warp
 
@@ -60,7 +60,7 @@ def _vote_at_barrier(machine: Machine, instruction: PtxInstruction) -> int | Non
     if met.any():
         machine.lanes, machine.is_whole = lanes[met], False
         machine.has_met[machine.lanes] = False
-        _take_votes(machine, instruction, target)
+        _take_votes(machine, instruction, target, number)
         machine.pc[machine.lanes] = machine.step + 1
     if not met.all():
         machine.lanes, machine.is_whole = lanes[~met], False
@@ -71,13 +71,13 @@ def _vote_at_barrier(machine: Machine, instruction: PtxInstruction) -> int | Non
     return None
 
 
-def _take_votes(machine: Machine, instruction: PtxInstruction, target: Operand) -> None:
-    block = machine.block[machine.lanes]
-    yes = np.bincount(block, weights=machine.votes[machine.lanes], minlength=int(block.max()) + 1)[block]
+def _take_votes(machine: Machine, instruction: PtxInstruction, target: Operand, number: Operand) -> None:
+    barrier = machine.block[machine.lanes] * BARRIERS + machine.read(number, "u32").astype(np.int64)
+    yes = np.bincount(barrier, weights=machine.votes[machine.lanes])[barrier]
     if instruction.has("popc"):
         machine.write(target, yes.astype(np.uint32), "b32")
     elif instruction.has("and"):
-        machine.write(target, yes == np.bincount(block)[block], "pred")
+        machine.write(target, yes == np.bincount(barrier)[barrier], "pred")
     else:
         machine.write(target, yes > 0, "pred")
 
@@ -169,14 +169,16 @@ def _wait(machine: Machine, instruction: PtxInstruction) -> int | None:
     _touch(machine, instruction, addresses, writes=False)
     asked = np.broadcast_to(machine.read(given, "u32" if instruction.has("parity") else "u64"), lanes.shape)
     asked = asked.astype(np.int64)
-    done, phases = np.zeros(len(lanes), dtype=bool), np.zeros(len(lanes), dtype=np.int64)
+    done = np.zeros(len(lanes), dtype=bool)
+    phases, first = np.zeros(len(lanes), dtype=np.int64), np.zeros(len(lanes), dtype=np.int64)
     for address, mbarrier, rows in _by_barrier(machine, addresses):
-        phases[rows] = mbarrier.phase[machine.block[lanes[rows]]]
+        blocks = machine.block[lanes[rows]]
+        phases[rows], first[rows] = mbarrier.phase[blocks], mbarrier.first[blocks]
         complete = phases[rows] & 1 != asked[rows] & 1 if instruction.has("parity") else phases[rows] > asked[rows]
         done[rows] = complete
         passed = rows[complete]
         if instruction.has("parity"):
-            machine.ordering.learn_parity(lanes[passed], address, asked[passed])
+            machine.ordering.learn_parity(lanes[passed], address, asked[passed], first[passed])
         else:
             machine.ordering.learn_phase(lanes[passed], address, asked[passed] + 1)
     if instruction.has("test_wait") or done.all():
@@ -194,14 +196,17 @@ def _wait(machine: Machine, instruction: PtxInstruction) -> int | None:
 
 
 def arrive_after_copies(machine: Machine, instruction: PtxInstruction) -> int:
-    """`cp.async.mbarrier.arrive`: copies are done at once here, and so is the arrival when they are complete."""
-    lanes = machine.lanes
-    addresses = _addresses(machine, instruction.operands[0])
-    machine.ordering.copies_done[lanes] = machine.ordering.published[lanes] = machine.ordering.now
-    if instruction.has("noinc"):
-        for _, mbarrier, rows in _by_barrier(machine, addresses):
-            mbarrier.arrive(machine.block[lanes[rows]], np.ones(len(rows), dtype=np.int64))
-        machine.mbarriers_changed()
+    """`cp.async.mbarrier.arrive`: copies are made at once here, so the arrival comes at once, too.
+
+    Without `noinc` one more is expected before it, and nothing is left to count.
+    """
+    for address, mbarrier, rows in _by_barrier(machine, _addresses(machine, instruction.operands[0])):
+        lanes = machine.lanes[rows]
+        blocks = machine.block[lanes]
+        machine.ordering.arrive_after_copies(lanes, address, mbarrier.phase[blocks])
+        if instruction.has("noinc"):
+            mbarrier.arrive(blocks, np.ones(len(rows), dtype=np.int64))
+    machine.mbarriers_changed()
     return machine.step + 1
 
 

@@ -20,8 +20,8 @@ from gdnbench.ptx.grid import WARP
 from gdnbench.ptx.machine import Handler, LaneState, Machine
 from gdnbench.ptx.matrices import as_doubles
 from gdnbench.ptx.numbers import Array, canonical
+from gdnbench.ptx.ordering import IntArray
 from gdnbench.ptx.program import Operand, PtxInstruction, unknown
-from gdnbench.ptx.races import IntArray
 from gdnbench.ptx.segments import Access
 
 WARPS, ROWS = 4, 64
@@ -221,28 +221,21 @@ def _execute(machine: Machine, instruction: PtxInstruction) -> int | None:
     if words == ("fence", "sync", "aligned"):
         machine.flights.fenced[lanes] = now
     elif words == ("commit_group", "sync", "aligned"):
-        machine.flights.commit(lanes, now)
+        machine.flights.groups.commit(lanes, now)
     elif words == ("wait_group", "sync", "aligned"):
-        machine.flights.wait(lanes, int(instruction.operands[0].text))
-        _end_reads(machine)
+        machine.flights.groups.wait(lanes, int(instruction.operands[0].text))
+        machine.end_reads("wgmma", machine.flights.groups)
     else:
         raise unknown(instruction)
     return machine.step + 1
 
 
-def _end_reads(machine: Machine) -> None:
-    left = []
-    for pending in machine.pending_reads:
-        done = pending.begun < machine.flights.done[pending.lanes]
-        rest = machine.memory.end_reads(pending, done) if done.any() else pending
-        left += [rest] if rest is not None else []
-    machine.pending_reads = left
-
-
 def _fence(machine: Machine, instruction: PtxInstruction) -> int:
-    """`fence.proxy.async` shows shared memory to the asynchronous proxy; other fences say when, not what."""
+    """`fence.proxy.async` shows shared memory to the asynchronous proxy; fences of memory belong to flags."""
     if instruction.has("proxy") and instruction.has("async") and not instruction.has("global"):
         machine.ordering.fence_proxy(machine.lanes)
+    elif instruction.name == "membar" or instruction.has("acq_rel", "sc"):
+        machine.ordering.fence(machine.lanes)
     return machine.step + 1
 
 
@@ -264,4 +257,4 @@ def watched(machine: Machine, instruction: PtxInstruction, handler: Handler) -> 
     return handle
 
 
-WARPGROUP_WIDE: dict[str, Handler] = {"wgmma": _execute, "fence": _fence}
+WARPGROUP_WIDE: dict[str, Handler] = {"wgmma": _execute, "fence": _fence, "membar": _fence}

@@ -10,8 +10,8 @@ from gdnbench.ptx.findings import Fault
 from gdnbench.ptx.grid import WARP
 from gdnbench.ptx.machine import Handler, LaneState, Machine
 from gdnbench.ptx.numbers import DTYPES
+from gdnbench.ptx.ordering import IntArray
 from gdnbench.ptx.program import PtxInstruction, unknown
-from gdnbench.ptx.races import IntArray
 
 Together = Callable[[Machine, PtxInstruction, IntArray], None]
 """Executes for lanes that have all come; `masks` says who takes part with each."""

@@ -8,8 +8,7 @@ from torch import Tensor
 
 from gdnbench.errors import NotInterpretedError, raised_at, tell_raised
 from gdnbench.launch.bind import Launcher
-from gdnbench.launch.interpret import InterpretedCuda, Watched, bind_interpreted
-from gdnbench.launch.numerics import load_file
+from gdnbench.launch.interpret import InterpretedCuda, InterpretedTriton, Watched
 from gdnbench.launch.workspace import Workspace
 from gdnbench.measuring.builds import ARCHS_WITHOUT_GPU
 from gdnbench.measuring.protocol import BUILD_STEPS, IMPORT_STEP, IMPORT_STEPS, EventChannel, Examined, StepBegun, Task
@@ -24,7 +23,6 @@ from gdnbench.verify.contest import contest_error
 
 SLOWNESS = 10  # interpreters run in NumPy, Triton's a program at a time
 HEEDED_S = 5.0  # that the parent waits longer than the limit, for what heeds no signal
-WATCHED_GATE = "memory and barriers"
 MOST_TOLD = 3  # findings that a reason names; the rest are counted
 
 
@@ -51,7 +49,7 @@ class _Interpretation:
     def __init__(self, task: Task, channel: EventChannel, workspaces: Workspaces, case: Case) -> None:
         self._task, self._channel, self._workspaces, self._case = task, channel, workspaces, case
         self._entry = workspaces.entry(case)
-        self._cuda: InterpretedCuda | None = None
+        self._interpreted: InterpretedCuda | InterpretedTriton
         self._watched = Watched((), ())
         self._contest_error: float | None = None
 
@@ -79,10 +77,10 @@ class _Interpretation:
         if isinstance(self._entry.kernel, CudaKernel):
             self._step("compile", factor=BUILD_STEPS)
             arch = ARCHS_WITHOUT_GPU[0]
-            self._cuda = InterpretedCuda(self._entry, self._case.variant, self._case.workload, arch)
+            self._interpreted = InterpretedCuda(self._entry, self._case.variant, self._case.workload, arch)
         else:
             self._step(IMPORT_STEP, factor=IMPORT_STEPS)
-            load_file(self._entry.source)
+            self._interpreted = InterpretedTriton(self._entry, self._case.variant)
 
     def _verify_in_time(self, scenario: str) -> tuple[GateResult, ...]:
         """As `_verify`; what outlasts its limit is told with the line that it had come to.
@@ -112,18 +110,19 @@ class _Interpretation:
             self._entry.kernel, run, workspace, lambda: expected, scenario, cpu.synchronize, on_outputs
         )
         # First, for what is wrong in the numbers mostly comes of it.
-        return (self._watched_gate(scenario), *gates) if self._cuda else gates
+        return (self._watched_gate(scenario), *gates)
 
     def _keep_contest_error(self, outputs: Mapping[str, Tensor], expected: Oracle) -> None:
         self._contest_error = contest_error(outputs, expected)
 
     def _bind(self, workspace: Workspace) -> Launcher:
-        cuda, is_first = self._cuda, not self._watched.traffic
-        if cuda is None:
-            return bind_interpreted(self._entry, self._case.variant, workspace)
+        interpreted, is_first = self._interpreted, not self._watched.traffic
 
         def run() -> tuple[Tensor, ...]:
-            self._watched = cuda.run(workspace, counts_traffic=is_first)
+            if isinstance(interpreted, InterpretedCuda):
+                self._watched = interpreted.run(workspace, counts_traffic=is_first)
+            else:
+                self._watched = interpreted.run(workspace)
             return workspace.output_tensors
 
         return run
@@ -132,11 +131,12 @@ class _Interpretation:
         """Passed where nothing was found."""
         findings = self._watched.findings
         if not findings:
-            return GateResult(WATCHED_GATE, scenario, 0.0, 0.0, "", Status.OK)
+            return GateResult(self._interpreted.watches, scenario, 0.0, 0.0, "", Status.OK)
         more = [f"and {len(findings) - MOST_TOLD} more"] if len(findings) > MOST_TOLD else []
         told = "; ".join([*map(str, findings[:MOST_TOLD]), *more])
         where = findings[0].at.place
-        return GateResult(WATCHED_GATE, scenario, float(len(findings)), 0.0, where, Status.UNSAFE, told=told)
+        status = Status.UNSAFE
+        return GateResult(self._interpreted.watches, scenario, float(len(findings)), 0.0, where, status, told=told)
 
     def _step(self, name: str, *, factor: int = 1) -> None:
         self._channel.send(StepBegun(self._case.id, name, self._task.step_limit_s * factor))

@@ -75,8 +75,8 @@ class WarpRole:
     """Warps that pass the same phases: of a kernel whose warps do different work, its producers, say.
 
     Attributes:
-        places: their numbers in a block, in ascending order; empty where they are not known, or one number has
-            several roles.
+        places: their numbers in a block, in ascending order; empty where they are not known, or some are those of
+            another role's warps too. Warps of an idle block, which pass no phase, take no other role's numbers away.
         breakdown: their time by phase, in microseconds.
     """
 
@@ -174,10 +174,11 @@ def _roles(records: WordArray, numbers: IntArray, about: StampedKernel, sm_mhz: 
     role_of = np.array([_smallest_around(pattern, whole) for pattern in passed])
     members = [np.flatnonzero(role_of == role) for role in range(len(whole))]
     places = [set((numbers[warps] % about.block_warps).tolist()) if about.block_warps else set() for warps in members]
-    are_apart = sum(map(len, places)) == len(set().union(*places))
+    busy = [own for own, phases in zip(places, whole, strict=True) if phases.any()]
+    are_apart = [all(own is other or own.isdisjoint(other) for other in busy) for own in places]
     return tuple(
-        WarpRole(tuple(sorted(own)) if are_apart else (), _breakdown(records[:, warps], about.phases, sm_mhz))
-        for own, warps in zip(places, members, strict=True)
+        WarpRole(tuple(sorted(own)) if is_apart else (), _breakdown(records[:, warps], about.phases, sm_mhz))
+        for own, is_apart, warps in zip(places, are_apart, members, strict=True)
     )
 
 

@@ -1,0 +1,150 @@
+"""The memory of kernels in Triton's interpreter: every access is held against the bounds of the tensor it belongs to.
+
+Triton's interpreter loads and stores wherever a pointer leads: what lies beyond a tensor passes for numbers, and a
+store there spoils the process's own memory. So pointers here are addresses far from each other, which tensors have for
+the kernel alone, and become those of their memory where they are used.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import torch
+
+from gdnbench.ptx.findings import Fault, FaultLog, told_outside
+from gdnbench.ptx.ordering import IntArray
+from gdnbench.ptx.program import NO_LINE, SourceLine
+from gdnbench.ptx.segments import TENSOR_BITS, nearest_tensor, tensor_address
+
+_WIDEST = 16  # bytes of an element, at most
+
+
+@dataclass(frozen=True)
+class _Access:
+    """A method by which Triton's interpreter accesses memory.
+
+    Attributes:
+        verb: as findings call it.
+        pointers: the place of the pointers among its arguments.
+        mask: likewise of their mask; None for none.
+    """
+
+    verb: str
+    pointers: int = 0
+    mask: int | None = None
+
+
+_ACCESSES = {
+    "create_masked_load": _Access("reads", mask=1),
+    "create_masked_store": _Access("writes", mask=2),
+    "create_atomic_rmw": _Access("updates", pointers=1, mask=3),
+    "create_atomic_cas": _Access("updates"),
+}
+
+
+class TritonMemory:
+    """The tensors of a launch.
+
+    Attributes:
+        findings: where accesses beside a tensor go. They are not made: a load gives what no number means, zero.
+    """
+
+    def __init__(self) -> None:
+        self.findings = FaultLog()
+        self._tensors: list[tuple[str, torch.Tensor]] = []
+        self._nowhere = np.zeros(_WIDEST, dtype=np.uint8)
+
+    def pointer(self, name: str, tensor: torch.Tensor) -> Any:
+        """What a kernel takes for a tensor, which must be contiguous."""
+        from triton.runtime import interpreter
+
+        pointer = interpreter._implicit_cvt(tensor)
+        pointer.handle.data = np.array([tensor_address(len(self._tensors))], dtype=np.uint64)
+        self._tensors.append((name, tensor))
+        return pointer
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Triton's interpreter takes such pointers, and no others, until this ends."""
+        from triton.runtime import interpreter
+
+        builder: Any = interpreter.InterpreterBuilder
+        before = {name: getattr(builder, name) for name in _ACCESSES}
+        try:
+            for name, access in _ACCESSES.items():
+                setattr(builder, name, self._guarded(before[name], access))
+            yield
+        finally:
+            for name, method in before.items():
+                setattr(builder, name, method)
+
+    def _guarded(self, method: Callable[..., Any], access: _Access) -> Callable[..., Any]:
+        def call(builder: Any, *given: Any, **named: Any) -> Any:
+            mask = None if access.mask is None else given[access.mask]
+            real = self._real(builder, given[access.pointers], access.verb, mask)
+            return method(builder, *given[: access.pointers], real, *given[access.pointers + 1 :], **named)
+
+        return call
+
+    def _real(self, builder: Any, pointers: Any, verb: str, mask: Any) -> Any:
+        """Pointers to memory; those beside their tensor are noted, unless they are masked, and lead nowhere."""
+        from triton.runtime import interpreter
+
+        nbytes = interpreter._get_np_dtype(pointers.get_element_ty()).itemsize
+        given = np.asarray(pointers.data).astype(np.int64)
+        addresses = self._within_one(given, nbytes)
+        if addresses is None:
+            numbers, places = nearest_tensor(given)
+            bounds = np.array([(0, 0), *((tensor.data_ptr(), tensor.nbytes) for _, tensor in self._tensors)])
+            is_tensor = (numbers >= 0) & (numbers < len(self._tensors))
+            first, room = np.moveaxis(bounds[np.where(is_tensor, numbers + 1, 0)], -1, 0)
+            is_inside = (places >= 0) & (places + nbytes <= room)
+            bad = ~is_inside & (True if mask is None else np.broadcast_to(mask.data, given.shape).astype(bool))
+            if bad.any():
+                self._note(builder, given[bad], verb, nbytes)
+            addresses = np.where(is_inside, first + places, self._nowhere.ctypes.data)
+        return interpreter.TensorHandle(addresses.astype(np.uint64), pointers.dtype)
+
+    def _within_one(self, given: IntArray, nbytes: int) -> IntArray | None:
+        """Addresses in memory, if all lie in one tensor, as they mostly do."""
+        low, high = int(given.min()), int(given.max())
+        number = (low >> TENSOR_BITS) - 1
+        if not 0 <= number < len(self._tensors):
+            return None
+        tensor, begin = self._tensors[number][1], tensor_address(number)
+        return given + (tensor.data_ptr() - begin) if high + nbytes <= begin + tensor.nbytes else None
+
+    def _note(self, builder: Any, outside: IntArray, verb: str, nbytes: int) -> None:
+        """Notes accesses by addresses beside their tensors."""
+        number, place = (int(each[0]) for each in nearest_tensor(outside[:1]))
+        what = f"{verb} {nbytes} bytes at an address in no tensor"
+        if 0 <= number < len(self._tensors):
+            name, tensor = self._tensors[number]
+            what = told_outside(verb, nbytes, place, f"`{name}`", tensor.nbytes)
+        program = ", ".join(map(str, builder.grid_idx))
+        text = f"program ({program}) {what}"
+        self.findings.add(Fault.OUT_OF_BOUNDS, _line_at_hand(), text, count=len(outside))
+
+
+def _line_at_hand() -> SourceLine:
+    """The line of the kernel that is interpreted, with those of the functions that it calls."""
+    from triton.runtime import interpreter
+
+    library = str(Path(interpreter.__file__).parents[1])
+    lines: list[tuple[str, int]] = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code is not interpreter.GridExecutor.__call__.__code__:
+        if not frame.f_code.co_filename.startswith((library, __file__)):
+            lines.append((frame.f_code.co_filename, frame.f_lineno))
+        frame = frame.f_back
+    at: SourceLine | None = None
+    for file, line in reversed(lines):
+        at = SourceLine(file, line, at)
+    return at or NO_LINE

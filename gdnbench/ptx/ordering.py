@@ -1,0 +1,275 @@
+"""What barriers order: which accesses of other threads lie before what a thread does now.
+
+Time is the number of the step in which the interpreter executed an access. An access of another thread is ordered
+before one's own if it lies before the last barrier that both took part in, or that others took part in one after the
+other, of the block or of the cluster. Of the block's barriers this is known warp by warp, and so it is of fences with
+atomics or flags between them. A thread that waited for an mbarrier's phase is taken to be ordered after all that was
+done before it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from gdnbench.ptx.cluster_barriers import ClusterBarriers
+from gdnbench.ptx.grid import BARRIERS, WARP
+from gdnbench.ptx.numbers import Array
+
+IntArray = npt.NDArray[np.int64]
+NO_COPY, COPY, BULK_COPY, ATOMIC = 0, 1, 2, 3
+"""How something was written: by a store, by an asynchronous copy, or by an atomic."""
+
+
+class Ordering:
+    """What each lane knows of the others' progress.
+
+    Attributes:
+        now: the step.
+        threads: of a block.
+        block_sync: shape (lanes,), the step after the lane's last wait for others of its block, whichever they were.
+        met: shape (warps, warps of a block), steps before which accesses of each warp of its block are ordered before
+            what a warp does.
+        warp_sync: likewise of the warp's accesses.
+        copies_done: steps up to which the lane's own asynchronous copies are complete.
+        published: likewise, as the block's other threads know it since the last barrier.
+        shown: likewise, as the warp's other lanes know it since the last barrier of the warp.
+        proxy_fence: the step of the lane's last `fence.proxy.async`.
+        block_fence: shape (blocks,), steps before which the block's accesses lay before a barrier that some thread met
+            and then executed `fence.proxy.async`.
+        fenced: the step of the lane's last fence of memory.
+        clusters: the barriers of clusters.
+        phases_known: of each mbarrier, by its address, how many phases the lane knows to be complete.
+    """
+
+    def __init__(self, first_lane: int, lanes: int, threads: int, cluster: int = 1) -> None:
+        self.now = 1
+        self.threads = threads
+        self._first_lane = first_lane
+        self._warps = -(-threads // WARP)
+        self.block_sync = np.zeros(lanes, dtype=np.int64)
+        self.met = np.zeros((lanes // threads * self._warps, self._warps), dtype=np.int64)
+        self.warp_sync = np.zeros(lanes, dtype=np.int64)
+        self.copies_done = np.zeros(lanes, dtype=np.int64)
+        self.published = np.zeros(lanes, dtype=np.int64)
+        self.shown = np.zeros(lanes, dtype=np.int64)
+        self.proxy_fence = np.zeros(lanes, dtype=np.int64)
+        self.block_fence = np.zeros(lanes // threads, dtype=np.int64)
+        self.fenced = np.zeros(lanes, dtype=np.int64)
+        self._told = np.zeros((lanes // threads, self._warps), dtype=np.int64)
+        self._has_heard = np.zeros(lanes, dtype=bool)
+        self.clusters = ClusterBarriers(lanes, threads * cluster)
+        self.phases_known: dict[int, IntArray] = {}
+        self.transactions: list[tuple[int, int]] = []
+        self._brought: dict[int, dict[int, IntArray]] = {}
+        self._left: dict[int, IntArray] = {}  # by mbarrier, for each block and barrier of it
+        self._arriving: dict[int, list[tuple[IntArray, IntArray, int]]] = {}  # by mbarrier: lanes, phases, the step
+        self._left_met = np.zeros((lanes // threads, BARRIERS, self._warps), dtype=np.int64)
+
+    def in_grid(self, lanes: IntArray) -> IntArray:
+        """Numbers in the grid of lanes of this part of it."""
+        return lanes + self._first_lane
+
+    def is_ordered(self, lanes: IntArray, others: IntArray, times: IntArray) -> npt.NDArray[np.bool_]:
+        """Whether accesses of other lanes lie before what lanes do now; `others` are numbers in the grid."""
+        by_block = (others == self.in_grid(lanes)) | (times < self.limit(lanes, others))
+        return np.asarray(by_block | self.is_ordered_by_cluster(lanes, others, times))
+
+    def limit(self, lanes: IntArray, others: IntArray) -> IntArray:
+        """Steps before which accesses of others lie before what lanes do now, by barriers of their block or warp."""
+        mine = self.in_grid(lanes)
+        other_warp = others % self.threads // WARP
+        in_block, in_warp = self.block_sync[lanes], np.maximum(self.block_sync[lanes], self.warp_sync[lanes])
+        by_block = np.minimum(in_block, self.met[self._warp(lanes), other_warp])
+        limit = np.where(mine % self.threads // WARP == other_warp, in_warp, by_block)
+        return np.where(others // self.threads == mine // self.threads, limit, 0)
+
+    def _warp(self, lanes: IntArray) -> IntArray:
+        """Numbers of their warps in this part of the grid."""
+        return lanes // self.threads * self._warps + lanes % self.threads // WARP
+
+    def is_ordered_by_cluster(self, lanes: IntArray, others: IntArray, times: IntArray) -> npt.NDArray[np.bool_]:
+        """Whether they do by the barrier of their cluster."""
+        return self.clusters.is_ordered(lanes, others - self._first_lane, times)
+
+    def begin_transaction(self, barrier: int, phase: int) -> int:
+        """The number of a bulk copy that completes with a phase of an mbarrier, told by its address."""
+        self.transactions.append((barrier, phase))
+        return len(self.transactions) - 1
+
+    def arrive_after_copies(self, lanes: IntArray, barrier: int, phases: IntArray) -> None:
+        """Lanes' copies so far complete with phases of an mbarrier, for whom waits for those."""
+        self._arriving.setdefault(barrier, []).append((lanes, phases, self.now))
+
+    def bring(self, lanes: IntArray, barrier: int) -> None:
+        """Lanes arrive at an mbarrier: those that wait for it will know what these know."""
+        self.published[lanes] = self.copies_done[lanes]
+        brought = self._brought.setdefault(barrier, {})
+        for other, known in self.phases_known.items():
+            most = brought.setdefault(other, np.zeros(len(self.block_sync) // self.threads, dtype=np.int64))
+            np.maximum.at(most, lanes // self.threads, known[lanes])
+
+    def learn_phase(self, lanes: IntArray, barrier: int, phases: IntArray) -> None:
+        """Lanes have waited until so many phases of an mbarrier were complete."""
+        known = self._known(barrier)
+        known[lanes] = np.maximum(known[lanes], phases)
+        self.block_sync[lanes] = self.now + 1
+        self.met[self._warp(lanes)] = self.now + 1
+        self._complete_copies(lanes, barrier, phases)
+        for other, most in self._brought.get(barrier, {}).items():
+            known = self.phases_known[other]
+            known[lanes] = np.maximum(known[lanes], most[lanes // self.threads])
+
+    def _complete_copies(self, lanes: IntArray, barrier: int, phases: IntArray) -> None:
+        learned = np.zeros(len(self.block_fence), dtype=np.int64)
+        np.maximum.at(learned, lanes // self.threads, phases)
+        left = []
+        for owners, ends, step in self._arriving.pop(barrier, []):
+            is_done = ends < learned[owners // self.threads]
+            done = owners[is_done]
+            self.copies_done[done] = np.maximum(self.copies_done[done], step)
+            self.published[done] = np.maximum(self.published[done], step)
+            if not is_done.all():
+                left.append((owners[~is_done], ends[~is_done], step))
+        if left:
+            self._arriving[barrier] = left
+
+    def learn_parity(self, lanes: IntArray, barrier: int, parity: IntArray, first: IntArray) -> None:
+        """Lanes have waited for a phase of an mbarrier of that parity, and know no more than that it must be complete.
+
+        Such a wait ends, too, where the phase before is not complete. A lane that does not know of that one has waited
+        for nothing: a GPU may let it go on at once. Phases before the `first`,
+        with which the mbarrier was initialised, are over.
+        """
+        known = np.maximum(self._known(barrier)[lanes], first)
+        news = known & 1 == parity & 1
+        self.learn_phase(lanes[news], barrier, known[news] + 1)
+
+    def _known(self, barrier: int) -> IntArray:
+        return self.phases_known.setdefault(barrier, np.zeros(len(self.block_sync), dtype=np.int64))
+
+    def leave(self, lanes: IntArray, block: IntArray, numbers: IntArray) -> None:
+        """Lanes arrive at a barrier of their block and do not wait: those that do will know what these know."""
+        self.published[lanes] = self.copies_done[lanes]
+        for barrier, known in self.phases_known.items():
+            left = self._left.setdefault(barrier, np.zeros((len(self.block_fence), BARRIERS), dtype=np.int64))
+            np.maximum.at(left, (block, numbers), known[lanes])
+        warps, first = np.unique(self._warp(lanes), return_index=True)
+        places = block[first], numbers[first]
+        np.maximum.at(self._left_met, places, self.met[warps])
+        self._left_met[*places, warps % self._warps] = self.now + 1
+
+    def join(self, lanes: IntArray, block: IntArray, numbers: IntArray) -> None:
+        """Lanes meet those that wait at the same barrier of their block, as given: what one knows, all of them know."""
+        self.block_sync[lanes] = self.now + 1
+        self.published[lanes] = self.copies_done[lanes]
+        barriers = block * BARRIERS + numbers
+        for known in (self.clusters.known, *self.phases_known.values()):
+            _share(known, lanes, barriers)
+        self._meet(lanes, barriers)
+        for barrier, left in self._left.items():
+            known = self.phases_known[barrier]
+            known[lanes] = np.maximum(known[lanes], left[block, numbers])
+
+    def _meet(self, lanes: IntArray, barriers: IntArray) -> None:
+        warps, first = np.unique(self._warp(lanes), return_index=True)
+        barriers = barriers[first]
+        most = self._left_met.reshape(-1, self._warps).copy()
+        np.maximum.at(most, barriers, self.met[warps])
+        most[barriers, warps % self._warps] = self.now + 1
+        self.met[warps] = most[barriers]
+
+    def join_ended(self, lanes: IntArray, ended: IntArray) -> None:
+        """Lanes have met at barriers of all threads of their blocks, where others that have ended count as arrived."""
+        is_gone = np.zeros(len(self.met), dtype=bool)
+        is_gone[self._warp(ended)] = True
+        warps = np.unique(self._warp(lanes))
+        gone_of_block = is_gone.reshape(-1, self._warps)[warps // self._warps]
+        self.met[warps] = np.where(gone_of_block, self.now + 1, self.met[warps])
+
+    def tell(self, lanes: IntArray, *, is_release: bool) -> None:
+        """Lanes write to a flag or a counter, by an atomic or a strong store: whoever then reads one may hear of it.
+
+        They tell of what was done before their last fence, and by a release of all. By which address is not followed:
+        there is one for all of a block.
+        """
+        warps, blocks = self._warp(lanes), lanes // self.threads
+        every, first = np.unique(warps, return_index=True)
+        np.maximum.at(self._told, blocks[first], self.met[every])
+        np.maximum.at(self._told, (blocks, warps % self._warps), self.now if is_release else self.fenced[lanes])
+
+    def hear(self, lanes: IntArray, *, is_acquire: bool) -> None:
+        """Lanes read a flag or a counter: by an acquire or a later fence they are ordered after what they were told."""
+        self._has_heard[lanes] = True
+        if is_acquire:
+            self._take_in(lanes)
+
+    def fence(self, lanes: IntArray) -> None:
+        """Lanes execute a fence of memory."""
+        self.fenced[lanes] = self.now
+        self._take_in(lanes[self._has_heard[lanes]])
+
+    def _take_in(self, lanes: IntArray) -> None:
+        warps = np.unique(self._warp(lanes))
+        self.met[warps] = np.maximum(self.met[warps], self._told[warps // self._warps])
+        self.block_sync[lanes] = self.now + 1
+        self._has_heard[lanes] = False
+
+    def join_warp(self, lanes: IntArray, warp: IntArray) -> None:
+        """Likewise a barrier of lanes of warps; what one was ordered after in the block, the others now are, too."""
+        self.warp_sync[lanes] = self.now + 1
+        self.shown[lanes] = self.copies_done[lanes]
+        for known in (self.block_sync, self.clusters.known, *self.phases_known.values()):
+            _share(known, lanes, warp)
+
+    def fence_proxy(self, lanes: IntArray) -> None:
+        """Lanes execute `fence.proxy.async`: what lies before it is visible to the asynchronous proxy."""
+        self.proxy_fence[lanes] = self.now
+        np.maximum.at(self.block_fence, lanes // self.threads, self.block_sync[lanes])
+
+    def is_fenced(self, lanes: IntArray, writers: IntArray, times: IntArray) -> npt.NDArray[np.bool_]:
+        """Whether a `fence.proxy.async` came after writes: of the writer, of the reader, or of another after a barrier.
+
+        Args:
+            lanes: that read by the asynchronous proxy.
+            writers: their numbers in the grid.
+            times: steps of the writes, which are ordered before the reads.
+        """
+        own = np.maximum(self.proxy_fence[lanes], self.proxy_fence[writers - self._first_lane])
+        return np.asarray((times < own) | (times < self.block_fence[lanes // self.threads]))
+
+    def is_copied(self, lanes: IntArray, kinds: Array, owners: IntArray, times: IntArray) -> npt.NDArray[np.bool_]:
+        """Whether asynchronous copies are complete as far as lanes know.
+
+        Args:
+            lanes: that access what was copied.
+            kinds: COPY or BULK_COPY.
+            owners: number in the grid of the lane that copied; of a bulk copy, the transaction's number.
+            times: steps in which they were begun.
+        """
+        done = np.zeros(len(lanes), dtype=bool)
+        own = kinds == COPY
+        if own.any():
+            local = owners[own] - self._first_lane
+            mine, thread, other_thread = local == lanes[own], lanes[own] % self.threads, local % self.threads
+            same_warp = (local - other_thread == lanes[own] - thread) & (thread // 32 == other_thread // 32)
+            told = np.where(same_warp, np.maximum(self.published[local], self.shown[local]), self.published[local])
+            has_met = mine | self.is_ordered(lanes[own], owners[own], times[own])
+            done[own] = has_met & (times[own] <= np.where(mine, self.copies_done[local], told))
+        bulk = np.flatnonzero(~own)
+        if not len(bulk):
+            return done
+        numbers, which = np.unique(owners[bulk], return_inverse=True)
+        begun = np.array([self.transactions[int(number)] for number in numbers], dtype=np.int64)[which.ravel()]
+        for barrier in np.unique(begun[:, 0]):
+            these = begun[:, 0] == barrier
+            known = self.phases_known.get(int(barrier))
+            done[bulk[these]] = known is not None and known[lanes[bulk[these]]] > begun[these, 1]
+        return done
+
+
+def _share(known: IntArray, lanes: IntArray, group: IntArray) -> None:
+    """Gives lanes the most that any lane of their group knows."""
+    best = np.zeros(int(group.max()) + 1, dtype=np.int64)
+    np.maximum.at(best, group, known[lanes])
+    known[lanes] = best[group]
