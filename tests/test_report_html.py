@@ -18,6 +18,8 @@ from gdnbench.compare.figure import Figure, FigureSource, SourceKind
 from gdnbench.errors import ExitCode, RunFormatError
 from gdnbench.model.status import Role, Status
 from gdnbench.profilers.ncu.store import read_profiles, write_profiles
+from gdnbench.report.charts.sol import page_bars, sol_chart
+from gdnbench.report.charts.theme import PAGE, page_spec
 from gdnbench.report.html import report as report_module
 from gdnbench.report.html.report import inline_json, write_report
 from gdnbench.report.html.run_section import times_charts
@@ -295,6 +297,12 @@ def test_times_are_over_that_of_the_fastest_copying_floor(order):
     text = json.dumps([chart.spec for chart in charts])
     assert '"above": "1.500"' in text
     assert '"above": "1.200"' not in text
+
+
+def test_bars_have_room_for_names_that_differ_in_their_last_params():
+    rows = [measured(case(f"nvfp4-gemm-v1:SPLIT=8:AHEAD=3:EARLY={early}")) for early in (0, 4)]
+    spec = page_spec(sol_chart(page_bars(rows), PAGE), 100, "bars")
+    assert spec["config"]["axis"]["labelLimit"] > 6.5 * max(len(row.case.label) for row in rows)
 
 
 def test_lists_of_one_sum_are_not_points_of_one_chart():

@@ -201,8 +201,17 @@ def panel_title(text: str, *below: str) -> alt.TitleParams:
     )  # fmt: skip
 
 
+_PAGE_NAME = 340  # pixels of a name on the page: cut shorter, names that differ in their last params become one
+
+
 def _styled(
-    chart: Any, theme: Theme, *, font: str, background: str, padding: int | Mapping[str, int], label_limit: int = 170
+    chart: Any,
+    theme: Theme,
+    *,
+    font: str,
+    background: str,
+    padding: int | Mapping[str, int],
+    label_limit: int = _PAGE_NAME,
 ) -> Any:
     import altair as alt
 
