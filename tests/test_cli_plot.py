@@ -72,6 +72,12 @@ def test_a_recorded_run_is_shown(run, chart):
     assert "decode-floor-copy" in out
 
 
+def test_of_a_run_that_was_stopped_what_was_timed_is_shown(run):
+    code, out, _ = run("time", "20261124-044724-h200-layer", "--shape", "B=1", "--out", RECORDED)
+    assert code == 0
+    assert "8.295" in out
+
+
 def test_a_recorded_sweep_is_shown(run):
     assert "decode-triton" in run("20261121-180525", "sweep", "--out", RECORDED)[1]
 

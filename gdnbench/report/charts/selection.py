@@ -119,10 +119,10 @@ def open_view(
 
 
 def asked_workloads(folder: Path, axes: str) -> tuple[Workload, ...] | None:
-    """The run's workloads that have the sizes of `--shape`, as `run` takes it; None where it is not given.
+    """The timed workloads of a run that have the sizes of `--shape`, as `run` takes it; None where it is not given.
 
-    Sizes that it does not set are any: `heads=qk4_v8` is every batch size of these heads. Where the run has none of
-    them, those that `run` would measure.
+    Sizes that it does not set are any: `heads=qk4_v8` is every batch size of these heads. Where the run timed none of
+    them, those that it was to time; where there are none, those that `run` would measure.
 
     Raises:
         UsageError: for an axis or a size that is none.
@@ -140,7 +140,9 @@ def asked_workloads(folder: Path, axes: str) -> tuple[Workload, ...] | None:
     if has_short_lists(axes):
         axes = write_in_full(axes, (*known, *op.suite_workloads))
     settings = op.workloads.parse(axes)
-    return tuple(each for each in known if _has_one_of_each(each, settings)) or parse_workloads(op, axes)
+    asked = tuple(each for each in known if _has_one_of_each(each, settings))
+    timed = {row.case.workload for row in read_measurements(folder) if row.timing}
+    return tuple(each for each in asked if each in timed) or asked or parse_workloads(op, axes)
 
 
 def _has_one_of_each(workload: Workload, settings: Sequence[Sequence[Sizes]]) -> bool:
