@@ -1,10 +1,14 @@
-"""Run with TRITON_INTERPRET=1: every BV of the Triton kernels through all gates; prints one JSON line a variant."""
+"""Run with TRITON_INTERPRET=1: every BV of the Triton kernels through all gates; prints one JSON line a variant.
+
+Then what arithmetic in bf16 gives and what it should, and conversions to fp8 likewise.
+"""
 
 import json
 import sys
 from pathlib import Path
 
 from decode_workloads import decode_at
+from narrow_kernels import computed_in_bf16, converted_to
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.select import select_variants
@@ -49,6 +53,9 @@ def main(extra_root):
     )
     task = Task(Phase.INTERPRET, "cpu", tuple(map(str, roots)), "decode", cases, seed=3, step_limit_s=60.0)
     interpret_all(task, Lines())
+    print(json.dumps(["bf16", *computed_in_bf16()]))
+    for name in ("float8_e4m3fn", "float8_e5m2"):
+        print(json.dumps([name, *converted_to(name)]))
 
 
 main(Path(sys.argv[1]))

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from gdnbench.launch.triton_narrow import NARROW, compute_narrow_numbers, widened
 from gdnbench.nvfp4 import BLOCK, FP8, unpacked
 
 
@@ -17,8 +18,9 @@ def round_to_nearest() -> None:
     """Makes Triton's interpreter round as a GPU does; once per process.
 
     fp32 becomes the nearest bf16, as by `cvt.rn`: Triton 3.7 cuts the lower half off, which is up to twice as far from
-    fp32's result and no kernel's doing. `tl.dot` multiplies the numbers that bf16 stands for, where Triton 3.7
-    multiplies their bits as integers; and of fp32 factors it takes what tensor cores read of them for tf32.
+    fp32's result and no kernel's doing. `tl.dot` multiplies the numbers that bf16 and fp8 stand for, and so does all
+    other arithmetic, where Triton 3.7 takes bits of bf16 for integers; and of fp32 factors it takes what tensor cores
+    read of them for tf32.
     `tl.dot_scaled`, which Triton 3.7's interpreter lacks, multiplies numbers in nvfp4 and adds up in fp32.
     """
     import triton.language as tl
@@ -26,22 +28,17 @@ def round_to_nearest() -> None:
     from triton.runtime import interpreter
 
     builder: Any = interpreter.InterpreterBuilder
-    cast, dot = builder.cast_impl, builder.create_dot
-
-    def cast_impl(self: Any, source: Any, target: Any) -> Any:
-        if (source.dtype.scalar, target.scalar) != (tl.float32, tl.bfloat16):
-            return cast(self, source, target)
-        return interpreter.TensorHandle(nearest_bf16(source.data), target.scalar)
+    dot = builder.create_dot
 
     def create_dot(self: Any, a: Any, b: Any, d: Any, input_precision: Any, max_num_imprecise_acc: Any) -> Any:
         is_tf32 = input_precision == ir.INPUT_PRECISION.TF32
 
         def factor(given: Any) -> Any:
-            match given.dtype.scalar:
-                case tl.bfloat16:
-                    return interpreter.TensorHandle(from_bf16(given.data), tl.float32)
-                case tl.float32 if is_tf32:
-                    return interpreter.TensorHandle(cut_to_tf32(given.data), tl.float32)
+            kind = given.dtype.scalar
+            if kind.name in NARROW:
+                return interpreter.TensorHandle(widened(given.data, kind.name), tl.float32)
+            if kind == tl.float32 and is_tf32:
+                return interpreter.TensorHandle(cut_to_tf32(given.data), tl.float32)
             return given
 
         return dot(self, factor(a), factor(b), d, input_precision, max_num_imprecise_acc)
@@ -67,21 +64,9 @@ def round_to_nearest() -> None:
         left, right = from_nvfp4(a.data, a_scale.data), from_nvfp4(b.data.T, b_scale.data)
         return interpreter.TensorHandle(left @ right.T + d.data, d.dtype.scalar)
 
-    builder.cast_impl = cast_impl
+    compute_narrow_numbers()
     builder.create_dot = create_dot
     builder.create_dot_scaled = create_dot_scaled
-
-
-def nearest_bf16(values: NDArray[np.float32]) -> NDArray[np.uint16]:
-    """The bits of the nearest bf16 of each fp32, of the even one where two are as near; a NaN stays one."""
-    bits = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
-    rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
-    return np.where(np.isnan(values), 0x7FFF, rounded.reshape(np.shape(values))).astype(np.uint16)
-
-
-def from_bf16(bits: NDArray[np.uint16]) -> NDArray[np.float32]:
-    """The numbers that the bits of bf16 stand for; all are fp32's."""
-    return (bits.astype(np.uint32) << 16).view(np.float32)
 
 
 def cut_to_tf32(values: NDArray[np.float32]) -> NDArray[np.float32]:
