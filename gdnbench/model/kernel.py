@@ -6,9 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from operator import index
 from types import MappingProxyType
-from typing import ClassVar, Literal, overload
+from typing import ClassVar, Literal, SupportsIndex, overload
 
 from gdnbench.errors import DeclarationError, ParamError
 from gdnbench.model.name import check_name
@@ -164,6 +163,8 @@ def _none(_workload: Workload, _params: Params) -> int:
 def _hold_to_numbers(launch: CudaLaunch | TritonLaunch, *names: str) -> None:
     """Has these functions of a declaration raise DeclarationError, and not their callers fail, on what is no number.
 
+    The numbers stay as they are: an export asks for expressions in the axes.
+
     Args:
         launch: whose functions; `grid` gives numbers along its axes, any other gives one.
         names: the functions.
@@ -176,18 +177,16 @@ def _hold_to_numbers(launch: CudaLaunch | TritonLaunch, *names: str) -> None:
 
 def _number_of(declared: PerCase, told: str, workload: Workload, params: Params) -> int:
     value = declared(workload, params)
-    try:
-        return index(value)
-    except TypeError as error:
-        raise DeclarationError(f"{told} {value!r}, which is no whole number") from error
+    if not isinstance(value, SupportsIndex):
+        raise DeclarationError(f"{told} {value!r}, which is no whole number")
+    return value
 
 
 def _numbers(declared: Grid, told: str, workload: Workload, params: Params) -> tuple[int, ...]:
     value = declared(workload, params)
-    try:
-        return tuple(map(index, value))
-    except TypeError as error:
-        raise DeclarationError(f"{told} {value!r}, which is no tuple of whole numbers") from error
+    if not isinstance(value, tuple | list) or not all(isinstance(size, SupportsIndex) for size in value):
+        raise DeclarationError(f"{told} {value!r}, which is no tuple of whole numbers")
+    return tuple(value)
 
 
 @dataclass(frozen=True, kw_only=True)
