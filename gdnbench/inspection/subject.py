@@ -9,7 +9,7 @@ from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import Entry
 from gdnbench.catalog.select import select_variants
 from gdnbench.codegen.arch import capability, limits_of
-from gdnbench.errors import BuildError, UsageError
+from gdnbench.errors import BuildError, DeclarationError, UsageError
 from gdnbench.machine.gpus import spec_of
 from gdnbench.model.case import Variant
 from gdnbench.model.gpu import Gpu
@@ -90,6 +90,8 @@ class Subject:
 
 
 def _declaration_failed(subject: Subject, name: str, error: Exception) -> BuildError:
+    if isinstance(error, DeclarationError):
+        return BuildError(f"{subject.entry.kernel.name}: {error.message}")
     reason = f"{type(error).__name__}: {error}"
     return BuildError(f"`{name}` in variant.py of {subject.entry.kernel.name} failed: {reason}")
 

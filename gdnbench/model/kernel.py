@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
-from typing import ClassVar, Literal, overload
+from typing import ClassVar, Literal, SupportsIndex, overload
 
 from gdnbench.errors import DeclarationError, ParamError
 from gdnbench.model.name import check_name
@@ -159,6 +160,35 @@ def _none(_workload: Workload, _params: Params) -> int:
     return 0
 
 
+def _hold_to_numbers(launch: CudaLaunch | TritonLaunch, *names: str) -> None:
+    """Has these functions of a declaration raise DeclarationError, and not their callers fail, on what is no number.
+
+    The numbers stay as they are: an export asks for expressions in the axes.
+
+    Args:
+        launch: whose functions; `grid` gives numbers along its axes, any other gives one.
+        names: the functions.
+    """
+    for name in names:
+        told = f"`{name}` in variant.py gives"
+        held = partial(_numbers if name == "grid" else _number_of, getattr(launch, name), told)
+        object.__setattr__(launch, name, held)
+
+
+def _number_of(declared: PerCase, told: str, workload: Workload, params: Params) -> int:
+    value = declared(workload, params)
+    if not isinstance(value, SupportsIndex):
+        raise DeclarationError(f"{told} {value!r}, which is no whole number")
+    return value
+
+
+def _numbers(declared: Grid, told: str, workload: Workload, params: Params) -> tuple[int, ...]:
+    value = declared(workload, params)
+    if not isinstance(value, tuple | list) or not all(isinstance(size, SupportsIndex) for size in value):
+        raise DeclarationError(f"{told} {value!r}, which is no tuple of whole numbers")
+    return tuple(value)
+
+
 @dataclass(frozen=True, kw_only=True)
 class CudaLaunch:
     """One launch of a kernel in CUDA C++.
@@ -177,6 +207,9 @@ class CudaLaunch:
     block: PerCase
     shared_bytes: PerCase = _none
     arguments: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        _hold_to_numbers(self, "grid", "block", "shared_bytes")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,6 +287,9 @@ class TritonLaunch:
     grid: Grid
     warps: PerCase = _one
     stages: PerCase = _one
+
+    def __post_init__(self) -> None:
+        _hold_to_numbers(self, "grid", "warps", "stages")
 
 
 @dataclass(frozen=True, kw_only=True)
