@@ -281,7 +281,7 @@ WRONG = {
     ),
     "no sample": ((*TRITON, "--samples", "0"), 2, "--samples 0: a round needs a sample", "default"),
     "no margin": ((*TRITON, "--margin", "1"), 2, "a margin lies between 0 and 1", "0.005"),
-    "no step": ((*TRITON, "--step-limit", "0"), 2, "--step-limit 0: a step takes some time", "default"),
+    "no step": ((*TRITON, "--step-limit", "0"), 2, "--step-limit 0: a step takes some time", "in seconds"),
     "unknown baseline": ((*TRITON, "--baseline", "decode-x"), 2, "there is no kernel decode-x", "decode"),
     "no GPU": (
         TRITON,

@@ -92,6 +92,8 @@ WRONG_OPTIONS = {
     "no sample": (["--samples", "0"], 2, "--samples 0: a round needs a sample", "the default is"),
     "no margin": (["--margin", "nan"], 2, "a margin lies between 0 and 1", "0.005"),
     "no time": (["--step-limit", "0"], 2, "--step-limit 0: a step takes some time", "30"),
+    "negative seed": (["--seed", "-5"], 2, "--seed -5: a seed lies between 0 and", "a fresh one"),
+    "huge seed": (["--seed", str(2**63)], 2, "a seed lies between 0 and", "a fresh one"),
     "rounds twice": (["--rounds", "3", "--rounds", "5"], 2, "--rounds is given 2 times", "give --rounds once"),
     "unknown run": (["--resume", "20010101-x"], 2, "no runs in results", "gdnbench run"),
 }

@@ -169,6 +169,10 @@ def test_ctrl_c_ends_it_and_its_workers(bench):
         (["decode-v9", "--against", "decode-v9"], "compared with itself"),
         (["verify-v3"], "verify-v3 cannot do B=1 T=4 last qk4_v8 fp32: tensor cores multiply bf16"),
         (["test-wrong", "--scenario", "none"], "scenario"),
+        (["decode-v9", "--seed", "-5"], "a seed lies between 0 and"),
+        (["decode-v9", "--seed", str(2**63)], "a seed lies between 0 and"),
+        (["decode-floor-copy"], "decode-floor-copy is a floor, a bound on what is possible: it has no score"),
+        ([""], "none was named"),
         ([], "none was named"),
     ],
 )

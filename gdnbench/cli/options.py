@@ -124,7 +124,7 @@ def one_term(arguments: Sequence[str] | None, options: Sequence[str] | None, exa
     Raises:
         UsageError: if it is not one.
     """
-    named = terms(arguments, options)
+    named = [name for name in terms(arguments, options) if name.strip()]
     if len(named) != 1:
         told = f"{len(named)} were named: {' '.join(named)}" if named else "none was named"
         raise UsageError(f"one kernel is needed, and {told}", f"as in {example}")

@@ -23,7 +23,7 @@ from gdnbench.model.status import CLOCKS, Clock
 from gdnbench.model.workload import Workload
 from gdnbench.stats.estimators import GPU_TRIM, INTERQUARTILE
 from gdnbench.stats.processes import USUAL_OWN_SD
-from gdnbench.store.schema import MOST_ROUNDS
+from gdnbench.store.schema import MOST_ROUNDS, MOST_SEED
 
 
 @dataclass(frozen=True)
@@ -90,10 +90,14 @@ class Settings:
             raise UsageError("--cold-tlb does not go with --plain, which has one placement", "leave one of them out")
         if self.samples < 1:
             raise UsageError(f"--samples {self.samples}: a round needs a sample", "the default is 64")
+        if not 0 <= self.seed <= MOST_SEED:
+            raise UsageError(f"--seed {self.seed}: a seed lies between 0 and 2^63 - 1", "leave it out for a fresh one")
         if not 0 <= self.margin < 1:
             raise UsageError(f"--margin {self.margin}: a margin lies between 0 and 1", "0.005 is half a percent")
         if not 0 < self.step_limit_s < float("inf"):
-            raise UsageError(f"--step-limit {self.step_limit_s:g}: a step takes some time", "the default is 30 s")
+            raise UsageError(
+                f"--step-limit {self.step_limit_s:g}: a step takes some time", "it is in seconds, as in --step-limit 30"
+            )
 
 
 QUICK = Settings(rounds=7, samples=32)

@@ -8,6 +8,7 @@ import sys
 from dataclasses import dataclass, replace
 
 from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.entry import Entry
 from gdnbench.catalog.resolve import find_op, resolve_op
 from gdnbench.catalog.select import find_variant
 from gdnbench.errors import MachineError, UsageError
@@ -22,6 +23,7 @@ from gdnbench.measuring.request import (
     trim_of,
     workloads_asked,
 )
+from gdnbench.model.case import Variant
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.op import Op
 from gdnbench.model.status import Role
@@ -67,7 +69,8 @@ def plan_score(catalog: Catalog, asked: Asked, gpu: Gpu | None) -> Plan:
     """The plan of a score.
 
     Raises:
-        UsageError: for several kernels or workloads, a kernel against itself, or a workload that it cannot do.
+        UsageError: for several kernels or workloads, a kernel against itself, a floor, or a workload that the kernel
+            cannot do.
         UnknownNameError: for a kernel, op or suite that does not exist.
         MachineError: for a baseline that cannot run here.
     """
@@ -75,6 +78,7 @@ def plan_score(catalog: Catalog, asked: Asked, gpu: Gpu | None) -> Plan:
     op = find_op(catalog, resolve_op(catalog, asked.op, named))
     entry, variant = find_variant(catalog, op.name, asked.kernel)
     rival = find_variant(catalog, op.name, asked.against)[1].label if asked.against else ""
+    _refuse_floor(entry, variant)
     op.scenarios_from(asked.scenario)
     only_checked = bool(unavailable(entry, gpu))
     request = Request(
@@ -96,6 +100,15 @@ def plan_score(catalog: Catalog, asked: Asked, gpu: Gpu | None) -> Plan:
         if case.label == variant.label:
             catalog.entries[case.variant.kernel].refuse_unable(case.label, case.workload, "score")
     return _without_comparison(plan, rival) if only_checked else plan
+
+
+def _refuse_floor(entry: Entry, variant: Variant) -> None:
+    """Refuses what a run compares with nothing."""
+    floor = entry.kernel.floor
+    if not floor:
+        return
+    what = "is an ablation, wrong on purpose" if floor == "ablation" else "is a floor, a bound on what is possible"
+    raise UsageError(f"{variant.label} {what}: it has no score", f"gdnbench run {variant.label} times it")
 
 
 def _without_comparison(plan: Plan, rival: str) -> Plan:

@@ -16,6 +16,7 @@ LONGEST_US = 1e12
 """Twelve days, in microseconds."""
 
 MOST_ROUNDS = 10_000
+MOST_SEED = 2**63 - 1
 """A run of 41 rounds takes a minute or two; a race has some hundreds."""
 
 _NO_CONTROLS = r"^[^\x00-\x1f\x7f-\x9f]*$"
@@ -34,7 +35,7 @@ Timestamp = Annotated[str, Meta(max_length=40, pattern=r"^\d{4}-\d\d-\d\dT\d\d:\
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 AxisSize = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 SmallCount = Annotated[int, Meta(ge=0, le=2**31 - 1)]
-Seed = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Seed = Annotated[int, Meta(ge=0, le=MOST_SEED)]
 RoundNumber = Annotated[int, Meta(ge=1, le=MOST_ROUNDS)]
 Microseconds = Annotated[float, Meta(gt=0, le=LONGEST_US)]
 LowEnd = Annotated[float, Meta(lt=LONGEST_US)]

@@ -24,6 +24,7 @@ _STYLES: dict[AnyVerdict, str] = {
     NoVerdict.NOT_HERE: "bold yellow",
 }
 _PHASES = {
+    "start": "starting",
     "build": "building",
     "check": "checking",
     "interpret": "interpreting",
