@@ -12,6 +12,12 @@ import pytest
 from faults import ADVERSARIAL, Gdnbench
 from warm_processes import end_warm_parents
 
+from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.measuring.observer import Observer
+from gdnbench.score.plan import Asked
+from gdnbench.score.run import score_kernel
+from gdnbench.score.score import NoVerdict
+
 CPU = ("--gpu", "cpu", "--budget", "3s", "--step-limit", "4")
 MOST_BYTES = 4096
 
@@ -139,6 +145,18 @@ def test_nothing_is_left_behind(bench, tmp_path, monkeypatch):
     scored(bench, "test-slow")
     assert not list(tmp_path.iterdir())
     assert not list((bench.home / "tmp").glob("gdnbench-score-*"))
+
+
+def test_ctrl_c_after_the_kernel_has_failed_is_not_lost(bench, monkeypatch):
+    class CtrlC(Observer):
+        def examined(self, case, result):
+            if result.status.is_failure:
+                raise KeyboardInterrupt
+
+    asked = Asked(kernel="test-wrong", against="decode-reference", budget_s=1.0)
+    catalog = load_catalog((*default_roots()[:1], *bench.roots))
+    monkeypatch.setattr(tempfile, "tempdir", str(bench.home))
+    assert score_kernel(catalog, asked, None, CtrlC(), warm=False).verdict is NoVerdict.STOPPED
 
 
 def test_ctrl_c_ends_it_and_its_workers(bench):

@@ -107,6 +107,11 @@ def test_a_declaration_that_does_not_load_is_a_turn_like_any_other(project):
     broken = watched.turn()
     assert broken["verdict"] == "broken"
     assert "SyntaxError" in broken["failure"]
+    variant.write_text(good.replace('"decode-mine"', '"decode-other"'))
+    renamed = watched.turn()
+    assert (renamed["verdict"], renamed["failure"]) == ("broken", "there is no kernel decode-mine")
+    variant.unlink()
+    assert watched.turn()["verdict"] == "broken"
     variant.write_text(good)
     assert "ratio" in watched.turn()
     watched.stop()
@@ -159,8 +164,10 @@ def test_keys_of_a_terminal(project):
     terminal.wait_for("q stop", " regs ")
     terminal.press("d")
     terminal.wait_for("there is no earlier turn")
-    project.save(project.good.replace("{ no", "{") + "\n// longer\n")
+    project.save(project.good.replace("scale * fmaf", "2.0f * scale * fmaf"))
     terminal.wait_for(" regs ")
+    terminal.press("d")
+    terminal.wait_for("next: gdnbench inspect decode-mine --arch sm_100 --sass")
     terminal.press("o")
     terminal.wait_for("opened +", "kernel.cu")
     terminal.press("e")
@@ -181,10 +188,13 @@ def test_keys_of_a_terminal(project):
 
 
 def test_ctrl_c_gives_the_terminal_back(project):
+    project.environment["EDITOR"] = "no-such-editor"
     terminal = Terminal(project)
     terminal.wait_for(" regs ")
     before = subprocess.run(["stty", "-a"], stdin=terminal.master, capture_output=True, text=True, check=True).stdout
     assert "-icanon" in before
+    terminal.press("o")
+    terminal.wait_for("no-such-editor: No such file or directory")
     terminal.press("\x03")
     terminal.process.send_signal(signal.SIGINT)  # the terminal's own signal goes to its foreground group alone
     assert terminal.process.wait(LIMIT_S) == 130

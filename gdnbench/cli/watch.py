@@ -26,6 +26,8 @@ from gdnbench.cli.options import (
 from gdnbench.cli.score import AgainstOption, FreshOption, ScoreBudgetOption, ScoreStepLimitOption
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.console import Console
 
     from gdnbench.cli.keys import Keys
@@ -82,7 +84,9 @@ def watch(
     found = select_gpu(gpu, list_gpus())
     sources = sources_of(load_catalog(), label)
     with read_keys() as keys:
-        loop = _Loop(Turns(asked, found, warm=not fresh), sources, keys, data_console(), json=json, quiet=quiet)
+        loop = _Loop(
+            Turns(asked, found, sources.folder, warm=not fresh), sources, keys, data_console(), json=json, quiet=quiet
+        )
         loop.run(turns)
 
 
@@ -210,8 +214,16 @@ class _Loop:
         elif not editor:
             self.console.print(f"{found[0]}:{found[1]}  (set VISUAL or EDITOR to open it)", markup=False)
         else:
+            self._run_editor(editor, *found)
+
+    def _run_editor(self, editor: str, file: Path, line: int) -> None:
+        """Says so where it cannot be started: the watch goes on."""
+        try:
             with self.keys.given_back():
-                subprocess.run([*shlex.split(editor), f"+{found[1]}", str(found[0])], check=False)
+                subprocess.run([*shlex.split(editor), f"+{line}", str(file)], check=False)
+        except (OSError, ValueError) as error:  # not there, or quotes that do not end
+            told = error.strerror if isinstance(error, OSError) else error
+            self.console.print(f"{editor}: {told}; set VISUAL or EDITOR to an editor", markup=False)
 
     def _explain(self) -> None:
         """The last score in full."""

@@ -122,7 +122,12 @@ def _compare(session: Session, collected: Collected, *, has_launch: bool) -> Com
 
 
 def _verdict(plan: Plan, session: Session, finished: Finished, ratio: Comparison | None) -> tuple[AnyVerdict, str]:
-    """The verdict, and why there is no comparison: the kernel's own failure comes before all else."""
+    """The verdict, and why there is no comparison: the kernel's own failure comes before all but that it was stopped.
+
+    Ctrl-C reaches the workers, too: what seems to have failed then may only have been interrupted.
+    """
+    if finished.interrupted:
+        return NoVerdict.STOPPED, "stopped before there was a verdict"
     rows = finished.analysis.measurements
     kernel = [row for row in rows if row.role is Role.KERNEL]
     failed = [row for row in kernel if row.status.is_failure and row.status is not Status.NOT_RUN]
@@ -132,8 +137,6 @@ def _verdict(plan: Plan, session: Session, finished: Finished, ratio: Comparison
     for verdict in session.interpreted.values():
         if verdict.status.is_failure:
             return verdict.status, f"in the interpreter: {verdict.reason}"
-    if finished.interrupted:
-        return NoVerdict.STOPPED, "stopped before there was a verdict"
     if ratio:
         return ratio.verdict, ""
     for row in kernel:

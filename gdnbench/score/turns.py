@@ -9,14 +9,16 @@ from pathlib import Path
 
 from gdnbench.catalog.catalog import Catalog, load_catalog
 from gdnbench.catalog.select import find_variant
-from gdnbench.errors import GdnbenchError
+from gdnbench.errors import GdnbenchError, UsageError
 from gdnbench.inspection.compiled import BuildOutcome, CompiledKernel, build_subjects
 from gdnbench.inspection.subject import DEFAULT_ARCHS, gpu_size_of, launches_of
 from gdnbench.measuring.observer import Observer, PassingObserver
 from gdnbench.measuring.protocol import Examined
+from gdnbench.measuring.request import slug_of
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.kernel import TorchKernel
+from gdnbench.model.status import Status
 from gdnbench.score.place import Place, place_in_code, place_in_text
 from gdnbench.score.plan import Asked
 from gdnbench.score.run import score_kernel
@@ -52,12 +54,14 @@ class Turns:
     Attributes:
         asked: what is scored, each time anew from the sources.
         gpu: where; None for the CPU.
+        folder: the kernel's.
         warm: whether workers are forked from a process that stays up.
         done: oldest first.
     """
 
     asked: Asked
     gpu: Gpu | None
+    folder: Path
     warm: bool = True
     done: list[Turn] = field(default_factory=list)
 
@@ -70,15 +74,30 @@ class Turns:
     def take(self, observer: Observer) -> Turn:
         """Scores the sources as they are now.
 
+        A declaration in which nothing is found that was there at an earlier turn, as a name that was changed or a
+        preset that was left out, is broken: the next save may mend it.
+
         Raises:
-            GdnbenchError: as `score_kernel`, for what no edit of the kernel mends.
+            GdnbenchError: as `score_kernel`, at the first turn for what was asked, and for what no edit mends.
         """
         begun = datetime.now().astimezone()
         catalog = load_catalog()
-        score = score_kernel(catalog, self.asked, self.gpu, observer, warm=self.warm)
+        try:
+            score = score_kernel(catalog, self.asked, self.gpu, observer, warm=self.warm)
+        except UsageError as error:
+            if not self.done:
+                raise
+            score = self._broken(catalog, error)
         turn = Turn(len(self.done) + 1, begun, score, self._builds(catalog, score))
         self.done.append(turn)
         return turn
+
+    def _broken(self, catalog: Catalog, error: UsageError) -> Score:
+        """What kept a score from its beginning; why a folder does not load tells more than that a name is absent."""
+        own = {self.folder, self.folder.parent}
+        reason = next((broken.reason for broken in catalog.broken if broken.folder in own), error.message)
+        asked = self.asked
+        return Score(asked.kernel, self.done[-1].score.op, slug_of(self.gpu), asked.against, Status.BROKEN, reason)
 
     def _builds(self, catalog: Catalog, score: Score) -> tuple[BuildOutcome, ...]:
         """At the first workload that was scored, from the cache; none where there is nothing to read."""

@@ -110,10 +110,11 @@ def _print_pairs(pairs: Sequence[BuildPair]) -> None:
     print_failures([outcome for pair in pairs for outcome in (pair.before, pair.after)], stderr=False)
     shown = next((pair for pair in pairs if pair.sass_diff()), pairs[0])
     name, other = shown.after.subject.name, shown.before.subject.name
-    if not shown.sass_diff():
-        command = ["gdnbench", "inspect", name]
-    else:
-        command = ["gdnbench", "inspect", name, "--diff", other, "--arch", shown.after.arch, "--sass"]
+    command = ["gdnbench", "inspect", name]
+    if shown.sass_diff():
+        # Of two versions of one kernel, the earlier is no longer there to be compared with.
+        against = ["--diff", other] if other != name else []
+        command += [*against, "--arch", shown.after.arch, "--sass"]
     console.print(f"next: {shlex.join(command)}", markup=False, soft_wrap=True)
 
 
