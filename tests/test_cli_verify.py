@@ -148,6 +148,13 @@ def test_what_is_wrong_in_a_cuda_kernel_is_named_by_its_line(faulty, name):
         assert "unsafe: kernel.cu:5: thread " in told
 
 
+def test_a_kernel_that_does_not_end_is_told_with_the_line_that_it_came_to(bench):
+    add_cuda(bench, "endless", "for (int i = 0; state[i % 8] < 1e30f; ++i) new_state[i % 8] = state[i % 8];")
+    done = verify(bench, "test-endless", "--shape", "B=1", "--step-limit", "0.3")
+    told = "timed-out: step `interpret typical` did not end within 3 s, and was at kernel.cu:5 then"
+    assert (told in " ".join(done.out.split()), done.code) == (True, 8), done.out + done.err
+
+
 def test_what_the_interpreter_does_not_know_is_compiled_and_not_said_to_pass(bench):
     add_cuda(bench, "rank", 'unsigned x = 0; asm volatile("getctarank.shared::cluster.u32 %0, %0;" : "+r"(x));')
     done = verify(bench, "test-rank", "--shape", "B=1")

@@ -41,6 +41,7 @@ def run_program(
     Raises:
         NotInterpretedError: if something in the kernel is not known.
         DeclarationError: if the arguments are not those that the kernel takes.
+        TimeoutError: if one is raised meanwhile, as by a signal; it says which line the kernel had come to.
     """
     findings = FaultLog()
     watched = _granules(program)
@@ -66,7 +67,10 @@ def run_program(
             blocks = range(first, min(first + step, grid.count))
             machine = Machine(program, grid, parameters, segments, variables, blocks, findings, watched["shared"])
             machine.memory.counts_traffic = counts_traffic
-            machine.run(execute, limit)
+            try:
+                machine.run(execute, limit)
+            except TimeoutError as error:
+                raise TimeoutError(str(machine.instruction.at)) from error
             for each in machine.memory.traffic():
                 known = traffic.get((each.at, each.verb))
                 traffic[each.at, each.verb] = _summed(known, each) if known else each

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
-from gdnbench.errors import NotInterpretedError, tell_raised
+from gdnbench.errors import NotInterpretedError, raised_at, tell_raised
 from gdnbench.launch.bind import Launcher
 from gdnbench.launch.interpret import InterpretedCuda, Watched, bind_interpreted
 from gdnbench.launch.numerics import load_file
@@ -15,6 +15,7 @@ from gdnbench.measuring.builds import ARCHS_WITHOUT_GPU
 from gdnbench.measuring.protocol import BUILD_STEPS, IMPORT_STEP, IMPORT_STEPS, EventChannel, Examined, StepBegun, Task
 from gdnbench.measuring.worker.device import CpuDevice
 from gdnbench.measuring.worker.placement import Workspaces
+from gdnbench.measuring.worker.time_limit import TimeLimit
 from gdnbench.model.case import Case
 from gdnbench.model.kernel import CudaKernel
 from gdnbench.model.status import GateResult, Status
@@ -22,6 +23,7 @@ from gdnbench.verify.check import Oracle, verify_kernel
 from gdnbench.verify.contest import contest_error
 
 SLOWNESS = 10  # interpreters run in NumPy, Triton's a program at a time
+HEEDED_S = 5.0  # that the parent waits longer than the limit, for what heeds no signal
 WATCHED_GATE = "memory and barriers"
 MOST_TOLD = 3  # findings that a reason names; the rest are counted
 
@@ -37,6 +39,10 @@ def interpret_all(task: Task, channel: EventChannel) -> None:
         is_whole = case.workload == smallest and not workspaces.entry(case).kernel.floor
         scenarios = workspaces.scenarios if is_whole else workspaces.scenarios[:1]
         channel.send(_Interpretation(task, channel, workspaces, case).conduct(scenarios))
+
+
+class _OverdueError(Exception):
+    """A step that outlasted its limit."""
 
 
 class _Interpretation:
@@ -57,11 +63,12 @@ class _Interpretation:
         try:
             self._load()
             for scenario in scenarios:
-                self._step(f"interpret {scenario}", factor=SLOWNESS)
-                gates.extend(self._verify(scenario))
+                gates.extend(self._verify_in_time(scenario))
                 notes = notes or tuple(str(each) for each in self._watched.traffic if each.is_scattered)
         except NotInterpretedError as error:
             return Examined(self._case.id, Status.UNSUPPORTED, error.message)
+        except _OverdueError as error:
+            return Examined(self._case.id, Status.TIMED_OUT, str(error), tuple(gates))
         except Exception as error:
             return Examined(self._case.id, Status.FAILED, tell_raised(error, self._entry.folder), tuple(gates))
         failed = next((gate for gate in gates if not gate.passed), None)
@@ -76,6 +83,26 @@ class _Interpretation:
         else:
             self._step(IMPORT_STEP, factor=IMPORT_STEPS)
             load_file(self._entry.source)
+
+    def _verify_in_time(self, scenario: str) -> tuple[GateResult, ...]:
+        """As `_verify`; what outlasts its limit is told with the line that it had come to.
+
+        Raises:
+            _OverdueError: if it does.
+        """
+        name, limit_s = f"interpret {scenario}", self._task.step_limit_s * SLOWNESS
+        self._channel.send(StepBegun(self._case.id, name, limit_s + HEEDED_S))
+        limit = TimeLimit(limit_s)
+        try:
+            with limit:
+                return self._verify(scenario)
+        except Exception as error:
+            if not limit.is_over:
+                raise
+            place = raised_at(error, self._entry.folder)
+            at = f"{place[0].name}:{place[1]}" if place else str(error)
+            told = f", and was at {at} then" if at else ""
+            raise _OverdueError(f"step `{name}` did not end within {limit_s:.0f} s{told}") from error
 
     def _verify(self, scenario: str) -> tuple[GateResult, ...]:
         workspace, expected = self._workspaces.get(self._case.workload, scenario)
