@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from gdnbench.machine.gpus import list_gpus
+from gdnbench.machine.gpus import list_gpus, select_gpu
 from gdnbench.report.console import data_console, plain_table
 
 ADVERSARIAL = Path(__file__).parents[1] / "tests" / "adversarial"
@@ -90,7 +90,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--only-row", action="store_true", help="leave out the kinds of kernels")
     asked = parser.parse_args(words)
     asked.to.mkdir(parents=True, exist_ok=True)
-    has_gpu = bool(list_gpus())
+    has_gpu = select_gpu(asked.gpu, list_gpus()) is not None
     gpu = asked.gpu if has_gpu else "cpu"
     if not asked.only_row:
         kinds = ON_GPU if has_gpu else ON_CPU
