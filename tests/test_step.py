@@ -174,6 +174,27 @@ def test_show_prints_a_step_and_other_verbs_pass_it_over(tmp_path, command_line)
     assert command_line("show", finished.path.name, "--errors", *out)[0] == 2
 
 
+def test_a_step_without_its_table_is_no_empty_one(tmp_path, command_line):
+    finished, _ = measured(tmp_path)
+    table = finished.path / "step.csv"
+    out = ("--out", str(tmp_path / "results"))
+    header, *_ = table.read_text().splitlines()
+    table.write_text(f"{header}\n")
+    code, shown, err = command_line("show", *out)
+    assert (code, shown) == (2, "")
+    assert "step.csv has no rows" in " ".join(err.split())
+    table.unlink()
+    code, shown, err = command_line("show", *out)
+    assert (code, shown) == (2, "")
+    assert "step.csv is missing" in " ".join(err.split())
+
+
+def test_a_step_of_nothing_that_can_be_measured_leaves_no_run(tmp_path):
+    with pytest.raises(UsageError, match="nothing of this can be measured: it has no function that goes over all"):
+        measured(tmp_path, kernels="decode-v9", paths=(Way.PERSISTENT,))
+    assert not (tmp_path / "results").exists()
+
+
 def test_a_sweep_that_looks_for_stopped_ones_passes_a_step_over(tmp_path, monkeypatch):
     measured(tmp_path)
     begun = []

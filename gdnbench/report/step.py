@@ -16,7 +16,7 @@ from gdnbench.places import out_option
 from gdnbench.report.console import data_console, plain_table, print_csv, print_json, print_next
 from gdnbench.report.units import factor, plus_minus, relative_half_width, time_text
 from gdnbench.store.info import RunInfo, info_document, read_info
-from gdnbench.store.step import LaunchWayRow, StepRow, read_launch_ways, read_steps
+from gdnbench.store.step import LaunchWayRow, StepRow, read_launch_ways, read_steps, refuse_lost_rows
 from gdnbench.wording import plural
 
 _LEGEND = (
@@ -35,10 +35,12 @@ def print_step(folder: Path, *, json: bool, csv: bool) -> None:
     """Prints a stored step, or stored launches.
 
     Raises:
-        RunFormatError: if the run is damaged.
+        RunFormatError: if the run is damaged, or its table is not there.
     """
     info, steps, ways = read_info(folder), read_steps(folder), read_launch_ways(folder)
     rows: Sequence[StepRow | LaunchWayRow] = [*steps, *ways]
+    if not rows:
+        refuse_lost_rows(folder, info.op)
     if json:
         print_json({"run": info_document(info), "rows": [asdict(row) for row in rows], "explained": explain(steps)})
         return

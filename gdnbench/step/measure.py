@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.codec import convert
-from gdnbench.errors import GdnbenchError, MachineError
+from gdnbench.errors import GdnbenchError, MachineError, UsageError
 from gdnbench.machine.provenance import describe_machine, git_state
 from gdnbench.measuring.builds import build_cases
 from gdnbench.measuring.observer import Observer, alone_on
@@ -31,11 +31,9 @@ from gdnbench.store.info import RunInfo, case_documents, write_info
 from gdnbench.store.measurements import write_measurements
 from gdnbench.store.samples import write_rounds
 from gdnbench.store.schema import GitDocument, MachineDocument
-from gdnbench.store.step import LaunchWayRow, StepRow, write_launch_ways, write_steps
+from gdnbench.store.step import LAUNCHES_OP, LaunchWayRow, StepRow, write_launch_ways, write_steps
 
 LABEL = "step"
-LAUNCHES_OP = "launches"
-"""What stands for the op in a run of launches alone."""
 _WORKER = "gdnbench.step.worker"
 _BUILD_LIMIT_S = 30.0
 
@@ -106,8 +104,9 @@ def measure_plan(
         run_worker: runs a worker; by default on the plan's GPU.
 
     Raises:
-        GdnbenchError: if workers cannot work here, or nothing can be written.
+        GdnbenchError: if no case can be measured, workers cannot work here, or nothing can be written.
     """
+    _refuse_nothing(plan)
     now = datetime.now(UTC)
     name = plan.op.name if plan.op else LAUNCHES_OP
     folder = RunFolder.create(results, run_id_of(now, plan.gpu.slug, name, "-".join(filter(None, (LABEL, plan.label)))))
@@ -124,6 +123,14 @@ def measure_plan(
     info = _describe(plan, folder.run_id, now, name, complete=not interrupted)
     statuses = _write(plan, folder.path, info, collected, verdicts)
     return StepFinished(folder.finish(), statuses, interrupted)
+
+
+def _refuse_nothing(plan: StepPlan) -> None:
+    """Refuses a run that would hold no time."""
+    reasons = dict.fromkeys(each.refusal for each in plan.cases)
+    if plan.op and all(reasons):
+        told = "; ".join(reasons) or "there is no kernel, path or condition"
+        raise UsageError(f"nothing of this can be measured: {told}", "choose others by --path and --l2")
 
 
 def _build(plan: StepPlan, verdicts: dict[str, Examined], observer: Observer) -> None:

@@ -10,9 +10,12 @@ from gdnbench.codec import convert_cells
 from gdnbench.errors import RunFormatError
 from gdnbench.model.status import Status
 from gdnbench.store.files import DAMAGED, read_rows, write_table
+from gdnbench.store.info import read_info
 from gdnbench.store.schema import Count, HighEnd, LowEnd, Name, NotNegative, TextLine
 
 NAME = "step.csv"
+LAUNCHES_OP = "launches"
+"""What stands for the op in a run of launches alone."""
 LAUNCH_WAYS = "step-launches.csv"
 SCHEMA = 1
 
@@ -142,8 +145,26 @@ def write_launch_ways(folder: Path, rows: Sequence[LaunchWayRow]) -> None:
 
 
 def is_step(folder: Path) -> bool:
-    """Whether a run is of `gdnbench step`."""
-    return (folder / NAME).is_file() or (folder / LAUNCH_WAYS).is_file()
+    """Whether a run is of `gdnbench step`, whose settings alone have layers: its table may have been lost.
+
+    Raises:
+        RunFormatError: if the folder holds no run that can be read.
+    """
+    return (folder / NAME).is_file() or (folder / LAUNCH_WAYS).is_file() or "layers" in read_info(folder).settings
+
+
+def refuse_lost_rows(folder: Path, op: str) -> None:
+    """Says which table a run of `gdnbench step` lacks, or has without a row.
+
+    Args:
+        folder: of a run of which no row was read.
+        op: what the run says that it is of.
+
+    Raises:
+        RunFormatError: in any case.
+    """
+    path = folder / (LAUNCH_WAYS if op == LAUNCHES_OP else NAME)
+    raise RunFormatError(f"{path} {'has no rows' if path.exists() else 'is missing'}", DAMAGED)
 
 
 def read_steps(folder: Path) -> list[StepRow]:
