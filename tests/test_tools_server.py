@@ -39,9 +39,14 @@ def direct(client, *words):
 
 def test_a_client_is_told_how_to_work_and_of_every_tool(client):
     assert client.session.initialize_result.instructions == INSTRUCTIONS
-    assert len(INSTRUCTIONS.splitlines()) == 10
+    assert len(INSTRUCTIONS.splitlines()) == 11
     listed = {tool.name: tool for tool in client.portal.call(client.session.list_tools).tools}
-    assert list(listed) == ["list", "verify", "inspect", "score", "run", "sweep", "ncu", "explain", "compare", "show"]
+    assert list(listed) == [
+        *("list", "lint", "verify", "inspect", "score", "run", "sweep", "ncu", "explain", "compare", "show"),
+        *("try", "ledger"),
+    ]
+    assert listed["lint"].annotations.read_only_hint
+    assert not listed["try"].annotations.read_only_hint
     for tool in listed.values():
         assert tool.description
         assert tool.input_schema["type"] == "object"
@@ -162,6 +167,54 @@ def test_a_gate_that_holds_is_an_answer_and_no_error(client):
     assert not told.is_error
 
 
+def test_lint_has_file_line_and_remedy_of_each_finding(client):
+    told = client.call("lint", kernel="decode-v1").document
+    assert (told["exit_code"], told["meaning"], told["findings"]) == (0, "no findings", [])
+    assert told["read"]["files"] == 2
+    told = client.call("lint", kernel="lint-c2-bad", select="C2")
+    [found] = told.document["findings"]
+    assert (told.is_error, told.document["exit_code"], found["rule"]) == (False, 1, "C2")
+    assert found["at"].endswith("c2_bad/kernel.cu:9")
+    assert found["message"] == "__syncthreads() stands where line 8 lets some threads in"
+    assert found["remedy"]
+
+
+def test_an_experiment_is_written_down_read_and_closed(client):
+    words = {"hypothesis": "Wider loads - twice as wide - leave sooner...", "kernel": "decode-v10", "stop": "--never"}
+    told = client.call("try", **words, expect=["vs decode-v8 >= 1.02 at B=1", "time <= 9us at B=1"]).document
+    entry = told["entry"]
+    assert (entry["entry"], entry["state"], entry["hypothesis"]) == (1, "open", words["hypothesis"])
+    assert entry["expected"] == ["vs decode-v8 >= 1.02 at B=1", "time <= 9us at B=1"]
+    client.call("try", hypothesis="and then", kernel="decode-v10", expect=["time <= 4us at B=1"], gate=[1])
+    listed = client.call("ledger").document["entries"]
+    assert [(each["entry"], each.get("gate")) for each in listed] == [(1, None), (2, "waits for 1")]
+    told = client.call("ledger", entry=1, run=RUN, learned="nothing: it is older")
+    assert told.is_error
+    assert "before" in told.document["error"]
+    assert client.call("ledger", entry=1).document["entry"] == listed[0] | {"stop": "--never"}
+    wrong = client.call("try", hypothesis="why", kernel="decode-v10", expect=["it is faster"])
+    assert (wrong.is_error, len(client.call("ledger").document["entries"])) == (True, 2)
+    assert client.call("ledger", run=RUN).document["hint"] == "as in entry=3"
+
+
+def test_a_long_ledger_and_a_long_change_are_read_in_pages(client):
+    kept = client.project / "ledger.jsonl"
+    before = kept.read_text() if kept.exists() else ""
+    kept.write_text((ROOT / "ledger.jsonl").read_text())
+    entries = []
+    while True:
+        told = client.call("ledger", offset=len(entries)).document
+        entries += told["entries"]
+        if f"ledger(offset={len(entries)})" not in told.get("cut", [""])[0]:
+            break
+    assert [each["entry"] for each in entries] == [each["id"] for each in direct(client, "ledger")["entries"]]
+    assert {"undecided"} <= {each["state"] for each in entries}
+    told = client.call("ledger", entry=9).document
+    assert told["change"] == direct(client, "ledger", "9")["diff"].splitlines()
+    assert told["entry"]["measured"][0]["interval"] == [1.0085, 1.0132]
+    kept.write_text(before)
+
+
 def test_explain_has_the_causes_in_order_and_what_to_try(client):
     told = client.call("explain", kernel="decode-v1").document
     found = direct(client, "explain", "decode-v1")
@@ -273,7 +326,7 @@ def test_a_kernel_that_does_not_exist_is_an_error_with_a_hint(client):
 
 
 def test_what_is_no_tool_and_no_parameter_is_said(client):
-    with pytest.raises(MCPError, match="no tool 'shell'; there are list, verify"):
+    with pytest.raises(MCPError, match="no tool 'shell'; there are list, lint, verify"):
         client.call("shell", command="ls")
     told = client.call("show", runs="main")
     assert told.is_error
@@ -318,6 +371,12 @@ HOSTILE = {
     "a NUL": ("show", {"run": "main\0"}),
     "a long text": ("list", {"kernel": "x" * 5000}),
     "an empty source": ("compare", {"sources": [""]}),
+    "a path for what is tried": ("try", {"kernel": "/etc/passwd", "hypothesis": "x", "expect": ["time <= 1us at B=1"]}),
+    "an option for what is tried": ("try", {"kernel": "--ledger=x", "hypothesis": "x", "expect": ["time <= 1us"]}),
+    "a line feed in a hypothesis": ("try", {"kernel": "decode-v4", "hypothesis": "x\ny", "expect": ["time <= 1us"]}),
+    "a run elsewhere that closes": ("ledger", {"entry": 1, "run": "/etc"}),
+    "a run that closes by a link": ("ledger", {"entry": 1, "run": "linked"}),
+    "an option for a rule": ("lint", {"kernel": "decode-v4", "select": "--format=sarif"}),
     "a target that is a path": ("run", {"kernel": "decode-v4", "on": "../lab"}),
 }
 

@@ -15,6 +15,7 @@ from typing import Any
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from committed import ROOT
 from faults import ADVERSARIAL, python_path
+from lint_data import SPECIMENS
 from mcp.client.session import ClientSession
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
@@ -87,10 +88,11 @@ def make_project(folder: Path) -> Path:
 
 
 def environment(project: Path) -> dict[str, str]:
-    """The server's: kernels that misbehave beside the bundled ones, and a lock of its own."""
+    """The server's: kernels that misbehave or have a mistake beside the bundled ones, and a lock of its own."""
+    roots = (*(ADVERSARIAL / name for name in ("cpu", "both")), SPECIMENS)
     return {
         "PYTHONPATH": python_path(ROOT, ADVERSARIAL),
-        "GDNBENCH_KERNELS": os.pathsep.join(str(ADVERSARIAL / name) for name in ("cpu", "both")),
+        "GDNBENCH_KERNELS": os.pathsep.join(map(str, roots)),
         "TMPDIR": str(project / "tmp"),
         "OMP_NUM_THREADS": "1",
     }

@@ -27,6 +27,7 @@ from gdnbench import __version__
 from gdnbench.codec import SchemaError, convert
 from gdnbench.errors import ExitCode, GdnbenchError, UsageError
 from gdnbench.tools_server.command import Commands
+from gdnbench.tools_server.ledger_tools import Ledger, Lint, Try
 from gdnbench.tools_server.measuring_tools import Ncu, Run, Score, Sweep, Verify
 from gdnbench.tools_server.progress import Progress
 from gdnbench.tools_server.reading_tools import Compare, Explain, Inspect, List, Show
@@ -34,13 +35,15 @@ from gdnbench.tools_server.result import Digest, Ended, describe, fit, is_wrong_
 from gdnbench.tools_server.tool import Tool, description_of, schema_of
 
 TOOLS: dict[str, type[Tool]] = {
-    tool.name: tool for tool in (List, Verify, Inspect, Score, Run, Sweep, Ncu, Explain, Compare, Show)
+    tool.name: tool
+    for tool in (List, Lint, Verify, Inspect, Score, Run, Sweep, Ncu, Explain, Compare, Show, Try, Ledger)
 }
 
 INSTRUCTIONS = """\
 gdnbench benchmarks GPU kernels that run for microseconds. Kernels are folders under kernels/, which you edit yourself.
 `list` has the kernels with their ideas and params. Copy the nearest one, and change one thing at a time.
 `verify` first: a kernel whose numbers are wrong gets no time. It needs no GPU, and neither does `inspect`.
+`lint` reads sources for known mistakes. `ledger` has what was tried, and `try` writes down what a change should do.
 `score` after each change: one verdict against the kernel to beat. `run` measures several and keeps the run for `show`.
 `inspect` tells registers, spills and dependent loads, and with `against` what a change did to the code.
 `explain` ranks what takes the time and says what to try next: from hardware counters, after `ncu`.
@@ -117,7 +120,9 @@ class ToolsServer:
 
 
 def _listed(tool: type[Tool]) -> ListedTool:
-    hints = ToolAnnotations(read_only_hint=not tool.measures, destructive_hint=False, open_world_hint=False)
+    hints = ToolAnnotations(
+        read_only_hint=not (tool.measures or tool.writes), destructive_hint=False, open_world_hint=False
+    )
     return ListedTool(name=tool.name, description=description_of(tool), input_schema=schema_of(tool), annotations=hints)
 
 

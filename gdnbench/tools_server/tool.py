@@ -46,11 +46,13 @@ class Tool(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     Attributes:
         name: what the tool is called.
         measures: whether it may need the GPU: such calls wait for each other.
+        writes: whether it writes beside runs and profiles, as into the ledger.
         meanings: of exit codes that are the verb's own.
     """
 
     name: ClassVar[str] = ""
     measures: ClassVar[bool] = False
+    writes: ClassVar[bool] = False
     meanings: ClassVar[Mapping[int, str]] = {}
 
     def line(self) -> list[str]:

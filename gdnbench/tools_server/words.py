@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from gdnbench.errors import GdnbenchError, UsageError
-from gdnbench.places import PROFILES, RESULTS
+from gdnbench.places import LEDGER, PROFILES, RESULTS
 from gdnbench.store.find import PUBLISHED_FOLDER, name_runs
 
 FOLDERS = (RESULTS, PROFILES, Path("kernels"))
@@ -53,6 +53,12 @@ class Words:
         if value:
             checked = check_name(value, name) if isinstance(value, str) else str(value)
             self._options.append(f"--{name}={checked}")
+        return self
+
+    def text(self, name: str, value: str) -> Words:
+        """Adds an option whose value is a sentence, which is checked already; none where it is empty."""
+        if value:
+            self._options.append(f"--{name}={value}")
         return self
 
     def label(self, value: str) -> Words:
@@ -183,13 +189,33 @@ def check_revision(value: str, what: str) -> str:
     return value
 
 
-def _check_text(value: str, what: str) -> None:
+def check_ledger() -> None:
+    """The project's ledger may lie nowhere else, for it is written to.
+
+    Raises:
+        UsageError: if a link leads there.
+    """
+    if not LEDGER.resolve().is_relative_to(Path.cwd().resolve()):
+        raise UsageError(f"{LEDGER} leads outside the project's folder", "put the file itself there")
+
+
+def check_text(value: str, what: str) -> str:
+    """A sentence: whatever it says, it is one word of the command.
+
+    Raises:
+        UsageError: if it is too long, empty, or not of one line.
+    """
     if len(value) > _LONGEST:
         raise UsageError(f"{what}: {len(value)} characters are too many", f"at most {_LONGEST}")
     if _CONTROL.search(value):
         raise UsageError(f"{what}: there is a control character in it", "give plain text in one line")
     if not value.strip():
         raise UsageError(f"{what}: an empty value", "leave the parameter out")
+    return value
+
+
+def _check_text(value: str, what: str) -> None:
+    check_text(value, what)
     for part in _SEPARATOR.split(value):
         if part.startswith("-"):
             raise UsageError(f"{what}: {part!r} begins with a dash", "options are parameters of the tool")
