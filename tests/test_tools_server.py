@@ -150,6 +150,9 @@ def test_runs_are_joined_and_steps_are_shown(client):
     assert all(case["time_us"] > 0 for case in joint["cases"] if case["status"] == "ok")
     step = client.call("show", run=STEP, shape="B=1").document
     assert {"python", "graph"} <= {row["path"] for row in step["steps"]}
+    told = client.call("show", run=STEP, shape="B=1 heads=qk4_v8")
+    assert told.document["error"] == "shape: 'heads=qk4_v8' is in no workload of this step"
+    assert "its workloads are told in B=1, qk16_v32" in told.document["hint"]
 
 
 def test_compare_has_ratios_and_verdicts(client):
@@ -236,11 +239,11 @@ def test_inspect_has_what_the_compiler_made_of_it(client):
 
 
 def test_inspect_has_the_code_in_pages(client):
-    lines, words = [], {"kernel": "decode-v4", "arch": "sm_90", "code": True}
+    lines, words = [], {"kernel": "decode-v4", "arch": "sm_90", "code": True, "op": "decode"}
     while True:
         told = client.call("inspect", **words, offset=len(lines)).document
         lines += told["code"]
-        if f"code=True, offset={len(lines)})" not in told.get("cut", [""])[0]:
+        if f'code=True, op="decode", offset={len(lines)})' not in told.get("cut", [""])[0]:
             break
     whole = answer("inspect", "decode-v4", "--arch", "sm_90", "--sass", "--for-model", folder=client.project).out
     assert lines == whole.splitlines()

@@ -89,6 +89,7 @@ class Inspect(Tool, frozen=True):
             "arch": self.arch,
             "against": self.against,
             "code": self.code,
+            "op": self.op,
             "shape": self.shape,
         }
         return call_of(self.name, **own, offset="{offset}")

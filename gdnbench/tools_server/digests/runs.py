@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
+from gdnbench.errors import UsageError
 from gdnbench.model.status import CLOCKS
 from gdnbench.tools_server.digests.rows import Row, Workloads, axes_between, cut_text, interval, pair, present
 from gdnbench.tools_server.result import Digest
@@ -52,7 +53,7 @@ def digest_run(document: Any, asked: Asked) -> Digest:
         asked: which rows.
 
     Raises:
-        UsageError: for an axis that the run does not have.
+        UsageError: for an axis that the run does not have, or a word that is in no workload of a step.
     """
     if "sweep" in document:
         return _digest_sweep(document, asked)
@@ -162,6 +163,10 @@ def _digest_step(document: Mapping[str, Any], asked: Asked) -> Digest:
     rows: list[Row] = document["rows"]
     named = Asked(asked.kernels).choose(rows, Workloads(rows, ["workload"]))
     wanted = set(asked.shape.split())
+    known = dict.fromkeys(word for row in rows for word in row["workload"].split())
+    if unknown := wanted - known.keys():
+        there = f"its workloads are told in {', '.join(known)}"
+        raise UsageError(f"shape: {min(unknown)!r} is in no workload of this step", there)
     chosen = [row for row in named if not row.get("is_again") and wanted <= set(row["workload"].split())]
     steps = [
         present(
