@@ -43,7 +43,7 @@ def test_a_client_is_told_how_to_work_and_of_every_tool(client):
     listed = {tool.name: tool for tool in client.portal.call(client.session.list_tools).tools}
     assert list(listed) == [
         *("list", "lint", "verify", "inspect", "score", "run", "sweep", "ncu", "explain", "compare", "show"),
-        *("try", "ledger"),
+        *("try", "ledger", "ready"),
     ]
     assert listed["lint"].annotations.read_only_hint
     assert not listed["try"].annotations.read_only_hint
@@ -180,6 +180,16 @@ def test_lint_has_file_line_and_remedy_of_each_finding(client):
     assert found["at"].endswith("c2_bad/kernel.cu:9")
     assert found["message"] == "__syncthreads() stands where line 8 lets some threads in"
     assert found["remedy"]
+
+
+def test_ready_has_every_check_and_what_shows_more(client):
+    told = client.call("ready", kernel="decode-syntax-error,decode-v4", gpu="cpu")
+    assert told.is_error
+    told = client.call("ready", kernel="test-wrong", gpu="cpu", suite="contest")
+    assert (told.is_error, told.document["ready"], told.document["exit_code"]) == (False, False, 3)
+    checks = {check["name"]: check for check in told.document["checks"]}
+    assert checks["numbers"]["status"] == "failed"
+    assert checks["numbers"]["command"].startswith("gdnbench verify test-wrong")
 
 
 def test_an_experiment_is_written_down_read_and_closed(client):

@@ -1,4 +1,4 @@
-"""The tools that measure or check: verify, score, run, sweep, ncu. Calls of them wait for each other."""
+"""The tools that measure or check: verify, score, run, sweep, ncu, ready. Calls of them wait for each other."""
 
 from __future__ import annotations
 
@@ -170,6 +170,31 @@ class Sweep(Tool, frozen=True):
     def digest(self, document: Any) -> Digest:
         """As `Tool.digest`."""
         return digest_run(document, Asked())
+
+
+class Ready(Tool, frozen=True):
+    """Check whether a kernel can be sent: its source, builds, numbers and accesses, and a stored run of a whole suite.
+
+    Measures nothing itself. Gives each check's status and the command that shows more; it is slow without a GPU.
+    """
+
+    name: ClassVar[str] = "ready"
+    measures: ClassVar[bool] = True
+
+    kernel: Annotated[str, Meta(description="One kernel, params after colons.")]
+    op: Op = ""
+    suite: Suite = ""
+    gpu: Annotated[str, Meta(description="auto, cpu, an index or a model, of this machine alone.")] = "auto"
+    arch: Annotated[str, Meta(description="Targets that it must build for: 'sm_90,sm_100'.")] = ""
+
+    def words(self) -> Words:
+        """As `Tool.words`."""
+        words = Words(self.name).option("op", self.op).option("suite", self.suite).option("gpu", self.gpu)
+        return words.option("arch", self.arch).arguments(split_names(self.kernel, "kernel"))
+
+    def digest(self, document: Any) -> Digest:
+        """As `Tool.digest`: the verb's JSON is small by itself."""
+        return Digest(document, "checks")
 
 
 class Ncu(Tool, frozen=True):
