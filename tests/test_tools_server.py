@@ -13,7 +13,7 @@ pytest.importorskip("mcp")
 from committed import ROOT
 from faults import answer
 from mcp.shared.exceptions import MCPError
-from tools_client import CARDS, H100_RUN, REPORTS, RUN, STEP, SUITE, SWEEP, connected, make_project
+from tools_client import CARDS, H100_RUN, LAUNCHES, REPORTS, RUN, STEP, SUITE, SWEEP, connected, make_project
 from warm_processes import end_warm_parents
 
 from gdnbench.tools_server.server import INSTRUCTIONS, TOOLS
@@ -150,6 +150,9 @@ def test_runs_are_joined_and_steps_are_shown(client):
     assert all(case["time_us"] > 0 for case in joint["cases"] if case["status"] == "ok")
     step = client.call("show", run=STEP, shape="B=1").document
     assert {"python", "graph"} <= {row["path"] for row in step["steps"]}
+    launches = client.call("show", run=LAUNCHES).document["launches"]
+    assert {(row["way"], row["arguments"]) for row in launches} >= {("triton", 10), ("graph", 30)}
+    assert all(row["gap_us"] > 0 for row in launches)
     told = client.call("show", run=STEP, shape="B=1 heads=qk4_v8")
     assert told.document["error"] == "shape: 'heads=qk4_v8' is in no workload of this step"
     assert "its workloads are told in B=1, qk16_v32" in told.document["hint"]

@@ -25,6 +25,7 @@ H100_RUN = "20261123-020904-h100-decode-hopper"
 CARDS = ("20261123-020752-h100-decode-both-card0", "20261123-020752-h100-decode-both-card1")
 SWEEP = "20261121-180525-h200-decode-sweep-bv"
 STEP = "20261124-044856-h200-layer-step"
+LAUNCHES = "20261125-093320-h200-launches-step-launches"
 SUITE = "20261123-234637-h200-prefill-contest"
 REPORTS = tuple(
     f"profiles/ncu/decode-{name}-h200-B1-qk4_v8.csv" for name in ("v1/20261121-212731", "v4/20261121-212745")
@@ -79,7 +80,7 @@ def checked(result: Any) -> Answer:
 
 def make_project(folder: Path) -> Path:
     """A project with some of the committed runs and profiles: copies, for links that lead out are refused."""
-    for run in (RUN, H100_RUN, *CARDS, SWEEP, STEP, SUITE, "published"):
+    for run in (RUN, H100_RUN, *CARDS, SWEEP, STEP, LAUNCHES, SUITE, "published"):
         left_out = shutil.ignore_patterns("*.parquet", "nvbench*")
         shutil.copytree(ROOT / "results" / run, folder / "results" / run, ignore=left_out)
     shutil.copytree(ROOT / "profiles" / "ncu", folder / "profiles" / "ncu")

@@ -161,6 +161,8 @@ def _digest_sweep(document: Mapping[str, Any], asked: Asked) -> Digest:
 
 def _digest_step(document: Mapping[str, Any], asked: Asked) -> Digest:
     rows: list[Row] = document["rows"]
+    if any("way" in row for row in rows):
+        return _digest_launches(document, asked)
     named = Asked(asked.kernels).choose(rows, Workloads(rows, ["workload"]))
     wanted = set(asked.shape.split())
     known = dict.fromkeys(word for row in rows for word in row["workload"].split())
@@ -187,6 +189,24 @@ def _digest_step(document: Mapping[str, Any], asked: Asked) -> Digest:
         for row in chosen
     ]
     return Digest({**_head(document), "steps": steps}, "steps", asked.offset, asked.more(_name(document)))
+
+
+def _digest_launches(document: Mapping[str, Any], asked: Asked) -> Digest:
+    """Of `step --launches`: a row a way of launching an empty kernel."""
+    ways = [
+        present(
+            way=row["way"],
+            arguments=row["arguments"],
+            status=row["status"],
+            reason=cut_text(row.get("reason")),
+            host_us=row["host_us"],
+            host_interval=interval(row, "host_lo_us", "host_hi_us"),
+            gap_us=row["gap_us"],
+            gap_interval=interval(row, "gap_lo_us", "gap_hi_us"),
+        )
+        for row in document["rows"]
+    ]
+    return Digest({**_head(document), "launches": ways}, "launches", asked.offset, asked.more(_name(document)))
 
 
 def _axes(document: Mapping[str, Any], rows: Sequence[Row]) -> list[str]:
