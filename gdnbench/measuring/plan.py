@@ -14,7 +14,7 @@ from gdnbench.errors import MachineError
 from gdnbench.measuring.builds import archs_of, build_jobs
 from gdnbench.measuring.forms import find_forms, in_every_form
 from gdnbench.measuring.request import Request, device_of, slug_of
-from gdnbench.measuring.schedule import START_S, longest_round_s
+from gdnbench.measuring.schedule import LONG_CALL_US, START_S, longest_round_s
 from gdnbench.model.case import Case, Variant
 from gdnbench.model.gpu import CPU, Gpu
 from gdnbench.model.kernel import Device, TorchKernel
@@ -195,7 +195,9 @@ class Outlook:
         rounds: of all cases, after the burn-ins; 0 for a race, which decides by itself.
         processes: workers that share them.
         building_s: about how long the missing builds take, in seconds, by a build's usual time on this many cores.
-        measuring_s: how long measuring takes at most, in seconds, without checking.
+        measuring_s: how long measuring takes at most, in seconds, without checking, of calls that are not longer than
+            the next.
+        longest_call_us: in microseconds; None for a race, which ends after its budget.
         refused: why nothing of it is done; empty where something can be measured.
     """
 
@@ -211,6 +213,7 @@ class Outlook:
     processes: int
     building_s: float
     measuring_s: float
+    longest_call_us: float | None
     refused: str = ""
 
     @property
@@ -241,6 +244,7 @@ def foresee(catalog: Catalog, plan: Plan) -> Outlook:
         processes=request.settings.processes,
         building_s=missing * BUILD_S / build_processes(),
         measuring_s=_measuring_s(plan, len(measured)),
+        longest_call_us=None if request.settings.budget_s else LONG_CALL_US[device_of(gpu)],
         refused=error.message if (error := _impossible(catalog, plan)) else "",
     )
 

@@ -62,7 +62,10 @@ def _rows(outlook: Outlook, cards: int) -> list[tuple[str, str]]:
         return [*rows, ("refused", outlook.refused)]
     workers = "" if outlook.processes == 1 else f" in {outlook.processes} processes, each with a burn-in"
     rounds = f"{plural(outlook.rounds, 'round')}{workers or ' and a burn-in'}, " if outlook.rounds else ""
-    rows.append(("measuring", f"{rounds}at most {duration(outlook.measuring_s)}, after all kernels are checked"))
+    longest_us = outlook.longest_call_us
+    slower = f" (more where a call takes over {longest_us:,.0f} µs)" if longest_us else ""
+    measuring = f"{rounds}at most {duration(outlook.measuring_s)}{slower}, after all kernels are checked"
+    rows.append(("measuring", measuring))
     return rows
 
 
