@@ -143,6 +143,12 @@ def test_failures_come_with_their_reasons_and_runs_with_their_warnings(page):
         assert told in page.seen
 
 
+def test_a_kernel_without_a_time_at_one_workload_is_told_with_how_many(tmp_path):
+    run = RESULTS / "20261125-093358-h200-prologue-models"
+    write_report([run], [], tmp_path / "report.html", profiles=tmp_path / "none")
+    assert "not measured: prologue-fla at 1 of 28 workloads<" in (tmp_path / "report.html").read_text()
+
+
 def test_provenance_names_what_the_numbers_rest_on(page):
     for told in ("580.1", "1980", "62.9 MB", "3.6.0", "gdnbench run", "median SM clock", "seed"):
         assert told in page.seen

@@ -116,13 +116,23 @@ def _when(timestamp: str) -> str:
 
 
 def _warnings(run: ReportedRun) -> list[str]:
-    failed = {row.case.label for row in run.rows if row.status.is_failure and not run.sweep}
+    failed = [] if run.sweep else _not_measured(run.rows)
     own = [*run.info.warnings]
     if not run.info.complete:
         own.append("partial: some cases or rounds were not measured")
     if failed:
-        own.append(f"not measured: {', '.join(sorted(failed))}")
+        own.append(f"not measured: {', '.join(failed)}")
     return [f"{run.info.run_id}: {warning}" for warning in own]
+
+
+def _not_measured(rows: Sequence[Measurement]) -> list[str]:
+    """The kernels that have no time where they should, and at how many workloads if not at all."""
+    told = []
+    for label in sorted({row.case.label for row in rows if row.status.is_failure and row.role is not Role.CONTROL}):
+        own = [row for row in rows if row.case.label == label and row.role is not Role.CONTROL]
+        count = sum(row.status.is_failure for row in own)
+        told.append(label if count == len(own) else f"{label} at {count} of {len(own)} workloads")
+    return told
 
 
 def summary_table(runs: Sequence[ReportedRun]) -> HtmlTable:
