@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 from cards_data import CASES_US, store_card_run, uuid_of
@@ -12,6 +13,7 @@ from committed import ROOT
 from gdnbench.compare.cards import join_runs
 from gdnbench.errors import ExitCode, UsageError
 from gdnbench.model.status import Role
+from gdnbench.store.info import read_info, write_info
 
 AGAIN = [ROOT / "results" / name for name in (
     "20261122-215641-h200-decode-again-1",
@@ -74,7 +76,8 @@ def test_runs_of_two_cards_count_each_card_once(runs):
 
 def test_the_same_run_named_twice_is_one(runs):
     (run,) = runs((0, {}))
-    assert len(join_runs([run, run]).runs) == 1
+    copy = shutil.copytree(run, run.with_name("copy"))
+    assert len(join_runs([run, run, copy]).runs) == 1
 
 
 def test_a_slower_card_is_named_with_its_clock_and_the_interval_of_times_grows(runs, command_line):
@@ -254,6 +257,13 @@ def test_the_committed_runs_of_two_cards_agree_with_each_of_them():
     assert found["decode-v9", "B=1"].high > 1.154
     assert found["decode-fla@again", "B=1"].verdict == "same"
     assert {row.role for row in joint.measurements} == set(Role) - {Role.ABLATION}
+
+
+def test_that_the_op_was_another_is_said(runs):
+    folders = runs((0, {}), (1, {}))
+    for folder, op_hash in zip(folders, ("one", "other"), strict=True):
+        write_info(folder, replace(read_info(folder), op_hash=op_hash))
+    assert join_runs(folders).warnings == ("the runs differ in what the op says of inputs and gates",)
 
 
 def test_rounds_of_a_low_clock_and_what_else_differs_are_said(runs):

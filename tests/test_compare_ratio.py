@@ -17,7 +17,9 @@ from gdnbench.compare.sources import load_sources
 from gdnbench.errors import ExitCode, UsageError
 from gdnbench.model.status import Role, Status
 from gdnbench.stats.comparison import Verdict
+from gdnbench.store.measurements import read_measurements
 
+HOPPER, RIVAL = "20261123-014131-h200-decode-hopper", "decode-flashinfer"
 KERNELS = {f"decode-v{index}": 4.0 + 0.3 * index for index in range(1, 6)}
 SLOWER = {("decode-v4", 1): 1.02, ("decode-v4", 8): 1.02}
 RUNS = [
@@ -300,3 +302,56 @@ def test_a_case_that_had_a_time_and_failed_is_a_regression(status, code):
 def test_figures_without_an_interval_cannot_pass_a_strict_gate():
     found = outcome(source(figure(time_us=4.0)), published(figure(time_us=5.0, rounds=0)))
     assert (found.exit_code(strict=False), found.exit_code(strict=True)) == (ExitCode.OK, ExitCode.NOISY)
+
+
+PROCESS = np.repeat([1, 2, 3], 14)
+
+
+def run_of_processes(seed, times, own_sd=0.002):
+    """A run of three processes, each of which adds a launch to all times, and a share of each kernel's own."""
+    random = np.random.default_rng(seed)
+    launch = random.normal(0, 0.06, 4)[PROCESS]
+
+    def simulated(label, time_us, **values):
+        noise = random.normal(0, own_sd, 4)[PROCESS] + random.normal(0, 0.003, PROCESS.size)
+        return figure(label, time_us, rounds_us=launch + time_us * (1 + noise), processes=PROCESS, **values)
+
+    control = simulated("decode-fla", times["decode-fla"], role=Role.CONTROL)
+    return source(*(simulated(*each) for each in times.items()), controls=(control,))
+
+
+def test_within_a_run_what_its_processes_add_is_in_the_interval():
+    """95 % of 100 runs, within four standard errors; the rounds alone hold the truth in half of them."""
+    times = {"decode-fla": 5.0, "decode-v4": 7.5, "decode-v1": 6.0, "decode-floor-copy": 4.0}
+    wanted, held, means, naive = 5.0 / 7.5, 0, 0, 0
+    for seed in range(100):
+        run = run_of_processes(seed, times)
+        side = compared(run, columns="label", filtered="label=decode-fla,decode-v4")
+        (ratio,), mean = side.columns[0].ratios, side.columns[0].mean
+        rounds = [figure.rounds_us for figure in run.figures[:2]]
+        alone = compare_rounds(rounds[1], rounds[0]).speedup
+        held += ratio.comparison.speedup.low < wanted < ratio.comparison.speedup.high
+        means += mean.interval.low < wanted < mean.interval.high
+        naive += alone.low < wanted < alone.high
+    assert min(held, means) / 100 > 0.95 - 4 * 0.0218
+    assert naive / 100 < 0.7
+
+
+def test_within_a_run_the_ratio_is_that_of_the_run_s_own_table():
+    side = compared(*load_sources([HOPPER], RESULTS), columns="label", filtered=f"label=decode-fla,{RIVAL}")
+    rows = {row.case.workload: row.versus for row in read_measurements(RESULTS / HOPPER) if row.case.label == RIVAL}
+    for row, ratio in zip(side.grid.rows, side.columns[0].ratios, strict=True):
+        own = rows[row.entries[0].figure.workload]
+        assert ratio.value == pytest.approx(own.speedup, rel=1e-4)
+        assert ratio.comparison.speedup.half_width == pytest.approx((own.high - own.low) / 2, rel=0.3)
+
+
+def test_within_a_run_a_baseline_that_is_told_apart_from_itself_widens_all_others():
+    times = {"decode-fla": 5.0, "decode-v4": 4.9, "decode-v1": 6.0, "decode-floor-copy": 4.0}
+    quiet = run_of_processes(1, times)
+    apart = replace(quiet.controls[0], rounds_us=1.03 * quiet.controls[0].rounds_us)
+    widths = []
+    for run in (quiet, replace(quiet, controls=(apart,))):
+        (ratio,) = compared(run, columns="label", filtered="label=decode-fla,decode-v4").columns[0].ratios
+        widths.append(ratio.comparison.speedup.half_width)
+    assert widths[1] > 0.03 > 5 * widths[0]

@@ -118,6 +118,31 @@ def test_what_processes_add_is_in_the_interval():
     assert held / 200 > 0.95 - 4 * 0.0154
 
 
+def test_a_kernel_and_its_reference_alone_tell_no_less_of_what_processes_add():
+    """95 % of 600 runs, within three standard errors; of a reference that is counted twice 91 %."""
+    times = {label: {ONE: 5.0} for label in ("decode-fla", "decode-v9")}
+    process, held = np.repeat([1, 2, 3], [14, 14, 13]), 0
+    for seed in range(600):
+        rows, rounds = simulated(seed, times, drift=0.0)
+        random = np.random.default_rng(1000 + seed)
+        launch = random.normal(0, 0.06, 4)[process]
+        rounds = {name: found * (1 + random.normal(0, 0.004, 4)[process]) + launch for name, found in rounds.items()}
+        speedup = judge(rows, rounds, Suite("one", {ONE: 1}), process)[1]["decode-v9"].comparison.speedup
+        held += speedup.low <= 1.0 <= speedup.high
+    assert held / 600 > 0.95 - 3 * 0.0089
+
+
+def test_a_baseline_that_is_told_apart_from_itself_widens_the_mean_as_it_does_each_workload():
+    rows, rounds = simulated()
+    quiet = judge(rows, rounds)[1]["decode-v9"].comparison.speedup
+    for row in [row for row in rows if row.role is Role.BASELINE]:
+        again = case("decode-fla@again", Role.CONTROL, row.case.workload)
+        rows.append(measured(again, 1.03 * row.timing.time_us))
+        rounds[again.id] = 1.03 * rounds[row.case.id] * np.exp(0.003 * np.random.default_rng(1).standard_normal(ROUNDS))
+    noisy = judge(rows, rounds)[1]["decode-v9"].comparison.speedup
+    assert noisy.relative_half_width > 0.03 > 5 * quiet.relative_half_width
+
+
 def test_a_kernel_without_a_time_at_some_workload_is_named_and_not_summed_up():
     rows, rounds = simulated()
     late = case("decode-late", workload=ONE)

@@ -1,12 +1,14 @@
 """Reading a run that was stopped: its settings, and the rounds that are whole."""
 
+from dataclasses import replace
+
 import pytest
 from dispatch_data import write_dispatcher
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.errors import RunFormatError, UsageError
 from gdnbench.measuring.observer import Observer
-from gdnbench.measuring.opening import begin_session, load_unfinished, resume_session, source_change
+from gdnbench.measuring.opening import begin_session, library_change, load_unfinished, resume_session, source_change
 from gdnbench.measuring.plan import make_plan
 from gdnbench.measuring.protocol import Examined, Sampled, encode
 from gdnbench.measuring.request import Settings, make_request
@@ -84,6 +86,19 @@ def test_a_lost_case_does_not_tear_the_rounds_of_the_others(tmp_path):
     collected = _replayed(tmp_path, first)
     assert collected.complete_rounds("a") == {1, 2}
     assert not collected.lost
+
+
+@pytest.mark.parametrize("status", [Status.WRONG_WHEN_TIMED, Status.TAMPERS])
+@pytest.mark.parametrize("clock", ["", "cupti"])
+def test_a_case_that_cheated_gets_no_other_chance(tmp_path, status, clock):
+    """Each of its launches is seldom checked: it may come through the next time."""
+    _describe(tmp_path, clocks=["cupti"])
+    lost = Examined("b", status, "wrong when it was timed", clock=clock)
+    with Journal(tmp_path) as journal:
+        for event in [*_worker("ab", 1), lost]:
+            journal.append(encode(event))
+    resumed = load_unfinished(tmp_path.parent, str(tmp_path), load_catalog([]))
+    assert (resumed.clocked["cupti"] if clock else resumed.collected).lost == {"b": lost}
 
 
 def test_a_line_that_a_kill_cut_off_costs_only_itself(tmp_path):
@@ -188,3 +203,18 @@ def test_a_run_without_the_dispatcher_does_not_mind(catalog_with, tmp_path):
     info = begin(catalog_with(warps=2), tmp_path / "results", "decode-v4,decode-v4b")
     assert "decode-mine" not in info.sources
     assert source_change(info, catalog_with(warps=4)) == ""
+
+
+def test_a_run_is_not_taken_up_with_another_definition_of_its_op_or_another_library(tmp_path):
+    catalog = load_catalog(default_roots()[:1])
+    info = begin(catalog, tmp_path, "decode-v4")
+    assert (source_change(info, catalog), library_change(info)) == ("", "")
+    assert (
+        source_change(replace(info, op_hash="of-then"), catalog) == "what decode says of inputs and gates has changed"
+    )
+    folder = tmp_path / f".{info.run_id}.partial"
+    versions = {**info.machine["versions"], "torch": "1.0"}
+    write_info(folder, replace(info, machine={**info.machine, "versions": versions}))
+    with pytest.raises(UsageError, match=r"torch has changed from 1\.0 to .* since") as caught:
+        resume_session(catalog, tmp_path, info.run_id, Observer())
+    assert caught.value.hint == "start a new run, or install what it began with"

@@ -201,6 +201,18 @@ def test_a_case_that_a_clock_finds_to_cheat_has_no_time_by_any(machine):
     assert {row.status for row in others} == {Status.OK}
 
 
+def test_a_case_whose_time_is_implausible_by_a_clock_has_no_time_by_any(machine, monkeypatch):
+    """By NVBench the launch hides that 1.5 µs do not suffice for a copy that takes 1.73."""
+    monkeypatch.setitem(TRUE_US, "decode-v4", {None: 4.6, "cupti": 1.5, "graph": 2.5})
+    finished, _ = machine.run()
+    found = [row for row in finished.analysis.measurements if row.case.variant.label == "decode-v4"]
+    assert {(row.status, row.timing, row.versus) for row in found} == {(Status.IMPLAUSIBLE, None, None)}
+    assert found[0].reason.startswith("by cupti: 1.5")
+    assert not {row.case for row in found} & {row.case for row in finished.analysis.clocks}
+    assert len(times(finished.analysis.measurements)) == 8
+    assert exit_code_of(finished.analysis.rows, interrupted=False) is ExitCode.WRONG_NUMBERS
+
+
 def test_a_clock_that_cannot_be_read_costs_its_own_numbers_alone(machine):
     refusal = MachineError("CUPTI records nothing here", "see `gdnbench doctor`")
     finished, _ = machine.run({("cupti", "decode-v4", 0): refusal})

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from paired_rounds import compare_rounds
+from paired_rounds import compare_family, compare_rounds
 from timing_model import TimingModel
 
 from gdnbench.stats.comparison import Verdict
-from gdnbench.stats.multiple import compare_family, compare_with_best, holm_levels
+from gdnbench.stats.multiple import compare_with_best, holm_levels
 
 P_VALUES = st.lists(st.floats(min_value=0.0, max_value=1.0), min_size=1, max_size=15)
 

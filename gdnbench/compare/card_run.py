@@ -102,7 +102,10 @@ def differing_conditions(runs: Sequence[CardRun]) -> list[str]:
     found = [conditions_of(run.info) for run in runs]
     names = dict.fromkeys(name for each in found for name in each if name not in _OF_EACH_RUN)
     told = {name: list(dict.fromkeys(each.get(name, "none") for each in found)) for name in names}
-    return [f"the runs differ in {name}: {', '.join(values)}" for name, values in told.items() if len(values) > 1]
+    warnings = [f"the runs differ in {name}: {', '.join(values)}" for name, values in told.items() if len(values) > 1]
+    if len({run.info.op_hash for run in runs} - {""}) > 1:
+        warnings.append("the runs differ in what the op says of inputs and gates")
+    return warnings
 
 
 def shared_cases(runs: Sequence[CardRun]) -> tuple[list[str], dict[str, tuple[str, ...]]]:

@@ -103,13 +103,16 @@ class Joint:
 
 
 def join_runs(folders: Sequence[Path]) -> Joint:
-    """Joins runs of one op and one GPU model.
+    """Joins runs of one op and one GPU model; of several copies of a run the first counts.
 
     Raises:
         UsageError: if they cannot be joined, or no case is in all of them.
         RunFormatError: if one cannot be read.
     """
-    runs = [read_card_run(folder) for folder in dict.fromkeys(folder.resolve() for folder in folders)]
+    found: dict[tuple[str, str], CardRun] = {}
+    for run in map(read_card_run, folders):
+        found.setdefault((run.info.run_id, run.uuid), run)  # two hosts may begin runs in one second
+    runs = list(found.values())
     for run in runs:
         check_joinable(run)
     for run in runs[1:]:

@@ -150,6 +150,7 @@ class FigureSource:
         kind: who measured its numbers.
         gpu: short name, `h200`; `cpu` for a run on the CPU, empty where unknown.
         figures: the numbers; one for each label, workload and timer.
+        controls: the baseline's second measurements, which are no figures of their own.
         noise: by workload, how far apart two measurements of the baseline lay in the run: the farther end of the
             interval of their log-ratio; empty where there was no control.
         conditions: what else may explain a difference, by name: `driver`, `triton`, `commit`, ….
@@ -160,6 +161,7 @@ class FigureSource:
     kind: SourceKind
     gpu: str
     figures: tuple[Figure, ...]
+    controls: tuple[Figure, ...] = ()
     noise: Mapping[Workload, float] = field(default_factory=dict)
     conditions: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()

@@ -22,6 +22,7 @@ from gdnbench.compare.conditions import ConditionChange, changes_between, same_m
 from gdnbench.compare.figure import Figure
 from gdnbench.compare.run_change import RunPair, TimeKind
 from gdnbench.compare.runs import StoredRun
+from gdnbench.compare.within_run import ratio_within_run
 from gdnbench.errors import UnknownNameError, UsageError
 from gdnbench.model.gpu import CPU, gpu_slug
 from gdnbench.model.op import Op
@@ -132,7 +133,7 @@ def _row(run: StoredRun, figure: Figure, earlier: list[HistoryRow], anchor: str,
         changes = changes_between((last.run, last.figure), (run, figure), anchor)
     if paired is None:
         return HistoryRow(run=run, figure=figure, changes=changes)
-    row = HistoryRow(run=run, figure=figure, changes=changes, ratio=_inverse(paired).speedup(CONFIDENCE))
+    row = HistoryRow(run=run, figure=figure, changes=changes, ratio=paired.speedup(CONFIDENCE))
     peer = next(
         (each for each in reversed(earlier) if each.ratio and same_method(each.run, each.figure, run, figure)), None
     )
@@ -157,17 +158,12 @@ def _with_change(row: HistoryRow, peer: HistoryRow, anchor: str, margin: float) 
     )
 
 
-def _inverse(ratio: PairedLogRatio) -> PairedLogRatio:
-    """log(kernel / anchor) of log(anchor / kernel)."""
-    return PairedLogRatio(-ratio.mean, ratio.sd, ratio.n)
-
-
 def _paired(run: StoredRun, figure: Figure, anchor: str) -> PairedLogRatio | None:
-    """log(anchor / kernel) over the rounds that both have."""
+    """log(kernel / anchor) over the rounds that both have."""
     other = _find(run, anchor, figure.workload)
     if other is None or not figure.rounds_us.size or figure.rounds_us.shape != other.rounds_us.shape:
         return None
-    paired = PairedLogRatio.from_rounds(figure.rounds_us, other.rounds_us)
+    paired = ratio_within_run(run.source, [figure], [other])
     return paired if paired.n else None
 
 

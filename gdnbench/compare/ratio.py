@@ -1,7 +1,7 @@
 """One column against the first: a ratio for each case, with interval and verdict where both were measured; their mean.
 
-Figures of one run are paired by round. Those of two runs are compared by their mean times without what the runs as a
-whole moved by, and what that leaves open is in the interval (`compare.run_change`).
+Figures of one run are paired by round (`compare.within_run`). Those of two runs are compared by their mean times
+without what the runs as a whole moved by, and what that leaves open is in the interval (`compare.run_change`).
 
 In the geometric mean, the rounds and what a case strays by are independent from case to case and shrink with their
 number; what is common to the cases of a workload shrinks with the number of workloads, what is common to the run does
@@ -20,12 +20,13 @@ import numpy as np
 from gdnbench.compare.figure import FigureSource
 from gdnbench.compare.grid import GridEntry, GridRow
 from gdnbench.compare.run_change import CaseChange, RunPair, TimeKind
+from gdnbench.compare.within_run import ratio_within_run
 from gdnbench.errors import UsageError
 from gdnbench.model.status import Status
 from gdnbench.model.workload import Workload
 from gdnbench.stats.comparison import Comparison
-from gdnbench.stats.interval import Interval, t_interval
-from gdnbench.stats.multiple import compare_family, compare_unpaired
+from gdnbench.stats.interval import Interval
+from gdnbench.stats.multiple import compare_unpaired, judge_family
 from gdnbench.stats.unpaired import UnpairedLogRatio
 from gdnbench.stats.variance import Variance
 
@@ -121,16 +122,16 @@ def compare_column(
     """
     pairs = {index: pair for index, row in enumerate(rows) if (pair := timed_pair(row, column))}
     comparable = {index: pair for index, pair in pairs.items() if _has_rounds(*pair) and _same_timer(*pair)}
-    rounds_us, changes = {}, {}
+    within, changes = {}, {}
     for index, (left, right) in comparable.items():
         if _same_rounds(left, right):
-            rounds_us[index] = (right.figure.rounds_us, left.figure.rounds_us)
+            within[index] = ratio_within_run(left.source, [left.figure], [right.figure])
         else:
             changes[index] = _changes(left, right, pair_of)
     limits = {"margin": settings.margin, "confidence": settings.confidence}
     comparisons: dict[int, Comparison] = {}
-    for paired in _kernels_and_floors(rounds_us, pairs):
-        comparisons |= compare_family(paired, **limits)
+    for paired in _kernels_and_floors(within, pairs):
+        comparisons |= judge_family(paired, **limits)
     log_ratios = {index: _log_ratio(*pairs[index], pair_of, settings) for index in changes}
     for unpaired in _kernels_and_floors(log_ratios, pairs):
         comparisons |= compare_unpaired(unpaired, **limits)
@@ -292,9 +293,6 @@ def _paired_mean_interval(pairs: Sequence[EntryPair], confidence: float) -> Inte
     """Over the rounds in which every case was measured, if the pairs are all of one run."""
     if len({(left.source.name, left.figure.rounds_us.shape) for left, _ in pairs}) > 1:
         return None
-    ratios = np.mean([np.log(left.figure.rounds_us) - np.log(right.figure.rounds_us) for left, right in pairs], axis=0)
-    present = ratios[np.isfinite(ratios)]
-    if present.size < 2:
-        return None
-    logs = t_interval(present, confidence)
-    return Interval(*(float(np.exp(end)) for end in (logs.estimate, logs.low, logs.high)))
+    left, right = zip(*pairs, strict=True)
+    ratio = ratio_within_run(left[0].source, [each.figure for each in left], [each.figure for each in right])
+    return ratio.speedup(confidence) if ratio.n > 1 else None

@@ -93,15 +93,16 @@ def load_run(folder: Path) -> FigureSource:
         for row in rows.get(KERNEL_CLOCK, [])
         if row.timing
     }
+    found = [
+        _figure(info, row, rounds.get((row.case.id, None), _NO_ROUNDS), kernel_times.get(row.case.id))
+        for row in measurements
+    ]
     return FigureSource(
         name=info.run_id,
         kind=SourceKind.MEASURED,
         gpu=info.gpu,
-        figures=tuple(
-            _figure(info, row, rounds.get((row.case.id, None), _NO_ROUNDS), kernel_times.get(row.case.id))
-            for row in measurements
-            if row.role is not Role.CONTROL
-        ),
+        figures=tuple(figure for figure in found if figure.role is not Role.CONTROL),
+        controls=tuple(figure for figure in found if figure.role is Role.CONTROL),
         noise=_noise(measurements),
         conditions=conditions_of(info),
         warnings=tuple(info.warnings),

@@ -1,6 +1,7 @@
 """A run's kernels over the workloads of a suite: the weighted geometric mean of their ratios, with its interval.
 
-The interval is over rounds and processes, as that of each workload is. A process adds one launch to the times of all
+The interval is over rounds and processes, as that of each workload is, and holds what a baseline shows that is told
+apart from itself. A process adds one launch to the times of all
 workloads, and so, but for terms of second order, one constant to a weighted mean of them.
 """
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from gdnbench.catalog.resolve import op_option
 from gdnbench.errors import UnknownNameError, UsageError
+from gdnbench.measuring.analyse import ALARM
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.op import Suite
 from gdnbench.model.status import Role, Status
@@ -24,11 +26,10 @@ from gdnbench.stats.comparison import Comparison, margin_edges
 from gdnbench.stats.estimators import weighted_geomean
 from gdnbench.stats.multiple import judge_family
 from gdnbench.stats.paired import PairedLogRatio
-from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, estimate_effects
+from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, ProcessEffects, estimate_effects
 from gdnbench.store.samples import CaseRounds, processes_of
 
-_REFERENCE = ""
-"""Stands for the fastest of the references among the labels of kernels, of which none is empty."""
+_ByLabel = dict[str, dict[Workload, FloatArray]]
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ def judge_suite(
         UnknownNameError: for a reference that is not in the run.
     """
     _check_measured(measurements, suite, op)
-    times = _times(measurements, rounds, suite)
+    times, again = _times(measurements, rounds, suite)
     over = tuple(over) or _baseline(measurements)
     unknown = [label for label in over if label not in times]
     if unknown:
@@ -129,7 +130,10 @@ def judge_suite(
     judged = [label for label in means if over != (label,) and roles[label].does_the_work]
     comparisons: Mapping[str, Comparison] = {}
     if judged:
-        ratios = _ratios({**means, _REFERENCE: _mean(reference, weights)}, judged, measurements, rounds)
+        controls = {label: _mean(found, weights) for label, found in again.items() if found.keys() >= weights.keys()}
+        effects = _effects({**means, **controls}, measurements, rounds)
+        noise = _noise(means, controls, measurements, effects)
+        ratios = _ratios({label: means[label] for label in judged}, _mean(reference, weights), over, effects, noise)
         comparisons = judge_family(ratios, margin=margin, confidence=confidence)
     rows = []
     for label, mean in means.items():
@@ -141,39 +145,62 @@ def judge_suite(
     return SuiteResult(suite, left_out, over, margin, tuple(rows), incomplete)
 
 
-def _ratios(
-    means: Mapping[str, FloatArray],
-    labels: Sequence[str],
-    measurements: Sequence[Measurement],
-    rounds: Mapping[str, CaseRounds],
-) -> dict[str, PairedLogRatio]:
-    """What the rounds say of log(reference / kernel), with what processes add to it.
-
-    Args:
-        means: shape (rounds,) by label, weighted geometric means in microseconds; that of the reference, too.
-        labels: the kernels to compare.
-        measurements: the run's rows.
-        rounds: its round times.
-    """
+def _effects(
+    means: Mapping[str, FloatArray], measurements: Sequence[Measurement], rounds: Mapping[str, CaseRounds]
+) -> ProcessEffects[str]:
+    """What processes add to the means of all kernels, floors and the control."""
     # A floor that moves nothing is a few ticks of the timer, and no evidence on the others.
     empty = {row.case.label for row in measurements if row.is_empty_floor}
-    effects = estimate_effects(
+    return estimate_effects(
         means,
         processes_of(rounds.values()),
         left_out=empty & means.keys(),
         has_launch=any(row.timing.timer == "nvbench" for row in measurements if row.timing),
         usual_sd_us=USUAL_LAUNCH_SD_US,
     )
-    times = {label: effects.without_launch(mean) for label, mean in means.items()}
-    return {
-        label: PairedLogRatio.from_rounds(
-            times[label],
-            times[_REFERENCE],
-            effects.process,
-            effects.of_ratio((label, _REFERENCE), (times[label], times[_REFERENCE])),
-        )
-        for label in labels
-    }
+
+
+def _ratios(
+    means: Mapping[str, FloatArray],
+    reference: FloatArray,
+    over: Sequence[str],
+    effects: ProcessEffects[str],
+    noise: PairedLogRatio | None,
+) -> dict[str, PairedLogRatio]:
+    """What the rounds say of log(reference / kernel), with what processes add to it and the noise of the control.
+
+    The reference is no evidence on the processes beside the kernels that it is made of: it is one of them twice.
+
+    Args:
+        means: shape (rounds,) by label, weighted geometric means in microseconds, of the kernels to compare.
+        reference: that of the fastest of the references.
+        over: labels of the references.
+        effects: of the processes.
+        noise: the baseline against itself; None where it was not measured twice.
+    """
+    stands_for = next((label for label in over if label in effects.outliers), over[0])
+    against = effects.without_launch(reference)
+    found = {}
+    for label, mean in means.items():
+        pair = effects.without_launch(mean), against
+        between = effects.of_ratio((label, stands_for), pair)
+        found[label] = PairedLogRatio.from_rounds(*pair, effects.process, between).widened_by(noise, ALARM)
+    return found
+
+
+def _noise(
+    means: Mapping[str, FloatArray],
+    controls: Mapping[str, FloatArray],
+    measurements: Sequence[Measurement],
+    effects: ProcessEffects[str],
+) -> PairedLogRatio | None:
+    """What the rounds say of the baseline against itself; None where either lacks a time at some workload."""
+    labels = {row.role: row.case.label for row in measurements if row.role in {Role.BASELINE, Role.CONTROL}}
+    baseline, control = labels.get(Role.BASELINE, ""), labels.get(Role.CONTROL, "")
+    if baseline not in means or control not in controls:
+        return None
+    pair = effects.without_launch(controls[control]), effects.without_launch(means[baseline])
+    return PairedLogRatio.from_rounds(*pair, effects.process, effects.of_ratio((control, baseline), pair))
 
 
 def _check_measured(measurements: Sequence[Measurement], suite: Suite, op: str) -> None:
@@ -186,13 +213,15 @@ def _check_measured(measurements: Sequence[Measurement], suite: Suite, op: str) 
 
 def _times(
     measurements: Sequence[Measurement], rounds: Mapping[str, CaseRounds], suite: Suite
-) -> dict[str, dict[Workload, FloatArray]]:
-    """Round times by label and workload, of all but the baseline's second measurement."""
-    found: dict[str, dict[Workload, FloatArray]] = {}
+) -> tuple[_ByLabel, _ByLabel]:
+    """Round times by label and workload, and apart from them those of the baseline's second measurement."""
+    found: _ByLabel = {}
+    again: _ByLabel = {}
     for row in measurements:
-        if row.timing and row.role is not Role.CONTROL and row.case.workload in suite.weights and row.case.id in rounds:
-            found.setdefault(row.case.label, {})[row.case.workload] = rounds[row.case.id].times_us
-    return found
+        if row.timing and row.case.workload in suite.weights and row.case.id in rounds:
+            kept = again if row.role is Role.CONTROL else found
+            kept.setdefault(row.case.label, {})[row.case.workload] = rounds[row.case.id].times_us
+    return found, again
 
 
 def _baseline(measurements: Sequence[Measurement]) -> tuple[str, ...]:

@@ -7,11 +7,10 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
 from gdnbench.catalog.entry import Entry as CatalogEntry
 from gdnbench.compare.figure import Figure
 from gdnbench.compare.runs import load_run
+from gdnbench.compare.within_run import ratio_within_run
 from gdnbench.errors import UsageError
 from gdnbench.ledger.entry import Closed, Entry, Finding, Opened, Outcome, moment, now_text
 from gdnbench.ledger.expectation import Expectation
@@ -20,7 +19,6 @@ from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
 from gdnbench.stats.interval import Interval
-from gdnbench.stats.paired import PairedLogRatio
 from gdnbench.store.info import RunInfo
 from gdnbench.store.measurements import read_run
 
@@ -124,7 +122,10 @@ def _notes(opened: Opened, info: RunInfo) -> list[str]:
     others = {each.baseline for each in opened.expectations} - {"", info.baseline}
     if others:
         told = ", ".join(sorted(others))
-        notes.append(f"the run's baseline is {info.baseline}: intervals against {told} are of its rounds alone")
+        notes.append(
+            f"the run's baseline is {info.baseline}: intervals against {told} are corrected for the expectations of "
+            "this entry, and not for the run's comparisons"
+        )
     if info.sources.get(opened.kernel) == opened.hashes.get(opened.kernel):
         notes.append(f"{opened.kernel} has not changed since the entry was opened")
     return notes + ([] if info.complete else ["the run is not complete"])
@@ -184,13 +185,11 @@ def _interval(value: float, low: float, high: float) -> Interval:
 
 def _paired(folder: Path, row: Measurement, base: Measurement, confidence: float) -> Interval | None:
     """The speedup by the rounds of a run that compared with another baseline."""
-    figures = load_run(folder).figures
-    kernel, against = _figure(figures, row), _figure(figures, base)
+    source = load_run(folder)
+    kernel, against = _figure(source.figures, row), _figure(source.figures, base)
     if not kernel or not against or kernel.rounds_us.shape != against.rounds_us.shape or not kernel.has_rounds:
         return None
-    several = kernel.processes.shape == kernel.rounds_us.shape
-    process = np.unique(kernel.processes, return_inverse=True)[1] if several else None
-    return PairedLogRatio.from_rounds(kernel.rounds_us, against.rounds_us, process).speedup(confidence)
+    return ratio_within_run(source, [against], [kernel]).speedup(confidence)
 
 
 def _figure(figures: Sequence[Figure], row: Measurement) -> Figure | None:

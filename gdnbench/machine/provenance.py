@@ -42,7 +42,7 @@ def describe_machine(gpu: Gpu | None) -> dict[str, Any]:
         **({"target": elsewhere.target} if elsewhere and elsewhere.target else {}),
         "host": _describe_host(),
         "gpu": None if gpu is None else describe_gpu(gpu, read_state(gpu)),
-        "versions": _versions(),
+        "versions": library_versions(),
         "environment": relevant_variables(os.environ),
     }
 
@@ -114,7 +114,8 @@ def _git(folder: Path, *arguments: str) -> str | None:
     return done.output.strip() if done.returncode == 0 else None
 
 
-def _versions() -> dict[str, str | None]:
+def library_versions() -> dict[str, str | None]:
+    """The versions of Python and of what makes, launches or times kernels; None for what is not installed."""
     import platform
 
     return {"python": platform.python_version(), **{package: package_version(package) for package in PACKAGES}}

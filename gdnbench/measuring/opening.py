@@ -12,7 +12,7 @@ from gdnbench.catalog.catalog import Catalog
 from gdnbench.codec import convert
 from gdnbench.errors import GpuNotFoundError, MachineError, RunFormatError, UsageError
 from gdnbench.machine.gpus import list_gpus, select_gpu
-from gdnbench.machine.provenance import describe_machine, git_state, host_name
+from gdnbench.machine.provenance import describe_machine, git_state, host_name, library_versions
 from gdnbench.machine.state import read_state
 from gdnbench.measuring.analyse import is_of_times
 from gdnbench.measuring.observer import Observer
@@ -59,7 +59,7 @@ def resume_session(catalog: Catalog, results: Path, run: str, observer: Observer
     """Takes up a run that was stopped, on the GPU where it began.
 
     Raises:
-        GdnbenchError: if there is no such run, it is whole, its kernels have changed, or its GPU is not here.
+        GdnbenchError: if there is no such run, it is whole, what it measures has changed, or its GPU is not here.
     """
     resumed = load_unfinished(results, run, catalog)
     info, described = resumed.info, resumed.info.machine["gpu"]
@@ -68,6 +68,8 @@ def resume_session(catalog: Catalog, results: Path, run: str, observer: Observer
     except GpuNotFoundError as error:
         target = info.machine.get("target")
         raise GpuNotFoundError(error.message, f"it began elsewhere: --on {target}" if target else error.hint) from error
+    if changed := library_change(info):
+        raise UsageError(f"{changed} since {info.run_id} began", "start a new run, or install what it began with")
     folder = RunFolder.reopen(resumed.path)
     op = catalog.ops[info.op]
     settings, collected, clocked = resumed.settings, resumed.collected, resumed.clocked
@@ -150,12 +152,12 @@ class Resumed:
 def load_unfinished(results: Path, wanted: str, catalog: Catalog) -> Resumed:
     """Reads the journal of an unfinished run.
 
-    Cases that took their worker down get another chance, except in a race, where the others are ahead of them. What the
-    description said of the times of then is left out.
+    Cases that took their worker down get another chance, except in a race, where the others are ahead of them, and
+    those that cheated. What the description said of the times of then is left out.
 
     Raises:
         UnknownNameError: if there is no such run.
-        UsageError: if it is whole already, or a kernel has changed since.
+        UsageError: if it is whole already, or a kernel or the op has changed since.
     """
     named = name_runs(results, wanted, stopped=True)
     path = named.runs[0] if named.is_one else find_newest(named.runs, lambda folder: not read_info(folder).complete)
@@ -170,10 +172,10 @@ def load_unfinished(results: Path, wanted: str, catalog: Catalog) -> Resumed:
     events = [_event(path, line) for line in read_journal(path)]
     collected = _replay(event for event in events if not _clock(event))
     if not (info.swept and any(collected.samples.values())):
-        collected.lost.clear()
+        collected.lost = collected.cheated()
     clocked = {clock: _replay(event for event in events if _clock(event) == clock) for clock in settings.clocks}
     for each in clocked.values():
-        each.lost.clear()
+        each.lost = each.cheated()
     cases = tuple(Case.from_dict(case, info.workloads) for case in info.cases)
     return Resumed(path, info, settings, cases, collected, clocked)
 
@@ -219,11 +221,22 @@ def _event(path: Path, line: str) -> Event:
 
 
 def source_change(info: RunInfo, catalog: Catalog) -> str:
-    """The first kernel that is not as the run knew it, in words; empty if there is none."""
+    """The first kernel that is not as the run knew it, or its op, in words; empty if there is none."""
     for name, source_hash in info.sources.items():
         entry = catalog.entries.get(name)
         if entry is None or entry.known_source() != source_hash:
             return f"{name} {'is gone' if entry is None else 'has changed'}"
+    if info.op_hash and info.op in catalog.ops and catalog.op_hash(info.op) != info.op_hash:
+        return f"what {info.op} says of inputs and gates has changed"  # other numbers may take other times
+    return ""
+
+
+def library_change(info: RunInfo) -> str:
+    """The first library that has another version than the run knew, in words; empty if there is none."""
+    now = library_versions()
+    for name, version in info.machine.get("versions", {}).items():
+        if name in now and now[name] != version:
+            return f"{name} has changed from {version or 'none'} to {now[name] or 'none'}"
     return ""
 
 
@@ -259,6 +272,7 @@ def _asks_the_same(info: RunInfo, catalog: Catalog, plan: Plan) -> bool:
         and _asked(Case.from_dict(case, info.workloads) for case in info.cases) == _asked(plan.cases)
         and before == asked
         and not source_change(info, catalog)
+        and not library_change(info)
     )
 
 

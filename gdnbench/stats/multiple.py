@@ -24,13 +24,10 @@ from gdnbench.stats.unpaired import UnpairedLogRatio
 K = TypeVar("K", bound=Hashable)
 
 
-def compare_family(
-    pairs: Mapping[K, tuple[FloatArray, FloatArray]],
-    *,
-    margin: float = DEFAULT_MARGIN,
-    confidence: float = 0.95,
+def judge_family(
+    ratios: Mapping[K, PairedLogRatio], *, margin: float = DEFAULT_MARGIN, confidence: float = 0.95
 ) -> dict[K, Comparison]:
-    """Compare every kernel of a family with its baseline.
+    """Compares every kernel of a family with its baseline.
 
     The chance that any kernel whose true difference is within the margin is called FASTER or SLOWER is at
     most 1 - confidence for the whole family. Each interval is the one at the level that its verdict was
@@ -38,25 +35,12 @@ def compare_family(
     fewer than two paired rounds still counts as a member; leave it out to spare the others its cost.
 
     Args:
-        pairs: for each key, (kernel, baseline): two arrays of shape (rounds,), round medians in microseconds,
-            NaN where a round is missing.
+        ratios: what the rounds say of log(baseline / kernel), by any key.
         margin: differences up to this ratio count as none.
         confidence: of the family as a whole, between 0 and 1, both excluded.
 
     Returns:
         A comparison for each key, in the order given. For one pair it equals `judge_paired`.
-
-    Raises:
-        ValueError: as `PairedLogRatio.from_rounds` and `judge_paired`.
-    """
-    ratios = {key: PairedLogRatio.from_rounds(kernel, baseline) for key, (kernel, baseline) in pairs.items()}
-    return judge_family(ratios, margin=margin, confidence=confidence)
-
-
-def judge_family(
-    ratios: Mapping[K, PairedLogRatio], *, margin: float = DEFAULT_MARGIN, confidence: float = 0.95
-) -> dict[K, Comparison]:
-    """Judges a family of paired log-ratios; see `compare_family`.
 
     Raises:
         ValueError: if `margin` or `confidence` is out of range.
@@ -71,7 +55,7 @@ def judge_family(
 def compare_unpaired(
     ratios: Mapping[K, UnpairedLogRatio], *, margin: float = DEFAULT_MARGIN, confidence: float = 0.95
 ) -> dict[K, Comparison]:
-    """Judges a family of comparisons with Holm's correction, as `compare_family` does those of one run.
+    """Judges a family of comparisons with Holm's correction, as `judge_family` does those of one run.
 
     An UNCLEAR one asks for no further rounds: most of its variance is between the runs.
 
@@ -145,7 +129,7 @@ def compare_with_best(
         look: 1 for the first look at these cases, 2 for the second.
 
     Raises:
-        ValueError: if there are no cases, none has a round, `look` is below 1, or as `compare_family`.
+        ValueError: if there are no cases, none has a round, `look` is below 1, or as `judge_paired`.
     """
     if look < 1:
         raise ValueError(f"looks count from 1, not {look}")

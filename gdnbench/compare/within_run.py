@@ -1,0 +1,89 @@
+"""Two sides of one run: their ratio by the rounds that both have, with all the noise that the run shows.
+
+As in the run's own table: launches of processes are taken out, what else processes add is in the interval, and so is
+what a baseline that is told apart from itself shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from gdnbench.compare.figure import Figure, FigureSource
+from gdnbench.compare.spread import is_empty
+from gdnbench.measuring.analyse import ALARM
+from gdnbench.model.params import Params
+from gdnbench.model.status import Role
+from gdnbench.model.workload import Workload
+from gdnbench.stats import FloatArray, IntArray
+from gdnbench.stats.estimators import weighted_geomean
+from gdnbench.stats.paired import PairedLogRatio
+from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, estimate_effects
+
+Side = Sequence[Figure]
+"""Figures of one run, all of as many rounds: what stands for them is the geometric mean of their times."""
+
+_SideKey = tuple[tuple[Role, str, Params, Workload], ...]
+
+
+def ratio_within_run(source: FigureSource, left: Side, right: Side) -> PairedLogRatio:
+    """What the rounds of a run say of log(left / right).
+
+    Args:
+        source: the run.
+        left: at least one figure of it.
+        right: as many others, by the same timer.
+    """
+    workloads = list(dict.fromkeys(figure.workload for figure in (*left, *right)))
+    sides = {_key(side): side for side in (left, right, *_others(source, left[0], workloads))}
+    times = {key: _mean(side) for key, side in sides.items()}
+    both = np.isfinite(times[_key(left)]) & np.isfinite(times[_key(right)])
+    times = {key: mean[both] for key, mean in times.items()}
+    if not both.any():
+        return PairedLogRatio.from_rounds(times[_key(right)], times[_key(left)])
+    effects = estimate_effects(
+        times,
+        _process([*left, *right])[both],
+        left_out={key for key, side in sides.items() if any(map(is_empty, side))},
+        has_launch=left[0].timer == "nvbench",
+        usual_sd_us=USUAL_LAUNCH_SD_US,
+    )
+
+    def paired(kernel: _SideKey, baseline: _SideKey) -> PairedLogRatio:
+        pair = effects.without_launch(times[kernel]), effects.without_launch(times[baseline])
+        return PairedLogRatio.from_rounds(*pair, effects.process, effects.of_ratio((kernel, baseline), pair))
+
+    by_role = {side[0].role: key for key, side in sides.items() if len({figure.role for figure in side}) == 1}
+    control, baseline = by_role.get(Role.CONTROL), by_role.get(Role.BASELINE)
+    ratio = paired(_key(right), _key(left))
+    return ratio.widened_by(paired(control, baseline), ALARM) if control and baseline else ratio
+
+
+def _others(source: FigureSource, like: Figure, workloads: Sequence[Workload]) -> Iterator[Side]:
+    """The figures of each case of the run that has rounds at each of the workloads; the baseline's second one, too."""
+    found: dict[tuple[Role, str], dict[Workload, Figure]] = {}
+    for figure in (*source.figures, *source.controls):
+        if figure.timer == like.timer and figure.rounds_us.shape == like.rounds_us.shape:
+            found.setdefault((figure.role, figure.label), {})[figure.workload] = figure
+    for at in found.values():
+        if at.keys() >= set(workloads):
+            yield [at[workload] for workload in workloads]
+
+
+def _key(side: Side) -> _SideKey:
+    return tuple((figure.role, figure.label, figure.params, figure.workload) for figure in side)
+
+
+def _mean(side: Side) -> FloatArray:
+    return weighted_geomean([figure.rounds_us for figure in side], [1.0] * len(side))
+
+
+def _process(figures: Side) -> IntArray:
+    """The process of each round: workloads that did not fit into memory together were measured by several."""
+    numbers = [
+        figure.processes if figure.processes.shape == figure.rounds_us.shape else np.zeros_like(figure.rounds_us, int)
+        for figure in figures
+    ]
+    process: IntArray = np.unique(np.stack(numbers), axis=1, return_inverse=True)[1].ravel()
+    return process
