@@ -76,7 +76,7 @@ def _runs_with(candidate: Candidate) -> Iterable[StoredRun]:
         cases = [Case.from_dict(case, info.workloads) for case in info.cases]
         own = [case for case in cases if case.label == candidate.label]
         if own:
-            measured = {case.workload for case in own}
+            measured = {candidate.op.workloads.completed(case.workload) for case in own}
             lacking = tuple(workload for workload in candidate.suite.workloads if workload not in measured)
             yield StoredRun(folder, _code_of(candidate.catalog, info, own), lacking)
 
@@ -109,7 +109,7 @@ def _judge(candidate: Candidate, folder: Path) -> Check:
         for row in rows
         if row.case.label == candidate.label
         and row.role is not Role.CONTROL
-        and row.case.workload in candidate.suite.weights
+        and candidate.op.workloads.completed(row.case.workload) in candidate.suite.weights
     ]
     if untimed := [row for row in own if row.status is not Status.OK or row.timing is None]:
         return _untimed(candidate, named, untimed, shown)
