@@ -293,18 +293,7 @@ def of_op(runs: Sequence[StoredRun], op: str) -> list[StoredRun]:
 
 def with_axes_of(runs: Sequence[StoredRun], op: Op) -> list[StoredRun]:
     """The op's runs at workloads of its axes as they are now: those that a run lacks had their defaults."""
-    complete = op.workloads.completed
-    return [
-        replace(
-            run,
-            source=replace(
-                run.source,
-                figures=tuple(replace(figure, workload=complete(figure.workload)) for figure in run.figures),
-                noise={complete(workload): noise for workload, noise in run.source.noise.items()},
-            ),
-        )
-        for run in runs
-    ]
+    return [replace(run, source=run.source.with_axes_of(op.name, op.workloads)) for run in runs]
 
 
 def of_gpu(runs: Sequence[StoredRun], gpu: str) -> list[StoredRun]:
