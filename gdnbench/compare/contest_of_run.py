@@ -60,7 +60,7 @@ def contest_of_run(folder: Path, op: Op, suite: str, over: Sequence[str]) -> Con
         UnknownNameError: if the op has no such suite, or the run no times of a kernel to compare with.
         RunFormatError: if the folder holds no run that can be read.
     """
-    if is_step(folder) or read_sweep(folder):
+    if read_sweep(folder):
         raise UsageError(f"{folder.name} is no run of kernels over workloads", "name a run: gdnbench runs lists them")
     info, measurements = read_run(folder)
     chosen = suite_of(info)

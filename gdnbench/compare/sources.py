@@ -17,6 +17,7 @@ from gdnbench.model.workload import Workload, WorkloadSpec
 from gdnbench.places import is_file, is_folder
 from gdnbench.store.find import PUBLISHED_FOLDER, Named, compares, list_runs, name_runs, readable
 from gdnbench.store.info import RunInfo, read_info
+from gdnbench.store.step import refuse_step
 from gdnbench.wording import first_of, plural
 
 _GIT = "git:"
@@ -47,7 +48,7 @@ def load_sources(texts: Sequence[str], results: Path) -> list[FigureSource]:
         results: where runs are.
 
     Raises:
-        UsageError: if a name is empty, a file is of no known format, or two are the same.
+        UsageError: if a name is empty, a file is of no known format, a run is a step, or two are the same.
         UnknownNameError: if there is no such source.
         RunFormatError: if one is there and cannot be read.
     """
@@ -150,6 +151,7 @@ def _load_of_commit(folder: Path) -> FigureSource:
 
 def _load_whole(folder: Path) -> FigureSource:
     """A run with every case that its run.json lists, with a warning where it was stopped."""
+    refuse_step(folder)
     info, source = read_info(folder), load_run(folder)
     expected = sum(case["role"] != Role.CONTROL for case in info.cases)
     if len(source.figures) != expected:

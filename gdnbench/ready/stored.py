@@ -27,6 +27,7 @@ from gdnbench.stats.comparison import Verdict
 from gdnbench.store.find import readable, runs_beside
 from gdnbench.store.info import RunInfo, read_info
 from gdnbench.store.measurements import read_run
+from gdnbench.store.step import is_step
 from gdnbench.wording import first_of, plural
 
 NAME = "suite"
@@ -71,7 +72,7 @@ def _runs_with(candidate: Candidate) -> Iterable[StoredRun]:
     """The whole runs on a GPU that have the kernel, newest first; those that cannot be read are left out."""
     found = readable(runs_beside(candidate.terms.results), lambda folder: (folder, read_info(folder)))
     for folder, info in found:
-        if info.op != candidate.op.name or not (info.complete and info.on_gpu) or info.swept:
+        if info.op != candidate.op.name or not (info.complete and info.on_gpu) or info.swept or is_step(folder):
             continue
         cases = [Case.from_dict(case, info.workloads) for case in info.cases]
         own = [case for case in cases if case.label == candidate.label]
