@@ -1,6 +1,7 @@
 """Steps without a GPU: the plan, the C loop on a driver made up, workers made up, and what is stored and shown."""
 
 import ctypes
+import re
 import shutil
 import subprocess
 from dataclasses import replace
@@ -191,6 +192,17 @@ def test_a_step_is_not_taken_for_a_damaged_run(stored, command_line, words):
     told = " ".join(err.split())
     assert f"{STEP} is a step: it has no times of kernels by themselves" in told
     assert f"hint: gdnbench show {STEP}" in told
+
+
+@pytest.mark.parametrize("columns", ["80", "130"])
+def test_the_table_of_a_step_fits_and_cuts_no_number_and_no_name(stored, command_line, columns):
+    code, out, _ = command_line("show", STEP, "--out", stored, columns=columns)
+    assert code == 0
+    table = out[: out.index("A/A")]
+    assert "…" not in table
+    assert max(map(len, table.splitlines())) <= int(columns)
+    assert re.search(r"decode-v9-layers +persistent +3\.978", table)
+    assert ("no room here for gap, kernels" in table) == (columns == "80")
 
 
 def test_a_plot_of_the_latest_run_is_of_one_with_times(stored, command_line):
