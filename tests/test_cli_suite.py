@@ -42,6 +42,8 @@ def test_of_several_ops_the_one_that_is_meant_is_told_where_nothing_says_which(c
     _, _, said = command_line("run", "nvfp4-gemv", *words)
     assert "nvfp4-gemv is an op, not a kernel" in said
     assert "--op nvfp4-gemv" in said
+    _, _, other = command_line("run", "decode-v9", "--op", "layer", *words)
+    assert "decode-v9 is a kernel of decode, and those of another op are asked for" in " ".join(other.split())
 
 
 def test_a_suite_is_verified(command_line):
