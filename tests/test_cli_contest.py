@@ -345,7 +345,7 @@ def test_a_run_without_a_baseline_asks_for_one(ask, asked, tmp_path):
         (("20261123-234231-h200-prefill-qk16",), "the run measured none of the 91 workloads"),
         (("verify-last",), "verify has no suite contest"),
         (("sweep-bv",), "is no run of kernels over workloads"),
-        (("20261124-044459",), "is no run of kernels over workloads"),
+        (("20261124-044459",), "is a step"),
         ((HOPPER, "--over", "decode-nope"), "the run has no times of decode-nope"),
         ((HOPPER, "--suite", "nope"), "decode has no suite nope"),
         (("published/contest",), "no run"),

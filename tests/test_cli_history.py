@@ -83,7 +83,7 @@ def test_without_a_step_the_first_and_the_last_run_are_proposed(run, stepped):
 def test_of_a_single_run_another_is_proposed(run, tmp_path):
     store_run(tmp_path, 0)
     _, out, _ = run("history", KERNEL, "--out", tmp_path)
-    assert out.splitlines()[-1] == f"next: gdnbench run --kernel {KERNEL} --out {tmp_path}"
+    assert out.splitlines()[-1] == f"next: gdnbench run --kernel {KERNEL} --shape B=1 --out {tmp_path}"
     assert "┌" not in out
 
 
@@ -145,6 +145,17 @@ def test_where_none_is_asked_for_the_workloads_of_the_suite_that_were_timed_are_
     code, out, _ = run("history", "prefill-triton", "--csv", "--out", RECORDED)
     assert code == 0
     assert {row["lengths"] for row in csv.DictReader(io.StringIO(out))} >= {"1024", "8192"}
+
+
+def test_a_kernel_that_cannot_do_the_default_suite_is_followed_where_it_was_timed(run, tmp_path):
+    """verify-v3 cannot do states in fp32, which a run of `results` tells, too."""
+    for name in ("20261125-021738-h200-verify-bf16-small", "20261125-032937-h200-verify-last-heads"):
+        shutil.copytree(RECORDED / name, tmp_path / name)
+    code, out, _ = run("history", "verify-v3", "--out", tmp_path)
+    assert code == 0
+    assert "verify-v3 B=1 T=4 last qk4_v8 bf16 on h200" in out
+    assert "fp32" not in out
+    assert "--shape B=1 --shape keep=last --shape state=bf16" in flat(out.splitlines()[-1])
 
 
 def test_json_holds_every_row_and_no_more(run, stepped):

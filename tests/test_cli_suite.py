@@ -17,6 +17,9 @@ SERVING = "20261123-211325-h200-prefill-serving"
 """Two rounds at 5 of 76 workloads of a run that was stopped: at the last the baseline failed and the rest was not run;
 one library is wrong at another."""
 
+BEFORE_AN_AXIS = "20261124-172753-h200-layer-heads"
+"""A run of `layer` of the time when the op had no axis BETA."""
+
 CONTEST = {1: 10, 4: 8, 8: 7, 16: 7, 32: 7, 48: 7, 64: 8}
 
 
@@ -39,6 +42,8 @@ def test_of_several_ops_the_one_that_is_meant_is_told_where_nothing_says_which(c
     _, _, said = command_line("run", "nvfp4-gemv", *words)
     assert "nvfp4-gemv is an op, not a kernel" in said
     assert "--op nvfp4-gemv" in said
+    _, _, other = command_line("run", "decode-v9", "--op", "layer", *words)
+    assert "decode-v9 is a kernel of decode, and those of another op are asked for" in " ".join(other.split())
 
 
 def test_a_suite_is_verified(command_line):
@@ -148,3 +153,11 @@ def test_the_page_tells_no_such_interval_either(command_line, tmp_path):
     page = (tmp_path / "page.html").read_text()
     assert "900%" in page
     assert not re.search(r"±\d{4,}%", page)
+
+
+@pytest.mark.parametrize("verb", ["show", "contest"])
+def test_a_run_of_before_an_axis_was_added_is_summed_up_by_a_suite_of_now(command_line, verb):
+    code, out, err = command_line(verb, BEFORE_AN_AXIS, "--suite", "default", "--out", RESULTS)
+    assert code == 0, err
+    assert "2.901x" in out
+    assert "worst 1.364x at B=128" in " ".join(out.split())

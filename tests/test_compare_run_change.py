@@ -4,9 +4,11 @@ import math
 from dataclasses import replace
 
 import pytest
+from committed import RESULTS
 from compare_data import B1, figure, published, run_of, source
 
 from gdnbench.compare.run_change import RunChange, RunPair
+from gdnbench.compare.sources import load_sources
 from gdnbench.model.params import Params
 
 KERNELS = {"decode-v1": 5.3, "decode-v4": 4.7, "decode-triton": 4.4}
@@ -47,15 +49,25 @@ def test_a_launch_that_fades_at_large_workloads_is_taken_out_where_it_is():
         assert ratio.half_width(0.95) < 0.01
 
 
-def test_changed_floors_and_baselines_tell_it_where_nothing_else_does():
+def test_changed_floors_tell_it_where_nothing_else_does():
     left, right = run_of({}), run_of({}, "other", launch=0.2)
     right = replace(right, figures=tuple(replace(each, source_hash="edited") for each in right.figures))
     runs = RunChange(left, right)
     assert runs.presumed
-    assert runs.labels == ["decode-floor-copy", "decode-fla"]
+    assert runs.labels == ["decode-floor-copy"]
     assert runs.effect.whole.mean == pytest.approx(0.2, abs=0.01)
     surer = RunChange(left, run_of({}, "other", launch=0.2)).effect.whole.variance
     assert runs.effect.whole.variance > 1.3 * surer
+
+
+def test_a_baseline_that_was_edited_is_no_launch():
+    """Two stored runs whose baseline became 2 to 37 µs slower, and all else hardly: a kernel read 2.7 times as fast."""
+    left, right = load_sources(["20261124-171845", "20261125-093358"], RESULTS)
+    runs = RunChange(left, right)
+    assert not runs.unchanged
+    sides = [next(each for each in run.figures if each.label == "prologue-v1") for run in (left, right)]
+    change = runs.change(*sides)
+    assert change.log_ratio.mean == change.measured == pytest.approx(0.03, abs=0.01)
 
 
 @pytest.mark.parametrize(("card", "within_us"), [("GPU-1", 0.5), ("GPU-2", 5.0)])
@@ -74,7 +86,7 @@ def changed(run, **more):
 def test_edited_sources_and_other_params_are_not_unchanged():
     run = run_of(KERNELS)
     kernels = [left.label for left, _ in RunChange(run, changed(run, source_hash="edited")).unchanged]
-    assert set(kernels) == {"decode-floor-copy", "decode-fla"}
+    assert set(kernels) == {"decode-floor-copy"}
     assert not RunChange(run, changed(run, params=Params({"WARPS": 2}))).unchanged
 
 

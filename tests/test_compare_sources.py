@@ -64,6 +64,14 @@ def test_a_published_name_without_its_folder_is_pointed_to(tmp_path):
     assert "published/b200" in raised.value.hint
 
 
+def test_a_run_of_before_an_axis_was_added_is_at_its_default():
+    """`layer` has had its axis BETA only since the first of them."""
+    before, after = load_sources(["20261124-172753", "20261125-094047"], RESULTS)
+    assert {figure.workload for figure in before.figures} <= {figure.workload for figure in after.figures}
+    assert before.noise.keys() <= after.noise.keys()
+    assert {figure.workload.BETA for figure in before.figures} == {1}
+
+
 def test_a_file_of_another_tool(tmp_path):
     path = tmp_path / "theirs.csv"
     path.write_text("kernel,time_us\ndecode-v4,4.5\n")

@@ -339,6 +339,19 @@ def test_what_cannot_be_exported_is_refused_in_words(bench, tmp_path, words, cod
     assert said in done.err
 
 
+def test_a_run_of_before_an_axis_was_added_has_traces_and_one_without_a_case_is_told(bench, tmp_path):
+    """`layer` has had its axis BETA only since that run."""
+    words = ("layer-v1", "--run", "20261124-172753-h200-layer-heads", "--out", str(RESULTS))
+    done = bench("export", *words, "--shape", "B=1,3", "--shape", "heads=qk16_v32,qk4_v8", "--to", str(tmp_path))
+    assert done.code == 0, done.err
+    (trace,) = read_files([tmp_path]).traces
+    assert trace.definition == "layer_HQ16_HV32_K128_V128_BETA1"
+    assert trace.workload.axes["B"] == 1
+    told = " ".join(done.err.split())
+    assert "layer_HQ4_HV8_K128_V128_BETA1 has no traces: 20261124-172753-h200-layer-heads evaluated no case" in told
+    assert told.count("layer-v1 has changed since") == 1
+
+
 def test_a_kernel_whose_params_depend_on_the_workload_says_which_it_has(bench, tmp_path):
     done = bench("export", "decode-triton", "--shape", "B=8,1", "--to", str(tmp_path))
     assert "at B=1 qk4_v8 it is another" in "".join(done.err.replace("\n", " "))

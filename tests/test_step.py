@@ -1,6 +1,7 @@
 """Steps without a GPU: the plan, the C loop on a driver made up, workers made up, and what is stored and shown."""
 
 import ctypes
+import re
 import shutil
 import subprocess
 from dataclasses import replace
@@ -8,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from committed import RESULTS
 from simulated_workers import GPU
 
 from gdnbench.catalog.catalog import load_catalog
@@ -25,6 +27,7 @@ from gdnbench.step.ways import launch_cases
 from gdnbench.store.info import read_info
 from gdnbench.store.step import read_launch_ways, read_steps, write_steps
 
+RUN, STEP = "20261124-041446-h200-decode-v10", "20261124-044459-h200-decode-step"
 KERNELS = "decode-v9,decode-v9-pdl,decode-v9-layers"
 SETTINGS = StepSettings(rounds=9, samples=4, processes=3, seed=1)
 STEP_US = {Way.PYTHON: 9.0, Way.C_LOOP: 5.0, Way.GRAPH: 4.0, Way.GRAPH_PDL: 3.0, Way.PERSISTENT: 2.5}
@@ -172,6 +175,40 @@ def test_show_prints_a_step_and_other_verbs_pass_it_over(tmp_path, command_line)
     assert code == 0
     assert "damaged" not in runs
     assert command_line("show", finished.path.name, "--errors", *out)[0] == 2
+
+
+@pytest.fixture
+def stored(tmp_path):
+    """A run and a step that is later."""
+    for name in (RUN, STEP):
+        shutil.copytree(RESULTS / name, tmp_path / name)
+    return tmp_path
+
+
+@pytest.mark.parametrize("words", [("compare", RUN), ("report",), ("show", RUN), ("contest",)], ids=str)
+def test_a_step_is_not_taken_for_a_damaged_run(stored, command_line, words):
+    code, _, err = command_line(*words, STEP, "--out", stored)
+    assert code == 2
+    told = " ".join(err.split())
+    assert f"{STEP} is a step: it has no times of kernels by themselves" in told
+    assert f"hint: gdnbench show {STEP}" in told
+
+
+@pytest.mark.parametrize("columns", ["80", "130"])
+def test_the_table_of_a_step_fits_and_cuts_no_number_and_no_name(stored, command_line, columns):
+    code, out, _ = command_line("show", STEP, "--out", stored, columns=columns)
+    assert code == 0
+    table = out[: out.index("A/A")]
+    assert "…" not in table
+    assert max(map(len, table.splitlines())) <= int(columns)
+    assert re.search(r"decode-v9-layers +persistent +3\.978", table)
+    assert ("no room here for gap, kernels" in table) == (columns == "80")
+
+
+def test_a_plot_of_the_latest_run_is_of_one_with_times(stored, command_line):
+    code, out, err = command_line("plot", "time", "--out", stored)
+    assert code == 0, err
+    assert "decode-v9" in out
 
 
 def test_a_step_without_its_table_is_no_empty_one(tmp_path, command_line):

@@ -87,11 +87,17 @@ def _setting(text: str) -> tuple[str, str]:
 
 
 def unknown_kernel(catalog: Catalog, name: str, known: Sequence[str]) -> GdnbenchError:
-    """The error for a name that no kernel has: why its folder did not load, that it is an op, or the nearest names."""
+    """The error for a name that no kernel asked for has.
+
+    It says why its folder did not load, that it is an op or a kernel of another op, or the nearest names.
+    """
     if broken := find_broken(catalog, name):
         return DeclarationError(f"kernel {name} could not be loaded: {broken.reason}", f"mend {broken.folder}")
     if name in catalog.ops:
         return UnknownNameError(f"{name} is an op, not a kernel", f"--op {name} means all of its kernels")
+    if owner := catalog.owner(name):
+        told = f"{name} is a kernel of {owner.op.name}, and those of another op are asked for"
+        return UnknownNameError(told, f"leave --op out, or give --op {owner.op.name}")
     hint = did_you_mean(name, known, "`gdnbench list` shows every kernel", cutoff=0.5)
     return UnknownNameError(f"there is no kernel {name}", hint)
 

@@ -28,15 +28,16 @@ def history(
         str, typer.Option(help="A GPU model (h200) or cpu; by default that of the latest run with the kernel.")
     ] = "",
     shape: ShapesOption = None,
-    margin: Annotated[float, typer.Option(help="Relative change of the ratio that counts as none.")] = 0.01,
+    margin: Annotated[float, typer.Option(help="Relative change of the time that counts as none.")] = 0.01,
     results: ResultsOption = RESULTS,
     json: JsonOption = False,
     csv: CsvOption = False,
 ) -> None:
     """Follow one kernel over stored runs, and mark where it stepped. Needs no GPU.
 
-    Steps are judged by the ratio to the floor (or the baseline) of the same run,
-    which cancels changes that all times of a process share.
+    A step is what the kernel's time moved by since the run before of the same method,
+    less the launch that unchanged cases tell. Beside it stands the ratio to the floor
+    (or the baseline) of the same run.
     """
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.catalog.resolve import find_op
@@ -50,7 +51,7 @@ def history(
         of_gpu,
         of_op,
         other_gpus,
-        timed_workloads,
+        usual_workloads,
         with_axes_of,
     )
     from gdnbench.compare.runs import load_stored_runs
@@ -68,10 +69,9 @@ def history(
     label = choose_label(of_op(stored, op) if op else stored, name)
     op = op or choose_op(stored, label)
     found_op = find_op(catalog, op)
-    workloads, runs = parse_workloads(found_op, sizes(shape)), with_axes_of(of_op(stored, op), found_op)
+    asked, runs = parse_workloads(found_op, sizes(shape)), with_axes_of(of_op(stored, op), found_op)
     model = choose_gpu(runs, label, gpu)
-    if not shape:
-        workloads = timed_workloads(runs, label, model, workloads)
+    workloads = asked if shape else usual_workloads(runs, label, model, found_op)
     check_workloads(runs, label, model, workloads)
     chosen = of_gpu(runs, model)
     found = [history_of(chosen, label, each, gpu=model, margin=margin) for each in workloads]

@@ -46,12 +46,12 @@ def plot(
     from gdnbench.report.charts.plot import check_choice, check_picture, draw_chart, print_chart, split_words
     from gdnbench.report.charts.selection import asked_workloads
     from gdnbench.report.console import data_console, message_console
-    from gdnbench.store.find import find_run
+    from gdnbench.store.find import find_run, has_times
 
     run, chart = split_words(words)
     if output:
         check_picture(output, option="-o")
-    folder = find_run(results, run)
+    folder = find_run(results, run, serves=None if run else has_times)
     workloads, kernels = asked_workloads(folder, sizes(shape)), joined(kernel)
     check_choice(chart, kernels, workloads)
     if output:

@@ -14,6 +14,7 @@ from gdnbench.stats.estimators import INTERQUARTILE
 from gdnbench.store.info import RunInfo, read_info
 from gdnbench.store.measurements import read_clocks, read_measurements
 from gdnbench.store.samples import CaseRounds, read_case_rounds
+from gdnbench.store.step import refuse_step
 
 _SAME_SETTINGS = {"plain": False, "cold_tlb": False, "scenario": "", "trim": INTERQUARTILE}
 """Settings that change what a time is, and the value in runs without them; runs that differ are not joined."""
@@ -55,8 +56,10 @@ def read_card_run(folder: Path) -> CardRun:
     """Reads a run's folder.
 
     Raises:
+        UsageError: for a step.
         RunFormatError: if it holds no run that this gdnbench can read.
     """
+    refuse_step(folder)
     rows = [*read_measurements(folder), *(row for clock in read_clocks(folder).values() for row in clock)]
     rounds = read_case_rounds(folder)
     return CardRun(

@@ -42,8 +42,8 @@ def has_workloads(folder: Path, ops: Mapping[str, Op], suite: str) -> bool:
     op = ops.get(info.op)
     if op is None or suite not in op.suites or info.swept or is_step(folder):
         return False
-    weights = op.suite(suite).weights
-    return any(info.workloads.stored(case["shape"]) in weights for case in info.cases)
+    weights, complete = op.suite(suite).weights, op.workloads.completed
+    return any(complete(info.workloads.stored(case["shape"])) in weights for case in info.cases)
 
 
 def contest_of_run(folder: Path, op: Op, suite: str, over: Sequence[str]) -> ContestRun:
@@ -60,11 +60,12 @@ def contest_of_run(folder: Path, op: Op, suite: str, over: Sequence[str]) -> Con
         UnknownNameError: if the op has no such suite, or the run no times of a kernel to compare with.
         RunFormatError: if the folder holds no run that can be read.
     """
-    if is_step(folder) or read_sweep(folder):
+    if read_sweep(folder):
         raise UsageError(f"{folder.name} is no run of kernels over workloads", "name a run: gdnbench runs lists them")
     info, measurements = read_run(folder)
-    measured = suite_of(info)
-    chosen = measured if measured and measured.name == suite else op.suite(suite)
+    chosen = suite_of(info)
+    if chosen is None or chosen.name != suite:
+        chosen = op.suite(suite).as_stored(row.case.workload for row in measurements)
     rounds = read_case_rounds(folder)
     times: dict[Clock | None, StoredTimes] = {
         clock: StoredTimes(rows, {case: found for (case, by), found in rounds.items() if by == clock})

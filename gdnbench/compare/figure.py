@@ -170,6 +170,17 @@ class FigureSource:
         """The same source with kernel times; figures that have none are left out."""
         return replace(self, figures=tuple(each for figure in self.figures if (each := figure.by_kernel_time())))
 
+    def with_axes_of(self, op: str, axes: WorkloadSpec) -> FigureSource:
+        """The source with an op's figures at workloads of these axes: those that it lacks were at their defaults."""
+        own = {figure.workload: axes.completed(figure.workload) for figure in self.figures if figure.op == op}
+        return replace(
+            self,
+            figures=tuple(
+                replace(figure, workload=own[figure.workload]) if figure.op == op else figure for figure in self.figures
+            ),
+            noise={own.get(workload, workload): noise for workload, noise in self.noise.items()},
+        )
+
     @property
     def is_measured(self) -> bool:
         """Whether it is a run of gdnbench, so that its figures have rounds and conditions."""

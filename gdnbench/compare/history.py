@@ -25,7 +25,7 @@ from gdnbench.compare.runs import StoredRun
 from gdnbench.compare.within_run import ratio_within_run
 from gdnbench.errors import UnknownNameError, UsageError
 from gdnbench.model.gpu import CPU, gpu_slug
-from gdnbench.model.op import Op
+from gdnbench.model.op import DEFAULT_SUITE, Op
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 from gdnbench.stats.comparison import Comparison, Verdict, judge
@@ -259,17 +259,27 @@ def check_workloads(runs: Sequence[StoredRun], label: str, gpu: str, workloads: 
             raise UnknownNameError(f"no stored run has {label} at {workload} on {gpu}", f"there are {have}")
 
 
-def timed_workloads(runs: Sequence[StoredRun], label: str, gpu: str, suite: Sequence[Workload]) -> tuple[Workload, ...]:
-    """Those of a suite at which some run has the kernel; all of it if none does.
+def usual_workloads(runs: Sequence[StoredRun], label: str, gpu: str, op: Op) -> tuple[Workload, ...]:
+    """Those of the op's default suite that some run has the kernel at; all of it if none has.
 
-    Where nobody asks for a workload, one that was never measured is no reason to tell nothing of the others.
+    Where nobody asks for a workload, one that was never measured is no reason to tell nothing of the others. A kernel
+    that has a time at none of them, as one that cannot do them, is told at those of the first suite where it has one.
     """
-    known = _known_workloads(runs, label, gpu)
-    return tuple(workload for workload in suite if workload in known) or tuple(suite)
+    default, known = op.suite(DEFAULT_SUITE).workloads, _known_workloads(runs, label, gpu)
+    timed = {figure.workload for figure in _figures(runs, label, gpu) if figure.has_time}
+    for suite in (DEFAULT_SUITE, *op.suites):
+        workloads = op.suite(suite).workloads
+        if not timed.isdisjoint(workloads):
+            return tuple(workload for workload in workloads if workload in known)
+    return tuple(workload for workload in default if workload in known) or default
 
 
 def _known_workloads(runs: Sequence[StoredRun], label: str, gpu: str) -> set[Workload]:
-    return {figure.workload for run in of_gpu(runs, gpu) for figure in run.figures if figure.label == label}
+    return {figure.workload for figure in _figures(runs, label, gpu)}
+
+
+def _figures(runs: Sequence[StoredRun], label: str, gpu: str) -> list[Figure]:
+    return [figure for run in of_gpu(runs, gpu) for figure in run.figures if figure.label == label]
 
 
 def check_margin(margin: float) -> None:
@@ -289,18 +299,7 @@ def of_op(runs: Sequence[StoredRun], op: str) -> list[StoredRun]:
 
 def with_axes_of(runs: Sequence[StoredRun], op: Op) -> list[StoredRun]:
     """The op's runs at workloads of its axes as they are now: those that a run lacks had their defaults."""
-    complete = op.workloads.completed
-    return [
-        replace(
-            run,
-            source=replace(
-                run.source,
-                figures=tuple(replace(figure, workload=complete(figure.workload)) for figure in run.figures),
-                noise={complete(workload): noise for workload, noise in run.source.noise.items()},
-            ),
-        )
-        for run in runs
-    ]
+    return [replace(run, source=run.source.with_axes_of(op.name, op.workloads)) for run in runs]
 
 
 def of_gpu(runs: Sequence[StoredRun], gpu: str) -> list[StoredRun]:

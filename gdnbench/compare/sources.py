@@ -13,10 +13,11 @@ from gdnbench.compare.foreign import find_published, list_published, load_foreig
 from gdnbench.compare.runs import load_run
 from gdnbench.errors import RunFormatError, UnknownNameError, UsageError
 from gdnbench.model.status import Role
-from gdnbench.model.workload import Workload
+from gdnbench.model.workload import Workload, WorkloadSpec
 from gdnbench.places import is_file, is_folder
 from gdnbench.store.find import PUBLISHED_FOLDER, Named, compares, list_runs, name_runs, readable
 from gdnbench.store.info import RunInfo, read_info
+from gdnbench.store.step import refuse_step
 from gdnbench.wording import first_of, plural
 
 _GIT = "git:"
@@ -47,7 +48,7 @@ def load_sources(texts: Sequence[str], results: Path) -> list[FigureSource]:
         results: where runs are.
 
     Raises:
-        UsageError: if a name is empty, a file is of no known format, or two are the same.
+        UsageError: if a name is empty, a file is of no known format, a run is a step, or two are the same.
         UnknownNameError: if there is no such source.
         RunFormatError: if one is there and cannot be read.
     """
@@ -59,10 +60,27 @@ def load_sources(texts: Sequence[str], results: Path) -> list[FigureSource]:
                 raise UsageError(same, "give two different sources, or one and --cols label")
     sources = [source for _, source in chosen]
     counts = Counter(source.name for source in sources)
-    return [
-        replace(source, name=text.rstrip("/")) if counts[source.name] > 1 else source
-        for source, text in zip(sources, texts, strict=True)
-    ]
+    return _with_all_axes(
+        [
+            replace(source, name=text.rstrip("/")) if counts[source.name] > 1 else source
+            for source, text in zip(sources, texts, strict=True)
+        ]
+    )
+
+
+def _with_all_axes(sources: Sequence[FigureSource]) -> list[FigureSource]:
+    """The sources with each op's figures at workloads of one set of axes: the largest, which has what was added."""
+    axes: dict[str, WorkloadSpec] = {}
+    for figure in (figure for source in sources for figure in source.figures):
+        axes[figure.op] = max(axes.get(figure.op, figure.workload.spec), figure.workload.spec, key=_count_axes)
+    found = list(sources)
+    for op, spec in axes.items():
+        found = [source.with_axes_of(op, spec) for source in found]
+    return found
+
+
+def _count_axes(spec: WorkloadSpec) -> int:
+    return len(spec.names)
 
 
 def _choose(found: Sequence[_Found]) -> list[tuple[Path, FigureSource]]:
@@ -133,6 +151,7 @@ def _load_of_commit(folder: Path) -> FigureSource:
 
 def _load_whole(folder: Path) -> FigureSource:
     """A run with every case that its run.json lists, with a warning where it was stopped."""
+    refuse_step(folder)
     info, source = read_info(folder), load_run(folder)
     expected = sum(case["role"] != Role.CONTROL for case in info.cases)
     if len(source.figures) != expected:

@@ -32,7 +32,7 @@ def suite_of_run(
         UsageError: for `over` without a suite, or if the run was not to measure all of the suite's workloads.
         UnknownNameError: for a kernel to compare with that the run does not have.
     """
-    suite = asked or suite_of(info)
+    suite = asked.as_stored(row.case.workload for row in measurements) if asked else suite_of(info)
     if suite is None and over:
         raise UsageError("--over is for a suite", "as in --suite contest --over decode-fla")
     if suite is None or not (asked or over or any(row.timing and row.role is Role.BASELINE for row in measurements)):

@@ -126,6 +126,9 @@ def _export_definition(
         traces = _traces(catalog, request.run, matched, lines, variants, written)
         if traces:
             _write(request.to, lines_path("traces", definition), as_lines(traces), written)
+        else:
+            told = f"{definition.name} has no traces: {request.run.name} evaluated no case of it"
+            written.notes.append(f"{told} at {first_of([str(workload) for workload in weights])}")
 
 
 def _picked(
@@ -193,9 +196,10 @@ def _traces(
     info = read_info(run)
     rows = [row for clock in read_by_clock(run).values() for row in clock]
     labels = {variant.label for variant in variants}
-    written.notes += _changed(catalog, info, rows, labels)
+    notes = [*_changed(catalog, info, rows, labels)]
     if without := sorted(labels - {row.case.label for row in rows}):
-        written.notes.append(f"{info.run_id} has no case of {', '.join(without)}")
+        notes.append(f"{info.run_id} has no case of {', '.join(without)}")
+    written.notes += [note for note in notes if note not in written.notes]  # each Definition asks the same run
     return run_traces(matched, info, rows, lines, labels)
 
 

@@ -58,15 +58,17 @@ def run_traces(
         match: the Definition.
         info: the run.
         measured: its rows, of all clocks.
-        lines: the line of each workload; others are left out.
+        lines: the line of each workload; others are left out. A run of before an axis was added is at its default.
         labels: the variants that are wanted; none for all.
     """
-    cases: dict[str, list[Measurement]] = {}
+    complete = match.op.workloads.completed
+    cases: dict[tuple[str, Workload], list[Measurement]] = {}
     for row in measured:
-        is_wanted = row.case.workload in lines and (not labels or row.case.label in labels)
+        label, workload = row.case.label, complete(row.case.workload)
+        is_wanted = workload in lines and (not labels or label in labels)
         if is_wanted and row.role in _ROLES and row.status not in _NOT_EVALUATED:
-            cases.setdefault(row.case.id, []).append(row)
-    return [_trace(match, info, rows, lines[rows[0].case.workload]) for rows in cases.values()]
+            cases.setdefault((label, workload), []).append(row)
+    return [_trace(match, info, rows, lines[workload]) for (_, workload), rows in cases.items()]
 
 
 def _trace(match: Match, info: RunInfo, rows: Sequence[Measurement], workload: TracedWorkload) -> Trace:

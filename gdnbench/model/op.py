@@ -124,6 +124,12 @@ class Suite:
         """In the order declared."""
         return tuple(self.weights)
 
+    def as_stored(self, stored: Iterable[Workload]) -> Suite:
+        """The suite with a run's own workloads in it: those of before an axis was added are at that axis's default."""
+        complete = self.workloads[0].spec.completed
+        known = {complete(workload): workload for workload in stored}
+        return Suite(self.name, {known.get(workload, workload): weight for workload, weight in self.weights.items()})
+
 
 @dataclass(frozen=True, kw_only=True)
 class Op:

@@ -27,6 +27,7 @@ from gdnbench.stats.comparison import Verdict
 from gdnbench.store.find import readable, runs_beside
 from gdnbench.store.info import RunInfo, read_info
 from gdnbench.store.measurements import read_run
+from gdnbench.store.step import is_step
 from gdnbench.wording import first_of, plural
 
 NAME = "suite"
@@ -71,12 +72,12 @@ def _runs_with(candidate: Candidate) -> Iterable[StoredRun]:
     """The whole runs on a GPU that have the kernel, newest first; those that cannot be read are left out."""
     found = readable(runs_beside(candidate.terms.results), lambda folder: (folder, read_info(folder)))
     for folder, info in found:
-        if info.op != candidate.op.name or not (info.complete and info.on_gpu) or info.swept:
+        if info.op != candidate.op.name or not (info.complete and info.on_gpu) or info.swept or is_step(folder):
             continue
         cases = [Case.from_dict(case, info.workloads) for case in info.cases]
         own = [case for case in cases if case.label == candidate.label]
         if own:
-            measured = {case.workload for case in own}
+            measured = {candidate.op.workloads.completed(case.workload) for case in own}
             lacking = tuple(workload for workload in candidate.suite.workloads if workload not in measured)
             yield StoredRun(folder, _code_of(candidate.catalog, info, own), lacking)
 
@@ -109,7 +110,7 @@ def _judge(candidate: Candidate, folder: Path) -> Check:
         for row in rows
         if row.case.label == candidate.label
         and row.role is not Role.CONTROL
-        and row.case.workload in candidate.suite.weights
+        and candidate.op.workloads.completed(row.case.workload) in candidate.suite.weights
     ]
     if untimed := [row for row in own if row.status is not Status.OK or row.timing is None]:
         return _untimed(candidate, named, untimed, shown)

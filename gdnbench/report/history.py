@@ -64,7 +64,7 @@ def _next(histories: Sequence[History]) -> tuple[str, ...]:
     names = [row.run.source.name for row in histories[0].rows if row.figure.status is Status.OK]
     if len(names) > 1:
         return _compare(histories[0], names[0], names[-1])
-    return "run", "--kernel", histories[0].label
+    return "run", "--kernel", histories[0].label, *histories[0].workload.options
 
 
 def _compare(history: History, before: str, after: str) -> tuple[str, ...]:

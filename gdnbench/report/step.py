@@ -13,11 +13,13 @@ from rich.text import Text
 
 from gdnbench.model.status import Status
 from gdnbench.places import out_option
-from gdnbench.report.console import data_console, plain_table, print_csv, print_json, print_next
+from gdnbench.report.console import FittedTable, data_console, plain_table, print_csv, print_json, print_next
 from gdnbench.report.units import factor, plus_minus, relative_half_width, time_text
 from gdnbench.store.info import RunInfo, info_document, read_info
 from gdnbench.store.step import LaunchWayRow, StepRow, read_launch_ways, read_steps, refuse_lost_rows
 from gdnbench.wording import plural
+
+_DROPPED = ("gap", "kernels", "host", "queued")  # the lines below the tables tell the first two, too
 
 _LEGEND = (
     "µs a layer. step: event to event from an idle stream, host and GPU together; queued: the same, all enqueued "
@@ -79,7 +81,7 @@ def _print_steps(console: Console, rows: Sequence[StepRow]) -> None:
         console.print(Text(f"\n{workload}, L2 {l2}", style="bold"))
         timed = [row for row in here if row.step_us is not None and not row.is_again]
         if timed:
-            console.print(_table(timed))
+            console.print(FittedTable(_table(timed), _DROPPED))
         for row in here:
             if row.is_again and row.speedup is not None:
                 console.print(Text(_control(row), style="yellow" if row.verdict in {"faster", "slower"} else ""))
@@ -110,7 +112,7 @@ def _table(rows: Sequence[StepRow]) -> Table:
     table.add_column("vs", justify="right", no_wrap=True)
     for row in rows:
         table.add_row(
-            row.label,
+            Text(row.label),
             row.path,
             _with_interval(row.step_us, row.step_lo_us, row.step_hi_us),
             _plain(row.queued_us),

@@ -151,6 +151,15 @@ def is_whole(folder: Path) -> bool:
     return True
 
 
+def has_times(folder: Path) -> bool:
+    """Whether any case of a run has a time: one of `gdnbench step` has none of single launches.
+
+    Raises:
+        RunFormatError: if the run cannot be read.
+    """
+    return any(row.timing for row in read_measurements(folder))
+
+
 def compares(folder: Path) -> bool:
     """Whether kernels were timed in a run to be compared: in a sweep it is params, in an ablation a kernel's parts.
 

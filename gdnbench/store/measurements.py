@@ -28,6 +28,7 @@ from gdnbench.store.schema import (
     ParamValues,
     Positive,
 )
+from gdnbench.store.step import refuse_step
 
 NAME = "measurements.csv"
 _BEFORE_PARAMS = ("run_id", "timestamp", "gpu", "op", "kernel", "label", "preset", "role")
@@ -96,8 +97,10 @@ def read_run(folder: Path) -> tuple[RunInfo, list[Measurement]]:
     """A run's description, and a measurement for each of its cases.
 
     Raises:
+        UsageError: for a step, which has cases and no measurements.
         RunFormatError: if they cannot be read, or some are missing.
     """
+    refuse_step(folder)
     info, measurements = read_info(folder), read_measurements(folder)
     if len(measurements) != len(info.cases):
         lost = f"{folder} has {len(measurements)} measurements of {len(info.cases)} cases"

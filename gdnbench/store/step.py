@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from gdnbench.codec import convert_cells
-from gdnbench.errors import RunFormatError
+from gdnbench.errors import RunFormatError, UsageError
 from gdnbench.model.status import Status
 from gdnbench.store.files import DAMAGED, read_rows, write_table
 from gdnbench.store.info import read_info
@@ -151,6 +151,19 @@ def is_step(folder: Path) -> bool:
         RunFormatError: if the folder holds no run that can be read.
     """
     return (folder / NAME).is_file() or (folder / LAUNCH_WAYS).is_file() or "layers" in read_info(folder).settings
+
+
+def refuse_step(folder: Path) -> None:
+    """Refuses a run of `gdnbench step` where times of single launches are asked for: it has none, and is whole.
+
+    Raises:
+        UsageError: for a step.
+        RunFormatError: if the folder holds no run that can be read.
+    """
+    if is_step(folder):
+        raise UsageError(
+            f"{folder.name} is a step: it has no times of kernels by themselves", f"gdnbench show {folder.name}"
+        )
 
 
 def refuse_lost_rows(folder: Path, op: str) -> None:

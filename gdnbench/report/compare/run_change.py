@@ -88,11 +88,7 @@ def _other_model(pair: str, kind: TimeKind, count: int) -> str:
 def _taken_out(pair: str, change: RunChange, kind: TimeKind, *, raw: bool) -> str:
     effect = change.effect
     assert effect
-    which = (
-        ("floor or baseline of other sources", "floors and baselines of other sources")
-        if change.presumed
-        else ("unchanged case", "")
-    )
+    which = ("floor of other sources", "floors of other sources") if change.presumed else ("unchanged case", "")
     cases = f"from {plural(effect.peers, *which)}"
     taken = "left in, and added to the intervals (--raw)" if raw else "taken out; --raw keeps it"
     if kind is TimeKind.KERNEL:

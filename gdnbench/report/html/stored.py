@@ -68,6 +68,7 @@ def read_stored(folder: Path) -> ReportedRun:
     """Reads a run's folder.
 
     Raises:
+        UsageError: for a step.
         RunFormatError: naming the file, if it holds no run that this gdnbench can read.
     """
     info, rows = read_run(folder)
