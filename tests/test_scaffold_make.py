@@ -233,7 +233,7 @@ def test_an_origin_that_is_not_there(tmp_path):
 
 def test_a_broken_origin(tmp_path):
     add(tmp_path, "raise ValueError('a reason')\n")
-    refuse(tmp_path, UnknownNameError, "a reason", "decode-new1", "decode-mine", tmp_path)
+    refuse(tmp_path, DeclarationError, "a reason", "decode-new1", "decode-mine", tmp_path)
 
 
 def test_a_place_that_cannot_be_written(tmp_path):
