@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from faults import ADVERSARIAL, Gdnbench
+from simulated_workers import DOES_NOTHING
 from warm_processes import end_warm_parents
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
@@ -227,6 +228,18 @@ def document(gpu):
     done = gpu("score", "decode-v9", "--against", "decode-v8", "--gpu", "b200", "--seed", "1", "--json")
     assert len(done.out.encode()) < MOST_BYTES
     return json.loads(done.out)
+
+
+@pytest.mark.parametrize(
+    ("idle", "verdict", "code"), [("decode-v8", "no-baseline", 8), ("decode-v9", "implausible", 3)]
+)
+def test_what_takes_less_time_than_its_work_has_no_score_on_either_side(gpu, monkeypatch, idle, verdict, code):
+    monkeypatch.setenv(DOES_NOTHING, idle)
+    done = gpu("score", "decode-v9", "--against", "decode-v8", "--gpu", "b200", "--seed", "1", "--json")
+    document = json.loads(done.out)
+    assert (document["verdict"], done.code) == (verdict, code)
+    assert "less than the fastest copy of its bytes takes" in document["failure"]
+    assert "ratio" not in document
 
 
 def test_it_has_every_part(document):

@@ -85,7 +85,9 @@ def _import_needed_later() -> None:
 
 def _judge(plan: Plan, session: Session, finished: Finished) -> Score:
     rows = [row for row in finished.analysis.measurements if row.role is Role.KERNEL]
-    ratio = _compare(session, session.collected, has_launch=session.gpu is not None)
+    has_baseline = all(row.timing for row in finished.analysis.measurements if row.role is Role.BASELINE)
+    # A baseline that was timed may be known to be wrong since, or too fast to have done its work.
+    ratio = _compare(session, session.collected, has_launch=session.gpu is not None) if has_baseline else None
     kernel = _compare(session, session.clocked.get("cupti", Collected()), has_launch=False)
     verdict, reason = _verdict(plan, session, finished, ratio)
     rounds = {number: sampled for each in session.collected.samples.values() for number, sampled in each.items()}
