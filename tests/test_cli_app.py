@@ -244,7 +244,7 @@ def test_list_shows_the_kernels_of_one_op(run):
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [(("--op", "prefil"), "there is no op prefil"), (("--op", "prefill", "decode-v1"), "there is no kernel decode-v1")],
+    [(("--op", "prefil"), "there is no op prefil"), (("--op", "prefill", "decode-v1"), "a kernel of decode")],
 )
 def test_list_refuses_an_op_that_is_none_and_kernels_of_another(run, arguments, said):
     code, out, err = run("list", *arguments)
