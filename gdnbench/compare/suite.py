@@ -1,8 +1,8 @@
 """A run's kernels over the workloads of a suite: the weighted geometric mean of their ratios, with its interval.
 
 The interval is over rounds and processes, as that of each workload is, and holds what a baseline shows that is told
-apart from itself. A process adds one launch to the times of all
-workloads, and so, but for terms of second order, one constant to a weighted mean of them.
+apart from itself. A process adds one launch to the times of all workloads, and so, but for terms of second order, one
+constant to a weighted mean of them.
 """
 
 from __future__ import annotations
@@ -179,13 +179,10 @@ def _ratios(
         noise: the baseline against itself; None where it was not measured twice.
     """
     stands_for = next((label for label in over if label in effects.outliers), over[0])
-    against = effects.without_launch(reference)
-    found = {}
-    for label, mean in means.items():
-        pair = effects.without_launch(mean), against
-        between = effects.of_ratio((label, stands_for), pair)
-        found[label] = PairedLogRatio.from_rounds(*pair, effects.process, between).widened_by(noise, ALARM)
-    return found
+    return {
+        label: PairedLogRatio.with_effects((label, stands_for), (mean, reference), effects).widened_by(noise, ALARM)
+        for label, mean in means.items()
+    }
 
 
 def _noise(
@@ -199,8 +196,7 @@ def _noise(
     baseline, control = labels.get(Role.BASELINE, ""), labels.get(Role.CONTROL, "")
     if baseline not in means or control not in controls:
         return None
-    pair = effects.without_launch(controls[control]), effects.without_launch(means[baseline])
-    return PairedLogRatio.from_rounds(*pair, effects.process, effects.of_ratio((control, baseline), pair))
+    return PairedLogRatio.with_effects((control, baseline), (controls[control], means[baseline]), effects)
 
 
 def _check_measured(measurements: Sequence[Measurement], suite: Suite, op: str) -> None:

@@ -51,8 +51,7 @@ def ratio_within_run(source: FigureSource, left: Side, right: Side) -> PairedLog
     )
 
     def paired(kernel: _SideKey, baseline: _SideKey) -> PairedLogRatio:
-        pair = effects.without_launch(times[kernel]), effects.without_launch(times[baseline])
-        return PairedLogRatio.from_rounds(*pair, effects.process, effects.of_ratio((kernel, baseline), pair))
+        return PairedLogRatio.with_effects((kernel, baseline), (times[kernel], times[baseline]), effects)
 
     by_role = {side[0].role: key for key, side in sides.items() if len({figure.role for figure in side}) == 1}
     control, baseline = by_role.get(Role.CONTROL), by_role.get(Role.BASELINE)

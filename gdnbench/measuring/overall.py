@@ -65,6 +65,4 @@ def _means(cases: Sequence[Case], rounds: RoundTimes, weights: Weights) -> dict[
 
 
 def _paired(means: Mapping[Role, FloatArray], effects: ProcessEffects[Role], role: Role) -> PairedLogRatio:
-    sides = (effects.without_launch(means[role]), effects.without_launch(means[Role.BASELINE]))
-    between = effects.of_ratio((role, Role.BASELINE), sides)
-    return PairedLogRatio.from_rounds(*sides, effects.process, between)
+    return PairedLogRatio.with_effects((role, Role.BASELINE), (means[role], means[Role.BASELINE]), effects)

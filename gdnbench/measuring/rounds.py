@@ -124,10 +124,8 @@ class WorkloadTimes:
 
     def paired(self, case_id: str, baseline_id: str) -> PairedLogRatio:
         """What the rounds of both say of log(baseline / case)."""
-        pair = (case_id, baseline_id)
-        times, baseline = (self.effects.without_launch(self.times[each]) for each in pair)
-        between = self.effects.of_ratio(pair, (times, baseline))
-        return PairedLogRatio.from_rounds(times, baseline, self.effects.process, between)
+        times = self.times[case_id], self.times[baseline_id]
+        return PairedLogRatio.with_effects((case_id, baseline_id), times, self.effects)
 
     def ratio(self, case_id: str, baseline_id: str) -> Interval:
         """The baseline's time over the case's."""

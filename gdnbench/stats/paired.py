@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import sys
 from bisect import bisect_left
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -19,6 +21,23 @@ MAX_ROUNDS = 10_000
 """Where this many rounds in all would not decide, more rounds are no advice: the difference equals the margin."""
 
 _LARGEST_LOG = math.log(sys.float_info.max)
+
+
+K_contra = TypeVar("K_contra", bound=Hashable, contravariant=True)
+
+
+class Effects(Protocol[K_contra]):
+    """What processes, or cards, add to the times of cases: `ProcessEffects` and `CardEffects`."""
+
+    @property
+    def process(self) -> IntArray:
+        """The process, or card, of each round."""
+
+    def without_launch(self, times_us: FloatArray) -> FloatArray:
+        """Round times without what differs between launches."""
+
+    def of_ratio(self, keys: tuple[K_contra, K_contra], times_us: tuple[FloatArray, FloatArray]) -> Between:
+        """What is left between processes in the mean log-ratio of two cases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +95,23 @@ class PairedLogRatio:
             return cls(mean, float(np.std(log_ratios, ddof=1)) if n > 1 else math.nan, n, 1, between)
         sd, df = within_sd(log_ratios, process[paired])
         return cls(mean, sd, n, n - df if n > 0 else 1, between)
+
+    @classmethod
+    def with_effects(
+        cls, keys: tuple[K_contra, K_contra], times_us: tuple[FloatArray, FloatArray], effects: Effects[K_contra]
+    ) -> PairedLogRatio:
+        """Pairs two cases without launches, and with what else processes add.
+
+        Args:
+            keys: the kernel's and the baseline's among the effects' cases.
+            times_us: their rounds, as measured; shape (rounds,) both, microseconds.
+            effects: of the processes, or cards.
+
+        Raises:
+            ValueError: as `from_rounds`.
+        """
+        kernel, baseline = (effects.without_launch(times) for times in times_us)
+        return cls.from_rounds(kernel, baseline, effects.process, effects.of_ratio(keys, (kernel, baseline)))
 
     @property
     def variance(self) -> Variance:
