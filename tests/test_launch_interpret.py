@@ -14,8 +14,8 @@ from nvfp4_data import scaled
 
 from gdnbench import nvfp4
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.launch.triton_narrow import nearest_bf16
 from gdnbench.launch.triton_rounding import from_nvfp4
+from gdnbench.ptx.numbers import to_bfloat16
 
 TRITON = load_catalog(default_roots()[:1]).entries["decode-triton"]
 BLOCKS = TRITON.kernel.params["BV"].choices
@@ -105,14 +105,14 @@ def test_a_kernel_that_changes_its_inputs_is_found_and_does_not_spoil_the_next(v
     assert verdict_of(verdicts, "decode-triton:BV=64")[0] == "ok"
 
 
-def test_fp32_becomes_the_nearest_bf16_as_on_a_gpu():
+def test_fp32_becomes_the_to_bfloat16_as_on_a_gpu():
     bits = np.random.default_rng(0).integers(0, 2**32, 200_000, dtype=np.uint32)
     ties = np.arange(0x3F80_8000, 0x4080_8000, 0x1_0000, dtype=np.uint32)
     values = np.concatenate([bits, ties, [0, 0x8000_0000, 0x7F80_0000, 0xFF80_0000, 1, 0x7F7F_FFFF]]).astype(np.uint32)
     values = values.view(np.float32)
-    found = torch.from_numpy(nearest_bf16(values).view(np.int16)).view(torch.bfloat16)
+    found = torch.from_numpy(to_bfloat16(values).view(np.int16)).view(torch.bfloat16)
     torch.testing.assert_close(found, torch.from_numpy(values).bfloat16(), rtol=0, atol=0, equal_nan=True)
-    assert nearest_bf16(np.float32(1.5)).shape == ()
+    assert to_bfloat16(np.float32(1.5)).shape == ()
 
 
 def test_the_interpreter_rounds_to_nearest(verdicts):

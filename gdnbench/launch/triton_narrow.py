@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from gdnbench.ptx.numbers import to_bfloat16, widen_bfloat16
+
 _FP8 = {"fp8e4nv": torch.float8_e4m3fn, "fp8e5": torch.float8_e5m2}
 NARROW = frozenset({"bf16", *_FP8})
 """Names of the types whose numbers are held as bits, and widened here."""
@@ -43,13 +45,13 @@ def compute_narrow_numbers() -> None:
         return convert(self, source, target, rounding)
 
     def get_bf16(_self: Any, value: float) -> Any:
-        return interpreter.TensorHandle(nearest_bf16(np.array([value], dtype=np.float32)), tl.bfloat16)
+        return interpreter.TensorHandle(to_bfloat16(np.array([value], dtype=np.float32)), tl.bfloat16)
 
     def create_fma(_self: Any, x: Any, y: Any, z: Any) -> Any:
         a, b, c = (widened(each.data, each.dtype.scalar.name) for each in (x, y, z))
         found = a * b + c
         is_bf16 = z.dtype.scalar.name == "bf16"
-        return interpreter.TensorHandle(nearest_bf16(found) if is_bf16 else found, z.dtype.scalar)
+        return interpreter.TensorHandle(to_bfloat16(found) if is_bf16 else found, z.dtype.scalar)
 
     for name in ("unary_op", "binary_op", "ternary_op"):
         setattr(builder, name, _of_numbers(getattr(builder, name)))
@@ -71,8 +73,8 @@ def _of_numbers(method: Callable[..., Any]) -> Callable[..., Any]:
         kind = operands[-1].dtype.scalar
         if kind.name != "bf16" or function is np.where:
             return method(self, *given)
-        found = function(*(from_bf16(each.data) for each in operands))
-        return TensorHandle(found, tl.int1) if found.dtype == bool else TensorHandle(nearest_bf16(found), kind)
+        found = function(*(widen_bfloat16(each.data) for each in operands))
+        return TensorHandle(found, tl.int1) if found.dtype == bool else TensorHandle(to_bfloat16(found), kind)
 
     return apply
 
@@ -89,9 +91,9 @@ def _over_numbers(method: Callable[..., Any]) -> Callable[..., Any]:
     def apply(self: Any, given: Any) -> Any:
         if given.dtype.scalar.name != "bf16":
             return method(self, given)
-        found = method(self, of(given, from_bf16(given.handle.data), tl.float32))
+        found = method(self, of(given, widen_bfloat16(given.handle.data), tl.float32))
         rounded = [
-            of(each, nearest_bf16(each.handle.data), tl.bfloat16)
+            of(each, to_bfloat16(each.handle.data), tl.bfloat16)
             for each in (found if isinstance(found, list) else [found])
         ]
         return rounded if isinstance(found, list) else rounded[0]
@@ -102,7 +104,7 @@ def _over_numbers(method: Callable[..., Any]) -> Callable[..., Any]:
 def widened(data: NDArray[Any], kind: str) -> NDArray[Any]:
     """Numbers of a type, of which narrow ones are bits, as fp32; those of no narrow type as they are."""
     if kind == "bf16":
-        return from_bf16(data)
+        return widen_bfloat16(data)
     if kind not in _FP8:
         return data
     bits = torch.from_numpy(np.ascontiguousarray(data).view(np.uint8))
@@ -113,20 +115,8 @@ def widened(data: NDArray[Any], kind: str) -> NDArray[Any]:
 def _narrowed(values: NDArray[Any], kind: str) -> NDArray[Any]:
     single = np.asarray(values, dtype=np.float32)
     if kind == "bf16":
-        return nearest_bf16(single)
+        return to_bfloat16(single)
     most = torch.finfo(_FP8[kind]).max
     clamped = torch.from_numpy(np.ascontiguousarray(single)).clamp(-most, most)  # NaN stays
     found: NDArray[np.uint8] = clamped.to(_FP8[kind]).view(torch.uint8).numpy()
     return found.reshape(np.shape(values))
-
-
-def nearest_bf16(values: NDArray[np.float32]) -> NDArray[np.uint16]:
-    """The bits of the nearest bf16 of each fp32, of the even one where two are as near; a NaN stays one."""
-    bits = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
-    rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
-    return np.where(np.isnan(values), 0x7FFF, rounded.reshape(np.shape(values))).astype(np.uint16)
-
-
-def from_bf16(bits: NDArray[np.uint16]) -> NDArray[np.float32]:
-    """The numbers that the bits of bf16 stand for; all are fp32's."""
-    return (bits.astype(np.uint32) << 16).view(np.float32)

@@ -109,7 +109,7 @@ def widen_e4m3(bits: Array) -> Array:
 
 def to_bfloat16(value: Array, mode: str = "rn") -> Array:
     """Singles as bfloat16, to nearest even or to zero; NaN is 0x7fff."""
-    bits = np.ascontiguousarray(value, dtype=np.float32).view(np.uint32)
+    bits = np.asarray(value, dtype=np.float32).view(np.uint32)
     if mode == "rn":
         bits = np.where(np.isnan(value), bits, bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))
     short = (bits >> np.uint32(16)).astype(np.uint16)
