@@ -84,7 +84,7 @@ class Memory:
         """The elements that lanes read; shape (n, count), unsigned. What may not be read is zero."""
         values = np.zeros((len(access.lanes), access.count), dtype=BITS[access.size])
         if access.is_strong:
-            self._hear(access)
+            self._observe(access)
         for part in self._parts(space, access, "reads"):
             elements = self._elements(part, access)
             values[part.rows] = part.segment.view(access.size)[elements]
@@ -144,7 +144,7 @@ class Memory:
     def store(self, space: str, access: Access, values: Array) -> None:
         """Writes elements; `values` has the shape (n, count)."""
         if access.is_strong:
-            self._tell(access)
+            self._signal(access)
         for part in self._parts(space, access, "writes"):
             elements, new = self._elements(part, access), values[part.rows]
             view = part.segment.view(access.size)
@@ -161,8 +161,8 @@ class Memory:
             function: takes old values and positions of lanes; no two of them name the same element.
         """
         old = np.zeros(len(access.lanes), dtype=BITS[access.size])
-        self._tell(access)
-        self._hear(access)
+        self._signal(access)
+        self._observe(access)
         for part in self._parts(space, access, "updates"):
             elements = self._elements(part, access)[:, 0]
             view = part.segment.view(access.size)
@@ -319,11 +319,11 @@ class Memory:
             found = part.segment.shadow.update(self.ordering, access.lanes[part.rows], granules, access.step)
             self._note_race(found, part, access, "updates")
 
-    def _tell(self, access: Access) -> None:
-        self.ordering.tell(access.lanes, is_release=access.instruction.has("release", "acq_rel"))
+    def _signal(self, access: Access) -> None:
+        self.ordering.signal(access.lanes, is_release=access.instruction.has("release", "acq_rel"))
 
-    def _hear(self, access: Access) -> None:
-        self.ordering.hear(access.lanes, is_acquire=access.instruction.has("acquire", "acq_rel"))
+    def _observe(self, access: Access) -> None:
+        self.ordering.observe(access.lanes, is_acquire=access.instruction.has("acquire", "acq_rel"))
 
     def _count(self, part: AccessPart, access: Access) -> None:
         if not self.counts_traffic or part.segment is self.shared or part.segment is self.local:

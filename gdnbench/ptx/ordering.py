@@ -56,8 +56,8 @@ class Ordering:
         self.proxy_fence = np.zeros(lanes, dtype=np.int64)
         self.block_fence = np.zeros(lanes // threads, dtype=np.int64)
         self.fenced = np.zeros(lanes, dtype=np.int64)
-        self._told = np.zeros((lanes // threads, self._warps), dtype=np.int64)
-        self._has_heard = np.zeros(lanes, dtype=bool)
+        self._signalled = np.zeros((lanes // threads, self._warps), dtype=np.int64)
+        self._has_observed = np.zeros(lanes, dtype=bool)
         self.clusters = ClusterBarriers(lanes, threads * cluster)
         self.phases_known: dict[int, IntArray] = {}
         self.transactions: list[tuple[int, int]] = []
@@ -138,8 +138,8 @@ class Ordering:
         """Lanes have waited for a phase of an mbarrier of that parity, and know no more than that it must be complete.
 
         Such a wait ends, too, where the phase before is not complete. A lane that does not know of that one has waited
-        for nothing: a GPU may let it go on at once. Phases before the `first`,
-        with which the mbarrier was initialised, are over.
+        for nothing: a GPU may let it go on at once. Phases before the `first`, with which the mbarrier was initialised,
+        are over.
         """
         known = np.maximum(self._known(barrier)[lanes], first)
         news = known & 1 == parity & 1
@@ -187,33 +187,33 @@ class Ordering:
         gone_of_block = is_gone.reshape(-1, self._warps)[warps // self._warps]
         self.met[warps] = np.where(gone_of_block, self.now + 1, self.met[warps])
 
-    def tell(self, lanes: IntArray, *, is_release: bool) -> None:
-        """Lanes write to a flag or a counter, by an atomic or a strong store: whoever then reads one may hear of it.
+    def signal(self, lanes: IntArray, *, is_release: bool) -> None:
+        """Lanes write to a flag or a counter, by an atomic or a strong store: whoever then reads one may observe it.
 
-        They tell of what was done before their last fence, and by a release of all. By which address is not followed:
+        It covers what was done before their last fence, and by a release all. By which address is not followed:
         there is one for all of a block.
         """
         warps, blocks = self._warp(lanes), lanes // self.threads
         every, first = np.unique(warps, return_index=True)
-        np.maximum.at(self._told, blocks[first], self.met[every])
-        np.maximum.at(self._told, (blocks, warps % self._warps), self.now if is_release else self.fenced[lanes])
+        np.maximum.at(self._signalled, blocks[first], self.met[every])
+        np.maximum.at(self._signalled, (blocks, warps % self._warps), self.now if is_release else self.fenced[lanes])
 
-    def hear(self, lanes: IntArray, *, is_acquire: bool) -> None:
-        """Lanes read a flag or a counter: by an acquire or a later fence they are ordered after what they were told."""
-        self._has_heard[lanes] = True
+    def observe(self, lanes: IntArray, *, is_acquire: bool) -> None:
+        """Lanes read a flag or a counter: by an acquire or a later fence they are ordered after what was signalled."""
+        self._has_observed[lanes] = True
         if is_acquire:
-            self._take_in(lanes)
+            self._acquire(lanes)
 
     def fence(self, lanes: IntArray) -> None:
         """Lanes execute a fence of memory."""
         self.fenced[lanes] = self.now
-        self._take_in(lanes[self._has_heard[lanes]])
+        self._acquire(lanes[self._has_observed[lanes]])
 
-    def _take_in(self, lanes: IntArray) -> None:
+    def _acquire(self, lanes: IntArray) -> None:
         warps = np.unique(self._warp(lanes))
-        self.met[warps] = np.maximum(self.met[warps], self._told[warps // self._warps])
+        self.met[warps] = np.maximum(self.met[warps], self._signalled[warps // self._warps])
         self.block_sync[lanes] = self.now + 1
-        self._has_heard[lanes] = False
+        self._has_observed[lanes] = False
 
     def join_warp(self, lanes: IntArray, warp: IntArray) -> None:
         """Likewise a barrier of lanes of warps; what one was ordered after in the block, the others now are, too."""
