@@ -27,10 +27,11 @@ def list_stored(
         return
     from gdnbench.machine.gpus import list_gpus
     from gdnbench.report.runs import print_runs
-    from gdnbench.store.overview import overview
+    from gdnbench.store.overview import State, overview
 
-    cards = [gpu.uuid for gpu in list_gpus()]
-    print_runs(overview(results), results, cards=cards, json=json, csv=csv)
+    found = overview(results)
+    cards = [gpu.uuid for gpu in list_gpus()] if any(run.state is State.STOPPED for run in found) else []
+    print_runs(found, results, cards=cards, json=json, csv=csv)
 
 
 @runs.command(cls=Verb)
