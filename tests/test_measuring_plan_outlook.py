@@ -8,7 +8,7 @@ from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.errors import ExitCode
 from gdnbench.measuring.plan import MOST_BUILDS, foresee, make_plan
 from gdnbench.measuring.request import Settings, make_request
-from gdnbench.measuring.schedule import LONG_CALL_US, longest_round_s, round_cost_s, sample_count
+from gdnbench.measuring.schedule import LONGEST_CALL_US, longest_round_s, round_cost_s, sample_count
 from gdnbench.measuring.sweep_request import choose_sweep_settings, make_sweep_request
 from gdnbench.model.gpu import Gpu
 
@@ -55,7 +55,7 @@ def test_on_a_gpu_the_floor_and_the_control_are_counted():
 
 @pytest.mark.parametrize("device", ["cuda", "cpu"])
 def test_what_is_foreseen_holds_for_calls_up_to_the_one_that_is_told(device):
-    told_us, samples = LONG_CALL_US[device], Settings().samples
+    told_us, samples = LONGEST_CALL_US[device], Settings().samples
     rounds_s = [
         round_cost_s(sample_count(samples, call_us, device), call_us, device)
         for call_us in (0.01 * told_us, 0.3 * told_us, told_us, 2 * told_us)

@@ -103,8 +103,8 @@ class PlainObserver(Observer):
 
     def stopped(self) -> None:
         """Prints what was done of the phase that was stopped."""
-        while_ = f" while {self._phase}, with {self._done} of {self._total} done" if self._total else ""
-        self._console.print(f"stopped{while_}", style="yellow")
+        when = f" while {self._phase}, with {self._done} of {self._total} done" if self._total else ""
+        self._console.print(f"stopped{when}", style="yellow")
 
     def _show_phase(self) -> None:
         self._console.print(f"{self._phase} ({self._total})")

@@ -14,7 +14,7 @@ from gdnbench.errors import MachineError
 from gdnbench.measuring.builds import archs_of, build_jobs
 from gdnbench.measuring.forms import find_forms, in_every_form
 from gdnbench.measuring.request import Request, device_of, slug_of
-from gdnbench.measuring.schedule import LONG_CALL_US, START_S, longest_round_s
+from gdnbench.measuring.schedule import LONGEST_CALL_US, START_S, longest_round_s
 from gdnbench.model.case import Case, Variant
 from gdnbench.model.gpu import CPU, Gpu
 from gdnbench.model.kernel import Device, TorchKernel
@@ -244,7 +244,7 @@ def foresee(catalog: Catalog, plan: Plan) -> Outlook:
         processes=request.settings.processes,
         building_s=missing * BUILD_S / build_processes(),
         measuring_s=_measuring_s(plan, len(measured)),
-        longest_call_us=None if request.settings.budget_s else LONG_CALL_US[device_of(gpu)],
+        longest_call_us=None if request.settings.budget_s else LONGEST_CALL_US[device_of(gpu)],
         refused=error.message if (error := _impossible(catalog, plan)) else "",
     )
 

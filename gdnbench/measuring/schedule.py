@@ -25,7 +25,7 @@ GPU_STATE_US = 4_000.0  # of NVBench itself, for each round of a case
 CPU_CALLS_PER_SAMPLE = 3  # two to warm up
 CPU_ROUND_US = 60_000.0
 FEWEST_SAMPLES = {"cuda": 40, "cpu": 5}
-LONG_CALL_US = {"cuda": 50.0, "cpu": CPU_ROUND_US / (CPU_CALLS_PER_SAMPLE * FEWEST_SAMPLES["cpu"])}
+LONGEST_CALL_US = {"cuda": 50.0, "cpu": CPU_ROUND_US / (CPU_CALLS_PER_SAMPLE * FEWEST_SAMPLES["cpu"])}
 """What a foreseen time allows for. On a CPU rounds take longer above that; on a GPU these are most kernels here."""
 START_S = 6.0  # of a worker: loading torch, binding every case
 OWN_OUTPUTS = 2  # times the tensors: kernels that allocate their outputs get as many places for them
@@ -111,8 +111,8 @@ def round_cost_s(samples: int, warm_us: float, device: Device) -> float:
 
 
 def longest_round_s(samples: int, device: Device) -> float:
-    """How long a round of one case may take, in seconds, of calls up to `LONG_CALL_US`."""
-    call_us = LONG_CALL_US[device]
+    """How long a round of one case may take, in seconds, of calls up to `LONGEST_CALL_US`."""
+    call_us = LONGEST_CALL_US[device]
     return round_cost_s(sample_count(samples, call_us, device), call_us, device)
 
 
