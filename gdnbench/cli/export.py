@@ -105,6 +105,6 @@ def _weights(op: Op, shape: str, suite: str, info: RunInfo | None) -> Mapping[Wo
         return {op.workload({name: size for each in chosen for name, size in each.items()}): 1.0 for chosen in settings}
     if info and not suite:
         stored = suite_of(info)
-        weights = stored.weights if stored else {info.workloads.stored(case["shape"]): 1.0 for case in info.cases}
+        weights = stored.weights if stored else {info.workloads.stored_case(case): 1.0 for case in info.cases}
         return {op.workload(workload.sizes): weight for workload, weight in weights.items()}
     return op.suite(suite or DEFAULT_SUITE).weights

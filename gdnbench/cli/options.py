@@ -77,6 +77,12 @@ CardsOption = Annotated[
     str, typer.Option(help="auto, cpu, an index, a model (h200, b200), a GPU-… UUID; all cards at once: all, or 0,2.")
 ]
 GpuOption = Annotated[str, typer.Option(help="auto, cpu, an index, a model (h200, b200) or a GPU-… UUID.")]
+ProfileOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PROFILE,…", help="Distributions of the inputs, as `list --op` names them; all: each of them."
+    ),
+]
 ShapesOption = Annotated[
     list[str] | None,
     typer.Option(

@@ -20,6 +20,7 @@ from gdnbench.cli.options import (
     MarginOption,
     OpOrDecodeOption,
     PartOption,
+    ProfileOption,
     QuietOption,
     ResultsOption,
     ShapesOption,
@@ -64,7 +65,7 @@ def run(
     cold_tlb: Annotated[
         bool, typer.Option("--cold-tlb", help="Time the first launch on a placement: no cached address translations.")
     ] = False,
-    scenario: Annotated[str, typer.Option(help="The inputs to time: one of the op's scenarios, its first.")] = "",
+    profile: ProfileOption = None,
     quick: Annotated[bool, typer.Option("--quick", help="7 rounds of 32 samples, by NVBench: a first look.")] = False,
     label: Annotated[str, typer.Option(help="Becomes part of the run's name.")] = "",
     resume: Annotated[
@@ -121,7 +122,6 @@ def run(
             step_limit_s=step_limit,
             plain=plain,
             cold_tlb=cold_tlb,
-            scenario=scenario,
             timers=joined(timer),
         )
         names = terms(kernels, kernel)
@@ -135,6 +135,7 @@ def run(
             settings=settings,
             suite=suite,
             part=parse_part(part),
+            profiles=joined(profile),
         )
         plan = make_plan(catalog, request, found)
         outlook = foresee(catalog, plan)

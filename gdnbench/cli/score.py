@@ -14,9 +14,11 @@ from gdnbench.cli.options import (
     KernelsOption,
     MarginOption,
     OpOption,
+    ProfileOption,
     QuietOption,
     ShapesOption,
     SuiteOption,
+    joined,
     one_term,
     sizes,
 )
@@ -45,7 +47,7 @@ def score(
     margin: MarginOption = 0.005,
     budget: ScoreBudgetOption = "6s",
     seed: Annotated[int | None, typer.Option(help="Of inputs and order; fresh by default.")] = None,
-    scenario: Annotated[str, typer.Option(help="The inputs to time: one of the op's scenarios, its first.")] = "",
+    profile: ProfileOption = None,
     step_limit: ScoreStepLimitOption = 10.0,
     fresh: FreshOption = False,
     json: JsonOption = False,
@@ -78,7 +80,7 @@ def score(
         budget_s=parse_duration(budget),
         step_limit_s=step_limit,
         seed=seed,
-        scenario=scenario,
+        profiles=joined(profile),
     )
     found = select_gpu(gpu, list_gpus())
     with watch(quiet=quiet or json) as observer:

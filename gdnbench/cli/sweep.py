@@ -19,12 +19,14 @@ from gdnbench.cli.options import (
     MarginOption,
     OpOrDecodeOption,
     PartOption,
+    ProfileOption,
     QuietOption,
     ResultsOption,
     ShapesOption,
     StepLimitOption,
     YesOption,
     confirm_builds,
+    joined,
     op_meant,
     sizes,
     terms,
@@ -42,6 +44,7 @@ def sweep(
     op: OpOrDecodeOption = "",
     gpu: GpuOption = "auto",
     shape: ShapesOption = None,
+    profile: ProfileOption = None,
     part: PartOption = "",
     budget: Annotated[str, typer.Option(metavar="TIME", help="What measuring may take: 90s, 2m.")] = "60s",
     samples: Annotated[int, typer.Option(help="Samples per round.")] = 64,
@@ -100,6 +103,7 @@ def sweep(
         baseline=baseline,
         label=label,
         part=parse_part(part),
+        profiles=joined(profile),
     )
     plan = make_plan(catalog, request, chosen)
     outlook = foresee(catalog, plan)

@@ -13,6 +13,7 @@ from gdnbench.cli.options import (
     KernelsArgument,
     KernelsOption,
     OpOrDecodeOption,
+    ProfileOption,
     QuietOption,
     ShapesOption,
     StepLimitOption,
@@ -32,6 +33,7 @@ def verify(
     suite: Annotated[
         str, typer.Option(metavar="NAME", help="The workloads of a suite: contest; by default the op's for verifying.")
     ] = "",
+    profile: ProfileOption = None,
     seed: Annotated[int | None, typer.Option(help="Of the inputs; fresh by default.")] = None,
     step_limit: StepLimitOption = 30.0,
     sanitize: Annotated[
@@ -74,6 +76,7 @@ def verify(
             joined(names) or "all",
             axes=sizes(shape),
             suite=suite,
+            profiles=joined(profile),
             seed=seed,
             step_limit_s=step_limit,
             gpu=chosen,

@@ -16,7 +16,7 @@ from gdnbench.store.measurements import read_clocks, read_measurements
 from gdnbench.store.samples import CaseRounds, read_case_rounds
 from gdnbench.store.step import refuse_step
 
-_SAME_SETTINGS = {"plain": False, "cold_tlb": False, "scenario": "", "trim": INTERQUARTILE}
+_SAME_SETTINGS = {"plain": False, "cold_tlb": False, "trim": INTERQUARTILE}
 """Settings that change what a time is, and the value in runs without them; runs that differ are not joined."""
 
 _OF_EACH_RUN = ("GPU", "commit")

@@ -43,7 +43,7 @@ def has_workloads(folder: Path, ops: Mapping[str, Op], suite: str) -> bool:
     if op is None or suite not in op.suites or info.swept or is_step(folder):
         return False
     weights, complete = op.suite(suite).weights, op.workloads.completed
-    return any(complete(info.workloads.stored(case["shape"])) in weights for case in info.cases)
+    return any(complete(info.workloads.stored_case(case)) in weights for case in info.cases)
 
 
 def contest_of_run(folder: Path, op: Op, suite: str, over: Sequence[str]) -> ContestRun:

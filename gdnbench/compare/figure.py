@@ -282,7 +282,8 @@ def read_case_id(text: str, axes: WorkloadSpec) -> tuple[str, Workload] | None:
     case = axes.case_id.fullmatch(text)
     if case is None:
         return None
-    return case["label"], axes.from_cells({name: case[name] for name in axes.names})
+    cells = {name: case[name] for name in axes.names}
+    return case["label"], axes.from_cells({**cells, "profile": case["profile"] or ""})
 
 
 def assumed_sizes(given: Collection[str], axes: WorkloadSpec) -> str:

@@ -171,7 +171,6 @@ def conditions_of(info: RunInfo) -> dict[str, str]:
         **{name: versions.get(name) for name in VERSIONS},
         "samples": info.settings.get("samples"),
         "plain": info.settings.get("plain"),
-        "inputs": info.settings.get("scenario") or None,
         "trim": None if trim is None else f"{trim:.0%}",
     }
     return {name: str(value) for name, value in known.items() if value is not None}

@@ -139,7 +139,9 @@ def _find(
     folder: Path,
     count: int,
 ) -> Finding:
-    workload = info.workloads.stored(expectation.sizes)
+    sizes = info.workloads.stored(expectation.sizes)
+    measured = {each.case.workload for each in measurements}
+    workload = next((at for at in (sizes.at(info.workloads.profile), sizes) if at in measured), sizes)
     row = _row(opened.label, workload, measurements, info, opened)
     base = _row(expectation.baseline, workload, measurements, info, opened) if expectation.baseline else None
     for case in (row, base):

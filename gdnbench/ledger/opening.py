@@ -134,7 +134,7 @@ def _terms(workload: Workload) -> dict[str, str]:
     aliases = [alias for alias in workload.spec.aliases if workload.aliases.get(alias.name)]
     covered = {axis for alias in aliases for axis in alias.axes}
     named = {alias.name: workload.aliases[alias.name] for alias in aliases}
-    return {**{name: str(size) for name, size in workload.cells.items() if name not in covered}, **named}
+    return {**{name: str(size) for name, size in workload.cells.items() if name not in {*covered, "profile"}}, **named}
 
 
 def opened_event(planned: Try, entries: Entries) -> Opened:

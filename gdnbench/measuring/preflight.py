@@ -19,7 +19,7 @@ from gdnbench.measuring.builds import ARCHS_WITHOUT_GPU, build_cases
 from gdnbench.measuring.exit_code import exit_code_of_statuses
 from gdnbench.measuring.observer import Observer
 from gdnbench.measuring.protocol import IMPORT_STEP, Event, Examined, Phase, PreflightVerdicts, Started, StepBegun, Task
-from gdnbench.measuring.request import Settings, device_of, slug_of, workloads_asked
+from gdnbench.measuring.request import Settings, device_of, in_profiles, parse_profiles, slug_of, workloads_asked
 from gdnbench.measuring.workers import WorkerOutcome, run_concurrently, supervise, worker_environment
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import CPU, Gpu
@@ -155,6 +155,7 @@ def verify_variants(
     *,
     axes: str,
     suite: str = "",
+    profiles: str = "",
     seed: int | None,
     step_limit_s: float,
     gpu: Gpu | None,
@@ -171,7 +172,7 @@ def verify_variants(
     """
     found = find_op(catalog, op)
     settings = Settings(seed=secrets.randbelow(2**31) if seed is None else seed, step_limit_s=step_limit_s)
-    workloads = workloads_asked(found, axes, suite, VERIFY_SUITE)
+    workloads = in_profiles(workloads_asked(found, axes, suite, VERIFY_SUITE), parse_profiles(found, profiles))
     variants = select_variants(catalog, op, kernels)
     cases = tuple(
         Case(catalog.at(variant, workload, slug_of(gpu))[1], workload) for workload in workloads for variant in variants

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
@@ -84,7 +84,8 @@ class Task:
         launched: measuring on a GPU only: names of what one call launched when it was checked, by case id.
         plain: measuring on a GPU only: without rotation, scrubbing and dithering.
         cold_tlb: measuring on a GPU only: each sample is the first launch of its round on its placement.
-        scenario: the inputs that are timed; the op's first ones where it is empty.
+        draw_key: measuring only: what launches find is drawn by it, in all processes of the run alike; a worker takes
+            it out of the file before it runs a kernel's code.
         placed_bytes: measuring on a GPU only: memory for the placements of one workload.
         left_alone: measuring only: ids of cases whose launches are neither checked nor get other inputs each time.
         clock: measuring on a GPU only: the further clock to read; None for NVBench.
@@ -107,7 +108,7 @@ class Task:
     launched: dict[str, tuple[str, ...]] = field(default_factory=dict)
     plain: bool = False
     cold_tlb: bool = False
-    scenario: str = ""
+    draw_key: str = ""
     placed_bytes: int = 0
     left_alone: tuple[str, ...] = ()
     clock: Clock | None = None
@@ -136,6 +137,14 @@ class Task:
             "workloads": to_builtins(self.cases[0].workload.spec) if self.cases else None,
         }
         path.write_text(json.dumps(document, indent=1))
+
+    @classmethod
+    def take(cls, path: Path) -> Task:
+        """Reads a task, and takes what no kernel may know out of the file."""
+        task = cls.read(path)
+        if task.draw_key:
+            replace(task, draw_key="").write(path)
+        return task
 
     @classmethod
     def read(cls, path: Path) -> Task:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, product
 
@@ -40,7 +40,6 @@ class Settings:
         processes: workers that share the rounds, one after the other.
         plain: NVBench alone on a GPU: one placement of the tensors, no scrubbing, no dithering.
         cold_tlb: on a GPU, time the first launch on a placement, whose address translations no cache holds.
-        scenario: the inputs that are timed; the op's first ones where it is empty.
         budget_s: for a race or with looks, the seconds that measuring may take; None for a run of so many rounds.
         looks: how often at most, each time after a process of `rounds` rounds, it is looked whether the verdict is
             clear; 0 for a run of so many rounds. Intervals are then of one look: see `confidence_of_look`.
@@ -60,7 +59,6 @@ class Settings:
     step_limit_s: float = 30.0
     plain: bool = False
     cold_tlb: bool = False
-    scenario: str = ""
     budget_s: float | None = None
     looks: int = 0
     clocks: tuple[Clock, ...] = ()
@@ -154,7 +152,6 @@ def choose_settings(
     step_limit_s: float,
     plain: bool,
     cold_tlb: bool = False,
-    scenario: str = "",
     timers: str = "",
 ) -> Settings:
     """The defaults of the device, or the quick ones, with what the user set; a fresh seed unless one is given.
@@ -176,7 +173,6 @@ def choose_settings(
         step_limit_s=step_limit_s,
         plain=plain,
         cold_tlb=cold_tlb,
-        scenario=scenario,
         clocks=parse_clocks(timers) if timers else base.clocks,
         trim=trim_of(device),
     )
@@ -212,21 +208,39 @@ def make_request(
     label: str = "",
     suite: str = "",
     part: Part | None = None,
+    profiles: str = "",
 ) -> Request:
     """Looks up what the user named.
 
     Raises:
-        UnknownNameError: for an op, kernel, alias, suite or scenario that does not exist.
+        UnknownNameError: for an op, kernel, alias, suite or profile that does not exist.
         UsageError: for workloads or params that make no sense, workloads beside a suite, or a part without any.
     """
     found = find_op(catalog, op)
-    found.scenarios_from(settings.scenario)
+    timed = parse_profiles(found, profiles)
     variants = select_variants(catalog, op, kernels)
     workloads = workloads_asked(found, axes, suite)
-    workloads = part.take(workloads) if part else workloads
-    chosen = found.suite(suite) if suite else None
+    workloads = in_profiles(part.take(workloads) if part else workloads, timed)
+    chosen = found.suite(suite).at(timed) if suite else None
     command = shlex.join(["gdnbench", *sys.argv[1:]])
     return Request(found, variants, workloads, settings, baseline, label, command=command, suite=chosen, part=part)
+
+
+def parse_profiles(op: Op, names: str) -> tuple[str, ...]:
+    """The profiles of `--profile mixed-heads,never`; the op's default where none is named, all for `all`.
+
+    Raises:
+        UnknownNameError: for one that the op does not have.
+    """
+    if names.strip() == "all" and op.profiles:
+        return tuple(each.name for each in op.profiles)
+    named = [op.profile_named(name.strip()) for name in names.split(",") if name.strip()]
+    return tuple(dict.fromkeys(named)) or (op.profile,)
+
+
+def in_profiles(workloads: Iterable[Workload], profiles: Sequence[str]) -> tuple[Workload, ...]:
+    """Each workload with inputs of each of these profiles."""
+    return tuple(workload.at(profile) for workload in workloads for profile in profiles)
 
 
 def workloads_asked(op: Op, axes: str, suite: str, usual: str = DEFAULT_SUITE) -> tuple[Workload, ...]:

@@ -10,21 +10,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gdnbench.model.case import Case
+from gdnbench.model.op import Op
 
 FEW_WORKLOADS = 8
 """So many workloads are verified in all scenarios each. With more, four others come up at two workloads or more."""
 
 
-def scenarios_to_verify(scenarios: Sequence[str], cases: Sequence[Case]) -> dict[str, tuple[str, ...]]:
-    """The scenarios of each case, by its id; empty where all are verified in all.
+def scenarios_to_verify(op: Op, cases: Sequence[Case]) -> dict[str, tuple[str, ...]]:
+    """The kinds of inputs on which each case is verified, by its id; empty where all are verified on all.
+
+    A workload that is timed in several profiles meets the scenarios in one of them: what is timed is another kind for
+    each, and nothing else differs.
 
     Args:
-        scenarios: of the op; the first is what is timed.
+        op: the op.
         cases: all of the run, so that what one is verified in does not depend on which of them are left to do.
     """
-    timed, *others = scenarios
     workloads = list(dict.fromkeys(case.workload for case in cases))
-    if len(workloads) <= FEW_WORKLOADS or not others:
+    sizes = list(dict.fromkeys(workload.at("") for workload in workloads))
+    kinds = {workload: op.inputs_to_verify(workload) for workload in workloads}
+    if len(sizes) > FEW_WORKLOADS:
+        for workload in workloads:
+            timed, *others = kinds[workload]
+            if others:
+                kinds[workload] = (timed, others[sizes.index(workload.at("")) % len(others)])
+    elif len(sizes) == len(workloads):
         return {}
-    turn = {workload: others[place % len(others)] for place, workload in enumerate(workloads)}
-    return {case.id: (timed, turn[case.workload]) for case in cases}
+    first = {workload.at(""): workload for workload in reversed(workloads)}
+    again = {workload for workload in workloads if workload != first[workload.at("")]}
+    return {case.id: kinds[case.workload][: 1 if case.workload in again else None] for case in cases}

@@ -55,14 +55,14 @@ def memory_blocks(
 
     Args:
         op: the op, for the size of its tensors.
-        cases: ordered by workload.
+        cases: ordered by workload; workloads that differ in the profile alone share placements, and stand together.
         rounds: of a process, its burn-in included, each of which has a window of placements while memory lasts.
         budget_bytes: for the tensors of a block at all of their placements; a workload that is larger is a block.
         placed_bytes: what the tensors of one workload may take.
     """
     blocks: list[list[Case]] = []
     left = 0
-    for workload, group in groupby(cases, key=lambda case: case.workload):
+    for workload, group in groupby(cases, key=lambda case: case.workload.at("")):
         nbytes = placements_bytes(op.tensor_bytes(workload), rounds, placed_bytes)
         if not blocks or nbytes > left:
             blocks.append([])

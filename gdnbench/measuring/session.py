@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import shutil
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -95,6 +96,7 @@ class Session:
         builds: what the compilers made.
         measured_all: whether nothing is left to measure.
         warm: the process to fork workers from; each is a process of its own otherwise.
+        draw_key: see `Task.draw_key`.
     """
 
     catalog: Catalog
@@ -113,6 +115,7 @@ class Session:
     builds: Builds = field(default_factory=Builds)
     measured_all: bool = False
     warm: WarmParent | None = None
+    draw_key: str = field(default_factory=partial(secrets.token_hex, 16))
 
     def run(self) -> Finished:
         """Measures and writes. Ctrl-C, or SIGTERM, ends the run early and keeps what is finished.
@@ -171,7 +174,7 @@ class Session:
     def _judge(self, pending: tuple[Case, ...], record: Record, stop: threading.Event) -> None:
         preflight = Preflight(self.folder.path, self._environment, self.observer, record, stop=stop, warm=self.warm)
         tried = forms_to_try(pending, self.forms, self.builds, self._archs)
-        scenarios = scenarios_to_verify(self.op.scenarios_from(self.settings.scenario), self.cases)
+        scenarios = scenarios_to_verify(self.op, self.cases)
         preflight.judge(replace(self._task(Phase.EXAMINE, pending), forms=tried, scenarios=scenarios), self.checked)
         share_with_controls(self.cases, self.checked)
         if preflight.started and self.gpu:
@@ -218,7 +221,7 @@ class Session:
     @property
     def _placed_bytes(self) -> int:
         """For the tensors of a workload; with looks all are measured together, for the verdict is of all."""
-        together = len({case.workload for case in self.cases}) if self.settings.looks else 1
+        together = len({case.workload.at("") for case in self.cases}) if self.settings.looks else 1
         return most_placed_bytes(self._memory_bytes // max(together, 1))
 
     @property
@@ -262,6 +265,7 @@ class Session:
             plain=self.settings.plain,
             cold_tlb=self.settings.cold_tlb,
             placed_bytes=self._placed_bytes,
+            draw_key=self.draw_key,
         )
 
     def _measuring(self, record: Record) -> TimingWorkers:
@@ -354,7 +358,6 @@ class Session:
             cases=cases,
             seed=self.settings.seed,
             step_limit_s=self.settings.step_limit_s,
-            scenario=self.settings.scenario,
         )
 
     @property

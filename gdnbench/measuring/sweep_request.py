@@ -15,7 +15,15 @@ from gdnbench.catalog.select import choose_bases, grid_axes, grid_points, parse_
 from gdnbench.errors import UsageError
 from gdnbench.measuring.plan import unavailable
 from gdnbench.measuring.race import COARSE_ROUNDS, check_budget
-from gdnbench.measuring.request import Request, Settings, device_of, parse_workloads, trim_of
+from gdnbench.measuring.request import (
+    Request,
+    Settings,
+    device_of,
+    in_profiles,
+    parse_profiles,
+    parse_workloads,
+    trim_of,
+)
 from gdnbench.model.case import Variant
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.kernel import Device
@@ -77,6 +85,7 @@ def make_sweep_request(
     baseline: str = "",
     label: str = "",
     part: Part | None = None,
+    profiles: str = "",
 ) -> Request:
     """Spans the grid of every kernel that is meant.
 
@@ -91,6 +100,7 @@ def make_sweep_request(
         baseline: what to compare with; by default the first kernel as it is without the sweep.
         label: the user's label.
         part: of several parts of the workloads, the one to sweep; None for all.
+        profiles: the distributions of inputs, `never,mixed-heads`; empty for the op's default.
 
     Raises:
         UnknownNameError: for an op, kernel or alias that does not exist.
@@ -108,7 +118,7 @@ def make_sweep_request(
         for point in grid_points(entry, base, tried):
             points.setdefault((point.kernel, point.params), point)
     workloads = parse_workloads(found, axes)
-    workloads = part.take(workloads) if part else workloads
+    workloads = in_profiles(part.take(workloads) if part else workloads, parse_profiles(found, profiles))
     if settings.budget_s is not None:
         check_budget(settings.budget_s, len(points) * len(workloads), settings.samples, device_of(gpu))
     command = shlex.join(["gdnbench", *sys.argv[1:]])

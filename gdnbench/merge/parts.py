@@ -34,7 +34,7 @@ class StoredPart:
     @property
     def workloads(self) -> tuple[Workload, ...]:
         """Its workloads, in order."""
-        return tuple(dict.fromkeys(self.info.workloads.stored(case["shape"]) for case in self.info.cases))
+        return tuple(dict.fromkeys(self.info.workloads.stored_case(case) for case in self.info.cases))
 
 
 def read_parts(folders: Iterable[Path]) -> list[StoredPart]:

@@ -72,9 +72,8 @@ class Case:
             "label": self.variant.label,
             "preset": self.variant.preset,
             "params": dict(self.variant.params),
-            "shape": self.workload.sizes,
+            **self.workload.document,
             "role": self.role.value,
-            **({"workload": self.workload.name} if self.workload.name else {}),
         }
 
     @classmethod
@@ -91,4 +90,4 @@ class Case:
         variant = Variant(
             document["kernel"], document["label"], preset=document["preset"], params=Params(document["params"])
         )
-        return cls(variant, spec.stored(document["shape"], document.get("workload", "")), Role(document["role"]))
+        return cls(variant, spec.stored_case(document), Role(document["role"]))

@@ -14,6 +14,7 @@ from gdnbench.model.gpu import Precision
 from gdnbench.model.hint import Hint
 from gdnbench.model.name import check_name
 from gdnbench.model.nearest import nearest_workload
+from gdnbench.model.profile import DEFAULT_INPUTS, Profile
 from gdnbench.model.tensor import FACTS, Dtype, DtypeOf, TensorSpec
 from gdnbench.model.workload import Shape, Sizes, Workload, WorkloadSpec
 
@@ -125,10 +126,27 @@ class Suite:
         return tuple(self.weights)
 
     def as_stored(self, stored: Iterable[Workload]) -> Suite:
-        """The suite with a run's own workloads in it: those of before an axis was added are at that axis's default."""
+        """The suite with a run's own workloads in it, at each profile that the run has.
+
+        Workloads of before an axis was added are at that axis's default.
+        """
         complete = self.workloads[0].spec.completed
         known = {complete(workload): workload for workload in stored}
-        return Suite(self.name, {known.get(workload, workload): weight for workload, weight in self.weights.items()})
+        profiles = dict.fromkeys(workload.profile for workload in known)
+        here = {workload.at(each): weight for each in profiles for workload, weight in self.weights.items()}
+        return Suite(self.name, {known.get(workload, workload): weight for workload, weight in here.items()})
+
+    def by_profile(self) -> dict[str, Suite]:
+        """The suite at each of its profiles, by the profile's name; one suite where its op has none."""
+        found: dict[str, dict[Workload, float]] = {}
+        for workload, weight in self.weights.items():
+            found.setdefault(workload.inputs, {})[workload] = weight
+        return {name: Suite(self.name, weights) for name, weights in found.items()}
+
+    def at(self, profiles: Iterable[str]) -> Suite:
+        """The suite's workloads with inputs of each of these profiles."""
+        sizes = {workload.at(""): weight for workload, weight in self.weights.items()}
+        return Suite(self.name, {each.at(profile): weight for profile in profiles for each, weight in sizes.items()})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,8 +162,12 @@ class Op:
         outputs: written tensors, which follow the scalars; separate from the inputs.
         numerics: file beside `op.py` with `make_inputs`, `oracle` and, for a `RoundoffGate`, `roundoff`; it imports
             torch.
-        scenarios: the kinds of inputs that `make_inputs` knows and `verify` tries; the first is what is timed unless
-            another is asked for.
+        scenarios: the kinds of inputs that `make_inputs` knows and `verify` tries; without profiles the first is timed.
+        profiles: the distributions of inputs that are timed, each a kind that `make_inputs` knows, too; the first is
+            that of the first scenario, and of runs that are older than the profiles.
+        profile: what is timed where none is named; the first where it is empty.
+        drawn_together: names of inputs that make sense only as they were drawn together, such as all that decays are
+            made of: no launch finds them of different draws.
         gates: what outputs are held to.
         derived: sizes that follow from a workload, by name, such as the sum of its lengths.
         check: why a workload makes no sense; empty where it does.
@@ -175,7 +197,10 @@ class Op:
     gates: tuple[Gate, ...]
     scalars: tuple[str, ...] = ()
     numerics: str = "numerics.py"
-    scenarios: tuple[str, ...] = ("typical",)
+    scenarios: tuple[str, ...] = (DEFAULT_INPUTS,)
+    profiles: tuple[Profile, ...] = ()
+    profile: str = ""
+    drawn_together: tuple[tuple[str, ...], ...] = ()
     derived: Mapping[str, SizeOf] = field(default_factory=lambda: NO_DERIVED)
     check: Callable[[Workload], str] = _always_fits
     suites: Mapping[str, SuiteDeclaration] = field(default_factory=lambda: NO_SUITES)
@@ -191,13 +216,16 @@ class Op:
 
     def __post_init__(self) -> None:
         check_name(self.name)
-        for name in ("inputs", "outputs", "gates", "scalars", "scenarios", "baselines", "hints"):
+        for name in ("inputs", "outputs", "gates", "scalars", "scenarios", "profiles", "baselines", "hints"):
             if isinstance(getattr(self, name), str):
                 raise DeclarationError(f"{name}: a tuple, as in ({getattr(self, name)!r},)")
             object.__setattr__(self, name, tuple(getattr(self, name)))
         if strange := [hint for hint in self.hints if not isinstance(hint, Hint)]:
             raise DeclarationError(f"hints: {strange[0]!r} is no Hint")
+        names = tuple(each.name for each in self.profiles)
+        object.__setattr__(self, "workloads", replace(self.workloads, profiles=names, profile=self.profile))
         self._check_names()
+        self._check_profiles(names)
         self._check_tensors()
         for name, declared in self.suites.items():
             check_name(name)
@@ -248,15 +276,38 @@ class Op:
         )
         return replace(self, inputs=inputs, outputs=outputs)
 
-    def scenarios_from(self, timed: str) -> tuple[str, ...]:
-        """All scenarios, the one that is timed first; its own first where none is named.
+    def profile_named(self, name: str) -> str:
+        """A profile by its name, or by that of the first scenario, which is the first profile's.
 
         Raises:
             UnknownNameError: for one that it does not have.
         """
-        if timed and timed not in self.scenarios:
-            raise UnknownNameError(f"{self.name} has no scenario {timed}", f"there are: {', '.join(self.scenarios)}")
-        return tuple(dict.fromkeys([timed or self.scenarios[0], *self.scenarios]))
+        known = [each.name for each in self.profiles]
+        if known and name == self.scenarios[0]:
+            return known[0]
+        if name not in known:
+            there = f"there are: {', '.join(known)}" if known else "its inputs have one distribution"
+            raise UnknownNameError(f"{self.name} has no profile {name}", there)
+        return name
+
+    @property
+    def depends_on_inputs(self) -> bool:
+        """Whether kernels' times may depend on the inputs: labels name the profile, and each round has own draws."""
+        return self.workloads.labels_profile
+
+    @property
+    def extremes(self) -> tuple[str, ...]:
+        """The profiles between which the time of a kernel differs most if it depends on them at all."""
+        return tuple(each.name for each in self.profiles if each.extreme)
+
+    def inputs_to_verify(self, workload: Workload) -> tuple[str, ...]:
+        """The kinds of inputs that a kernel is verified on: what is timed at the workload first, then all scenarios."""
+        return tuple(dict.fromkeys([workload.profile or self.scenarios[0], *self.scenarios]))
+
+    def seed_offset(self, inputs: str) -> int:
+        """What is added to a run's seed for a kind of inputs, so that each has draws of its own."""
+        kinds = [*self.scenarios, *(each.name for each in self.profiles[1:])]
+        return kinds.index(inputs) if inputs in kinds else 0
 
     def suite(self, name: str) -> Suite:
         """A suite by its name; `default` and `verify` always exist.
@@ -325,6 +376,15 @@ class Op:
             raise DeclarationError(f"{', '.join(sorted(twice))}: an axis, tensor, scalar or size is there twice")
         if not (self.inputs and self.outputs and self.scenarios):
             raise DeclarationError("an op has inputs, outputs and at least one scenario")
+
+    def _check_profiles(self, names: tuple[str, ...]) -> None:
+        if twice := {name for name in names if names.count(name) > 1 or name in self.scenarios}:
+            raise DeclarationError(f"{', '.join(sorted(twice))}: a scenario or profile of this name is there twice")
+        if self.profile and self.profile not in names:
+            raise DeclarationError(f"profile {self.profile!r}: it is none of the profiles")
+        inputs = [tensor.name for tensor in self.inputs]
+        if unknown := [name for group in self.drawn_together for name in group if name not in inputs]:
+            raise DeclarationError(f"drawn_together: {', '.join(unknown)} is no input")
 
     def _check_tensors(self) -> None:
         default = self.workloads.default

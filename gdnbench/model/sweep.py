@@ -155,7 +155,7 @@ class Sweep:
                 {
                     "kernel": one.kernel,
                     "label": one.label,
-                    "regret": [{"shape": workload.sizes, "regret": regret} for workload, regret in one.regret.items()],
+                    "regret": [{**workload.place, "regret": regret} for workload, regret in one.regret.items()],
                 }
                 for one in self.one_for_all
             ],
@@ -167,5 +167,5 @@ class Sweep:
 def _document(part: Point | Plateau) -> dict[str, Any]:
     # The file's key is older than the field's name, and stays.
     sizes = {**vars(part), "workload": part.workload.sizes}
-    document = {"shape" if name == "workload" else name: value for name, value in sizes.items()}
+    document = {"shape" if name == "workload" else name: value for name, value in sizes.items()} | part.workload.place
     return document | ({"params": dict(part.params)} if isinstance(part, Point) else {})

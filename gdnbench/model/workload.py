@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, total_ordering
 from typing import Any
 
@@ -58,6 +58,9 @@ class WorkloadSpec:
             an op without axes.
         size: axes and lists whose product, a list's sum being its factor, says how large a workload is; what is tuned
             for one workload stands in for others near it. By default all.
+        profiles: names of the distributions of inputs, which `Op.profiles` sets; runs that are older than profiles had
+            inputs of the first.
+        profile: the one that is measured where none is named; the first where it is empty.
 
     Raises:
         DeclarationError: for a name that stands twice, or one that is no axis or list.
@@ -68,9 +71,11 @@ class WorkloadSpec:
     aliases: tuple[Alias, ...] = ()
     x: str = ""
     size: tuple[str, ...] = ()
+    profiles: tuple[str, ...] = ()
+    profile: str = ""
 
     def __post_init__(self) -> None:
-        for name in ("axes", "lists", "aliases", "size"):
+        for name in ("axes", "lists", "aliases", "size", "profiles"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         names = [*self.names, *(alias.name for alias in self.aliases)]
         if not self.names:
@@ -90,8 +95,18 @@ class WorkloadSpec:
         """The names of all axes, then of all lists."""
         return (*(axis.name for axis in self.axes), *(each.name for each in self.lists))
 
-    def workload(self, sizes: Sizes, name: str = "") -> Workload:
+    @property
+    def labels_profile(self) -> bool:
+        """Whether labels name the first profile, too: so it is where another is measured by default."""
+        return bool(self.profiles) and self.profile not in {"", self.profiles[0]}
+
+    def workload(self, sizes: Sizes, name: str = "", profile: str | None = None) -> Workload:
         """A workload with these sizes, and the defaults for those that are not given.
+
+        Args:
+            sizes: by axis and list.
+            name: what a suite calls it.
+            profile: the distribution of its inputs, declared or not; empty for the first, None for the default.
 
         Raises:
             ShapeError: for a name that is no axis or list, or a size outside its limits.
@@ -100,7 +115,8 @@ class WorkloadSpec:
             raise ShapeError(f"{', '.join(unknown)}: no such axis", f"there are {', '.join(self.names)}")
         axes = {axis.name: checked_size(axis, sizes.get(axis.name, axis.default)) for axis in self.axes}
         lists = {each.name: checked_list(each, sizes.get(each.name, each.default)) for each in self.lists}
-        return Workload(self, axes, lists, name)
+        profile = self.profile if profile is None else profile
+        return Workload(self, axes, lists, name, "" if profile in self.profiles[:1] else profile)
 
     def completed(self, workload: Workload) -> Workload:
         """A workload that was stored when the op had fewer axes, with the defaults of those that came since.
@@ -109,17 +125,25 @@ class WorkloadSpec:
         """
         if workload.spec.names == self.names or not {*workload.spec.names} <= {*self.names}:
             return workload
-        return self.workload(workload.sizes, workload.name)
+        return self.workload(workload.sizes, workload.name, workload.profile)
 
-    def stored(self, sizes: Sizes, name: str = "") -> Workload:
-        """A workload that was stored with every one of its sizes.
+    def stored(self, sizes: Sizes, name: str = "", profile: str = "") -> Workload:
+        """A workload that was stored with every one of its sizes, and with its profile if that is not the first.
 
         Raises:
             ShapeError: if one is missing, or as `workload` does.
         """
         if missing := [name for name in self.names if name not in sizes]:
             raise ShapeError(f"{', '.join(missing)}: missing", "every axis and list of the op is stored")
-        return self.workload(sizes, name)
+        return self.workload(sizes, name, profile)
+
+    def stored_case(self, document: Mapping[str, Any]) -> Workload:
+        """The workload of a case, or of a suite, as `Workload.document` wrote it.
+
+        Raises:
+            ShapeError: as `stored`.
+        """
+        return self.stored(document["shape"], document.get("workload", ""), document.get("profile", ""))
 
     def from_cells(self, cells: Mapping[str, str]) -> Workload:
         """The inverse of `Workload.cells`, of cells as text; further ones are passed over.
@@ -134,14 +158,17 @@ class WorkloadSpec:
                 sizes[name] = parse_list(text) if name in {each.name for each in self.lists} else int(text)
             except (ValueError, UsageError) as error:
                 raise ShapeError(f"{name}: {text[:40]!r} is no size", "a size is a whole number") from error
-        return self.stored(sizes)
+        return self.stored(sizes, profile=cells.get("profile", "").strip() if "profile" not in self.names else "")
 
     @cached_property
     def case_id(self) -> re.Pattern[str]:
-        """The pattern of a label, a slash and a workload's key; lists that are written as a hash do not match."""
+        """The pattern of a label, a slash and a workload's key; lists that are written as a hash do not match.
+
+        The group `profile` is that of the workload; None for the first.
+        """
         parts = [rf"{axis.name}(?P<{axis.name}>[0-9]+)" for axis in self.axes]
         parts += [rf"{each.name}(?P<{each.name}>[0-9x+]+)" for each in self.lists]
-        return re.compile(rf"(?P<label>.+)/{'_'.join(parts)}", re.DOTALL)
+        return re.compile(rf"(?P<label>.+)/{'_'.join(parts)}(_(?P<profile>[^_/]+))?", re.DOTALL)
 
     @property
     def x_doc(self) -> str:
@@ -204,10 +231,11 @@ class WorkloadSpec:
             UsageError: for a text that is the label of none.
             ShapeError: for a size outside its limits.
         """
+        profile = next((each for each in self.profiles if re.search(rf"(^|[ -]){re.escape(each)}$", text)), None)
         sizes: dict[str, Any] = {}
-        for term in re.split(r"[ -]+", text.strip()) if text.strip() else ():
-            sizes |= self._read_term(term)
-        return self.workload(sizes, name)
+        for term in re.split(r"[ -]+", text.removesuffix(profile or "").strip(" -")):
+            sizes |= self._read_term(term) if term else {}
+        return self.workload(sizes, name, profile)
 
     def _read_term(self, term: str) -> dict[str, Any]:
         """`B=8`, `B8` or `qk4_v8` as sizes."""
@@ -257,12 +285,14 @@ class Workload:
         axes: every axis's size.
         lists: every list.
         name: its name in a suite; empty without one. Workloads that differ in the name alone are equal.
+        profile: the distribution of its inputs; empty for the first of its op, and where there is one alone.
     """
 
     spec: WorkloadSpec
     axes: Mapping[str, int]
     lists: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     name: str = ""
+    profile: str = ""
 
     def __getattr__(self, name: str) -> Any:
         # Reached for what is no field: an axis or a list. Pickling asks for dunders before there are fields.
@@ -274,26 +304,50 @@ class Workload:
         raise AttributeError(f"a workload of this op has no {name}")
 
     @cached_property
-    def _sizes(self) -> tuple[int | tuple[int, ...], ...]:
-        return (*self.axes.values(), *self.lists.values())
+    def _identity(self) -> tuple[int | tuple[int, ...] | str, ...]:
+        return (*self.axes.values(), *self.lists.values(), self.profile)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Workload):
             return NotImplemented
-        return self._sizes == other._sizes and self.spec.names == other.spec.names
+        return self._identity == other._identity and self.spec.names == other.spec.names
 
     def __lt__(self, other: Workload) -> bool:
-        return self._sizes < other._sizes
+        return self._identity < other._identity
 
     def __hash__(self) -> int:
-        return hash(self._sizes)
+        return hash(self._identity)
 
     def __repr__(self) -> str:
         return f"<{self}>"
 
     def __str__(self) -> str:
-        """What tables call it: `B=8 qk4_v8`."""
+        """What tables call it: `B=8 qk4_v8`, and behind that a profile that is not understood."""
         return self._label
+
+    @property
+    def inputs(self) -> str:
+        """The name of its profile; empty where its op has none."""
+        return self.profile or next(iter(self.spec.profiles), "")
+
+    @property
+    def labelled_profile(self) -> str:
+        """Its profile as labels have it: empty for the first, unless another is measured by default."""
+        return self.inputs if self.spec.labels_profile else self.profile
+
+    def at(self, profile: str) -> Workload:
+        """The same sizes with inputs of another profile; empty for the first."""
+        return replace(self, profile="" if profile in self.spec.profiles[:1] else profile)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """As JSON can hold it; what is usual is left out."""
+        return {**self.place, **({"workload": self.name} if self.name else {})}
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """What makes it equal to another, as JSON can hold it: `{"shape": …, "profile": "never"}`."""
+        return {"shape": self.sizes, **({"profile": self.profile} if self.profile else {})}
 
     @property
     def titled(self) -> str:
@@ -302,11 +356,11 @@ class Workload:
 
     @cached_property
     def _label(self) -> str:
-        return " ".join(self._terms(self.spec.names))
+        return " ".join(filter(None, [*self._terms(self.spec.names), self.labelled_profile]))
 
     @cached_property
     def series(self) -> str:
-        """Its label without the axis of charts, `qk4_v8`: workloads of one series differ in that axis alone."""
+        """Its label without the axis of charts and the profile, `qk4_v8`: what code is compiled for differs with it."""
         return " ".join(self._terms(name for name in self.spec.names if name != self.spec.x))
 
     @cached_property
@@ -317,16 +371,22 @@ class Workload:
         sizes has a line of its own.
         """
         if self.spec.x not in self.lists:
-            return self.series
+            return self.series_inputs
         sizes = self.lists[self.spec.x]
         form = short_list(sizes) if len(set(sizes)) > 1 else "N" if len(sizes) == 1 else f"{len(sizes)}xN"
-        return f"{self.series} {self.spec.x}={form}".strip()
+        return " ".join(filter(None, [self.series, f"{self.spec.x}={form}", self.labelled_profile]))
+
+    @property
+    def series_inputs(self) -> str:
+        """Its series with the profile as labels have it: `qk4_v8 never`."""
+        return f"{self.series} {self.labelled_profile}".strip()
 
     @cached_property
     def key(self) -> str:
-        """Every size, in a form that fits a file's name and never changes: `B8_HQ4_HV8_K128_V128`."""
+        """Every size and a profile but the first, fit for a file's name and for ever: `B8_HQ4_HV8_K128_V128`."""
         parts = [f"{name}{size}" for name, size in self.axes.items()]
-        return "_".join([*parts, *(f"{name}{short_list(sizes)}" for name, sizes in self.lists.items())])
+        parts += [f"{name}{short_list(sizes)}" for name, sizes in self.lists.items()]
+        return "_".join([*parts, *filter(None, [self.profile])])
 
     @property
     def slug(self) -> str:
@@ -370,8 +430,9 @@ class Workload:
 
     @property
     def cells(self) -> dict[str, int | str]:
-        """Every axis and list as one cell of a table: lists as text, `6+134`."""
-        return {**self.axes, **{name: write_list(sizes) for name, sizes in self.lists.items()}}
+        """Every axis and list as one cell of a table: lists as text, `6+134`; and a profile that is not the first."""
+        lists = {name: write_list(sizes) for name, sizes in self.lists.items()}
+        return {**self.axes, **lists, **({"profile": self.profile} if self.profile else {})}
 
     @property
     def compile_time(self) -> dict[str, int]:

@@ -50,7 +50,7 @@ SizeFields = dict[Word, AxisSize | Annotated[list[SmallCount], Meta(min_length=1
 """A workload's axes and lists as documents hold them."""
 
 
-def stored_workload(sizes: Mapping[str, int | Sequence[int]], op: str) -> Workload:
+def stored_workload(sizes: Mapping[str, int | Sequence[int]], op: str, profile: str = "") -> Workload:
     """The workload of a stored profile.
 
     Raises:
@@ -58,7 +58,7 @@ def stored_workload(sizes: Mapping[str, int | Sequence[int]], op: str) -> Worklo
     """
     try:
         declared = op_named(op)
-        return declared.checked(declared.workloads.stored(sizes))
+        return declared.checked(declared.workloads.stored(sizes, profile=profile))
     except GdnbenchError as error:
         raise ValueError(f"shape: {error.message}") from error
 
@@ -72,6 +72,7 @@ class CaseFields(msgspec.Struct, frozen=True):
     params: dict[Word, int | Text]
     shape: SizeFields
     role: Role
+    profile: Text = ""
 
     def case(self, op: str) -> Case:
         """The case.
@@ -80,7 +81,7 @@ class CaseFields(msgspec.Struct, frozen=True):
             ValueError: if these are not the sizes of a workload of the op.
         """
         variant = Variant(self.kernel, self.label, preset=self.preset, params=Params(self.params))
-        return Case(variant, stored_workload(self.shape, op), self.role)
+        return Case(variant, stored_workload(self.shape, op, self.profile), self.role)
 
 
 class _Versioned(TypedDict):

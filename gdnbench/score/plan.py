@@ -19,6 +19,8 @@ from gdnbench.measuring.request import (
     Settings,
     confidence_of_look,
     device_of,
+    in_profiles,
+    parse_profiles,
     parse_workload,
     trim_of,
     workloads_asked,
@@ -50,7 +52,7 @@ class Asked:
         budget_s: seconds that measuring may take.
         step_limit_s: seconds that a step of a kernel may take.
         seed: of inputs and order; fresh where it is None.
-        scenario: the inputs that are timed; the op's first ones where it is empty.
+        profiles: the distributions of inputs that are timed, `never,mixed-heads`; empty for the op's default.
     """
 
     kernel: str
@@ -62,7 +64,7 @@ class Asked:
     budget_s: float = 6.0
     step_limit_s: float = 10.0
     seed: int | None = None
-    scenario: str = ""
+    profiles: str = ""
 
 
 def plan_score(catalog: Catalog, asked: Asked, gpu: Gpu | None) -> Plan:
@@ -79,16 +81,16 @@ def plan_score(catalog: Catalog, asked: Asked, gpu: Gpu | None) -> Plan:
     entry, variant = find_variant(catalog, op.name, asked.kernel)
     rival = find_variant(catalog, op.name, asked.against)[1].label if asked.against else ""
     _refuse_floor(entry, variant)
-    op.scenarios_from(asked.scenario)
+    timed = parse_profiles(op, asked.profiles)
     only_checked = bool(unavailable(entry, gpu))
     request = Request(
         op,
         (variant,),
-        _workloads(op, asked),
+        in_profiles(_workloads(op, asked), timed),
         _settings(asked, gpu),
         "" if only_checked else asked.against,
         command=shlex.join(["gdnbench", *sys.argv[1:]]),
-        suite=op.suite(asked.suite) if asked.suite else None,
+        suite=op.suite(asked.suite).at(timed) if asked.suite else None,
     )
     try:
         plan = make_plan(catalog, request, gpu)
@@ -132,7 +134,6 @@ def _settings(asked: Asked, gpu: Gpu | None) -> Settings:
         margin=asked.margin,
         confidence=confidence_of_look(CONFIDENCE, LOOKS),
         step_limit_s=asked.step_limit_s,
-        scenario=asked.scenario,
         budget_s=asked.budget_s,
         looks=LOOKS,
         clocks=GPU_CLOCKS if device == "cuda" else (),

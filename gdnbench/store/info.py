@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
@@ -37,7 +37,7 @@ from gdnbench.store.schema import (
     TextLine,
     Timestamp,
 )
-from gdnbench.store.schema1 import DECODE_AXES
+from gdnbench.store.schema1 import DECODE_AXES, with_profiles
 
 SCHEMA_VERSION = 2
 READABLE = (1, 2)
@@ -123,7 +123,15 @@ def info_document(info: RunInfo) -> dict[str, Any]:
     """A run's description as its schema has it, less what only some runs have."""
     rare = ("baseline_named", "calibration", *_RARE)
     left_out = {*(_SINCE_2 if info.schema == 1 else ()), *(name for name in rare if not getattr(info, name))}
-    return {name: value for name, value in asdict(info).items() if name not in left_out}
+    return {name: value for name, value in _document(info).items() if name not in left_out}
+
+
+def _document(info: RunInfo) -> dict[str, Any]:
+    """Every field; of the axes without profiles, where the op has none."""
+    document = asdict(info)
+    if not info.workloads.profiles:
+        del document["workloads"]["profiles"], document["workloads"]["profile"]
+    return document
 
 
 def case_documents(cases: Iterable[Case]) -> list[CaseDocument]:
@@ -134,7 +142,12 @@ def case_documents(cases: Iterable[Case]) -> list[CaseDocument]:
 def suite_document(suite: Suite) -> SuiteDocument:
     """A suite as `run.json` keeps it."""
     workloads = [
-        {"shape": workload.sizes, "weight": weight, **({"name": workload.name} if workload.name else {})}
+        {
+            "shape": workload.sizes,
+            "weight": weight,
+            **({"name": workload.name} if workload.name else {}),
+            **({"profile": workload.profile} if workload.profile else {}),
+        }
         for workload, weight in suite.weights.items()
     ]
     return convert({"name": suite.name, "workloads": workloads}, SuiteDocument)
@@ -155,14 +168,15 @@ def suite_of(info: RunInfo) -> Suite | None:
     if info.suite is None or info.part:
         return None
     weights = {
-        info.workloads.stored(each["shape"], each.get("name", "")): each["weight"] for each in info.suite["workloads"]
+        info.workloads.stored(each["shape"], each.get("name", ""), each.get("profile", "")): each["weight"]
+        for each in info.suite["workloads"]
     }
     return Suite(info.suite["name"], weights)
 
 
 def workload_titles(info: RunInfo) -> dict[Workload, str]:
     """What tables call each workload of a run: its label, behind its name where a suite gives it one."""
-    workloads = [info.workloads.stored(case["shape"], case.get("workload", "")) for case in info.cases]
+    workloads = map(info.workloads.stored_case, info.cases)
     return {workload: workload.titled for workload in workloads}
 
 
@@ -238,7 +252,7 @@ def merge_passed_gates(found: Iterable[Mapping[str, PassedGateDocument]]) -> dic
 def write_info(folder: Path, info: RunInfo) -> None:
     """Writes `run.json`, replacing one that is there in a single step."""
     temporary = folder / f"{NAME}.new"
-    document = {name: value for name, value in asdict(info).items() if value or name not in _RARE}
+    document = {name: value for name, value in _document(info).items() if value or name not in _RARE}
     temporary.write_text(json.dumps(_plain(document), indent=2, allow_nan=False, default=str) + "\n")
     temporary.replace(folder / NAME)
 
@@ -249,6 +263,7 @@ class _Versioned(TypedDict):
 
 class _WithAxes(TypedDict):
     schema: int
+    op: Name
     workloads: NotRequired[WorkloadSpec]
 
 
@@ -276,8 +291,9 @@ def read_info(folder: Path) -> RunInfo:
         raise RunFormatError(message, "use the gdnbench that wrote it, or measure anew")
     try:
         info = decode_file(path, text, RunInfo)
+        info = replace(info, workloads=with_profiles(info.op, info.workloads))
         for case in info.cases:
-            info.workloads.stored(case["shape"])
+            info.workloads.stored_case(case)
         for workload in info.suite["workloads"] if info.suite else ():
             info.workloads.stored(workload["shape"])
     except (DeclarationError, ShapeError) as error:
@@ -294,9 +310,10 @@ def read_axes(folder: Path) -> WorkloadSpec:
     """
     path = folder / NAME
     try:
-        return read_document(path, _WithAxes).get("workloads", DECODE_AXES)
+        document = read_document(path, _WithAxes)
     except DeclarationError as error:
         raise RunFormatError(f"{path}: {error.message}", DAMAGED) from error
+    return with_profiles(document["op"], document.get("workloads", DECODE_AXES))
 
 
 def _plain(value: Any) -> Any:

@@ -46,7 +46,7 @@ _TIMES = (
 )
 _TIMING = ("samples", "rounds", *_TIMES, "bytes", "bandwidth_gbs", "sol")
 _LATER_TIMING = ("tflops", "bound", "mean_us", "sol_lo", "sol_hi")  # columns that older files lack
-_SINCE_2 = ("workload", *_LATER_TIMING)
+_SINCE_2 = ("workload", "profile", *_LATER_TIMING)
 _VERSUS = ("vs_baseline", "vs_lo", "vs_hi", "verdict", "more_rounds", "baseline")
 _BUILD = ("launches", "registers", "shared_bytes", "spill_bytes")
 _AFTER_PARAMS = ("timer", *_TIMING, *_VERSUS, *_BUILD, "status", "reason", "warnings")
@@ -59,7 +59,8 @@ _Verdict = Literal["faster", "slower", "same", "unclear"]
 def write_measurements(folder: Path, info: RunInfo, measurements: Sequence[Measurement]) -> None:
     """Writes `measurements.csv`; every param of any kernel has a column, empty where a kernel lacks it."""
     params = sorted({name for each in measurements for name in each.case.variant.params})
-    columns = (*_BEFORE_PARAMS, *params, "workload", *info.workloads.names, *_AFTER_PARAMS, *_LATER_TIMING)
+    place = ("workload", "profile", *info.workloads.names)
+    columns = (*_BEFORE_PARAMS, *params, *place, *_AFTER_PARAMS, *_LATER_TIMING)
     write_table(folder / NAME, [measurement_row(info, each) for each in measurements], columns)
 
 
@@ -82,6 +83,7 @@ def _full_row(info: RunInfo, measurement: Measurement) -> Row:
         "role": case.role.value,
         **case.variant.params,
         "workload": case.workload.key,
+        "profile": case.workload.inputs,
         **case.workload.cells,
         "timer": measurement.clock or "",
         "bytes": measurement.nbytes,
@@ -184,7 +186,8 @@ class _Row:
     label: Name
     preset: MaybeName = ""
     role: Role
-    workload: str = ""  # of its axes, which have columns too; schema 1 has none
+    workload: str = ""  # its key, of what has columns, too; schema 1 has none
+    profile: MaybeName = ""
     timer: Timer = ""
     samples: Count = 0
     rounds: Count = 0

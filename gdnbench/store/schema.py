@@ -59,7 +59,10 @@ SizesDocument = dict[Name, AxisSize | Annotated[list[SmallCount], Meta(min_lengt
 
 
 class CaseDocument(TypedDict):
-    """A case, as `Case.to_dict` gives it; `workload` is what its suite calls the workload."""
+    """A case, as `Case.to_dict` gives it.
+
+    `workload` is what its suite calls the workload, `profile` the distribution of its inputs if not the op's first.
+    """
 
     kernel: Name
     label: Name
@@ -68,6 +71,7 @@ class CaseDocument(TypedDict):
     shape: SizesDocument
     role: Role
     workload: NotRequired[TextLine]
+    profile: NotRequired[Name]
 
 
 class WorkloadDocument(TypedDict):
@@ -76,6 +80,7 @@ class WorkloadDocument(TypedDict):
     shape: SizesDocument
     weight: Positive
     name: NotRequired[TextLine]
+    profile: NotRequired[Name]
 
 
 class SuiteDocument(TypedDict):

@@ -16,7 +16,16 @@ from gdnbench.model.sweep import OneForAll, Place, Plateau, Point, Sweep
 from gdnbench.model.workload import WorkloadSpec
 from gdnbench.store.files import DAMAGED, read_document
 from gdnbench.store.info import read_axes
-from gdnbench.store.schema import MOST_ROUNDS, Name, NotNegative, ParamCell, ParamName, ParamValues, SizesDocument
+from gdnbench.store.schema import (
+    MOST_ROUNDS,
+    MaybeName,
+    Name,
+    NotNegative,
+    ParamCell,
+    ParamName,
+    ParamValues,
+    SizesDocument,
+)
 
 SCHEMA_VERSION = 2
 READABLE = (1, 2)
@@ -61,13 +70,14 @@ class _PointDocument(_Closed):
     slower_lo: Annotated[float, Meta(ge=-1, le=1e9)]
     slower_hi: Annotated[float, Meta(gt=-1, le=1e18)] | None
     rounds: Annotated[int, Meta(ge=0, le=MOST_ROUNDS)]
+    profile: MaybeName = ""
 
     def point(self, axes: WorkloadSpec) -> Point:
         return Point(
             kernel=self.kernel,
             label=self.label,
             params=Params(self.params),
-            workload=axes.stored(self.shape),
+            workload=axes.stored(self.shape, profile=self.profile),
             place=self.place,
             slower_by=self.slower_by,
             slower_lo=self.slower_lo,
@@ -84,11 +94,12 @@ class _PlateauDocument(_Closed):
     tied: tuple[Name, ...]
     unclear: tuple[Name, ...]
     within: NotNegative
+    profile: MaybeName = ""
 
     def plateau(self, axes: WorkloadSpec) -> Plateau:
         return Plateau(
             kernel=self.kernel,
-            workload=axes.stored(self.shape),
+            workload=axes.stored(self.shape, profile=self.profile),
             best=self.best,
             simplest=self.simplest,
             tied=self.tied,
@@ -100,6 +111,7 @@ class _PlateauDocument(_Closed):
 class _RegretDocument(_Closed):
     shape: SizesDocument
     regret: NotNegative
+    profile: MaybeName = ""
 
 
 class _OneForAllDocument(_Closed):
@@ -108,7 +120,7 @@ class _OneForAllDocument(_Closed):
     regret: Annotated[tuple[_RegretDocument, ...], Meta(min_length=1)]
 
     def one_for_all(self, axes: WorkloadSpec) -> OneForAll:
-        regret = {axes.stored(each.shape): each.regret for each in self.regret}
+        regret = {axes.stored(each.shape, profile=each.profile): each.regret for each in self.regret}
         return OneForAll(kernel=self.kernel, label=self.label, regret=regret)
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import torch
 import torch.nn.functional as F
 
+from gdnbench.decays import gate_of_profile
+
 if TYPE_CHECKING:
     from gdnbench import Shape
 
@@ -38,7 +40,7 @@ def make_inputs(shape: Shape, seed: int, device: str, scenario: str) -> tuple[Te
         device: a torch device.
         scenario: `typical`; `padded`, every third entry of the batch, the first among them, is none, by a slot of 0
             and of -1 in turn; `saturated-gates`, a and b at ±30; `large-state`, states of about 1e3; `small-keys`,
-            queries and keys so small that the norms' epsilon counts.
+            queries and keys so small that the norms' epsilon counts; or a profile of `gdnbench.decays`.
 
     Returns:
         The input tensors and the scalars, by name.
@@ -51,6 +53,7 @@ def make_inputs(shape: Shape, seed: int, device: str, scenario: str) -> tuple[Te
             tensors[name] = SATURATED * torch.sign(tensors[name].float()).bfloat16()
     if scenario == "small-keys":
         tensors["mixed_qkv"][:, : 2 * shape.HQ * shape.K] *= SMALL
+    tensors["a"] = gate_of_profile(scenario, tensors, random)
     count = max(FEWEST_SLOTS, SLOTS_PER_SEQUENCE * shape.B)
     slot = 1 + torch.randperm(count - 1, generator=random)[: shape.B]
     if scenario == "padded":

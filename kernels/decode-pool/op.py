@@ -15,6 +15,7 @@ The limit is 1, or 2 in models where a step may turn a direction of the state ro
 """
 
 from gdnbench import Alias, Axis, DtypeOf, Op, RoundoffGate, Shape, TensorSpec, Workload, WorkloadSpec
+from gdnbench.decays import DECODE_PROFILES
 
 FEWEST_SLOTS = 64
 SLOTS_PER_SEQUENCE = 4
@@ -105,6 +106,8 @@ op = Op(
     ),
     numerics="numerics.py",
     scenarios=("typical", "padded", "saturated-gates", "large-state", "small-keys"),
+    profiles=DECODE_PROFILES,
+    drawn_together=(("A_log", "dt_bias", "a"),),
     gates=(RoundoffGate("output"), RoundoffGate("new_pool")),
     flops=flops,
     least_bytes=least_bytes,

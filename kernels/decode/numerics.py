@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import torch
 import torch.nn.functional as F
 
+from gdnbench.decays import gate_of_profile
+
 if TYPE_CHECKING:
     from gdnbench import Shape
 
@@ -30,7 +32,7 @@ def make_inputs(shape: Shape, seed: int, device: str, scenario: str) -> tuple[Te
         seed: of every draw.
         device: a torch device.
         scenario: `typical`; `saturated-gates`, a and b at ±30; `large-state`, a state of about 1e3;
-            `zero-b`, beta exactly one half.
+            `zero-b`, beta exactly one half; or a profile of `gdnbench.decays`.
 
     Returns:
         The input tensors and the scalars, by name.
@@ -49,6 +51,7 @@ def make_inputs(shape: Shape, seed: int, device: str, scenario: str) -> tuple[Te
             tensors[name] = SATURATED * torch.sign(tensors[name].float()).bfloat16()
     if scenario == "zero-b":
         tensors["b"] = torch.zeros_like(tensors["b"])
+    tensors["a"] = gate_of_profile(scenario, tensors, random)
     tensors["state"] = state
     return {name: tensor.contiguous().to(device) for name, tensor in tensors.items()}, {"scale": shape.K**-0.5}
 

@@ -7,6 +7,7 @@ Per value head h, with state S of [V, K] and query/key head h // (HV // HQ), in 
 """
 
 from gdnbench import Alias, Axis, Hint, Op, RoundoffGate, Shape, TensorSpec, Workload, WorkloadSpec
+from gdnbench.decays import DECODE_PROFILES
 
 
 def flops(workload: Workload) -> dict[str, int]:
@@ -57,6 +58,8 @@ op = Op(
     ),
     numerics="numerics.py",
     scenarios=("typical", "saturated-gates", "large-state", "zero-b"),
+    profiles=DECODE_PROFILES,
+    drawn_together=(("A_log", "dt_bias", "a"),),
     gates=(RoundoffGate("output"), RoundoffGate("new_state")),
     flops=flops,
     baselines=("decode-fla", "decode-reference"),

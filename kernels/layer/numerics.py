@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import torch
 import torch.nn.functional as F
 
+from gdnbench.decays import gate_of_profile
+
 if TYPE_CHECKING:
     from gdnbench import Shape
 
@@ -41,7 +43,7 @@ def make_inputs(shape: Shape, seed: int, device: str, scenario: str) -> tuple[Te
         device: a torch device.
         scenario: `typical`; `padded`, every third entry of the batch, the first among them, is none, by a slot of 0
             and of -1 in turn; `saturated-gates`, a, b and z at ±30; `large-state`, states of about 1e3; `small-inputs`,
-            inputs and states so small that all norms' epsilon counts.
+            inputs and states so small that all norms' epsilon counts; or a profile of `gdnbench.decays`.
 
     Returns:
         The input tensors and the scalars, by name.
@@ -67,6 +69,7 @@ def make_inputs(shape: Shape, seed: int, device: str, scenario: str) -> tuple[Te
     if scenario == "small-inputs":
         for name in ("x", "conv_pool"):
             tensors[name] *= SMALL
+    tensors["a"] = gate_of_profile(scenario, tensors, random)
     slot = 1 + torch.randperm(count - 1, generator=random)[:B]
     if scenario == "padded":
         slot[::6], slot[3::6] = 0, -1

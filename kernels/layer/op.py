@@ -22,6 +22,7 @@ g, beta and the state are not rounded.
 """
 
 from gdnbench import Alias, Axis, ExactGate, Op, RoundoffGate, Shape, TensorSpec, Workload, WorkloadSpec
+from gdnbench.decays import DECODE_PROFILES
 
 FEWEST_SLOTS = 64
 SLOTS_PER_SEQUENCE = 4
@@ -118,6 +119,8 @@ op = Op(
     ),
     numerics="numerics.py",
     scenarios=("typical", "padded", "saturated-gates", "large-state", "small-inputs"),
+    profiles=DECODE_PROFILES,
+    drawn_together=(("A_log", "dt_bias", "a"),),
     gates=(RoundoffGate("y"), ExactGate("new_conv_pool"), RoundoffGate("new_pool")),
     flops=flops,
     least_bytes=least_bytes,

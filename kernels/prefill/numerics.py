@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 import torch
 import torch.nn.functional as F
 
+from gdnbench.decays import gate_of_profile
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -57,7 +59,7 @@ def make_inputs(shape: Shape, seed: int, device: str, scenario: str) -> tuple[Te
         device: a torch device.
         scenario: `typical`, which forgets within some dozen tokens; `slow-decay`, a lower by 6; `saturated-gates`, a
             and b at ±30; `large-state`, states of about 1e3; `closed-gates`, a and b so low that nothing decays or is
-            written.
+            written; or a profile of `gdnbench.decays`.
 
     Returns:
         The input tensors and the scalars, by name.
@@ -88,6 +90,7 @@ def make_inputs(shape: Shape, seed: int, device: str, scenario: str) -> tuple[Te
         case "closed-gates":
             for name in ("a", "b"):
                 tensors[name] = torch.full_like(tensors[name], CLOSED)
+    tensors["a"] = gate_of_profile(scenario, tensors, random)
     tensors |= {"state": state, "cu_seqlens": torch.tensor([0, *accumulate(shape.lengths)], device=device)}
     return tensors, {"scale": shape.K**-0.5}
 

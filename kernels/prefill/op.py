@@ -8,6 +8,7 @@ has a state S of [V, K] for every value head h, which reads query/key head h // 
 """
 
 from gdnbench import Alias, Axis, AxisList, Op, RoundoffGate, Shape, TensorSpec, Workload, WorkloadSpec
+from gdnbench.decays import PROFILES
 
 CHUNK = 64
 """Tokens that chunked kernels take at once; what they keep for each chunk has this many of them."""
@@ -67,6 +68,9 @@ op = Op(
     outputs=(TensorSpec("output", ("T", "HV", "V"), "bf16"), TensorSpec("new_state", ("N", "HV", "V", "K"), "fp32")),
     numerics="numerics.py",
     scenarios=("typical", "slow-decay", "saturated-gates", "large-state", "closed-gates"),
+    profiles=PROFILES,
+    profile="mixed-heads",
+    drawn_together=(("A_log", "dt_bias", "a"),),
     gates=(RoundoffGate("output", arithmetic="bf16"), RoundoffGate("new_state", arithmetic="bf16")),
     flops=flops,
     baselines=("prefill-fla", "prefill-reference"),

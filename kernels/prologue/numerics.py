@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import torch
 import torch.nn.functional as F
 
+from gdnbench.decays import gate_of_profile
+
 if TYPE_CHECKING:
     from gdnbench import Shape
 
@@ -37,7 +39,7 @@ def make_inputs(shape: Shape, seed: int, device: str, scenario: str) -> tuple[Te
         device: a torch device.
         scenario: `typical`; `padded`, every third entry of the batch, the first among them, is none, by a slot of 0
             and of -1 in turn; `saturated-gates`, a and b at ±30; `large-inputs`, 16 times as large; `small-inputs`, so
-            small that the norms' epsilon counts.
+            small that the norms' epsilon counts; or a profile of `gdnbench.decays`.
 
     Returns:
         The input tensors and the scalar, by name.
@@ -60,6 +62,7 @@ def make_inputs(shape: Shape, seed: int, device: str, scenario: str) -> tuple[Te
     if scenario == "saturated-gates":
         for name in ("a", "b"):
             tensors[name] = SATURATED * torch.sign(tensors[name].float()).bfloat16()
+    tensors["a"] = gate_of_profile(scenario, tensors, random)
     if scenario == "padded":
         tensors["slot"][::6], tensors["slot"][3::6] = 0, -1
     tensors = {name: tensor.contiguous().to(device) for name, tensor in tensors.items()}

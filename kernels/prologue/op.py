@@ -17,6 +17,7 @@ fp32 and takes SiLU of the sum, which is not rounded in between, and its gates a
 """
 
 from gdnbench import Alias, Axis, ExactGate, Op, RoundoffGate, Shape, TensorSpec, Workload, WorkloadSpec
+from gdnbench.decays import DECODE_PROFILES
 
 FEWEST_SLOTS = 64
 SLOTS_PER_SEQUENCE = 4
@@ -105,6 +106,8 @@ op = Op(
     ),
     numerics="numerics.py",
     scenarios=("typical", "padded", "saturated-gates", "large-inputs", "small-inputs"),
+    profiles=DECODE_PROFILES,
+    drawn_together=(("A_log", "dt_bias", "a"),),
     gates=(
         *(RoundoffGate(name) for name in ("q", "k", "v", "g", "beta")),
         ExactGate("new_conv_pool"),

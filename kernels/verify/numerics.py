@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 import torch.nn.functional as F
 
+from gdnbench.decays import gate_of_profile
+
 if TYPE_CHECKING:
     from gdnbench import Shape
 
@@ -41,7 +43,8 @@ def make_inputs(shape: Shape, seed: int, device: str, scenario: str) -> tuple[Te
         scenario: `typical`; `padded`, every third entry of the batch, the first among them, is none, by a slot of 0
             and of -1 in turn; `saturated-gates`, a and b at ±30; `large-state`, states of about 1e3; `small-keys`,
             queries and keys so small that the norms' epsilon counts; `forgetting`, g between exp(-3) and exp(-0.3), so
-            that it tells of which token it is; `remembering`, g of 1 but for 1e-12, and keys that are alike.
+            that it tells of which token it is; `remembering`, g of 1 but for 1e-12, and keys that are alike; or a
+            profile of `gdnbench.decays`.
 
     Returns:
         The input tensors and the scalars, by name.
@@ -61,6 +64,7 @@ def make_inputs(shape: Shape, seed: int, device: str, scenario: str) -> tuple[Te
         tensors["a"] = torch.full_like(tensors["a"], -SATURATED)
         keys = tensors["mixed_qkv"][..., shape.HQ * shape.K : 2 * shape.HQ * shape.K]
         keys += 2 * keys[:, :1]
+    tensors["a"] = gate_of_profile(scenario, tensors, random)
     count = max(FEWEST_SLOTS, SLOTS_PER_SEQUENCE * shape.B)
     slot = 1 + torch.randperm(count - 1, generator=random)[: shape.B]
     if scenario == "padded":

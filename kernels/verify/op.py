@@ -19,6 +19,7 @@ may turn a direction of the state round (OLMo-Hybrid).
 from typing import Any
 
 from gdnbench import Alias, Axis, DtypeOf, Op, RoundoffGate, Shape, TensorSpec, Workload, WorkloadSpec
+from gdnbench.decays import DECODE_PROFILES
 
 FEWEST_SLOTS = 64
 SLOTS_PER_SEQUENCE = 4
@@ -117,6 +118,8 @@ op = Op(
     ),
     numerics="numerics.py",
     scenarios=("typical", "padded", "saturated-gates", "large-state", "small-keys", "forgetting", "remembering"),
+    profiles=DECODE_PROFILES,
+    drawn_together=(("A_log", "dt_bias", "a"),),
     gates=(RoundoffGate("output"), RoundoffGate("states")),
     flops=flops,
     least_bytes=least_bytes,

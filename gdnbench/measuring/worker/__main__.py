@@ -20,7 +20,7 @@ START_LIMIT_S = 180.0  # torch from a cold network disk
 def main(arguments: list[str]) -> int:
     """Does one task; 0 unless the device or a library is out of reach."""
     die_with_parent()
-    task, channel = Task.read(Path(arguments[0])), EventChannel(int(arguments[1]))
+    task, channel = Task.take(Path(arguments[0])), EventChannel(int(arguments[1]))
     if task.phase is Phase.MEASURE:
         # All is compiled by now; torch.compile would start a process for every core beside what is timed.
         os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")

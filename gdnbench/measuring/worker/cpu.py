@@ -13,10 +13,11 @@ from timeit import Timer
 import torch
 
 from gdnbench.launch.bind import Launcher, bind
-from gdnbench.measuring.protocol import BUILD_STEPS, EventChannel, Sampled, StepBegun, Task
+from gdnbench.measuring.protocol import BUILD_STEPS, BURN_IN, EventChannel, Sampled, StepBegun, Task
 from gdnbench.measuring.schedule import CPU_CALLS_PER_SAMPLE
 from gdnbench.measuring.worker.device import BeginStep, CpuDevice, report_failure
 from gdnbench.measuring.worker.placement import Workspaces
+from gdnbench.measuring.worker.renewal import RenewedPlacements
 from gdnbench.measuring.worker.timed_checks import CheckedPlacements, TimedChecks
 from gdnbench.model.case import Case
 from gdnbench.model.workload import Workload
@@ -34,8 +35,9 @@ def measure_all(task: Task, channel: EventChannel) -> None:
         for position, ids in enumerate(task.order):
             for case_id in ids:
                 begin(StepBegun(case_id, "measure", task.step_limit_s))
-                times_us, checked = cases[case_id].measure(task.samples[case_id], is_last=task.is_last(position))
-                channel.send(Sampled(task.round_number(position), case_id, times_us, checked=checked))
+                number, is_last = task.round_number(position), task.is_last(position)
+                times_us, checked = cases[case_id].measure(task.samples[case_id], number, is_last=is_last)
+                channel.send(Sampled(number, case_id, times_us, checked=checked))
 
 
 class _TimedCase:
@@ -46,17 +48,17 @@ class _TimedCase:
         timer = Timer("returned[0] = run()", globals={"run": run, "returned": self._returned})
         self._call = partial(timer.timeit, 1)
         self._checks = checks
-        self._checks.open([PLACE])
+        self._checks.open([PLACE], BURN_IN)
         self._call()
         self._renew()
 
-    def measure(self, samples: int, *, is_last: bool) -> tuple[tuple[float, ...], int]:
-        """A round's samples in microseconds, and how many of them were checked.
+    def measure(self, samples: int, number: int, *, is_last: bool) -> tuple[tuple[float, ...], int]:
+        """The samples of a round by its number, in microseconds, and how many of them were checked.
 
         Raises:
             WrongWhenTimedError: if a call that was drawn to be checked was wrong.
         """
-        self._checks.open([PLACE], is_last=is_last)
+        self._checks.open([PLACE], number, is_last=is_last)
         times_us = tuple(self._call_us() for _ in range(samples))
         return times_us, self._checks.judge()
 
@@ -81,7 +83,8 @@ def _bind_cases(task: Task, begin: BeginStep) -> dict[str, _TimedCase]:
     for case in task.cases:
         begin(StepBegun(case.id, "bind", task.step_limit_s * BUILD_STEPS))
         if case.workload not in checked:
-            checked[case.workload] = workspaces.checked([workspaces.draw(case.workload)])
+            placements = RenewedPlacements([workspaces.draw(case.workload)])
+            checked[case.workload] = CheckedPlacements(placements, workspaces.draws(case.workload))
         timed[case.id] = _time_case(workspaces, case, checked[case.workload], task)
     return timed
 

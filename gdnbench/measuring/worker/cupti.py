@@ -90,7 +90,9 @@ class _Rounds:
         self._recorder.start()
         for case_id in ids:
             self._begin(StepBegun(case_id, "measure", self._task.step_limit_s))
-            self._rotations[case_id].open(position, is_last=self._task.is_last(position))
+            self._rotations[case_id].open(
+                position, self._task.round_number(position), is_last=self._task.is_last(position)
+            )
             sm_mhz[case_id], checked[case_id] = self._launch(case_id)
         self._begin(StepBegun("", "collect records", COLLECT_STEPS * self._task.step_limit_s))
         cases = split_cases(self._recorder.stop(), OWN_PREFIX)

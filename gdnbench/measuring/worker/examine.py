@@ -117,6 +117,11 @@ class Examination:
             self._workspaces.forget_inputs()  # it may have changed what inputs are restored from
         return replace(self._result, gates=tuple(self._gates), notes=(*self._result.notes, *threads.notes()))
 
+    @property
+    def _timed(self) -> str:
+        """The kind of inputs that is timed."""
+        return self._workspaces.kinds(self._case.workload)[0]
+
     def _step(self, name: str, *, factor: int = 1) -> None:
         self._channel.send(StepBegun(self._case.id, name, self._task.step_limit_s * factor))
 
@@ -142,7 +147,7 @@ class Examination:
     def _bind(self, bind: Binder) -> Launcher:
         self._step("bind", factor=BUILD_STEPS)
         with self._guarded():  # a workload may be larger than the memory
-            workspace = self._workspaces.workspace(self._case.workload, self._workspaces.scenarios[0])
+            workspace = self._workspaces.workspace(self._case.workload, self._timed)
         with self._unbroken():
             return bind(workspace)
 
@@ -164,7 +169,7 @@ class Examination:
             self._device.synchronize()
 
     def _verify(self, bind: Binder) -> None:
-        scenarios = self._task.scenarios.get(self._case.id, self._workspaces.scenarios)
+        scenarios = self._task.scenarios.get(self._case.id, self._workspaces.kinds(self._case.workload))
         for scenario in scenarios if not self._entry.kernel.floor else scenarios[:1]:
             self._step(f"verify {scenario}", factor=2)
             with self._guarded():
@@ -218,13 +223,13 @@ class Examination:
 
     def _gate_later(self, run: Launcher) -> tuple[GateResult, ...]:
         """A kernel may be right only once, as one that leaves a counter behind is."""
-        scenario = self._workspaces.scenarios[0]
+        scenario = self._timed
         return self._gate(run, self._workspaces.workspace(self._case.workload, scenario), scenario)
 
     def _compare_launches(self, run: Launcher) -> str:
         if self._entry.kernel.floor:
             return ""
-        workspace = self._workspaces.workspace(self._case.workload, self._workspaces.scenarios[0])
+        workspace = self._workspaces.workspace(self._case.workload, self._timed)
         poisoned = self._on_poison(run)
         return compare_launches(poisoned, workspace, self._device.synchronize, self._entry.kernel.in_place)
 
@@ -236,7 +241,7 @@ class Examination:
         if not captured.operations:
             raise UnfitError(Status.WRONG_STREAM, "launched nothing on the stream it was given; use the current stream")
         self._step("replay")
-        workspace = self._workspaces.workspace(self._case.workload, self._workspaces.scenarios[0])
+        workspace = self._workspaces.workspace(self._case.workload, self._timed)
         with self._guarded():
             workspace.reset(captured.outputs, self._entry.kernel.in_place)
             self._poison_shared()
@@ -258,7 +263,7 @@ class Examination:
         """A replay holds only what went to the stream: work done elsewhere is missing from its outputs."""
         if self._entry.kernel.floor:
             return
-        scenario = self._workspaces.scenarios[0]
+        scenario = self._timed
         with self._expected(scenario) as consult:
             op = self._workspaces.workspace(self._case.workload, scenario).op
             gates = check_outputs(op, outputs, consult(), scenario)

@@ -140,13 +140,13 @@ class FormTrial:
         return choose_form(times_us, trim_of(self._task.device))
 
     def _warm_samplers(self, forms: Sequence[Case]) -> list[TimeLaunch]:
-        workspace = self._workspaces.workspace(forms[0].workload, self._workspaces.scenarios[0])
+        workspace = self._workspaces.workspace(forms[0].workload, self._workspaces.kinds(forms[0].workload)[0])
         runs = [load(self._workspaces.entry(form), form.variant, form.workload)(workspace) for form in forms]
         return [partial(self._device.time_us, run, 1) for run in runs]
 
     def _cold_samplers(self, forms: Sequence[Case], device: CudaDevice) -> tuple[list[TimeLaunch], int]:
         """All forms on the same placements, and a lap of these to warm up: it fills the caches of translations."""
-        workspace = self._workspaces.workspace(forms[0].workload, self._workspaces.scenarios[0])
+        workspace = self._workspaces.workspace(forms[0].workload, self._workspaces.kinds(forms[0].workload)[0])
         nbytes = workspace.op.tensor_bytes(workspace.workload)
         window = max(1, min(TRIAL_PLACEMENTS, TRIAL_PLACED_BYTES // max(nbytes, 1)))
         placements = Placements(workspace, window, 1)

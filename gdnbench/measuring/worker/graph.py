@@ -84,7 +84,7 @@ def measure_all(task: Task, channel: EventChannel) -> None:
         for position, ids in enumerate(task.order):
             for case_id in ids:
                 begin(StepBegun(case_id, "measure", task.step_limit_s))
-                rotations[case_id].open(FIRST_WINDOW, is_last=task.is_last(position))
+                rotations[case_id].open(FIRST_WINDOW, task.round_number(position), is_last=task.is_last(position))
                 timed = replays.enqueue(case_id, replays_of(task.samples[case_id]))
                 sm_mhz = sm_clock.read()
                 device.synchronize()

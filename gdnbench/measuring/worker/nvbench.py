@@ -120,7 +120,7 @@ class _Benchmark:
         state.set_blocking_kernel_timeout(BLOCKING_KERNEL_TIMEOUT_S)
         try:
             with self._device.current():
-                self._rotation.open(self._position, is_last=self._task.is_last(self._position))
+                self._rotation.open(self._position, self._round, is_last=self._task.is_last(self._position))
                 state.exec(self._sample, batched=False, timer=True)
                 checked = self._rotation.judge()
             self._watch.check()

@@ -8,7 +8,7 @@ agree on it to 0.9 %. A serving engine's state pool is large, so a rotation is a
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, cycle
@@ -21,7 +21,7 @@ from gdnbench.catalog.entry import Entry
 from gdnbench.launch.bind import Binder, Launcher, load
 from gdnbench.launch.numerics import Numerics, load_numerics
 from gdnbench.launch.workspace import Workspace
-from gdnbench.measuring.protocol import BUILD_STEPS, StepBegun, Task, window_count, window_size
+from gdnbench.measuring.protocol import BUILD_STEPS, BURN_IN, StepBegun, Task, window_count, window_size
 from gdnbench.measuring.worker.device import BeginStep, CudaDevice
 from gdnbench.measuring.worker.renewal import Draws, RenewedPlacements
 from gdnbench.measuring.worker.timed_checks import CheckedPlacements, TimedChecks
@@ -37,28 +37,29 @@ class Workspaces:
         self._catalog = load_catalog(Path(root) for root in task.roots)
         self._op = self._catalog.ops[task.op]
         self._task = task
-        self.scenarios = self._op.scenarios_from(task.scenario)
+        self._kinds = 1 + len(self._op.scenarios)
         # Those of one workload are kept: cases come ordered by workload. The cache is bound here, not on the class, so
         # that it goes with the object.
-        self.workspace = lru_cache(maxsize=len(self.scenarios))(self.draw)
+        self.workspace = lru_cache(maxsize=self._kinds)(self.draw)
         self._expected: OrderedDict[tuple[Workload, str], Oracle] = OrderedDict()
 
     def entry(self, case: Case) -> Entry:
         """The case's kernel."""
         return self._catalog.entries[case.variant.kernel]
 
-    def draw(self, workload: Workload, scenario: str | None = None) -> Workspace:
-        """Inputs of a scenario, the one that is timed unless told, and poisoned outputs, by the task's seed."""
-        scenario = scenario or self.scenarios[0]
-        seed = self._task.seed + self._op.scenarios.index(scenario)
-        return Workspace.make(
-            self._op, self._numerics, workload, seed=seed, device=self._task.device, scenario=scenario
-        )
+    def kinds(self, workload: Workload) -> tuple[str, ...]:
+        """The kinds of inputs that a case is verified on: what is timed first, then all scenarios."""
+        return self._op.inputs_to_verify(workload)
 
-    def checked(self, workspaces: Sequence[Workspace]) -> CheckedPlacements:
-        """Placements whose launches are checked: tensors that `draw` made, and copies of them."""
-        draws = Draws(workspaces[0], self._numerics, self.scenarios[0])
-        return CheckedPlacements(RenewedPlacements(draws, workspaces))
+    def draw(self, workload: Workload, kind: str | None = None) -> Workspace:
+        """Inputs of a kind, the one that is timed unless told, and poisoned outputs, by the task's seed."""
+        kind = kind or self.kinds(workload)[0]
+        seed = self._task.seed + self._op.seed_offset(kind)
+        return Workspace.make(self._op, self._numerics, workload, seed=seed, device=self._task.device, scenario=kind)
+
+    def draws(self, workload: Workload) -> Draws:
+        """What launches that are timed at a workload find: see `Draws`."""
+        return Draws(self.draw(workload), self._numerics, self.kinds(workload)[0], self._task.draw_key)
 
     def get(self, workload: Workload, scenario: str) -> tuple[Workspace, Oracle]:
         """A workspace, and what the oracle expects of a kernel there."""
@@ -69,7 +70,7 @@ class Workspaces:
         key = (workload, scenario)
         if key not in self._expected:
             self._expected[key] = consult_oracle(self.draw(workload, scenario), self._numerics)
-            if len(self._expected) > len(self.scenarios):
+            if len(self._expected) > self._kinds:
                 self._expected.popitem(last=False)
         return self._expected[key]
 
@@ -188,15 +189,21 @@ class Rotation:
         self.open(0)
         self._launch_once()
 
-    def open(self, position: int, *, is_last: bool = False) -> None:
-        """Binds the case to the window of the round at a position in the process's order, perhaps the last."""
+    def open(self, position: int, number: int = BURN_IN, *, is_last: bool = False) -> None:
+        """Binds the case to the window of a round.
+
+        Args:
+            position: of the round in the process's order.
+            number: of the round in the run, which its inputs are drawn by.
+            is_last: whether it is the process's last.
+        """
         self._visited.clear()
         numbers = self._placements.numbers(position)
         elsewhere = self._placements.numbers(position + 1)[: self._warm_ups]
         self.placements = tuple(map(self._place, numbers))
         self._next = chain([*map(self._place, elsewhere)], cycle(self.placements))
         if self._checks:
-            self._checks.open([*numbers, *elsewhere], is_last=is_last)
+            self._checks.open([*numbers, *elsewhere], number, is_last=is_last)
 
     def _place(self, number: int) -> Placement:
         run = self._bind(self._placements.workspaces[number])
@@ -276,22 +283,25 @@ def bind_cases(
         A rotation of each case by its id; the cases of a workload share the placements of its tensors.
     """
     workspaces = Workspaces(task)
-    placements: dict[Workload, Placements] = {}
+    placements: dict[Workload, Placements] = {}  # of workloads that differ in the profile alone, the same
+    renewed: dict[Workload, RenewedPlacements] = {}
     checked: dict[Workload, CheckedPlacements] = {}
     rotations = {}
     for case in task.cases:
         begin(StepBegun(case.id, "bind", task.step_limit_s * BUILD_STEPS))
-        if case.workload not in placements:
-            workspace = workspaces.draw(case.workload)
-            placements[case.workload] = place(workspace, task)
-            checked[case.workload] = workspaces.checked(placements[case.workload].workspaces)
+        sizes = case.workload.at("")
+        if sizes not in placements:
+            placements[sizes] = place(workspaces.draw(case.workload), task)
+            renewed[sizes] = RenewedPlacements(placements[sizes].workspaces)
+        if case.workload not in checked:
+            checked[case.workload] = CheckedPlacements(renewed[sizes], workspaces.draws(case.workload))
         entry = workspaces.entry(case)
         bind = load(entry, case.variant, case.workload)
         checks = None
         if case.id not in task.left_alone:
             checks = TimedChecks(entry.kernel, checked[case.workload], *launches_of(task, case.id))
         warm_ups, is_in_place = task.warm_ups if task.cold_tlb else 0, bool(entry.kernel.in_place)
-        rotations[case.id] = Rotation(bind, placements[case.workload], checks, warm_ups, is_in_place=is_in_place)
+        rotations[case.id] = Rotation(bind, placements[sizes], checks, warm_ups, is_in_place=is_in_place)
         device.synchronize()
     return rotations
 

@@ -1,56 +1,114 @@
 """What every launch finds: inputs in a mixture that hardly any launch before it found, and outputs that hold poison.
 
-After each launch, timed or not, each input tensor at its placement gets the values of one of two draws, chosen at
-random and for itself. A kernel that keeps answers by the addresses of its inputs, by their shapes or by a sample of
-their values then gives wrong ones, and one that writes nothing leaves poison. All of it lies outside what is timed, and
-before the flush of the next sample, so it leaves nothing in the L2.
+Before a round and after each launch, timed or not, each input tensor at its placement gets the values of one of two
+draws, chosen as if at random and for itself. A kernel that keeps answers by the addresses of its inputs, by their
+shapes or by a sample of their values then gives wrong ones, and one that writes nothing leaves poison. All of it lies
+outside what is timed, and before the flush of the next sample, so it leaves nothing in the L2.
 """
 
 from __future__ import annotations
 
 import ctypes
-import random
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from functools import cache, cached_property
 from typing import Protocol
 
 import torch
 
 from gdnbench.launch.numerics import Numerics
 from gdnbench.launch.workspace import Workspace, poison, poison_bytes
+from gdnbench.measuring.protocol import BURN_IN, MOST_CHECKED
 from gdnbench.measuring.worker.own_kernels import OwnKernel
 
 InPlace = Mapping[str, str]
 """The outputs that a kernel updates in place, with the input whose values each begins with."""
 
-_SECOND_SEED_BITS = 31
+_MOST_SEED = 2**31 - 1
+
+
+def _bits(first: Workspace) -> dict[str, int]:
+    """Of each input the bit of a mixture that says of which draw it is."""
+    floating = [name for name, tensor in first.inputs.items() if tensor.is_floating_point()]
+    groups = [group for group in first.op.drawn_together if set(group) <= set(floating)]
+    leader = {name: group[0] for group in groups for name in group}
+    bits = {name: number for number, name in enumerate(dict.fromkeys(leader.get(name, name) for name in floating))}
+    return {name: bits[leader.get(name, name)] if name in floating else len(bits) for name in first.inputs}
+
+
+@contextmanager
+def memory_apart(*, on_gpu: bool) -> Iterator[None]:
+    """Memory of its own for what is computed between rounds: where a kernel's outputs lie must not depend on that."""
+    with torch.cuda.use_mem_pool(_pool()) if on_gpu else nullcontext():
+        yield
+
+
+@cache
+def _pool() -> torch.cuda.MemPool:
+    return torch.cuda.MemPool()
 
 
 class Draws:
     """Two draws of a workload's inputs, of which each launch gets a mixture.
 
-    Tensors of integers are all of the same draw: lengths and indices may depend on each other.
+    What a launch finds follows from the workload, its profile, the round and the placement, so that all processes and
+    timers of a run time the same inputs: the time of a kernel may depend on them. Where the op says that it does, each
+    round has draws of its own, and the noise of rounds holds what draws differ by.
+
+    Tensors of integers are all of the same draw, for lengths and indices may depend on each other, and so are those
+    that the op says are drawn together.
 
     Args:
-        first: inputs whose values are the first draw.
-        numerics: the op's, which makes the second, of the same scenario, by a seed that nobody knows.
-        scenario: the kind of inputs.
+        first: inputs whose values are the first draw, for as long as rounds share draws.
+        numerics: the op's, which makes the others, of the same kind of inputs.
+        kind: the kind of inputs.
+        key: of the run; a kernel that does not know it cannot foresee what it finds.
     """
 
-    def __init__(self, first: Workspace, numerics: Numerics, scenario: str) -> None:
-        self._random = random.Random()  # from the system's entropy: a kernel must not foresee it
-        seed = self._random.getrandbits(_SECOND_SEED_BITS)
-        device = str(next(iter(first.inputs.values())).device)
-        second = Workspace.make(first.op, numerics, first.workload, seed=seed, device=device, scenario=scenario)
-        self.tensors = (first.pristine, second.pristine)
+    def __init__(self, first: Workspace, numerics: Numerics, kind: str, key: str) -> None:
         self.numerics = numerics
-        self.scenario = scenario
-        floating = [name for name, tensor in first.inputs.items() if tensor.is_floating_point()]
-        self._bits = {name: floating.index(name) if name in floating else len(floating) for name in first.inputs}
+        self.kind = kind
+        self._key = f"{key}/{first.workload.key}"
+        self._first = first
+        self._device = str(next(iter(first.inputs.values())).device)
+        self._changes = first.op.depends_on_inputs
+        self.number = BURN_IN
+        second = self._draw("second")
+        self.tensors = (first.pristine, second)
+        self._bits = _bits(first)
 
-    def choose(self) -> int:
-        """A mixture: which draw each tensor is of, a bit each; 0 is the first draw."""
-        return self._random.getrandbits(len(self._bits) + 1)
+    def begin(self, number: int) -> None:
+        """Readies the draws of a round."""
+        if number == self.number:
+            return
+        self.number = number
+        if self._changes:
+            for place, draw in enumerate(self.tensors):
+                for name, tensor in self._draw(f"{number}/{place}").items():
+                    draw[name].copy_(tensor)
+
+    def _draw(self, what: str) -> dict[str, torch.Tensor]:
+        seed = self._hash(what) & _MOST_SEED
+        with memory_apart(on_gpu=self._device != "cpu"):
+            first = self._first
+            drawn = Workspace.make(
+                first.op, self.numerics, first.workload, seed=seed, device=self._device, scenario=self.kind
+            )
+        return drawn.inputs
+
+    def choose(self, place: int, visit: int) -> int:
+        """The mixture that a launch of the round finds: which draw each tensor is of, a bit each; 0 is the first draw.
+
+        Args:
+            place: number of the placement.
+            visit: of the launch, among those of its case and round at the placement.
+        """
+        return self._hash(f"{self.number}/{place}/{visit}/mixture") & ((1 << len(self._bits) + 1) - 1)
+
+    def _hash(self, what: str) -> int:
+        digest = hashlib.blake2b(f"{self._key}/{what}".encode(), digest_size=8).digest()
+        return int.from_bytes(digest, "little")
 
     def inputs(self, choice: int) -> dict[str, torch.Tensor]:
         """The values of a mixture, by input."""
@@ -75,49 +133,55 @@ class Draws:
 
 
 class RenewedPlacements:
-    """The placements of a workload, and which mixture of the draws the inputs at each of them hold.
+    """The placements of workloads that differ in the profile alone, and the inputs that each placement holds.
 
     Args:
-        draws: of the workload.
-        workspaces: its tensors at every placement, with inputs of the first draw and poisoned outputs.
+        workspaces: the tensors at every placement.
     """
 
-    def __init__(self, draws: Draws, workspaces: Sequence[Workspace]) -> None:
-        self.draws = draws
+    def __init__(self, workspaces: Sequence[Workspace]) -> None:
         self.workspaces = workspaces
-        self._choices = [0] * len(workspaces)
-        self._left_for: list[InPlace] = [{}] * len(workspaces)
-        self._renewals: dict[tuple[int, tuple[tuple[str, str], ...]], _Renewal] = {}
+        self._holds: list[tuple[Draws, int] | None] = [None] * len(workspaces)
+        self._visits = [0] * len(workspaces)
+        self._renewals: dict[tuple[int, Draws, tuple[tuple[str, str], ...]], _Renewal] = {}
+
+    @cached_property
+    def room(self) -> tuple[Workspace, ...]:
+        """Tensors for what the launches of a round that are checked have left."""
+        return tuple(self.workspaces[0].copy() for _ in range(MOST_CHECKED))
 
     def inputs(self, number: int) -> dict[str, torch.Tensor]:
         """The values that the inputs at a placement were given last."""
-        return self.draws.inputs(self._choices[number])
+        held = self._holds[number]
+        assert held is not None  # every placement of a window is prepared
+        draws, choice = held
+        return draws.inputs(choice)
 
-    def prepare(self, number: int, in_place: InPlace) -> None:
-        """Readies a placement for launches of a kernel, perhaps after one that updates other outputs in place."""
-        self._renewal(number, in_place)
-        if self._left_for[number] != in_place:
-            self.renew(number, in_place)
+    def prepare(self, number: int, draws: Draws, in_place: InPlace) -> None:
+        """Readies a placement for a round of a kernel's launches, which find the inputs that all kernels' find."""
+        self._visits[number] = 0
+        self.renew(number, draws, in_place)
 
-    def renew(self, number: int, in_place: InPlace) -> None:
+    def renew(self, number: int, draws: Draws, in_place: InPlace) -> None:
         """Gives a placement other inputs, and poisons its outputs; on the current stream, with nothing from the host.
 
         Outputs that a kernel allocates itself keep what it wrote: of other inputs, that is wrong for the next launch.
         """
-        choice = self.draws.choose()
-        self._renewal(number, in_place).apply(choice)
-        self._choices[number], self._left_for[number] = choice, in_place
+        choice = draws.choose(number, self._visits[number])
+        self._renewal(number, draws, in_place).apply(choice)
+        self._holds[number] = (draws, choice)
+        self._visits[number] += 1
 
-    def _renewal(self, number: int, in_place: InPlace) -> _Renewal:
-        key = (number, tuple(sorted(in_place.items())))
+    def _renewal(self, number: int, draws: Draws, in_place: InPlace) -> _Renewal:
+        key = (number, draws, tuple(sorted(in_place.items())))
         if key not in self._renewals:
-            self._renewals[key] = self._make_renewal(self.workspaces[number], in_place)
+            self._renewals[key] = self._make_renewal(self.workspaces[number], draws, in_place)
         return self._renewals[key]
 
-    def _make_renewal(self, workspace: Workspace, in_place: InPlace) -> _Renewal:
+    def _make_renewal(self, workspace: Workspace, draws: Draws, in_place: InPlace) -> _Renewal:
         if next(iter(workspace.inputs.values())).is_cuda:
-            return _CudaRenewal(self._kernel, self.draws.rows(workspace, in_place))
-        return _CpuRenewal(self.draws, workspace, in_place)
+            return _CudaRenewal(self._kernel, draws.rows(workspace, in_place))
+        return _CpuRenewal(draws, workspace, in_place)
 
     @cached_property
     def _kernel(self) -> OwnKernel:

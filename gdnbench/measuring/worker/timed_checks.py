@@ -11,17 +11,14 @@ import math
 import random
 import time
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from functools import cache
-from typing import Any
 
 import torch
 
 from gdnbench.errors import DeclarationError
 from gdnbench.launch.workspace import Workspace
 from gdnbench.measuring.protocol import CHECK_SHARE, MOST_CHECKED
-from gdnbench.measuring.worker.renewal import RenewedPlacements
+from gdnbench.measuring.worker.renewal import Draws, RenewedPlacements, memory_apart
 from gdnbench.model.kernel import Kernel
 from gdnbench.model.status import GateResult
 from gdnbench.verify.check import check_all, check_copy, consult_oracle, name_outputs, passes_all
@@ -32,19 +29,21 @@ class WrongWhenTimedError(Exception):
 
 
 class CheckedPlacements:
-    """The placements of a workload, with room for what the launches that are checked have left.
+    """The placements of a workload, with what launches there find and room for what those that are checked have left.
 
     Args:
         placements: what is renewed.
+        draws: what launches at the workload find.
 
     Attributes:
         check_s: seconds that the check of a launch has taken at least, by kind of floor; an empty kind is a kernel.
     """
 
-    def __init__(self, placements: RenewedPlacements) -> None:
+    def __init__(self, placements: RenewedPlacements, draws: Draws) -> None:
         self.placements = placements
+        self.draws = draws
         self.check_s: dict[str, float] = {}
-        self._room = [placements.workspaces[0].copy() for _ in range(MOST_CHECKED)]
+        self._room = placements.room
         self._kept: list[Workspace] = []
 
     def clear(self) -> None:
@@ -75,25 +74,25 @@ class CheckedPlacements:
 
     def judge(self, kernel: Kernel) -> tuple[GateResult, ...]:
         """The gates that the launches that were kept fail; none where all is right."""
-        scenario = self.placements.draws.scenario
+        kind = self.draws.kind
         failed: list[GateResult] = []
-        with _memory_apart(on_gpu=self._room[0].output_tensors[0].is_cuda):
+        with memory_apart(on_gpu=self._room[0].output_tensors[0].is_cuda):
             for kept in self._kept:
                 begin_s = time.perf_counter()
                 if kernel.floor == "copy":
-                    gates = check_copy(kept.output_tensors, replace(kept, inputs=kept.pristine), scenario)
+                    gates = check_copy(kept.output_tensors, replace(kept, inputs=kept.pristine), kind)
                 else:
-                    gates = self._check(kept, scenario)
+                    gates = self._check(kept, kind)
                 failed += [gate for gate in gates if not gate.passed]
                 took_s = time.perf_counter() - begin_s
                 self.check_s[kernel.floor] = min(took_s, self.check_s.get(kernel.floor, took_s))
         return tuple(failed)
 
-    def _check(self, kept: Workspace, scenario: str) -> tuple[GateResult, ...]:
-        expected = consult_oracle(replace(kept, inputs=kept.pristine), self.placements.draws.numerics)
+    def _check(self, kept: Workspace, kind: str) -> tuple[GateResult, ...]:
+        expected = consult_oracle(replace(kept, inputs=kept.pristine), self.draws.numerics)
         if passes_all(kept, kept.output_tensors, expected):
             return ()
-        return check_all(kept, kept.output_tensors, expected, scenario)
+        return check_all(kept, kept.output_tensors, expected, kind)
 
 
 class TimedChecks:
@@ -116,19 +115,21 @@ class TimedChecks:
         self._wanted = 0
         self._begin_s = self._round_s = math.nan
 
-    def open(self, numbers: Sequence[int], *, is_last: bool = False) -> None:
+    def open(self, places: Sequence[int], number: int, *, is_last: bool = False) -> None:
         """Readies the placements of a round, and draws how many of its launches are checked.
 
         Args:
-            numbers: of the placements.
+            places: numbers of the placements.
+            number: of the round.
             is_last: whether this is the case's last round, of which one launch is checked at least.
         """
         self._launches = 0
         self._at.clear()
         self._wanted = max(self._draw_number(), int(is_last))
         self._begin_s = time.perf_counter()
-        for number in numbers:
-            self._at.placements.prepare(number, self._kernel.in_place)
+        self._at.draws.begin(number)
+        for place in places:
+            self._at.placements.prepare(place, self._at.draws, self._kernel.in_place)
 
     def take(self, number: int, outputs: Sequence[torch.Tensor]) -> None:
         """After each launch: draws whether it is checked, and copies what it left if it is.
@@ -148,7 +149,7 @@ class TimedChecks:
 
     def renew(self, number: int) -> None:
         """After each launch: other inputs, and poisoned outputs."""
-        self._at.placements.renew(number, self._kernel.in_place)
+        self._at.placements.renew(number, self._at.draws, self._kernel.in_place)
 
     def judge(self) -> int:
         """After a round: holds the launches that were drawn against the oracle, and says how many they were.
@@ -168,13 +169,3 @@ class TimedChecks:
             return MOST_CHECKED
         paid_for = min(MOST_CHECKED, CHECK_SHARE * self._round_s / check_s)
         return int(paid_for) + (self._random.random() < paid_for % 1)
-
-
-def _memory_apart(*, on_gpu: bool) -> AbstractContextManager[Any]:
-    """Memory of its own for what the oracle computes: where a kernel's own outputs lie must not depend on that."""
-    return torch.cuda.use_mem_pool(_pool()) if on_gpu else nullcontext()
-
-
-@cache
-def _pool() -> torch.cuda.MemPool:
-    return torch.cuda.MemPool()

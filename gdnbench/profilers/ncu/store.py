@@ -79,7 +79,7 @@ def write_profiles(path: Path, profiles: Sequence[Profile]) -> None:
     Raises:
         ValueError: if two of them are the same launch of the same function, which a reader could not distinguish.
     """
-    axes = tuple(dict.fromkeys(name for each in profiles if each.workload for name in each.workload.spec.names))
+    axes = tuple(dict.fromkeys(name for each in profiles if each.workload for name in each.workload.cells))
     launches = [_launch_cells(profile, axes) for profile in profiles]
     if len(set(launches)) < len(launches):
         raise ValueError("two profiles of one launch")

@@ -87,7 +87,8 @@ class StampedKernel:
     def to_dict(self) -> dict[str, Any]:
         """Its fields as JSON holds them; the sizes of the workload keep their older key."""
         told = {**vars(self), "workload": self.workload.sizes}
-        return {"shape" if name == "workload" else name: value for name, value in told.items()}
+        fields = {"shape" if name == "workload" else name: value for name, value in told.items()}
+        return fields | self.workload.place
 
 
 class _StampedKernelFields(msgspec.Struct, frozen=True):
@@ -106,6 +107,7 @@ class _StampedKernelFields(msgspec.Struct, frozen=True):
     source: SourceHash = ""
     entry: Text = ""
     block_warps: SmallCount = 0
+    profile: Text = ""
 
 
 @dataclass(frozen=True)
@@ -164,7 +166,8 @@ def _about_of(array: npt.NDArray[Any]) -> StampedKernel:
     document = str(array[()])
     fields = decode_document(document, _StampedKernelFields, _SCHEMA)
     told = msgspec.structs.asdict(fields)
-    return StampedKernel(workload=stored_workload(told.pop("shape"), fields.op), **told)
+    workload = stored_workload(told.pop("shape"), fields.op, told.pop("profile"))
+    return StampedKernel(workload=workload, **told)
 
 
 def _times(name: str, array: npt.NDArray[Any]) -> FloatArray:

@@ -161,7 +161,7 @@ class SanitizerCheck:
         own = [finding for finding in report.findings if finding.is_in(names, (entry.folder, entry.op_folder))]
         faults = [finding for finding in own if not finding.is_warning]
         notes = (*_warnings(tool, own, report), *_foreign(tool, report, own))
-        scenario = entry.op.scenarios[0]
+        scenario = entry.op.inputs_to_verify(case.workload)[0]
         if faults and tool is SanitizerTool.RACECHECK and self._has_mbarriers(case):
             return ToolVerdict(None, notes=(*notes, _undecided(case, faults)))
         if faults:

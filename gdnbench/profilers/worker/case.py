@@ -59,7 +59,8 @@ def place_case(task: ProfileTask, *, copies: int = 1) -> PlacedCase:
     op = catalog.ops[task.op]
     numerics = load_numerics(op, catalog.op_folders[op.name])
     case = task.case
-    first = Workspace.make(op, numerics, case.workload, seed=task.seed, device="cuda", scenario=op.scenarios[0])
+    kind = op.inputs_to_verify(case.workload)[0]
+    first = Workspace.make(op, numerics, case.workload, seed=task.seed, device="cuda", scenario=kind)
     workspaces = (first, *(first.copy() for _ in range(copies - 1)))
     torch.cuda.synchronize()
     return PlacedCase(catalog.entries[case.variant.kernel], case, workspaces)
@@ -78,7 +79,7 @@ def verify_altered(run: Launcher, placed: PlacedCase, altered: str) -> None:
     """
     entry, workspace = placed.entry, placed.workspace
     expected = consult_oracle(workspace, load_numerics(entry.op, entry.op_folder))
-    scenario, in_place = entry.op.scenarios[0], entry.kernel.in_place
+    scenario, in_place = entry.op.inputs_to_verify(workspace.workload)[0], entry.kernel.in_place
     gates = verify_launcher(run, workspace, expected, scenario, torch.cuda.synchronize, in_place)
     if failed := [gate for gate in gates if not gate.passed]:
         raise ProfilerError(f"the {altered} kernel's numbers are wrong: {failed[0].reason}")

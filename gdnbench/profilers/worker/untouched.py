@@ -24,7 +24,8 @@ def launch_untouched(task: ProfileTask) -> None:
     op, case = catalog.ops[task.op], task.case
     entry = catalog.entries[case.variant.kernel]
     numerics = load_numerics(op, catalog.op_folders[op.name])
-    drawn = Workspace.make(op, numerics, case.workload, seed=task.seed, device="cpu", scenario=op.scenarios[0])
+    kind = op.inputs_to_verify(case.workload)[0]
+    drawn = Workspace.make(op, numerics, case.workload, seed=task.seed, device="cpu", scenario=kind)
     if isinstance(entry.kernel, CudaKernel | TritonKernel):
         drawn.by_name(entry.kernel.scratch, case.variant.params)  # allocates it
     with torch.cuda.stream(torch.cuda.Stream()):  # type: ignore[no-untyped-call]

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from gdnbench.compare.cards import Card, Joint
-from gdnbench.report.run.text import inputs_text
 from gdnbench.wording import first_of, plural
 
 _SHOWN = 6  # cases that are left out
@@ -22,7 +21,6 @@ def headline(joint: Joint) -> Text:
     count = f"{len(cards)} " if len(cards) > 1 else ""
     text = Text(f"{info.op} on {count}{device}", style="bold")
     text.append(f": NVBench, cold L2, {_sampled(cards)} of ≤{info.settings['samples']} samples", style="not bold")
-    text.append(inputs_text(info), style="not bold")
     if not all(run.info.complete for run in joint.runs):
         text.append("  (partial)", style="bold yellow")
     return text

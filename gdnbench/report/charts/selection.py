@@ -136,7 +136,7 @@ def asked_workloads(folder: Path, axes: str) -> tuple[Workload, ...] | None:
 
     info = read_info(folder)
     op = find_op(load_catalog(), info.op)
-    known = dict.fromkeys(info.workloads.stored(case["shape"]) for case in info.cases)
+    known = dict.fromkeys(info.workloads.stored_case(case) for case in info.cases)
     if has_short_lists(axes):
         axes = write_in_full(axes, (*known, *op.suite_workloads))
     settings = op.workloads.parse(axes)

@@ -195,7 +195,7 @@ def workload_columns(spec: WorkloadSpec) -> tuple[HtmlColumn, HtmlColumn]:
 
 def workload_cells(workload: Workload) -> tuple[HtmlCell, HtmlCell]:
     """A workload below `shape_columns`."""
-    return HtmlCell(text=workload.x_value, sort=workload.x), HtmlCell(text=workload.series, sort=str(workload))
+    return HtmlCell(text=workload.x_value, sort=workload.x), HtmlCell(text=workload.series_inputs, sort=str(workload))
 
 
 def text_cell(text: str) -> HtmlCell:

@@ -13,7 +13,6 @@ from gdnbench.model.sweep import Sweep
 from gdnbench.model.workload import Workload
 from gdnbench.report.charts.layout import in_order
 from gdnbench.report.charts.selection import timed
-from gdnbench.report.run.text import inputs_text
 from gdnbench.stats import FloatArray
 from gdnbench.store.builds import BuildRow, read_builds
 from gdnbench.store.info import RunInfo
@@ -132,7 +131,7 @@ def lead_line(stored: ReportedRun) -> str:
     timer = "NVBench, cold L2" if stored.on_gpu else "warm calls on the CPU"
     rounds = f"{settings['rounds']} rounds of up to {settings['samples']} samples"
     further = ", more for the points in front" if stored.sweep else ""
-    return f"{info.op} on {stored.device}: {_counts(stored)}, {timer}, {rounds}{inputs_text(info)}{further}"
+    return f"{info.op} on {stored.device}: {_counts(stored)}, {timer}, {rounds}{further}"
 
 
 def _counts(stored: ReportedRun) -> str:

@@ -27,15 +27,10 @@ def headline(info: RunInfo) -> Text:
     processes = process_count(info)
     most, shared = ("≤", f", {processes} processes") if processes > 1 else ("up to ", "")
     rounds = f"{settings['rounds']} rounds of {most}{settings['samples']} samples{shared}"
-    text.append(f": {timer}, {rounds}{inputs_text(info)}{part_text(info)}", style="not bold")
+    text.append(f": {timer}, {rounds}{part_text(info)}", style="not bold")
     if not info.complete:
         text.append("  (partial)", style="bold yellow")
     return text
-
-
-def inputs_text(info: RunInfo) -> str:
-    """`, inputs slow-decay`; nothing where the op's first scenario was timed."""
-    return f", inputs {info.settings['scenario']}" if info.settings.get("scenario") else ""
 
 
 def part_text(info: RunInfo) -> str:

@@ -95,9 +95,10 @@ class Layers:
     def draw(
         cls, op: Op, numerics: Numerics, workload: Workload, *, layers: int, seed: int, stand_in: StandIn | None
     ) -> Layers:
-        """Typical inputs on the GPU, drawn anew for each layer."""
+        """Inputs of the workload's profile on the GPU, drawn anew for each layer."""
+        kind = op.inputs_to_verify(workload)[0]
         workspaces = tuple(
-            Workspace.make(op, numerics, workload, seed=seed + layer, device="cuda", scenario=op.scenarios[0])
+            Workspace.make(op, numerics, workload, seed=seed + layer, device="cuda", scenario=kind)
             for layer in range(layers)
         )
         return cls(workspaces, numerics, stand_in)
@@ -200,7 +201,7 @@ class Chain:
         if self.entry.kernel.is_unchecked:
             return
         for number, (workspace, outputs) in enumerate(zip(self.layers.workspaces, self.outputs, strict=True)):
-            scenario = workspace.op.scenarios[0]
+            scenario = workspace.op.inputs_to_verify(workspace.workload)[0]
             if self.entry.kernel.floor == "copy":
                 gates = check_copy(outputs, workspace, scenario)
             else:
