@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     )
     from gdnbench.model.op import ExactGate, Op, RmsGate, RoundoffGate, UlpGate
     from gdnbench.model.params import Param, Params
+    from gdnbench.model.profile import Profile
     from gdnbench.model.tensor import DtypeOf, TensorSpec
     from gdnbench.model.workload import Shape, Workload, WorkloadSpec
 
@@ -39,6 +40,7 @@ __all__ = [
     "Op",
     "Param",
     "Params",
+    "Profile",
     "Requirement",
     "RmsGate",
     "RoundoffGate",
@@ -53,7 +55,7 @@ __all__ = [
     "__version__",
 ]
 
-_DECLARING = ("axes", "hint", "kernel", "op", "params", "tensor", "workload")  # modules of gdnbench.model
+_DECLARING = ("axes", "hint", "kernel", "op", "params", "profile", "tensor", "workload")  # modules of gdnbench.model
 
 
 def __getattr__(name: str) -> object:

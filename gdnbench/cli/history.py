@@ -12,8 +12,10 @@ from gdnbench.cli.options import (
     KernelArgument,
     KernelsOption,
     OpOption,
+    ProfileOption,
     ResultsOption,
     ShapesOption,
+    joined,
     one_term,
     sizes,
 )
@@ -28,6 +30,7 @@ def history(
         str, typer.Option(help="A GPU model (h200) or cpu; by default that of the latest run with the kernel.")
     ] = "",
     shape: ShapesOption = None,
+    profile: ProfileOption = None,
     margin: Annotated[float, typer.Option(help="Relative change of the time that counts as none.")] = 0.01,
     results: ResultsOption = RESULTS,
     json: JsonOption = False,
@@ -55,7 +58,7 @@ def history(
         with_axes_of,
     )
     from gdnbench.compare.runs import load_stored_runs
-    from gdnbench.measuring.request import parse_workloads
+    from gdnbench.measuring.request import in_profiles, parse_profiles, parse_workloads
     from gdnbench.report.console import message_console
     from gdnbench.report.history import print_histories
     from gdnbench.wording import plural
@@ -69,9 +72,10 @@ def history(
     label = choose_label(of_op(stored, op) if op else stored, name)
     op = op or choose_op(stored, label)
     found_op = find_op(catalog, op)
-    asked, runs = parse_workloads(found_op, sizes(shape)), with_axes_of(of_op(stored, op), found_op)
+    asked = in_profiles(parse_workloads(found_op, sizes(shape)), parse_profiles(found_op, joined(profile)))
+    runs = with_axes_of(of_op(stored, op), found_op)
     model = choose_gpu(runs, label, gpu)
-    workloads = asked if shape else usual_workloads(runs, label, model, found_op)
+    workloads = asked if shape or profile else usual_workloads(runs, label, model, found_op)
     check_workloads(runs, label, model, workloads)
     chosen = of_gpu(runs, model)
     found = [history_of(chosen, label, each, gpu=model, margin=margin) for each in workloads]

@@ -23,6 +23,9 @@ def show(
         list[str] | None,
         typer.Option(metavar="KERNEL,…", help="With a suite: compare with the fastest of these at each workload."),
     ] = None,
+    profile: Annotated[
+        str, typer.Option(metavar="PROFILE", help="Of several distributions of inputs in the run: this one alone.")
+    ] = "",
     by_card: Annotated[
         bool, typer.Option("--by-card", help="Of several runs: each card's own times beneath those of all.")
     ] = False,
@@ -40,7 +43,9 @@ def show(
     With `--suite contest`, also the weighted geometric mean of each kernel over the
     workloads of the suite; a run that measured a suite has it without. `--over
     prefill-fla,prefill-flashinfer` compares it with the best of these libraries at
-    each workload, and says at how many a kernel is slower, and where most.
+    each workload, and says at how many a kernel is slower, and where most. Of a run
+    with several distributions of inputs a kernel's mean is its worst over them, and
+    `--profile never` has that of one.
     """
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.errors import UsageError
@@ -57,8 +62,9 @@ def show(
 
     folders = [find_run(results, run) for run in runs or [""]]
     if len(folders) > 1:
-        if suite or over or plot or emit_dispatch or errors:
-            raise UsageError("--suite, --over, --plot, --emit-dispatch and --errors are for one run", "name one run")
+        if suite or over or plot or emit_dispatch or errors or profile:
+            alone = "--suite, --over, --profile, --plot, --emit-dispatch and --errors"
+            raise UsageError(f"{alone} are for one run", "name one run")
         print_joint(folders, json=json, csv=csv, by_card=by_card)
         return
     if errors and (json or csv):
@@ -67,7 +73,7 @@ def show(
         raise UsageError("--by-card is for several runs", "gdnbench show RUN RUN --by-card")
     folder = folders[0]
     if is_step(folder):
-        if suite or over or plot or emit_dispatch or errors:
+        if suite or over or plot or emit_dispatch or errors or profile:
             raise UsageError("a step has a table alone", f"gdnbench show {folder.name}")
         print_step(folder, json=json, csv=csv)
         return
@@ -81,7 +87,8 @@ def show(
         print_sweep(folder, json=json, csv=csv, dispatch=emit_dispatch)
     else:
         chosen = load_catalog().ops[read_info(folder).op].suite(suite) if suite else None
-        print_run(folder, json=json, csv=csv, suite=chosen, over=tuple(filter(None, joined(over).split(","))))
+        over_labels = tuple(filter(None, joined(over).split(",")))
+        print_run(folder, json=json, csv=csv, suite=chosen, over=over_labels, profile=profile)
     if errors:
         print_errors(read_info(folder))
     if plot:

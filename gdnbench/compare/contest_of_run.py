@@ -42,8 +42,8 @@ def has_workloads(folder: Path, ops: Mapping[str, Op], suite: str) -> bool:
     op = ops.get(info.op)
     if op is None or suite not in op.suites or info.swept or is_step(folder):
         return False
-    weights, complete = op.suite(suite).weights, op.workloads.completed
-    return any(complete(info.workloads.stored_case(case)) in weights for case in info.cases)
+    sizes, complete = {each.at("") for each in op.suite(suite).workloads}, op.workloads.completed
+    return any(complete(info.workloads.stored_case(case)).at("") in sizes for case in info.cases)
 
 
 def contest_of_run(folder: Path, op: Op, suite: str, over: Sequence[str]) -> ContestRun:
@@ -66,6 +66,8 @@ def contest_of_run(folder: Path, op: Op, suite: str, over: Sequence[str]) -> Con
     chosen = suite_of(info)
     if chosen is None or chosen.name != suite:
         chosen = op.suite(suite).as_stored(row.case.workload for row in measurements)
+    by_profile = chosen.by_profile()  # the contest's own inputs are most like the first
+    chosen = by_profile.get(next((each.name for each in op.profiles), ""), next(iter(by_profile.values())))
     rounds = read_case_rounds(folder)
     times: dict[Clock | None, StoredTimes] = {
         clock: StoredTimes(rows, {case: found for (case, by), found in rounds.items() if by == clock})

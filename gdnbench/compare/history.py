@@ -263,14 +263,16 @@ def usual_workloads(runs: Sequence[StoredRun], label: str, gpu: str, op: Op) -> 
     """Those of the op's default suite that some run has the kernel at; all of it if none has.
 
     Where nobody asks for a workload, one that was never measured is no reason to tell nothing of the others. A kernel
-    that has a time at none of them, as one that cannot do them, is told at those of the first suite where it has one.
+    that has a time at none of them, as one that cannot do them, is told at those of the first suite where it has one,
+    and with inputs of the op's first profile where it has none of the default one.
     """
     default, known = op.suite(DEFAULT_SUITE).workloads, _known_workloads(runs, label, gpu)
     timed = {figure.workload for figure in _figures(runs, label, gpu) if figure.has_time}
-    for suite in (DEFAULT_SUITE, *op.suites):
-        workloads = op.suite(suite).workloads
-        if not timed.isdisjoint(workloads):
-            return tuple(workload for workload in workloads if workload in known)
+    for profile in dict.fromkeys((op.profile, "")):
+        for suite in (DEFAULT_SUITE, *op.suites):
+            workloads = tuple(workload.at(profile) for workload in op.suite(suite).workloads)
+            if not timed.isdisjoint(workloads):
+                return tuple(workload for workload in workloads if workload in known)
     return tuple(workload for workload in default if workload in known) or default
 
 

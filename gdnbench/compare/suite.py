@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from gdnbench.catalog.resolve import op_option
 from gdnbench.errors import UnknownNameError, UsageError
 from gdnbench.measuring.analyse import ALARM
-from gdnbench.model.measurement import Measurement
+from gdnbench.model.measurement import InputsEffect, Measurement
 from gdnbench.model.op import Suite
 from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
@@ -42,6 +42,8 @@ class SuiteRow:
         role: a floor has no comparison.
         comparison: the reference's time over the kernel's; None for a floor, and where the kernel is the reference.
         speedups: the reference's time over the kernel's at each workload; none where there is no comparison.
+        profile: the distribution of inputs that this is of; empty where the op has one alone.
+        inputs: by how much the kernel's time depends on it where it does so most; None where that was not tried.
     """
 
     label: str
@@ -49,6 +51,8 @@ class SuiteRow:
     role: Role
     comparison: Comparison | None
     speedups: Mapping[Workload, float]
+    profile: str = ""
+    inputs: InputsEffect | None = None
 
     @property
     def worst(self) -> Workload | None:
@@ -71,6 +75,7 @@ class SuiteResult:
         margin: relative difference that counts as none.
         rows: every kernel that has a time at each of the other workloads, fastest first.
         incomplete: of the other kernels, the number of these workloads at which they have a time.
+        profiles: the distributions of inputs that it was measured with; each kernel's row is its worst over them.
     """
 
     suite: Suite
@@ -79,6 +84,7 @@ class SuiteResult:
     margin: float
     rows: tuple[SuiteRow, ...]
     incomplete: Mapping[str, int]
+    profiles: tuple[str, ...] = ()
 
     @property
     def summed(self) -> int:
@@ -138,11 +144,68 @@ def judge_suite(
     rows = []
     for label, mean in means.items():
         speedups = {at: _ratio(reference[at], times[label][at]) for at in weights} if label in comparisons else {}
-        rows.append(SuiteRow(label, _time(mean), roles[label], comparisons.get(label), speedups))
+        versus, inputs = comparisons.get(label), largest_effect(measurements, label, weights)
+        rows.append(SuiteRow(label, _time(mean), roles[label], versus, speedups, suite.workloads[0].inputs, inputs))
     rows.sort(key=lambda row: row.time_us)
     left_out = tuple(workload for workload in suite.workloads if workload not in weights)
     incomplete = {label: len(found.keys() & weights.keys()) for label, found in times.items() if label not in complete}
     return SuiteResult(suite, left_out, over, margin, tuple(rows), incomplete)
+
+
+def judge_worst(
+    measurements: Sequence[Measurement],
+    rounds: Mapping[str, CaseRounds],
+    suite: Suite,
+    *,
+    op: str,
+    over: Sequence[str] = (),
+    margin: float,
+    confidence: float,
+) -> SuiteResult:
+    """As `judge_suite`, of a suite that was measured with several distributions of inputs: each kernel at its worst.
+
+    The worst of several estimates is chosen by looking at them, so that each has the confidence by which all together
+    have the one given (Bonferroni).
+    """
+    parts = suite.by_profile()
+    each = 1.0 - (1.0 - confidence) / len(parts)
+    results = [
+        judge_suite(measurements, rounds, part, op=op, over=over, margin=margin, confidence=each)
+        for part in parts.values()
+    ]
+    first, *others = results
+    if not others:
+        return replace(first, profiles=tuple(filter(None, parts)))
+    by_label: dict[str, list[SuiteRow]] = {}
+    for row in (row for result in results for row in result.rows):
+        by_label.setdefault(row.label, []).append(row)
+    # A kernel that lacks a time in one of them has no worst.
+    worst = [min(rows, key=_speedup) for rows in by_label.values() if len(rows) == len(results)]
+    lacking = {label: len(rows) for label, rows in by_label.items() if len(rows) < len(results)}
+    return replace(
+        first,
+        left_out=tuple(workload for result in results for workload in result.left_out),
+        rows=tuple(sorted(worst, key=_speedup, reverse=True)),
+        incomplete={**lacking, **{label: count for result in results for label, count in result.incomplete.items()}},
+        profiles=tuple(parts),
+    )
+
+
+def _speedup(row: SuiteRow) -> float:
+    """Over the reference; 1 for the reference itself, and less than any kernel's for a floor."""
+    if row.comparison:
+        return row.comparison.speedup.estimate
+    return 1.0 if row.role.does_the_work else 0.0
+
+
+def largest_effect(
+    measurements: Sequence[Measurement], label: str, workloads: Container[Workload]
+) -> InputsEffect | None:
+    """By how much a kernel's time depends on the inputs, at that of some workloads at which it does so most."""
+    effects = [
+        row.inputs for row in measurements if row.inputs and row.case.label == label and row.case.workload in workloads
+    ]
+    return max(effects, key=lambda effect: effect.low, default=None)
 
 
 def _effects(

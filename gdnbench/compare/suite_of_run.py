@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from gdnbench.compare.suite import SuiteResult, judge_suite
+from gdnbench.compare.suite import SuiteResult, judge_worst
 from gdnbench.errors import UsageError
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.op import Suite
@@ -37,8 +37,10 @@ def suite_of_run(
         raise UsageError("--over is for a suite", "as in --suite contest --over decode-fla")
     if suite is None or not (asked or over or any(row.timing and row.role is Role.BASELINE for row in measurements)):
         return None
+    shown = {row.case.workload.inputs for row in measurements}
+    suite = Suite(suite.name, {each: weight for each, weight in suite.weights.items() if each.inputs in shown})
     settings = info.settings
-    return judge_suite(
+    return judge_worst(
         measurements,
         {case: found for (case, clock), found in read_case_rounds(folder).items() if clock is None},
         suite,

@@ -21,6 +21,7 @@ PHASES = {
     "race": "racing",
     "cupti": "reading CUPTI",
     "graph": "replaying graphs",
+    "inputs": "comparing inputs",
     "profile": "profiling",
     "explain": "explaining",
 }

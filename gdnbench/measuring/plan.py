@@ -13,6 +13,7 @@ from gdnbench.codegen.ahead import build_processes, count_builds
 from gdnbench.errors import MachineError
 from gdnbench.measuring.builds import archs_of, build_jobs
 from gdnbench.measuring.forms import find_forms, in_every_form
+from gdnbench.measuring.inputs import ROUNDS, SAMPLES, InputsProbe
 from gdnbench.measuring.request import Request, device_of, slug_of
 from gdnbench.measuring.schedule import LONGEST_CALL_US, START_S, longest_round_s
 from gdnbench.model.case import Case, Variant
@@ -273,4 +274,8 @@ def _measuring_s(plan: Plan, cases: int) -> float:
     clocks, device = len(settings.clocks), device_of(plan.gpu)
     workers = (1 + clocks) * settings.processes
     rounds = workers + settings.rounds + clocks * settings.clock_rounds
-    return rounds * cases * longest_round_s(settings.samples, device) + workers * (START_S if plan.gpu else 0.0)
+    measuring_s = rounds * cases * longest_round_s(settings.samples, device) + workers * (START_S if plan.gpu else 0.0)
+    probe = InputsProbe(plan.request.op, plan.cases if plan.gpu else ())
+    if not probe.cases:
+        return measuring_s
+    return measuring_s + START_S + (1 + ROUNDS) * len(probe.cases) * longest_round_s(SAMPLES, device)

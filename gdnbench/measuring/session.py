@@ -19,6 +19,7 @@ from gdnbench.measuring.choose_schedule import choose_schedule
 from gdnbench.measuring.conclude import conclude
 from gdnbench.measuring.finish import write_run
 from gdnbench.measuring.forms import Forms, as_chosen, find_forms, forms_to_try, in_every_form, tell_forms
+from gdnbench.measuring.inputs import InputsProbe, effects_of_inputs
 from gdnbench.measuring.measure import TimingWorkers, read_clock
 from gdnbench.measuring.observer import Observer, alone_on
 from gdnbench.measuring.preflight import Preflight, interpreter_of, interpreting, share_with_controls
@@ -90,6 +91,7 @@ class Session:
         observer: told of every step.
         collected: what the run's own timer has measured, in an earlier, interrupted part of this run or now.
         clocked: what the further clocks have measured, likewise.
+        probed: what was measured at the extremes of the inputs.
         checked: the preflight's verdicts.
         interpreted: the verdicts of interpreters.
         forms: what the copying floors are tried as.
@@ -109,6 +111,7 @@ class Session:
     observer: Observer
     collected: Collected = field(default_factory=Collected)
     clocked: dict[Clock, Collected] = field(default_factory=dict)
+    probed: Collected = field(default_factory=Collected)
     checked: PreflightVerdicts = field(default_factory=dict)
     interpreted: PreflightVerdicts = field(default_factory=dict)
     forms: Forms = field(default_factory=dict)
@@ -156,6 +159,7 @@ class Session:
         self._take_chosen()
         self._measure(record)
         self._read_clocks(record)
+        self._probe_inputs()
         self.measured_all = True
 
     def _check(self, candidates: list[Case], record: Record) -> None:
@@ -248,6 +252,20 @@ class Session:
                 read_clock(self._measuring(record), task, schedule, collected)
             self._disqualify()
 
+    def _probe_inputs(self) -> None:
+        """A few rounds at the extremes of the inputs, on a GPU; a sweep and a score are of their own inputs alone."""
+        if self.gpu is None or self.info.swept or self.settings.looks:
+            return
+        probe = InputsProbe(self.op, [case for case in self.cases if self._is_healthy(case)])
+        if not probe.cases:
+            return
+        task = probe.task(self._timing_task(tuple(probe.origins)))
+        measuring = self._measuring(lambda _event: None)  # a run that is resumed tries them anew
+        for block in self._blocks(probe.cases):
+            probe.measure(measuring, replace(task, cases=block), self.probed)
+        for lost in probe.losses(self.probed):
+            self.collected.take(lost)
+
     def _disqualify(self) -> None:
         """Takes from a case that is found to cheat by a further clock what the run's own timer measured, too."""
         for found in self.clocked.values():
@@ -320,6 +338,9 @@ class Session:
         )
         own = judge(cases=self.cases, collected=self.collected, timer="nvbench" if self.gpu else "cpu")
         timed = [row.case for row in own.measurements if row.timing]
+        effects = effects_of_inputs(self.op, timed, self.collected, self.probed, self.settings)
+        rows = (replace(row, inputs=effects.get(row.case.id)) for row in own.measurements)
+        own = replace(own, measurements=tuple(rows))
         found = {clock: self.clocked.get(clock, Collected()) for clock in self.settings.clocks}
         return with_clocks(
             own,

@@ -94,6 +94,33 @@ class Versus:
     more_rounds: int | None = None
 
 
+@dataclass(frozen=True)
+class InputsEffect:
+    """By how much a kernel's time differs between the extremes of its op's profiles.
+
+    Attributes:
+        worst: the profile with the longer time.
+        best: the one with the shorter.
+        ratio: the first's time over the second's, from paired rounds.
+        low: lower end of its confidence interval, corrected for the number of kernels and workloads.
+        high: upper end.
+    """
+
+    worst: str
+    best: str
+    ratio: float
+    low: float
+    high: float
+
+    def depends(self, margin: float) -> bool:
+        """Whether the time differs by more than a margin."""
+        return self.low > 1.0 + margin
+
+    def is_alike(self, margin: float) -> bool:
+        """Whether it differs by no more than a margin."""
+        return self.high < 1.0 + margin and self.low > 1.0 / (1.0 + margin)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
     """One row of a run.
@@ -111,6 +138,7 @@ class Measurement:
         spill_bytes: local memory per thread; -1 where unknown.
         warnings: what qualifies these values.
         clock: the further clock that the row is of; None for the run's own timer.
+        inputs: how far the time depends on the inputs; None where that was not tried.
 
     Raises:
         ValueError: for a time without an OK status, a failure without a reason, a comparison without a time, or a time
@@ -129,6 +157,7 @@ class Measurement:
     spill_bytes: int = -1
     warnings: tuple[str, ...] = field(default=())
     clock: Clock | None = None
+    inputs: InputsEffect | None = None
 
     def __post_init__(self) -> None:
         if self.timing and self.status is not Status.OK:

@@ -283,7 +283,8 @@ class _Cells(TypedDict):
 def last_times(results: Path, op: str, workload: Workload, labels: Collection[str]) -> dict[str, LastTime]:
     """By label, the times of kernels at a workload, each of the newest run that has one, by NVBench.
 
-    A run of before an axis was added to the op was measured at that axis's default.
+    A run of before an axis was added to the op was measured at that axis's default, and one of before it had profiles
+    with inputs of the first.
     A run that cannot be read is left out with a warning.
     """
     found: dict[str, LastTime] = {}
@@ -311,8 +312,9 @@ def _last_time(path: Path, line: int, cells: dict[str, str], info: _Info, worklo
         row = convert_cells(cells, _Cells)
     except SchemaError as error:
         raise RunFormatError(f"{path} line {line}, {error}", DAMAGED) from error
-    usual = workload.spec.default.cells
-    if any(cells.get(axis, str(usual[axis])) != str(size) for axis, size in workload.cells.items()):
+    usual = workload.spec.default.cells | {"profile": next(iter(workload.spec.profiles), "")}  # of older runs
+    wanted = workload.cells | {"profile": workload.inputs}
+    if any(cells.get(name, str(usual[name])) != str(cell) for name, cell in wanted.items()):
         return {}
     time = LastTime(
         run_id=info["run_id"],

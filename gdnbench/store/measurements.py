@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from gdnbench.codec import convert, convert_cells
 from gdnbench.errors import RunFormatError
 from gdnbench.model.case import Case, Variant
-from gdnbench.model.measurement import Bound, Measurement, Timer, Timing, Versus
+from gdnbench.model.measurement import Bound, InputsEffect, Measurement, Timer, Timing, Versus
 from gdnbench.model.params import Params, ParamValue
 from gdnbench.model.status import CLOCKS, Clock, Role, Status
 from gdnbench.model.workload import WorkloadSpec
@@ -45,8 +45,9 @@ _TIMES = (
     "sm_mhz",
 )
 _TIMING = ("samples", "rounds", *_TIMES, "bytes", "bandwidth_gbs", "sol")
+_INPUTS = ("inputs_worst", "inputs_best", "inputs_ratio", "inputs_lo", "inputs_hi")
 _LATER_TIMING = ("tflops", "bound", "mean_us", "sol_lo", "sol_hi")  # columns that older files lack
-_SINCE_2 = ("workload", "profile", *_LATER_TIMING)
+_SINCE_2 = ("workload", "profile", *_LATER_TIMING, *_INPUTS)
 _VERSUS = ("vs_baseline", "vs_lo", "vs_hi", "verdict", "more_rounds", "baseline")
 _BUILD = ("launches", "registers", "shared_bytes", "spill_bytes")
 _AFTER_PARAMS = ("timer", *_TIMING, *_VERSUS, *_BUILD, "status", "reason", "warnings")
@@ -60,7 +61,7 @@ def write_measurements(folder: Path, info: RunInfo, measurements: Sequence[Measu
     """Writes `measurements.csv`; every param of any kernel has a column, empty where a kernel lacks it."""
     params = sorted({name for each in measurements for name in each.case.variant.params})
     place = ("workload", "profile", *info.workloads.names)
-    columns = (*_BEFORE_PARAMS, *params, *place, *_AFTER_PARAMS, *_LATER_TIMING)
+    columns = (*_BEFORE_PARAMS, *params, *place, *_AFTER_PARAMS, *_LATER_TIMING, *_INPUTS)
     write_table(folder / NAME, [measurement_row(info, each) for each in measurements], columns)
 
 
@@ -92,7 +93,9 @@ def _full_row(info: RunInfo, measurement: Measurement) -> Row:
         "reason": measurement.reason,
         "warnings": _SEPARATOR.join(measurement.warnings),
     }
-    return {**row, **_timing_cells(measurement.timing), **_versus_cells(measurement.versus)}
+    effect = astuple(measurement.inputs) if measurement.inputs else ()
+    inputs: Row = dict(zip(_INPUTS, effect, strict=False))
+    return {**row, **_timing_cells(measurement.timing), **_versus_cells(measurement.versus), **inputs}
 
 
 def read_run(folder: Path) -> tuple[RunInfo, list[Measurement]]:
@@ -222,6 +225,11 @@ class _Row:
     status: Status
     reason: str = ""
     warnings: str = ""
+    inputs_worst: MaybeName = ""
+    inputs_best: MaybeName = ""
+    inputs_ratio: Positive | None = None
+    inputs_lo: NotNegative = 0.0
+    inputs_hi: HighEnd = math.inf
 
 
 def _measurement(cells: dict[str, str], axes: WorkloadSpec) -> Measurement:
@@ -239,7 +247,14 @@ def _measurement(cells: dict[str, str], axes: WorkloadSpec) -> Measurement:
         spill_bytes=row.spill_bytes,
         warnings=tuple(row.warnings.split(_SEPARATOR)) if row.warnings else (),
         clock=next((clock for clock in CLOCKS if clock == row.timer), None),
+        inputs=_inputs(row),
     )
+
+
+def _inputs(row: _Row) -> InputsEffect | None:
+    if row.inputs_ratio is None:
+        return None
+    return InputsEffect(row.inputs_worst, row.inputs_best, row.inputs_ratio, row.inputs_lo, row.inputs_hi)
 
 
 def _case(row: _Row, cells: dict[str, str], axes: WorkloadSpec) -> Case:

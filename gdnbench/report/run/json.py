@@ -62,6 +62,7 @@ def _suite_document(result: SuiteResult) -> dict[str, Any]:
         ],
         "left_out": [workload.cells for workload in result.left_out],
         "over": list(result.over),
+        "profiles": list(result.profiles),
         "kernels": suite_rows(result),
         "incomplete": list(result.incomplete),
     }
@@ -83,4 +84,6 @@ def _suite_row(row: SuiteRow, result: SuiteResult) -> dict[str, Any]:
         "slower_at": row.slower_at(result.margin) if versus else None,
         "worst_speedup": row.speedups[row.worst] if row.worst else None,
         "worst_workload": str(row.worst or ""),
+        "profile": row.profile,
+        "depends_on_inputs": row.inputs.depends(result.margin) if row.inputs else None,
     }

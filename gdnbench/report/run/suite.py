@@ -7,7 +7,7 @@ from rich.text import Text
 
 from gdnbench.compare.suite import SuiteResult, SuiteRow
 from gdnbench.report.console import plain_table
-from gdnbench.report.run.text import VERDICT_STYLES
+from gdnbench.report.run.text import VERDICT_STYLES, inputs_text
 from gdnbench.report.units import factor, percent, plus_minus, time_unit
 from gdnbench.wording import first_of, plural
 
@@ -22,14 +22,24 @@ def print_suite(console: Console, result: SuiteResult, op: str) -> None:
     table.add_column(f"mean {unit.name}", justify="right", no_wrap=True)
     table.add_column(f"vs {_reference(result, op)}", justify="right")
     table.add_column("verdict", no_wrap=True)
+    if result.profiles:
+        table.add_column("inputs", no_wrap=True)
     for row in result.rows:
-        table.add_row(Text(row.label, style="cyan"), unit.text(row.time_us), *_cells(row))
+        inputs = [Text(row.profile if row.comparison else "")] if result.profiles else []
+        table.add_row(Text(row.label, style="cyan"), unit.text(row.time_us), *_cells(row, result.margin), *inputs)
     console.print()
-    console.print(Text(f"suite {result.suite.name}: {_extent(result)}", style="bold"))
+    console.print(Text(f"suite {result.suite.name}: {_extent(result)}{_profiles(result)}", style="bold"))
     if result.rows:
         console.print(table)
     for line in _notes(result):
         console.print(Text(line, style="dim"))
+
+
+def _profiles(result: SuiteResult) -> str:
+    """With which inputs: `, inputs of mixed-heads`; of several, that each kernel is at its worst."""
+    if len(result.profiles) < 2:
+        return f", {result.profiles[0]} inputs" if result.profiles else ""
+    return f", each kernel at its worst of {', '.join(result.profiles)} inputs"
 
 
 def _extent(result: SuiteResult) -> str:
@@ -50,6 +60,10 @@ def _notes(result: SuiteResult) -> list[str]:
         lines.append(f"slower: by more than {percent(result.margin)}, whether or not its interval tells")
     if len(result.over) > 1:
         lines.append(f"best: at each workload, the fastest of {', '.join(result.over)}")
+    dependent = [row for row in result.rows if row.inputs and row.inputs.depends(result.margin)]
+    lines += [f"  {row.label}: {inputs_text(row.inputs)}, where most" for row in dependent if row.inputs]
+    if len(result.profiles) > 1:
+        lines.append(f"one distribution of inputs alone: --profile {result.profiles[0]}")
     if result.rows:
         lines.append(f"weighted geometric means over {_workloads(result)}; paired by round")
     if result.left_out:
@@ -74,11 +88,13 @@ def _reference(result: SuiteResult, op: str) -> str:
     return result.over[0].removeprefix(f"{op}-") if len(result.over) == 1 else "best"
 
 
-def _cells(row: SuiteRow) -> tuple[Text, Text]:
+def _cells(row: SuiteRow, margin: float) -> tuple[Text, Text]:
+    """The ratio and the verdict; of a kernel whose time depends on the inputs, with which inputs the verdict holds."""
     if not row.role.does_the_work:
         return Text(""), Text(row.role.value)
     if row.comparison is None:
         return Text("1"), Text("baseline")
     speedup, verdict = row.comparison.speedup, row.comparison.verdict
-    told = factor(speedup.estimate) + plus_minus(speedup.relative_half_width)
-    return Text(told), Text(verdict.upper(), style=VERDICT_STYLES[verdict])
+    ratio = factor(speedup.estimate) + plus_minus(speedup.relative_half_width)
+    where = f" in {row.profile}" if row.inputs and row.inputs.depends(margin) else ""
+    return Text(ratio), Text(f"{verdict.upper()}{where}", style=VERDICT_STYLES[verdict])

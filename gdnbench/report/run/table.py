@@ -13,7 +13,7 @@ from rich.text import Text
 
 from gdnbench.compare.suite import SuiteResult
 from gdnbench.compare.suite_of_run import suite_of_run
-from gdnbench.errors import ExitCode
+from gdnbench.errors import ExitCode, UnknownNameError
 from gdnbench.measuring.repeat import repeat_words, rerun_words
 from gdnbench.model.code import tell_serialized
 from gdnbench.model.measurement import Measurement
@@ -33,6 +33,7 @@ from gdnbench.report.run.text import (
     control_lines,
     failure_lines,
     headline,
+    inputs_lines,
     legend,
     name_cell,
     notes_of,
@@ -49,7 +50,9 @@ Beneath = Mapping[str, Sequence[tuple[str, Measurement]]]
 WIDE_ENOUGH_FOR_NOTES = 120  # characters; in a narrower terminal notes follow the table
 
 
-def print_run(folder: Path, *, json: bool, csv: bool, suite: Suite | None = None, over: Sequence[str] = ()) -> None:
+def print_run(
+    folder: Path, *, json: bool, csv: bool, suite: Suite | None = None, over: Sequence[str] = (), profile: str = ""
+) -> None:
     """Reads a run's folder and prints it.
 
     Args:
@@ -58,14 +61,17 @@ def print_run(folder: Path, *, json: bool, csv: bool, suite: Suite | None = None
         csv: as rows of CSV; of the suite, where one is asked for.
         suite: the suite to sum the run up by; by default the one that it measured, if any.
         over: with a suite, the kernels to compare with; by default the baseline.
+        profile: the one that is shown and summed up; empty for all that the run has, summed up at the worst.
 
     Raises:
         RunFormatError: if the folder holds no run that this gdnbench can read.
         UsageError: if the run lacks workloads of the suite.
-        UnknownNameError: for a kernel to compare with that the run does not have.
+        UnknownNameError: for a kernel to compare with, or a profile, that the run does not have.
     """
     info, measurements = read_run(folder)
     builds, clocks = read_builds(folder), read_clocks(folder)
+    measurements = _of_profile(measurements, profile)
+    clocks = {clock: _of_profile(rows, profile) for clock, rows in clocks.items()}
     result = suite_of_run(folder, info, measurements, suite, over)
     if json:
         print_json(run_document(info, measurements, clocks, builds, result))
@@ -73,6 +79,19 @@ def print_run(folder: Path, *, json: bool, csv: bool, suite: Suite | None = None
         print_csv(suite_rows(result) if result and suite else flat_rows(info, measurements, clocks))
     else:
         _print_tables(folder, info, measurements, clocks, builds, result)
+
+
+def _of_profile(rows: Sequence[Measurement], profile: str) -> list[Measurement]:
+    """The rows of a profile, all for none.
+
+    Raises:
+        UnknownNameError: if there are rows, and none of it.
+    """
+    there = dict.fromkeys(row.case.workload.inputs for row in rows)
+    if profile and there and profile not in there:
+        known = ", ".join(filter(None, there))
+        raise UnknownNameError(f"the run has no times of {profile} inputs", f"it has {known}" if known else "")
+    return [row for row in rows if profile in {"", row.case.workload.inputs}]
 
 
 def _print_tables(
@@ -173,7 +192,8 @@ def print_workload(
         if not beside:
             _print_notes(console, shown)
     failed = [row for row in rows if row.status is not Status.OK and not _fails_with_baseline(row, rows)]
-    for line in (*control_lines(rows), *failure_lines(failed, told=told)):
+    inputs = inputs_lines(rows, info.settings["margin"])
+    for line in (*control_lines(rows), *inputs, *failure_lines(failed, told=told)):
         console.print(line)
 
 

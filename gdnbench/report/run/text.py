@@ -7,12 +7,13 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from gdnbench.model.measurement import Measurement, Versus
+from gdnbench.model.measurement import InputsEffect, Measurement, Versus
 from gdnbench.model.status import Role, Status
 from gdnbench.report.phrases import settling_notes
 from gdnbench.report.units import factor, plus_minus, relative_half_width
 from gdnbench.store.calibration import in_words
 from gdnbench.store.info import RunInfo
+from gdnbench.wording import plural
 
 VERDICT_STYLES = {"faster": "bold green", "slower": "bold red", "same": "", "unclear": "yellow"}
 
@@ -46,6 +47,31 @@ def process_count(info: RunInfo) -> int:
 def baseline_name(info: RunInfo) -> str:
     """The baseline's label without the op: `fla`."""
     return info.baseline.removeprefix(f"{info.op}-")
+
+
+def inputs_lines(rows: Sequence[Measurement], margin: float) -> list[Text]:
+    """By which of some profiles the times of a workload's kernels differ, and by how much; nothing where not tried."""
+    tried = [(row.case.label, row.inputs) for row in rows if row.inputs and row.role is not Role.CONTROL]
+    if not tried:
+        return []
+    between = " and ".join(sorted({tried[0][1].worst, tried[0][1].best}))
+    found = [f"{label} takes {inputs_text(effect)}" for label, effect in tried if effect.depends(margin)]
+    unclear = [
+        f"{label} ({factor(effect.ratio)}{plus_minus(relative_half_width(effect.ratio, effect.low, effect.high))})"
+        for label, effect in tried
+        if not effect.depends(margin) and not effect.is_alike(margin)
+    ]
+    alike = len(tried) - len(found) - len(unclear)
+    parts = [*found, *([f"not clear: {', '.join(unclear)}"] if unclear else [])]
+    if alike:
+        parts.append(f"{plural(alike, 'kernel')} the same in {between}, within {margin:.2%}")
+    return [Text(f"inputs: {'; '.join(parts)}", style="yellow" if found else "")]
+
+
+def inputs_text(effect: InputsEffect) -> str:
+    """`4.41x ±2.1% as long in never as in forgetful`."""
+    half_width = plus_minus(relative_half_width(effect.ratio, effect.low, effect.high))
+    return f"{factor(effect.ratio)}{half_width} as long in {effect.worst} as in {effect.best}"
 
 
 _ROUNDS = "rounds"

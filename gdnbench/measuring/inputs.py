@@ -1,0 +1,133 @@
+"""Whether a kernel's time depends on the distribution of its inputs: a few rounds at the op's extremes tell.
+
+Both extremes are timed at the same placements, by the same process, so that nothing but the inputs differs. A run that
+times the extremes itself has these rounds already.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from gdnbench.errors import MachineError
+from gdnbench.measuring.measure import TimingWorkers
+from gdnbench.measuring.protocol import Examined, Task
+from gdnbench.measuring.request import Settings
+from gdnbench.measuring.rounds import Collected, RoundTimes
+from gdnbench.model.case import Case, Variant
+from gdnbench.model.measurement import InputsEffect
+from gdnbench.model.op import Op
+from gdnbench.model.status import Role
+from gdnbench.model.workload import Workload
+from gdnbench.stats import FloatArray
+from gdnbench.stats.multiple import judge_family
+from gdnbench.stats.paired import PairedLogRatio
+
+ROUNDS = 4
+"""Of each extreme, after the burn-in: a dependence that matters to anybody is tens of percent."""
+SAMPLES = 32
+
+_Group = tuple[Variant, Workload]
+"""A variant at a workload's sizes, whatever the profile."""
+
+
+class InputsProbe:
+    """The cases of a run at the extremes of their op's profiles, where the run does not time them there itself.
+
+    Args:
+        op: the op, whose profiles say which are extremes.
+        cases: those that have a time.
+
+    Attributes:
+        cases: what is to be timed; none for an op without extremes.
+        origins: of the run's cases, one for each variant and sizes that is to be tried.
+    """
+
+    def __init__(self, op: Op, cases: Sequence[Case]) -> None:
+        groups = _groups(cases) if len(op.extremes) > 1 else {}
+        timed = {group: {case.workload.inputs for case in members} for group, members in groups.items()}
+        self._groups = {group: members for group, members in groups.items() if not timed[group] >= set(op.extremes)}
+        self.origins = [members[0] for members in self._groups.values()]
+        pairs = [Case(variant, sizes.at(profile)) for variant, sizes in self._groups for profile in op.extremes]
+        order = list(dict.fromkeys(sizes for _, sizes in self._groups))
+        self.cases = tuple(sorted(pairs, key=lambda case: order.index(case.workload.at(""))))
+
+    def task(self, own: Task) -> Task:
+        """The task of these cases, from that of the run's own."""
+        origin = {case.id: self._groups[case.variant, case.workload.at("")][0].id for case in self.cases}
+        return replace(
+            own,
+            cases=self.cases,
+            samples={id_: min(SAMPLES, own.samples[of]) for id_, of in origin.items()},
+            launched={id_: own.launched[of] for id_, of in origin.items()},
+        )
+
+    def measure(self, workers: TimingWorkers, task: Task, probed: Collected) -> None:
+        """Times a part of the cases; where that cannot be done, the run says nothing of their inputs."""
+        try:
+            workers.measure(task, ROUNDS, probed, "inputs")
+        except MachineError as error:
+            workers.observer.note(f"inputs: {error.message}")
+
+    def losses(self, probed: Collected) -> list[Examined]:
+        """The run's cases that are lost at an extreme of the inputs: what is wrong there is wrong."""
+        at = {case.id: case for case in self.cases}
+        return [
+            replace(lost, case=case.id, reason=f"with {at[lost.case].workload.inputs} inputs: {lost.reason}")
+            for lost in probed.lost.values()
+            for case in self._groups[at[lost.case].variant, at[lost.case].workload.at("")]
+        ]
+
+
+def effects_of_inputs(
+    op: Op, cases: Sequence[Case], collected: Collected, probed: Collected, settings: Settings
+) -> dict[str, InputsEffect]:
+    """How far the time of each case depends on the inputs, by its id; a case that was not timed at extremes has none.
+
+    Args:
+        op: the op.
+        cases: those that have a time.
+        collected: what was measured of them.
+        probed: what was measured of the cases of an `InputsProbe`.
+        settings: the confidence of the intervals, all of them together, and the trim.
+    """
+    own, apart = (RoundTimes(each, settings.confidence, settings.trim) for each in (collected, probed))
+    found: dict[_Group, dict[str, FloatArray]] = {}
+    for group in _groups(cases):
+        variant, sizes = group
+        ids = {profile: Case(variant, sizes.at(profile)).id for profile in op.extremes}
+        times = next((each.times for each in (own, apart) if each.times.keys() >= set(ids.values())), None)
+        if times is not None and len(ids) > 1:
+            found[group] = {profile: times[id_] for profile, id_ in ids.items()}
+    ends = {group: _ends(times) for group, times in found.items()}
+    ratios = {
+        group: PairedLogRatio.from_rounds(times[ends[group][1]], times[ends[group][0]])
+        for group, times in found.items()
+    }
+    judged = judge_family(ratios, margin=settings.margin, confidence=settings.confidence) if ratios else {}
+    effects = {
+        group: InputsEffect(*ends[group], each.speedup.estimate, each.speedup.low, each.speedup.high)
+        for group, each in judged.items()
+    }
+    return {
+        case.id: effects[group] for group, members in _groups(cases).items() if group in effects for case in members
+    }
+
+
+def _groups(cases: Sequence[Case]) -> dict[_Group, list[Case]]:
+    """The cases that do the op's work, those alike but for the profile together; a control is its baseline again."""
+    groups: dict[_Group, list[Case]] = {}
+    for case in cases:
+        if case.role in {Role.KERNEL, Role.BASELINE}:
+            groups.setdefault((case.variant, case.workload.at("")), []).append(case)
+    return groups
+
+
+def _ends(times: Mapping[str, FloatArray]) -> tuple[str, str]:
+    """The profiles with the longest and the shortest time."""
+    means = {profile: float(np.nanmean(np.log(each))) for profile, each in times.items()}
+    known = {profile: mean for profile, mean in means.items() if math.isfinite(mean)} or means
+    return max(known, key=known.__getitem__), min(known, key=known.__getitem__)
