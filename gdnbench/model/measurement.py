@@ -10,6 +10,9 @@ from gdnbench.model.status import CLOCKS, Clock, Role, Status
 
 Timer = Literal["nvbench", "cpu", "cupti", "graph", ""]
 
+INPUTS_MARGIN = 0.01
+"""Relative difference between profiles up to which a kernel's time counts as independent of its inputs."""
+
 LONG_TAIL = ": a long tail"
 """How the warning ends that a time's mean lies well above its trimmed mean."""
 
@@ -102,7 +105,7 @@ class InputsEffect:
         worst: the profile with the longer time.
         best: the one with the shorter.
         ratio: the first's time over the second's, from paired rounds.
-        low: lower end of its confidence interval, corrected for the number of kernels and workloads.
+        low: lower end of its confidence interval, corrected for the number of kernels at the workload.
         high: upper end.
     """
 
@@ -112,13 +115,15 @@ class InputsEffect:
     low: float
     high: float
 
-    def depends(self, margin: float) -> bool:
-        """Whether the time differs by more than a margin."""
-        return self.low > 1.0 + margin
+    @property
+    def depends(self) -> bool:
+        """Whether the time differs by more than the margin."""
+        return self.low > 1.0 + INPUTS_MARGIN
 
-    def is_alike(self, margin: float) -> bool:
-        """Whether it differs by no more than a margin."""
-        return self.high < 1.0 + margin and self.low > 1.0 / (1.0 + margin)
+    @property
+    def is_alike(self) -> bool:
+        """Whether it differs by no more than the margin."""
+        return self.high < 1.0 + INPUTS_MARGIN and self.low > 1.0 / (1.0 + INPUTS_MARGIN)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -85,5 +85,5 @@ def _suite_row(row: SuiteRow, result: SuiteResult) -> dict[str, Any]:
         "worst_speedup": row.speedups[row.worst] if row.worst else None,
         "worst_workload": str(row.worst or ""),
         "profile": row.profile,
-        "depends_on_inputs": row.inputs.depends(result.margin) if row.inputs else None,
+        "depends_on_inputs": row.inputs.depends if row.inputs else None,
     }

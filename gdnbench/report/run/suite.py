@@ -26,7 +26,7 @@ def print_suite(console: Console, result: SuiteResult, op: str) -> None:
         table.add_column("inputs", no_wrap=True)
     for row in result.rows:
         inputs = [Text(row.profile if row.comparison else "")] if result.profiles else []
-        table.add_row(Text(row.label, style="cyan"), unit.text(row.time_us), *_cells(row, result.margin), *inputs)
+        table.add_row(Text(row.label, style="cyan"), unit.text(row.time_us), *_cells(row), *inputs)
     console.print()
     console.print(Text(f"suite {result.suite.name}: {_extent(result)}{_profiles(result)}", style="bold"))
     if result.rows:
@@ -60,7 +60,7 @@ def _notes(result: SuiteResult) -> list[str]:
         lines.append(f"slower: by more than {percent(result.margin)}, whether or not its interval tells")
     if len(result.over) > 1:
         lines.append(f"best: at each workload, the fastest of {', '.join(result.over)}")
-    dependent = [row for row in result.rows if row.inputs and row.inputs.depends(result.margin)]
+    dependent = [row for row in result.rows if row.inputs and row.inputs.depends]
     lines += [f"  {row.label}: {inputs_text(row.inputs)}, where most" for row in dependent if row.inputs]
     if len(result.profiles) > 1:
         lines.append(f"one distribution of inputs alone: --profile {result.profiles[0]}")
@@ -88,7 +88,7 @@ def _reference(result: SuiteResult, op: str) -> str:
     return result.over[0].removeprefix(f"{op}-") if len(result.over) == 1 else "best"
 
 
-def _cells(row: SuiteRow, margin: float) -> tuple[Text, Text]:
+def _cells(row: SuiteRow) -> tuple[Text, Text]:
     """The ratio and the verdict; of a kernel whose time depends on the inputs, with which inputs the verdict holds."""
     if not row.role.does_the_work:
         return Text(""), Text(row.role.value)
@@ -96,5 +96,5 @@ def _cells(row: SuiteRow, margin: float) -> tuple[Text, Text]:
         return Text("1"), Text("baseline")
     speedup, verdict = row.comparison.speedup, row.comparison.verdict
     ratio = factor(speedup.estimate) + plus_minus(speedup.relative_half_width)
-    where = f" in {row.profile}" if row.inputs and row.inputs.depends(margin) else ""
+    where = f" in {row.profile}" if row.inputs and row.inputs.depends else ""
     return Text(ratio), Text(f"{verdict.upper()}{where}", style=VERDICT_STYLES[verdict])

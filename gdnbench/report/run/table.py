@@ -192,7 +192,7 @@ def print_workload(
         if not beside:
             _print_notes(console, shown)
     failed = [row for row in rows if row.status is not Status.OK and not _fails_with_baseline(row, rows)]
-    inputs = inputs_lines(rows, info.settings["margin"])
+    inputs = inputs_lines(rows)
     for line in (*control_lines(rows), *inputs, *failure_lines(failed, told=told)):
         console.print(line)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from gdnbench.model.measurement import InputsEffect, Measurement, Versus
+from gdnbench.model.measurement import INPUTS_MARGIN, InputsEffect, Measurement, Versus
 from gdnbench.model.status import Role, Status
 from gdnbench.report.phrases import settling_notes
 from gdnbench.report.units import factor, plus_minus, relative_half_width
@@ -49,22 +49,22 @@ def baseline_name(info: RunInfo) -> str:
     return info.baseline.removeprefix(f"{info.op}-")
 
 
-def inputs_lines(rows: Sequence[Measurement], margin: float) -> list[Text]:
+def inputs_lines(rows: Sequence[Measurement]) -> list[Text]:
     """By which of some profiles the times of a workload's kernels differ, and by how much; nothing where not tried."""
     tried = [(row.case.label, row.inputs) for row in rows if row.inputs and row.role is not Role.CONTROL]
     if not tried:
         return []
     between = " and ".join(sorted({tried[0][1].worst, tried[0][1].best}))
-    found = [f"{label} takes {inputs_text(effect)}" for label, effect in tried if effect.depends(margin)]
+    found = [f"{label} takes {inputs_text(effect)}" for label, effect in tried if effect.depends]
     unclear = [
         f"{label} ({factor(effect.ratio)}{plus_minus(relative_half_width(effect.ratio, effect.low, effect.high))})"
         for label, effect in tried
-        if not effect.depends(margin) and not effect.is_alike(margin)
+        if not effect.depends and not effect.is_alike
     ]
     alike = len(tried) - len(found) - len(unclear)
     parts = [*found, *([f"not clear: {', '.join(unclear)}"] if unclear else [])]
     if alike:
-        parts.append(f"{plural(alike, 'kernel')} the same in {between}, within {margin:.2%}")
+        parts.append(f"{plural(alike, 'kernel')} the same in {between}, within {INPUTS_MARGIN:.0%}")
     return [Text(f"inputs: {'; '.join(parts)}", style="yellow" if found else "")]
 
 
