@@ -24,11 +24,15 @@ from gdnbench.compare.within_run import ratio_within_run
 from gdnbench.errors import UsageError
 from gdnbench.model.status import Status
 from gdnbench.model.workload import Workload
-from gdnbench.stats.comparison import Comparison
+from gdnbench.stats.comparison import Comparison, Verdict
 from gdnbench.stats.interval import Interval
 from gdnbench.stats.multiple import compare_unpaired, judge_family
 from gdnbench.stats.unpaired import UnpairedLogRatio
 from gdnbench.stats.variance import Variance
+from gdnbench.wording import plural
+
+FEWEST_PEERS = 4
+"""Unchanged cases of other kernels that tell what two runs differ by, before a case's own change has a verdict."""
 
 NO_ROUNDS = "not measured here"
 OTHER_TIMER = "the timers differ"
@@ -82,7 +86,7 @@ class TimeRatio:
     Attributes:
         value: time of the first / time of the later: above 1 the later is faster.
         comparison: its interval and verdict; None where there can be none.
-        untold: why there is none; empty where there is one.
+        reason: why there is none, or why there is no verdict; empty where there is one.
         kind: which times are judged.
         by_kind: for each kind of time that two runs both have, the ratio without what the runs as a whole moved by.
         apart: whether the figures are of two runs.
@@ -192,8 +196,13 @@ def _time_ratio(
     if not changes:
         return TimeRatio(comparison.speedup.estimate, comparison)
     by_kind = {kind: math.exp(change.log_ratio.mean) for kind, change in changes.items()}
-    kind = pair_of(left.source, right.source).kind_of(left.figure, right.figure)
-    return TimeRatio(comparison.speedup.estimate, comparison, kind=kind, by_kind=by_kind, apart=True)
+    runs = pair_of(left.source, right.source)
+    kind = runs.kind_of(left.figure, right.figure)
+    reason = ""
+    if (peers := runs.of_kind(kind).peers(left.figure, right.figure)) < FEWEST_PEERS:
+        reason = f"{plural(peers, 'unchanged case')} in both runs, and {FEWEST_PEERS} are needed for a verdict"
+        comparison = Comparison(comparison.speedup, Verdict.UNCLEAR)
+    return TimeRatio(comparison.speedup.estimate, comparison, reason, kind=kind, by_kind=by_kind, apart=True)
 
 
 def _changes(left: GridEntry, right: GridEntry, pair_of: PairOf) -> dict[TimeKind, CaseChange]:

@@ -103,6 +103,10 @@ class RunChange:
         """What all unchanged cases moved by; None where there are none."""
         return self._estimate(list(self.unchanged), *self.unchanged[0]) if self.unchanged else None
 
+    def peers(self, left: Figure, right: Figure) -> int:
+        """How many unchanged cases of other kernels agree on what the runs moved by."""
+        return 0 if self.presumed else self.effect_on(left, right).peers
+
     @property
     def labels(self) -> list[str]:
         """The labels of the unchanged cases, each once."""
@@ -110,7 +114,7 @@ class RunChange:
 
     def predict(self, left: Figure, right: Figure) -> Prediction:
         """What a case would have moved by had nobody changed it, told by other kernels."""
-        spread = expected_spread(left, right, plain=self._plain)
+        spread = expected_spread(left, right, plain=self._plain, same_card=self.same_card)
         return self.effect_on(left, right).predict(_place(right), spread)
 
     def change(self, left: Figure, right: Figure, noise: float = 0.0) -> CaseChange:
@@ -158,7 +162,7 @@ class RunChange:
             change = math.log(after.mean_us / before.mean_us)
         if not math.isfinite(error):
             return None
-        spread = expected_spread(left, right, plain=self._plain)
+        spread = expected_spread(left, right, plain=self._plain, same_card=self.same_card)
         if self.presumed:
             unit = left.time_us if is_additive(right.timer) else 1.0
             spread = replace(spread, stray=math.hypot(spread.stray, PRESUMED * unit))
@@ -181,6 +185,10 @@ class RunPair:
         """Their kernel times."""
         left, right = self._sources
         return RunChange(left.by_kernel_time(), right.by_kernel_time())
+
+    def of_kind(self, kind: TimeKind) -> RunChange:
+        """The change of the runs by a kind of time."""
+        return self.kernel if kind is TimeKind.KERNEL else self.stream
 
     def kind_of(self, left: Figure, right: Figure) -> TimeKind:
         """The times that judge a case: the kernel's own, where both runs have it and the launch may be of two hosts."""

@@ -1,4 +1,4 @@
-"""What times are expected to differ by, from run to run, where nothing changed.
+"""What times are expected to differ by, from process to process and from run to run, where nothing changed.
 
 `stats.run_effect` starts from these and corrects them by what the unchanged cases of two runs show. They are the
 standard deviations of one process, rounded up, over 34 runs of the same seven kernels on nine H200 cards of three hosts
@@ -8,13 +8,21 @@ and over the runs in `results/`; docs/comparing.md has what they come to.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
+from functools import cache
 
 import numpy as np
 
+from gdnbench.catalog.catalog import op_named
 from gdnbench.compare.figure import Figure
+from gdnbench.errors import UnknownNameError
+from gdnbench.model.measurement import Measurement
+from gdnbench.model.op import USUAL_PROCESS_SD
 from gdnbench.model.status import Role
-from gdnbench.stats.processes import USUAL_LAUNCH_SD_US
+from gdnbench.stats import IntArray
+from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, joint_process
 from gdnbench.stats.run_effect import Spread
+from gdnbench.store.samples import CaseRounds, processes_of
 
 LAUNCH_OF_A_HOST_US = 1.0
 """Launches of hosts: an empty kernel takes 2.8, 3.1 and 4.4 µs on three kinds of host."""
@@ -25,8 +33,38 @@ KERNEL_TIME_OF_A_PROCESS = 0.002
 KERNEL_TIME_OF_A_CARD = 0.01
 """Kernel times of cards of one model, relative: 0.4 to 2 % lie between cards of three hosts."""
 
+STRAY_OF_A_CARD = 0.004
+"""By how much a kernel's own time on a card strays from what all kernels there share, relative: 0.3 to 0.5 %."""
+
 _KERNEL_TIME = "cupti"
 _CPU = "cpu"
+
+
+@cache
+def _process_sd(op: str) -> tuple[float, float]:
+    try:
+        return op_named(op).process_sd
+    except UnknownNameError:  # of an op that is not here, or a file of another tool
+        return USUAL_PROCESS_SD
+
+
+def own_sd(op: str, launches: int) -> float:
+    """What a process adds to the time of a kernel of so many launches, relative: see `Op.process_sd`."""
+    return _process_sd(op)[launches > 1]
+
+
+def process_by_workload(rows: Iterable[Measurement], rounds: Mapping[str, CaseRounds]) -> IntArray:
+    """The process of each round of a run of several workloads, each of which may have had one of its own.
+
+    Args:
+        rows: of one timer.
+        rounds: by case id, those of these cases among them.
+    """
+    by_workload: dict[object, list[CaseRounds]] = {}
+    for row in rows:
+        if row.case.id in rounds:
+            by_workload.setdefault(row.case.workload, []).append(rounds[row.case.id])
+    return joint_process([processes_of(each) for each in by_workload.values()])
 
 
 def is_additive(timer: str) -> bool:
@@ -34,13 +72,14 @@ def is_additive(timer: str) -> bool:
     return timer not in (_KERNEL_TIME, _CPU)
 
 
-def expected_spread(left: Figure, right: Figure, *, plain: bool) -> Spread:
+def expected_spread(left: Figure, right: Figure, *, plain: bool, same_card: bool) -> Spread:
     """What the change of a case is expected to vary by, from its run and workload.
 
     Args:
         left: the case in one run.
         right: in the other.
         plain: whether one of them measured in place, as `--plain` does.
+        same_card: whether both are known to be of one card.
 
     Returns:
         In microseconds where `is_additive`, else in logarithms.
@@ -49,10 +88,12 @@ def expected_spread(left: Figure, right: Figure, *, plain: bool) -> Spread:
     scale = _per_difference(left, right)
     if right.timer == _CPU:
         return Spread(stray=0.02 * scale, workload=0.01 * scale)
+    own = own_sd(right.op, max(left.launches, right.launches))
     if right.timer == _KERNEL_TIME:
-        return Spread(stray=math.hypot(0.001, 0.0015 / time_us) * scale, workload=0.001 * scale)
+        of_card = 0.0 if same_card else STRAY_OF_A_CARD
+        return Spread(math.hypot(math.hypot(own, 0.0015 / time_us) * scale, of_card), workload=0.001 * scale)
     return Spread(
-        stray=math.hypot(_launching_us(right, plain=plain), 0.001 * time_us) * scale,
+        stray=math.hypot(_launching_us(right, plain=plain), own * time_us) * scale,
         workload=math.hypot(0.012, 0.0015 * time_us) * scale,
     )
 

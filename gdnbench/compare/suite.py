@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gdnbench.catalog.resolve import op_option
+from gdnbench.compare.spread import own_sd, process_by_workload
 from gdnbench.errors import UnknownNameError, UsageError
 from gdnbench.measuring.analyse import ALARM
 from gdnbench.model.measurement import InputsEffect, Measurement
@@ -27,7 +28,7 @@ from gdnbench.stats.estimators import weighted_geomean
 from gdnbench.stats.multiple import judge_family
 from gdnbench.stats.paired import PairedLogRatio
 from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, ProcessEffects, estimate_effects
-from gdnbench.store.samples import CaseRounds, processes_of
+from gdnbench.store.samples import CaseRounds
 
 _ByLabel = dict[str, dict[Workload, FloatArray]]
 
@@ -137,7 +138,7 @@ def judge_suite(
     comparisons: Mapping[str, Comparison] = {}
     if judged:
         controls = {label: _mean(found, weights) for label, found in again.items() if found.keys() >= weights.keys()}
-        effects = _effects({**means, **controls}, measurements, rounds)
+        effects = _effects({**means, **controls}, measurements, rounds, op)
         noise = _noise(means, controls, measurements, effects)
         ratios = _ratios({label: means[label] for label in judged}, _mean(reference, weights), over, effects, noise)
         comparisons = judge_family(ratios, margin=margin, confidence=confidence)
@@ -209,17 +210,18 @@ def largest_effect(
 
 
 def _effects(
-    means: Mapping[str, FloatArray], measurements: Sequence[Measurement], rounds: Mapping[str, CaseRounds]
+    means: Mapping[str, FloatArray], measurements: Sequence[Measurement], rounds: Mapping[str, CaseRounds], op: str
 ) -> ProcessEffects[str]:
     """What processes add to the means of all kernels, floors and the control."""
     # A floor that moves nothing is a few ticks of the timer, and no evidence on the others.
     empty = {row.case.label for row in measurements if row.is_empty_floor}
     return estimate_effects(
         means,
-        processes_of(rounds.values()),
+        process_by_workload(measurements, rounds),
         left_out=empty & means.keys(),
         has_launch=any(row.timing.timer == "nvbench" for row in measurements if row.timing),
         usual_sd_us=USUAL_LAUNCH_SD_US,
+        own_sds={row.case.label: own_sd(op, row.launches) for row in measurements if row.role is not Role.CONTROL},
     )
 
 

@@ -11,15 +11,16 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from gdnbench.compare.figure import Figure, FigureSource
-from gdnbench.compare.spread import is_empty
+from gdnbench.compare.spread import is_empty, own_sd
 from gdnbench.measuring.analyse import ALARM
+from gdnbench.model.gpu import CPU
 from gdnbench.model.params import Params
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 from gdnbench.stats import FloatArray, IntArray
 from gdnbench.stats.estimators import weighted_geomean
 from gdnbench.stats.paired import PairedLogRatio
-from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, estimate_effects
+from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, estimate_effects, joint_process
 
 Side = Sequence[Figure]
 """Figures of one run, all of as many rounds: what stands for them is the geometric mean of their times."""
@@ -48,6 +49,11 @@ def ratio_within_run(source: FigureSource, left: Side, right: Side) -> PairedLog
         left_out={key for key, side in sides.items() if any(map(is_empty, side))},
         has_launch=left[0].timer == "nvbench",
         usual_sd_us=USUAL_LAUNCH_SD_US,
+        own_sds={
+            key: own_sd(side[0].op, max(figure.launches for figure in side))
+            for key, side in sides.items()
+            if side[0].role is not Role.CONTROL and side[0].timer != CPU
+        },
     )
 
     def paired(kernel: _SideKey, baseline: _SideKey) -> PairedLogRatio:
@@ -80,9 +86,9 @@ def _mean(side: Side) -> FloatArray:
 
 def _process(figures: Side) -> IntArray:
     """The process of each round: workloads that did not fit into memory together were measured by several."""
-    numbers = [
-        figure.processes if figure.processes.shape == figure.rounds_us.shape else np.zeros_like(figure.rounds_us, int)
-        for figure in figures
-    ]
-    process: IntArray = np.unique(np.stack(numbers), axis=1, return_inverse=True)[1].ravel()
-    return process
+    by_workload: dict[Workload, IntArray] = {}
+    for figure in figures:
+        told = figure.processes.shape == figure.rounds_us.shape
+        own = figure.processes if told else np.zeros_like(figure.rounds_us, int)
+        by_workload[figure.workload] = np.maximum(by_workload.get(figure.workload, own), own)
+    return joint_process(list(by_workload.values()))

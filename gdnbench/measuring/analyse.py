@@ -15,6 +15,7 @@ from gdnbench.measuring.request import Settings
 from gdnbench.measuring.rounds import LOW_CLOCK, Collected, LeastWork, RoundTimes, WorkloadTimes
 from gdnbench.model.case import Case
 from gdnbench.model.code import Build
+from gdnbench.model.gpu import CPU
 from gdnbench.model.measurement import LONG_TAIL, Measurement, Timer, Timing, Versus
 from gdnbench.model.op import Op
 from gdnbench.model.status import Clock, Role, Status
@@ -90,17 +91,18 @@ def analyse(
         clock: the further clock that measured; None for the run's own timer.
         told: what to say of the code of a case beside its time, each by its id.
     """
-    rounds = RoundTimes(collected, settings.confidence, settings.trim, settings.usual_own_sd)
+    rounds = RoundTimes(collected, settings.confidence, settings.trim)
     verdicts = {case.id: _verdict(case, checked, collected) for case in cases}
     measured = [case for case in cases if case.id in rounds.times and verdicts[case.id].status is Status.OK]
     costs = {case.id: _cost(op, case, _bytes_moved(op, case, copying), rated) for case in measured}
-    at = _by_workload(rounds, measured, costs, timer)
+    own_sds = own_sds_of(op, measured, checked) if timer != CPU else {}
+    at = _by_workload(rounds, measured, costs, timer, own_sds)
     floors = floors_of(measured, copying, at)
     too_fast = implausible(measured, costs, floors, at)
     if too_fast:  # they are no evidence on the others either
         verdicts |= {id_: Examined(id_, Status.IMPLAUSIBLE, reason) for id_, reason in too_fast.items()}
         measured = [case for case in measured if case.id not in too_fast]
-        at = _by_workload(rounds, measured, costs, timer)
+        at = _by_workload(rounds, measured, costs, timer, own_sds)
     ratios = ratios_of(measured, at)
     comparisons = compare_cases(measured, ratios, margin=settings.margin, confidence=settings.confidence)
     rows = []
@@ -118,12 +120,22 @@ def analyse(
     return Analysis(tuple(rows), tuple(rounds.rows(run_id, timer)), run_warnings(rows), ratios=ratios)
 
 
+def own_sds_of(op: Op, cases: Sequence[Case], checked: Mapping[str, Examined]) -> dict[str, float]:
+    """What a process adds to each case but controls, which are their baseline again, beside a launch: see `Op`."""
+    launches = {id_: verdict.launches for id_, verdict in checked.items()}
+    return {case.id: op.own_sd(launches.get(case.id, 1)) for case in cases if case.role is not Role.CONTROL}
+
+
 def _by_workload(
-    rounds: RoundTimes, measured: Sequence[Case], costs: Mapping[str, LeastWork], timer: Timer
+    rounds: RoundTimes,
+    measured: Sequence[Case],
+    costs: Mapping[str, LeastWork],
+    timer: Timer,
+    own_sds: Mapping[str, float],
 ) -> dict[Workload, WorkloadTimes]:
     empty = {case.id for case in measured if costs[case.id].nbytes == 0}
     return {
-        workload: rounds.workload([case.id for case in measured if case.workload == workload], timer, empty)
+        workload: rounds.workload([case.id for case in measured if case.workload == workload], timer, empty, own_sds)
         for workload in dict.fromkeys(case.workload for case in measured)
     }
 

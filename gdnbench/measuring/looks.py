@@ -34,15 +34,22 @@ class UntilClear:
         settings: with looks, and a budget.
         device: where.
         weights: of each workload.
+        own_sds: what a process adds to each case, which the first look's only one does not show.
         clock: seconds.
     """
 
     def __init__(
-        self, settings: Settings, device: Device, weights: Weights, clock: Callable[[], float] = time.monotonic
+        self,
+        settings: Settings,
+        device: Device,
+        weights: Weights,
+        own_sds: Mapping[str, float] | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings = settings
         self._device = device
         self._weights = weights
+        self._own_sds = own_sds
         self._clock = clock
         self._deadline = math.inf
 
@@ -58,7 +65,8 @@ class UntilClear:
         if looks == 0:
             self._deadline = self._clock() + (self._settings.budget_s or math.inf)
             return Segment("measure", left, rounds)
-        ratio = overall_ratio(left, collected, self._weights, self._settings, has_launch=self._device == "cuda")
+        on_gpu = self._device == "cuda"
+        ratio = overall_ratio(left, collected, self._weights, self._settings, has_launch=on_gpu, own_sds=self._own_sds)
         cost_s = START_S + (1 + rounds) * sum(
             round_cost_s(samples[case.id], warm_us[case.id], self._device) for case in left
         )

@@ -13,13 +13,19 @@ from gdnbench.model.workload import Workload
 from gdnbench.stats import FloatArray
 from gdnbench.stats.estimators import weighted_geomean
 from gdnbench.stats.paired import PairedLogRatio
-from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, ProcessEffects, estimate_effects
+from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, ProcessEffects, estimate_effects, joint_process
 
 Weights = Mapping[Workload, float]
 
 
 def overall_ratio(
-    cases: Sequence[Case], collected: Collected, weights: Weights, settings: Settings, *, has_launch: bool
+    cases: Sequence[Case],
+    collected: Collected,
+    weights: Weights,
+    settings: Settings,
+    *,
+    has_launch: bool,
+    own_sds: Mapping[str, float] | None = None,
 ) -> PairedLogRatio | None:
     """What the rounds say of log(baseline / kernel), in the weighted mean over workloads.
 
@@ -32,6 +38,7 @@ def overall_ratio(
         weights: of each workload, positive.
         settings: how it is measured.
         has_launch: whether the times have a launch in them.
+        own_sds: what else a process adds to each case, by its id, as `estimate_effects` has it; alike at all workloads.
 
     Returns:
         The ratio; None where the kernel or the baseline has no time at one of the workloads.
@@ -42,13 +49,21 @@ def overall_ratio(
         return None
     effects = estimate_effects(
         means,
-        rounds.process,
+        joint_process([rounds.process(ids) for ids in _ids_by_workload(cases, rounds)]),
         has_launch=has_launch,
         usual_sd_us=USUAL_LAUNCH_SD_US,
-        usual_own_sd=settings.usual_own_sd,
+        own_sds={case.role: own_sds[case.id] for case in cases if case.id in own_sds} if own_sds else None,
     )
     ratio = _paired(means, effects, Role.KERNEL)
     return ratio.widened_by(_paired(means, effects, Role.CONTROL), ALARM) if Role.CONTROL in means else ratio
+
+
+def _ids_by_workload(cases: Sequence[Case], rounds: RoundTimes) -> list[list[str]]:
+    found: dict[Workload, list[str]] = {}
+    for case in cases:
+        if case.id in rounds.times:
+            found.setdefault(case.workload, []).append(case.id)
+    return list(found.values())
 
 
 def _means(cases: Sequence[Case], rounds: RoundTimes, weights: Weights) -> dict[Role, FloatArray]:

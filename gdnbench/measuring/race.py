@@ -1,7 +1,8 @@
 """A race: a coarse pass over every point, then ever fewer points in ever more rounds, until the best is known.
 
 What decides is in `stats.multiple.compare_with_best`. Each segment is a process of its own, so a point that looks fast
-only because of how one process lays out its memory does not win by it.
+only because of how one process lays out its memory does not win by it; and what processes differ by is in the
+intervals, so that the coarse pass, which is one, drops a point only if it is slower by more than a process can make it.
 """
 
 from __future__ import annotations
@@ -18,14 +19,18 @@ from gdnbench.measuring.schedule import START_S, Segment, round_cost_s
 from gdnbench.model.case import Case
 from gdnbench.model.kernel import Device
 from gdnbench.model.workload import Workload
+from gdnbench.stats import FloatArray
 from gdnbench.stats.comparison import Verdict
 from gdnbench.stats.multiple import BestComparison, compare_with_best
+from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, ProcessEffects, estimate_effects
 
 COARSE_ROUNDS = 7
 FEWEST_ROUNDS = 2  # an interval needs two
 FEWEST_ROUNDS_A_SEGMENT = 5  # fewer are not worth a worker's start
 MOST_ROUNDS_A_SEGMENT = 41
 MOST_ROUNDS = 400  # points that are still undecided then lie on the margin's edge
+OWN_SD = 0.005
+"""What a process may add to a point's time, relative: five times what most kernels show."""
 RaceGroup = tuple[str, Workload]
 """Points race against the points of the same kernel and workload."""
 
@@ -162,10 +167,26 @@ def judge_groups(
     times = rounds.times
     measured = {group: {case: times[case.id] for case in cases if case.id in times} for group, cases in groups.items()}
     return {
-        group: compare_with_best(points, margin=margin, confidence=confidence, look=_looks(points, collected))
+        group: compare_with_best(
+            points,
+            margin=margin,
+            confidence=confidence,
+            look=_looks(points, collected),
+            effects=_effects(points, rounds),
+        )
         for group, points in measured.items()
         if any(np.isfinite(each).any() for each in points.values())
     }
+
+
+def _effects(points: Mapping[Case, FloatArray], rounds: RoundTimes) -> ProcessEffects[Case]:
+    """What processes add to the points of a group: a launch to all, and to each what a single process does not show."""
+    return estimate_effects(
+        points,
+        rounds.process([case.id for case in points]),
+        usual_sd_us=USUAL_LAUNCH_SD_US,
+        own_sds=dict.fromkeys(points, OWN_SD),
+    )
 
 
 def _looks(points: Iterable[Case], collected: Collected) -> int:

@@ -22,7 +22,6 @@ from gdnbench.model.short_lists import has_short_lists, write_in_full
 from gdnbench.model.status import CLOCKS, Clock
 from gdnbench.model.workload import Workload
 from gdnbench.stats.estimators import GPU_TRIM, INTERQUARTILE
-from gdnbench.stats.processes import USUAL_OWN_SD
 from gdnbench.store.schema import MOST_ROUNDS, MOST_SEED
 
 
@@ -68,11 +67,6 @@ class Settings:
     def clock_rounds(self) -> int:
         """Rounds by each further clock: a kernel's own time varies less than that with its launch."""
         return self.rounds if self.looks else max(2, self.processes, -(-self.rounds // 2))
-
-    @property
-    def usual_own_sd(self) -> float:
-        """What is supposed of a single process: with looks a verdict may rest on one, other runs are as they are."""
-        return USUAL_OWN_SD if self.looks else 0.0
 
     def __post_init__(self) -> None:
         if self.rounds < 2:

@@ -12,7 +12,7 @@ import numpy as np
 from gdnbench.measuring.protocol import BURN_IN, Event, Examined, HostTimes, Sampled
 from gdnbench.model.measurement import Timer, Timing
 from gdnbench.model.status import Status
-from gdnbench.stats import FloatArray
+from gdnbench.stats import FloatArray, IntArray
 from gdnbench.stats.cards import CardEffects
 from gdnbench.stats.estimators import GPU_TRIM, MAD_TO_SD, interpolated_median, median_known, trimmed_mean
 from gdnbench.stats.interval import Interval
@@ -139,27 +139,20 @@ class RoundTimes:
         collected: what was measured.
         confidence: of every interval.
         trim: the share of a round's samples that its time leaves out at either end.
-        usual_own_sd: as `estimate_effects` has it, for rounds of a single process.
 
     Attributes:
         times: shape (rounds,) by case id, trimmed means in microseconds, NaN where a round is missing.
-        process: shape (rounds,), the number of the process that measured each round.
     """
 
-    def __init__(
-        self, collected: Collected, confidence: float, trim: float = GPU_TRIM, usual_own_sd: float = 0.0
-    ) -> None:
+    def __init__(self, collected: Collected, confidence: float, trim: float = GPU_TRIM) -> None:
         self._confidence = confidence
         self._trim = trim
-        self._usual_own_sd = usual_own_sd
         self._cpu_us = collected.cpu_us
         self._samples = {case_id: rounds for case_id, rounds in collected.samples.items() if rounds}
         self._numbers = sorted({number for rounds in self._samples.values() for number in rounds})
         pooled = [sampled.times_us for rounds in self._samples.values() for sampled in rounds.values()]
         self._tick_us = infer_resolution_us(np.concatenate([np.asarray(times) for times in pooled])) if pooled else None
         self.times = {case_id: self._align(rounds, self._location) for case_id, rounds in self._samples.items()}
-        by_round = {number: each.process for rounds in self._samples.values() for number, each in rounds.items()}
-        self.process = np.array([by_round[number] for number in self._numbers], dtype=int)
         self._medians = {case_id: self._align(rounds, self._median) for case_id, rounds in self._samples.items()}
         self._clocks = {case_id: self._align(rounds, _clock) for case_id, rounds in self._samples.items()}
         known = [clock for clocks in self._clocks.values() for clock in clocks if np.isfinite(clock)]
@@ -174,6 +167,23 @@ class RoundTimes:
     def _align(self, rounds: Mapping[int, Sampled], of: Callable[[Sampled], float]) -> FloatArray:
         return np.array([of(rounds[number]) if number in rounds else np.nan for number in self._numbers])
 
+    def process(self, case_ids: Iterable[str]) -> IntArray:
+        """The process that measured each round of some cases of one workload, shape (rounds,); 0 where none has it.
+
+        Other workloads may have been measured in the same rounds by others: a worker that dies, or memory that does
+        not hold all, ends a process between two workloads of a round.
+        """
+        found = np.zeros(len(self._numbers), dtype=int)
+        for case_id in case_ids:
+            rounds = self._samples[case_id]
+            found = np.maximum(found, [rounds[each].process if each in rounds else 0 for each in self._numbers])
+        return found
+
+    def counts(self, case_id: str) -> dict[str, int]:
+        """How many `rounds` a case has, by how many `processes`."""
+        known = np.isfinite(self.times[case_id])
+        return {"rounds": int(known.sum()), "processes": len(set(self.process([case_id])[known].tolist()))}
+
     def low_clock(self, case_id: str) -> int:
         """How many of a case's rounds ran well below the run's median clock."""
         return int(np.sum(self._clocks[case_id] < LOW_CLOCK * self._usual_mhz))
@@ -187,22 +197,29 @@ class RoundTimes:
         common = np.logical_and.reduce([np.isfinite(self.times[case_id]) for case_id in case_ids])
         return {case_id: self.times[case_id][common] for case_id in case_ids}
 
-    def workload(self, case_ids: Sequence[str], timer: Timer = "", left_out: Collection[str] = ()) -> WorkloadTimes:
-        """The times of the cases of a workload, with what the processes add to them.
+    def workload(
+        self,
+        case_ids: Sequence[str],
+        timer: Timer = "",
+        left_out: Collection[str] = (),
+        own_sds: Mapping[str, float] | None = None,
+    ) -> WorkloadTimes:
+        """The times of the cases of a workload, with what processes add to them.
 
         Args:
             case_ids: the cases.
             timer: what measured them; NVBench's times have a launch in them.
             left_out: cases that are no evidence on the others: see `estimate_effects`.
+            own_sds: what else a process adds to each: likewise.
         """
         times = {case_id: self.times[case_id] for case_id in case_ids}
         effects = estimate_effects(
             times,
-            self.process,
+            self.process(case_ids),
             left_out=left_out,
             has_launch=timer == "nvbench",
             usual_sd_us=USUAL_LAUNCH_SD_US,
-            usual_own_sd=self._usual_own_sd,
+            own_sds=own_sds,
         )
         return WorkloadTimes(times, effects, self._confidence)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.errors import GdnbenchError
 from gdnbench.machine.gpus import spec_of
-from gdnbench.measuring.analyse import Analysis, analyse, with_clocks
+from gdnbench.measuring.analyse import Analysis, analyse, own_sds_of, with_clocks
 from gdnbench.measuring.builds import Builds, archs_of, build_cases, build_rows, tell_serialized_products
 from gdnbench.measuring.choose_schedule import choose_schedule
 from gdnbench.measuring.conclude import conclude
@@ -205,7 +205,12 @@ class Session:
         blocks = self._blocks(healthy)
         for block in blocks:
             schedule = choose_schedule(
-                self.settings, self._device, swept=self.info.swept, weights=self.weights, blocks=len(blocks)
+                self.settings,
+                self._device,
+                swept=self.info.swept,
+                weights=self.weights,
+                own_sds=self.own_sds,
+                blocks=len(blocks),
             )
             while segment := schedule.next_segment(block, self.collected, task.samples, warm_us):
                 self.observer.standing(segment.standing)
@@ -233,6 +238,11 @@ class Session:
         """Of each workload in what the run says of all: those of its suite, else 1."""
         suite = suite_of(self.info)
         return dict(suite.weights) if suite else dict.fromkeys((case.workload for case in self.cases), 1.0)
+
+    @property
+    def own_sds(self) -> dict[str, float]:
+        """What a process adds to each case on a GPU beside a launch; of a CPU that is not known."""
+        return own_sds_of(self.op, self.cases, self.checked) if self.gpu else {}
 
     @property
     def _memory_bytes(self) -> int:

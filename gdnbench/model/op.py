@@ -84,6 +84,10 @@ Gate = UlpGate | RmsGate | RoundoffGate | ExactGate
 SuiteDeclaration = Mapping[Shape, float] | tuple[Shape, ...] | str
 """Workloads with weights, workloads of equal weight, or the name of a CSV file beside `op.py`."""
 
+USUAL_PROCESS_SD = (0.001, 0.02)
+"""Of kernels of one launch at most 0.1 % was left once rounds and launches were out, of chains of launches 0.7 to 1.9 %,
+on H200s and H100s; chains wait for the host between launches, and their libraries choose kernels by measuring."""
+
 NO_DERIVED: Mapping[str, SizeOf] = MappingProxyType({})
 NOT_WIDENED: Mapping[Precision, Precision] = MappingProxyType({})
 NO_SUITES: Mapping[str, SuiteDeclaration] = MappingProxyType({})
@@ -182,6 +186,9 @@ class Op:
         copy: the input and the output of equal size that the copying floor moves; or, where it moves parts of them, a
             function that says what it leaves: outputs by name, from inputs by name and the workload.
         copied_bytes: what the floor reads and writes, where it moves a part of these two alone.
+        process_sd: what a process adds to the time of a kernel of one launch, and of one of several, beside a launch:
+            relative standard deviations, which a single process does not show (`benchmarks/process_spread.py`). The
+            default is the largest that was seen.
         hints: what its author knows about the causes that `explain` finds.
         macro_prefix: before a compile-time axis's name in CUDA C++: `GDN_` makes `GDN_HQ`.
 
@@ -211,6 +218,7 @@ class Op:
     floor: str = ""
     copy: tuple[str, str] | CopyOf | None = None
     copied_bytes: SizeOf | None = None
+    process_sd: tuple[float, float] = USUAL_PROCESS_SD
     hints: tuple[Hint, ...] = ()
     macro_prefix: str = "AXIS_"
 
@@ -294,6 +302,10 @@ class Op:
     def depends_on_inputs(self) -> bool:
         """Whether kernels' times may depend on the inputs: labels name the profile, and each round has own draws."""
         return self.workloads.labels_profile
+
+    def own_sd(self, launches: int) -> float:
+        """What a process adds to the time of a kernel of so many launches, relative, as a standard deviation."""
+        return self.process_sd[launches > 1]
 
     @property
     def extremes(self) -> tuple[str, ...]:

@@ -119,7 +119,8 @@ def _warnings(session: Session, finished: Finished) -> list[str]:
 
 def _compare(session: Session, collected: Collected, *, has_launch: bool) -> Comparison | None:
     settings = session.settings
-    ratio = overall_ratio(session.cases, collected, session.weights, settings, has_launch=has_launch)
+    own_sds = session.own_sds
+    ratio = overall_ratio(session.cases, collected, session.weights, settings, has_launch=has_launch, own_sds=own_sds)
     return judge_paired(ratio, settings.margin, settings.confidence) if ratio else None
 
 

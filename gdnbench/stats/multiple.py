@@ -18,7 +18,7 @@ import numpy as np
 
 from gdnbench.stats import FloatArray
 from gdnbench.stats.comparison import DEFAULT_MARGIN, Comparison, judge
-from gdnbench.stats.paired import PairedLogRatio, judge_paired
+from gdnbench.stats.paired import Effects, PairedLogRatio, judge_paired
 from gdnbench.stats.unpaired import UnpairedLogRatio
 
 K = TypeVar("K", bound=Hashable)
@@ -114,6 +114,7 @@ def compare_with_best(
     margin: float = DEFAULT_MARGIN,
     confidence: float = 0.95,
     look: int = 1,
+    effects: Effects[K] | None = None,
 ) -> BestComparison[K]:
     """Finds the fastest case, among those with the most rounds, and compares every other with it.
 
@@ -127,6 +128,7 @@ def compare_with_best(
         margin: differences up to this ratio count as none.
         confidence: of the race as a whole, between 0 and 1, both excluded.
         look: 1 for the first look at these cases, 2 for the second.
+        effects: of the processes that measured the rounds, each of which may favour a case; None for rounds alone.
 
     Raises:
         ValueError: if there are no cases, none has a round, `look` is below 1, or as `judge_paired`.
@@ -137,11 +139,17 @@ def compare_with_best(
     rivals = max(1, len(times_us) - 1)
     level = (1.0 - confidence) / (look * (look + 1) * rivals)
     others = {
-        key: judge_paired(PairedLogRatio.from_rounds(rounds, times_us[leader]), margin, 1.0 - level)
+        key: judge_paired(_ratio((key, leader), (rounds, times_us[leader]), effects), margin, 1.0 - level)
         for key, rounds in times_us.items()
         if key != leader
     }
     return BestComparison(leader, others)
+
+
+def _ratio(keys: tuple[K, K], times_us: tuple[FloatArray, FloatArray], effects: Effects[K] | None) -> PairedLogRatio:
+    if effects is None:
+        return PairedLogRatio.from_rounds(*times_us)
+    return PairedLogRatio.with_effects(keys, times_us, effects)
 
 
 def _fastest(times_us: Mapping[K, FloatArray]) -> K:

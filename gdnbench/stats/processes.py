@@ -12,8 +12,8 @@ vary more than their rounds explain, and by that factor every variance over roun
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -30,13 +30,6 @@ STANDS_OUT = 1e-3
 USUAL_LAUNCH_SD_US = 0.06
 """Of launches of processes on one card, by NVBench: 0.05 to 0.064 µs in four sets of runs on H200s."""
 USUAL_LAUNCH_DF = 15
-USUAL_OWN_SD = 0.001
-"""What else a process adds to a ratio of two kernels of one launch each, relative, as a standard deviation.
-
-The means of processes of 14 H200 runs spread by 0.20 % about their run's (904 degrees of freedom), of which the noise
-of rounds and the launch explain all but 0.01 %; of kernels between 8 and 30 µs 0.06 % is left
-(`benchmarks/process_spread.py`).
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +65,8 @@ class ProcessEffects(Generic[K]):
         df: degrees of freedom of the inflation.
         outliers: cases whose processes differ more than the others' do: each is judged by its own processes alone.
         usual_sd_us: how far launches of processes spread in other runs, microseconds; 0 where that is not known.
-        usual_own_sd: of a single process, what else it adds to a ratio in other runs, relative, as a standard
-            deviation; 0 to leave the intervals of a single process to its rounds.
+        own_sds: what else a process adds to the time of each case in other runs, relative, as a standard deviation: a
+            single process does not show it. A pair of which one is not named, as a control, differs by its rounds.
     """
 
     process: IntArray
@@ -82,7 +75,7 @@ class ProcessEffects(Generic[K]):
     df: float = math.inf
     outliers: frozenset[K] = frozenset()
     usual_sd_us: float = 0.0
-    usual_own_sd: float = 0.0
+    own_sds: Mapping[K, float] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
@@ -101,7 +94,7 @@ class ProcessEffects(Generic[K]):
             times_us: its rounds, without the launch.
         """
         if self.count < 2:
-            return self._as_usual(1.0 / float(np.nanmean(times_us)))
+            return self._as_usual(1.0 / float(np.nanmean(times_us)), key)
         if key in self.outliers:
             return self._own_processes(np.log(times_us))
         return Between(self.inflation, self.df, self._launch_variance(1.0 / float(np.nanmean(times_us))))
@@ -118,17 +111,20 @@ class ProcessEffects(Generic[K]):
         """
         first, second = (1.0 / float(np.nanmean(times)) for times in times_us)
         if self.count < 2:
-            return self._as_usual(first - second)
+            return self._as_usual(first - second, *keys)
         if self.outliers.intersection(keys):
             return self._own_processes(np.log(times_us[0]) - np.log(times_us[1]))
         return Between(self.inflation, self.df, self._launch_variance(first - second))
 
-    def _as_usual(self, per_us: float) -> Between:
-        """What other runs show, of a single process, which shows nothing; nothing where that is not asked for."""
-        if not self.usual_own_sd:
+    def _as_usual(self, per_us: float, *keys: K) -> Between:
+        """With one process, takes the variance between processes from other runs, as far as that is known."""
+        if not self.own_sds:
             return NOTHING_BETWEEN
         launch = self._launch_variance(per_us) if self.usual_sd_us else NO_VARIANCE
-        return Between(variance=launch).add(Variance(self.usual_own_sd**2, USUAL_LAUNCH_DF))
+        if not self.own_sds.keys() >= set(keys):
+            return Between(variance=launch)
+        own = sum(self.own_sds[key] ** 2 for key in keys)
+        return Between(variance=launch).add(Variance(own, USUAL_LAUNCH_DF))
 
     def _launch_variance(self, per_us: float) -> Variance:
         """Of a mean over the processes, relative, where a microsecond of launch is worth `per_us`."""
@@ -151,9 +147,12 @@ def estimate_effects(
     left_out: Collection[K] = (),
     has_launch: bool = True,
     usual_sd_us: float = 0.0,
-    usual_own_sd: float = 0.0,
+    own_sds: Mapping[K, float] | None = None,
 ) -> ProcessEffects[K]:
     """Estimates the effects of the processes from all cases of a workload.
+
+    What processes add to all cases is read from those that were measured in each of them; how far a case's processes
+    differ, from every case that has several.
 
     Args:
         times_us: shape (rounds,) of each case, microseconds, NaN where a round is missing.
@@ -163,7 +162,7 @@ def estimate_effects(
         has_launch: whether the times have a launch in them. A kernel's own time has none: by CUPTI all cases of a
             process moved together by 0.001 µs, where by NVBench they moved by 0.05 (nine runs on H200s).
         usual_sd_us: see the attribute; times without a launch have none.
-        usual_own_sd: see the attribute.
+        own_sds: see the attribute.
 
     Returns:
         No effects where there is one process, unless it is told what is usual: such a run does not tell them.
@@ -174,22 +173,28 @@ def estimate_effects(
     if any(times.shape != process.shape for times in times_us.values()):
         raise ValueError(f"every case needs a time or NaN for each of {len(process)} rounds")
     usual_sd_us = usual_sd_us if has_launch else 0.0
+    known = np.any([np.isfinite(times) for times in times_us.values()], axis=0) if times_us else np.ones(0, bool)
+    if known.any():  # a round that no case has is of no process
+        process = np.where(known, process, process[known][0])
     numbers, index = np.unique(process, return_inverse=True)
     count = len(numbers)
     means_us = {key: process_means(times, index, count) for key, times in times_us.items()}
-    whole = {key: times_us[key] for key, means in means_us.items() if np.isfinite(means).all() and key not in left_out}
+    own_sds = own_sds or {}
+    evidence = {key: times for key, times in times_us.items() if key not in left_out}
+    whole = {key: times for key, times in evidence.items() if np.isfinite(means_us[key]).all()}
     if count < 2 or not whole:
-        return ProcessEffects(index, np.zeros(max(count, 1)), usual_sd_us=usual_sd_us, usual_own_sd=usual_own_sd)
+        return ProcessEffects(index, np.zeros(max(count, 1)), usual_sd_us=usual_sd_us, own_sds=own_sds)
     launch_us = _launches(np.array([means_us[key] for key in whole]), usual_sd_us) if has_launch else np.zeros(count)
-    found = _spreads(whole, index, count, has_launch=has_launch)
+    several = {key: times for key, times in evidence.items() if np.isfinite(means_us[key]).sum() > 1}
+    found = _spreads(several, _common_shift(np.array(list(whole.values()))) if has_launch else 0.0, index, count)
     outliers = _find_outliers(found)
     usual = [each for key, each in found.items() if key not in outliers]
     outliers |= times_us.keys() & set(left_out)
-    fitted = 1 if has_launch else 0  # a launch for each process, which takes the place of a case
-    df = (len(usual) - fitted) * (count - 1)
+    fitted = count - 1 if has_launch else 0  # a launch for each process, which takes the place of a case
+    df = sum(each.dfs[0] for each in usual) - fitted
     if df < 1:
-        return ProcessEffects(index, launch_us, outliers=outliers | set(whole), usual_sd_us=usual_sd_us)
-    inflation = sum(each.inflation for each in usual) / (len(usual) - fitted)
+        return ProcessEffects(index, launch_us, outliers=outliers | set(several), usual_sd_us=usual_sd_us)
+    inflation = sum(each.inflation * each.dfs[0] for each in usual) / df
     df_known = df if inflation > 1 else math.inf
     return ProcessEffects(index, launch_us, max(1.0, inflation), df_known, outliers, usual_sd_us)
 
@@ -234,6 +239,19 @@ def mean_launch_variance(launch_us: FloatArray, usual_variance: float) -> Varian
     df = known + len(launch_us) - 1
     squares = known * usual_variance + float(np.sum(launch_us**2))
     return Variance(squares / df / len(launch_us), df)
+
+
+def joint_process(processes: Sequence[IntArray]) -> IntArray:
+    """The process of each round in which several workloads were measured, perhaps by one process each.
+
+    Args:
+        processes: shape (rounds,), of each workload.
+
+    Returns:
+        Shape (rounds,), numbered from 0: rounds of the same processes have the same number.
+    """
+    joint: IntArray = np.unique(np.stack(processes), axis=1, return_inverse=True)[1].ravel()
+    return joint
 
 
 def process_means(values: FloatArray, process: IntArray, count: int) -> FloatArray:
@@ -305,17 +323,25 @@ class _CaseSpread:
 
 
 def _spreads(
-    times_us: Mapping[K, FloatArray], process: IntArray, count: int, *, has_launch: bool
+    times_us: Mapping[K, FloatArray], shared: FloatArray | float, process: IntArray, count: int
 ) -> dict[K, _CaseSpread]:
-    shared = _common_shift(np.array(list(times_us.values()))) if has_launch else 0.0
+    """How far the processes of each case differ, in those processes that measured it.
+
+    Args:
+        times_us: of the cases that have several.
+        shared: shape (rounds,), what all cases moved by; 0 where that is nothing.
+        process: of each round.
+        count: of processes.
+    """
     found = {}
     for key, times in times_us.items():
         residuals = times - shared
-        means = process_means(residuals, process, count)
+        known = np.isfinite(residuals)
+        rounds = np.bincount(process[known], minlength=count)
+        means = process_means(residuals, process, count)[rounds > 0]
         sd_us, df = within_sd(residuals, process)
-        rounds = np.bincount(process[np.isfinite(times)], minlength=count)
-        within = sd_us**2 * float(np.mean(1.0 / rounds)) if df > 0 else 0.0
-        found[key] = _CaseSpread(float(np.var(means, ddof=1)), within, (count - 1, df))
+        within = sd_us**2 * float(np.mean(1.0 / rounds[rounds > 0])) if df > 0 else 0.0
+        found[key] = _CaseSpread(float(np.var(means, ddof=1)), within, (len(means) - 1, df))
     return found
 
 
@@ -324,7 +350,7 @@ def _find_outliers(found: Mapping[K, _CaseSpread]) -> frozenset[K]:
 
     That is taken from the median over the cases, which a few that differ much do not move.
     """
-    df = next(iter(found.values())).dfs[0]
+    df = max(each.dfs[0] for each in found.values())
     median = float(np.median([each.inflation for each in found.values()]))
     usual = max(1.0, median * _mean_over_median(df))
     return frozenset(key for key, each in found.items() if each.inflation > median and each.stands_out(usual))

@@ -65,7 +65,7 @@ class _Group:
     """The cases at one workload in one condition of the L2: by each quantity, in the same rounds."""
 
     def __init__(self, cases: Sequence[StepCase], name: str, rounds: RoundTimes) -> None:
-        self._process = rounds.process
+        self._rounds = rounds
         self.at: dict[Quantity, WorkloadTimes] = {}
         for quantity in Quantity:
             ids = [each.of(quantity) for each in cases if each.group == name and each.of(quantity) in rounds.times]
@@ -80,8 +80,7 @@ class _Group:
 
     def figures(self, case: StepCase, confidence: float) -> dict[str, Any]:
         """Its cells."""
-        known = np.isfinite(self.times(case, Quantity.STEP))
-        cells: dict[str, Any] = {"rounds": int(known.sum()), "processes": len(set(self._process[known].tolist()))}
+        cells: dict[str, Any] = self._rounds.counts(case.of(Quantity.STEP))
         for quantity in Quantity:
             if self.has(case, quantity):
                 cells |= _cells(quantity.value, self.at[quantity].interval(case.of(quantity)))
@@ -191,8 +190,7 @@ def analyse_launches(
             id_ = f"{case.id}|{quantity}"
             if id_ in rounds.times:
                 cells |= _cells(quantity, rounds.interval(id_))
-                known = np.isfinite(rounds.times[id_])
-                cells |= {"rounds": int(known.sum()), "processes": len(set(rounds.process[known].tolist()))}
+                cells |= rounds.counts(id_)
         if not cells and status is Status.OK:
             status, reason = Status.NOT_RUN, NOT_REACHED
         rows.append(
