@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from gdnbench.machine.gpus import GpuSpec
-from gdnbench.measuring.plausible import implausible
+from gdnbench.measuring.plausible import bridge_warning, implausible
 from gdnbench.measuring.protocol import Examined
 from gdnbench.measuring.request import Settings
 from gdnbench.measuring.rounds import LOW_CLOCK, Collected, LeastWork, RoundTimes, WorkloadTimes
@@ -74,6 +74,7 @@ def analyse(
     rated: GpuSpec | None = None,
     clock: Clock | None = None,
     told: Sequence[Mapping[str, str]] = (),
+    apart: Collection[str] = (),
 ) -> Analysis:
     """Rows for every case, measured or not.
 
@@ -90,8 +91,9 @@ def analyse(
         rated: what the GPU's maker rates it for, which bounds what it computes; None where that is not known.
         clock: the further clock that measured; None for the run's own timer.
         told: what to say of the code of a case beside its time, each by its id.
+        apart: ids of the cases that run Python of their own.
     """
-    rounds = RoundTimes(collected, settings.confidence, settings.trim)
+    rounds = RoundTimes(collected, settings.confidence, settings.trim, apart)
     verdicts = {case.id: _verdict(case, checked, collected) for case in cases}
     measured = [case for case in cases if case.id in rounds.times and verdicts[case.id].status is Status.OK]
     costs = {case.id: _cost(op, case, _bytes_moved(op, case, copying), rated) for case in measured}
@@ -105,6 +107,7 @@ def analyse(
         at = _by_workload(rounds, measured, costs, timer, own_sds)
     ratios = ratios_of(measured, at)
     comparisons = compare_cases(measured, ratios, margin=settings.margin, confidence=settings.confidence)
+    bridges = {workload: bridge_warning(times, own_sds) for workload, times in at.items()}
     rows = []
     for case in cases:
         row = _bare_row(op, case, verdicts[case.id], builds.get(case.id), copying, clock)
@@ -113,7 +116,10 @@ def analyse(
             timing = rounds.timing(case.id, timer, costs[case.id], floors.get(case.workload, ""), here)
             own = tuple(each[case.id] for each in told if case.id in each)
             warnings = (*own, *_row_warnings(timing, rounds.low_clock(case.id)), *outlier_warnings(case, here))
-            row = replace(row, timing=timing, versus=comparisons.get(case.id), warnings=warnings)
+            versus = comparisons.get(case.id)
+            if bridges[case.workload] and here.of(case.id) is not here:
+                versus, warnings = None, (bridges[case.workload], *warnings)
+            row = replace(row, timing=timing, versus=versus, warnings=warnings)
         elif row.status is Status.OK:
             row = replace(row, status=Status.NOT_RUN, reason="the run was stopped before it was measured")
         rows.append(row)
@@ -170,9 +176,20 @@ def ratios_of(
         for case in measured
         if case.workload in baselines and case.role in {Role.KERNEL, Role.CONTROL}
     }
-    control = {case.workload: ratio for case, ratio in ratios.items() if case.role is Role.CONTROL}
+    control = {case.workload: (case, ratio) for case, ratio in ratios.items() if case.role is Role.CONTROL}
+
+    def noise(case: Case) -> PairedLogRatio | None:
+        """The control's ratio, in the processes that timed the case."""
+        if case.workload not in control:
+            return None
+        again, ratio = control[case.workload]
+        here = controls_at[case.workload].of(case.id)
+        both = {again.id, baselines[case.workload].id}
+        is_apart = here is not controls_at[case.workload] and here.times.keys() >= both
+        return here.paired(again.id, baselines[case.workload].id) if is_apart else ratio
+
     return {
-        case.id: ratio.widened_by(control.get(case.workload), ALARM) if case.role is Role.KERNEL else ratio
+        case.id: ratio.widened_by(noise(case), ALARM) if case.role is Role.KERNEL else ratio
         for case, ratio in ratios.items()
     }
 
@@ -268,6 +285,7 @@ def outlier_warnings(case: Case, at: WorkloadTimes, what: str = "processes") -> 
         at: the times of its workload.
         what: what it differs between: `processes`, or `cards`.
     """
+    at = at.of(case.id)
     if case.id not in at.effects.outliers or case.role in {Role.CONTROL, Role.FLOOR}:
         return ()
     times = at.effects.without_launch(at.times[case.id])
@@ -305,3 +323,18 @@ def with_clocks(own: Analysis, clocks: Mapping[Clock, Analysis]) -> Analysis:
         rounds=(*own.rounds, *(row for analysis in found for row in analysis.rounds)),
         warnings=(*own.warnings, *warnings),
     )
+
+
+def without_verdicts(found: Analysis, contradicted: Mapping[str, str]) -> Analysis:
+    """An analysis without any verdict of the run's own timer, if that contradicts another; a warning says why.
+
+    Args:
+        found: the analysis.
+        contradicted: what contradicts it, by case id; nothing changes where there is none.
+    """
+    if not contradicted:
+        return found
+    case_id, why = next(iter(contradicted.items()))
+    warning = f"{case_id.partition('/')[0]}: {why}, so nothing is compared"
+    rows = tuple(replace(row, versus=None) for row in found.measurements)
+    return replace(found, measurements=rows, warnings=(*found.warnings, warning), ratios={})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
@@ -10,6 +10,7 @@ from pathlib import Path
 from gdnbench.errors import MachineError
 from gdnbench.measuring.observer import Observer
 from gdnbench.measuring.protocol import Event, Examined, Sampled, StepBegun, Task
+from gdnbench.measuring.records import read_record
 from gdnbench.measuring.rounds import Collected
 from gdnbench.measuring.schedule import FixedRounds, round_order
 from gdnbench.measuring.workers import supervise
@@ -36,22 +37,33 @@ class TimingWorkers:
     record: Callable[[Event], None]
     warm: WarmParent | None = None
 
-    def measure(self, task: Task, rounds: int, collected: Collected, phase: str = "measure") -> None:
-        """Adds to what was collected before until `rounds` rounds are whole; `phase` is what progress calls it.
+    def measure(
+        self, task: Task, rounds: int, collected: Collected, phase: str = "measure", others: Iterable[str] = ()
+    ) -> None:
+        """Adds to what was collected before until `rounds` rounds are whole.
+
+        Args:
+            task: the cases.
+            rounds: how many whole rounds they are to have, those of earlier processes included.
+            collected: takes what is measured.
+            phase: what progress calls it.
+            others: ids of cases of the same workloads that other processes measure: rounds get numbers of their own.
 
         Raises:
             MachineError: if a worker ends well and has measured nothing.
         """
+        others = {*others}
         cases = [case for case in task.cases if case.id not in collected.lost]
         done = collected.complete_rounds(case.id for case in cases)
         self.observer.begin(phase, (rounds + 1 - len(done)) * len(cases))
         for attempt in count():
             ids = [case.id for case in cases]
-            collected.drop_incomplete_rounds(ids)
+            collected.drop_incomplete_rounds(ids, others)
             done = collected.complete_rounds(ids)
             if not cases or len(done) >= rounds:
                 return
-            first = max(done, default=0) + 1
+            taken = done.union(*(collected.samples.get(other, {}) for other in others))
+            first = max(taken, default=0) + 1
             order = round_order(cases, 1 + rounds - len(done), task.seed + first)
             part = replace(task, cases=tuple(cases), order=order, first_round=first)
             self._run_worker(part, self._free_number(attempt), collected)
@@ -69,7 +81,7 @@ class TimingWorkers:
 
         def take(event: Event) -> None:
             if isinstance(event, Sampled):
-                event = replace(event, process=number + 1)
+                event = _with_samples(replace(event, process=number + 1), Path(recorded.record))
             self._keep(event, task.clock, collected)
             match event:
                 case Sampled():
@@ -94,7 +106,50 @@ class TimingWorkers:
         collected.take(event)
 
 
-def read_clock(measuring: TimingWorkers, task: Task, schedule: FixedRounds, collected: Collected) -> None:
+def _with_samples(event: Sampled, record: Path) -> Sampled | Examined:
+    """The samples of a round, from NVBench's own files where they are not in the message; a case without them is lost."""
+    if event.record is None:
+        return event
+    try:
+        times_us, sm_mhz = read_record(record, event.record)
+    except MachineError as error:
+        return Examined(event.case, Status.FAILED, error.message)
+    return replace(event, times_us=times_us, sm_mhz=sm_mhz, record=None)
+
+
+def measure_groups(
+    measuring: TimingWorkers,
+    task: Task,
+    groups: Iterable[Sequence[Case]],
+    rounds: int,
+    collected: Collected,
+    phase: str,
+) -> None:
+    """Measures each group of cases in a process of its own, one after the other, until each has so many whole rounds.
+
+    Args:
+        measuring: starts the workers.
+        task: all of the cases.
+        groups: the cases that are measured together; some cases are in several.
+        rounds: as `TimingWorkers.measure` takes it.
+        collected: takes what is measured.
+        phase: what progress calls it.
+    """
+    measured = {case.id for case in task.cases}
+    for group in groups:
+        cases = tuple(case for case in group if case.id in measured)
+        if cases:
+            own = {case.id for case in cases}
+            measuring.measure(replace(task, cases=cases), rounds, collected, phase, measured - own)
+
+
+def read_clock(
+    measuring: TimingWorkers,
+    task: Task,
+    schedule: FixedRounds,
+    collected: Collected,
+    groups: Iterable[Sequence[Case]],
+) -> None:
     """Measures with one clock; one that cannot be read here costs its own numbers, and no others.
 
     Args:
@@ -102,10 +157,11 @@ def read_clock(measuring: TimingWorkers, task: Task, schedule: FixedRounds, coll
         task: the cases, and the clock.
         schedule: how many rounds each case is to have, by how many workers.
         collected: takes what is measured, and the reason where nothing is.
+        groups: the cases that are measured together.
     """
     try:
         while segment := schedule.next_segment(task.cases, collected, task.samples, {}):
-            measuring.measure(task, segment.rounds, collected, phase=task.clock or segment.phase)
+            measure_groups(measuring, task, groups, segment.rounds, collected, task.clock or segment.phase)
     except MachineError as error:
         measuring.observer.note(f"{task.clock}: {error.message}")
         for case in task.cases:

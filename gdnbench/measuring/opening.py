@@ -21,7 +21,7 @@ from gdnbench.measuring.protocol import BURN_IN, Event, Examined, Sampled, decod
 from gdnbench.measuring.request import Settings, slug_of
 from gdnbench.measuring.rounds import Collected
 from gdnbench.measuring.session import Session
-from gdnbench.model.case import Case
+from gdnbench.model.case import Case, key_of
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Clock
 from gdnbench.store.calibration import last_calibration
@@ -204,13 +204,20 @@ def _replay(events: Iterable[Event]) -> Collected:
     for event in events:
         if isinstance(event, Sampled):
             if event.round == BURN_IN and not in_burn_in:
-                collected.drop_incomplete_rounds(worker_cases - collected.lost.keys())
+                _drop_incomplete(collected, worker_cases)
                 worker_cases = set()
             in_burn_in = event.round == BURN_IN
             worker_cases |= {event.case} if in_burn_in else set()
         collected.take(event)
-    collected.drop_incomplete_rounds(worker_cases - collected.lost.keys())
+    _drop_incomplete(collected, worker_cases)
     return collected
+
+
+def _drop_incomplete(collected: Collected, worker_cases: set[str]) -> None:
+    """Drops the round that a worker left incomplete; rounds that other processes had of its workloads are whole."""
+    workloads = {key_of(case_id) for case_id in worker_cases}
+    others = [each for each in collected.samples if each not in worker_cases and key_of(each) in workloads]
+    collected.drop_incomplete_rounds(worker_cases - collected.lost.keys(), others)
 
 
 def _event(path: Path, line: str) -> Event:

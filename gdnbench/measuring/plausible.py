@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from gdnbench.measuring.rounds import LeastWork, WorkloadTimes
 from gdnbench.model.case import Case
+from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
+from gdnbench.stats.processes import USUAL_LAUNCH_SD_US
 
 BEYOND = 0.05
 """By how much a kernel may beat the fastest copying floor: one may move the bytes better than any floor does."""
@@ -49,4 +51,46 @@ def implausible(
         if interval.high < limit_us:
             told = f"{interval.estimate:.3f} µs is less than {what}: {limit_us:.3f} µs"
             found[case.id] = f"{told}; it cannot have done all of its work each time"
+    return found
+
+
+SIGMAS = 6.0
+"""By how many standard deviations a floor or baseline may differ between processes, before something has changed it."""
+LEAST_OWN_SD = 0.004
+"""Of a case between processes, relative: what rounds and their number add to what a process does."""
+
+
+def bridge_warning(at: WorkloadTimes, own_sds: Mapping[str, float]) -> str:
+    """Why nothing is said of the cases timed apart: what was timed in both kinds of processes differs; else empty.
+
+    Args:
+        at: the times of a workload.
+        own_sds: what a process adds to each case, relative.
+    """
+    for case_id, (here_us, there_us) in at.bridged_apart.items():
+        own_us = max(own_sds.get(case_id, 0.0), LEAST_OWN_SD) * here_us
+        if abs(there_us - here_us) > SIGMAS * (USUAL_LAUNCH_SD_US**2 + own_us**2) ** 0.5:
+            name = case_id.partition("/")[0]
+            return (
+                f"{name} takes {there_us:.3f} µs in the processes of kernels that run Python of their own, and "
+                f"{here_us:.3f} µs in the others: something there changes times, so nothing is compared"
+            )
+    return ""
+
+
+def contradictions(rows: Sequence[Measurement], kernel_times: Sequence[Measurement]) -> dict[str, str]:
+    """The cases whose time with its launch is below the kernel's own, which cannot be, with the reason by case id.
+
+    Args:
+        rows: by NVBench, event to event.
+        kernel_times: by CUPTI, first block's start to last block's end.
+    """
+    own = {row.case.id: row.timing for row in kernel_times if row.timing}
+    found = {}
+    for row in rows:
+        if row.timing and (kernel := own.get(row.case.id)) and row.timing.time_hi_us < kernel.time_lo_us:
+            found[row.case.id] = (
+                f"NVBench reads {row.timing.time_us:.3f} µs, launch included, and CUPTI {kernel.time_us:.3f} µs without "
+                "it: one of the two timers was interfered with"
+            )
     return found

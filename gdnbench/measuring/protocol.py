@@ -247,6 +247,8 @@ class Sampled:
         output_placements: likewise of outputs that the kernel allocates itself; empty where it allocates none.
         checked: how many of the round's launches were held against the oracle.
         functions_us: by CUPTI, where a call launches several functions: the mean time of each by its plain name.
+        record: number of the round's files among those of NVBench, which the parent reads: no code of a kernel has run
+            there. None where the times are in the message.
     """
 
     round: AnyRound
@@ -259,6 +261,7 @@ class Sampled:
     output_placements: tuple[PlacementNumber, ...] = ()
     checked: AnyCount = 0
     functions_us: dict[str, NotNegative] = field(default_factory=dict)
+    record: AnyCount | None = None
 
 
 @dataclass(frozen=True)

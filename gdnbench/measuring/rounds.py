@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from gdnbench.measuring.protocol import BURN_IN, Event, Examined, HostTimes, Sampled
+from gdnbench.model.case import Case, key_of
 from gdnbench.model.measurement import Timer, Timing
 from gdnbench.model.status import Status
 from gdnbench.stats import FloatArray, IntArray
@@ -64,10 +65,20 @@ class Collected:
         rounds = [set(self.samples.get(case_id, ())) for case_id in case_ids]
         return set.intersection(*rounds) if rounds else set()
 
-    def drop_incomplete_rounds(self, case_ids: Iterable[str]) -> None:
-        """Drops rounds that a worker's death cut in two: their halves cannot be compared with each other."""
+    def rounds_done(self, groups: Iterable[Iterable[Case]]) -> int:
+        """How many whole rounds each of some groups of cases has, those aside that are lost."""
+        left = ([case.id for case in group if case.id not in self.lost] for group in groups)
+        return min((len(self.complete_rounds(ids)) for ids in left if ids), default=0)
+
+    def drop_incomplete_rounds(self, case_ids: Iterable[str], others: Iterable[str] = ()) -> None:
+        """Drops rounds that a worker's death cut in two: their halves cannot be compared with each other.
+
+        Args:
+            case_ids: the cases that a worker measures together.
+            others: those that other workers measure with some of them, in rounds of their own.
+        """
         ids = list(case_ids)
-        whole = self.complete_rounds(ids)
+        whole = self.complete_rounds(ids).union(*(self.samples.get(other, {}) for other in {*others}.difference(ids)))
         for case_id in ids:
             kept = {number: sampled for number, sampled in self.samples.get(case_id, {}).items() if number in whole}
             self.samples[case_id] = kept
@@ -105,17 +116,34 @@ class WorkloadTimes:
         times: shape (rounds,) by case id, microseconds, NaN where a round is missing.
         effects: what the processes, and several cards, add to them.
         confidence: of every interval.
+        apart: the cases that run Python of their own, in processes of their own, and what they are compared with in the
+            same rounds; None where there are none.
     """
 
     times: Mapping[str, FloatArray]
     effects: ProcessEffects[str] | CardEffects[str]
     confidence: float
+    apart: WorkloadTimes | None = None
+
+    def of(self, case_id: str) -> WorkloadTimes:
+        """The times among which a case has its own: these, or those of the processes apart."""
+        return self.apart if self.apart and case_id not in self.times else self
+
+    @property
+    def bridged_apart(self) -> dict[str, tuple[float, float]]:
+        """Mean times of the cases that were timed apart as well: here, and there; microseconds, by case id."""
+        if self.apart is None:
+            return {}
+        both = self.times.keys() & self.apart.times.keys()
+        return {id_: (float(np.nanmean(self.times[id_])), float(np.nanmean(self.apart.times[id_]))) for id_ in both}
 
     def interval(self, case_id: str) -> Interval:
         """A case's time in microseconds: the geometric mean over rounds, so that ratios of times are ratios of rounds.
 
         Its interval holds the noise of rounds, with their placements, and of processes.
         """
+        if self.of(case_id) is not self:
+            return self.of(case_id).interval(case_id)
         times = self.effects.without_launch(self.times[case_id])
         ratio = PairedLogRatio.from_rounds(
             np.ones_like(times), times, self.effects.process, self.effects.of_time(case_id, times)
@@ -124,8 +152,9 @@ class WorkloadTimes:
 
     def paired(self, case_id: str, baseline_id: str) -> PairedLogRatio:
         """What the rounds of both say of log(baseline / case)."""
-        times = self.times[case_id], self.times[baseline_id]
-        return PairedLogRatio.with_effects((case_id, baseline_id), times, self.effects)
+        here = self.of(case_id)
+        times = here.times[case_id], here.times[baseline_id]
+        return PairedLogRatio.with_effects((case_id, baseline_id), times, here.effects)
 
     def ratio(self, case_id: str, baseline_id: str) -> Interval:
         """The baseline's time over the case's."""
@@ -135,22 +164,29 @@ class WorkloadTimes:
 class RoundTimes:
     """Round times of every case, aligned by round, with the processes and clocks beside them.
 
+    Cases that run Python of their own were timed in processes of their own, with what they are compared with in the
+    same rounds. No figure of another case is of these rounds.
+
     Args:
         collected: what was measured.
         confidence: of every interval.
         trim: the share of a round's samples that its time leaves out at either end.
+        apart: ids of the cases that run Python of their own.
 
     Attributes:
         times: shape (rounds,) by case id, trimmed means in microseconds, NaN where a round is missing.
     """
 
-    def __init__(self, collected: Collected, confidence: float, trim: float = GPU_TRIM) -> None:
+    def __init__(
+        self, collected: Collected, confidence: float, trim: float = GPU_TRIM, apart: Collection[str] = ()
+    ) -> None:
         self._confidence = confidence
         self._trim = trim
         self._cpu_us = collected.cpu_us
-        self._samples = {case_id: rounds for case_id, rounds in collected.samples.items() if rounds}
-        self._numbers = sorted({number for rounds in self._samples.values() for number in rounds})
-        pooled = [sampled.times_us for rounds in self._samples.values() for sampled in rounds.values()]
+        self._all = {case_id: rounds for case_id, rounds in collected.samples.items() if rounds}
+        self._samples, self._shared = _split(self._all, apart)
+        self._numbers = sorted({number for rounds in self._all.values() for number in rounds})
+        pooled = [sampled.times_us for rounds in self._all.values() for sampled in rounds.values()]
         self._tick_us = infer_resolution_us(np.concatenate([np.asarray(times) for times in pooled])) if pooled else None
         self.times = {case_id: self._align(rounds, self._location) for case_id, rounds in self._samples.items()}
         self._medians = {case_id: self._align(rounds, self._median) for case_id, rounds in self._samples.items()}
@@ -175,9 +211,17 @@ class RoundTimes:
         """
         found = np.zeros(len(self._numbers), dtype=int)
         for case_id in case_ids:
-            rounds = self._samples[case_id]
+            rounds = self._all[case_id]
             found = np.maximum(found, [rounds[each].process if each in rounds else 0 for each in self._numbers])
         return found
+
+    def _is_apart(self, case_id: str) -> bool:
+        """Whether a case was timed in rounds that are shared by none but its own kind and what it is compared with."""
+        return case_id not in self._shared and any(
+            self._samples[case_id].keys() & rounds.keys()
+            for other, rounds in self._shared.items()
+            if key_of(other) == key_of(case_id)
+        )
 
     def counts(self, case_id: str) -> dict[str, int]:
         """How many `rounds` a case has, by how many `processes`."""
@@ -212,16 +256,29 @@ class RoundTimes:
             left_out: cases that are no evidence on the others: see `estimate_effects`.
             own_sds: what else a process adds to each: likewise.
         """
-        times = {case_id: self.times[case_id] for case_id in case_ids}
-        effects = estimate_effects(
-            times,
-            self.process(case_ids),
-            left_out=left_out,
-            has_launch=timer == "nvbench",
-            usual_sd_us=USUAL_LAUNCH_SD_US,
-            own_sds=own_sds,
-        )
-        return WorkloadTimes(times, effects, self._confidence)
+        process = self.process(case_ids)
+
+        def with_effects(times: Mapping[str, FloatArray]) -> WorkloadTimes:
+            effects = estimate_effects(
+                times,
+                process,
+                left_out=set(left_out) & times.keys(),
+                has_launch=timer == "nvbench",
+                usual_sd_us=USUAL_LAUNCH_SD_US,
+                own_sds=own_sds,
+            )
+            return WorkloadTimes(times, effects, self._confidence)
+
+        shared = {
+            case_id: self._align(self._shared[case_id], self._location)
+            for case_id in case_ids
+            if case_id in self._shared
+        }
+        apart = [case_id for case_id in case_ids if self._is_apart(case_id)] if shared else []
+        own = with_effects({case_id: self.times[case_id] for case_id in case_ids if case_id not in apart})
+        if not apart:
+            return own
+        return replace(own, apart=with_effects(shared | {case_id: self.times[case_id] for case_id in apart}))
 
     def interval(self, case_id: str) -> Interval:
         """A case's time, microseconds, with its interval over rounds."""
@@ -287,9 +344,26 @@ class RoundTimes:
                 low_clock=bool(_clock(sampled) < LOW_CLOCK * self._usual_mhz),
                 checked=sampled.checked,
             )
-            for case_id, rounds in self._samples.items()
+            for case_id, rounds in self._all.items()
             for number, sampled in sorted(rounds.items())
         ]
+
+
+_Rounds = dict[str, dict[int, Sampled]]
+
+
+def _split(samples: _Rounds, apart: Collection[str]) -> tuple[_Rounds, _Rounds]:
+    """Every case's own rounds; and those that cases share with cases apart, where they have others, too."""
+    taken: dict[str, set[int]] = {}
+    for case_id in samples.keys() & set(apart):
+        taken.setdefault(key_of(case_id), set()).update(samples[case_id])
+    own, shared = dict(samples), {}
+    for case_id, rounds in samples.items():
+        there = rounds.keys() & taken.get(key_of(case_id), set())
+        if case_id not in apart and there and len(there) < len(rounds):
+            shared[case_id] = {number: rounds[number] for number in there}
+            own[case_id] = {number: sampled for number, sampled in rounds.items() if number not in there}
+    return own, shared
 
 
 def _mean(sampled: Sampled) -> float:

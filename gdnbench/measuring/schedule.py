@@ -156,9 +156,11 @@ class FixedRounds:
         rounds: of every case.
         processes: workers, one after the other. What a process adds to every time, and what a kernel draws once in
             it (Inductor's choice, an allocation), is then drawn as often.
+        groups: the cases that each process measures together, if not all.
     """
 
-    def __init__(self, rounds: int, processes: int) -> None:
+    def __init__(self, rounds: int, processes: int, groups: Sequence[Sequence[Case]] = ()) -> None:
+        self._groups = groups
         self._targets = tuple(round_share(rounds, processes, number) for number in range(1, processes + 1))
 
     def next_segment(
@@ -166,7 +168,7 @@ class FixedRounds:
     ) -> Segment | None:
         """The rounds of the next worker."""
         left = tuple(case for case in cases if case.id not in collected.lost)
-        done = len(collected.complete_rounds(case.id for case in left))
+        done = collected.rounds_done(self._groups or [left])
         ended, processes = bisect_right(self._targets, done), len(self._targets)
         if not left or ended == processes:
             return None

@@ -13,15 +13,17 @@ from pathlib import Path
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.errors import GdnbenchError
 from gdnbench.machine.gpus import spec_of
-from gdnbench.measuring.analyse import Analysis, analyse, own_sds_of, with_clocks
+from gdnbench.measuring.analyse import Analysis, analyse, own_sds_of, with_clocks, without_verdicts
 from gdnbench.measuring.builds import Builds, archs_of, build_cases, build_rows, tell_serialized_products
 from gdnbench.measuring.choose_schedule import choose_schedule
 from gdnbench.measuring.conclude import conclude
 from gdnbench.measuring.finish import write_run
 from gdnbench.measuring.forms import Forms, as_chosen, find_forms, forms_to_try, in_every_form, tell_forms
 from gdnbench.measuring.inputs import InputsProbe, effects_of_inputs
-from gdnbench.measuring.measure import TimingWorkers, read_clock
+from gdnbench.measuring.isolation import is_apart, isolated_groups, trusted_first
+from gdnbench.measuring.measure import TimingWorkers, measure_groups, read_clock
 from gdnbench.measuring.observer import Observer, alone_on
+from gdnbench.measuring.plausible import contradictions
 from gdnbench.measuring.preflight import Preflight, interpreter_of, interpreting, share_with_controls
 from gdnbench.measuring.protocol import Event, Examined, HostTimes, Phase, PreflightVerdicts, Sampled, Task, encode
 from gdnbench.measuring.race import MOST_ROUNDS_A_SEGMENT
@@ -179,7 +181,9 @@ class Session:
         preflight = Preflight(self.folder.path, self._environment, self.observer, record, stop=stop, warm=self.warm)
         tried = forms_to_try(pending, self.forms, self.builds, self._archs)
         scenarios = scenarios_to_verify(self.op, self.cases)
-        preflight.judge(replace(self._task(Phase.EXAMINE, pending), forms=tried, scenarios=scenarios), self.checked)
+        task = replace(self._task(Phase.EXAMINE, pending), forms=tried, scenarios=scenarios)
+        for cases in trusted_first(pending, self.catalog.entries):
+            preflight.judge(replace(task, cases=cases), self.checked)
         share_with_controls(self.cases, self.checked)
         if preflight.started and self.gpu:
             described = self.info.machine.get("gpu") or GpuDocument()
@@ -204,6 +208,7 @@ class Session:
         warm_us = {case.id: self.checked[case.id].warm_us for case in healthy}
         blocks = self._blocks(healthy)
         for block in blocks:
+            groups = self._groups(block)
             schedule = choose_schedule(
                 self.settings,
                 self._device,
@@ -211,15 +216,23 @@ class Session:
                 weights=self.weights,
                 own_sds=self.own_sds,
                 blocks=len(blocks),
+                groups=groups,
             )
             while segment := schedule.next_segment(block, self.collected, task.samples, warm_us):
                 self.observer.standing(segment.standing)
                 try:
-                    measuring.measure(replace(task, cases=segment.cases), segment.rounds, self.collected, segment.phase)
+                    part = replace(task, cases=segment.cases)
+                    measure_groups(measuring, part, groups, segment.rounds, self.collected, segment.phase)
                 finally:
                     if self.info.swept:  # a point with fewer rounds counts as dropped; one that was cut short is not
                         left = [case.id for case in segment.cases if case.id not in self.collected.lost]
                         self.collected.drop_incomplete_rounds(left)
+
+    def _groups(self, cases: Sequence[Case]) -> tuple[tuple[Case, ...], ...]:
+        """The cases that are measured together; the points of a race, and what is scored, in one process all."""
+        if self.info.swept or self.settings.looks:
+            return (tuple(cases),)
+        return isolated_groups(cases, self.catalog.entries)
 
     def _blocks(self, cases: Sequence[Case]) -> tuple[tuple[Case, ...], ...]:
         settings = self.settings
@@ -258,8 +271,9 @@ class Session:
             collected = self.clocked.setdefault(clock, Collected())
             for block in self._blocks(timed):
                 task = replace(self._timing_task(block), clock=clock)
-                schedule = FixedRounds(self.settings.clock_rounds, self.settings.processes)
-                read_clock(self._measuring(record), task, schedule, collected)
+                groups = self._groups(block)
+                schedule = FixedRounds(self.settings.clock_rounds, self.settings.processes, groups)
+                read_clock(self._measuring(record), task, schedule, collected, groups)
             self._disqualify()
 
     def _probe_inputs(self) -> None:
@@ -272,7 +286,8 @@ class Session:
         task = probe.task(self._timing_task(tuple(probe.origins)))
         measuring = self._measuring(lambda _event: None)  # a run that is resumed tries them anew
         for block in self._blocks(probe.cases):
-            probe.measure(measuring, replace(task, cases=block), self.probed)
+            for cases in trusted_first(block, self.catalog.entries):
+                probe.measure(measuring, replace(task, cases=cases), self.probed)
         for lost in probe.losses(self.probed):
             self.collected.take(lost)
 
@@ -329,10 +344,23 @@ class Session:
         """
         self._disqualify()  # of what an earlier part of the run has found, too
         found = self._analyse_clocks()
-        implausible = [row for row in found.clocks if row.status is Status.IMPLAUSIBLE]
-        for row in implausible:
-            self.collected.take(Examined(row.case.id, row.status, f"by {row.clock}: {row.reason}"))
-        return self._analyse_clocks() if implausible else found
+        lost = [
+            Examined(row.case.id, row.status, f"by {row.clock}: {row.reason}")
+            for row in found.clocks
+            if row.status is Status.IMPLAUSIBLE
+        ]
+        by_cupti = [row for row in found.clocks if row.clock == "cupti"]
+        contradicted = contradictions(found.measurements, by_cupti)
+        lost += [Examined(id_, Status.TAMPERS, why) for id_, why in contradicted.items() if id_ in self._apart]
+        for verdict in lost:
+            self.collected.take(verdict)
+        found = self._analyse_clocks() if lost else found
+        return without_verdicts(found, {id_: why for id_, why in contradicted.items() if id_ not in self._apart})
+
+    @property
+    def _apart(self) -> set[str]:
+        """The cases that run Python of their own."""
+        return {case.id for case in self.cases if is_apart(case, self.catalog.entries)}
 
     def _analyse_clocks(self) -> Analysis:
         judge = partial(
@@ -345,6 +373,7 @@ class Session:
             rated=spec_of(self.gpu.slug) if self.gpu else None,
             copying={name for name, entry in self.catalog.entries.items() if entry.kernel.floor == "copy"},
             told=(tell_forms(self.catalog, self.cases), self._told_of_builds()),
+            apart=self._apart,
         )
         own = judge(cases=self.cases, collected=self.collected, timer="nvbench" if self.gpu else "cpu")
         timed = [row.case for row in own.measurements if row.timing]

@@ -38,6 +38,11 @@ class Variant:
         return f"{self.kernel} {self.params}".rstrip()
 
 
+def key_of(case_id: str) -> str:
+    """The key of a case's workload, from the case's id."""
+    return case_id.rpartition("/")[2]
+
+
 @dataclass(frozen=True)
 class Case:
     """A variant at a workload, with its role in the run."""

@@ -85,8 +85,8 @@ SuiteDeclaration = Mapping[Shape, float] | tuple[Shape, ...] | str
 """Workloads with weights, workloads of equal weight, or the name of a CSV file beside `op.py`."""
 
 USUAL_PROCESS_SD = (0.001, 0.02)
-"""Of kernels of one launch at most 0.1 % was left once rounds and launches were out, of chains of launches 0.7 to 1.9 %,
-on H200s and H100s; chains wait for the host between launches, and their libraries choose kernels by measuring."""
+"""Of kernels of one launch at most 0.1 % was left once rounds and launches were out, of chains 0.7 to 1.9 %, on H200s
+and H100s; chains wait for the host between launches, and their libraries choose kernels by measuring."""
 
 NO_DERIVED: Mapping[str, SizeOf] = MappingProxyType({})
 NOT_WIDENED: Mapping[Precision, Precision] = MappingProxyType({})

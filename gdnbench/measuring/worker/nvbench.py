@@ -16,7 +16,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NoReturn
 
-import numpy as np
 import torch
 
 from gdnbench.errors import tell_raised
@@ -30,6 +29,7 @@ from gdnbench.measuring.protocol import (
     StepBegun,
     Task,
 )
+from gdnbench.measuring.records import file_of
 from gdnbench.measuring.worker.cold import DitherAndScrub, NothingBetween, SmClock, choose_between, raise_clock
 from gdnbench.measuring.worker.device import CudaDevice, TamperingError, TamperWatch, is_alive, report_failure
 from gdnbench.measuring.worker.placement import Rotation, bind_cases
@@ -39,6 +39,7 @@ from gdnbench.model.status import Status
 BLOCKING_KERNEL_TIMEOUT_S = 2.0  # NVBench gives up on a launch that the host has not enqueued by then
 NOT_ENQUEUED = "Deadlock detected"
 """What NVBench then raises. A case that waits for the GPU itself never comes here, for examining it captures it."""
+_SAMPLE_BYTES = 4  # float32
 OPTIONS = (
     *("-q", "-d", "0"),
     *("--cold-max-warmup-walltime", "0.5"),
@@ -134,16 +135,16 @@ class _Benchmark:
             self._give_up(f"NVBench skipped it: {state.get_skip_reason()}")
         if self._round != BURN_IN:
             self._host_us.setdefault(self._case_id, []).append(median(self._host_ns) / 1e3)
-        times_us, sm_mhz = self._records.take()
-        inputs, outputs = self._rotation.visited(len(times_us))
+        record, samples = self._records.take()
+        inputs, outputs = self._rotation.visited(samples)
         sampled = Sampled(
             self._round,
             self._case_id,
-            times_us,
-            sm_mhz,
+            (),
             placements=inputs,
             output_placements=outputs,
             checked=checked,
+            record=record,
         )
         self._channel.send(sampled)
 
@@ -188,22 +189,14 @@ class _StreamHandle:
 
 
 class _Records:
-    """The files that NVBench leaves for each round of a case, in the order in which it writes them.
-
-    It numbers them from 0: float32 seconds in `<record>-bin`, Hz in `<record>-freqs-bin`.
-    """
+    """Counts the files that NVBench leaves for each round of a case, in the order in which it writes them."""
 
     def __init__(self, record: Path) -> None:
-        self._times = record.with_name(record.name + "-bin")
-        self._clocks = record.with_name(record.name + "-freqs-bin")
+        self._record = record
         self._next = 0
 
-    def take(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """The samples that it has just written: times in microseconds and SM clocks in MHz."""
-        name = f"{self._next}.bin"
+    def take(self) -> tuple[int, int]:
+        """The number of the files that it has just written, and how many samples are in them."""
+        number = self._next
         self._next += 1
-        times_us = np.fromfile(self._times / name, np.float32).astype(float) * 1e6
-        clocks = self._clocks / name
-        sm_mhz = np.fromfile(clocks, np.float32).astype(float) / 1e6 if clocks.is_file() else np.empty(0)
-        # Four digits are a tenth of a nanosecond: below every timer's tick, and a third of float64's text.
-        return tuple(np.round(times_us, 4).tolist()), tuple(np.round(sm_mhz, 1).tolist())
+        return number, file_of(self._record, number, "bin").stat().st_size // _SAMPLE_BYTES

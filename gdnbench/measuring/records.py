@@ -1,0 +1,40 @@
+"""The files that NVBench leaves for each round of a case, read by the parent: code of a kernel could change the reader.
+
+NVBench numbers them from 0 in the order in which it writes them: float32 seconds in `<record>-bin`, Hz in
+`<record>-freqs-bin`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from gdnbench.errors import MachineError
+
+
+def read_record(record: Path, number: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """The samples of a round of a case: times in microseconds and SM clocks in MHz.
+
+    Args:
+        record: NVBench's JSON, beside whose name the files stand.
+        number: of the round's files.
+
+    Raises:
+        MachineError: if there is no such file, or one holds no times.
+    """
+    times, clocks = (file_of(record, number, kind) for kind in ("bin", "freqs-bin"))
+    try:
+        times_us = np.fromfile(times, np.float32).astype(float) * 1e6
+        sm_mhz = np.fromfile(clocks, np.float32).astype(float) / 1e6 if clocks.is_file() else np.empty(0)
+    except OSError as error:
+        raise MachineError(f"NVBench left no samples in {times}: {error.strerror}", "see `gdnbench doctor`") from error
+    if not (np.isfinite(times_us) & (times_us > 0)).all() or not len(times_us):
+        raise MachineError(f"NVBench left what is no time in {times}", "see `gdnbench doctor`")
+    # Four digits are a tenth of a nanosecond: below every timer's tick, and a third of float64's text.
+    return tuple(np.round(times_us, 4).tolist()), tuple(np.round(sm_mhz, 1).tolist())
+
+
+def file_of(record: Path, number: int, kind: str) -> Path:
+    """A file of a round: `kind` is `bin` for times, `freqs-bin` for clocks."""
+    return record.with_name(f"{record.name}-{kind}") / f"{number}.bin"
