@@ -107,7 +107,7 @@ class TimingWorkers:
 
 
 def _with_samples(event: Sampled, record: Path) -> Sampled | Examined:
-    """The samples of a round, from NVBench's own files where they are not in the message; a case without them is lost."""
+    """The samples of a round, from NVBench's own files where the message lacks them; a case without is lost."""
     if event.record is None:
         return event
     try:

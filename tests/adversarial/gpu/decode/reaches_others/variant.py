@@ -1,0 +1,9 @@
+"""Right, and changes what its process reads, binds or launches of other kernels, under no name that is compared."""
+
+from gdnbench import Param, TorchKernel
+
+kernel = TorchKernel(
+    name="test-reaches-others",
+    runs_on=("cuda",),
+    params={"HOW": Param(default="reader", choices=("reader", "instances", "launch"), doc="what it changes")},
+)
