@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
@@ -38,7 +38,13 @@ class TimingWorkers:
     warm: WarmParent | None = None
 
     def measure(
-        self, task: Task, rounds: int, collected: Collected, phase: str = "measure", others: Iterable[str] = ()
+        self,
+        task: Task,
+        rounds: int,
+        collected: Collected,
+        phase: str = "measure",
+        others: Iterable[str] = (),
+        bridge: Collection[str] = (),
     ) -> None:
         """Adds to what was collected before until `rounds` rounds are whole.
 
@@ -48,6 +54,8 @@ class TimingWorkers:
             collected: takes what is measured.
             phase: what progress calls it.
             others: ids of cases of the same workloads that other processes measure: rounds get numbers of their own.
+            bridge: ids of those cases of the task that others measure, too: what happens to them here is the doing of
+                the rest, which alone is lost by it.
 
         Raises:
             MachineError: if a worker ends well and has measured nothing.
@@ -60,13 +68,13 @@ class TimingWorkers:
             ids = [case.id for case in cases]
             collected.drop_incomplete_rounds(ids, others)
             done = collected.complete_rounds(ids)
-            if not cases or len(done) >= rounds:
+            if {*ids} <= {*bridge} or len(done) >= rounds:
                 return
             taken = done.union(*(collected.samples.get(other, {}) for other in others))
             first = max(taken, default=0) + 1
             order = round_order(cases, 1 + rounds - len(done), task.seed + first)
             part = replace(task, cases=tuple(cases), order=order, first_round=first)
-            self._run_worker(part, self._free_number(attempt), collected)
+            self._run_worker(part, self._free_number(attempt), collected, bridge)
             cases = [case for case in cases if case.id not in collected.lost]
             if [case.id for case in cases] == ids and collected.complete_rounds(ids) <= done:
                 raise MachineError("a worker ended without measuring a round", f"its log is in {self.folder}")
@@ -75,14 +83,15 @@ class TimingWorkers:
         """A number that no earlier process of the run has, an interrupted part of the run included; from 0."""
         return next(number for number in count(attempt) if not (self.folder / f"measure-{number}.json").exists())
 
-    def _run_worker(self, task: Task, number: int, collected: Collected) -> None:
+    def _run_worker(self, task: Task, number: int, collected: Collected, bridge: Collection[str]) -> None:
         by_id: dict[str, Case] = {case.id: case for case in task.cases}
         name = f"measure-{number}"
 
         def take(event: Event) -> None:
             if isinstance(event, Sampled):
                 event = _with_samples(replace(event, process=number + 1), Path(recorded.record))
-            self._keep(event, task.clock, collected)
+            for each in _blamed(event, task.cases, bridge):
+                self._keep(each, task.clock, collected)
             match event:
                 case Sampled():
                     self.observer.advance()
@@ -95,8 +104,8 @@ class TimingWorkers:
         recorded = replace(task, record=str(self.folder / "nvbench" / f"{name}.json"))
         (self.folder / "nvbench").mkdir(exist_ok=True)
         outcome = supervise(recorded, self.folder, name, self.environment, take, warm=self.warm)
-        if outcome.loss:
-            self._keep(outcome.loss, task.clock, collected)
+        for each in _blamed(outcome.loss, task.cases, bridge) if outcome.loss else ():
+            self._keep(each, task.clock, collected)
 
     def _keep(self, event: Event, clock: Clock | None, collected: Collected) -> None:
         """The journal must tell the clocks apart, of which the worker reads one and says nothing."""
@@ -106,8 +115,18 @@ class TimingWorkers:
         collected.take(event)
 
 
+def _blamed(event: Event, cases: Sequence[Case], bridge: Collection[str]) -> tuple[Event, ...]:
+    """The event; of a case of the bridge that is lost, in its place the loss of all the others that ran beside it."""
+    if not isinstance(event, Examined) or event.status is Status.OK or event.case not in bridge:
+        return (event,)
+    reason = f"what was timed in its process was changed by it or by another with Python of its own: {event.case}: "
+    status = Status.TAMPERS if event.status in {Status.TAMPERS, Status.WRONG_WHEN_TIMED} else Status.FAILED
+    others = [case.id for case in cases if case.id not in bridge]
+    return tuple(replace(event, case=id_, status=status, reason=reason + event.reason) for id_ in others)
+
+
 def _with_samples(event: Sampled, record: Path) -> Sampled | Examined:
-    """The samples of a round, from NVBench's own files where the message lacks them; a case without is lost."""
+    """The samples of a round, from NVBench's files where the message lacks them; a case without any is lost."""
     if event.record is None:
         return event
     try:
@@ -136,11 +155,14 @@ def measure_groups(
         phase: what progress calls it.
     """
     measured = {case.id for case in task.cases}
+    before: set[str] = set()
     for group in groups:
         cases = tuple(case for case in group if case.id in measured)
         if cases:
             own = {case.id for case in cases}
-            measuring.measure(replace(task, cases=cases), rounds, collected, phase, measured - own)
+            part = replace(task, cases=cases)
+            measuring.measure(part, rounds, collected, phase, measured - own, bridge=own & before)
+            before |= own
 
 
 def read_clock(

@@ -91,7 +91,7 @@ def contradictions(rows: Sequence[Measurement], kernel_times: Sequence[Measureme
         if row.timing and (kernel := own.get(row.case.id)) and row.timing.time_hi_us < kernel.time_lo_us:
             stream_us, kernel_us = row.timing.time_us, kernel.time_us
             found[row.case.id] = (
-                f"NVBench reads {stream_us:.3f} µs, launch included, and CUPTI {kernel_us:.3f} µs without it: one of the "
-                "two timers was interfered with"
+                f"NVBench reads {stream_us:.3f} µs, launch included, and CUPTI {kernel_us:.3f} µs without it: one of "
+                "the two was interfered with"
             )
     return found
