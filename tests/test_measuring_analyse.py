@@ -126,7 +126,7 @@ def test_a_shift_of_whole_rounds_cancels_out():
             rounds[number] = replace(rounds[number], times_us=slowed)
     rows, _ = rows_of(collected=collected)
     assert rows[FAST.id].versus.verdict == "faster"
-    assert rows[FAST.id].versus.high - rows[FAST.id].versus.low < 0.01
+    assert rows[FAST.id].versus.high - rows[FAST.id].versus.low < 0.012
     assert rows[FAST.id].timing.relative_half_width > 0.02
     assert "interval" in "".join(rows[FAST.id].warnings)
 
@@ -136,12 +136,17 @@ def times_by_round(collected, each):
     return np.array([trimmed_mean(np.array(rounds[number].times_us), GPU_TRIM) for number in sorted(rounds)])
 
 
-def test_one_kernel_needs_no_correction_and_the_control_never_gets_one():
+def test_of_one_process_an_interval_holds_what_processes_differ_by_and_the_controls_its_rounds_alone():
     collected = collect({each.id: MEDIANS_US[each.id] for each in (BASELINE, FAST, CONTROL)})
     rows, _ = rows_of(cases=(BASELINE, FAST, CONTROL), collected=collected)
-    for each in (FAST, CONTROL):
-        expected = compare_rounds(times_by_round(collected, each), times_by_round(collected, BASELINE)).speedup
-        assert (rows[each.id].versus.low, rows[each.id].versus.high) == pytest.approx((expected.low, expected.high))
+    by_rounds = {
+        each: compare_rounds(times_by_round(collected, each), times_by_round(collected, BASELINE)).speedup
+        for each in (FAST, CONTROL)
+    }
+    control, found = rows[CONTROL.id].versus, rows[FAST.id].versus
+    assert (control.low, control.high) == pytest.approx((by_rounds[CONTROL].low, by_rounds[CONTROL].high), rel=1e-4)
+    assert found.low < by_rounds[FAST].low - 0.001
+    assert found.high > by_rounds[FAST].high + 0.001
 
 
 def test_many_kernels_are_corrected_for_their_number():
@@ -152,7 +157,7 @@ def test_many_kernels_are_corrected_for_their_number():
              for each in (FAST, SLOW, SAME, CONTROL)}  # fmt: skip
     widths = {each: rows[each.id].versus.high - rows[each.id].versus.low for each in plain}
     widened = {each: widths[each] / (plain[each].high - plain[each].low) for each in plain}
-    assert widened[CONTROL] == pytest.approx(1.0)
+    assert widened[CONTROL] == pytest.approx(1.0, rel=1e-3)
     assert max(widened[each] for each in (FAST, SLOW, SAME)) > 1.2
     assert min(widened[each] for each in (FAST, SLOW, SAME)) >= 1 - 1e-9
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from decode_workloads import decode_at
 
+from gdnbench.catalog.catalog import op_named
 from gdnbench.measuring.looks import START_S, UntilClear
 from gdnbench.measuring.overall import overall_ratio
 from gdnbench.measuring.protocol import Examined, Sampled
@@ -19,6 +20,7 @@ from gdnbench.stats.comparison import Verdict
 from gdnbench.stats.paired import judge_paired
 
 LOOKS, ROUNDS = 4, 8
+OWN_SD = op_named("decode").own_sd(launches=1)
 SETTINGS = Settings(rounds=ROUNDS, samples=4, looks=LOOKS, confidence=confidence_of_look(0.95, LOOKS), budget_s=1e6)
 ONE = {decode_at(B=1): 1.0}
 TWO = {decode_at(B=1): 10.0, decode_at(B=8): 7.0}
@@ -50,6 +52,7 @@ class Machine:
         self.time_us = {
             case.id: scale[case.role] * base_us * (1 + math.log(case.workload.sizes["B"])) for case in self.cases
         }
+        self.own_sds = {case.id: OWN_SD for case in self.cases if case.role is not Role.CONTROL}
         self.now_s, self.processes = 0.0, 0
         self.lost = set()
 
@@ -71,7 +74,7 @@ class Machine:
 
     def score(self, settings=SETTINGS, weights=ONE):
         """Measures until it is over; gives what was collected."""
-        collected, schedule = Collected(), UntilClear(settings, "cuda", weights, self.clock)
+        collected, schedule = Collected(), UntilClear(settings, "cuda", weights, self.own_sds, self.clock)
         samples = dict.fromkeys(self.time_us, settings.samples)
         while segment := schedule.next_segment(self.cases, collected, samples, self.time_us):
             self.measure(segment, collected)
@@ -81,7 +84,7 @@ class Machine:
 
 
 def judged(machine, collected, settings=SETTINGS, weights=ONE):
-    ratio = overall_ratio(machine.cases, collected, weights, settings, has_launch=True)
+    ratio = overall_ratio(machine.cases, collected, weights, settings, has_launch=True, own_sds=machine.own_sds)
     return judge_paired(ratio, settings.margin, settings.confidence)
 
 

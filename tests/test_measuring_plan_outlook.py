@@ -50,7 +50,8 @@ def test_on_a_gpu_the_floor_and_the_control_are_counted():
     beside = 3 if "decode-fla" in outlook.kernels else 2
     assert set(outlook.kernels) >= {"decode-v4", "decode-v9", "decode-floor-copy"}
     assert outlook.cases >= 3 * (2 + beside)
-    assert 0.1 < outlook.measuring_s / (42 * outlook.cases * 0.029) <= 1.0
+    rounds = 42 + 2 * 9  # and nine at either extreme of the inputs, of half as many samples
+    assert 0.1 < outlook.measuring_s / (rounds * outlook.cases * 0.029) <= 1.0
 
 
 @pytest.mark.parametrize("device", ["cuda", "cpu"])

@@ -1,6 +1,6 @@
-"""In which scenarios a run verifies its cases."""
+"""On which kinds of inputs a run verifies its cases."""
 
-import json
+from dataclasses import replace
 
 import pytest
 from decode_workloads import decode_at
@@ -8,13 +8,12 @@ from faults import answer
 from run_data import case
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.errors import UnknownNameError
 from gdnbench.measuring.scenarios import FEW_WORKLOADS, scenarios_to_verify
 from gdnbench.model.case import Case
 
-DECODE = load_catalog(default_roots()[:1]).ops["decode"]
+OPS = load_catalog(default_roots()[:1]).ops
+DECODE, PREFILL = OPS["decode"], OPS["prefill"]
 TIMED, *OTHERS = DECODE.scenarios
-RUNS = {"usual": (), "other": ("--scenario", "large-state")}
 
 
 def cases(workloads, *kernels):
@@ -23,12 +22,12 @@ def cases(workloads, *kernels):
 
 
 def test_few_workloads_are_verified_in_all_scenarios():
-    assert scenarios_to_verify(DECODE.scenarios, cases(FEW_WORKLOADS, "a", "b")) == {}
+    assert scenarios_to_verify(DECODE, cases(FEW_WORKLOADS, "a", "b")) == {}
 
 
 def test_of_many_workloads_each_is_verified_in_the_timed_scenario_and_one_other_in_turn():
     many = cases(FEW_WORKLOADS + 1, "a", "b")
-    scenarios = scenarios_to_verify(DECODE.scenarios, many)
+    scenarios = scenarios_to_verify(DECODE, many)
     assert scenarios.keys() == {each.id for each in many}
     assert all(timed == TIMED and other in OTHERS for timed, other in scenarios.values())
     for kernel in ("a", "b"):
@@ -37,45 +36,20 @@ def test_of_many_workloads_each_is_verified_in_the_timed_scenario_and_one_other_
 
 
 def test_an_op_with_one_scenario_has_no_other_to_take_in_turn():
-    assert scenarios_to_verify((TIMED,), cases(FEW_WORKLOADS + 1, "a")) == {}
+    lone = replace(DECODE, scenarios=(TIMED,))
+    assert set(scenarios_to_verify(lone, cases(FEW_WORKLOADS + 1, "a")).values()) == {(TIMED,)}
 
 
-def test_a_scenario_that_is_named_is_timed_and_the_others_are_verified():
-    assert DECODE.scenarios_from("") == DECODE.scenarios
-    assert DECODE.scenarios_from("large-state") == ("large-state", *(n for n in DECODE.scenarios if n != "large-state"))
-    with pytest.raises(UnknownNameError, match="decode has no scenario slow"):
-        DECODE.scenarios_from("slow")
+def test_of_profiles_at_the_same_sizes_each_is_verified_and_one_meets_the_scenarios():
+    workloads = [PREFILL.workload({"lengths": (64,)}).at(name) for name in ("mixed-heads", "forgetful", "never")]
+    scenarios = scenarios_to_verify(PREFILL, [Case(case("prefill-v3").variant, each) for each in workloads])
+    assert list(scenarios.values()) == [("mixed-heads", *PREFILL.scenarios), ("typical",), ("never",)]
 
 
-def test_a_run_of_another_scenario_says_so_and_draws_its_inputs(tmp_path):
-    words = (
-        "run",
-        "decode-reference",
-        "--gpu",
-        "cpu",
-        "--rounds",
-        "2",
-        "--samples",
-        "2",
-        "--shape",
-        "B=1",
-        "--seed",
-        "1",
-    )
-    usual, other = (answer(*words, *more, "--out", str(tmp_path / name)) for name, more in RUNS.items())
-    assert (usual.code, other.code) == (0, 0), other.err
-    assert ", inputs large-state\n" in other.out
-    assert "inputs" not in usual.out.splitlines()[0]
-    [folder] = (tmp_path / "other").iterdir()
-    info = json.loads((folder / "run.json").read_text())
-    assert info["settings"]["scenario"] == "large-state"
-    [usual_folder] = (tmp_path / "usual").iterdir()
-    compared = answer("compare", str(usual_folder), str(folder))
-    assert "inputs the first | large-state" in compared.out + compared.err
-
-
-def test_a_scenario_that_does_not_exist_is_refused(tmp_path):
-    done = answer("run", "decode-reference", "--gpu", "cpu", "--scenario", "slow", "--out", str(tmp_path))
+@pytest.mark.parametrize("verb", ["run", "score", "verify", "sweep", "history"])
+def test_a_profile_that_does_not_exist_is_refused_with_those_that_do(verb, tmp_path):
+    name = "decode-triton" if verb == "sweep" else "decode-reference" if verb != "history" else "decode-v9"
+    done = answer(verb, name, *(() if verb == "history" else ("--gpu", "cpu")), "--profile", "sometimes")
     assert done.code == 2
-    assert "decode has no scenario slow" in done.err
-    assert "typical, saturated-gates" in done.err
+    assert "decode has no profile sometimes" in done.err
+    assert "there are: forgetful, fla, mixed-heads, one-never, slow, never" in done.err

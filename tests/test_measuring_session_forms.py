@@ -95,8 +95,8 @@ def test_the_chosen_form_is_what_every_process_and_clock_times_and_every_file_ha
     (forms,) = workers.tried.values()
     chosen, declared = forms[-1], forms[0]
     assert chosen != declared
-    assert workers.measured == [chosen] * 4  # two processes by each clock
-    assert workers.stored == [[chosen]] * 4  # whoever is killed now finds it in run.json
+    assert workers.measured[:4] == [chosen] * 4  # two processes by each clock; inputs are compared without floors
+    assert workers.stored[:4] == [[chosen]] * 4  # whoever is killed now finds it in run.json
     assert of_floor(read_info(finished.path).cases) == [chosen]
     for rows in (read_measurements(finished.path), *read_clocks(finished.path).values()):
         assert [dict(row.case.variant.params) for row in rows if row.case.label == FLOOR] == [chosen]

@@ -71,7 +71,7 @@ class Rotation:
         self._at += 1
         return self.placements[(self._at - 1) % PLACES]
 
-    def open(self, position, *, is_last):
+    def open(self, position, number=0, *, is_last):
         self.opened.append(position)
 
     def keep(self, placement, _outputs):
@@ -334,7 +334,7 @@ def test_what_launches_something_else_than_when_it_was_checked_has_no_time(worke
 
 def test_what_launches_something_else_from_a_later_round_on_has_no_more_times(worker):
     rotation = worker.rotations[LONG.id]
-    rotation.open = lambda position, **_: setattr(rotation, "_times_us", (2.0, 3.0) if position < 2 else (1.0,))
+    rotation.open = lambda position, *_, **__: setattr(rotation, "_times_us", (2.0, 3.0) if position < 2 else (1.0,))
     events = worker.run(cupti, launched=LAUNCHED)
     assert events[-1].status is Status.WRONG_WHEN_TIMED
     assert events[-1].reason == "while timed it launches kernel; when checked it launched kernel (2 times)"

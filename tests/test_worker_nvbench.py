@@ -16,8 +16,10 @@ from decode_workloads import decode_at
 from run_data import TICK_US, case, healthy
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.errors import MachineError
 from gdnbench.measuring.analyse import analyse
 from gdnbench.measuring.protocol import Examined, HostTimes, Phase, Refused, Sampled, StepBegun, Task
+from gdnbench.measuring.records import read_record
 from gdnbench.measuring.request import Settings
 from gdnbench.measuring.rounds import Collected
 from gdnbench.measuring.worker import cold, nvbench, placement
@@ -168,14 +170,26 @@ def measure(tmp_path, monkeypatch):
     return run
 
 
-def test_each_state_gets_the_samples_that_were_measured_for_it(measure):
+def test_each_state_gets_the_samples_that_were_measured_for_it(measure, tmp_path):
     """Its file is the newest by number: 9.bin comes before 10.bin."""
     sampled = [event for event in measure()[0] if isinstance(event, Sampled)]
     assert [event.case for event in sampled] == [each.id for each in CASES] * ROUNDS
     assert [event.round for event in sampled] == [number for number in range(ROUNDS) for _ in CASES]
     for event, times_us, clocks_hz in zip(sampled, TIMES_US, RECORDED["clocks_hz"], strict=True):
-        assert event.times_us == pytest.approx(times_us.tolist(), abs=1e-4)
-        assert event.sm_mhz == pytest.approx((clocks_hz / 1e6).tolist(), abs=0.1)
+        assert event.times_us == event.sm_mhz == ()  # no code of a kernel has run where they are read
+        found_us, sm_mhz = read_record(tmp_path / "measure-0.json", event.record)
+        assert found_us == pytest.approx(times_us.tolist(), abs=1e-4)
+        assert sm_mhz == pytest.approx((clocks_hz / 1e6).tolist(), abs=0.1)
+
+
+def test_a_round_without_times_is_refused(tmp_path):
+    folder = tmp_path / "measure-0.json-bin"
+    folder.mkdir()
+    for number, values in enumerate(([], [1e-6, np.nan], [1e-6, -1e-6])):
+        np.array(values, np.float32).tofile(folder / f"{number}.bin")
+    for number in range(4):
+        with pytest.raises(MachineError, match=f"{number}.bin"):
+            read_record(tmp_path / "measure-0.json", number)
 
 
 def test_later_parts_of_a_run_go_on_counting_rounds(measure):

@@ -29,15 +29,15 @@ def workspaces():
 
 @pytest.fixture
 def workspace(workspaces):
-    return workspaces.get(CASE.workload, workspaces.scenarios[0])[0]
+    return workspaces.get(CASE.workload, workspaces.kinds(CASE.workload)[0])[0]
 
 
 @pytest.mark.parametrize(("op", "sizes"), [("decode", {"B": 1}), ("prefill", {"lengths": (1,)})])
 def test_the_inputs_of_all_scenarios_of_a_workload_are_kept(op, sizes):
     workspaces = Workspaces(replace(TASK, op=op))
     workload = load_catalog(default_roots()).ops[op].workload(sizes)
-    made = {scenario: workspaces.get(workload, scenario) for scenario in workspaces.scenarios}
-    again = {scenario: workspaces.get(workload, scenario) for scenario in workspaces.scenarios}
+    made = {scenario: workspaces.get(workload, scenario) for scenario in workspaces.kinds(workload)}
+    again = {scenario: workspaces.get(workload, scenario) for scenario in workspaces.kinds(workload)}
     assert all(made[scenario][0] is again[scenario][0] for scenario in made)
     assert all(made[scenario][1] is again[scenario][1] for scenario in made)
 
@@ -199,19 +199,19 @@ def test_windows_are_as_many_as_rounds_and_never_none():
 
 
 def test_the_oracle_is_consulted_on_inputs_drawn_anew(workspaces, workspace):
-    before = workspaces.expected(CASE.workload, workspaces.scenarios[0])
+    before = workspaces.expected(CASE.workload, workspaces.kinds(CASE.workload)[0])
     expected = {name: tensor.clone() for name, tensor in before.outputs.items()}
     workspaces.forget_expected()
     for tensor in (*workspace.inputs.values(), *workspace.pristine.values()):
         tensor.zero_()
-    again = workspaces.expected(CASE.workload, workspaces.scenarios[0])
+    again = workspaces.expected(CASE.workload, workspaces.kinds(CASE.workload)[0])
     assert again is not before
     assert all(torch.equal(tensor, expected[name]) for name, tensor in again.outputs.items())
 
 
 def test_of_expected_outputs_that_are_dropped_nothing_is_left(workspaces):
-    expected = workspaces.expected(CASE.workload, workspaces.scenarios[0])
-    assert workspaces.expected(CASE.workload, workspaces.scenarios[0]) is expected
+    expected = workspaces.expected(CASE.workload, workspaces.kinds(CASE.workload)[0])
+    assert workspaces.expected(CASE.workload, workspaces.kinds(CASE.workload)[0]) is expected
     tensors = [*expected.outputs.values(), *expected.roundoff.values()]
     assert all(tensor.any() for tensor in tensors)
     workspaces.forget_expected()

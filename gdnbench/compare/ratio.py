@@ -199,7 +199,8 @@ def _time_ratio(
     runs = pair_of(left.source, right.source)
     kind = runs.kind_of(left.figure, right.figure)
     reason = ""
-    if (peers := runs.of_kind(kind).peers(left.figure, right.figure)) < FEWEST_PEERS:
+    change = runs.of_kind(kind)
+    if change.same_model and (peers := change.peers(left.figure, right.figure)) < FEWEST_PEERS:
         reason = f"{plural(peers, 'unchanged case')} in both runs, and {FEWEST_PEERS} are needed for a verdict"
         comparison = Comparison(comparison.speedup, Verdict.UNCLEAR)
     return TimeRatio(comparison.speedup.estimate, comparison, reason, kind=kind, by_kind=by_kind, apart=True)

@@ -18,6 +18,7 @@ from gdnbench.measuring.rounds import Collected, RoundTimes
 from gdnbench.measuring.schedule import START_S, Segment, round_cost_s
 from gdnbench.model.case import Case
 from gdnbench.model.kernel import Device
+from gdnbench.model.op import USUAL_PROCESS_SD
 from gdnbench.model.workload import Workload
 from gdnbench.stats import FloatArray
 from gdnbench.stats.comparison import Verdict
@@ -29,8 +30,9 @@ FEWEST_ROUNDS = 2  # an interval needs two
 FEWEST_ROUNDS_A_SEGMENT = 5  # fewer are not worth a worker's start
 MOST_ROUNDS_A_SEGMENT = 41
 MOST_ROUNDS = 400  # points that are still undecided then lie on the margin's edge
-OWN_SD = 0.005
-"""What a process may add to a point's time, relative: five times what most kernels show."""
+COARSE_OWN_SD = 0.005
+"""What the one process of the coarse pass may add to a point's time, relative, as a race drops points: five times what
+most kernels show, for a point that is dropped never comes back."""
 RaceGroup = tuple[str, Workload]
 """Points race against the points of the same kernel and workload."""
 
@@ -95,7 +97,7 @@ class Race:
     ) -> Segment | None:
         groups = group_cases(cases, self._swept)
         rounds = RoundTimes(collected, self._confidence, trim_of(self._device))
-        fields = judge_groups(groups, rounds, collected, self._margin, self._confidence)
+        fields = judge_groups(groups, rounds, collected, self._margin, self._confidence, COARSE_OWN_SD)
         still = {group: survivors(field, collected) for group, field in fields.items()}
         wanted = max((self._more_rounds(field, still[group]) for group, field in fields.items()), default=0)
         racing = {
@@ -158,6 +160,7 @@ def judge_groups(
     collected: Collected,
     margin: float,
     confidence: float,
+    own_sd: float = USUAL_PROCESS_SD[0],
 ) -> dict[RaceGroup, BestComparison[Case]]:
     """Every group's leader, and the others against it; groups that were not measured are left out.
 
@@ -172,20 +175,20 @@ def judge_groups(
             margin=margin,
             confidence=confidence,
             look=_looks(points, collected),
-            effects=_effects(points, rounds),
+            effects=_effects(points, rounds, own_sd),
         )
         for group, points in measured.items()
         if any(np.isfinite(each).any() for each in points.values())
     }
 
 
-def _effects(points: Mapping[Case, FloatArray], rounds: RoundTimes) -> ProcessEffects[Case]:
+def _effects(points: Mapping[Case, FloatArray], rounds: RoundTimes, own_sd: float) -> ProcessEffects[Case]:
     """What processes add to the points of a group: a launch to all, and to each what a single process does not show."""
     return estimate_effects(
         points,
         rounds.process([case.id for case in points]),
         usual_sd_us=USUAL_LAUNCH_SD_US,
-        own_sds=dict.fromkeys(points, OWN_SD),
+        own_sds=dict.fromkeys(points, own_sd),
     )
 
 
