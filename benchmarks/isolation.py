@@ -18,7 +18,7 @@ from gdnbench.report.console import data_console, plain_table
 from gdnbench.store.find import find_run
 from gdnbench.store.measurements import read_measurements
 
-CHEATS = Path(__file__).parents[1] / "tests" / "adversarial" / "gpu"
+CHEATS = Path(__file__).parents[1] / "tests" / "adversarial" / "apart"
 HONEST = ("decode-v9", "decode-v8", "decode-triton-one")
 HOWS = ("reader", "instances", "launch")
 LIMIT = 0.005

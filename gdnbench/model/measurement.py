@@ -10,7 +10,7 @@ from gdnbench.model.status import CLOCKS, Clock, Role, Status
 
 Timer = Literal["nvbench", "cpu", "cupti", "graph", ""]
 
-INPUTS_MARGIN = 0.01
+INPUTS_MARGIN = 0.02
 """Relative difference between profiles up to which a kernel's time counts as independent of its inputs."""
 
 LONG_TAIL = ": a long tail"

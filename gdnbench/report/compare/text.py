@@ -201,14 +201,18 @@ def _reasons(side: SourceComparison, heading: str, column: ColumnComparison) -> 
 
 
 def _no_interval(heading: str, column: ColumnComparison) -> list[str]:
-    counts = Counter(ratio.reason for ratio in column.ratios if ratio and ratio.comparison is None)
-    return [f"{heading}: no interval and no verdict for {_cases(count)}: {why}" for why, count in counts.items()]
+    ratios = [ratio for ratio in column.ratios if ratio and ratio.reason]
+    counts = Counter(
+        ("no verdict" if ratio.comparison else "no interval and no verdict", ratio.reason) for ratio in ratios
+    )
+    return [f"{heading}: {lacks} for {_cases(count)}: {why}" for (lacks, why), count in counts.items()]
 
 
 def _unclear(side: SourceComparison, heading: str, column: ColumnComparison) -> list[str]:
     """How many are UNCLEAR and what to do: between runs, more rounds would not help."""
     pairs = zip(side.grid.rows, column.ratios, strict=True)
-    count = sum(verdict_text(row, ratio) == Verdict.UNCLEAR.upper() for row, ratio in pairs)
+    unclear = Verdict.UNCLEAR.upper()
+    count = sum(verdict_text(row, ratio) == unclear and not (ratio and ratio.reason) for row, ratio in pairs)
     if column.paired or not count:
         return []
     advice = "measure both kernels in one run to tell less, or give a larger --margin"
