@@ -1,8 +1,10 @@
-"""What does a process add to the ratio of two kernels? Of every stored run of several processes on a GPU, by NVBench.
+"""What does a process add to the ratio of two kernels? Of every stored run of several processes on a GPU, by op.
 
-Prints, by how long the baseline takes, how far the processes' mean log-ratios lie about their run's, as a standard
-deviation in per cent, and how much of that the noise of rounds and a launch that differs from process to process
-explain. What is left is what a run of a single process does not show, and `USUAL_OWN_SD` puts into its intervals.
+Prints how far the processes' mean log-ratios to the baseline lie about their run's, as a standard deviation in per
+cent, and how much of that the noise of rounds and, by NVBench, a launch that differs from process to process explain.
+What is left is what a run of a single process does not show: `Op.process_sd`, over the root of 2 for kernels of one
+launch, and as it is for one of several launches beside one of a single launch. Chains of launches stand apart, and so
+does a chain beside a chain, whose processes favour both alike where they are the same code.
 """
 
 from __future__ import annotations
@@ -21,13 +23,17 @@ from gdnbench.model.status import Role
 from gdnbench.report.console import data_console, plain_table
 from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, process_means, within_sd
 from gdnbench.store.find import list_runs
-from gdnbench.store.info import read_info
-from gdnbench.store.measurements import read_measurements
+from gdnbench.store.info import RunInfo, read_info
+from gdnbench.store.measurements import read_by_clock
 from gdnbench.store.samples import CaseRounds, read_case_rounds
+from gdnbench.store.step import is_step
 
 RESULTS = Path(__file__).parents[1] / "results"
-CLASSES_US = (8.0, 30.0, math.inf)
-"""Upper ends of the classes of the baseline's time."""
+FEWEST_PROCESSES = 3
+KINDS = ("one launch each", "one and several", "several each")
+
+_Group = tuple[str, str, str]
+"""The op, the timer, and how many launches the two kernels have."""
 
 
 @dataclass(frozen=True)
@@ -48,48 +54,58 @@ class Spread:
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Prints a row for each class of times."""
+    """Prints a row for each op, timer and kind of pair."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("results", nargs="?", type=Path, default=RESULTS, help="the folder that holds runs")
-    found: dict[float, list[Spread]] = defaultdict(list)
+    found: dict[_Group, list[Spread]] = defaultdict(list)
     runs = 0
     for folder in list_runs(parser.parse_args(words).results):
         info = read_info(folder)
-        if info.on_gpu and not info.swept and int(info.settings.get("processes", 1)) > 2:
-            spreads = list(spreads_of(folder))
-            runs += bool(spreads)
-            for time_us, spread in spreads:
-                found[next(end for end in CLASSES_US if time_us <= end)].append(spread)
-    table = plain_table()
-    for title in ("baseline, µs", "df", "SD, %", "rounds", "launch", "left"):
-        table.add_column(title, justify="right")
-    for end in CLASSES_US:
-        table.add_row(f"to {end:g}" if end < math.inf else "longer", *_cells(found[end]))
-    table.add_row("all", *_cells([spread for spreads in found.values() for spread in spreads]))
-    data_console().print(table, f"{runs} runs; kernels of one launch, each to its baseline", sep="\n")
-
-
-def spreads_of(folder: Path) -> Iterator[tuple[float, Spread]]:
-    """Each kernel of one launch to the baseline of its workload, that of one launch too: the baseline's time first."""
-    rounds = {case: each for (case, clock), each in read_case_rounds(folder).items() if clock is None}
-    rows = [row for row in read_measurements(folder) if row.clock is None and row.timing and row.launches == 1]
-    baselines = {row.case.workload: row for row in rows if row.role is Role.BASELINE}
-    for row in rows:
-        baseline = baselines.get(row.case.workload)
-        if baseline is None or row.role is Role.BASELINE or row.is_empty_floor:
+        if not info.on_gpu or info.swept or is_step(folder) or _processes(info) < FEWEST_PROCESSES:
             continue
-        if {row.case.id, baseline.case.id} <= rounds.keys():
-            spread = _spread(rounds[row.case.id], rounds[baseline.case.id])
-            if spread:
-                yield _time_us(baseline), spread
+        spreads = list(spreads_of(folder, info.op))
+        runs += bool(spreads)
+        for group, spread in spreads:
+            found[group].append(spread)
+    table = plain_table()
+    for title in ("op", "timer", "launches"):
+        table.add_column(title)
+    for title in ("df", "SD, %", "rounds", "launch", "left"):
+        table.add_column(title, justify="right")
+    for group in sorted(found):
+        table.add_row(*group, *_cells(found[group]))
+    data_console().print(table, f"{runs} runs; each kernel to its baseline", sep="\n")
 
 
-def _spread(kernel: CaseRounds, baseline: CaseRounds) -> Spread | None:
+def _processes(info: RunInfo) -> int:
+    return int(info.settings.get("processes", 1))
+
+
+def spreads_of(folder: Path, op: str) -> Iterator[tuple[_Group, Spread]]:
+    """Each kernel to the baseline of its workload, by each timer."""
+    rounds = read_case_rounds(folder)
+    for clock, rows in read_by_clock(folder).items():
+        timed = [row for row in rows if row.timing]
+        baselines = {row.case.workload: row for row in timed if row.role is Role.BASELINE}
+        for row in timed:
+            baseline = baselines.get(row.case.workload)
+            if baseline is None or row.role is Role.BASELINE or row.is_empty_floor:
+                continue
+            pair = [rounds.get((each.case.id, clock)) for each in (row, baseline)]
+            if pair[0] and pair[1] and (spread := _spread(pair[0], pair[1], has_launch=clock is None)):
+                yield (op, clock or "nvbench", KINDS[_chains(row, baseline)]), spread
+
+
+def _chains(*rows: Measurement) -> int:
+    return sum(row.launches > 1 for row in rows)
+
+
+def _spread(kernel: CaseRounds, baseline: CaseRounds, *, has_launch: bool) -> Spread | None:
     times = [each.times_us for each in (kernel, baseline)]
     both = np.isfinite(times[0]) & np.isfinite(times[1])
     logs, numbers = np.log(times[1][both] / times[0][both]), baseline.processes[both]
     known, process = np.unique(numbers, return_inverse=True)
-    if len(known) < 3:
+    if len(known) < FEWEST_PROCESSES:
         return None
     sd, df = within_sd(logs, process)
     if df < len(known):
@@ -97,11 +113,8 @@ def _spread(kernel: CaseRounds, baseline: CaseRounds) -> Spread | None:
     means = process_means(logs, process, len(known))
     per_us = 1.0 / float(np.mean(times[0][both])) - 1.0 / float(np.mean(times[1][both]))
     explained = sd**2 * float(np.mean(1.0 / np.bincount(process)))
-    return Spread(float(np.var(means, ddof=1)), explained, (per_us * USUAL_LAUNCH_SD_US) ** 2, len(known) - 1)
-
-
-def _time_us(row: Measurement) -> float:
-    return row.timing.time_us if row.timing else math.nan
+    launch = (per_us * USUAL_LAUNCH_SD_US) ** 2 if has_launch else 0.0
+    return Spread(float(np.var(means, ddof=1)), explained, launch, len(known) - 1)
 
 
 def _cells(spreads: Sequence[Spread]) -> tuple[str, ...]:

@@ -42,8 +42,8 @@ def test_unchanged_kernels_are_covered_and_not_called_different(sources):
     assert len(covered) > 150
     assert np.mean(covered) >= 0.93
     assert [claim for group in found.values() for claim in group.claims] == []
-    assert median(found["one", 1, "stream"].single) < 0.0065
-    assert median(found["one", 64, "stream"].single) < 0.004
+    assert median(found["one", 1, "stream"].single) < 0.008
+    assert median(found["one", 64, "stream"].single) < 0.0065
 
 
 def test_a_host_whose_launch_is_longer_makes_no_kernel_slower(sources):
@@ -52,7 +52,7 @@ def test_a_host_whose_launch_is_longer_makes_no_kernel_slower(sources):
     assert launch.mean == pytest.approx(1.65, abs=0.03)
     kernels = [ratio for (label, _), ratio in ratios_of(side).items() if "floor" not in label]
     assert all(ratio.value == pytest.approx(1.0, abs=0.01) for ratio in kernels)
-    assert max(ratio.comparison.speedup.half_width for ratio in kernels) < 0.015
+    assert max(ratio.comparison.speedup.half_width for ratio in kernels) < 0.017
 
 
 def test_two_cards_with_kernel_times_are_told_within_one_percent(sources):

@@ -73,12 +73,15 @@ class RunChange:
         presumed: whether these are floors whose sources did change, for want of any case that did not.
         same_model: whether both are of one GPU model.
         same_card: whether both are known to be of one card, and so of one host.
+        other_card: whether they are known to be of two.
     """
 
     def __init__(self, left: FigureSource, right: FigureSource) -> None:
         card = left.conditions.get("GPU", "")
         self.same_model = bool(left.gpu) and left.gpu == right.gpu
-        self.same_card = bool(card) and card == right.conditions.get("GPU", "")
+        other = right.conditions.get("GPU", "")
+        self.same_card = bool(card) and card == other
+        self.other_card = bool(card and other) and card != other
         pairs = _common_cases(left, right) if self.same_model else []
         alike = _same_tools(left, right)
         self.unchanged = tuple(pair for pair in pairs if _is_unchanged(*pair, alike=alike))
@@ -114,7 +117,7 @@ class RunChange:
 
     def predict(self, left: Figure, right: Figure) -> Prediction:
         """What a case would have moved by had nobody changed it, told by other kernels."""
-        spread = expected_spread(left, right, plain=self._plain, same_card=self.same_card)
+        spread = expected_spread(left, right, plain=self._plain, other_card=self.other_card)
         return self.effect_on(left, right).predict(_place(right), spread)
 
     def change(self, left: Figure, right: Figure, noise: float = 0.0) -> CaseChange:
@@ -162,7 +165,7 @@ class RunChange:
             change = math.log(after.mean_us / before.mean_us)
         if not math.isfinite(error):
             return None
-        spread = expected_spread(left, right, plain=self._plain, same_card=self.same_card)
+        spread = expected_spread(left, right, plain=self._plain, other_card=self.other_card)
         if self.presumed:
             unit = left.time_us if is_additive(right.timer) else 1.0
             spread = replace(spread, stray=math.hypot(spread.stray, PRESUMED * unit))

@@ -33,6 +33,9 @@ KERNEL_TIME_OF_A_PROCESS = 0.002
 KERNEL_TIME_OF_A_CARD = 0.01
 """Kernel times of cards of one model, relative: 0.4 to 2 % lie between cards of three hosts."""
 
+STRAY_OF_A_HOST = 0.006
+"""By how much a stream time on a host strays from what all kernels there share, relative: FLA's at B=8 by 4 %."""
+
 STRAY_OF_A_CARD = 0.004
 """By how much a kernel's own time on a card strays from what all kernels there share, relative: 0.3 to 0.5 %."""
 
@@ -72,14 +75,14 @@ def is_additive(timer: str) -> bool:
     return timer not in (_KERNEL_TIME, _CPU)
 
 
-def expected_spread(left: Figure, right: Figure, *, plain: bool, same_card: bool) -> Spread:
+def expected_spread(left: Figure, right: Figure, *, plain: bool, other_card: bool) -> Spread:
     """What the change of a case is expected to vary by, from its run and workload.
 
     Args:
         left: the case in one run.
         right: in the other.
         plain: whether one of them measured in place, as `--plain` does.
-        same_card: whether both are known to be of one card.
+        other_card: whether they are known to be of two cards.
 
     Returns:
         In microseconds where `is_additive`, else in logarithms.
@@ -90,10 +93,11 @@ def expected_spread(left: Figure, right: Figure, *, plain: bool, same_card: bool
         return Spread(stray=0.02 * scale, workload=0.01 * scale)
     own = own_sd(right.op, max(left.launches, right.launches))
     if right.timer == _KERNEL_TIME:
-        of_card = 0.0 if same_card else STRAY_OF_A_CARD
+        of_card = STRAY_OF_A_CARD if other_card else 0.0
         return Spread(math.hypot(math.hypot(own, 0.0015 / time_us) * scale, of_card), workload=0.001 * scale)
+    of_host = STRAY_OF_A_HOST * time_us if other_card else 0.0
     return Spread(
-        stray=math.hypot(_launching_us(right, plain=plain), own * time_us) * scale,
+        stray=math.hypot(math.hypot(_launching_us(right, plain=plain), own * time_us) * scale, of_host),
         workload=math.hypot(0.012, 0.0015 * time_us) * scale,
     )
 

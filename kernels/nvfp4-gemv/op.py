@@ -74,6 +74,7 @@ op = Op(
     outputs=(TensorSpec("c", ("L", "M"), "fp16"),),
     numerics="numerics.py",
     scenarios=("typical", "all-codes", "cancelling", "like-signs", "small-scales"),
+    process_sd=(0.001, 0.002),  # of results/20261125-192415-h100-nvfp4-gemv-processes
     gates=(RoundoffGate("c"),),
     flops=flops,
     baselines=("nvfp4-gemv-reference",),
