@@ -1,5 +1,6 @@
 """A run summed up over a suite: known ratios come back, weighted, paired by round, with an honest interval."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,8 +9,10 @@ from committed import RESULTS
 from decode_workloads import decode_at
 from run_data import case, failed, measured
 
-from gdnbench.compare.suite import judge_suite
+from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.compare.suite import judge_suite, judge_worst
 from gdnbench.errors import DeclarationError, UnknownNameError, UsageError
+from gdnbench.model.measurement import InputsEffect
 from gdnbench.model.op import Suite
 from gdnbench.model.status import Role, Status
 from gdnbench.report.console import data_console
@@ -243,3 +246,30 @@ def test_the_headline_of_the_readme_is_one_command(command_line):
     assert "1.107x" in (Path(__file__).parents[1] / "README.md").read_text()
     folder = find_run(RESULTS, HEADLINE)
     assert len(read_rounds(folder)) >= len(read_measurements(folder)) > 0
+
+
+def test_of_several_profiles_each_kernels_line_is_its_worst_and_names_it():
+    prefill = load_catalog(default_roots()[:1]).ops["prefill"]
+    workloads = [prefill.workload({"lengths": (size,)}) for size in (1024, 8192)]
+    suite = Suite("two", dict.fromkeys(workloads, 1.0)).at(("mixed-heads", "forgetful"))
+    times = {
+        "prefill-fla": dict.fromkeys(("", "mixed-heads"), 60.0),
+        "prefill-v3": dict.fromkeys(("", "mixed-heads"), 50.0),
+        "prefill-v4": {"": 30.0, "mixed-heads": 90.0},
+    }
+    depends = {"prefill-v4": InputsEffect("never", "forgetful", 3.0, 2.9, 3.1)}
+    random, rows, rounds = np.random.default_rng(3), [], {}
+    for label, by_profile in times.items():
+        for workload in suite.workloads:
+            each = case(label, Role.BASELINE if label == "prefill-fla" else Role.KERNEL, workload)
+            time_us = by_profile[workload.profile]
+            rows.append(replace(measured(each, time_us), inputs=depends.get(label)))
+            rounds[each.id] = CaseRounds(time_us * random.normal(1, 0.002, 40), np.repeat([1, 2], 20))
+    result = judge_worst(rows, rounds, suite, op="prefill", margin=0.005, confidence=0.95)
+    found = {row.label: row for row in result.rows}
+    assert result.profiles == ("mixed-heads", "forgetful")
+    assert (found["prefill-v4"].profile, found["prefill-v4"].comparison.verdict) == ("mixed-heads", Verdict.SLOWER)
+    assert found["prefill-v3"].comparison.verdict is Verdict.FASTER
+    assert found["prefill-v4"].comparison.speedup.low < 60 / 90 < found["prefill-v4"].comparison.speedup.high
+    alone = judge_worst(rows, rounds, suite.by_profile()["forgetful"], op="prefill", margin=0.005, confidence=0.95)
+    assert {row.label: row.comparison.verdict for row in alone.rows if row.comparison}["prefill-v4"] is Verdict.FASTER

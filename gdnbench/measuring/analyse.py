@@ -106,7 +106,9 @@ def analyse(
         measured = [case for case in measured if case.id not in too_fast]
         at = _by_workload(rounds, measured, costs, timer, own_sds)
     ratios = ratios_of(measured, at)
-    comparisons = compare_cases(measured, ratios, margin=settings.margin, confidence=settings.confidence)
+    limits = {"margin": settings.margin, "confidence": settings.confidence}
+    split = {id_ for times in at.values() if times.apart for id_ in times.apart.times.keys() & set(apart)}
+    comparisons = compare_cases(measured, ratios, **limits, apart=split)
     bridges = {workload: bridge_warning(times, own_sds) for workload, times in at.items()}
     rows = []
     for case in cases:
@@ -195,17 +197,27 @@ def ratios_of(
 
 
 def compare_cases(
-    measured: Sequence[Case], ratios: Mapping[str, PairedLogRatio], *, margin: float, confidence: float
+    measured: Sequence[Case],
+    ratios: Mapping[str, PairedLogRatio],
+    *,
+    margin: float,
+    confidence: float,
+    apart: Collection[str] = (),
 ) -> dict[str, Versus]:
     """Every kernel against the baseline of its workload, corrected for their number; the control on its own.
+
+    Cases apart, by their ids, are a family of their own: what they read must not change another's interval.
 
     The control stands outside the family: it is the run's alarm, and a correction would make it deaf.
     """
     baselines = {case.workload: case for case in measured if case.role is Role.BASELINE}
     compared = {case: ratios[case.id] for case in measured if case.id in ratios}
-    family = {case: ratio for case, ratio in compared.items() if case.role is Role.KERNEL}
-    found = judge_family(family, margin=margin, confidence=confidence)
-    for case in compared.keys() - family.keys():
+    kernels = {case: ratio for case, ratio in compared.items() if case.role is Role.KERNEL}
+    found: dict[Case, Comparison] = {}
+    for is_apart in (False, True):
+        family = {case: ratio for case, ratio in kernels.items() if (case.id in apart) is is_apart}
+        found |= judge_family(family, margin=margin, confidence=confidence)
+    for case in compared.keys() - kernels.keys():
         found[case] = judge_paired(compared[case], margin, confidence)
     return {case.id: _versus(baselines[case.workload], comparison) for case, comparison in found.items()}
 

@@ -186,12 +186,13 @@ class RoundTimes:
         self._all = {case_id: rounds for case_id, rounds in collected.samples.items() if rounds}
         self._samples, self._shared = _split(self._all, apart)
         self._numbers = sorted({number for rounds in self._all.values() for number in rounds})
-        pooled = [sampled.times_us for rounds in self._all.values() for sampled in rounds.values()]
+        others = {id_: rounds for id_, rounds in self._samples.items() if id_ not in apart} or self._samples
+        pooled = [sampled.times_us for rounds in others.values() for sampled in rounds.values()]
         self._tick_us = infer_resolution_us(np.concatenate([np.asarray(times) for times in pooled])) if pooled else None
         self.times = {case_id: self._align(rounds, self._location) for case_id, rounds in self._samples.items()}
         self._medians = {case_id: self._align(rounds, self._median) for case_id, rounds in self._samples.items()}
         self._clocks = {case_id: self._align(rounds, _clock) for case_id, rounds in self._samples.items()}
-        known = [clock for clocks in self._clocks.values() for clock in clocks if np.isfinite(clock)]
+        known = [clock for case_id in others for clock in self._clocks[case_id] if np.isfinite(clock)]
         self._usual_mhz = float(np.median(known)) if known else float("nan")
 
     def _location(self, sampled: Sampled) -> float:
