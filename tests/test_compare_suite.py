@@ -69,7 +69,7 @@ def test_a_kernel_is_compared_with_the_baseline_by_the_weighted_geometric_mean()
     result, rows = judge(*simulated())
     speedup = rows["decode-v9"].comparison.speedup
     assert speedup.low < truth("decode-v9", TIMES["decode-fla"]) < speedup.high
-    assert speedup.relative_half_width < 0.004  # the drift of 2 % that all share is not in it
+    assert speedup.relative_half_width < 0.005  # the drift of 2 % that all share is not in it
     assert rows["decode-v9"].comparison.verdict is Verdict.FASTER
     assert rows["decode-fla"].comparison is None
     assert rows["decode-floor-copy"].comparison is None  # a floor has no verdict
