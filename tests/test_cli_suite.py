@@ -28,7 +28,7 @@ def test_of_a_long_suite_a_dry_run_prints_how_many_and_the_first(command_line, t
         "run", "prefill-reference", "--gpu", "cpu", "--suite", "contest", "--dry-run", "--out", tmp_path
     )
     assert code == 0
-    assert "workloads  91: qk4_v8 lengths=6, " in out
+    assert "workloads  91: qk4_v8 lengths=6 mixed-heads, " in out
     assert "and 85 more, which --json names" in " ".join(out.split())
     assert len(out.splitlines()) < 20
 
@@ -128,12 +128,12 @@ def test_against_the_best_library_of_each_workload(command_line):
     words = ["show", SERVING, "--out", RUNS, "--over", "prefill-fla,prefill-flashinfer,prefill-flashqla"]
     _, out, _ = command_line(*words)
     said = " ".join(out[out.index("suite serving") :].split())
-    assert "prefill-auto: slower at 1 of 4 workloads; worst 0.963x at qk8_v32 lengths=4x8192" in said
+    assert "prefill-auto: slower at 1 of 4 workloads; worst 0.963x at qk8_v32 lengths=4x8192 forgetful" in said
     assert "prefill-fla: slower at 4 of 4 workloads" in said
     _, out, _ = command_line(*words, "--json")
     suite = json.loads(out)["suite"]
     [auto] = [row for row in suite["kernels"] if row["label"] == "prefill-auto"]
-    assert (auto["slower_at"], auto["workloads"], auto["worst_workload"]) == (1, 4, "qk8_v32 lengths=4x8192")
+    assert (auto["slower_at"], auto["workloads"], auto["worst_workload"]) == (1, 4, "qk8_v32 lengths=4x8192 forgetful")
     assert len(suite["left_out"]) == 1
 
 

@@ -271,5 +271,5 @@ def test_of_several_profiles_each_kernels_line_is_its_worst_and_names_it():
     assert (found["prefill-v4"].profile, found["prefill-v4"].comparison.verdict) == ("mixed-heads", Verdict.SLOWER)
     assert found["prefill-v3"].comparison.verdict is Verdict.FASTER
     assert found["prefill-v4"].comparison.speedup.low < 60 / 90 < found["prefill-v4"].comparison.speedup.high
-    alone = judge_worst(rows, rounds, suite.by_profile()["forgetful"], op="prefill", margin=0.005, confidence=0.95)
+    alone = judge_worst(rows, rounds, suite.by_profile()[""], op="prefill", margin=0.005, confidence=0.95)
     assert {row.label: row.comparison.verdict for row in alone.rows if row.comparison}["prefill-v4"] is Verdict.FASTER

@@ -32,7 +32,7 @@ def test_every_arithmetic_passes_all_gates_on_sequences_of_a_chunk_and_a_token_n
     assert verdicts
     for status, reason, scenarios, worst in verdicts.values():
         assert (status, reason) == ("ok", "")
-        assert len(scenarios) == 5
+        assert len(scenarios) == 6
         assert max(worst.values()) < 3
 
 

@@ -31,7 +31,9 @@ KERNELS = RECORDED / "20261121-101900-h200-decode-main"
 DISPATCH = RECORDED / "20261122-003003-h200-decode-dispatch"
 SWEEP = RECORDED / "20261121-180525-h200-decode-sweep-bv"
 PREFILL = RECORDED / "20261124-031935-h200-prefill-processes"
-PREFILL_LISTS = [read_info(PREFILL).workloads.workload({"lengths": each}) for each in ((8192,), (1024,) * 8)]
+PREFILL_LISTS = [
+    read_info(PREFILL).workloads.workload({"lengths": each}, profile="") for each in ((8192,), (1024,) * 8)
+]
 
 
 @pytest.fixture(scope="module")
@@ -211,7 +213,7 @@ def test_time_names_the_batch_sizes_and_every_line(tmp_path):
 def test_time_does_not_draw_lists_of_one_sum_as_one_point():
     alone, eight = PREFILL_LISTS
     assert [str(each) for each in open_view(PREFILL, every=True).workloads] == [
-        f"qk4_v8 lengths={length}" for length in (64, 1024, 8192)
+        f"qk4_v8 lengths={length} forgetful" for length in (64, 1024, 8192)
     ]
     drawn = shown("time", PREFILL, kernels="prefill-v4", workloads=PREFILL_LISTS)
     for workload, time in ((alone, "43.984"), (eight, "45.795")):

@@ -317,4 +317,4 @@ def test_lists_of_one_sum_are_not_points_of_one_chart():
     (chart,) = [chart for chart in charts if chart.id.startswith("p-times-")]
     (points,) = chart.spec["datasets"].values()
     assert sorted(point["at"] for point in points if point["kernel"] == "prefill-v4") == ["1024", "64", "8192"]
-    assert chart.title == "Time against sum of lengths, qk4_v8 lengths=N"
+    assert chart.title == "Time against sum of lengths, qk4_v8 lengths=N forgetful"

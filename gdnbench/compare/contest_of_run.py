@@ -67,7 +67,7 @@ def contest_of_run(folder: Path, op: Op, suite: str, over: Sequence[str]) -> Con
     if chosen is None or chosen.name != suite:
         chosen = op.suite(suite).as_stored(row.case.workload for row in measurements)
     by_profile = chosen.by_profile()  # the contest's own inputs are most like the first
-    chosen = by_profile.get(next((each.name for each in op.profiles), ""), next(iter(by_profile.values())))
+    chosen = by_profile.get("", next(iter(by_profile.values())))
     rounds = read_case_rounds(folder)
     times: dict[Clock | None, StoredTimes] = {
         clock: StoredTimes(rows, {case: found for (case, by), found in rounds.items() if by == clock})

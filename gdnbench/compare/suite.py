@@ -169,6 +169,7 @@ def judge_worst(
     have the one given (Bonferroni).
     """
     parts = suite.by_profile()
+    names = [part.workloads[0].inputs for part in parts.values()]
     each = 1.0 - (1.0 - confidence) / len(parts)
     results = [
         judge_suite(measurements, rounds, part, op=op, over=over, margin=margin, confidence=each)
@@ -176,7 +177,7 @@ def judge_worst(
     ]
     first, *others = results
     if not others:
-        return replace(first, profiles=tuple(filter(None, parts)))
+        return replace(first, profiles=tuple(filter(None, names)))
     by_label: dict[str, list[SuiteRow]] = {}
     for row in (row for result in results for row in result.rows):
         by_label.setdefault(row.label, []).append(row)
@@ -188,7 +189,7 @@ def judge_worst(
         left_out=tuple(workload for result in results for workload in result.left_out),
         rows=tuple(sorted(worst, key=_speedup, reverse=True)),
         incomplete={**lacking, **{label: count for result in results for label, count in result.incomplete.items()}},
-        profiles=tuple(parts),
+        profiles=tuple(names),
     )
 
 

@@ -37,8 +37,8 @@ def suite_of_run(
         raise UsageError("--over is for a suite", "as in --suite contest --over decode-fla")
     if suite is None or not (asked or over or any(row.timing and row.role is Role.BASELINE for row in measurements)):
         return None
-    shown = {row.case.workload.inputs for row in measurements}
-    suite = Suite(suite.name, {each: weight for each, weight in suite.weights.items() if each.inputs in shown})
+    shown = {row.case.workload.profile for row in measurements}
+    suite = Suite(suite.name, {each: weight for each, weight in suite.weights.items() if each.profile in shown})
     settings = info.settings
     return judge_worst(
         measurements,

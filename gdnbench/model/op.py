@@ -141,10 +141,10 @@ class Suite:
         return Suite(self.name, {known.get(workload, workload): weight for workload, weight in here.items()})
 
     def by_profile(self) -> dict[str, Suite]:
-        """The suite at each of its profiles, by the profile's name; one suite where its op has none."""
+        """The suite at each of its profiles, by the profile's name; empty for the first, and where there is none."""
         found: dict[str, dict[Workload, float]] = {}
         for workload, weight in self.weights.items():
-            found.setdefault(workload.inputs, {})[workload] = weight
+            found.setdefault(workload.profile, {})[workload] = weight
         return {name: Suite(self.name, weights) for name, weights in found.items()}
 
     def at(self, profiles: Iterable[str]) -> Suite:
