@@ -8,10 +8,12 @@ import shutil
 
 import pytest
 from committed import RESULTS as RECORDED
+from committed import results_until
 from decode_workloads import decode_at
 from history_data import BASELINE, FLOOR, KERNEL, TIMES, store_run
 
 BEFORE_AN_AXIS = "20261124-172753-h200-layer-heads"
+OF_AN_H200 = "20261124-181759-h200-verify-heads"
 
 
 @pytest.fixture
@@ -228,8 +230,8 @@ def test_text_in_brackets_is_shown_as_it_is(run, tmp_path):
     assert "decode-[x] B=1" in out
 
 
-def test_stored_runs_have_a_history(run):
-    code, out, err = run("history", "decode-v4", "--shape", "B=1,8,64", "--out", RECORDED)
+def test_stored_runs_have_a_history(run, tmp_path):
+    code, out, err = run("history", "decode-v4", "--shape", "B=1,8,64", "--out", results_until(OF_AN_H200, tmp_path))
     assert code == 0
     assert out.count("decode-v4 B=") == 3
     assert "on h200" in out  # of the latest run

@@ -55,7 +55,8 @@ class Workers:
         self.cheat, self.loses, self.tasks = cheat, loses, []
         self.random = np.random.default_rng(1)
 
-    def __call__(self, task, _folder, _name, _environment, on_event, **_):
+    def __call__(self, task, folder, name, _environment, on_event, **_):
+        (folder / f"{name}.json").touch()  # by which the next process gets a number of its own
         self.tasks.append(task)
         launch_us = self.random.normal(0, 0.05)
         is_python = any(each.id == PYTHON.id for each in task.cases)
@@ -160,3 +161,49 @@ def test_workloads_of_one_process_share_rounds_and_others_do_not_lend_them_their
     rounds = RoundTimes(collected, 0.95)
     assert rounds.process([CUDA.id]).tolist() == [1, 1, 2, 2]
     assert rounds.process([other.id]).tolist() == [3, 3, 4, 4]
+
+
+def cut(processes, last):
+    """Two rounds of each process, the last of which is stopped behind so many cases of its second round."""
+    groups = isolated_groups(CASES, CATALOG.entries)
+    collected, number, random = Collected(), 0, np.random.default_rng(1)
+    for process in range(processes):
+        for second in (False, True):
+            number += 1
+            stopped = second and process == processes - 1
+            for each in groups[process % 2][: last if stopped else None]:
+                us = TIMES_US[each.id] * random.normal(1, 0.002)
+                collected.take(Sampled(number, each.id, (us,) * 8, process=process + 1))
+    return collected
+
+
+@pytest.mark.parametrize("processes", [1, 2, 3, 4])
+@pytest.mark.parametrize("last", [0, 1, 2, 3, 4])
+def test_a_run_that_is_stopped_within_a_round_is_told_from_what_there_is(processes, last):
+    rows = rows_of(cut(processes, last))
+    assert rows[CUDA.id].timing.rounds == (processes + 1) // 2 * 2 - (processes % 2 == 1 and last < 2)
+    assert rows[BASE.id].timing.rounds == (processes + 1) // 2 * 2 - (processes % 2 == 1 and last < 1)
+    if processes > 1:
+        assert rows[PYTHON.id].timing.rounds == processes // 2 * 2 - (processes % 2 == 0 and last < 2)
+
+
+@pytest.mark.parametrize("there", [{PYTHON.id}, {PYTHON.id, FLOOR.id}, {PYTHON.id, BASE.id}])
+def test_a_kernel_apart_that_has_no_baseline_or_floor_beside_it_yet_has_a_time_alone(there):
+    collected = cut(1, 4)
+    for each in CASES:
+        if each.id in there:
+            collected.take(Sampled(3, each.id, (TIMES_US[each.id],) * 8, process=2))
+    rows = rows_of(collected)
+    assert rows[PYTHON.id].timing.time_us == pytest.approx(6.0)
+    assert rows[CUDA.id].versus.verdict == rows_of(cut(1, 4))[CUDA.id].versus.verdict
+
+
+def test_cases_of_one_process_are_never_split_however_a_round_was_cut():
+    """As on a CPU, where all are timed together: the baseline may have a round that a slow kernel has not."""
+    collected = Collected()
+    for number, ids in enumerate([(BASE.id, PYTHON.id, AGAIN.id), (AGAIN.id, BASE.id)], start=1):
+        for id_ in ids:
+            collected.take(Sampled(number, id_, (TIMES_US[id_],) * 8, process=1))
+    rows = rows_of(collected, (BASE, PYTHON, AGAIN))
+    assert [rows[each].timing.rounds for each in (BASE.id, PYTHON.id, AGAIN.id)] == [2, 1, 2]
+    assert rows[PYTHON.id].versus is not None

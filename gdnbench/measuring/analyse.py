@@ -171,13 +171,12 @@ def ratios_of(
     """
     baselines = {case.workload: case for case in measured if case.role is Role.BASELINE}
     controls_at = at if controls_at is None else controls_at
-    ratios = {
-        case: (controls_at if case.role is Role.CONTROL else at)[case.workload].paired(
-            case.id, baselines[case.workload].id
-        )
-        for case in measured
-        if case.workload in baselines and case.role in {Role.KERNEL, Role.CONTROL}
-    }
+    ratios: dict[Case, PairedLogRatio] = {}
+    for case in measured:
+        if case.workload in baselines and case.role in {Role.KERNEL, Role.CONTROL}:
+            here = (controls_at if case.role is Role.CONTROL else at)[case.workload]
+            if here.has_beside(case.id, baselines[case.workload].id):
+                ratios[case] = here.paired(case.id, baselines[case.workload].id)
     control = {case.workload: (case, ratio) for case, ratio in ratios.items() if case.role is Role.CONTROL}
 
     def noise(case: Case) -> PairedLogRatio | None:

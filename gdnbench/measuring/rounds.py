@@ -150,6 +150,10 @@ class WorkloadTimes:
         )
         return ratio.speedup(self.confidence)
 
+    def has_beside(self, case_id: str, other_id: str) -> bool:
+        """Whether another case was timed in processes of the same kind: a run that is stopped may lack it."""
+        return other_id in self.of(case_id).times
+
     def paired(self, case_id: str, baseline_id: str) -> PairedLogRatio:
         """What the rounds of both say of log(baseline / case)."""
         here = self.of(case_id)
@@ -157,7 +161,9 @@ class WorkloadTimes:
         return PairedLogRatio.with_effects((case_id, baseline_id), times, here.effects)
 
     def ratio(self, case_id: str, baseline_id: str) -> Interval:
-        """The baseline's time over the case's."""
+        """The baseline's time over the case's; unknown where it has none beside it."""
+        if not self.has_beside(case_id, baseline_id):
+            return UNKNOWN
         return self.paired(case_id, baseline_id).speedup(self.confidence)
 
 
@@ -354,13 +360,17 @@ _Rounds = dict[str, dict[int, Sampled]]
 
 
 def _split(samples: _Rounds, apart: Collection[str]) -> tuple[_Rounds, _Rounds]:
-    """Every case's own rounds; and those that cases share with cases apart, where they have others, too."""
+    """Every case's own rounds; and those of the processes that timed cases apart, too, where they have others.
+
+    By processes and not by rounds: where a round was cut short, some cases of a process have a time and some have not.
+    """
     taken: dict[str, set[int]] = {}
     for case_id in samples.keys() & set(apart):
-        taken.setdefault(key_of(case_id), set()).update(samples[case_id])
+        taken.setdefault(key_of(case_id), set()).update(sampled.process for sampled in samples[case_id].values())
     own, shared = dict(samples), {}
     for case_id, rounds in samples.items():
-        there = rounds.keys() & taken.get(key_of(case_id), set())
+        processes = taken.get(key_of(case_id), set())
+        there = {number for number, sampled in rounds.items() if sampled.process in processes}
         if case_id not in apart and there and len(there) < len(rounds):
             shared[case_id] = {number: rounds[number] for number in there}
             own[case_id] = {number: sampled for number, sampled in rounds.items() if number not in there}
