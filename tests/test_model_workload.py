@@ -177,6 +177,27 @@ def test_a_workload_that_is_known_stands_for_itself_whatever_else_is_as_large():
         assert nearest_workload(order, decode_at(B=1, HQ=8, HV=16)) == decode_at(B=1, HQ=8, HV=16)
 
 
+PREFILL = load_catalog(default_roots()[:1]).ops["prefill"]
+
+
+def prefill_at(words):
+    return PREFILL.workload({"lengths": parse_list(words)})
+
+
+@pytest.mark.parametrize("profile", ["", "never"])
+@pytest.mark.parametrize("wanted", ["8192", "8x1024", "2x4096", "1024", "65536"])
+def test_a_list_that_is_known_stands_for_itself_whatever_list_has_as_many_tokens(wanted, profile):
+    known = [prefill_at(words) for words in ("1024", "8192", "8x1024", "2x4096", "65536", "32+8160")]
+    for order in (known, known[::-1]):
+        assert nearest_workload(order, prefill_at(wanted).at(profile)) == prefill_at(wanted)
+
+
+@pytest.mark.parametrize(("wanted", "nearest"), [("2x4096", "8192"), ("6x1366", "8x1024"), ("8191", "8192")])
+def test_of_lists_of_as_many_tokens_it_is_the_one_of_the_most_alike_number_of_sequences(wanted, nearest):
+    known = [prefill_at("8192"), prefill_at("8x1024")]
+    assert nearest_workload(known, prefill_at(wanted)) == prefill_at(nearest)
+
+
 def test_of_equally_near_workloads_it_is_one_of_the_same_series_and_then_the_smaller():
     assert nearest_workload([decode_at(B=2, HQ=8, HV=16), decode_at(B=4)], decode_at(B=8)) == decode_at(B=4)
     assert nearest_workload([decode_at(B=16), decode_at(B=4)], decode_at(B=8)) == decode_at(B=4)
