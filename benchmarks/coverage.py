@@ -2,7 +2,9 @@
 
 Every pair of runs of one op on one GPU model is compared, of decode each `--every`-th. A kernel whose sources are equal
 in both did not change: its interval, at 95 % and for it alone, holds "no difference" or not, and a FASTER or SLOWER is
-false. Prints a row for each op and kind of time, then the false claims; ends with 1 where a limit is missed.
+false. Left out are pairs of which one alone is `--plain`, which `compare` warns of, and what torch.compile makes: its
+sources are equal, and the code that it chooses in each process is not. Prints a row for each op and kind of time, then
+the false claims; ends with 1 where a limit is missed.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from gdnbench.stats.comparison import Verdict
 
 LEAST_COVERED = 0.93
 MARGIN, CONFIDENCE = 0.005, 0.95
+COMPILED = "-compiled"  # ends the names of kernels through torch.compile
 CLAIMS = {Verdict.FASTER, Verdict.SLOWER}
 RESULTS = Path(__file__).parents[1] / "results"
 _Judged = tuple[str, bool, float, str]
@@ -74,7 +77,8 @@ def pairs_of(runs: Sequence[StoredRun], every: int) -> Iterator[tuple[str, Store
         by_op[run.op, run.source.gpu].append(run)
     for (op, _), of_op in by_op.items():
         for left, right in list(combinations(of_op, 2))[:: every if op == "decode" else 1]:
-            yield op, left, right
+            if left.source.conditions.get("plain") == right.source.conditions.get("plain"):
+                yield op, left, right
 
 
 def judged(left: StoredRun, right: StoredRun) -> Iterator[_Judged]:
@@ -92,7 +96,9 @@ def judged(left: StoredRun, right: StoredRun) -> Iterator[_Judged]:
         if len(figures) < 2 or ratio is None or ratio.comparison is None or ratio.reason:
             continue
         one, other = figures
-        if one.role is Role.FLOOR or not one.source_hash or one.source_hash != other.source_hash:
+        if one.role is Role.FLOOR or one.kernel.endswith(COMPILED):
+            continue
+        if not one.source_hash or one.source_hash != other.source_hash:
             continue
         if (change := runs.change(one, other, ratio.kind)) is None:
             continue

@@ -11,8 +11,8 @@ def nearest_workload(known: Iterable[Workload], wanted: Workload) -> Workload:
     """The known workload to use in place of another: the nearest by size.
 
     A workload that is known stands for itself, in any profile. Otherwise distance is the larger size over the smaller.
-    Of equally near ones it is the one whose lists are nearest in length, for 8 sequences of 1,024 tokens are no sequence
-    of 8,192; then the one that has most in common with it, apart from the axis of charts, then the smaller.
+    Of equally near ones it is the one whose lists are nearest in length, for 8 sequences of 1,024 tokens are not one of
+    8,192; then the one that has most in common with it, apart from the axis of charts, then the smaller.
 
     Raises:
         ValueError: if none is known.

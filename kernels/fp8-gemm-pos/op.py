@@ -67,6 +67,7 @@ op = Op(
     outputs=(TensorSpec("C", ("M", "N"), "bf16"),),
     numerics="numerics.py",
     scenarios=("typical", "cancelling", "outliers", "large", "subnormal"),
+    process_sd=(0.003, 0.005),  # of results/20261126-003619-h100-fp8-gemm-pos-processes
     gates=(RoundoffGate("C"),),
     flops=flops,
     baselines=("fp8-gemm-pos-unfused", "fp8-gemm-pos-reference"),

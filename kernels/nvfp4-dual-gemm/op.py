@@ -99,6 +99,7 @@ op = Op(
     outputs=(TensorSpec("C", ("M", "N"), "fp16"),),
     numerics="numerics.py",
     scenarios=("typical", "all-codes", "cancelling", "like-signs", "small-scales"),
+    process_sd=(0.001, 0.02),  # of results/20261126-003655-h100-nvfp4-dual-gemm-processes
     gates=(RoundoffGate("C"),),
     flops=flops,
     instead={"fp4": "fp16"},

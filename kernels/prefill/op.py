@@ -68,6 +68,7 @@ op = Op(
     outputs=(TensorSpec("output", ("T", "HV", "V"), "bf16"), TensorSpec("new_state", ("N", "HV", "V", "K"), "fp32")),
     numerics="numerics.py",
     scenarios=("typical", "slow-decay", "saturated-gates", "large-state", "closed-gates"),
+    process_sd=(0.03, 0.02),  # of results/20261126-004353-h100-prefill-profiles and benchmarks/coverage.py
     profiles=PROFILES,
     profile="mixed-heads",
     drawn_together=(("A_log", "dt_bias", "a"),),
