@@ -214,7 +214,7 @@ def parse_value(text: str) -> ParamValue:
         return text
 
 
-SHAPE = "shape"
+SHAPE, PROFILE = "shape", "profile"
 
 
 @dataclass(frozen=True)
@@ -234,9 +234,10 @@ class WorkloadKeys:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The workload itself, aliases, then axes and lists."""
+        """The workload itself, aliases, axes and lists, and the profile where an op has several."""
         aliases = [alias.name for spec in self.specs for alias in spec.aliases]
-        return tuple(dict.fromkeys([SHAPE, *aliases, *(name for spec in self.specs for name in spec.names)]))
+        profile = [PROFILE] if any(len(spec.profiles) > 1 for spec in self.specs) else []
+        return tuple(dict.fromkeys([SHAPE, *aliases, *(name for spec in self.specs for name in spec.names), *profile]))
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -260,6 +261,8 @@ def workload_value(workload: Workload, key: str) -> str:
     """What a workload says to one of its keys; empty for one of another op."""
     if key == SHAPE:
         return str(workload)
+    if key == PROFILE:
+        return workload.inputs
     return workload.aliases.get(key) or str(workload.cells.get(key, ""))
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gdnbench.catalog.resolve import op_option
+from gdnbench.compare.bridge import side_by_side
 from gdnbench.compare.spread import own_sd, process_by_workload
 from gdnbench.errors import UnknownNameError, UsageError
 from gdnbench.measuring.analyse import ALARM
@@ -124,14 +125,15 @@ def judge_suite(
     unknown = [label for label in over if label not in times]
     if unknown:
         raise UnknownNameError(f"the run has no times of {unknown[0]}", f"it has {', '.join(times) or 'none'}")
+    paired = _side_by_side(times, next(iter(_baselines(measurements)), ""))
     stopped = {row.case.workload for row in measurements if row.status is Status.NOT_RUN}
     reference = {
         workload: fastest
         for workload in suite.workloads
-        if workload not in stopped and (fastest := _fastest([times[label] for label in over], workload)) is not None
+        if workload not in stopped and (fastest := _fastest([paired[label] for label in over], workload)) is not None
     }
     weights = {workload: suite.weights[workload] for workload in reference}
-    complete = {label: found for label, found in times.items() if found.keys() >= weights.keys()}
+    complete = {label: found for label, found in paired.items() if found.keys() >= weights.keys()}
     means = {label: _mean(found, weights) for label, found in complete.items() if weights}
     roles = {row.case.label: row.role for row in measurements if row.role is not Role.CONTROL}
     judged = [label for label in means if over != (label,) and roles[label].does_the_work]
@@ -143,10 +145,11 @@ def judge_suite(
         ratios = _ratios({label: means[label] for label in judged}, _mean(reference, weights), over, effects, noise)
         comparisons = judge_family(ratios, margin=margin, confidence=confidence)
     rows = []
-    for label, mean in means.items():
-        speedups = {at: _ratio(reference[at], times[label][at]) for at in weights} if label in comparisons else {}
+    for label in means:
+        speedups = {at: _ratio(reference[at], paired[label][at]) for at in weights} if label in comparisons else {}
         versus, inputs = comparisons.get(label), largest_effect(measurements, label, weights)
-        rows.append(SuiteRow(label, _time(mean), roles[label], versus, speedups, suite.workloads[0].inputs, inputs))
+        own = _time(_mean(times[label], weights)), roles[label]
+        rows.append(SuiteRow(label, *own, versus, speedups, suite.workloads[0].inputs, inputs))
     rows.sort(key=lambda row: row.time_us)
     left_out = tuple(workload for workload in suite.workloads if workload not in weights)
     incomplete = {label: len(found.keys() & weights.keys()) for label, found in times.items() if label not in complete}
@@ -286,11 +289,25 @@ def _times(
     return found, again
 
 
+def _side_by_side(times: _ByLabel, baseline: str) -> _ByLabel:
+    """The same, of each workload in rounds that all kernels share."""
+    found: _ByLabel = {label: {} for label in times}
+    for workload in dict.fromkeys(workload for by_workload in times.values() for workload in by_workload):
+        here = {label: by_workload[workload] for label, by_workload in times.items() if workload in by_workload}
+        for label, each in side_by_side(here, baseline).items():
+            found[label][workload] = each
+    return found
+
+
+def _baselines(measurements: Sequence[Measurement]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(row.case.label for row in measurements if row.role is Role.BASELINE))
+
+
 def _baseline(measurements: Sequence[Measurement]) -> tuple[str, ...]:
-    labels = dict.fromkeys(row.case.label for row in measurements if row.role is Role.BASELINE)
+    labels = _baselines(measurements)
     if not labels:
         raise UsageError("the run has no baseline", "name what to compare with: --over decode-fla")
-    return tuple(labels)
+    return labels
 
 
 def _fastest(references: Sequence[Mapping[Workload, FloatArray]], workload: Workload) -> FloatArray | None:

@@ -1,15 +1,17 @@
 """Two sides of one run: their ratio by the rounds that both have, with all the noise that the run shows.
 
 As in the run's own table: launches of processes are taken out, what else processes add is in the interval, and so is
-what a baseline that is told apart from itself shows.
+what a baseline that is told apart from itself shows. Sides that share no rounds are compared over what was timed beside
+both (`compare.bridge`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from gdnbench.compare.bridge import move_rounds
 from gdnbench.compare.figure import Figure, FigureSource
 from gdnbench.compare.spread import is_empty, own_sd
 from gdnbench.measuring.analyse import ALARM
@@ -39,6 +41,9 @@ def ratio_within_run(source: FigureSource, left: Side, right: Side) -> PairedLog
     workloads = list(dict.fromkeys(figure.workload for figure in (*left, *right)))
     sides = {_key(side): side for side in (left, right, *_others(source, left[0], workloads))}
     times = {key: _mean(side) for key, side in sides.items()}
+    if (bridge := _bridge(sides, times, left, right)) is not None:
+        known = np.isfinite(times[_key(left)])
+        times[_key(right)] = move_rounds(times[_key(right)], times[bridge], known)
     both = np.isfinite(times[_key(left)]) & np.isfinite(times[_key(right)])
     times = {key: mean[both] for key, mean in times.items()}
     if not both.any():
@@ -63,6 +68,18 @@ def ratio_within_run(source: FigureSource, left: Side, right: Side) -> PairedLog
     control, baseline = by_role.get(Role.CONTROL), by_role.get(Role.BASELINE)
     ratio = paired(_key(right), _key(left))
     return ratio.widened_by(paired(control, baseline), ALARM) if control and baseline else ratio
+
+
+def _bridge(
+    sides: Mapping[_SideKey, Side], times: Mapping[_SideKey, FloatArray], left: Side, right: Side
+) -> _SideKey | None:
+    """What was timed beside both of two sides that share no rounds, the baseline before others; else None."""
+    known = {key: np.isfinite(each) for key, each in times.items()}
+    one, other = known[_key(left)], known[_key(right)]
+    if (one & other).any():
+        return None
+    found = [key for key, rounds in known.items() if (rounds & one).any() and (rounds & other).any()]
+    return min(found, key=lambda key: sides[key][0].role is not Role.BASELINE, default=None)
 
 
 def _others(source: FigureSource, like: Figure, workloads: Sequence[Workload]) -> Iterator[Side]:
