@@ -41,7 +41,7 @@ def warnings_of(grid: FigureGrid, sources: Sequence[FigureSource], letters: Sequ
     lines += _differing_conditions(sources, letters)
     lines += _differing_timers(pairs)
     lines += [] if _is_by_workload(grid) else _differing_workloads(pairs)
-    return lines + _differing_kernels(pairs) + _differing_forms(pairs)
+    return lines + _differing_kernels(pairs) + _differing_choices(pairs) + _differing_forms(pairs)
 
 
 def _differing_conditions(sources: Sequence[FigureSource], letters: Sequence[str]) -> list[str]:
@@ -92,6 +92,18 @@ def _differing_kernels(pairs: Sequence[tuple[GridEntry, GridEntry]]) -> list[str
         if first.figure.kernel == later.figure.kernel and _differs(first.figure.source_hash, later.figure.source_hash)
     )
     return [f"sources differ: {', '.join(kernels)}"] if kernels else []
+
+
+def _differing_choices(pairs: Sequence[tuple[GridEntry, GridEntry]]) -> list[str]:
+    """Kernels of equal sources for which a tuner chose other code."""
+    told = dict.fromkeys(
+        f"{first.figure.label} {first.figure.workload}"
+        for first, later in pairs
+        if first.figure.kernel == later.figure.kernel
+        and first.figure.workload == later.figure.workload
+        and _differs(first.figure.tuned, later.figure.tuned)
+    )
+    return [f"a tuner chose other code: {', '.join(told)}"] if told else []
 
 
 def _differing_forms(pairs: Sequence[tuple[GridEntry, GridEntry]]) -> list[str]:

@@ -79,6 +79,7 @@ class Figure:
         status: how the case ended.
         reason: why, unless OK.
         source_hash: of the kernel's sources; empty where unknown.
+        tuned: what tuners chose for it, in one process or another; empty where nothing is tuned, or it is not known.
         citation: for a published figure, where it was published and when.
     """
 
@@ -101,6 +102,7 @@ class Figure:
     status: Status = Status.OK
     reason: str = ""
     source_hash: str = ""
+    tuned: str = ""
     citation: str = ""
 
     @property

@@ -216,7 +216,12 @@ def _common_cases(left: FigureSource, right: FigureSource) -> list[tuple[Figure,
 
 
 def _is_unchanged(one: Figure, other: Figure, *, alike: bool) -> bool:
-    """Floors and baselines of the same sources; with the same tools, every kernel of the same sources."""
+    """Floors and baselines of the same sources; with the same tools, every kernel of the same sources.
+
+    One for which a tuner is known to have chosen other code is none.
+    """
+    if one.tuned and other.tuned and one.tuned != other.tuned:
+        return False
     return one.source_hash == other.source_hash and (_is_firm(one, other) or (alike and bool(one.source_hash)))
 
 

@@ -137,6 +137,7 @@ def _figure(info: RunInfo, row: Measurement, rounds: CaseRounds, kernel_time: Ke
         status=row.status,
         reason=row.reason,
         source_hash=info.sources.get(variant.kernel, ""),
+        tuned=" or ".join(info.tuned.get(row.case.id, ())),
     )
 
 

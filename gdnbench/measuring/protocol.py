@@ -272,6 +272,14 @@ class HostTimes:
 
 
 @dataclass(frozen=True)
+class Tuned:
+    """What a tuner chose for a case in the worker's process, a line for each function that is tuned."""
+
+    case: str
+    configs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Refused:
     """The worker cannot do its task at all; the case is not to blame."""
 
@@ -279,8 +287,8 @@ class Refused:
     hint: str
 
 
-Event = Started | StepBegun | Examined | Sampled | HostTimes | Refused
-KINDS: tuple[type[Event], ...] = (Started, StepBegun, Examined, Sampled, HostTimes, Refused)
+Event = Started | StepBegun | Examined | Sampled | HostTimes | Tuned | Refused
+KINDS: tuple[type[Event], ...] = (Started, StepBegun, Examined, Sampled, HostTimes, Tuned, Refused)
 EventChannel = channel.Channel[Event]
 """The worker's end of what joins it to its parent, whose deadline for the next event starts anew with each event."""
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from gdnbench.measuring.protocol import BURN_IN, Event, Examined, HostTimes, Sampled
+from gdnbench.measuring.protocol import BURN_IN, Event, Examined, HostTimes, Sampled, Tuned
 from gdnbench.model.case import Case, key_of
 from gdnbench.model.measurement import Timer, Timing
 from gdnbench.model.status import Status
@@ -32,12 +32,14 @@ class Collected:
         cpu_us: host time per launch, microseconds, by case id.
         lost: cases that took their worker down while being measured, by id.
         burn_ins: in how many workers a case was measured, by id.
+        tuned: what tuners chose for a case, by id, each choice of a process once.
     """
 
     samples: dict[str, dict[int, Sampled]] = field(default_factory=dict)
     cpu_us: dict[str, float] = field(default_factory=dict)
     lost: dict[str, Examined] = field(default_factory=dict)
     burn_ins: Counter[str] = field(default_factory=Counter)
+    tuned: dict[str, list[str]] = field(default_factory=dict)
 
     def take(self, event: Event) -> None:
         """Keeps what an event says; of the burn-in round, only that it was."""
@@ -48,6 +50,9 @@ class Collected:
                 self.samples.setdefault(case_id, {})[number] = event
             case HostTimes():
                 self.cpu_us.update(event.cpu_us)
+            case Tuned():
+                chosen, choice = self.tuned.setdefault(event.case, []), "; ".join(event.configs)
+                chosen += [choice] if choice not in chosen else []
             case Examined(status=status) if status is not Status.OK:
                 self.lost[event.case] = event
                 self.samples.pop(event.case, None)

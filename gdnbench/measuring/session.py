@@ -25,7 +25,17 @@ from gdnbench.measuring.measure import TimingWorkers, measure_groups, read_clock
 from gdnbench.measuring.observer import Observer, alone_on
 from gdnbench.measuring.plausible import contradictions
 from gdnbench.measuring.preflight import Preflight, interpreter_of, interpreting, share_with_controls
-from gdnbench.measuring.protocol import Event, Examined, HostTimes, Phase, PreflightVerdicts, Sampled, Task, encode
+from gdnbench.measuring.protocol import (
+    Event,
+    Examined,
+    HostTimes,
+    Phase,
+    PreflightVerdicts,
+    Sampled,
+    Task,
+    Tuned,
+    encode,
+)
 from gdnbench.measuring.race import MOST_ROUNDS_A_SEGMENT
 from gdnbench.measuring.request import Settings, device_of
 from gdnbench.measuring.rounds import Collected
@@ -329,6 +339,7 @@ class Session:
             contest=contest_errors(
                 {case: verdict.contest_error for case, verdict in self.checked.items()}, self._kernels()
             ),
+            tuned={case_id: sorted(choices) for case_id, choices in self.collected.tuned.items()},
             warnings=list(known),
         )
         rows = build_rows(self.catalog, self.cases, self._archs, self.builds, self.interpreted)
@@ -434,5 +445,5 @@ class Session:
 
 
 def _append(journal: Journal, event: Event) -> None:
-    if isinstance(event, Examined | Sampled | HostTimes):
+    if isinstance(event, Examined | Sampled | HostTimes | Tuned):
         journal.append(encode(event))

@@ -133,6 +133,7 @@ def _info(parts: Sequence[StoredPart], cases: Sequence[Case]) -> RunInfo:
         sources={name: source for info in infos for name, source in info.sources.items()},
         gates={case_id: gates for info in infos for case_id, gates in info.gates.items()},
         gates_passed=merge_passed_gates([info.gates_passed for info in infos]),
+        tuned={case_id: choices for info in infos for case_id, choices in info.tuned.items()},
         errors=merge_errors([info.errors for info in infos]),
         contest=merge_contest([info.contest for info in infos]),
         calibration=infos[0].calibration if all(each.calibration == infos[0].calibration for each in infos) else None,

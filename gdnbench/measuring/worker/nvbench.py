@@ -28,6 +28,7 @@ from gdnbench.measuring.protocol import (
     Sampled,
     StepBegun,
     Task,
+    Tuned,
 )
 from gdnbench.measuring.records import file_of
 from gdnbench.measuring.worker.cold import DitherAndScrub, NothingBetween, SmClock, choose_between, raise_clock
@@ -59,6 +60,9 @@ def measure_all(task: Task, channel: EventChannel) -> None:
     watch = TamperWatch(device)
     with ExitStack() as stack, device.current(), report_failure(channel, device, task.roots) as begin:
         rotations = bind_cases(task, begin, device)
+        for case_id, rotation in rotations.items():
+            if rotation.tuned:
+                channel.send(Tuned(case_id, rotation.tuned))
         between = choose_between(task)
         records = _Records(Path(task.record))
         host_us: dict[str, list[float]] = {}

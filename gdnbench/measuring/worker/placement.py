@@ -25,6 +25,7 @@ from gdnbench.measuring.protocol import BUILD_STEPS, BURN_IN, StepBegun, Task, w
 from gdnbench.measuring.worker.device import BeginStep, CudaDevice
 from gdnbench.measuring.worker.renewal import Draws, RenewedPlacements
 from gdnbench.measuring.worker.timed_checks import CheckedPlacements, TimedChecks
+from gdnbench.measuring.worker.tuned import TunerChoices
 from gdnbench.model.case import Case
 from gdnbench.model.workload import Workload
 from gdnbench.verify.check import Oracle, consult_oracle
@@ -169,6 +170,9 @@ class Rotation:
         warm_ups: placements of the window after this one, on which the launches before the samples go; 0 for the
             window's own.
         is_in_place: whether a launch changes what the next one at its placement begins with, until that is renewed.
+
+    Attributes:
+        tuned: what tuners chose for it in this process.
     """
 
     def __init__(
@@ -181,6 +185,7 @@ class Rotation:
         is_in_place: bool = False,
     ) -> None:
         self.is_in_place = is_in_place
+        self.tuned: tuple[str, ...] = ()
         self._bind = bind
         self._placements = placements
         self._checks = checks
@@ -287,6 +292,7 @@ def bind_cases(
     renewed: dict[Workload, RenewedPlacements] = {}
     checked: dict[Workload, CheckedPlacements] = {}
     rotations = {}
+    choices = TunerChoices()
     for case in task.cases:
         begin(StepBegun(case.id, "bind", task.step_limit_s * BUILD_STEPS))
         sizes = case.workload.at("")
@@ -303,6 +309,7 @@ def bind_cases(
         warm_ups, is_in_place = task.warm_ups if task.cold_tlb else 0, bool(entry.kernel.in_place)
         rotations[case.id] = Rotation(bind, placements[sizes], checks, warm_ups, is_in_place=is_in_place)
         device.synchronize()
+        rotations[case.id].tuned = choices.of(entry.kernel.name, task.launched.get(case.id, ()))
     return rotations
 
 
