@@ -128,8 +128,8 @@ def test_against_the_best_library_of_each_workload(command_line):
     words = ["show", SERVING, "--out", RUNS, "--over", "prefill-fla,prefill-flashinfer,prefill-flashqla"]
     _, out, _ = command_line(*words)
     said = " ".join(out[out.index("suite serving") :].split())
-    assert "prefill-auto: slower at 1 of 4 workloads; worst 0.963x at qk8_v32 lengths=4x8192 forgetful" in said
-    assert "prefill-fla: slower at 4 of 4 workloads" in said
+    assert "prefill-auto: reads slower at 1 of 4 workloads; worst 0.963x at qk8_v32 lengths=4x8192 forgetful" in said
+    assert "prefill-fla: reads slower at 4 of 4 workloads" in said
     _, out, _ = command_line(*words, "--json")
     suite = json.loads(out)["suite"]
     [auto] = [row for row in suite["kernels"] if row["label"] == "prefill-auto"]

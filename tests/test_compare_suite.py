@@ -187,7 +187,7 @@ def test_the_workloads_of_a_long_suite_are_counted_below_its_table_not_named(cap
     print_suite(data_console(), result, "decode")
     out = capsys.readouterr().out
     assert "over the suite's 30 workloads, whose weights --json has" in " ".join(out.split())
-    assert "decode-v9: slower at 0 of 30 workloads" in out
+    assert "decode-v9: reads slower at 0 of 30 workloads" in out
     assert len(out.splitlines()) < 10
 
 

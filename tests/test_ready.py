@@ -97,7 +97,7 @@ def test_a_good_kernel_lacks_only_what_a_gpu_would_tell(ready, stored):
     assert "in the interpreter of PTX, without a GPU" in found["numbers"]["what"]
     assert "needs a GPU" in found["sanitizer"]["what"]
     assert f"default in {run.name}: weighted mean 1.25" in found["suite"]["what"]
-    assert "x vs gemm-torch, faster; slower at 0 of 2 workloads, worst 1.2" in found["suite"]["what"]
+    assert "x vs gemm-torch, faster; reads slower at 0 of 2 workloads, worst 1.2" in found["suite"]["what"]
     assert document["next"] == "gdnbench verify gemm-good --sanitize"
     assert not document["ready"]
 
@@ -236,7 +236,7 @@ def test_a_kernel_that_is_slower_over_the_suite_is_not_ready(ready, command_line
     stored("gemm-good", speedup=0.8)
     code, document = ready("gemm-good")
     assert code == ExitCode.REGRESSION
-    assert "slower at 2 of 2 workloads" in document["checks"]["suite"]["what"]
+    assert "reads slower at 2 of 2 workloads" in document["checks"]["suite"]["what"]
     assert command_line(*shlex.split(document["next"])[1:])[0] == ExitCode.OK
 
 

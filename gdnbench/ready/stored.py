@@ -142,7 +142,7 @@ def _verdict(named: str, result: SuiteResult, row: SuiteRow, shown: Sequence[str
         return passed(NAME, f"{named}: {row.label} is the baseline{left_out}", shown)
     speedup, verdict = row.comparison.speedup, row.comparison.verdict
     told = (
-        f"{named}: weighted mean {speedup.estimate:.3f}x vs {', '.join(result.over)}, {verdict}; slower at"
+        f"{named}: weighted mean {speedup.estimate:.3f}x vs {', '.join(result.over)}, {verdict}; reads slower at"
         f" {row.slower_at(result.margin)} of {plural(result.summed, 'workload')}, worst"
         f" {row.speedups[row.worst]:.3f}x at {row.worst.titled}{left_out}"
     )

@@ -53,7 +53,7 @@ def _notes(result: SuiteResult) -> list[str]:
     lines = []
     for row in result.rows:
         if row.worst:
-            where = f"slower at {row.slower_at(result.margin)} of {plural(result.summed, 'workload')}"
+            where = f"reads slower at {row.slower_at(result.margin)} of {plural(result.summed, 'workload')}"
             least = f"{factor(row.speedups[row.worst])} at {row.worst.titled}"
             lines.append(f"  {row.label}: {where}; worst {least}")
     if lines:
