@@ -20,18 +20,18 @@ which has no name: their table is `[h200]`.
 from __future__ import annotations
 
 import csv
-import importlib.util
-import sys
 import tomllib
-from collections.abc import Mapping
-from contextlib import redirect_stdout
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
+from gdnbench.catalog.declaration import place_of, run_declaration
 from gdnbench.catalog.entry import Broken, Dispatch, Entry, Pick
-from gdnbench.errors import DeclarationError, GdnbenchError, ParamError, ShapeError, raised_at
+from gdnbench.catalog.trial import Declaration, problem_of, try_all
+from gdnbench.errors import DeclarationError, GdnbenchError, ParamError, ShapeError
 from gdnbench.model.kernel import DispatchKernel, Kernel
 from gdnbench.model.op import Op
 from gdnbench.model.workload import Shape, Workload
@@ -118,39 +118,54 @@ def _state_of(path: Path) -> _FileState:
     return found.st_ctime_ns, found.st_size, found.st_ino
 
 
+def try_ahead(paths: Iterable[Path]) -> None:
+    """Has those files tried together that will be run anew: a child for each would take ten times as long.
+
+    Raises:
+        MachineError: if there can be no child.
+    """
+    read: list[Declaration] = []
+    for path in paths:
+        if _known_module(path) is None:
+            with suppress(OSError):  # told when it is run
+                read.append(Declaration.read(path))
+    try_all(read)
+
+
+def _known_module(path: Path) -> ModuleType | None:
+    known = _RUN.get(path)
+    return known[1] if known and known[0] and known[0] == _state_of(path) else None
+
+
 def _run_file(path: Path) -> ModuleType:
     """The module of a file, which is run once in a process for as long as it, and not what it reads, does not change.
 
     Raises:
         DeclarationError: if it fails; it tells the line.
+        MachineError: if it cannot be tried in a process of its own first.
     """
-    state = _state_of(path)
-    known = _RUN.get(path)
-    if known is None or state is None or known[0] != state:
-        known = _RUN[path] = state, _run_anew(path)
-    return known[1]
-
-
-def _run_anew(path: Path) -> ModuleType:
-    name = f"gdnbench_catalog_{path.parent.parent.name}_{path.parent.name}_{path.stem}".replace("-", "_")
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise DeclarationError(f"{path} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    try:
-        with redirect_stdout(sys.stderr):  # standard output is for our own data
-            spec.loader.exec_module(module)
-    except GdnbenchError as error:
-        raise DeclarationError(f"{_place(error, path)}: {error.message} {error.hint}".strip()) from error
-    except (Exception, SystemExit) as error:
-        raise DeclarationError(f"{_place(error, path)}: {type(error).__name__}: {error}") from error
+    module = _known_module(path)
+    if module is None:
+        state, module = _state_of(path), _run_anew(path)
+        _RUN[path] = state, module
     return module
 
 
-def _place(error: BaseException, path: Path) -> str:
-    """File and line of the failure in the declaration itself, not in what it called."""
-    at = raised_at(error, path)
-    return f"{path.name}:{at[1]}" if at else path.name
+def _run_anew(path: Path) -> ModuleType:
+    try:
+        declaration = Declaration.read(path)
+    except OSError as error:
+        raise DeclarationError(f"{path.name} cannot be read: {error.strerror}") from error
+    if problem := problem_of(declaration):
+        raise DeclarationError(problem)
+    try:
+        return run_declaration(path, declaration.content)
+    except GdnbenchError as error:
+        raise DeclarationError(f"{place_of(error, path)}: {error.message} {error.hint}".strip()) from error
+    except KeyboardInterrupt:  # it raises none: it was tried
+        raise
+    except BaseException as error:
+        raise DeclarationError(f"{place_of(error, path)}: {type(error).__name__}: {error}") from error
 
 
 def _declared(module: ModuleType, name: str, kind: type[T]) -> T:
