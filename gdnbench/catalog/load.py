@@ -30,6 +30,7 @@ from typing import Any, TypeVar
 
 from gdnbench.catalog.declaration import place_of, run_declaration
 from gdnbench.catalog.entry import Broken, Dispatch, Entry, Pick
+from gdnbench.catalog.fields import check_fields, check_inside
 from gdnbench.catalog.trial import Declaration, problem_of, try_all
 from gdnbench.errors import DeclarationError, GdnbenchError, ParamError, ShapeError
 from gdnbench.model.kernel import DispatchKernel, Kernel
@@ -53,10 +54,22 @@ class LoadedOp:
 def load_op(folder: Path) -> LoadedOp | Broken:
     """Loads `folder/op.py`."""
     try:
-        op = with_stored_suites(_declared(_run_file(folder / "op.py"), "op", Op), folder)
+        op = with_stored_suites(_declared_op(folder), folder)
     except DeclarationError as error:
         return Broken(folder.name, folder, error.message)
     return LoadedOp(op, folder)
+
+
+def _declared_op(folder: Path) -> Op:
+    op = _declared(_run_file(folder / "op.py"), "op", Op)
+    check_fields(op)
+    check_inside(op.numerics, "numerics")
+    if op.macro_prefix and not op.macro_prefix.isidentifier():
+        raise DeclarationError(f"macro_prefix: {op.macro_prefix!r} begins no name of a macro, as GDN_ does")
+    for name, declared in op.suites.items():
+        if isinstance(declared, str):
+            check_inside(declared, f"suites: {name}")
+    return op
 
 
 def load_kernel(folder: Path, op: LoadedOp) -> Entry | Broken:
@@ -64,6 +77,9 @@ def load_kernel(folder: Path, op: LoadedOp) -> Entry | Broken:
     try:
         module = _run_file(folder / "variant.py")
         kernel = _declared(module, "kernel", Kernel)
+        check_fields(kernel)
+        check_inside(kernel.source, "source")
+        _check_entries(kernel)
         if not is_file(folder / kernel.source):
             raise DeclarationError(f"variant.py names the source {kernel.source}, which is not in {folder}")
         _check_names(kernel, op.op)
@@ -73,6 +89,12 @@ def load_kernel(folder: Path, op: LoadedOp) -> Entry | Broken:
         return Broken(f"{op.op.name}/{folder.name}", folder, error.message)
     idea = (module.__doc__ or "").strip().partition("\n")[0]
     return Entry(kernel, op.op, folder, op.folder, idea)
+
+
+def _check_entries(kernel: Kernel) -> None:
+    entries = [kernel.entry, *(each.entry for each in getattr(kernel, "launches", ()))]
+    if strange := [entry for entry in entries if entry and not entry.isidentifier()]:
+        raise DeclarationError(f"entry: {strange[0]!r} is no name of a function")
 
 
 def _check_names(kernel: Kernel, op: Op) -> None:
