@@ -1,7 +1,7 @@
-"""Runs a file that declares, `op.py` or `variant.py`, from the bytes that were read of it.
+"""Runs the Python files of ops and kernels, from their source.
 
-Python's compiled copies beside it are not used: one that was cut off would keep the file broken, and one of an edit
-within the same second that left the size alone would stand in for the file.
+Python's compiled copies beside them are not used: one that was cut off would keep the file broken, and one of before an
+edit within the same second that left the size alone would stand in for the file.
 """
 
 from __future__ import annotations
@@ -10,14 +10,25 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 
 from gdnbench.errors import raised_at
 
 
+class SourceLoader(SourceFileLoader):
+    """Loads a module from its source alone, for `spec_from_file_location`."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        """Compiles the source."""
+        path = self.get_filename(fullname)
+        code: CodeType = self.source_to_code(self.get_data(path), path)
+        return code
+
+
 def run_declaration(path: Path, content: bytes) -> ModuleType:
-    """The module that a declaration makes.
+    """The module that a declaration makes, `op.py` or `variant.py`, of the bytes that were read of it.
 
     What it prints goes to standard error, for standard output is for our own data; what it reads of standard input is
     empty, for it would wait for a person who knows nothing of that.
