@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 PYTHON = (sys.executable, "-P")
 """This Python, which imports nothing from the folder that it is started in: a file there may be called `json.py`."""
 
+LONGEST_LIMIT_S = 1e6
+"""Twelve days: the system counts the milliseconds of a wait in 31 bits."""
+
 GRACE_S = 30.0  # for the driver to end a process that has a kernel running
 
 
