@@ -4,6 +4,13 @@ The names below are what a `variant.py` or an `op.py` needs to declare a kernel 
 Importing this package imports neither torch nor triton.
 """
 
+import sys
+
+if sys.argv[:1] == ["-m"] and "gdnbench" in sys.orig_argv and not sys.flags.safe_path:
+    # `python -m gdnbench` looks for modules in the folder where it is started, and a file there may be called json.py.
+    # It is the first thing there is to do: what is imported next may be shadowed, too.
+    del sys.path[0]
+
 from importlib import import_module
 from typing import TYPE_CHECKING
 

@@ -16,6 +16,8 @@ LEDGER = Path("ledger.jsonl")
 CALIBRATIONS = "calibration"
 """The folder in the one of runs that holds the runs of calibrations: one folder a calibration."""
 
+CACHE_VARIABLE = "GDNBENCH_CACHE"
+
 GPU_VERBS = ("calibrate", "doctor", "ncu", "phases", "proton", "run", "step", "sweep", "verify")
 """The verbs that need a GPU, and may run on a target that has one."""
 
@@ -25,6 +27,16 @@ def calibrations_folder() -> Path:
     from platformdirs import user_state_path  # on demand: most verbs need none
 
     return user_state_path("gdnbench", appauthor=False) / CALIBRATIONS
+
+
+def cache_root() -> Path:
+    """Where everything is kept that can be made again: `$GDNBENCH_CACHE`, else the user's cache folder."""
+    chosen = os.environ.get(CACHE_VARIABLE)
+    if chosen:
+        return Path(chosen).resolve()
+    from platformdirs import user_cache_path
+
+    return user_cache_path("gdnbench")
 
 
 def is_file(path: Path) -> bool:

@@ -205,7 +205,8 @@ BROKEN = {
     "unknown-field": (TORCH_KERNEL.format(", colour='red'"), "colour"),
     "in-place-no-mapping": (TORCH_KERNEL.format(", in_place='new_state'"), "in_place: a mapping"),
     "in-place-no-output": (TORCH_KERNEL.format(", in_place={'state': 'state'}"), "state is no output of decode"),
-    "in-place-no-input": (TORCH_KERNEL.format(", in_place={'new_state': ['S']}"), "which is no input of decode"),
+    "in-place-no-input": (TORCH_KERNEL.format(", in_place={'new_state': 'S'}"), "which is no input of decode"),
+    "in-place-no-text": (TORCH_KERNEL.format(", in_place={'new_state': ['S']}"), "no mapping from text to text"),
     "in-place-other-sizes": (TORCH_KERNEL.format(", in_place={'new_state': 'q'}"), "new_state and q differ in sizes"),
     "no-source": (TORCH_KERNEL.format(", source='elsewhere.py'"), "elsewhere.py"),
     "name-of-another": (PLAIN.replace("decode-mine", "decode-v4"), "decode-v4 is taken"),
@@ -235,10 +236,10 @@ def test_a_variant_file_that_is_no_text_stops_nothing(tmp_path):
 
 def test_a_declaration_is_run_again_only_when_it_has_changed(tmp_path):
     runs = tmp_path / "runs"
-    counting = f"open({str(runs)!r}, 'a').write('.')\n"
+    counting = f"import os\nopen({str(runs)!r}, 'a').write('.' if os.getpid() == {os.getpid()} else 'c')\n"
     variant = add_kernel(tmp_path, variant=PLAIN + counting) / "variant.py"
     first, second = (load(tmp_path).entries["decode-mine"] for _ in range(2))
-    assert runs.read_text() == "."
+    assert runs.read_text() == "c."  # once in a child, once here
     assert first == second
     variant.write_text(PLAIN.replace("An idea", "Another one") + counting)
     assert load(tmp_path).entries["decode-mine"].idea == "Another one."
@@ -246,7 +247,7 @@ def test_a_declaration_is_run_again_only_when_it_has_changed(tmp_path):
     assert ["no" in broken.reason for _ in range(2) for broken in load(tmp_path).broken] == [True, True]
     variant.write_text(PLAIN + counting)
     assert load(tmp_path).entries["decode-mine"].idea == first.idea
-    assert runs.read_text() == "..."
+    assert runs.read_text() == "c.c.."  # a content that was tried is not tried again
 
 
 def test_a_suite_in_a_file_is_read_again_when_it_has_changed(tmp_path):

@@ -45,7 +45,7 @@ def test_the_report_lies_under_the_kernels_name(tmp_path, assignment):
     words = json.loads(report.read_text())
     assert words[0] == "profile"
     assert "--trace=cuda,nvtx" in words
-    assert words[-4:-1] == [sys.executable, "-m", "gdnbench.profilers.worker"]  # Python itself, and no launcher
+    assert words[-5:-1] == [sys.executable, "-P", "-m", "gdnbench.profilers.worker"]  # Python itself, and no launcher
 
 
 @pytest.mark.parametrize(("writes", "code"), [(True, 1), (False, 0)])

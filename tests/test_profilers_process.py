@@ -83,7 +83,7 @@ def test_a_wrapper_gets_the_workers_command_and_one_gpu(tmp_path):
     ended = run_worker(ASSIGNMENT, GPU, limit_s=30, wrapper=(str(wrapper), "--flag"), environment={"MORE": "more"})
     head, command, *document = ended.output.splitlines()
     assert head == "GPU-0000 more --flag"
-    assert command.startswith(f"{sys.executable} -m gdnbench.profilers.worker ")
+    assert command.startswith(f"{sys.executable} -P -m gdnbench.profilers.worker ")
     path = tmp_path / "assignment.json"
     path.write_text("\n".join(document))
     assert ProfileTask.read(path) == ASSIGNMENT

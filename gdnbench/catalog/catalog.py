@@ -7,11 +7,12 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 from gdnbench.asked import asked
 from gdnbench.catalog.entry import Broken, Entry, label_parts
-from gdnbench.catalog.load import LoadedOp, load_kernel, load_op, read_dispatch
+from gdnbench.catalog.load import LoadedOp, load_kernel, load_op, read_dispatch, try_ahead
 from gdnbench.errors import DeclarationError, UnknownNameError
 from gdnbench.model.case import Variant
 from gdnbench.model.code import CodeState
@@ -110,6 +111,7 @@ def load_catalog(roots: Iterable[Path] | None = None) -> Catalog:
     entries: dict[str, Entry] = {}
     taken: dict[str, Entry] = {}
     broken: list[Broken] = []
+    try_ahead(_declarations(searched))
     for found in _find(searched, ops):
         admitted = _claim_names(found, taken) if isinstance(found, Entry) else found
         if isinstance(admitted, Broken):
@@ -120,6 +122,18 @@ def load_catalog(roots: Iterable[Path] | None = None) -> Catalog:
     declared = {name: loaded.op for name, loaded in ops.items()}
     folders = {name: loaded.folder for name, loaded in ops.items()}
     return Catalog(searched, declared, folders, entries, tuple(broken))
+
+
+def _declarations(roots: Iterable[Path]) -> Iterator[Path]:
+    """The files that `_find` runs."""
+    ops: set[str] = set()
+    for op_folder in chain.from_iterable(map(_folders, filter(is_folder, roots))):
+        if isinstance(op_folder, Path) and is_file(op_folder / "op.py"):
+            ops.add(op_folder.name)
+            yield op_folder / "op.py"
+        if isinstance(op_folder, Path) and op_folder.name in ops:
+            variants = (folder / "variant.py" for folder in _folders(op_folder) if isinstance(folder, Path))
+            yield from filter(is_file, variants)
 
 
 def _find(roots: Iterable[Path], ops: dict[str, LoadedOp]) -> Iterator[Entry | Broken]:

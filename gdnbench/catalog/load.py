@@ -20,18 +20,19 @@ which has no name: their table is `[h200]`.
 from __future__ import annotations
 
 import csv
-import importlib.util
-import sys
 import tomllib
-from collections.abc import Mapping
-from contextlib import redirect_stdout
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
+from gdnbench.catalog.declaration import place_of, run_declaration
 from gdnbench.catalog.entry import Broken, Dispatch, Entry, Pick
-from gdnbench.errors import DeclarationError, GdnbenchError, ParamError, ShapeError, raised_at
+from gdnbench.catalog.fields import check_fields, check_inside
+from gdnbench.catalog.trial import Declaration, problem_of, try_all
+from gdnbench.errors import DeclarationError, GdnbenchError, ParamError, ShapeError
 from gdnbench.model.kernel import DispatchKernel, Kernel
 from gdnbench.model.op import Op
 from gdnbench.model.workload import Shape, Workload
@@ -53,10 +54,22 @@ class LoadedOp:
 def load_op(folder: Path) -> LoadedOp | Broken:
     """Loads `folder/op.py`."""
     try:
-        op = with_stored_suites(_declared(_run_file(folder / "op.py"), "op", Op), folder)
+        op = with_stored_suites(_declared_op(folder), folder)
     except DeclarationError as error:
         return Broken(folder.name, folder, error.message)
     return LoadedOp(op, folder)
+
+
+def _declared_op(folder: Path) -> Op:
+    op = _declared(_run_file(folder / "op.py"), "op", Op)
+    check_fields(op)
+    check_inside(op.numerics, "numerics")
+    if op.macro_prefix and not op.macro_prefix.isidentifier():
+        raise DeclarationError(f"macro_prefix: {op.macro_prefix!r} begins no name of a macro, as GDN_ does")
+    for name, declared in op.suites.items():
+        if isinstance(declared, str):
+            check_inside(declared, f"suites: {name}")
+    return op
 
 
 def load_kernel(folder: Path, op: LoadedOp) -> Entry | Broken:
@@ -64,6 +77,9 @@ def load_kernel(folder: Path, op: LoadedOp) -> Entry | Broken:
     try:
         module = _run_file(folder / "variant.py")
         kernel = _declared(module, "kernel", Kernel)
+        check_fields(kernel)
+        check_inside(kernel.source, "source")
+        _check_entries(kernel)
         if not is_file(folder / kernel.source):
             raise DeclarationError(f"variant.py names the source {kernel.source}, which is not in {folder}")
         _check_names(kernel, op.op)
@@ -73,6 +89,12 @@ def load_kernel(folder: Path, op: LoadedOp) -> Entry | Broken:
         return Broken(f"{op.op.name}/{folder.name}", folder, error.message)
     idea = (module.__doc__ or "").strip().partition("\n")[0]
     return Entry(kernel, op.op, folder, op.folder, idea)
+
+
+def _check_entries(kernel: Kernel) -> None:
+    entries = [kernel.entry, *(each.entry for each in getattr(kernel, "launches", ()))]
+    if strange := [entry for entry in entries if entry and not entry.isidentifier()]:
+        raise DeclarationError(f"entry: {strange[0]!r} is no name of a function")
 
 
 def _check_names(kernel: Kernel, op: Op) -> None:
@@ -118,39 +140,54 @@ def _state_of(path: Path) -> _FileState:
     return found.st_ctime_ns, found.st_size, found.st_ino
 
 
+def try_ahead(paths: Iterable[Path]) -> None:
+    """Has those files tried together that will be run anew: a child for each would take ten times as long.
+
+    Raises:
+        MachineError: if there can be no child.
+    """
+    read: list[Declaration] = []
+    for path in paths:
+        if _known_module(path) is None:
+            with suppress(OSError):  # told when it is run
+                read.append(Declaration.read(path))
+    try_all(read)
+
+
+def _known_module(path: Path) -> ModuleType | None:
+    known = _RUN.get(path)
+    return known[1] if known and known[0] and known[0] == _state_of(path) else None
+
+
 def _run_file(path: Path) -> ModuleType:
     """The module of a file, which is run once in a process for as long as it, and not what it reads, does not change.
 
     Raises:
         DeclarationError: if it fails; it tells the line.
+        MachineError: if it cannot be tried in a process of its own first.
     """
-    state = _state_of(path)
-    known = _RUN.get(path)
-    if known is None or state is None or known[0] != state:
-        known = _RUN[path] = state, _run_anew(path)
-    return known[1]
-
-
-def _run_anew(path: Path) -> ModuleType:
-    name = f"gdnbench_catalog_{path.parent.parent.name}_{path.parent.name}_{path.stem}".replace("-", "_")
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise DeclarationError(f"{path} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    try:
-        with redirect_stdout(sys.stderr):  # standard output is for our own data
-            spec.loader.exec_module(module)
-    except GdnbenchError as error:
-        raise DeclarationError(f"{_place(error, path)}: {error.message} {error.hint}".strip()) from error
-    except (Exception, SystemExit) as error:
-        raise DeclarationError(f"{_place(error, path)}: {type(error).__name__}: {error}") from error
+    module = _known_module(path)
+    if module is None:
+        state, module = _state_of(path), _run_anew(path)
+        _RUN[path] = state, module
     return module
 
 
-def _place(error: BaseException, path: Path) -> str:
-    """File and line of the failure in the declaration itself, not in what it called."""
-    at = raised_at(error, path)
-    return f"{path.name}:{at[1]}" if at else path.name
+def _run_anew(path: Path) -> ModuleType:
+    try:
+        declaration = Declaration.read(path)
+    except OSError as error:
+        raise DeclarationError(f"{path.name} cannot be read: {error.strerror}") from error
+    if problem := problem_of(declaration):
+        raise DeclarationError(problem)
+    try:
+        return run_declaration(path, declaration.content)
+    except GdnbenchError as error:
+        raise DeclarationError(f"{place_of(error, path)}: {error.message} {error.hint}".strip()) from error
+    except KeyboardInterrupt:  # it raises none: it was tried
+        raise
+    except BaseException as error:
+        raise DeclarationError(f"{place_of(error, path)}: {type(error).__name__}: {error}") from error
 
 
 def _declared(module: ModuleType, name: str, kind: type[T]) -> T:

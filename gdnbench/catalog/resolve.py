@@ -10,13 +10,14 @@ from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import label_parts
 from gdnbench.catalog.select import unknown_kernel
 from gdnbench.errors import UnknownNameError, UsageError
+from gdnbench.model.name import EVERY
 from gdnbench.model.op import Op
 
 DEFAULT_OP = "decode"
 """The op that is meant where neither `--op` nor a kernel says which."""
 
 _GLOB = re.compile(r"[*?\[]")
-_EVERY_KERNEL = frozenset({"all", "*"})  # of an op, whichever that is
+_EVERY_KERNEL = frozenset({EVERY, "*"})  # of an op, whichever that is
 
 
 def find_op(catalog: Catalog, name: str) -> Op:

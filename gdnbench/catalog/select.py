@@ -10,6 +10,7 @@ from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import Broken, Entry, label_parts
 from gdnbench.errors import DeclarationError, GdnbenchError, ParamError, UnknownNameError, UsageError
 from gdnbench.model.case import Variant
+from gdnbench.model.name import EVERY
 from gdnbench.model.params import ParamValue
 from gdnbench.wording import did_you_mean
 
@@ -41,7 +42,7 @@ def select_variants(catalog: Catalog, op: str, wanted: str) -> tuple[Variant, ..
     chosen: dict[str, Variant] = {}
     for term in filter(None, (term.strip() for term in wanted.split(","))):
         name, settings = label_parts(term)
-        pattern = "*" if name == "all" else name
+        pattern = "*" if name == EVERY else name
         matches = [pair for label, pair in known.items() if fnmatchcase(label, pattern)]
         if not matches:
             raise unknown_kernel(catalog, name, list(known))
@@ -147,11 +148,11 @@ def choose_bases(
         UsageError: if no kernel has all of the params.
     """
     chosen: dict[Variant, Entry] = {}
-    for name in ",".join(names or ["all"]).split(","):
+    for name in ",".join(names or [EVERY]).split(","):
         for variant in select_variants(catalog, op, name):
             entry = catalog.entries[variant.kernel]
             # Of `all`, the presets lead to points that their kernels have, too.
-            if _is_exact(name) or (_has(entry, wanted) and not (name == "all" and variant.preset)):
+            if _is_exact(name) or (_has(entry, wanted) and not (name == EVERY and variant.preset)):
                 chosen[variant] = entry
     if not chosen:
         raise UsageError(f"no kernel has the params {', '.join(wanted)}", _who_has_what(catalog, op))
@@ -159,7 +160,7 @@ def choose_bases(
 
 
 def _is_exact(name: str) -> bool:
-    return name != "all" and not set("*?[") & set(label_parts(name)[0])
+    return name != EVERY and not set("*?[") & set(label_parts(name)[0])
 
 
 def _has(entry: Entry, wanted: TypedParams) -> bool:

@@ -27,7 +27,7 @@ from gdnbench.cli.merge import merge
 from gdnbench.cli.ncu import ncu
 from gdnbench.cli.new import new
 from gdnbench.cli.nsys import nsys
-from gdnbench.cli.outcome import exit_code_of, prepare_streams
+from gdnbench.cli.outcome import ended_by_none, exit_code_of, prepare_streams
 from gdnbench.cli.phases import phases
 from gdnbench.cli.plot import plot
 from gdnbench.cli.project import project
@@ -94,6 +94,11 @@ class _Verbs(TyperGroup):
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**{**attributes, "commands": (*VERBS, *_FOR_MACHINES)})
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs the verb that was named."""
+        with ended_by_none():
+            return super().invoke(ctx)
 
 
 app = typer.Typer(

@@ -19,7 +19,7 @@ def doctor(
 ) -> None:
     """Check whether this machine is fit to measure, and say how to fix what is not.
 
-    Checks Python, torch, Triton, NVRTC, NVBench, the driver, every GPU
+    Checks Python, files that shadow modules, torch, Triton, NVRTC, NVBench, the driver, every GPU
     (clocks, temperature, other processes), the profilers and their
     permissions, and room for results. Changes nothing. Exits with 5 if
     nothing can be measured.

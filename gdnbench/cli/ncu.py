@@ -12,6 +12,7 @@ from gdnbench.cli.options import (
     CsvOption,
     GpuOption,
     JsonOption,
+    KernelLimitOption,
     KernelsOption,
     OpOption,
     ProfilesOption,
@@ -47,7 +48,7 @@ def ncu(
     seed: Annotated[int, typer.Option(help="Of the inputs.")] = 0,
     path: Annotated[Path | None, typer.Option("--ncu", help="Nsight Compute; found by itself by default.")] = None,
     profiles: ProfilesOption = PROFILES,
-    limit: Annotated[float, typer.Option(help="Seconds that one kernel may take.")] = 300.0,
+    limit: KernelLimitOption = 300.0,
     for_model: Annotated[
         bool, typer.Option("--for-model", help="Print it for a language model: what bounds it and what it does most.")
     ] = False,

@@ -12,6 +12,7 @@ from gdnbench.cli.options import (
     JsonOption,
     KernelArgument,
     KernelsOption,
+    LimitOption,
     OpOption,
     ProfilesOption,
     QuietOption,
@@ -32,7 +33,7 @@ def nsys(
     seed: Annotated[int, typer.Option(help="Of the inputs.")] = 0,
     path: Annotated[Path | None, typer.Option("--nsys", help="Nsight Systems; found by itself by default.")] = None,
     profiles: ProfilesOption = PROFILES,
-    limit: Annotated[float, typer.Option(help="Seconds that it may take.")] = 120.0,
+    limit: LimitOption = 120.0,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:

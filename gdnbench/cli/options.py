@@ -27,6 +27,21 @@ StepLimitOption = Annotated[
     float,
     typer.Option(help="Seconds that a step of a kernel may take; importing it 3 times that, compiling it 10 times."),
 ]
+
+
+def _check_limit(limit_s: float) -> float:
+    from gdnbench.process.command import LONGEST_LIMIT_S
+
+    if not 0 < limit_s <= LONGEST_LIMIT_S:
+        raise UsageError(
+            f"--limit {limit_s:g}: more than no time, at most {LONGEST_LIMIT_S:,.0f} s",
+            "it is in seconds, as in --limit 60",
+        )
+    return limit_s
+
+
+LimitOption = Annotated[float, typer.Option(help="Seconds that it may take.", callback=_check_limit)]
+KernelLimitOption = Annotated[float, typer.Option(help="Seconds that one kernel may take.", callback=_check_limit)]
 MarginOption = Annotated[float, typer.Option(help="Relative difference that counts as none.")]
 SuiteOption = Annotated[
     str, typer.Option(metavar="NAME", help="The workloads of a suite, and their weighted geometric mean: contest.")

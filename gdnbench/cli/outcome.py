@@ -15,7 +15,7 @@ import time
 import traceback
 import unicodedata
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from gdnbench import __version__
@@ -49,13 +49,54 @@ def exit_code_of(command: Callable[[], object]) -> int:
             return error.exit_code
         except KeyboardInterrupt:
             return ExitCode.INTERRUPTED
+        except _UnforeseenError as error:
+            return _unforeseen(error.cause)
         except Exception as error:
-            if isinstance(error, ModuleNotFoundError) and not (error.name or "gdnbench").startswith("gdnbench"):
-                _print_error(
-                    MachineError(f"the module {error.name} is not installed", "pip install gdnbench installs it")
-                )
-                return ExitCode.ENVIRONMENT
-            return _crashed(error)
+            return _unforeseen(error)
+
+
+def _unforeseen(error: BaseException) -> ExitCode:
+    """Tells an error that is no message: of what is not installed, or was cut off, or of gdnbench itself."""
+    if path := _cut_module(error):
+        _print_error(MachineError(f"Python cannot read its compiled module {path}", f"remove it: rm '{path}'"))
+        return ExitCode.ENVIRONMENT
+    if isinstance(error, ModuleNotFoundError) and not (error.name or "gdnbench").startswith("gdnbench"):
+        _print_error(MachineError(f"the module {error.name} is not installed", "pip install gdnbench installs it"))
+        return ExitCode.ENVIRONMENT
+    return _crashed(error)
+
+
+class _UnforeseenError(Exception):
+    """Carries an error out of Typer, which has an exit code of its own for it."""
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__()
+        self.cause = cause
+
+
+@contextlib.contextmanager
+def ended_by_none() -> Iterator[None]:
+    """Within it, what Typer takes for the user's wish to end is a failure like any other.
+
+    SystemExit comes of what a declaration or a library calls, and would have the verb end well before it has printed
+    anything; EOFError, as of a compiled module that was cut off, would be "Aborted." and the exit code of a regression.
+    """
+    try:
+        yield
+    except EOFError as error:
+        raise _UnforeseenError(error) from error
+    except SystemExit as stop:
+        if isinstance(stop.__context__, BrokenPipeError):  # Rich exits with 1 for it
+            raise
+        raise _UnforeseenError(stop) from stop
+
+
+def _cut_module(error: BaseException) -> str:
+    """The compiled module that Python failed to read, if it was that."""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        if frame.f_code.co_name == "_compile_bytecode" and "importlib" in frame.f_code.co_filename:
+            return str(frame.f_locals.get("bytecode_path", ""))
+    return ""
 
 
 def _run(command: Callable[[], object]) -> int:
@@ -98,7 +139,7 @@ def _shortened(text: str) -> str:
     return re.sub(rf"\S{{{LONGEST_WORD},}}", lambda word: f"{word[0][:60]}…{word[0][-20:]}", text)
 
 
-def _crashed(error: Exception) -> ExitCode:
+def _crashed(error: BaseException) -> ExitCode:
     """A bug of gdnbench: one line for the user, the traceback in a log file."""
     told = traceback.format_exception_only(error)[-1].strip().splitlines()[0]
     report = "".join(traceback.format_exception(error))

@@ -23,11 +23,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TypedDict
 
+from gdnbench.catalog.trial import forget_trials
 from gdnbench.codec import SchemaError, decode_json
 from gdnbench.errors import MachineError, UsageError
 from gdnbench.model.code import Build
-
-CACHE_VARIABLE = "GDNBENCH_CACHE"
+from gdnbench.places import CACHE_VARIABLE, cache_root
 
 _USED_AGAIN_S = 3600.0  # a use is noted once an hour: reading a build need not write
 LIMIT_VARIABLE = "GDNBENCH_CACHE_LIMIT"
@@ -42,17 +42,12 @@ _SIZE = re.compile(r"(?P<count>\d+(?:\.\d+)?)\s*(?P<unit>[KMGT]?)i?B?", re.IGNOR
 
 def cache_folder() -> Path:
     """Where builds are kept: `$GDNBENCH_CACHE/builds`, else `builds` in the user's cache folder."""
-    chosen = os.environ.get(CACHE_VARIABLE)
-    if chosen:
-        return Path(chosen).resolve() / "builds"
-    from platformdirs import user_cache_path
-
-    return user_cache_path("gdnbench") / "builds"
+    return cache_root() / "builds"
 
 
 def byte_code_folder() -> Path:
     """Where workers keep Python's byte code if it may not lie beside the sources; not counted against the limit."""
-    return cache_folder().parent / "bytecode"
+    return cache_root() / "bytecode"
 
 
 def has_build(key: str) -> bool:
@@ -203,10 +198,14 @@ def evict() -> int:
 
 
 def clean(older_s: float = 0.0) -> int:
-    """Removes what was not used for so many seconds, all by default, byte code as well; gives the bytes of the rest."""
+    """Removes builds and revisions not used for so many seconds, all by default, and gives their bytes.
+
+    With all of them go byte code and trials of declarations.
+    """
     before = cache_use().total_bytes
     if older_s == 0:
         shutil.rmtree(byte_code_folder(), ignore_errors=True)
+        forget_trials()
     horizon = time.time() - older_s
     for item in (*_builds(), *_revisions()):
         if item.used_s <= horizon:

@@ -12,6 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, TextIO
 
+from gdnbench.catalog.declaration import SourceLoader
 from gdnbench.catalog.entry import Entry
 from gdnbench.codegen.arch import capability
 from gdnbench.errors import BuildError, raised_at
@@ -215,8 +216,8 @@ def load_function(source: Path, name: str) -> Any:
         BuildError: if the source fails to load, with the line that did; or if it defines no such name.
     """
     module_name = f"gdnbench_kernel_{sha256(str(source).encode()).hexdigest()[:12]}"
-    spec = importlib.util.spec_from_file_location(module_name, source)
-    if spec is None or spec.loader is None:
+    spec = importlib.util.spec_from_file_location(module_name, source, loader=SourceLoader(module_name, str(source)))
+    if spec is None or spec.loader is None or source.suffix != ".py":
         raise BuildError(f"{source} is not a Python file", "see `source` in variant.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module  # dataclasses and pickle look a class's module up by name

@@ -72,10 +72,7 @@ def load_libraries(gpu: Gpu | None, limit_s: float = _LIMIT_S) -> dict[str, Load
         gpu: the GPU to try out through torch; None tries none.
         limit_s: how long all of it may take, in seconds; what has not loaded by then counts as hanging.
     """
-    environment = {
-        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # as NVML counts
-        "PYTHONSAFEPATH": "1",  # this folder's own modules must not stand in for installed ones of the same name
-    }
+    environment = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}  # as NVML counts
     found: dict[str, LoadResult] = {}
     deadline = time.monotonic() + limit_s
     with (

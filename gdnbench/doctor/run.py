@@ -10,6 +10,7 @@ from gdnbench.doctor import hardware, profilers, software
 from gdnbench.doctor.check import Check, Level
 from gdnbench.doctor.hardware import check_absence, check_driver, check_gpu
 from gdnbench.doctor.loading import LoadResult, load_libraries
+from gdnbench.doctor.shadows import read_shadows
 from gdnbench.doctor.software import check_python, check_torch
 from gdnbench.errors import GpuNotFoundError
 from gdnbench.machine.gpus import list_gpus, select_gpu
@@ -38,6 +39,7 @@ def run_checks(results: Path, gpu: str = "auto") -> tuple[Check, ...]:
     state = read_state(chosen) if chosen else GpuState()
     return (
         check_python(),
+        read_shadows(),
         check_torch(loaded["torch"], chosen, state.cuda_driver_version),
         *_check_libraries(loaded, chosen),
         *([not_found] if not_found else []),

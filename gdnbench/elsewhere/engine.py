@@ -36,7 +36,7 @@ _WORK = """
 cd "$1" || exit 1
 case "$3" in '~/'*) python="$HOME/${3#??}";; *) python="$3";; esac
 export PYTHONPATH="$2${PYTHONPATH:+:$PYTHONPATH}" PYTHONUTF8=1
-exec "$python" -m gdnbench worker %s --out %s
+exec "$python" -P -m gdnbench worker %s --out %s
 """ % (JOB, OUT)  # noqa: UP031 - braces are the shell's
 
 

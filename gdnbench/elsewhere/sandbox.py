@@ -19,7 +19,7 @@ from gdnbench.elsewhere.host import last_line, run_there
 from gdnbench.elsewhere.sandbox_exec import FAILED
 from gdnbench.elsewhere.targets import ModalTarget
 from gdnbench.errors import MachineError
-from gdnbench.process.command import Completed, Streams, start
+from gdnbench.process.command import PYTHON, Completed, Streams, start
 from gdnbench.process.worker import python_path
 
 APP = "gdnbench"
@@ -120,7 +120,7 @@ class ModalHost:
     def start(self, argv: Sequence[str], **streams: Unpack[Streams]) -> Popen[bytes]:
         """Starts it in the sandbox, by a process here."""
         # -P: a folder that commands are given in may have a `modal.py`.
-        command = [sys.executable, "-P", "-m", "gdnbench.elsewhere.sandbox_exec", self._sandbox.object_id, *argv]
+        command = [*PYTHON, "-m", "gdnbench.elsewhere.sandbox_exec", self._sandbox.object_id, *argv]
         return start(command, environment={"PYTHONPATH": python_path()}, **streams)
 
     def close(self) -> None:

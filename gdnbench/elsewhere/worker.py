@@ -10,7 +10,6 @@ import contextlib
 import os
 import select
 import signal
-import sys
 import time
 from pathlib import Path
 from subprocess import PIPE, Popen
@@ -26,7 +25,7 @@ from gdnbench.machine.gpus import is_model, list_gpus, select_cards, select_gpu
 from gdnbench.model.gpu import CPU
 from gdnbench.places import RESULTS
 from gdnbench.process.channel import decode
-from gdnbench.process.command import kill, start
+from gdnbench.process.command import PYTHON, kill, start
 from gdnbench.process.worker import python_path
 from gdnbench.store.find import list_runs
 from gdnbench.store.info import read_info
@@ -149,7 +148,7 @@ class _Command:
         os.environ.update(self._job.environment)
         try:
             process = start(
-                [sys.executable, "-c", _CHILD.format(out=str(self._out), worker=os.getpid()), *self._words],
+                [*PYTHON, "-c", _CHILD.format(out=str(self._out), worker=os.getpid()), *self._words],
                 environment={**self._environment, VARIABLE: str(write_end)},
                 stdout=PIPE,
                 stderr=PIPE,

@@ -13,7 +13,8 @@ from gdnbench.errors import MachineError
 from gdnbench.exchange.match import Match
 from gdnbench.exchange.workloads import PlannedWorkload, blob_path
 from gdnbench.model.kernel import Requirement
-from gdnbench.process.command import run_tool
+from gdnbench.process.command import PYTHON, run_tool
+from gdnbench.process.worker import python_path
 
 SAFETENSORS = Requirement("safetensors", extra="exchange")
 _LIMIT_S = 600.0
@@ -52,7 +53,11 @@ def draw(
     with tempfile.TemporaryDirectory() as temporary:
         path = Path(temporary, "job.json")
         path.write_text(json.dumps(job))
-        done = run_tool([sys.executable, "-m", "gdnbench.exchange.drawing", str(path)], limit_s=_LIMIT_S)
+        done = run_tool(
+            [*PYTHON, "-m", "gdnbench.exchange.drawing", str(path)],
+            limit_s=_LIMIT_S,
+            environment={"PYTHONPATH": python_path()},
+        )
         if done.returncode:
             reason = (done.errors.strip().splitlines() or ["it ended without a word"])[-1]
             raise MachineError(f"the inputs of {match.op.name} cannot be drawn: {reason}", "see its numerics.py")

@@ -11,6 +11,7 @@ from typing import Protocol, cast
 
 from torch import Tensor
 
+from gdnbench.catalog.declaration import SourceLoader
 from gdnbench.errors import DeclarationError
 from gdnbench.model.op import Op
 from gdnbench.model.workload import Workload
@@ -52,8 +53,8 @@ def load_file(path: Path) -> ModuleType:
         DeclarationError: if there is no such file. Whatever the file raises passes through.
     """
     name = "gdnbench_" + "_".join(path.with_suffix("").parts[-3:]).replace("-", "_")
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None or not path.is_file():
+    spec = importlib.util.spec_from_file_location(name, path, loader=SourceLoader(name, str(path)))
+    if spec is None or spec.loader is None or path.suffix != ".py" or not path.is_file():
         raise DeclarationError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses and pickle look their module up there

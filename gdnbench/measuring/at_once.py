@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 import tempfile
 import threading
 import time
@@ -17,7 +16,7 @@ from typing import IO, TYPE_CHECKING
 from gdnbench.errors import ExitCode
 from gdnbench.machine.cores import Cores
 from gdnbench.measuring.exit_code import gravest_code
-from gdnbench.process.command import describe_exit, kill, start
+from gdnbench.process.command import PYTHON, describe_exit, kill, start
 from gdnbench.process.worker import python_path
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ _LAST_S = 15.0
 
 def gdnbench_command(arguments: Iterable[str]) -> tuple[str, ...]:
     """What starts this gdnbench with a command line; the verb comes first."""
-    return (sys.executable, "-c", _CHILD, *arguments)
+    return (*PYTHON, "-c", _CHILD, *arguments)
 
 
 @dataclass(frozen=True)

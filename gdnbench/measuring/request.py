@@ -21,8 +21,11 @@ from gdnbench.model.part import Part
 from gdnbench.model.short_lists import has_short_lists, write_in_full
 from gdnbench.model.status import CLOCKS, Clock
 from gdnbench.model.workload import Workload
+from gdnbench.process.command import LONGEST_LIMIT_S
 from gdnbench.stats.estimators import GPU_TRIM, INTERQUARTILE
 from gdnbench.store.schema import MOST_ROUNDS, MOST_SEED
+
+MOST_SAMPLES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -82,13 +85,16 @@ class Settings:
             raise UsageError("--cold-tlb does not go with --plain, which has one placement", "leave one of them out")
         if self.samples < 1:
             raise UsageError(f"--samples {self.samples}: a round needs a sample", "the default is 64")
+        if self.samples > MOST_SAMPLES:
+            raise UsageError(f"--samples {self.samples}: at most {MOST_SAMPLES:,} are kept", "the default is 64")
         if not 0 <= self.seed <= MOST_SEED:
             raise UsageError(f"--seed {self.seed}: a seed lies between 0 and 2^63 - 1", "leave it out for a fresh one")
         if not 0 <= self.margin < 1:
             raise UsageError(f"--margin {self.margin}: a margin lies between 0 and 1", "0.005 is half a percent")
-        if not 0 < self.step_limit_s < float("inf"):
+        if not 0 < self.step_limit_s <= LONGEST_LIMIT_S:
             raise UsageError(
-                f"--step-limit {self.step_limit_s:g}: a step takes some time", "it is in seconds, as in --step-limit 30"
+                f"--step-limit {self.step_limit_s:g}: a step takes some time, at most {LONGEST_LIMIT_S:,.0f} s",
+                "it is in seconds, as in --step-limit 30",
             )
 
 

@@ -229,7 +229,7 @@ class CudaKernel(Kernel):
         since: the first architecture that has its instructions, as `sm_90` is for clusters; empty for any.
 
     Raises:
-        DeclarationError: if it declares no launch, or launches in both ways, or `since` is no architecture.
+        DeclarationError: if it declares no launch, or launches in both ways, or `since` or `target` is no architecture.
     """
 
     language: ClassVar[str] = "cuda"
@@ -246,7 +246,8 @@ class CudaKernel(Kernel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_since(self.name, self.since)
+        _check_arch(self.name, "since", self.since)
+        _check_arch(self.name, "target", self.target)
         object.__setattr__(self, "scratch", tuple(self.scratch))
         if self.launches:
             _check_launches(self.launches, CudaLaunch, self.entry, self.grid, self.block)
@@ -325,7 +326,7 @@ class TritonKernel(Kernel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_since(self.name, self.since)
+        _check_arch(self.name, "since", self.since)
         object.__setattr__(self, "scratch", tuple(self.scratch))
         if self.launches:
             _check_launches(self.launches, TritonLaunch, self.entry, self.grid)
@@ -341,10 +342,10 @@ class TritonKernel(Kernel):
         return not self.since or _number(arch) >= _number(self.since)
 
 
-def _check_since(name: str, since: str) -> None:
-    """Refuses a `since` that is neither empty nor an architecture."""
-    if since and not _ARCH.fullmatch(since):
-        raise DeclarationError(f"{name}: since {since!r} is no architecture", "as in since='sm_90'")
+def _check_arch(name: str, field: str, value: str) -> None:
+    """Refuses a `since` or `target` that is neither empty nor an architecture."""
+    if value and not (isinstance(value, str) and _ARCH.fullmatch(value)):
+        raise DeclarationError(f"{name}: {field} {value!r} is no architecture", f"as in {field}='sm_90'")
 
 
 def _check_launches(launches: object, kind: type, *single: object) -> None:

@@ -6,6 +6,9 @@ import re
 
 from gdnbench.errors import DeclarationError
 
+EVERY = "all"
+"""What stands for every kernel, or profile, on the command line."""
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,79}")
 
 
@@ -15,6 +18,8 @@ def check_name(name: str) -> None:
     Raises:
         DeclarationError: saying what a name is made of.
     """
+    if name == EVERY:
+        raise DeclarationError(f"the name {EVERY!r} means all that there are; choose another")
     if not _NAME.fullmatch(name):
         raise DeclarationError(
             f"the name {name[:80]!r} is not made of letters, digits and . _ + -, a letter or digit first"

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Protocol, TypedDict, Unpack
 
 if TYPE_CHECKING:
     from subprocess import Popen
+
+PYTHON = (sys.executable, "-P")
+"""This Python, which imports nothing from the folder that it is started in: a file there may be called `json.py`."""
+
+LONGEST_LIMIT_S = 1e6
+"""Twelve days: the system counts the milliseconds of a wait in 31 bits."""
 
 GRACE_S = 30.0  # for the driver to end a process that has a kernel running
 

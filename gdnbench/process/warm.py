@@ -17,7 +17,7 @@ from subprocess import TimeoutExpired
 from typing import IO, BinaryIO
 
 from gdnbench.process import warm_parent
-from gdnbench.process.command import Process, start
+from gdnbench.process.command import PYTHON, Process, start
 
 IDLE_S = 600.0
 """torch's 300 MB are then the user's again."""
@@ -135,7 +135,7 @@ class WarmParent:
             return _open(path)
         with path.with_suffix(".log").open("wb") as log:
             parent = start(
-                [sys.executable, "-P", "-m", warm_parent.__name__, str(path), str(self._idle_s)],
+                [*PYTHON, "-m", warm_parent.__name__, str(path), str(self._idle_s)],
                 environment=self._environment,
                 stdout=log,
                 stderr=log,

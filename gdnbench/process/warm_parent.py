@@ -165,7 +165,7 @@ def _become_worker(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
         os.environ.update(request["environment"])
         os.chdir(request["folder"])
         sys.argv = [request["module"], *request["arguments"], str(channel)]
-        _take_path(request["folder"])
+        _take_path()
         # Of gdnbench as it is now: this process may be older than its sources.
         for name in [name for name in sys.modules if name.partition(".")[0] == "gdnbench"]:
             del sys.modules[name]
@@ -196,9 +196,9 @@ def _draw_seeds() -> None:
         sys.modules["numpy"].random.seed()
 
 
-def _take_path(folder: str) -> None:
-    """Has modules be found as by a process that is started in the folder with this environment."""
-    sys.path[:] = [folder, *_python_path(), *_OWN_PATH]
+def _take_path() -> None:
+    """Has modules be found as by a process that is started with this environment, none in the folder where it is."""
+    sys.path[:] = [*_python_path(), *_OWN_PATH]
 
 
 def _python_path() -> list[str]:

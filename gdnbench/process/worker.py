@@ -1,9 +1,9 @@
 """A worker process and its parent: the worker's ends of what joins them, and the parent's.
 
-A worker is `python -m MODULE ARGUMENTS… FD`. Its arguments say what to do, and where it has to do more than one thing,
-further requests follow on its stdin, a line of JSON each. It answers with messages on the `Channel` to the descriptor
-FD, so that nothing that a kernel or a library prints gets in between. What it prints goes to a log, whose end tells why
-it died. Its parent listens within a deadline, and kills it with its group.
+A worker is `python -P -m MODULE ARGUMENTS… FD`. Its arguments say what to do, and where it has to do more than one
+thing, further requests follow on its stdin, a line of JSON each. It answers with messages on the `Channel` to the
+descriptor FD, so that nothing that a kernel or a library prints gets in between. What it prints goes to a log, whose
+end tells why it died. Its parent listens within a deadline, and kills it with its group.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import contextlib
 import os
 import select
 import socket
-import sys
 import threading
 import time
 from collections import deque
@@ -24,7 +23,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, Generic, TextIO
 
 from gdnbench.process.channel import Message, Seal, decode, make_key
-from gdnbench.process.command import GRACE_S, Process, describe_exit, kill, start
+from gdnbench.process.command import GRACE_S, PYTHON, Process, describe_exit, kill, start
 
 if TYPE_CHECKING:
     from gdnbench.process.warm import WarmParent
@@ -114,7 +113,7 @@ class Worker(Generic[Message]):
             with contextlib.suppress(OSError):
                 return warm.start(module, arguments, channel, self._log)
         return start(
-            [sys.executable, "-m", module, *arguments, str(channel)],
+            [*PYTHON, "-m", module, *arguments, str(channel)],
             environment={"PYTHONPATH": python_path(), **(environment or {})},
             stdin=PIPE if asked else None,
             stdout=self._log,

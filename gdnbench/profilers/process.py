@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from gdnbench.measuring.workers import worker_environment
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.workload import Workload
-from gdnbench.process.command import Completed, run_tool
+from gdnbench.process.command import PYTHON, Completed, run_tool
 
 DOMAIN = "gdnbench"
 PROFILED = "profiled"  # the start/end range that a profiler filters by
@@ -101,7 +100,7 @@ def run_worker(
         task.write(path)
         return run_command(
             # Python itself: a profiler follows no launcher's children.
-            [*wrapper, sys.executable, "-m", "gdnbench.profilers.worker", str(path)],
+            [*wrapper, *PYTHON, "-m", "gdnbench.profilers.worker", str(path)],
             limit_s=limit_s,
             environment={**worker_environment(gpu), **(environment or {})},
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from subprocess import PIPE, Popen
@@ -14,7 +13,7 @@ from anyio import CancelScope, create_task_group, move_on_after, sleep, to_threa
 
 from gdnbench.elsewhere.events import PROGRESS, VARIABLE, JobEvent, NoteMade
 from gdnbench.process.channel import decode
-from gdnbench.process.command import kill, start
+from gdnbench.process.command import PYTHON, kill, start
 from gdnbench.process.worker import python_path
 from gdnbench.tools_server.result import Ended
 
@@ -102,7 +101,7 @@ class Command:
         self._events, theirs = os.pipe()
         try:
             self._process = start(
-                [sys.executable, "-c", _CHILD.format(server=os.getpid()), *words],
+                [*PYTHON, "-c", _CHILD.format(server=os.getpid()), *words],
                 environment={**_ENVIRONMENT, "PYTHONPATH": python_path(), VARIABLE: str(theirs)},
                 stdout=PIPE,
                 stderr=PIPE,

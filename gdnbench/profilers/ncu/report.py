@@ -20,6 +20,7 @@ from typing import Any
 from gdnbench.doctor.check import version_numbers
 from gdnbench.doctor.profilers import find_ncu
 from gdnbench.errors import ReportFormatError
+from gdnbench.process.command import PYTHON
 from gdnbench.process.worker import python_path
 from gdnbench.profilers.files import check_file, read_text
 from gdnbench.profilers.ncu.command import no_ncu
@@ -109,7 +110,7 @@ def read_in_subprocess(path: Path, ncu: Path | None) -> tuple[Profile, ...] | No
     """
     with tempfile.TemporaryDirectory(prefix="gdnbench-ncu-") as folder:
         read = Path(folder) / "profiles.csv"
-        command = [sys.executable, "-m", __name__, str(path), str(read), *([str(ncu)] if ncu else [])]
+        command = [*PYTHON, "-m", __name__, str(path), str(read), *([str(ncu)] if ncu else [])]
         environment = {"PYTHONPATH": python_path()}
         ended = run_command(command, limit_s=_LIMIT_S, environment=environment)
         if ended.returncode == _Exit.NO_REPORT:

@@ -1,0 +1,209 @@
+"""Declarations that end, crash or hang what runs them: listed by file, tried once, and stopping no other."""
+
+import json
+import os
+import shutil
+import textwrap
+
+import pytest
+from faults import Gdnbench
+from test_catalog_catalog import BUNDLED, LANGUAGES, PLAIN, add_kernel
+
+from gdnbench.catalog import load, trial
+from gdnbench.catalog.catalog import load_catalog
+from gdnbench.places import cache_root
+
+_ENDS = "ends the process that runs it"
+LETHAL = {
+    # how it ends: what is told of it, behind the file's name
+    "exit-0": ("import os\nos._exit(0)", f": {_ENDS} (exit code 0)"),
+    "exit-1": ("import os\nos._exit(1)", f": {_ENDS} (exit code 1)"),
+    "c-exit": ("import ctypes\nctypes.CDLL(None).exit(0)", f": {_ENDS} (exit code 0)"),
+    "c-exit-group": ("import ctypes\nctypes.CDLL(None)._exit(0)", f": {_ENDS} (exit code 0)"),
+    "exec": ("import os\nos.execv('/bin/true', ['true'])", f": {_ENDS} (exit code 0)"),
+    "null-pointer": ("import ctypes\nctypes.string_at(0)", f":2: {_ENDS} (SIGSEGV)"),
+    "abort": ("import os\n\nos.abort()", f":3: {_ENDS} (SIGABRT)"),
+    "kill": ("import os\nos.kill(os.getpid(), 9)", f": {_ENDS} (SIGKILL)"),
+    "term": ("import os\nos.kill(os.getpid(), 15)", f": {_ENDS} (SIGTERM)"),
+    "alarm": ("import signal, time\nsignal.setitimer(0, 0.01)\ntime.sleep(9)", f": {_ENDS} (SIGALRM)"),
+    "closes-all": ("import os\nos.closerange(0, 4096)", f": {_ENDS} (exit code 1)"),
+    "interrupt": ("import os\nraise KeyboardInterrupt", ":2: KeyboardInterrupt"),
+    "interrupt-by-signal": ("import os, signal\nsignal.raise_signal(signal.SIGINT)", ":2: KeyboardInterrupt"),
+    "generator-exit": ("raise GeneratorExit('x')", ":1: GeneratorExit: x"),
+    "base-exception": ("class Odd(BaseException):\n    pass\n\n\nraise Odd('a\\nb')", ":5: Odd: a b"),
+    "base-group": (
+        "raise BaseExceptionGroup('two', [KeyboardInterrupt()])",
+        ":1: BaseExceptionGroup: two (1 sub-exception)",
+    ),
+    "memory": ("held = bytearray(1 << 40)", ": takes more than 4 GiB of memory"),
+    "thread": ("import os, threading\nthreading.Timer(9, os._exit, (0,)).start()", ": leaves a thread running"),
+    "fork": ("import os\nos.fork()", ": forks the process that runs it"),
+}
+HANGS = {
+    "loop": ("x = 1\nwhile True: x += 1", ":2: "),
+    "sleep": ("import time\n\ntime.sleep(1e6)", ":3: "),
+    "lock": ("import threading\nlock = threading.Lock()\nlock.acquire()\nlock.acquire()", ":4: "),
+    "join": ("import signal\nsignal.pause()", ":2: "),
+    "stopped": ("import os\nos.kill(os.getpid(), 19)", ": "),
+    "prints": ("while True:\n    print('x' * 4096)", ":"),
+    "inner": ("def wait():\n    while True: pass\n\n\nwait()", ":2: "),
+}
+WRONG = {
+    # what raises an error in the child does so here, too
+    "exit": ("import sys\nsys.exit(0)", ":2: SystemExit: 0"),
+    "input": ("name = input('name? ')", ":1: EOFError"),
+    "end-of-file": ("raise EOFError", ":1: EOFError"),
+    "stack": ("def deeper():\n    deeper()\n\n\ndeeper()", "RecursionError"),
+    "stop": ("raise StopIteration", ":1: StopIteration"),
+    "own-name": ("import sys\nraise ImportError(__file__)", "variant.py"),
+}
+LIMIT_S = 1.0
+NAMES = {"op", "variant"}
+
+
+@pytest.fixture(scope="module")
+def bundled(tmp_path_factory):
+    """What is kept once the bundled kernels were tried."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GDNBENCH_CACHE", str(folder))
+        trial.try_all([trial.Declaration.read(path) for path in BUNDLED.rglob("*.py") if path.stem in NAMES])
+    return folder / "trials.txt"
+
+
+@pytest.fixture(autouse=True)
+def own_trials(monkeypatch, tmp_path, bundled):
+    """No trials but those of the bundled kernels, and a limit that tests can wait for."""
+    (tmp_path / "cache").mkdir()
+    shutil.copy(bundled, tmp_path / "cache")
+    monkeypatch.setenv("GDNBENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(trial, "LIMIT_S", LIMIT_S)
+
+
+def _reasons(root, wanted):
+    """Why each folder is broken; the healthy kernels before and after them all load."""
+    add_kernel(root, "aa-first", variant=PLAIN.replace("mine", "first"))
+    add_kernel(root, "zz-last", variant=PLAIN.replace("mine", "last"))
+    for name, (variant, _) in wanted.items():
+        add_kernel(root, name, variant=f"{variant}\n")
+    catalog = load_catalog([BUNDLED, root])
+    assert set(catalog.entries) == {*LANGUAGES, "decode-first", "decode-last"}
+    assert {broken.name for broken in catalog.broken} == {f"decode/{name}" for name in wanted}
+    return {broken.folder.name: broken.reason for broken in catalog.broken}
+
+
+@pytest.mark.parametrize("kinds", [LETHAL, WRONG, HANGS], ids=["lethal", "wrong", "hangs"])
+def test_each_is_broken_by_its_file_and_stops_no_other(tmp_path, kinds):
+    reasons = _reasons(tmp_path, kinds)
+    for name, (_, told) in kinds.items():
+        assert reasons[name].startswith("variant.py"), name
+        assert told in reasons[name], name
+        assert kinds is not HANGS or f"does not come to its end in {LIMIT_S:g} s" in reasons[name]
+
+
+@pytest.mark.parametrize("kind", LETHAL)
+def test_an_op_that_does_so_takes_only_its_own_kernels_with_it(tmp_path, kind):
+    add_kernel(tmp_path, op="gemm")
+    (tmp_path / "gemm" / "op.py").write_text(LETHAL[kind][0])
+    catalog = load_catalog([BUNDLED, tmp_path])
+    [broken] = catalog.broken
+    assert (broken.name, broken.reason) == ("gemm", f"op.py{LETHAL[kind][1]}")
+    assert set(catalog.entries) == set(LANGUAGES)
+
+
+def _count(path):
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+@pytest.mark.parametrize("kind", ["healthy", "raises", *LETHAL, "loop"])
+def test_a_content_is_tried_once_wherever_it_lies(tmp_path, kind):
+    tried = tmp_path / "tried"
+    code = {"healthy": PLAIN, "raises": "raise ValueError"}.get(kind) or (LETHAL | HANGS)[kind][0]
+    # Where its own process is the tests' it is not tried, but run.
+    code = f"import os\nif os.getpid() != {os.getpid()}:\n    open({str(tried)!r}, 'a').write('x\\n')\n{code}\n"
+    for root in ("one", "other"):
+        folder = add_kernel(tmp_path / root, variant=code)
+        os.utime(folder / "variant.py", (1e9, 1e9))
+        load_catalog([BUNDLED, tmp_path / root])
+        trial._kept.clear()  # as another process begins
+        load._RUN.clear()
+    assert _count(tried) == 1
+
+
+def test_what_failed_is_tried_again_when_it_was_touched_or_mended(tmp_path):
+    tried = tmp_path / "tried"
+    variant = add_kernel(tmp_path, variant=f"open({str(tried)!r}, 'a').write('x\\n')\nwhile True:\n    pass")
+    reasons = {load_catalog([BUNDLED, tmp_path]).broken[0].reason for _ in range(3)}
+    assert len(reasons) == 1
+    assert "touch" in reasons.pop()
+    assert _count(tried) == 1
+    variant /= "variant.py"
+    os.utime(variant)
+    assert load_catalog([BUNDLED, tmp_path]).broken
+    assert _count(tried) == 2
+    variant.write_text(PLAIN)
+    assert not load_catalog([BUNDLED, tmp_path]).broken
+
+
+DAMAGED = {"empty": "", "half": "half a line", "binary": "\0\xff\n", "large": "x " * 1_000_000, "lines": "a b\nc\n\n"}
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_what_is_kept_of_trials_may_be_anything(tmp_path, damage):
+    (cache_root() / "trials.txt").write_text(DAMAGED[damage], encoding="latin-1")
+    add_kernel(tmp_path, variant=LETHAL["exit-0"][0])
+    for _ in range(2):
+        assert [broken.name for broken in load_catalog([BUNDLED, tmp_path]).broken] == ["decode/mine"]
+        trial._kept.clear()
+
+
+@pytest.mark.parametrize("place", ["a-file", "/proc/gdnbench", "/dev/null"])
+def test_without_a_place_to_keep_trials_all_are_tried_again(tmp_path, monkeypatch, place):
+    (tmp_path / "a-file").write_text("")
+    monkeypatch.setenv("GDNBENCH_CACHE", str(tmp_path / place))
+    add_kernel(tmp_path, variant=LETHAL["exit-0"][0])
+    assert _ENDS in load_catalog([BUNDLED, tmp_path]).broken[0].reason
+
+
+def test_a_compiled_copy_stands_in_for_no_declaration(tmp_path):
+    """Python knows a file by second and size: an edit within both would go unseen, and a cut copy would stay."""
+    variant = add_kernel(tmp_path, variant=PLAIN) / "variant.py"
+    other = PLAIN.replace("An idea", "An ideb")
+    for text in (PLAIN, other):
+        variant.write_text(text)
+        os.utime(variant, (1e9, 1e9))
+        assert load_catalog([BUNDLED, tmp_path]).entries["decode-mine"].idea == text[3:11]
+    assert not list(tmp_path.rglob("*.pyc"))
+
+
+VERBS = {
+    # what each says where all is well
+    "list": (("list", "decode-first"), "decode-first"),
+    "list-json": (("list", "--json"), '"decode-first"'),
+    "lint": (("lint", "decode-v4"), ""),
+    "verify": (("verify", "decode-first", "--gpu", "cpu"), "decode-first"),
+    "inspect": (("inspect", "decode-v4"), "decode-v4"),
+    "ready": (("ready", "decode-first", "--gpu", "cpu"), "decode-first"),
+    "run": (("run", "--kernel", "decode-first", "--gpu", "cpu", "--dry-run"), "decode-first"),
+    "history": (("history", "decode-v4"), ""),
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_no_verb_ends_well_in_silence(tmp_path, verb):
+    root = tmp_path / "kernels"
+    add_kernel(root, "aa", variant=LETHAL["exit-0"][0])
+    (add_kernel(root, "first", variant=PLAIN.replace("mine", "first")) / "kernel.py").write_text(
+        textwrap.dedent(
+            """
+            def bind(tensors, workload, params):
+                raise ValueError("no such kernel yet")
+            """
+        )
+    )
+    words, told = VERBS[verb]
+    done = Gdnbench(tmp_path, (root,))(*words)
+    assert done.out.strip() or done.code, (done.code, done.err)
+    assert told in done.out + done.err
+    if verb == "list-json":
+        assert json.loads(done.out)

@@ -1,0 +1,139 @@
+"""What would end a verb in silence, or with an exit code that means something else, is told as a failure."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from faults import REPOSITORY, answer, python_path
+from test_catalog_catalog import PLAIN, add_kernel
+
+from gdnbench.cli import options
+from gdnbench.errors import UsageError
+from gdnbench.measuring.request import MOST_SAMPLES, Settings
+from gdnbench.process.command import LONGEST_LIMIT_S, run_tool
+
+ENDS = {
+    "exit-0": ("SystemExit(0)", "SystemExit: 0"),
+    "exit": ("SystemExit", "SystemExit"),
+    "exit-1": ("SystemExit(1)", "SystemExit: 1"),
+    "exit-text": ("SystemExit('bye')", "SystemExit: bye"),
+    "end-of-file": ("EOFError", "EOFError"),
+    "end-of-file-told": ("EOFError('marshal data too short')", "EOFError: marshal data too short"),
+    "odd": ("LookupError('x')", "LookupError: x"),
+}
+VERBS = {
+    "list": (("list",), "gdnbench.report.catalog.print_kernels"),
+    "lint": (("lint", "decode-v4"), "gdnbench.catalog.catalog.load_catalog"),
+    "runs": (("runs",), "gdnbench.store.overview.overview"),
+    "cache": (("cache", "clean"), "gdnbench.codegen.cache.clean"),
+    "doctor": (("doctor", "--gpu", "cpu"), "gdnbench.doctor.run.run_checks"),
+}
+
+
+@pytest.fixture(autouse=True)
+def state(monkeypatch, tmp_path):
+    """The folder of logs, away from the user's own."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("verb", VERBS)
+def test_what_a_verb_calls_does_not_end_it_well(monkeypatch, verb, end):
+    raised, told = ENDS[end]
+    words, called = VERBS[verb]
+
+    def ends(*_arguments, **_options):
+        raise eval(raised)
+
+    monkeypatch.setattr(called, ends)
+    done = answer(*words, COLUMNS="500")
+    assert done.code == 70
+    assert f"gdnbench itself failed: {told}" in done.err
+    assert "Aborted" not in done.err
+
+
+@pytest.mark.parametrize("end", ["SystemExit(0)", "EOFError"])
+def test_a_check_of_a_declaration_that_ends_is_a_failure(tmp_path, end):
+    variant = PLAIN.replace('"decode-mine"', f'"decode-mine", check=lambda shape: (_ for _ in ()).throw({end})')
+    (add_kernel(tmp_path, variant=variant) / "kernel.py").write_text("def bind(tensors, workload, params): ...\n")
+    done = answer(
+        "run", "decode-mine", "--gpu", "cpu", "--dry-run", "--out", str(tmp_path), GDNBENCH_KERNELS=str(tmp_path)
+    )
+    assert done.out.strip() or done.code == 70
+
+
+MODULES = ("catalog/catalog", "catalog/load", "cli/app", "cli/outcome", "errors", "model/kernel", "report/catalog")
+CUTS = {"half": lambda size: size // 2, "header": lambda size: 16, "last": lambda size: size - 1}
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    """What Python compiles for `list`."""
+    folder = tmp_path_factory.mktemp("compiled")
+    assert _list(folder).returncode == 0
+    return folder
+
+
+def _list(compiled):
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(compiled), "PYTHONPATH": python_path(REPOSITORY)}
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "gdnbench", "list", "decode-v4"],
+        env=environment,
+        cwd=compiled,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("module", MODULES)
+def test_a_compiled_module_that_was_cut_off_is_told(compiled, tmp_path, module, cut):
+    copied = Path(shutil.copytree(compiled, tmp_path / "compiled"))
+    [path] = copied.rglob(f"gdnbench/{module}.*.pyc")
+    os.truncate(path, CUTS[cut](path.stat().st_size))
+    done = _list(copied)
+    assert done.returncode in {5, 70}, done.stderr
+    assert "Aborted" not in done.stderr
+    told = "".join(done.stderr.split())
+    assert str(path) in told or "__pycache__" in told
+
+
+LIMITS = ("1e19", "1e308", "inf", "nan", "-1", "0", "1000001")
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", "decode-reference", "--gpu", "cpu", "--step-limit"),
+        ("verify", "decode-reference", "--gpu", "cpu", "--step-limit"),
+        ("sweep", "decode-triton", "--step-limit"),
+        ("ncu", "decode-v4", "--limit"),
+        ("nsys", "decode-v4", "--limit"),
+        ("phases", "decode-v4", "--limit"),
+        ("proton", "decode-v4", "--limit"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_limit_that_is_no_time_is_refused(words, limit):
+    done = answer(*words, limit, COLUMNS="200")
+    assert done.code == 2
+    assert f"error: {words[-1]} " in done.err
+    assert "1,000,000 s" in done.err
+
+
+@pytest.mark.parametrize("samples", [MOST_SAMPLES + 1, 2**53 + 1, 10**19, 10**400])
+def test_more_samples_than_are_kept_are_refused(samples):
+    with pytest.raises(UsageError, match="at most 1,000,000 are kept"):
+        Settings(samples=samples)
+
+
+def test_the_longest_limit_is_one_that_the_system_takes():
+    """A wait is counted in milliseconds in 31 bits."""
+    assert options._check_limit(LONGEST_LIMIT_S) == LONGEST_LIMIT_S
+    assert run_tool(["true"], limit_s=LONGEST_LIMIT_S).returncode == 0
+    Settings(step_limit_s=LONGEST_LIMIT_S, samples=MOST_SAMPLES)
