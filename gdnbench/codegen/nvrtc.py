@@ -93,8 +93,10 @@ def compile_cuda(
     )
     symbol = launch_of(entry.kernel, launch).entry
     text, log = _text_in(entry.source), io.StringIO()
+    # All of the kernel's launches, so that each gives the same file, which is loaded once: they share its variables.
+    symbols = tuple(dict.fromkeys(each.entry for each in entry.kernel.launches))
     try:
-        compiled = Program(text, "c++", options).compile("cubin", name_expressions=(symbol,), logs=log)
+        compiled = Program(text, "c++", options).compile("cubin", name_expressions=symbols, logs=log)
     except Exception as error:  # cuda-core keeps the class that it raises private
         raise _explained(entry, arch, symbol, str(error)) from error
     return CompiledCode(compiled.code, compiled.symbol_mapping[symbol].decode(), log=log.getvalue())
@@ -182,7 +184,9 @@ def _explained(entry: Entry, arch: str, symbol: str, text: str) -> GdnbenchError
     if "invalid value for --gpu-architecture" in text:
         return UsageError(f"this CUDA compiler does not know {arch}", f"it knows {', '.join(_known_archs())}")
     if "__nv_name_map" in text:
-        return BuildError(f"{entry.source} defines no kernel {symbol}", "see `entry` in variant.py")
+        absent = re.search(r'name expression was: "\s*([^"]+?)\s*"', text)
+        named = absent[1] if absent else symbol
+        return BuildError(f"{entry.source} defines no kernel {named}", "see `entry` in variant.py")
     if "NVRTC_ERROR" not in text:  # not the compiler's verdict: there is no compiler
         return MachineError(f"NVRTC does not run: {text}", "pip install nvidia-cuda-nvrtc")
     return BuildError(clean_log(text))

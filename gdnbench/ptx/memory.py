@@ -47,7 +47,7 @@ class Memory:
     """All memory of the part of the grid that runs at once.
 
     Attributes:
-        tensors: global memory, with the module's variables at its end.
+        tensors: global memory, with the module's variables at its beginning.
         findings: where faults go.
         ordering: of the lanes that run.
         instructions: of the program, to tell which other access a race is with.
