@@ -70,6 +70,7 @@ def run_program(
                 machine.run(execute, limit)
             except TimeoutError as error:
                 raise TimeoutError(str(machine.instruction.at)) from error
+            machine.memory.settle()
             for each in machine.memory.traffic():
                 known = traffic.get((each.at, each.verb))
                 traffic[each.at, each.verb] = _summed(known, each) if known else each

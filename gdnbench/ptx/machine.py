@@ -17,6 +17,7 @@ from gdnbench.ptx.literals import read_number
 from gdnbench.ptx.memory import Memory
 from gdnbench.ptx.numbers import BITS, DTYPES, Array
 from gdnbench.ptx.ordering import IntArray, Ordering
+from gdnbench.ptx.polling import polling_loads
 from gdnbench.ptx.program import WIDTHS, Operand, Program, PtxInstruction, unknown
 from gdnbench.ptx.races import Shadow
 from gdnbench.ptx.registers import LanePositions, special
@@ -139,6 +140,7 @@ class Machine:
         return Memory(
             tensors, self.findings, self.ordering, self.program.instructions, shared_bytes,
             shared, local_bytes, local, self.block, self.thread, self.warp, self._first_block, self.program.cluster,
+            polls=polling_loads(self.program),
         )  # fmt: skip
 
     # Operands

@@ -107,8 +107,17 @@ class Access:
 
     @property
     def is_strong(self) -> bool:
-        """Whether it is volatile, or orders others: such accesses are how threads synchronise."""
-        return self.instruction.has("volatile", "relaxed", "acquire", "release", "acq_rel", "mmio")
+        """Whether it is by a strong instruction."""
+        return is_strong(self.instruction)
+
+
+def is_strong(instruction: PtxInstruction) -> bool:
+    """Whether an access is volatile, or orders others: such accesses are how threads tell each other of flags.
+
+    Those of mbarriers have words of that kind, and an order of their own.
+    """
+    words = ("volatile", "relaxed", "acquire", "release", "acq_rel", "mmio")
+    return instruction.name != "mbarrier" and instruction.has(*words)
 
 
 @dataclass
