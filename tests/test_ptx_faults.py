@@ -356,7 +356,7 @@ extern "C" __global__ void k(const float* a, float* b) {
   __shared__ unsigned long long bar;
   const int i = threadIdx.x;
   if (i == 0) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(at(&bar)));
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\\n" "fence.mbarrier_init.release.cluster;" :: "r"(at(&bar)));
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(at(&bar)), "r"(1024u) : "memory");
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
                  :: "r"(at(s)), "l"(a), "r"(1024u), "r"(at(&bar)) : "memory");
@@ -476,7 +476,7 @@ extern "C" __global__ void k(const float* a, float* b) {
   __shared__ __align__(128) float s[64];
   __shared__ unsigned long long bar;
   const int i = threadIdx.x;
-  if (i == 0) asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(at(&bar)));
+  if (i == 0) asm("mbarrier.init.shared::cta.b64 [%0], 1;\\nfence.mbarrier_init.release.cluster;" :: "r"(at(&bar)));
   __syncthreads();
   if (i == 0) asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 256;" :: "r"(at(&bar)) : "memory");
   const unsigned size = BYTES;

@@ -13,6 +13,7 @@ from gdnbench.ptx.doubts import Doubt, Doubts
 from gdnbench.ptx.findings import Fault, FaultLog, Traffic, told_outside
 from gdnbench.ptx.numbers import BITS, Array
 from gdnbench.ptx.ordering import IntArray, Ordering
+from gdnbench.ptx.peers import PeerWatch
 from gdnbench.ptx.program import PtxInstruction
 from gdnbench.ptx.races import Conflict
 from gdnbench.ptx.sectors import SectorCounts
@@ -54,6 +55,7 @@ class Memory:
         cluster: blocks of a cluster.
         counts_traffic: whether what loads and stores ask for is counted.
         sectors: what each load and store of global memory has asked for.
+        peers: what is done to other blocks of a cluster; None where that is not watched.
         polls: numbers of the loads by which threads look for what others tell them: see `polling_loads`.
     """
 
@@ -72,6 +74,7 @@ class Memory:
     cluster: int = 1
     counts_traffic: bool = True
     sectors: SectorCounts = field(default_factory=SectorCounts)
+    peers: PeerWatch | None = None
     polls: frozenset[int] = frozenset()
     _doubts: Doubts = field(default_factory=Doubts)
 
@@ -203,7 +206,9 @@ class Memory:
         return self.sectors.told(self.instructions)
 
     def settle(self) -> None:
-        """At the end of the run: notes races of strong accesses that turned out to be no flags."""
+        """At the end of the run: notes what only that shows, as races of strong accesses that were no flags."""
+        if self.peers is not None:
+            self.peers.settle()
         for found, doubt in self._doubts.races():
             self._note_race(found, doubt.part, doubt.access, doubt.verb)
 
@@ -225,6 +230,7 @@ class Memory:
                 base = self._base(segment, access.lanes[rows_inside])
                 if segment is self.shared and access.may_be_of_peers:
                     base += self._peer(access, rows_inside) * self.shared_bytes
+                    self._watch_peers(access, rows_inside)
                 yield AccessPart(segment, rows_inside, places[inside] + base)
 
     def _located(
@@ -271,6 +277,12 @@ class Memory:
         rank = (access.addresses[rows].astype(np.int64) >> PEER_BITS) - 1
         own = (self.block[access.lanes[rows]] + self.first_block) % self.cluster
         return np.where(rank < 0, 0, rank - own)
+
+    def _watch_peers(self, access: Access, rows: IntArray) -> None:
+        others = rows[self._peer(access, rows) != 0]
+        if self.peers is not None and len(others):
+            ranks = (access.addresses[others].astype(np.int64) >> PEER_BITS) - 1
+            self.peers.touch(access.lanes[others], ranks, self.ordering.now, access.step)
 
     def _elements(self, part: AccessPart, access: Access) -> IntArray:
         """Numbers of the elements in the segment; shape (rows, count)."""

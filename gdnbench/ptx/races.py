@@ -1,8 +1,8 @@
 """Which accesses race: for every few bytes, who wrote and read them last and when.
 
 What is reported is a race on every GPU, for no barrier orders it, whatever the order in which this interpreter happens
-to run threads. The reverse does not hold: of many readers one is remembered, and mbarriers are taken to order more than
-they do.
+to run threads. The reverse does not hold: of many readers one is remembered, and an mbarrier is taken to order what
+comes before any arrival at it that there was.
 """
 
 from __future__ import annotations
@@ -292,7 +292,7 @@ class Shadow:
         others, times, kind = reader[rows, columns], self._read_time[picked], many[rows, columns]
         same_block = others // ordering.threads == ordering.in_grid(mine) // ordering.threads
         any_of_block = np.where(same_block, ordering.block_sync[mine], 0)
-        fine = times < np.where(kind == MANY, any_of_block, ordering.limit(mine, others))
+        fine = times < np.where(kind == MANY, any_of_block, ordering.limit(mine, others, of_reads=True))
         fine |= (kind == ONE) & (others == ordering.in_grid(mine))
         fine |= ordering.is_ordered_by_cluster(mine, others, times)
         pairs = Pairs(rows, picked, others, self._read_step[picked], np.zeros(len(rows), dtype=bool))
