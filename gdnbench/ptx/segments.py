@@ -175,6 +175,14 @@ def nearest_tensor(addresses: IntArray) -> tuple[IntArray, IntArray]:
     return (shifted >> TENSOR_BITS) - 1, (shifted & ((1 << TENSOR_BITS) - 1)) - half
 
 
+def text_at(tensors: Sequence[MemorySegment], address: int) -> str:
+    """What a pointer to characters in global memory says, up to the zero; a question mark where there is none."""
+    number, place = (int(each[0]) for each in nearest_tensor(np.array([address])))
+    if not 0 <= number < len(tensors) or place < 0:
+        return "?"
+    return tensors[number].data[place:].tobytes().partition(b"\0")[0].decode(errors="replace")
+
+
 def shared_layout(program: Program, dynamic_bytes: int) -> tuple[Mapping[str, int], int]:
     """The byte at which each shared variable begins, after `FIRST_SHARED`, and how many there are of all."""
     return _layout([each for each in program.variables.values() if each.space == "shared"], dynamic_bytes)
