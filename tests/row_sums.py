@@ -46,9 +46,9 @@ kernel = CudaKernel(name="rowsum-{name}", scratch=({scratch}), launches=({launch
 '''
 TRITON = '''"""{name}"""
 
-from gdnbench import TensorSpec, TritonKernel
+from gdnbench import TensorSpec, TritonKernel, TritonLaunch
 
-kernel = TritonKernel(name="rowsum-{name}", entry="k", grid=lambda w, p: {grid}, scratch=({scratch}))
+kernel = TritonKernel(name="rowsum-{name}", scratch=({scratch}), launches=({launches}))
 '''
 
 
@@ -83,7 +83,8 @@ class Made:
         words: that the reason should have.
         launches: of a CUDA kernel.
         scratch: declarations of tensors, in Python.
-        grid: of a Triton kernel, in Python; none for a CUDA kernel.
+        grid: of a Triton kernel's launches, in Python; none for a CUDA kernel.
+        entries: likewise their functions.
     """
 
     source: str
@@ -92,10 +93,14 @@ class Made:
     launches: tuple[Launch, ...] = (Launch(),)
     scratch: str = ""
     grid: str = ""
+    entries: tuple[str, ...] = ("k",)
 
     def declaration(self, name):
         if self.grid:
-            return TRITON.format(name=name, grid=self.grid, scratch=self.scratch)
+            launches = "".join(
+                f'TritonLaunch(entry="{each}", grid=lambda w, p: {self.grid}), ' for each in self.entries
+            )
+            return TRITON.format(name=name, launches=launches, scratch=self.scratch)
         return CUDA.format(name=name, scratch=self.scratch, launches="".join(map(str, self.launches)))
 
 

@@ -68,17 +68,20 @@ class InterpretedTriton:
         self._module = load_file(entry.source)
 
     def run(self, workspace: Workspace) -> Watched:
-        """Runs every launch on the workspace's CPU tensors, and watches that it stays inside them."""
+        """Runs every launch on the workspace's CPU tensors, and watches that programs stay inside and apart."""
         values, memory = workspace.by_name(self._kernel.scratch, self._params), TritonMemory()
         given = {
-            name: memory.pointer(name, value) if isinstance(value, torch.Tensor) else value
+            name: memory.pointer(name, value, is_input=name in workspace.inputs)
+            if isinstance(value, torch.Tensor)
+            else value
             for name, value in values.items()
         }
         with memory.watched():
             for launch in self._kernel.launches:
                 function = getattr(self._module, launch.entry)
                 bound = [given[name] for name in function.arg_names]
-                function[launch.grid(workspace.workload, self._params)](*bound)
+                with memory.launch():
+                    function[launch.grid(workspace.workload, self._params)](*bound)
         return Watched(memory.findings.all(), ())
 
 
