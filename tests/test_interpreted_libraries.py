@@ -60,6 +60,44 @@ KERNELS = {
     "a-copy-with-a-barrier": kernel(BARRIER, COPIED.format(copy="""
   cuda::memcpy_async(&row[i], x + blockIdx.x * AXIS_N + i, sizeof(float), there);
   there.arrive_and_wait();""")),
+    "a-copy-of-the-whole-block": kernel(GROUPS + BARRIER, COPIED.format(copy="""
+  const cuda::aligned_size_t<16> size(sizeof(float) * AXIS_N);
+  cuda::memcpy_async(cg::this_thread_block(), row, x + blockIdx.x * AXIS_N, size, there);
+  there.arrive_and_wait();""")),
+    "a-pipeline": kernel(GROUPS + "#include <cuda/pipeline>\n", """
+  const auto block = cg::this_thread_block();
+  __shared__ alignas(16) float half[2][AXIS_N / 2];
+  __shared__ cuda::pipeline_shared_state<cuda::thread_scope_block, 2> state;
+  auto pipe = cuda::make_pipeline(block, &state);
+  const cuda::aligned_size_t<16> size(sizeof(float) * AXIS_N / 2);
+  for (int h = 0; h < 2; ++h) {
+    pipe.producer_acquire();
+    cuda::memcpy_async(block, half[h], x + blockIdx.x * AXIS_N + h * AXIS_N / 2, size, pipe);
+    pipe.producer_commit();
+  }
+  float sum = 0.f;
+  for (int h = 0; h < 2; ++h) {
+    pipe.consumer_wait();
+    for (int n = 0; n < AXIS_N / 2; ++n) sum += half[h][n];
+    pipe.consumer_release();
+  }
+  if (i == 0) y[blockIdx.x] = sum;"""),
+    "a-flag": kernel("#include <cuda/atomic>\n", """
+  __shared__ float row[AXIS_N];
+  __shared__ int flag;
+  if (i == 0) flag = 0;
+  __syncthreads();
+  cuda::atomic_ref<int, cuda::thread_scope_block> ready(flag);
+  if (i < 32) {
+    row[i] = x[blockIdx.x * AXIS_N + i];
+    __syncwarp();
+    if (i == 0) ready.store(1, cuda::memory_order_release);
+  } else {
+    ready.wait(0, cuda::memory_order_acquire);
+    float sum = 0.f;
+    for (int n = 0; n < AXIS_N; ++n) sum += row[n];
+    if (i == 32) y[blockIdx.x] = sum;
+  }""", block="64"),
     "a-barrier-in-two-steps": kernel(BARRIER, COPIED.format(copy="""
   row[i] = x[blockIdx.x * AXIS_N + i];
   auto token = there.arrive();

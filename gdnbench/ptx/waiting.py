@@ -13,7 +13,7 @@ from gdnbench.ptx.grid import BARRIERS
 from gdnbench.ptx.machine import LaneState, Machine
 from gdnbench.ptx.numbers import Array
 from gdnbench.ptx.ordering import IntArray
-from gdnbench.ptx.program import Operand, PtxInstruction, unknown
+from gdnbench.ptx.program import Operand, PtxInstruction, SourceLine, unknown
 from gdnbench.ptx.segments import SHARED_WINDOW, Access
 from gdnbench.ptx.warps import synchronise_warp
 
@@ -129,8 +129,15 @@ def _initialise(machine: Machine, instruction: PtxInstruction) -> int:
     return machine.step + 1
 
 
+def _is_of_library(at: SourceLine | None) -> bool:
+    """Whether a line is in libcu++'s `memcpy_async`, or in what is inlined there."""
+    return at is not None and ("/__memcpy_async/" in at.file or _is_of_library(at.inlined_at))
+
+
 def check_shown(machine: Machine, instruction: PtxInstruction, lanes: IntArray, barriers: IntArray) -> None:
     """Notes copies that complete on mbarriers which the asynchronous proxy need not see yet, for no fence showed them.
+
+    Not those that `cuda::memcpy_async` has chosen to make by itself: there the kernel has no part in it.
 
     Args:
         machine: that runs.
@@ -138,6 +145,8 @@ def check_shown(machine: Machine, instruction: PtxInstruction, lanes: IntArray, 
         lanes: that ask for it.
         barriers: shape (lanes,), the address that each names.
     """
+    if _is_of_library(instruction.at):
+        return
     for each in np.unique(barriers):
         mbarrier, mine = machine.mbarrier(int(each)), lanes[barriers == each]
         blocks = machine.block[mine]
