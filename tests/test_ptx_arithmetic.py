@@ -388,3 +388,33 @@ def test_ptx_without_the_kernel_says_what_it_has():
 
     with pytest.raises(NotInterpretedError, match="no kernel other"):
         read_program(compiled(SOURCE), "other")
+
+
+def nth_bit(mask, base, n):
+    """As the PTX ISA writes `fns` down."""
+    if n == 0:
+        return base if mask >> base & 1 else 0xFFFFFFFF
+    place, count = base, abs(n) - 1
+    while 0 <= place < 32:
+        if mask >> place & 1:
+            if count == 0:
+                return place
+            count -= 1
+        place += 1 if n > 0 else -1
+    return 0xFFFFFFFF
+
+
+def test_the_nth_bit_that_is_set_is_found_from_any_place_up_and_down():
+    random = np.random.default_rng(5)
+    masks = np.concatenate([random.integers(0, 2**32, 200), [0, 1, 2**31, 2**32 - 1]]).astype(np.uint32)
+    bases = random.integers(0, 32, len(masks)).astype(np.int32)
+    numbers = random.integers(-34, 35, len(masks)).astype(np.int32)
+    numbers[::8] = 0
+    found = np.zeros(len(masks), dtype=np.uint32)
+    run(
+        'extern "C" __global__ void k(const unsigned* m, const int* b, const int* n, unsigned* o) {\n'
+        "  const int i = threadIdx.x;\n"
+        '  asm("fns.b32 %0, %1, %2, %3;" : "=r"(o[i]) : "r"(m[i]), "r"(b[i]), "r"(n[i]));\n}',
+        masks, bases, numbers, found, threads=len(masks),
+    )  # fmt: skip
+    assert found.tolist() == [nth_bit(*map(int, each)) for each in zip(masks, bases, numbers, strict=True)]

@@ -356,7 +356,7 @@ extern "C" __global__ void k(const float* a, float* b) {
   __shared__ unsigned long long bar;
   const int i = threadIdx.x;
   if (i == 0) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(at(&bar)));
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\\n" "fence.mbarrier_init.release.cluster;" :: "r"(at(&bar)));
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(at(&bar)), "r"(1024u) : "memory");
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
                  :: "r"(at(s)), "l"(a), "r"(1024u), "r"(at(&bar)) : "memory");
@@ -476,7 +476,7 @@ extern "C" __global__ void k(const float* a, float* b) {
   __shared__ __align__(128) float s[64];
   __shared__ unsigned long long bar;
   const int i = threadIdx.x;
-  if (i == 0) asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(at(&bar)));
+  if (i == 0) asm("mbarrier.init.shared::cta.b64 [%0], 1;\\nfence.mbarrier_init.release.cluster;" :: "r"(at(&bar)));
   __syncthreads();
   if (i == 0) asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 256;" :: "r"(at(&bar)) : "memory");
   const unsigned size = BYTES;
@@ -673,3 +673,25 @@ def test_blocks_in_parts_give_what_blocks_at_once_do():
     assert run(source, a, one, blocks=(4, 2, 2)) == run(source, a, other, blocks=(4, 2, 2), lanes=96)
     np.testing.assert_array_equal(one, 2 * a)
     np.testing.assert_array_equal(other, 2 * a)
+
+
+ASSERTS = {
+    "holds": ("assert(i < 64); b[i] = a[i];", ""),
+    "holds, with a text": ('assert(i < 64 && "few, or (many)"); b[i] = a[i];', ""),
+    "holds in a function": ("b[i] = checked(a, i);", ""),
+    "holds in a loop": ("for (int n = 0; n < 4; ++n) { assert(a[n] >= 0); b[i] += a[n]; }", ""),
+    "fails": ("assert(a[i] > 0); b[i] = a[i];", "assert(a[i] > 0) fails"),
+    "fails in some lanes": ("if (i > 8) assert(a[i] < 9); b[i] = a[i];", "assert(a[i] < 9) fails"),
+    "fails in a function": ("b[i] = checked(a, i + 1);", "assert(n < 32) fails"),
+    "is the second of two": ("assert(i >= 0); assert(a[i] < 31); b[i] = a[i];", "assert(a[i] < 31) fails"),
+    "is switched off": ("b[i] = a[i];\n#define NDEBUG\n#undef assert\n#define assert(x)\nassert(a[i] > 99);", ""),
+}
+
+
+@pytest.mark.parametrize("name", ASSERTS)
+def test_a_kernel_that_asserts_is_checked_as_others_are(name):
+    body, told = ASSERTS[name]
+    function = "__device__ float checked(const float* a, int n) { assert(n < 32); return a[n]; }\n"
+    found = of(function + KERNEL.format(body=body))
+    assert [fault for fault, _, _ in found] == (["TRAP"] if told else [])
+    assert all(told in text for _, _, text in found)

@@ -21,7 +21,8 @@ SLOTS = {
     "pattern": 'SET("swizzle_mode", "b32 [%0],", "n", SWIZZLE);',
     "rest": 'SET("fill_mode", "b32 [%0],", "n", 0); }',
     "publish": "__syncwarp(); PUBLISH;",
-    "begin": 'if (i == 0) asm volatile("mbarrier.init.shared.b64 [%0], 1;" :: "r"(at(&there))); __syncthreads();',
+    "begin": r'if (i == 0) asm volatile("mbarrier.init.shared.b64 [%0], 1;\nfence.mbarrier_init.release.cluster;" '
+    ':: "r"(at(&there))); __syncthreads();',
     "expect": "if (i == 0) EXPECT(64 * BOX);",
     "copy": "if (i == 0) COPY;",
     "wait": "WAIT;",

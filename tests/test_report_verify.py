@@ -102,6 +102,25 @@ def test_what_only_compiles_passes_nothing(capsys):
     assert verdicts.exit_code is ExitCode.ENVIRONMENT
 
 
+@pytest.mark.parametrize(
+    ("compiled", "told"),
+    [
+        ((), "1 kernel: 1 passed in the interpreter of PTX; seed 7"),
+        ((1,), "1 kernel: 1 passed at some workloads in the interpreter of PTX and compiled only at others; seed 7"),
+        ((0, 2), "1 kernel: 1 passed at some workloads in the interpreter of PTX and compiled only at others; seed 7"),
+        ((0, 1, 2), "1 kernel: 1 compiled only; seed 7"),
+    ],
+)
+def test_what_passes_at_some_workloads_and_compiles_at_others_is_not_said_to_have_passed(capsys, compiled, told):
+    cases = tuple(case("decode-v4", workload=decode_at(B=number + 1)) for number in range(3))
+    statuses = [Status.UNSUPPORTED if number in compiled else Status.OK for number in range(3)]
+    checked = {each.id: Examined(each.id, status) for each, status in zip(cases, statuses, strict=True)}
+    interpreted = {each.id: "the interpreter of PTX" for each in cases}
+    ids = frozenset(cases[number].id for number in compiled)
+    print_verdicts(Verification(7, "cpu", cases, checked, interpreted, ids), json=False, csv=False)
+    assert told in capsys.readouterr().out.splitlines()
+
+
 @pytest.mark.parametrize("width", ["40", "60", "76"])
 def test_in_a_narrow_terminal_the_verdicts_stay(capsys, monkeypatch, width):
     monkeypatch.setenv("COLUMNS", width)

@@ -24,7 +24,7 @@ OPTIONS: Mapping[str, Any] = {"std": "c++17", "lineinfo": True}
 # Headers that gdnbench brings to kernels: `#include <gdnbench/phases.cuh>`.
 HEADERS = Path(__file__).parents[1] / "include"
 STAMPED = "GDNBENCH_PHASES"  # the macro that turns the marks of phases.cuh into clock reads
-_PACKAGES = ("cuda-core", "nvidia-cuda-nvrtc", "nvidia-cuda-runtime")
+_PACKAGES = ("cuda-core", "nvidia-cuda-nvrtc", "nvidia-cuda-runtime", "nvidia-cuda-cccl")
 
 
 @dataclass(frozen=True)
@@ -87,14 +87,17 @@ def compile_cuda(
     options = ProgramOptions(
         name=str(entry.source),
         arch=_target(entry.kernel, arch),
-        include_path=[str(entry.folder), str(entry.op_folder), str(HEADERS), _cuda_headers()],
+        include_path=_include_path(entry),
         define_macro=list(macros(entry.op, params, workload, stamped=stamped).items()),
         **OPTIONS,
     )
     symbol = launch_of(entry.kernel, launch).entry
     text, log = _text_in(entry.source), io.StringIO()
+    assert isinstance(entry.kernel, CudaKernel)
+    # All of the kernel's launches, so that each gives the same file, which is loaded once: they share its variables.
+    symbols = tuple(dict.fromkeys(each.entry for each in entry.kernel.launches))
     try:
-        compiled = Program(text, "c++", options).compile("cubin", name_expressions=(symbol,), logs=log)
+        compiled = Program(text, "c++", options).compile("cubin", name_expressions=symbols, logs=log)
     except Exception as error:  # cuda-core keeps the class that it raises private
         raise _explained(entry, arch, symbol, str(error)) from error
     return CompiledCode(compiled.code, compiled.symbol_mapping[symbol].decode(), log=log.getvalue())
@@ -118,12 +121,12 @@ def compile_ptx(entry: Entry, params: Params, workload: Workload, arch: str) -> 
     """
     from cuda.bindings import nvrtc
 
-    includes = (entry.folder, entry.op_folder, HEADERS, _cuda_headers())
     defined = macros(entry.op, params, workload, stamped=False)
     options = [
         f"--gpu-architecture={_target(entry.kernel, arch).replace('sm_', 'compute_')}",
         f"--std={OPTIONS['std']}", "--generate-line-info",
-        *(f"--include-path={folder}" for folder in includes), *(f"-D{name}={value}" for name, value in defined.items()),
+        *(f"--include-path={folder}" for folder in _include_path(entry)),
+        *(f"-D{name}={value}" for name, value in defined.items()),
     ]  # fmt: skip
     assert isinstance(entry.kernel, CudaKernel)
     entries = [launch.entry for launch in entry.kernel.launches]
@@ -135,7 +138,7 @@ def compile_ptx(entry: Entry, params: Params, workload: Workload, arch: str) -> 
         (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             log = _text_of(program, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog)
-            raise BuildError(clean_log(log or f"NVRTC says {status.name}"))
+            raise _refused(log or f"NVRTC says {status.name}")
         text = _text_of(program, nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX)
         return text, {name: nvrtc.nvrtcGetLoweredName(program, name.encode())[1].decode() for name in entries}
     finally:
@@ -169,23 +172,41 @@ def _text_of(program: Any, size_of: Callable[[Any], Any], fill: Callable[[Any, b
     return str(buffer, "utf-8").rstrip("\0")
 
 
-def _cuda_headers() -> str:
+def _include_path(entry: Entry) -> list[str]:
+    """Where headers are looked for: the kernel's own, gdnbench's, CUDA's, and libcu++'s and CUB's if they are here.
+
+    Raises:
+        MachineError: if those of CUDA are absent.
+    """
     from cuda.pathfinder import find_nvidia_header_directory
 
-    folder = find_nvidia_header_directory("cudart")
-    if folder is None:
+    cuda, cccl = (find_nvidia_header_directory(each) for each in ("cudart", "cccl"))
+    if cuda is None:
         raise MachineError("the CUDA headers are not installed", "pip install nvidia-cuda-runtime")
-    return str(folder)
+    return [str(each) for each in (entry.folder, entry.op_folder, HEADERS, cuda, cccl) if each]
 
 
 def _explained(entry: Entry, arch: str, symbol: str, text: str) -> GdnbenchError:
     if "invalid value for --gpu-architecture" in text:
         return UsageError(f"this CUDA compiler does not know {arch}", f"it knows {', '.join(_known_archs())}")
     if "__nv_name_map" in text:
-        return BuildError(f"{entry.source} defines no kernel {symbol}", "see `entry` in variant.py")
+        absent = re.search(r'name expression was: "\s*([^"]+?)\s*"', text)
+        named = absent[1] if absent else symbol
+        return BuildError(f"{entry.source} defines no kernel {named}", "see `entry` in variant.py")
     if "NVRTC_ERROR" not in text:  # not the compiler's verdict: there is no compiler
         return MachineError(f"NVRTC does not run: {text}", "pip install nvidia-cuda-nvrtc")
-    return BuildError(clean_log(text))
+    return _refused(text)
+
+
+def _refused(log: str) -> BuildError:
+    """The compiler's errors; with the package to install, where they come of a header of libcu++, CUB or Thrust."""
+    absent = _ABSENT.search(log)
+    remedy = "\nthat header comes with: pip install nvidia-cuda-cccl" if absent and _OF_CCCL.match(absent[1]) else ""
+    return BuildError(clean_log(log) + remedy)
+
+
+_ABSENT = re.compile(r'cannot open source file "([^"]+)"')
+_OF_CCCL = re.compile(r"(nv/target|cuda/|cub/|thrust/)")
 
 
 def clean_log(text: str) -> str:

@@ -101,8 +101,10 @@ def _load_cuda(
     entry: Entry, kernel: CudaKernel, variant: Variant, workload: Workload, *, stamped: CudaLaunch | None = None
 ) -> tuple[Binder, list[Any]]:
     """What binds every launch, and the code of each; that of the stamped one holds the marks' records."""
+    modules: dict[str, Any] = {}
     loaded = [
-        _load_cuda_launch(entry, launch, variant, workload, stamped=launch is stamped) for launch in kernel.launches
+        _load_cuda_launch(entry, launch, variant, workload, modules, stamped=launch is stamped)
+        for launch in kernel.launches
     ]
     steps = [step for step, _ in loaded]
 
@@ -114,8 +116,9 @@ def _load_cuda(
 
 
 def _load_cuda_launch(
-    entry: Entry, launch: CudaLaunch, variant: Variant, workload: Workload, *, stamped: bool
+    entry: Entry, launch: CudaLaunch, variant: Variant, workload: Workload, modules: dict[str, Any], *, stamped: bool
 ) -> tuple[Callable[[Mapping[str, Any]], Step], Any]:
+    """Launches whose code is one file share its module and so its variables; `modules` are those loaded, by file."""
     from pathlib import Path
 
     from cuda.core import Device, LaunchConfig, ObjectCode
@@ -124,7 +127,9 @@ def _load_cuda_launch(
     device.set_current()
     arch = f"sm_{device.arch}"
     built = build(entry, variant, workload, arch, launch=launch.entry, stamped=stamped, disassembled=False)
-    code = ObjectCode.from_cubin(Path(built.cubin).read_bytes())
+    code = modules.get(built.cubin)
+    if code is None:
+        code = modules[built.cubin] = ObjectCode.from_cubin(Path(built.cubin).read_bytes())
     function = code.get_kernel(built.symbol)
     shared_bytes = launch.shared_bytes(workload, variant.params)
     allow_shared(int(function.handle), shared_bytes, device.device_id)

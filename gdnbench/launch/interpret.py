@@ -24,6 +24,7 @@ from gdnbench.model.workload import Workload
 from gdnbench.ptx.findings import LocatedFault, Traffic
 from gdnbench.ptx.grid import LaunchGrid
 from gdnbench.ptx.launch import run_program
+from gdnbench.ptx.module import ModuleMemory
 from gdnbench.ptx.program import Program
 from gdnbench.ptx.reader import read_program
 from gdnbench.ptx.segments import Tensor
@@ -36,10 +37,12 @@ class Watched:
     Attributes:
         findings: what is wrong.
         traffic: what loads and stores of global memory ask for.
+        leaves_behind: whether variables of the module hold something else than before, which later launches find.
     """
 
     findings: tuple[LocatedFault, ...]
     traffic: tuple[Traffic, ...]
+    leaves_behind: bool = False
 
 
 class InterpretedTriton:
@@ -65,22 +68,25 @@ class InterpretedTriton:
         self._module = load_file(entry.source)
 
     def run(self, workspace: Workspace) -> Watched:
-        """Runs every launch on the workspace's CPU tensors, and watches that it stays inside them."""
+        """Runs every launch on the workspace's CPU tensors, and watches that programs stay inside and apart."""
         values, memory = workspace.by_name(self._kernel.scratch, self._params), TritonMemory()
         given = {
-            name: memory.pointer(name, value) if isinstance(value, torch.Tensor) else value
+            name: memory.pointer(name, value, is_input=name in workspace.inputs)
+            if isinstance(value, torch.Tensor)
+            else value
             for name, value in values.items()
         }
         with memory.watched():
             for launch in self._kernel.launches:
                 function = getattr(self._module, launch.entry)
                 bound = [given[name] for name in function.arg_names]
-                function[launch.grid(workspace.workload, self._params)](*bound)
+                with memory.launch():
+                    function[launch.grid(workspace.workload, self._params)](*bound)
         return Watched(memory.findings.all(), ())
 
 
 class InterpretedCuda:
-    """A CUDA kernel at a workload, compiled to PTX and read.
+    """A CUDA kernel at a workload, compiled to PTX, read, and loaded: its variables keep what launches write to them.
 
     Args:
         entry: the kernel.
@@ -104,6 +110,7 @@ class InterpretedCuda:
         self._entry, self._kernel, self._params = entry, kernel, variant.params
         programs = _programs(entry, variant.params, workload, arch)
         self._programs: list[tuple[CudaLaunch, Program]] = list(zip(kernel.launches, programs, strict=True))
+        self._module = ModuleMemory(programs[0].variables.values())
 
     def run(self, workspace: Workspace, *, counts_traffic: bool = True) -> Watched:
         """Runs every launch on the workspace's CPU tensors.
@@ -119,6 +126,7 @@ class InterpretedCuda:
         unwritten = {*workspace.outputs, *(spec.name for spec in self._kernel.scratch)} - {*self._kernel.in_place}
         findings: list[LocatedFault] = []
         traffic: list[Traffic] = []
+        before = self._module.content()
         for launch, program in self._programs:
             names = argument_names(self._entry.op, self._entry.kernel, launch)
             arguments = [
@@ -128,12 +136,12 @@ class InterpretedCuda:
             shape = three(launch.grid(workspace.workload, self._params))
             threads = launch.block(workspace.workload, self._params)
             grid = LaunchGrid(shape, threads, launch.shared_bytes(workspace.workload, self._params))
-            found, asked = run_program(program, grid, arguments, counts_traffic=counts_traffic)
+            found, asked = run_program(program, grid, arguments, counts_traffic=counts_traffic, module=self._module)
             findings += found
             traffic += asked
             # What one launch may have left unwritten is the next one's to find out, which shares no memory of that.
             unwritten = set()
-        return Watched(tuple(findings), tuple(traffic))
+        return Watched(tuple(findings), tuple(traffic), self._module.content() != before)
 
     def _argument(self, name: str, value: torch.Tensor | float, *, is_written: bool, is_input: bool) -> Tensor | bytes:
         """A tensor's memory, or a value as C has it: float for a scalar, int for an axis, 64 bits if derived."""

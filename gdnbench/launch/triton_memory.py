@@ -1,4 +1,4 @@
-"""The memory of kernels in Triton's interpreter: every access is held against the bounds of the tensor it belongs to.
+"""The memory of kernels in Triton's interpreter: each access is held against its tensor's bounds, and other programs'.
 
 Triton's interpreter loads and stores wherever a pointer leads: what lies beyond a tensor passes for numbers, and a
 store there spoils the process's own memory. So pointers here are addresses far from each other, which tensors have for
@@ -8,7 +8,7 @@ the kernel alone, and become those of their memory where they are used.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from gdnbench.launch.triton_races import ProgramRaces, Touch, as_bits
 from gdnbench.ptx.findings import Fault, FaultLog, told_outside
 from gdnbench.ptx.ordering import IntArray
 from gdnbench.ptx.program import NO_LINE, SourceLine
@@ -34,16 +35,27 @@ class _Access:
         verb: as findings call it.
         pointers: the place of the pointers among its arguments.
         mask: likewise of their mask; None for none.
+        values: likewise of what it writes; None for what writes nothing, and for atomics.
+        is_volatile: likewise of whether a load is volatile; None for what is never.
     """
 
     verb: str
     pointers: int = 0
     mask: int | None = None
+    values: int | None = None
+    is_volatile: int | None = None
+
+    def orders(self, given: Sequence[Any], named: Mapping[str, Any]) -> bool:
+        """Whether a call with such arguments is an atomic, or a volatile load, by which programs tell each other."""
+        place = self.is_volatile
+        if place is None:
+            return self.verb == "updates"
+        return bool(named["is_volatile"] if "is_volatile" in named else given[place])
 
 
 _ACCESSES = {
-    "create_masked_load": _Access("reads", mask=1),
-    "create_masked_store": _Access("writes", mask=2),
+    "create_masked_load": _Access("reads", mask=1, is_volatile=5),
+    "create_masked_store": _Access("writes", mask=2, values=1),
     "create_atomic_rmw": _Access("updates", pointers=1, mask=3),
     "create_atomic_cas": _Access("updates"),
 }
@@ -58,17 +70,27 @@ class TritonMemory:
 
     def __init__(self) -> None:
         self.findings = FaultLog()
+        self._races = ProgramRaces(self.findings)
         self._tensors: list[tuple[str, torch.Tensor]] = []
         self._nowhere = np.zeros(_WIDEST, dtype=np.uint8)
 
-    def pointer(self, name: str, tensor: torch.Tensor) -> Any:
+    def pointer(self, name: str, tensor: torch.Tensor, *, is_input: bool = False) -> Any:
         """What a kernel takes for a tensor, which must be contiguous."""
         from triton.runtime import interpreter
 
         pointer = interpreter._implicit_cvt(tensor)
         pointer.handle.data = np.array([tensor_address(len(self._tensors))], dtype=np.uint64)
         self._tensors.append((name, tensor))
+        data = tensor.detach().reshape(-1).view(torch.uint8).numpy()
+        self._races.add(name, data, tensor.element_size(), is_input=is_input)
         return pointer
+
+    @contextmanager
+    def launch(self) -> Iterator[None]:
+        """One launch of a kernel: what its programs do is in no order, and over before the next one's begin."""
+        self._races.begin_launch()
+        yield
+        self._races.end_launch()
 
     @contextmanager
     def watched(self) -> Iterator[None]:
@@ -88,16 +110,35 @@ class TritonMemory:
     def _guarded(self, method: Callable[..., Any], access: _Access) -> Callable[..., Any]:
         def call(builder: Any, *given: Any, **named: Any) -> Any:
             mask = None if access.mask is None else given[access.mask]
-            real = self._real(builder, given[access.pointers], access.verb, mask)
-            return method(builder, *given[: access.pointers], real, *given[access.pointers + 1 :], **named)
+            pointers = given[access.pointers]
+            real = self._real(builder, pointers, access.verb, mask)
+            touched = self._touched(pointers, access, mask)
+            result = method(builder, *given[: access.pointers], real, *given[access.pointers + 1 :], **named)
+            if access.orders(given, named):
+                self._races.note_order()
+            for touch in touched:
+                if access.values is None:
+                    self._races.note_read(touch, builder.grid_idx, _line_at_hand())
+                else:
+                    values = np.broadcast_to(given[access.values].data, np.shape(pointers.data))
+                    self._races.note_write(touch, as_bits(values), builder.grid_idx, _line_at_hand())
+            return result
 
         return call
+
+    def _touched(self, pointers: Any, access: _Access, mask: Any) -> list[Touch]:
+        """What a load or store touches; of an atomic nothing, for it races with no other."""
+        if access.verb == "updates":
+            return []
+        addresses = np.asarray(pointers.data).astype(np.int64)
+        meant = None if mask is None else np.broadcast_to(mask.data, addresses.shape).astype(bool)
+        return self._races.touches(addresses, meant, _element_bytes(pointers))
 
     def _real(self, builder: Any, pointers: Any, verb: str, mask: Any) -> Any:
         """Pointers to memory; those beside their tensor are noted, unless they are masked, and lead nowhere."""
         from triton.runtime import interpreter
 
-        nbytes = interpreter._get_np_dtype(pointers.get_element_ty()).itemsize
+        nbytes = _element_bytes(pointers)
         given = np.asarray(pointers.data).astype(np.int64)
         addresses = self._within_one(given, nbytes)
         if addresses is None:
@@ -131,6 +172,13 @@ class TritonMemory:
         program = ", ".join(map(str, builder.grid_idx))
         text = f"program ({program}) {what}"
         self.findings.add(Fault.OUT_OF_BOUNDS, _line_at_hand(), text, count=len(outside))
+
+
+def _element_bytes(pointers: Any) -> int:
+    """Bytes of what pointers of the interpreter point to."""
+    from triton.runtime import interpreter
+
+    return int(interpreter._get_np_dtype(pointers.get_element_ty()).itemsize)
 
 
 def _line_at_hand() -> SourceLine:

@@ -23,6 +23,7 @@ PACKAGES = (
     "cupti-python",
     "nvidia-cuda-nvrtc",
     "nvidia-cuda-runtime",
+    "nvidia-cuda-cccl",
     "fla-core",
     "flashinfer-python",
     "numpy",

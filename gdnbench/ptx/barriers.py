@@ -90,6 +90,9 @@ class Mbarrier:
         bytes: that copies are to bring, or have brought before they were expected, then negative.
         phase: phases that are complete, counted on where it is initialised again.
         first: the phase that began when it was initialised last, an even one.
+        maker: number in the grid of the lane that did that.
+        made_at: the step, 0 where it is not initialised.
+        made_by: number of the instruction.
     """
 
     expected: IntArray
@@ -97,11 +100,14 @@ class Mbarrier:
     bytes: IntArray
     phase: IntArray
     first: IntArray
+    maker: IntArray
+    made_at: IntArray
+    made_by: IntArray
 
     @classmethod
     def make(cls, blocks: int) -> Mbarrier:
         """One that is not initialised in any block."""
-        return cls(*(np.zeros(blocks, dtype=np.int64) for _ in range(5)))
+        return cls(*(np.zeros(blocks, dtype=np.int64) for _ in range(8)))
 
     def initialise(self, blocks: IntArray, count: IntArray) -> None:
         """Begins an even phase in some blocks; what threads know of those before still holds."""

@@ -32,6 +32,7 @@ class ClusterBarriers:
         self._arrivals = np.zeros(clusters, dtype=np.int64)
         self._awaited = np.zeros(lanes, dtype=np.int64)  # phases that are complete when the lane's own is
         self._arrived = np.zeros((2, lanes), dtype=np.int64)  # step of the arrival, by whether the phase is odd
+        self._came = np.zeros((2, lanes), dtype=np.int64)  # likewise, whatever it orders
         self.known = np.zeros(lanes, dtype=np.int64)
 
     def has_arrived(self, lanes: IntArray) -> npt.NDArray[np.bool_]:
@@ -44,6 +45,7 @@ class ClusterBarriers:
         phase = self._phase[clusters]
         self._awaited[lanes] = phase + 1
         self._arrived[phase & 1, lanes] = 0 if is_relaxed else now
+        self._came[phase & 1, lanes] = now
         np.add.at(self._arrivals, clusters, 1)
 
     def complete(self, exited: npt.NDArray[np.bool_], now: int) -> bool:
@@ -52,7 +54,8 @@ class ClusterBarriers:
         count = self._arrivals + np.bincount(self._cluster[absent], minlength=len(self._phase))
         done = (self._arrivals > 0) & (count >= self._threads)
         ended = np.flatnonzero(absent & done[self._cluster])
-        self._arrived[self._phase[self._cluster[ended]] & 1, ended] = now
+        for each in (self._arrived, self._came):
+            each[self._phase[self._cluster[ended]] & 1, ended] = now
         self._phase[done] += 1
         self._arrivals[done] = 0
         return bool(done.any())
@@ -64,6 +67,10 @@ class ClusterBarriers:
     def learn(self, lanes: IntArray) -> None:
         """Lanes have waited until the phases at which they arrived were complete."""
         self.known[lanes] = np.maximum(self.known[lanes], self._awaited[lanes])
+
+    def came_after(self, lanes: IntArray, times: IntArray, phases: int) -> npt.NDArray[np.bool_]:
+        """Whether lanes came, after what they did in some steps, to the last of so many phases."""
+        return np.asarray(times < self._came[(phases - 1) & 1, lanes]) & (phases > 0)
 
     def is_ordered(self, lanes: IntArray, others: IntArray, times: IntArray) -> npt.NDArray[np.bool_]:
         """Whether accesses of other lanes of this part of the grid lie before what lanes do now."""

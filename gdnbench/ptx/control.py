@@ -16,7 +16,8 @@ from gdnbench.ptx.machine import Handler, LaneState, Machine
 from gdnbench.ptx.matrices import MATRICES
 from gdnbench.ptx.numbers import BITS, Array, joined_halves
 from gdnbench.ptx.program import WIDTHS, PtxInstruction, unknown
-from gdnbench.ptx.segments import LOCAL_WINDOW, SHARED_WINDOW
+from gdnbench.ptx.reader import ASSERT_FAILS
+from gdnbench.ptx.segments import LOCAL_WINDOW, SHARED_WINDOW, text_at
 from gdnbench.ptx.tensor_maps import TENSOR_MAPS
 from gdnbench.ptx.transfers import TRANSFERS
 from gdnbench.ptx.waiting import WAITS
@@ -130,6 +131,15 @@ def _end(machine: Machine, _instruction: PtxInstruction) -> None:
 
 def _trap(machine: Machine, instruction: PtxInstruction) -> None:
     machine.findings.add(Fault.TRAP, instruction.at, "the kernel stops itself with a trap", count=len(machine.lanes))
+    _end(machine, instruction)
+
+
+def _assert_fails(machine: Machine, instruction: PtxInstruction) -> None:
+    """A call of `__assertfail`, which ends the grid: `assert` makes it where its condition does not hold."""
+    address = np.broadcast_to(machine.read(instruction.operands[0], "u64"), machine.lanes.shape)[0]
+    condition = text_at(machine.memory.tensors, int(address))
+    text = f"the kernel stops itself, for assert({condition}) fails"
+    machine.findings.add(Fault.TRAP, instruction.at, text, count=len(machine.lanes))
     _end(machine, instruction)
 
 
@@ -259,6 +269,7 @@ _HANDLERS: dict[str, Handler] = {
     "ret": _end,
     "exit": _end,
     "trap": _trap,
+    ASSERT_FAILS: _assert_fails,
     "mov": _move,
     "cvta": _convert_address,
     "isspacep": _is_space,

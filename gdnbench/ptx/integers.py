@@ -138,6 +138,22 @@ def _find_bit(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...
     return found.astype(np.int32).view(np.uint32)
 
 
+def _find_nth_bit(_instruction: PtxInstruction, _kind: str, operands: tuple[Array, ...]) -> Array:
+    """The place of the n-th bit that is set, from a place on up, for a negative n down; all ones where there is none.
+
+    For n = 0 that place, if its bit is set.
+    """
+    mask, base, n = np.broadcast_arrays(operands[0], operands[1].astype(np.int64), operands[2].view(np.int32))
+    left, found = np.where(n == 0, 1, np.abs(n.astype(np.int64))), np.full(mask.shape, -1, dtype=np.int64)
+    for distance in range(32):
+        place = np.where(n < 0, base - distance, base + distance)
+        is_place = (place >= 0) & (place < 32) & ((n != 0) | (distance == 0))
+        is_set = is_place & (mask >> np.clip(place, 0, 31).astype(np.uint32) & np.uint32(1) != 0)
+        left = left - is_set
+        found = np.where(is_set & (left == 0), place, found)
+    return found.astype(np.uint32)
+
+
 def _reverse_bits(_instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
     value, result = operands[0].copy(), np.zeros_like(operands[0])
     one = value.dtype.type(1)
@@ -221,6 +237,7 @@ INTEGER: dict[str, Operation] = {
     "popc": lambda _i, _k, x: _count_ones(x[0]),
     "clz": _leading_zeros,
     "bfind": _find_bit,
+    "fns": _find_nth_bit,
     "brev": _reverse_bits,
     "bfe": _extract,
     "bfi": _insert,

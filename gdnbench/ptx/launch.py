@@ -12,6 +12,7 @@ from gdnbench.ptx.control import execute
 from gdnbench.ptx.findings import FaultLog, LocatedFault, Traffic
 from gdnbench.ptx.grid import WARP, LaunchGrid
 from gdnbench.ptx.machine import Machine
+from gdnbench.ptx.module import ModuleMemory
 from gdnbench.ptx.program import WIDTHS, Program, PtxInstruction, SourceLine
 from gdnbench.ptx.segments import MemorySegment, Tensor, tensor_address
 
@@ -24,6 +25,7 @@ def run_program(
     lanes_at_once: int = 1 << 15,
     limit: int = 1_000_000,
     counts_traffic: bool = True,
+    module: ModuleMemory | None = None,
 ) -> tuple[tuple[LocatedFault, ...], tuple[Traffic, ...]]:
     """Runs a launch; tensors that it writes are changed in place.
 
@@ -34,6 +36,7 @@ def run_program(
         lanes_at_once: threads that run side by side, which bounds the memory that it takes.
         limit: instructions after which a part of the grid is taken for endless.
         counts_traffic: whether sectors are counted, which takes a sixth of the time.
+        module: the memory of the kernel's module, as earlier launches have left it; by default as it is loaded.
 
     Returns:
         What is wrong, and what loads and stores ask of the memory system.
@@ -47,14 +50,10 @@ def run_program(
     watched = _granules(program)
     synchronises = _has_strong_accesses(program, "global")
     given = [each for each in arguments if isinstance(each, Tensor)]
-    segments = [MemorySegment.make(each, watched["global"], races=not synchronises) for each in given]
-    parameters = _parameters(program, arguments)
-    variables = {}
-    for variable in program.variables.values():
-        if variable.space in {"global", "const"}:
-            variables[variable.name] = tensor_address(len(segments))
-            data = np.frombuffer(variable.content.ljust(variable.nbytes, b"\0"), dtype=np.uint8).copy()
-            segments.append(MemorySegment(f"`{variable.name}`", data, 1))
+    module = module or ModuleMemory(program.variables.values())
+    tensors = (MemorySegment.make(each, watched["global"], races=not synchronises) for each in given)
+    segments = [*module.segments, *tensors]
+    parameters, places = _parameters(program, arguments, first=len(module.segments)), module.addresses
     per_block = -(-grid.threads // WARP) * WARP
     cluster = program.cluster
     if grid.blocks[0] % cluster:
@@ -65,26 +64,27 @@ def run_program(
     with np.errstate(all="ignore"):
         for first in range(0, grid.count, step):
             blocks = range(first, min(first + step, grid.count))
-            machine = Machine(program, grid, parameters, segments, variables, blocks, findings, watched["shared"])
+            machine = Machine(program, grid, parameters, segments, places, blocks, findings, watched["shared"])
             machine.memory.counts_traffic = counts_traffic
             try:
                 machine.run(execute, limit)
             except TimeoutError as error:
                 raise TimeoutError(str(machine.instruction.at)) from error
+            machine.memory.settle()
             for each in machine.memory.traffic():
                 known = traffic.get((each.at, each.verb))
                 traffic[each.at, each.verb] = _summed(known, each) if known else each
     return findings.all(), tuple(traffic.values())
 
 
-def _parameters(program: Program, arguments: Sequence[Tensor | bytes]) -> dict[str, bytes]:
-    """The bytes of each of the kernel's parameters, by name; of a tensor its address."""
+def _parameters(program: Program, arguments: Sequence[Tensor | bytes], *, first: int) -> dict[str, bytes]:
+    """The bytes of each of the kernel's parameters, by name; of a tensor its address. The first has a given number."""
     if len(program.parameters) != len(arguments):
         raise DeclarationError(
             f"{program.entry} takes {len(program.parameters)} parameters, and its launch gives {len(arguments)}",
             "see `arguments` of the launch in variant.py",
         )
-    tensors = count()
+    tensors = count(first)
     given = {}
     for parameter, argument in zip(program.parameters, arguments, strict=True):
         value = tensor_address(next(tensors)).to_bytes(8, "little") if isinstance(argument, Tensor) else argument

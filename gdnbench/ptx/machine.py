@@ -17,6 +17,8 @@ from gdnbench.ptx.literals import read_number
 from gdnbench.ptx.memory import Memory
 from gdnbench.ptx.numbers import BITS, DTYPES, Array
 from gdnbench.ptx.ordering import IntArray, Ordering
+from gdnbench.ptx.peers import PeerWatch
+from gdnbench.ptx.polling import polling_loads
 from gdnbench.ptx.program import WIDTHS, Operand, Program, PtxInstruction, unknown
 from gdnbench.ptx.races import Shadow
 from gdnbench.ptx.registers import LanePositions, special
@@ -109,6 +111,7 @@ class Machine:
         self.ordering = Ordering(blocks.start * grid.threads, count, grid.threads, program.cluster)
         self.barriers = BlockBarriers(self.block, grid.threads)
         self._mbarriers: dict[int, Mbarrier] = {}
+        self._has_mbarriers = any(each.name == "mbarrier" for each in program.instructions)
         self._shared_places, shared_bytes = shared_layout(program, grid.shared_bytes)
         self._local_places, local_bytes = local_layout(program)
         self._variables = variables
@@ -139,6 +142,8 @@ class Machine:
         return Memory(
             tensors, self.findings, self.ordering, self.program.instructions, shared_bytes,
             shared, local_bytes, local, self.block, self.thread, self.warp, self._first_block, self.program.cluster,
+            peers=PeerWatch.of(self.program, self.ordering.clusters, self.grid.threads, self.findings),
+            polls=polling_loads(self.program),
         )  # fmt: skip
 
     # Operands
@@ -301,6 +306,11 @@ class Machine:
             return True
         self._note_stuck(stuck)
         return False
+
+    def converged(self) -> None:
+        """The lanes that run have come together with the others of their warps, without an order of memory."""
+        if self._has_mbarriers:
+            self.ordering.converged[self.lanes] = self.ordering.now
 
     def progressed(self) -> None:
         """Lanes that wait for others of their warp may look again, should nothing else be left to run."""

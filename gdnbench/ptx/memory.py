@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gdnbench.ptx.doubts import Doubt, Doubts
 from gdnbench.ptx.findings import Fault, FaultLog, Traffic, told_outside
 from gdnbench.ptx.numbers import BITS, Array
 from gdnbench.ptx.ordering import IntArray, Ordering
+from gdnbench.ptx.peers import PeerWatch
 from gdnbench.ptx.program import PtxInstruction
 from gdnbench.ptx.races import Conflict
+from gdnbench.ptx.sectors import SectorCounts
 from gdnbench.ptx.segments import (
     FIRST_SHARED,
     LOCAL_WINDOW,
@@ -26,7 +29,6 @@ from gdnbench.ptx.segments import (
     nearest_tensor,
 )
 
-SECTOR_BYTES = 32
 _VERBS = {
     "ld": "reads", "ldmatrix": "reads", "st": "writes", "stmatrix": "writes", "wgmma": "reads", "atom": "updates",
     "red": "updates",
@@ -34,20 +36,11 @@ _VERBS = {
 
 
 @dataclass
-class _Counts:
-    """As in `Traffic`."""
-
-    requests: int = 0
-    sectors: int = 0
-    least: int = 0
-
-
-@dataclass
 class Memory:
     """All memory of the part of the grid that runs at once.
 
     Attributes:
-        tensors: global memory, with the module's variables at its end.
+        tensors: global memory, with the module's variables at its beginning.
         findings: where faults go.
         ordering: of the lanes that run.
         instructions: of the program, to tell which other access a race is with.
@@ -61,7 +54,9 @@ class Memory:
         first_block: number in the grid of block 0, with which a cluster begins.
         cluster: blocks of a cluster.
         counts_traffic: whether what loads and stores ask for is counted.
-        counts: what each load and store of global memory has asked for, by the instruction's number.
+        sectors: what each load and store of global memory has asked for.
+        peers: what is done to other blocks of a cluster; None where that is not watched.
+        polls: numbers of the loads by which threads look for what others tell them: see `polling_loads`.
     """
 
     tensors: Sequence[MemorySegment]
@@ -78,7 +73,10 @@ class Memory:
     first_block: int
     cluster: int = 1
     counts_traffic: bool = True
-    counts: dict[int, _Counts] = field(default_factory=dict)
+    sectors: SectorCounts = field(default_factory=SectorCounts)
+    peers: PeerWatch | None = None
+    polls: frozenset[int] = frozenset()
+    _doubts: Doubts = field(default_factory=Doubts)
 
     def load(self, space: str, access: Access) -> Array:
         """The elements that lanes read; shape (n, count), unsigned. What may not be read is zero."""
@@ -205,10 +203,14 @@ class Memory:
 
     def traffic(self) -> Iterator[Traffic]:
         """What each load and store of global memory asked for."""
-        for step, counts in self.counts.items():
-            instruction = self.instructions[step]
-            verb = "stores" if instruction.name == "st" else "loads"
-            yield Traffic(instruction.at, verb, counts.requests, counts.sectors, counts.least)
+        return self.sectors.told(self.instructions)
+
+    def settle(self) -> None:
+        """At the end of the run: notes what only that shows, as races of strong accesses that were no flags."""
+        if self.peers is not None:
+            self.peers.settle()
+        for found, doubt in self._doubts.races():
+            self._note_race(found, doubt.part, doubt.access, doubt.verb)
 
     def _parts(self, space: str, access: Access, verb: str) -> Iterator[AccessPart]:
         """Where lanes' accesses fall; those that may not be made are noted and left out."""
@@ -228,6 +230,7 @@ class Memory:
                 base = self._base(segment, access.lanes[rows_inside])
                 if segment is self.shared and access.may_be_of_peers:
                     base += self._peer(access, rows_inside) * self.shared_bytes
+                    self._watch_peers(access, rows_inside)
                 yield AccessPart(segment, rows_inside, places[inside] + base)
 
     def _located(
@@ -275,6 +278,12 @@ class Memory:
         own = (self.block[access.lanes[rows]] + self.first_block) % self.cluster
         return np.where(rank < 0, 0, rank - own)
 
+    def _watch_peers(self, access: Access, rows: IntArray) -> None:
+        others = rows[self._peer(access, rows) != 0]
+        if self.peers is not None and len(others):
+            ranks = (access.addresses[others].astype(np.int64) >> PEER_BITS) - 1
+            self.peers.touch(access.lanes[others], ranks, self.ordering.now, access.step)
+
     def _elements(self, part: AccessPart, access: Access) -> IntArray:
         """Numbers of the elements in the segment; shape (rows, count)."""
         return (part.places // access.size)[:, None] + np.arange(access.count)
@@ -287,9 +296,11 @@ class Memory:
     def _watch_read(self, part: AccessPart, access: Access) -> None:
         self._watch_initialised(part, access)
         segment = part.segment
-        if segment.shadow is not None and not access.is_strong:
-            lanes = access.lanes[part.rows]
-            found = segment.shadow.read(self.ordering, lanes, self._granules(part, access), access.step)
+        if segment.shadow is not None:
+            lanes, granules = access.lanes[part.rows], self._granules(part, access)
+            if access.step in self.polls:
+                segment.shadow.note_signal(granules)
+            found = segment.shadow.read(self.ordering, lanes, granules, access.step, is_strong=access.is_strong)
             self._note_race(found, part, access, "reads")
         self._count(part, access)
 
@@ -305,17 +316,22 @@ class Memory:
         segment, granules = part.segment, self._granules(part, access)
         if segment.written is not None:
             segment.written[granules] = True
-        if segment.shadow is not None and not access.is_strong:
+        if segment.shadow is not None:
             lanes = access.lanes[part.rows]
             by_granule = (_by_granule(each, granules.shape[1]) for each in (changed, lost))
-            found = segment.shadow.write(self.ordering, lanes, granules, access.step, *by_granule)
+            found = segment.shadow.write(
+                self.ordering, lanes, granules, access.step, *by_granule, is_strong=access.is_strong
+            )
             self._note_race(found, part, access, "writes")
         self._count(part, access)
 
     def _watch_update(self, part: AccessPart, access: Access) -> None:
         """What is swapped by comparison may be read plainly before: an old value is found out."""
-        if part.segment.shadow is not None and not access.instruction.has("cas"):
-            granules = self._granules(part, access)
+        if part.segment.shadow is None:
+            return
+        granules = self._granules(part, access)
+        part.segment.shadow.note_signal(granules)
+        if not access.instruction.has("cas"):
             found = part.segment.shadow.update(self.ordering, access.lanes[part.rows], granules, access.step)
             self._note_race(found, part, access, "updates")
 
@@ -326,20 +342,14 @@ class Memory:
         self.ordering.observe(access.lanes, is_acquire=access.instruction.has("acquire", "acq_rel"))
 
     def _count(self, part: AccessPart, access: Access) -> None:
-        if not self.counts_traffic or part.segment is self.shared or part.segment is self.local:
-            return
-        counts = self.counts.setdefault(access.step, _Counts())
-        warp = self.warp[access.lanes[part.rows]]
-        span = int(part.places.max()) // SECTOR_BYTES + 2
-        sectors = np.unique(warp * span + part.places // SECTOR_BYTES)
-        bytes_at = np.unique(warp * (span * SECTOR_BYTES) + part.places)
-        asked = np.bincount(np.searchsorted(np.unique(warp), bytes_at // (span * SECTOR_BYTES))) * access.nbytes
-        counts.requests += len(asked)
-        counts.sectors += len(sectors)
-        counts.least += int(np.sum(-(-asked // SECTOR_BYTES)))
+        if self.counts_traffic and part.segment is not self.shared and part.segment is not self.local:
+            self.sectors.add(access, part.places, self.warp[access.lanes[part.rows]])
 
     def _note_race(self, found: Conflict | None, part: AccessPart, access: Access, verb: str) -> None:
         if found is None:
+            return
+        if found.doubtful is not None:
+            self._doubts.add(Doubt(found, part, access, verb))
             return
         rows = part.rows[found.lanes]
         other = self.instructions[found.other_step]

@@ -3,8 +3,9 @@
 Time is the number of the step in which the interpreter executed an access. An access of another thread is ordered
 before one's own if it lies before the last barrier that both took part in, or that others took part in one after the
 other, of the block or of the cluster. Of the block's barriers this is known warp by warp, and so it is of fences with
-atomics or flags between them. A thread that waited for an mbarrier's phase is taken to be ordered after all that was
-done before it.
+atomics or flags between them. A thread that waited for an mbarrier's phase is ordered after what those have done, or
+knew of, that have arrived there, be it for that phase or another; of a warp for which one lane arrives alone, see
+`Reach`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from gdnbench.ptx.cluster_barriers import ClusterBarriers
 from gdnbench.ptx.grid import BARRIERS, WARP
 from gdnbench.ptx.numbers import Array
+from gdnbench.ptx.reach import Reach
 
 IntArray = npt.NDArray[np.int64]
 NO_COPY, COPY, BULK_COPY, ATOMIC = 0, 1, 2, 3
@@ -29,7 +31,7 @@ class Ordering:
         threads: of a block.
         block_sync: shape (lanes,), the step after the lane's last wait for others of its block, whichever they were.
         met: shape (warps, warps of a block), steps before which accesses of each warp of its block are ordered before
-            what a warp does.
+            what a warp does; of single lanes more may be known.
         warp_sync: likewise of the warp's accesses.
         copies_done: steps up to which the lane's own asynchronous copies are complete.
         published: likewise, as the block's other threads know it since the last barrier.
@@ -37,7 +39,9 @@ class Ordering:
         proxy_fence: the step of the lane's last `fence.proxy.async`.
         block_fence: shape (blocks,), steps before which the block's accesses lay before a barrier that some thread met
             and then executed `fence.proxy.async`.
+        init_fence: likewise of `fence.mbarrier_init`.
         fenced: the step of the lane's last fence of memory.
+        converged: that of its last instruction for which the lanes of its warp come together, such as a shuffle.
         clusters: the barriers of clusters.
         phases_known: of each mbarrier, by its address, how many phases the lane knows to be complete.
     """
@@ -48,12 +52,17 @@ class Ordering:
         self._first_lane = first_lane
         self._warps = -(-threads // WARP)
         self.block_sync = np.zeros(lanes, dtype=np.int64)
-        self.met = np.zeros((lanes // threads * self._warps, self._warps), dtype=np.int64)
+        self._reach = Reach.make(lanes // threads * self._warps, self._warps)
+        self._arrived: dict[int, Reach] = {}  # by mbarrier, a row a block
+        self._has_single = False  # whether a lane has arrived alone
+        self.met = self._reach.steps
+        self.converged = np.zeros(lanes, dtype=np.int64)
         self.warp_sync = np.zeros(lanes, dtype=np.int64)
         self.copies_done = np.zeros(lanes, dtype=np.int64)
         self.published = np.zeros(lanes, dtype=np.int64)
         self.shown = np.zeros(lanes, dtype=np.int64)
         self.proxy_fence = np.zeros(lanes, dtype=np.int64)
+        self.init_fence = np.zeros(lanes, dtype=np.int64)
         self.block_fence = np.zeros(lanes // threads, dtype=np.int64)
         self.fenced = np.zeros(lanes, dtype=np.int64)
         self._signalled = np.zeros((lanes // threads, self._warps), dtype=np.int64)
@@ -75,12 +84,17 @@ class Ordering:
         by_block = (others == self.in_grid(lanes)) | (times < self.limit(lanes, others))
         return np.asarray(by_block | self.is_ordered_by_cluster(lanes, others, times))
 
-    def limit(self, lanes: IntArray, others: IntArray) -> IntArray:
+    def limit(self, lanes: IntArray, others: IntArray, *, of_reads: bool = False) -> IntArray:
         """Steps before which accesses of others lie before what lanes do now, by barriers of their block or warp."""
         mine = self.in_grid(lanes)
         other_warp = others % self.threads // WARP
         in_block, in_warp = self.block_sync[lanes], np.maximum(self.block_sync[lanes], self.warp_sync[lanes])
-        by_block = np.minimum(in_block, self.met[self._warp(lanes), other_warp])
+        places = self._warp(lanes), other_warp
+        if self._has_single:
+            known = self._reach.limit(places, others % self.threads, of_reads=of_reads)
+        else:
+            known = self.met[places]
+        by_block = np.minimum(in_block, known)
         limit = np.where(mine % self.threads // WARP == other_warp, in_warp, by_block)
         return np.where(others // self.threads == mine // self.threads, limit, 0)
 
@@ -100,21 +114,47 @@ class Ordering:
     def arrive_after_copies(self, lanes: IntArray, barrier: int, phases: IntArray) -> None:
         """Lanes' copies so far complete with phases of an mbarrier, for whom waits for those."""
         self._arriving.setdefault(barrier, []).append((lanes, phases, self.now))
+        self._arrive(lanes, barrier)
 
     def bring(self, lanes: IntArray, barrier: int) -> None:
         """Lanes arrive at an mbarrier: those that wait for it will know what these know."""
         self.published[lanes] = self.copies_done[lanes]
+        self._arrive(lanes, barrier)
         brought = self._brought.setdefault(barrier, {})
         for other, known in self.phases_known.items():
             most = brought.setdefault(other, np.zeros(len(self.block_sync) // self.threads, dtype=np.int64))
             np.maximum.at(most, lanes // self.threads, known[lanes])
+
+    def _arrive(self, lanes: IntArray, barrier: int) -> None:
+        """What is done before the arrival of lanes, which must be in order, and what their warps know of others."""
+        arrived = self._arrived.get(barrier)
+        if arrived is None:
+            arrived = self._arrived[barrier] = Reach.make(len(self.block_fence), self._warps)
+        warps, first, counts = np.unique(self._warp(lanes), return_index=True, return_counts=True)
+        blocks, own = warps // self._warps, warps % self._warps
+        np.maximum.at(arrived.steps, blocks, self._passed_on(warps))
+        alone = (counts == 1) & (self.threads - own * WARP > 1)
+        arrived.steps[blocks[~alone], own[~alone]] = self.now
+        if alone.any():
+            self._has_single = True
+            who, warp, its = lanes[first[alone]], warps[alone], own[alone]
+            joined = np.maximum(self.warp_sync[who], self.met[warp, its])
+            reads = np.maximum(joined, self.converged[who])
+            came = Reach(joined, reads, who % self.threads, np.full(len(who), self.now))
+            arrived.learn((blocks[alone], its), came)
+
+    def _passed_on(self, warps: IntArray) -> IntArray:
+        """What warps know, for others that learn it of them."""
+        return self._reach.most(warps) if self._has_single else self.met[warps]
 
     def learn_phase(self, lanes: IntArray, barrier: int, phases: IntArray) -> None:
         """Lanes have waited until so many phases of an mbarrier were complete."""
         known = self._known(barrier)
         known[lanes] = np.maximum(known[lanes], phases)
         self.block_sync[lanes] = self.now + 1
-        self.met[self._warp(lanes)] = self.now + 1
+        if len(lanes) and (arrived := self._arrived.get(barrier)):
+            warps = np.unique(self._warp(lanes))
+            self._reach.learn(warps, arrived.of(warps // self._warps))
         self._complete_copies(lanes, barrier, phases)
         for other, most in self._brought.get(barrier, {}).items():
             known = self.phases_known[other]
@@ -156,7 +196,7 @@ class Ordering:
             np.maximum.at(left, (block, numbers), known[lanes])
         warps, first = np.unique(self._warp(lanes), return_index=True)
         places = block[first], numbers[first]
-        np.maximum.at(self._left_met, places, self.met[warps])
+        np.maximum.at(self._left_met, places, self._passed_on(warps))
         self._left_met[*places, warps % self._warps] = self.now + 1
 
     def join(self, lanes: IntArray, block: IntArray, numbers: IntArray) -> None:
@@ -175,7 +215,7 @@ class Ordering:
         warps, first = np.unique(self._warp(lanes), return_index=True)
         barriers = barriers[first]
         most = self._left_met.reshape(-1, self._warps).copy()
-        np.maximum.at(most, barriers, self.met[warps])
+        np.maximum.at(most, barriers, self._passed_on(warps))
         most[barriers, warps % self._warps] = self.now + 1
         self.met[warps] = most[barriers]
 
@@ -195,7 +235,7 @@ class Ordering:
         """
         warps, blocks = self._warp(lanes), lanes // self.threads
         every, first = np.unique(warps, return_index=True)
-        np.maximum.at(self._signalled, blocks[first], self.met[every])
+        np.maximum.at(self._signalled, blocks[first], self._passed_on(every))
         np.maximum.at(self._signalled, (blocks, warps % self._warps), self.now if is_release else self.fenced[lanes])
 
     def observe(self, lanes: IntArray, *, is_acquire: bool) -> None:
@@ -226,6 +266,17 @@ class Ordering:
         """Lanes execute `fence.proxy.async`: what lies before it is visible to the asynchronous proxy."""
         self.proxy_fence[lanes] = self.now
         np.maximum.at(self.block_fence, lanes // self.threads, self.block_sync[lanes])
+
+    def is_shown(self, lanes: IntArray, makers: IntArray, times: IntArray) -> npt.NDArray[np.bool_]:
+        """Whether the asynchronous proxy sees mbarriers that lanes name to it.
+
+        Args:
+            lanes: that name them.
+            makers: numbers in the grid of the lanes that initialised them.
+            times: when they did.
+        """
+        own = np.maximum(self.init_fence[lanes], self.init_fence[makers - self._first_lane])
+        return np.asarray((times < own) | self.is_fenced(lanes, makers, times))
 
     def is_fenced(self, lanes: IntArray, writers: IntArray, times: IntArray) -> npt.NDArray[np.bool_]:
         """Whether a `fence.proxy.async` came after writes: of the writer, of the reader, or of another after a barrier.

@@ -1,13 +1,13 @@
 """Which accesses race: for every few bytes, who wrote and read them last and when.
 
 What is reported is a race on every GPU, for no barrier orders it, whatever the order in which this interpreter happens
-to run threads. The reverse does not hold: of many readers one is remembered, and mbarriers are taken to order more than
-they do.
+to run threads. The reverse does not hold: of many readers one is remembered, and an mbarrier is taken to order what
+comes before any arrival at it that there was.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,30 @@ ONE, MANY_IN_WARP, MANY = 0, 1, 2
 
 
 @dataclass(frozen=True)
+class Pairs:
+    """Pairs of accesses to the same bytes that nothing orders; each array has the shape (n,).
+
+    Attributes:
+        rows: positions, among the lanes that access now, of those in conflict.
+        granules: the bytes.
+        others: number of the other thread in the grid.
+        steps: number of the instruction by which the other accessed.
+        is_copy: whether that is an asynchronous copy.
+    """
+
+    rows: IntArray
+    granules: IntArray
+    others: IntArray
+    steps: Array
+    is_copy: Array
+
+    def of(self, which: npt.NDArray[np.bool_]) -> Pairs:
+        """Some of them."""
+        parts = (each[which] for each in (self.rows, self.granules, self.others, self.steps, self.is_copy))
+        return Pairs(*parts)
+
+
+@dataclass(frozen=True)
 class Conflict:
     """Accesses that race.
 
@@ -28,12 +52,14 @@ class Conflict:
         other: number of the other thread in the grid, for the first of them.
         other_step: number of the instruction by which the other accessed.
         is_copy: whether the other access is an asynchronous copy.
+        doubtful: the pairs, if they are a race only where their bytes are no flag, for strong accesses are among them.
     """
 
     lanes: IntArray
     other: int
     other_step: int
     is_copy: bool = False
+    doubtful: Pairs | None = None
 
 
 class Shadow:
@@ -52,8 +78,22 @@ class Shadow:
         self._read_time = np.zeros(granules, dtype=np.int64)
         self._read_step = np.zeros(granules, dtype=np.int32)
         self._readers = np.zeros(granules, dtype=np.uint8)
+        self._is_strong_write = np.zeros(granules, dtype=bool)
+        self._is_strong_read = np.zeros(granules, dtype=bool)
+        self._is_signal = np.zeros(granules, dtype=bool)
 
-    def read(self, ordering: Ordering, lanes: IntArray, granules: IntArray, step: int) -> Conflict | None:
+    def note_signal(self, granules: IntArray) -> None:
+        """By these threads tell each other something: strong accesses to them, and atomics, need no order."""
+        self._is_signal[granules] = True
+
+    def settled(self, pairs: Pairs) -> Conflict | None:
+        """What of doubtful pairs is a race, as far as signals are known by now."""
+        races = ~self._is_signal[pairs.granules]
+        return _conflict(pairs.of(races)) if races.any() else None
+
+    def read(
+        self, ordering: Ordering, lanes: IntArray, granules: IntArray, step: int, *, is_strong: bool = False
+    ) -> Conflict | None:
         """Notes a read; tells whether it races with an earlier write.
 
         Args:
@@ -61,19 +101,23 @@ class Shadow:
             lanes: shape (n,), that read.
             granules: shape (n, k), what each reads.
             step: number of the instruction.
+            is_strong: whether it is volatile, or orders others.
         """
-        conflict = self.conflict_of_read(ordering, lanes, granules)
-        self.note_read(ordering, lanes, granules, step)
+        conflict = self._against_writes(ordering, lanes, granules, is_strong=is_strong)
+        self.note_read(ordering, lanes, granules, step, is_strong=is_strong)
         return conflict
 
     def conflict_of_read(self, ordering: Ordering, lanes: IntArray, granules: IntArray) -> Conflict | None:
         """Whether a read, which is not noted, races with an earlier write."""
         return self._against_writes(ordering, lanes, granules)
 
-    def note_read(self, ordering: Ordering, lanes: IntArray, granules: IntArray, step: int) -> None:
+    def note_read(
+        self, ordering: Ordering, lanes: IntArray, granules: IntArray, step: int, *, is_strong: bool = False
+    ) -> None:
         """Notes a read that ends now."""
         flat, who = granules.ravel(), np.repeat(ordering.in_grid(lanes), granules.shape[1])
         kind = self._readers_so_far(ordering, np.repeat(lanes, granules.shape[1]), who, flat)
+        self._is_strong_read[flat] = is_strong & (self._is_strong_read[flat] | (kind == ONE))
         self._reader[flat] = who
         winner = self._reader[flat]
         together = np.where(winner == who, ONE, np.where(self._same_warp(ordering, winner, who), MANY_IN_WARP, MANY))
@@ -97,7 +141,8 @@ class Shadow:
         rows, columns = rows[bad], columns[bad]
         picked = granules[rows, columns]
         none = np.zeros(len(rows), dtype=bool)
-        return self._conflict(rows, ~none, writer[rows, columns], self._write_step[picked], none)
+        pairs = Pairs(rows, picked, writer[rows, columns], self._write_step[picked], none)
+        return _conflict(pairs) if len(rows) else None
 
     def last_write(self, granules: IntArray) -> int:
         """The number of the instruction that wrote to one of some granules last."""
@@ -125,6 +170,8 @@ class Shadow:
         step: int,
         changed: npt.NDArray[np.bool_],
         lost: npt.NDArray[np.bool_],
+        *,
+        is_strong: bool = False,
     ) -> Conflict | None:
         """Notes a write; tells whether it races with earlier reads or writes, or with other lanes of the same step.
 
@@ -136,24 +183,25 @@ class Shadow:
             changed: shape (n, k), whether it holds other bytes than before. Writing what is there already is no race:
                 its outcome does not depend on the order.
             lost: shape (n, k), whether another lane of this step has given it other bytes.
+            is_strong: whether it is volatile, or orders others.
         """
-        conflict = self._against_writes(ordering, lanes, granules, changed) or self._against_reads(
-            ordering, lanes, granules, changed
-        )
+        conflict = self._against_all(ordering, lanes, granules, changed, changed, is_strong=is_strong)
         who = ordering.in_grid(lanes)
         self._note_writer(granules, np.broadcast_to(who[:, None], granules.shape), ordering.now, step, NO_COPY)
-        if conflict is None and lost.any():
-            winner = int(self._writer[granules[lost]][0])
-            conflict = Conflict(np.flatnonzero(lost.any(axis=1)), winner, step)
+        self._is_strong_write[granules] = is_strong
+        if lost.any():
+            rows = np.nonzero(lost)[0]
+            picked = granules[lost]
+            none = np.zeros(len(rows), dtype=bool)
+            pairs = Pairs(rows, picked, self._writer[picked], np.full(len(rows), step), none)
+            conflict = _worse(conflict, self._conflict(pairs, np.full(len(rows), is_strong)))
         return conflict
 
     def update(self, ordering: Ordering, lanes: IntArray, granules: IntArray, step: int) -> Conflict | None:
         """Notes atomics; tells whether they race with what was done before, by others than atomics."""
         all_of_it = np.ones(granules.shape, dtype=bool)
         by_store = self._copy[granules] != ATOMIC
-        conflict = self._against_writes(ordering, lanes, granules, by_store) or self._against_reads(
-            ordering, lanes, granules, all_of_it
-        )
+        conflict = self._against_all(ordering, lanes, granules, by_store, all_of_it)
         who = ordering.in_grid(lanes)
         self._note_writer(granules, np.broadcast_to(who[:, None], granules.shape), ordering.now, step, ATOMIC)
         return conflict
@@ -171,9 +219,7 @@ class Shadow:
             transactions: shape (n,), of bulk copies; None for `cp.async`.
         """
         all_of_it = np.ones(granules.shape, dtype=bool)
-        conflict = self._against_writes(ordering, lanes, granules, all_of_it) or self._against_reads(
-            ordering, lanes, granules, all_of_it
-        )
+        conflict = self._against_all(ordering, lanes, granules, all_of_it, all_of_it)
         owners = ordering.in_grid(lanes) if transactions is None else transactions
         kind = COPY if transactions is None else BULK_COPY
         self._note_writer(granules, np.broadcast_to(owners[:, None], granules.shape), ordering.now, step, kind)
@@ -182,9 +228,31 @@ class Shadow:
     def _note_writer(self, granules: IntArray, owners: IntArray, now: int, step: int, copy: int) -> None:
         self._writer[granules], self._write_time[granules] = owners, now
         self._write_step[granules], self._copy[granules] = step, copy
+        self._is_strong_write[granules] = False
+
+    def _against_all(
+        self,
+        ordering: Ordering,
+        lanes: IntArray,
+        granules: IntArray,
+        counts: npt.NDArray[np.bool_],
+        changed: npt.NDArray[np.bool_],
+        *,
+        is_strong: bool = False,
+    ) -> Conflict | None:
+        writes = self._against_writes(ordering, lanes, granules, counts, is_strong=is_strong)
+        if writes is not None and writes.doubtful is None:
+            return writes
+        return _worse(writes, self._against_reads(ordering, lanes, granules, changed, is_strong=is_strong))
 
     def _against_writes(
-        self, ordering: Ordering, lanes: IntArray, granules: IntArray, counts: npt.NDArray[np.bool_] | None = None
+        self,
+        ordering: Ordering,
+        lanes: IntArray,
+        granules: IntArray,
+        counts: npt.NDArray[np.bool_] | None = None,
+        *,
+        is_strong: bool = False,
     ) -> Conflict | None:
         writer, who = self._writer[granules], ordering.in_grid(lanes)[:, None]
         copied = np.isin(self._copy[granules], (COPY, BULK_COPY))
@@ -202,10 +270,17 @@ class Shadow:
         if is_copy.any():
             kinds = self._copy[picked[is_copy]]
             fine[is_copy] = ordering.is_copied(lanes[rows[is_copy]], kinds, owners[is_copy], times[is_copy])
-        return self._conflict(rows, ~fine, owners, self._write_step[picked], is_copy)
+        pairs = Pairs(rows, picked, owners, self._write_step[picked], is_copy)
+        return self._conflict(pairs.of(~fine), ((is_strong | self._is_strong_write[picked]) & plain)[~fine])
 
     def _against_reads(
-        self, ordering: Ordering, lanes: IntArray, granules: IntArray, changed: npt.NDArray[np.bool_]
+        self,
+        ordering: Ordering,
+        lanes: IntArray,
+        granules: IntArray,
+        changed: npt.NDArray[np.bool_],
+        *,
+        is_strong: bool,
     ) -> Conflict | None:
         reader, many = self._reader[granules], self._readers[granules]
         who = ordering.in_grid(lanes)[:, None]
@@ -217,10 +292,18 @@ class Shadow:
         others, times, kind = reader[rows, columns], self._read_time[picked], many[rows, columns]
         same_block = others // ordering.threads == ordering.in_grid(mine) // ordering.threads
         any_of_block = np.where(same_block, ordering.block_sync[mine], 0)
-        fine = times < np.where(kind == MANY, any_of_block, ordering.limit(mine, others))
+        fine = times < np.where(kind == MANY, any_of_block, ordering.limit(mine, others, of_reads=True))
         fine |= (kind == ONE) & (others == ordering.in_grid(mine))
         fine |= ordering.is_ordered_by_cluster(mine, others, times)
-        return self._conflict(rows, ~fine, others, self._read_step[picked], np.zeros(len(rows), dtype=bool))
+        pairs = Pairs(rows, picked, others, self._read_step[picked], np.zeros(len(rows), dtype=bool))
+        return self._conflict(pairs.of(~fine), (is_strong | self._is_strong_read[picked])[~fine])
+
+    def _conflict(self, pairs: Pairs, is_strong: Array) -> Conflict | None:
+        """Of pairs that nothing orders: those without a strong access are a race, others unless they are signals."""
+        if not is_strong.all():
+            return _conflict(pairs.of(~is_strong))
+        pairs = pairs.of(~self._is_signal[pairs.granules])
+        return replace(_conflict(pairs), doubtful=pairs) if len(pairs.rows) else None
 
     @staticmethod
     def _same_warp(ordering: Ordering, one: IntArray, other: IntArray) -> npt.NDArray[np.bool_]:
@@ -229,9 +312,13 @@ class Shadow:
         result: npt.NDArray[np.bool_] = same_block & (one % threads // 32 == other % threads // 32)
         return result
 
-    @staticmethod
-    def _conflict(rows: IntArray, bad: Array, others: IntArray, steps: Array, is_copy: Array) -> Conflict | None:
-        if not bad.any():
-            return None
-        first = int(np.flatnonzero(bad)[0])
-        return Conflict(np.unique(rows[bad]), int(others[first]), int(steps[first]), bool(is_copy[first]))
+
+def _conflict(pairs: Pairs) -> Conflict:
+    return Conflict(np.unique(pairs.rows), int(pairs.others[0]), int(pairs.steps[0]), bool(pairs.is_copy[0]))
+
+
+def _worse(one: Conflict | None, other: Conflict | None) -> Conflict | None:
+    """Of two conflicts one without a doubt, if there is one."""
+    if one is None or (other is not None and one.doubtful is not None and other.doubtful is None):
+        return other
+    return one

@@ -41,6 +41,9 @@ _BODY = re.compile(
     re.DOTALL,
 )
 _CLUSTER = re.compile(r"\.reqnctapercluster\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?")
+_ASSERT = "__assertfail"
+ASSERT_FAILS = "assertfail"
+"""What a call of `__assertfail` is read as; its operand holds the address of the condition's text."""
 _LONGEST = 100_000
 """Instructions of a kernel, its functions' among them: one that calls itself would have no end."""
 
@@ -206,6 +209,10 @@ class _Body:
         """Reads a function's body in the place of the call; its parameters are those of the call under other names."""
         groups = [each.parts for each in call.operands if each.parts]
         name = next((each.text for each in call.operands if each.text), "")
+        if name == _ASSERT and groups:
+            text = Operand(f"{self._renamed_outside(groups[-1][0].text)}+0")  # as `_handed_over` calls what it moves
+            self._instructions.append(replace(call, name=ASSERT_FAILS, modifiers=(), operands=(text,)))
+            return
         function = self._functions.get(name)
         if function is None or call.guard is not None:
             raise NotInterpretedError(f"{call.at}: a call of {name or 'a function'} cannot be interpreted")

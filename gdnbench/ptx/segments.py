@@ -107,8 +107,17 @@ class Access:
 
     @property
     def is_strong(self) -> bool:
-        """Whether it is volatile, or orders others: such accesses are how threads synchronise."""
-        return self.instruction.has("volatile", "relaxed", "acquire", "release", "acq_rel", "mmio")
+        """Whether it is by a strong instruction."""
+        return is_strong(self.instruction)
+
+
+def is_strong(instruction: PtxInstruction) -> bool:
+    """Whether an access is volatile, or orders others: such accesses are how threads tell each other of flags.
+
+    Those of mbarriers have words of that kind, and an order of their own.
+    """
+    words = ("volatile", "relaxed", "acquire", "release", "acq_rel", "mmio")
+    return instruction.name != "mbarrier" and instruction.has(*words)
 
 
 @dataclass
@@ -164,6 +173,14 @@ def nearest_tensor(addresses: IntArray) -> tuple[IntArray, IntArray]:
     half = 1 << (TENSOR_BITS - 1)
     shifted = addresses + half
     return (shifted >> TENSOR_BITS) - 1, (shifted & ((1 << TENSOR_BITS) - 1)) - half
+
+
+def text_at(tensors: Sequence[MemorySegment], address: int) -> str:
+    """What a pointer to characters in global memory says, up to the zero; a question mark where there is none."""
+    number, place = (int(each[0]) for each in nearest_tensor(np.array([address])))
+    if not 0 <= number < len(tensors) or place < 0:
+        return "?"
+    return tensors[number].data[place:].tobytes().partition(b"\0")[0].decode(errors="replace")
 
 
 def shared_layout(program: Program, dynamic_bytes: int) -> tuple[Mapping[str, int], int]:

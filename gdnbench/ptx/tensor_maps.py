@@ -21,6 +21,7 @@ from gdnbench.ptx.numbers import BITS, Array
 from gdnbench.ptx.ordering import IntArray
 from gdnbench.ptx.program import PtxInstruction, unknown
 from gdnbench.ptx.segments import SHARED_WINDOW, Access
+from gdnbench.ptx.waiting import check_shown
 
 MAP_BYTES = 128
 _MOST = 5  # dimensions
@@ -177,6 +178,7 @@ def copy_boxes(machine: Machine, instruction: PtxInstruction) -> None:
     if bad:
         text = f"copies a box to an address that is no multiple of {_ALIGNMENT}"
         machine.findings.add(Fault.MISALIGNED, instruction.at, text, count=bad)
+    check_shown(machine, instruction, lanes, barriers)
     for these in _one_a_block(machine.block[lanes]):
         pieces = boxes.of(these).pieces(targets[these], columns[these], rows[these])
         _copy(machine, instruction, lanes[these], barriers[these], pieces)

@@ -15,7 +15,7 @@ from gdnbench.ptx.ordering import IntArray
 from gdnbench.ptx.program import NO_LINE, WIDTHS, Operand, PtxInstruction, unknown
 from gdnbench.ptx.segments import SHARED_WINDOW, Access
 from gdnbench.ptx.tensor_maps import copy_boxes
-from gdnbench.ptx.waiting import arrive_after_copies
+from gdnbench.ptx.waiting import arrive_after_copies, check_shown
 
 _SPACES = ("global", "shared", "local", "const", "param")
 LEAST_BULK_BYTES = 16
@@ -197,6 +197,7 @@ def _bulk_in(machine: Machine, instruction: PtxInstruction) -> None:
     targets, sources = machine.addresses(target) & ~np.int64(SHARED_WINDOW), machine.addresses(source)
     barriers = machine.addresses(barrier) & ~np.int64(SHARED_WINDOW)
     _check_bulk(machine, instruction, [targets, sources, sizes])
+    check_shown(machine, instruction, machine.lanes, barriers)
     for rows in _one_a_block(machine.block[machine.lanes], sizes):
         lanes, nbytes = machine.lanes[rows], int(sizes[rows[0]])
         blocks = machine.block[lanes]

@@ -13,7 +13,7 @@ from gdnbench.ptx.grid import BARRIERS
 from gdnbench.ptx.machine import LaneState, Machine
 from gdnbench.ptx.numbers import Array
 from gdnbench.ptx.ordering import IntArray
-from gdnbench.ptx.program import Operand, PtxInstruction, unknown
+from gdnbench.ptx.program import Operand, PtxInstruction, SourceLine, unknown
 from gdnbench.ptx.segments import SHARED_WINDOW, Access
 from gdnbench.ptx.warps import synchronise_warp
 
@@ -121,8 +121,42 @@ def _initialise(machine: Machine, instruction: PtxInstruction) -> int:
     counts = np.broadcast_to(machine.read(count, "u32"), addresses.shape).astype(np.int64)
     _touch(machine, instruction, addresses, writes=True)
     for _, mbarrier, rows in _by_barrier(machine, addresses):
-        mbarrier.initialise(machine.block[machine.lanes[rows]], counts[rows])
+        lanes = machine.lanes[rows]
+        blocks = machine.block[lanes]
+        mbarrier.initialise(blocks, counts[rows])
+        mbarrier.maker[blocks], mbarrier.made_by[blocks] = machine.ordering.in_grid(lanes), machine.step
+        mbarrier.made_at[blocks] = machine.ordering.now
     return machine.step + 1
+
+
+def _is_of_library(at: SourceLine | None) -> bool:
+    """Whether a line is in libcu++'s `memcpy_async`, or in what is inlined there."""
+    return at is not None and ("/__memcpy_async/" in at.file or _is_of_library(at.inlined_at))
+
+
+def check_shown(machine: Machine, instruction: PtxInstruction, lanes: IntArray, barriers: IntArray) -> None:
+    """Notes copies that complete on mbarriers which the asynchronous proxy need not see yet, for no fence showed them.
+
+    Not those that `cuda::memcpy_async` has chosen to make by itself: there the kernel has no part in it.
+
+    Args:
+        machine: that runs.
+        instruction: the copy.
+        lanes: that ask for it.
+        barriers: shape (lanes,), the address that each names.
+    """
+    if _is_of_library(instruction.at):
+        return
+    for each in np.unique(barriers):
+        mbarrier, mine = machine.mbarrier(int(each)), lanes[barriers == each]
+        blocks = machine.block[mine]
+        made = mbarrier.made_at[blocks]
+        bad = (made > 0) & ~machine.ordering.is_shown(mine, mbarrier.maker[blocks], made)
+        if bad.any():
+            at = machine.program.instructions[int(mbarrier.made_by[blocks[bad]][0])].at
+            fences = "`fence.mbarrier_init` nor `fence.proxy.async`"
+            text = f"a copy completes on the mbarrier that is initialised at {at}, with neither {fences} between"
+            machine.findings.add(Fault.RACE, instruction.at, text, count=int(np.count_nonzero(bad)))
 
 
 def _invalidate(machine: Machine, instruction: PtxInstruction) -> int:

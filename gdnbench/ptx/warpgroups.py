@@ -224,6 +224,7 @@ def _execute(machine: Machine, instruction: PtxInstruction) -> int | None:
         machine.flights.groups.commit(lanes, now)
     elif words == ("wait_group", "sync", "aligned"):
         machine.flights.groups.wait(lanes, int(instruction.operands[0].text))
+        machine.converged()
         machine.end_reads("wgmma", machine.flights.groups)
     else:
         raise unknown(instruction)
@@ -231,9 +232,11 @@ def _execute(machine: Machine, instruction: PtxInstruction) -> int | None:
 
 
 def _fence(machine: Machine, instruction: PtxInstruction) -> int:
-    """`fence.proxy.async` shows shared memory to the asynchronous proxy; fences of memory belong to flags."""
+    """`fence.proxy.async` and `fence.mbarrier_init` show memory to the asynchronous proxy; others belong to flags."""
     if instruction.has("proxy") and instruction.has("async") and not instruction.has("global"):
         machine.ordering.fence_proxy(machine.lanes)
+    elif instruction.has("mbarrier_init"):
+        machine.ordering.init_fence[machine.lanes] = machine.ordering.now
     elif instruction.name == "membar" or instruction.has("acq_rel", "sc"):
         machine.ordering.fence(machine.lanes)
     return machine.step + 1

@@ -53,6 +53,7 @@ def together(mask_at: int | None, act: Together) -> Handler:
         masks = np.broadcast_to(mask, lanes.shape).astype(np.int64)
         if mask_at is None and are_whole_warps(machine):
             act(machine, instruction, masks)
+            machine.converged()
             return machine.step + 1
         here = _masks_of(machine, lanes)[machine.warp[lanes]]
         alive = _masks_of(machine, np.flatnonzero(machine.state != LaneState.ENDED))[machine.warp[lanes]]
@@ -60,12 +61,14 @@ def together(mask_at: int | None, act: Together) -> Handler:
         _check_mask(machine, instruction, lanes, masks)
         if ready.all():
             act(machine, instruction, masks)
+            machine.converged()
             return machine.step + 1
         late = lanes[~ready]
         machine.state[late], machine.pc[late] = LaneState.AT_WARP, machine.step
         if ready.any():
             machine.lanes, machine.is_whole = lanes[ready], False
             act(machine, instruction, masks[ready])
+            machine.converged()
             machine.pc[machine.lanes] = machine.step + 1
             machine.progressed()
         return None

@@ -99,6 +99,8 @@ def _summary(by_label: Mapping[str, Sequence[Case]], verdicts: Verification) -> 
         interpreter = next((verdicts.interpreted[case.id] for case in cases if case.id in verdicts.interpreted), "")
         if any(status.is_failure for status in statuses):
             told["failed"] += 1
+        elif Status.OK in statuses and any(case.id in verdicts.compiled for case in cases):
+            told[f"passed at some workloads in {interpreter} and compiled only at others"] += 1
         elif Status.OK in statuses:
             told[f"passed in {interpreter}" if interpreter else f"passed on {verdicts.device}"] += 1
         elif any(case.id in verdicts.compiled for case in cases):
