@@ -489,3 +489,20 @@ def test_a_kernel_that_was_measured_as_it_was_says_so(home, begin, close, comman
     keep_run(home)
     close()
     assert "decode-v10 was measured as it was when the entry was opened" in command_line("ledger", "1")[1]
+
+
+def test_of_a_long_ledger_the_newest_entries_are_listed_and_all_if_asked(home, begin, command_line):
+    begin(FASTER)
+    path = home / "ledger.jsonl"
+    first = json.loads(path.read_text())
+    path.write_text("".join(json.dumps(first | {"id": number}) + "\n" for number in range(1, 108)))
+
+    def listed(*words):
+        out = command_line("ledger", *words)[1]
+        return out, [int(line.split()[0]) for line in out.splitlines() if line.split()[:1] and "2026-" in line[:24]]
+
+    out, numbers = listed()
+    assert numbers == [*range(8, 108)]
+    assert "the last 100 of 107: --all shows the others, too" in out
+    assert listed("--all")[1] == [*range(1, 108)]
+    assert len(json.loads(command_line("ledger", "--json")[1])["entries"]) == 107

@@ -23,6 +23,7 @@ def ledger(
     learned: Annotated[str, typer.Option(metavar="TEXT", help="With close: what was learned, in a sentence.")] = "",
     results: ResultsOption = RESULTS,
     ledger: LedgerOption = LEDGER,
+    every: Annotated[bool, typer.Option("--all", help="List all entries, not the newest 100 alone.")] = False,
     json: JsonOption = False,
 ) -> None:
     """List the experiments that `gdnbench try` wrote down, show one, or close one.
@@ -55,7 +56,7 @@ def ledger(
         current = load_catalog().entries.get(entry.opened.kernel)
         print_entry(entry, entries, current, ledger, results, json=json)
     else:
-        print_ledger(entries, ledger, results, json=json)
+        print_ledger(entries, ledger, results, json=json, every=every)
 
 
 def _close(wanted: str, run: str, learned: str, results: Path, ledger: Path, *, json: bool) -> None:

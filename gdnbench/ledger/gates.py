@@ -40,13 +40,23 @@ def gate_of(entry: Entry, entries: Mapping[int, Entry]) -> Gate:
         entry: of the ledger, or about to be.
         entries: all, by number.
     """
+    return _gate(entry, entries, shut_entries(entries))
+
+
+def gates_of(entries: Mapping[int, Entry]) -> dict[int, Gate]:
+    """The gate before each entry, by number."""
+    shut = shut_entries(entries)
+    return {number: _gate(entry, entries, shut) for number, entry in entries.items()}
+
+
+def _gate(entry: Entry, entries: Mapping[int, Entry], shut_of_all: set[int]) -> Gate:
     before = {number: entries[number] for number in entry.opened.gates}
-    shut = _shut(entries) & before.keys()
+    shut = shut_of_all & before.keys()
     blocking = tuple(number for number, each in before.items() if each.state is not Outcome.CONFIRMED)
     return Gate(tuple(sorted(shut)) if shut else blocking, bool(shut))
 
 
-def _shut(entries: Mapping[int, Entry]) -> set[int]:
+def shut_entries(entries: Mapping[int, Entry]) -> set[int]:
     """Numbers of the entries that are refuted, or behind such a one: each is looked at once, after all before it."""
     shut: set[int] = set()
     for number in sorted(entries):

@@ -300,23 +300,25 @@ def _times(folder: Path, op: str, workload: Workload) -> dict[str, LastTime]:
     if info["gpu"] == CPU or info["op"] != op:
         return {}
     path = folder / MEASUREMENTS
+    usual = workload.spec.default.cells | {"profile": next(iter(workload.spec.profiles), "")}  # of older runs
+    wanted = {
+        name: (str(cell), str(usual[name])) for name, cell in (workload.cells | {"profile": workload.inputs}).items()
+    }
     found: dict[str, LastTime] = {}
     for line, cells in quick_rows(path):
-        if cells.get("time_us") and cells.get("timer") == "nvbench" and cells.get("role") != Role.CONTROL:
-            found |= _last_time(path, line, cells, info, workload)
+        timed = cells.get("time_us") and cells.get("timer") == "nvbench" and cells.get("role") != Role.CONTROL
+        if timed and all(cells.get(name, default) == cell for name, (cell, default) in wanted.items()):
+            time = _last_time(path, line, cells, info)
+            found[cells["label"]] = time
     return found
 
 
-def _last_time(path: Path, line: int, cells: dict[str, str], info: _Info, workload: Workload) -> dict[str, LastTime]:
+def _last_time(path: Path, line: int, cells: dict[str, str], info: _Info) -> LastTime:
     try:
         row = convert_cells(cells, _Cells)
     except SchemaError as error:
         raise RunFormatError(f"{path} line {line}, {error}", DAMAGED) from error
-    usual = workload.spec.default.cells | {"profile": next(iter(workload.spec.profiles), "")}  # of older runs
-    wanted = workload.cells | {"profile": workload.inputs}
-    if any(cells.get(name, str(usual[name])) != str(cell) for name, cell in wanted.items()):
-        return {}
-    time = LastTime(
+    return LastTime(
         run_id=info["run_id"],
         gpu=info["gpu"],
         kernel=row["kernel"],
@@ -325,4 +327,3 @@ def _last_time(path: Path, line: int, cells: dict[str, str], info: _Info, worklo
         high_us=row["time_hi_us"],
         sources=info["sources"],
     )
-    return {row["label"]: time}
