@@ -4,10 +4,12 @@ import json
 import os
 import shutil
 import textwrap
+from pathlib import Path
 
 import pytest
 from faults import Gdnbench
 from test_catalog_catalog import BUNDLED, LANGUAGES, PLAIN, add_kernel
+from test_catalog_fields import OP
 
 from gdnbench.catalog import load, trial
 from gdnbench.catalog.catalog import load_catalog
@@ -109,6 +111,52 @@ def test_an_op_that_does_so_takes_only_its_own_kernels_with_it(tmp_path, kind):
     [broken] = catalog.broken
     assert (broken.name, broken.reason) == ("gemm", f"op.py{LETHAL[kind][1]}")
     assert set(catalog.entries) == set(LANGUAGES)
+
+
+FUNCTIONS = {
+    # what a function of a kernel does when it is called, and what is told of it
+    "exit-0": ("os._exit(0)", f": {_ENDS} (exit code 0)"),
+    "system-exit": ("sys.exit(0)", ": a function of it raises SystemExit"),
+    "interrupt": ("signal.raise_signal(signal.SIGINT)", ": KeyboardInterrupt"),
+    "crash": ("ctypes.string_at(0)", f": {_ENDS} (SIGSEGV)"),
+    "loop": ("[0 for _ in iter(int, 1)]", "does not come to its end"),
+}
+KERNEL = """
+import ctypes, os, signal, sys
+from gdnbench import CudaKernel
+def does(*_): {does}
+kernel = CudaKernel(name="gemm-mine", entry="f", **{{
+    **dict(grid=lambda s, p: (1,), block=lambda s, p: 32), {field!r}: does,
+}})
+"""
+
+
+@pytest.mark.parametrize("kind", FUNCTIONS)
+@pytest.mark.parametrize("field", ["check", "grid", "block", "shared_bytes"])
+def test_a_function_that_does_so_breaks_its_kernel(tmp_path, kind, field):
+    shutil.copytree(BUNDLED / "decode", tmp_path / "decode", ignore=lambda at, names: _kernels(at))
+    does, told = FUNCTIONS[kind]
+    add_kernel(tmp_path, variant=KERNEL.format(does=does, field=field), source="kernel.cu")
+    [broken] = load_catalog([tmp_path]).broken
+    assert broken.reason.startswith("variant.py")
+    assert told in broken.reason
+
+
+def _kernels(at):
+    return [path.name for path in Path(at).iterdir() if path.is_dir()]
+
+
+@pytest.mark.parametrize("field", ["check", "flops", "least_bytes"])
+def test_a_function_of_an_op_that_does_so_breaks_it(tmp_path, field):
+    (tmp_path / "toy").mkdir()
+    (tmp_path / "toy" / "op.py").write_text(OP.format(name=field, value="lambda *_: __import__('os')._exit(0)"))
+    [broken] = load_catalog([tmp_path]).broken
+    assert broken.reason == f"op.py: {_ENDS} (exit code 0)"
+
+
+def test_a_function_that_raises_an_error_breaks_nothing(tmp_path):
+    add_kernel(tmp_path, variant=PLAIN.replace('"decode-mine"', '"decode-mine", check=lambda s: s.no_such_axis'))
+    assert load_catalog([BUNDLED, tmp_path]).broken == ()
 
 
 def _count(path):

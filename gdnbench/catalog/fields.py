@@ -29,7 +29,7 @@ def check_fields(declared: Any, where: str = "") -> None:
     Raises:
         DeclarationError: for the first that does not fit; it names the field.
     """
-    for name, default, hint, check in _checks(type(declared)):
+    for name, default, hint, check in _checks(declared.__class__):
         value = getattr(declared, name)
         place = f"{where}.{name}" if where else name
         if value is not default and not check(value, place):
@@ -95,13 +95,12 @@ def _check_of_class(kind: Any) -> _Check:
     if kind in (int, float):  # a truth value is an int to Python
         numbers = (int, float) if kind is float else (int,)
         return lambda value, _: isinstance(value, numbers) and not isinstance(value, bool)
-    if not is_dataclass(kind):
-        return lambda value, _: isinstance(value, kind)
 
     def check(value: Any, place: str) -> bool:
-        if isinstance(value, kind):
+        fits = isinstance(value, kind)
+        if fits and is_dataclass(value):
             check_fields(value, place)
-        return isinstance(value, kind)
+        return fits
 
     return check
 
@@ -118,4 +117,4 @@ def _told(hint: Any) -> str:
     if origin is not None and issubclass(origin, Mapping):
         return f"mapping from {_told(arguments[0])} to {_told(arguments[1])}"
     plain = {str: "text", int: "whole number", float: "number", bool: "truth value", NoneType: "None"}
-    return "function" if origin is Callable else plain.get(hint) or getattr(hint, "__name__", str(hint))
+    return "function" if origin is Callable else str(plain.get(hint) or getattr(hint, "__name__", hint))

@@ -133,11 +133,20 @@ def _ask(child: Worker[Answer], declaration: Declaration) -> Answer | None:
     """
     from gdnbench.catalog.trial_child import Request
 
-    child.ask(Request(str(declaration.path), declaration.content).encoded)
+    child.ask(Request(str(declaration.path), declaration.content, _op_of(declaration)).encoded)
     try:
         return child.receive(time.monotonic() + LIMIT_S)
     except ValueError:
         return None
+
+
+def _op_of(declaration: Declaration) -> bytes:
+    """What the op's file holds, beside which a kernel is declared, if it may be run; empty otherwise."""
+    path = declaration.path.parent.parent / "op.py"
+    with contextlib.suppress(OSError):
+        if declaration.path.name != path.name and _known(op := Declaration.read(path)) == "":
+            return op.content
+    return b""
 
 
 def _tell_end(child: Worker[Answer], path: Path) -> str:

@@ -1,7 +1,7 @@
 """The child that tries declarations: `python -P -m gdnbench.catalog.trial_child LIMIT_S FD`, a worker.
 
-It is sent them one by one, a line of JSON each, and says of each what is wrong with it. Where one does not come to its
-end within the limit, or crashes, its log has the line.
+It is sent them one by one, a line of JSON each, runs each, calls its functions as commands do, and says what is wrong
+with it. Where one does not come to its end within the limit, or crashes, its log has the line.
 """
 
 from __future__ import annotations
@@ -13,11 +13,19 @@ import os
 import resource
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from itertools import product
 from pathlib import Path
+from types import ModuleType
 from typing import TextIO
 
 from gdnbench.catalog.declaration import place_of, run_declaration
+from gdnbench.catalog.load import with_stored_suites
+from gdnbench.model.kernel import CudaKernel, Grid, Kernel, PerCase, TritonKernel
+from gdnbench.model.op import Op
+from gdnbench.model.workload import Workload
 from gdnbench.process.channel import Channel
 from gdnbench.process.worker import die_with_parent, take_requests
 
@@ -45,21 +53,28 @@ ANSWERS = (Answer,)
 
 @dataclass(frozen=True)
 class Request:
-    """A declaration to try."""
+    """A declaration to try.
+
+    Attributes:
+        path: the file.
+        content: what it holds.
+        op: of a kernel, what its op's file holds, which was tried and is well; empty for none.
+    """
 
     path: str
     content: bytes
+    op: bytes = b""
 
     @property
     def encoded(self) -> str:
         """As a line of JSON."""
-        return json.dumps([self.path, base64.b64encode(self.content).decode()])
+        return json.dumps([self.path, *(base64.b64encode(each).decode() for each in (self.content, self.op))])
 
     @classmethod
     def decoded(cls, line: str) -> Request:
         """The inverse."""
-        path, content = json.loads(line)
-        return cls(path, base64.b64decode(content))
+        path, *contents = json.loads(line)
+        return cls(path, *map(base64.b64decode, contents))
 
 
 def main(arguments: list[str]) -> None:
@@ -75,8 +90,7 @@ def main(arguments: list[str]) -> None:
     channel.send(Answer())
     for line in requests:
         faulthandler.dump_traceback_later(_TOLD_AT * float(limit_s), file=log)
-        request = Request.decoded(line)
-        problem = find_problem(Path(request.path), request.content, forks)
+        problem = find_problem(Request.decoded(line), forks)
         faulthandler.cancel_dump_traceback_later()
         channel.send(Answer(problem))
 
@@ -113,21 +127,22 @@ class Forks:
             os._exit(0)
 
 
-def find_problem(path: Path, content: bytes, forks: Forks) -> str:
+def find_problem(request: Request, forks: Forks) -> str:
     """Runs a declaration, and says what is wrong with it for a process that is to go on; an error is not.
 
     Args:
-        path: the file.
-        content: what it holds.
+        request: the declaration.
         forks: of this process.
     """
-    threads, before = threading.active_count(), forks.count
+    threads, before, path = threading.active_count(), forks.count, Path(request.path)
     try:
-        run_declaration(path, content)
+        _call_functions(run_declaration(path, request.content), request)
     except MemoryError:
         return f"{path.name}: takes more than {_MEMORY_BYTES >> 30} GiB of memory"
     except (Exception, SystemExit):  # who runs it tells it
         pass
+    except _EndsError as error:
+        return f"{place_of(error, path)}: a function of it raises SystemExit"
     except BaseException as error:
         return f"{place_of(error, path)}: {type(error).__name__}: {error}".strip(": ")
     finally:
@@ -137,6 +152,55 @@ def find_problem(path: Path, content: bytes, forks: Forks) -> str:
     if threading.active_count() > threads:
         return f"{path.name}: leaves a thread running"
     return ""
+
+
+def _call_functions(module: ModuleType, request: Request) -> None:
+    """Calls the functions that a declaration made, at the workloads of its op's suites, as commands do.
+
+    Raises:
+        BaseException: what they raise that is no error; what ends a process well is one here, too.
+    """
+    calls: list[Callable[[Workload], object]] = []
+    path = Path(request.path)
+    try:
+        if path.name == "op.py":
+            op = with_stored_suites(module.op, path.parent)
+            calls += filter(None, [op.flops, op.least_bytes, op.copied_bytes, *op.derived.values()])
+        else:
+            op = _op(path.parent.parent, request.op)
+            kernel = module.kernel
+            calls += [kernel.check, *(_at_defaults(each, kernel) for each in _launch_functions(kernel))]
+        workloads = dict.fromkeys([op.default, *op.suite_workloads])
+    except Exception:  # told by who loads it
+        return
+    for workload, call in product(workloads, calls):
+        try:
+            call(workload)
+        except Exception:  # told where it is called
+            continue
+        except SystemExit as stop:
+            raise _EndsError(stop) from stop
+
+
+class _EndsError(BaseException):
+    """A function of a declaration raised SystemExit."""
+
+
+@cache
+def _op(folder: Path, content: bytes) -> Op:
+    op = run_declaration(folder / "op.py", content).op
+    return with_stored_suites(op, folder)
+
+
+def _launch_functions(kernel: Kernel) -> list[PerCase | Grid]:
+    launches = kernel.launches if isinstance(kernel, CudaKernel | TritonKernel) else ()
+    names = ("grid", "block", "shared_bytes", "warps", "stages")
+    return [getattr(launch, name) for launch in launches for name in names if hasattr(launch, name)]
+
+
+def _at_defaults(function: PerCase | Grid, kernel: Kernel) -> Callable[[Workload], object]:
+    params = kernel.resolve({})
+    return lambda workload: function(workload, params)
 
 
 if __name__ == "__main__":
