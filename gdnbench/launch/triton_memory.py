@@ -120,7 +120,7 @@ class TritonMemory:
             handle = interpreter.TensorHandle(real.astype(np.uint64), pointers.dtype)
             touched: list[Touch] = []
             if access.verb != "updates":  # an atomic races with no other
-                touched = self._races.touches(addresses, span, None if mask is None else mask.data, nbytes)
+                touched = self._races.touches(addresses, span, None if mask is None else np.asarray(mask.data), nbytes)
             result = method(builder, *given[: access.pointers], handle, *given[access.pointers + 1 :], **named)
             if access.orders(given, named):
                 self._races.note_order()
