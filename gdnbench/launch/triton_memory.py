@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -108,39 +109,36 @@ class TritonMemory:
                 setattr(builder, name, method)
 
     def _guarded(self, method: Callable[..., Any], access: _Access) -> Callable[..., Any]:
+        from triton.runtime import interpreter
+
         def call(builder: Any, *given: Any, **named: Any) -> Any:
             mask = None if access.mask is None else given[access.mask]
             pointers = given[access.pointers]
-            real = self._real(builder, pointers, access.verb, mask)
-            touched = self._touched(pointers, access, mask)
-            result = method(builder, *given[: access.pointers], real, *given[access.pointers + 1 :], **named)
+            addresses, nbytes = np.asarray(pointers.data).astype(np.int64), _element_bytes(pointers.get_element_ty())
+            span = int(addresses.min()), int(addresses.max())
+            real = self._real(builder, addresses, span, access.verb, mask, nbytes)
+            handle = interpreter.TensorHandle(real.astype(np.uint64), pointers.dtype)
+            touched: list[Touch] = []
+            if access.verb != "updates":  # an atomic races with no other
+                touched = self._races.touches(addresses, span, None if mask is None else np.asarray(mask.data), nbytes)
+            result = method(builder, *given[: access.pointers], handle, *given[access.pointers + 1 :], **named)
             if access.orders(given, named):
                 self._races.note_order()
             for touch in touched:
                 if access.values is None:
                     self._races.note_read(touch, builder.grid_idx, _line_at_hand())
                 else:
-                    values = np.broadcast_to(given[access.values].data, np.shape(pointers.data))
+                    values = np.broadcast_to(given[access.values].data, addresses.shape)
                     self._races.note_write(touch, as_bits(values), builder.grid_idx, _line_at_hand())
             return result
 
         return call
 
-    def _touched(self, pointers: Any, access: _Access, mask: Any) -> list[Touch]:
-        """What a load or store touches; of an atomic nothing, for it races with no other."""
-        if access.verb == "updates":
-            return []
-        addresses = np.asarray(pointers.data).astype(np.int64)
-        meant = None if mask is None else np.broadcast_to(mask.data, addresses.shape).astype(bool)
-        return self._races.touches(addresses, meant, _element_bytes(pointers))
-
-    def _real(self, builder: Any, pointers: Any, verb: str, mask: Any) -> Any:
-        """Pointers to memory; those beside their tensor are noted, unless they are masked, and lead nowhere."""
-        from triton.runtime import interpreter
-
-        nbytes = _element_bytes(pointers)
-        given = np.asarray(pointers.data).astype(np.int64)
-        addresses = self._within_one(given, nbytes)
+    def _real(
+        self, builder: Any, given: IntArray, span: tuple[int, int], verb: str, mask: Any, nbytes: int
+    ) -> IntArray:
+        """Addresses in memory; those beside their tensor are noted, unless they are masked, and lead nowhere."""
+        addresses = self._within_one(given, span, nbytes)
         if addresses is None:
             numbers, places = nearest_tensor(given)
             bounds = np.array([(0, 0), *((tensor.data_ptr(), tensor.nbytes) for _, tensor in self._tensors)])
@@ -151,11 +149,11 @@ class TritonMemory:
             if bad.any():
                 self._note(builder, given[bad], verb, nbytes)
             addresses = np.where(is_inside, first + places, self._nowhere.ctypes.data)
-        return interpreter.TensorHandle(addresses.astype(np.uint64), pointers.dtype)
+        return addresses
 
-    def _within_one(self, given: IntArray, nbytes: int) -> IntArray | None:
-        """Addresses in memory, if all lie in one tensor, as they mostly do."""
-        low, high = int(given.min()), int(given.max())
+    def _within_one(self, given: IntArray, span: tuple[int, int], nbytes: int) -> IntArray | None:
+        """Addresses in memory, if all from the lowest to the highest lie in one tensor, as they mostly do."""
+        low, high = span
         number = (low >> TENSOR_BITS) - 1
         if not 0 <= number < len(self._tensors):
             return None
@@ -174,22 +172,31 @@ class TritonMemory:
         self.findings.add(Fault.OUT_OF_BOUNDS, _line_at_hand(), text, count=len(outside))
 
 
-def _element_bytes(pointers: Any) -> int:
-    """Bytes of what pointers of the interpreter point to."""
+@cache
+def _element_bytes(kind: Any) -> int:
+    """Bytes of an element of one of Triton's types."""
     from triton.runtime import interpreter
 
-    return int(interpreter._get_np_dtype(pointers.get_element_ty()).itemsize)
+    return int(interpreter._get_np_dtype(kind).itemsize)
+
+
+@cache
+def _library() -> tuple[str, str]:
+    """How paths of files begin that are no kernel's: Triton's, and this one."""
+    from triton.runtime import interpreter
+
+    return str(Path(interpreter.__file__).parents[1]), __file__
 
 
 def _line_at_hand() -> SourceLine:
     """The line of the kernel that is interpreted, with those of the functions that it calls."""
     from triton.runtime import interpreter
 
-    library = str(Path(interpreter.__file__).parents[1])
     lines: list[tuple[str, int]] = []
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code is not interpreter.GridExecutor.__call__.__code__:
-        if not frame.f_code.co_filename.startswith((library, __file__)):
+    outermost, library = interpreter.GridExecutor.__call__.__code__, _library()
+    while frame is not None and frame.f_code is not outermost:
+        if not frame.f_code.co_filename.startswith(library):
             lines.append((frame.f_code.co_filename, frame.f_lineno))
         frame = frame.f_back
     at: SourceLine | None = None
