@@ -289,7 +289,6 @@ def test_scratch_and_several_launches_are_in_the_binding(bench, tmp_path):
     assert {trace.workload.axes["M"] for trace, _ in read.workloads} == {64, 128}
 
 
-@pytest.mark.skipif(not find_spec("safetensors"), reason="the extra `exchange` is not installed")
 def test_indices_are_stored_and_come_back(bench, tmp_path):
     done = bench("export", "ragged-torch", "--suite", "verify", "--shape", "lengths=5", "--to", str(tmp_path / "set"))
     assert done.code == ExitCode.USAGE

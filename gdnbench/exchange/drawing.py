@@ -12,10 +12,8 @@ from typing import Any
 from gdnbench.errors import MachineError
 from gdnbench.exchange.match import Match
 from gdnbench.exchange.workloads import PlannedWorkload, blob_path
-from gdnbench.model.kernel import Requirement
 from gdnbench.process.command import run_tool
 
-SAFETENSORS = Requirement("safetensors", extra="exchange")
 _LIMIT_S = 600.0
 
 
@@ -35,11 +33,10 @@ def draw(
         The scalars' values, by uuid and name.
 
     Raises:
-        MachineError: if `safetensors` is needed and absent, or the numerics fail.
+        MachineError: if the numerics fail.
     """
     if not (stored or match.op.scalars):
         return {each.uuid: {} for each in planned}
-    _need_safetensors(stored)
     job = {
         "op_folder": str(folder),
         "stored": list(stored),
@@ -58,14 +55,6 @@ def draw(
             raise MachineError(f"the inputs of {match.op.name} cannot be drawn: {reason}", "see its numerics.py")
         answer: dict[str, dict[str, float]] = json.loads(path.with_name("scalars.json").read_text())
     return answer
-
-
-def _need_safetensors(stored: Sequence[str]) -> None:
-    from importlib.util import find_spec
-
-    if stored and find_spec(SAFETENSORS.module) is None:
-        told = f"{', '.join(stored)} would be written with safetensors, which is not installed"
-        raise MachineError(told, SAFETENSORS.remedy)
 
 
 def main(path: Path) -> None:

@@ -24,6 +24,7 @@ from gdnbench.store.schema import (
     ContestDocument,
     GateDocument,
     GitDocument,
+    InputsDocument,
     LargestErrorDocument,
     MachineDocument,
     MaybeName,
@@ -42,7 +43,7 @@ from gdnbench.store.schema1 import DECODE_AXES, with_profiles
 SCHEMA_VERSION = 2
 READABLE = (1, 2)
 _SINCE_2 = ("workloads", "op_hash")  # fields that schema 1 lacks
-_RARE = ("part", "merged", "errors", "contest")  # fields that other runs lack
+_RARE = ("part", "merged", "errors", "contest", "inputs")  # fields that other runs lack
 NAME = "run.json"
 
 
@@ -78,6 +79,7 @@ class RunInfo:
         contest: of each kernel, by its label, what the contest's tolerance says of its cases; older runs have none.
         calibration: what the last calibration of this host and GPU model had found when the run began; None if there
             was none.
+        inputs: the files of captured inputs that it measures; none in most runs.
         warnings: what qualifies the whole run.
         schema: version of this format.
     """
@@ -107,6 +109,7 @@ class RunInfo:
     errors: dict[Name, dict[str, LargestErrorDocument]] = field(default_factory=dict)
     contest: dict[Name, ContestDocument] = field(default_factory=dict)
     calibration: CalibrationDocument | None = None
+    inputs: list[InputsDocument] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     schema: int = SCHEMA_VERSION
 

@@ -121,6 +121,7 @@ op = Op(
     scenarios=("typical", "padded", "saturated-gates", "large-state", "small-inputs"),
     profiles=DECODE_PROFILES,
     drawn_together=(("A_log", "dt_bias", "a"),),
+    alike=("HQ", "HV"),
     gates=(RoundoffGate("y"), ExactGate("new_conv_pool"), RoundoffGate("new_pool")),
     flops=flops,
     least_bytes=least_bytes,

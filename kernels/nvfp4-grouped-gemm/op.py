@@ -107,6 +107,7 @@ op = Op(
     ),
     outputs=(TensorSpec("C", ("T", "N"), "fp16"),),
     numerics="numerics.py",
+    ends={"rows": "ends"},
     scenarios=("typical", "all-codes", "cancelling", "like-signs", "small-scales"),
     gates=(RoundoffGate("C"),),
     flops=flops,

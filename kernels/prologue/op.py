@@ -108,6 +108,7 @@ op = Op(
     scenarios=("typical", "padded", "saturated-gates", "large-inputs", "small-inputs"),
     profiles=DECODE_PROFILES,
     drawn_together=(("A_log", "dt_bias", "a"),),
+    alike=("HQ", "HV"),
     gates=(
         *(RoundoffGate(name) for name in ("q", "k", "v", "g", "beta")),
         ExactGate("new_conv_pool"),

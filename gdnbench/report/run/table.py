@@ -148,10 +148,11 @@ def _next(info: RunInfo, measurements: Sequence[Measurement], folder: Path) -> l
     """After wrong numbers, the command that shows them again."""
     wrong = [row for row in measurements if row.status.exit_code is ExitCode.WRONG_NUMBERS]
     seed = info.settings.get("seed")
+    captured = {each["profile"]: each["path"] for each in info.inputs}
     if wrong and wrong[0].status.shows_when_timed:
-        return rerun_words(wrong[0].case, info.gpu)
+        return rerun_words(wrong[0].case, info.gpu, captured)
     if wrong and seed is not None:
-        return repeat_words(wrong[0].case, seed)
+        return repeat_words(wrong[0].case, seed, captured)
     return next_words(info, folder, "--csv")
 
 
