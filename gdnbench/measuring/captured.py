@@ -107,7 +107,7 @@ def read_captured(op: Op, path: Path, sizes: Sizes) -> tuple[CapturedFile, ...]:
     Raises:
         UsageError: for a file that cannot be read, is cut off or does not hold the op's inputs; it says what they are.
     """
-    paths = _files(path)
+    paths = captured_files(path)
     if not paths:
         raise UsageError(f"--inputs {path}: the folder holds no *{ENDING}", _expected(op))
     return tuple({each.profile: each for each in (_read(op, file, sizes) for file in paths)}.values())
@@ -131,7 +131,7 @@ def find_again(stored: Sequence[InputsDocument], path: Path | None, run: str) ->
     """
     if path is not None and not stored:
         raise UsageError(f"{run} has no captured inputs", "leave --inputs out")
-    there = {_hash(each): each for each in _files(path)} if path is not None and stored else {}
+    there = {_hash(each): each for each in captured_files(path)} if path is not None and stored else {}
     found: list[InputsDocument] = []
     for each in stored:
         now = Path(each["path"]) if path is None else there.get(each["sha256"])
@@ -142,7 +142,7 @@ def find_again(stored: Sequence[InputsDocument], path: Path | None, run: str) ->
     return found
 
 
-def _files(path: Path) -> list[Path]:
+def captured_files(path: Path) -> list[Path]:
     """A file, or those of a folder, by their absolute paths."""
     path = path.absolute()
     return sorted(path.glob(f"*{ENDING}")) if is_folder(path) else [path]
