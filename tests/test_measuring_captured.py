@@ -3,11 +3,12 @@
 import json
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
 from faults import ADVERSARIAL, CPU, Gdnbench
-from safetensors.torch import save, save_file
+from safetensors.torch import load_file, save, save_file
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.errors import MachineError, UsageError
@@ -261,6 +262,25 @@ def test_a_name_of_any_file_becomes_one_that_a_case_may_have():
         profile = captured_profile(stem, "1234567890abcdef" * 4)
         assert is_captured(profile)
         assert re.fullmatch(r"file:[A-Za-z0-9.-]{0,40}-12345678", profile)
+
+
+@pytest.mark.parametrize("lengths", [(6,), (5, 0, 3)])
+def test_what_the_docs_save_of_a_layer_is_what_the_op_takes(lengths, tmp_path):
+    page = (Path(__file__).parents[1] / "docs" / "inputs.md").read_text()
+    documented = {}
+    exec(re.search(r"```python\n(.*?)```", page, re.DOTALL)[1], documented)
+    tensors = tensors_of("prefill", lengths=lengths)
+    given = {name: tensors[name][None] for name in ("q", "k", "v", "a", "b")}
+    given |= {name: tensors[name].bfloat16() for name in ("A_log", "dt_bias")}
+    is_one = len(lengths) == 1
+    more = {
+        "state": None if is_one else tensors["state"],
+        "cu_seqlens": None if is_one else tensors["cu_seqlens"].int(),
+    }
+    documented["save"](tmp_path / "x.safetensors", **given, **more)
+    [file] = read_captured(CATALOG.ops["prefill"], tmp_path / "x.safetensors", {})
+    assert file.workload.lists == {"lengths": lengths}
+    assert torch.equal(load_file(tmp_path / "x.safetensors")["a"], tensors["a"])
 
 
 LARGE = 4096.0
