@@ -23,6 +23,7 @@ class Asked:
         git: the checkout of the bundled kernels there, as `git_state` describes it.
         results: what the folder of runs is called there.
         profiles: what the folder of profiles is called there.
+        inputs: what the file or the folder of captured inputs is called there; empty for none.
     """
 
     target: str = ""
@@ -30,6 +31,7 @@ class Asked:
     git: Mapping[str, str | bool | None] = field(default_factory=dict)
     results: str = "results"
     profiles: str = "profiles"
+    inputs: str = ""
 
     @property
     def variables(self) -> dict[str, str]:

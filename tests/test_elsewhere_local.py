@@ -5,12 +5,15 @@ import os
 import shutil
 import sys
 import threading
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 from committed import RESULTS
 from elsewhere_data import SHORT, WORKDIR, Laptop
+from safetensors.torch import save_file
 
+from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.elsewhere.arrival import Homes, fetch
 from gdnbench.elsewhere.environment import prepare, requirements
 from gdnbench.elsewhere.host import LocalHost
@@ -18,6 +21,7 @@ from gdnbench.elsewhere.kept import held, take_up
 from gdnbench.elsewhere.sources import put_files
 from gdnbench.elsewhere.targets import NamedTarget, SshTarget
 from gdnbench.errors import MachineError, UnknownNameError, UsageError
+from gdnbench.launch import load_numerics
 
 RUN = "20261121-101900-h200-decode-main"
 
@@ -39,6 +43,49 @@ class Quiet:
 
     def __getattr__(self, name):
         return lambda *words: self.told.append((name, *words))
+
+
+def save_captured(folder, name="layer 3"):
+    """A file of captured inputs of the decode step."""
+    op = load_catalog(default_roots()[:1]).ops["decode"]
+    numerics = load_numerics(op, default_roots()[0] / "decode")
+    tensors, _ = numerics.make_inputs(op.workload({"B": 1, "HQ": 1, "HV": 2}), 5, "cpu", "never")
+    save_file(tensors, folder / f"{name}.safetensors")
+
+
+@pytest.mark.slow
+def test_captured_inputs_travel_with_the_command_that_needs_them(laptop):
+    (laptop.home / "my layers").mkdir()
+    save_captured(laptop.home / "my layers")
+    for path in ("my layers", "my layers/layer 3.safetensors"):
+        done = laptop("verify", "decode-reference", "--gpu", "cpu", "--inputs", path, "--on", "here", "-q", "--json")
+        assert done.code == 0, done.err
+        assert "file:layer-3-" in done.out
+    done = laptop("run", "decode-reference", *SHORT, "--inputs", path, "--on", "here", "-q")
+    assert done.code == 0, done.err
+    [run] = laptop.runs
+    [told] = json.loads((run / "run.json").read_text())["inputs"]
+    assert told["sha256"] == sha256((laptop.home / path).read_bytes()).hexdigest()
+    assert told["profile"] in done.out
+
+
+def test_captured_inputs_that_are_not_here_are_refused_before_anything_is_sent(laptop):
+    (laptop.home / "empty").mkdir()
+    for path, told in (("none.safetensors", "there is no such file"), ("empty", "the folder holds no file")):
+        done = laptop("verify", "decode-reference", "--inputs", path, "--on", "here", "-q")
+        assert done.code == 2
+        assert told in done.err
+    assert not laptop.workdir.exists()
+
+
+def test_a_run_that_goes_on_elsewhere_takes_its_captured_inputs_along(laptop, sent):
+    job(laptop.home / "x", partial=True, complete=False)
+    shutil.move(laptop.home / "x" / "out" / "results", laptop.results)
+    save_captured(laptop.home)
+    laptop("run", "--resume", RUN, "--inputs", "layer 3.safetensors", "--on", "here")
+    [forwarded] = sent
+    assert forwarded.job.words == ["run", "--resume", RUN, "--inputs=../inputs/layer 3.safetensors"]
+    assert [file.name for file in forwarded.inputs] == ["layer 3.safetensors"]
 
 
 @pytest.mark.slow

@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from importlib.util import find_spec
 
 import pytest
 import torch
@@ -289,7 +288,6 @@ def test_scratch_and_several_launches_are_in_the_binding(bench, tmp_path):
     assert {trace.workload.axes["M"] for trace, _ in read.workloads} == {64, 128}
 
 
-@pytest.mark.skipif(not find_spec("safetensors"), reason="the extra `exchange` is not installed")
 def test_indices_are_stored_and_come_back(bench, tmp_path):
     done = bench("export", "ragged-torch", "--suite", "verify", "--shape", "lengths=5", "--to", str(tmp_path / "set"))
     assert done.code == ExitCode.USAGE
@@ -311,13 +309,6 @@ def test_indices_are_stored_and_come_back(bench, tmp_path):
     again = there("export", kernel, "--op", op, "--suite", "workloads", "--to", str(tmp_path / "again"))
     assert again.code == 0, again.err
     assert tree(tmp_path / "again") == tree(tmp_path / "set")
-
-
-@pytest.mark.skipif(bool(find_spec("safetensors")), reason="safetensors is installed")
-def test_without_safetensors_indices_are_refused_with_what_to_install(bench, tmp_path):
-    done = bench("export", "ragged-torch", "--to", str(tmp_path))
-    assert done.code == ExitCode.ENVIRONMENT
-    assert "gdnbench[exchange]" in done.err
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from decode_workloads import decode_at
 from run_data import case, failed, info, measured, store, store_bound_by_flops, timing, versus
 
-from gdnbench.model.measurement import Measurement
+from gdnbench.model.measurement import InputsEffect, Measurement
 from gdnbench.model.status import Role, Status
 from gdnbench.report.run.table import print_run
 from gdnbench.store.builds import BuildRow, write_builds
@@ -310,6 +310,41 @@ def test_where_flops_bind_their_rate_is_shown_and_the_legend_says_what_bounds(sh
     assert "SOL: time of the bound / the kernel's." in text
     assert "FLOPs of the op / time" in text
     assert "fastest copying floor / the kernel's" not in text
+
+
+@pytest.mark.parametrize(("here", "there"), [(1.5, 1.5), (1.5, 2.5)])
+def test_by_how_much_times_depend_on_the_inputs_is_told_once_for_all_profiles_of_some_sizes(
+    shown, tmp_path, here, there
+):
+    rows = [
+        measured(
+            case("decode-v4", workload=decode_at(B=batch).at(profile), WARPS=8),
+            inputs=InputsEffect("never", "forgetful", ratio, 0.99 * ratio, 1.01 * ratio),
+        )
+        for batch, ratio in ((1, here), (8, there))
+        for profile in ("", "mixed-heads", "never")
+    ]
+    store(tmp_path, rows)
+    text = shown("120", tmp_path)
+    assert len(re.findall("^B=", text, re.MULTILINE)) == 6
+    small, large = text[: text.index("B=8")], text[text.index("B=8") :]
+    assert [part.count("inputs: decode-v4 takes") for part in (small, large)] == [1, 1]
+
+
+def test_what_another_profile_lost_is_told_where_the_lines_differ(shown, tmp_path):
+    effect = InputsEffect("never", "forgetful", 1.5, 1.4, 1.6)
+    one, both = (decode_at(B=1).at(profile) for profile in ("never", "mixed-heads"))
+    store(
+        tmp_path,
+        [
+            measured(case("decode-v4", workload=one, WARPS=8), inputs=effect),
+            failed(case("decode-v8", workload=one)),
+            measured(case("decode-v4", workload=both, WARPS=8), inputs=effect),
+            measured(case("decode-v8", workload=both), inputs=effect),
+        ],
+    )
+    lines = [line for line in shown("200", tmp_path).splitlines() if line.startswith("inputs:")]
+    assert ["decode-v8" in line for line in lines] == [False, True]
 
 
 def test_where_copying_bounds_everything_there_are_no_flops(shown):

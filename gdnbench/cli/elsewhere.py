@@ -19,14 +19,14 @@ from gdnbench.elsewhere.environment import open_host
 from gdnbench.elsewhere.events import is_a_job
 from gdnbench.elsewhere.forward import Forwarded
 from gdnbench.elsewhere.host import Host
-from gdnbench.elsewhere.job import RemoteJob
+from gdnbench.elsewhere.job import INPUTS, RemoteJob
 from gdnbench.elsewhere.kept import run_id
 from gdnbench.elsewhere.targets import NamedTarget, SlurmTarget, is_text, target_named
 from gdnbench.errors import UnknownNameError, UsageError
-from gdnbench.places import PROFILES, RESULTS
+from gdnbench.places import PROFILES, RESULTS, is_folder
 from gdnbench.store.schema import GitDocument
 
-_STAY = {"on", "results", "profiles", "plot", "resume"}
+_STAY = {"on", "results", "profiles", "plot", "resume", "inputs"}
 """Parameters that this machine understands; what is left of them travels in another form."""
 
 
@@ -112,12 +112,33 @@ def _forwarded(named: NamedTarget, ctx: Any, given: Sequence[GivenOption]) -> Fo
         results, resumed = unfinished.parent, run_id(unfinished)
     own = [f"--plot={plot.name}"] if plot else []
     own += ["--resume", resumed] if resumed else []
+    inputs: Path | None = params.get("inputs")
+    own += [f"--inputs={Path('..', INPUTS, '' if is_folder(inputs) else inputs.name)}"] if inputs else []
     words = [verb, *own, *words_that_travel(given, _STAY)]
     homes = Homes(results, profiles, {plot.name: plot} if plot else {})
-    return Forwarded(named, make_job(named, words, homes, gpu=params["gpu"], resume=resumed), homes, unfinished)
+    job = make_job(named, words, homes, gpu=params["gpu"], resume=resumed, inputs=str(inputs or ""))
+    return Forwarded(named, job, homes, unfinished, _inputs_files(inputs) if inputs else ())
 
 
-def make_job(named: NamedTarget, words: list[str], homes: Homes, *, gpu: str = "auto", resume: str = "") -> RemoteJob:
+def _inputs_files(inputs: Path) -> list[Path]:
+    """The files that travel: they are checked there, against the op.
+
+    Raises:
+        UsageError: if one cannot be read, or there is none.
+    """
+    from gdnbench.measuring.captured import captured_files  # numpy comes with it
+
+    files = captured_files(inputs)
+    if strange := [file for file in files if not os.access(file, os.R_OK)]:
+        raise UsageError(f"--inputs {strange[0]}: there is no such file that can be read", "name a file or a folder")
+    if not files:
+        raise UsageError(f"--inputs {inputs}: the folder holds no file of safetensors", "name another folder")
+    return files
+
+
+def make_job(
+    named: NamedTarget, words: list[str], homes: Homes, *, gpu: str = "auto", resume: str = "", inputs: str = ""
+) -> RemoteJob:
     """A command for a target, without what only the target knows.
 
     Args:
@@ -126,6 +147,7 @@ def make_job(named: NamedTarget, words: list[str], homes: Homes, *, gpu: str = "
         homes: where what it writes belongs here.
         gpu: as `--gpu` takes it.
         resume: the stopped run that it goes on with.
+        inputs: what captured inputs are called here.
     """
     from gdnbench.catalog.catalog import default_roots
     from gdnbench.machine.provenance import git_state
@@ -143,6 +165,7 @@ def make_job(named: NamedTarget, words: list[str], homes: Homes, *, gpu: str = "
         resume=resume,
         results=str(homes.results),
         profiles=str(homes.profiles),
+        inputs=inputs,
         width=shown.width if has_width else None,
         colour=shown.is_terminal and messages.is_terminal and not shown.no_color,
         git=convert(git_state(default_roots()[0]), GitDocument),

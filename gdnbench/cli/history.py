@@ -72,7 +72,7 @@ def history(
     label = choose_label(of_op(stored, op) if op else stored, name)
     op = op or choose_op(stored, label)
     found_op = find_op(catalog, op)
-    asked = in_profiles(parse_workloads(found_op, sizes(shape)), parse_profiles(found_op, joined(profile)))
+    asked = in_profiles(parse_workloads(found_op, sizes(shape)), parse_profiles(found_op, joined(profile), stored=True))
     runs = with_axes_of(of_op(stored, op), found_op)
     model = choose_gpu(runs, label, gpu)
     workloads = asked if shape or profile else usual_workloads(runs, label, model, found_op)

@@ -98,6 +98,16 @@ ProfileOption = Annotated[
         metavar="PROFILE,…", help="Distributions of the inputs, as `list --op` names them; all: each of them."
     ),
 ]
+InputsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--inputs",
+        metavar="FILE",
+        readable=False,
+        help="Captured inputs of a model, FILE.safetensors or a folder of them; their shapes tell the workload.",
+        show_default=False,
+    ),
+]
 ShapesOption = Annotated[
     list[str] | None,
     typer.Option(

@@ -25,8 +25,8 @@ from gdnbench.report.console import message_console
 from gdnbench.store.info import read_info
 
 _VERBS = ("run", "sweep")
-_WHOLE = ("part", "resume", "dry_run")
-"""Parameters of commands that are not split: they are of a part, of a run that was begun, or measure nothing."""
+_WHOLE = ("part", "resume", "dry_run", "inputs")
+"""Of commands that are not split: of a part, of a run that was begun, of files, or such as measure nothing."""
 
 _OF_ALL = {"on", "part", "seed", "json", "csv", "plot", "emit_dispatch"}
 """Parameters that a part has of its own, or that are of the run that is made of all."""

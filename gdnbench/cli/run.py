@@ -14,6 +14,7 @@ from gdnbench.cli.options import (
     CardsOption,
     CsvOption,
     DryRunOption,
+    InputsOption,
     JsonOption,
     KernelsArgument,
     KernelsOption,
@@ -36,7 +37,7 @@ from gdnbench.cli.options import (
 )
 from gdnbench.places import RESULTS
 
-_BESIDE_RESUME = frozenset({"resume", "results", "json", "csv", "quiet", "yes"})
+_BESIDE_RESUME = frozenset({"resume", "results", "inputs", "json", "csv", "quiet", "yes"})
 
 
 def run(
@@ -66,6 +67,7 @@ def run(
         bool, typer.Option("--cold-tlb", help="Time the first launch on a placement: no cached address translations.")
     ] = False,
     profile: ProfileOption = None,
+    inputs: InputsOption = None,
     quick: Annotated[bool, typer.Option("--quick", help="7 rounds of 32 samples, by NVBench: a first look.")] = False,
     label: Annotated[str, typer.Option(help="Becomes part of the run's name.")] = "",
     resume: Annotated[
@@ -106,7 +108,7 @@ def run(
     catalog = load_catalog()
     if resume:
         refuse_beside(ctx, "resume", _BESIDE_RESUME, "the run goes on as it began")
-        open_session = partial(resume_session, catalog, results, resume)
+        open_session = partial(resume_session, catalog, results, resume, inputs=inputs)
     else:
         gpus = list_gpus()
         cards = select_cards(gpu, gpus)
@@ -136,6 +138,7 @@ def run(
             suite=suite,
             part=parse_part(part),
             profiles=joined(profile),
+            inputs=inputs,
         )
         plan = make_plan(catalog, request, found)
         outlook = foresee(catalog, plan)

@@ -9,6 +9,7 @@ import typer
 from gdnbench.cli.complete import complete_kernels
 from gdnbench.cli.options import (
     GpuOption,
+    InputsOption,
     JsonOption,
     KernelArgument,
     KernelsOption,
@@ -48,6 +49,7 @@ def score(
     budget: ScoreBudgetOption = "6s",
     seed: Annotated[int | None, typer.Option(help="Of inputs and order; fresh by default.")] = None,
     profile: ProfileOption = None,
+    inputs: InputsOption = None,
     step_limit: ScoreStepLimitOption = 10.0,
     fresh: FreshOption = False,
     json: JsonOption = False,
@@ -81,6 +83,7 @@ def score(
         step_limit_s=step_limit,
         seed=seed,
         profiles=joined(profile),
+        inputs=inputs,
     )
     found = select_gpu(gpu, list_gpus())
     with watch(quiet=quiet or json) as observer:

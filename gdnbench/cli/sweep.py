@@ -13,6 +13,7 @@ from gdnbench.cli.options import (
     CsvOption,
     DryRunOption,
     GpuOption,
+    InputsOption,
     JsonOption,
     KernelsArgument,
     KernelsOption,
@@ -45,6 +46,7 @@ def sweep(
     gpu: GpuOption = "auto",
     shape: ShapesOption = None,
     profile: ProfileOption = None,
+    inputs: InputsOption = None,
     part: PartOption = "",
     budget: Annotated[str, typer.Option(metavar="TIME", help="What measuring may take: 90s, 2m.")] = "60s",
     samples: Annotated[int, typer.Option(help="Samples per round.")] = 64,
@@ -104,6 +106,7 @@ def sweep(
         label=label,
         part=parse_part(part),
         profiles=joined(profile),
+        inputs=inputs,
     )
     plan = make_plan(catalog, request, chosen)
     outlook = foresee(catalog, plan)

@@ -9,6 +9,7 @@ import typer
 from gdnbench.cli.options import (
     CsvOption,
     GpuOption,
+    InputsOption,
     JsonOption,
     KernelsArgument,
     KernelsOption,
@@ -34,6 +35,7 @@ def verify(
         str, typer.Option(metavar="NAME", help="The workloads of a suite: contest; by default the op's for verifying.")
     ] = "",
     profile: ProfileOption = None,
+    inputs: InputsOption = None,
     seed: Annotated[int | None, typer.Option(help="Of the inputs; fresh by default.")] = None,
     step_limit: StepLimitOption = 30.0,
     sanitize: Annotated[
@@ -77,6 +79,7 @@ def verify(
             axes=sizes(shape),
             suite=suite,
             profiles=joined(profile),
+            inputs=inputs,
             seed=seed,
             step_limit_s=step_limit,
             gpu=chosen,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import shlex
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +16,7 @@ from gdnbench.elsewhere.engine import PATIENCE_S, DirectEngine, Engine, JobOutco
 from gdnbench.elsewhere.environment import Prepared, prepare
 from gdnbench.elsewhere.events import Listener
 from gdnbench.elsewhere.host import Host, run_there
-from gdnbench.elsewhere.job import JOB, OUT, RemoteJob
+from gdnbench.elsewhere.job import INPUTS, JOB, OUT, RemoteJob
 from gdnbench.elsewhere.kept import run_id
 from gdnbench.elsewhere.slurm import SlurmEngine
 from gdnbench.elsewhere.sources import put_files
@@ -37,6 +37,7 @@ class Forwarded:
         job: the command, without what only the target knows.
         homes: where what it writes belongs.
         unfinished: the run that it goes on with, here; None for none.
+        inputs: the files of captured inputs that it needs.
         runs: the ids of the runs that it began, once they are known: several on several cards.
         kept: the folder there that keeps what was not brought home; empty for none.
     """
@@ -45,6 +46,7 @@ class Forwarded:
     job: RemoteJob
     homes: Homes
     unfinished: Path | None = None
+    inputs: Sequence[Path] = ()
     runs: list[str] = field(default_factory=list, init=False)
     kept: str = field(default="", init=False)
 
@@ -94,9 +96,10 @@ class Forwarded:
             patience_s=PATIENCE_S,
         )
         with tempfile.TemporaryDirectory(prefix="gdnbench-") as folder:
+            inputs = {f"{INPUTS}/{file.name}": file for file in self.inputs}
             path = Path(folder) / JOB
             path.write_text(job.to_json(), encoding="utf-8")
-            put_files(ready.host, jobs, name, {JOB: path, **self._unfinished_files()})
+            put_files(ready.host, jobs, name, {JOB: path, **self._unfinished_files(), **inputs})
 
     def _unfinished_files(self) -> Mapping[str, Path]:
         if self.unfinished is None:
@@ -121,6 +124,7 @@ class Forwarded:
         if not self.runs or self.job.verb not in _RESUMED:
             return f"run it again; what it left there is in {self.kept}"
         own = ["--on", self.named.name, *out_option(self.homes.results)]
+        own += ["--inputs", self.job.inputs] if self.job.inputs else []
         commands = [shlex.join(["gdnbench", "run", "--resume", run, *own]) for run in self.runs]
         return f"what is finished is kept there, and comes home by: {', '.join(commands)}"
 

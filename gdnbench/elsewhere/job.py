@@ -18,6 +18,8 @@ SCHEMA: Literal[1] = 1
 JOB = "job.json"
 OUT = "out"
 """The folder beside `job.json` that the command runs in."""
+INPUTS = "inputs"
+"""The folder beside `job.json` with the captured inputs that the command needs."""
 
 VariableName = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*\Z")]
 
@@ -35,6 +37,7 @@ class RemoteJob:
         resume: the stopped run that is taken up; empty for none.
         results: what the folder of runs is called here, for commands that the output names.
         profiles: what the folder of profiles is called here.
+        inputs: what the file or the folder of captured inputs is called here; empty for none.
         width: of the terminal here, in columns; None where there is none.
         colour: whether output is to be coloured.
         environment: variables for the command; no other one travels.
@@ -52,6 +55,7 @@ class RemoteJob:
     resume: str = ""
     results: str = "results"
     profiles: str = "profiles"
+    inputs: str = ""
     width: Annotated[int, Meta(ge=1, le=10_000)] | None = None
     colour: bool = False
     environment: dict[VariableName, str] = field(default_factory=dict)

@@ -13,7 +13,7 @@ import signal
 import time
 from pathlib import Path
 from subprocess import PIPE, Popen
-from typing import Literal
+from typing import Any, Literal
 
 from gdnbench.asked import Asked
 from gdnbench.catalog.catalog import KERNELS_VARIABLE
@@ -170,7 +170,8 @@ class _Command:
     @property
     def _environment(self) -> dict[str, str]:
         job = self._job
-        here = Asked(job.target, tuple(job.roots), dict(job.git), job.results, job.profiles)  # type: ignore[arg-type]
+        git: dict[str, Any] = dict(job.git)
+        here = Asked(job.target, tuple(job.roots), git, job.results, job.profiles, job.inputs)
         width = {"COLUMNS": str(job.width)} if job.width else {}
         colour = {"FORCE_COLOR": "1"} if job.colour else {}
         return {"PYTHONUTF8": "1", "PYTHONPATH": python_path(), **width, **colour, **here.variables}

@@ -12,11 +12,14 @@ from typing import Any
 from gdnbench.errors import MachineError
 from gdnbench.exchange.match import Match
 from gdnbench.exchange.workloads import PlannedWorkload, blob_path
+<<<<<<< HEAD
 from gdnbench.model.kernel import Requirement
 from gdnbench.process.command import PYTHON, run_tool
 from gdnbench.process.worker import python_path
+=======
+from gdnbench.process.command import run_tool
+>>>>>>> inputs
 
-SAFETENSORS = Requirement("safetensors", extra="exchange")
 _LIMIT_S = 600.0
 
 
@@ -36,11 +39,10 @@ def draw(
         The scalars' values, by uuid and name.
 
     Raises:
-        MachineError: if `safetensors` is needed and absent, or the numerics fail.
+        MachineError: if the numerics fail.
     """
     if not (stored or match.op.scalars):
         return {each.uuid: {} for each in planned}
-    _need_safetensors(stored)
     job = {
         "op_folder": str(folder),
         "stored": list(stored),
@@ -63,14 +65,6 @@ def draw(
             raise MachineError(f"the inputs of {match.op.name} cannot be drawn: {reason}", "see its numerics.py")
         answer: dict[str, dict[str, float]] = json.loads(path.with_name("scalars.json").read_text())
     return answer
-
-
-def _need_safetensors(stored: Sequence[str]) -> None:
-    from importlib.util import find_spec
-
-    if stored and find_spec(SAFETENSORS.module) is None:
-        told = f"{', '.join(stored)} would be written with safetensors, which is not installed"
-        raise MachineError(told, SAFETENSORS.remedy)
 
 
 def main(path: Path) -> None:

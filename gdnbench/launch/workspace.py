@@ -70,8 +70,14 @@ class Workspace:
         cls, op: Op, numerics: Numerics, workload: Workload, *, seed: int, device: str, scenario: str
     ) -> Workspace:
         """Draws the inputs of a scenario and allocates poisoned outputs; `op` becomes the op at this workload."""
+        return cls.holding(op, workload, *numerics.make_inputs(workload, seed, device, scenario), device=device)
+
+    @classmethod
+    def holding(
+        cls, op: Op, workload: Workload, inputs: dict[str, torch.Tensor], scalars: dict[str, float], *, device: str
+    ) -> Workspace:
+        """As `make`, with inputs that are there already."""
         op = op.at(workload.axes)
-        inputs, scalars = numerics.make_inputs(workload, seed, device, scenario)
         _check_inputs(op, workload, inputs, scalars)
         inputs = {name: _plainly_laid(tensor) for name, tensor in inputs.items()}
         named = op.named_sizes(workload)

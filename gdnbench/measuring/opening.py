@@ -15,6 +15,7 @@ from gdnbench.machine.gpus import list_gpus, select_gpu
 from gdnbench.machine.provenance import describe_machine, git_state, host_name, library_versions
 from gdnbench.machine.state import read_state
 from gdnbench.measuring.analyse import is_of_times
+from gdnbench.measuring.captured import document_of, find_again
 from gdnbench.measuring.observer import Observer
 from gdnbench.measuring.plan import Plan
 from gdnbench.measuring.protocol import BURN_IN, Event, Examined, Sampled, decode
@@ -55,14 +56,24 @@ def begin_session(catalog: Catalog, plan: Plan, results: Path, observer: Observe
     return Session(catalog, request.op, gpu, plan.cases, request.settings, folder, info, observer)
 
 
-def resume_session(catalog: Catalog, results: Path, run: str, observer: Observer) -> Session:
+def resume_session(
+    catalog: Catalog, results: Path, run: str, observer: Observer, inputs: Path | None = None
+) -> Session:
     """Takes up a run that was stopped, on the GPU where it began.
+
+    Args:
+        catalog: what there is.
+        results: the folder that holds runs.
+        run: its id, the start of that, or its folder.
+        observer: told of every step.
+        inputs: where its captured inputs lie now; None where they lay.
 
     Raises:
         GdnbenchError: if there is no such run, it is whole, what it measures has changed, or its GPU is not here.
     """
     resumed = load_unfinished(results, run, catalog)
-    info, described = resumed.info, resumed.info.machine["gpu"]
+    found = find_again(resumed.info.inputs, inputs, resumed.info.run_id)
+    info, described = replace(resumed.info, inputs=found), resumed.info.machine["gpu"]
     try:
         gpu = select_gpu(described["uuid"] if described else "cpu", list_gpus())
     except GpuNotFoundError as error:
@@ -102,6 +113,7 @@ def _describe(catalog: Catalog, plan: Plan, run_id: str, now: datetime) -> RunIn
         git=convert(git_state(catalog.op_folders[request.op.name]), GitDocument),
         sources={name: entry.known_source() for name, entry in entries.items()},
         calibration=_last_calibration(gpu),
+        inputs=[document_of(each) for each in request.captured],
         warnings=[*plan.notes, *_left_out(catalog), *_other_processes(gpu)],
     )
 
@@ -257,7 +269,8 @@ def open_sweep(catalog: Catalog, plan: Plan, results: Path, observer: Observer) 
     if stopped is None:
         return begin_session(catalog, plan, results, observer)
     observer.note(f"going on with {stopped.run_id}, which was stopped")
-    session = resume_session(catalog, results, stopped.run_id, observer)
+    at = plan.request.captured[0].path if len(plan.request.captured) == 1 else None
+    session = resume_session(catalog, results, stopped.run_id, observer, at)
     session.settings = plan.request.settings
     return session
 

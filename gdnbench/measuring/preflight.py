@@ -19,7 +19,15 @@ from gdnbench.measuring.builds import ARCHS_WITHOUT_GPU, build_cases
 from gdnbench.measuring.exit_code import exit_code_of_statuses
 from gdnbench.measuring.observer import Observer
 from gdnbench.measuring.protocol import IMPORT_STEP, Event, Examined, Phase, PreflightVerdicts, Started, StepBegun, Task
-from gdnbench.measuring.request import Settings, device_of, in_profiles, parse_profiles, slug_of, workloads_asked
+from gdnbench.measuring.request import (
+    Settings,
+    captured_asked,
+    device_of,
+    sizes_of,
+    slug_of,
+    timed_at,
+    workloads_asked,
+)
 from gdnbench.measuring.workers import WorkerOutcome, run_concurrently, supervise, worker_environment
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import CPU, Gpu
@@ -130,6 +138,7 @@ class Verification:
         compiled: ids of the cases that this machine can compile, and no more: CUDA kernels that cannot be interpreted.
         sanitized: ids of the cases that ran under compute-sanitizer as well.
         able: of kernels that refuse a workload, by label, one that they can do.
+        captured: the paths of files of captured inputs, by their profile.
     """
 
     seed: int
@@ -140,6 +149,7 @@ class Verification:
     compiled: frozenset[str] = frozenset()
     sanitized: frozenset[str] = frozenset()
     able: Mapping[str, Workload] = field(default_factory=dict)
+    captured: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def exit_code(self) -> ExitCode:
@@ -156,6 +166,7 @@ def verify_variants(
     axes: str,
     suite: str = "",
     profiles: str = "",
+    inputs: Path | None = None,
     seed: int | None,
     step_limit_s: float,
     gpu: Gpu | None,
@@ -172,12 +183,14 @@ def verify_variants(
     """
     found = find_op(catalog, op)
     settings = Settings(seed=secrets.randbelow(2**31) if seed is None else seed, step_limit_s=step_limit_s)
-    workloads = in_profiles(workloads_asked(found, axes, suite, VERIFY_SUITE), parse_profiles(found, profiles))
+    captured = captured_asked(found, inputs, axes, suite)
+    sizes = sizes_of(captured) or workloads_asked(found, axes, suite, VERIFY_SUITE)
+    workloads = timed_at(found, sizes, captured, profiles)
     variants = select_variants(catalog, op, kernels)
     cases = tuple(
         Case(catalog.at(variant, workload, slug_of(gpu))[1], workload) for workload in workloads for variant in variants
     )
-    if gpu is None and not (axes or suite):
+    if gpu is None and not (axes or suite or captured):
         smallest = _smallest(workloads)
         cases = tuple(case for case in cases if case.workload in smallest or not interpreter_of(case, catalog))
     task = Task(
@@ -188,13 +201,15 @@ def verify_variants(
         cases=cases,
         seed=settings.seed,
         step_limit_s=settings.step_limit_s,
+        captured={each.profile: (str(each.path), each.sha256) for each in captured},
     )
     with tempfile.TemporaryDirectory(prefix="gdnbench-verify-") as folder:
         if gpu:
             verified = _verify_on_gpu(catalog, task, gpu, Path(folder), observer)
         else:
             verified = _verify_without_gpu(catalog, task, Path(folder), observer)
-    return replace(verified, able=_able_workloads(catalog, cases))
+    paths = {each.profile: str(each.path) for each in captured}
+    return replace(verified, able=_able_workloads(catalog, cases), captured=paths)
 
 
 def _able_workloads(catalog: Catalog, cases: Sequence[Case]) -> dict[str, Workload]:

@@ -93,6 +93,7 @@ class Task:
         forms: examining only: params of each form in which a case is tried, by its id; those to keep if none is
             faster come first.
         scenarios: examining only: those that a case is verified in, by its id; all for one that is not named.
+        captured: files of captured inputs, path and SHA-256, by the profile that stands for each.
     """
 
     phase: Phase
@@ -115,6 +116,7 @@ class Task:
     record: str = ""
     forms: dict[str, tuple[dict[str, ParamValue], ...]] = field(default_factory=dict)
     scenarios: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    captured: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     @property
     def warm_ups(self) -> int:
@@ -157,6 +159,7 @@ class Task:
         document["cases"] = tuple(Case.from_dict(case, axes) for case in document["cases"] if axes)
         document["forms"] = {case_id: tuple(forms) for case_id, forms in document["forms"].items()}
         document["scenarios"] = {case_id: tuple(names) for case_id, names in document["scenarios"].items()}
+        document["captured"] = {profile: (path, sha256) for profile, (path, sha256) in document["captured"].items()}
         document["order"] = tuple(tuple(ids) for ids in document["order"])
         document["left_alone"] = tuple(document["left_alone"])
         document["launched"] = {case_id: tuple(names) for case_id, names in document["launched"].items()}

@@ -2,24 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from gdnbench.asked import asked
 from gdnbench.model.case import Case
+from gdnbench.model.workload import Workload
+
+_NONE: Mapping[str, str] = MappingProxyType({})
 
 
-def repeat_words(case: Case, seed: int) -> list[str]:
+def repeat_words(case: Case, seed: int, captured: Mapping[str, str] = _NONE) -> list[str]:
     """The command that verifies a case on the same inputs again: `gdnbench verify decode-x --shape B=3 --seed 7`.
 
     Args:
         case: the case that failed.
         seed: of the inputs, as `verify` or `run` used it.
+        captured: the paths of files of captured inputs, by their profile.
     """
-    return ["gdnbench", "verify", case.label, *case.workload.options, "--seed", str(seed)]
+    return ["gdnbench", "verify", case.label, *inputs_words(case.workload, captured), "--seed", str(seed)]
 
 
-def rerun_words(case: Case, gpu: str) -> list[str]:
+def rerun_words(case: Case, gpu: str, captured: Mapping[str, str] = _NONE) -> list[str]:
     """The command that measures a case again: `gdnbench run --kernel decode-x --shape B=3 --gpu h200`.
 
     Args:
         case: the case that failed while it was measured.
         gpu: the GPU's short name, or `cpu`.
+        captured: as `repeat_words` takes it.
     """
-    return ["gdnbench", "run", "--kernel", case.label, *case.workload.options, "--gpu", gpu]
+    return ["gdnbench", "run", "--kernel", case.label, *inputs_words(case.workload, captured), "--gpu", gpu]
+
+
+def inputs_words(workload: Workload, captured: Mapping[str, str]) -> list[str]:
+    """What asks for a workload and its inputs: `--shape B=3 --profile never`, or the file that tells both."""
+    spec = workload.spec
+    if path := captured.get(workload.profile):
+        lists = {each.name for each in spec.lists}  # the file has them in full
+        pairs = zip(workload.options[::2], workload.options[1::2], strict=True)
+        shown = [word for pair in pairs if pair[1].partition("=")[0] not in lists for word in pair]
+        elsewhere = asked()
+        return ["--inputs", (elsewhere.inputs if elsewhere else "") or path, *shown]
+    usual = workload.inputs == (spec.profile or next(iter(spec.profiles), ""))
+    return [*workload.options, *([] if usual else ["--profile", workload.inputs])]

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, product
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.resolve import find_op
@@ -18,6 +20,7 @@ from gdnbench.model.gpu import CPU, Gpu
 from gdnbench.model.kernel import Device
 from gdnbench.model.op import DEFAULT_SUITE, Op, Suite
 from gdnbench.model.part import Part
+from gdnbench.model.profile import is_captured
 from gdnbench.model.short_lists import has_short_lists, write_in_full
 from gdnbench.model.status import CLOCKS, Clock
 from gdnbench.model.workload import Workload
@@ -25,7 +28,12 @@ from gdnbench.process.command import LONGEST_LIMIT_S
 from gdnbench.stats.estimators import GPU_TRIM, INTERQUARTILE
 from gdnbench.store.schema import MOST_ROUNDS, MOST_SEED
 
+<<<<<<< HEAD
 MOST_SAMPLES = 1_000_000
+=======
+if TYPE_CHECKING:
+    from gdnbench.measuring.captured import CapturedFile
+>>>>>>> inputs
 
 
 @dataclass(frozen=True)
@@ -126,6 +134,7 @@ class Request:
         command: the command line, for the record.
         suite: the suite that the workloads are of, if they are of one.
         part: of several parts, the one that the workloads are; None for all of them.
+        captured: the files of captured inputs that workloads are of.
     """
 
     op: Op
@@ -138,6 +147,7 @@ class Request:
     command: str = ""
     suite: Suite | None = None
     part: Part | None = None
+    captured: tuple[CapturedFile, ...] = ()
 
 
 def choose_settings(
@@ -209,32 +219,105 @@ def make_request(
     suite: str = "",
     part: Part | None = None,
     profiles: str = "",
+    inputs: Path | None = None,
 ) -> Request:
     """Looks up what the user named.
 
     Raises:
         UnknownNameError: for an op, kernel, alias, suite or profile that does not exist.
-        UsageError: for workloads or params that make no sense, workloads beside a suite, or a part without any.
+        UsageError: for workloads or params that make no sense, workloads beside a suite, a part without any, or
+            captured inputs that are not the op's.
     """
     found = find_op(catalog, op)
-    timed = parse_profiles(found, profiles)
     variants = select_variants(catalog, op, kernels)
-    workloads = workloads_asked(found, axes, suite)
-    workloads = in_profiles(part.take(workloads) if part else workloads, timed)
-    chosen = found.suite(suite).at(timed) if suite else None
+    captured = captured_asked(found, inputs, axes, suite)
+    own = sizes_of(captured) or workloads_asked(found, axes, suite)
+    workloads = timed_at(found, part.take(own) if part else own, captured, profiles)
+    chosen = found.suite(suite).at(parse_profiles(found, profiles)) if suite else None
     command = shlex.join(["gdnbench", *sys.argv[1:]])
-    return Request(found, variants, workloads, settings, baseline, label, command=command, suite=chosen, part=part)
+    return Request(
+        found,
+        variants,
+        workloads,
+        settings,
+        baseline,
+        label,
+        command=command,
+        suite=chosen,
+        part=part,
+        captured=captured,
+    )
 
 
-def parse_profiles(op: Op, names: str) -> tuple[str, ...]:
+def captured_asked(op: Op, inputs: Path | None, axes: str, suite: str = "") -> tuple[CapturedFile, ...]:
+    """The files of `--inputs`; none where it is not given.
+
+    Args:
+        op: the op.
+        inputs: a file or a folder of them.
+        axes: `--shape`, for axes that no tensor shows.
+        suite: `--suite`, which does not go with them.
+
+    Raises:
+        UsageError: beside a suite, for several sizes of an axis, and as `read_captured`.
+    """
+    if inputs is None:
+        return ()
+    if suite:
+        raise UsageError(f"--inputs has its own workloads, and so has --suite {suite}", "leave one of them out")
+    settings = op.workloads.parse(axes)
+    if any(len(sizes) > 1 for sizes in settings):
+        raise UsageError(f"--shape {axes}: captured inputs are of one workload a file", "leave --shape out")
+    given = dict(chain.from_iterable(sizes[0].items() for sizes in settings))
+
+    from gdnbench.measuring.captured import read_captured  # numpy comes with it
+
+    return read_captured(op, inputs, given)
+
+
+def sizes_of(captured: Iterable[CapturedFile]) -> tuple[Workload, ...]:
+    """What captured inputs were captured at, in the op's first profile, each once."""
+    return tuple(dict.fromkeys(each.workload.at("") for each in captured))
+
+
+def timed_at(
+    op: Op, sizes: Iterable[Workload], captured: Sequence[CapturedFile], profiles: str
+) -> tuple[Workload, ...]:
+    """The workloads of some sizes with the captured inputs there are of them, then with the profiles that are named.
+
+    Raises:
+        UnknownNameError: for a profile that the op does not have.
+    """
+    if not captured:
+        return in_profiles(sizes, parse_profiles(op, profiles))
+    named = parse_profiles(op, profiles) if profiles.strip() else ()
+    return tuple(
+        workload
+        for size in sizes
+        for workload in (
+            *(each.workload for each in captured if each.workload.at("") == size.at("")),
+            *in_profiles([size], named),
+        )
+    )
+
+
+def parse_profiles(op: Op, names: str, *, stored: bool = False) -> tuple[str, ...]:
     """The profiles of `--profile mixed-heads,never`; the op's default where none is named, all for `all`.
+
+    Args:
+        op: the op.
+        names: separated by commas.
+        stored: whether times that are stored are asked for, which may be of captured inputs.
 
     Raises:
         UnknownNameError: for one that the op does not have.
     """
     if names.strip() == "all" and op.profiles:
         return tuple(each.name for each in op.profiles)
-    named = [op.profile_named(name.strip()) for name in names.split(",") if name.strip()]
+    asked = [name.strip() for name in names.split(",") if name.strip()]
+    if not stored and (captured := next(filter(is_captured, asked), None)):
+        raise UsageError(f"--profile {captured} is of captured inputs", "name their file: --inputs FILE.safetensors")
+    named = [name if is_captured(name) else op.profile_named(name) for name in asked]
     return tuple(dict.fromkeys(named)) or (op.profile,)
 
 

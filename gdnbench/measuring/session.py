@@ -429,6 +429,7 @@ class Session:
             cases=cases,
             seed=self.settings.seed,
             step_limit_s=self.settings.step_limit_s,
+            captured={each["profile"]: (each["path"], each["sha256"]) for each in self.info.inputs},
         )
 
     @property

@@ -7,6 +7,7 @@ import secrets
 import shlex
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import Entry
@@ -18,10 +19,11 @@ from gdnbench.measuring.race import COARSE_ROUNDS, check_budget
 from gdnbench.measuring.request import (
     Request,
     Settings,
+    captured_asked,
     device_of,
-    in_profiles,
-    parse_profiles,
     parse_workloads,
+    sizes_of,
+    timed_at,
     trim_of,
 )
 from gdnbench.model.case import Variant
@@ -86,6 +88,7 @@ def make_sweep_request(
     label: str = "",
     part: Part | None = None,
     profiles: str = "",
+    inputs: Path | None = None,
 ) -> Request:
     """Spans the grid of every kernel that is meant.
 
@@ -101,6 +104,7 @@ def make_sweep_request(
         label: the user's label.
         part: of several parts of the workloads, the one to sweep; None for all.
         profiles: the distributions of inputs, `never,mixed-heads`; empty for the op's default.
+        inputs: a file or a folder of captured inputs.
 
     Raises:
         UnknownNameError: for an op, kernel or alias that does not exist.
@@ -117,13 +121,25 @@ def make_sweep_request(
         swept[entry.kernel.name] = tuple(tried)
         for point in grid_points(entry, base, tried):
             points.setdefault((point.kernel, point.params), point)
-    workloads = parse_workloads(found, axes)
-    workloads = in_profiles(part.take(workloads) if part else workloads, parse_profiles(found, profiles))
+    captured = captured_asked(found, inputs, axes)
+    own = sizes_of(captured) or parse_workloads(found, axes)
+    workloads = timed_at(found, part.take(own) if part else own, captured, profiles)
     if settings.budget_s is not None:
         check_budget(settings.budget_s, len(points) * len(workloads), settings.samples, device_of(gpu))
     command = shlex.join(["gdnbench", *sys.argv[1:]])
     baseline = baseline or _own_baseline(bases, gpu)
-    return Request(found, tuple(points.values()), workloads, settings, baseline, label, swept, command, part=part)
+    return Request(
+        found,
+        tuple(points.values()),
+        workloads,
+        settings,
+        baseline,
+        label,
+        swept,
+        command,
+        part=part,
+        captured=captured,
+    )
 
 
 def _own_baseline(bases: Sequence[tuple[Entry, Variant]], gpu: Gpu | None) -> str:

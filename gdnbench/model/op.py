@@ -89,6 +89,7 @@ USUAL_PROCESS_SD = (0.001, 0.02)
 and H100s; chains wait for the host between launches, and their libraries choose kernels by measuring."""
 
 NO_DERIVED: Mapping[str, SizeOf] = MappingProxyType({})
+NO_ENDS: Mapping[str, str] = MappingProxyType({})
 NOT_WIDENED: Mapping[Precision, Precision] = MappingProxyType({})
 NO_SUITES: Mapping[str, SuiteDeclaration] = MappingProxyType({})
 
@@ -172,6 +173,9 @@ class Op:
         profile: what is timed where none is named; the first where it is empty.
         drawn_together: names of inputs that make sense only as they were drawn together, such as all that decays are
             made of: no launch finds them of different draws.
+        ends: by the name of a list, the input that says where each of its members begins and the last one ends, from 0
+            on: `{"lengths": "cu_seqlens"}`. The workload of captured inputs is found by it.
+        alike: axes whose members are alike, as heads are: an order of theirs is as good as another.
         gates: what outputs are held to.
         derived: sizes that follow from a workload, by name, such as the sum of its lengths.
         check: why a workload makes no sense; empty where it does.
@@ -208,6 +212,8 @@ class Op:
     profiles: tuple[Profile, ...] = ()
     profile: str = ""
     drawn_together: tuple[tuple[str, ...], ...] = ()
+    ends: Mapping[str, str] = field(default_factory=lambda: NO_ENDS)
+    alike: tuple[str, ...] = ()
     derived: Mapping[str, SizeOf] = field(default_factory=lambda: NO_DERIVED)
     check: Callable[[Workload], str] = _always_fits
     suites: Mapping[str, SuiteDeclaration] = field(default_factory=lambda: NO_SUITES)
@@ -224,8 +230,13 @@ class Op:
 
     def __post_init__(self) -> None:
         check_name(self.name)
+<<<<<<< HEAD
         for name in ("inputs", "outputs", "gates", "scalars", "scenarios", "profiles", "baselines", "hints"):
             if isinstance(getattr(self, name), str | Mapping):
+=======
+        for name in ("inputs", "outputs", "gates", "scalars", "scenarios", "profiles", "alike", "baselines", "hints"):
+            if isinstance(getattr(self, name), str):
+>>>>>>> inputs
                 raise DeclarationError(f"{name}: a tuple, as in ({getattr(self, name)!r},)")
             object.__setattr__(self, name, tuple(getattr(self, name)))
         if strange := [hint for hint in self.hints if not isinstance(hint, Hint)]:
@@ -397,6 +408,11 @@ class Op:
         inputs = [tensor.name for tensor in self.inputs]
         if unknown := [name for group in self.drawn_together for name in group if name not in inputs]:
             raise DeclarationError(f"drawn_together: {', '.join(unknown)} is no input")
+        lists = [each.name for each in self.workloads.lists]
+        if strange := [each for each in self.ends.items() if each[0] not in lists or each[1] not in inputs]:
+            raise DeclarationError(f"ends: {strange[0]} is no list with an input")
+        if unknown := [name for name in self.alike if name not in {axis.name for axis in self.workloads.axes}]:
+            raise DeclarationError(f"alike: {', '.join(unknown)} is no axis")
 
     def _check_tensors(self) -> None:
         default = self.workloads.default

@@ -11,6 +11,7 @@ from typing import Any
 
 from gdnbench.errors import DeclarationError, ShapeError, UnknownNameError, UsageError
 from gdnbench.model.axes import Alias, Axis, AxisList, checked_list, checked_size, parse_list, short_list, write_list
+from gdnbench.model.profile import CAPTURED
 
 _LONGEST_NAME = 80
 
@@ -231,7 +232,8 @@ class WorkloadSpec:
             UsageError: for a text that is the label of none.
             ShapeError: for a size outside its limits.
         """
-        profile = next((each for each in self.profiles if re.search(rf"(^|[ -]){re.escape(each)}$", text)), None)
+        endings = [*map(re.escape, self.profiles), rf"{CAPTURED}[^ /]+"]
+        profile = next((found[2] for each in endings if (found := re.search(rf"(^|[ -])({each})$", text))), None)
         sizes: dict[str, Any] = {}
         for term in re.split(r"[ -]+", text.removesuffix(profile or "").strip(" -")):
             sizes |= self._read_term(term) if term else {}

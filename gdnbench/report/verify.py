@@ -12,7 +12,7 @@ from rich.text import Text
 
 from gdnbench.errors import ExitCode
 from gdnbench.measuring.preflight import Verification
-from gdnbench.measuring.repeat import repeat_words
+from gdnbench.measuring.repeat import inputs_words, repeat_words
 from gdnbench.model.case import Case
 from gdnbench.model.contest import CONTEST_TOLERANCE
 from gdnbench.model.status import GateResult, Status
@@ -119,10 +119,11 @@ def _next_words(verdicts: Verification) -> list[str]:
     failed = [case for case in verdicts.cases if verdicts.checked[case.id].status.is_failure]
     if failed:
         sanitized = ["--sanitize"] if failed[0].id in verdicts.sanitized else []
-        return [*repeat_words(failed[0], verdicts.seed), *sanitized]
-    passed = [case.label for case in verdicts.cases if verdicts.checked[case.id].status is Status.OK]
+        return [*repeat_words(failed[0], verdicts.seed, verdicts.captured), *sanitized]
+    passed = [case for case in verdicts.cases if verdicts.checked[case.id].status is Status.OK]
     if passed:
-        return ["gdnbench", "run", passed[0]]
+        captured = inputs_words(passed[0].workload, verdicts.captured) if verdicts.captured else []
+        return ["gdnbench", "run", passed[0].label, *captured]
     compiled = [case.label for case in verdicts.cases if case.id in verdicts.compiled]
     if compiled:
         return ["gdnbench", "inspect", compiled[0]]

@@ -6,6 +6,7 @@ import secrets
 import shlex
 import sys
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import Entry
@@ -17,11 +18,13 @@ from gdnbench.measuring.request import (
     GPU_CLOCKS,
     Request,
     Settings,
+    captured_asked,
     confidence_of_look,
     device_of,
-    in_profiles,
     parse_profiles,
     parse_workload,
+    sizes_of,
+    timed_at,
     trim_of,
     workloads_asked,
 )
@@ -53,6 +56,7 @@ class Asked:
         step_limit_s: seconds that a step of a kernel may take.
         seed: of inputs and order; fresh where it is None.
         profiles: the distributions of inputs that are timed, `never,mixed-heads`; empty for the op's default.
+        inputs: a file of captured inputs.
     """
 
     kernel: str
@@ -65,6 +69,7 @@ class Asked:
     step_limit_s: float = 10.0
     seed: int | None = None
     profiles: str = ""
+    inputs: Path | None = None
 
 
 def plan_score(catalog: Catalog, asked: Asked, gpu: Gpu | None) -> Plan:
@@ -81,16 +86,20 @@ def plan_score(catalog: Catalog, asked: Asked, gpu: Gpu | None) -> Plan:
     entry, variant = find_variant(catalog, op.name, asked.kernel)
     rival = find_variant(catalog, op.name, asked.against)[1].label if asked.against else ""
     _refuse_floor(entry, variant)
-    timed = parse_profiles(op, asked.profiles)
+    captured = captured_asked(op, asked.inputs, asked.axes, asked.suite)
+    sizes = sizes_of(captured) or _workloads(op, asked)
+    if len(captured) > 1:
+        raise UsageError(f"--inputs names {len(captured)} files, and a score is of one workload", "name one of them")
     only_checked = bool(unavailable(entry, gpu))
     request = Request(
         op,
         (variant,),
-        in_profiles(_workloads(op, asked), timed),
+        timed_at(op, sizes, captured, asked.profiles),
         _settings(asked, gpu),
         "" if only_checked else asked.against,
         command=shlex.join(["gdnbench", *sys.argv[1:]]),
-        suite=op.suite(asked.suite).at(timed) if asked.suite else None,
+        suite=op.suite(asked.suite).at(parse_profiles(op, asked.profiles)) if asked.suite else None,
+        captured=captured,
     )
     try:
         plan = make_plan(catalog, request, gpu)

@@ -97,6 +97,14 @@ class PartDocument(TypedDict):
     of: Annotated[int, Meta(ge=1, le=10**6)]
 
 
+class InputsDocument(TypedDict):
+    """A file of captured inputs: the profile that stands for it, where it lay, and its hash."""
+
+    profile: Name
+    path: TextLine
+    sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
+
+
 class SettingsDocument(TypedDict):
     """How a run was measured; the first runs have no more than the first six."""
 

@@ -60,6 +60,7 @@ op = Op(
     scenarios=("typical", "saturated-gates", "large-state", "zero-b"),
     profiles=DECODE_PROFILES,
     drawn_together=(("A_log", "dt_bias", "a"),),
+    alike=("HQ", "HV"),
     process_sd=(
         0.001,
         0.015,

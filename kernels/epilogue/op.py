@@ -50,6 +50,7 @@ op = Op(
     ),
     outputs=(TensorSpec("y", ("B", "HV", "V"), "bf16"),),
     numerics="numerics.py",
+    alike=("HV",),
     process_sd=(0.03, 0.03),  # FLA's tuner: its ratio to v1 moved by 7 % between two runs (benchmarks/coverage.py)
     scenarios=("typical", "small-outputs", "large-outputs", "saturated-gates"),
     gates=(RoundoffGate("y"),),

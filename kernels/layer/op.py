@@ -122,6 +122,7 @@ op = Op(
     process_sd=(0.003, 0.02),  # of results/20261126-003538-h100-layer-processes
     profiles=DECODE_PROFILES,
     drawn_together=(("A_log", "dt_bias", "a"),),
+    alike=("HQ", "HV"),
     gates=(RoundoffGate("y"), ExactGate("new_conv_pool"), RoundoffGate("new_pool")),
     flops=flops,
     least_bytes=least_bytes,

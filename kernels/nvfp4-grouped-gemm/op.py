@@ -107,6 +107,7 @@ op = Op(
     ),
     outputs=(TensorSpec("C", ("T", "N"), "fp16"),),
     numerics="numerics.py",
+    ends={"rows": "ends"},
     scenarios=("typical", "all-codes", "cancelling", "like-signs", "small-scales"),
     process_sd=(0.001, 0.021),  # of results/20261126-003735-h100-nvfp4-grouped-gemm-processes
     gates=(RoundoffGate("C"),),

@@ -72,6 +72,8 @@ op = Op(
     profiles=PROFILES,
     profile="mixed-heads",
     drawn_together=(("A_log", "dt_bias", "a"),),
+    ends={"lengths": "cu_seqlens"},
+    alike=("HQ", "HV"),
     gates=(RoundoffGate("output", arithmetic="bf16"), RoundoffGate("new_state", arithmetic="bf16")),
     flops=flops,
     baselines=("prefill-fla", "prefill-reference"),

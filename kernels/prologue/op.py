@@ -109,6 +109,7 @@ op = Op(
     process_sd=(0.001, 0.013),  # of results/20261126-003715-h100-prologue-processes
     profiles=DECODE_PROFILES,
     drawn_together=(("A_log", "dt_bias", "a"),),
+    alike=("HQ", "HV"),
     gates=(
         *(RoundoffGate(name) for name in ("q", "k", "v", "g", "beta")),
         ExactGate("new_conv_pool"),

@@ -120,6 +120,7 @@ op = Op(
     scenarios=("typical", "padded", "saturated-gates", "large-state", "small-keys", "forgetting", "remembering"),
     profiles=DECODE_PROFILES,
     drawn_together=(("A_log", "dt_bias", "a"),),
+    alike=("HQ", "HV"),
     process_sd=(0.002, 0.019),  # of results/20261125-184728-h100-verify-processes and benchmarks/coverage.py
     gates=(RoundoffGate("output"), RoundoffGate("states")),
     flops=flops,

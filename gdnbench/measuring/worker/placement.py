@@ -19,14 +19,16 @@ import torch
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.catalog.entry import Entry
 from gdnbench.launch.bind import Binder, Launcher, load
+from gdnbench.launch.captured import load_captured
 from gdnbench.launch.numerics import Numerics, load_numerics
 from gdnbench.launch.workspace import Workspace
 from gdnbench.measuring.protocol import BUILD_STEPS, BURN_IN, StepBegun, Task, window_count, window_size
 from gdnbench.measuring.worker.device import BeginStep, CudaDevice
-from gdnbench.measuring.worker.renewal import Draws, RenewedPlacements
+from gdnbench.measuring.worker.renewal import CapturedDraws, Draws, RenewedPlacements
 from gdnbench.measuring.worker.timed_checks import CheckedPlacements, TimedChecks
 from gdnbench.measuring.worker.tuned import TunerChoices
 from gdnbench.model.case import Case
+from gdnbench.model.profile import is_captured
 from gdnbench.model.workload import Workload
 from gdnbench.verify.check import Oracle, consult_oracle
 
@@ -55,12 +57,24 @@ class Workspaces:
     def draw(self, workload: Workload, kind: str | None = None) -> Workspace:
         """Inputs of a kind, the one that is timed unless told, and poisoned outputs, by the task's seed."""
         kind = kind or self.kinds(workload)[0]
+        if is_captured(kind):
+            return self._captured(workload, kind)
         seed = self._task.seed + self._op.seed_offset(kind)
         return Workspace.make(self._op, self._numerics, workload, seed=seed, device=self._task.device, scenario=kind)
 
+    def _captured(self, workload: Workload, profile: str) -> Workspace:
+        """The inputs of a file, with the scalars that the op has at its workload."""
+        path, sha256 = self._task.captured[profile]
+        device = self._task.device
+        _, scalars = self._numerics.make_inputs(workload, self._task.seed, device, self._op.scenarios[0])
+        inputs = load_captured(Path(path), sha256, device)
+        return Workspace.holding(self._op, workload, inputs, scalars, device=device)
+
     def draws(self, workload: Workload) -> Draws:
         """What launches that are timed at a workload find: see `Draws`."""
-        return Draws(self.draw(workload), self._numerics, self.kinds(workload)[0], self._task.draw_key)
+        kind = self.kinds(workload)[0]
+        of_kind = CapturedDraws if is_captured(kind) else Draws
+        return of_kind(self.draw(workload), self._numerics, kind, self._task.draw_key)
 
     def get(self, workload: Workload, scenario: str) -> tuple[Workspace, Oracle]:
         """A workspace, and what the oracle expects of a kernel there."""

@@ -17,6 +17,7 @@ from typing import Protocol
 
 import torch
 
+from gdnbench.launch.captured import rearranged
 from gdnbench.launch.numerics import Numerics
 from gdnbench.launch.workspace import Workspace, poison, poison_bytes
 from gdnbench.measuring.protocol import BURN_IN, MOST_CHECKED
@@ -66,6 +67,9 @@ class Draws:
         key: of the run; a kernel that does not know it cannot foresee what it finds.
     """
 
+    _places: tuple[int, ...] = (0, 1)
+    """The draws that a round has of its own, where times may depend on the inputs."""
+
     def __init__(self, first: Workspace, numerics: Numerics, kind: str, key: str) -> None:
         self.numerics = numerics
         self.kind = kind
@@ -83,10 +87,9 @@ class Draws:
         if number == self.number:
             return
         self.number = number
-        if self._changes:
-            for place, draw in enumerate(self.tensors):
-                for name, tensor in self._draw(f"{number}/{place}").items():
-                    draw[name].copy_(tensor)
+        for place in self._places if self._changes else ():
+            for name, tensor in self._draw(f"{number}/{place}").items():
+                self.tensors[place][name].copy_(tensor)
 
     def _draw(self, what: str) -> dict[str, torch.Tensor]:
         seed = self._hash(what) & _MOST_SEED
@@ -130,6 +133,19 @@ class Draws:
     def _copied(self, tensor: torch.Tensor, name: str) -> tuple[int, int, int, int, int, int]:
         first, second = (draw[name].data_ptr() for draw in self.tensors)
         return (tensor.data_ptr(), tensor.nbytes, first, second, self._bits[name], 0)
+
+
+class CapturedDraws(Draws):
+    """Captured inputs and, as the second draw, the same with their heads in another order: see `rearranged`.
+
+    So a launch finds the gates as they were captured, or those of each head at another one.
+    """
+
+    _places = (1,)
+
+    def _draw(self, what: str) -> dict[str, torch.Tensor]:
+        with memory_apart(on_gpu=self._device != "cpu"):
+            return rearranged(self._first.op, self._first.pristine, self._hash(what) & _MOST_SEED)
 
 
 class RenewedPlacements:

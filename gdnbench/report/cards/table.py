@@ -63,10 +63,12 @@ def _print_tables(joint: Joint, folders: Sequence[Path], *, by_card: bool) -> No
     flops = flops_bind(joint.measurements)
     titles = workload_titles(info)
     beneath = _beneath(joint) if by_card else {}
+    told_already: set[str] = set()
     for workload in dict.fromkeys(row.case.workload for row in (*joint.measurements, *joint.failed)):
         here = rows_at(workload, joint.measurements)
         title = titles.get(workload, str(workload))
-        print_workload(console, info, [*here, *rows_at(workload, joint.failed)], title, flops=flops, beneath=beneath)
+        rows = [*here, *rows_at(workload, joint.failed)]
+        print_workload(console, info, rows, title, flops=flops, beneath=beneath, told=told_already)
         _print_clocks(console, joint, workload, here)
     console.print()
     told = [legend(info, flops=flops, over=legend_over(joint)), *map(Text, LEGEND if joint.clocks else ())]

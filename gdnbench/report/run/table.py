@@ -148,10 +148,11 @@ def _next(info: RunInfo, measurements: Sequence[Measurement], folder: Path) -> l
     """After wrong numbers, the command that shows them again."""
     wrong = [row for row in measurements if row.status.exit_code is ExitCode.WRONG_NUMBERS]
     seed = info.settings.get("seed")
+    captured = {each["profile"]: each["path"] for each in info.inputs}
     if wrong and wrong[0].status.shows_when_timed:
-        return rerun_words(wrong[0].case, info.gpu)
+        return rerun_words(wrong[0].case, info.gpu, captured)
     if wrong and seed is not None:
-        return repeat_words(wrong[0].case, seed)
+        return repeat_words(wrong[0].case, seed, captured)
     return next_words(info, folder, "--csv")
 
 
@@ -174,8 +175,10 @@ def print_workload(
         title: what to call it.
         flops: whether FLOPs bound some workload of the run.
         beneath: further rows beneath those of a case.
-        told: reasons for failures that were printed in full already; those told now join them.
+        told: what was printed in full already, reasons for failures and, of some sizes, by how much times depend on the
+            inputs; what is printed now joins it.
     """
+    told = set() if told is None else told
     shown = [row for row in rows if row.timing and row.role is not Role.CONTROL]
     shown.sort(key=lambda row: row.timing.time_us if row.timing else math.inf)
     console.print()
@@ -192,9 +195,17 @@ def print_workload(
         if not beside:
             _print_notes(console, shown)
     failed = [row for row in rows if row.status is not Status.OK and not _fails_with_baseline(row, rows)]
-    inputs = inputs_lines(rows)
+    inputs = _untold(inputs_lines(rows), rows[0].case.workload, told)
     for line in (*control_lines(rows), *inputs, *failure_lines(failed, told=told)):
         console.print(line)
+
+
+def _untold(lines: Sequence[Text], workload: Workload, told: set[str]) -> list[Text]:
+    """Lines on a workload's sizes that the table of another profile has not printed."""
+    marked = {f"{workload.at('').key}: {line.plain}": line for line in lines}
+    found = [line for mark, line in marked.items() if mark not in told]
+    told.update(marked)
+    return found
 
 
 def _fails_with_baseline(row: Measurement, rows: Sequence[Measurement]) -> bool:

@@ -1,0 +1,283 @@
+"""Captured inputs: files of safetensors that hold what a model gave to an op, checked against the op's declaration.
+
+The workload of a file follows from the shapes of its tensors, and from those that say where the members of a list
+begin. The profile of that workload names the file and a part of its hash, so that it stands in the identity of whatever
+is measured.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, deserialize
+
+from gdnbench.errors import ShapeError, UsageError
+from gdnbench.model.op import Op
+from gdnbench.model.profile import captured_profile
+from gdnbench.model.tensor import Dtype, DtypeOf, TensorSpec
+from gdnbench.model.workload import Sizes, Workload
+from gdnbench.places import is_folder
+from gdnbench.store.schema import InputsDocument
+
+ENDING = ".safetensors"
+
+_DTYPES: Mapping[Dtype, str] = {
+    "bf16": "BF16",
+    "fp16": "F16",
+    "fp32": "F32",
+    "fp64": "F64",
+    "fp8e4m3": "F8_E4M3",
+    "fp4x2": "U8",
+    "int8": "I8",
+    "int32": "I32",
+    "int64": "I64",
+    "bool": "BOOL",
+}
+"""What safetensors calls the element types."""
+
+_EXPONENTS = {
+    "BF16": (np.uint16, 0x7F80),
+    "F16": (np.uint16, 0x7C00),
+    "F32": (np.uint32, 0x7F800000),
+    "F64": (np.uint64, 0x7FF0000000000000),
+    "F8_E4M3": (np.uint8, 0x7F),  # it has no infinity, and one NaN
+}
+"""Bits that are all set in what is no number: an infinity or a NaN."""
+_INTEGERS = {"I32": np.int32, "I64": np.int64}
+
+
+@dataclass(frozen=True)
+class CapturedFile:
+    """A file of captured inputs that fits its op.
+
+    Attributes:
+        path: where it lies.
+        sha256: of its content, in hex.
+        workload: what it was captured at, with the profile that names the file.
+    """
+
+    path: Path
+    sha256: str
+    workload: Workload
+
+    @property
+    def profile(self) -> str:
+        """What tables call its inputs: `file:layer-3-1f0c2d3e`."""
+        return self.workload.profile
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """A tensor of a file, with the name that safetensors has for its element type."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    data: bytes
+
+    @property
+    def values(self) -> list[int]:
+        """Of a tensor of integers."""
+        return [int(each) for each in np.frombuffer(self.data, _INTEGERS[self.dtype])]
+
+    @property
+    def first_strange(self) -> int | None:
+        """The place of the first element that is no finite number; None where there is none."""
+        if self.dtype not in _EXPONENTS:
+            return None
+        bits, mask = _EXPONENTS[self.dtype]
+        elements = np.frombuffer(self.data, bits)
+        strange = elements & bits(mask) == mask
+        return int(strange.argmax()) if strange.any() else None
+
+
+def read_captured(op: Op, path: Path, sizes: Sizes) -> tuple[CapturedFile, ...]:
+    """Reads a file of captured inputs, or all that a folder holds, in the order of their names.
+
+    Args:
+        op: the op that they are inputs of.
+        path: the file or the folder.
+        sizes: of axes that no tensor shows, such as one that decides what is written.
+
+    Raises:
+        UsageError: for a file that cannot be read, is cut off or does not hold the op's inputs; it says what they are.
+    """
+    paths = captured_files(path)
+    if not paths:
+        raise UsageError(f"--inputs {path}: the folder holds no *{ENDING}", _expected(op))
+    return tuple({each.profile: each for each in (_read(op, file, sizes) for file in paths)}.values())
+
+
+def document_of(file: CapturedFile) -> InputsDocument:
+    """A file as `run.json` keeps it."""
+    return {"profile": file.profile, "path": str(file.path), "sha256": file.sha256}
+
+
+def find_again(stored: Sequence[InputsDocument], path: Path | None, run: str) -> list[InputsDocument]:
+    """The files of a run that was stopped, where they lie now.
+
+    Args:
+        stored: what the run keeps of them.
+        path: a file or a folder where they lie now; None where they lay.
+        run: the run's id.
+
+    Raises:
+        UsageError: if one is gone or has changed, or the run has none.
+    """
+    if path is not None and not stored:
+        raise UsageError(f"{run} has no captured inputs", "leave --inputs out")
+    there = {_hash(each): each for each in captured_files(path)} if path is not None and stored else {}
+    found: list[InputsDocument] = []
+    for each in stored:
+        now = Path(each["path"]) if path is None else there.get(each["sha256"])
+        if now is None or _hash(now) != each["sha256"]:
+            told = f"{each['path']}, whose inputs {run} measures, is gone or has changed"
+            raise UsageError(told, "say where it lies now: --inputs FILE.safetensors, or start a new run")
+        found.append({**each, "path": str(now)})
+    return found
+
+
+def captured_files(path: Path) -> list[Path]:
+    """A file, or those of a folder, by their absolute paths."""
+    path = path.absolute()
+    return sorted(path.glob(f"*{ENDING}")) if is_folder(path) else [path]
+
+
+def _hash(path: Path) -> str:
+    """SHA-256 of a file's content in hex; empty where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""
+
+
+def _read(op: Op, path: Path, sizes: Sizes) -> CapturedFile:
+    try:
+        content = path.read_bytes()
+        found = deserialize(content)  # type: ignore[no-untyped-call]
+    except OSError as error:
+        raise UsageError(f"--inputs {path}: {error.strerror or error}", "name a file or a folder of files") from error
+    except SafetensorError as error:
+        raise UsageError(f"--inputs {path} is no whole file of safetensors: {error}", _expected(op)) from error
+    tensors = {name: _stored(told) for name, told in found}
+    try:
+        workload = _workload_of(op, tensors, sizes)
+    except UsageError as error:
+        raise UsageError(f"--inputs {path}: {error.message}", error.hint or _expected(op)) from error
+    sha256 = hashlib.sha256(content).hexdigest()
+    return CapturedFile(path, sha256, replace(workload, profile=captured_profile(path.stem, sha256)))
+
+
+def _stored(told: Mapping[str, Any]) -> _Stored:
+    return _Stored(told["dtype"], tuple(told["shape"]), told["data"])
+
+
+def _workload_of(op: Op, tensors: Mapping[str, _Stored], given: Sizes) -> Workload:
+    """The workload of which these are the inputs.
+
+    Raises:
+        UsageError: if they are the inputs of none.
+    """
+    declared = {spec.name: spec for spec in op.inputs}
+    if missing := [name for name in declared if name not in tensors]:
+        raise UsageError(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing", _expected(op))
+    if extra := [name for name in tensors if name not in declared]:
+        raise UsageError(f"{', '.join(extra)}: no input of {op.name}", _expected(op))
+    for name, spec in declared.items():
+        _check_form(spec, tensors[name])
+    sizes: dict[str, int | Sequence[int]] = dict(_agreed(_axes_shown(op, tensors)))
+    sizes |= {name: _between(source, tensors[source].values) for name, source in op.ends.items()}
+    for name, size in given.items():
+        if sizes.setdefault(name, size) != size:
+            raise UsageError(f"its tensors have {name}={sizes[name]}, and --shape sets {size}", "leave --shape out")
+    try:
+        workload = op.workload(sizes)
+    except ShapeError as error:
+        raise UsageError(error.message, _expected(op)) from error
+    _check_sizes(op, workload, tensors)
+    _check_numbers(tensors)
+    return workload
+
+
+def _check_form(spec: TensorSpec, tensor: _Stored) -> None:
+    """Element type, and how many sizes there are."""
+    if tensor.dtype not in {_DTYPES[dtype] for dtype in spec.dtypes} or len(tensor.shape) != len(spec.dims):
+        raise UsageError(f"{spec.name} is {_form(tensor)}, and {_wanted(spec)} is expected")
+
+
+def _axes_shown(op: Op, tensors: Mapping[str, _Stored]) -> Iterator[tuple[str, int, str]]:
+    """Axes with the sizes that tensors show, and which tensor does."""
+    axes = {axis.name for axis in op.workloads.axes}
+    for spec in op.inputs:
+        tensor = tensors[spec.name]
+        for dim, size in zip(spec.dims, tensor.shape, strict=True):
+            if dim in axes:
+                yield str(dim), size, spec.name
+        if isinstance(spec.dtype, DtypeOf):
+            shown = (size for size, dtype in spec.dtype.dtypes.items() if _DTYPES[dtype] == tensor.dtype)
+            yield spec.dtype.axis, next(shown), spec.name
+
+
+def _agreed(shown: Iterable[tuple[str, int, str]]) -> dict[str, int]:
+    """One size of each axis.
+
+    Raises:
+        UsageError: where two tensors show different ones.
+    """
+    found: dict[str, tuple[int, str]] = {}
+    for axis, size, source in shown:
+        before, first = found.setdefault(axis, (size, source))
+        if before != size:
+            raise UsageError(f"its tensors do not fit: {first} has {axis}={before}, and {source} has {axis}={size}")
+    return {axis: size for axis, (size, _) in found.items()}
+
+
+def _between(source: str, ends: Sequence[int]) -> tuple[int, ...]:
+    """The sizes of a list's members, from where each begins and the last one ends."""
+    lengths = tuple(end - begin for begin, end in pairwise(ends))
+    if not lengths or ends[0] != 0 or min(lengths) < 0:
+        raise UsageError(f"{source} does not begin with 0, or one of its numbers is below that before it")
+    return lengths
+
+
+def _check_sizes(op: Op, workload: Workload, tensors: Mapping[str, _Stored]) -> None:
+    named = op.named_sizes(workload)
+    for spec in op.inputs:
+        wanted = spec.sizes(named)
+        if tensors[spec.name].shape != wanted:
+            told = f"{spec.name} is {_form(tensors[spec.name])}, and {_wanted(spec)} is {list(wanted)} at {workload}"
+            raise UsageError(told, f"no tensor shows {_hidden(op)}: --shape sets that" if _hidden(op) else "")
+
+
+def _hidden(op: Op) -> str:
+    """Axes and lists that no input shows."""
+    shown = {*op.ends, *(dim for spec in op.inputs for dim in spec.dims)}
+    shown |= {spec.dtype.axis for spec in op.inputs if isinstance(spec.dtype, DtypeOf)}
+    return ", ".join(name for name in op.workloads.names if name not in shown)
+
+
+def _check_numbers(tensors: Mapping[str, _Stored]) -> None:
+    for name, tensor in tensors.items():
+        if (place := tensor.first_strange) is not None:
+            index = [int(each) for each in np.unravel_index(place, tensor.shape)]
+            raise UsageError(f"{name} holds a NaN or an infinity at {index}", "inputs are finite numbers")
+
+
+def _expected(op: Op) -> str:
+    """The inputs of an op in words, for hints."""
+    return f"the inputs of {op.name} are {', '.join(f'{spec.name} {_wanted(spec)}' for spec in op.inputs)}"
+
+
+def _wanted(spec: TensorSpec) -> str:
+    return f"{' or '.join(spec.dtypes)} [{', '.join(map(str, spec.dims))}]"
+
+
+def _form(tensor: _Stored) -> str:
+    known = {stored: dtype for dtype, stored in _DTYPES.items()}
+    return f"{known.get(tensor.dtype, tensor.dtype)} {list(tensor.shape)}"
