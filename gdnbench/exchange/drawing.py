@@ -12,13 +12,8 @@ from typing import Any
 from gdnbench.errors import MachineError
 from gdnbench.exchange.match import Match
 from gdnbench.exchange.workloads import PlannedWorkload, blob_path
-<<<<<<< HEAD
-from gdnbench.model.kernel import Requirement
 from gdnbench.process.command import PYTHON, run_tool
 from gdnbench.process.worker import python_path
-=======
-from gdnbench.process.command import run_tool
->>>>>>> inputs
 
 _LIMIT_S = 600.0
 

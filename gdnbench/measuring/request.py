@@ -28,12 +28,10 @@ from gdnbench.process.command import LONGEST_LIMIT_S
 from gdnbench.stats.estimators import GPU_TRIM, INTERQUARTILE
 from gdnbench.store.schema import MOST_ROUNDS, MOST_SEED
 
-<<<<<<< HEAD
 MOST_SAMPLES = 1_000_000
-=======
+
 if TYPE_CHECKING:
     from gdnbench.measuring.captured import CapturedFile
->>>>>>> inputs
 
 
 @dataclass(frozen=True)

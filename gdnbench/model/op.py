@@ -230,13 +230,8 @@ class Op:
 
     def __post_init__(self) -> None:
         check_name(self.name)
-<<<<<<< HEAD
-        for name in ("inputs", "outputs", "gates", "scalars", "scenarios", "profiles", "baselines", "hints"):
-            if isinstance(getattr(self, name), str | Mapping):
-=======
         for name in ("inputs", "outputs", "gates", "scalars", "scenarios", "profiles", "alike", "baselines", "hints"):
-            if isinstance(getattr(self, name), str):
->>>>>>> inputs
+            if isinstance(getattr(self, name), str | Mapping):
                 raise DeclarationError(f"{name}: a tuple, as in ({getattr(self, name)!r},)")
             object.__setattr__(self, name, tuple(getattr(self, name)))
         if strange := [hint for hint in self.hints if not isinstance(hint, Hint)]:

@@ -43,11 +43,7 @@ from gdnbench.store.schema1 import DECODE_AXES, with_profiles
 SCHEMA_VERSION = 2
 READABLE = (1, 2)
 _SINCE_2 = ("workloads", "op_hash")  # fields that schema 1 lacks
-<<<<<<< HEAD
-_RARE = ("part", "merged", "errors", "contest", "tuned")  # fields that other runs lack
-=======
-_RARE = ("part", "merged", "errors", "contest", "inputs")  # fields that other runs lack
->>>>>>> inputs
+_RARE = ("part", "merged", "errors", "contest", "tuned", "inputs")  # fields that other runs lack
 NAME = "run.json"
 
 
@@ -83,11 +79,8 @@ class RunInfo:
         contest: of each kernel, by its label, what the contest's tolerance says of its cases; older runs have none.
         calibration: what the last calibration of this host and GPU model had found when the run began; None if there
             was none.
-<<<<<<< HEAD
         tuned: of a case whose code a tuner chose by measuring, by its id, each choice of a process once.
-=======
         inputs: the files of captured inputs that it measures; none in most runs.
->>>>>>> inputs
         warnings: what qualifies the whole run.
         schema: version of this format.
     """
@@ -117,11 +110,8 @@ class RunInfo:
     errors: dict[Name, dict[str, LargestErrorDocument]] = field(default_factory=dict)
     contest: dict[Name, ContestDocument] = field(default_factory=dict)
     calibration: CalibrationDocument | None = None
-<<<<<<< HEAD
     tuned: dict[str, list[str]] = field(default_factory=dict)
-=======
     inputs: list[InputsDocument] = field(default_factory=list)
->>>>>>> inputs
     warnings: list[str] = field(default_factory=list)
     schema: int = SCHEMA_VERSION
 

@@ -108,12 +108,8 @@ op = Op(
     scenarios=("typical", "padded", "saturated-gates", "large-state", "small-keys"),
     profiles=DECODE_PROFILES,
     drawn_together=(("A_log", "dt_bias", "a"),),
-<<<<<<< HEAD
-    process_sd=(0.003, 0.019),  # of results/20261125-184617-h100-decode-pool-processes and benchmarks/coverage.py
-=======
     alike=("HQ", "HV"),
-    process_sd=(0.002, 0.019),  # of results/20261125-184617-h100-decode-pool-processes and benchmarks/coverage.py
->>>>>>> inputs
+    process_sd=(0.003, 0.019),  # of results/20261125-184617-h100-decode-pool-processes and benchmarks/coverage.py
     gates=(RoundoffGate("output"), RoundoffGate("new_pool")),
     flops=flops,
     least_bytes=least_bytes,
