@@ -88,7 +88,7 @@ def compile_cuda(
         name=str(entry.source),
         arch=_target(entry.kernel, arch),
         include_path=[str(entry.folder), str(entry.op_folder), str(HEADERS), _cuda_headers()],
-        define_macro=list(macros(entry.op, params, workload, stamped=stamped).items()),
+        define_macro=list(macros(entry.op, params, workload, stamped=stamped).items()) or None,
         **OPTIONS,
     )
     symbol = launch_of(entry.kernel, launch).entry

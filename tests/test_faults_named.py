@@ -1,0 +1,61 @@
+"""What is wrong with an op is told of the op: its numerics, its folders that do not load, its lack of macros."""
+
+import pytest
+from refused_launches import NUMERICS, OP, write_kernels
+
+from gdnbench.errors import tell_raised
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    folder = tmp_path / "kernels"
+    write_kernels(folder)
+    monkeypatch.setenv("GDNBENCH_KERNELS", str(folder))
+    return folder
+
+
+@pytest.mark.parametrize("given", ["{'x': x}", "None", "({'x': x}, {}, {})", "(x, 1.0)"])
+def test_numerics_that_give_no_pair_are_named(root, command_line, given):
+    changed = NUMERICS.replace('return {"x": torch', "x = torch", 1).replace(
+        ".to(device)}, {}", f".to(device)\n    return {given}"
+    )
+    (root / "twice" / "numerics.py").write_text(changed)
+    _, out, err = command_line("verify", "twice-good", "--gpu", "cpu", "--shape", "M=2", columns="300")
+    assert "make_inputs() in numerics.py of twice must give two values" in out + err
+
+
+@pytest.mark.parametrize(
+    "words", [("verify", "twice-*", "--gpu", "cpu"), ("lint", "--op", "twice"), ("inspect", "twice-g*")]
+)
+def test_a_glob_of_folders_that_do_not_load_says_why(root, command_line, words):
+    for folder in (root / "twice").iterdir():
+        if folder.is_dir():
+            declared = folder / "variant.py"
+            declared.write_text(declared.read_text().replace("grid=", "gird="))
+    code, _, err = command_line(*words, columns="300")
+    assert code != 0
+    assert "could not be loaded" in err
+    assert "gird" in err
+
+
+def test_an_op_without_macros_builds(root, command_line):
+    (root / "twice" / "op.py").write_text(OP.replace(", compile_time=True", ""))
+    source = root / "twice" / "good" / "kernel.cu"
+    source.write_text(source.read_text().replace("AXIS_N", "N").replace("int M)", "int M, int N)"))
+    code, _, err = command_line("inspect", "twice-good", "--arch", "sm_90")
+    assert (code, err.count("error")) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "backend='inductor' raised:\nInvalidCxxCompiler: none found\n\nmore",
+            "raised: InvalidCxxCompiler: none found",
+        ),
+        ("one line:", "one line:"),
+        ("first\nsecond", "first"),
+    ],
+)
+def test_a_reason_below_the_first_line_is_told(text, told):
+    assert tell_raised(RuntimeError(text)).endswith(told)
