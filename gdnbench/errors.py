@@ -193,8 +193,9 @@ def raised_at(error: BaseException, *places: Path) -> tuple[Path, int] | None:
 
 
 def tell_raised(error: Exception, *places: Path) -> str:
-    """One line: where in these files or folders, the exception's type, and what it says: its first line, and
-    the next one where that ends with a colon.
+    """One line: where in these files or folders, the exception's type, and what it says.
+
+    Of that the first line, and the next one where the first ends with a colon.
     """
     if isinstance(error, GdnbenchError):
         return error.message

@@ -6,7 +6,8 @@ import re
 
 from gdnbench.errors import DeclarationError
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,79}")
+MOST_CHARACTERS = 80
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 
 def check_name(name: str) -> None:
@@ -15,6 +16,9 @@ def check_name(name: str) -> None:
     Raises:
         DeclarationError: saying what a name is made of.
     """
+    if len(name) > MOST_CHARACTERS:
+        told = f"the name {name[:40]!r}… has {len(name)} characters, and {MOST_CHARACTERS} are the most"
+        raise DeclarationError(told, "choose a shorter one")
     if not _NAME.fullmatch(name):
         raise DeclarationError(
             f"the name {name[:80]!r} is not made of letters, digits and . _ + -, a letter or digit first"
