@@ -5,7 +5,7 @@ import json
 import pytest
 from refused_launches import NUMERICS, OP, write_kernels
 
-from gdnbench.errors import DeclarationError, tell_raised
+from gdnbench.errors import DeclarationError, ExitCode, tell_raised
 from gdnbench.model.name import check_name
 
 
@@ -105,3 +105,13 @@ def test_an_import_that_fails_leaves_no_op_without_kernels(command_line, tmp_pat
 def test_a_name_that_is_too_long_is_told_by_its_length():
     with pytest.raises(DeclarationError, match="81 characters"):
         check_name("x" * 81)
+
+
+@pytest.mark.parametrize("name", ["proton.hatchet", "proton.json", "rows.chrome_trace"])
+def test_the_default_format_of_proton_is_refused_by_its_name(command_line, tmp_path, name):
+    frame = {"children": [], "frame": {"name": "ROOT", "type": "function"}, "metrics": {"count": 0}}
+    (tmp_path / name).write_text(json.dumps([frame, {"CUDA": {}}]))
+    code, _, err = command_line("proton", "--import", tmp_path / name, columns="300")
+    assert code == ExitCode.PROFILER
+    assert "hatchet" in err.replace(name, "")
+    assert ".chrome_trace" in err.replace(name, "")
