@@ -193,10 +193,15 @@ def raised_at(error: BaseException, *places: Path) -> tuple[Path, int] | None:
 
 
 def tell_raised(error: Exception, *places: Path) -> str:
-    """One line: where in these files or folders, the exception's type, and the first line of what it says."""
+    """One line: where in these files or folders, the exception's type, and what it says.
+
+    Of that the first line, and the next one where the first ends with a colon.
+    """
     if isinstance(error, GdnbenchError):
         return error.message
-    first = str(error).strip().partition("\n")[0]
+    first, _, rest = str(error).strip().partition("\n")
+    if first.endswith(":"):  # the reason is below: `backend='inductor' raised:`
+        first = f"{first} {rest.strip().partition(chr(10))[0]}".rstrip()
     at = raised_at(error, *places)
     return ": ".join(filter(None, [f"{at[0].name}:{at[1]}" if at else "", type(error).__name__, first]))
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gdnbench.codegen.cubin import Resources, disassemble, parse_required_threads, parse_resources
+from gdnbench.codegen.cubin import Resources, disassemble, parse_resources
 from gdnbench.errors import MachineError, UsageError
 
 DATA = Path(__file__).parent / "data" / "binary"
@@ -79,7 +79,30 @@ def test_what_is_kept_and_is_no_text_is_made_anew(tool, tmp_path):
     assert len(tool) == 2
 
 
-def test_the_block_that_a_cubin_asks_for():
-    text = "\tAttribute:\tEIATTR_REQNTID\n\tFormat:\tEIFMT_SVAL\n\tValue:\t0x80 0x2 0x1 \n"
-    assert parse_required_threads(text) == 256
-    assert parse_required_threads(text.replace("REQNTID", "MAX_THREADS")) is None
+def _attributes(symbol, **sizes):
+    lines = [f"\n.nv.info.{symbol}"]
+    for name, (x, y, z) in sizes.items():
+        lines += [
+            "\t<0x1>",
+            f"\tAttribute:\tEIATTR_{name}",
+            "\tFormat:\tEIFMT_SVAL",
+            f"\tValue:\t{x:#x} {y:#x} {z:#x} ",
+        ]
+    return "\n".join([*lines, "\n\n.text.k\n"])
+
+
+@pytest.mark.parametrize(
+    ("sizes", "found"),
+    [
+        ({}, (0, 0, (1, 1, 1))),
+        ({"REQNTID": (128, 2, 1)}, (256, 0, (1, 1, 1))),
+        ({"MAX_THREADS": (96, 1, 1)}, (0, 96, (1, 1, 1))),
+        ({"CTA_PER_CLUSTER": (2, 4, 1)}, (0, 0, (2, 4, 1))),
+        ({"MAX_THREADS": (512, 1, 1), "CTA_PER_CLUSTER": (8, 1, 1)}, (0, 512, (8, 1, 1))),
+    ],
+)
+def test_the_blocks_and_clusters_that_a_cubin_asks_for(sizes, found):
+    # Of another kernel in the same cubin, whose name begins alike, nothing counts.
+    text = SEVERAL + _attributes("k2", REQNTID=(32, 1, 1), CTA_PER_CLUSTER=(16, 1, 1)) + _attributes("k", **sizes)
+    read = parse_resources(text, "k", "sm_100")
+    assert (read.required_threads, read.most_threads, read.cluster) == found

@@ -45,7 +45,7 @@ def select_variants(catalog: Catalog, op: str, wanted: str) -> tuple[Variant, ..
         pattern = "*" if name == EVERY else name
         matches = [pair for label, pair in known.items() if fnmatchcase(label, pattern)]
         if not matches:
-            raise unknown_kernel(catalog, name, list(known))
+            raise unknown_kernel(catalog, f"{op}-*" if name == "all" else name, list(known))
         values = _settings(settings)
         for entry, variant in matches:
             changed = entry.with_params(variant, values)
@@ -104,8 +104,9 @@ def unknown_kernel(catalog: Catalog, name: str, known: Sequence[str]) -> Gdnbenc
 
 
 def find_broken(catalog: Catalog, name: str) -> Broken | None:
-    """The folder that did not load, if a kernel's usual name is that of one."""
-    return next((broken for broken in catalog.broken if _joined(name) == _joined(broken.name)), None)
+    """The folder that did not load, if a kernel's usual name is that of one, or a pattern fits it."""
+    wanted = _joined(name)
+    return next((broken for broken in catalog.broken if fnmatchcase(_joined(broken.name), wanted)), None)
 
 
 def _joined(name: str) -> str:

@@ -59,7 +59,7 @@ def inspect(
     Registers, spills, whether ptxas serializes wgmma, shared memory, occupancy and
     what limits it, waves, and the instructions: how wide it loads, with which cache
     hints. Counts are static: a loop's body counts once. Exits with 6 if a kernel
-    does not build.
+    does not build, and with 8 if CUDA would refuse its launch.
 
     --schedule reads from the encodings when each instruction issues and which ones
     it waits for, from the first to the final EXIT. Conditional branches fall

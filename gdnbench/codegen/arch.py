@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from gdnbench.errors import UsageError
 
 _NAME = re.compile(r"sm_(\d{2,3})[af]?")
+DEFAULT_ARCHS = ("sm_90", "sm_100")
+"""Hopper and Blackwell: where there is no GPU, those that kernels are written for."""
 WARP_SIZE = 32
 MAX_THREADS_PER_BLOCK = 1024
 REGISTERS = 65536

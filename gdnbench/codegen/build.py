@@ -25,7 +25,7 @@ from gdnbench.model.kernel import CudaKernel, Kernel, TritonKernel, launch_of
 from gdnbench.model.params import Params
 from gdnbench.model.workload import Workload
 
-_SCHEMA = 5  # raise it when what is stored, or how it is read from a cubin, changes
+_SCHEMA = 6  # raise it when what is stored, or how it is read from a cubin, changes
 
 
 def build(
@@ -94,6 +94,9 @@ def _describe(code: CompiledCode, kernel: str, arch: str) -> Build:
         cubin=str(cubin),
         symbol=code.symbol,
         serialized_because=serialized_because(code.log, code.symbol),
+        required_threads=resources.required_threads,
+        most_threads=resources.most_threads,
+        cluster=resources.cluster,
     )
 
 

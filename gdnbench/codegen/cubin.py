@@ -10,10 +10,12 @@ import tempfile
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
+from math import prod
 from pathlib import Path
 
 from gdnbench.codegen.arch import capability
 from gdnbench.errors import MachineError
+from gdnbench.model.code import NO_CLUSTER
 from gdnbench.process.command import describe_exit, run_tool
 
 _LIMIT_S = 60.0
@@ -21,9 +23,11 @@ _LIMIT_S = 60.0
 # memory" of compute capability 9.0), and ptxas counts it in each kernel that uses any. It is no choice of the kernel.
 _RESERVED_SHARED_BYTES = 1024
 _RESERVED_SINCE = 90
-# `.reqntid` of the PTX, as `cuobjdump -elf` prints it: threads along x, y and z. Triton's kernels have it, and with
-# specialised warps it is more than 32 times the warps that were asked for.
-_REQUIRED = re.compile(r"EIATTR_REQNTID\s+Format:\s*EIFMT_SVAL\s+Value:\s*(0x\w+)\s+(0x\w+)\s+(0x\w+)")
+# What `cuobjdump -elf` prints of `.reqntid`, `.maxntid` and `.reqnctapercluster` of the PTX: sizes along x, y and z.
+# Triton's kernels have the first, and with specialised warps it is more than 32 times the warps that were asked for.
+_SIZES = re.compile(
+    r"EIATTR_(REQNTID|MAX_THREADS|CTA_PER_CLUSTER)\s+Format:\s*\w+\s+Value:\s*(0x\w+)\s+(0x\w+)\s+(0x\w+)"
+)
 
 
 @cache
@@ -89,12 +93,18 @@ class Resources:
         shared_bytes: static shared memory per block, without what the system reserves.
         stack_bytes: stack frame per thread; ptxas spills registers to it.
         local_bytes: further local memory per thread.
+        required_threads: per block, where it can be launched with no other number; else 0.
+        most_threads: per block, by its `__launch_bounds__`; 0 where it has none.
+        cluster: blocks of a cluster along x, y and z.
     """
 
     registers: int
     shared_bytes: int
     stack_bytes: int
     local_bytes: int
+    required_threads: int = 0
+    most_threads: int = 0
+    cluster: tuple[int, int, int] = NO_CLUSTER
 
     @property
     def spill_bytes(self) -> int:
@@ -117,11 +127,11 @@ def read_resources(cubin: Path, symbol: str, arch: str) -> Resources:
     Raises:
         MachineError: if `cuobjdump` is absent, cannot read the cubin, or finds no such kernel in it.
     """
-    return parse_resources(run_cuobjdump(cubin, "-res-usage"), symbol, arch)
+    return parse_resources(run_cuobjdump(cubin, "-res-usage", "-elf"), symbol, arch)
 
 
 def parse_resources(text: str, symbol: str, arch: str) -> Resources:
-    """The resources of one kernel in the output of `cuobjdump -res-usage`.
+    """The resources of one kernel in the output of `cuobjdump -res-usage -elf`.
 
     Raises:
         MachineError: if it names no such kernel.
@@ -132,27 +142,20 @@ def parse_resources(text: str, symbol: str, arch: str) -> Resources:
     if missing:
         raise MachineError(f"cuobjdump -res-usage does not tell {', '.join(sorted(missing))} of {symbol}")
     reserved = _RESERVED_SHARED_BYTES if capability(arch) >= _RESERVED_SINCE else 0
+    sizes = _sizes(text, symbol)
     return Resources(
         registers=counts["REG"],
         shared_bytes=max(0, counts["SHARED"] - reserved),
         stack_bytes=counts["STACK"],
         local_bytes=counts["LOCAL"],
+        required_threads=prod(sizes.get("REQNTID", (0,))),
+        most_threads=prod(sizes.get("MAX_THREADS", (0,))),
+        cluster=sizes.get("CTA_PER_CLUSTER", NO_CLUSTER),
     )
 
 
-def required_threads(cubin: Path) -> int | None:
-    """Threads per block that the only kernel of a cubin must be launched with; None if it leaves the choice.
-
-    Raises:
-        MachineError: if `cuobjdump` is absent or cannot read the cubin.
-    """
-    return parse_required_threads(run_cuobjdump(cubin, "-elf"))
-
-
-def parse_required_threads(text: str) -> int | None:
-    """The same, from what `cuobjdump -elf` printed."""
-    found = _REQUIRED.search(text)
-    if found is None:
-        return None
-    x, y, z = (int(size, 16) for size in found.groups())
-    return x * y * z
+def _sizes(text: str, symbol: str) -> dict[str, tuple[int, int, int]]:
+    """What a kernel's section of attributes says of blocks and clusters, along x, y and z."""
+    section = re.search(rf"^\.nv\.info\.{re.escape(symbol)}\n(.*?)(?=^\.|\Z)", text, re.MULTILINE | re.DOTALL)
+    found = _SIZES.findall(section[1]) if section else []
+    return {name: (int(x, 16), int(y, 16), int(z, 16)) for name, x, y, z in found}

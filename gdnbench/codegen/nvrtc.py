@@ -88,7 +88,7 @@ def compile_cuda(
         name=str(entry.source),
         arch=_target(entry.kernel, arch),
         include_path=_include_path(entry),
-        define_macro=list(macros(entry.op, params, workload, stamped=stamped).items()),
+        define_macro=list(macros(entry.op, params, workload, stamped=stamped).items()) or None,
         **OPTIONS,
     )
     symbol = launch_of(entry.kernel, launch).entry

@@ -54,7 +54,7 @@ def declared_grid(entry: Entry, variant: Variant, workload: Workload, launch: st
         return None
     subject = Subject(variant.label, entry, variant, workload, launch)
     try:
-        return KernelGrid(variant.label, entry.kernel.language, prod(subject.grid()), subject.threads(None))
+        return KernelGrid(variant.label, entry.kernel.language, prod(subject.grid()), subject.threads(0))
     except BuildError:
         return None
 

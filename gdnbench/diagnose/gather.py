@@ -12,12 +12,13 @@ from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import Entry
 from gdnbench.catalog.resolve import find_op
 from gdnbench.catalog.select import find_variant
+from gdnbench.codegen.arch import DEFAULT_ARCHS
 from gdnbench.diagnose.evidence import Evidence
 from gdnbench.diagnose.launch_times import LaunchTimes, profiled_times, recorded_times, timed_in_run
 from gdnbench.diagnose.run_times import RunTimes
 from gdnbench.errors import GdnbenchError, UsageError, collect_left_out
 from gdnbench.inspection.compiled import BuildOutcome, CompiledKernel, FailedBuild, build_subjects
-from gdnbench.inspection.subject import DEFAULT_ARCHS, Subject, gpu_size_of, launches_of
+from gdnbench.inspection.subject import Subject, gpu_size_of, launches_of
 from gdnbench.machine.gpus import list_gpus, select_gpu
 from gdnbench.measuring.observer import Observer
 from gdnbench.measuring.request import parse_workload

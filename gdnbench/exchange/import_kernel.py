@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 from gdnbench.errors import UsageError
 from gdnbench.exchange.dataset import safe_name
 from gdnbench.exchange.kept import literal, one_line, solution_files
 from gdnbench.exchange.schema import BuildSpec, Definition, Solution
+from gdnbench.model.name import MOST_CHARACTERS
 
 _CPU = "cpu"
 
@@ -33,7 +35,7 @@ def kernel_files(solution: Solution, definition: Definition, name: str) -> dict[
 
 
 def kernel_name(solution: Solution, op: str) -> str:
-    """The kernel's name: the Solution's behind the op's, unless it begins with that.
+    """The kernel's name: the Solution's behind the op's, unless it begins with that; a long one is cut.
 
     Raises:
         UsageError: if it has no letter or digit.
@@ -42,7 +44,12 @@ def kernel_name(solution: Solution, op: str) -> str:
     plain = "-".join(filter(None, plain.split("-")))
     if not plain:
         raise UsageError(f"the Solution's name {solution.name[:40]!r} has no letter", "name the kernel with --name")
-    return plain if plain.startswith(f"{op.lower()}-") else f"{op}-{plain}"
+    full = plain if plain.startswith(f"{op.lower()}-") else f"{op}-{plain}"
+    if len(full) <= MOST_CHARACTERS and len(solution.name) <= MOST_CHARACTERS:
+        return full
+    # Of names that begin alike each stays its own.
+    digest = hashlib.sha256(solution.name.encode()).hexdigest()[:8]
+    return f"{full[: MOST_CHARACTERS - 9].rstrip('-')}-{digest}"
 
 
 def _declaration(solution: Solution, name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +11,7 @@ from shlex import join, quote
 from gdnbench.catalog.catalog import KERNELS_VARIABLE, Catalog, default_roots, load_catalog
 from gdnbench.catalog.entry import Broken
 from gdnbench.catalog.load import LoadedOp, load_kernel, load_op
-from gdnbench.errors import DeclarationError, UnknownNameError, UsageError
+from gdnbench.errors import DeclarationError, GdnbenchError, UnknownNameError, UsageError
 from gdnbench.exchange.dataset import FoundFiles, read_files, safe_name
 from gdnbench.exchange.import_kernel import kernel_files, kernel_name
 from gdnbench.exchange.import_op import op_files
@@ -98,9 +99,13 @@ def import_files(request: ImportRequest) -> Imported:
             _import_op(to, definition, found, imported)
         catalog = _catalog(to)
     known = {**_kept_definitions(catalog), **found.definitions}
-    for solution in found.solutions:
-        _import_kernel(catalog, request, solution, _definition_of(known, solution.definition), imported)
-        catalog = _catalog(to)
+    try:
+        for solution in found.solutions:
+            _import_kernel(catalog, request, solution, _definition_of(known, solution.definition), imported)
+            catalog = _catalog(to)
+    except GdnbenchError:
+        _remove_empty_ops(imported)
+        raise
     _import_traces(catalog, request, found.traces, known, imported)
     return imported
 
@@ -145,6 +150,14 @@ def _import_op(to: Path, definition: Definition, found: FoundFiles, imported: Im
     imported.folders.append(folder)
     if definition.constraints:
         imported.notes.append(f"{name}: its constraints are kept in {DEFINITION_FILE}, and not checked")
+
+
+def _remove_empty_ops(imported: Imported) -> None:
+    """Removes the new ops that have none of their kernels, so that the import can be tried again."""
+    for name in imported.ops:
+        folder = imported.root / name
+        if not any(folder in made.parents for made in imported.folders):
+            shutil.rmtree(folder)
 
 
 def _check_op(folder: Path) -> None:

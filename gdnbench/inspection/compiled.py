@@ -11,8 +11,9 @@ from pathlib import Path
 
 from gdnbench.codegen.ahead import build_all
 from gdnbench.codegen.arch import Occupancy, limits_of, occupancy
-from gdnbench.codegen.cubin import Resources, disassemble, read_resources, required_threads
+from gdnbench.codegen.cubin import Resources, disassemble, read_resources
 from gdnbench.codegen.job import Job, Result
+from gdnbench.codegen.launch_limits import LaunchRequest
 from gdnbench.codegen.sass import InstructionMix, read_mix
 from gdnbench.codegen.schedule import InstructionSchedule, read_schedule
 from gdnbench.codegen.schedule_summary import ScheduleSummary, summarize
@@ -22,10 +23,7 @@ from gdnbench.measuring.observer import Observer
 from gdnbench.model.code import Build
 from gdnbench.model.kernel import TritonKernel
 
-_READERS = 4  # each waits for cuobjdump three times, 10 ms or more
-
-MOST_BLOCKS = (2**31 - 1, 65_535, 65_535)
-"""Of a grid along x, y and z: CUDA C++ Programming Guide, technical specifications per compute capability (3.0 on)."""
+_READERS = 4  # each waits for cuobjdump twice, 10 ms or more
 
 
 @dataclass(frozen=True)
@@ -89,12 +87,10 @@ class CompiledKernel:
 
     @property
     def refused(self) -> str:
-        """Why CUDA would not launch the grid; empty where it would."""
-        for axis, blocks, most in zip("xyz", self.grid, MOST_BLOCKS, strict=False):
-            if not 1 <= blocks <= most:
-                grid = " x ".join(map(str, self.grid))
-                return f"a grid of {grid} blocks cannot be launched: {axis} takes 1 to {most:,}"
-        return ""
+        """Why CUDA would not launch it; empty where it would."""
+        is_triton = isinstance(self.subject.entry.kernel, TritonKernel)
+        declared = LaunchRequest(self.grid, self.threads, self.subject.dynamic_shared_bytes(), is_triton=is_triton)
+        return declared.compiled_to(self.build).refusal(self.arch)
 
     @property
     def waves(self) -> float | None:
@@ -132,8 +128,7 @@ def read_build(subject: Subject, build: Build, gpu_size: GpuSize | None) -> Comp
     cubin = Path(build.cubin)
     resources = read_resources(cubin, build.symbol, build.arch)
     sass = disassemble(cubin, build.symbol)
-    is_triton = isinstance(subject.entry.kernel, TritonKernel)
-    threads = subject.threads(required_threads(cubin) if is_triton else None)
+    threads = subject.threads(build.required_threads)
     # A build counts what Triton asks of the launch as its shared memory; a cubin does not.
     dynamic = build.shared_bytes - resources.shared_bytes + subject.dynamic_shared_bytes()
     resident = occupancy(

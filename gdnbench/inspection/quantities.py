@@ -230,7 +230,10 @@ def find_violations(outcomes: Iterable[BuildOutcome], rules: Sequence[Rule]) -> 
 
 
 def exit_code(outcomes: Iterable[BuildOutcome], broken: Sequence[Violation]) -> ExitCode:
-    """6 if a kernel did not build, else 1 if one breaks a rule."""
-    if any(isinstance(outcome, FailedBuild) for outcome in outcomes):
+    """6 if a kernel did not build, else 8 if CUDA would not launch one, else 1 if one breaks a rule."""
+    found = tuple(outcomes)
+    if any(isinstance(outcome, FailedBuild) for outcome in found):
         return ExitCode.BUILD
+    if any(isinstance(outcome, CompiledKernel) and outcome.refused for outcome in found):
+        return ExitCode.PARTIAL
     return ExitCode.REGRESSION if broken else ExitCode.OK

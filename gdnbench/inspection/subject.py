@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import Entry
 from gdnbench.catalog.select import select_variants
-from gdnbench.codegen.arch import capability, limits_of
+from gdnbench.codegen.arch import DEFAULT_ARCHS, capability, limits_of
 from gdnbench.errors import BuildError, DeclarationError, UsageError
 from gdnbench.machine.gpus import spec_of
 from gdnbench.model.case import Variant
@@ -16,9 +16,6 @@ from gdnbench.model.gpu import Gpu
 from gdnbench.model.kernel import CudaKernel, CudaLaunch, TorchKernel, TritonKernel, launch_of
 from gdnbench.model.op import Op
 from gdnbench.model.workload import Workload
-
-DEFAULT_ARCHS = ("sm_90", "sm_100")
-"""Where there is no GPU: those that the op's published figures are about."""
 
 # A GPU of each capability among those that `gdnbench/machine/gpus.toml` tells of: NVIDIA's list of CUDA GPUs.
 _EXAMPLES: Mapping[int, str] = {80: "a100", 86: "rtx3090", 90: "h200", 100: "b200"}
@@ -59,11 +56,11 @@ class Subject:
         except Exception as error:
             raise _declaration_failed(self, "grid", error) from error
 
-    def threads(self, required: int | None) -> int:
+    def threads(self, required: int) -> int:
         """Threads per block.
 
         Args:
-            required: what the compiler fixed; None if it left the choice to the declaration.
+            required: what the compiler fixed; 0 if it left the choice to the declaration.
 
         Raises:
             BuildError: if the declaration's `block` or `warps` fails.

@@ -70,7 +70,8 @@ class Workspace:
         cls, op: Op, numerics: Numerics, workload: Workload, *, seed: int, device: str, scenario: str
     ) -> Workspace:
         """Draws the inputs of a scenario and allocates poisoned outputs; `op` becomes the op at this workload."""
-        return cls.holding(op, workload, *numerics.make_inputs(workload, seed, device, scenario), device=device)
+        inputs, scalars = _pair_of(op, numerics.make_inputs(workload, seed, device, scenario))
+        return cls.holding(op, workload, inputs, scalars, device=device)
 
     @classmethod
     def holding(
@@ -161,6 +162,15 @@ class Workspace:
     def _begin(self, outputs: Mapping[str, torch.Tensor], in_place: Mapping[str, str]) -> None:
         for name, source in in_place.items():
             outputs[name].copy_(self.pristine[source])
+
+
+def _pair_of(op: Op, drawn: object) -> tuple[dict[str, torch.Tensor], dict[str, float]]:
+    """The tensors and the scalars that `make_inputs` gives; what else it gives is no kernel's fault."""
+    if not (isinstance(drawn, tuple | list) and len(drawn) == 2 and all(isinstance(each, Mapping) for each in drawn)):
+        told = f"make_inputs() in {op.numerics} of {op.name} must give two values, tensors and scalars, each by name"
+        raise DeclarationError(f"{told}; an op without scalars gives `tensors, {{}}`")
+    inputs, scalars = drawn
+    return dict(inputs), dict(scalars)
 
 
 def _check_inputs(op: Op, workload: Workload, inputs: Mapping[str, torch.Tensor], scalars: Mapping[str, float]) -> None:

@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gdnbench.codegen.launch_limits import LaunchRequest
+from gdnbench.model.params import Params
+from gdnbench.model.workload import Workload
+
 
 @dataclass(frozen=True)
 class TensorFacts:
@@ -33,6 +37,10 @@ class LaunchSetting:
         scalars: fp32 arguments by name.
         grid: programs or blocks along x, y and z; None where it is not known.
         threads: of a block of a CUDA kernel; 0 where it is not known.
+        request: the launch as it is declared; None where it is not known.
+        workload: the workload; None where it is not known.
+        params: the kernel's params; None where they are not known.
+        archs: what it is launched on, as far as that is known; none where the kernel cannot do the workload.
     """
 
     label: str
@@ -43,6 +51,10 @@ class LaunchSetting:
     scalars: tuple[str, ...] = ()
     grid: tuple[int, ...] | None = None
     threads: int = 0
+    request: LaunchRequest | None = None
+    workload: Workload | None = None
+    params: Params | None = None
+    archs: tuple[str, ...] = ()
 
 
 def at_words(setting: LaunchSetting) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from math import prod
 
 from gdnbench.catalog.entry import Entry
+from gdnbench.codegen.arch import DEFAULT_ARCHS
+from gdnbench.codegen.launch_limits import request_of
 from gdnbench.errors import GdnbenchError
 from gdnbench.lint.launch_setting import LaunchSetting, TensorFacts
 from gdnbench.model.case import Variant
@@ -58,11 +60,10 @@ def _setting(
 ) -> Iterator[LaunchSetting]:
     op, kernel = entry.op, entry.kernel
     try:
-        grid = tuple(int(size) for size in launch.grid(workload, params))
-        threads = int(launch.block(workload, params)) if isinstance(launch, CudaLaunch) else 0
+        request = request_of(launch, workload, params)
     except Exception:
         return
-    if prod(grid) < 1:
+    if prod(request.grid) < 1:
         return
     named = op.named_sizes(workload)
     scratch = kernel.scratch if isinstance(kernel, CudaKernel | TritonKernel) else ()
@@ -87,6 +88,10 @@ def _setting(
             **{name: (of(workload), "i64") for name, of in op.derived.items()},
         },
         scalars=op.scalars,
-        grid=grid,
-        threads=threads,
+        grid=request.grid,
+        threads=request.threads if isinstance(launch, CudaLaunch) else 0,
+        request=request,
+        workload=workload,
+        params=params,
+        archs=() if kernel.unable(workload) else tuple(arch for arch in DEFAULT_ARCHS if kernel.fits(arch)),
     )

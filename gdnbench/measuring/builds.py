@@ -8,19 +8,21 @@ from dataclasses import dataclass, field, replace
 
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.codegen.ahead import build_all
+from gdnbench.codegen.arch import DEFAULT_ARCHS
 from gdnbench.codegen.job import Job
+from gdnbench.codegen.launch_limits import request_of
 from gdnbench.errors import GdnbenchError
 from gdnbench.measuring.observer import Observer
 from gdnbench.measuring.protocol import BUILD_STEPS, IMPORT_STEPS, Examined, PreflightVerdicts
 from gdnbench.model.case import Case, Variant
 from gdnbench.model.code import Build, tell_serialized
 from gdnbench.model.gpu import Gpu
-from gdnbench.model.kernel import CudaKernel, TritonKernel
+from gdnbench.model.kernel import CudaKernel, TritonKernel, launch_of
 from gdnbench.model.status import Status
 from gdnbench.model.workload import Workload
 from gdnbench.store.builds import BuildRow
 
-ARCHS_WITHOUT_GPU = ("sm_90", "sm_100")  # Hopper and Blackwell: what people without one still write for
+ARCHS_WITHOUT_GPU = DEFAULT_ARCHS
 
 
 def archs_of(gpu: Gpu | None) -> tuple[str, ...]:
@@ -42,10 +44,12 @@ class Builds:
     Attributes:
         made: what compiled.
         failed: likewise, the compiler's message.
+        refused: of what compiled, why CUDA would not launch it.
     """
 
     made: dict[BuildId, Build] = field(default_factory=dict)
     failed: dict[BuildId, GdnbenchError] = field(default_factory=dict)
+    refused: dict[BuildId, str] = field(default_factory=dict)
 
     def launches_of(self, case: Case, arch: str) -> dict[str, Build]:
         """The build of each of a case's launches for an architecture, by its entry, in order."""
@@ -64,23 +68,36 @@ class Builds:
         return [(launch, (case.variant, case.workload, arch, launch)) for launch in known]
 
     def verdicts(self, cases: Sequence[Case], archs: Sequence[str]) -> PreflightVerdicts:
-        """The verdict on every case that did not build for all of these architectures, in none of its forms.
+        """The verdict on every case that, for one of these architectures, did not build or would not be launched.
+
+        A case with several forms has one only where none of them can go on.
 
         Args:
             cases: the cases, those with several forms once in each.
             archs: the architectures.
         """
-        built = {case.id for case in cases if self.is_built(case, archs)}
+        good = {case.id for case in cases if self.can_launch(case, archs)}
         return {
-            case.id: Examined(case.id, Status.BUILD_FAILED, failures[0].message)
+            case.id: verdict
             for case in reversed(cases)  # the message is of the first form
-            if case.id not in built
-            and (failures := [failure for arch in archs if (failure := self.failure(case, arch))])
+            if case.id not in good and (verdict := self.verdict(case, archs))
         }
 
-    def is_built(self, case: Case, archs: Sequence[str]) -> bool:
-        """Whether it compiled for all of these architectures, or needs no compiling."""
-        return not any(self.failure(case, arch) for arch in archs)
+    def verdict(self, case: Case, archs: Sequence[str]) -> Examined | None:
+        """Why a case cannot go on, where it did not build for one of these or CUDA would not launch it; else None."""
+        failures = [failure for arch in archs if (failure := self.failure(case, arch))]
+        if failures:
+            return Examined(case.id, Status.BUILD_FAILED, failures[0].message)
+        refused = [(arch, launch, self.refused.get(key)) for arch in archs for launch, key in self._keys(case, arch)]
+        return next((Examined(case.id, Status.FAILED, _tell_refused(*each)) for each in refused if each[2]), None)
+
+    def can_launch(self, case: Case, archs: Sequence[str]) -> bool:
+        """Whether it compiled for all of these architectures, or needs no compiling, and CUDA would launch it."""
+        return self.verdict(case, archs) is None
+
+
+def _tell_refused(arch: str, launch: str, why: str | None) -> str:
+    return f"{launch} on {arch}: {why}"
 
 
 def tell_serialized_products(builds: Builds, cases: Sequence[Case], arch: str) -> dict[str, str]:
@@ -152,9 +169,20 @@ def build_cases(
         result = results[job]
         if isinstance(result, Build):
             builds.made[key] = result
+            if why := _refusal(job, result):
+                builds.refused[key] = why
         else:
             builds.failed[key] = result
     return builds
+
+
+def _refusal(job: Job, build: Build) -> str:
+    """Why CUDA would not launch a build at its workload; empty where it would."""
+    try:
+        request = request_of(launch_of(job.entry.kernel, job.launch), job.workload, job.variant.params)
+    except Exception:  # what a declaration raises is not known; the worker that binds it tells of it
+        return ""
+    return request.compiled_to(build).refusal(job.arch)
 
 
 def build_rows(

@@ -47,10 +47,10 @@ def in_every_form(cases: Sequence[Case], forms: Forms) -> list[Case]:
 def forms_to_try(
     cases: Sequence[Case], forms: Forms, builds: Builds, archs: Sequence[str]
 ) -> dict[str, tuple[dict[str, ParamValue], ...]]:
-    """Params of the forms that compiled, as a task takes them."""
+    """Params of the forms that compiled and can be launched, as a task takes them."""
     tried: dict[str, tuple[dict[str, ParamValue], ...]] = {}
     for form in in_every_form([case for case in cases if case.id in forms], forms):
-        if builds.is_built(form, archs):
+        if builds.can_launch(form, archs):
             tried[form.id] = (*tried.get(form.id, ()), dict(form.variant.params))
     return tried
 

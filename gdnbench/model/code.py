@@ -30,6 +30,9 @@ class CodeState(StrEnum):
         return cls.CURRENT if found == {cls.CURRENT} else cls.UNKNOWN
 
 
+NO_CLUSTER = (1, 1, 1)
+"""Of a kernel whose blocks are launched one by one."""
+
 UNREAD = -1
 """Of a build whose code nobody has asked to be read, the width of its loads."""
 
@@ -50,6 +53,9 @@ class Build:
         symbol: mangled name of the entry in the cubin.
         serialized_because: why ptxas waits for each of its warpgroup products (wgmma) before the next; empty where it
             does not, or there are none.
+        required_threads: per block, where the code is for no other number, as Triton's is; else 0.
+        most_threads: per block, that the code is for by its `__launch_bounds__`; 0 where it has none.
+        cluster: blocks of a cluster along x, y and z.
     """
 
     arch: str
@@ -61,6 +67,12 @@ class Build:
     cubin: str = ""
     symbol: str = ""
     serialized_because: str = ""
+    required_threads: int = 0
+    most_threads: int = 0
+    cluster: tuple[int, int, int] = NO_CLUSTER
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "cluster", tuple(self.cluster))  # JSON has lists
 
 
 def tell_serialized(because: str, launch: str = "") -> str:

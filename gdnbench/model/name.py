@@ -9,7 +9,8 @@ from gdnbench.errors import DeclarationError
 EVERY = "all"
 """What stands for every kernel, or profile, on the command line."""
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,79}")
+MOST_CHARACTERS = 80
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 
 def check_name(name: str) -> None:
@@ -20,6 +21,9 @@ def check_name(name: str) -> None:
     """
     if name == EVERY:
         raise DeclarationError(f"the name {EVERY!r} means all that there are; choose another")
+    if len(name) > MOST_CHARACTERS:
+        told = f"the name {name[:40]!r}… has {len(name)} characters, and {MOST_CHARACTERS} are the most"
+        raise DeclarationError(told, "choose a shorter one")
     if not _NAME.fullmatch(name):
         raise DeclarationError(
             f"the name {name[:80]!r} is not made of letters, digits and . _ + -, a letter or digit first"

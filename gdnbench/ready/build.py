@@ -1,4 +1,4 @@
-"""Does it build for every architecture that it should, within the rules?"""
+"""Does it build for every architecture that it should, would CUDA launch it there, and is it within the rules?"""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gdnbench.catalog.select import find_variant
 from gdnbench.errors import ExitCode, UsageError
-from gdnbench.inspection.compiled import FailedBuild, build_subjects
+from gdnbench.inspection.compiled import CompiledKernel, FailedBuild, build_subjects
 from gdnbench.inspection.quantities import exit_code, find_violations
 from gdnbench.inspection.subject import Subject, choose_archs, choose_subjects, fitting_archs, gpu_size_of
 from gdnbench.model.kernel import CudaKernel, TritonKernel
@@ -37,6 +37,11 @@ def check_build(candidate: Candidate) -> Check:
         first = failures[0]
         told = _told(f"{first.subject.title} {first.subject.workload} {first.arch}: {first.error.message}", failures)
         return failed(NAME, told, (*command, *first.subject.workload.options), ExitCode.BUILD)
+    if refused := [outcome for outcome in found if isinstance(outcome, CompiledKernel) and outcome.refused]:
+        first_refused = refused[0]
+        told = f"{first_refused.subject.title} {first_refused.subject.workload} {first_refused.arch}"
+        shown = (*command, *first_refused.subject.workload.options)
+        return failed(NAME, _told(f"{told}: {first_refused.refused}", refused), shown, exit_code(found, ()))
     if broken := find_violations(found, terms.rules):
         shown = (*command, *broken[0].compiled.subject.workload.options)
         return failed(NAME, _told(str(broken[0]), broken), shown, exit_code(found, broken))

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from gdnbench.catalog.catalog import Catalog, load_catalog
 from gdnbench.catalog.select import find_variant
+from gdnbench.codegen.arch import DEFAULT_ARCHS
 from gdnbench.errors import GdnbenchError, UsageError
 from gdnbench.inspection.compiled import BuildOutcome, CompiledKernel, build_subjects
-from gdnbench.inspection.subject import DEFAULT_ARCHS, gpu_size_of, launches_of
+from gdnbench.inspection.subject import gpu_size_of, launches_of
 from gdnbench.measuring.observer import Observer, PassingObserver
 from gdnbench.measuring.protocol import Examined
 from gdnbench.measuring.request import slug_of

@@ -137,9 +137,9 @@ def _build(plan: StepPlan, verdicts: dict[str, Examined], observer: Observer) ->
     wanted = list(dict.fromkeys(each.case for each in plan.cases))
     builds = build_cases(plan.catalog, wanted, [plan.gpu.arch], _BUILD_LIMIT_S, observer) if wanted else None
     for each in plan.cases if builds else ():
-        failure = builds.failure(each.case, plan.gpu.arch) if builds else None
-        if failure is not None:
-            verdicts[each.id] = Examined(each.id, Status.BUILD_FAILED, failure.message)
+        verdict = builds.verdict(each.case, [plan.gpu.arch]) if builds else None
+        if verdict is not None:
+            verdicts[each.id] = replace(verdict, case=each.id)
 
 
 def measure_rounds(

@@ -2,45 +2,30 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gdnbench.codegen.ahead import build_all
-from gdnbench.codegen.arch import REGISTERS
+from gdnbench.codegen.arch import DEFAULT_ARCHS, REGISTERS
 from gdnbench.codegen.job import Job
 from gdnbench.errors import GdnbenchError
-from gdnbench.lint.cuda_evaluate import constant_value
-from gdnbench.lint.cuda_source import closing
+from gdnbench.lint.cuda_attributes import find_heads, numbers_of, place_of
 from gdnbench.lint.cuda_subject import CudaSubject
 from gdnbench.lint.finding import LintRule, SourcePlace
 from gdnbench.lint.launch_setting import LaunchSetting
-from gdnbench.model.kernel import CudaKernel
 
-_BOUNDS = re.compile(r"\b__launch_bounds__\s*\(")
-_ARCHS = ("sm_90", "sm_100")
 _MOST_REGISTERS = 255  # of a thread, whatever the bounds
 _STEP = 8  # ptxas gives registers to threads in such steps
 
 
-@dataclass(frozen=True)
-class _Bounds:
-    """The place of a `__launch_bounds__` in the text, its least number of blocks, and the function it is of."""
-
-    begin: int
-    blocks: str
-    entry: str
-
-
 def _check(subject: CudaSubject) -> Iterator[tuple[SourcePlace, str]]:
-    kernel = subject.entry.kernel
-    for bounds in _with_blocks(subject.source.text):
-        settings = subject.settings.get(bounds.entry)
-        if settings and isinstance(kernel, CudaKernel):
-            blocks = constant_value(subject.source, subject.headers, bounds.blocks, settings[0])
-            told = _spills(subject, bounds.entry, blocks, settings[0]) if blocks else ""
-            if told:
-                yield _place(subject, bounds.begin), told
+    for entry, settings in subject.settings.items():
+        for head in find_heads(subject.source, entry):
+            bounds = head.attribute("__launch_bounds__")
+            if settings and bounds and len(bounds[1]) > 1:
+                blocks = numbers_of(subject, bounds[1], settings[0])[1]
+                told = _spills(subject, entry, blocks, settings[0]) if blocks else ""
+                if told:
+                    yield place_of(subject.source, bounds[0]), told
 
 
 def _spills(subject: CudaSubject, entry: str, blocks: int, setting: LaunchSetting) -> str:
@@ -50,7 +35,7 @@ def _spills(subject: CudaSubject, entry: str, blocks: int, setting: LaunchSettin
         return ""
     workload = subject.entry.op.default
     variant = subject.entry.at(subject.variant, workload)
-    jobs = [Job(subject.entry, variant, workload, arch, entry, disassembled=False) for arch in _ARCHS]
+    jobs = [Job(subject.entry, variant, workload, arch, entry, disassembled=False) for arch in DEFAULT_ARCHS]
     for job, built in build_all(jobs).items():
         if not isinstance(built, GdnbenchError) and built.spill_bytes and left - _STEP < built.registers <= left:
             return (
@@ -58,32 +43,6 @@ def _spills(subject: CudaSubject, entry: str, blocks: int, setting: LaunchSettin
                 f"{built.spill_bytes} bytes of a thread spill for {job.arch} at {workload}"
             )
     return ""
-
-
-def _with_blocks(text: str) -> Iterator[_Bounds]:
-    for found in _BOUNDS.finditer(text):
-        end = closing(text, found.end() - 1)
-        arguments = _split(text[found.end() : end - 1])
-        named = re.match(r"\s*(\w+)\s*\(", text[end:])
-        if len(arguments) > 1 and named:
-            yield _Bounds(found.start(), arguments[1].strip(), named[1])
-
-
-def _split(text: str) -> list[str]:
-    """The arguments of a call, at the commas outside of brackets."""
-    parts, depth = [""], 0
-    for character in text:
-        depth += {"(": 1, ")": -1}.get(character, 0)
-        if character == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += character
-    return parts
-
-
-def _place(subject: CudaSubject, begin: int) -> SourcePlace:
-    before = subject.source.text[:begin]
-    return SourcePlace(subject.source.path, before.count("\n") + 1, begin - before.rfind("\n"))
 
 
 FORCED_SPILLS = LintRule(

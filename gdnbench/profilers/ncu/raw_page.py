@@ -13,6 +13,7 @@ from pathlib import Path
 
 from gdnbench.errors import ReportFormatError
 from gdnbench.profilers.ncu.command import failure_of
+from gdnbench.profilers.ncu.notation import DecimalMark, decimal_mark, parse_number
 from gdnbench.profilers.ncu.profile import GPU_NAME, Metric, Profile, Value, is_stored
 from gdnbench.profilers.ncu.quantities import check_value
 from gdnbench.profilers.ncu.store import WHAT_IS_READ
@@ -21,7 +22,8 @@ from gdnbench.profilers.process import DOMAIN, NvtxRange, parse_range_name, run_
 _FIRST = '"ID","Process ID"'
 _NEEDED = ("Kernel Name", "CC")
 _STACK = "Push/Pop_Range"
-_NUMBER = re.compile(r"[-+]?[\d,]*\.?\d+(e[-+]?\d+)?|nan|inf", re.IGNORECASE)
+_OF_DETAILS = "Metric Name"  # the details page has a line for each metric, with a column of this name
+_EXPORT_RAW = "export it as `LC_ALL=C ncu --import REPORT --csv --page raw`"
 _IMPORT_LIMIT_S = 300.0
 _PREAMBLE = 20_000  # characters in which a page begins
 _SECONDS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
@@ -63,19 +65,42 @@ def parse_page(text: str, path: Path) -> tuple[Profile, ...]:
     lines = (line for line in text[start:].splitlines(keepends=True) if not line.startswith("=="))  # ncu's messages
     try:
         heads, *rest = csv.reader(lines, strict=True)
+        if _OF_DETAILS in heads:
+            raise ReportFormatError(f"{path} is ncu's details page, and its raw page is read", _EXPORT_RAW)
         if missing := [head for head in _NEEDED if head not in heads]:
             raise ReportFormatError(f"{path}: ncu's page lacks the column {missing[0]}", WHAT_IS_READ)
         if not rest or any(len(cells) != len(heads) for cells in rest):
             raise ReportFormatError(f"{path}: ncu's page is cut off", WHAT_IS_READ)
         units, *launches = rest
         counted: Counter[tuple[str, str]] = Counter()
-        return tuple(_profile_of(heads, units, cells, counted) for cells in launches)
+        mark = _decimal_mark_of(heads, launches, path)
+        return tuple(_profile_of(heads, units, cells, counted, mark) for cells in launches)
     except (ValueError, csv.Error) as error:
         raise ReportFormatError(f"{path}: ncu's page cannot be read: {error}", WHAT_IS_READ) from error
 
 
+def _decimal_mark_of(heads: Sequence[str], launches: Sequence[Sequence[str]], path: Path) -> DecimalMark:
+    """The decimal mark of a page's numbers, which ncu writes as the locale has them.
+
+    Raises:
+        ReportFormatError: if they do not tell.
+    """
+    rows = [dict(zip(heads, cells, strict=True)) for cells in launches]
+    cells = [_total(cell) for row in rows for name, cell in row.items() if _is_metric(name) and is_stored(name)]
+    whole = [size for row in rows for size in re.findall(r"[\d.]+", row.get("Grid Size", "")) if "." in size]
+    try:
+        # A grid is whole, so that a dot in it stands between groups: with one more of them it can be nothing else.
+        return decimal_mark([*cells, *(f"{size}.000" for size in whole)])
+    except ValueError as error:
+        raise ReportFormatError(f"{path}: {error}", _EXPORT_RAW) from error
+
+
 def _profile_of(
-    heads: Sequence[str], units: Sequence[str], cells: Sequence[str], counted: Counter[tuple[str, str]]
+    heads: Sequence[str],
+    units: Sequence[str],
+    cells: Sequence[str],
+    counted: Counter[tuple[str, str]],
+    mark: DecimalMark,
 ) -> Profile:
     row = dict(zip(heads, cells, strict=True))
     named = _named(row)
@@ -89,7 +114,7 @@ def _profile_of(
         arch=f"sm_{row['CC'].replace('.', '')}",
         function=function,
         launch=counted[named.label, function] - 1,
-        metrics={metric.name: metric for metric in _metrics(heads, units, cells)},
+        metrics={metric.name: metric for metric in _metrics(heads, units, cells, mark)},
         source=named.source,
     )
 
@@ -118,10 +143,10 @@ def _bare(function: str) -> str:
     return flat.split()[-1].rpartition("::")[2] if flat.strip() else function
 
 
-def _metrics(heads: Sequence[str], units: Sequence[str], cells: Sequence[str]) -> Iterator[Metric]:
+def _metrics(heads: Sequence[str], units: Sequence[str], cells: Sequence[str], mark: DecimalMark) -> Iterator[Metric]:
     for name, unit, cell in zip(heads, units, cells, strict=True):
         if _is_metric(name) and is_stored(name) and cell:
-            value = _value_of(cell)
+            value = _value_of(cell, mark)
             if isinstance(value, float):
                 value, unit = to_base(value, unit)  # noqa: PLW2901
             check_value(name, value)
@@ -133,10 +158,14 @@ def _is_metric(name: str) -> bool:
     return (name == name.lower() and " " not in name) or "." in name
 
 
-def _value_of(cell: str) -> Value:
+def _value_of(cell: str, mark: DecimalMark) -> Value:
     """A number; ncu writes 1,792 where the locale says so. Of a metric with instances, `9 (1; 2; 6)`, the total."""
-    total = cell.partition(" (")[0]
-    return float(total.replace(",", "")) if _NUMBER.fullmatch(total) else cell
+    number = parse_number(_total(cell), mark)
+    return cell if number is None else number
+
+
+def _total(cell: str) -> str:
+    return cell.partition(" (")[0]
 
 
 def to_base(value: float, unit: str) -> tuple[float, str]:

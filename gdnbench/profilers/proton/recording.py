@@ -188,6 +188,8 @@ def load_profile(path: Path) -> ProtonProfile:
         ReportFormatError: if the file is no recording, or the trace cannot be read.
         ProfilerError: if the trace cannot be used.
     """
+    if read_content(path, _HINT).lstrip()[:1] == b"[":
+        raise ReportFormatError(f"{path} is a profile in Proton's default format, hatchet, which is not read", _HINT)
     if path.suffix == ".json":
         recording = Recording.read(path)
         origin = TraceOrigin(recording.case.variant.label, recording.source)

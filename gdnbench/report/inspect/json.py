@@ -20,7 +20,7 @@ def kernel_document(outcome: BuildOutcome, broken: tuple[Violation, ...] = (), *
     if not isinstance(outcome, CompiledKernel):
         return {**known, "status": Status.BUILD_FAILED.value, "reason": outcome.error.message}
     texts = [violation.rule.text for violation in broken if violation.compiled is outcome]
-    status = Status.UNSUPPORTED if outcome.refused else Status.OK
+    status = Status.FAILED if outcome.refused else Status.OK
     known |= {"status": status.value, "reason": outcome.refused}
     return {**known, "breaks": texts, **_quantities(outcome), **_code(outcome, sass)}
 

@@ -1,0 +1,65 @@
+"""C7: a launch that CUDA refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+from gdnbench.codegen.ahead import build_all
+from gdnbench.codegen.job import Job
+from gdnbench.codegen.launch_limits import LaunchRequest
+from gdnbench.errors import GdnbenchError
+from gdnbench.lint.cuda_attributes import KernelHead, find_heads, numbers_of, place_of
+from gdnbench.lint.cuda_subject import CudaSubject
+from gdnbench.lint.finding import LintRule, SourcePlace
+from gdnbench.lint.launch_setting import LaunchSetting
+from gdnbench.lint.refused import first_refused
+
+
+def _check(subject: CudaSubject) -> Iterator[tuple[SourcePlace, str]]:
+    for entry, settings in subject.settings.items():
+        heads = list(find_heads(subject.source, entry))
+        # Of several heads `#if` chooses one, which is not known here.
+        head = heads[0] if len(heads) == 1 else None
+        if told := first_refused(settings, partial(_refusal, subject, entry, head)):
+            yield heads[0].place if heads else place_of(subject.source, 0), told
+
+
+def _refusal(
+    subject: CudaSubject, entry: str, head: KernelHead | None, setting: LaunchSetting, request: LaunchRequest, arch: str
+) -> str:
+    """Why the launch would be refused, as it is declared or by the head of the function; the latter once compiled."""
+    if (why := request.refusal(arch)) or head is None:
+        return why
+    suspect = _with_attributes(subject, head, setting, request)
+    if suspect == request or not suspect.refusal(arch) or setting.workload is None or setting.params is None:
+        return ""
+    variant = replace(subject.variant, params=setting.params)
+    job = Job(subject.entry, variant, setting.workload, arch, entry, disassembled=False)
+    built = build_all([job])[job]
+    return "" if isinstance(built, GdnbenchError) else request.compiled_to(built).refusal(arch)
+
+
+def _with_attributes(
+    subject: CudaSubject, head: KernelHead, setting: LaunchSetting, request: LaunchRequest
+) -> LaunchRequest:
+    """The launch with the block and the cluster that the function's head asks for, where they are numbers."""
+    bounds, clustered = head.attribute("__launch_bounds__"), head.attribute("__cluster_dims__")
+    if bounds and (most := numbers_of(subject, bounds[1], setting)[0]):
+        request = replace(request, most_threads=most)
+    if clustered:
+        x, y, z = (*numbers_of(subject, clustered[1], setting), 1, 1)[:3]
+        if x and y and z:
+            request = replace(request, cluster=(x, y, z))
+    return request
+
+
+CUDA_LAUNCH = LintRule(
+    code="C7",
+    name="refused-launch",
+    language="cuda",
+    bug="a launch at a workload of the op has a grid, block, cluster or shared memory that CUDA refuses",
+    remedy="stay within the limit, or name the workloads that the kernel can do by `check` in variant.py",
+    check=_check,
+)

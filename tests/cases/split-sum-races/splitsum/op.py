@@ -1,0 +1,27 @@
+"""splitsum: an op of a bug hunt."""
+
+from gdnbench import Axis, Op, RoundoffGate, Shape, TensorSpec, WorkloadSpec
+
+op = Op(
+    name="splitsum",
+    title="splitsum",
+    workloads=WorkloadSpec(
+        axes=(
+            Axis("M", default=8, doc="rows"),
+            Axis("N", default=256, doc="columns", compile_time=True),
+            Axis("C", default=1, doc="unused", compile_time=True),
+        )
+    ),
+    inputs=(
+        TensorSpec("x", ("M", "N"), "fp32"),
+        TensorSpec("seed", ("M",), "fp32"),
+    ),
+    outputs=(TensorSpec("y", ("M",), "fp32"),),
+    gates=(RoundoffGate("y"),),
+    suites={
+        "verify": (
+            Shape(M=4),
+            Shape(M=8),
+        )
+    },
+)

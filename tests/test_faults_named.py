@@ -1,0 +1,117 @@
+"""What is wrong with an op is told of the op: its numerics, its folders that do not load, its lack of macros."""
+
+import json
+
+import pytest
+from refused_launches import NUMERICS, OP, write_kernels
+
+from gdnbench.errors import DeclarationError, ExitCode, tell_raised
+from gdnbench.model.name import check_name
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    folder = tmp_path / "kernels"
+    write_kernels(folder)
+    monkeypatch.setenv("GDNBENCH_KERNELS", str(folder))
+    return folder
+
+
+@pytest.mark.parametrize("given", ["{'x': x}", "None", "({'x': x}, {}, {})", "(x, 1.0)"])
+def test_numerics_that_give_no_pair_are_named(root, command_line, given):
+    changed = NUMERICS.replace('return {"x": torch', "x = torch", 1).replace(
+        ".to(device)}, {}", f".to(device)\n    return {given}"
+    )
+    (root / "twice" / "numerics.py").write_text(changed)
+    _, out, err = command_line("verify", "twice-good", "--gpu", "cpu", "--shape", "M=2", columns="300")
+    assert "make_inputs() in numerics.py of twice must give two values" in out + err
+
+
+@pytest.mark.parametrize(
+    "words", [("verify", "twice-*", "--gpu", "cpu"), ("lint", "--op", "twice"), ("inspect", "twice-g*")]
+)
+def test_a_glob_of_folders_that_do_not_load_says_why(root, command_line, words):
+    for folder in (root / "twice").iterdir():
+        if folder.is_dir():
+            declared = folder / "variant.py"
+            declared.write_text(declared.read_text().replace("grid=", "gird="))
+    code, _, err = command_line(*words, columns="300")
+    assert code != 0
+    assert "could not be loaded" in err
+    assert "gird" in err
+
+
+def test_an_op_without_macros_builds(root, command_line):
+    (root / "twice" / "op.py").write_text(OP.replace(", compile_time=True", ""))
+    source = root / "twice" / "good" / "kernel.cu"
+    source.write_text(source.read_text().replace("AXIS_N", "N").replace("int M)", "int M, int N)"))
+    code, _, err = command_line("inspect", "twice-good", "--arch", "sm_90")
+    assert (code, err.count("error")) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "backend='inductor' raised:\nInvalidCxxCompiler: none found\n\nmore",
+            "raised: InvalidCxxCompiler: none found",
+        ),
+        ("one line:", "one line:"),
+        ("first\nsecond", "first"),
+    ],
+)
+def test_a_reason_below_the_first_line_is_told(text, told):
+    assert tell_raised(RuntimeError(text)).endswith(told)
+
+
+@pytest.mark.parametrize("length", [60, 79, 80, 81, 82, 200])
+def test_a_solution_is_imported_whatever_the_length_of_its_name(command_line, tmp_path, length):
+    tensor = {"shape": ["m", "n"], "dtype": "float32"}
+    axes = {"m": {"type": "var"}, "n": {"type": "const", "value": 64}}
+    shared = {"description": "rows", "op_type": "rows", "axes": axes}
+    definition = {"name": "row_scale", **shared, "inputs": {"x": tensor}, "outputs": {"y": tensor}}
+    definition["reference"] = "import torch\n\ndef run(x):\n    return x * 2\n"
+    spec = {"language": "python", "target_hardware": ["H100"], "entry_point": "main.py::run"}
+    spec["destination_passing_style"] = False
+    files = [tmp_path / "definition.json"]
+    files[0].write_text(json.dumps(definition))
+    for last in "ab":  # which begin alike
+        name = f"{'row_scale_'.ljust(length - 1, 'x')}{last}"
+        solution = {"name": name, "definition": "row_scale", "author": "x", "spec": spec}
+        solution["sources"] = [{"path": "main.py", "content": "def run(x):\n    return x * 2\n"}]
+        files.append(tmp_path / f"{last}.json")
+        files[-1].write_text(json.dumps(solution))
+    code, _, err = command_line("import", *files, "--to", tmp_path / "to", columns="300")
+    assert code == 0, err
+    assert len(list((tmp_path / "to").glob("*/*/variant.py"))) == 2
+
+
+@pytest.mark.parametrize("language", ["python", "tilelang"])
+def test_an_import_that_fails_leaves_no_op_without_kernels(command_line, tmp_path, language):
+    tensor = {"shape": ["m"], "dtype": "float32"}
+    definition = {"name": "row_scale", "description": "rows", "op_type": "rows", "axes": {"m": {"type": "var"}}}
+    definition |= {"inputs": {"x": tensor}, "outputs": {"y": tensor}, "reference": "def run(x):\n    return x\n"}
+    spec = {"language": language, "target_hardware": ["H100"], "entry_point": "main.py::run"}
+    solution = {"name": "mine", "definition": "row_scale", "author": "x", "spec": spec}
+    solution["sources"] = [{"path": "main.py", "content": "def run(x):\n    return x\n"}]
+    files = [tmp_path / "definition.json", tmp_path / "solution.json"]
+    for file, document in zip(files, (definition, solution), strict=True):
+        file.write_text(json.dumps(document))
+    code, _, err = command_line("import", *files, "--to", tmp_path / "to", columns="300")
+    assert (code == 0) == (language == "python"), err
+    assert (tmp_path / "to" / "row_scale").exists() == (language == "python")
+
+
+def test_a_name_that_is_too_long_is_told_by_its_length():
+    with pytest.raises(DeclarationError, match="81 characters"):
+        check_name("x" * 81)
+
+
+@pytest.mark.parametrize("name", ["proton.hatchet", "proton.json", "rows.chrome_trace"])
+def test_the_default_format_of_proton_is_refused_by_its_name(command_line, tmp_path, name):
+    frame = {"children": [], "frame": {"name": "ROOT", "type": "function"}, "metrics": {"count": 0}}
+    (tmp_path / name).write_text(json.dumps([frame, {"CUDA": {}}]))
+    code, _, err = command_line("proton", "--import", tmp_path / name, columns="300")
+    assert code == ExitCode.PROFILER
+    assert "hatchet" in err.replace(name, "")
+    assert ".chrome_trace" in err.replace(name, "")

@@ -1,0 +1,66 @@
+"""A launch that CUDA refuses is refused by every verb that looks at it, without a GPU; a good one by none."""
+
+import json
+
+import pytest
+from refused_launches import GOOD, KERNELS, write_kernels
+
+from gdnbench.errors import ExitCode
+from gdnbench.model.status import Status
+
+REFUSED = tuple(name for name in KERNELS if name not in GOOD)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("kernels")
+    write_kernels(folder)
+    return folder
+
+
+@pytest.fixture
+def ask(command_line, monkeypatch, root):
+    """Runs a verb with --json; gives the exit code and the document."""
+    monkeypatch.setenv("GDNBENCH_KERNELS", str(root))
+    monkeypatch.setattr("gdnbench.machine.gpus.list_gpus", lambda *_: ())
+
+    def call(*words):
+        code, out, err = command_line(*words, "--json")
+        assert out, err
+        return code, json.loads(out)
+
+    return call
+
+
+def _labels(names):
+    return [f"twice-{name}" for name in names]
+
+
+@pytest.mark.parametrize("verb", ["verify", "inspect"])
+def test_a_verb_refuses_it_and_says_why(ask, verb):
+    words = {"verify": ("--gpu", "cpu"), "inspect": ("--arch", "sm_90,sm_100")}
+    code, document = ask(verb, *_labels(KERNELS), *words[verb], "--shape", "M=4")
+    assert code == ExitCode.PARTIAL
+    rows = document["gates"] if verb == "verify" else document
+    for name, kernel in KERNELS.items():
+        own = [row for row in rows if row["label"] == f"twice-{name}"]
+        expected = Status.FAILED if kernel.told else Status.OK
+        assert {row["status"] for row in own} == {expected}, own
+        assert all(kernel.told in row["reason"] for row in own), own
+
+
+def test_lint_tells_what_source_and_declaration_tell(ask):
+    code, document = ask("lint", "--op", "twice", "--select", "C7,T9")
+    found = {each["kernel"].removeprefix("twice-"): each for each in document["findings"]}
+    assert code == ExitCode.REGRESSION
+    assert found.keys() == {name for name in REFUSED if KERNELS[name].in_source}
+    assert all(KERNELS[name].told in each["message"] for name, each in found.items())
+
+
+@pytest.mark.parametrize("name", ["bounds-macro", "triton-grid", "good-either"])
+def test_ready_counts_it_as_a_failed_build(ask, tmp_path, name):
+    _, document = ask("ready", f"twice-{name}", "--out", tmp_path)
+    build = next(check for check in document["checks"] if check["name"] == "build")
+    told = KERNELS[name].told
+    assert build["status"] == ("failed" if told else "passed")
+    assert told in json.dumps(build)
