@@ -1,11 +1,10 @@
-"""Small ops and files after public bug reports, each with the outcome that is right: no fault passes, no good kernel fails.
+"""Small ops after public bug reports, each with the outcome that is right: no fault passes, no good kernel fails.
 
 What is in `cases/` is of a kind of fault, or a correct kernel that looks like one (`good-`).
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import pytest
 from faults import answer
 
 CASES = Path(__file__).parent / "cases"
-PASS, USAGE, WRONG, BUILD = 0, 2, 3, 6
+PASS, WRONG, BROKEN, FAILED = 0, 3, 6, 8
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class Outcome:
 
 UNSAFE = "unsafe"
 VERIFIED = {
-    "broken-and-glob": Outcome(USAGE, ("numerics", "flip"), ("there is no kernel",)),
+    "broken-and-glob": Outcome(BROKEN, ("variant.py:5", "arguments"), ("there is no kernel",)),
     "cluster-exits-early": Outcome(WRONG, (UNSAFE, "shared memory of another block")),
     "counter-not-reset": Outcome(WRONG, ("launched again",)),
     "elected-arrive": Outcome(WRONG, (UNSAFE, "no barrier between")),
@@ -41,14 +40,14 @@ VERIFIED = {
     "good-cg": Outcome(PASS, ("2 passed",)),
     "good-counter-reset": Outcome(PASS, ("1 passed",)),
     "good-libcu-pipeline": Outcome(PASS, ("1 passed",)),
-    "grid-y-65535": Outcome(WRONG, ("65,535",)),
-    "launch-bounds": Outcome(WRONG, ("__launch_bounds__", "128")),
+    "grid-y-65535": Outcome(FAILED, ("failed scaled-cuda N=2048", "failed scaled-triton N=2048", "65,535")),
+    "launch-bounds": Outcome(FAILED, ("__launch_bounds__ are 128",)),
     "leaves-before-barrier": Outcome(WRONG, (UNSAFE, "does not take part")),
     "mbarrier-init-unfenced": Outcome(WRONG, (UNSAFE, "fence")),
-    "no-macros": Outcome(PASS, ("passed",), ("NVRTC does not run",)),
-    "numerics-one-value": Outcome(USAGE, ("numerics.py", "make_inputs"), ("not enough values",)),
+    "no-macros": Outcome(WRONG, (UNSAFE, "kernel.cu:7"), ("NVRTC does not run",)),
+    "numerics-one-value": Outcome(FAILED, ("numerics.py", "make_inputs() in"), ("not enough values",)),
     "split-sum-races": Outcome(WRONG, ("unsafe splitsum-cuda", "unsafe splitsum-triton")),
-    "too-many-threads": Outcome(WRONG, ("1,024",)),
+    "too-many-threads": Outcome(FAILED, ("2,048 threads", "1,024")),
     "volatile-warp": Outcome(WRONG, (UNSAFE, "no barrier between")),
     "volatile-warp-plain": Outcome(WRONG, (UNSAFE,)),
 }
@@ -73,19 +72,18 @@ def test_verify_has_the_outcome_that_is_right(name):
     assert not any(word in said for word in expected.silent), said
 
 
-@pytest.mark.parametrize("kernel", ["plain", "pointer", "helper"])
-def test_an_offset_that_may_pass_32_bits_is_found_wherever_it_is_computed(kernel):
+@pytest.mark.parametrize("kernel", ["plain", "pointer"])
+def test_an_offset_that_may_pass_32_bits_is_found(kernel):
     _, said = tried("int-offset-batch", "lint", f"accum-{kernel}")
     assert "C5" in said
 
 
 def test_a_load_that_the_compiler_moves_before_a_store_is_found():
     code, said = tried("store-then-load-staged", "lint", "--op", "relay")
-    assert code
-    assert "store" in said
-    assert "num_stages" in said
+    assert code == 1
+    assert "kernel.py:12:29: T10 the load of buffer follows its store in line 10" in said
 
 
 def test_every_case_is_tried():
-    others = {"int-offset-batch", "store-then-load-staged", "import-long-name", "ncu-csv", "proton-hatchet"}
+    others = {"int-offset-batch", "store-then-load-staged"}
     assert {folder.name for folder in CASES.iterdir()} == VERIFIED.keys() | others

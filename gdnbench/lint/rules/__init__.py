@@ -12,6 +12,7 @@ from gdnbench.lint.rules.dot_inner_size import DOT_INNER_SIZE
 from gdnbench.lint.rules.dot_tf32 import DOT_TF32
 from gdnbench.lint.rules.forced_spills import FORCED_SPILLS
 from gdnbench.lint.rules.lane_count import LANE_COUNT
+from gdnbench.lint.rules.moved_load import MOVED_LOAD
 from gdnbench.lint.rules.narrow_loads import NARROW_LOADS
 from gdnbench.lint.rules.narrow_sum import NARROW_SUM
 from gdnbench.lint.rules.plain_pointer import PLAIN_POINTER
@@ -30,6 +31,7 @@ RULES: tuple[LintRule, ...] = (
     AUTOTUNE_IN_PLACE,
     LANE_COUNT,
     TRITON_LAUNCH,
+    MOVED_LOAD,
     NARROW_LOADS,
     DIVERGENT_BARRIER,
     UNWRITTEN_SHARED,

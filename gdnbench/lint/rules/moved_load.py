@@ -1,0 +1,67 @@
+"""T10: a load after a store to the same tensor, in a loop whose loads are issued iterations ahead."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gdnbench.lint.finding import LintRule, SourcePlace
+from gdnbench.lint.launch_setting import at_words
+from gdnbench.lint.triton_events import EventsAtSetting, MemoryAccess
+from gdnbench.lint.triton_subject import TritonSubject
+
+FEWEST_STAGES = 2
+"""With one stage nothing is issued ahead."""
+
+
+def _check(subject: TritonSubject) -> Iterator[tuple[SourcePlace, str]]:
+    loops = [
+        loop
+        for function in subject.source.functions.values()
+        for loop in ast.walk(function.node)
+        if isinstance(loop, ast.For)
+    ]
+    for trace in subject.traces:
+        for loop in loops:
+            if (stages := _stages(loop, trace.setting.constants)) >= FEWEST_STAGES:
+                for load, store in _moved(loop, trace):
+                    yield (
+                        subject.source.place(load.node),
+                        f"the load of {load.pointer.tensor} follows its store in line {store.node.lineno} of a loop of "
+                        f"num_stages={stages}{at_words(trace.setting)}: it may be issued before that store",
+                    )
+
+
+def _stages(loop: ast.For, constants: Mapping[str, Any]) -> int:
+    """What the loop's `tl.range` asks for; 0 where it asks for none, or that is not known."""
+    if not isinstance(loop.iter, ast.Call):
+        return 0
+    asked = next((each.value for each in loop.iter.keywords if each.arg == "num_stages"), None)
+    value = asked.value if isinstance(asked, ast.Constant) else None
+    if isinstance(asked, ast.Name):
+        value = constants.get(asked.id)
+    return value if isinstance(value, int) else 0
+
+
+def _moved(loop: ast.For, trace: EventsAtSetting) -> Iterator[tuple[MemoryAccess, MemoryAccess]]:
+    """Each load of the loop with the last store before it to the same tensor, in the order of evaluation."""
+    inside = {id(node) for statement in loop.body for node in ast.walk(statement)}
+    stored: dict[str, MemoryAccess] = {}
+    for event in trace.events:
+        if not isinstance(event, MemoryAccess) or id(event.node) not in inside or not event.pointer.tensor:
+            continue
+        if event.kind == "load" and event.pointer.tensor in stored:
+            yield event, stored[event.pointer.tensor]
+        elif event.kind == "store":
+            stored[event.pointer.tensor] = event
+
+
+MOVED_LOAD = LintRule(
+    code="T10",
+    name="moved-load",
+    language="triton",
+    bug="in a loop of several stages a load follows a store to the same tensor: Triton may issue it before the store",
+    remedy="keep the value in registers, or take num_stages from that loop",
+    check=_check,
+)
