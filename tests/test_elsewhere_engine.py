@@ -4,10 +4,12 @@ import os
 import signal
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 from test_elsewhere_local import Quiet
 
+from gdnbench.cli.elsewhere import run_on
 from gdnbench.elsewhere.engine import DirectEngine
 from gdnbench.elsewhere.environment import Prepared
 from gdnbench.elsewhere.events import (
@@ -22,7 +24,8 @@ from gdnbench.elsewhere.events import (
     UnitDone,
 )
 from gdnbench.elsewhere.host import LocalHost
-from gdnbench.errors import ConnectionLostError, MachineError
+from gdnbench.elsewhere.targets import LocalTarget, NamedTarget
+from gdnbench.errors import ConnectionLostError, MachineError, UsageError
 from gdnbench.model.status import Status
 from gdnbench.process.channel import encode
 
@@ -45,6 +48,19 @@ def run(script, opened=None):
     runs = [] if opened is None else opened
     outcome = DirectEngine(ready, runs.append).run("/job", listener)
     return outcome, listener.told
+
+
+class Scripted:
+    """A command whose worker is a script."""
+
+    def __init__(self, script):
+        self._script = script
+
+    def execute(self, _host, _listener):
+        return run(self._script)[0]
+
+
+TARGET = NamedTarget("far", LocalTarget(), Path("gdnbench.toml"))
 
 
 def printing(*events):
@@ -78,6 +94,41 @@ def test_events_reach_the_listener_in_order_and_a_greeting_is_passed_over(capsys
     ]
     assert runs == ["20990101-000000-cpu-decode"]
     assert capsys.readouterr().err == "error: x\n"
+
+
+COMMANDS = {
+    "a title": "\x1b]0;owned\x07",
+    "a clipboard": "\x1b]52;c;b3duZWQ=\x1b\\",
+    "a cursor": "\x1b[2J\x1b[1;1H",
+    "one of eight bits": "\x9b2J\x9d0;owned\x9c",
+    "a colour that never ends": "\x1b[" + "1;" * 5000 + "m",
+    "a question": "\x1b[6n\x1b[c",
+    "a backspace": "safe\b\b\b\bevil\r",
+    "an order of text": "\u202eevil\u2066",
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_what_a_target_prints_commands_no_terminal_and_keeps_its_colours(capsys, command, stream):
+    text = f"\x1b[1;31mbad\x1b[0m{command}\tend\n"
+    script = printing(TextPrinted(stream, text), JobEnded(0, []))
+    run_on(TARGET, Scripted(script), quiet=True)
+    captured = capsys.readouterr()
+    shown = captured.out if stream == "stdout" else captured.err
+    assert shown.startswith("\x1b[1;31mbad\x1b[0m")
+    assert shown.endswith("\tend\n")
+    rest = shown.removeprefix("\x1b[1;31mbad\x1b[0m")
+    assert not any((c < " " and c not in "\t\n") or "\x7f" <= c <= "\x9f" or c in "\u202e\u2066" for c in rest)
+
+
+@pytest.mark.parametrize(
+    "script", ["while True: print('x' * 65536, end='')", printing(TextPrinted("stdout", "x" * 999))]
+)
+def test_a_target_that_prints_without_end_is_refused(monkeypatch, script):
+    monkeypatch.setattr("gdnbench.elsewhere.engine.MOST_TEXT", 500)
+    with pytest.raises(UsageError, match="the target prints more than"):
+        run(script)
 
 
 def test_a_worker_that_never_tells_anything_did_not_start():

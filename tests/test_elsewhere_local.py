@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 import threading
+from contextlib import nullcontext
 from hashlib import sha256
 from pathlib import Path
 
@@ -14,13 +15,13 @@ from elsewhere_data import SHORT, WORKDIR, Laptop
 from safetensors.torch import save_file
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.elsewhere.arrival import Homes, fetch
+from gdnbench.elsewhere.arrival import Asked, Homes, fetch
 from gdnbench.elsewhere.environment import prepare, requirements
 from gdnbench.elsewhere.host import LocalHost
 from gdnbench.elsewhere.kept import held, take_up
 from gdnbench.elsewhere.sources import put_files
 from gdnbench.elsewhere.targets import NamedTarget, SshTarget
-from gdnbench.errors import MachineError, UnknownNameError, UsageError
+from gdnbench.errors import LeftOutWarning, MachineError, UnknownNameError, UsageError
 from gdnbench.launch import load_numerics
 
 RUN = "20261121-101900-h200-decode-main"
@@ -343,11 +344,70 @@ def test_profiles_files_and_what_nobody_asked_for(tmp_path):
     (tmp_path / "profiles" / "ncu" / "k").mkdir(parents=True)
     (tmp_path / "profiles" / "ncu" / "k" / "b.csv").write_text("old")
     homes = Homes(tmp_path / "results", tmp_path / "profiles", {"sweep.png": tmp_path / "mine.png"})
-    assert bring(tmp_path / "job", homes) == []
+    with pytest.warns(LeftOutWarning, match=r"\.bashrc, other"):
+        assert bring(tmp_path / "job", homes, asked=Asked("ncu", ("k",))) == []
     assert (tmp_path / "profiles" / "ncu" / "k" / "a.csv").read_text() == "new"
     assert (tmp_path / "profiles" / "ncu" / "k" / "b.csv").read_text() == "old"
     assert (tmp_path / "mine.png").read_text() == "picture"
     assert not (tmp_path / "results").exists()
+
+
+FORGED = {
+    "results/published/nvidia/figures.csv": "published figures",
+    "results/published/run.json": "a run that has their name",
+    "results/calibration/20260102-030405-h200/run.json": "a calibration",
+    "results/notes.txt": "a file beside runs",
+    "results/20260102-030405-h200-decode": "a file with a run's name",
+    "profiles/ncu/decode-v9/a.csv": "a profile of a kernel that was not named",
+    "profiles/phases/decode-v4/a.npz": "a profile of another profiler",
+    "profiles/ncu/decode-v4": "a file with a folder's name",
+    "profiles/a.csv": "a file beside profiles",
+    "ledger.jsonl": "a ledger",
+    "gdnbench.toml": "targets",
+}
+
+
+@pytest.mark.parametrize("asked", [Asked("ncu", ("decode-v4",)), Asked("run", ("decode-v4",)), Asked("doctor"), None])
+@pytest.mark.parametrize("path", FORGED, ids=FORGED.values())
+def test_what_was_not_asked_for_is_left_out_and_told(tmp_path, path, asked):
+    forged = tmp_path / "job" / "out" / path
+    forged.parent.mkdir(parents=True)
+    forged.write_text("{}")
+    with pytest.warns(LeftOutWarning, match="not asked for"):
+        assert bring(tmp_path / "job", home(tmp_path), asked=asked) == []
+    left = [each for each in tmp_path.rglob("*") if each.is_file() and not each.is_relative_to(tmp_path / "job")]
+    assert left == []
+
+
+@pytest.mark.parametrize(
+    ("named", "folder", "comes"),
+    [
+        ((), "decode-v4", True),
+        (("decode-v4",), "decode-v4", True),
+        (("decode-v4:WARPS=8",), "decode-v4_WARPS=8", True),
+        (("decode-v4@HEAD~1",), "decode-v4@1a2b3c", True),
+        (("decode-v*",), "decode-v9", True),
+        (("decode-v3", "decode-v4"), "decode-v4", True),
+        (("decode-v4",), "decode-v4b", False),
+        (("decode-v4",), "decode-v", False),
+        (("decode-v?",), "prefill-v1", False),
+    ],
+)
+def test_a_profile_comes_home_where_its_kernel_was_named(tmp_path, named, folder, comes):
+    there = tmp_path / "job" / "out" / "profiles" / "ncu" / folder / "a.csv"
+    there.parent.mkdir(parents=True)
+    there.write_text("new")
+    with nullcontext() if comes else pytest.warns(LeftOutWarning):
+        bring(tmp_path / "job", home(tmp_path), asked=Asked("ncu", named))
+    assert (tmp_path / "profiles" / "ncu" / folder / "a.csv").is_file() == comes
+
+
+def test_a_calibration_comes_home_where_one_was_asked_for(tmp_path):
+    there = tmp_path / "job" / "out" / "results" / "calibration" / "20260102-030405-h200" / RUN / "run.json"
+    there.parent.mkdir(parents=True)
+    there.write_text("{}")
+    bring(tmp_path / "job", home(tmp_path), asked=Asked("calibrate"))
+    assert (tmp_path / "results" / "calibration" / "20260102-030405-h200" / RUN / "run.json").is_file()
 
 
 def test_what_does_not_arrive_whole_leaves_nothing(tmp_path):

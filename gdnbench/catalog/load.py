@@ -20,6 +20,7 @@ which has no name: their table is `[h200]`.
 from __future__ import annotations
 
 import csv
+import io
 import tomllib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -37,6 +38,7 @@ from gdnbench.model.kernel import DispatchKernel, Kernel
 from gdnbench.model.op import Op
 from gdnbench.model.workload import Shape, Workload
 from gdnbench.places import is_file
+from gdnbench.regular_file import read_regular
 
 T = TypeVar("T")
 _WEIGHT, _NAME = "weight", "name"
@@ -218,13 +220,13 @@ def with_stored_suites(op: Op, folder: Path) -> Op:
 def _read_suite(path: Path, op: Op) -> dict[Shape, float]:
     weights: dict[Shape, float] = {}
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            for line, row in enumerate(csv.DictReader(file, strict=True), start=2):
-                where = f"{path.name} line {line}"
-                shape = _shape(row, op, where)
-                if shape in weights:
-                    raise DeclarationError(f"{where}: this workload stands in it twice")
-                weights[shape] = _weight(row, where)
+        table = io.StringIO(read_regular(path).decode("utf-8"), newline="")
+        for line, row in enumerate(csv.DictReader(table, strict=True), start=2):
+            where = f"{path.name} line {line}"
+            shape = _shape(row, op, where)
+            if shape in weights:
+                raise DeclarationError(f"{where}: this workload stands in it twice")
+            weights[shape] = _weight(row, where)
     except (OSError, ValueError, csv.Error) as error:
         raise DeclarationError(f"{path.name}: {error}") from error
     if not weights:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from gdnbench.elsewhere.kept import run_id
 from gdnbench.elsewhere.targets import NamedTarget, SlurmTarget, is_text, target_named
 from gdnbench.errors import UnknownNameError, UsageError
 from gdnbench.places import PROFILES, RESULTS, is_folder
+from gdnbench.report.console import without_commands
 from gdnbench.store.schema import GitDocument
 
 _STAY = {"on", "results", "profiles", "plot", "resume", "inputs"}
@@ -75,7 +76,7 @@ def run_on(named: NamedTarget, forwarded: Forwarded, *, quiet: bool) -> int:
         if named.ssh_host:
             host.connect(["true"])  # before the bar, which would write over what ssh may ask
         outcome = _execute(named, forwarded, host, quiet=quiet)
-    sys.stdout.write(outcome.printed)
+    sys.stdout.write(without_commands(outcome.printed))
     sys.stdout.flush()
     return outcome.code
 
@@ -117,7 +118,18 @@ def _forwarded(named: NamedTarget, ctx: Any, given: Sequence[GivenOption]) -> Fo
     words = [verb, *own, *words_that_travel(given, _STAY)]
     homes = Homes(results, profiles, {plot.name: plot} if plot else {})
     job = make_job(named, words, homes, gpu=params["gpu"], resume=resumed, inputs=str(inputs or ""))
-    return Forwarded(named, job, homes, unfinished, _inputs_files(inputs) if inputs else ())
+    files = _inputs_files(inputs) if inputs else ()
+    return Forwarded(named, job, homes, unfinished, files, _kernels_named(params))
+
+
+def _kernels_named(params: Mapping[str, Any]) -> tuple[str, ...]:
+    """The kernels that a command names; none where it names none, all, or all of an op."""
+    from gdnbench.catalog.catalog import load_catalog
+
+    given = [params.get(name) or () for name in ("kernels", "kernel", "diff")]
+    lists = [[each] if isinstance(each, str) else each for each in given]
+    named = [name.strip() for each in lists for text in each for name in text.split(",") if name.strip()]
+    return () if {"all", *load_catalog().ops} & set(named) else tuple(named)
 
 
 def _inputs_files(inputs: Path) -> list[Path]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import io
 import os
 import platform
 import re
@@ -17,11 +18,13 @@ import unicodedata
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from gdnbench import __version__
 from gdnbench.errors import ExitCode, GdnbenchError, LeftOutWarning, MachineError, UnreadOutputError
 
 MOST_LOGS = 20
+WIDEST = 1000  # characters of a line
 LONGEST_WORD = 250  # characters; the paths of files are shorter
 _HANDLER = "gdnbench"
 _PLAIN = {"µ": "u", "±": "~", "\u00d7": "x", "…": ".", "—": "-", "\u2013": "-", "●": "*", "ᵀ": "T", "≤": "<", "≥": ">"}
@@ -187,8 +190,11 @@ class _Warnings:
 def prepare_streams() -> None:
     """Replaces characters that the terminal's encoding lacks by ASCII ones of the same width: `µ` by `u`.
 
-    What is written to a closed stream is discarded.
+    What is written to a closed stream is discarded, and so are messages that cannot be written. A width that no table
+    has is none: lines are padded to it.
     """
+    if len(os.environ.get("COLUMNS", "").lstrip("0")) > len(str(WIDEST)):
+        os.environ["COLUMNS"] = str(WIDEST)
     codecs.register_error(_HANDLER, _replacement)
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
@@ -196,6 +202,21 @@ def prepare_streams() -> None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 - for the process's life
         elif hasattr(stream, "reconfigure"):
             stream.reconfigure(errors=_HANDLER)
+    own = sys.__stderr__
+    if own is not None and sys.stderr is own:
+        messages = io.BufferedWriter(_Messages(own.fileno(), "w", closefd=False))
+        sys.stderr = io.TextIOWrapper(messages, own.encoding, _HANDLER, line_buffering=True)
+
+
+class _Messages(io.FileIO):
+    """Standard error, which may be full or read by nobody: what a command did is in its exit code all the same."""
+
+    def write(self, data: Any) -> int:
+        """Writes, or discards."""
+        try:
+            return super().write(data)
+        except OSError:
+            return len(data)
 
 
 def abandon_output() -> None:

@@ -9,7 +9,8 @@ import typer
 
 from gdnbench.cli.complete import complete_runs
 from gdnbench.cli.options import ResultsOption
-from gdnbench.places import RESULTS
+from gdnbench.errors import UsageError
+from gdnbench.places import PROFILES, RESULTS, is_folder
 
 
 def report(
@@ -22,12 +23,14 @@ def report(
         ),
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("report.html"),
-    profiles: Annotated[Path, typer.Option(help="Where profilers wrote what they read.")] = Path("profiles"),
+    profiles: Annotated[Path, typer.Option(help="Where profilers wrote what they read.")] = PROFILES,
     results: ResultsOption = RESULTS,
 ) -> None:
     """Write runs and sweeps as one HTML file, with sortable tables and charts. Needs no GPU and no network."""
     from gdnbench.report.html.report import check_output, choose_sources, print_written, write_report
 
+    if profiles != PROFILES and not is_folder(profiles):
+        raise UsageError(f"there is no folder {profiles}", "leave --profiles out for a report without counters")
     check_output(output)
     folders, published = choose_sources(results, runs or [])
     print_written(write_report(folders, published, output, profiles=profiles))

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 import typer
-from typer.core import TyperCommand, TyperOption
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from gdnbench.cli.complete import complete_targets
 from gdnbench.errors import UsageError
@@ -29,9 +29,23 @@ class Verb(TyperCommand):
                     name = max(option.opts, key=len)
                     raise UsageError(f"{name} is given {count} times", f"give {name} once")
         rest = super().parse_args(ctx, args)
-        if ctx.params.get("json") and ctx.params.get("csv"):
-            raise UsageError("--json and --csv are two formats", "ask for one")
+        _check_formats(ctx)
         return rest
+
+
+class _Group(TyperGroup):
+    """A verb that has verbs of its own."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parses arguments; raises UsageError for --json with --csv."""
+        rest = super().parse_args(ctx, args)
+        _check_formats(ctx)
+        return rest
+
+
+def _check_formats(ctx: Any) -> None:
+    if ctx.params.get("json") and ctx.params.get("csv"):
+        raise UsageError("--json and --csv are two formats", "ask for one")
 
 
 class GpuVerb(Verb):
@@ -136,7 +150,14 @@ def make_group(name: str, told: str) -> typer.Typer:
         name: the verb.
         told: its help.
     """
-    return typer.Typer(name=name, help=told, invoke_without_command=True, add_completion=False, rich_markup_mode=MARKUP)
+    return typer.Typer(
+        name=name,
+        cls=_Group,
+        help=told,
+        invoke_without_command=True,
+        add_completion=False,
+        rich_markup_mode=MARKUP,
+    )
 
 
 def listed_group(group: typer.Typer) -> Listed:

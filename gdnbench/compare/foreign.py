@@ -37,6 +37,7 @@ from gdnbench.model.gpu import gpu_slug
 from gdnbench.model.params import Params
 from gdnbench.model.status import Status
 from gdnbench.model.workload import Workload
+from gdnbench.regular_file import MOST_BYTES, read_regular
 from gdnbench.store.files import read_table
 from gdnbench.store.find import PUBLISHED_FOLDER
 
@@ -78,14 +79,17 @@ def load_foreign(path: Path) -> FigureSource:
 
 def _read_text(path: Path) -> str:
     try:
-        data = path.read_bytes()
+        data = read_regular(path)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}", _UNDERSTOOD) from error
     if data.startswith(_GZIP):
         try:
-            data = gzip.decompress(data)
+            with gzip.GzipFile(fileobj=io.BytesIO(data)) as packed:
+                data = packed.read(MOST_BYTES + 1)
         except (OSError, EOFError, zlib.error) as error:
             raise RunFormatError(f"{path} is damaged: {error}", "copy it again from where it was written") from error
+    if len(data) > MOST_BYTES:
+        raise UsageError(f"{path} holds more than {MOST_BYTES >> 20} MiB, which no table of figures does", _UNDERSTOOD)
     try:
         return data.decode("utf-8-sig")  # spreadsheets put a byte order mark before CSV
     except UnicodeDecodeError as error:

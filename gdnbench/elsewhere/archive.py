@@ -6,9 +6,10 @@ import gzip
 import hashlib
 import os
 import tarfile
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, Self, cast
 
 from gdnbench.errors import MachineError, UsageError
 
@@ -17,7 +18,17 @@ MOST_BYTES = 4 << 30
 MOST_SENT_BYTES = 256 << 20
 """Sources are text: a folder of kernels with more in it is a mistake."""
 
+MOST_HEADER_BYTES = 64 << 10
+"""Of one member's headers, with the padding beside them; a name has 4 KiB at most."""
+
+MOST_DEEP = 64
+"""Folders in one another: what removes them again calls itself once for each."""
+
 _CHUNK = 1 << 20
+_DAMAGE = (
+    *(tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError),
+    *(ValueError, ArithmeticError, LookupError, RecursionError),  # of numbers and names that tarfile takes apart
+)
 _LEFT_OUT = {"__pycache__", "node_modules"}
 
 
@@ -102,6 +113,56 @@ class Limits:
             raise _refused(member, "there is too much in it")
 
 
+class _Bounded:
+    """The unpacked stream of an archive, which gives no more than it is allowed to: a header can claim any length."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._packed = gzip.GzipFile(fileobj=stream, mode="rb")
+        self._allowed = 0
+
+    def allow(self, size_bytes: int) -> None:
+        """So much may be read from here on, and a header of the next member."""
+        self._allowed = size_bytes + MOST_HEADER_BYTES
+
+    def read(self, size: int) -> bytes:
+        """The next bytes.
+
+        Raises:
+            UsageError: if it would be more than is allowed.
+        """
+        found = self._packed.read(min(size, _CHUNK))
+        self._allowed -= len(found)
+        if self._allowed < 0:
+            raise UsageError("what came back is refused: there is too much in a header", "is the target yours?")
+        return found
+
+    def drain(self) -> None:
+        """Reads to the end, where the checksum stands; nothing but zeros belongs there.
+
+        Raises:
+            UsageError: if there is more than a tar is padded with.
+        """
+        self.allow(0)
+        while self.read(_CHUNK):
+            pass
+
+
+class _Member(tarfile.TarInfo):
+    """A member of an archive in which a header that is none is not the end of it, as tarfile takes it."""
+
+    @classmethod
+    def fromtarfile(cls, archive: tarfile.TarFile) -> Self:
+        """The next member.
+
+        Raises:
+            TarError: if there is none, or it is damaged.
+        """
+        try:
+            return super().fromtarfile(archive)
+        except (tarfile.InvalidHeaderError, tarfile.TruncatedHeaderError) as error:  # type: ignore[attr-defined]
+            raise tarfile.ReadError(str(error)) from error
+
+
 def unpack(stream: IO[bytes], folder: Path, limits: Limits | None = None) -> None:
     """Unpacks a compressed tar into an empty folder: ordinary files and folders, all of them inside.
 
@@ -110,14 +171,17 @@ def unpack(stream: IO[bytes], folder: Path, limits: Limits | None = None) -> Non
         MachineError: for a stream that is damaged or cut off, or a disk that is full.
     """
     left = limits or Limits()
+    bounded = _Bounded(stream)
+    bounded.allow(0)
     try:
-        with tarfile.open(fileobj=stream, mode="r|gz") as archive:
+        with tarfile.open(fileobj=cast(IO[bytes], bounded), mode="r|", tarinfo=_Member) as archive:
             for member in archive:
                 left.count(member)
+                bounded.allow(member.size)
                 _unpack_member(archive, member, folder)
-        while stream.read(_CHUNK):  # what sends it would otherwise be killed for writing on
-            pass
-    except (tarfile.TarError, EOFError) as error:
+                bounded.allow(0)
+        bounded.drain()  # what sends it would otherwise be killed for writing on
+    except _DAMAGE as error:
         raise MachineError(f"what came back is damaged or cut off: {error}", "fetch it again") from error
     except OSError as error:
         raise MachineError(f"what came back cannot be written: {error.strerror or error}", "make room") from error
@@ -129,6 +193,8 @@ def _unpack_member(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Pa
         raise _refused(member, "it is neither a file nor a folder")
     if path.is_absolute() or ".." in path.parts or "\0" in member.name or "\\" in member.name:
         raise _refused(member, "it would lie elsewhere")
+    if len(path.parts) > MOST_DEEP:
+        raise _refused(member, "it lies too deep")
     if filtered := getattr(tarfile, "data_filter", None):  # Python 3.11.4 and later
         try:
             filtered(member, str(folder))

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
+import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from subprocess import PIPE
 
 from gdnbench.elsewhere.archive import Limits, unpack
 from gdnbench.elsewhere.host import Host, last_line, shell
 from gdnbench.elsewhere.kept import run_id
-from gdnbench.errors import MachineError, RunFormatError, UsageError
-from gdnbench.places import PROFILES, RESULTS
+from gdnbench.errors import LeftOutWarning, MachineError, RunFormatError, UsageError
+from gdnbench.places import CALIBRATIONS, PROFILES, RESULTS
 from gdnbench.process.command import kill
+from gdnbench.report.console import without_controls
 from gdnbench.store.folder import PARTIAL
 from gdnbench.store.info import NAME as INFO
 from gdnbench.store.info import read_info
 
+_RUN_ID = re.compile(r"\d{8}-\d{6}-")
 _SEND = 'cd "$1" && exec tar -czf - .'
 
 
@@ -38,7 +43,29 @@ class Homes:
     files: Mapping[str, Path] = field(default_factory=dict)
 
 
-def fetch(host: Host, folder: str, homes: Homes, limits: Limits | None = None) -> list[Path]:
+@dataclass(frozen=True)
+class Asked:
+    """What a command may leave: runs, the profiles of its profiler of the kernels named, the runs of a calibration.
+
+    Attributes:
+        verb: the command's.
+        kernels: names and globs, params after colons; none for every kernel.
+    """
+
+    verb: str = "run"
+    kernels: tuple[str, ...] = ()
+
+    def has_profile(self, profiler: str, folder: str) -> bool:
+        """Whether a profiler's folder of a kernel, `decode-v4_WARPS=8`, is of one that was named."""
+        if profiler != self.verb:
+            return False
+        names = [re.split("[:@]", term, maxsplit=1)[0] for term in self.kernels] or ["*"]
+        return any(fnmatchcase(folder, f"{name}{end}") for name in names for end in ("", "_*", "@*"))
+
+
+def fetch(
+    host: Host, folder: str, homes: Homes, limits: Limits | None = None, *, asked: Asked | None = None
+) -> list[Path]:
     """Fetches what a job left in its folder; gives the folders of runs that are new here.
 
     Args:
@@ -46,6 +73,7 @@ def fetch(host: Host, folder: str, homes: Homes, limits: Limits | None = None) -
         folder: the job's, absolute, there.
         homes: where it belongs.
         limits: how much may come.
+        asked: what was asked for; the rest is left out with a `LeftOutWarning`. None for runs alone.
 
     Raises:
         MachineError: if it does not come whole, or cannot be written; nothing is changed here then.
@@ -59,7 +87,7 @@ def fetch(host: Host, folder: str, homes: Homes, limits: Limits | None = None) -
         raise MachineError(f"cannot write to {homes.results}: {error}", "choose another folder with --out") from error
     try:
         _receive(host, folder, Path(place), limits)
-        return _settle(Path(place), homes)
+        return _Settling(homes, asked or Asked()).settle(Path(place))
     finally:
         shutil.rmtree(place, ignore_errors=True)
         if not was_there:
@@ -83,35 +111,70 @@ def _receive(host: Host, folder: str, place: Path, limits: Limits | None) -> Non
         raise MachineError(f"what {host.name} has could not be fetched: {last_line(said)}", "fetch it again")
 
 
-def _settle(place: Path, homes: Homes) -> list[Path]:
-    """Moves what arrived to where it belongs."""
-    runs: list[Path] = []
-    for path in sorted(place.iterdir()):
-        if path.name == RESULTS.name and path.is_dir():
-            runs = _settle_folder(path, homes.results)
-        elif path.name == PROFILES.name and path.is_dir():
-            _settle_folder(path, homes.profiles)
-        elif path.name in homes.files and path.is_file():
-            shutil.move(path, homes.files[path.name])
-    return runs
+class _Settling:
+    """Moves what was asked for to where it belongs; the rest is left, and told.
+
+    Args:
+        homes: where it belongs.
+        asked: what was asked for.
+    """
+
+    def __init__(self, homes: Homes, asked: Asked) -> None:
+        self._homes, self._asked = homes, asked
+        self._left: list[str] = []
+
+    def settle(self, place: Path) -> list[Path]:
+        """The runs that arrived, in their places."""
+        runs: list[Path] = []
+        for path in sorted(place.iterdir()):
+            if path.name == RESULTS.name and path.is_dir():
+                runs = self._settle_results(path)
+            elif path.name == PROFILES.name and path.is_dir():
+                self._settle_profiles(path)
+            elif path.name in self._homes.files and path.is_file():
+                shutil.move(path, self._homes.files[path.name])
+            else:
+                self._left.append(path.name)
+        if self._left:
+            more = f" and {len(self._left) - 3} more" if len(self._left) > 3 else ""
+            told = ", ".join(without_controls(name)[:100] for name in self._left[:3])
+            warnings.warn(f"what was not asked for is left out: {told}{more}", LeftOutWarning, stacklevel=3)
+        return runs
+
+    def _settle_results(self, arrived: Path) -> list[Path]:
+        runs = []
+        for path in sorted(arrived.iterdir()):
+            if _is_run(path):
+                self._homes.results.mkdir(parents=True, exist_ok=True)
+                runs.append(_settle_run(path, self._homes.results))
+            elif path.name == CALIBRATIONS and path.is_dir() and self._asked.verb == "calibrate":
+                _settle_new(path, self._homes.results / CALIBRATIONS)
+            else:
+                self._left.append(f"{RESULTS}/{path.name}")
+        return runs
+
+    def _settle_profiles(self, arrived: Path) -> None:
+        for profiler in sorted(arrived.iterdir()):
+            for path in sorted(profiler.iterdir()) if profiler.is_dir() else [profiler]:
+                if path.is_dir() and self._asked.has_profile(profiler.name, path.name):
+                    _settle_new(path, self._homes.profiles / profiler.name / path.name)
+                else:
+                    self._left.append(f"{PROFILES}/{path.relative_to(arrived)}")
 
 
-def _settle_folder(arrived: Path, home: Path) -> list[Path]:
-    """A run is moved as one; of other folders, what is in them."""
-    runs = []
+def _settle_new(arrived: Path, home: Path) -> None:
+    """Moves what is in a folder and not here yet."""
     home.mkdir(parents=True, exist_ok=True)
     for path in sorted(arrived.iterdir()):
-        if path.is_dir() and _is_run(path):
-            runs.append(_settle_run(path, home))
-        elif path.is_dir():
-            runs += _settle_folder(path, home / path.name)
+        if path.is_dir():
+            _settle_new(path, home / path.name)
         elif not (home / path.name).exists():
             shutil.move(path, home / path.name)
-    return runs
 
 
 def _is_run(path: Path) -> bool:
-    return (path / INFO).is_file() or bool(PARTIAL.fullmatch(path.name))
+    is_named = bool(_RUN_ID.match(run_id(path)))  # `published` and `calibration` are no runs, whatever lies in them
+    return path.is_dir() and is_named and ((path / INFO).is_file() or bool(PARTIAL.fullmatch(path.name)))
 
 
 def _settle_run(arrived: Path, home: Path) -> Path:

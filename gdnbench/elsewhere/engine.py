@@ -20,12 +20,16 @@ from gdnbench.elsewhere.environment import Prepared
 from gdnbench.elsewhere.events import EVENTS, JobEnded, JobEvent, Listener, RunOpened, TextPrinted, deliver
 from gdnbench.elsewhere.host import last_line, shell
 from gdnbench.elsewhere.job import JOB, OUT
-from gdnbench.errors import ConnectionLostError, MachineError
+from gdnbench.errors import ConnectionLostError, MachineError, UsageError
 from gdnbench.process.channel import decode
 from gdnbench.process.command import GRACE_S, kill
+from gdnbench.report.console import without_commands
 
 PATIENCE_S = 120.0
 """Seconds without a word from here after which a worker there ends its job."""
+
+MOST_TEXT = 256 << 20
+"""Bytes of one line, and characters of all that a command prints: a table of every case there is has a tenth."""
 
 _BEAT_S = 10.0
 _POLL_S = 0.2
@@ -177,10 +181,16 @@ class _Relay:
                     self._process.wait(GRACE_S)
                 return None
             *lines, self._rest = (self._rest + chunk).split(b"\n")
+            self._check_size(len(self._rest))
             for line in lines:
                 ended = self._take(line)
                 if ended:
                     return ended
+
+    @staticmethod
+    def _check_size(size: int) -> None:
+        if size > MOST_TEXT:
+            raise UsageError(f"the target prints more than {MOST_TEXT >> 20} MiB, which is refused", "is it yours?")
 
     def _tell_what_it_waits_for(self) -> None:
         # By its own offset: the process writes at that of the file, which it shares.
@@ -222,8 +232,9 @@ class _Relay:
                 self._run_opened(run_id)
             case TextPrinted("stdout", text):
                 self.printed.write(text)
+                self._check_size(self.printed.tell())
             case TextPrinted(_, text):
-                sys.stderr.write(text)
+                sys.stderr.write(without_commands(text))
                 sys.stderr.flush()
             case _:
                 deliver(event, self._listener)

@@ -12,6 +12,7 @@ from msgspec import Meta
 from gdnbench.codec import SchemaError, decode_json
 from gdnbench.errors import UsageError
 from gdnbench.places import GPU_VERBS
+from gdnbench.regular_file import read_regular
 from gdnbench.store.schema import GitDocument, TextLine
 
 SCHEMA: Literal[1] = 1
@@ -20,6 +21,9 @@ OUT = "out"
 """The folder beside `job.json` that the command runs in."""
 INPUTS = "inputs"
 """The folder beside `job.json` with the captured inputs that the command needs."""
+
+MOST_BYTES = 1 << 24
+"""Of a job's file, which is a command line."""
 
 VariableName = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*\Z")]
 
@@ -80,7 +84,7 @@ def read_job(path: Path) -> RemoteJob:
         UsageError: if there is none, a field does not fit, or its verb cannot be a job.
     """
     try:
-        text = path.read_bytes()
+        text = read_regular(path, MOST_BYTES)
         schema = decode_json(text, dict[str, Any]).get("schema")
         if schema != SCHEMA:
             raise UsageError(f"{path} is of schema {schema}; this gdnbench knows {SCHEMA}", "send it anew")

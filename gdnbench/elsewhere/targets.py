@@ -16,9 +16,11 @@ from gdnbench.codec import SchemaError, convert
 from gdnbench.elsewhere.job import VariableName
 from gdnbench.errors import MachineError, UnknownNameError, UsageError
 from gdnbench.machine.gpus import same_model
+from gdnbench.regular_file import read_regular_text
 from gdnbench.wording import nearest_names
 
 CONFIG = "gdnbench.toml"
+MOST_BYTES = 1 << 20
 WORKDIR = "~/.cache/gdnbench-jobs"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _FIX = "see docs/elsewhere.md"
@@ -199,7 +201,7 @@ def read_targets(path: Path) -> dict[str, NamedTarget]:
         MachineError: if it cannot be read.
     """
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = tomllib.loads(read_regular_text(path, MOST_BYTES))
     except FileNotFoundError:
         return {}
     except OSError as error:
@@ -275,7 +277,7 @@ def add_target(path: Path, name: str, fields: Mapping[str, Any]) -> None:
     _target(path, name, dict(fields))
     if not is_text(json.dumps(dict(fields), ensure_ascii=False)):
         raise UsageError(f"a value of {name} is not UTF-8", "a file in TOML cannot hold it")
-    before = path.read_text(encoding="utf-8") if path.is_file() else ""
+    before = read_regular_text(path, MOST_BYTES) if path.is_file() else ""
     gap = "" if not before else "\n" if before.endswith("\n") else "\n\n"
     quoted = f'"{name}"' if "." in name else name
     lines = "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in fields.items())

@@ -13,7 +13,7 @@ from gdnbench.errors import UsageError
 from gdnbench.exchange.dataset import definition_path, lines_path, solution_path
 from gdnbench.exchange.definition import definition_of
 from gdnbench.exchange.drawing import draw
-from gdnbench.exchange.kept import BLOBS_FOLDER, kept_workloads
+from gdnbench.exchange.kept import BLOBS_FOLDER, MOST_BLOB_BYTES, kept_workloads
 from gdnbench.exchange.match import Match, match
 from gdnbench.exchange.parse import check_path
 from gdnbench.exchange.schema import Definition, ExtensionBinding, Trace, TracedWorkload, as_file, as_lines
@@ -25,6 +25,7 @@ from gdnbench.model.case import Variant
 from gdnbench.model.code import CodeState
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.workload import Workload
+from gdnbench.regular_file import read_regular
 from gdnbench.store.info import RunInfo, read_info
 from gdnbench.store.measurements import read_by_clock
 from gdnbench.wording import first_of
@@ -179,7 +180,7 @@ def _copy_blobs(folder: Path, traces: Sequence[Trace], to: Path, written: Writte
         path = to / check_path(name, str(folder))
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes((folder / BLOBS_FOLDER / name).read_bytes())
+            path.write_bytes(read_regular(folder / BLOBS_FOLDER / name, MOST_BLOB_BYTES))
         except OSError as error:
             raise UsageError(f"cannot copy {name} to {path}: {error.strerror}", "name another folder: --to") from error
         written.files.append(Path(name))

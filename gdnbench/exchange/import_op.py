@@ -12,11 +12,19 @@ from pathlib import Path
 
 from gdnbench.errors import UsageError
 from gdnbench.exchange.axis_names import axis_names
-from gdnbench.exchange.kept import BLOBS_FOLDER, WORKLOADS_FILE, definition_files, literal, one_line
+from gdnbench.exchange.kept import (
+    BLOBS_FOLDER,
+    MOST_BLOB_BYTES,
+    WORKLOADS_FILE,
+    definition_files,
+    literal,
+    one_line,
+)
 from gdnbench.exchange.parse import check_path
 from gdnbench.exchange.schema import DTYPE_NAMES, DefinedTensor, Definition, Trace, as_lines
 from gdnbench.model.contest import CONTEST_TOLERANCE
 from gdnbench.model.tensor import FACTS, Dtype
+from gdnbench.regular_file import read_regular
 
 _DTYPES: dict[str, Dtype] = {theirs: ours for ours, theirs in DTYPE_NAMES.items()}
 _SUITE = "workloads"
@@ -172,7 +180,7 @@ def _blobs(trace: Trace, root: Path) -> dict[Path, bytes]:
             try:
                 if not path.resolve().is_relative_to(root.resolve()):
                     raise UsageError(f"{path} leads out of the data set", "put the file itself there")
-                found[Path(BLOBS_FOLDER, str(told.path))] = path.read_bytes()
+                found[Path(BLOBS_FOLDER, str(told.path))] = read_regular(path, MOST_BLOB_BYTES)
             except OSError as error:
                 raise UsageError(f"{path} cannot be read: {error.strerror}", "get the data set's blobs, too") from error
     return found

@@ -14,6 +14,8 @@ SOLUTION_FILE = "solution.json"
 SOURCES_FOLDER = "source"
 WORKLOADS_FILE = "workloads.jsonl"
 BLOBS_FOLDER = "blobs"
+MOST_BLOB_BYTES = 1 << 32
+"""Of one file of a data set's inputs."""
 
 
 def definition_files(definition: Definition) -> dict[Path, bytes]:

@@ -11,6 +11,7 @@ from typing import TypeVar
 from gdnbench.codec import SchemaError, decode_json
 from gdnbench.errors import UsageError
 from gdnbench.exchange.schema import Definition, Solution, Trace
+from gdnbench.regular_file import read_regular_text
 
 T = TypeVar("T")
 
@@ -106,8 +107,8 @@ def read_text(path: Path) -> str:
         UsageError: if it cannot be read, or is not UTF-8.
     """
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        return read_regular_text(path)
+    except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", "") or error
         raise UsageError(f"{path} cannot be read: {reason}", _MEND) from error
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import gzip
 import io
 import re
-import stat
 import zlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -25,6 +24,7 @@ from gdnbench.model.case import Case, Variant
 from gdnbench.model.params import Params
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
+from gdnbench.regular_file import NotRegularError, TooLargeError, check_regular, read_regular
 from gdnbench.store.schema import AxisSize, SmallCount
 
 T = TypeVar("T")
@@ -116,13 +116,20 @@ def check_file(path: Path, hint: str) -> None:
         ReportFormatError: if there is no such file, or it is no regular file.
     """
     try:
-        is_file = stat.S_ISREG(path.stat().st_mode)
-    except FileNotFoundError as error:
-        raise ReportFormatError(f"{path}: there is no such file", hint) from error
+        check_regular(path, MOST_BYTES)
     except (OSError, ValueError) as error:  # a path may hold a null byte
-        raise ReportFormatError(f"{path} cannot be read: {error}", hint) from error
-    if not is_file:
-        raise ReportFormatError(f"{path} is no file", hint)
+        raise _unreadable(path, error, hint) from error
+
+
+def _unreadable(path: Path, error: Exception, hint: str) -> ReportFormatError:
+    match error:
+        case FileNotFoundError():
+            return ReportFormatError(f"{path}: there is no such file", hint)
+        case NotRegularError():
+            return ReportFormatError(f"{path} is no file", hint)
+        case TooLargeError():
+            return ReportFormatError(f"{path} holds more than {MOST_BYTES >> 20} MiB, which no profile does", hint)
+    return ReportFormatError(f"{path} cannot be read: {error}", hint)
 
 
 def read_content(path: Path, hint: str) -> bytes:
@@ -135,17 +142,15 @@ def read_content(path: Path, hint: str) -> bytes:
     Raises:
         ReportFormatError: if it is not there, is no file, cannot be read, is cut off or holds more than `MOST_BYTES`.
     """
-    check_file(path, hint)
     try:
-        with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
+        content = read_regular(path, MOST_BYTES)
         if content.startswith(_GZIP):
             with gzip.GzipFile(fileobj=io.BytesIO(content)) as packed:
                 content = packed.read(MOST_BYTES + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        raise ReportFormatError(f"{path} cannot be read: {error}", hint) from error
-    if len(content) > MOST_BYTES:
-        raise ReportFormatError(f"{path} holds more than {MOST_BYTES >> 20} MiB, which no profile does", hint)
+                if len(content) > MOST_BYTES:
+                    raise TooLargeError
+    except (OSError, ValueError, EOFError, zlib.error) as error:
+        raise _unreadable(path, error, hint) from error
     return content
 
 

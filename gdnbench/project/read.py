@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -18,6 +16,7 @@ from gdnbench.profilers.phases.analysis import analyse
 from gdnbench.profilers.phases.stamps import read_stamps
 from gdnbench.project.constraints import constraints_of, order_of
 from gdnbench.project.pipeline import Buffer, Launch, PhaseTime, Pipeline, Stage
+from gdnbench.regular_file import NotRegularError, TooLargeError, read_regular
 from gdnbench.wording import did_you_mean
 
 MOST_BYTES = 1 << 20
@@ -101,20 +100,19 @@ def read_pipeline(path: Path) -> Pipeline:
 
 
 def _parsed(path: Path) -> dict[str, Any]:
-    """The file's document; what is no file is refused before it is opened: the reader of a pipe would wait."""
+    """The file's document."""
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116 - as below
-            raise UsageError(f"{path} is no file", _FIX)
-        with open(path, "rb") as file:  # noqa: PTH123 - Path.open of a name with a null byte says less
-            content = file.read(MOST_BYTES + 1)
+        content = read_regular(path, MOST_BYTES)
     except FileNotFoundError as error:
         raise UsageError(f"{path}: there is no such file", _FIX) from error
+    except NotRegularError as error:
+        raise UsageError(f"{path} is no file", _FIX) from error
+    except TooLargeError as error:
+        raise UsageError(f"{path} holds more than {MOST_BYTES >> 20} MiB, which no pipeline does", _FIX) from error
     except OSError as error:
         raise MachineError(f"{path} cannot be read: {error.strerror or error}", "check its name and owner") from error
     except ValueError as error:
         raise UsageError(f"{path} cannot be the name of a file: {error}", _FIX) from error
-    if len(content) > MOST_BYTES:
-        raise UsageError(f"{path} holds more than {MOST_BYTES >> 20} MiB, which no pipeline does", _FIX)
     try:
         return tomllib.loads(content.decode())
     except RecursionError as error:

@@ -31,6 +31,8 @@ _UNLIMITED = 1000  # characters; wider than any table
 _PIPE_WIDTH = 160
 _FORMULA = re.compile(r"[=+\t]|-(?![\d.]+$)|@(?!!?U?P[\dT] )")  # as spreadsheets see one; `@P0` is a predicate of SASS
 
+_COLOUR = re.compile(r"(\x1b\[[0-9;]{0,40}m)")
+
 _C0 = {*range(0x20), 0x7F} - {ord("\n"), ord("\t")}
 _C1 = set(range(0x80, 0xA0))
 _BIDIRECTIONAL = {*range(0x202A, 0x202F), *range(0x2066, 0x206A)}  # they reorder the text beside them
@@ -86,6 +88,12 @@ class _Cleaned:
 def without_controls(text: str) -> str:
     """The text without characters that a terminal obeys instead of printing; line feeds and tabs stay."""
     return text.translate(_DROPPED)
+
+
+def without_commands(text: str) -> str:
+    """As `without_controls`, of text that another machine has coloured: colours stay."""
+    parts = _COLOUR.split(text)
+    return "".join(part if _COLOUR.fullmatch(part) else without_controls(part) for part in parts)
 
 
 def print_json(document: Any) -> None:

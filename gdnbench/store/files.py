@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from gdnbench.codec import SchemaError, decode_json
 from gdnbench.errors import RunFormatError, ShapeError, UnreadableError
+from gdnbench.regular_file import read_regular
 
 T = TypeVar("T")
 Row = dict[str, Any]
@@ -28,10 +29,10 @@ def read_file(path: Path) -> bytes:
 
     Raises:
         RunFormatError: if there is no such file.
-        UnreadableError: if there is, and it cannot be read.
+        UnreadableError: if there is, and it cannot be read, or is no regular file of a size that verbs write.
     """
     try:
-        return path.read_bytes()
+        return read_regular(path)
     except FileNotFoundError as error:
         raise RunFormatError(f"{path} is missing", "is this the folder of a gdnbench run?") from error
     except OSError as error:

@@ -12,10 +12,13 @@ from pathlib import Path
 from types import TracebackType
 
 from gdnbench.errors import MachineError, UsageError
+from gdnbench.regular_file import check_regular, read_regular
 
 MOST_LABEL = 80  # characters; file systems take 255 for the whole name
 PARTIAL = re.compile(r"\.(?P<run_id>.+)\.partial")
 JOURNAL = "journal.jsonl"
+MOST_JOURNAL_BYTES = 1 << 32
+"""It has every sample of a run as text."""
 
 
 def run_id_of(now: datetime, gpu: str, op: str, label: str) -> str:
@@ -100,7 +103,7 @@ class Journal:
     def __init__(self, folder: Path) -> None:
         path = folder / JOURNAL
         if path.is_file():  # a last line that a kill cut off would swallow the next one
-            os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
+            os.truncate(path, read_regular(path, MOST_JOURNAL_BYTES).rfind(b"\n") + 1)
         self._file = path.open("a", buffering=1, encoding="utf-8")
 
     def __enter__(self) -> Journal:
@@ -120,6 +123,7 @@ def read_journal(folder: Path) -> Iterator[str]:
     """The lines of a journal, without a last one that was cut off; nothing where there is no journal."""
     path = folder / JOURNAL
     if path.is_file():
+        check_regular(path, MOST_JOURNAL_BYTES)
         with path.open(encoding="utf-8") as lines:
             yield from (line.rstrip("\n") for line in lines if line.endswith("\n"))
 

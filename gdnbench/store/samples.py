@@ -12,6 +12,7 @@ from gdnbench.codec import convert_cells
 from gdnbench.errors import RunFormatError
 from gdnbench.model.measurement import Timer
 from gdnbench.model.status import CLOCKS, Clock
+from gdnbench.regular_file import NotRegularError, TooLargeError, check_regular
 from gdnbench.store.files import DAMAGED, read_rows, read_table, unreadable, write_table, write_text_table
 from gdnbench.store.schema import LONGEST_US, Count, Microseconds, Positive, RoundNumber, TextLine
 
@@ -182,7 +183,10 @@ def merge_samples(folders: Sequence[Path], target: Path, clock: Clock | None) ->
     import pandas as pd
 
     name = samples_name(clock)
-    frames = [pd.read_parquet(folder / name) for folder in folders if (folder / name).exists()]
+    paths = [folder / name for folder in folders if (folder / name).exists()]
+    for path in paths:
+        check_regular(path)
+    frames = [pd.read_parquet(path) for path in paths]
     if frames:
         _write_samples(target / name, [frame.astype({"case": "object"}) for frame in frames])
 
@@ -254,13 +258,14 @@ def read_samples(folder: Path, cases: Collection[str] | None = None) -> dict[str
     path = folder / SAMPLES
     wanted = None if cases is None else [("case", "in", list(cases))]
     try:
+        check_regular(path)
         frame = pd.read_parquet(path, columns=["case", "time_us"], filters=wanted)
         found = {
             str(case): times.to_numpy(dtype=float) for case, times in frame.groupby("case", observed=True)["time_us"]
         }
     except FileNotFoundError as error:
         raise RunFormatError(f"{path} is missing", "samples are kept by the run that took them, if at all") from error
-    except PermissionError as error:
+    except (PermissionError, NotRegularError, TooLargeError) as error:
         raise unreadable(path, error) from error
     except (OSError, ValueError, LookupError, TypeError, NotImplementedError) as error:
         raise RunFormatError(f"{path} cannot be read: {error}", DAMAGED) from error

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import Any, TextIO, cast
 
 import anyio
 from anyio import CapacityLimiter, Lock, create_task_group
@@ -52,6 +53,10 @@ unclear is no win and no loss: measure more rounds, or drop the change. Never te
 speedup holds the launch, kernel_speedup does not. Compare times within one run alone; across runs use `compare`.
 exit_code and meaning are in every result; cut says what was left out, and how to get it."""
 
+_ESCAPE = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<lone>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
+)
+
 _AT_ONCE = 4  # commands that only read
 
 
@@ -74,7 +79,7 @@ class ToolsServer:
         )
         async with create_task_group() as tasks:
             tasks.start_soon(self._end_at_signal)
-            async with stdio_server() as (read, write):
+            async with stdio_server(_requests()) as (read, write):
                 await server.run(read, write, server.create_initialization_options())
             tasks.cancel_scope.cancel()
 
@@ -117,6 +122,33 @@ class ToolsServer:
             await progress.say("another call is measuring; waiting for it to finish")
         async with self._turn:
             yield
+
+
+class _Lines:
+    """A client's lines, in which half of a character is one that cannot be shown: none could be answered otherwise."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = anyio.wrap_file(stream)
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        """One after the other."""
+        async for line in self._stream:
+            yield with_whole_characters(line)
+
+
+def with_whole_characters(line: str) -> str:
+    r"""JSON in which each escape of a lone surrogate, such as `\ud800`, is that of U+FFFD."""
+    return _ESCAPE.sub(lambda found: r"\ufffd" if found["lone"] else found[0], line)
+
+
+def _requests() -> anyio.AsyncFile[str]:
+    """Standard input for the protocol alone: a handler, or what it starts, reads the end of a file there."""
+    wire, empty = os.dup(0), os.open(os.devnull, os.O_RDONLY)
+    os.dup2(empty, 0)
+    os.close(empty)
+    # The thread that reads may still be in a call when the server ends.
+    stream = os.fdopen(wire, encoding="utf-8", errors="replace", closefd=False)
+    return cast("anyio.AsyncFile[str]", _Lines(stream))
 
 
 def _listed(tool: type[Tool]) -> ListedTool:
