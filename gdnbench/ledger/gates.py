@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 from gdnbench.errors import UsageError
@@ -40,8 +40,18 @@ def gate_of(entry: Entry, entries: Mapping[int, Entry]) -> Gate:
         entry: of the ledger, or about to be.
         entries: all, by number.
     """
+    return _gate(entry, entries, _shut(entries))
+
+
+def gates_of(entries: Mapping[int, Entry]) -> dict[int, Gate]:
+    """The gate before each entry, by number; all together in time that grows as their number does."""
+    shut = _shut(entries)
+    return {number: _gate(entry, entries, shut) for number, entry in entries.items()}
+
+
+def _gate(entry: Entry, entries: Mapping[int, Entry], all_shut: Set[int]) -> Gate:
     before = {number: entries[number] for number in entry.opened.gates}
-    shut = _shut(entries) & before.keys()
+    shut = all_shut & before.keys()
     blocking = tuple(number for number, each in before.items() if each.state is not Outcome.CONFIRMED)
     return Gate(tuple(sorted(shut)) if shut else blocking, bool(shut))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from gdnbench.catalog.entry import Entry as CatalogEntry
 from gdnbench.ledger.change import Change, change_of
 from gdnbench.ledger.entry import Entry, Finding, Outcome
 from gdnbench.ledger.file import Entries
-from gdnbench.ledger.gates import gate_of
+from gdnbench.ledger.gates import Gate, gate_of, gates_of
 from gdnbench.ledger.judge import run_command
 from gdnbench.places import ledger_option, out_option
 from gdnbench.report.console import FittedTable, data_console, plain_table, print_json, print_next
@@ -32,20 +32,22 @@ def print_ledger(entries: Entries, ledger: Path, results: Path, *, json: bool) -
         results: the folder of the runs, for the next command.
         json: as a JSON document.
     """
+    gates = gates_of(entries)
     if json:
-        print_json({"ledger": str(ledger), "entries": [_document(entry, entries) for entry in entries.values()]})
+        documents = [_document(entry, gates[number]) for number, entry in entries.items()]
+        print_json({"ledger": str(ledger), "entries": documents})
         return
     console = data_console()
     if not entries:
         console.print(f"{ledger} has no entries", markup=False)
         print_next(console, ["gdnbench", "try", "--help"])
         return
-    console.print(_table(entries))
+    console.print(_table(entries, gates))
     counts = {state: sum(entry.state is state for entry in entries.values()) for state in Outcome}
     told = ", ".join(f"{count} {state.value}" for state, count in counts.items() if count)
     console.print(Text(f"{plural(len(entries), 'entry', 'entries')}: {told}", style="dim"))
-    still_open = (entry for entry in entries.values() if entry.state is Outcome.OPEN)
-    waiting = next((entry for entry in still_open if gate_of(entry, entries).is_open), None)
+    still_open = (number for number, entry in entries.items() if entry.state is Outcome.OPEN)
+    waiting = next((entries[number] for number in still_open if gates[number].is_open), None)
     if waiting:
         print_next(console, [*run_command(waiting.opened), *out_option(results)])
     else:
@@ -55,7 +57,7 @@ def print_ledger(entries: Entries, ledger: Path, results: Path, *, json: bool) -
 def print_opened(entry: Entry, entries: Entries, ledger: Path, *, json: bool) -> None:
     """Prints what was written down, and how to measure it, or what that waits for."""
     if json:
-        print_json(_document(entry, entries))
+        print_json(_document(entry, gate_of(entry, entries)))
         return
     console = data_console()
     _print_heading(console, entry)
@@ -74,7 +76,7 @@ def print_opened(entry: Entry, entries: Entries, ledger: Path, *, json: bool) ->
 def print_closed(entry: Entry, entries: Entries, ledger: Path, *, json: bool) -> None:
     """Prints what a run said of an entry."""
     if json:
-        print_json(_document(entry, entries))
+        print_json(_document(entry, gate_of(entry, entries)))
         return
     console = data_console()
     _print_heading(console, entry)
@@ -98,7 +100,9 @@ def print_entry(
     opened = entry.opened
     change = change_of(entry, current)
     if json:
-        print_json({**_document(entry, entries), "ledger": str(ledger), "diff": "\n".join(change.lines)})
+        print_json(
+            {**_document(entry, gate_of(entry, entries)), "ledger": str(ledger), "diff": "\n".join(change.lines)}
+        )
         return
     console = data_console()
     _print_heading(console, entry)
@@ -127,7 +131,7 @@ def print_entry(
         print_next(console, [*run_command(opened), *out_option(results)])
 
 
-def _table(entries: Entries) -> FittedTable:
+def _table(entries: Entries, gates: Mapping[int, Gate]) -> FittedTable:
     table = plain_table()
     table.add_column("id", justify="right", no_wrap=True)
     table.add_column("date", no_wrap=True)
@@ -136,23 +140,22 @@ def _table(entries: Entries) -> FittedTable:
     table.add_column("state", no_wrap=True)
     table.add_column("measured", no_wrap=True)
     table.add_column("run", no_wrap=True)
-    for entry in entries.values():
+    for number, entry in entries.items():
         opened, last = entry.opened, entry.last
         table.add_row(
             str(opened.id),
             opened.time[:10],
             Text(opened.label),
             Text(opened.hypothesis),
-            Text(_state(entry, entries), style=_STYLES[entry.state]),
+            Text(_state(entry, gates[number]), style=_STYLES[entry.state]),
             Text(_measured(_telling(last.findings, last.outcome)) if last else ""),
             Text(last.run if last else ""),
         )
     return FittedTable(table, ("run", "date", "kernel"))
 
 
-def _state(entry: Entry, entries: Entries) -> str:
+def _state(entry: Entry, gate: Gate) -> str:
     """`open`, `confirmed`; of one that is not decided, what it waits for."""
-    gate = gate_of(entry, entries)
     return entry.state.value if entry.is_decided or gate.is_open else str(gate)
 
 
@@ -196,10 +199,10 @@ def _print_change(console: Console, change: Change) -> None:
         console.print(Text(line, style=style), soft_wrap=True)
 
 
-def _document(entry: Entry, entries: Entries) -> dict[str, Any]:
+def _document(entry: Entry, gate: Gate) -> dict[str, Any]:
     opened = {name: value for name, value in asdict(entry.opened).items() if name not in {"sources", "event"}}
     closings = [
         {name: value for name, value in asdict(each).items() if name not in {"sources", "event"}}
         for each in entry.closings
     ]
-    return {**opened, "state": entry.state.value, "gate": str(gate_of(entry, entries)), "closings": closings}
+    return {**opened, "state": entry.state.value, "gate": str(gate), "closings": closings}
