@@ -8,6 +8,7 @@ import subprocess
 import sys
 import zlib
 from pathlib import Path
+from random import Random
 
 import pytest
 from committed import RESULTS
@@ -16,9 +17,10 @@ from faults import REPOSITORY, python_path
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.codec import SchemaError
 from gdnbench.errors import ExitCode, UsageError
-from gdnbench.ledger.entry import Outcome
+from gdnbench.ledger.entry import Closed, Entry, Opened, Outcome
 from gdnbench.ledger.expectation import Expectation, parse_expectation
 from gdnbench.ledger.file import read_ledger
+from gdnbench.ledger.gates import gate_of, gates_of
 from gdnbench.ledger.judge import decide, judge
 from gdnbench.ledger.sources import difference, pack, unpack
 from gdnbench.stats.interval import Interval
@@ -379,6 +381,66 @@ def test_a_last_line_that_is_cut_off_is_not_appended_to(home, begin):
     path = home / "ledger.jsonl"
     path.write_text(path.read_text().rstrip("\n"))
     assert "line 1: it is cut off" in begin(SLOWER, kernel="decode-v9", code=ExitCode.USAGE)
+
+
+FILL = """
+import resource, signal, sys
+from pathlib import Path
+from gdnbench.cli.app import main
+size = Path("ledger.jsonl").stat().st_size if Path("ledger.jsonl").exists() else 0
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (size + int(sys.argv.pop(1)),) * 2)
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("verb", ["try", "close"])
+@pytest.mark.parametrize("room", [0, 1, 300])
+def test_a_disk_that_fills_leaves_the_ledger_as_it_was(home, begin, close, verb, room):
+    keep_run(home)
+    path = home / "ledger.jsonl"
+    begin(SLOWER)
+    before = path.read_bytes()
+    words = {
+        "try": ["try", "more", "-k", "decode-v9", "--expect", SLOWER],
+        "close": ["ledger", "close", "1", RUN],
+    }[verb]
+    filled = subprocess.run(
+        [sys.executable, "-c", FILL, str(room), *words],
+        env={**os.environ, "PYTHONPATH": python_path(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert filled.returncode == ExitCode.ENVIRONMENT, filled.stderr
+    assert "File too large" in filled.stderr
+    assert path.read_bytes() == before
+    assert begin(SLOWER, kernel="decode-v9")["id"] == 2
+
+
+def test_the_gates_of_all_entries_are_those_of_each():
+    random = Random(0)
+    for _ in range(50):
+        entries = {}
+        for number in range(1, 12):
+            gates = random.sample(range(1, number), k=random.randint(0, min(2, number - 1)))
+            outcome = random.choice([Outcome.OPEN, Outcome.CONFIRMED, Outcome.CONFIRMED, Outcome.REFUTED])
+            entries[number] = _entry(number, gates, outcome)
+        found = gates_of(entries)
+        assert found == {number: gate_of(entry, entries) for number, entry in entries.items()}
+        for number, gate in found.items():
+            before = entries[number].opened.gates
+            refuted = any(entries[each].state is Outcome.REFUTED or found[each].is_shut for each in before)
+            assert gate.is_shut == refuted
+            assert gate.is_open == (not refuted and all(entries[each].state is Outcome.CONFIRMED for each in before))
+
+
+def _entry(number, gates, outcome):
+    opened = Opened(
+        id=number, time=LATER, hypothesis="h", op="decode", kernel="k", label="k", expectations=[], gates=gates
+    )
+    closed = Closed(id=number, time=LATER, run="r", source="", outcome=outcome, findings=[])
+    return Entry(opened, () if outcome is Outcome.OPEN else (closed,))
 
 
 def test_a_ledger_that_cannot_be_written_is_told(home, begin):

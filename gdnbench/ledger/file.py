@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from io import FileIO
 from pathlib import Path
 from typing import Literal, TypedDict, TypeVar
 
@@ -134,13 +135,23 @@ def _line(event: Opened | Closed) -> bytes:
 
 
 def _append(path: Path, line: bytes) -> None:
+    """Adds a line whole, or leaves the file as it was: half a line would make the ledger unreadable."""
     try:
-        with path.open("ab") as file:
-            file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
+        with path.open("ab", buffering=0) as file:
+            size = file.seek(0, os.SEEK_END)
+            try:
+                _write_whole(file, line)
+            except BaseException:
+                file.truncate(size)  # a disk that is full lets a file be cut
+                raise
     except OSError as error:
         raise _unwritable(path, error) from error
+
+
+def _write_whole(file: FileIO, line: bytes) -> None:
+    while line:  # a disk with room for a part takes that part, and only the next call says that it is full
+        line = line[file.write(line) :]
+    os.fsync(file.fileno())
 
 
 @contextmanager

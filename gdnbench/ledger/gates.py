@@ -40,12 +40,12 @@ def gate_of(entry: Entry, entries: Mapping[int, Entry]) -> Gate:
         entry: of the ledger, or about to be.
         entries: all, by number.
     """
-    return _gate(entry, entries, shut_entries(entries))
+    return _gate(entry, entries, _shut(entries))
 
 
 def gates_of(entries: Mapping[int, Entry]) -> dict[int, Gate]:
     """The gate before each entry, by number."""
-    shut = shut_entries(entries)
+    shut = _shut(entries)
     return {number: _gate(entry, entries, shut) for number, entry in entries.items()}
 
 
@@ -56,7 +56,7 @@ def _gate(entry: Entry, entries: Mapping[int, Entry], shut_of_all: set[int]) -> 
     return Gate(tuple(sorted(shut)) if shut else blocking, bool(shut))
 
 
-def shut_entries(entries: Mapping[int, Entry]) -> set[int]:
+def _shut(entries: Mapping[int, Entry]) -> set[int]:
     """Numbers of the entries that are refuted, or behind such a one: each is looked at once, after all before it."""
     shut: set[int] = set()
     for number in sorted(entries):
