@@ -36,8 +36,8 @@ EVERY_KERNEL = [
 ]
 SOURCES = (
     "/etc/hostname",
-    "../v4/kernel.cu",
-    "a/../../x.py",
+    "../../decode/x.py",
+    "a/../../../x.py",
     "/dev/zero",
     "//kernel.py",
     "",
@@ -109,7 +109,7 @@ def test_a_source_in_a_folder_of_its_own_is_none(op_alone, tmp_path):
 DISPATCHERS = [
     ("source", "5"),
     ("source", "'/etc/hostname'"),
-    ("source", "'../x.toml'"),
+    ("source", "'../../x.toml'"),
     ("params", "[5]"),
     ("in_place", "('a', 5)"),
     ("requires", "'fla'"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -38,19 +39,20 @@ def check_fields(declared: Any, where: str = "") -> None:
             raise DeclarationError(f"{place}: {shown} is no {_told(hint)}")
 
 
-def check_inside(path: str, what: str) -> None:
-    """Refuses the path of a file that does not lie in the declaration's own folder.
+def check_inside(path: str, what: str, below: int = 0) -> None:
+    """Refuses the path of a file that does not lie in the op's folder.
 
     Args:
-        path: as declared.
+        path: as declared, from the declaration's folder.
         what: the field, for the message.
+        below: how deep that folder is within the op's: 1 for a kernel's, which may share a source with others.
 
     Raises:
         DeclarationError: if so.
     """
-    parts = PurePath(path)
-    if parts.is_absolute() or ".." in parts.parts:
-        raise DeclarationError(f"{what}: {path} lies outside of the declaration's folder; give a file in it")
+    parts = PurePath(os.path.normpath(path)).parts
+    if PurePath(path).is_absolute() or parts.count("..") > below:
+        raise DeclarationError(f"{what}: {path} lies outside of the op's folder; give a file in it")
 
 
 @cache

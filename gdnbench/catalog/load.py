@@ -80,7 +80,7 @@ def load_kernel(folder: Path, op: LoadedOp) -> Entry | Broken:
         module = _run_file(folder / "variant.py")
         kernel = _declared(module, "kernel", Kernel)
         check_fields(kernel)
-        check_inside(kernel.source, "source")
+        check_inside(kernel.source, "source", below=1)
         _check_entries(kernel)
         if not is_file(folder / kernel.source):
             raise DeclarationError(f"variant.py names the source {kernel.source}, which is not in {folder}")
