@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.slow]
 
 # Launches of a case in a round are 33 warm-ups and the samples: the 200 honest ones of some are over in the fourth.
 ROUNDS = ("--rounds", "6", "--samples", "24", "--processes", "1", "--step-limit", "10", "--margin", "0.9", "-q")
-OPTIONS = ("--gpu", "0", "--baseline", "decode-reference", *ROUNDS)
+OPTIONS = ("--gpu", "auto", "--baseline", "decode-reference", *ROUNDS)
 TIMED = (*HONEST, "decode-v4", "decode-triton", "decode-floor-empty")
 
 

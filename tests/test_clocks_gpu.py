@@ -9,7 +9,7 @@ from gdnbench.store.measurements import read_clocks, read_measurements
 pytestmark = [pytest.mark.gpu, pytest.mark.slow]
 
 SINGLE = ("decode-floor-empty", "decode-floor-copy", "decode-v4", "decode-triton")
-OPTIONS = ("--gpu", "0", "--baseline", "decode-reference", "--margin", "0.9", "--quick", "-q")
+OPTIONS = ("--gpu", "auto", "--baseline", "decode-reference", "--margin", "0.9", "--quick", "-q")
 
 
 @pytest.fixture(scope="module", params=["default", "plain"])

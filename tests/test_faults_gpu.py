@@ -10,7 +10,7 @@ from gdnbench.machine.gpus import list_gpus
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow]
 
-OPTIONS = ("--gpu", "0", "--baseline", "decode-reference", "--margin", "0.9", "-q")
+OPTIONS = ("--gpu", "auto", "--baseline", "decode-reference", "--margin", "0.9", "-q")
 # Label: the statuses that are right, and a part of the reason.
 FAULTS = {
     "test-illegal-address": ({"crashed"}, "illegal"),

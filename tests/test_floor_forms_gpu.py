@@ -40,7 +40,7 @@ def folder(request, tmp_path_factory):
     kernels = ",".join([NAME, *(f"{NAME}:ROWS={rows}:BULK={bulk}" for rows, bulk in FORMS.values())])
     shape = f"B={','.join(map(str, BATCHES))}"
     done = bench.run(
-        *(kernels, "--gpu", "0", "--baseline", "decode-v4", "--shape", shape, "--rounds", "9"),
+        *(kernels, "--gpu", "auto", "--baseline", "decode-v4", "--shape", shape, "--rounds", "9"),
         *("--margin", "0.9", "--timer", "nvbench", "-q"),
     )
     assert done.code == 0, done.err

@@ -37,7 +37,7 @@ def bench(tmp_path_factory):
 
 
 def sanitized(bench, label):
-    done = bench("verify", label, "--sanitize", "--gpu", "0", "--shape", "B=1", "--step-limit", "15", "--json", "-q")
+    done = bench("verify", label, "--sanitize", "--gpu", "auto", "--shape", "B=1", "--step-limit", "15", "--json", "-q")
     return done, {row["gate"]: row for row in done.document["gates"]}
 
 
