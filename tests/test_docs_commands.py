@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gdnbench.elsewhere.trust import trust
 from gdnbench.errors import ExitCode, UsageError
 
 pytestmark = pytest.mark.slow
@@ -64,6 +65,7 @@ def call(command_line, clone, monkeypatch):
         raise UsageError(PLANNED)
 
     monkeypatch.chdir(clone)
+    trust(clone / "gdnbench.toml")
     for name in ("gdnbench.machine.gpus.list_gpus", "gdnbench.machine.gpus.list_gpus"):
         monkeypatch.setattr(name, lambda *_: ())
     for module in ("gdnbench.profilers.selection", "gdnbench.diagnose.gather", "gdnbench.measuring.opening"):

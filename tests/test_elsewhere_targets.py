@@ -8,6 +8,7 @@ from faults import answer
 
 from gdnbench.elsewhere.choice import choose_target, models_asked
 from gdnbench.elsewhere.targets import load_targets, read_targets, target_named, user_config
+from gdnbench.elsewhere.trust import trust
 from gdnbench.errors import GpuNotFoundError, UnknownNameError, UsageError
 from gdnbench.model.gpu import Gpu
 
@@ -89,6 +90,7 @@ def test_a_gpu_here_comes_before_a_target_that_has_it(here, gpus):
     gpus.append(Gpu(0, "NVIDIA H200", "GPU-1", (9, 0)))
     assert choose_target("h200") is None
     gpus.clear()
+    trust(here / "gdnbench.toml")
     for spelling in ("h200", "H200", " h200 "):
         assert choose_target(spelling).name == "lab"
 

@@ -83,7 +83,7 @@ def run_on(named: NamedTarget, forwarded: Forwarded, *, quiet: bool) -> int:
 
 def _execute(named: NamedTarget, forwarded: Forwarded, host: Host, *, quiet: bool) -> JobOutcome:
     with watch(quiet=quiet) as observer:
-        observer.note(f"on {named.name} ({named.described})")
+        observer.note(f"on {named.name} ({named.described}){named.told_command}")
         try:
             return forwarded.execute(host, observer)
         except KeyboardInterrupt:

@@ -62,6 +62,26 @@ def check(
     raise typer.Exit(run_on(named, Forwarded(named, make_job(named, words, homes, gpu=gpu), homes), quiet=quiet))
 
 
+@targets.command("trust", cls=Verb)
+def confirm() -> None:
+    """Confirm the project's `gdnbench.toml` as it is: --gpu MODEL may then choose its targets."""
+    from gdnbench.elsewhere.targets import project_config, read_targets
+    from gdnbench.elsewhere.trust import trust
+    from gdnbench.report.console import data_console, print_next
+
+    path = project_config()
+    named = read_targets(path)
+    if not named:
+        raise UsageError(f"{path} names no target", "gdnbench targets init NAME --ssh HOST writes one")
+    trust(path)
+    console = data_console()
+    for each in named.values():
+        told = each.target.python or "an environment that gdnbench makes"
+        console.print(f"{each.name}: {each.described}, by {told}", markup=False, soft_wrap=True)
+    console.print(f"{path} is confirmed as it is", markup=False, soft_wrap=True)
+    print_next(console, ["gdnbench", "targets", "check", next(iter(named))])
+
+
 @targets.command(cls=Verb)
 def init(
     name: Annotated[str, typer.Argument(metavar="TARGET", help="What to call it.")],
@@ -90,6 +110,7 @@ def init(
 ) -> None:
     """Add a machine that ssh reaches, a cluster of Slurm's, or sandboxes of Modal's to `gdnbench.toml`."""
     from gdnbench.elsewhere.targets import add_target, project_config, user_config
+    from gdnbench.elsewhere.trust import is_trusted, trust
     from gdnbench.report.console import data_console, print_next
 
     if tasks > 1 and not slurm:
@@ -112,7 +133,10 @@ def init(
     fields |= {} if modal else {"gpus": gpu or []}
     fields |= {"python": python} if python else {}
     path = user_config() if user else project_config()
+    is_ones_own = not path.exists() or is_trusted(path)
     add_target(path, name, fields)
+    if not user and is_ones_own:
+        trust(path)
     console = data_console()
     console.print(f"{name} is in {path}", markup=False, soft_wrap=True)
     print_next(console, ["gdnbench", "targets", "check", name])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gdnbench.elsewhere.targets import NamedTarget, load_targets, targets_with, told
+from gdnbench.elsewhere.trust import check_trusted
 from gdnbench.errors import GpuNotFoundError, UsageError
 from gdnbench.machine import gpus
 from gdnbench.machine.gpus import names_model
@@ -20,7 +21,7 @@ def choose_target(gpu: str) -> NamedTarget | None:
 
     Raises:
         GpuNotFoundError: if targets are known, and none has the model.
-        UsageError: if several have it, or a `gdnbench.toml` is wrong.
+        UsageError: if several have it, a `gdnbench.toml` is wrong, or it is a project's that was not confirmed.
     """
     if not names_model(gpu):
         return None
@@ -29,6 +30,7 @@ def choose_target(gpu: str) -> NamedTarget | None:
     except GpuNotFoundError as error:
         having = targets_with(gpu)
         if len(having) == 1:
+            check_trusted(having[0], gpu)
             return having[0]
         if having:
             message = f"{len(having)} targets have a GPU {gpu!r}: {told(having)}"

@@ -153,6 +153,13 @@ class NamedTarget:
                 return "local"
 
     @property
+    def told_command(self) -> str:
+        """What a project's file has run there, to follow the target: who named the target may not know the file."""
+        if self.file == user_config() or not self.target.python:
+            return ""
+        return f": {self.target.python}, as {self.file} says"
+
+    @property
     def ssh_host(self) -> str:
         """The host that ssh is to reach; empty for none."""
         match self.target:
