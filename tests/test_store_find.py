@@ -1,5 +1,6 @@
 """Runs are found by what one remembers of them; of many that a name may mean, the newest that serves."""
 
+import os
 import shutil
 
 import pytest
@@ -193,18 +194,20 @@ def deny(monkeypatch, folder):
     """As if this user had no right to look into a folder, whoever runs the tests."""
     from pathlib import Path
 
-    def denied(method):
-        plain = getattr(Path, method)
+    def denied(owner, name):
+        plain = getattr(owner, name)
 
-        def call(self, *args, **kwargs):
-            if folder in self.parents:
-                raise PermissionError(13, "Permission denied", str(self))
-            return plain(self, *args, **kwargs)
+        def call(path, *args, **kwargs):
+            if isinstance(path, str | Path) and folder in Path(path).parents:
+                raise PermissionError(13, "Permission denied", str(path))
+            return plain(path, *args, **kwargs)
 
-        monkeypatch.setattr(Path, method, call)
+        monkeypatch.setattr(owner, name, call)
 
     for method in ("is_file", "exists", "read_bytes", "stat", "open"):
-        denied(method)
+        denied(Path, method)
+    for function in ("stat", "open"):
+        denied(os, function)
 
 
 def test_a_results_folder_that_may_not_be_read_is_no_empty_one(tmp_path, monkeypatch):
