@@ -34,12 +34,6 @@ KERNELS = {
   const auto tile = cg::tiled_partition<32>(cg::this_thread_block());
   const float sum = cg::reduce(tile, x[blockIdx.x * AXIS_N + i], cg::plus<float>());
   if (tile.thread_rank() == 0) y[blockIdx.x] = sum;"""),
-    "a-tile-shuffles": kernel(GROUPS, """
-  const auto tile = cg::tiled_partition<16>(cg::this_thread_block());
-  float sum = x[blockIdx.x * AXIS_N + i];
-  for (int s = 8; s; s /= 2) sum += tile.shfl_xor(sum, s);
-  sum += __shfl_xor_sync(~0u, sum, 16);
-  if (i == 0) y[blockIdx.x] = sum;"""),
     "the-threads-that-are-here": kernel(GROUPS, """
   float sum = x[blockIdx.x * AXIS_N + i];
   for (int s = 16; s; s /= 2) sum += __shfl_xor_sync(~0u, sum, s);
@@ -49,14 +43,6 @@ KERNELS = {
     for (unsigned n = 0; n < here.size(); ++n) same += here.shfl(sum, n) / here.size();
     if (here.thread_rank() == here.size() - 1) y[blockIdx.x] = same;
   }"""),
-    "a-block-waits": kernel(GROUPS, """
-  __shared__ float half[2];
-  const auto block = cg::this_thread_block();
-  const auto tile = cg::tiled_partition<16>(block);
-  const float sum = cg::reduce(tile, x[blockIdx.x * AXIS_N + i], cg::plus<float>());
-  if (tile.thread_rank() == 0) half[tile.meta_group_rank()] = sum;
-  block.sync();
-  if (i == 0) y[blockIdx.x] = half[0] + half[1];"""),
     "a-copy-with-a-barrier": kernel(BARRIER, COPIED.format(copy="""
   cuda::memcpy_async(&row[i], x + blockIdx.x * AXIS_N + i, sizeof(float), there);
   there.arrive_and_wait();""")),
@@ -98,17 +84,6 @@ KERNELS = {
     for (int n = 0; n < AXIS_N; ++n) sum += row[n];
     if (i == 32) y[blockIdx.x] = sum;
   }""", block="64"),
-    "a-barrier-in-two-steps": kernel(BARRIER, COPIED.format(copy="""
-  row[i] = x[blockIdx.x * AXIS_N + i];
-  auto token = there.arrive();
-  there.wait(std::move(token));""").replace("std::move", "cuda::std::move")),
-    "an-atomic-sum": kernel("#include <cuda/atomic>\n", """
-  __shared__ float sum;
-  if (i == 0) sum = 0.f;
-  __syncthreads();
-  cuda::atomic_ref<float, cuda::thread_scope_block>(sum).fetch_add(x[blockIdx.x * AXIS_N + i]);
-  __syncthreads();
-  if (i == 0) y[blockIdx.x] = sum;"""),
     "a-block-of-cub": kernel("#include <cub/block/block_reduce.cuh>\n", """
   using Reduce = cub::BlockReduce<float, 64>;
   __shared__ typename Reduce::TempStorage there;
