@@ -7,6 +7,8 @@ def main() -> int:
     """Runs the command line; if that does not even load, says so with an exit code that means nothing else."""
     try:
         from gdnbench.cli.app import main as run
+    except KeyboardInterrupt:  # as `exit_code_of` has it, which is not there yet
+        return 130
     except Exception:  # as of a compiled module that was cut off: Python's own exit code would be that of a regression
         import traceback
 

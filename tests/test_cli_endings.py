@@ -137,3 +137,19 @@ def test_the_longest_limit_is_one_that_the_system_takes():
     assert options._check_limit(LONGEST_LIMIT_S) == LONGEST_LIMIT_S
     assert run_tool(["true"], limit_s=LONGEST_LIMIT_S).returncode == 0
     Settings(step_limit_s=LONGEST_LIMIT_S, samples=MOST_SAMPLES)
+
+
+@pytest.mark.parametrize("module", ["gdnbench.cli.app", "gdnbench.cli.outcome", "typer"])
+def test_an_interrupt_while_it_loads_ends_it_without_a_traceback(module):
+    script = f"""
+import sys
+class Interrupts:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupts())
+from gdnbench.__main__ import main
+sys.exit(main())
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
