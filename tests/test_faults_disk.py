@@ -18,7 +18,7 @@ def test_a_full_disk_ends_a_run_in_words_and_resume_finishes_it(tmp_path):
     bench = Gdnbench(tmp_path, in_process=True)
     stopped = subprocess.run(
         [sys.executable, "-m", "gdnbench", "run", "decode-reference", *OPTIONS, "-q", "--out", str(bench.results)],
-        env=bench.environment,
+        env={**bench.environment, "PYTHONDONTWRITEBYTECODE": "1"},  # a compiled module would be cut off, too
         capture_output=True,
         text=True,
         timeout=bench.limit_s,
@@ -37,3 +37,20 @@ def test_a_full_disk_ends_a_run_in_words_and_resume_finishes_it(tmp_path):
     assert done.code == 0, done.err
     assert done.info["complete"]
     assert {row["rounds"] for row in done.rows.values()} == {ROUNDS}
+
+
+@pytest.mark.parametrize("room", [0, 1, 2000])
+def test_a_disk_that_is_full_from_the_start_leaves_no_folder_that_no_verb_sees(tmp_path, room):
+    bench = Gdnbench(tmp_path)
+    stopped = subprocess.run(
+        [sys.executable, "-m", "gdnbench", "run", "decode-reference", *OPTIONS, "-q", "--out", str(bench.results)],
+        env={**bench.environment, "PYTHONDONTWRITEBYTECODE": "1"},  # a compiled module would be cut off, too
+        capture_output=True,
+        text=True,
+        timeout=bench.limit_s,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (room, room)),
+    )
+    assert stopped.returncode
+    assert "Traceback" not in stopped.stderr, stopped.stderr
+    assert [*bench.results.glob("*"), *bench.results.glob(".*")] == []

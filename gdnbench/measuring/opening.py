@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -51,8 +52,12 @@ def begin_session(catalog: Catalog, plan: Plan, results: Path, observer: Observe
     now = datetime.now(UTC)
     label = "-".join(filter(None, (request.label, request.part.label if request.part else "")))
     folder = RunFolder.create(results, run_id_of(now, slug_of(gpu), request.op.name, label))
-    info = _describe(catalog, plan, folder.run_id, now)
-    write_info(folder.path, info)
+    try:
+        info = _describe(catalog, plan, folder.run_id, now)
+        write_info(folder.path, info)
+    except BaseException:  # without its description no verb would see the folder
+        shutil.rmtree(folder.path, ignore_errors=True)
+        raise
     return Session(catalog, request.op, gpu, plan.cases, request.settings, folder, info, observer)
 
 
