@@ -45,7 +45,7 @@ def select_variants(catalog: Catalog, op: str, wanted: str) -> tuple[Variant, ..
         pattern = "*" if name == EVERY else name
         matches = [pair for label, pair in known.items() if fnmatchcase(label, pattern)]
         if not matches:
-            raise unknown_kernel(catalog, f"{op}-*" if name == "all" else name, list(known))
+            raise unknown_kernel(catalog, f"{op}-*" if name == EVERY else name, list(known))
         values = _settings(settings)
         for entry, variant in matches:
             changed = entry.with_params(variant, values)

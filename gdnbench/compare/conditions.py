@@ -101,7 +101,7 @@ def _differing_choices(pairs: Sequence[tuple[GridEntry, GridEntry]]) -> list[str
         for first, later in pairs
         if first.figure.kernel == later.figure.kernel
         and first.figure.workload == later.figure.workload
-        and _differs(first.figure.tuned, later.figure.tuned)
+        and first.figure.is_tuned_otherwise(later.figure)
     )
     return [f"a tuner chose other code: {', '.join(told)}"] if told else []
 

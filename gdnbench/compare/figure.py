@@ -137,6 +137,10 @@ class Figure:
         """Whether it is a floor by its bare name, which each run measures in the form that is the fastest there."""
         return self.role is Role.FLOOR and self.label == self.kernel
 
+    def is_tuned_otherwise(self, other: Figure) -> bool:
+        """Whether a tuner is known to have chosen other code for it than for another figure of the kernel."""
+        return bool(self.tuned and other.tuned) and self.tuned != other.tuned
+
     @property
     def key(self) -> tuple[str, Workload, str]:
         """Label, workload and timer: a file gives one figure for each."""

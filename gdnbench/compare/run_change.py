@@ -220,7 +220,7 @@ def _is_unchanged(one: Figure, other: Figure, *, alike: bool) -> bool:
 
     One for which a tuner is known to have chosen other code is none.
     """
-    if one.tuned and other.tuned and one.tuned != other.tuned:
+    if one.is_tuned_otherwise(other):
         return False
     return one.source_hash == other.source_hash and (_is_firm(one, other) or (alike and bool(one.source_hash)))
 

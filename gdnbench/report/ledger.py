@@ -37,8 +37,8 @@ def print_ledger(entries: Entries, ledger: Path, results: Path, *, json: bool, e
         json: as a JSON document, of all of them.
         every: whether to print the older ones, too.
     """
+    gates = gates_of(entries)
     if json:
-        gates = gates_of(entries)
         documents = [_document(entry, gates[number]) for number, entry in entries.items()]
         print_json({"ledger": str(ledger), "entries": documents})
         return
@@ -47,7 +47,6 @@ def print_ledger(entries: Entries, ledger: Path, results: Path, *, json: bool, e
         console.print(f"{ledger} has no entries", markup=False)
         print_next(console, ["gdnbench", "try", "--help"])
         return
-    gates = gates_of(entries)
     shown = list(entries) if every else list(entries)[-SHOWN:]
     console.print(_table([(entries[number], gates[number]) for number in shown]))
     if len(shown) < len(entries):

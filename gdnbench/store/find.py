@@ -308,8 +308,7 @@ def _times(folder: Path, op: str, workload: Workload) -> dict[str, LastTime]:
     for line, cells in quick_rows(path):
         timed = cells.get("time_us") and cells.get("timer") == "nvbench" and cells.get("role") != Role.CONTROL
         if timed and all(cells.get(name, default) == cell for name, (cell, default) in wanted.items()):
-            time = _last_time(path, line, cells, info)
-            found[cells["label"]] = time
+            found[cells["label"]] = _last_time(path, line, cells, info)
     return found
 
 
