@@ -23,6 +23,7 @@ from gdnbench.elsewhere.job import INPUTS, RemoteJob
 from gdnbench.elsewhere.kept import run_id
 from gdnbench.elsewhere.targets import NamedTarget, SlurmTarget, is_text, target_named
 from gdnbench.errors import UnknownNameError, UsageError
+from gdnbench.model.name import EVERY
 from gdnbench.places import PROFILES, RESULTS, is_folder
 from gdnbench.report.console import without_commands
 from gdnbench.store.schema import GitDocument
@@ -129,7 +130,7 @@ def _kernels_named(params: Mapping[str, Any]) -> tuple[str, ...]:
     given = [params.get(name) or () for name in ("kernels", "kernel", "diff")]
     lists = [[each] if isinstance(each, str) else each for each in given]
     named = [name.strip() for each in lists for text in each for name in text.split(",") if name.strip()]
-    return () if {"all", *load_catalog().ops} & set(named) else tuple(named)
+    return () if {EVERY, *load_catalog().ops} & set(named) else tuple(named)
 
 
 def _inputs_files(inputs: Path) -> list[Path]:
