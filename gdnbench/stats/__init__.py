@@ -1,9 +1,8 @@
 """Estimates, confidence intervals and verdicts: pure functions of arrays.
 
-The path of a run's numbers: `trimmed_mean` reduces the samples of a round to one time; `estimate_effects` tells
-what the processes add to the rounds; `PairedLogRatio` holds what the rounds of two cases say of their ratio, with its
-variance; `judge_family` judges many of them, and `compare_with_best` finds the fastest of many. `infer_resolution_us`
-and `interpolated_median` give the median beside it, for comparison with tools that report one.
+A run's numbers take this path: `trimmed_mean` reduces the samples of a round to one time, `estimate_effects` finds what
+the processes add, `PairedLogRatio` holds the ratio of two cases with its variance, `judge_family` judges many ratios
+and `compare_with_best` finds the fastest case. `interpolated_median` serves comparison with tools that report a median.
 """
 
 from __future__ import annotations
@@ -17,4 +16,4 @@ FloatArray: TypeAlias = npt.NDArray[np.float64]
 """A float64 array; its shape and units are in the docstring of the function that takes it."""
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
-"""An array of integers, likewise."""
+"""An int64 array; its shape is in the docstring of the function that takes it."""

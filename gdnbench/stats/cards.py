@@ -1,14 +1,14 @@
-"""What cards add to the times of several runs, and how uncertain that leaves a time and a ratio.
+"""The random effect of the card on the times of several runs, and the variance it adds to a time and to a ratio.
 
 A round time is modelled as in `gdnbench.stats.processes`, with a card above the process:
 
     t = launch(process) + kernel(case) * (1 + common(card) + effect(case, card) + effect(case, process) + noise(round))
 
-The card is a random effect: the intervals are about cards of the model, not about those at hand. The launch is taken
-out process by process. What all cases of a card share (its clock) vanishes from a ratio and stays in a time; it is
-estimated as a launch is, of times over their case's mean. What is left between cards is told by all cases of a workload
-together, as one factor on the variance over rounds. That factor is never smaller than the one between the processes of
-a card, which is estimated on each card by itself.
+The card is a random effect: the intervals hold for cards of the GPU model, not only for those measured. The launch is
+subtracted process by process. `common`, such as the card's clock, cancels in a ratio and stays in a time; it is
+estimated as a launch is, from times over their case's mean. The remaining variance between cards is estimated from all
+cases of a workload, as one factor on the variance over rounds, and is at least the factor between the processes of one
+card, which is estimated on each card by itself.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from gdnbench.stats.variance import NO_VARIANCE, Variance
 K = TypeVar("K", bound=Hashable)
 
 HOSTS_DIFFER = 3.0
-"""Mean launches of two cards that differ by more than so many usual standard deviations are launches of two hosts."""
+"""Cards whose mean launches differ by more than so many usual standard deviations count as cards of different hosts."""
 
 
 @dataclass(frozen=True)
 class CardEffects(Generic[K]):
-    """The effects of cards, and of processes on them, on the cases of a workload; reads as `ProcessEffects` does.
+    """The effects of cards, and of processes on them, on the cases of a workload; implements `Effects`.
 
     Attributes:
         process: shape (rounds,), the card of each round, numbered from 0: the cluster that intervals are over.
-        launches: the effects of all processes, of which the launch is taken out.
-        shares: the effects of cards on times over their case's mean; their "launch" is what all cases of a card share.
-        within: the inflation between the processes of a card, with its degrees of freedom.
+        launches: the effects of all processes, with the launch.
+        shares: the effects of cards on times over their case's mean; its "launch" is `common(card)`.
+        within: the inflation between the processes of a card.
         cards_launch_us: shape (cards,), the mean launch of each card's processes, less that of all, microseconds.
     """
 
@@ -50,7 +50,7 @@ class CardEffects(Generic[K]):
 
     @property
     def count(self) -> int:
-        """How many cards there are."""
+        """The number of cards."""
         return self.shares.count
 
     @property
@@ -60,7 +60,7 @@ class CardEffects(Generic[K]):
 
     @property
     def launches_apart_us(self) -> float:
-        """How far the mean launches of cards lie apart where that is more than one host explains; else 0."""
+        """The range of the cards' mean launches, microseconds; 0 where one host explains it."""
         apart = float(np.ptp(self.cards_launch_us))
         return apart if apart > HOSTS_DIFFER * self.launches.usual_sd_us else 0.0
 
@@ -69,13 +69,13 @@ class CardEffects(Generic[K]):
         return self.launches.without_launch(times_us)
 
     def of_time(self, key: K, times_us: FloatArray) -> Between:
-        """What is between cards in the mean logarithm of a case's round times; see `ProcessEffects.of_time`."""
+        """The variance between cards of the mean logarithm of a case's round times; see `ProcessEffects.of_time`."""
         mean_us = float(np.nanmean(times_us))
         between = self._between(self.shares.of_time(key, times_us / mean_us), (key,))
         return between.add(self._launch_variance(1.0 / mean_us))
 
     def of_ratio(self, keys: tuple[K, K], times_us: tuple[FloatArray, FloatArray]) -> Between:
-        """What is between cards in the mean log-ratio of two cases; see `ProcessEffects.of_ratio`.
+        """The variance between cards of the mean log-ratio of two cases; see `ProcessEffects.of_ratio`.
 
         Where the cards' hosts differ in their launches, the ratio is the one at the mean of these launches.
         """
@@ -87,7 +87,7 @@ class CardEffects(Generic[K]):
         return between.add(self._launch_variance(1.0 / first - 1.0 / second))
 
     def _between(self, shares: Between, keys: Collection[K]) -> Between:
-        """At least what lies between the processes of a card; for a mean in which a card weighs as its rounds do."""
+        """Weighs each card by its rounds, and takes at least the inflation between the processes of a card."""
         uneven, variance = self._uneven, shares.variance
         variance = Variance(variance.value * uneven, variance.df)
         if self.outliers.intersection(keys):
@@ -100,12 +100,12 @@ class CardEffects(Generic[K]):
 
     @property
     def _uneven(self) -> float:
-        """The sum of squared weights of the cards in a mean over rounds, times their number: 1 for as many of each."""
+        """The number of cards times the sum of their squared weights: 1 where all cards have as many rounds."""
         weights = np.bincount(self.process) / len(self.process)
         return float(self.count * np.sum(weights**2))
 
     def _launch_variance(self, per_us: float) -> Variance:
-        """Of a mean over the cards, relative, where a microsecond of launch is worth `per_us`."""
+        """The relative variance of a mean over cards that is due to launches; 1 µs of launch is worth `per_us`."""
         usual_sd_us = self.launches.usual_sd_us
         if not usual_sd_us:
             return NO_VARIANCE
@@ -124,19 +124,10 @@ def estimate_card_effects(
     has_launch: bool = True,
     usual_sd_us: float = 0.0,
 ) -> CardEffects[K]:
-    """Estimates the effects of cards and processes from all cases of a workload.
+    """Estimates the effects of cards and processes from all cases of a workload; arguments as of `estimate_effects`.
 
-    Args:
-        times_us: shape (rounds,) of each case, microseconds, NaN where a round is missing.
-        process: shape (rounds,), the process of each round, any numbers, no two cards sharing one.
-        card: shape (rounds,), the card of each round, any numbers; at least two.
-        left_out: cases that are no evidence on the others: see `estimate_effects`.
-        twins: cases that run the same code as another, on which a card has the same effect: no evidence either.
-        has_launch: whether the times have a launch in them.
-        usual_sd_us: how far launches of processes spread in other runs, microseconds; 0 where that is not known.
-
-    Raises:
-        ValueError: if the shapes differ.
+    `card` is the card of each round, shape (rounds,), at least two; two cards share no number in `process`. `twins` are
+    cases that run the code of another case: a card has the same effect on both, so they count once.
     """
     numbers, index = np.unique(card, return_inverse=True)
     launches = estimate_effects(times_us, process, left_out=left_out, has_launch=has_launch, usual_sd_us=usual_sd_us)
@@ -159,7 +150,7 @@ def estimate_card_effects(
 
 
 def within_cards(effects: CardEffects[K]) -> ProcessEffects[K]:
-    """What to judge two measurements of the same code by: a card's effect on both is one, so processes alone differ."""
+    """The effects between processes alone, for two measurements of one code: a card has the same effect on both."""
     launches, within = effects.launches, effects.within
     return ProcessEffects(
         launches.process, launches.launch_us, within.inflation, within.df, frozenset(), launches.usual_sd_us
@@ -167,6 +158,6 @@ def within_cards(effects: CardEffects[K]) -> ProcessEffects[K]:
 
 
 def _pooled(own: Sequence[ProcessEffects[K]]) -> Between:
-    """The mean inflation over the cards; where each is at its least, it is known."""
+    """The mean inflation over the cards; its degrees of freedom are infinite where each card's inflation is 1."""
     df = sum(each.df for each in own if math.isfinite(each.df))
     return Between(float(np.mean([each.inflation for each in own])), df or math.inf)

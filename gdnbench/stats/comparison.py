@@ -1,7 +1,7 @@
-"""What a speedup's interval says of two kernels, held against a margin.
+"""The verdict on a speedup's interval, given a margin.
 
-The margin is how large a difference must be to be called one. A margin of 0.005 calls two times the same whose ratio
-lies between 1 / 1.005 and 1.005. The lower edge is not 0.995, so that a kernel and its baseline can change places.
+The margin is the smallest difference that counts. A margin of 0.005 calls two times the same whose ratio lies between
+`1 / 1.005` and 1.005; the lower edge is `1 / 1.005`, not 0.995, so that a kernel and its baseline can change places.
 Calling two times the same where the interval lies within the margin is an equivalence test: Schuirmann, Journal of
 Pharmacokinetics and Biopharmaceutics 15 (1987).
 """
@@ -19,21 +19,13 @@ DEFAULT_MARGIN = 0.005
 
 
 def log_margin(margin: float) -> float:
-    """The margin on the scale of log-ratios, `log(1 + margin)`.
-
-    Raises:
-        ValueError: if the margin is negative or not finite.
-    """
+    """The margin on the scale of log-ratios, `log(1 + margin)`; ValueError if it is negative or not finite."""
     _check(margin)
     return math.log1p(margin)
 
 
 def margin_edges(margin: float) -> tuple[float, float]:
-    """The least and the greatest ratio called the same: `1 / (1 + margin)` and `1 + margin`.
-
-    Raises:
-        ValueError: if the margin is negative or not finite.
-    """
+    """The least and the greatest ratio called the same; ValueError if the margin is negative or not finite."""
     _check(margin)
     return 1.0 / (1.0 + margin), 1.0 + margin
 
@@ -51,7 +43,7 @@ class Verdict(StrEnum):
     SLOWER = "slower"
     """The whole interval lies below 1 / (1 + margin)."""
     SAME = "same"
-    """The whole interval lies between the two: any difference is smaller than the margin."""
+    """The whole interval lies between these edges: any difference is smaller than the margin."""
     UNCLEAR = "unclear"
     """The interval contains an edge of the margin: more rounds are needed to tell."""
 
@@ -62,11 +54,8 @@ class Comparison:
 
     Attributes:
         speedup: baseline time / kernel time, a ratio; above 1 the kernel is faster.
-        verdict: what the interval of the speedup says.
-        more_rounds: only where UNCLEAR: further rounds that would decide it; None where no number would.
-
-    Raises:
-        ValueError: if any other verdict carries `more_rounds`.
+        more_rounds: where UNCLEAR, the further rounds that would decide it; None where no number would. Any other
+            verdict has None, or ValueError is raised.
     """
 
     speedup: Interval
@@ -79,15 +68,7 @@ class Comparison:
 
 
 def judge(speedup: Interval, margin: float) -> Verdict:
-    """Read the verdict off the interval of a speedup.
-
-    Args:
-        speedup: baseline time / kernel time, a ratio.
-        margin: a ratio, 0.005 is half a percent; the margin is 1 / (1 + margin) to 1 + margin.
-
-    Raises:
-        ValueError: if the margin is negative or not finite.
-    """
+    """The verdict on the interval of a speedup, baseline time / kernel time."""
     below, above = margin_edges(margin)
     if speedup.low > above:
         return Verdict.FASTER

@@ -11,28 +11,23 @@ import numpy as np
 from gdnbench.stats import FloatArray
 
 GPU_TRIM = 0.05
-"""Of a GPU's samples: enough for what an interrupt or a late launch leaves, of 64 samples three on either side."""
+"""The trim of a GPU's samples, three of 64 at either end: enough for the outliers of an interrupt or a late launch."""
 
 INTERQUARTILE = 0.25
-"""The trim that leaves the middle half: of a CPU's samples, which other processes disturb far more often."""
+"""The trim of a CPU's samples, which leaves the middle half: other processes disturb these far more often."""
 
 
 def trimmed_mean(samples_us: FloatArray, trim: float) -> float:
-    """The mean without a share of the samples at either end, a sample on the cut counted in part.
+    """The mean without the share `trim` of the samples at either end; a sample on the cut counts in part.
 
     Times of short kernels fall into a few narrow peaks, on an H200 0.16 to 0.22 µs apart, at places that differ from
-    process to process. What a kernel takes longer shows in how many samples each peak has, so only a mean of nearly all
-    of them moves in proportion: by the interquartile mean, additions that cost 1.4 % on average cost 0.9 % in one
-    process and 2.0 % in another (docs/measuring.md). A median jumps from peak to peak. Ticks average away where the
-    noise spans at least one; below that the interpolated median is nearer the truth, by less than 0.1 % of 5 µs at
-    ticks of 32 ns.
+    process to process. A slower kernel has more samples in the later peaks, so only a mean of nearly all samples moves
+    in proportion: by the interquartile mean, additions that cost 1.4 % on average cost 0.9 % in one process and 2.0 %
+    in another (docs/measuring.md). A median jumps from peak to peak. The timer's ticks average out where the noise
+    spans at least one tick; below that the interpolated median is more accurate, by less than 0.1 % of 5 µs at ticks of
+    32 ns.
 
-    Args:
-        samples_us: shape [n], microseconds.
-        trim: the share to leave out at either end, from 0 to below a half; 0.25 gives the interquartile mean.
-
-    Raises:
-        ValueError: if there are no samples, one is not finite, or nothing would be left.
+    ValueError is raised for no or non-finite samples, and for a `trim` that is not from 0 to below a half.
     """
     count = len(samples_us)
     if not count or not np.isfinite(samples_us).all():
@@ -43,7 +38,7 @@ def trimmed_mean(samples_us: FloatArray, trim: float) -> float:
 
 @cache
 def _weights_between_cuts(count: int, trim: float) -> FloatArray:
-    """Sample i covers the ranks from i to i + 1; its weight is how much of that lies between the cuts."""
+    """Weights of sorted samples: sample i covers the ranks i to i + 1 and weighs what of that lies between the cuts."""
     if not 0 <= trim < 0.5:
         raise ValueError(f"a share of {trim} cannot be left out at either end")
     ranks = np.arange(count)
@@ -54,22 +49,13 @@ def _weights_between_cuts(count: int, trim: float) -> FloatArray:
 
 
 def interpolated_median(samples_us: FloatArray, resolution_us: float | None) -> float:
-    """Median of quantised samples, interpolated inside the tick it falls in.
+    """Median of quantised samples, interpolated inside its tick `resolution_us`; the plain median if that is None.
 
-    The grouped-data median, `tick * (m - 1/2 + (n/2 - F) / f)`: m the median tick, F the samples below it, f
-    those in it, which are taken as spread evenly over m - 1/2 to m + 1/2 (Yule, "An Introduction to the
-    Theory of Statistics", 1911; `statistics.median_grouped` is the same where n is odd). Where n is even and
-    the two middle samples lie in different ticks it is the mean of the formula at both: their midpoint.
-
-    Args:
-        samples_us: shape (n,), microseconds, in any order.
-        resolution_us: the timer's resolution in microseconds; None gives the plain median.
-
-    Returns:
-        The median in microseconds, within half a tick of the plain median where samples lie on the grid.
-
-    Raises:
-        ValueError: if there are no samples, one is not finite, or the tick is not positive.
+    The grouped-data median, `tick * (m - 1/2 + (n/2 - F) / f)`: m the median tick, F the samples below it, f the
+    samples in it, which are taken as spread evenly over m - 1/2 to m + 1/2 (Yule, "An Introduction to the Theory of
+    Statistics", 1911; `statistics.median_grouped` is the same where n is odd). Where n is even and the two middle
+    samples lie in different ticks, it is the mean of the formula at both. The result is within half a tick of the plain
+    median. ValueError is raised for no or non-finite samples, or a tick that is not positive.
     """
     if samples_us.size == 0:
         raise ValueError("no samples to take the median of")
@@ -93,7 +79,7 @@ def _grouped_median(ticks: FloatArray) -> float:
 
 
 def _interpolate(ticks: FloatArray, median: float) -> float:
-    """Where inside the tick `median` half of the samples lie below."""
+    """The point inside the tick `median` below which half of the samples lie."""
     below = np.count_nonzero(ticks < median)
     inside = np.count_nonzero(ticks == median)
     return median - 0.5 + (ticks.size / 2.0 - below) / inside
@@ -102,17 +88,9 @@ def _interpolate(ticks: FloatArray, median: float) -> float:
 def weighted_geomean(times_us: Sequence[FloatArray], weights: Sequence[float]) -> FloatArray:
     """The weighted geometric mean over workloads, round by round: exp(sum(w_i log t_i) / sum(w_i)).
 
-    The ratio of two of them is the weighted geometric mean of the workloads' ratios, and stays paired by round.
-
-    Args:
-        times_us: by workload, shape (rounds,), microseconds, NaN where the round is missing.
-        weights: by workload, positive.
-
-    Returns:
-        Shape (rounds,), microseconds; NaN where a workload's round is missing.
-
-    Raises:
-        ValueError: if there is no workload, a weight for each is lacking or not positive, or numbers of rounds differ.
+    The ratio of two such means is the weighted geometric mean of the workloads' ratios, and stays paired by round. Each
+    element of `times_us` and the result have the shape (rounds,), microseconds, NaN where a round is missing.
+    ValueError is raised if there is no workload, a weight is missing or not positive, or the numbers of rounds differ.
     """
     if not times_us or len(times_us) != len(weights) or min(weights) <= 0:
         raise ValueError(f"{len(times_us)} workloads need a positive weight each, not {list(weights)}")
@@ -123,7 +101,7 @@ def weighted_geomean(times_us: Sequence[FloatArray], weights: Sequence[float]) -
 
 
 def median_known(values: Sequence[float] | FloatArray) -> float:
-    """The median of the values that are finite; NaN where none is."""
+    """The median of the finite values, or NaN if there is none."""
     known = [value for value in values if math.isfinite(value)]
     return float(np.median(known)) if known else math.nan
 
@@ -132,23 +110,18 @@ MAD_TO_SD = 1.4826
 """The standard deviation of normal values over their median absolute deviation, 1 / Phi^-1(3/4)."""
 
 QN_EFFICIENCY = 0.82
-"""Of Q_n on normal values: it tells as much as the standard deviation of this share of them."""
+"""Efficiency of Q_n on normal values: it is as precise as the standard deviation of this share of them."""
 
 _CONSISTENT = 2.2219
 _SMALL = {2: 0.399, 3: 0.994, 4: 0.512, 5: 0.844, 6: 0.611, 7: 0.857, 8: 0.669, 9: 0.872}
 
 
 def robust_scale(values: FloatArray) -> float:
-    """The standard deviation of the greater part of the values, in their unit.
+    """The scale estimator Q_n: the standard deviation of the greater part of at least two finite values, in their unit.
 
-    It is 2.2219 times the k-th smallest of all distances between two of n values, k = C(n // 2 + 1, 2), times a factor
-    that makes it right on average for few normal values.
-
-    Args:
-        values: shape (n,), at least two, finite.
-
-    Raises:
-        ValueError: if there are fewer than two, or one is not finite.
+    It is 2.2219 times the k-th smallest distance between two of n values, `k = C(n // 2 + 1, 2)`, times a factor that
+    makes it unbiased for few normal values (Rousseeuw and Croux, Journal of the American Statistical Association 88,
+    1993).
     """
     count = len(values)
     if count < 2 or not np.isfinite(values).all():

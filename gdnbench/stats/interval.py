@@ -1,4 +1,4 @@
-"""Confidence intervals: a number with its interval, and the interval of a case's time.
+"""Confidence intervals of a mean and of a case's time.
 
 Student, "The probable error of a mean", Biometrika 6 (1908).
 """
@@ -18,13 +18,8 @@ from gdnbench.stats import FloatArray
 class Interval:
     """An estimate and the ends of its confidence interval, all in one unit.
 
-    Attributes:
-        estimate: inside [low, high]; NaN where nothing was measured.
-        low: lower end, may be -infinity.
-        high: upper end, may be infinity.
-
-    Raises:
-        ValueError: if an end is NaN, low > high, or the estimate lies outside.
+    The ends may be infinite and the estimate NaN where nothing was measured. ValueError is raised if an end is NaN,
+    `low > high`, or the estimate lies outside.
     """
 
     estimate: float
@@ -51,17 +46,9 @@ class Interval:
 
 
 def t_interval(values: FloatArray, confidence: float = 0.95) -> Interval:
-    """Mean of independent values and its two-sided Student t-interval.
+    """Mean of independent finite values and its two-sided Student t-interval, `mean ± t * sd / sqrt(n)`.
 
-    Args:
-        values: shape (n,), any unit. One value gives the interval (-infinity, infinity) around it.
-        confidence: between 0 and 1, both excluded.
-
-    Returns:
-        `mean ± t * sd / sqrt(n)`, in the unit of the values.
-
-    Raises:
-        ValueError: if there are no values, one is not finite, or `confidence` is out of range.
+    One value gives the interval (-infinity, infinity); ValueError is raised for none.
     """
     if values.size == 0:
         raise ValueError("no values to take the interval of")
@@ -74,22 +61,12 @@ def t_interval(values: FloatArray, confidence: float = 0.95) -> Interval:
 
 
 def round_interval(round_medians: FloatArray, confidence: float = 0.95) -> Interval:
-    """A case's time: the median of its round medians, and the t-interval over its rounds.
+    """A case's time, the median of its round medians, and the t-interval over its rounds; microseconds.
 
-    Rounds, not samples, are the independent repeats: the clock that one round ran at is shared by all its
-    samples, so an interval over pooled samples is too narrow. The interval is centred on the
-    mean of the rounds; where a few slow rounds pull the mean so far that the median falls outside, it is
-    widened just to hold the median, so that a printed value never lies outside its own interval.
-
-    Args:
-        round_medians: shape (rounds,), microseconds; NaN where a round is missing.
-        confidence: between 0 and 1, both excluded.
-
-    Returns:
-        The time in microseconds; from a single round, with the interval (-infinity, infinity).
-
-    Raises:
-        ValueError: if every round is missing, one is infinite, or `confidence` is out of range.
+    The rounds are the independent repeats: all samples of a round share its clock, so an interval over pooled samples
+    is too narrow. The interval is centred on the mean of the rounds and widened to hold the median where a few slow
+    rounds pull the mean so far that the median falls outside. A single round gives the interval (-infinity, infinity),
+    none raises ValueError. `round_medians` has the shape (rounds,), with NaN where a round is missing.
     """
     present = round_medians[~np.isnan(round_medians)]
     over_rounds = t_interval(present, confidence)
@@ -98,18 +75,10 @@ def round_interval(round_medians: FloatArray, confidence: float = 0.95) -> Inter
 
 
 def t_half_width(sd: float, n: int, confidence: float) -> float:
-    """Half-width of the two-sided t-interval of a mean: `t_{n-1, 1-(1-confidence)/2} * sd / sqrt(n)`.
+    """Half-width of a mean's two-sided t-interval, `t_{n-1, 1-(1-confidence)/2} * sd / sqrt(n)`, in the unit of `sd`.
 
-    Args:
-        sd: sample standard deviation (n - 1 in the denominator), any unit; ignored where n < 2.
-        n: number of independent values.
-        confidence: between 0 and 1, both excluded.
-
-    Returns:
-        The half-width in the unit of `sd`; infinity where n < 2, for one value says nothing of its spread.
-
-    Raises:
-        ValueError: if `confidence` is not between 0 and 1.
+    `sd` is the sample standard deviation (n - 1 in the denominator); the half-width is infinite where n < 2. ValueError
+    is raised if `confidence` is not between 0 and 1.
     """
     if not 0.0 < confidence < 1.0:
         raise ValueError(f"confidence must lie between 0 and 1, not {confidence}")
@@ -121,6 +90,6 @@ def t_half_width(sd: float, n: int, confidence: float) -> float:
 def t_upper_tail(t: float, df: float) -> float:
     """P(T >= t) for Student's t with `df` degrees of freedom.
 
-    Taken as the lower tail at -t: `1 - stdtr(df, t)` loses every digit of a small probability.
+    It is the lower tail at -t, because `1 - stdtr(df, t)` loses every digit of a small probability.
     """
     return float(scipy.special.ndtr(-t) if math.isinf(df) else scipy.special.stdtr(df, -t))

@@ -27,23 +27,12 @@ K = TypeVar("K", bound=Hashable)
 def judge_family(
     ratios: Mapping[K, PairedLogRatio], *, margin: float = DEFAULT_MARGIN, confidence: float = 0.95
 ) -> dict[K, Comparison]:
-    """Compares every kernel of a family with its baseline.
+    """Compares every kernel of a family with its baseline, given their log-ratios by any key.
 
-    The chance that any kernel whose true difference is within the margin is called FASTER or SLOWER is at
-    most 1 - confidence for the whole family. Each interval is the one at the level that its verdict was
-    taken at, so it is wider than that of `judge_paired` and the verdict can be read off it. A pair with
-    fewer than two paired rounds still counts as a member; leave it out to spare the others its cost.
-
-    Args:
-        ratios: what the rounds say of log(baseline / kernel), by any key.
-        margin: differences up to this ratio count as none.
-        confidence: of the family as a whole, between 0 and 1, both excluded.
-
-    Returns:
-        A comparison for each key, in the order given. For one pair it equals `judge_paired`.
-
-    Raises:
-        ValueError: if `margin` or `confidence` is out of range.
+    The chance that any kernel whose true difference is within the margin is called FASTER or SLOWER is at most
+    `1 - confidence` for the whole family. Each interval has the level at which its verdict was taken, so it is wider
+    than that of `judge_paired` and agrees with the verdict. A pair with fewer than two paired rounds counts as a
+    member; leave it out to spare the others its cost. The result for a single pair equals `judge_paired`.
     """
     levels = holm_levels([ratio.p_value(margin) for ratio in ratios.values()], 1.0 - confidence)
     return {
@@ -55,17 +44,9 @@ def judge_family(
 def compare_unpaired(
     ratios: Mapping[K, UnpairedLogRatio], *, margin: float = DEFAULT_MARGIN, confidence: float = 0.95
 ) -> dict[K, Comparison]:
-    """Judges a family of comparisons with Holm's correction, as `judge_family` does those of one run.
+    """Judges a family of comparisons between runs with Holm's correction, as `judge_family` does those of one run.
 
-    An UNCLEAR one asks for no further rounds: most of its variance is between the runs.
-
-    Args:
-        ratios: in any order.
-        margin: differences up to this ratio count as none.
-        confidence: of the family as a whole, between 0 and 1, both excluded.
-
-    Raises:
-        ValueError: if `margin` or `confidence` is out of range.
+    An UNCLEAR comparison has no `more_rounds`: most of its variance is between the runs.
     """
     levels = holm_levels([ratio.p_value(margin) for ratio in ratios.values()], 1.0 - confidence)
     intervals = [ratio.speedup(1.0 - level) for ratio, level in zip(ratios.values(), levels, strict=True)]
@@ -73,17 +54,11 @@ def compare_unpaired(
 
 
 def holm_levels(p_values: Sequence[float], alpha: float) -> list[float]:
-    """The level at which Holm's step-down procedure judges each p-value.
+    """The level at which Holm's step-down procedure judges each p-value, in the order given.
 
-    In ascending order the i-th of m is judged at alpha / (m - i + 1) for as long as all before it were
-    rejected; the first that is not, and all after it, are judged at the level of that first one.
-
-    Args:
-        p_values: in any order.
-        alpha: bound on the chance of any false rejection.
-
-    Returns:
-        One level for each p-value, in the order given.
+    In ascending order the i-th of m is judged at alpha / (m - i + 1) while all before it were rejected; the first that
+    is not rejected, and all after it, are judged at the level of that first one. `alpha` bounds the chance of any false
+    rejection.
     """
     levels = [alpha] * len(p_values)
     standing = len(p_values)
@@ -99,9 +74,8 @@ class BestComparison(Generic[K]):
     """The fastest of several cases, and the others against it.
 
     Attributes:
-        leader: the fastest.
-        others: its time over theirs, a speedup of at most about 1, in the order given. SLOWER is out of the race, SAME
-            ties with the leader, UNCLEAR may be either.
+        others: the leader's time over theirs, a speedup of at most about 1, in the order given. SLOWER cases are out of
+            the race, SAME ones tie with the leader, UNCLEAR ones may be either.
     """
 
     leader: K
@@ -118,20 +92,20 @@ def compare_with_best(
 ) -> BestComparison[K]:
     """Finds the fastest case, among those with the most rounds, and compares every other with it.
 
-    A race tests sequentially: it looks at its rounds again and again, and drops at each look what is SLOWER. The i-th
-    look takes the share 1 / (i * (i + 1)) of the error rate, and the shares of all looks sum to 1: the chance that the
-    truly fastest case is dropped at any look, by any rival, is at most 1 - confidence.
+    A race tests sequentially: at each look at its rounds it drops the cases that are SLOWER. The i-th look takes the
+    share `1 / (i * (i + 1))` of the error rate, and these shares sum to 1: the chance that the truly fastest case is
+    dropped at any look, by any rival, is at most `1 - confidence`.
 
     Args:
-        times_us: shape (rounds,) for each case, round times in microseconds, NaN where the case was not measured. One
-            that was dropped has fewer rounds than the others and cannot lead.
+        times_us: shape (rounds,) for each case, round times in microseconds, NaN where the case was not measured. A
+            case dropped earlier has fewer rounds than the others and cannot lead.
         margin: differences up to this ratio count as none.
         confidence: of the race as a whole, between 0 and 1, both excluded.
         look: 1 for the first look at these cases, 2 for the second.
-        effects: of the processes that measured the rounds, each of which may favour a case; None for rounds alone.
+        effects: of the processes or cards that measured the rounds; None ignores these effects.
 
     Raises:
-        ValueError: if there are no cases, none has a round, `look` is below 1, or as `judge_paired`.
+        ValueError: if no case has a round, or `look` is below 1.
     """
     if look < 1:
         raise ValueError(f"looks count from 1, not {look}")
@@ -153,7 +127,7 @@ def _ratio(keys: tuple[K, K], times_us: tuple[FloatArray, FloatArray], effects: 
 
 
 def _fastest(times_us: Mapping[K, FloatArray]) -> K:
-    """By the mean logarithm, which is what the comparisons compare."""
+    """The case with the smallest mean logarithm, which is what the comparisons compare."""
     rounds = {key: np.isfinite(times) for key, times in times_us.items()}
     most = max((int(present.sum()) for present in rounds.values()), default=0)
     if most == 0:

@@ -18,7 +18,7 @@ from gdnbench.stats.processes import NOTHING_BETWEEN, Between, within_sd
 from gdnbench.stats.variance import UNKNOWN_VARIANCE, Variance, add_variances, half_width_of
 
 MAX_ROUNDS = 10_000
-"""Where this many rounds in all would not decide, more rounds are no advice: the difference equals the margin."""
+"""Further rounds are advised only up to this many in all; beyond, the difference equals the margin."""
 
 _LARGEST_LOG = math.log(sys.float_info.max)
 
@@ -34,25 +34,25 @@ class Effects(Protocol[K_contra]):
         """The process, or card, of each round."""
 
     def without_launch(self, times_us: FloatArray) -> FloatArray:
-        """Round times without what differs between launches."""
+        """Round times as if all launches were the same."""
 
     def of_ratio(self, keys: tuple[K_contra, K_contra], times_us: tuple[FloatArray, FloatArray]) -> Between:
-        """What is left between processes in the mean log-ratio of two cases."""
+        """The variance between processes, or cards, of the mean log-ratio of two cases."""
 
 
 @dataclass(frozen=True, slots=True)
 class PairedLogRatio:
-    """What the rounds say of `log(baseline / kernel)`: above 0, the kernel is faster.
+    """The estimate of `log(baseline / kernel)` from paired rounds: above 0, the kernel is faster.
 
-    Pairing within the round cancels whatever both shared in it: the clock, the temperature, the drift.
-    Logarithms make the kernel and the baseline change places by a change of sign.
+    Pairing within the round cancels what both cases share in it: clock, temperature, drift. With logarithms the kernel
+    and the baseline change places by a change of sign.
 
     Attributes:
         mean: mean over rounds; NaN where n is 0.
-        sd: standard deviation of a round, about the mean of its process; NaN where it is not known.
+        sd: standard deviation of a round about the mean of its process; NaN if unknown.
         n: rounds in which both were measured.
-        processes: in how many processes.
-        between: what the processes add to the variance of the mean, that more rounds of them would not lessen.
+        processes: the number of processes that measured these rounds.
+        between: the variance that processes add, which more rounds in the same processes do not reduce.
     """
 
     mean: float
@@ -69,16 +69,11 @@ class PairedLogRatio:
         process: IntArray | None = None,
         between: Between = NOTHING_BETWEEN,
     ) -> PairedLogRatio:
-        """Pair two cases round by round.
+        """Pairs two cases round by round; a round missing on either side is dropped.
 
-        Args:
-            kernel_us: shape (rounds,), round times in microseconds, NaN where the round is missing.
-            baseline_us: the same rounds of the baseline. A round missing on either side is dropped.
-            process: shape (rounds,), the process of each round, numbered from 0; None for one process.
-            between: see the attribute.
-
-        Raises:
-            ValueError: if the shapes differ, or a time is infinite, zero or negative.
+        `kernel_us` and `baseline_us` are times of the same rounds, shape (rounds,), microseconds, NaN where a round is
+        missing. `process` is the process of each round, numbered from 0; None for one process. ValueError is raised if
+        the shapes differ, or a time is infinite, zero or negative.
         """
         if kernel_us.shape != baseline_us.shape or kernel_us.ndim != 1:
             raise ValueError(
@@ -100,26 +95,21 @@ class PairedLogRatio:
     def with_effects(
         cls, keys: tuple[K_contra, K_contra], times_us: tuple[FloatArray, FloatArray], effects: Effects[K_contra]
     ) -> PairedLogRatio:
-        """Pairs two cases without launches, and with what else processes add.
+        """Pairs two cases without their launches, with the variance that processes or cards add.
 
-        Args:
-            keys: the kernel's and the baseline's among the effects' cases.
-            times_us: their rounds, as measured; shape (rounds,) both, microseconds.
-            effects: of the processes, or cards.
-
-        Raises:
-            ValueError: as `from_rounds`.
+        `keys` are the kernel and the baseline among the cases of `effects`, `times_us` their measured round times,
+        shape (rounds,) each, microseconds.
         """
         kernel, baseline = (effects.without_launch(times) for times in times_us)
         return cls.from_rounds(kernel, baseline, effects.process, effects.of_ratio(keys, (kernel, baseline)))
 
     @property
     def variance(self) -> Variance:
-        """Of the mean: the rounds' part and the processes'; infinite where the rounds do not tell theirs."""
+        """The variance of the mean, from rounds and processes; infinite where no process has two rounds."""
         return self.variance_of(self.n)
 
     def variance_of(self, rounds: int) -> Variance:
-        """What the variance would be with so many rounds of these processes, as noisy as those so far."""
+        """The variance that so many rounds of these processes would give, as noisy as those so far."""
         if self.n - self.processes < 1:
             return UNKNOWN_VARIANCE
         own, df = self.sd**2 / rounds, rounds - self.processes
@@ -137,14 +127,10 @@ class PairedLogRatio:
         return Interval(_exp(self.mean), _exp(self.mean - half_width), _exp(self.mean + half_width))
 
     def widened_by(self, control: PairedLogRatio | None, confidence: float) -> PairedLogRatio:
-        """This ratio with the noise that a baseline's ratio to itself shows beyond its interval.
+        """Adds the noise that the baseline's ratio to itself (`control`) shows beyond its interval, if it was measured.
 
-        A baseline that its own rounds tell apart from itself proves that there is noise which no interval of the run
-        holds. Then the excess of the square of that difference over its variance is added to the variance.
-
-        Args:
-            control: of the baseline against itself; None where it was not measured.
-            confidence: at which the two are told apart.
+        Where the two measurements of the baseline differ significantly, the run has noise that no interval of it holds:
+        the excess of the squared difference over its variance is added to the variance.
         """
         if control is None or not control.is_apart(confidence):
             return self
@@ -152,24 +138,15 @@ class PairedLogRatio:
         return replace(self, between=self.between.add(excess))
 
     def is_apart(self, confidence: float) -> bool:
-        """Whether the interval leaves out a ratio of 1."""
+        """Whether the interval excludes a ratio of 1."""
         return abs(self.mean) > half_width_of(self.variance, confidence)
 
     def p_value(self, margin: float) -> float:
-        """Two-sided minimal-effect test: is the difference larger than the margin?
+        """Two-sided minimal-effect test: is the difference larger than the margin, a ratio such as 0.005?
 
-        `2 * P(T_df >= (|mean| - log(1 + margin)) / standard error)`, at most 1 (Murphy and Myors, Journal of
-        Applied Psychology 84, 1999). It is below 1 - c exactly where the interval of confidence c lies wholly
-        outside the margin.
-
-        Args:
-            margin: a ratio, 0.005 is half a percent.
-
-        Returns:
-            The p-value; 1 below two rounds.
-
-        Raises:
-            ValueError: if the margin is negative or not finite.
+        `2 * P(T_df >= (|mean| - log(1 + margin)) / standard error)`, at most 1 (Murphy and Myors, Journal of Applied
+        Psychology 84, 1999). It is below 1 - c exactly where the interval of confidence c lies wholly outside the
+        margin, and 1 below two rounds.
         """
         excess = abs(self.mean) - log_margin(margin)
         variance = self.variance
@@ -181,18 +158,9 @@ class PairedLogRatio:
 
 
 def judge_paired(ratio: PairedLogRatio, margin: float, confidence: float) -> Comparison:
-    """Judge a paired log-ratio at one level of confidence. Fewer than two paired rounds are UNCLEAR.
+    """Judges a paired log-ratio at one level of confidence; fewer than two paired rounds are UNCLEAR.
 
-    To judge several kernels at once use `judge_family`, which keeps the chance of any false verdict where this puts
-    that of each.
-
-    Args:
-        ratio: what the rounds say of log(baseline / kernel).
-        margin: differences up to this ratio count as none.
-        confidence: of the interval, between 0 and 1, both excluded.
-
-    Raises:
-        ValueError: if `margin` or `confidence` is out of range.
+    The error rate holds for this comparison alone; `judge_family` bounds the chance of any false verdict among several.
     """
     speedup = ratio.speedup(confidence)
     verdict = judge(speedup, margin)
@@ -202,22 +170,11 @@ def judge_paired(ratio: PairedLogRatio, margin: float, confidence: float) -> Com
 
 
 def more_rounds_to_decide(ratio: PairedLogRatio, *, margin: float, confidence: float) -> int | None:
-    """How many more rounds would bring the interval wholly outside or wholly inside the margin.
+    """The fewest further rounds that would bring the interval wholly outside or wholly inside the margin, at least 1.
 
-    Assumes that further rounds have the mean and the standard deviation of those so far, so it is an estimate with
-    about the uncertainty of the mean itself. What lies between processes does not shrink with rounds.
-
-    Args:
-        ratio: what the rounds say so far.
-        margin: a ratio, 0.005 is half a percent.
-        confidence: between 0 and 1, both excluded.
-
-    Returns:
-        The fewest further rounds, at least 1; None where not even MAX_ROUNDS would do, and where too few rounds leave
-        the spread unknown.
-
-    Raises:
-        ValueError: if `margin` or `confidence` is out of range.
+    Assumes that further rounds have the mean and the standard deviation of those so far, so the estimate is about as
+    uncertain as the mean itself; the variance between processes does not shrink with rounds. Returns None where even
+    MAX_ROUNDS rounds in all would not decide, or too few rounds leave the spread unknown.
     """
     if math.isinf(ratio.variance.value):
         return None

@@ -1,12 +1,12 @@
-"""What the processes of a run add to its times, and how uncertain that leaves a time and a ratio of two.
+"""The random effect of the processes of a run, and the variance it adds to a time and to a ratio.
 
 A round time is modelled as t = launch(process) + kernel(case) * (1 + effect(case, process) + noise(case, round)). The
-launch, which only NVBench's times have in them, is a constant in microseconds that all cases of a process share (on
-H200s its standard deviation is 0.05 to 0.06 µs, and its correlation between B=1 and B=8 0.98: docs/measuring.md); it is
-estimated from all of them and taken out. What is left between processes is a random effect of each case. A run has few
-processes, too few to tell it for each case: all cases of a workload together tell by how much the means of processes
-vary more than their rounds explain, and by that factor every variance over rounds is inflated (Wedderburn, Biometrika
-61, 1974: quasi-likelihood). A case that stands out is judged by its own processes alone.
+launch, which only NVBench's times include, is a constant in microseconds that all cases of a process share (on H200s
+its standard deviation is 0.05 to 0.06 µs, and its correlation between B=1 and B=8 0.98: docs/measuring.md); it is
+estimated from all cases and subtracted. The remaining variance between processes is a random effect of each case. A run
+has too few processes to estimate it for each case, so all cases of a workload together give the factor by which the
+means of processes vary more than their rounds explain, and every variance over rounds is inflated by that factor
+(Wedderburn, Biometrika 61, 1974: quasi-likelihood). A case that stands out is judged by its own processes alone.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from gdnbench.stats.variance import NO_VARIANCE, UNKNOWN_VARIANCE, Variance, add
 K = TypeVar("K", bound=Hashable)
 
 STANDS_OUT = 1e-3
-"""Chance that a case like the others is taken for one whose processes differ more than theirs."""
+"""The chance that a case like the others is taken for an outlier, whose processes differ more than theirs."""
 
 USUAL_LAUNCH_SD_US = 0.06
-"""Of launches of processes on one card, by NVBench: 0.05 to 0.064 µs in four sets of runs on H200s."""
+"""Standard deviation of NVBench's launches between a card's processes: 0.05 to 0.064 µs, four sets of runs on H200s."""
 USUAL_LAUNCH_DF = 15
 
 
@@ -39,7 +39,7 @@ class Between:
     Attributes:
         inflation: the factor by which processes vary more than their rounds explain, at least 1.
         df: degrees of freedom of that factor.
-        variance: of what rounds do not tell at all.
+        variance: the part that rounds do not show.
     """
 
     inflation: float = 1.0
@@ -47,7 +47,7 @@ class Between:
     variance: Variance = NO_VARIANCE
 
     def add(self, more: Variance) -> Between:
-        """The same with a further variance."""
+        """Returns a copy with a further variance."""
         return replace(self, variance=add_variances([self.variance, more]))
 
 
@@ -64,9 +64,10 @@ class ProcessEffects(Generic[K]):
         inflation: variance between the processes' means of a case over that which its rounds explain, at least 1.
         df: degrees of freedom of the inflation.
         outliers: cases whose processes differ more than the others' do: each is judged by its own processes alone.
-        usual_sd_us: how far launches of processes spread in other runs, microseconds; 0 where that is not known.
-        own_sds: what else a process adds to the time of each case in other runs, relative, as a standard deviation: a
-            single process does not show it. A pair of which one is not named, as a control, differs by its rounds.
+        usual_sd_us: standard deviation of launches between processes in other runs, microseconds; 0 if unknown.
+        own_sds: relative standard deviation of each case between processes in other runs, launch aside, used where
+            there is one process. A pair with a case not named here, such as a control, has the variance of its rounds
+            and launch.
     """
 
     process: IntArray
@@ -79,7 +80,7 @@ class ProcessEffects(Generic[K]):
 
     @property
     def count(self) -> int:
-        """How many processes there are."""
+        """The number of processes."""
         return len(self.launch_us)
 
     def without_launch(self, times_us: FloatArray) -> FloatArray:
@@ -87,12 +88,7 @@ class ProcessEffects(Generic[K]):
         return times_us - self.launch_us[self.process]
 
     def of_time(self, key: K, times_us: FloatArray) -> Between:
-        """What is between processes in the mean logarithm of a case's round times.
-
-        Args:
-            key: the case.
-            times_us: its rounds, without the launch.
-        """
+        """The variance between processes of the mean logarithm of a case's round times, launch subtracted."""
         if self.count < 2:
             return self._as_usual(1.0 / float(np.nanmean(times_us)), key)
         if key in self.outliers:
@@ -100,14 +96,10 @@ class ProcessEffects(Generic[K]):
         return Between(self.inflation, self.df, self._launch_variance(1.0 / float(np.nanmean(times_us))))
 
     def of_ratio(self, keys: tuple[K, K], times_us: tuple[FloatArray, FloatArray]) -> Between:
-        """What is between processes in the mean log-ratio of two cases.
+        """The variance between processes of the mean log-ratio of two cases' round times, launch subtracted.
 
-        The launch moves both: what is left of it in the ratio is the difference of its shares in the two times, which
-        vanishes for equal ones.
-
-        Args:
-            keys: the two cases.
-            times_us: their rounds, without the launch.
+        The launch is part of both times: its relative effect on the ratio is the difference of its shares in the two,
+        which vanishes for equal times.
         """
         first, second = (1.0 / float(np.nanmean(times)) for times in times_us)
         if self.count < 2:
@@ -127,12 +119,12 @@ class ProcessEffects(Generic[K]):
         return Between(variance=launch).add(Variance(own, USUAL_LAUNCH_DF))
 
     def _launch_variance(self, per_us: float) -> Variance:
-        """Of a mean over the processes, relative, where a microsecond of launch is worth `per_us`."""
+        """The relative variance of a mean over processes that is due to launches; 1 µs of launch is worth `per_us`."""
         of_mean = mean_launch_variance(self.launch_us, self.usual_sd_us**2)
         return Variance(per_us**2 * of_mean.value, of_mean.df)
 
     def _own_processes(self, logs: FloatArray) -> Between:
-        """The variance of the mean over the processes' own means."""
+        """The variance of the mean, from the means of the case's own processes."""
         means = process_means(logs, self.process, self.count)
         known = means[np.isfinite(means)]
         if len(known) < 2:
@@ -151,30 +143,24 @@ def estimate_effects(
 ) -> ProcessEffects[K]:
     """Estimates the effects of the processes from all cases of a workload.
 
-    What processes add to all cases is read from those that were measured in each of them; how far a case's processes
-    differ, from every case that has several.
+    The launches are estimated from the cases measured in every process, the variance between processes from every case
+    with several. With one process there are no effects but the usual ones given, as in the attributes of
+    `ProcessEffects`.
 
     Args:
         times_us: shape (rounds,) of each case, microseconds, NaN where a round is missing.
         process: shape (rounds,), the process of each round, any numbers.
-        left_out: cases that are no evidence on the others, such as a kernel that does nothing, whose time is a few
-            ticks of the timer and moves by whole ones.
-        has_launch: whether the times have a launch in them. A kernel's own time has none: by CUPTI all cases of a
-            process moved together by 0.001 µs, where by NVBench they moved by 0.05 (nine runs on H200s).
-        usual_sd_us: see the attribute; times without a launch have none.
-        own_sds: see the attribute.
-
-    Returns:
-        No effects where there is one process, unless it is told what is usual: such a run does not tell them.
-
-    Raises:
-        ValueError: if the shapes differ.
+        left_out: cases from which nothing is estimated for the others, such as an empty kernel, whose time is a few
+            ticks of the timer and moves by whole ticks.
+        has_launch: whether the times include a launch. A kernel's own time has none: by CUPTI all cases of a process
+            moved together by 0.001 µs, where by NVBench they moved by 0.05 (nine runs on H200s).
+        usual_sd_us: ignored for times without a launch.
     """
     if any(times.shape != process.shape for times in times_us.values()):
         raise ValueError(f"every case needs a time or NaN for each of {len(process)} rounds")
     usual_sd_us = usual_sd_us if has_launch else 0.0
     known = np.any([np.isfinite(times) for times in times_us.values()], axis=0) if times_us else np.ones(0, bool)
-    if known.any():  # a round that no case has is of no process
+    if known.any():  # a round without times counts for the first process
         process = np.where(known, process, process[known][0])
     numbers, index = np.unique(process, return_inverse=True)
     count = len(numbers)
@@ -190,7 +176,7 @@ def estimate_effects(
     outliers = _find_outliers(found)
     usual = [each for key, each in found.items() if key not in outliers]
     outliers |= times_us.keys() & set(left_out)
-    fitted = count - 1 if has_launch else 0  # a launch for each process, which takes the place of a case
+    fitted = count - 1 if has_launch else 0  # the launches cost as many degrees of freedom as one case has
     df = sum(each.dfs[0] for each in usual) - fitted
     if df < 1:
         return ProcessEffects(index, launch_us, outliers=outliers | set(several), usual_sd_us=usual_sd_us)
@@ -202,19 +188,16 @@ def estimate_effects(
 def _launches(means_us: FloatArray, usual_sd_us: float) -> FloatArray:
     """What each process adds to every time, less their mean; shape (processes,), microseconds.
 
-    It is what all cases move by together, less the share of that which is their own noise: of two normal distributions,
-    the usual launches' and the estimate's about its launch, Bayes's rule leaves the first variance over the sum.
-
-    Args:
-        means_us: shape (cases, processes).
-        usual_sd_us: how far launches usually spread; 0 where that is not known, and all is taken for launch.
+    It is the common shift of all cases, shrunk by the share of it that is their own noise: with a normal prior (the
+    usual launches) and a normal error, Bayes's rule multiplies it by the prior variance over the sum of both.
+    `means_us` has the shape (cases, processes); a `usual_sd_us` of 0 is unknown, and the whole shift counts as launch.
     """
     cases, processes = means_us.shape
     shift_us = _common_shift(means_us)
     own_us = means_us - means_us.mean(axis=1, keepdims=True) - shift_us
     shift_us -= shift_us.mean()
     if cases < 2:
-        return np.zeros(processes)  # nothing tells a launch from what is the case's own
+        return np.zeros(processes)  # a single case cannot separate the launch from its own effect
     if not usual_sd_us:
         return shift_us
     weights, df = _weights(means_us), processes - 1
@@ -226,14 +209,11 @@ def _launches(means_us: FloatArray, usual_sd_us: float) -> FloatArray:
 
 
 def mean_launch_variance(launch_us: FloatArray, usual_variance: float) -> Variance:
-    """Of the mean of a few launches, in square microseconds.
+    """The variance of the mean of a few launches, in square microseconds.
 
-    Two or three of them tell little of how far launches spread: what is known of other runs is weighed in by its
-    degrees of freedom, as in Smyth, Statistical Applications in Genetics and Molecular Biology 3 (2004).
-
-    Args:
-        launch_us: each less their mean, microseconds; at least two, or a usual variance.
-        usual_variance: of launches in other runs, square microseconds; 0 where that is not known.
+    Two or three launches say little of their spread, so the variance in other runs, 0 if unknown, is weighed in by its
+    degrees of freedom, as in Smyth, Statistical Applications in Genetics and Molecular Biology 3 (2004). `launch_us`
+    are the launches less their mean; without a usual variance there are at least two.
     """
     known = USUAL_LAUNCH_DF if usual_variance else 0
     df = known + len(launch_us) - 1
@@ -242,20 +222,16 @@ def mean_launch_variance(launch_us: FloatArray, usual_variance: float) -> Varian
 
 
 def joint_process(processes: Sequence[IntArray]) -> IntArray:
-    """The process of each round in which several workloads were measured, perhaps by one process each.
+    """Numbers the combinations of processes in which several workloads were measured, from 0; shape (rounds,).
 
-    Args:
-        processes: shape (rounds,), of each workload.
-
-    Returns:
-        Shape (rounds,), numbered from 0: rounds of the same processes have the same number.
+    `processes` holds the process of each round by workload, shape (rounds,) each.
     """
     joint: IntArray = np.unique(np.stack(processes), axis=1, return_inverse=True)[1].ravel()
     return joint
 
 
 def process_means(values: FloatArray, process: IntArray, count: int) -> FloatArray:
-    """The mean of each process's rounds; NaN for one that has none. Shape (processes,)."""
+    """The mean of each process's rounds, shape (processes,); NaN for a process without rounds."""
     known = np.isfinite(values)
     sums = np.bincount(process[known], weights=values[known], minlength=count)
     counts = np.bincount(process[known], minlength=count)
@@ -271,26 +247,23 @@ def within_sd(values: FloatArray, process: IntArray) -> tuple[float, int]:
 
 
 def _common_shift(times_us: FloatArray) -> FloatArray:
-    """By how much all cases move together: their weighted median, shape (columns,), microseconds.
+    """The common shift of all cases, their weighted median; shape (columns,), microseconds.
 
-    Noise is a share of a time, so a case weighs as the inverse square of its time: the microseconds by which a slow
-    kernel moves say nothing of a launch.
-
-    Args:
-        times_us: shape (cases, columns), microseconds, NaN where one is missing.
+    Noise is proportional to a time, so a case weighs as the inverse square of its time: the shift in microseconds of a
+    slow kernel says little of a launch. `times_us` has the shape (cases, columns), with NaN where a time is missing.
     """
     shifts, weights = times_us - np.nanmean(times_us, axis=1, keepdims=True), _weights(times_us)
     return np.array([_weighted_median(column, weights) for column in shifts.T])
 
 
 def _weights(times_us: FloatArray) -> FloatArray:
-    """What a case weighs in what all have in common; shape (cases,)."""
+    """The weight of each case in the common shift; shape (cases,)."""
     weights: FloatArray = np.nanmean(times_us, axis=1) ** -2.0
     return weights
 
 
 def _weighted_median(values: FloatArray, weights: FloatArray) -> float:
-    """Where half of the weight lies below, each value's weight about itself; the median for equal weights."""
+    """The point with half of the weight below, each weight centred on its value; the median for equal weights."""
     known = np.isfinite(values)
     order = np.argsort(values[known])
     values, weights = values[known][order], weights[known][order]
@@ -300,11 +273,11 @@ def _weighted_median(values: FloatArray, weights: FloatArray) -> float:
 
 @dataclass(frozen=True)
 class _CaseSpread:
-    """How far the processes of a case differ, once the launch that all cases share in each round is out.
+    """The variance between the processes of a case, without the launch that all cases share in each round.
 
     Attributes:
         between: variance of the processes' means.
-        within: the part of it that the rounds' noise explains.
+        within: the part of `between` that the rounds' noise explains.
         dfs: degrees of freedom of both.
     """
 
@@ -314,25 +287,18 @@ class _CaseSpread:
 
     @property
     def inflation(self) -> float:
-        """The first over the second."""
+        """`between` over `within`."""
         return self.between / self.within if self.within > 0 else 1.0
 
     def stands_out(self, usual: float) -> bool:
-        """Whether the inflation is larger than chance makes of the usual one, by an F-test."""
+        """Whether an F-test finds the inflation larger than the usual one."""
         return self.dfs[1] > 0 and bool(scipy.special.fdtrc(*self.dfs, self.inflation / usual) < STANDS_OUT)
 
 
 def _spreads(
     times_us: Mapping[K, FloatArray], shared: FloatArray | float, process: IntArray, count: int
 ) -> dict[K, _CaseSpread]:
-    """How far the processes of each case differ, in those processes that measured it.
-
-    Args:
-        times_us: of the cases that have several.
-        shared: shape (rounds,), what all cases moved by; 0 where that is nothing.
-        process: of each round.
-        count: of processes.
-    """
+    """The spread of each case over the processes that measured it; `shared`, shape (rounds,), is the common shift."""
     found = {}
     for key, times in times_us.items():
         residuals = times - shared
@@ -346,9 +312,9 @@ def _spreads(
 
 
 def _find_outliers(found: Mapping[K, _CaseSpread]) -> frozenset[K]:
-    """The cases whose processes differ more than the usual inflation explains: never more than half of them.
+    """The cases whose processes differ more than the usual inflation explains, at most half of them.
 
-    That is taken from the median over the cases, which a few that differ much do not move.
+    The usual inflation comes from the median over the cases, which a few outliers do not move.
     """
     df = max(each.dfs[0] for each in found.values())
     median = float(np.median([each.inflation for each in found.values()]))
@@ -357,5 +323,5 @@ def _find_outliers(found: Mapping[K, _CaseSpread]) -> frozenset[K]:
 
 
 def _mean_over_median(df: int) -> float:
-    """Of variances with so many degrees of freedom, which are distributed as chi-squared over that."""
+    """The ratio of mean and median of variances with `df` degrees of freedom, chi-squared over `df`."""
     return df / float(scipy.special.chdtri(df, 0.5))

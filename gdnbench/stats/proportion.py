@@ -1,4 +1,4 @@
-"""How often something happens, from how often it happened."""
+"""The probability of an event and its interval, from a count of trials."""
 
 from __future__ import annotations
 
@@ -8,22 +8,12 @@ from gdnbench.stats.interval import Interval
 
 
 def share_of(count: int, trials: int, confidence: float = 0.95, *, design_effect: float = 1.0) -> Interval:
-    """The share of trials with an event, and the interval of Clopper and Pearson, Biometrika 26 (1934).
+    """The share of trials with an event, from 0 to 1, and the interval of Clopper and Pearson, Biometrika 26 (1934).
 
-    It holds the true share with at least the confidence asked for. Trials that depend on one another count as fewer:
-    Korn and Graubard, Survey Methodology 24 (1998).
-
-    Args:
-        count: trials with the event.
-        trials: all of them.
-        confidence: between 0 and 1, both excluded.
-        design_effect: how many trials tell as much as one that depends on no other.
-
-    Returns:
-        Shares between 0 and 1; without trials the estimate is NaN and the interval all of them.
-
-    Raises:
-        ValueError: for a count that is not between 0 and `trials`, or a confidence out of range.
+    The interval covers the true share with at least the confidence asked for. Dependent trials count as fewer, by
+    `design_effect`: Korn and Graubard, Survey Methodology 24 (1998). Without trials the estimate is NaN and the
+    interval (0, 1). ValueError is raised if `count` is not between 0 and `trials`, or `confidence` is not between 0 and
+    1.
     """
     if not 0 <= count <= trials:
         raise ValueError(f"{count} of {trials} is no share")
@@ -39,12 +29,9 @@ def share_of(count: int, trials: int, confidence: float = 0.95, *, design_effect
 
 
 def sharing_design_effect(alike: int) -> float:
-    """The design effect of comparisons in groups that share what they are compared with.
+    """The design effect of `alike` comparisons with one shared value.
 
-    Differences from one value correlate by a half, and whether they are large by no more than that: so many of them
-    tell as much as alike / (1 + (alike - 1) / 2) that share nothing (Kish, Survey Sampling, 1965).
-
-    Args:
-        alike: comparisons of a group.
+    Differences from one value correlate by a half, and whether they are large correlates by at most that: `alike` of
+    them are worth alike / (1 + (alike - 1) / 2) independent comparisons (Kish, Survey Sampling, 1965).
     """
     return 1.0 + max(0, alike - 1) / 2.0

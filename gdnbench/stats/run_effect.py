@@ -1,26 +1,26 @@
-"""The random effect of a run: what every case moved by from one run to another, and how far a single case strays.
+"""The random effect of a run: the change that all cases share from one run to another, and the stray of a single case.
 
 A change `d` of an unchanged case, from one run to another, is modelled as
 
     d = whole + workload + stray + error of the rounds
 
-`whole` is common to all cases (of stream times, the launch of a process on its host, in microseconds), `workload` to
+`whole` is common to all cases (in stream times, the launch of a process on its host, in microseconds), `workload` to
 all cases of one workload (clocks, cold translations), `stray` belongs to the case (its placements). The three are
-random effects with mean 0. A kernel that may have changed is judged by its change less `whole + workload` as its
-unchanged peers tell them, with `stray` and the uncertainty of both in its interval.
+random effects with mean 0. A kernel that may have changed is judged by its change less `whole + workload`, estimated
+from its unchanged peers, with `stray` and the uncertainty of both in its interval.
 
-- Spreads are not known, and peers are few. So each is an expected spread, which the caller gives for each case, times a
-  dispersion that the peers tell, shrunk towards 1: the moderated variance of Smyth, "Linear models and empirical Bayes
-  methods for assessing differential expression", SAGMB 3 (2004), `(d0 * prior + d * own) / (d0 + d)` with `d0 + d`
-  degrees of freedom. A workload's own dispersion is shrunk towards that of all workloads.
-- Peers are weighted by the inverse of their variance. The variance of a weighted mean carries the dispersion that is
-  estimated, with Student's t, as Hartung and Knapp, "A refined method for the meta-analysis of controlled clinical
-  trials with binary outcome", Statistics in Medicine 20 (2001).
+- Spreads are unknown and peers are few, so each spread is an expected one, which the caller gives for each case, times
+  a dispersion estimated from the peers and shrunk towards 1: the moderated variance of Smyth, "Linear models and
+  empirical Bayes methods for assessing differential expression", SAGMB 3 (2004), `(d0 * prior + d * own) / (d0 + d)`
+  with `d0 + d` degrees of freedom. A workload's own dispersion is shrunk towards that of all workloads.
+- Peers are weighted by the inverse of their variance. The variance of a weighted mean carries the estimated dispersion,
+  with Student's t, as Hartung and Knapp, "A refined method for the meta-analysis of controlled clinical trials with
+  binary outcome", Statistics in Medicine 20 (2001).
 - Means and dispersions are Huber's, with "Proposal 2" for the scale: "Robust Estimation of a Location Parameter",
-  Annals of Mathematical Statistics 35 (1964). A peer that did change is held to 1.5 standard deviations, and one that
-  is further than 6 from the others, which no noise is, is left out.
+  Annals of Mathematical Statistics 35 (1964). A peer that did change is clipped to 1.5 standard deviations, and a peer
+  further than 6 from the others, which noise cannot be, is left out.
 - The effect at a workload is the best linear unbiased prediction (Henderson, Biometrics 31, 1975): the mean of the
-  workload's own peers, drawn towards `whole` as far as they leave open.
+  workload's own peers, shrunk towards `whole` by its uncertainty.
 - A further case takes the variance of a prediction, the spread and that of the mean: Higgins, Thompson and
   Spiegelhalter, "A re-evaluation of random-effects meta-analysis", JRSS A 172 (2009).
 """
@@ -37,7 +37,7 @@ from gdnbench.stats import FloatArray
 from gdnbench.stats.variance import Variance
 
 PRIOR_DF = 4.0
-"""How many peers the expected spreads are worth, in each of the three dispersions."""
+"""The weight of the expected spreads in each of the three dispersions, in peers."""
 
 _BOUND = 1.5  # Huber's, in standard deviations: 96 % efficient on normal values
 _GROSS = 6.0  # standard deviations
@@ -49,12 +49,7 @@ _HALF = np.array([0.5 - 1e-9, 0.5 + 1e-9])  # of the weight, but for rounding
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The expected standard deviations of a change, in its unit.
-
-    Attributes:
-        stray: of a case about its workload.
-        workload: of a workload about the run.
-    """
+    """The expected standard deviations of a change, in its unit: of the case alone, and of its workload."""
 
     stray: float
     workload: float
@@ -64,11 +59,7 @@ class Spread:
 class Peer:
     """A case that both runs measured and nobody changed.
 
-    Attributes:
-        workload: what it shares with others besides the run.
-        change: later run - earlier run, in any unit.
-        variance: of the change, from the rounds of both runs, squared unit.
-        spread: what is expected of it.
+    `change` is later run - earlier run, in any unit, `variance` the squared error of it from the rounds of both runs.
     """
 
     workload: Hashable
@@ -79,13 +70,10 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What a case would have changed by, had nobody changed it.
+    """The predicted change of an unchanged case, in the unit of the peers.
 
-    Attributes:
-        mean: in the unit of the peers.
-        own: variance that belongs to the case alone.
-        of_workload: variance that all cases of the workload share.
-        of_run: variance that all cases of the run share.
+    The variance has three parts: that of the case alone, that shared by all cases of the workload, and by all of the
+    run.
     """
 
     mean: float
@@ -106,13 +94,13 @@ class _Estimate:
 
 @dataclass(frozen=True, slots=True)
 class RunEffect:
-    """What the peers of two runs tell.
+    """The estimated effect of one run against another.
 
     Attributes:
-        peers: how many tell it.
-        whole: what all cases moved by, with its variance and the dispersion of workloads about it.
+        peers: the number of peers used.
+        whole: the change of all cases, and the dispersion of workloads about it.
         strays: the dispersion of cases about their workloads, over all workloads.
-        workloads: the same of single workloads.
+        workloads: the mean and the dispersion of cases at each workload.
     """
 
     peers: int
@@ -121,12 +109,7 @@ class RunEffect:
     workloads: Mapping[Hashable, _Estimate]
 
     def predict(self, workload: Hashable, spread: Spread) -> Prediction:
-        """What a case at a workload would have changed by, and how surely.
-
-        Args:
-            workload: one of the peers', or another, which is then further from being known.
-            spread: what is expected of the case.
-        """
+        """Predicts the change of an unchanged case; at a workload without peers the variance is larger."""
         between = self.whole.dispersion * spread.workload**2
         here = self.workloads.get(workload)
         if here is None:
@@ -147,7 +130,7 @@ class RunEffect:
 
 @dataclass(frozen=True, slots=True)
 class _Changes:
-    """Changes of one group: values, the variances that are known, and those that the dispersion multiplies."""
+    """Changes of one group: values, known variances, and the variances that the dispersion multiplies."""
 
     values: FloatArray
     known: FloatArray
@@ -155,12 +138,10 @@ class _Changes:
 
 
 def estimate_run_effect(peers: Sequence[Peer], whole_sd: float) -> RunEffect:
-    """Estimates the random effect of one run against another.
+    """Estimates the random effect of one run against another from the unchanged cases.
 
-    Args:
-        peers: the unchanged cases; of none, the estimate is 0 with the expected spreads.
-        whole_sd: expected standard deviation of what all cases share, in the unit of the changes. Where peers tell it
-            well it hardly matters.
+    Without peers the estimate is 0 with the expected spreads. `whole_sd` is the expected standard deviation of what all
+    cases share, in the unit of the changes; with many peers it hardly matters.
     """
     effect = _fit(peers, whole_sd)
     alike = [peer for peer in peers if _distance(peer, effect) <= _GROSS]
@@ -168,7 +149,7 @@ def estimate_run_effect(peers: Sequence[Peer], whole_sd: float) -> RunEffect:
 
 
 def _distance(peer: Peer, effect: RunEffect) -> float:
-    """How far a peer lies from the others of its workload, in standard deviations."""
+    """The distance of a peer from the others of its workload, in standard deviations."""
     here = effect.workloads[peer.workload]
     variance = peer.variance + here.dispersion * peer.spread.stray**2
     return abs(peer.change - here.mean) / math.sqrt(variance) if variance > 0 else 0.0
@@ -200,7 +181,7 @@ def _changes(peers: Sequence[Peer]) -> _Changes:
 
 
 def _estimate(changes: _Changes, prior: float, prior_variance: float) -> _Estimate:
-    """Mean and dispersion of a group; `prior` is what its dispersion is shrunk to, the mean's prior lies about 0."""
+    """Mean and dispersion of a group; its dispersion is shrunk to `prior`, its mean towards 0 by `prior_variance`."""
     if not len(changes.values):
         return _Estimate(0.0, prior_variance, prior, PRIOR_DF)
     dispersion, df = _dispersion([changes], prior, PRIOR_DF, prior_variance)
@@ -211,7 +192,7 @@ def _estimate(changes: _Changes, prior: float, prior_variance: float) -> _Estima
 def _dispersion(
     groups: Sequence[_Changes], prior: float, prior_df: float, prior_variance: float = math.inf
 ) -> tuple[float, float]:
-    """The common dispersion of groups about a mean of their own, and its degrees of freedom.
+    """The common dispersion of groups, each about its own mean, and its degrees of freedom.
 
     Where the rounds' error is part of a deviation, the stray's share of it is the expectation given the deviation, as
     in the EM algorithm for a variance component.

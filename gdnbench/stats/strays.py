@@ -1,4 +1,4 @@
-"""By how much the times of a card differ from those of the others, all cases together, and which card strays."""
+"""The deviation of a card's times from those of the other cards, over all cases, and the cards that stray."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from gdnbench.stats.estimators import MAD_TO_SD
 
 STRAYS_BY = 0.01
 STRAYS_BY_ERRORS = 4.0
-"""A card strays whose common deviation is larger than both: a share of its times, and so many standard errors."""
+"""A card strays if its common deviation exceeds both: a share of its times, and so many standard errors."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """By how much the times of a card differ from those of the mean card, all cases together.
+    """The relative deviation of a card's times from those of the mean card, over all cases.
 
     Attributes:
-        share: of its times; above 0 it is slower. NaN where the times do not tell it.
-        error: its standard error over cases.
+        share: of its times; above 0 the card is slower. NaN if the times do not determine it.
+        error: standard error of `share` over cases.
     """
 
     share: float
@@ -36,11 +36,8 @@ def common_deviations(means_us: FloatArray, *, has_launch: bool) -> list[Deviati
     """The common relative deviation of each card.
 
     With a launch in the times, a card's times differ by `launch + share * time`: the share is the intercept of the
-    relative differences over the inverse of the times, told only where the times of cases differ enough.
-
-    Args:
-        means_us: shape (cards, cases), the mean round time of each case on each card, microseconds.
-        has_launch: whether the times have a launch in them.
+    relative differences over the inverse of the times, known only where the times of cases differ enough. `means_us`
+    has the shape (cards, cases): the mean round time of each case on each card, microseconds.
     """
     time_us = means_us.mean(axis=0)
     relative = means_us / time_us - 1.0
@@ -54,7 +51,7 @@ def _mean(values: FloatArray) -> Deviation:
 
 
 def _intercept(x: FloatArray, y: FloatArray) -> Deviation:
-    """Of the least-squares line, with its standard error."""
+    """The intercept of the least-squares line, with its standard error."""
     count = len(x)
     if count < 4 or x.max() < 1.5 * x.min():
         return UNKNOWN_DEVIATION
@@ -70,8 +67,8 @@ class Stray:
     """A card that strays.
 
     Attributes:
-        card: its number; of two cards the slower one, and neither can be told to be the odd one.
-        share: how much longer its times are than the others'; below 0 it is faster.
+        card: its number; of two cards the slower one, for it is unknown which of the two strays.
+        share: how much longer its times are than the others', relative; below 0 it is faster.
     """
 
     card: int
@@ -79,7 +76,7 @@ class Stray:
 
 
 def find_strays(deviations: Sequence[Deviation]) -> list[Stray]:
-    """The cards whose common deviation is beyond chance and large enough to matter; of two cards at most the slower.
+    """The cards whose common deviation is significant and large enough to matter; of two cards at most the slower.
 
     The others' spread is 1.4826 times their median absolute deviation, which a second stray among them hardly moves.
     """

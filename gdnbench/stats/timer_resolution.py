@@ -1,4 +1,4 @@
-"""The resolution of a timer, inferred from the samples that it gave.
+"""The resolution of a timer, inferred from its samples.
 
 GPU event times are quantised: whole multiples of the timer's resolution, its tick (32 ns on an H200), stored as
 float32. A decode kernel lasts a hundred ticks or so, so a plain median moves in steps of half a percent unless it is
@@ -12,33 +12,28 @@ import numpy as np
 from gdnbench.stats import FloatArray
 
 MIN_REPEATED_VALUES = 6
-"""Fewer distinct repeated values than this are no evidence of a grid."""
+"""The fewest distinct repeated values that are evidence of a grid."""
 
 MIN_SHARE_ON_GRID = 0.99
-"""This share of all samples must lie on the grid; the rest may be anything."""
+"""The share of all samples that must lie on the grid."""
 
 GRID_TOLERANCE = 0.1
 """How far from a multiple of the tick, in ticks, a sample on the grid may lie."""
 
 
 def infer_resolution_us(samples_us: FloatArray) -> float | None:
-    """Infer the resolution of the timer that gave these samples.
+    """Infers the timer's tick from samples in microseconds, of any shape; ignores NaN, infinite and non-positive ones.
 
-    Only values that occur twice are evidence: a quantised timer repeats itself, a continuous one does not, and a
-    single value off the grid seldom does. The tick is the approximate greatest common divisor of the gaps between
-    neighbouring repeated values.
+    Returns the tick in microseconds, or None if the values are continuous or too few repeat.
 
-    Limits: where every repeated value happens to be a multiple of 2 (or k) ticks, the answer is 2 (or k)
-    ticks. For values that fall on odd and even ticks at random the chance is 2**-6 at the fewest values
-    accepted, and the harm is small, for such samples do lie on the coarser grid. Where samples are so few, or
-    so spread, that values hardly repeat, no tick is found; the spread then hides it anyway. So pool the
-    samples of a whole run, not those of one case.
+    Only values that occur twice are evidence: a quantised timer repeats itself, a continuous one does not, and a single
+    value off the grid seldom does. The tick is the approximate greatest common divisor of the gaps between neighbouring
+    repeated values.
 
-    Args:
-        samples_us: shape (n,) after flattening, microseconds. NaN, infinite and non-positive are ignored.
-
-    Returns:
-        The tick in microseconds; None where the values are continuous, or too few differ to tell.
+    Limits: where every repeated value happens to be a multiple of k ticks, the answer is k ticks. For values that fall
+    on odd and even ticks at random the chance of that is 2**-6 at the fewest values accepted, and the harm is small, as
+    such samples do lie on the coarser grid. Where samples are so few, or so spread, that values hardly repeat, no tick
+    is found, and the spread hides it anyway. So pool the samples of a whole run.
     """
     samples = np.ravel(samples_us)
     samples = samples[np.isfinite(samples) & (samples > 0)]
@@ -55,7 +50,6 @@ def infer_resolution_us(samples_us: FloatArray) -> float | None:
 
 
 def _repeated_values(samples: FloatArray) -> FloatArray:
-    """Sorted distinct values that occur at least twice."""
     # Compared as float32: a tick count that took two routes to float64 is still one value.
     values, counts = np.unique(samples.astype(np.float32), return_counts=True)
     repeated: FloatArray = values[counts > 1].astype(np.float64)
@@ -74,8 +68,8 @@ def _near_gaps(values: FloatArray, rounding: float) -> FloatArray:
 def _common_divisor(gaps: FloatArray, rounding: float) -> float:
     """Euclid's algorithm on numbers each wrong by up to `rounding`.
 
-    The divisor is always above that error, so it cannot be the grid of float32 itself: on continuous times
-    it ends at a divisor that most samples are no multiple of.
+    The divisor always exceeds that error, so it cannot be the grid of float32 itself: on continuous times the result is
+    a divisor that most samples are not multiples of.
     """
     divisor = float(gaps.min())
     while True:
@@ -90,7 +84,7 @@ def _common_divisor(gaps: FloatArray, rounding: float) -> float:
 
 
 def _refine(tick: float, gaps: FloatArray, shortest: float) -> float:
-    """Sharpen a tick that carries the rounding error of one gap to the precision of a whole time."""
+    """Refines a tick that has the rounding error of one gap to the precision of a whole time."""
     # Errors cancel in a sum of neighbouring gaps. The mean gap then counts the ticks of the shortest time
     # exactly, and that time over its count is good to float32's own relative precision.
     tick = float(gaps.sum() / np.rint(gaps / tick).sum())

@@ -1,9 +1,9 @@
 """Two cases that shared no rounds: the logarithm of the ratio of their times, and its components of variance.
 
-Welch, "The generalization of 'Student's' problem when several different population variances are involved",
-Biometrika 34 (1947), with the degrees of freedom of Satterthwaite, "An approximate distribution of estimates of
-variance components", Biometrics Bulletin 2 (1946), which take any number of independent components: the rounds of each
-side, and the random effect of a case or a run.
+Welch, "The generalization of 'Student's' problem when several different population variances are involved", Biometrika
+34 (1947), with the degrees of freedom of Satterthwaite, "An approximate distribution of estimates of variance
+components", Biometrics Bulletin 2 (1946), for any number of independent components: the rounds of each side, and the
+random effect of a case or a run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gdnbench.stats.variance import UNKNOWN_VARIANCE, Variance, add_variances, h
 
 @dataclass(frozen=True, slots=True)
 class UnpairedLogRatio:
-    """What separate rounds say of `log(baseline / kernel)`: above 0, the kernel is faster.
+    """The estimate of `log(baseline / kernel)` from separate rounds: above 0, the kernel is faster.
 
     The half-width at a confidence is `sqrt((t * se)^2 + noise^2) + bias`, with `se^2` the sum of the components'
     variances and t at Satterthwaite's `se^4 / sum(variance_i^2 / df_i)` degrees of freedom.
@@ -29,8 +29,8 @@ class UnpairedLogRatio:
     Attributes:
         mean: the logarithm of the ratio; NaN where a side has no round.
         components: the components of its variance.
-        noise: a further half-width that no number of rounds reduces, as of an A/A comparison; independent of the rest.
-        bias: how far the mean may be off for a known reason, whichever way.
+        noise: a further half-width that more rounds do not reduce, as of an A/A comparison; independent of the rest.
+        bias: how far the mean may be off for a known reason, in either direction.
     """
 
     mean: float
@@ -40,7 +40,7 @@ class UnpairedLogRatio:
 
     @property
     def variance(self) -> Variance:
-        """Of the mean: the sum of its components."""
+        """The variance of the mean, the sum of its components."""
         return add_variances(self.components)
 
     def half_width(self, confidence: float) -> float:
@@ -48,11 +48,7 @@ class UnpairedLogRatio:
         return math.hypot(half_width_of(self.variance, confidence), self.noise) + self.bias
 
     def speedup(self, confidence: float) -> Interval:
-        """The ratio baseline time / kernel time, `exp(mean)`, with its interval.
-
-        Raises:
-            ValueError: if `confidence` is not between 0 and 1.
-        """
+        """The ratio baseline time / kernel time, `exp(mean)`, with its interval."""
         half_width = self.half_width(confidence)
         if math.isnan(self.mean) or math.isinf(half_width):
             return Interval(math.exp(self.mean), 0.0, math.inf)
@@ -63,11 +59,8 @@ class UnpairedLogRatio:
     def p_value(self, margin: float) -> float:
         """Two-sided minimal-effect test, as `PairedLogRatio.p_value`: is the difference larger than the margin?
 
-        It is below 1 - c exactly where the interval of confidence c lies wholly outside the margin: solving
+        It is below 1 - c exactly where the interval of confidence c lies wholly outside the margin: solves
         `hypot(t * se, noise) + bias = |mean| - log(1 + margin)` for t.
-
-        Raises:
-            ValueError: if the margin is negative or not finite.
         """
         excess = abs(self.mean) - log_margin(margin) - self.bias
         variance = self.variance
@@ -81,11 +74,9 @@ class UnpairedLogRatio:
 
 @dataclass(frozen=True, slots=True)
 class MeanTime:
-    """The mean of a case's rounds.
+    """The mean of a case's rounds, microseconds, NaN without a round.
 
-    Attributes:
-        mean_us: microseconds; NaN without a round.
-        error: the variance of that mean within the processes of its run, square microseconds.
+    `error` is the variance of that mean within the processes of its run, square microseconds.
     """
 
     mean_us: float
@@ -93,17 +84,11 @@ class MeanTime:
 
 
 def mean_time(times_us: FloatArray, processes: IntArray | None = None) -> MeanTime:
-    """The mean of a case's rounds. What differs from process to process, the cases of a run share: it is no error.
+    """The mean of a case's rounds; the variance between processes, which the cases of a run share, is not in its error.
 
-    Args:
-        times_us: shape (rounds,), microseconds, NaN where a round is missing.
-        processes: shape (rounds,), the process of each round; None, or of shape (0,), for one process.
-
-    Returns:
-        The variance is infinite where no process has two rounds.
-
-    Raises:
-        ValueError: if a time is infinite, zero or negative.
+    `times_us` has the shape (rounds,), microseconds, with NaN where a round is missing; `processes` is the process of
+    each round, None or of shape (0,) for one process. The error is infinite where no process has two rounds. ValueError
+    is raised if a time is infinite, zero or negative.
     """
     there = ~np.isnan(times_us)
     present = times_us[there]
@@ -125,20 +110,12 @@ def unpaired_log_ratio(
     components: tuple[Variance, ...] = (),
     noise: float = 0.0,
 ) -> UnpairedLogRatio:
-    """`log(baseline / kernel)` of two mean times, both as with the mean of the two launches.
+    """`log(baseline / kernel)` of two mean times, both corrected to the mean of the two launches.
 
-    That takes half of the difference of the launches from the kernel's side and adds it to the baseline's, so that the
-    two can change places by a change of sign. The rounds of both are its first two components, baseline first.
-
-    Args:
-        kernel: its mean time.
-        baseline: that of the baseline.
-        launch_us: how much longer the launch of the kernel's run is, microseconds.
-        components: of what the rounds of either side do not show.
-        noise: as in `UnpairedLogRatio`.
-
-    Returns:
-        A mean of NaN where a side has no round, or no time is left without its launch.
+    Half of the difference of the launches, `launch_us` (kernel's run - baseline's run), is subtracted from the kernel's
+    time and added to the baseline's, so that the two can change places by a change of sign. The first two components
+    are the rounds of the baseline and of the kernel; `components` follow. The mean is NaN where a side has no round, or
+    no time is left without its launch.
     """
     before, after = baseline.mean_us + launch_us / 2.0, kernel.mean_us - launch_us / 2.0
     if not (before > 0 and after > 0):

@@ -1,4 +1,4 @@
-"""Estimates of variance, their sums, and the half-widths of the intervals that they give.
+"""Estimates of variance, their sums, and the half-widths of their intervals.
 
 The degrees of freedom of a sum of independent components are those of Satterthwaite, "An approximate distribution of
 estimates of variance components", Biometrics Bulletin 2 (1946).
@@ -18,12 +18,7 @@ from gdnbench.stats import FloatArray, IntArray
 
 @dataclass(frozen=True, slots=True)
 class Variance:
-    """The variance of an estimate.
-
-    Attributes:
-        value: in the square of the estimate's unit.
-        df: degrees of freedom that it was estimated with; infinite where it is known.
-    """
+    """The variance of an estimate, in its unit squared, and its degrees of freedom, infinite if it is known."""
 
     value: float = 0.0
     df: float = math.inf
@@ -46,8 +41,7 @@ def add_variances(parts: Sequence[Variance]) -> Variance:
 def half_width_of(variance: Variance, confidence: float) -> float:
     """Half-width of the two-sided t-interval of an estimate, in its unit; infinity where the variance is.
 
-    Raises:
-        ValueError: if `confidence` is not between 0 and 1.
+    ValueError is raised if `confidence` is not between 0 and 1.
     """
     if not 0.0 < confidence < 1.0:
         raise ValueError(f"confidence must lie between 0 and 1, not {confidence}")
@@ -62,9 +56,7 @@ def half_width_of(variance: Variance, confidence: float) -> float:
 def squares_within(values: FloatArray, process: IntArray) -> tuple[float, int]:
     """The sum of squared distances of rounds from the mean of their process, and its degrees of freedom.
 
-    Args:
-        values: shape (rounds,), none missing.
-        process: shape (rounds,), the process of each round, any numbers.
+    `values` and `process` have the shape (rounds,), and no value is missing.
     """
     groups = [values[process == number] for number in np.unique(process)]
     squares = sum(float(np.sum((group - np.mean(group)) ** 2)) for group in groups)
