@@ -8,11 +8,7 @@ from gdnbench.model.op import Op
 
 
 def argument_names(op: Op, kernel: Kernel, launch: CudaLaunch) -> tuple[str, ...]:
-    """The arguments of a CUDA launch, in order.
-
-    Raises:
-        DeclarationError: for one that the op does not have.
-    """
+    """The names of a CUDA launch's arguments, in order; DeclarationError for a name that the op does not have."""
     scratch = [spec.name for spec in getattr(kernel, "scratch", ())]
     inputs, outputs = [spec.name for spec in op.inputs], [spec.name for spec in op.outputs]
     run_time = [axis.name for axis in op.workloads.axes if not axis.compile_time]

@@ -1,4 +1,4 @@
-"""What the workloads of an op differ in: axes, lists of sizes, and names for axes that belong together."""
+"""Axes and lists of sizes, by which the workloads of an op differ, and aliases for axes that belong together."""
 
 from __future__ import annotations
 
@@ -11,28 +11,20 @@ from itertools import groupby
 from gdnbench.errors import DeclarationError, ShapeError, UsageError
 
 MOST_ELEMENTS = 2**31 - 1
-"""Of an axis: kernels take sizes as 32-bit integers."""
+"""The largest size of an axis: kernels take sizes as 32-bit integers."""
 
 _AXIS_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*")
-_LONGEST_LIST = 40  # characters of a list in a name; a longer one is told by its length, its sum and a hash
+_LONGEST_LIST = 40  # characters of a list in a name; a longer one is named by its length, its sum and a hash
 _RUN_OF_ALIKE = re.compile(r"(?:(\d+)x)?(\d+)")
 
 
 @dataclass(frozen=True)
 class Axis:
-    """A named size of an op.
+    """A named size of an op, such as `B`, from `least` to `most`; DeclarationError for an invalid name or default.
 
     Attributes:
-        name: `B`; letters and digits.
-        default: its size where none is given.
-        doc: what it counts, in a few words.
         compile_time: whether kernels are compiled for its value; else it is an argument of every launch.
         terse: whether a workload's name leaves it out as long as every terse axis has its default.
-        least: the smallest size.
-        most: the largest size.
-
-    Raises:
-        DeclarationError: if the name or the default is none.
     """
 
     name: str
@@ -52,17 +44,9 @@ class Axis:
 
 @dataclass(frozen=True)
 class AxisList:
-    """A named list of sizes, such as the lengths of the sequences in a batch.
+    """A named list of sizes, such as the `lengths` of the sequences in a batch; `least` and `most` limit each size.
 
-    Attributes:
-        name: `lengths`.
-        default: where none is given.
-        doc: what it lists.
-        least: the smallest size in it.
-        most: the largest size in it.
-
-    Raises:
-        DeclarationError: if the name or the default is none.
+    DeclarationError is raised for an invalid name or default.
     """
 
     name: str
@@ -84,13 +68,13 @@ class Alias:
     """A name for the values of several axes together, `heads=qk4_v8` for `HQ=4 HV=8`, or of one: `state=bf16`.
 
     Attributes:
-        name: what stands before the equals sign, `heads`.
+        name: the part before the equals sign, `heads`.
         pattern: a value's name, with the axes in braces: `qk{HQ}_v{HV}`.
-        known: values that are offered to whoever asks, by name.
-        words: for a pattern of one axis, what its sizes are called there, `{"fp32": 32, "bf16": 16}`; it has no others.
+        known: values that hints list.
+        words: for a pattern of one axis, the names of its sizes, `{"fp32": 32, "bf16": 16}`; it takes only these sizes.
 
     Raises:
-        DeclarationError: if the pattern names no axis, one of `known` does not fit it, or sizes with words are shared.
+        DeclarationError: if the pattern has no axis, one of `known` does not fit it, or two words have the same size.
     """
 
     name: str
@@ -112,7 +96,7 @@ class Alias:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The axes that it names."""
+        """The axes in the pattern."""
         return tuple(re.findall(r"\{(\w+)\}", self.pattern))
 
     def write(self, axes: Mapping[str, int]) -> str:
@@ -121,7 +105,7 @@ class Alias:
         return self.pattern.format(**{name: of.get(axes[name], axes[name]) for name in self.axes})
 
     def parse(self, text: str) -> dict[str, int] | None:
-        """The axes' values; None for a text that does not fit the pattern."""
+        """Returns the axes' values, or None if `text` does not fit the pattern."""
         parts = re.split(r"\{\w+\}", self.pattern)
         value = "|".join(map(re.escape, self.words)) or "[0-9]{1,9}"
         found = re.fullmatch(f"({value})".join(map(re.escape, parts)), text)
@@ -134,13 +118,13 @@ class Alias:
 
 
 def write_list(sizes: Sequence[int]) -> str:
-    """`8x1024` for eight times 1024, `28672+4096` for two that differ: the inverse of `parse_list`."""
+    """Writes `8x1024` for eight times 1024, `28672+4096` for two that differ: the inverse of `parse_list`."""
     runs = ((size, len(list(group))) for size, group in groupby(sizes))
     return "+".join(f"{count}x{size}" if count > 1 else str(size) for size, count in runs)
 
 
 def short_list(sizes: Sequence[int]) -> str:
-    """As `write_list`; a long list is written as its length, its sum and a hash: `19n-41870-0c1f2e3d`."""
+    """Writes a list as `write_list` does, or a long one as its length, its sum and a hash: `19n-41870-0c1f2e3d`."""
     text = write_list(sizes)
     if len(text) <= _LONGEST_LIST:
         return text
@@ -148,11 +132,7 @@ def short_list(sizes: Sequence[int]) -> str:
 
 
 def parse_list(text: str) -> tuple[int, ...]:
-    """The sizes in `8x1024+6`.
-
-    Raises:
-        UsageError: for a text that lists none.
-    """
+    """The sizes in `8x1024+6`; UsageError for other text."""
     found = [_RUN_OF_ALIKE.fullmatch(part.strip()) for part in text.split("+")]
     if not all(found):
         raise UsageError(f"{text[:40]!r} lists no sizes", "write 28672+4096, or 8x1024 for eight alike")
@@ -160,11 +140,7 @@ def parse_list(text: str) -> tuple[int, ...]:
 
 
 def checked_size(axis: Axis, size: int | Sequence[int]) -> int:
-    """A size of an axis.
-
-    Raises:
-        ShapeError: if it is outside its limits.
-    """
+    """Returns the size of an axis; ShapeError if it is outside the axis's limits."""
     if not isinstance(size, int):
         raise ShapeError(f"{axis.name}={size}: an axis has one size", f"give {axis.name}={axis.default}, say")
     if size < axis.least:
@@ -176,11 +152,7 @@ def checked_size(axis: Axis, size: int | Sequence[int]) -> int:
 
 
 def checked_list(declared: AxisList, sizes: int | Sequence[int]) -> tuple[int, ...]:
-    """The sizes of a list.
-
-    Raises:
-        ShapeError: if there is none, or one is outside its limits.
-    """
+    """Returns the sizes of a list; ShapeError if the list is empty or a size is outside its limits."""
     if isinstance(sizes, int):
         sizes = (sizes,)
     if not sizes:

@@ -13,13 +13,9 @@ from gdnbench.model.workload import Workload, WorkloadSpec
 
 @dataclass(frozen=True)
 class Variant:
-    """A kernel with its params fixed.
+    """A kernel with its params fixed; `preset` is empty for params without a preset.
 
-    Attributes:
-        kernel: the kernel's name.
-        label: what a table calls it and `--kernel` accepts: `decode-v4`, `decode-v4b`, `decode-triton:BV=16`.
-        preset: the preset's name, empty for other params.
-        params: every param's value.
+    `label` is its name in tables and for `--kernel`: `decode-v4`, `decode-v4b`, `decode-triton:BV=16`.
     """
 
     kernel: str
@@ -29,7 +25,7 @@ class Variant:
 
     @property
     def is_picked(self) -> bool:
-        """Whether a dispatcher picked it: it then goes by the dispatcher's name, to which no param can be added."""
+        """Whether a dispatcher picked it: its label is then the dispatcher's name, which takes no params."""
         return ":" not in self.label and self.label not in {self.kernel, self.preset}
 
     @property
@@ -53,25 +49,25 @@ class Case:
 
     @property
     def id(self) -> str:
-        """Unique within a run; NVBench's benchmark names and every file of the run use it."""
+        """The case's id, unique within a run; NVBench's benchmark names and every file of the run use it."""
         return f"{self.label}/{self.workload.key}"
 
     @property
     def label(self) -> str:
-        """The variant's label; the control's says that it is the baseline again."""
+        """The variant's label; the control's ends with `@again`."""
         return f"{self.variant.label}@again" if self.role is Role.CONTROL else self.variant.label
 
     @property
     def is_bare_floor(self) -> bool:
-        """Whether it is a floor by its bare name: its params are those of whichever form was the fastest there."""
+        """Whether the case is a floor by its bare name, whose params are those of its fastest form at the workload."""
         return self.role is Role.FLOOR and self.variant.label == self.variant.kernel
 
     def is_point_of(self, swept: Collection[str]) -> bool:
-        """Whether it is a point of a sweep over these kernels, and not what is measured beside the points."""
+        """Whether the case is a point of a sweep over these kernels."""
         return self.variant.kernel in swept and self.role in {Role.KERNEL, Role.FLOOR, Role.ABLATION}
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Returns a JSON document."""
         return {
             "kernel": self.variant.kernel,
             "label": self.variant.label,
@@ -83,15 +79,7 @@ class Case:
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any], spec: WorkloadSpec) -> Case:
-        """The inverse of `to_dict`.
-
-        Args:
-            document: the case.
-            spec: the axes of its op.
-
-        Raises:
-            ShapeError: if its workload is none of these axes.
-        """
+        """The inverse of `to_dict`; ShapeError if the workload does not fit `spec`, the axes of its op."""
         variant = Variant(
             document["kernel"], document["label"], preset=document["preset"], params=Params(document["params"])
         )

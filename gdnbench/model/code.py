@@ -1,4 +1,4 @@
-"""A kernel's code: whether what is stored is of it as it is now, and what the compiler made of it."""
+"""A kernel's code: whether a stored result belongs to the present sources, and what the compiler reports."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from enum import StrEnum
 
 
 class CodeState(StrEnum):
-    """Whether a stored time or profile is of a kernel's code as it is now, by the hash of its sources."""
+    """Whether a stored time or profile belongs to the present code of a kernel, by the hash of its sources."""
 
     CURRENT = "current"
     CHANGED = "changed"
-    UNKNOWN = "unknown"  # one of the two hashes is not known: older files have none, and not every kernel is here
+    UNKNOWN = "unknown"  # a hash is missing: older files have none, and a kernel may not be in this catalog
 
     @classmethod
     def of(cls, stored: str, now: str) -> CodeState:
-        """The state, from the stored and the present hash; each is empty where it is not known."""
+        """The state, from the stored and the present hash; an unknown hash is empty."""
         if not (stored and now):
             return cls.UNKNOWN
         return cls.CURRENT if stored == now else cls.CHANGED
 
     @classmethod
     def together(cls, states: Iterable[CodeState]) -> CodeState:
-        """The state of several sources together: changed if one has changed, current if all are known to be current."""
+        """The state of several sources together: changed if one has changed, current if all are current."""
         found = set(states)
         if cls.CHANGED in found:
             return cls.CHANGED
@@ -31,30 +31,27 @@ class CodeState(StrEnum):
 
 
 NO_CLUSTER = (1, 1, 1)
-"""Of a kernel whose blocks are launched one by one."""
+"""The cluster of a kernel that launches without clusters."""
 
 UNREAD = -1
-"""Of a build whose code nobody has asked to be read, the width of its loads."""
+"""The `load_bits` of a build whose code was not read."""
 
 
 @dataclass(frozen=True)
 class Build:
-    """One variant compiled for one architecture.
+    """One variant compiled for one architecture, `sm_90`.
 
     Attributes:
-        arch: the target, `sm_90`.
         registers: per thread.
-        shared_bytes: shared memory per block that the compiler decided on, without a launch's own.
-        spill_bytes: local memory per thread: spilled registers and arrays indexed at run time; 0 if there are none.
-        load_bits: width of the widest global load, 128 at best and 256 from sm_100 on; 0 where there is none, -1 where
+        shared_bytes: shared memory per block that the compiler allocates, without a launch's dynamic shared memory.
+        spill_bytes: local memory per thread: spilled registers and arrays indexed at run time.
+        load_bits: width of the widest global load, at most 128 and 256 from sm_100 on; 0 where there is none, -1 where
             the code was not read.
-        code_bytes: size of the cubin.
-        cubin: path of the cubin in the build cache.
+        code_bytes: size of the cubin, whose path in the build cache is `cubin`.
         symbol: mangled name of the entry in the cubin.
-        serialized_because: why ptxas waits for each of its warpgroup products (wgmma) before the next; empty where it
-            does not, or there are none.
-        required_threads: per block, where the code is for no other number, as Triton's is; else 0.
-        most_threads: per block, that the code is for by its `__launch_bounds__`; 0 where it has none.
+        serialized_because: why ptxas serializes the warpgroup products (wgmma); empty if it does not.
+        required_threads: per block, where the code runs with this number only, as Triton's does; else 0.
+        most_threads: per block, by the code's `__launch_bounds__`; 0 where it has none.
         cluster: blocks of a cluster along x, y and z.
     """
 
@@ -76,10 +73,8 @@ class Build:
 
 
 def tell_serialized(because: str, launch: str = "") -> str:
-    """The warning of a kernel whose warpgroup products ptxas serializes.
+    """The warning that ptxas serializes a kernel's warpgroup products.
 
-    Args:
-        because: why, in ptxas's words.
-        launch: the entry of the launch that is meant, of a kernel with several.
+    `because` is the reason in ptxas's words, `launch` the entry of the launch if the kernel has several.
     """
     return f"ptxas serializes the wgmma{f' of {launch}' if launch else ''}: {because}"

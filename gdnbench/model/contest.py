@@ -1,14 +1,14 @@
-"""What the FlashInfer contest asks of a kernel: its tolerance, its suite, its baseline."""
+"""The FlashInfer contest's requirements of a kernel: its tolerance, its suite, its baseline."""
 
 from __future__ import annotations
 
 CONTEST_TOLERANCE = 1e-2
-"""Absolute and relative. An element is wrong where both of its errors are larger; of GDN's outputs none may be."""
+"""Absolute and relative error; an element is wrong where both are larger, and none of GDN's outputs may have one."""
 
 CONTEST_SUITE = "contest"
-"""What an op calls the contest's workloads; a weight is how many lines of the contest's data set have that workload."""
+"""The suite of contest workloads; a weight counts the lines of the contest's data set with the workload."""
 
 
 def contest_baseline(op: str) -> str:
-    """The kernel that the contest measures speedups over, FlashInfer's, by the name that it has here."""
+    """The name of the FlashInfer kernel over which the contest measures speedups."""
     return f"{op}-flashinfer"

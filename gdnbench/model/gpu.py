@@ -1,4 +1,4 @@
-"""A GPU as the driver describes it, and the precisions that its peak is told for."""
+"""A GPU as the driver describes it, and the precisions for which its peak is known."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from itertools import takewhile
 from typing import Literal
 
 CPU = "cpu"
-"""What stands in the place of a GPU's short name where there was none."""
+"""The short name in place of a GPU's where a run had none."""
 
 Precision = Literal["fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8"]
-"""What a GPU's peak is told for; fp32 is that of the ordinary cores, the others' that of the tensor cores."""
+"""The precisions of a GPU's peak; fp32 is that of the ordinary cores, the others of the tensor cores."""
 
 _VENDOR_WORDS = re.compile(r"\b(nvidia|geforce|tesla|quadro|graphics|device)\b", re.IGNORECASE)
 _MODEL = re.compile(r"(rtx)?(pro)?[a-z]{0,2}\d{1,4}[a-z]{0,2}")
@@ -19,16 +19,9 @@ _MODEL = re.compile(r"(rtx)?(pro)?[a-z]{0,2}\d{1,4}[a-z]{0,2}")
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU of this machine.
+    """One GPU of this machine; `l2_bytes` is 0 if unknown.
 
-    Attributes:
-        index: position in PCI bus order, as `nvidia-smi` counts.
-        name: the driver's name, `NVIDIA H200`.
-        uuid: `GPU-…`.
-        capability: compute capability, (9, 0).
-        sms: streaming multiprocessors.
-        l2_bytes: L2 cache in bytes; 0 where unknown.
-        memory_bytes: device memory in bytes.
+    `index` is the position in PCI bus order, as `nvidia-smi` counts; `capability` is (9, 0) for sm_90.
     """
 
     index: int

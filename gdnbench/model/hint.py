@@ -1,4 +1,4 @@
-"""What an op's author knows about the causes that `gdnbench explain` finds."""
+"""An op author's hints on the causes that `gdnbench explain` finds."""
 
 from __future__ import annotations
 
@@ -23,21 +23,17 @@ CAUSES = (
     "narrow_loads",
     "lowered_clock",
 )
-"""The names of the rules in `gdnbench/diagnose/rules/`, by which a hint says what it is about."""
+"""The names of the rules in `gdnbench/diagnose/rules/` to which a hint may belong."""
 
 _LONGEST = 300  # characters: four lines of a terminal
 
 
 @dataclass(frozen=True)
 class Hint:
-    """A sentence or two that `explain` prints below its findings on an op's kernels.
+    """One or two sentences that `explain` prints below its findings on an op's kernels, in one line of text.
 
-    Attributes:
-        text: what is known of this op, in one line.
-        causes: the rules whose findings it belongs to, of `CAUSES`; every finding where none is named.
-
-    Raises:
-        DeclarationError: for a cause that is none, or a text that is no short line.
+    `causes` names the rules of `CAUSES` whose findings the hint belongs to; without any it belongs to every finding.
+    DeclarationError is raised for an unknown cause or an unfit text.
     """
 
     text: str
@@ -52,5 +48,5 @@ class Hint:
             raise DeclarationError(f"explain has no rule {', '.join(map(str, unknown))}: {', '.join(CAUSES)}")
 
     def is_about(self, cause: str) -> bool:
-        """Whether it belongs to the findings of a rule."""
+        """Whether the hint belongs to the findings of a rule."""
         return not self.causes or cause in self.causes

@@ -20,8 +20,8 @@ Device = Literal["cuda", "cpu"]
 PerCase = Callable[[Workload, Params], int]
 Grid = Callable[[Workload, Params], tuple[int, ...]]
 
-_CHOICE = re.compile(r"[^\s:,=/\x00-\x1f\x7f-\x9f]{1,40}")  # stands in a label: decode-x:MODE=fast
-_PARAM_NAME = re.compile(r"[A-Z][A-Z0-9_]*")  # results have a column for each, beside lower-case ones
+_CHOICE = re.compile(r"[^\s:,=/\x00-\x1f\x7f-\x9f]{1,40}")  # is part of a label: decode-x:MODE=fast
+_PARAM_NAME = re.compile(r"[A-Z][A-Z0-9_]*")  # results have a column for each param, beside lower-case columns
 
 NO_PARAMS: Mapping[str, Param] = MappingProxyType({})
 NO_PRESETS: Mapping[str, Mapping[str, ParamValue]] = MappingProxyType({})
@@ -35,19 +35,14 @@ def _can(_workload: Workload) -> str:
 
 @dataclass(frozen=True)
 class Requirement:
-    """A Python module that a kernel needs beyond gdnbench's own dependencies.
-
-    Attributes:
-        module: what is imported, `fla`.
-        extra: the extra of gdnbench that installs it, `fla`; empty where none does.
-    """
+    """A module that a kernel needs beyond gdnbench's own dependencies, and the extra that installs it, if any."""
 
     module: str
     extra: str = ""
 
     @property
     def remedy(self) -> str:
-        """The command that installs it, or that it is the user's to install."""
+        """The command that installs it, or the request to install it."""
         return f"pip install 'gdnbench[{self.extra}]'" if self.extra else f"install the package that has {self.module}"
 
 
@@ -57,19 +52,16 @@ class Kernel:
 
     Attributes:
         name: unique in the catalog, `decode-v4`.
-        source: the implementing file in the kernel's folder.
-        entry: the function in it.
-        params: compile-time constants, by name.
+        source: the implementing file in the kernel's folder; `entry` is the function in it.
         presets: further names of this kernel with some params fixed.
-        by_shape: defaults that hold at some workloads, as a sweep found them; at any other, those of the nearest one
-            do, by its size. A copying floor is tried in all of them, and measured in the fastest.
-        requires: modules beyond gdnbench's own dependencies.
-        floor: for a pseudo-kernel, the bound it measures; `ablation` for one that measures none: a kernel with parts
-            left out, timed beside it, held to nothing and compared with nothing. Empty for a real kernel.
-        in_place: outputs that it updates where they stand, each with the input that it starts from:
-            `{"new_state": "state"}`. It is given the output and leaves the input alone. Before every launch that is
-            checked, the output holds the input's values; from one timed launch to the next it evolves.
-        check: why it cannot do a workload of its op, which is then unsupported; empty where it can.
+        by_shape: defaults at some workloads, as a sweep found them; any other workload takes those of the nearest one
+            by size. A copying floor is tried in all of them, and measured in the fastest.
+        floor: for a pseudo-kernel, the bound it measures; `ablation` for a kernel with parts left out, which is timed,
+            not verified and not compared. Empty for a real kernel.
+        in_place: outputs that the kernel updates in place, each with the input that it starts from:
+            `{"new_state": "state"}`. The kernel is given the output and leaves the input alone. Before every checked
+            launch the output holds the input's values; from one timed launch to the next it evolves.
+        check: why the kernel does not support a workload of its op; empty if it does.
     """
 
     language: ClassVar[str]
@@ -119,11 +111,11 @@ class Kernel:
 
     @property
     def is_unchecked(self) -> bool:
-        """Whether its results are held to nothing: those of an empty floor, which has none, and of an ablation."""
+        """Whether no gate applies: to an empty floor, which has no results, and to an ablation."""
         return self.floor in {"empty", "ablation"}
 
     def unable(self, workload: Workload) -> str:
-        """Why it cannot do a workload of its op, by its `check`; also that its `check` fails. Empty where it can."""
+        """Why the kernel does not support a workload, or how its `check` failed; empty if it does."""
         try:
             return self.check(workload)
         except Exception as error:  # what a declaration raises is not known
@@ -135,11 +127,7 @@ class Kernel:
         return True
 
     def resolve(self, values: Mapping[str, ParamValue]) -> Params:
-        """All params: the given values checked against their choices, the defaults for the rest.
-
-        Raises:
-            ParamError: for an unknown param or a value outside its choices.
-        """
+        """All params: the given values, and the defaults for the rest; ParamError for an unknown param or value."""
         for name in values:
             if name not in self.params:
                 known = ", ".join(self.params) or "none"
@@ -161,13 +149,10 @@ def _none(_workload: Workload, _params: Params) -> int:
 
 
 def _hold_to_numbers(launch: CudaLaunch | TritonLaunch, *names: str) -> None:
-    """Has these functions of a declaration raise DeclarationError, and not their callers fail, on what is no number.
+    """Makes these functions of a launch raise DeclarationError, instead of their callers failing, on a non-number.
 
-    The numbers stay as they are: an export asks for expressions in the axes.
-
-    Args:
-        launch: whose functions; `grid` gives numbers along its axes, any other gives one.
-        names: the functions.
+    The numbers stay as they are: an export passes expressions in the axes. `grid` gives a number for each axis, any
+    other function gives one.
     """
     for name in names:
         told = f"`{name}` in variant.py gives"
@@ -217,19 +202,14 @@ class CudaKernel(Kernel):
     """A kernel in CUDA C++, compiled by NVRTC.
 
     The source sees every compile-time axis as a macro, `GDN_HQ` where the op's prefix is `GDN_`, and each param under
-    its own name. It is one launch, told by `entry`, `grid`, `block` and `shared_bytes`, or several in `launches`.
+    its own name. A kernel is one launch, given by `entry`, `grid`, `block` and `shared_bytes` as in `CudaLaunch`, or
+    several, in order on one stream, in `launches`. DeclarationError is raised for neither or both, or an unknown
+    architecture.
 
     Attributes:
-        grid: blocks per axis, from workload and params.
-        block: threads per block.
-        shared_bytes: dynamic shared memory per block, in bytes.
-        launches: what one call launches, in order, on one stream.
-        scratch: memory between the launches; `dims` may name params, too. Its values before a call are anything.
-        target: the one target whose own instructions it has, as `sm_90a` has wgmma; empty for a kernel for any GPU.
-        since: the first architecture that has its instructions, as `sm_90` is for clusters; empty for any.
-
-    Raises:
-        DeclarationError: if it declares no launch, or launches in both ways, or `since` or `target` is no architecture.
+        scratch: memory between the launches, undefined before a call; `dims` may name params, too.
+        target: the one target whose own instructions the kernel uses, as `sm_90a` has wgmma; empty for any GPU.
+        since: the first architecture with the kernel's instructions, as `sm_90` for clusters; empty for any.
     """
 
     language: ClassVar[str] = "cuda"
@@ -259,7 +239,7 @@ class CudaKernel(Kernel):
         object.__setattr__(self, "launches", (one,))
 
     def fits(self, arch: str) -> bool:
-        """Whether it has no target of its own, or one of this architecture, and needs no later one."""
+        """Whether the architecture is the kernel's target, if it has one, and not before `since`."""
         if self.since and _number(arch) < _number(self.since):
             return False
         return not self.target or self.target.rstrip("af") == arch.rstrip("af")
@@ -269,7 +249,7 @@ _ARCH = re.compile(r"sm_[0-9]{2,4}[af]?")
 
 
 def _number(arch: str) -> int:
-    """`sm_90` and `sm_90a` are 90."""
+    """The number of an architecture: `sm_90` and `sm_90a` are 90."""
     return int(arch.removeprefix("sm_").rstrip("af"))
 
 
@@ -280,7 +260,7 @@ class TritonLaunch:
     Attributes:
         entry: the function in the source; its arguments are bound by their names.
         grid: programs per axis, from workload and params.
-        warps: warps per program.
+        warps: per program.
         stages: depth of software pipelining.
     """
 
@@ -297,20 +277,14 @@ class TritonLaunch:
 class TritonKernel(Kernel):
     """A kernel in Triton.
 
-    Functions take by name what they need: the op's tensors, scratch, scalars, axes and derived sizes, and params. Axes
-    that the op declares compile-time, and params, are `tl.constexpr`. It is one launch, told by `entry`, `grid`,
-    `warps` and `stages`, or several in `launches`.
+    Functions take by name what they need: the op's tensors, scratch, scalars, axes and derived sizes, and params.
+    Params, and axes that the op declares compile-time, are `tl.constexpr`. A kernel is one launch, given by `entry`,
+    `grid`, `warps` and `stages` as in `TritonLaunch`, or several, in order on one stream, in `launches`.
+    DeclarationError is raised for neither or both, or an unknown architecture.
 
     Attributes:
-        grid: programs per axis, from workload and params.
-        warps: warps per program.
-        stages: depth of software pipelining.
-        launches: what one call launches, in order, on one stream.
-        scratch: memory between the launches; `dims` may name params, too. Its values before a call are anything.
-        since: the first architecture that has its instructions, as `sm_100` is for products with scales; empty for any.
-
-    Raises:
-        DeclarationError: if it declares no launch, or launches in both ways, or `since` is no architecture.
+        scratch: memory between the launches, undefined before a call; `dims` may name params, too.
+        since: the first architecture with the kernel's instructions, as `sm_100` for scaled products; empty for any.
     """
 
     language: ClassVar[str] = "triton"
@@ -338,18 +312,17 @@ class TritonKernel(Kernel):
         object.__setattr__(self, "launches", (one,))
 
     def fits(self, arch: str) -> bool:
-        """Whether it needs no later architecture."""
+        """Whether the architecture is not before `since`."""
         return not self.since or _number(arch) >= _number(self.since)
 
 
 def _check_arch(name: str, field: str, value: str) -> None:
-    """Refuses a `since` or `target` that is neither empty nor an architecture."""
     if value and not (isinstance(value, str) and _ARCH.fullmatch(value)):
         raise DeclarationError(f"{name}: {field} {value!r} is no architecture", f"as in {field}='sm_90'")
 
 
 def _check_launches(launches: object, kind: type, *single: object) -> None:
-    """Refuses `launches` that is no tuple of launches, or that stands beside the fields of a single launch."""
+    """Refuses `launches` that is not a tuple of launches, or that stands beside the fields of a single launch."""
     if not isinstance(launches, tuple | list) or not all(isinstance(each, kind) for each in launches):
         raise DeclarationError(f"launches: a tuple of {kind.__name__}")
     if any(single):
@@ -363,12 +336,9 @@ def _check_launches(launches: object, kind: type, *single: object) -> None:
 class TorchKernel(Kernel):
     """A kernel reached through Python: torch operations, or another library's function.
 
-    `entry` is a function `bind(tensors, workload, params)` that returns a function without arguments; that one
-    launches the work on the current stream and returns the op's outputs, in the op's order. Every allocation that
-    can be made once belongs in `bind`.
-
-    Attributes:
-        runs_on: the devices it can run on.
+    `entry` is a function `bind(tensors, workload, params)`. It returns a function without arguments that launches the
+    work on the current stream and returns the op's outputs, in the op's order. Every allocation that can be made once
+    belongs in `bind`. `runs_on` are the devices it can run on.
     """
 
     language: ClassVar[str] = "torch"
@@ -379,7 +349,7 @@ class TorchKernel(Kernel):
 
     @property
     def devices(self) -> tuple[Device, ...]:
-        """As declared."""
+        """The devices in `runs_on`."""
         return self.runs_on
 
 
@@ -390,11 +360,11 @@ def launch_of(kernel: TritonKernel, entry: str) -> TritonLaunch: ...
 @overload
 def launch_of(kernel: Kernel, entry: str) -> CudaLaunch | TritonLaunch: ...
 def launch_of(kernel: Kernel, entry: str) -> CudaLaunch | TritonLaunch:
-    """One of a kernel's launches by its entry, the first for an empty text.
+    """One of a kernel's launches by its entry, the first for an empty entry.
 
     Raises:
         TypeError: for a kernel that is not compiled, such as a `TorchKernel`.
-        StopIteration: if it has none of that entry.
+        StopIteration: if the kernel has no such entry.
     """
     if not isinstance(kernel, CudaKernel | TritonKernel):
         raise TypeError(f"{kernel.name} is a {type(kernel).__name__}, which has no cubin")
@@ -403,13 +373,10 @@ def launch_of(kernel: Kernel, entry: str) -> CudaLaunch | TritonLaunch:
 
 @dataclass(frozen=True, kw_only=True)
 class DispatchKernel(Kernel):
-    """A name for whichever kernel is the best at a workload: it picks one, with its params, from a table.
+    """A name for the best kernel at each workload: picks a kernel and its params from a table.
 
-    It has no code of its own. Its source is the table, TOML, as `gdnbench sweep KERNELS --emit-dispatch` prints it;
-    `catalog/load.py` has the format.
-
-    Raises:
-        DeclarationError: if it declares what only the kernels that it picks can have.
+    Its source is the table, TOML, as `gdnbench sweep KERNELS --emit-dispatch` prints it; `catalog/load.py` has the
+    format. DeclarationError is raised if it declares what only the kernels that it picks can have.
     """
 
     language: ClassVar[str] = "dispatch"

@@ -1,4 +1,4 @@
-"""One row of a run: a case, how it ended, and its time if it has one."""
+"""One row of a run: a case, its status, and its time if it has one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ INPUTS_MARGIN = 0.02
 """Relative difference between profiles up to which a kernel's time counts as independent of its inputs."""
 
 LONG_TAIL = ": a long tail"
-"""How the warning ends that a time's mean lies well above its trimmed mean."""
+"""The end of the warning that a time's mean lies well above its trimmed mean."""
 
 Bound = Literal["", "copy", "flops"]
 """What bounds a workload from below."""
@@ -22,31 +22,25 @@ Bound = Literal["", "copy", "flops"]
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:
-    """A measured time and what derives from it. Times in microseconds.
+    """A measured time and what derives from it; a value that was not measured or does not apply is NaN.
 
     Attributes:
         timer: `nvbench`, GPU time of cold launches, event to event; `cupti`, first block's start to last block's end;
             `graph`, a launch's share of a CUDA graph's replay; `cpu`, wall time of warm calls on the CPU.
         samples: timed launches over all rounds; for `graph`, timed replays.
-        rounds: rounds measured, the burn-in not counted.
+        rounds: rounds measured, without the burn-in.
         time_us: geometric mean over rounds of the round's trimmed mean; in runs of schema 1, their median.
-        time_lo_us: lower end of its confidence interval, over rounds and processes.
-        time_hi_us: upper end.
-        mean_us: mean of all samples; NaN where it was not kept.
+        time_lo_us: lower end of its confidence interval, over rounds and processes; `time_hi_us` is the upper.
+        mean_us: mean of all samples, as `min_us`, `p10_us` and `p90_us` are the fastest and percentiles of all.
         median_us: median over rounds of the round's median, as other tools report it.
-        min_us: fastest sample.
-        p10_us: 10th percentile of all samples.
-        p90_us: 90th percentile of all samples.
         noise: relative spread of the samples, 1.4826 * median absolute deviation / median.
-        cpu_time_us: time the host takes to enqueue a launch, while the GPU waits; NaN where not measured.
-        sm_mhz: median SM clock during the samples; NaN where not measured.
-        bandwidth_gbs: the least traffic over the time, GB/s; NaN where nothing is moved.
-        tflops: the op's floating-point operations over the time, TFLOP/s; NaN where it declares none.
+        cpu_time_us: time the host takes to enqueue a launch, while the GPU waits.
+        sm_mhz: median SM clock during the samples.
+        bandwidth_gbs: the least traffic over the time, GB/s.
+        tflops: the op's floating-point operations over the time, TFLOP/s.
         bound: what bounds the workload: `copy`, the measured copying floor, or `flops`, the operations at the GPU's
             peak, whichever takes longer; empty where neither is known.
-        sol: the bound's time over this time; NaN without a bound.
-        sol_lo: lower end of its confidence interval; NaN where it was not kept.
-        sol_hi: upper end.
+        sol: the bound's time over this time; `sol_lo` and `sol_hi` are the ends of its confidence interval.
     """
 
     timer: Timer
@@ -83,10 +77,9 @@ class Versus:
     Attributes:
         baseline: the baseline's label.
         speedup: baseline time / this time, from paired rounds; above 1 is faster.
-        low: lower end of its confidence interval, corrected for the number of comparisons.
-        high: upper end.
-        verdict: FASTER, SLOWER, SAME or UNCLEAR, as `stats.Verdict` names them.
-        more_rounds: rounds that would settle an UNCLEAR one; None where unknown or not needed.
+        low: lower end of its confidence interval, corrected for the number of comparisons; `high` is the upper.
+        verdict: the value of a `stats.comparison.Verdict`.
+        more_rounds: rounds that would decide an UNCLEAR one; None if unknown or not needed.
     """
 
     baseline: str
@@ -99,14 +92,10 @@ class Versus:
 
 @dataclass(frozen=True)
 class InputsEffect:
-    """By how much a kernel's time differs between the extremes of its op's profiles.
+    """The difference of a kernel's time between the extremes of its op's profiles.
 
-    Attributes:
-        worst: the profile with the longer time.
-        best: the one with the shorter.
-        ratio: the first's time over the second's, from paired rounds.
-        low: lower end of its confidence interval, corrected for the number of kernels at the workload.
-        high: upper end.
+    `ratio` is the time at profile `worst` over that at `best`, from paired rounds; `low` and `high` are the ends of its
+    confidence interval, corrected for the number of kernels at the workload.
     """
 
     worst: str
@@ -117,12 +106,12 @@ class InputsEffect:
 
     @property
     def depends(self) -> bool:
-        """Whether the time differs by more than the margin."""
+        """Whether the times differ by more than the margin."""
         return self.low > 1.0 + INPUTS_MARGIN
 
     @property
     def is_alike(self) -> bool:
-        """Whether it differs by no more than the margin."""
+        """Whether the times differ by no more than the margin."""
         return self.high < 1.0 + INPUTS_MARGIN and self.low > 1.0 / (1.0 + INPUTS_MARGIN)
 
 
@@ -131,19 +120,13 @@ class Measurement:
     """One row of a run.
 
     Attributes:
-        case: what was measured.
-        status: how it ended.
-        reason: why, unless OK.
-        timing: present only if the status is OK.
-        versus: present only beside a timing.
         nbytes: the least that the kernel must move at the workload; 0 for the empty floor.
         launches: kernels that one call launches; 0 where not counted.
-        registers: per thread; -1 where unknown.
-        shared_bytes: static shared memory per block; -1 where unknown.
-        spill_bytes: local memory per thread; -1 where unknown.
-        warnings: what qualifies these values.
+        registers: per thread; -1 if unknown.
+        shared_bytes: static shared memory per block; -1 if unknown.
+        spill_bytes: local memory per thread; -1 if unknown.
         clock: the further clock that the row is of; None for the run's own timer.
-        inputs: how far the time depends on the inputs; None where that was not tried.
+        inputs: how far the time depends on the inputs; None if that was not measured.
 
     Raises:
         ValueError: for a time without an OK status, a failure without a reason, a comparison without a time, or a time

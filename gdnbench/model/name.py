@@ -1,4 +1,4 @@
-"""What ops, kernels and presets may be called: their names become parts of labels, folders' names and columns."""
+"""Valid names of ops, kernels and presets, which become parts of labels, folder names and columns."""
 
 from __future__ import annotations
 
@@ -7,18 +7,14 @@ import re
 from gdnbench.errors import DeclarationError
 
 EVERY = "all"
-"""What stands for every kernel, or profile, on the command line."""
+"""The word for every kernel, or profile, on the command line."""
 
 MOST_CHARACTERS = 80
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 
 def check_name(name: str) -> None:
-    """Refuses any other name.
-
-    Raises:
-        DeclarationError: saying what a name is made of.
-    """
+    """Raises DeclarationError for a name that is not valid."""
     if name == EVERY:
         raise DeclarationError(f"the name {EVERY!r} means all that there are; choose another")
     if len(name) > MOST_CHARACTERS:

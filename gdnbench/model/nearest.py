@@ -1,4 +1,4 @@
-"""Which workload stands in for one that is not known."""
+"""The choice of a known workload to stand in for an unknown one."""
 
 from __future__ import annotations
 
@@ -8,14 +8,11 @@ from gdnbench.model.workload import Workload
 
 
 def nearest_workload(known: Iterable[Workload], wanted: Workload) -> Workload:
-    """The known workload to use in place of another: the nearest by size.
+    """The known workload nearest to the wanted one by size; ValueError if none is known.
 
-    A workload that is known stands for itself, in any profile. Otherwise distance is the larger size over the smaller.
-    Of equally near ones it is the one whose lists are nearest in length, for 8 sequences of 1,024 tokens are not one of
-    8,192; then the one that has most in common with it, apart from the axis of charts, then the smaller.
-
-    Raises:
-        ValueError: if none is known.
+    A known workload stands for itself, in any profile. Otherwise distance is the larger size over the smaller. Ties go
+    to the workload whose lists are nearest in length, for 8 sequences of 1,024 tokens are not one of 8,192; then to the
+    one that differs in the fewest axes, that of charts aside; then to the smaller.
     """
 
     def distance(each: Workload) -> tuple[bool, float, float, int, Workload]:
@@ -32,12 +29,12 @@ def nearest_workload(known: Iterable[Workload], wanted: Workload) -> Workload:
 
 
 def _listed(workload: Workload) -> int:
-    """How many sequences, or other things, its lists hold."""
+    """The number of sequences, or other things, in its lists."""
     return sum(map(len, workload.lists.values()))
 
 
 def _differences(one: Workload, other: Workload) -> int:
-    """How many axes and lists differ, that of charts left out."""
+    """The number of axes and lists that differ, without that of charts."""
     return sum(one.sizes[name] != size for name, size in other.sizes.items() if name != other.spec.x)
 
 

@@ -20,7 +20,7 @@ from gdnbench.model.workload import Shape, Sizes, Workload, WorkloadSpec
 
 SizeOf = Callable[[Workload], int]
 CopyOf = Callable[[Mapping[str, Any], Workload], Mapping[str, Any]]
-"""Outputs, as they are after a copy, from inputs; tensors by name."""
+"""Outputs by name as they are after the copy, from inputs by name and the workload."""
 
 DEFAULT_SUITE, VERIFY_SUITE = "default", "verify"
 
@@ -29,8 +29,8 @@ DEFAULT_SUITE, VERIFY_SUITE = "default", "verify"
 class UlpGate:
     """Every element within `ulps` units in the last place of the tensor's dtype, plus `atol`, of the oracle.
 
-    Where the oracle's root mean square exceeds 1, `atol` counts in units of it: an output near zero is then what is
-    left of terms that cancel, and an honest fp32 sum has lost digits that no order of summation can save.
+    Where the oracle's root mean square exceeds 1, `atol` counts in units of it: an output near zero is then the
+    remainder of terms that cancel, and a correct fp32 sum has lost digits in any order of summation.
     """
 
     tensor: str
@@ -48,23 +48,22 @@ class RmsGate:
 
 @dataclass(frozen=True)
 class RoundoffGate:
-    """Every element as near the oracle as the intermediate results' type allows on the very inputs.
+    """Every element as near the oracle as the intermediate results' type allows on these inputs.
 
-    How near that is, the op's numerics say: `roundoff(tensors, scalars)` gives for each output with such a gate a
+    The op's numerics give the error to allow: `roundoff(tensors, scalars)` returns for each output with such a gate a
     tensor, of its sizes or broadcast to them, of how far one rounding error in each operation takes each element, to
-    first order, in unit roundoffs (2^-24 for fp32). For C = A Bᵀ of n terms a sum that is one line, `{"C": n**0.5 *
-    (A.abs() @ B.abs().T)}`. An element fails whose error is more than `limit` times this. Half an ulp of the tensor's
-    own type is no error, nor is what lies below the normal numbers.
+    first order, in unit roundoffs (2^-24 for fp32). For C = A Bᵀ, a sum of n terms, it is one line,
+    `{"C": n**0.5 * (A.abs() @ B.abs().T)}`. An element fails whose error is more than `limit` times this. Half an ulp
+    of the tensor's own type is allowed besides, and so is an error below the normal numbers.
 
-    So the limit follows the inputs: an element that is left of large terms which cancel is held to those terms, a small
-    one among large ones to itself, and one wrong element among millions is found.
+    So the limit follows the inputs: the remainder of large terms that cancel is compared with those terms, a small
+    element among large ones with itself, and one wrong element among millions is found.
 
     Attributes:
-        tensor: the output.
-        limit: 8 is enough for operations with an error of 8 roundoffs, such as special functions of 2 ulp. It is enough
-            for a sum of n terms that counts sqrt(n) times the sum of their magnitudes: if rounding errors are
-            independent and of mean zero, one sum exceeds that with a probability below 3e-14 n (Higham and Mary, A new
-            approach to probabilistic rounding error analysis, SIAM J. Sci. Comput. 41, 2019).
+        limit: 8 is enough for operations with an error of 8 roundoffs, such as special functions of 2 ulp, and for a
+            sum of n terms that counts sqrt(n) times the sum of their magnitudes: if rounding errors are independent and
+            of mean zero, one sum exceeds that with a probability below 3e-14 n (Higham and Mary, A new approach to
+            probabilistic rounding error analysis, SIAM J. Sci. Comput. 41, 2019).
         arithmetic: the floating-point type of intermediate results, whose roundoff counts.
     """
 
@@ -85,8 +84,11 @@ SuiteDeclaration = Mapping[Shape, float] | tuple[Shape, ...] | str
 """Workloads with weights, workloads of equal weight, or the name of a CSV file beside `op.py`."""
 
 USUAL_PROCESS_SD = (0.001, 0.02)
-"""Of kernels of one launch at most 0.1 % was left once rounds and launches were out, of chains 0.7 to 1.9 %, on H200s
-and H100s; chains wait for the host between launches, and their libraries choose kernels by measuring."""
+"""Largest relative standard deviation between processes, without rounds and launches, on H200s and H100s.
+
+It was 0.1 % for kernels of one launch and 0.7 to 1.9 % for chains, which wait for the host between launches and whose
+libraries choose kernels by measuring.
+"""
 
 NO_DERIVED: Mapping[str, SizeOf] = MappingProxyType({})
 NO_ENDS: Mapping[str, str] = MappingProxyType({})
@@ -106,12 +108,8 @@ def _always_fits(_workload: Workload) -> str:
 class Suite:
     """Workloads that are measured together and summed up in one number.
 
-    Attributes:
-        name: what `--suite` calls it, `contest`.
-        weights: of each workload in the weighted geometric mean; only their ratios matter.
-
-    Raises:
-        DeclarationError: if there is no workload, or a weight is not positive and finite.
+    `weights` are those of the weighted geometric mean; only their ratios matter. DeclarationError is raised if there is
+    no workload, or a weight is not positive and finite.
     """
 
     name: str
@@ -127,13 +125,13 @@ class Suite:
 
     @property
     def workloads(self) -> tuple[Workload, ...]:
-        """In the order declared."""
+        """The workloads in the order declared."""
         return tuple(self.weights)
 
     def as_stored(self, stored: Iterable[Workload]) -> Suite:
         """The suite with a run's own workloads in it, at each profile that the run has.
 
-        Workloads of before an axis was added are at that axis's default.
+        Workloads stored before an axis was added are at that axis's default.
         """
         complete = self.workloads[0].spec.completed
         known = {complete(workload): workload for workload in stored}
@@ -142,7 +140,7 @@ class Suite:
         return Suite(self.name, {known.get(workload, workload): weight for workload, weight in here.items()})
 
     def by_profile(self) -> dict[str, Suite]:
-        """The suite at each of its profiles, by the profile's name; empty for the first, and where there is none."""
+        """The suite at each of its profiles, by the profile's name, which is empty for the first."""
         found: dict[str, dict[Workload, float]] = {}
         for workload, weight in self.weights.items():
             found.setdefault(workload.profile, {})[workload] = weight
@@ -156,48 +154,41 @@ class Suite:
 
 @dataclass(frozen=True, kw_only=True)
 class Op:
-    """A computation with a fixed tensor contract.
+    """A computation with a fixed tensor contract; DeclarationError if its declarations contradict each other.
 
     Attributes:
-        name: the op's name and its folder's, `decode`.
         title: what it computes, in a line.
-        workloads: the axes, lists and aliases by which its workloads differ.
         inputs: read-only tensors, in the order of every CUDA and Triton argument list.
-        scalars: fp32 scalars that follow the inputs, by name.
+        scalars: names of fp32 scalars, which follow the inputs.
         outputs: written tensors, which follow the scalars; separate from the inputs.
         numerics: file beside `op.py` with `make_inputs`, `oracle` and, for a `RoundoffGate`, `roundoff`; it imports
             torch.
         scenarios: the kinds of inputs that `make_inputs` knows and `verify` tries; without profiles the first is timed.
-        profiles: the distributions of inputs that are timed, each a kind that `make_inputs` knows, too; the first is
-            that of the first scenario, and of runs that are older than the profiles.
-        profile: what is timed where none is named; the first where it is empty.
-        drawn_together: names of inputs that make sense only as they were drawn together, such as all that decays are
-            made of: no launch finds them of different draws.
-        ends: by the name of a list, the input that says where each of its members begins and the last one ends, from 0
+        profiles: the distributions of inputs that are timed, also known to `make_inputs`; the first is the distribution
+            of the first scenario, and of runs that are older than profiles.
+        profile: the profile that is timed by default; the first where it is empty.
+        drawn_together: names of inputs that make sense only as one draw, such as all inputs of the decays: no launch
+            mixes them from different draws.
+        ends: by the name of a list, the input that holds where each of its members begins and the last one ends, from 0
             on: `{"lengths": "cu_seqlens"}`. The workload of captured inputs is found by it.
-        alike: axes whose members are alike, as heads are: an order of theirs is as good as another.
-        gates: what outputs are held to.
+        alike: axes whose members may be permuted, as heads may.
         derived: sizes that follow from a workload, by name, such as the sum of its lengths.
-        check: why a workload makes no sense; empty where it does.
-        suites: named workloads with weights. `default` is what is measured where none is named, the default workload
+        check: why a workload is not valid; empty if it is.
+        suites: named workloads with weights. `default` is measured where no suite is named, and is the default workload
             if there is no such suite; `verify` is what `gdnbench verify` tries, by default the same.
         flops: floating-point operations by precision.
         instead: by precision, the one whose peak counts on a GPU that has no peak for it: `{"fp4": "fp16"}` where
             numbers of four bits are widened.
-        least_bytes: what must cross device memory at least; by default each input read once, each output written once.
-        baselines: kernels that others are compared with; the first that can be had here.
-        floor: the pseudo-kernel that is the speed of light; empty where there is none.
+        least_bytes: the least traffic to device memory; by default each input read once, each output written once.
+        baselines: kernels that others are compared with; the first available one is taken.
+        floor: the pseudo-kernel whose time is the speed of light; empty if there is none.
         copy: the input and the output of equal size that the copying floor moves; or, where it moves parts of them, a
-            function that says what it leaves: outputs by name, from inputs by name and the workload.
-        copied_bytes: what the floor reads and writes, where it moves a part of these two alone.
-        process_sd: what a process adds to the time of a kernel of one launch, and of one of several, beside a launch:
-            relative standard deviations, which a single process does not show (`benchmarks/process_spread.py`). The
-            default is the largest that was seen.
-        hints: what its author knows about the causes that `explain` finds.
+            function from inputs by name and the workload to outputs by name.
+        copied_bytes: what the floor reads and writes, where it moves only a part of these two.
+        process_sd: relative standard deviations between processes, launch aside, of the time of a kernel of one launch
+            and of one of several, for runs of a single process (`benchmarks/process_spread.py`). The default is the
+            largest that was measured.
         macro_prefix: before a compile-time axis's name in CUDA C++: `GDN_` makes `GDN_HQ`.
-
-    Raises:
-        DeclarationError: for what does not fit together.
     """
 
     name: str
@@ -253,23 +244,15 @@ class Op:
 
     @cached_property
     def default(self) -> Workload:
-        """The workload that is measured by default; the first where there are several."""
+        """The workload that is measured by default; the first if there are several."""
         return self.suite(DEFAULT_SUITE).workloads[0]
 
     def workload(self, sizes: Shape | Sizes, name: str = "") -> Workload:
-        """A workload with these sizes, and the defaults for those that are not given.
-
-        Raises:
-            ShapeError: for a workload that the op does not define.
-        """
+        """A workload with these sizes, and the defaults for the others; ShapeError if the op does not define it."""
         return self.checked(self.workloads.workload(sizes.sizes if isinstance(sizes, Shape) else sizes, name))
 
     def checked(self, workload: Workload) -> Workload:
-        """The workload itself, of these axes, if the op defines it.
-
-        Raises:
-            ShapeError: with the reason why it does not.
-        """
+        """Returns the workload if the op defines it; else raises ShapeError with the reason."""
         if reason := self._unknown_dtype(workload) or self.check(workload):
             raise ShapeError(reason, f"write {self.workloads.example}")
         return workload
@@ -282,7 +265,7 @@ class Op:
         return ""
 
     def at(self, sizes: Mapping[str, int]) -> Op:
-        """The op itself, its tensors' element types as the sizes of these axes decide them."""
+        """The op with its tensors' element types resolved by the sizes of these axes."""
         if not any(isinstance(spec.dtype, DtypeOf) for spec in self.tensors):
             return self
         inputs, outputs = (
@@ -291,10 +274,9 @@ class Op:
         return replace(self, inputs=inputs, outputs=outputs)
 
     def profile_named(self, name: str) -> str:
-        """A profile by its name, or by that of the first scenario, which is the first profile's.
+        """A profile by its name; the first scenario's name gives the first profile.
 
-        Raises:
-            UnknownNameError: for one that it does not have.
+        UnknownNameError is raised if the op has no such profile.
         """
         known = [each.name for each in self.profiles]
         if known and name == self.scenarios[0]:
@@ -306,24 +288,24 @@ class Op:
 
     @property
     def depends_on_inputs(self) -> bool:
-        """Whether kernels' times may depend on the inputs: labels name the profile, and each round has own draws."""
+        """Whether kernels' times may depend on inputs: labels then name the profile, and each round has own draws."""
         return self.workloads.labels_profile
 
     def own_sd(self, launches: int) -> float:
-        """What a process adds to the time of a kernel of so many launches, relative, as a standard deviation."""
+        """The relative standard deviation between processes of the time of a kernel of so many launches."""
         return self.process_sd[launches > 1]
 
     @property
     def extremes(self) -> tuple[str, ...]:
-        """The profiles between which the time of a kernel differs most if it depends on them at all."""
+        """The profiles between which the time of a kernel differs most if it depends on the inputs."""
         return tuple(each.name for each in self.profiles if each.extreme)
 
     def inputs_to_verify(self, workload: Workload) -> tuple[str, ...]:
-        """The kinds of inputs that a kernel is verified on: what is timed at the workload first, then all scenarios."""
+        """The kinds of inputs that a kernel is verified on: first that timed at the workload, then all scenarios."""
         return tuple(dict.fromkeys([workload.profile or self.scenarios[0], *self.scenarios]))
 
     def seed_offset(self, inputs: str) -> int:
-        """What is added to a run's seed for a kind of inputs, so that each has draws of its own."""
+        """The offset to a run's seed for a kind of inputs, so that each kind has its own draws."""
         kinds = [*self.scenarios, *(each.name for each in self.profiles[1:])]
         return kinds.index(inputs) if inputs in kinds else 0
 
@@ -331,8 +313,8 @@ class Op:
         """A suite by its name; `default` and `verify` always exist.
 
         Raises:
-            UnknownNameError: if the op has none of that name.
-            DeclarationError: if its workloads or weights make no sense.
+            UnknownNameError: if the op has no suite of that name.
+            DeclarationError: if its workloads or weights are not valid.
         """
         if name not in self.suites and name in {DEFAULT_SUITE, VERIFY_SUITE}:
             return Suite(name, {self.workloads.default: 1.0}) if name == DEFAULT_SUITE else self.suite(DEFAULT_SUITE)
@@ -340,7 +322,7 @@ class Op:
             known = ", ".join(self.suites) or "none"
             raise UnknownNameError(f"{self.name} has no suite {name}", f"there are: {known}")
         declared = self.suites[name]
-        assert not isinstance(declared, str)  # the catalog has read it from its file
+        assert not isinstance(declared, str)  # the catalog replaces a file's name by its content
         weights = declared if isinstance(declared, Mapping) else dict.fromkeys(declared, 1.0)
         try:
             return Suite(name, {self.workload(shape, shape.name): weight for shape, weight in weights.items()})
@@ -349,29 +331,25 @@ class Op:
 
     @property
     def suite_workloads(self) -> tuple[Workload, ...]:
-        """The workloads of all of its suites.
-
-        Raises:
-            DeclarationError: if a suite's workloads or weights make no sense.
-        """
+        """The workloads of all of its suites; DeclarationError if workloads or weights are not valid."""
         return tuple(dict.fromkeys(each for name in self.suites for each in self.suite(name).workloads))
 
     def nearest(self, known: Iterable[Shape], wanted: Workload) -> Shape:
-        """Of some declared shapes the one that stands in for a workload: see `nearest_workload`.
+        """The declared shape that stands in for a workload: see `nearest_workload`.
 
         Raises:
-            ShapeError: if one of them is no workload of this op.
+            ShapeError: if a shape is not a workload of this op.
             ValueError: if none is known.
         """
         complete = {self.workload(shape): shape for shape in known}
         return complete[nearest_workload(complete, wanted)]
 
     def named_sizes(self, workload: Workload) -> dict[str, int]:
-        """Every axis and derived size of a workload, by name: what tensors' `dims` refer to."""
+        """Every axis and derived size of a workload, by the names that tensors' `dims` refer to."""
         return {**workload.axes, **{name: of(workload) for name, of in self.derived.items()}}
 
     def traffic_bytes(self, workload: Workload) -> int:
-        """The least bytes that must cross device memory."""
+        """The least traffic to device memory in bytes."""
         if self.least_bytes:
             return self.least_bytes(workload)
         return self.tensor_bytes(workload)
@@ -382,7 +360,7 @@ class Op:
         return sum(tensor.nbytes(named) for tensor in self.tensors)
 
     def copy_bytes(self, workload: Workload) -> int:
-        """What the copying floor moves: one tensor read, one written, or a part of each; 0 where there is none."""
+        """The bytes that the copying floor moves: one tensor read, one written, or parts of them; 0 without a floor."""
         if self.copied_bytes:
             return self.copied_bytes(workload)
         named, moved = self.named_sizes(workload), self.copy if isinstance(self.copy, tuple) else ()

@@ -14,13 +14,8 @@ ParamValue = int | str
 class Param:
     """A compile-time constant that a user may set.
 
-    Attributes:
-        default: the value when none is given; one of `choices`.
-        choices: every value that the kernel supports.
-        doc: what it is, in a few words.
-
-    Raises:
-        DeclarationError: if the default is not among the choices.
+    `default` is one of `choices`, every value that the kernel supports, else DeclarationError is raised; `doc`
+    describes it in a few words.
     """
 
     default: ParamValue
@@ -32,11 +27,7 @@ class Param:
             raise DeclarationError(f"default {self.default!r} is not among the choices {self.choices}")
 
     def parse(self, name: str, value: ParamValue) -> ParamValue:
-        """The choice that `value`, perhaps text from a command line, stands for.
-
-        Raises:
-            ParamError: if it stands for none.
-        """
+        """The choice that `value`, perhaps text from a command line, stands for; ParamError if there is none."""
         for choice in self.choices:
             if str(choice) == str(value):
                 return choice
@@ -59,7 +50,7 @@ class Params(Mapping[str, ParamValue]):
         return self._values[name]
 
     def __getattr__(self, name: str) -> int:
-        # Typed as int, since grids and blocks compute with it; a text-valued param is compared, not computed with.
+        # Typed as int, since grids and blocks compute with it; a text-valued param is only compared.
         if name.startswith("_") or name not in self._values:
             raise AttributeError(f"no param {name}; there are {sorted(self.__dict__.get('_values', ()))}")
         return self._values[name]  # type: ignore[return-value]

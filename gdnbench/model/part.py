@@ -1,4 +1,4 @@
-"""One of several parts that a run's workloads are split into, each measured by itself, perhaps on another machine."""
+"""One of several parts of a run's workloads, each measured by itself, perhaps on another machine."""
 
 from __future__ import annotations
 
@@ -16,23 +16,15 @@ _WRITTEN = re.compile(r"(\d{1,6})/(\d{1,6})")
 
 @dataclass(frozen=True)
 class Part:
-    """One part of several.
-
-    All cases of a workload are in one part, for they are compared with each other.
-
-    Attributes:
-        number: from 1.
-        of: how many parts there are.
-    """
+    """Part `number`, from 1, of `of`; a part has all cases of a workload, for they are compared with each other."""
 
     number: int
     of: int
 
     def take(self, workloads: Sequence[T]) -> tuple[T, ...]:
-        """The part's own: workloads are assigned round robin, so that each part has small and large ones.
+        """The part's workloads, assigned round robin, so that each part has small and large ones.
 
-        Raises:
-            UsageError: if none is left for it.
+        UsageError is raised if the part has no workload.
         """
         if self.number > len(workloads):
             there = plural(len(workloads), "workload")
@@ -41,7 +33,7 @@ class Part:
 
     @property
     def label(self) -> str:
-        """What the part's name ends with: `part2of4`."""
+        """The end of the part's run name: `part2of4`."""
         return f"part{self.number}of{self.of}"
 
     def __str__(self) -> str:
@@ -49,11 +41,7 @@ class Part:
 
 
 def parse_part(text: str) -> Part | None:
-    """The part of `--part 2/4`; None for no text.
-
-    Raises:
-        UsageError: for anything else.
-    """
+    """Returns the part of `--part 2/4`, or None if the text is empty; UsageError for anything else."""
     if not text:
         return None
     found = _WRITTEN.fullmatch(text)

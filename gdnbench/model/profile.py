@@ -9,20 +9,19 @@ from gdnbench.errors import DeclarationError
 from gdnbench.model.name import check_name
 
 DEFAULT_INPUTS = "typical"
-"""What runs that were stored before ops had profiles call the first profile, and what still names it."""
+"""The name of the first profile in runs stored before ops had profiles; it is still accepted."""
 CAPTURED = "file:"
-"""What the profile of captured inputs begins with; the name of a file and a part of its hash follow."""
+"""The prefix of the profile of captured inputs; the name of a file and a part of its hash follow."""
 
 _LONGEST_STEM = 40
 _HASH_DIGITS = 8
 
 
 def captured_profile(stem: str, sha256: str) -> str:
-    """The profile of the inputs that a file holds: `file:layer-3-1f0c2d3e`.
+    """The profile of the inputs in a file, `file:layer-3-1f0c2d3e`.
 
-    Args:
-        stem: the file's name, without its ending; characters that no name of a workload may have become hyphens.
-        sha256: of its content, in hex: files of one name are told apart.
+    `stem` is the file's name without its ending, in which characters that no workload's name may have become hyphens.
+    `sha256` is the hash of its content, in hex, which tells files of one name apart.
     """
     return f"{CAPTURED}{re.sub(r'[^A-Za-z0-9.]+', '-', stem)[:_LONGEST_STEM]}-{sha256[:_HASH_DIGITS]}"
 
@@ -34,18 +33,11 @@ def is_captured(profile: str) -> bool:
 
 @dataclass(frozen=True)
 class Profile:
-    """A named distribution of inputs; the op's `make_inputs` draws from it where it is given the name.
+    """A named distribution of inputs, which the op's `make_inputs` draws from by that name; `doc` is a line on it.
 
-    A scenario tests numbers; a profile is also timed, and stands in the identity of what is measured.
-
-    Attributes:
-        name: `mixed-heads`.
-        doc: what is drawn, in a line.
-        extreme: whether a kernel's time, if it depends on the inputs, differs most between this one and the others that
-            say so: each run tries them.
-
-    Raises:
-        DeclarationError: for a name that no option or file could hold.
+    A scenario tests numbers; a profile is also timed, and is part of the identity of what is measured. Each run
+    compares the `extreme` profiles, between which the time of a kernel that depends on its inputs differs most.
+    DeclarationError is raised for a name that no option or file can hold.
     """
 
     name: str

@@ -1,6 +1,6 @@
-"""Lists that labels and file names shorten, `lengths=15n-4124-0c1f2e3d`, and where they are found in full.
+"""Lists shortened in labels and file names, `lengths=15n-4124-0c1f2e3d`, and their expansion.
 
-Fifteen sizes, 4124 in all, and the first eight digits of the SHA-256 of the list in full: see `axes.short_list`.
+That is 15 sizes, 4124 in all, and the first eight digits of the list's SHA-256: see `axes.short_list`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _SHORTENED = re.compile(r"(?<![\w-])\d+n-\d+-[0-9a-f]{8}(?![\w-])")
 
 
 def explain_short_lists(workloads: Iterable[Workload]) -> str:
-    """What the first shortened list in the labels of workloads stands for; empty where each is told in full."""
+    """Explains the first shortened list in the labels of workloads; empty if none is shortened."""
     for workload in workloads:
         for name, sizes in workload.lists.items():
             if (short := short_list(sizes)) != write_list(sizes):
@@ -26,19 +26,14 @@ def explain_short_lists(workloads: Iterable[Workload]) -> str:
 
 
 def has_short_lists(text: str) -> bool:
-    """Whether a text, as `--shape` takes it, names a list by its shortened form."""
+    """Whether a text, as `--shape` takes it, has a shortened list."""
     return bool(_SHORTENED.search(text))
 
 
 def write_in_full(text: str, workloads: Iterable[Workload]) -> str:
-    """A text, as `--shape` takes it, with each shortened list in full.
+    """A text, as `--shape` takes it, with each shortened list replaced by that of one of the workloads.
 
-    Args:
-        text: `lengths=15n-4124-0c1f2e3d`.
-        workloads: those among which the lists are looked for.
-
-    Raises:
-        UsageError: for a list that none of them has.
+    UsageError is raised for a list that no workload has.
     """
     known = {short_list(sizes): write_list(sizes) for workload in workloads for sizes in workload.lists.values()}
 

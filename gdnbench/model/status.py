@@ -1,4 +1,4 @@
-"""Why a case is in a run, by which clocks it is timed, how it ended, and what its correctness gates found."""
+"""A case's role in a run, its clocks, its status, and the results of its correctness gates."""
 
 from __future__ import annotations
 
@@ -17,56 +17,53 @@ CLOCKS: tuple[Clock, ...] = get_args(Clock)
 class Role(StrEnum):
     """Why a case is in a run."""
 
-    KERNEL = "kernel"  # to be measured
-    BASELINE = "baseline"  # what the others are compared with
+    KERNEL = "kernel"
+    BASELINE = "baseline"  # the others are compared with it
     CONTROL = "control"  # the baseline once more: its apparent difference is the run's noise floor
     FLOOR = "floor"  # a bound on what is possible
     ABLATION = "ablation"  # wrong on purpose: what remains of a kernel's time without a part of its work
 
     @property
     def does_the_work(self) -> bool:
-        """Whether it claims to do what the op says, as neither bounds nor ablations do."""
+        """Whether the case claims to compute the op, as neither floors nor ablations do."""
         return self not in {Role.FLOOR, Role.ABLATION}
 
 
 class Status(StrEnum):
-    """How a case ended. Only `OK` has a time.
+    """How a case ended. Only `OK` has a time."""
 
-    `exit_code` is what a case that ended so makes of a run.
-    """
-
-    OK = "ok"  # verified, and measured where there is something to measure with
+    OK = "ok"  # verified, and measured where a device is available
     MISSING = "missing"  # needs a module that is not installed
     BROKEN = "broken"  # its declaration or its implementation could not be loaded
     BUILD_FAILED = "build-failed"  # the compiler rejected it
     WRONG_NUMBERS = "wrong-numbers"  # outside the gates around the oracle
     UNWRITTEN = "unwritten-output"  # left part of an output unwritten
     CHANGED_INPUT = "changed-input"  # wrote to a read-only input
-    UNSAFE = "unsafe"  # an access out of bounds, memory read that nobody wrote, a race, a barrier misused
+    UNSAFE = "unsafe"  # an access out of bounds, a read of unwritten memory, a race, a misused barrier
     TAMPERS = "tampers"  # interferes with what it is verified or timed with
-    WRONG_WHEN_TIMED = "wrong-when-timed"  # right when it was verified, and not when it was timed
-    IMPLAUSIBLE = "implausible"  # faster than what it must move and compute can be moved and computed
-    WRONG_STREAM = "wrong-stream"  # launched work elsewhere than on the stream it was given
+    WRONG_WHEN_TIMED = "wrong-when-timed"  # right when verified, wrong when timed
+    IMPLAUSIBLE = "implausible"  # faster than its least traffic and operations allow
+    WRONG_STREAM = "wrong-stream"  # launched work on another stream than the given one
     SYNCHRONISES = "synchronises"  # waits or allocates inside, which cannot be timed or captured
     CRASHED = "crashed"  # its process died, or the GPU reported a fault
     TIMED_OUT = "timed-out"  # a step exceeded its time limit
     FAILED = "failed"  # raised an exception
-    UNSUPPORTED = "unsupported"  # cannot run on the device at hand
+    UNSUPPORTED = "unsupported"  # cannot run on this device
     NOT_RUN = "not-run"  # the run was stopped before its turn
 
     @property
     def exit_code(self) -> ExitCode:
-        """The exit code that this status calls for."""
+        """The exit code of a run with such a case."""
         return _EXIT_CODES.get(self, ExitCode.PARTIAL)
 
     @property
     def shows_when_timed(self) -> bool:
-        """Whether only a run shows it again: verification passes such a case."""
+        """Whether only timing shows this status: verification passes such a case."""
         return self in {Status.WRONG_WHEN_TIMED, Status.IMPLAUSIBLE}
 
     @property
     def is_failure(self) -> bool:
-        """Whether something went wrong, rather than being impossible or not needed here."""
+        """Whether something went wrong; a case that is missing or unsupported here did not fail."""
         return self not in {Status.OK, Status.MISSING, Status.UNSUPPORTED}
 
 
@@ -88,14 +85,10 @@ _EXIT_CODES = {
 
 @dataclass(frozen=True)
 class WrongElements:
-    """The elements of a tensor that a gate refuses.
+    """The elements of a tensor that a gate refuses: `count` of `of`.
 
-    Attributes:
-        count: how many.
-        of: how many elements the tensor has.
-        got: the value at `GateResult.where`; None for an element that was never written.
-        expected: what it should have been; None where any value would do.
-        spread: where they are, axis by axis: `HV 4-7 of 8; V 0 of 128; every B`.
+    `got` and `expected` are the values at `GateResult.where`, None for an element that was never written and where any
+    value would do. `spread` tells where the elements are, axis by axis: `HV 4-7 of 8; V 0 of 128; every B`.
     """
 
     count: int
@@ -112,17 +105,14 @@ class WrongElements:
 
 @dataclass(frozen=True)
 class GateResult:
-    """What one gate found on one set of inputs.
+    """The result of one gate, `output within 1 ulp + 1e-05`, on one kind of inputs, `saturated-gates`.
 
     Attributes:
-        gate: its name, `output within 1 ulp + 1e-05`.
-        scenario: the kind of inputs, `saturated-gates`.
-        worst: the largest error, in the unit of `limit`.
-        limit: the largest error that passes.
+        worst: the largest error, in the unit of `limit`, the largest error that passes.
         where: index of the worst element, as text; empty where no element stands out.
-        status: OK, or what a failure here makes of the case.
-        wrong: the elements at fault; None where the gate is passed, or a run was stored before this was known.
-        told: what is wrong, where that is no number.
+        status: OK, or the status that a failure here gives the case.
+        wrong: the wrong elements; None if the gate passed, or the run is too old to have them.
+        told: what is wrong, where that is not a number.
     """
 
     gate: str
@@ -139,12 +129,12 @@ class GateResult:
 
     @property
     def passed(self) -> bool:
-        """Whether the gate is passed."""
+        """Whether the gate passed."""
         return self.status is Status.OK
 
     @property
     def reason(self) -> str:
-        """Why it failed, in a line."""
+        """Why the gate failed, in a line."""
         if self.told:
             return f"{self.told} ({self.scenario} inputs)"
         if self.limit == 0:

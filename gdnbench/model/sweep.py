@@ -1,4 +1,4 @@
-"""What a sweep found: the best points of each kernel and workload, and one point for all workloads."""
+"""The result of a sweep: the best points of each kernel and workload, and one point for all workloads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gdnbench.model.workload import Workload
 
 
 class Place(StrEnum):
-    """Where a point came in."""
+    """The place of a point in the race."""
 
     BEST = "best"  # the fastest
     TIED = "tied"  # shown to be within the margin of the fastest
@@ -23,16 +23,9 @@ class Place(StrEnum):
 class Point:
     """One point of the grid at one workload.
 
-    Attributes:
-        kernel: the kernel's name.
-        label: the variant's label.
-        params: every param's value.
-        workload: one setting of the op's axes.
-        place: where it came in.
-        slower_by: its time over the fastest point's, less 1; from the rounds that both were measured in.
-        slower_lo: lower end of the interval, corrected for the number of points and looks.
-        slower_hi: upper end; infinity where unknown.
-        rounds: how many rounds it was measured in.
+    `slower_by` is its time over the fastest point's, less 1, from the rounds in which both were measured; `slower_lo`
+    and `slower_hi` are its interval, corrected for the number of points and looks, with an infinite upper end if
+    unknown.
     """
 
     kernel: str
@@ -48,15 +41,11 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class Plateau:
-    """The points of a kernel that are as good as the best at a workload.
+    """The points of a kernel that tie with the fastest at a workload, by label.
 
     Attributes:
-        kernel: the kernel's name.
-        workload: one setting of the op's axes.
-        best: label of the fastest point.
-        simplest: label of the point to take: the one of `tied` nearest to the kernel's defaults.
-        tied: labels of the fastest and of all that tie with it.
-        unclear: labels of those that could not be told from it.
+        simplest: the point to take: the one of `tied` nearest to the kernel's defaults.
+        tied: the fastest and all that tie with it; the comparison of `unclear` with the fastest is UNCLEAR.
         within: the largest difference from the fastest that the intervals of `tied` allow; 0 for a single point.
     """
 
@@ -71,12 +60,9 @@ class Plateau:
 
 @dataclass(frozen=True, kw_only=True)
 class OneForAll:
-    """The one point to take if every workload is to have the same.
+    """The best single point for all workloads.
 
-    Attributes:
-        kernel: the kernel's name.
-        label: the point's label.
-        regret: by workload, its time over the best point's, less 1.
+    `regret` is, by workload, its time over the best point's, less 1.
     """
 
     kernel: str
@@ -96,19 +82,15 @@ class OneForAll:
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
-    """A sweep's answer.
+    """A sweep's result; ValueError if a plateau, a final or a point for all workloads refers to a missing point.
 
     Attributes:
         axes: the values tried, by kernel and param.
         budget_s: seconds that measuring was allowed.
         points: every point that was measured, fastest first within its kernel and workload.
-        plateaus: one for each kernel and workload.
         one_for_all: one for each kernel; empty for a single workload.
         finals: for each workload at which several kernels raced, the simplest point of each kernel's plateau against
-            the fastest of these, fastest first; floors are nobody's rivals.
-
-    Raises:
-        ValueError: if a plateau or a point for all workloads is made of points that are not there.
+            the fastest of these, fastest first; floors do not take part.
     """
 
     axes: dict[str, dict[str, list[Any]]]
@@ -138,7 +120,7 @@ class Sweep:
         )
 
     def final(self, workload: Workload) -> tuple[Point, ...]:
-        """The best points of the kernels at a workload, fastest first; none where one kernel raced alone."""
+        """The best points of the kernels at a workload, fastest first; empty if one kernel raced alone."""
         return tuple(point for point in self.finals if point.workload == workload)
 
     def point(self, plateau: Plateau, label: str) -> Point:
@@ -146,7 +128,7 @@ class Sweep:
         return next(point for point in self.of(plateau) if point.label == label)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Returns a JSON document."""
         return {
             "axes": self.axes,
             "budget_s": self.budget_s,
@@ -165,7 +147,7 @@ class Sweep:
 
 
 def _document(part: Point | Plateau) -> dict[str, Any]:
-    # The file's key is older than the field's name, and stays.
+    # The file's key `shape` is older than the field's name, and stays.
     sizes = {**vars(part), "workload": part.workload.sizes}
     document = {"shape" if name == "workload" else name: value for name, value in sizes.items()} | part.workload.place
     return document | ({"params": dict(part.params)} if isinstance(part, Point) else {})

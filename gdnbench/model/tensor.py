@@ -10,21 +10,17 @@ from typing import Literal, get_args
 from gdnbench.errors import DeclarationError
 
 Dtype = Literal["bf16", "fp16", "fp32", "fp64", "fp8e4m3", "fp4x2", "int8", "int32", "int64", "bool"]
-"""`fp4x2` is two e2m1 numbers packed in a byte, of which sizes count the bytes."""
+"""Element types; `fp4x2` is two e2m1 numbers packed in a byte, of which sizes count the bytes."""
 
 DTYPES: tuple[Dtype, ...] = get_args(Dtype)
 
 
 @dataclass(frozen=True)
 class DtypeFacts:
-    """What is known of an element type.
+    """Properties of an element type, and its name in torch and in Triton's signatures.
 
-    Attributes:
-        nbytes: of an element.
-        torch: what torch calls it.
-        triton: what Triton calls it in a signature.
-        significand_bits: of a floating-point type, the implicit one included; 0 where nothing is rounded.
-        smallest_exponent: of a floating-point type: its smallest subnormal is 2 to this power; 0 otherwise.
+    `significand_bits` counts the implicit bit and is 0 where nothing is rounded. The smallest subnormal is 2 to the
+    power `smallest_exponent`.
     """
 
     nbytes: int
@@ -51,11 +47,9 @@ FACTS: Mapping[Dtype, DtypeFacts] = {
 
 @dataclass(frozen=True)
 class DtypeOf:
-    """An element type that an axis decides, which is compiled for: `DtypeOf("STATE", {32: "fp32", 16: "bf16"})`.
+    """An element type that a compile-time axis decides: `DtypeOf("STATE", {32: "fp32", 16: "bf16"})`.
 
-    Attributes:
-        axis: its name.
-        dtypes: the element type for each of its sizes; the axis has no others.
+    `dtypes` has the element type for each size; the axis takes no other size.
     """
 
     axis: str
@@ -64,15 +58,9 @@ class DtypeOf:
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """One tensor of an op's contract, or of a kernel's scratch memory.
+    """One tensor of an op's contract, or of a kernel's scratch memory; DeclarationError for an unknown element type.
 
-    Attributes:
-        name: its name in every signature.
-        dims: sizes: an axis's or a derived size's name (`"B"`), or a number.
-        dtype: element type, or the axis that decides it.
-
-    Raises:
-        DeclarationError: for an element type that is none.
+    `dims` are sizes: an axis's or a derived size's name (`"B"`), or a number. An axis may decide `dtype`.
     """
 
     name: str
@@ -87,20 +75,16 @@ class TensorSpec:
 
     @property
     def dtypes(self) -> tuple[Dtype, ...]:
-        """Every element type that it may have."""
+        """Every element type that the tensor may have."""
         return tuple(self.dtype.dtypes.values()) if isinstance(self.dtype, DtypeOf) else (self.dtype,)
 
     def dtype_at(self, named: Mapping[str, int]) -> Dtype:
-        """Its element type, by the values of axes: see `Op.named_sizes`."""
+        """The element type, by the values of axes: see `Op.named_sizes`."""
         return self.dtype.dtypes[named[self.dtype.axis]] if isinstance(self.dtype, DtypeOf) else self.dtype
 
     @property
     def settled(self) -> Dtype:
-        """Its element type where no axis decides it any more: see `Op.at`.
-
-        Raises:
-            DeclarationError: where one does.
-        """
+        """The element type of a tensor whose type no axis decides: see `Op.at`; DeclarationError otherwise."""
         if isinstance(self.dtype, DtypeOf):
             raise DeclarationError(f"{self.name}: its dtype is known at a workload alone, by {self.dtype.axis}")
         return self.dtype

@@ -1,4 +1,4 @@
-"""Workloads: what an op's kernels are measured at, each a setting of the axes and lists that the op declares."""
+"""Workloads: the settings of an op's axes and lists at which kernels are measured."""
 
 from __future__ import annotations
 
@@ -22,10 +22,8 @@ Sizes = Mapping[str, int | Sequence[int]]
 class Shape:
     """Some axes and lists by name, as a declaration gives them: `Shape(B=32)`. The op completes it to a workload.
 
-    In a suite it may have a name, `Shape("small", B=32)`, which makes no other workload of it.
-
-    Raises:
-        DeclarationError: for a name of more than 80 characters, or with some that cannot be printed.
+    In a suite it may have a name, `Shape("small", B=32)`, which does not change the workload's identity.
+    DeclarationError is raised for a name of more than 80 characters, or with characters that cannot be printed.
     """
 
     def __init__(self, name: str = "", /, **sizes: int | Sequence[int]) -> None:
@@ -52,19 +50,18 @@ class WorkloadSpec:
 
     Attributes:
         axes: in the order of every table.
-        lists: named lists.
-        aliases: names for axes that belong together; no axis is in two of them.
-        x: the axis or list along which charts run; workloads that differ in it alone are a series. A list counts by
-            its sum, and `Workload.line` tells apart those of one sum. By default the first axis, or the first list of
-            an op without axes.
-        size: axes and lists whose product, a list's sum being its factor, says how large a workload is; what is tuned
-            for one workload stands in for others near it. By default all.
+        aliases: names for axes that belong together; an axis is in at most one alias.
+        x: the axis or list along which charts run; workloads that differ in it alone are a series. A list counts by its
+            sum, and `Workload.line` distinguishes those of one sum. By default the first axis, or the first list of an
+            op without axes.
+        size: axes and lists whose product, a list's sum being its factor, is the size of a workload; what is tuned for
+            one workload stands in for others near it. By default all.
         profiles: names of the distributions of inputs, which `Op.profiles` sets; runs that are older than profiles had
             inputs of the first.
-        profile: the one that is measured where none is named; the first where it is empty.
+        profile: the profile that is measured by default; the first where it is empty.
 
     Raises:
-        DeclarationError: for a name that stands twice, or one that is no axis or list.
+        DeclarationError: for a duplicate name, or one that is not an axis or list.
     """
 
     axes: tuple[Axis, ...] = ()
@@ -98,19 +95,15 @@ class WorkloadSpec:
 
     @property
     def labels_profile(self) -> bool:
-        """Whether labels name the first profile, too: so it is where another is measured by default."""
+        """Whether labels name the first profile, too, as they do where another is measured by default."""
         return bool(self.profiles) and self.profile not in {"", self.profiles[0]}
 
     def workload(self, sizes: Sizes, name: str = "", profile: str | None = None) -> Workload:
-        """A workload with these sizes, and the defaults for those that are not given.
+        """A workload with these sizes, and the defaults for the others.
 
-        Args:
-            sizes: by axis and list.
-            name: what a suite calls it.
-            profile: the distribution of its inputs, declared or not; empty for the first, None for the default.
-
-        Raises:
-            ShapeError: for a name that is no axis or list, or a size outside its limits.
+        `name` is its name in a suite. `profile` is the distribution of its inputs, declared or not; empty for the
+        first, None for the default. ShapeError is raised for a name that is not an axis or list, or a size outside its
+        limits.
         """
         if unknown := [each for each in sizes if each not in self.names]:
             raise ShapeError(f"{', '.join(unknown)}: no such axis", f"there are {', '.join(self.names)}")
@@ -120,37 +113,31 @@ class WorkloadSpec:
         return Workload(self, axes, lists, name, "" if profile in self.profiles[:1] else profile)
 
     def completed(self, workload: Workload) -> Workload:
-        """A workload that was stored when the op had fewer axes, with the defaults of those that came since.
+        """A workload that was stored when the op had fewer axes, with the defaults of the newer ones.
 
-        One that these axes cannot describe, since they lack one of its own, is given back as it is.
+        A workload with an axis that this op lacks is returned unchanged.
         """
         if workload.spec.names == self.names or not {*workload.spec.names} <= {*self.names}:
             return workload
         return self.workload(workload.sizes, workload.name, workload.profile)
 
     def stored(self, sizes: Sizes, name: str = "", profile: str = "") -> Workload:
-        """A workload that was stored with every one of its sizes, and with its profile if that is not the first.
+        """A workload that was stored with all of its sizes, and with its profile if that is not the first.
 
-        Raises:
-            ShapeError: if one is missing, or as `workload` does.
+        ShapeError is raised if a size is missing, or as `workload` does.
         """
         if missing := [name for name in self.names if name not in sizes]:
             raise ShapeError(f"{', '.join(missing)}: missing", "every axis and list of the op is stored")
         return self.workload(sizes, name, profile)
 
     def stored_case(self, document: Mapping[str, Any]) -> Workload:
-        """The workload of a case, or of a suite, as `Workload.document` wrote it.
-
-        Raises:
-            ShapeError: as `stored`.
-        """
+        """The workload of a case, or of a suite, as `Workload.document` wrote it; ShapeError as `stored`."""
         return self.stored(document["shape"], document.get("workload", ""), document.get("profile", ""))
 
     def from_cells(self, cells: Mapping[str, str]) -> Workload:
-        """The inverse of `Workload.cells`, of cells as text; further ones are passed over.
+        """The inverse of `Workload.cells`, from cells as text; ignores further cells.
 
-        Raises:
-            ShapeError: for a cell that is missing, or is no size.
+        ShapeError is raised for a cell that is missing or not a size.
         """
         sizes: dict[str, int | tuple[int, ...]] = {}
         for name in self.names:
@@ -173,7 +160,7 @@ class WorkloadSpec:
 
     @property
     def x_doc(self) -> str:
-        """What the axis or list of charts counts: `batch size`; empty where the op does not say."""
+        """What the axis or list of charts counts: `batch size`; empty if the op does not say."""
         docs = {axis.name: axis.doc for axis in self.axes} | {each.name: each.doc for each in self.lists}
         return docs[self.x]
 
@@ -184,12 +171,12 @@ class WorkloadSpec:
 
     @property
     def x_words(self) -> str:
-        """The same in a sentence: `batch size`, or `sum of lengths`."""
+        """The chart axis in a sentence: `batch size`, or `sum of lengths`."""
         return self.x_doc if self.x_doc and self.x_name == self.x else self.x_name
 
     @property
     def x_title(self) -> str:
-        """What charts call their axis: `batch size B`."""
+        """The title of the chart axis: `batch size B`."""
         return self.x_name if self.x_words == self.x_name else f"{self.x_words} {self.x_name}"
 
     @property
@@ -201,17 +188,16 @@ class WorkloadSpec:
 
     @property
     def default(self) -> Workload:
-        """Every axis and list at its default."""
+        """The workload with every axis and list at its default."""
         return self.workload({})
 
     def parse(self, text: str) -> tuple[tuple[Sizes, ...], ...]:
-        """What follows `--shape`: `B=1,8`, `heads=qk4_v8,qk2_v4`, `lengths=8x1024,6+134`, separated by spaces.
+        """Parses the values of `--shape`: `B=1,8`, `heads=qk4_v8,qk2_v4`, `lengths=8x1024,6+134`, separated by spaces.
 
-        Returns:
-            For each setting the sizes that its values stand for, the setting of `x` last.
+        Returns for each setting the sizes that its values stand for, the setting of `x` last.
 
         Raises:
-            UsageError: for an axis that is none, is set by itself and by an alias, or a value that is no size.
+            UsageError: for an unknown axis, one set by itself and by an alias, or a value that is not a size.
             UnknownNameError: for a value that does not fit an alias.
         """
         found: dict[str, list[Sizes]] = {}
@@ -226,10 +212,10 @@ class WorkloadSpec:
         return tuple(sorted(map(tuple, found.values()), key=lambda settings: self.x in settings[0]))
 
     def read(self, text: str, name: str = "") -> Workload:
-        """The workload of which `text` is the label or the slug; neither has long lists in full.
+        """The workload of which `text` is the label or the slug; labels with shortened lists are not accepted.
 
         Raises:
-            UsageError: for a text that is the label of none.
+            UsageError: for a text that is not a label.
             ShapeError: for a size outside its limits.
         """
         endings = [*map(re.escape, self.profiles), rf"{CAPTURED}[^ /]+"]
@@ -240,7 +226,7 @@ class WorkloadSpec:
         return self.workload(sizes, name, profile)
 
     def _read_term(self, term: str) -> dict[str, Any]:
-        """`B=8`, `B8` or `qk4_v8` as sizes."""
+        """Parses `B=8`, `B8` or `qk4_v8` as sizes."""
         for alias in self.aliases:
             if found := alias.parse(term):
                 return dict(found)
@@ -271,7 +257,7 @@ class WorkloadSpec:
 
     @property
     def example(self) -> str:
-        """What may follow `--shape`, for hints: `B=1,8,64`, and a value of an alias where there is one."""
+        """An example for `--shape` in hints: `B=1,8,64`, and a value of an alias where there is one."""
         first = f"{self.names[0]}=1,8,64" if self.axes else f"{self.names[0]}=8x1024,6+134"
         alias = next((each for each in self.aliases if each.known), None)
         return f"{first}, or {alias.name}={alias.known[0]}" if alias else first
@@ -282,12 +268,8 @@ class WorkloadSpec:
 class Workload:
     """One setting of an op's axes and lists. Its sizes are read as `workload.B`; made by `WorkloadSpec.workload`.
 
-    Attributes:
-        spec: the axes, lists and aliases.
-        axes: every axis's size.
-        lists: every list.
-        name: its name in a suite; empty without one. Workloads that differ in the name alone are equal.
-        profile: the distribution of its inputs; empty for the first of its op, and where there is one alone.
+    `name` is its name in a suite, if any; workloads that differ in the name alone are equal. `profile` is the
+    distribution of its inputs; empty for the first or only one of its op.
     """
 
     spec: WorkloadSpec
@@ -297,7 +279,7 @@ class Workload:
     profile: str = ""
 
     def __getattr__(self, name: str) -> Any:
-        # Reached for what is no field: an axis or a list. Pickling asks for dunders before there are fields.
+        # Called for an axis or a list, which are not fields. Pickling asks for dunders before fields are set.
         if not name.startswith("_"):
             if name in self.axes:
                 return self.axes[name]
@@ -324,17 +306,17 @@ class Workload:
         return f"<{self}>"
 
     def __str__(self) -> str:
-        """What tables call it: `B=8 qk4_v8`, and behind that a profile that is not understood."""
+        """The label in tables: `B=8 qk4_v8`, with the profile behind it where labels name it."""
         return self._label
 
     @property
     def inputs(self) -> str:
-        """The name of its profile; empty where its op has none."""
+        """The name of its profile; empty if its op has no profiles."""
         return self.profile or next(iter(self.spec.profiles), "")
 
     @property
     def labelled_profile(self) -> str:
-        """Its profile as labels have it: empty for the first, unless another is measured by default."""
+        """The profile as labels have it: empty for the first, unless another is measured by default."""
         return self.inputs if self.spec.labels_profile else self.profile
 
     def at(self, profile: str) -> Workload:
@@ -343,17 +325,17 @@ class Workload:
 
     @property
     def document(self) -> dict[str, Any]:
-        """As JSON can hold it; what is usual is left out."""
+        """A JSON document, without an empty name or profile."""
         return {**self.place, **({"workload": self.name} if self.name else {})}
 
     @property
     def place(self) -> dict[str, Any]:
-        """What makes it equal to another, as JSON can hold it: `{"shape": …, "profile": "never"}`."""
+        """The workload's identity as a JSON document: `{"shape": …, "profile": "never"}`."""
         return {"shape": self.sizes, **({"profile": self.profile} if self.profile else {})}
 
     @property
     def titled(self) -> str:
-        """Its label, behind the name that a suite gives it: `small: B=8 qk4_v8`."""
+        """The label, behind the name that a suite gives the workload: `small: B=8 qk4_v8`."""
         return f"{self.name}: {self}" if self.name else str(self)
 
     @cached_property
@@ -362,14 +344,14 @@ class Workload:
 
     @cached_property
     def series(self) -> str:
-        """Its label without the axis of charts and the profile, `qk4_v8`: what code is compiled for differs with it."""
+        """The label without the chart axis and the profile, `qk4_v8`: names the sizes that code is compiled for."""
         return " ".join(self._terms(name for name in self.spec.names if name != self.spec.x))
 
     @cached_property
     def line(self) -> str:
-        """What a chart's line may connect it with: its series, `qk4_v8`, and how a list along x is made up.
+        """The line of a chart that the workload is on: its series, `qk4_v8`, and the form of a list along x.
 
-        Equal sizes make a line, as many as there are: `qk4_v8 lengths=N`, `qk4_v8 lengths=8xN`. A list of different
+        Lists of equal sizes are one line for each length: `qk4_v8 lengths=N`, `qk4_v8 lengths=8xN`. A list of different
         sizes has a line of its own.
         """
         if self.spec.x not in self.lists:
@@ -380,49 +362,49 @@ class Workload:
 
     @property
     def series_inputs(self) -> str:
-        """Its series with the profile as labels have it: `qk4_v8 never`."""
+        """The series with the profile as labels have it: `qk4_v8 never`."""
         return f"{self.series} {self.labelled_profile}".strip()
 
     @cached_property
     def key(self) -> str:
-        """Every size and a profile but the first, fit for a file's name and for ever: `B8_HQ4_HV8_K128_V128`."""
+        """Every size and a profile but the first, as a permanent file name: `B8_HQ4_HV8_K128_V128`."""
         parts = [f"{name}{size}" for name, size in self.axes.items()]
         parts += [f"{name}{short_list(sizes)}" for name, sizes in self.lists.items()]
         return "_".join([*parts, *filter(None, [self.profile])])
 
     @property
     def slug(self) -> str:
-        """The label as a file's name can hold it: `B8-qk4_v8`."""
+        """The label as part of a file name: `B8-qk4_v8`."""
         return label_slug(self._label)
 
     @property
     def x_slug(self) -> str:
-        """`x_term` as a file's name can hold it: `B8`."""
+        """`x_term` as part of a file name: `B8`."""
         return label_slug(self.x_term)
 
     @property
     def line_slug(self) -> str:
-        """`line` likewise; empty where the op has one line."""
+        """`line` as part of a file name; empty if the op has one line."""
         return label_slug(self.line)
 
     @property
     def x(self) -> int:
-        """Where it stands along the axis of charts, which is logarithmic: at least 1."""
+        """The position along the chart axis, which is logarithmic: at least 1."""
         return max(1, self._count(self.spec.x))
 
     @property
     def x_term(self) -> str:
-        """That axis with its value: `B=8`."""
+        """The chart axis with its value: `B=8`."""
         return next(iter(self._terms([self.spec.x])))
 
     @property
     def x_value(self) -> str:
-        """The value alone, as it is typed: `8`, or `8x1024`."""
+        """The value on the chart axis as it is typed: `8`, or `8x1024`."""
         return self.x_term.partition("=")[2]
 
     @cached_property
     def size(self) -> int:
-        """How large it is, to tell which of several is the nearest; see `WorkloadSpec`."""
+        """The size by which the nearest workload is found; see `WorkloadSpec`."""
         return math.prod(self._count(name) for name in self.spec.size)
 
     @property
@@ -443,12 +425,12 @@ class Workload:
 
     @property
     def aliases(self) -> dict[str, str]:
-        """What each alias calls its axes: `{"heads": "qk4_v8"}`."""
+        """The value of each alias: `{"heads": "qk4_v8"}`."""
         return {alias.name: alias.write(self.axes) for alias in self.spec.aliases}
 
     @property
     def options(self) -> list[str]:
-        """What to type to ask for it, defaults left out but for x: `--shape B=8 --shape heads=qk16_v32`."""
+        """The options that select this workload, without defaults but for x: `--shape B=8 --shape heads=qk16_v32`."""
         default = self.spec.default
         words: list[str] = []
         for name in self._covering(self.spec.names):
@@ -472,7 +454,7 @@ class Workload:
                 yield covering
 
     def _terms(self, names: Iterable[str]) -> Iterator[str]:
-        """Each part of the label; terse axes are left out while all of them have their defaults."""
+        """The terms of the label; terse axes are left out while all of them have their defaults."""
         terse = {axis.name for axis in self.spec.axes if axis.terse}
         if all(self.axes[axis.name] == axis.default for axis in self.spec.axes if axis.terse):
             names = [name for name in names if name not in terse]
@@ -484,7 +466,7 @@ class Workload:
 
 
 def label_slug(label: str) -> str:
-    """A label, or a part of one, as a file's name can hold it: `B=8 qk4_v8` is `B8-qk4_v8`."""
+    """A label, or a part of one, as part of a file name: `B=8 qk4_v8` is `B8-qk4_v8`."""
     return label.replace("=", "").replace(" ", "-")
 
 
