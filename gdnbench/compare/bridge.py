@@ -1,7 +1,7 @@
-"""Kernels of one run that share no rounds: what was timed beside each of them stands between.
+"""Compares kernels of one run that share no rounds, through a case that was timed in the rounds of both.
 
-A kernel with Python of its own is timed in other processes than what is compiled, by turns, and the baseline in both
-(docs/threats.md). Its ratio to a compiled kernel is then that of two ratios, each paired by round.
+A kernel with Python of its own is timed in other processes than compiled kernels, in turns, and the baseline in both
+(docs/threats.md). Its ratio to a compiled kernel is then the quotient of two ratios, each paired by round.
 """
 
 from __future__ import annotations
@@ -14,22 +14,16 @@ import numpy.typing as npt
 from gdnbench.stats import FloatArray
 
 Rounds = npt.NDArray[np.bool_]
-"""Shape (rounds,): which of a run's rounds."""
+"""Mask of a run's rounds, shape (rounds,)."""
 
 
 def move_rounds(times_us: FloatArray, bridge_us: FloatArray, rounds: Rounds) -> FloatArray:
-    """The rounds of a case as other rounds of the run would have shown them, by what was timed in both.
+    """Converts the rounds of a case to other rounds of the run, by the bridge that was timed in both.
 
-    The n-th round there stands beside the n-th here, so that a ratio to what was timed here has the noise of both of
-    its parts, and processes stand beside processes.
-
-    Args:
-        times_us: shape (rounds,), of the case, microseconds; NaN where it was not timed.
-        bridge_us: of what was timed beside it, and in the other rounds.
-        rounds: where the case is wanted.
-
-    Returns:
-        Shape (rounds,); NaN in every other round, and where the case has fewer than are wanted.
+    The n-th common round of case and bridge is paired with the n-th of the wanted rounds, so that a ratio to what was
+    timed there has the noise of both of its parts, and processes are paired with processes. All arrays have the shape
+    (rounds,), times in microseconds, NaN where there is none; the result is NaN outside the wanted rounds, and where
+    the case has fewer.
     """
     there = np.flatnonzero(np.isfinite(times_us) & np.isfinite(bridge_us))
     here = np.flatnonzero(rounds & np.isfinite(bridge_us))
@@ -41,14 +35,10 @@ def move_rounds(times_us: FloatArray, bridge_us: FloatArray, rounds: Rounds) -> 
 
 
 def side_by_side(times_us: Mapping[str, FloatArray], bridge: str) -> dict[str, FloatArray]:
-    """The cases of a workload in rounds that they share: those in which most of them were timed.
+    """Moves the cases of a workload to the rounds in which most of them were timed, through `bridge`, timed beside all.
 
-    Args:
-        times_us: shape (rounds,) of each, microseconds, NaN where a round is missing.
-        bridge: the one of them that was timed beside all.
-
-    Returns:
-        The same where all share rounds. A case that shares none with the bridge stays as it is.
+    `times_us` has the shape (rounds,) by case, microseconds, NaN where a round is missing. Cases that already share
+    rounds stay as they are, as does a case that shares none with the bridge.
     """
     known = {name: np.isfinite(times) for name, times in times_us.items() if name != bridge}
     if bridge not in times_us or not known:

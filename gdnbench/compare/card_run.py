@@ -1,4 +1,4 @@
-"""The runs that are to be joined: what is read of each, which may be joined, and which cases they share."""
+"""Reads the runs to be joined, checks which may be joined, and finds the cases they share."""
 
 from __future__ import annotations
 
@@ -27,12 +27,8 @@ _OF_EACH_RUN = ("GPU", "commit")
 class CardRun:
     """A stored run to be joined.
 
-    Attributes:
-        folder: where it is.
-        info: its description.
-        rows: by case id and further clock, None for the run's own timer; those that have a time.
-        rounds: likewise.
-        failed: by case id, those that have none.
+    `rows` are the measurements with a time, by case id and further clock, None for the run's own timer; `rounds` have
+    the same keys. `failed` are the measurements without a time, by case id.
     """
 
     folder: Path
@@ -43,7 +39,7 @@ class CardRun:
 
     @property
     def uuid(self) -> str:
-        """Of its card; empty where it is not told."""
+        """The UUID of its card; empty if unknown."""
         return str((self.info.machine.get("gpu") or {}).get("uuid") or "")
 
     @property
@@ -53,12 +49,7 @@ class CardRun:
 
 
 def read_card_run(folder: Path) -> CardRun:
-    """Reads a run's folder.
-
-    Raises:
-        UsageError: for a step.
-        RunFormatError: if it holds no run that this gdnbench can read.
-    """
+    """Reads a run's folder; UsageError for a step, RunFormatError if it has no readable run."""
     refuse_step(folder)
     rows = [*read_measurements(folder), *(row for clock in read_clocks(folder).values() for row in clock)]
     rounds = read_case_rounds(folder)
@@ -72,7 +63,7 @@ def read_card_run(folder: Path) -> CardRun:
 
 
 def check_joinable(run: CardRun) -> None:
-    """Raises UsageError for a run that joins no other: a sweep, and one that does not tell its GPU."""
+    """Raises UsageError for a run that cannot be joined: a sweep, or one whose GPU is unknown."""
     name = run.info.run_id
     if run.info.swept:
         raise UsageError(f"{name} is a sweep: only runs are joined", f"gdnbench show {name}")
@@ -81,7 +72,7 @@ def check_joinable(run: CardRun) -> None:
 
 
 def check_alike(first: CardRun, other: CardRun) -> None:
-    """Raises UsageError for two runs that are not answers to one question."""
+    """Raises UsageError for two runs that differ in op, GPU model, baseline or a setting that changes times."""
     names = f"{first.info.run_id} {other.info.run_id}"
     apart = {
         "ops": (first.info.op, other.info.op),
@@ -101,7 +92,7 @@ def check_alike(first: CardRun, other: CardRun) -> None:
 
 
 def differing_conditions(runs: Sequence[CardRun]) -> list[str]:
-    """What times depend on besides the card, where the runs differ in it."""
+    """Warnings of the conditions, besides the card, in which the runs differ."""
     found = [conditions_of(run.info) for run in runs]
     names = dict.fromkeys(name for each in found for name in each if name not in _OF_EACH_RUN)
     told = {name: list(dict.fromkeys(each.get(name, "none") for each in found)) for name in names}
@@ -112,7 +103,7 @@ def differing_conditions(runs: Sequence[CardRun]) -> list[str]:
 
 
 def shared_cases(runs: Sequence[CardRun]) -> tuple[list[str], dict[str, tuple[str, ...]]]:
-    """Ids of the cases that every run timed with the same code, and the others in words by the reason."""
+    """Ids of the cases that every run timed with the same code, and labels of the others by the reason."""
     first = runs[0]
     everywhere = dict.fromkeys(case_id for run in runs for case_id, clock in run.rows if clock is None)
     shared: list[str] = []
@@ -135,7 +126,7 @@ def _told(row: Measurement) -> str:
 
 def _same_code(first: CardRun, other: CardRun, case_id: str) -> bool:
     one, another = (run.rows[case_id, None].case for run in (first, other))
-    # Of a floor's forms each card has the one that is the fastest there: together they are still its floor.
+    # Each card measures the form of a floor that is fastest there; the forms together still are the floor.
     is_alike = one.variant == another.variant or (one.is_bare_floor and another.is_bare_floor)
     kernel = one.variant.kernel
     return is_alike and first.info.sources.get(kernel) == other.info.sources.get(kernel)

@@ -1,8 +1,8 @@
-"""Joins stored runs of several cards of one GPU model into one answer, with the card as a random effect.
+"""Joins stored runs of several cards of one GPU model into one result, with the card as a random effect.
 
-A pure function of what the runs keep: `rounds.csv` with its process numbers, `measurements.csv` and `run.json`. A card
-is known by its UUID; several runs of one card are one cluster of rounds. Where only one card is there, intervals are
-over its processes, as those of a run.
+A pure function of `rounds.csv` with its process numbers, `measurements.csv` and `run.json`. A card is known by its
+UUID; several runs of one card are one cluster of rounds. With a single card, intervals are over its processes, as those
+of a run.
 """
 
 from __future__ import annotations
@@ -36,17 +36,12 @@ from gdnbench.store.info import RunInfo
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """A card and what it was measured with.
+    """A card and its measurements; `processes` and `rounds` are counted by the runs' own timer.
 
     Attributes:
-        uuid: `GPU-…`.
-        index: its number on its host, as `nvidia-smi` counts; -1 where it is not told.
-        host: the host's name.
-        runs: ids of its runs.
-        processes: by the runs' own timer.
-        rounds: likewise.
+        index: its number on its host, as `nvidia-smi` counts; -1 if unknown.
         sm_mhz: the median SM clock of its rounds, MHz; NaN where it was not measured.
-        deviation: by how much its times differ from those of the mean card.
+        deviation: relative deviation of its times from those of the mean card.
     """
 
     uuid: str
@@ -67,17 +62,14 @@ class Card:
 
 @dataclass(frozen=True, kw_only=True)
 class Joint:
-    """What several runs say together.
+    """The joint result of several runs.
 
     Attributes:
-        runs: what was joined, in the order given.
         cards: in the order in which the runs name them.
         measurements: a row per case that all runs have, by their own timer; percentiles are not known.
-        failed: cases without a time in some run, with the first reason for it and, unless it is so on all, the card.
-        clocks: by each further clock that all runs have.
-        strays: cards whose times differ from the others' by more than chance.
-        warnings: what qualifies all of it.
-        left_out: cases that are not joined, in words, by the reason.
+        failed: cases without a time in some run, with the first reason and, unless they failed on all, the card.
+        clocks: the rows by each further clock that all runs have.
+        left_out: labels of the cases that are not joined, by the reason.
     """
 
     runs: tuple[CardRun, ...]
@@ -91,12 +83,12 @@ class Joint:
 
     @property
     def info(self) -> RunInfo:
-        """The first run's description; the op, the GPU model, the baseline and the settings are those of all."""
+        """The first run's description; op, GPU model, baseline and settings are those of all."""
         return self.runs[0].info
 
     @cached_property
     def by_card(self) -> Mapping[str, Joint]:
-        """The same of each card alone, by UUID, its intervals over its processes; nothing where there is one card."""
+        """The result of each card alone, by UUID, with intervals over its processes; empty if there is one card."""
         if len(self.cards) < 2:
             return {}
         return {card.uuid: _join([run for run in self.runs if run.uuid == card.uuid]) for card in self.cards}
@@ -155,7 +147,7 @@ def _failed(runs: Sequence[CardRun], cards: Sequence[Card]) -> Iterator[Measurem
 
 
 def _is_of_machine(warning: str) -> bool:
-    """Whether a run's warning qualifies its times; what it says of its baseline is said of all runs together."""
+    """Whether a run's warning qualifies its times; warnings of the baseline are made anew for all runs together."""
     return "other processes are on the GPU" in warning
 
 
@@ -186,7 +178,7 @@ def _card(runs: Sequence[CardRun], deviation: Deviation) -> Card:
 
 
 def _span(run: CardRun) -> tuple[int, int]:
-    """How many processes and rounds a run has, by its own timer: the most that any case has."""
+    """The numbers of processes and rounds of a run by its own timer, the largest over its cases."""
     own = [each for (_, clock), each in run.rounds.items() if clock is None]
     there = [np.isfinite(each.times_us) for each in own]
     processes = [len(np.unique(each.processes[known])) for each, known in zip(own, there, strict=True)]
@@ -194,7 +186,7 @@ def _span(run: CardRun) -> tuple[int, int]:
 
 
 def _deviations(analysed: JointRows, uuids: Sequence[str], *, has_launch: bool) -> list[Deviation]:
-    """Of each card, by all cases but the empty floors and the controls, which tell the same twice."""
+    """The deviation of each card, over all cases but the empty floors and the controls, which repeat the baseline."""
     if len(uuids) < 2:
         return [UNKNOWN_DEVIATION] * len(uuids)
     told = [row.case for row in analysed.rows if row.nbytes and row.role is not Role.CONTROL]

@@ -1,4 +1,4 @@
-"""Sources side by side: all that `gdnbench compare` says, for any form of output, and what `--fail-on` makes of it."""
+"""Compares sources side by side for `gdnbench compare`, and checks `--fail-on`."""
 
 from __future__ import annotations
 
@@ -46,10 +46,9 @@ class ColumnComparison:
 
     Attributes:
         ratios: one for each row; None where a side has no time.
-        expected: for each row, what the GPUs alone would make of the time; None within one GPU model.
-        mean: None where no row has a ratio.
-        runs: for each pair of runs that it holds, their letters and how they differ as a whole.
-        paired: whether it holds figures of one run, paired by round.
+        expected: for each row, the time to expect from the GPUs alone; None within one GPU model.
+        runs: for each pair of runs in it, their letters and how they differ as a whole.
+        paired: whether it has figures of one run, paired by round.
     """
 
     ratios: tuple[TimeRatio | None, ...]
@@ -61,15 +60,9 @@ class ColumnComparison:
 
 @dataclass(frozen=True)
 class SourceComparison:
-    """Sources joined and compared.
+    """Sources joined and compared; `letters` name the sources in a table, `A`, `B`, ….
 
-    Attributes:
-        sources: what was named.
-        letters: what a table calls them, `A`, `B`, ….
-        grid: the figures in rows and columns.
-        columns: the second and all later columns of the grid against its first.
-        warnings: what else may explain a difference.
-        settings: how it was compared.
+    `columns` are the second and all later columns of the grid against its first.
     """
 
     sources: tuple[FigureSource, ...]
@@ -81,7 +74,7 @@ class SourceComparison:
 
     @property
     def shown_clock(self) -> TimeKind:
-        """Whose times stand in the table: the kernel's, where every ratio is of them."""
+        """The kind of time in the table: kernel times if every ratio is of them."""
         kinds = {ratio.kind for column in self.columns for ratio in column.ratios if ratio}
         return TimeKind.KERNEL if kinds == {TimeKind.KERNEL} else TimeKind.STREAM
 
@@ -105,18 +98,13 @@ def _named(keys: KeyValues, values: KeyValues, letters: dict[str, str]) -> list[
 def compare_sources(
     sources: Sequence[FigureSource], *, rows: str, columns: str, filtered: str, settings: CompareSettings
 ) -> SourceComparison:
-    """Puts sources into a grid and compares each later column with the first.
+    """Puts sources with different names into a grid and compares each later column with the first.
 
-    Args:
-        sources: at least one, with different names.
-        rows: keys, separated by commas; empty for those that identify a case.
-        columns: keys; empty for the sources.
-        filtered: as `filter_entries` takes it; empty for everything.
-        settings: margin, confidence, and whether what the runs as a whole moved by stays in.
+    `rows` and `columns` are keys, separated by commas; empty `rows` are those that identify a case, empty `columns` the
+    sources. `filtered` is as `filter_entries` takes it.
 
     Raises:
-        UsageError: for keys or a filter that make no sense, more sources than letters, or figures with no case in
-            common.
+        UsageError: for invalid keys or filter, more sources than letters, or figures with no case in common.
         UnknownNameError: for a key that the figures do not have.
     """
     if len(sources) > len(ascii_uppercase):
@@ -142,8 +130,6 @@ def compare_sources(
 
 
 def _cached_pairs(sources: dict[str, FigureSource]) -> PairOf:
-    """`RunPair`, made once for each pair of runs."""
-
     @cache
     def between(left: str, right: str) -> RunPair:
         return RunPair(sources[left], sources[right])
@@ -173,7 +159,7 @@ def _column(
 
 
 def _expected(row: GridRow, index: int) -> Expectation | None:
-    """The expectation for a row whose sides are on two GPU models; None for any other."""
+    """Returns the expectation for a row whose sides are on two GPU models, or None for any other."""
     pair = timed_pair(row, index)
     if not pair:
         return None
@@ -188,12 +174,12 @@ def _expected(row: GridRow, index: int) -> Expectation | None:
 
 @dataclass(frozen=True)
 class RegressionCheck:
-    """What `--fail-on` found in the last column.
+    """The result of `--fail-on` in the last column.
 
     Attributes:
         slower: rows whose whole interval lies beyond the margin.
         failed: rows that have a time in the first column and failed in the last.
-        untold: rows whose interval crosses the margin, that have no interval, or whose turn in the run did not come.
+        undecided: rows whose interval crosses the margin or is unknown, or that a stopped run did not reach.
     """
 
     slower: tuple[GridRow, ...]
@@ -208,15 +194,7 @@ class RegressionCheck:
 
 
 def parse_fail_on(text: str, margin: float) -> float:
-    """The margin of a condition, `slower` or `slower:1%`, as a ratio.
-
-    Args:
-        text: what `--fail-on` was given.
-        margin: the ratio that holds where `text` names none.
-
-    Raises:
-        UsageError: for anything else.
-    """
+    """The margin of `slower:1%` as a ratio, and `margin` for `slower`; UsageError for other text."""
     found = _FAIL_ON.fullmatch(text.strip())
     if not found:
         raise UsageError(f"--fail-on {text!r} is not a condition", "as in --fail-on slower or --fail-on slower:1%")
@@ -224,12 +202,9 @@ def parse_fail_on(text: str, margin: float) -> float:
 
 
 def check_regressions(rows: Sequence[GridRow], ratios: Sequence[TimeRatio | None], margin: float) -> RegressionCheck:
-    """Judges the last column against the first; floors belong to the machine, not to the code, and are left out.
+    """Judges the last column against the first, without floors, which belong to the machine and not to the code.
 
-    Args:
-        rows: of the grid.
-        ratios: of the last column, compared at the same margin.
-        margin: the relative difference that counts as none.
+    `ratios` are those of the last column, compared at the same margin.
     """
     slower, failed, undecided = [], [], []
     for row, ratio in zip(rows, ratios, strict=True):

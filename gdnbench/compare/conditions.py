@@ -1,6 +1,6 @@
-"""What else may explain a difference: conditions, sources, timers and workloads that are not the same on both sides.
+"""Other causes of a difference: conditions, sources, timers and workloads that are not the same on both sides.
 
-`warnings_of` says it of the columns of a comparison, `changes_between` of two runs of a kernel's history.
+`warnings_of` lists them for the columns of a comparison, `changes_between` for two runs of a kernel's history.
 """
 
 from __future__ import annotations
@@ -26,14 +26,11 @@ _DEFAULTS = {"trim": f"{INTERQUARTILE:.0%}", "inputs": "the first"}
 _PLAIN = {"False": "default", "True": "plain", "": "of an older kind"}
 _NOT_CAUSES = frozenset(
     {"GPU", "plain", "trim", "commit", "samples"}
-)  # under another name among the changes, or no cause
+)  # listed under another name among the changes, or not a cause
 
 
 def warnings_of(grid: FigureGrid, sources: Sequence[FigureSource], letters: Sequence[str]) -> list[str]:
-    """A line for each kind of difference between a later column and the first, after the sources' own warnings.
-
-    What is the same everywhere, or known of one source alone, is left out.
-    """
+    """The sources' own warnings, then a line for each kind of difference between a later column and the first."""
     lines = [
         f"{letter}: {warning}" for source, letter in zip(sources, letters, strict=True) for warning in source.warnings
     ]
@@ -47,7 +44,7 @@ def warnings_of(grid: FigureGrid, sources: Sequence[FigureSource], letters: Sequ
 def _differing_conditions(sources: Sequence[FigureSource], letters: Sequence[str]) -> list[str]:
     measured = [(source, letter) for source, letter in zip(sources, letters, strict=True) if source.is_measured]
     names = dict.fromkeys(name for source, _ in measured for name in source.conditions)
-    if len({source.gpu for source, _ in measured}) > 1:  # between GPU models, what each card is like is no news
+    if len({source.gpu for source, _ in measured}) > 1:  # GPU models differ in these anyway
         names = dict.fromkeys(name for name in names if name not in _OF_THE_CARD)
     parts = []
     for name in names:
@@ -59,7 +56,7 @@ def _differing_conditions(sources: Sequence[FigureSource], letters: Sequence[str
 
 
 def _differing_timers(pairs: Sequence[tuple[GridEntry, GridEntry]]) -> list[str]:
-    """Times of different timers are not of the same thing: one holds the launch, another does not."""
+    """Times of different timers cover different spans: only some include the launch."""
     timers = dict.fromkeys((first.figure.timer, later.figure.timer) for first, later in pairs)
     return [
         f"timers differ: {one} | {other}, which do not time the same span"
@@ -69,13 +66,11 @@ def _differing_timers(pairs: Sequence[tuple[GridEntry, GridEntry]]) -> list[str]
 
 
 def _is_by_workload(grid: FigureGrid) -> bool:
-    """Whether the columns are workloads, or parts of them."""
     entries = [entry for row in (*grid.rows, *grid.alone) for entry in row.entries if entry]
     return workload_keys(entries).has_one_of(grid.column_keys)
 
 
 def _differing_workloads(pairs: Sequence[tuple[GridEntry, GridEntry]]) -> list[str]:
-    """A kernel has another time at another workload."""
     parts = dict.fromkeys(
         differing_parts(first.figure.workload, later.figure.workload)
         for first, later in pairs
@@ -85,7 +80,6 @@ def _differing_workloads(pairs: Sequence[tuple[GridEntry, GridEntry]]) -> list[s
 
 
 def _differing_kernels(pairs: Sequence[tuple[GridEntry, GridEntry]]) -> list[str]:
-    """Kernels whose sources are known on both sides and differ."""
     kernels = dict.fromkeys(
         first.figure.kernel
         for first, later in pairs
@@ -107,7 +101,7 @@ def _differing_choices(pairs: Sequence[tuple[GridEntry, GridEntry]]) -> list[str
 
 
 def _differing_forms(pairs: Sequence[tuple[GridEntry, GridEntry]]) -> list[str]:
-    """Floors that are fastest in different forms: they are one case, but the code is not the same."""
+    """Floors whose fastest forms differ: they are one case, but the code is not the same."""
     told = dict.fromkeys(
         f"{first.figure.label} {first.figure.workload}: {first.figure.params} | {later.figure.params}"
         for first, later in pairs
@@ -119,13 +113,13 @@ def _differing_forms(pairs: Sequence[tuple[GridEntry, GridEntry]]) -> list[str]:
 
 
 def _differs(before: str, after: str) -> bool:
-    """What one of the two sides does not say is no difference."""
+    """Whether both sides are known and differ."""
     return bool(before and after) and before != after
 
 
 @dataclass(frozen=True)
 class ConditionChange:
-    """One condition as it was and as it is; empty where it was not known."""
+    """One condition before and after; empty if unknown."""
 
     before: str
     after: str
@@ -136,10 +130,7 @@ def changes_between(
 ) -> dict[str, ConditionChange]:
     """What changed besides the time: `source`, `params`, `method`, `anchor`, `card`, the driver and library versions.
 
-    Args:
-        before: the earlier run, and the kernel in it.
-        after: the later run, and the kernel in it.
-        anchor: the label whose sources count as `anchor`.
+    `before` and `after` are a run and the kernel in it; `anchor` is the label whose sources count as `anchor`.
     """
     (run, figure), (later, now) = before, after
     changes = {
@@ -153,7 +144,7 @@ def changes_between(
     return {
         name: change
         for name, change in changes.items()
-        # Params are always known: to have none says something.
+        # Params are always known: empty ones are a value.
         if _differs(change.before, change.after) or (name == PARAMS and change.before != change.after)
     }
 
@@ -169,9 +160,9 @@ def same_method(before: StoredRun, old: Figure, after: StoredRun, new: Figure) -
 
 
 def method_of(run: StoredRun, figure: Figure) -> str:
-    """How a time was measured: the timer's name; of NVBench, `default` or `plain`. Empty where there is no time.
+    """How a time was measured: the timer's name, or for NVBench `default` or `plain`. Empty without a time.
 
-    With the share of samples that it leaves out, unless that is a quarter at either end.
+    Includes the trim, unless that is a quarter at either end.
     """
     if not figure.timer:
         return ""
@@ -184,7 +175,7 @@ def method_of(run: StoredRun, figure: Figure) -> str:
 
 
 def card_of(run: StoredRun) -> str:
-    """The first eight digits of the card's UUID; empty where unknown."""
+    """The first eight digits of the card's UUID; empty if unknown."""
     return run.source.conditions.get("GPU", "").removeprefix("GPU-")[:8]
 
 

@@ -1,7 +1,7 @@
-"""How the kernels of a stored run would score in the FlashInfer contest, and whether our gates agree.
+"""Scores the kernels of a stored run as the FlashInfer contest would, and compares its tolerance with our gates.
 
-The contest's rule: of a definition's score, the arithmetic mean of the speedups over all of its workloads, each counted
-as often as its data set lists it; 0 if any element of any output of any workload is outside the tolerance. A speedup is
+The contest's score for a definition is the arithmetic mean of the speedups over all of its workloads, each counted as
+often as its data set lists it; 0 if any element of any output of any workload is outside the tolerance. A speedup is
 the time of FlashInfer's kernel over the solution's (FAQ.md and EVALUATION.md of flashinfer-bench-starter-kit, 2026).
 """
 
@@ -28,21 +28,19 @@ from gdnbench.store.samples import CaseRounds
 
 @dataclass(frozen=True)
 class ContestRow:
-    """One kernel.
+    """The contest's result for one kernel.
 
     Attributes:
-        label: the kernel.
-        tolerance: what the contest's tolerance says of its numbers; `unknown` where the run did not keep enough.
-        fails_at: the first workload at which the tolerance fails it; None where none is known.
-        worst_error: its largest error in units of the tolerance; NaN where it was not kept.
-        status: how its cases ended by our gates and checks: OK, or the first failure; those that a stopped run did not
-            come to do not count beside others.
-        reason: of that failure.
-        score: by the run's own timer; None where it has no time at some workload.
-        cupti_score: the same by kernel times, as later versions of the contest's tool time; None without them.
-        mean: our weighted geometric mean with its interval; None for the reference and where there is no score.
-        speedups: the reference's time over the kernel's at each workload; none where there is no score.
-        timed: at how many of the workloads that are scored it has a time.
+        tolerance: whether its numbers are within the contest's tolerance; `unknown` if the run did not store enough.
+        fails_at: the first workload at which the tolerance fails it; None if there is none.
+        worst_error: its largest error in units of the tolerance; NaN if it was not stored.
+        status: how its cases ended by our gates and checks: OK, or the first failure, with its `reason`; cases that a
+            stopped run did not reach count only if there are no others.
+        score: by the run's own timer; None if it lacks a time at some workload.
+        cupti_score: the score by kernel times, as later versions of the contest's tool time; None without them.
+        mean: our weighted geometric mean with its interval; None for the reference and without a score.
+        speedups: the reference's time over the kernel's at each workload; empty without a score.
+        timed: at how many of the scored workloads it has a time.
     """
 
     label: str
@@ -64,24 +62,24 @@ class ContestRow:
 
     @property
     def best(self) -> Workload | None:
-        """Where it does best against the reference."""
+        """The workload with the largest speedup, or None."""
         return max(self.speedups, key=self.speedups.__getitem__, default=None)
 
     @property
     def worst(self) -> Workload | None:
-        """Where it does worst against the reference."""
+        """The workload with the smallest speedup, or None."""
         return min(self.speedups, key=self.speedups.__getitem__, default=None)
 
 
 @dataclass(frozen=True)
 class ContestResult:
-    """The kernels of a run.
+    """The contest's result for the kernels of a run.
 
     Attributes:
         suite: the contest's workloads; a weight is how many lines of its data set have the workload.
-        missing: those at which the run has no time of a reference.
-        over: what speedups are over; at each workload, the fastest of these.
-        over_theirs: whether that is the contest's own baseline, FlashInfer's kernel.
+        missing: the workloads at which the run has no time of a reference.
+        over: the references; at each workload, speedups are over the fastest of them.
+        over_theirs: whether the reference is the contest's own baseline, FlashInfer's kernel.
         rows: best score first; then those without one.
     """
 
@@ -93,23 +91,18 @@ class ContestResult:
 
     @property
     def scored_lines(self) -> float:
-        """The lines of the contest's data set that scores are over."""
+        """The number of lines of the contest's data set that scores are over."""
         return sum(weight for workload, weight in self.suite.weights.items() if workload not in self.missing)
 
     @property
     def lines(self) -> float:
-        """All of them."""
+        """The number of all lines of the contest's data set."""
         return sum(self.suite.weights.values())
 
 
 @dataclass(frozen=True)
 class StoredTimes:
-    """A run's times by one clock.
-
-    Attributes:
-        rows: its measurements.
-        rounds: its round times, by case id.
-    """
+    """A run's measurements and its round times, by case id, of one clock."""
 
     rows: Sequence[Measurement]
     rounds: Mapping[str, CaseRounds]
@@ -125,13 +118,8 @@ def judge_contest(
 ) -> ContestResult:
     """Scores every kernel of a run over those workloads of the contest that it measured.
 
-    Args:
-        info: the run.
-        times: by its own timer, None, and by further clocks.
-        suite: the contest's workloads.
-        over: labels of the references; by default FlashInfer's kernel if the run has it wherever it has its own
-            baseline, else that.
-        scenario: the op's first kind of inputs, which the contest's are like.
+    `over` are labels of the references; by default FlashInfer's kernel if the run has it wherever it has its own
+    baseline, else that baseline. `scenario` is the op's first kind of inputs, which the contest's inputs resemble.
 
     Raises:
         UsageError: if the run measured no workload of the contest, or has no baseline and none was named.
@@ -160,7 +148,7 @@ def judge_contest(
 
 
 def _default_reference(op: str, rows: Sequence[Measurement]) -> tuple[str, ...]:
-    """FlashInfer's kernel, if it has a time wherever the run's baseline has one; else none: the baseline is meant."""
+    """FlashInfer's kernel, if it has a time wherever the run's baseline has one; else empty, for the baseline."""
     theirs = {row.case.workload for row in rows if row.timing and row.case.label == contest_baseline(op)}
     ours = {row.case.workload for row in rows if row.timing and row.role is Role.BASELINE}
     return (contest_baseline(op),) if theirs and theirs >= ours else ()
@@ -185,7 +173,7 @@ def _judge(info: RunInfo, times: StoredTimes, suite: Suite, over: Sequence[str])
 def _by_cupti(
     info: RunInfo, times: Mapping[Clock | None, StoredTimes], suite: Suite, own: SuiteResult
 ) -> SuiteResult | None:
-    """The same by CUPTI; None unless it has times of the same workloads."""
+    """Returns the result by CUPTI, or None unless it has times of the same workloads."""
     cupti = times.get("cupti")
     if cupti is None or not own.rows:
         return None
@@ -229,7 +217,7 @@ def _row(
 
 
 def _speedups(result: SuiteResult, label: str) -> Mapping[Workload, float]:
-    """At each workload; 1 for the reference itself, none for a kernel that lacks one of them."""
+    """The speedup at each workload; 1 for the reference itself, empty for a kernel that lacks a workload."""
     found = next((row for row in result.rows if row.label == label), None)
     if found is None:
         return {}
@@ -237,6 +225,6 @@ def _speedups(result: SuiteResult, label: str) -> Mapping[Workload, float]:
 
 
 def contest_score(speedups: Mapping[Workload, float], weights: Mapping[Workload, float]) -> float | None:
-    """The arithmetic mean of the speedups, a workload counted as often as its weight says; None of none."""
+    """Returns the mean of the speedups, each workload counted by its weight, or None if there are none."""
     total = sum(weights[workload] for workload in speedups)
     return sum(weights[workload] * speedup for workload, speedup in speedups.items()) / total if speedups else None

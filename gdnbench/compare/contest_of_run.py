@@ -1,4 +1,4 @@
-"""A stored run, scored as the FlashInfer contest would."""
+"""Scores a stored run as the FlashInfer contest would."""
 
 from __future__ import annotations
 
@@ -19,13 +19,7 @@ from gdnbench.store.sweep import read_sweep
 
 @dataclass(frozen=True)
 class ContestRun:
-    """A run and its scores.
-
-    Attributes:
-        folder: where it is stored.
-        info: its description.
-        result: its scores.
-    """
+    """A stored run and its contest scores."""
 
     folder: Path
     info: RunInfo
@@ -33,10 +27,9 @@ class ContestRun:
 
 
 def has_workloads(folder: Path, ops: Mapping[str, Op], suite: str) -> bool:
-    """Whether a run has kernels at any workload of its op's suite: which of several runs is meant where none is named.
+    """Whether a run has kernels at any workload of its op's suite, for choosing a run where none is named.
 
-    Raises:
-        RunFormatError: if the folder holds no run that can be read.
+    RunFormatError is raised if the folder has no readable run.
     """
     info = read_info(folder)
     op = ops.get(info.op)
@@ -47,18 +40,14 @@ def has_workloads(folder: Path, ops: Mapping[str, Op], suite: str) -> bool:
 
 
 def contest_of_run(folder: Path, op: Op, suite: str, over: Sequence[str]) -> ContestRun:
-    """Scores a run by a suite: with the weights that it had when the run measured it, else with those of the op now.
+    """Scores a run by a suite, with the weights stored with the run, else with the op's present ones.
 
-    Args:
-        folder: the run's.
-        op: the run's op.
-        suite: the suite's name.
-        over: the kernels to compare with; by default FlashInfer's, else the run's baseline.
+    `over` are the kernels to compare with; by default FlashInfer's, else the run's baseline.
 
     Raises:
         UsageError: for a sweep or a step, and if the run measured no workload of the suite, or has no baseline.
         UnknownNameError: if the op has no such suite, or the run no times of a kernel to compare with.
-        RunFormatError: if the folder holds no run that can be read.
+        RunFormatError: if the folder has no readable run.
     """
     if read_sweep(folder):
         raise UsageError(f"{folder.name} is no run of kernels over workloads", "name a run: gdnbench runs lists them")

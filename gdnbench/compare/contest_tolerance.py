@@ -1,4 +1,4 @@
-"""Whether a stored run says that a kernel's numbers are within the contest's tolerance, or outside, or neither."""
+"""Judges from a stored run whether a kernel's numbers are within the contest's tolerance."""
 
 from __future__ import annotations
 
@@ -14,22 +14,16 @@ from gdnbench.store.info import RunInfo
 from gdnbench.store.schema import GateDocument
 
 Tolerance = Literal["pass", "fail", "unknown"]
-_ROUNDED = 2.0**-8  # what rounding the oracle's value to bf16 may move it by, relative to it
+_ROUNDED = 2.0**-8  # largest relative error of rounding the oracle's value to bf16
 
 
 def judge_tolerance(
     info: RunInfo, label: str, rows: Sequence[Measurement], scenario: str
 ) -> tuple[Tolerance, Workload | None]:
-    """What a run's data say for certain: the errors that it kept, or the elements that our gates refused.
+    """Judges by what is certain: the stored errors, or the elements that our gates refused.
 
-    Args:
-        info: the run.
-        label: the kernel.
-        rows: its cases at the contest's workloads.
-        scenario: the op's first kind of inputs, which the contest's are like.
-
-    Returns:
-        The answer, and the first workload at which it fails, where it does.
+    `rows` are the kernel's cases at the contest's workloads; `scenario` is the op's first kind of inputs, which the
+    contest's inputs resemble. Returns the result, and the first workload at which it fails, or None.
     """
     kept = info.contest.get(label)
     failed = set(kept["failed"] if kept else ())
@@ -42,9 +36,9 @@ def judge_tolerance(
 
 
 def _refutes(gate: GateDocument, scenario: str) -> bool:
-    """Whether the element that a gate named as the worst is outside the contest's tolerance, however that rounds."""
+    """Whether the worst element of a gate is outside the contest's tolerance, however the oracle's value is rounded."""
     wrong = gate.get("wrong")
-    of_output = gate["status"] == Status.WRONG_NUMBERS  # an input that was changed is none
+    of_output = gate["status"] == Status.WRONG_NUMBERS  # the gate may also be of a changed input
     if not of_output or gate["scenario"] != scenario or not wrong or wrong["got"] is None or wrong["expected"] is None:
         return False
     got, expected = float(wrong["got"]), float(wrong["expected"])

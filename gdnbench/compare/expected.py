@@ -1,13 +1,13 @@
-"""How a kernel's time is expected to change from one GPU to another, and how far what was measured is from that.
+"""The expected change of a kernel's time from one GPU to another, and the deviation of the measured change from it.
 
-The model: time = fixed part + bytes / peak bandwidth. The fixed part is the launch and the latency of memory; at a
-few microseconds it is most of the time, no data sheet gives it, and it does not shrink on a larger GPU.
+The model: time = fixed part + bytes / peak bandwidth. The fixed part is the launch and the latency of memory; at a few
+microseconds it is most of the time, no data sheet gives it, and it does not shrink on a larger GPU.
 
-- The bytes are the fewest that the op must move, the bandwidth is the data sheet's peak. No kernel reaches it: on an
-  H200 the copying floor moves 67 MB at 68 % of it, launch included (results/20261121-101900-h200-decode-main). On the
-  other hand some of what is written stays in the L2. So "traffic" here is a scale, not the time that memory takes.
-- A kernel time holds no launch: its fixed part is latency, and is expected to scale with the SM clock that both runs
-  measured. An empty kernel's own time is the start and end of a grid, which the rest of a kernel's latency does not
+- The bytes are the least that the op must move, the bandwidth is the data sheet's peak. No kernel reaches it: on an
+  H200 the copying floor moves 67 MB at 68 % of it, launch included (results/20261121-101900-h200-decode-main). But some
+  of what is written stays in the L2. So "traffic" here is a scale, not the time that memory takes.
+- A kernel time has no launch: its fixed part is latency, and is expected to scale with the SM clock that both runs
+  measured. An empty kernel's own time is the start and end of a grid, which the latency of other kernels does not
   follow: from an H200 to an H100 it grows by 1.46 times, those of kernels by 1.05.
 - In a stream time, where both sources have measured an empty kernel at the workload, the fixed part is expected to
   scale as that does. Otherwise it is expected to stay the same, and the reason compares its growth with that of the
@@ -31,20 +31,20 @@ from gdnbench.model.workload import Workload
 
 Regime = Literal["latency", "mixed", "bandwidth"]
 
-FLOOR = "{op}-floor-empty"  # the pseudo-kernel that does nothing on a kernel's grid: the cost of the launch alone
+FLOOR = "{op}-floor-empty"  # the empty kernel on a kernel's grid: the cost of the launch alone
 KERNEL_TIME = "cupti"  # the timer of kernel times
-FEWEST_PEERS = 3  # the median of fewer other kernels says little
+FEWEST_PEERS = 3  # other kernels for a median
 LIKE_ITS_PEERS = 1.25  # the study's fixed parts grew by 1.49 to 1.87 times, within 1.25 of their median either way
 
 
 @dataclass(frozen=True, kw_only=True)
 class Expectation:
-    """What a kernel's time should be on another GPU, and how the measured one compares.
+    """The expected time of a kernel on another GPU, and the measured one against it.
 
     Attributes:
         ratio: the expected right time over the left one, were the kernel equally good on both.
-        bound: what the times are made of: `latency` where the fixed part is more than half of both, `bandwidth` where
-            it is less than half of both.
+        bound: `latency` where the fixed part is more than half of both times, `bandwidth` where it is less than half of
+            both, else `mixed`.
         residual: the measured ratio over the expected one; above 1 the right is slower than its GPU explains.
         reason: why, for a reader who writes kernels.
     """
@@ -59,11 +59,8 @@ class Expectation:
 class _Side:
     """One side of a comparison. Times in microseconds.
 
-    Attributes:
-        gpu: short name.
-        time_us: what was measured.
-        traffic_us: the least traffic at peak bandwidth, at most the time.
-        floor_us: the empty kernel's time at the workload; NaN where it was not measured.
+    `traffic_us` is the least traffic at peak bandwidth, at most the time; `floor_us` the empty kernel's time at the
+    workload, NaN where it was not measured.
     """
 
     gpu: str
@@ -77,17 +74,11 @@ class _Side:
 
 
 def expect(left: Figure, right: Figure, left_source: FigureSource, right_source: FigureSource) -> Expectation | None:
-    """What the time on the right should be, from the time on the left and the two GPUs.
+    """Returns the expected time on the right, from that on the left and the two GPUs, or None if it is unknown.
 
-    Args:
-        left: a kernel's figure.
-        right: the same kernel's figure at the same workload, from another GPU.
-        left_source: where `left` is from; its floors and other kernels are used.
-        right_source: where `right` is from.
-
-    Returns:
-        None where nothing can be expected: the GPUs are one model or not in `gpus.toml`, a time is missing, the
-        timers differ (one counts the launch, another does not), or the op's traffic is not known.
+    The figures are of one kernel at one workload; of their sources, the floors and other kernels are used. None is
+    returned if the GPUs are one model or not in `gpus.toml`, a time is missing, the timers differ (only some include
+    the launch), or the op's traffic is unknown.
     """
     left_spec, right_spec = spec_of(left_source.gpu), spec_of(right_source.gpu)
     if left_spec is None or right_spec is None or left_spec == right_spec:
@@ -109,7 +100,7 @@ def expect(left: Figure, right: Figure, left_source: FigureSource, right_source:
 
 
 def _fixed_growth(left: Figure, right: Figure, before: _Side, after: _Side) -> float:
-    """What the fixed part is expected to be multiplied by; 1 where nothing tells."""
+    """The factor by which the fixed part is expected to change; 1 if unknown."""
     by = left.sm_mhz / right.sm_mhz if _is_kernel_time(left) else after.floor_us / before.floor_us
     return by if math.isfinite(by) and by > 0 else 1.0
 
@@ -128,12 +119,12 @@ def _side(figure: Figure, source: FigureSource, spec: GpuSpec, nbytes: int) -> _
 
 
 def _traffic_us(nbytes: int, spec: GpuSpec) -> float:
-    """At peak bandwidth, microseconds: 1 GB/s is 1000 bytes a microsecond."""
+    """The time of traffic at peak bandwidth, microseconds: 1 GB/s is 1000 bytes a microsecond."""
     return nbytes / (spec.bandwidth_gbs * 1e3)
 
 
 def _bytes_of(left: Figure, right: Figure) -> int | None:
-    """The fewest bytes; those of a floor are what it declares, which may be 0. None where the op is not known."""
+    """Returns the least bytes, for a floor those that it declares (maybe 0), or None if the op is unknown."""
     known = left.nbytes or right.nbytes
     if known or Role.FLOOR in (left.role, right.role):
         return known
@@ -142,15 +133,14 @@ def _bytes_of(left: Figure, right: Figure) -> int | None:
 
 @cache
 def _op_traffic(op: str, workload: Workload) -> int | None:
-    """The fewest bytes by the op's own formula; None where there is no such op."""
-    from gdnbench.catalog.catalog import load_catalog  # on demand: most figures bring their bytes
+    from gdnbench.catalog.catalog import load_catalog  # on demand: most figures have their bytes
 
     declared = load_catalog().ops.get(op)
     return None if declared is None else declared.traffic_bytes(workload)
 
 
 def _floor_us(source: FigureSource, figure: Figure) -> float:
-    """The empty kernel's time at a figure's workload, on the default grid if measured; NaN where there is none."""
+    """The empty kernel's time at a figure's workload, on the default grid if measured; NaN if there is none."""
     name = FLOOR.format(op=figure.op)
     found = [
         each
@@ -172,7 +162,7 @@ def _bound(before: _Side, after: _Side) -> Regime:
 
 
 def _growths(figure: Figure, left: FigureSource, right: FigureSource) -> list[float]:
-    """How the fixed parts of the other kernels changed between two sources, at a figure's workload and timer."""
+    """The growth of the other kernels' fixed parts between two sources, at a figure's workload and timer."""
     sides = [_fixed_parts(figure, source) for source in (left, right)]
     common = sides[0].keys() & sides[1].keys() - {figure.label}
     return [sides[1][label] / sides[0][label] for label in common if sides[0][label] > 0]
@@ -210,7 +200,7 @@ def _reason(bound: Regime, before: _Side, after: _Side, fixed: str, growths: lis
 
 
 def _cause(before: _Side, after: _Side, growths: list[float]) -> str:
-    """Why the fixed part changed: by the launch, where it was measured; else beside the other kernels' change."""
+    """Why the fixed part changed: the launch, where it was measured; else compared with the other kernels' change."""
     if not math.isnan(after.floor_us / before.floor_us):
         return f"; an empty kernel {_change(before.floor_us, after.floor_us)}. Latency, not bandwidth."
     if len(growths) < FEWEST_PEERS:

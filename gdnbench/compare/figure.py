@@ -1,4 +1,4 @@
-"""What is compared: numbers, each with its workload and where it comes from, whoever measured them."""
+"""The figures to compare: times, each with its workload and its source."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SourceKind(StrEnum):
 
 
 ProcessNumbers: TypeAlias = npt.NDArray[np.int64]
-"""The process of each round, shape (rounds,); of shape (0,) where a run had one, or does not tell."""
+"""The process of each round, shape (rounds,); of shape (0,) where a run had one, or it is unknown."""
 
 
 def _no_times() -> FloatArray:
@@ -40,13 +40,9 @@ def _no_processes() -> ProcessNumbers:
 
 @dataclass(frozen=True, kw_only=True)
 class KernelTime:
-    """A case's kernel time: first block's start to last block's end, by CUPTI. It holds no launch.
+    """A case's kernel time: first block's start to last block's end, by CUPTI, without launch; microseconds.
 
-    Attributes:
-        time_us: microseconds.
-        rounds_us: shape (rounds,), round times in microseconds, NaN for a missing round.
-        processes: of the rounds.
-        sm_mhz: median SM clock, MHz; NaN where unknown.
+    `rounds_us` and `processes` are as in `Figure`; `sm_mhz` is the median SM clock, NaN if unknown.
     """
 
     time_us: float
@@ -60,26 +56,17 @@ class Figure:
     """The time of one kernel at one workload, as one source gives it.
 
     Attributes:
-        op: the op.
-        kernel: the kernel's name.
-        label: the variant's label. The baseline's second measurement, the control, is no figure.
-        params: every param's value, as far as known.
-        workload: one setting of the op's axes.
-        role: why it is in its run.
-        timer: what measured: `nvbench`, `cpu`, `cupti`, …; empty where unknown.
-        time_us: microseconds; NaN where there is none, and then `status` says why.
-        low_us: lower end of its interval; NaN where unknown.
-        high_us: upper end; NaN where unknown.
-        rounds_us: shape (rounds,), round times in microseconds, NaN for a missing round; empty where unknown.
-        processes: of the rounds.
-        kernel_time: its kernel time; None where that was not measured.
+        label: the variant's label. The baseline's second measurement, the control, is not a figure.
+        timer: `nvbench`, `cpu`, `cupti`, …; empty if unknown.
+        time_us: microseconds; NaN without a time, and then `status` and `reason` say why.
+        low_us: lower end of its interval, NaN if unknown; `high_us` is the upper.
+        rounds_us: shape (rounds,), round times in microseconds, NaN for a missing round; empty if unknown.
+        kernel_time: None where it was not measured.
         launches: kernels that one call launches; 0 where not counted.
-        nbytes: the fewest bytes that the kernel must move; 0 where unknown.
-        sm_mhz: median SM clock, MHz; NaN where unknown.
-        status: how the case ended.
-        reason: why, unless OK.
-        source_hash: of the kernel's sources; empty where unknown.
-        tuned: what tuners chose for it, in one process or another; empty where nothing is tuned, or it is not known.
+        nbytes: the least bytes that the kernel must move; 0 if unknown.
+        sm_mhz: median SM clock, MHz; NaN if unknown.
+        source_hash: of the kernel's sources; empty if unknown.
+        tuned: what tuners chose for it, in one process or another; empty if nothing is tuned, or it is unknown.
         citation: for a published figure, where it was published and when.
     """
 
@@ -116,7 +103,7 @@ class Figure:
         return bool(np.isfinite(self.rounds_us).any())
 
     def by_kernel_time(self) -> Figure | None:
-        """The same figure with its kernel time for its time; None where that was not measured."""
+        """Returns the figure with its kernel time as its time, or None if that was not measured."""
         kernel = self.kernel_time
         if kernel is None:
             return None
@@ -134,7 +121,7 @@ class Figure:
 
     @property
     def is_bare_floor(self) -> bool:
-        """Whether it is a floor by its bare name, which each run measures in the form that is the fastest there."""
+        """Whether it is a floor by its bare name, which each run measures in the form that is fastest there."""
         return self.role is Role.FLOOR and self.label == self.kernel
 
     def is_tuned_otherwise(self, other: Figure) -> bool:
@@ -152,13 +139,12 @@ class FigureSource:
     """One set of figures that a user can name.
 
     Attributes:
-        name: what heads its column: a run's id, `published/b200`, a file's name.
-        kind: who measured its numbers.
-        gpu: short name, `h200`; `cpu` for a run on the CPU, empty where unknown.
-        figures: the numbers; one for each label, workload and timer.
-        controls: the baseline's second measurements, which are no figures of their own.
+        name: the heading of its column: a run's id, `published/b200`, a file's name.
+        gpu: short name, `h200`; `cpu` for a run on the CPU, empty if unknown.
+        figures: one for each label, workload and timer.
+        controls: the baseline's second measurements, which are not figures of their own.
         noise: by workload, how far apart two measurements of the baseline lay in the run: the farther end of the
-            interval of their log-ratio; empty where there was no control.
+            interval of their log-ratio; empty without a control.
         conditions: what else may explain a difference, by name: `driver`, `triton`, `commit`, ….
         warnings: what qualifies all of its numbers.
     """
@@ -173,11 +159,11 @@ class FigureSource:
     warnings: tuple[str, ...] = ()
 
     def by_kernel_time(self) -> FigureSource:
-        """The same source with kernel times; figures that have none are left out."""
+        """The source with kernel times; figures that have none are left out."""
         return replace(self, figures=tuple(each for figure in self.figures if (each := figure.by_kernel_time())))
 
     def with_axes_of(self, op: str, axes: WorkloadSpec) -> FigureSource:
-        """The source with an op's figures at workloads of these axes: those that it lacks were at their defaults."""
+        """The source with an op's figures at workloads of these axes: axes that a figure lacks have their defaults."""
         own = {figure.workload: axes.completed(figure.workload) for figure in self.figures if figure.op == op}
         return replace(
             self,
@@ -213,7 +199,7 @@ def split_label(label: str) -> tuple[str, Params]:
 
 
 def parse_value(text: str) -> ParamValue:
-    """A param's value from text: an integer where it is one."""
+    """A param's value from text: an integer if it is one."""
     try:
         return int(text)
     except ValueError:
@@ -225,17 +211,13 @@ SHAPE, PROFILE = "shape", "profile"
 
 @dataclass(frozen=True)
 class WorkloadKeys:
-    """The keys of `--rows`, `--cols` and `--filter` that workloads answer.
-
-    Attributes:
-        specs: the axes of every op at hand, each once.
-    """
+    """The keys of workloads for `--rows`, `--cols` and `--filter`; `specs` are the axes of every op, each once."""
 
     specs: tuple[WorkloadSpec, ...]
 
     @classmethod
     def of(cls, workloads: Iterable[Workload]) -> WorkloadKeys:
-        """Those of some workloads."""
+        """The keys of some workloads."""
         return cls(tuple(dict.fromkeys(workload.spec for workload in workloads)))
 
     @property
@@ -247,12 +229,12 @@ class WorkloadKeys:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The keys that together stand for the workload where a part of it is set apart."""
+        """The keys that together stand for the workload where a part of it is a row or column of its own."""
         covered = {axis for spec in self.specs for alias in spec.aliases for axis in alias.axes}
         return tuple(name for name in self.names if name != SHAPE and name not in covered)
 
     def fixed_by(self, key: str) -> tuple[str, ...]:
-        """The keys whose values vary with those of `key`, itself included; none for a key of another kind."""
+        """The keys whose values vary with those of `key`, itself included; empty for a key that is not a workload's."""
         if key == SHAPE:
             return self.names
         axes = (axis for spec in self.specs for alias in spec.aliases if alias.name == key for axis in alias.axes)
@@ -264,7 +246,7 @@ class WorkloadKeys:
 
 
 def workload_value(workload: Workload, key: str) -> str:
-    """What a workload says to one of its keys; empty for one of another op."""
+    """The value of a workload for one of its keys; empty if its op lacks the key."""
     if key == SHAPE:
         return str(workload)
     if key == PROFILE:
@@ -273,20 +255,18 @@ def workload_value(workload: Workload, key: str) -> str:
 
 
 def read_axes(sizes: Mapping[str, str], axes: WorkloadSpec) -> Workload:
-    """The workload of sizes by axis, as text; other entries are ignored, an axis without one has its default size.
+    """The workload of sizes by axis, as text; ignores other entries, and gives missing axes their default size.
 
-    Raises:
-        ShapeError: if a size is none, or there is no such workload.
+    ShapeError is raised if a size is invalid, or there is no such workload.
     """
     usual = {name: str(cell) for name, cell in axes.default.cells.items()}
     return axes.from_cells({**usual, **{name: sizes[name] for name in axes.names if name in sizes}})
 
 
 def read_case_id(text: str, axes: WorkloadSpec) -> tuple[str, Workload] | None:
-    """Label and workload of a case's id, `decode-v4/B1_HQ4_HV8_K128_V128`; None for any other text.
+    """Returns label and workload of a case's id, `decode-v4/B1_HQ4_HV8_K128_V128`, or None for any other text.
 
-    Raises:
-        ShapeError: if there is no such workload.
+    ShapeError is raised if there is no such workload.
     """
     case = axes.case_id.fullmatch(text)
     if case is None:
@@ -296,12 +276,12 @@ def read_case_id(text: str, axes: WorkloadSpec) -> tuple[str, Workload] | None:
 
 
 def assumed_sizes(given: Collection[str], axes: WorkloadSpec) -> str:
-    """The default sizes of the axes that are not given, `K=128, V=128`; empty where all are."""
+    """The default sizes of the axes that are not given, `K=128, V=128`; empty if all are given."""
     return ", ".join(f"{axis}={size}" for axis, size in axes.default.cells.items() if axis not in given)
 
 
 def differing_parts(one: Workload, other: Workload) -> tuple[str, str]:
-    """What two workloads differ in, as each has it: `B=1`, `B=8`. What has an alias is told by it, `qk4_v8`."""
+    """The differing parts of two workloads, as each has them: `B=1`, `B=8`; axes with an alias as that, `qk4_v8`."""
     covered = {axis for alias in one.spec.aliases for axis in alias.axes}
     parts = [(text, other.aliases.get(name, "")) for name, text in one.aliases.items()]
     parts += [

@@ -1,4 +1,4 @@
-"""Figures that others measured: files of other tools, and tables of what was published, each figure with its citation.
+"""Reads figures that others measured: files of other tools, and published tables, each figure with its citation.
 
 A file is NVBench's JSON, or CSV with a kernel and a time in each row; a published table is
 `results/published/<name>/figures.csv`.
@@ -53,10 +53,7 @@ _MEND = "correct the file; its times are in microseconds, with a point before th
 
 
 def load_foreign(path: Path) -> FigureSource:
-    """Reads a file that another tool wrote.
-
-    Args:
-        path: NVBench's JSON or a CSV file, gzipped or not. Its first character and its name decide which it is.
+    """Reads a file of another tool: NVBench's JSON or CSV, gzipped or not, told apart by first character and name.
 
     Raises:
         UsageError: if there is no such file, or it is of neither format.
@@ -105,19 +102,15 @@ def _parse_json(path: Path, text: str) -> Any:
 
 
 def _header(text: str) -> list[str]:
-    """The cells of the first line."""
     return [cell.strip() for cell in text.partition("\n")[0].split(",")]
 
 
 def _read_csv(path: Path, text: str) -> FigureSource:
-    """The figures of a CSV file with the columns `REQUIRED` any of `OPTIONAL`, and axes of the op.
+    """The figures of a CSV file with the columns `REQUIRED`, any of `OPTIONAL`, and axes of the op.
 
     An empty cell takes a default: the default size of an axis, the op `DEFAULT_OP`, an unknown GPU and timer. An empty
-    time is a kernel that was not measured.
-
-    Raises:
-        RunFormatError: if a column is missing, a cell that should be a number is not, a kernel comes twice, or the
-            file is of several GPUs.
+    time is a kernel that was not measured. RunFormatError is raised if a column is missing, a cell that should be a
+    number is not, a kernel comes twice, or the file is of several GPUs.
     """
     figures: dict[tuple[str, Workload, str], Figure] = {}
     gpus = set()
@@ -146,7 +139,7 @@ def _read_csv(path: Path, text: str) -> FigureSource:
 
 
 def _rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, str]]]:
-    """Line numbers and rows by column, cells stripped; blank lines are skipped."""
+    """Line numbers and rows by column, cells stripped, without blank lines."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         columns = [cell.strip() for cell in next(reader, [])]
@@ -199,7 +192,7 @@ def _figure_of_row(row: Mapping[str, str]) -> Figure:
 
 
 def _microseconds(row: Mapping[str, str], column: str) -> float:
-    """A positive number; NaN where the cell is empty or the column is not there."""
+    """Returns a positive number, or NaN if the cell is empty or the column is missing."""
     text = row.get(column, "")
     if not text:
         return math.nan
@@ -228,20 +221,12 @@ _RESTORE = "correct it from what was published, or restore it: git checkout resu
 
 
 def list_published(results: Path) -> list[str]:
-    """The names of the published tables in a results folder, sorted; none where it holds none."""
+    """The names of the published tables in a results folder, sorted."""
     return sorted(path.parent.name for path in (results / PUBLISHED_FOLDER).glob(f"*/{PUBLISHED_NAME}"))
 
 
 def find_published(results: Path, name: str) -> Path:
-    """The folder of a published table.
-
-    Args:
-        results: where runs are; published tables are in its folder `published`.
-        name: `b200` or `published/b200`.
-
-    Raises:
-        UnknownNameError: if there is no table of that name.
-    """
+    """The folder of a published table, `b200` or `published/b200`; UnknownNameError if there is none."""
     known = list_published(results)
     bare = name.removeprefix(f"{PUBLISHED_FOLDER}/").strip("/")
     if bare in known:
@@ -254,8 +239,7 @@ def find_published(results: Path, name: str) -> Path:
 def load_published(folder: Path) -> FigureSource:
     """Reads a published table; each column but `PUBLISHED_COLUMNS` and the axes is a param of the kernels.
 
-    Raises:
-        RunFormatError: if it is missing or damaged, has no figures, gives one twice, or is of several GPUs.
+    RunFormatError is raised if it is missing or damaged, has no figures, gives one twice, or is of several GPUs.
     """
     path = folder / PUBLISHED_NAME
     try:
@@ -319,7 +303,7 @@ def _published_us(text: str) -> float:
 
 
 def _check_once(path: Path, figures: tuple[Figure, ...]) -> None:
-    """Refuses two figures for one kernel, workload and timer: nobody could say which of them to compare with."""
+    """Refuses two figures for one kernel, workload and timer, since either could be meant."""
     counts = Counter(figure.key for figure in figures)
     for figure in figures:
         if counts[figure.key] > 1:

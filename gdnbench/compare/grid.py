@@ -1,4 +1,4 @@
-"""Figures in rows and columns, by the keys of `--rows`, `--cols` and `--filter`."""
+"""Arranges figures in rows and columns, by the keys of `--rows`, `--cols` and `--filter`."""
 
 from __future__ import annotations
 
@@ -15,22 +15,19 @@ from gdnbench.model.workload import Workload
 from gdnbench.wording import did_you_mean, first_of
 
 KeyValues = tuple[str, ...]
-"""What some keys say of a figure, in the keys' order."""
+"""The values of some keys for a figure, in the keys' order."""
 
 DEFAULT_COLUMNS = ("run",)
 _LABEL_KEYS = ("label", "kernel", "params")
-_USUAL_KEYS = {"run", "gpu", "timer", "label"}  # what a hint names first, with the axis of charts
+_USUAL_KEYS = {"run", "gpu", "timer", "label"}  # a hint names these and the chart axis first
 _FIXED_BY = {"label": _LABEL_KEYS, "kernel": _LABEL_KEYS, "gpu": ("run",)}
 
 
 @dataclass(frozen=True)
 class GridEntry:
-    """A figure and the source it is from.
+    """A figure and its source.
 
-    Attributes:
-        figure: the figure.
-        source: where it is from.
-        has_other_forms: whether it is a floor that other sources have in another form: its params tell no case apart.
+    `has_other_forms` is set for a floor that other sources have in another form: its params do not distinguish cases.
     """
 
     figure: Figure
@@ -38,7 +35,7 @@ class GridEntry:
     has_other_forms: bool = False
 
     def value(self, key: str) -> str:
-        """What a key says of it; empty for a param that its kernel lacks."""
+        """The figure's value for a key; empty for a param that its kernel lacks."""
         read = _READERS.get(key)
         if read:
             return read(self)
@@ -46,7 +43,7 @@ class GridEntry:
 
 
 def workload_keys(entries: Iterable[GridEntry]) -> WorkloadKeys:
-    """The keys that the workloads of some figures answer."""
+    """The keys of the workloads of some figures."""
     return WorkloadKeys.of(entry.figure.workload for entry in entries)
 
 
@@ -63,12 +60,7 @@ _READERS: Mapping[str, Callable[[GridEntry], str]] = {
 
 @dataclass(frozen=True)
 class GridRow:
-    """One case in every column.
-
-    Attributes:
-        names: what the row keys say of it.
-        entries: one for each column; None where the column lacks it.
-    """
+    """One case in every column: its values for the row keys, and an entry or None for each column."""
 
     names: KeyValues
     entries: tuple[GridEntry | None, ...]
@@ -81,14 +73,12 @@ class GridRow:
 
 @dataclass(frozen=True)
 class FigureGrid:
-    """Rows that have a partner, and those that have none.
+    """Rows that can be compared, and those that cannot.
 
     Attributes:
-        row_keys: the keys whose values make a row.
-        column_keys: the keys whose values make a column.
-        columns: what the column keys say of each; the first is what the others are compared with.
+        columns: the values of the column keys; the others are compared with the first.
         rows: cases of the first column that some other column has, too.
-        alone: the other cases, which cannot be compared.
+        alone: the other cases.
     """
 
     row_keys: KeyValues
@@ -101,8 +91,8 @@ class FigureGrid:
 def entries_of(sources: Sequence[FigureSource]) -> list[GridEntry]:
     """Every figure of every source.
 
-    One without params takes those of the other figures of its op, label and workload, if these agree.
-    A floor by its bare name is the same case whatever its params.
+    A figure without params takes those of the other figures of its op, label and workload, if these agree. A floor by
+    its bare name is the same case whatever its params.
     """
     entries = [GridEntry(figure, source) for source in sources for figure in source.figures]
     known: dict[tuple[str, str, Workload], set[Params]] = {}
@@ -126,17 +116,16 @@ def _with_params(entry: GridEntry, known: set[Params]) -> GridEntry:
 
 
 def _known_keys(entries: Sequence[GridEntry]) -> list[str]:
-    """Every key that these figures have, params included."""
     params = {name for entry in entries for name in entry.figure.params}
     return [*_READERS, *workload_keys(entries).names, *sorted(params)]
 
 
 def parse_keys(option: str, text: str, entries: Sequence[GridEntry]) -> tuple[str, ...]:
-    """`kernel,B` as keys.
+    """The keys in text such as `kernel,B`.
 
     Raises:
         UnknownNameError: for a key that these figures do not have.
-        UsageError: for none at all, or one twice.
+        UsageError: for no key, or a duplicate.
     """
     keys = tuple(filter(None, (part.strip() for part in text.split(","))))
     for key in keys:
@@ -147,7 +136,6 @@ def parse_keys(option: str, text: str, entries: Sequence[GridEntry]) -> tuple[st
 
 
 def _check_key(option: str, key: str, entries: Sequence[GridEntry]) -> None:
-    """Raises UnknownNameError for a key that these figures do not have."""
     known = _known_keys(entries)
     if key not in known:
         meant = did_you_mean(key, known, "", most=1)
@@ -155,7 +143,7 @@ def _check_key(option: str, key: str, entries: Sequence[GridEntry]) -> None:
 
 
 def default_rows(columns: Sequence[str], entries: Sequence[GridEntry]) -> tuple[str, ...]:
-    """The row keys where the user gave none: those that identify a case, less what varies across the columns."""
+    """The default row keys: those that identify a case, without what varies across the columns."""
     rows = ["op", SHAPE, "label", "params"]
     if len({entry.source.name for entry in entries}) > 1:
         rows.append("run")
@@ -189,10 +177,9 @@ def filter_entries(entries: Sequence[GridEntry], text: str) -> list[GridEntry]:
 
 
 def join(entries: Sequence[GridEntry], row_keys: KeyValues, column_keys: KeyValues) -> FigureGrid:
-    """Puts figures into rows and columns; both stand in the order in which their first figures come.
+    """Puts figures into rows and columns, each in the order of its first figure.
 
-    Raises:
-        UsageError: if there is one column only, a cell would hold several figures, or no row has a partner.
+    UsageError is raised if there is one column only, a cell would hold several figures, or no row can be compared.
     """
     columns = list(dict.fromkeys(_values(entry, column_keys) for entry in entries))
     if len(columns) < 2:
@@ -249,7 +236,7 @@ def _nothing_in_common(
 
 
 def _best_where_all_are_timed(columns: Sequence[Sequence[GridEntry]]) -> list[str]:
-    """Of each column the label that is fastest at the workloads that all columns have; none where they share none."""
+    """The fastest label of each column at the workloads that all columns have; empty if they share none."""
     timed = [[entry.figure for entry in column if entry.figure.has_time] for column in columns]
     shared = set.intersection(*({(figure.op, figure.workload) for figure in column} for column in timed))
     chosen: dict[str, None] = {}

@@ -1,10 +1,10 @@
-"""One kernel's time at one workload over stored runs, and where it stepped. Pure functions of what was stored.
+"""One kernel's time at one workload over stored runs, and its steps. Pure functions of what was stored.
 
-A step is judged as `compare` judges two runs: by what the kernel's time moved by, less what unchanged cases of other
-kernels moved by, since a process and a host add a launch of their own (`compare.run_change`). Beside it stands the
-kernel's ratio to an anchor that was measured in the same rounds: the floor that copies the state, or else the baseline.
+A step is judged as `compare` judges two runs: by the change of the kernel's time, less the change of unchanged cases of
+other kernels, since a process and a host add a launch of their own (`compare.run_change`). The kernel's ratio to an
+anchor of the same rounds is shown beside it: the floor that copies the state, or else the baseline.
 
-`choose_label`, `choose_op`, `choose_gpu` and `check_workloads` find what a user meant among the stored runs.
+`choose_label`, `choose_op`, `choose_gpu` and `check_workloads` resolve what a user named among the stored runs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from gdnbench.stats.paired import PairedLogRatio
 from gdnbench.wording import did_you_mean, first_of
 
 DEFAULT_STEP_MARGIN = 0.01
-"""One percent: how closely ratios repeat at batch 1."""
+"""One percent: ratios at batch 1 repeat that closely."""
 
 CONFIDENCE = 0.95
 
@@ -44,15 +44,14 @@ class HistoryRow:
     """The kernel in one run.
 
     Attributes:
-        run: the run.
-        figure: what it says of the kernel.
         ratio: kernel time / anchor time, paired by round; None where either has no rounds.
         changes: what else changed since the row before, by name.
-        since: the run that `change` is against: the last before it that was measured the same way; empty if none.
+        since: the run that `change` is against: the last before it that was measured the same way; empty if there is
+            none.
         change: the time before / the time now, above 1 is faster; None without a run to compare with.
-        kind: of which times the change is.
+        kind: the kind of times of the change.
         scatter: as in `History`, of the two runs.
-        causes: what else changed since that run, which need not be the row before.
+        causes: what else changed since the run `since`, which need not be the row before.
     """
 
     run: StoredRun
@@ -76,14 +75,11 @@ class History:
     """A kernel at one workload on one GPU model, oldest run first.
 
     Attributes:
-        label: the kernel's label.
         gpu: the GPU's short name.
-        workload: one setting of the op's axes.
         anchor: label of the case that ratios are taken to; empty if no run has one.
-        scatter: standard deviation of one run's time where nothing changed, without what its run moved by, relative;
-            NaN where no two runs could be compared.
+        scatter: relative standard deviation of one run's time where nothing changed, without the change of the whole
+            run; NaN if no two runs could be compared.
         margin: changes up to this ratio are not steps.
-        rows: a row for each run that has the kernel.
     """
 
     label: str
@@ -96,7 +92,7 @@ class History:
 
     @property
     def largest_step(self) -> HistoryRow | None:
-        """The row of the largest step, faster or slower; None where there is none."""
+        """Returns the row of the largest step, faster or slower, or None."""
         steps = [row for row in self.rows if row.is_step and row.change]
         return max(steps, key=lambda row: abs(np.log(row.change.speedup.estimate)) if row.change else 0.0, default=None)
 
@@ -104,15 +100,7 @@ class History:
 def history_of(
     runs: Sequence[StoredRun], label: str, workload: Workload, *, gpu: str, margin: float = DEFAULT_STEP_MARGIN
 ) -> History:
-    """The history of a kernel at one workload.
-
-    Args:
-        runs: of one GPU model, oldest first.
-        label: the kernel's label.
-        workload: one setting of the op's axes.
-        gpu: the GPU model's short name.
-        margin: changes up to this ratio are not steps.
-    """
+    """The history of a kernel at one workload over runs of one GPU model, oldest first; see `History`."""
     having = [(run, figure) for run in runs if (figure := _find(run, label, workload))]
     anchor = _choose_anchor([run for run, _ in having], label, workload)
     rows: list[HistoryRow] = []
@@ -141,7 +129,6 @@ def _row(run: StoredRun, figure: Figure, earlier: list[HistoryRow], anchor: str,
 
 
 def _with_change(row: HistoryRow, peer: HistoryRow, anchor: str, margin: float) -> HistoryRow:
-    """The row with what its kernel changed by since an earlier row."""
     runs = RunPair(peer.run.source, row.run.source)
     kind = runs.kind_of(peer.figure, row.figure)
     change = runs.change(peer.figure, row.figure, kind)
@@ -152,7 +139,7 @@ def _with_change(row: HistoryRow, peer: HistoryRow, anchor: str, margin: float) 
         since=peer.run.source.name,
         change=Comparison(speedup, judge(speedup, margin)),
         kind=kind,
-        # The components after those of the rounds are of a difference of two runs.
+        # The components after those of the rounds are those of a difference of two runs.
         scatter=math.sqrt(sum(part.value for part in change.log_ratio.components[2:]) / 2.0),
         causes=changes_between((peer.run, peer.figure), (row.run, row.figure), anchor),
     )
@@ -172,7 +159,7 @@ def _find(run: StoredRun, label: str, workload: Workload) -> Figure | None:
 
 
 def _choose_anchor(runs: Sequence[StoredRun], label: str, workload: Workload) -> str:
-    """The copying floor if it is in half as many runs as the baseline, or more; else the most frequent baseline.
+    """The copying floor if it is in at least half as many runs as the baseline; else the most frequent baseline.
 
     An empty floor moves no bytes: it follows the launch but not the memory, and so cancels less.
     """
@@ -191,8 +178,7 @@ def _most_common(labels: Counter[str]) -> tuple[str, int]:
 def choose_label(runs: Sequence[StoredRun], wanted: str) -> str:
     """The label as the runs spell it; `wanted` may have its params in another order.
 
-    Raises:
-        UnknownNameError: if no run has it; the hint has the nearest labels.
+    UnknownNameError is raised if no run has it; the hint has the nearest labels.
     """
     labels = list(dict.fromkeys(figure.label for run in reversed(runs) for figure in run.figures))
     if wanted in labels:
@@ -206,11 +192,7 @@ def choose_label(runs: Sequence[StoredRun], wanted: str) -> str:
 
 
 def choose_op(runs: Sequence[StoredRun], label: str) -> str:
-    """The op whose runs have a label.
-
-    Raises:
-        UsageError: if runs of several ops have it.
-    """
+    """The op whose runs have a label; UsageError if runs of several ops have it."""
     having = list(dict.fromkeys(run.op for run in runs if any(figure.label == label for figure in run.figures)))
     if len(having) > 1:
         raise UsageError(f"runs of {' and '.join(having)} have {label}", f"say which with --op: {' or '.join(having)}")
@@ -218,12 +200,10 @@ def choose_op(runs: Sequence[StoredRun], label: str) -> str:
 
 
 def choose_gpu(runs: Sequence[StoredRun], label: str, wanted: str) -> str:
-    """The GPU model whose runs are meant: unless one is named, that of the latest run that timed the kernel on a GPU.
+    """The GPU model to show: that named, or that of the latest run that timed the kernel on a GPU.
 
-    Where none did, it is that of the latest run that timed it, or else of the latest run that has it.
-
-    Raises:
-        UnknownNameError: if no run on that GPU has the kernel; the hint has the GPUs whose runs do.
+    Without such a run, it is that of the latest run that timed the kernel, or else of the latest run that has it.
+    UnknownNameError is raised if no run on that GPU has the kernel; the hint has the GPUs whose runs do.
     """
     having = [run.source.gpu for run in runs if any(figure.label == label for figure in run.figures)]
     if wanted in ("", "auto"):
@@ -239,7 +219,7 @@ def choose_gpu(runs: Sequence[StoredRun], label: str, wanted: str) -> str:
 
 
 def other_gpus(runs: Sequence[StoredRun], label: str, chosen: str) -> dict[str, int]:
-    """The GPU models beside the chosen one on which runs timed the kernel, with how many did, the most first."""
+    """The other GPU models on which runs timed the kernel, with their number of runs, the most first."""
     timed = Counter(
         run.source.gpu for run in runs if any(figure.label == label and figure.has_time for figure in run.figures)
     )
@@ -247,11 +227,7 @@ def other_gpus(runs: Sequence[StoredRun], label: str, chosen: str) -> dict[str, 
 
 
 def check_workloads(runs: Sequence[StoredRun], label: str, gpu: str, workloads: Iterable[Workload]) -> None:
-    """Refuses a workload at which no run has the kernel.
-
-    Raises:
-        UnknownNameError: for the first such one; the hint has the workloads that there are.
-    """
+    """Raises UnknownNameError for the first workload at which no run has the kernel; the hint has the known ones."""
     known = sorted(_known_workloads(runs, label, gpu))
     for workload in workloads:
         if workload not in known:
@@ -260,11 +236,11 @@ def check_workloads(runs: Sequence[StoredRun], label: str, gpu: str, workloads: 
 
 
 def usual_workloads(runs: Sequence[StoredRun], label: str, gpu: str, op: Op) -> tuple[Workload, ...]:
-    """Those of the op's default suite that some run has the kernel at; all of it if none has.
+    """The workloads of the op's default suite at which some run has the kernel; all of the suite if none has.
 
-    Where nobody asks for a workload, one that was never measured is no reason to tell nothing of the others. A kernel
-    that has a time at none of them, as one that cannot do them, is told at those of the first suite where it has one,
-    and with inputs of the op's first profile where it has none of the default one.
+    By default, workloads that were never measured are left out. A kernel without a time at any of them, as one that
+    does not support them, is shown at those of the first suite where it has a time, and with inputs of the op's first
+    profile where it has none of the default one.
     """
     default, known = op.suite(DEFAULT_SUITE).workloads, _known_workloads(runs, label, gpu)
     timed = {figure.workload for figure in _figures(runs, label, gpu) if figure.has_time}
@@ -285,11 +261,7 @@ def _figures(runs: Sequence[StoredRun], label: str, gpu: str) -> list[Figure]:
 
 
 def check_margin(margin: float) -> None:
-    """Refuses a margin that is no small positive ratio.
-
-    Raises:
-        UsageError: unless it is at least 0 and below 1.
-    """
+    """Raises UsageError unless the margin is at least 0 and below 1."""
     if not 0 <= margin < 1:
         raise UsageError(f"--margin {margin}: a margin lies between 0 and 1", "0.01 is one percent")
 
@@ -300,7 +272,7 @@ def of_op(runs: Sequence[StoredRun], op: str) -> list[StoredRun]:
 
 
 def with_axes_of(runs: Sequence[StoredRun], op: Op) -> list[StoredRun]:
-    """The op's runs at workloads of its axes as they are now: those that a run lacks had their defaults."""
+    """The op's runs at workloads of its present axes: axes that a run lacks have their defaults."""
     return [replace(run, source=run.source.with_axes_of(op.name, op.workloads)) for run in runs]
 
 

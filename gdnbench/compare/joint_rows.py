@@ -1,4 +1,4 @@
-"""The rows of joined runs: times, ratios and verdicts of the rounds of all of them, by one clock."""
+"""The rows of joined runs by one clock: times, ratios and verdicts over the rounds of all runs."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from gdnbench.stats.interval import Interval
 
 @dataclass(frozen=True)
 class JointRows:
-    """The rows by one clock, and the pooled times that they are of."""
+    """The rows by one clock, and the pooled times behind them."""
 
     rows: tuple[Measurement, ...]
     times: Mapping[Workload, PooledTimes]
 
     def launch_warnings(self) -> list[str]:
-        """That hosts differ, by the workload whose times are shortest: there a launch is told best."""
+        """The warning that hosts differ, from the workload of the shortest times, where a launch is estimated best."""
         found = [
             (float(np.nanmin([np.nanmean(each) for each in pooled.times.values()])), pooled.effects)
             for pooled in self.times.values()
@@ -44,7 +44,7 @@ class JointRows:
 
 
 def analyse_joint(runs: Sequence[CardRun], shared: Sequence[str], clock: Clock | None) -> JointRows:
-    """The joint rows by one clock; none where some run lacks the clock's times of a whole workload."""
+    """The joint rows by one clock; empty if some run lacks the clock's times of a whole workload."""
     there = [case_id for case_id in shared if all((case_id, clock) in run.rows for run in runs)]
     cases = {case_id: runs[0].rows[case_id, clock].case for case_id in there}
     settings = runs[0].info.settings
@@ -77,7 +77,7 @@ def analyse_joint(runs: Sequence[CardRun], shared: Sequence[str], clock: Clock |
 
 
 def _timing(rows: Sequence[Measurement], case_id: str, at: WorkloadTimes, floor_id: str) -> Timing:
-    """The joint time, and what derives from it; the percentiles of samples, which rounds do not tell, are NaN."""
+    """The joint time, and what derives from it; percentiles of samples, which rounds do not give, are NaN."""
     timings = [row.timing for row in rows if row.timing]
     first, interval = timings[0], at.interval(case_id)
     samples = np.array([timing.samples for timing in timings])
@@ -120,6 +120,6 @@ def _row_warnings(timing: Timing, low_clock: int, case: Case, at: WorkloadTimes)
 
 
 def _form_warnings(rows: Sequence[Measurement]) -> tuple[str, ...]:
-    """A floor is joined though each card has the form that is the fastest there."""
+    """A floor is joined though each card has the form that is fastest there."""
     forms = dict.fromkeys(str(row.case.variant.params) for row in rows)
     return (f"its form differs between the cards: {', '.join(forms)}",) if len(forms) > 1 else ()

@@ -1,6 +1,6 @@
-"""NVBench's JSON: benchmarks, each with states, each with summaries, each with a tag and a value as text.
+"""Reads NVBench's JSON: benchmarks, each with states, each with summaries, each with a tag and a value as text.
 
-gdnbench's own runs keep such a file too. Their benchmarks are named for a round and a case,
+gdnbench's own runs have such a file, too. Their benchmarks are named for a round and a case,
 `r03/decode-v4/B1_HQ4_HV8_K128_V128`, and the rounds of a case make one figure.
 
 Times are means over a state's samples, the "GPU Time" of NVBench's own table. It gives medians as well, but in whole
@@ -55,13 +55,11 @@ class _State:
     """One state of one benchmark.
 
     Attributes:
-        benchmark: its name, without the round.
         round: None where the name has none.
         axes: values by axis, as text, in NVBench's order.
         device: NVBench's number of the GPU.
-        time_us: mean of its samples, else their median; NaN where there is neither.
-        sm_mhz: mean SM clock, MHz; NaN where unknown.
-        reason: why there is no time.
+        time_us: mean of its samples, else their median; NaN without either, and `reason` says why.
+        sm_mhz: mean SM clock, MHz; NaN if unknown.
     """
 
     benchmark: str
@@ -78,10 +76,8 @@ def read_nvbench(path: Path, document: Mapping[str, Any]) -> FigureSource:
 
     A case of a gdnbench run gives one figure of all its rounds, without the burn-in and without the control. Any other
     state gives one figure: its axes that are named like a workload's make the workload, the others its params.
-
-    Raises:
-        RunFormatError: if something is not where NVBench puts it, a state comes twice, the GPUs are several, or
-            nothing was measured.
+    RunFormatError is raised if the file is not as NVBench writes it, a state comes twice, the GPUs are several, or
+    nothing was measured.
     """
     try:
         devices = {device["id"]: device for device in document.get("devices") or ()}
@@ -127,7 +123,7 @@ def _states(benchmark: Mapping[str, Any]) -> Iterator[_State]:
 
 
 def _value(summary: Mapping[str, Any] | None) -> float:
-    """A summary's number; NaN where there is none."""
+    """Returns a summary's number, or NaN if there is none."""
     for datum in summary["data"] if summary else ():
         if datum["name"] == "value":
             number = math.nan if datum["value"] is None else float(datum["value"])
@@ -188,7 +184,7 @@ def _figure_of_rounds(label: str, workload: Workload, group: list[_State], last_
 
 
 def _rounds_us(group: list[_State], last_round: int) -> FloatArray:
-    """Shape (last_round,), NaN for a missing round; empty where the benchmark is not of a round."""
+    """Round times, shape (last_round,), NaN for a missing round; empty where the benchmark is not of a round."""
     if any(state.round is None for state in group):
         return np.empty(0)
     rounds_us = np.full(last_round, np.nan)
@@ -204,7 +200,7 @@ def _median(values: FloatArray) -> float:
 
 
 def _conditions(devices: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Those of a run's conditions that NVBench knows of its one GPU."""
+    """The conditions of a run that NVBench knows of its one GPU."""
     if len(devices) != 1:
         return {}
     (device,) = devices

@@ -1,4 +1,4 @@
-"""The round times of a workload's cases in several runs, one after the other, with the effects on them."""
+"""Pools the round times of a workload's cases from several runs, with the effects of processes and cards."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ RunRounds = tuple[str, Mapping[str, CaseRounds]]
 
 @dataclass(frozen=True)
 class PooledTimes:
-    """The rounds of all runs.
+    """The rounds of all runs, one run after the other.
 
     Attributes:
         times: shape (rounds,) by case id, microseconds, NaN where a round is missing.
-        sm_mhz: shape (rounds,) by case id, the SM clock of each round, MHz, NaN where it is not told.
+        sm_mhz: shape (rounds,) by case id, the SM clock of each round, MHz, NaN if unknown.
         card: shape (rounds,), the card of each round, numbered from 0 in the order of the runs.
-        effects: what cards and processes add; of one card, what its processes do.
-        of_same_code: what to judge a case by against another of the same code.
+        effects: of cards and processes, or of processes alone if there is one card.
+        of_same_code: the effects for comparing a case with another of the same code.
     """
 
     times: Mapping[str, FloatArray]
@@ -38,12 +38,7 @@ class PooledTimes:
 
 
 def pool_times(rows: Sequence[Measurement], runs: Sequence[RunRounds]) -> PooledTimes:
-    """Pools the rounds of a workload's cases.
-
-    Args:
-        rows: of these cases, by one clock.
-        runs: the runs, each with all of these cases.
-    """
+    """Pools the rounds of a workload's cases, `rows` of one clock; every run has all of these cases."""
     uuids = list(dict.fromkeys(uuid for uuid, _ in runs))
     ids = [row.case.id for row in rows]
     times: dict[str, list[FloatArray]] = {case_id: [] for case_id in ids}
@@ -74,7 +69,7 @@ _MOST_PROCESSES = 1 << 32  # a run has fewer, so that numbers of different runs 
 def _effects(
     rows: Sequence[Measurement], times: Mapping[str, FloatArray], process: IntArray, card: IntArray, *, several: bool
 ) -> tuple[ProcessEffects[str] | CardEffects[str], ProcessEffects[str]]:
-    """Those of ratios and times, and those of two measurements of the same code."""
+    """The effects on ratios and times, and those on two measurements of the same code."""
     has_launch = any(row.timing and row.timing.timer == "nvbench" for row in rows)
     empty = {row.case.id for row in rows if not row.nbytes}
     if not several:

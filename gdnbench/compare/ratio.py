@@ -1,11 +1,11 @@
 """One column against the first: a ratio for each case, with interval and verdict where both were measured; their mean.
 
-Figures of one run are paired by round (`compare.within_run`). Those of two runs are compared by their mean times
-without what the runs as a whole moved by, and what that leaves open is in the interval (`compare.run_change`).
+Figures of one run are paired by round (`compare.within_run`). Those of two runs are compared by their mean times, less
+the change of the runs as a whole, whose uncertainty is in the interval (`compare.run_change`).
 
-In the geometric mean, the rounds and what a case strays by are independent from case to case and shrink with their
-number; what is common to the cases of a workload shrinks with the number of workloads, what is common to the run does
-not. Nor is it known that A/A noise does, so its mean over the cases is taken whole.
+In the geometric mean, the rounds and the strays of cases are independent and shrink with the number of cases; what is
+common to the cases of a workload shrinks with the number of workloads, what is common to the run does not shrink. A/A
+noise is not known to shrink, so its mean over the cases is taken whole.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from gdnbench.stats.variance import Variance
 from gdnbench.wording import plural
 
 FEWEST_PEERS = 4
-"""Unchanged cases of other kernels that tell what two runs differ by, before a case's own change has a verdict."""
+"""The fewest unchanged cases of other kernels in both runs for a verdict on a case's own change."""
 
 NO_ROUNDS = "not measured here"
 OTHER_TIMER = "the timers differ"
@@ -47,12 +47,12 @@ EntryPair = tuple[GridEntry, GridEntry]
 
 @dataclass(frozen=True, kw_only=True)
 class CompareSettings:
-    """How `gdnbench compare` compares.
+    """The settings of `gdnbench compare`.
 
     Attributes:
         margin: differences up to this ratio count as none.
         confidence: of each column's family of comparisons, between 0 and 1.
-        raw: whether what the runs as a whole moved by stays in the ratios.
+        raw: whether the change of the runs as a whole stays in the ratios.
     """
 
     margin: float
@@ -63,14 +63,8 @@ class CompareSettings:
 def check_settings(margin: float, *, raw: bool, strict: bool, gate: str) -> CompareSettings:
     """The settings of a command line.
 
-    Args:
-        margin: of `--margin` or `--fail-on`, a ratio.
-        raw: whether what the runs as a whole moved by stays in the ratios.
-        strict: whether `--strict` was given.
-        gate: what `--fail-on` was given; empty where it was not.
-
-    Raises:
-        UsageError: if the margin is no small positive ratio, or `strict` stands without a gate.
+    `margin` is that of `--margin` or `--fail-on`, a ratio; `gate` is the text of `--fail-on`, empty if it was not
+    given. UsageError is raised for a margin that is not at least 0 and below 1, or `strict` without a gate.
     """
     if not 0.0 <= margin < 1.0:
         raise UsageError(f"a margin of {margin:g} is not a relative difference", "0.005 is half a percent")
@@ -85,10 +79,10 @@ class TimeRatio:
 
     Attributes:
         value: time of the first / time of the later: above 1 the later is faster.
-        comparison: its interval and verdict; None where there can be none.
-        reason: why there is none, or why there is no verdict; empty where there is one.
+        comparison: its interval and verdict, or None.
+        reason: why there is no interval or no verdict; empty if there is one.
         kind: which times are judged.
-        by_kind: for each kind of time that two runs both have, the ratio without what the runs as a whole moved by.
+        by_kind: for each kind of time that two runs both have, the ratio less the change of the runs as a whole.
         apart: whether the figures are of two runs.
     """
 
@@ -102,12 +96,9 @@ class TimeRatio:
 
 @dataclass(frozen=True)
 class GeometricMean:
-    """The geometric mean of a column's ratios.
+    """The geometric mean of the ratios of a column's `cases`, floors left out: above 1 the later column is faster.
 
-    Attributes:
-        cases: how many; floors are not among them.
-        value: the mean: above 1 the later column is faster.
-        interval: None where some ratio has none, or the ratios are of several runs or pairs of runs.
+    `interval` is None where some ratio has none, or the ratios are of several runs or pairs of runs.
     """
 
     cases: int
@@ -121,8 +112,8 @@ def compare_column(
     """Compares a column with the first, row by row; None where a side has no time.
 
     Figures of one run are paired by round, as `gdnbench run` does; others are compared by their mean times. Each of the
-    two is a family of its own for Holm's correction. Floors are corrected apart from kernels: they are no claims, but
-    what claims rest on.
+    two is a family of its own for Holm's correction. Floors are a family apart from kernels, since no claim is made of
+    them.
     """
     pairs = {index: pair for index, row in enumerate(rows) if (pair := timed_pair(row, column))}
     comparable = {index: pair for index, pair in pairs.items() if _has_rounds(*pair) and _same_timer(*pair)}
@@ -146,7 +137,7 @@ def compare_column(
 
 
 def timed_pair(row: GridRow, column: int) -> EntryPair | None:
-    """A row's first and later figure, if both have a time."""
+    """Returns a row's first and later figure, or None unless both have a time."""
     left, right = row.entries[0], row.entries[column]
     if left and right and left.figure.status is Status.OK and right.figure.status is Status.OK:
         return left, right
@@ -167,12 +158,11 @@ def _both_measured(left: GridEntry, right: GridEntry) -> bool:
 
 
 def _same_timer(left: GridEntry, right: GridEntry) -> bool:
-    """Whether both time the same span: one timer's holds the launch, another's does not."""
+    """Whether both time the same span: only some timers include the launch."""
     return left.figure.timer == right.figure.timer
 
 
 def _same_rounds(left: GridEntry, right: GridEntry) -> bool:
-    """Whether both were measured in the same rounds, those of one run."""
     return left.source is right.source and left.figure.rounds_us.shape == right.figure.rounds_us.shape
 
 
@@ -207,14 +197,13 @@ def _time_ratio(
 
 
 def _changes(left: GridEntry, right: GridEntry, pair_of: PairOf) -> dict[TimeKind, CaseChange]:
-    """The change of a case by every kind of time that both runs have."""
     noise = float(np.hypot(_noise(left), _noise(right)))
     runs = pair_of(left.source, right.source)
     return {kind: change for kind in TimeKind if (change := runs.change(left.figure, right.figure, kind, noise))}
 
 
 def _log_ratio(left: GridEntry, right: GridEntry, pair_of: PairOf, settings: CompareSettings) -> UnpairedLogRatio:
-    """The log-ratio of two figures of different runs, by the times that judge it, with all of its uncertainty."""
+    """The log-ratio of two figures of different runs, by the kind of time that judges it, with its uncertainty."""
     kind = pair_of(left.source, right.source).kind_of(left.figure, right.figure)
     change = _changes(left, right, pair_of)[kind]
     return change.left_in if settings.raw else change.log_ratio
@@ -231,15 +220,7 @@ def geometric_mean(
     pair_of: PairOf,
     settings: CompareSettings,
 ) -> GeometricMean | None:
-    """The geometric mean of a column's ratios, without those of floors; None where no case has a ratio.
-
-    Args:
-        rows: of the grid.
-        ratios: what `compare_column` made of them.
-        column: the later column.
-        pair_of: two runs, as a whole.
-        settings: as for the ratios; the interval has their confidence.
-    """
+    """Returns the geometric mean of a column's `ratios`, without those of floors, or None if no case has a ratio."""
     pairs = [
         (pair, ratio)
         for row, ratio in zip(rows, ratios, strict=True)
@@ -259,7 +240,7 @@ def _mean_interval(pairs: Sequence[EntryPair], pair_of: PairOf, settings: Compar
     if any(_same_rounds(left, right) for left, right in pairs):
         return None
     sources = {(left.source.name, right.source.name) for left, right in pairs}
-    if len(sources) > 1:  # each pair of runs has a launch of its own, and they are not independent
+    if len(sources) > 1:  # each pair of runs has its own launch, and the pairs are not independent
         return None
     runs = pair_of(pairs[0][0].source, pairs[0][1].source)
     if len({runs.kind_of(left.figure, right.figure) for left, right in pairs}) > 1:
@@ -279,7 +260,7 @@ def _mean_components(
     """The variance of a mean of ratios: each case's own parts, then its workload's and its run's, added as they are."""
     count = len(ratios)
     own = [Variance(part.value / count**2, part.df) for ratio in ratios for part in ratio.components[:2]]
-    # The strays of one workload have one estimated dispersion between them.
+    # The strays of one workload share one estimated dispersion.
     strays = [_joint([ratio.components[2] for ratio in here], count, alike=False) for here in _by(places, ratios)]
     shared = [_joint([ratio.components[3] for ratio in here], count, alike=True) for here in _by(places, ratios)]
     return (*own, *strays, *shared, _joint([ratio.components[4] for ratio in ratios], count, alike=True))
@@ -300,7 +281,7 @@ def _joint(parts: Sequence[Variance], count: int, *, alike: bool) -> Variance:
 
 
 def _paired_mean_interval(pairs: Sequence[EntryPair], confidence: float) -> Interval | None:
-    """Over the rounds in which every case was measured, if the pairs are all of one run."""
+    """The interval over the rounds in which every case was measured, or None unless the pairs are all of one run."""
     if len({(left.source.name, left.figure.rounds_us.shape) for left, _ in pairs}) > 1:
         return None
     left, right = zip(*pairs, strict=True)

@@ -1,12 +1,12 @@
-"""How two runs differ as a whole, by their unchanged cases, and how a kernel's own change is told from that.
+"""The change of two runs as a whole, from their unchanged cases, and a kernel's own change apart from it.
 
 A stream time is the launch of its process, on its host, and the kernel. The launch is a constant in microseconds, the
-same for all kernels. It is estimated from *unchanged cases*, which both runs measured and nobody changed, and taken
-out. A kernel time (CUPTI) holds no launch; cards of one model differ in it by a factor near 1. Either is a random
-effect, estimated by `stats.run_effect`; docs/comparing.md tells the model and how it was held against stored runs.
+same for all kernels. It is estimated from *unchanged cases*, which both runs measured and nobody changed, and
+subtracted. A kernel time (CUPTI) has no launch; cards of one model differ in it by a factor near 1. Either is a random
+effect, estimated by `stats.run_effect`; docs/comparing.md has the model and its check against stored runs.
 
-Between GPU models nothing is unchanged and nothing is taken out: that the launches of their hosts may differ is part of
-a stream time's interval, and that cards of one model differ is part of a kernel time's.
+Between GPU models nothing is unchanged and nothing is subtracted: the interval of a stream time includes the difference
+of the hosts' launches, that of a kernel time the difference of cards of one model.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gdnbench.stats.variance import Variance
 
 _TOOLS = (*VERSIONS, "driver")  # conditions that may make another kernel of the same sources
 PRESUMED = 0.01
-"""What a floor of changed sources may have changed by, a standard deviation, relative."""
+"""Presumed change of a floor of changed sources, a relative standard deviation."""
 
 _AGAIN = 8.0  # (2 sd)^2 of two A/A differences, each of two measurements, over the variance that a case strays by
 
@@ -37,7 +37,7 @@ _Case = tuple[str, str, Params, Workload, str]
 
 
 class TimeKind(StrEnum):
-    """Whose times a ratio is of."""
+    """The kind of time of a ratio."""
 
     STREAM = "stream"
     """Event to event, the launch included."""
@@ -47,12 +47,10 @@ class TimeKind(StrEnum):
 
 @dataclass(frozen=True)
 class CaseChange:
-    """A case's time in one run over its time in another.
+    """A case's time in one run over its time in another: log(left / right).
 
-    Attributes:
-        log_ratio: log(left / right) without what the runs moved by. Its components of variance are the rounds of the
-            left and the right run, then those that the case, its workload and its run have.
-        measured: log(left / right) of the times as they are.
+    `log_ratio` is less the change of the runs. Its components of variance are the rounds of the left and the right run,
+    then those of the case, its workload and its run. `measured` is of the measured times.
     """
 
     log_ratio: UnpairedLogRatio
@@ -60,7 +58,7 @@ class CaseChange:
 
     @property
     def left_in(self) -> UnpairedLogRatio:
-        """The ratio of the times as they are; what the runs moved by is a bias."""
+        """The ratio of the measured times; the change of the runs is a bias."""
         ratio = self.log_ratio
         return UnpairedLogRatio(self.measured, ratio.components, ratio.noise, abs(self.measured - ratio.mean))
 
@@ -69,8 +67,8 @@ class RunChange:
     """One run against another, by one kind of time.
 
     Attributes:
-        unchanged: the cases that tell what the runs moved by, each as (left, right).
-        presumed: whether these are floors whose sources did change, for want of any case that did not.
+        unchanged: the cases from which the change of the runs is estimated, each as (left, right).
+        presumed: whether these are floors whose sources did change, for lack of unchanged cases.
         same_model: whether both are of one GPU model.
         same_card: whether both are known to be of one card, and so of one host.
         other_card: whether they are known to be of two.
@@ -87,14 +85,14 @@ class RunChange:
         self.unchanged = tuple(pair for pair in pairs if _is_unchanged(*pair, alike=alike))
         self.presumed = not self.unchanged
         if self.presumed:
-            # No baseline: edited to be faster, it would pass for a launch of many microseconds.
+            # Without the baseline: if edited to be faster, it would look like a launch of many microseconds.
             self.unchanged = tuple(pair for pair in pairs if all(figure.role is Role.FLOOR for figure in pair))
         self._plain = "True" in {source.conditions.get("plain") for source in (left, right)}
         self._peers: dict[Hashable, Peer | None] = {}
         self._effects: dict[tuple[str, str], RunEffect] = {}
 
     def effect_on(self, left: Figure, right: Figure) -> RunEffect:
-        """What the unchanged cases of other kernels moved by: microseconds of stream times, else logarithms."""
+        """The change of unchanged cases of other kernels: microseconds for stream times, else logarithms."""
         asked = right.kernel, right.timer
         if asked not in self._effects:
             others = [pair for pair in self.unchanged if pair[1].kernel != right.kernel]
@@ -103,11 +101,11 @@ class RunChange:
 
     @cached_property
     def effect(self) -> RunEffect | None:
-        """What all unchanged cases moved by; None where there are none."""
+        """The change of all unchanged cases, or None if there are none."""
         return self._estimate(list(self.unchanged), *self.unchanged[0]) if self.unchanged else None
 
     def peers(self, left: Figure, right: Figure) -> int:
-        """How many unchanged cases of other kernels agree on what the runs moved by."""
+        """The number of unchanged cases of other kernels from which the change of the runs is estimated."""
         return 0 if self.presumed else self.effect_on(left, right).peers
 
     @property
@@ -116,18 +114,15 @@ class RunChange:
         return list(dict.fromkeys(left.label for left, _ in self.unchanged))
 
     def predict(self, left: Figure, right: Figure) -> Prediction:
-        """What a case would have moved by had nobody changed it, told by other kernels."""
+        """Predicts from other kernels the change of a case that nobody changed."""
         spread = expected_spread(left, right, plain=self._plain, other_card=self.other_card)
         return self.effect_on(left, right).predict(_place(right), spread)
 
     def change(self, left: Figure, right: Figure, noise: float = 0.0) -> CaseChange:
-        """A case's change without what its run moved by.
+        """A case's change less that of its run; both figures are of this kind of time.
 
-        Args:
-            left: the case in the left run, by this kind of time.
-            right: in the right run.
-            noise: how far the baselines of the two runs may be apart from themselves, a log-ratio. What is more than
-                cases stray by anyway widens the interval.
+        `noise` is a log-ratio, how far the baselines of the two runs may be apart from themselves. What exceeds the
+        usual strays of cases widens the interval.
         """
         before, after, predicted = _mean(left), _mean(right), self.predict(left, right)
         parts = (predicted.own, predicted.of_workload, predicted.of_run)
@@ -139,7 +134,7 @@ class RunChange:
         else:
             bare, slope = unpaired_log_ratio(after, before), 1.0
             bare = UnpairedLogRatio(bare.mean + predicted.mean, bare.components)
-        if math.isnan(bare.mean):  # no time would be left without its launch
+        if math.isnan(bare.mean):  # the launch exceeds the time
             bare, slope = UnpairedLogRatio(measured, bare.components), 0.0
         components = tuple(Variance(part.value * slope**2, part.df) for part in parts)
         beyond = noise**2 - _AGAIN * components[0].value
@@ -173,11 +168,7 @@ class RunChange:
 
 
 class RunPair:
-    """Two runs, by both clocks.
-
-    Attributes:
-        stream: their stream times.
-    """
+    """Two runs by both kinds of time; `stream` are their stream times."""
 
     def __init__(self, left: FigureSource, right: FigureSource) -> None:
         self._sources = left, right
@@ -185,7 +176,7 @@ class RunPair:
 
     @cached_property
     def kernel(self) -> RunChange:
-        """Their kernel times."""
+        """The change of their kernel times."""
         left, right = self._sources
         return RunChange(left.by_kernel_time(), right.by_kernel_time())
 
@@ -194,12 +185,12 @@ class RunPair:
         return self.kernel if kind is TimeKind.KERNEL else self.stream
 
     def kind_of(self, left: Figure, right: Figure) -> TimeKind:
-        """The times that judge a case: the kernel's own, where both runs have it and the launch may be of two hosts."""
+        """The times that judge a case: kernel times if both runs have them and hosts may differ, else stream times."""
         both = all((kernel := figure.by_kernel_time()) and kernel.has_rounds for figure in (left, right))
         return TimeKind.KERNEL if both and not self.stream.same_card else TimeKind.STREAM
 
     def change(self, left: Figure, right: Figure, kind: TimeKind, noise: float = 0.0) -> CaseChange | None:
-        """A case's change by a kind of time, as `RunChange.change`; None where a side has no rounds by it."""
+        """Returns a case's change by a kind of time, as `RunChange.change`, or None if a side has no rounds by it."""
         if kind is TimeKind.STREAM:
             return self.stream.change(left, right, noise) if left.has_rounds and right.has_rounds else None
         before, after = left.by_kernel_time(), right.by_kernel_time()
@@ -209,16 +200,17 @@ class RunPair:
 
 
 def _common_cases(left: FigureSource, right: FigureSource) -> list[tuple[Figure, Figure]]:
-    """The cases that both have with rounds, without the floor that does nothing."""
+    """The cases that both have with rounds, without the empty floor."""
     others = _with_rounds(right)
     found = _with_rounds(left)
     return [(one, others[case]) for case, one in found.items() if case in others and not is_empty(others[case])]
 
 
 def _is_unchanged(one: Figure, other: Figure, *, alike: bool) -> bool:
-    """Floors and baselines of the same sources; with the same tools, every kernel of the same sources.
+    """Whether a case is unchanged.
 
-    One for which a tuner is known to have chosen other code is none.
+    That is a floor or baseline of the same sources or, with the same tools, any kernel of the same sources. A kernel
+    for which a tuner is known to have chosen other code is changed.
     """
     if one.is_tuned_otherwise(other):
         return False
@@ -238,7 +230,7 @@ def _is_firm(one: Figure, other: Figure) -> bool:
 
 
 def _same_tools(left: FigureSource, right: FigureSource) -> bool:
-    """Whether no driver and no library is known to differ: then unchanged sources make unchanged kernels."""
+    """Whether no driver and no library is known to differ, so that unchanged sources make unchanged kernels."""
     both = [name for name in _TOOLS if name in left.conditions and name in right.conditions]
     return all(left.conditions[name] == right.conditions[name] for name in both)
 

@@ -1,4 +1,4 @@
-"""Stored runs as sources of figures: one by its folder, or every one of a results folder."""
+"""Reads stored runs as sources of figures: one by its folder, or all of a results folder."""
 
 from __future__ import annotations
 
@@ -24,21 +24,16 @@ VERSIONS = ("torch", "triton", "cuda-bench", "cuda-core", "nvidia-cuda-nvrtc", "
 """The libraries whose versions are conditions of a run."""
 
 KERNEL_CLOCK: Clock = "cupti"
-"""The clock that reads the kernel time."""
+"""The clock of kernel times."""
 
 _NO_ROUNDS = CaseRounds(np.empty(0), np.empty(0, dtype=np.int64))
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoredRun:
-    """A stored run and what its history needs to know of it.
+    """A stored run as its history needs it; `timestamp` is its start, UTC, ISO 8601.
 
-    Attributes:
-        source: its figures, and the conditions that they were measured under.
-        op: the op.
-        timestamp: when it began, UTC, ISO 8601.
-        dirty: whether its checkout differed from its commit.
-        complete: whether every case and round that was asked for is in it.
+    `dirty` says that its checkout differed from its commit, `complete` that it has every case and round asked for.
     """
 
     source: FigureSource
@@ -54,7 +49,7 @@ class StoredRun:
 
 
 def load_stored_runs(results: Path) -> list[StoredRun]:
-    """Reads every run of a results folder, oldest first; one that cannot be read is left out with a warning.
+    """Reads every run of a results folder, oldest first; leaves out unreadable runs with a warning.
 
     Raises:
         UnknownNameError: if there are no runs.
@@ -83,8 +78,7 @@ def _load_stored_run(folder: Path) -> StoredRun:
 def load_run(folder: Path) -> FigureSource:
     """Reads a run's folder; the control, which measures the baseline again, becomes the source's noise.
 
-    Raises:
-        RunFormatError: if it holds no run that this gdnbench can read.
+    RunFormatError is raised if it has no readable run.
     """
     info, rows = read_info(folder), read_by_clock(folder)
     measurements, rounds = rows.get(None, []), read_case_rounds(folder)
@@ -157,7 +151,7 @@ def _noise(measurements: list[Measurement]) -> dict[Workload, float]:
 
 
 def conditions_of(info: RunInfo) -> dict[str, str]:
-    """What a time depends on besides the kernel, by name; what is unknown is left out."""
+    """What a time depends on besides the kernel, by name; unknown conditions are left out."""
     gpu = info.machine.get("gpu") or GpuDocument()
     versions = info.machine.get("versions", {})
     trim = info.settings.get("trim")

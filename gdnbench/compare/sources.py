@@ -1,4 +1,4 @@
-"""The sources that a user names: runs, commits, published figures, files of other tools."""
+"""Finds the sources that a user names: runs, commits, published figures, files of other tools."""
 
 from __future__ import annotations
 
@@ -26,31 +26,23 @@ _SHORT = 8  # characters of a commit
 
 @dataclass(frozen=True)
 class _Found:
-    """Where a source may be, and how it is read.
-
-    Attributes:
-        paths: its file or folder; several where a name means many runs, newest first.
-        load: reads one of them.
-    """
+    """Where a source may be, newest first if a name means several runs, and the function that reads it."""
 
     paths: tuple[Path, ...]
     load: Callable[[Path], FigureSource]
 
 
 def load_sources(texts: Sequence[str], results: Path) -> list[FigureSource]:
-    """Every source that was named, each under a name of its own.
+    """Reads every named source, each under a unique name.
 
-    A copy of a run has the run's id; two such sources are called what the user wrote.
-
-    Args:
-        texts: of each, a run's id, its start, label or folder, a GPU's name for its latest run, `published/<name>`,
-            `git:REV` for that commit's latest run, or a file of another tool.
-        results: where runs are.
+    A copy of a run has the run's id; two such sources are named as the user wrote them. A text is a run's id, its
+    start, label or folder, a GPU's name for its latest run, `published/<name>`, `git:REV` for that commit's latest run,
+    or a file of another tool.
 
     Raises:
         UsageError: if a name is empty, a file is of no known format, a run is a step, or two are the same.
         UnknownNameError: if there is no such source.
-        RunFormatError: if one is there and cannot be read.
+        RunFormatError: if one cannot be read.
     """
     chosen = _choose([_locate(text, results) for text in texts])
     for index, (path, _) in enumerate(chosen):
@@ -69,7 +61,7 @@ def load_sources(texts: Sequence[str], results: Path) -> list[FigureSource]:
 
 
 def _with_all_axes(sources: Sequence[FigureSource]) -> list[FigureSource]:
-    """The sources with each op's figures at workloads of one set of axes: the largest, which has what was added."""
+    """The sources with each op's figures at workloads of one set of axes: the largest, which has the newest axes."""
     axes: dict[str, WorkloadSpec] = {}
     for figure in (figure for source in sources for figure in source.figures):
         axes[figure.op] = max(axes.get(figure.op, figure.workload.spec), figure.workload.spec, key=_count_axes)
@@ -101,7 +93,7 @@ def _loaded(found: _Found) -> Iterator[tuple[Path, FigureSource]]:
 
 
 def _share_a_case(one: tuple[Path, FigureSource], other: tuple[Path, FigureSource]) -> bool:
-    """Whether they are two, and both have a time of some kernel at some workload."""
+    """Whether they are two sources, and both have a time of some kernel at some workload."""
     return one[0].resolve() != other[0].resolve() and not _timed_cases(one[1]).isdisjoint(_timed_cases(other[1]))
 
 
@@ -124,7 +116,7 @@ def _locate(text: str, results: Path) -> _Found:
 
 
 def _name_runs(text: str, results: Path) -> Named:
-    """As `name_runs`, but an empty name is refused, and the error points to a published table of that name."""
+    """As `name_runs`, but refuses an empty name, and points to a published table of that name."""
     if not text:
         raise UsageError("a source needs a name", "as in gdnbench compare h200 published/b200")
     path = Path(text)
@@ -141,7 +133,6 @@ def _name_runs(text: str, results: Path) -> Named:
 
 
 def _load_of_commit(folder: Path) -> FigureSource:
-    """A run of a commit, with a warning where its checkout had changes beyond that commit."""
     source, git = _load_whole(folder), read_info(folder).git
     if not git.get("dirty"):
         return source
@@ -150,7 +141,7 @@ def _load_of_commit(folder: Path) -> FigureSource:
 
 
 def _load_whole(folder: Path) -> FigureSource:
-    """A run with every case that its run.json lists, with a warning where it was stopped."""
+    """A run with every case that its run.json lists, with a warning if it was stopped."""
     refuse_step(folder)
     info, source = read_info(folder), load_run(folder)
     expected = sum(case["role"] != Role.CONTROL for case in info.cases)
@@ -163,14 +154,9 @@ def _load_whole(folder: Path) -> FigureSource:
 
 
 def _runs_of_commit(revision: str, results: Path) -> tuple[Path, ...]:
-    """The folders of a revision's stored runs, newest first; at least one.
+    """The folders of the stored runs of a revision, as `git rev-parse` takes it, newest first; at least one.
 
-    Args:
-        revision: what `git rev-parse` takes: a tag, a branch, `HEAD~1`, the start of a hash.
-        results: where runs are.
-
-    Raises:
-        UnknownNameError: if git knows no such commit, or no run has it.
+    UnknownNameError is raised if git knows no such commit, or no run has it.
     """
     commit = _commit_of(revision)
     known = _runs_with_a_commit(results)
@@ -184,7 +170,7 @@ def _runs_of_commit(revision: str, results: Path) -> tuple[Path, ...]:
 
 
 def _commit_of(revision: str) -> str:
-    """The full hash of what git calls by a revision, in the current folder."""
+    """The full hash of a revision, by git in the current folder."""
     command = ["git", "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"]
     try:
         ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)

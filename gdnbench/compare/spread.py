@@ -1,8 +1,8 @@
-"""What times are expected to differ by, from process to process and from run to run, where nothing changed.
+"""Expected differences of times from process to process and from run to run, where nothing changed.
 
-`stats.run_effect` starts from these and corrects them by what the unchanged cases of two runs show. They are the
-standard deviations of one process, rounded up, over 34 runs of the same seven kernels on nine H200 cards of three hosts
-and over the runs in `results/`; docs/comparing.md has what they come to.
+`stats.run_effect` starts from these and corrects them by the unchanged cases of two runs. They are the standard
+deviations of one process, rounded up, over 34 runs of the same seven kernels on nine H200 cards of three hosts and over
+the runs in `results/`; docs/comparing.md has the results.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from gdnbench.stats.run_effect import Spread
 from gdnbench.store.samples import CaseRounds, processes_of
 
 LAUNCH_OF_A_HOST_US = 1.0
-"""Launches of hosts: an empty kernel takes 2.8, 3.1 and 4.4 µs on three kinds of host."""
+"""Launches between hosts: an empty kernel takes 2.8, 3.1 and 4.4 µs on three kinds of host."""
 
 KERNEL_TIME_OF_A_PROCESS = 0.002
-"""Kernel times of processes on one card, relative: 0.1 %."""
+"""Kernel times between processes on one card, relative: 0.1 %."""
 
 KERNEL_TIME_OF_A_CARD = 0.01
-"""Kernel times of cards of one model, relative: 0.4 to 2 % lie between cards of three hosts."""
+"""Kernel times between cards of one model, relative: 0.4 to 2 % between cards of three hosts."""
 
 STRAY_OF_A_HOST = 0.006
-"""By how much a stream time on a host strays from what all kernels there share, relative: FLA's at B=8 by 4 %."""
+"""Stray of a stream time on a host from what all kernels there share, relative: FLA's at B=8 strays by 4 %."""
 
 STRAY_OF_A_CARD = 0.004
-"""By how much a kernel's own time on a card strays from what all kernels there share, relative: 0.3 to 0.5 %."""
+"""Stray of a kernel time on a card from what all kernels there share, relative: 0.3 to 0.5 %."""
 
 _KERNEL_TIME = "cupti"
 _CPU = "cpu"
@@ -52,16 +52,14 @@ def _process_sd(op: str) -> tuple[float, float]:
 
 
 def own_sd(op: str, launches: int) -> float:
-    """What a process adds to the time of a kernel of so many launches, relative: see `Op.process_sd`."""
+    """The relative standard deviation between processes of a kernel of so many launches: see `Op.process_sd`."""
     return _process_sd(op)[launches > 1]
 
 
 def process_by_workload(rows: Iterable[Measurement], rounds: Mapping[str, CaseRounds]) -> IntArray:
-    """The process of each round of a run of several workloads, each of which may have had one of its own.
+    """The process of each round of a run of several workloads, each of which may have been measured by its own process.
 
-    Args:
-        rows: of one timer.
-        rounds: by case id, those of these cases among them.
+    `rows` are of one timer; `rounds` has the rounds of their cases by case id.
     """
     by_workload: dict[object, list[CaseRounds]] = {}
     for row in rows:
@@ -71,21 +69,15 @@ def process_by_workload(rows: Iterable[Measurement], rounds: Mapping[str, CaseRo
 
 
 def is_additive(timer: str) -> bool:
-    """Whether what all cases of a run share is a constant in microseconds, as a launch is, rather than a factor."""
+    """Whether the change common to all cases of a run is a constant in microseconds, as a launch is, or a factor."""
     return timer not in (_KERNEL_TIME, _CPU)
 
 
 def expected_spread(left: Figure, right: Figure, *, plain: bool, other_card: bool) -> Spread:
-    """What the change of a case is expected to vary by, from its run and workload.
+    """The expected standard deviations of a case's change, in microseconds where `is_additive`, else in logarithms.
 
-    Args:
-        left: the case in one run.
-        right: in the other.
-        plain: whether one of them measured in place, as `--plain` does.
-        other_card: whether they are known to be of two cards.
-
-    Returns:
-        In microseconds where `is_additive`, else in logarithms.
+    `plain` says that one run measured in place, as `--plain` does; `other_card` that the runs are known to be of two
+    cards.
     """
     time_us = (left.time_us + right.time_us) / 2.0
     scale = _per_difference(left, right)
@@ -103,10 +95,10 @@ def expected_spread(left: Figure, right: Figure, *, plain: bool, other_card: boo
 
 
 def _launching_us(figure: Figure, *, plain: bool) -> float:
-    """What a case's launches vary by beside those of others, microseconds.
+    """The variation of a case's launches beside those of others, microseconds.
 
-    An empty kernel ends before the launch has quite settled and varies most; several launches add up; in place, the
-    L2 and the launch queue are as they happen to be.
+    An empty kernel ends before the launch has settled and varies most; several launches add up; in place, the L2 and
+    the launch queue are uncontrolled.
     """
     if plain:
         return 0.08
@@ -114,17 +106,14 @@ def _launching_us(figure: Figure, *, plain: bool) -> float:
 
 
 def is_empty(figure: Figure) -> bool:
-    """Whether it is the floor that does nothing: it tells little of what other cases move by."""
+    """Whether it is the empty floor, from which little can be estimated for other cases."""
     return figure.role is Role.FLOOR and figure.nbytes == 0
 
 
 def expected_whole(left: Figure, right: Figure, *, same_card: bool) -> float:
-    """What all cases of two runs may differ by together, in the unit of `expected_spread`.
+    """The expected common change of all cases of two runs, in the unit of `expected_spread`.
 
-    Args:
-        left: a case of one run.
-        right: of the other.
-        same_card: whether both are known to be of one card, and so of one host.
+    `same_card` says that both are known to be of one card, and so of one host.
     """
     scale = _per_difference(left, right)
     if right.timer == _CPU:

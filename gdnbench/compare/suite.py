@@ -1,8 +1,8 @@
 """A run's kernels over the workloads of a suite: the weighted geometric mean of their ratios, with its interval.
 
-The interval is over rounds and processes, as that of each workload is, and holds what a baseline shows that is told
-apart from itself. A process adds one launch to the times of all workloads, and so, but for terms of second order, one
-constant to a weighted mean of them.
+The interval is over rounds and processes, as that of each workload is, and includes the noise of a baseline that
+differs significantly from itself. A process adds one launch to the times of all workloads, and so, but for terms of
+second order, one constant to a weighted mean of them.
 """
 
 from __future__ import annotations
@@ -39,13 +39,11 @@ class SuiteRow:
     """One kernel over a suite.
 
     Attributes:
-        label: the kernel.
         time_us: weighted geometric mean of its times over the workloads, microseconds.
-        role: a floor has no comparison.
-        comparison: the reference's time over the kernel's; None for a floor, and where the kernel is the reference.
-        speedups: the reference's time over the kernel's at each workload; none where there is no comparison.
-        profile: the distribution of inputs that this is of; empty where the op has one alone.
-        inputs: by how much the kernel's time depends on it where it does so most; None where that was not tried.
+        comparison: the reference's time over the kernel's; None for a floor and for the reference.
+        speedups: the reference's time over the kernel's at each workload; empty without a comparison.
+        profile: the distribution of inputs; empty if the op has only one.
+        inputs: the largest dependence of the kernel's time on the inputs; None if that was not measured.
     """
 
     label: str
@@ -58,11 +56,11 @@ class SuiteRow:
 
     @property
     def worst(self) -> Workload | None:
-        """Where the kernel does worst against the reference; None without a comparison."""
+        """Returns the workload with the smallest speedup, or None without a comparison."""
         return min(self.speedups, key=self.speedups.__getitem__, default=None)
 
     def slower_at(self, margin: float) -> int:
-        """At how many workloads its time is longer than the reference's by more than a margin, the interval apart."""
+        """The number of workloads at which its time exceeds the reference's by more than a margin, intervals aside."""
         return sum(speedup < margin_edges(margin)[0] for speedup in self.speedups.values())
 
 
@@ -71,13 +69,12 @@ class SuiteResult:
     """The kernels of a run over a suite.
 
     Attributes:
-        suite: the workloads and their weights.
-        left_out: those of its workloads that the run did not come to, or at which no reference has a time.
+        left_out: workloads that the run did not reach, or at which no reference has a time.
         over: labels of the references; at each workload, kernels are compared with the fastest of them.
         margin: relative difference that counts as none.
         rows: every kernel that has a time at each of the other workloads, fastest first.
-        incomplete: of the other kernels, the number of these workloads at which they have a time.
-        profiles: the distributions of inputs that it was measured with; each kernel's row is its worst over them.
+        incomplete: for the other kernels, the number of these workloads at which they have a time.
+        profiles: the distributions of inputs that were measured; each kernel's row is its worst over them.
     """
 
     suite: Suite
@@ -90,7 +87,7 @@ class SuiteResult:
 
     @property
     def summed(self) -> int:
-        """How many workloads the means are over."""
+        """The number of workloads that the means are over."""
         return len(self.suite.weights) - len(self.left_out)
 
 
@@ -106,14 +103,7 @@ def judge_suite(
 ) -> SuiteResult:
     """Compares every kernel of a run with references, over those workloads of a suite that have times.
 
-    Args:
-        measurements: the run's rows.
-        rounds: its round times, by case id.
-        suite: the workloads and their weights.
-        op: the op, which has the suite.
-        over: labels of the references; by default the run's baseline.
-        margin: relative difference that counts as none.
-        confidence: of the intervals.
+    `rounds` are the run's round times, by case id; `over` are labels of the references, by default the run's baseline.
 
     Raises:
         UsageError: if the run was not to measure a workload.
@@ -166,10 +156,10 @@ def judge_worst(
     margin: float,
     confidence: float,
 ) -> SuiteResult:
-    """As `judge_suite`, of a suite that was measured with several distributions of inputs: each kernel at its worst.
+    """As `judge_suite`, for a suite measured with several distributions of inputs: each kernel at its worst.
 
-    The worst of several estimates is chosen by looking at them, so that each has the confidence by which all together
-    have the one given (Bonferroni).
+    The worst of several estimates is selected after the fact, so each is taken at the level at which all together have
+    the given confidence (Bonferroni).
     """
     parts = suite.by_profile()
     names = [part.workloads[0].inputs for part in parts.values()]
@@ -184,7 +174,7 @@ def judge_worst(
     by_label: dict[str, list[SuiteRow]] = {}
     for row in (row for result in results for row in result.rows):
         by_label.setdefault(row.label, []).append(row)
-    # A kernel that lacks a time in one of them has no worst.
+    # The worst of a kernel that lacks a time in one of them is unknown.
     worst = [min(rows, key=_speedup) for rows in by_label.values() if len(rows) == len(results)]
     lacking = {label: len(rows) for label, rows in by_label.items() if len(rows) < len(results)}
     return replace(
@@ -197,7 +187,7 @@ def judge_worst(
 
 
 def _speedup(row: SuiteRow) -> float:
-    """Over the reference; 1 for the reference itself, and less than any kernel's for a floor."""
+    """The speedup over the reference; 1 for the reference itself, 0 for a floor."""
     if row.comparison:
         return row.comparison.speedup.estimate
     return 1.0 if row.role.does_the_work else 0.0
@@ -206,7 +196,7 @@ def _speedup(row: SuiteRow) -> float:
 def largest_effect(
     measurements: Sequence[Measurement], label: str, workloads: Container[Workload]
 ) -> InputsEffect | None:
-    """By how much a kernel's time depends on the inputs, at that of some workloads at which it does so most."""
+    """The largest effect of the inputs on a kernel's time at some workloads, or None."""
     effects = [
         row.inputs for row in measurements if row.inputs and row.case.label == label and row.case.workload in workloads
     ]
@@ -216,8 +206,7 @@ def largest_effect(
 def _effects(
     means: Mapping[str, FloatArray], measurements: Sequence[Measurement], rounds: Mapping[str, CaseRounds], op: str
 ) -> ProcessEffects[str]:
-    """What processes add to the means of all kernels, floors and the control."""
-    # A floor that moves nothing is a few ticks of the timer, and no evidence on the others.
+    # An empty floor takes a few ticks of the timer, and nothing is estimated from it for the others.
     empty = {row.case.label for row in measurements if row.is_empty_floor}
     return estimate_effects(
         means,
@@ -236,16 +225,11 @@ def _ratios(
     effects: ProcessEffects[str],
     noise: PairedLogRatio | None,
 ) -> dict[str, PairedLogRatio]:
-    """What the rounds say of log(reference / kernel), with what processes add to it and the noise of the control.
+    """The ratios log(reference / kernel), with the variance of processes and the noise of the control.
 
-    The reference is no evidence on the processes beside the kernels that it is made of: it is one of them twice.
-
-    Args:
-        means: shape (rounds,) by label, weighted geometric means in microseconds, of the kernels to compare.
-        reference: that of the fastest of the references.
-        over: labels of the references.
-        effects: of the processes.
-        noise: the baseline against itself; None where it was not measured twice.
+    The reference is not used to estimate effects: it is made of kernels that already count. `means` are weighted
+    geometric means by label and `reference` that of the fastest of the references, each of shape (rounds,) in
+    microseconds.
     """
     stands_for = next((label for label in over if label in effects.outliers), over[0])
     return {
@@ -260,7 +244,7 @@ def _noise(
     measurements: Sequence[Measurement],
     effects: ProcessEffects[str],
 ) -> PairedLogRatio | None:
-    """What the rounds say of the baseline against itself; None where either lacks a time at some workload."""
+    """Returns the ratio of the baseline to itself, or None if either lacks a time at some workload."""
     labels = {row.role: row.case.label for row in measurements if row.role in {Role.BASELINE, Role.CONTROL}}
     baseline, control = labels.get(Role.BASELINE, ""), labels.get(Role.CONTROL, "")
     if baseline not in means or control not in controls:
@@ -290,7 +274,6 @@ def _times(
 
 
 def _side_by_side(times: _ByLabel, baseline: str) -> _ByLabel:
-    """The same, of each workload in rounds that all kernels share."""
     found: _ByLabel = {label: {} for label in times}
     for workload in dict.fromkeys(workload for by_workload in times.values() for workload in by_workload):
         here = {label: by_workload[workload] for label, by_workload in times.items() if workload in by_workload}
@@ -311,7 +294,6 @@ def _baseline(measurements: Sequence[Measurement]) -> tuple[str, ...]:
 
 
 def _fastest(references: Sequence[Mapping[Workload, FloatArray]], workload: Workload) -> FloatArray | None:
-    """The times of the fastest of those references that have any at a workload; None if none has."""
     return min((times[workload] for times in references if workload in times), key=_time, default=None)
 
 
@@ -320,11 +302,10 @@ def _mean(by_workload: Mapping[Workload, FloatArray], weights: Mapping[Workload,
 
 
 def _time(rounds_us: FloatArray) -> float:
-    """The geometric mean of the rounds that there are; NaN of none."""
+    """The geometric mean of the known rounds; NaN without any."""
     present = rounds_us[~np.isnan(rounds_us)]
     return float(np.exp(np.mean(np.log(present)))) if len(present) else math.nan
 
 
 def _ratio(reference_us: FloatArray, kernel_us: FloatArray) -> float:
-    """The reference's time over the kernel's, paired by round."""
     return _time(reference_us / kernel_us)

@@ -1,4 +1,4 @@
-"""A stored run, summed up by a suite: the one that it measured, or one that was asked for."""
+"""Sums up a stored run by a suite: the one that it measured, or one that was asked for."""
 
 from __future__ import annotations
 
@@ -17,16 +17,10 @@ from gdnbench.store.samples import read_case_rounds
 def suite_of_run(
     folder: Path, info: RunInfo, measurements: Sequence[Measurement], asked: Suite | None, over: Sequence[str]
 ) -> SuiteResult | None:
-    """Sums a run up by a suite; None if none was asked for, and the run measured none or has no time of its baseline.
+    """Returns a run's result by a suite, or None without a suite or, by default, without a time of the baseline.
 
-    A run that was cut short is summed up over the workloads that have times.
-
-    Args:
-        folder: the run's.
-        info: its description.
-        measurements: its rows.
-        asked: the suite that was asked for; by default the run's own.
-        over: the kernels to compare with; by default the baseline.
+    A run that was stopped is summed up over the workloads that have times. `asked` is the suite that was asked for, by
+    default the run's own; `over` are the kernels to compare with, by default the baseline.
 
     Raises:
         UsageError: for `over` without a suite, or if the run was not to measure all of the suite's workloads.

@@ -1,8 +1,8 @@
-"""Two sides of one run: their ratio by the rounds that both have, with all the noise that the run shows.
+"""The ratio of two sides of one run over their common rounds, with all the noise that the run shows.
 
-As in the run's own table: launches of processes are taken out, what else processes add is in the interval, and so is
-what a baseline that is told apart from itself shows. Sides that share no rounds are compared over what was timed beside
-both (`compare.bridge`).
+As in the run's own table, launches of processes are subtracted, and the interval includes what else processes add and
+the noise of a baseline that differs significantly from itself. Sides that share no rounds are compared through a case
+that was timed beside both (`compare.bridge`).
 """
 
 from __future__ import annotations
@@ -25,18 +25,15 @@ from gdnbench.stats.paired import PairedLogRatio
 from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, estimate_effects, joint_process
 
 Side = Sequence[Figure]
-"""Figures of one run, all of as many rounds: what stands for them is the geometric mean of their times."""
+"""Figures of one run, all with the same number of rounds: they stand for the geometric mean of their times."""
 
 _SideKey = tuple[tuple[Role, str, Params, Workload], ...]
 
 
 def ratio_within_run(source: FigureSource, left: Side, right: Side) -> PairedLogRatio:
-    """What the rounds of a run say of log(left / right).
+    """The estimate of log(left / right) from the rounds of a run.
 
-    Args:
-        source: the run.
-        left: at least one figure of it.
-        right: as many others, by the same timer.
+    The sides have as many figures, at least one, all by the same timer.
     """
     workloads = list(dict.fromkeys(figure.workload for figure in (*left, *right)))
     sides = {_key(side): side for side in (left, right, *_others(source, left[0], workloads))}
@@ -73,7 +70,7 @@ def ratio_within_run(source: FigureSource, left: Side, right: Side) -> PairedLog
 def _bridge(
     sides: Mapping[_SideKey, Side], times: Mapping[_SideKey, FloatArray], left: Side, right: Side
 ) -> _SideKey | None:
-    """What was timed beside both of two sides that share no rounds, the baseline before others; else None."""
+    """Returns a case timed beside both of two sides that share no rounds, preferably the baseline, or None."""
     known = {key: np.isfinite(each) for key, each in times.items()}
     one, other = known[_key(left)], known[_key(right)]
     if (one & other).any():
@@ -83,7 +80,7 @@ def _bridge(
 
 
 def _others(source: FigureSource, like: Figure, workloads: Sequence[Workload]) -> Iterator[Side]:
-    """The figures of each case of the run that has rounds at each of the workloads; the baseline's second one, too."""
+    """The figures of each case of the run that has rounds at each of the workloads, the control included."""
     found: dict[tuple[Role, str], dict[Workload, Figure]] = {}
     for figure in (*source.figures, *source.controls):
         if figure.timer == like.timer and figure.rounds_us.shape == like.rounds_us.shape:
