@@ -1,4 +1,4 @@
-"""What this machine is: its GPUs, which one to use, who else is using it, and how to describe it in a run.
+"""This machine: its GPUs, the choice among them, their other users, and the description of it all in a run.
 
 Reads only. Imports neither torch nor pynvml until a function needs it.
 """

@@ -1,4 +1,4 @@
-"""Which CPU cores each of several GPUs' processes may have, so that they do not disturb each other."""
+"""Splits the CPU cores among the processes of several GPUs, so that they do not disturb each other."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ def share_cores(usable: Collection[int], near: Sequence[Cores]) -> tuple[tuple[C
     """Splits the cores that this process may use among GPUs, evenly and in disjoint parts.
 
     Args:
-        usable: the cores, in an order in which those that belong together stand together.
-        near: the cores of each GPU's NUMA node; an empty set where that is not known.
+        usable: the cores, ordered so that those of one physical core are neighbours.
+        near: the cores of each GPU's NUMA node; an empty set if unknown.
 
     Returns:
-        A part for each GPU, and whether it was chosen by its GPU's node. All have all cores where there are fewer
-        cores than GPUs.
+        A part for each GPU, and whether it was chosen by its GPU's node. Each part is all cores if there are fewer
+            cores
+        than GPUs.
     """
     groups = {each: [number for number, other in enumerate(near) if other == each] for each in near}
     own = {each: [core for core in usable if core in each] for each in groups}
@@ -41,7 +42,7 @@ def share_cores(usable: Collection[int], near: Sequence[Cores]) -> tuple[tuple[C
 
 
 def _even(cores: Sequence[int], parts: int) -> list[Cores]:
-    """Parts of equal size; a rest that does not divide is left to nobody."""
+    """Parts of equal size; a remainder stays unused."""
     size = len(cores) // parts
     return [frozenset(cores[number * size : (number + 1) * size]) for number in range(parts)]
 
@@ -60,7 +61,7 @@ def _first_sibling(core: int) -> int:
 
 
 def near_cores(gpus: Sequence[Gpu]) -> tuple[Cores, ...]:
-    """The cores of each GPU's NUMA node, as NVML tells them; empty sets where it does not."""
+    """The cores of each GPU's NUMA node, by NVML; empty sets if unknown."""
     with open_nvml() as nvml:
         if nvml is None:
             return (frozenset(),) * len(gpus)

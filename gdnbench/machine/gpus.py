@@ -1,7 +1,7 @@
-"""The GPUs of this machine, which one a `--gpu` means, and what the maker says of models that are not at hand.
+"""The GPUs of this machine, the selection by `--gpu`, and the specifications of GPU models.
 
-Those here are read through NVML without touching CUDA: no context, no memory, no clock change. The maker's values are
-in `gpus.toml`, each with its source.
+This machine's GPUs are read through NVML without touching CUDA: no context, no memory, no clock change. The makers'
+values are in `gpus.toml`, each with its source.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ TABLE = Path(__file__).with_name("gpus.toml")
 
 
 class NvmlReader:
-    """Calls NVML's functions; gives None where the driver refuses or the GPU lacks the property."""
+    """Calls NVML's functions; returns None where the driver refuses or the GPU lacks the property."""
 
     def __init__(self, nvml: Any) -> None:
         self._nvml = nvml
 
     def ask(self, function: str, *args: Any) -> Any:
-        """Calls `nvml<function>`; None where NVML returns an error."""
+        """Calls `nvml<function>`; returns None where NVML reports an error."""
         try:
             return getattr(self._nvml, f"nvml{function}")(*args)
         except self._nvml.NVMLError:
@@ -49,7 +49,7 @@ class NvmlReader:
 
 @contextmanager
 def open_nvml() -> Iterator[NvmlReader | None]:
-    """Opens NVML for reading; None where there is no NVML library or no driver."""
+    """Opens NVML for reading; yields None if there is no NVML library or no driver."""
     import pynvml
 
     try:
@@ -64,16 +64,11 @@ def open_nvml() -> Iterator[NvmlReader | None]:
 
 
 def list_gpus(environ: Mapping[str, str] | None = None) -> tuple[Gpu, ...]:
-    """Lists the GPUs that a CUDA program started from here would see.
+    """Lists the GPUs that a CUDA program started from here would see; empty without a driver or GPU.
 
-    They come in PCI bus order, or in the order that `CUDA_VISIBLE_DEVICES` gives; `Gpu.index` is always the
-    position in PCI bus order. The L2 size is 0: NVML does not know it.
-
-    Args:
-        environ: where to look for `CUDA_VISIBLE_DEVICES`; the process's own environment if None.
-
-    Returns:
-        The GPUs; none where there is no driver or no GPU. A GPU that has fallen off the bus is left out.
+    The order is PCI bus order, or that of `CUDA_VISIBLE_DEVICES`, read from `environ` or by default from the process's
+    environment; `Gpu.index` is always the position in PCI bus order. The L2 size is 0: NVML does not know it. A GPU
+    that has fallen off the bus is left out.
     """
     with open_nvml() as nvml:
         if nvml is None:
@@ -107,14 +102,11 @@ def _count_sms(cores: int | None, capability: tuple[int, int]) -> int:
 
 
 def visible_gpus(gpus: Sequence[Gpu], variable: str | None) -> tuple[Gpu, ...]:
-    """Filters and orders GPUs as `CUDA_VISIBLE_DEVICES` asks.
+    """Filters and orders GPUs by `CUDA_VISIBLE_DEVICES`; None (unset) hides nothing, an empty value all.
 
-    The rules are CUDA's: entries are indices or beginnings of UUIDs, the first entry that names no GPU ends the
-    list, and a GPU named twice makes the whole list invalid. Indices count in PCI bus order, as `nvidia-smi` does.
-
-    Args:
-        gpus: every GPU of the machine, in PCI bus order.
-        variable: the variable's value; None where it is not set, which hides nothing. An empty one hides all.
+    The rules are CUDA's: entries are indices or beginnings of UUIDs, the first entry that names no GPU ends the list,
+    and a GPU named twice makes the whole list invalid. Indices count in PCI bus order, as `nvidia-smi` does, which is
+    the order of `gpus`.
     """
     if variable is None:
         return tuple(gpus)
@@ -138,18 +130,10 @@ def _named(entry: str, gpus: Sequence[Gpu]) -> Gpu | None:
 
 
 def select_gpu(wanted: str, gpus: Sequence[Gpu]) -> Gpu | None:
-    """Picks the GPU to measure on.
+    """Returns the GPU to measure on, or None for the CPU; GpuNotFoundError if no GPU here is the wanted one.
 
-    Args:
-        wanted: `auto` (the first), `cpu`, an index as `nvidia-smi` counts, a model (`h200`, `RTX 3090`), or the
-            beginning of a UUID (`GPU-8ffb`). Of equal models the first is taken.
-        gpus: the GPUs there are, from `list_gpus`.
-
-    Returns:
-        The GPU; None means to measure on the CPU.
-
-    Raises:
-        GpuNotFoundError: no GPU here is the one asked for.
+    `wanted` is `auto` (the first), `cpu`, an index as `nvidia-smi` counts, a model (`h200`, `RTX 3090`; the first of
+    several), or the beginning of a UUID (`GPU-8ffb`). `gpus` are those of `list_gpus`.
     """
     word = wanted.strip().lower()
     if word == "cpu":
@@ -166,18 +150,13 @@ ALL = "all"
 
 
 def select_cards(wanted: str, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
-    """Picks the GPUs to measure on at once.
+    """Returns the GPUs of one model to measure on at once; empty if `wanted` names a single device.
 
-    Args:
-        wanted: `all`, or several GPUs as `select_gpu` takes them, with commas between them.
-        gpus: the GPUs there are, from `list_gpus`.
-
-    Returns:
-        The GPUs, of one model; none where `wanted` names a single device, as `select_gpu` takes it.
+    `wanted` is `all`, or several GPUs as `select_gpu` takes them, separated by commas.
 
     Raises:
-        GpuNotFoundError: no GPU here is one that was asked for.
-        UsageError: one was named twice, or they are of different models.
+        GpuNotFoundError: if a GPU that was asked for is not here.
+        UsageError: if one was named twice, or they are of different models.
     """
     word = wanted.strip().lower()
     if word != ALL and "," not in word:
@@ -236,17 +215,16 @@ def _inventory(gpus: Sequence[Gpu]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class GpuSpec:
-    """A GPU model's specification, as its maker gives it; nothing here is measured.
+    """A GPU model's specification, as its maker gives it.
 
     Attributes:
         slug: the model's short name, as `gdnbench.model.gpu.gpu_slug` makes it: `b200`.
         name: the model and the board whose values these are.
         bandwidth_gbs: peak bandwidth of the device memory, GB/s (1e9 bytes a second).
         boost_mhz: the highest SM clock that the maker rates it for, MHz.
-        sms: streaming multiprocessors.
         l2_bytes: L2 cache in bytes.
         peak_tflops: TFLOP/s (1e12 a second) by precision, of dense products; of fp32 on the ordinary cores.
-        sources: where each value stands, by the attribute's name.
+        sources: the source of each value, by the attribute's name.
     """
 
     slug: str
@@ -260,7 +238,7 @@ class GpuSpec:
 
 
 def spec_of(slug: str) -> GpuSpec | None:
-    """A model by its short name, `h200`; None where the table lacks it."""
+    """Returns the specification of a model by its short name, `h200`, or None if the table lacks it."""
     values = _table().get(slug)
     return None if values is None else GpuSpec(slug=slug, **values)
 

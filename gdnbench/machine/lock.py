@@ -13,25 +13,19 @@ from gdnbench.model.gpu import Gpu
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
-_FOR_EVERY_USER = 0o666  # `filelock` opens the file to write, though it writes nothing
+_FOR_EVERY_USER = 0o666  # `filelock` opens the file for writing, so every user needs that permission
 
 
 @contextmanager
 def gpu_lock(gpu: Gpu | None, on_wait: Callable[[], None]) -> Iterator[None]:
-    """Holds the GPU for this process, against every gdnbench process of every user of this machine.
+    """Holds the GPU, or the CPU for None, against every gdnbench process of every user of this machine.
 
-    The operating system releases the lock when the process ends, however it ends. The file stays.
-
-    Args:
-        gpu: the GPU; None for the CPU.
-        on_wait: called once, before waiting, if another process holds the GPU.
-
-    Raises:
-        MachineError: the lock file cannot be opened.
+    The operating system releases the lock when the process ends, however it ends. The file stays. `on_wait` is called
+    once, before waiting, if another process holds the GPU. MachineError is raised if the lock file cannot be opened.
     """
     from filelock import FileLock
 
-    # It follows no link that someone left in the file's place, and does not remove the file.
+    # FileLock follows no link that someone left in the file's place, and does not remove the file.
     lock = FileLock(_lock_file(gpu), mode=_FOR_EVERY_USER)
     if not _acquire(lock, wait=False):
         on_wait()
@@ -43,7 +37,6 @@ def gpu_lock(gpu: Gpu | None, on_wait: Callable[[], None]) -> Iterator[None]:
 
 
 def _acquire(lock: BaseFileLock, *, wait: bool) -> bool:
-    """Whether the lock is held now."""
     from filelock import Timeout
 
     try:

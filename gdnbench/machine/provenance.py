@@ -1,4 +1,4 @@
-"""What a run's numbers depend on, for its run.json."""
+"""Describes what a run's numbers depend on, for its run.json."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _GIT_LIMIT_S = 10
 
 
 def describe_machine(gpu: Gpu | None) -> dict[str, Any]:
-    """Describes this machine in JSON's types: `host`, `gpu` (None on the CPU), `versions` and `environment`.
+    """Describes this machine as JSON: `host`, `gpu` (None on the CPU), `versions` and `environment`.
 
-    Of a run that was asked for elsewhere, also `target`, what this machine is called there.
+    A run requested from another machine also has `target`, this machine's name there.
     """
     elsewhere = asked()
     return {
@@ -49,7 +49,7 @@ def describe_machine(gpu: Gpu | None) -> dict[str, Any]:
 
 
 def describe_gpu(gpu: Gpu, state: GpuState) -> dict[str, Any]:
-    """The GPU and those of its settings that change its speed; what changes by the second is left out."""
+    """The GPU and those of its settings that change its speed, without what changes by the second."""
     return {
         "index": gpu.index,
         "name": gpu.name,
@@ -81,7 +81,7 @@ def relevant_variables(environ: Mapping[str, str]) -> dict[str, str]:
 
 @cache
 def package_version(package: str) -> str | None:
-    """An installed package's version, read without importing it; None if it is not installed."""
+    """Returns an installed package's version, read without importing it, or None if it is not installed."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -93,8 +93,8 @@ def package_version(package: str) -> str | None:
 def git_state(folder: Path) -> dict[str, Any]:
     """The checkout around a folder: `commit`, `branch` and `dirty`; None where git does not say.
 
-    A file that git does not track makes the checkout dirty: it may be a kernel. Of a run that was asked for elsewhere,
-    the checkout there, from which its sources were sent.
+    A file that git does not track makes the checkout dirty: it may be a kernel. For a run requested from another
+    machine, it is the checkout there, from which its sources were sent.
     """
     if (elsewhere := asked()) and elsewhere.git:
         return dict(elsewhere.git)
@@ -107,7 +107,7 @@ def git_state(folder: Path) -> dict[str, Any]:
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
-    """Runs git; None where it fails, is missing or hangs. Takes no lock that a git beside it might want."""
+    """Runs git; returns None if it fails, is missing or hangs. Takes no lock that another git might want."""
     try:
         done = run_tool(["git", "--no-optional-locks", "-C", str(folder), *arguments], limit_s=_GIT_LIMIT_S)
     except OSError:
@@ -116,14 +116,14 @@ def _git(folder: Path, *arguments: str) -> str | None:
 
 
 def library_versions() -> dict[str, str | None]:
-    """The versions of Python and of what makes, launches or times kernels; None for what is not installed."""
+    """The versions of Python and of what makes, launches or times kernels; None if not installed."""
     import platform
 
     return {"python": platform.python_version(), **{package: package_version(package) for package in PACKAGES}}
 
 
 def host_name() -> str:
-    """What this host calls itself."""
+    """The host's own name."""
     import platform
 
     return platform.node()

@@ -1,4 +1,4 @@
-"""A GPU's condition at one moment: clocks, temperature, power, and which other processes use it."""
+"""A GPU's condition at one moment: clocks, temperature, power, and the other processes that use it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ _SM_CLOCK, _MEMORY_CLOCK = 1, 2  # nvmlClockType_t
 _TEMPERATURE_GPU = 0  # nvmlTemperatureSensors_t
 _COMPUTE_MODES = {0: "default", 1: "exclusive thread", 2: "prohibited", 3: "exclusive process"}
 
-# nvmlClocksEventReasons. Bit 0 says only that the GPU is idle, and is left out: that is not a reason to worry.
 _IDLE = 0x1
 _THROTTLE_REASONS = {
     0x002: "clocks set by the user",
@@ -46,18 +45,13 @@ class GpuState:
     """A GPU's condition; None wherever the driver does not say.
 
     Attributes:
-        sm_mhz: SM clock now; an idle GPU lowers it.
-        sm_max_mhz: the highest SM clock the GPU may take.
-        memory_mhz: memory clock now.
-        memory_max_mhz: the highest memory clock.
+        sm_mhz: SM clock now; an idle GPU lowers it. `sm_max_mhz` is the highest that it may take.
+        memory_mhz: memory clock now; `memory_max_mhz` is the highest.
         temperature_c: of the GPU's die, in °C.
-        power_w: drawn now, in watts.
-        power_limit_w: the enforced limit, in watts.
+        power_w: drawn now, in watts; `power_limit_w` is the enforced limit.
         ecc: whether memory error correction is on.
-        throttle_reasons: what holds the clocks down now, in words; empty if nothing does.
-        processes: other processes computing on it.
-        driver_version: `580.159.04`.
-        cuda_driver_version: the newest CUDA the driver supports, `13.0`.
+        throttle_reasons: what lowers the clocks now, in words; empty if nothing does.
+        driver_version: `580.159.04`; `cuda_driver_version` is the newest CUDA that it supports, `13.0`.
         mig: whether it is partitioned (multi-instance GPU).
         persistence: whether the driver stays loaded between programs.
         compute_mode: `default`, `exclusive process`, `exclusive thread` or `prohibited`.
@@ -81,7 +75,7 @@ class GpuState:
 
 
 def read_state(gpu: Gpu) -> GpuState:
-    """Reads a GPU's condition; all None where it, or the driver, has gone. Never raises for what NVML refuses."""
+    """Reads a GPU's condition, all None if the GPU or the driver has gone. Never raises for what NVML refuses."""
     with open_nvml() as nvml:
         handle = nvml.ask("DeviceGetHandleByUUID", gpu.uuid) if nvml else None
         return GpuState() if nvml is None or handle is None else _read(nvml, handle)
