@@ -1,1 +1,1 @@
-"""Makes one run of its parts, which were measured one by one, on several machines perhaps."""
+"""Merges the parts of one run, which were measured one by one, perhaps on several machines."""

@@ -1,4 +1,4 @@
-"""Writes the run that parts are parts of."""
+"""Writes the run that consists of parts."""
 
 from __future__ import annotations
 
@@ -35,16 +35,11 @@ _RECORDS = "nvbench"
 
 
 def merge_parts(catalog: Catalog, folders: Iterable[Path], results: Path, command: str = "") -> Path:
-    """Makes one run of its parts, which it replaces; gives its folder.
+    """Replaces the parts of one run by the whole run, and returns its folder.
 
-    Every workload keeps its times. What is said of all workloads together is worked out anew: which verdicts hold, for
-    they are corrected for the number of comparisons, and of a sweep the one point for all.
-
-    Args:
-        catalog: for a sweep, the kernels' declarations.
-        folders: of the parts.
-        results: the folder that the run is to be in.
-        command: the command line of the whole run; by default that of a part, without what makes it one.
+    Every workload keeps its times. Results over all workloads are computed anew: the verdicts, which are corrected for
+    the number of comparisons, and of a sweep the one point for all. `catalog` is needed for a sweep alone; `command` is
+    the command line of the whole run, by default that of a part without `--part`.
 
     Raises:
         UsageError: if they are not all the parts of one run, each complete.
@@ -86,7 +81,7 @@ def _write(folder: Path, info: RunInfo, parts: Sequence[StoredPart], rows: Seque
 
 
 def _rows(parts: Sequence[StoredPart], workloads: Sequence[Workload]) -> list[Measurement]:
-    """Of all parts, the run's own timer first, in the order of the workloads."""
+    """The rows of all parts, those of the run's own timer first, in the order of the workloads."""
     own = [row for part in parts for row in read_measurements(part.folder)]
     clocks = [read_clocks(part.folder) for part in parts]
     further = [row for clock in CLOCKS for each in clocks for row in each.get(clock, [])]
@@ -101,7 +96,7 @@ def _rows(parts: Sequence[StoredPart], workloads: Sequence[Workload]) -> list[Me
 
 
 def _builds(folders: Sequence[Path]) -> list[BuildRow]:
-    """What the compiler made: parts whose workloads are of one series have the same, of which one was interpreted."""
+    """The builds of all parts, each once, preferably as interpreted: parts of one series have the same builds."""
     found: dict[tuple[str, ...], BuildRow] = {}
     for row in (row for folder in folders for row in read_builds(folder)):
         key = (row.label, row.series, row.launch, row.arch)
@@ -111,7 +106,7 @@ def _builds(folders: Sequence[Path]) -> list[BuildRow]:
 
 
 def _tells_more(row: BuildRow, other: BuildRow) -> bool:
-    """Whether a row is of the same build, by a label with params that the other's part had no need of."""
+    """Whether a row is of the same build, with params in its label that the other's part did not need."""
     is_longer = row.label.startswith((f"{other.label}:", f"{other.label} "))
     return is_longer and replace(row, label=other.label, interpreter=other.interpreter) == other
 
@@ -159,7 +154,6 @@ def _card(info: RunInfo) -> str:
 
 
 def _common(documents: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """What all say alike: a fact that differs is none of the whole run's."""
     first, others = documents[0], documents[1:]
     found: dict[str, Any] = {}
     for name, value in first.items():
@@ -183,7 +177,7 @@ def _without_part(command: str) -> str:
 
 
 def _sweep(catalog: Catalog, info: RunInfo, parts: Sequence[StoredPart], workloads: Sequence[Workload]) -> Sweep:
-    """The parts' answers, in the order of the workloads, and the one point for all of these."""
+    """The results of the parts, in the order of the workloads, and the one point for all of these."""
     answers = [answer for part in parts if (answer := read_sweep(part.folder))]
     order = {workload: number for number, workload in enumerate(workloads)}
     plateaus = _sorted([each for answer in answers for each in answer.plateaus], order, lambda each: each.workload)

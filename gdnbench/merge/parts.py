@@ -1,4 +1,4 @@
-"""The parts of a run: read, held against each other, and the order that their workloads had before they were split."""
+"""Reads and checks the parts of a run, and restores the order of their workloads."""
 
 from __future__ import annotations
 
@@ -14,18 +14,12 @@ from gdnbench.model.workload import Workload
 from gdnbench.store.info import RunInfo, part_of, read_info
 
 _MAY_DIFFER = ("seed",)
-"""Settings that parts may have of their own."""
+"""Settings in which parts may differ."""
 
 
 @dataclass(frozen=True)
 class StoredPart:
-    """A part of a run.
-
-    Attributes:
-        folder: where it is.
-        info: its description.
-        number: which part it is, from 1.
-    """
+    """A part of a run, numbered from 1."""
 
     folder: Path
     info: RunInfo
@@ -41,7 +35,8 @@ def read_parts(folders: Iterable[Path]) -> list[StoredPart]:
     """Reads the parts of one run, in their order.
 
     Raises:
-        UsageError: if one is no part, is not complete, is there twice or missing, or they are not parts of one run.
+        UsageError: if a run is not a part, is not complete, is there twice or missing, or they are not parts of one
+            run.
         RunFormatError: if one cannot be read.
     """
     parts = sorted((_read(folder) for folder in folders), key=lambda part: part.number)
@@ -54,7 +49,7 @@ def read_parts(folders: Iterable[Path]) -> list[StoredPart]:
 
 
 def in_order(parts: Sequence[StoredPart]) -> list[Workload]:
-    """The workloads of all parts, in the order that they had before `Part.take` assigned them round robin."""
+    """The workloads of all parts, in their order before `Part.take` assigned them round robin."""
     turns = zip_longest(*(part.workloads for part in parts))
     return [workload for workload in chain.from_iterable(turns) if workload is not None]
 
@@ -71,7 +66,6 @@ def _read(folder: Path) -> StoredPart:
 
 
 def _check_alike(first: StoredPart, other: StoredPart) -> None:
-    """Raises UsageError for parts of two runs."""
     settings = [_comparable(part.info.settings) for part in (first, other)]
     apart: dict[str, tuple[Any, Any]] = {
         "op": (first.info.op, other.info.op),

@@ -1,4 +1,4 @@
-"""Verdicts of merged parts: the same comparisons, corrected for how many they are in the whole run."""
+"""Corrects the verdicts of merged parts for the number of comparisons in the whole run."""
 
 from __future__ import annotations
 
@@ -18,13 +18,9 @@ Rounds = Mapping[tuple[str, Clock | None], CaseRounds]
 def judged_together(
     rows: Sequence[Measurement], rounds: Rounds, *, margin: float, confidence: float
 ) -> list[Measurement]:
-    """The rows with verdicts that are corrected for all comparisons of each clock.
+    """The rows of all parts and clocks, with verdicts corrected for all comparisons of each clock.
 
-    Args:
-        rows: of all parts, by every clock.
-        rounds: of all parts, by case id and clock.
-        margin: relative difference that counts as none.
-        confidence: of the intervals.
+    `rounds` are those of all parts, by case id and clock; `margin` is the relative difference that counts as none.
     """
     clocks = dict.fromkeys(row.clock for row in rows)
     versus = {
