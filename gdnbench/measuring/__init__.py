@@ -1,1 +1,1 @@
-"""Plans a run, measures it in worker processes, and analyses what they measured."""
+"""Plans a run, measures its cases in worker processes, and analyses their samples."""

@@ -1,4 +1,4 @@
-"""Makes rows of samples: times, intervals, comparisons, and the warnings that belong to them."""
+"""Turns samples into measurements: times, intervals, comparisons, and the warnings that qualify them."""
 
 from __future__ import annotations
 
@@ -27,25 +27,18 @@ from gdnbench.stats.processes import process_means
 from gdnbench.store.samples import RoundRow
 from gdnbench.wording import half_interval
 
-WIDE = 0.03  # of a time's half-width, relative: wider ones are noted
-ALARM = (
-    0.998  # confidence at which a baseline is told apart from itself: rarely by chance, since it widens all verdicts
-)
+WIDE = 0.03  # relative half-width of a time's interval above which a warning is given
+ALARM = 0.998  # confidence at which the A/A pair counts as different: high, since a false alarm widens all verdicts
 _NO_TIME = "the baseline has no time"
 _APART = "the baseline against itself reads"
-TAIL = 0.01  # by which mean and trimmed mean differ where the tail is long
+TAIL = 0.01  # relative difference of mean and trimmed mean above which the tail counts as long
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """What a run's samples say.
+    """The results that a run's samples give: rows per case, per case and round, and per further clock and case.
 
-    Attributes:
-        measurements: one per case, in the order of the plan.
-        rounds: one per case and round.
-        warnings: what qualifies the whole run.
-        clocks: by each further clock, one per case that has a time by the run's own timer.
-        ratios: what the rounds say of log(baseline / kernel), by case id, as its verdict was judged.
+    `ratios` are log(baseline / kernel) by case id, as the verdict was judged.
     """
 
     measurements: tuple[Measurement, ...]
@@ -76,22 +69,15 @@ def analyse(
     told: Sequence[Mapping[str, str]] = (),
     apart: Collection[str] = (),
 ) -> Analysis:
-    """Rows for every case, measured or not.
+    """Makes a row for every case, measured or not.
 
     Args:
-        op: the op, for its cost.
-        cases: every case of the plan.
-        checked: the preflight's verdicts by case id; a case without one was not reached.
-        builds: builds for the GPU at hand, by case id.
-        collected: the samples.
-        settings: margin and confidence.
-        timer: what measured.
-        run_id: for the rows.
+        checked: the preflight's results by case id; a case without one was not reached.
         copying: names of the kernels that are copying floors.
-        rated: what the GPU's maker rates it for, which bounds what it computes; None where that is not known.
+        rated: the GPU's rated peaks, which bound what a kernel can compute; None if unknown.
         clock: the further clock that measured; None for the run's own timer.
-        told: what to say of the code of a case beside its time, each by its id.
-        apart: ids of the cases that run Python of their own.
+        told: warnings on the code of cases, by case id.
+        apart: ids of the cases that run Python of their own and are timed in separate processes.
     """
     rounds = RoundTimes(collected, settings.confidence, settings.trim, apart)
     verdicts = {case.id: _verdict(case, checked, collected) for case in cases}
@@ -101,7 +87,7 @@ def analyse(
     at = _by_workload(rounds, measured, costs, timer, own_sds)
     floors = floors_of(measured, copying, at)
     too_fast = implausible(measured, costs, floors, at)
-    if too_fast:  # they are no evidence on the others either
+    if too_fast:  # their times must not enter the effects estimated for the others
         verdicts |= {id_: Examined(id_, Status.IMPLAUSIBLE, reason) for id_, reason in too_fast.items()}
         measured = [case for case in measured if case.id not in too_fast]
         at = _by_workload(rounds, measured, costs, timer, own_sds)
@@ -129,7 +115,7 @@ def analyse(
 
 
 def own_sds_of(op: Op, cases: Sequence[Case], checked: Mapping[str, Examined]) -> dict[str, float]:
-    """What a process adds to each case but controls, which are their baseline again, beside a launch: see `Op`."""
+    """SD that a process adds to each case beside the launch, by case id (`Op.own_sd`); controls are left out."""
     launches = {id_: verdict.launches for id_, verdict in checked.items()}
     return {case.id: op.own_sd(launches.get(case.id, 1)) for case in cases if case.role is not Role.CONTROL}
 
@@ -151,7 +137,7 @@ def _by_workload(
 def floors_of(
     measured: Sequence[Case], copying: Collection[str], at: Mapping[Workload, WorkloadTimes]
 ) -> dict[Workload, str]:
-    """Id of the fastest copying floor of each workload: the one that is the speed of light."""
+    """Case id of the fastest copying floor of each workload, which is its speed of light."""
     copies = [case for case in measured if case.variant.kernel in copying]
     copies.sort(key=lambda case: at[case.workload].interval(case.id).estimate, reverse=True)
     return {case.workload: case.id for case in copies}
@@ -162,12 +148,9 @@ def ratios_of(
     at: Mapping[Workload, WorkloadTimes],
     controls_at: Mapping[Workload, WorkloadTimes] | None = None,
 ) -> dict[str, PairedLogRatio]:
-    """Every kernel, with the noise that the control shows, and the control: against the baseline of its workload.
+    """Paired log ratios of kernels and control to their workload's baseline; kernels' are widened by the control's.
 
-    Args:
-        measured: the cases that have times.
-        at: the times of each workload.
-        controls_at: what to judge the controls by, where that is something else.
+    The controls are judged by the times in `controls_at`, by default `at`.
     """
     baselines = {case.workload: case for case in measured if case.role is Role.BASELINE}
     controls_at = at if controls_at is None else controls_at
@@ -203,11 +186,10 @@ def compare_cases(
     confidence: float,
     apart: Collection[str] = (),
 ) -> dict[str, Versus]:
-    """Every kernel against the baseline of its workload, corrected for their number; the control on its own.
+    """Compares every kernel with its workload's baseline, corrected for the number of kernels; the control on its own.
 
-    Cases apart, by their ids, are a family of their own: what they read must not change another's interval.
-
-    The control stands outside the family: it is the run's alarm, and a correction would make it deaf.
+    The cases in `apart` form a family of their own, so that their times cannot change another case's interval. The
+    control is outside the family: it is the run's alarm, and a correction would make it less sensitive.
     """
     baselines = {case.workload: case for case in measured if case.role is Role.BASELINE}
     compared = {case: ratios[case.id] for case in measured if case.id in ratios}
@@ -254,14 +236,14 @@ def _bare_row(
 
 
 def _bytes_moved(op: Op, case: Case, copying: Collection[str]) -> int:
-    """The least that the case must move; the empty floor moves nothing, and has no bandwidth."""
+    """The least bytes that the case must move; 0 for the empty floor, which has no bandwidth."""
     if case.variant.kernel in copying:
         return op.copy_bytes(case.workload)
     return 0 if case.role is Role.FLOOR else op.traffic_bytes(case.workload)
 
 
 def _cost(op: Op, case: Case, nbytes: int, rated: GpuSpec | None) -> LeastWork:
-    """A floor computes nothing; operations of a precision whose peak is not known bound nothing."""
+    """The least work of a case; a floor computes nothing, and a precision with unknown peak sets no bound."""
     flops = {} if case.role is Role.FLOOR else op.flops(case.workload)
     peaks = rated.peak_tflops if rated else {}
     at = {each: each if each in peaks else op.instead.get(each, each) for each in flops}
@@ -280,7 +262,7 @@ def _row_warnings(timing: Timing, low_clock: int) -> tuple[str, ...]:
 
 
 def interval_warnings(timing: Timing) -> tuple[str, ...]:
-    """Notes a time whose interval is wide, or which has too few rounds for one."""
+    """Warns of a time whose interval is wide, or that has too few rounds for an interval."""
     if not math.isfinite(timing.relative_half_width):
         return ("too few rounds for an interval",)
     if timing.relative_half_width <= WIDE:
@@ -289,13 +271,7 @@ def interval_warnings(timing: Timing) -> tuple[str, ...]:
 
 
 def outlier_warnings(case: Case, at: WorkloadTimes, what: str = "processes") -> tuple[str, ...]:
-    """Notes a case whose time differs from process to process, such as one whose compiler chooses by measuring.
-
-    Args:
-        case: the case.
-        at: the times of its workload.
-        what: what it differs between: `processes`, or `cards`.
-    """
+    """Warns of a case whose time differs between processes (`what`), as if its compiler chooses by measuring."""
     at = at.of(case.id)
     if case.id not in at.effects.outliers or case.role in {Role.CONTROL, Role.FLOOR}:
         return ()
@@ -305,9 +281,9 @@ def outlier_warnings(case: Case, at: WorkloadTimes, what: str = "processes") -> 
 
 
 def run_warnings(rows: Sequence[Measurement]) -> tuple[str, ...]:
-    """What qualifies every comparison of a workload: a baseline that failed, or that is told apart from itself.
+    """Warnings that qualify every comparison of a workload: a baseline that failed, or that differs from itself.
 
-    A workload that a stopped run did not come to has nothing to qualify, and may be measured when it is resumed.
+    A workload that a stopped run did not reach gets no warning: it may be measured when the run is resumed.
     """
     warnings = []
     for row in rows:
@@ -320,12 +296,12 @@ def run_warnings(rows: Sequence[Measurement]) -> tuple[str, ...]:
 
 
 def is_of_times(warning: str) -> bool:
-    """Whether a warning is of `run_warnings`: it holds for the times that there were when it was made."""
+    """Whether `run_warnings` made a warning, which then holds only for the times known when it was made."""
     return f": {_NO_TIME} (" in warning or f": {_APART} " in warning
 
 
 def with_clocks(own: Analysis, clocks: Mapping[Clock, Analysis]) -> Analysis:
-    """An analysis with those of the further clocks behind it; a warning says which clock it is of."""
+    """Appends the analyses of the further clocks to the timer's own; each warning names its clock."""
     found = list(clocks.values())
     warnings = [f"{clock}: {warning}" for clock, analysis in clocks.items() for warning in analysis.warnings]
     return replace(
@@ -337,12 +313,7 @@ def with_clocks(own: Analysis, clocks: Mapping[Clock, Analysis]) -> Analysis:
 
 
 def without_verdicts(found: Analysis, contradicted: Mapping[str, str]) -> Analysis:
-    """An analysis without any verdict of the run's own timer, if that contradicts another; a warning says why.
-
-    Args:
-        found: the analysis.
-        contradicted: what contradicts it, by case id; nothing changes where there is none.
-    """
+    """Drops all verdicts of the run's own timer if another clock contradicts it, and adds a warning that says why."""
     if not contradicted:
         return found
     case_id, why = next(iter(contradicted.items()))

@@ -1,4 +1,4 @@
-"""Several runs at once, each an ordinary `gdnbench` command in a process of its own."""
+"""Runs several `gdnbench` commands at once, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -26,30 +26,24 @@ _CHILD = (
     "import sys; from gdnbench.process.worker import die_with_parent; die_with_parent(); "
     "from gdnbench.cli.app import main; sys.exit(main())"
 )
-"""The command line, killed with the process that started it: a run that nobody waits for would keep its GPU."""
+"""The command line, killed with the process that started it, since an orphaned run would keep its GPU."""
 
 _HEED_S = 0.2
-"""Seconds after which a Ctrl-C is noticed that came just before the wait for a run's end began."""
+"""Seconds between checks for a Ctrl-C that came just before the wait for a run's end began."""
 
 
 _LAST_S = 15.0
-"""Seconds that a second Ctrl-C leaves the runs: one elsewhere ends its job there."""
+"""Seconds that the runs have after a second Ctrl-C to end; a remote run ends its job in that time."""
 
 
 def gdnbench_command(arguments: Iterable[str]) -> tuple[str, ...]:
-    """What starts this gdnbench with a command line; the verb comes first."""
+    """Returns the command that starts this gdnbench with the given arguments, the verb first."""
     return (*PYTHON, "-c", _CHILD, *arguments)
 
 
 @dataclass(frozen=True)
 class RunJob:
-    """One of several runs.
-
-    Attributes:
-        name: what to call it: `GPU 0`, `part 2`.
-        command: what to start.
-        cores: the logical cores that it may use; None for all.
-    """
+    """One of several runs: its name (`GPU 0`, `part 2`), its command, and its logical cores (None for all)."""
 
     name: str
     command: tuple[str, ...]
@@ -58,13 +52,9 @@ class RunJob:
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """How one of several runs ended.
+    """How one of several runs ended; `folder` is None if it wrote none, `code` is CRASHED if a signal ended it.
 
-    Attributes:
-        name: the run's.
-        code: its exit code; CRASHED where a signal ended it.
-        reason: how it ended, in words; empty where it said so itself.
-        folder: of its run; None where it wrote none.
+    `reason` is empty if the run reported its end itself.
     """
 
     name: str
@@ -74,14 +64,10 @@ class RunOutcome:
 
 
 def run_at_once(jobs: Sequence[RunJob], results: Path, tell: Callable[[str, str], None]) -> list[RunOutcome]:
-    """Runs all at once, and returns when all have ended. Ctrl-C reaches each, which ends as it would by itself.
+    """Runs all jobs at once, with run folders below `results`, and returns when all have ended.
 
-    So does a second one, after which those that have not ended soon are killed.
-
-    Args:
-        jobs: the runs.
-        results: the folder that holds runs.
-        tell: called with a run's name and each line that it says on stderr, from a thread of that run's.
+    Ctrl-C is sent to each run, which ends as it would alone. A second Ctrl-C is sent as well, and the runs that do not
+    end within `_LAST_S` are killed. `tell` gets a run's name and each line of its stderr, in a thread of that run.
     """
     running: list[_Running] = []
     try:
@@ -98,20 +84,15 @@ def run_at_once(jobs: Sequence[RunJob], results: Path, tell: Callable[[str, str]
 
 
 def worst_code(outcomes: Iterable[RunOutcome], joint: ExitCode) -> ExitCode:
-    """The exit code of all: the gravest, with what the joint table says. A single run's A/A noise is not the answer's.
-
-    Args:
-        outcomes: of all runs.
-        joint: what they tell together.
-    """
+    """The gravest exit code of all runs and the joint table; a single run's A/A noise does not count."""
     return gravest_code([joint, *(each.code for each in outcomes if each.code is not ExitCode.NOISY)])
 
 
 class _Running:
-    """A run under way: its process, what it prints on stdout, and a thread that passes its stderr on.
+    """A run in progress: its process, its stdout, and a thread that forwards its stderr.
 
-    The thread also waits for its end: Ctrl-C is raised in the main thread alone, and one that came between the system's
-    answer and its being noted would lose the exit code.
+    The thread also waits for the process: Ctrl-C is raised in the main thread alone, and one between the return of the
+    system's wait and the storing of its result would lose the exit code.
     """
 
     def __init__(self, job: RunJob, tell: Callable[[str, str], None]) -> None:
@@ -123,7 +104,7 @@ class _Running:
         self.process: Popen[bytes] = start(
             job.command, environment={"PYTHONPATH": python_path()}, stdout=self._printed, stderr=PIPE
         )
-        if job.cores is not None:  # of the one thread that it has by now: whatever it starts inherits them
+        if job.cores is not None:  # the process has one thread by now; whatever it starts inherits the cores
             os.sched_setaffinity(self.process.pid, job.cores)
         self.ended = threading.Event()
         threading.Thread(target=self._follow, daemon=True).start()
@@ -140,18 +121,18 @@ class _Running:
             self.ended.set()
 
     def interrupt(self) -> None:
-        """Ctrl-C, to this process alone: it stops its own workers."""
+        """Sends Ctrl-C to this process alone, which stops its own workers."""
         self.process.send_signal(signal.SIGINT)
 
     def outcome(self, results: Path) -> RunOutcome:
-        """How it ended, once it has."""
+        """How the run ended; to be called once it has."""
         code, folder = self.process.returncode, self._folder(results)
         known = next((each for each in ExitCode if each == code), None)
         reason = f"its run ended with {describe_exit(code)}" if known is None else ""
         return RunOutcome(self.job.name, ExitCode.CRASHED if known is None else known, reason, folder)
 
     def _folder(self, results: Path) -> Path | None:
-        """Of the run that it printed."""
+        """The folder of the run that it printed, or None if there is none."""
         self._printed.seek(0)
         try:
             folder = results / json.load(self._printed)["run"]["run_id"]
@@ -160,17 +141,12 @@ class _Running:
         return folder if folder.is_dir() else None
 
     def close(self) -> None:
-        """Kills it where it still runs."""
         kill(self.process)
         self._printed.close()
 
 
 def _interrupt(running: Sequence[_Running]) -> None:
-    """Ctrl-C to all, and again if the user does not wait for their end.
-
-    Raises:
-        KeyboardInterrupt: if they are not waited for.
-    """
+    """Sends Ctrl-C to all runs and waits; a KeyboardInterrupt during the wait is sent on as well, and raised."""
     for each in running:
         each.interrupt()
     try:
@@ -185,11 +161,6 @@ def _interrupt(running: Sequence[_Running]) -> None:
 
 
 def _wait(running: Sequence[_Running]) -> None:
-    """Until all have ended.
-
-    Raises:
-        KeyboardInterrupt: at Ctrl-C.
-    """
     for each in running:
         while not each.ended.wait(_HEED_S):
             pass

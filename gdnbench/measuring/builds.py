@@ -1,4 +1,4 @@
-"""Compiles the cases' kernels ahead, in parallel, and describes each build in a row for `builds.csv`."""
+"""Compiles the cases' kernels ahead of time, in parallel, and describes each build in a row of `builds.csv`."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ ARCHS_WITHOUT_GPU = DEFAULT_ARCHS
 
 
 def archs_of(gpu: Gpu | None) -> tuple[str, ...]:
-    """What kernels are compiled for."""
+    """Returns the architectures to compile for."""
     return (gpu.arch,) if gpu else ARCHS_WITHOUT_GPU
 
 
 BuildId = tuple[Variant, Workload, str, str]
-"""Variant, workload, architecture, and the entry of the launch.
+"""Variant, workload, architecture, and entry of the launch.
 
 Most sizes of run-time axes share a build, but `warps` and `stages` may depend on them.
 """
@@ -39,28 +39,22 @@ Most sizes of run-time axes share a build, but `warps` and `stages` may depend o
 
 @dataclass
 class Builds:
-    """What the compilers made of the cases' variants.
-
-    Attributes:
-        made: what compiled.
-        failed: likewise, the compiler's message.
-        refused: of what compiled, why CUDA would not launch it.
-    """
+    """Results of compiling the cases' variants; `refused` are builds in `made` that CUDA would not launch, with why."""
 
     made: dict[BuildId, Build] = field(default_factory=dict)
     failed: dict[BuildId, GdnbenchError] = field(default_factory=dict)
     refused: dict[BuildId, str] = field(default_factory=dict)
 
     def launches_of(self, case: Case, arch: str) -> dict[str, Build]:
-        """The build of each of a case's launches for an architecture, by its entry, in order."""
+        """The builds of a case's launches for an architecture, by entry, in order."""
         return {launch: self.made[key] for launch, key in self._keys(case, arch) if key in self.made}
 
     def of(self, case: Case, arch: str) -> Build | None:
-        """The build of a case for an architecture; of several launches the one with the most registers."""
+        """The case's build for an architecture, or None; of several launches the one with the most registers."""
         return max(self.launches_of(case, arch).values(), key=lambda build: build.registers, default=None)
 
     def failure(self, case: Case, arch: str) -> GdnbenchError | None:
-        """Why there is none."""
+        """Returns why the case has no build for an architecture, or None if nothing failed."""
         return next((self.failed[key] for _, key in self._keys(case, arch) if key in self.failed), None)
 
     def _keys(self, case: Case, arch: str) -> list[tuple[str, BuildId]]:
@@ -68,23 +62,19 @@ class Builds:
         return [(launch, (case.variant, case.workload, arch, launch)) for launch in known]
 
     def verdicts(self, cases: Sequence[Case], archs: Sequence[str]) -> PreflightVerdicts:
-        """The verdict on every case that, for one of these architectures, did not build or would not be launched.
+        """The failures of cases that did not build, or cannot be launched, for one of these architectures, by case id.
 
-        A case with several forms has one only where none of them can go on.
-
-        Args:
-            cases: the cases, those with several forms once in each.
-            archs: the architectures.
+        A case with several forms (given once in each) fails only if all of them do.
         """
         good = {case.id for case in cases if self.can_launch(case, archs)}
         return {
             case.id: verdict
-            for case in reversed(cases)  # the message is of the first form
+            for case in reversed(cases)  # so that the message is the first form's
             if case.id not in good and (verdict := self.verdict(case, archs))
         }
 
     def verdict(self, case: Case, archs: Sequence[str]) -> Examined | None:
-        """Why a case cannot go on, where it did not build for one of these or CUDA would not launch it; else None."""
+        """Returns why a case failed to build for one of these architectures or cannot be launched, or None."""
         failures = [failure for arch in archs if (failure := self.failure(case, arch))]
         if failures:
             return Examined(case.id, Status.BUILD_FAILED, failures[0].message)
@@ -92,7 +82,7 @@ class Builds:
         return next((Examined(case.id, Status.FAILED, _tell_refused(*each)) for each in refused if each[2]), None)
 
     def can_launch(self, case: Case, archs: Sequence[str]) -> bool:
-        """Whether it compiled for all of these architectures, or needs no compiling, and CUDA would launch it."""
+        """Whether the case has no failed build for these architectures and CUDA would launch it."""
         return self.verdict(case, archs) is None
 
 
@@ -101,7 +91,7 @@ def _tell_refused(arch: str, launch: str, why: str | None) -> str:
 
 
 def tell_serialized_products(builds: Builds, cases: Sequence[Case], arch: str) -> dict[str, str]:
-    """A word on each case whose warpgroup products ptxas serializes, and in which of several launches, by its id."""
+    """Warnings by case id where ptxas serializes warpgroup products; of several launches they name which."""
     told = {}
     for case in cases:
         launches = builds.launches_of(case, arch)
@@ -118,14 +108,14 @@ def tell_serialized_products(builds: Builds, cases: Sequence[Case], arch: str) -
 def build_jobs(
     catalog: Catalog, cases: Sequence[Case], archs: Sequence[str], *, disassembled: bool = True
 ) -> dict[BuildId, Job]:
-    """What there is to compile: each CUDA and Triton variant at each workload; those that are alike are built once."""
+    """The compile jobs of each CUDA and Triton variant at each workload; equal ones are built once."""
     jobs = {}
     for case in cases:
         entry = catalog.entries[case.variant.kernel]
-        if entry.kernel.unable(case.workload):  # a build that fails would say less of why
+        if entry.kernel.unable(case.workload):  # `unable` says why; a failed build says less
             continue
         if isinstance(entry.kernel, CudaKernel | TritonKernel) and entry.missing() is None:
-            # Where one of several has not its instructions, the others stand for all; where none has, each tells why.
+            # Leave out the targets that lack its instructions; if all do, build for each, so that each error is shown.
             for arch in [arch for arch in archs if entry.kernel.fits(arch)] or archs:
                 for launch in entry.kernel.launches:
                     job = Job(entry, case.variant, case.workload, arch, launch.entry, disassembled=disassembled)
@@ -144,17 +134,9 @@ def build_cases(
 ) -> Builds:
     """Compiles every CUDA and Triton case for every architecture, in parallel processes.
 
-    Args:
-        catalog: the kernels.
-        cases: what to compile.
-        archs: for which architectures.
-        step_limit_s: seconds that an ordinary step may take; importing a source may take three times that, and
-            compiling it ten times.
-        observer: told of every build.
-        disassembled: whether the code is read for the widest load.
-
-    Raises:
-        MachineError: if the cache cannot be written, or a compiler is absent.
+    An ordinary step may take `step_limit_s` seconds, importing a source three times, compiling ten times that.
+    `disassembled` code is searched for the widest load. Raises MachineError if the cache cannot be written, or a
+    compiler is absent.
     """
     jobs = build_jobs(catalog, cases, archs, disassembled=disassembled)
     observer.begin("build", len(jobs))
@@ -177,10 +159,10 @@ def build_cases(
 
 
 def _refusal(job: Job, build: Build) -> str:
-    """Why CUDA would not launch a build at its workload; empty where it would."""
+    """Returns why CUDA would not launch a build at its workload; empty if it would."""
     try:
         request = request_of(launch_of(job.entry.kernel, job.launch), job.workload, job.variant.params)
-    except Exception:  # what a declaration raises is not known; the worker that binds it tells of it
+    except Exception:  # a declaration may raise anything; the worker that binds it reports it
         return ""
     return request.compiled_to(build).refusal(job.arch)
 
@@ -188,10 +170,10 @@ def _refusal(job: Job, build: Build) -> str:
 def build_rows(
     catalog: Catalog, cases: Sequence[Case], archs: Sequence[str], builds: Builds, interpreted: PreflightVerdicts
 ) -> list[BuildRow]:
-    """Every build that was tried, once per series of workloads and launch, with the interpreter's verdict beside it.
+    """A row per attempted build, series of workloads and launch, with the interpreter's verdict.
 
-    A variant that is compiled otherwise at other workloads of it has a row for each, and its label says where; of a
-    kernel with several launches each has its own.
+    A variant that compiles to different code at other workloads of a series has a row for each, whose label names the
+    workload.
     """
     distinct: dict[tuple[Variant, str, str, str], dict[Build | str, Case]] = {}
     for case in cases:
@@ -213,7 +195,7 @@ def build_rows(
 
 
 def _results(builds: Builds, case: Case, arch: str) -> dict[str, Build | str]:
-    """The build of each launch, by its entry where there are several, or why there is none."""
+    """The build of each launch, by entry if there are several, or the failure."""
     failure = builds.failure(case, arch)
     if failure:
         return {"": failure.message}
@@ -222,7 +204,7 @@ def _results(builds: Builds, case: Case, arch: str) -> dict[str, Build | str]:
 
 
 def _full_label(variant: Variant) -> str:
-    """For a kernel whose defaults change with the workload, or a dispatcher: its name stands for several builds."""
+    """The label with params, for a name with several builds: a dispatcher, or defaults that depend on the workload."""
     if variant.is_picked:
         return f"{variant.label}: {variant.in_full}"
     return ":".join((variant.label, *(f"{name}={value}" for name, value in variant.params.items())))

@@ -1,8 +1,7 @@
-"""Captured inputs: files of safetensors that hold what a model gave to an op, checked against the op's declaration.
+"""Reads captured inputs: safetensors files of an op's inputs as a model produced them, checked against the op.
 
-The workload of a file follows from the shapes of its tensors, and from those that say where the members of a list
-begin. The profile of that workload names the file and a part of its hash, so that it stands in the identity of whatever
-is measured.
+A file's workload follows from the shapes of its tensors and from the tensors of list offsets. The workload's profile
+names the file and a part of its hash, so that the inputs are part of the identity of what is measured.
 """
 
 from __future__ import annotations
@@ -39,28 +38,22 @@ _DTYPES: Mapping[Dtype, str] = {
     "int64": "I64",
     "bool": "BOOL",
 }
-"""What safetensors calls the element types."""
+"""Names of the element types in safetensors."""
 
 _EXPONENTS = {
     "BF16": (np.uint16, 0x7F80),
     "F16": (np.uint16, 0x7C00),
     "F32": (np.uint32, 0x7F800000),
     "F64": (np.uint64, 0x7FF0000000000000),
-    "F8_E4M3": (np.uint8, 0x7F),  # it has no infinity, and one NaN
+    "F8_E4M3": (np.uint8, 0x7F),  # no infinity; one NaN
 }
-"""Bits that are all set in what is no number: an infinity or a NaN."""
+"""Integer type and exponent bits of each float type: all are set in an infinity or a NaN."""
 _INTEGERS = {"I32": np.int32, "I64": np.int64}
 
 
 @dataclass(frozen=True)
 class CapturedFile:
-    """A file of captured inputs that fits its op.
-
-    Attributes:
-        path: where it lies.
-        sha256: of its content, in hex.
-        workload: what it was captured at, with the profile that names the file.
-    """
+    """A file of captured inputs that fits its op; `sha256` is the hex digest of its content."""
 
     path: Path
     sha256: str
@@ -68,13 +61,13 @@ class CapturedFile:
 
     @property
     def profile(self) -> str:
-        """What tables call its inputs: `file:layer-3-1f0c2d3e`."""
+        """The name of its inputs in tables: `file:layer-3-1f0c2d3e`."""
         return self.workload.profile
 
 
 @dataclass(frozen=True)
 class _Stored:
-    """A tensor of a file, with the name that safetensors has for its element type."""
+    """A tensor of a file; `dtype` is safetensors' name."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -82,12 +75,12 @@ class _Stored:
 
     @property
     def values(self) -> list[int]:
-        """Of a tensor of integers."""
+        """The elements of an integer tensor."""
         return [int(each) for each in np.frombuffer(self.data, _INTEGERS[self.dtype])]
 
     @property
     def first_strange(self) -> int | None:
-        """The place of the first element that is no finite number; None where there is none."""
+        """Flat index of the first NaN or infinity, or None if there is none."""
         if self.dtype not in _EXPONENTS:
             return None
         bits, mask = _EXPONENTS[self.dtype]
@@ -97,15 +90,10 @@ class _Stored:
 
 
 def read_captured(op: Op, path: Path, sizes: Sizes) -> tuple[CapturedFile, ...]:
-    """Reads a file of captured inputs, or all that a folder holds, in the order of their names.
+    """Reads a file of captured inputs, or all files of a folder in the order of their names.
 
-    Args:
-        op: the op that they are inputs of.
-        path: the file or the folder.
-        sizes: of axes that no tensor shows, such as one that decides what is written.
-
-    Raises:
-        UsageError: for a file that cannot be read, is cut off or does not hold the op's inputs; it says what they are.
+    `sizes` are of axes that no input's shape shows, such as one that decides what is written. Raises UsageError for a
+    file that cannot be read, is truncated or does not hold the op's inputs; the hint lists them.
     """
     paths = captured_files(path)
     if not paths:
@@ -114,20 +102,14 @@ def read_captured(op: Op, path: Path, sizes: Sizes) -> tuple[CapturedFile, ...]:
 
 
 def document_of(file: CapturedFile) -> InputsDocument:
-    """A file as `run.json` keeps it."""
+    """The description of a file in `run.json`."""
     return {"profile": file.profile, "path": str(file.path), "sha256": file.sha256}
 
 
 def find_again(stored: Sequence[InputsDocument], path: Path | None, run: str) -> list[InputsDocument]:
-    """The files of a run that was stopped, where they lie now.
+    """Finds a stopped run's captured inputs by hash, in a file or folder, or where they were if `path` is None.
 
-    Args:
-        stored: what the run keeps of them.
-        path: a file or a folder where they lie now; None where they lay.
-        run: the run's id.
-
-    Raises:
-        UsageError: if one is gone or has changed, or the run has none.
+    Raises UsageError if one is missing or has changed, or if `path` is given and the run has none.
     """
     if path is not None and not stored:
         raise UsageError(f"{run} has no captured inputs", "leave --inputs out")
@@ -143,13 +125,13 @@ def find_again(stored: Sequence[InputsDocument], path: Path | None, run: str) ->
 
 
 def captured_files(path: Path) -> list[Path]:
-    """A file, or those of a folder, by their absolute paths."""
+    """The absolute path of a file, or of each captured file in a folder."""
     path = path.absolute()
     return sorted(path.glob(f"*{ENDING}")) if is_folder(path) else [path]
 
 
 def _hash(path: Path) -> str:
-    """SHA-256 of a file's content in hex; empty where it cannot be read."""
+    """SHA-256 of a file's content in hex; empty if it cannot be read."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -179,11 +161,7 @@ def _stored(told: Mapping[str, Any]) -> _Stored:
 
 
 def _workload_of(op: Op, tensors: Mapping[str, _Stored], given: Sizes) -> Workload:
-    """The workload of which these are the inputs.
-
-    Raises:
-        UsageError: if they are the inputs of none.
-    """
+    """The workload that these inputs belong to; raises UsageError if there is none."""
     declared = {spec.name: spec for spec in op.inputs}
     if missing := [name for name in declared if name not in tensors]:
         raise UsageError(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing", _expected(op))
@@ -206,13 +184,13 @@ def _workload_of(op: Op, tensors: Mapping[str, _Stored], given: Sizes) -> Worklo
 
 
 def _check_form(spec: TensorSpec, tensor: _Stored) -> None:
-    """Element type, and how many sizes there are."""
+    """Checks the element type and the number of dimensions."""
     if tensor.dtype not in {_DTYPES[dtype] for dtype in spec.dtypes} or len(tensor.shape) != len(spec.dims):
         raise UsageError(f"{spec.name} is {_form(tensor)}, and {_wanted(spec)} is expected")
 
 
 def _axes_shown(op: Op, tensors: Mapping[str, _Stored]) -> Iterator[tuple[str, int, str]]:
-    """Axes with the sizes that tensors show, and which tensor does."""
+    """Yields axis, size, and the tensor that shows the size."""
     axes = {axis.name for axis in op.workloads.axes}
     for spec in op.inputs:
         tensor = tensors[spec.name]
@@ -225,11 +203,7 @@ def _axes_shown(op: Op, tensors: Mapping[str, _Stored]) -> Iterator[tuple[str, i
 
 
 def _agreed(shown: Iterable[tuple[str, int, str]]) -> dict[str, int]:
-    """One size of each axis.
-
-    Raises:
-        UsageError: where two tensors show different ones.
-    """
+    """The size of each axis; raises UsageError if two tensors differ."""
     found: dict[str, tuple[int, str]] = {}
     for axis, size, source in shown:
         before, first = found.setdefault(axis, (size, source))
@@ -239,7 +213,7 @@ def _agreed(shown: Iterable[tuple[str, int, str]]) -> dict[str, int]:
 
 
 def _between(source: str, ends: Sequence[int]) -> tuple[int, ...]:
-    """The sizes of a list's members, from where each begins and the last one ends."""
+    """The sizes of a list's members, from its offsets."""
     lengths = tuple(end - begin for begin, end in pairwise(ends))
     if not lengths or ends[0] != 0 or min(lengths) < 0:
         raise UsageError(f"{source} does not begin with 0, or one of its numbers is below that before it")
@@ -256,7 +230,7 @@ def _check_sizes(op: Op, workload: Workload, tensors: Mapping[str, _Stored]) -> 
 
 
 def _hidden(op: Op) -> str:
-    """Axes and lists that no input shows."""
+    """Axes and lists that no input's shape shows."""
     shown = {*op.ends, *(dim for spec in op.inputs for dim in spec.dims)}
     shown |= {spec.dtype.axis for spec in op.inputs if isinstance(spec.dtype, DtypeOf)}
     return ", ".join(name for name in op.workloads.names if name not in shown)

@@ -1,4 +1,4 @@
-"""Runs on every card of a machine at once: an ordinary `gdnbench run` of each, with cores of its own."""
+"""Runs on every card of a machine at once: a `gdnbench run` per card, each with its own cores."""
 
 from __future__ import annotations
 
@@ -9,17 +9,11 @@ from gdnbench.measuring.at_once import RunJob, gdnbench_command
 from gdnbench.model.gpu import Gpu
 
 _REPLACED = {"--gpu": 1, "--label": 1, "--json": 0, "--csv": 0}
-"""Options of the command line that each card's run has of its own, and how many values follow each."""
+"""Options of the command line that each card's run sets itself, and the number of values after each."""
 
 
 def card_jobs(gpus: Sequence[Gpu], arguments: Sequence[str], label: str) -> tuple[list[RunJob], str]:
-    """The run of each card, and a line on the cores that each has.
-
-    Args:
-        gpus: the cards.
-        arguments: the command line of all, behind `gdnbench`: the verb comes first.
-        label: of all; each card's run adds its number to it.
-    """
+    """Returns the run of each card, its number behind the common label, and a line on the cores that each has."""
     usable = usable_cores()
     parts, is_near = share_cores(usable, near_cores(gpus))
     jobs = [
@@ -33,7 +27,7 @@ def card_jobs(gpus: Sequence[Gpu], arguments: Sequence[str], label: str) -> tupl
 
 
 def card_arguments(arguments: Sequence[str], gpu: Gpu, label: str) -> list[str]:
-    """The command line of one card's run: that of all, with a GPU and a label of its own, and JSON on stdout."""
+    """The common command line with a card's GPU and label, and with JSON on stdout."""
     kept, skipped = [], 0
     for word in arguments:
         name, equals, _ = word.partition("=")

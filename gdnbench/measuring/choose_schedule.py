@@ -1,4 +1,4 @@
-"""Which schedule the settings of a run ask for."""
+"""Chooses the schedule that a run's settings ask for."""
 
 from __future__ import annotations
 
@@ -23,16 +23,14 @@ def choose_schedule(
     blocks: int = 1,
     groups: Sequence[Sequence[Case]] = (),
 ) -> Schedule:
-    """Looks until the verdict is clear, a race between points where there is a budget for one, else so many rounds.
+    """Returns `UntilClear` if interim analyses are set, `Race` if there is a budget, else `FixedRounds`.
 
     Args:
-        settings: how to measure.
-        device: where.
         swept: the kernels whose points race.
-        weights: of each workload in the verdict that is looked at.
-        own_sds: what a process adds to each case.
-        blocks: of workloads that are measured one after the other; each has an equal part of the budget.
-        groups: the cases that are measured together, if not all.
+        weights: of each workload in the overall ratio.
+        own_sds: relative SD that a process adds to each case.
+        blocks: number of blocks of workloads measured one after the other, which share the budget equally.
+        groups: the cases that are measured together; empty for all.
     """
     if settings.looks:
         return UntilClear(settings, device, weights or {}, own_sds)

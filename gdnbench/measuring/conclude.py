@@ -1,4 +1,4 @@
-"""Reads a sweep's answer off its rounds: plateaus, the simplest point on each, and the best kernel of each workload."""
+"""Concludes a sweep: plateaus, the simplest point on each, and the best kernel of each workload."""
 
 from __future__ import annotations
 
@@ -26,15 +26,7 @@ def conclude(
     collected: Collected,
     settings: Settings,
 ) -> Sweep:
-    """A sweep's answer.
-
-    Args:
-        catalog: for the kernels' defaults and the order of their choices.
-        cases: every case of the sweep, measured or not.
-        swept: names of the params tried, by kernel.
-        collected: the samples.
-        settings: margin, confidence and budget.
-    """
+    """Returns the conclusions of a sweep of `swept` params, by kernel; `cases` includes those without samples."""
     groups = group_cases([case for case in cases if collected.samples.get(case.id)], swept)
     rounds = RoundTimes(collected, settings.confidence, settings.trim)
     fields = judge_groups(groups, rounds, collected, settings.margin, settings.confidence)
@@ -53,11 +45,11 @@ def conclude(
 
 
 def _points(field: BestComparison[Case], collected: Collected) -> list[Point]:
-    """The leader and the others, fastest first."""
+    """The leader and the other points, fastest first."""
     still = set(survivors(field, collected))
     found = [make_point(field.leader, Place.BEST, None, len(collected.samples[field.leader.id]))]
     for case, comparison in field.others.items():
-        # What an earlier look dropped stays slower: later intervals of its few rounds only grow.
+        # A point dropped at an earlier analysis stays slower, though its few rounds give a wider interval by now.
         place = place_of(comparison) if case in still else Place.SLOWER
         found.append(make_point(case, place, comparison, len(collected.samples[case.id])))
     return [found[0], *sorted(found[1:], key=lambda point: point.slower_by)]
@@ -77,7 +69,7 @@ def _plateau(kernel: Kernel, workload: Workload, points: Sequence[Point]) -> Pla
 
 
 def simplicity(kernel: Kernel, params: Params) -> tuple[int, tuple[int, ...]]:
-    """Smaller is simpler: fewer params away from the kernel's defaults, then earlier among the declared choices.
+    """Sort key, least for the simplest: number of params away from their defaults, then order among the choices.
 
     A change of a default needs a reason, and a tie is none.
     """
@@ -88,14 +80,7 @@ def simplicity(kernel: Kernel, params: Params) -> tuple[int, tuple[int, ...]]:
 def one_for_all_of(
     catalog: Catalog, plateaus: Sequence[Plateau], points: Mapping[RaceGroup, Sequence[Point]], margin: float
 ) -> tuple[OneForAll, ...]:
-    """Of every kernel with several workloads, the one point to take for all of them.
-
-    Args:
-        catalog: for the kernels' defaults and the order of their choices.
-        plateaus: of every kernel and workload.
-        points: by kernel and workload.
-        margin: relative difference that counts as none.
-    """
+    """The one point to take for all workloads, of every kernel with several; `margin` is relative."""
     workloads: dict[str, list[Workload]] = {}
     for plateau in plateaus:
         workloads.setdefault(plateau.kernel, []).append(plateau.workload)
@@ -112,7 +97,7 @@ def _everywhere(by_workload: Sequence[Sequence[Point]]) -> set[str]:
 
 
 def _least_regret(kernel: Kernel, by_workload: Sequence[Sequence[Point]], margin: float) -> OneForAll:
-    """The simplest of the points whose worst regret is within the margin of the least worst regret."""
+    """The simplest point whose worst regret is within the margin of the least worst regret."""
     labels = _everywhere(by_workload)
     params = {point.label: point.params for point in by_workload[0]}
     choices = [
@@ -134,7 +119,6 @@ def _least_regret(kernel: Kernel, by_workload: Sequence[Sequence[Point]], margin
 
 
 def _axes(groups: Mapping[RaceGroup, Sequence[Case]], swept: Mapping[str, Sequence[str]]) -> TriedValues:
-    """The values tried, in the order in which the grid has them."""
     axes: TriedValues = {}
     for (kernel, _), cases in groups.items():
         axes[kernel] = {
@@ -150,17 +134,10 @@ def finals(
     rounds: RoundTimes,
     settings: Settings,
 ) -> Iterator[Point]:
-    """The simplest point of every kernel, fastest first at each workload that has several.
+    """Compares the simplest points of the kernels at each workload that has several, and yields them, fastest first.
 
-    Kernels race among their own points, and the one whose race ended first has fewer rounds. So they are compared in
-    the rounds that all of them were measured in, of which the coarse pass has some.
-
-    Args:
-        catalog: which kernels are floors, that nobody takes.
-        plateaus: of every kernel and workload.
-        groups: the points that were measured, by kernel and workload.
-        rounds: their times.
-        settings: margin and confidence.
+    Each kernel races among its own points, and one whose race ended early has fewer rounds. The kernels are therefore
+    compared in the rounds that all of them share, some of which are in the coarse pass. Floors are left out.
     """
     for cases in _finalists(catalog, plateaus, groups).values():
         times = rounds.together([case.id for case in cases])
@@ -189,19 +166,12 @@ _PLACES = {Verdict.SAME: Place.TIED, Verdict.SLOWER: Place.SLOWER}
 
 
 def place_of(comparison: Comparison) -> Place:
-    """Where a comparison with the best puts a case."""
+    """The place of a case, from its comparison with the best."""
     return _PLACES.get(comparison.verdict, Place.UNCLEAR)
 
 
 def make_point(case: Case, place: Place, comparison: Comparison | None, rounds: int) -> Point:
-    """A case as a point.
-
-    Args:
-        case: what was measured.
-        place: where it came in.
-        comparison: with the best; None for the best itself.
-        rounds: in how many rounds it was measured.
-    """
+    """Makes a point of a case; its comparison is with the best, and None for the best itself."""
     speedup = comparison.speedup if comparison else None
     return Point(
         kernel=case.variant.kernel,

@@ -10,20 +10,15 @@ from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role, Status
 from gdnbench.stats.comparison import Verdict
 
-# The gravest first: wrong numbers are worse news than a kernel that did not build.
+# Gravest first: wrong numbers are worse than a kernel that did not build.
 _GRAVITY = (ExitCode.WRONG_NUMBERS, ExitCode.BUILD, ExitCode.PARTIAL)
 
 
 def exit_code_of(measurements: Iterable[Measurement], *, interrupted: bool, baseline_named: bool = False) -> ExitCode:
-    """What a run tells its caller.
+    """The exit code of a run: the gravest failure, else ENVIRONMENT if nothing asked for can run, else NOISY or OK.
 
-    The gravest failure, else that nothing asked for can run here, else whether the A/A pair could be told to be the
-    same. Without a GPU that is a warning: other programs share the CPU, and nobody tunes these kernels for it.
-
-    Args:
-        measurements: the run's rows.
-        interrupted: whether the user stopped it.
-        baseline_named: whether the baseline is one of the kernels that the user named.
+    NOISY means that the A/A pair differs. Without a GPU that is only a warning: other programs share the CPU, and
+    nobody tunes these kernels for it. `baseline_named`: the user named the baseline among the kernels.
     """
     rows = list(measurements)
     if interrupted:
@@ -36,12 +31,7 @@ def exit_code_of(measurements: Iterable[Measurement], *, interrupted: bool, base
 
 
 def exit_code_of_statuses(statuses: Iterable[Status], asked: Collection[Status]) -> ExitCode:
-    """What cases tell: the gravest failure, else 5 where none of those that were asked for could run here.
-
-    Args:
-        statuses: of all cases.
-        asked: of the cases that the user named.
-    """
+    """The gravest failure of all cases, else ENVIRONMENT (5) if none of those that the user named could run."""
     impossible = bool(asked) and Status.OK not in asked
     return gravest(statuses) or (ExitCode.ENVIRONMENT if impossible else ExitCode.OK)
 
@@ -49,11 +39,7 @@ def exit_code_of_statuses(statuses: Iterable[Status], asked: Collection[Status])
 def refuse_nothing_measured(
     code: ExitCode, measurements: Iterable[Measurement], *, baseline_named: bool = False
 ) -> None:
-    """Says, after the table, why there is no time for anything that the user named.
-
-    Raises:
-        MachineError: if that is so, and the exit code tells nothing graver.
-    """
+    """Raises MachineError, after the table, if nothing the user named has a time and no graver failure is reported."""
     if code is not ExitCode.ENVIRONMENT:
         return
     reasons: dict[str, list[str]] = {}
@@ -64,9 +50,9 @@ def refuse_nothing_measured(
 
 
 def asked_for(measurements: Iterable[Measurement], *, baseline_named: bool = False) -> list[Measurement]:
-    """The rows that the user named; the control, the floor, and a baseline that was not named join by themselves.
+    """The rows that the user named; control, floor and an unnamed baseline join by themselves.
 
-    Where nothing but those is there, they were named.
+    If there are no other rows, the rows that do not do the op's work count as named.
     """
     rows = list(measurements)
     named = {Role.KERNEL, Role.BASELINE} if baseline_named else {Role.KERNEL}
@@ -75,7 +61,7 @@ def asked_for(measurements: Iterable[Measurement], *, baseline_named: bool = Fal
 
 
 def exit_code_of_sweep(measurements: Iterable[Measurement], swept: Collection[str], *, interrupted: bool) -> ExitCode:
-    """What a sweep of some kernels tells its caller: a point that cannot work is an answer, unless no point works."""
+    """The exit code of a sweep: a point that cannot work is a result, unless no point works."""
     rows = list(measurements)
     points = [row for row in rows if row.case.is_point_of(swept)]
     if any(row.timing for row in points) and not any(row.status is Status.NOT_RUN for row in points):
@@ -84,15 +70,15 @@ def exit_code_of_sweep(measurements: Iterable[Measurement], swept: Collection[st
 
 
 def gravest(statuses: Iterable[Status]) -> ExitCode | None:
-    """The exit code of the worst failure; None if there is none."""
+    """The exit code of the worst failure, or None if there is none."""
     codes = {status.exit_code for status in statuses}
     return next((code for code in _GRAVITY if code in codes), None)
 
 
 def gravest_code(codes: Iterable[ExitCode]) -> ExitCode:
-    """What several runs tell together: that they were stopped or crashed, else the gravest failure, else what is left.
+    """The joint exit code of several runs: interrupted or crashed, else the gravest failure, else what is left.
 
-    That a run's machine lacks something, or that it measured with too much noise, is told where nothing failed.
+    A missing part of a machine and a noisy measurement count only if nothing failed.
     """
     there = set(codes)
     ranked = (
@@ -103,7 +89,7 @@ def gravest_code(codes: Iterable[ExitCode]) -> ExitCode:
 
 
 def _contradicts(row: Measurement) -> bool:
-    """Whether a kernel was told apart from itself."""
+    """Whether the row is a control on a GPU that differs from its baseline."""
     apart = {Verdict.FASTER, Verdict.SLOWER}
     if row.timing is None or row.timing.timer == CPU:
         return False

@@ -1,4 +1,4 @@
-"""Writes a run's files and gives its folder its name."""
+"""Writes a run's files and gives its folder its final name."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def write_run(
     builds: Sequence[BuildRow],
     clocked: Mapping[Clock, Collected] | None = None,
 ) -> Path:
-    """Writes everything; returns the folder under its final name.
+    """Writes all files of a run; returns the folder under its final name.
 
-    A run that is whole is tidied: the journal goes, and so do the workers' task files and logs unless a case failed.
+    For a complete run the journal is removed, and, unless a case failed, the workers' task files and logs.
     """
     write_measurements(folder.path, info, analysis.rows)
     write_rounds(folder.path, analysis.rounds)
@@ -42,7 +42,7 @@ def write_run(
         write_samples(folder.path, _samples(found), clock)
     _pack_timer_records(folder.path / "nvbench")
     write_info(folder.path, info)
-    # Last, for until here a killed process leaves all that --resume needs.
+    # Last: a process killed before this point leaves all that --resume needs.
     if info.complete:
         drop_journal(folder.path)
         if not any(row.status.is_failure for row in analysis.rows):
@@ -51,7 +51,7 @@ def write_run(
 
 
 def _launches(collected: Collected) -> Iterator[LaunchRow]:
-    """What CUPTI says of the functions of each case, in the order in which a call launches them."""
+    """The CUPTI times of each case's functions, in the order in which a call launches them."""
     for case_id, rounds in collected.samples.items():
         found: dict[str, list[float]] = {}
         for sampled in rounds.values():
@@ -75,7 +75,7 @@ def _samples(collected: Collected) -> Iterator[RoundSamples]:
 
 
 def _pack_timer_records(folder: Path) -> None:
-    """NVBench's JSON, untouched but compressed (13 KB a state, thirtyfold); its sample files are in our parquet."""
+    """Compresses NVBench's JSON (13 KB a state, to a thirtieth); its sample files are in the parquet file already."""
     if not folder.is_dir():
         return
     for record in folder.glob("*.json"):

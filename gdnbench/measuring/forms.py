@@ -1,8 +1,8 @@
-"""Copying floors have several forms; which is the fastest differs between GPUs and workloads, and is tried in the run.
+"""Finds the forms of copying floors; the run measures the form that is fastest on its GPU.
 
-A floor whose form was chosen on another GPU may be slower than a kernel, which then reads over 100 % of the speed of
-light. So the preflight times the forms of each floor that nobody fixed the params of (`worker/forms.py`), and the run
-measures the fastest under the floor's name.
+A form chosen on another GPU may be slower than a kernel, which would then read over 100 % of SOL. So the preflight
+times the forms of each floor whose params nobody fixed (`worker/forms.py`), and the run measures the fastest under the
+floor's name.
 """
 
 from __future__ import annotations
@@ -19,17 +19,13 @@ from gdnbench.model.params import Params, ParamValue
 from gdnbench.model.status import Role
 
 Forms = Mapping[str, tuple[Variant, ...]]
-"""What a case may be measured as, by its id, what is declared first; only of cases that have a choice."""
+"""Forms of each case that has several, by case id, the declared one first."""
 
 
 def find_forms(catalog: Catalog, cases: Sequence[Case], device: Device, measured: Collection[str] = ()) -> Forms:
-    """The forms of the cases that have several on a device.
+    """The forms of the cases that have several on a device; a control takes the form of its baseline.
 
-    Args:
-        catalog: the kernels.
-        cases: what is to be measured; a control is the form that its baseline is.
-        device: where.
-        measured: ids of cases that have samples already: a run that is taken up keeps the form of its first part.
+    Cases in `measured` have samples and keep the form of a resumed run's first part.
     """
     found = {}
     for case in cases:
@@ -40,14 +36,14 @@ def find_forms(catalog: Catalog, cases: Sequence[Case], device: Device, measured
 
 
 def in_every_form(cases: Sequence[Case], forms: Forms) -> list[Case]:
-    """The cases, those with a choice once in each form; all forms of a case have its id."""
+    """The cases, those with several forms once in each; all forms of a case have its id."""
     return [replace(case, variant=form) for case in cases for form in forms.get(case.id, (case.variant,))]
 
 
 def forms_to_try(
     cases: Sequence[Case], forms: Forms, builds: Builds, archs: Sequence[str]
 ) -> dict[str, tuple[dict[str, ParamValue], ...]]:
-    """Params of the forms that compiled and can be launched, as a task takes them."""
+    """Params of the forms that compiled and can be launched, by case id, as a task takes them."""
     tried: dict[str, tuple[dict[str, ParamValue], ...]] = {}
     for form in in_every_form([case for case in cases if case.id in forms], forms):
         if builds.can_launch(form, archs):
@@ -56,7 +52,7 @@ def forms_to_try(
 
 
 def as_chosen(cases: Sequence[Case], checked: PreflightVerdicts) -> tuple[Case, ...]:
-    """The cases, those that were tried in several forms in the one that the preflight chose."""
+    """The cases, each in the form that the preflight chose if it has several."""
     return tuple(_as_chosen(case, checked[case.id].params if case.id in checked else {}) for case in cases)
 
 
@@ -65,7 +61,7 @@ def _as_chosen(case: Case, params: Mapping[str, ParamValue]) -> Case:
 
 
 def tell_forms(catalog: Catalog, cases: Sequence[Case]) -> dict[str, str]:
-    """A word on each floor that is measured in another form than the one declared for its workload, by case id."""
+    """Notes on floors that are measured in another form than the one declared for their workload, by case id."""
     told = {}
     for case in cases:
         declared, *others = catalog.entries[case.variant.kernel].forms(case.variant, case.workload)

@@ -1,7 +1,7 @@
-"""Whether a kernel's time depends on the distribution of its inputs: a few rounds at the op's extremes tell.
+"""Measures whether a kernel's time depends on the distribution of its inputs, in a few rounds at the op's extremes.
 
-Both extremes are timed at the same placements, by the same process, so that nothing but the inputs differs. A run that
-times the extremes itself has these rounds already.
+One process times both extremes at the same placements, so that only the inputs differ. A run that times the extremes as
+workloads has these rounds already.
 """
 
 from __future__ import annotations
@@ -27,23 +27,18 @@ from gdnbench.stats.multiple import judge_family
 from gdnbench.stats.paired import PairedLogRatio
 
 ROUNDS = 8
-"""Of each extreme, after the burn-in: on an H100, 4 left one percent not clear for half of the decode kernels."""
+"""Rounds of each extreme, after the burn-in: on an H100, 4 left 1 % unclear for half of the decode kernels."""
 SAMPLES = 32
 
 _Group = tuple[Variant, Workload]
-"""A variant at a workload's sizes, whatever the profile."""
+"""A variant at a workload's sizes, for all profiles."""
 
 
 class InputsProbe:
     """The cases of a run at the extremes of their op's profiles, where the run does not time them there itself.
 
-    Args:
-        op: the op, whose profiles say which are extremes.
-        cases: those that have a time.
-
-    Attributes:
-        cases: what is to be timed; none for an op without extremes.
-        origins: of the run's cases, one for each variant and sizes that is to be tried.
+    Made from the cases that have a time. `cases` is empty for an op without extremes; `origins` has one of the run's
+    cases for each variant and sizes.
     """
 
     def __init__(self, op: Op, cases: Sequence[Case]) -> None:
@@ -56,7 +51,7 @@ class InputsProbe:
         self.cases = tuple(sorted(pairs, key=lambda case: order.index(case.workload.at(""))))
 
     def task(self, own: Task) -> Task:
-        """The task of these cases, from that of the run's own."""
+        """The task of these cases, from that of the run's own cases."""
         origin = {case.id: self._groups[case.variant, case.workload.at("")][0].id for case in self.cases}
         return replace(
             own,
@@ -66,14 +61,14 @@ class InputsProbe:
         )
 
     def measure(self, workers: TimingWorkers, task: Task, probed: Collected) -> None:
-        """Times a part of the cases; where that cannot be done, the run says nothing of their inputs."""
+        """Times a part of the cases; if that fails, a note says so and the run states nothing on inputs."""
         try:
             workers.measure(task, ROUNDS, probed, "inputs")
         except MachineError as error:
             workers.observer.note(f"inputs: {error.message}")
 
     def losses(self, probed: Collected) -> list[Examined]:
-        """The run's cases that are lost at an extreme of the inputs: what is wrong there is wrong."""
+        """The run's cases that failed at an extreme of the inputs, and so are failed in the run."""
         at = {case.id: case for case in self.cases}
         return [
             replace(lost, case=case.id, reason=f"with {at[lost.case].workload.inputs} inputs: {lost.reason}")
@@ -85,14 +80,9 @@ class InputsProbe:
 def effects_of_inputs(
     op: Op, cases: Sequence[Case], collected: Collected, probed: Collected, settings: Settings
 ) -> dict[str, InputsEffect]:
-    """How far the time of each case depends on the inputs, by its id; a case that was not timed at extremes has none.
+    """How far the time of each case depends on its inputs, by case id; cases not timed at the extremes are left out.
 
-    Args:
-        op: the op.
-        cases: those that have a time.
-        collected: what was measured of them.
-        probed: what was measured of the cases of an `InputsProbe`.
-        settings: the confidence of the intervals, of a workload all together, and the trim.
+    `probed` has the samples of an `InputsProbe`; the confidence is joint for the intervals of a workload.
     """
     own, apart = (RoundTimes(each, settings.confidence, settings.trim) for each in (collected, probed))
     found: dict[_Group, dict[str, FloatArray]] = {}
@@ -119,7 +109,7 @@ def effects_of_inputs(
 
 
 def _groups(cases: Sequence[Case]) -> dict[_Group, list[Case]]:
-    """The cases that do the op's work, those alike but for the profile together; a control is its baseline again."""
+    """The kernels and baselines by variant and sizes; a control repeats its baseline and is left out."""
     groups: dict[_Group, list[Case]] = {}
     for case in cases:
         if case.role in {Role.KERNEL, Role.BASELINE}:

@@ -1,7 +1,7 @@
-"""Process after process until the verdict is clear, will not become so, or the time is up.
+"""Measures process after process until the verdict is clear, cannot become clear, or the time is up.
 
-It is looked at after each process, and the intervals are of one look of all that there may be (Bonferroni), which holds
-for whatever rule stops it. Each look has a process more: what a process adds is then drawn as often.
+An interim analysis follows each process. Its intervals have the level of one of all planned analyses (Bonferroni),
+which is valid for any stopping rule. Each analysis has one process more, so the process effect is drawn as often.
 """
 
 from __future__ import annotations
@@ -22,20 +22,16 @@ from gdnbench.stats.paired import PairedLogRatio, judge_paired
 from gdnbench.stats.variance import Variance, half_width_of
 
 START_S = 2.0
-"""Of a worker that is forked: a CUDA context, and every case bound at its placements."""
+"""Seconds for a forked worker to start: a CUDA context, and every case bound at its placements."""
 SLACK = 1.5
-"""A half-width that is foreseen this many times too wide may still do: it is an estimate of few rounds."""
+"""Factor by which a predicted half-width may be too wide and still count as enough: few rounds predict it poorly."""
 
 
 class UntilClear:
-    """A segment a process, each as long as the others.
+    """A schedule of one segment a process, all of the same number of rounds.
 
-    Args:
-        settings: with looks, and a budget.
-        device: where.
-        weights: of each workload.
-        own_sds: what a process adds to each case, which the first look's only one does not show.
-        clock: seconds.
+    The settings have interim analyses (`looks`) and a budget. `own_sds` are relative SDs that a process adds to each
+    case, which a single process cannot show; `clock` returns seconds.
     """
 
     def __init__(
@@ -56,7 +52,7 @@ class UntilClear:
     def next_segment(
         self, cases: Sequence[Case], collected: Collected, samples: Mapping[str, int], warm_us: Mapping[str, float]
     ) -> Segment | None:
-        """The rounds of one more process, where they can matter: without the kernel and its baseline none can."""
+        """The rounds of one more process, or None if they cannot matter, as without the kernel or its baseline."""
         left = tuple(case for case in cases if case.id not in collected.lost)
         rounds = self._settings.rounds
         looks = len(collected.complete_rounds(case.id for case in left)) // rounds
@@ -75,7 +71,7 @@ class UntilClear:
         return Segment("measure", left, (looks + 1) * rounds, f"look {looks} of {self._settings.looks}: not clear yet")
 
     def _may_become_clear(self, ratio: PairedLogRatio, looks: int) -> bool:
-        """Whether the verdict is not clear, and further processes may make it so."""
+        """Whether the verdict is unclear, and the processes left may make it clear."""
         margin, confidence = self._settings.margin, self._settings.confidence
         if judge_paired(ratio, margin, confidence).verdict is not Verdict.UNCLEAR:
             return False

@@ -1,4 +1,4 @@
-"""Measures rounds in worker processes: all healthy cases in one worker, a fresh one where that dies."""
+"""Measures rounds in worker processes: all working cases in one worker, and in a new one if that dies."""
 
 from __future__ import annotations
 
@@ -21,14 +21,10 @@ from gdnbench.process.warm import WarmParent
 
 @dataclass
 class TimingWorkers:
-    """Measures rounds in worker processes until all are done or no case is left.
+    """Measures rounds in worker processes until all rounds are done or no case is left.
 
-    Attributes:
-        folder: where task files, logs and the timer's records go.
-        environment: variables for the workers.
-        observer: told of every step.
-        record: called with every event.
-        warm: the process to fork workers from; each is a process of its own otherwise.
+    Task files, logs and the timer's records go to `folder`. `record` is called with every event. Workers are forked
+    from `warm`, or started as new processes if it is None.
     """
 
     folder: Path
@@ -46,19 +42,15 @@ class TimingWorkers:
         others: Iterable[str] = (),
         bridge: Collection[str] = (),
     ) -> None:
-        """Adds to what was collected before until `rounds` rounds are whole.
+        """Adds to `collected` until the cases have `rounds` complete rounds, those of earlier processes included.
+
+        Raises MachineError if a worker exits normally without a complete round.
 
         Args:
-            task: the cases.
-            rounds: how many whole rounds they are to have, those of earlier processes included.
-            collected: takes what is measured.
-            phase: what progress calls it.
-            others: ids of cases of the same workloads that other processes measure: rounds get numbers of their own.
-            bridge: ids of those cases of the task that others measure, too: what happens to them here is the doing of
-                the rest, which alone is lost by it.
-
-        Raises:
-            MachineError: if a worker ends well and has measured nothing.
+            others: ids of cases of the same workloads that other processes measure, whose round numbers are not used
+                again.
+            bridge: ids of those cases of the task that other processes measure, too: if one fails here, the other cases
+                caused it, and are lost in its place.
         """
         others = {*others}
         cases = [case for case in task.cases if case.id not in collected.lost]
@@ -80,7 +72,7 @@ class TimingWorkers:
                 raise MachineError("a worker ended without measuring a round", f"its log is in {self.folder}")
 
     def _free_number(self, attempt: int) -> int:
-        """A number that no earlier process of the run has, an interrupted part of the run included; from 0."""
+        """The first number that no earlier process of the run has, those before an interruption included; from 0."""
         return next(number for number in count(attempt) if not (self.folder / f"measure-{number}.json").exists())
 
     def _run_worker(self, task: Task, number: int, collected: Collected, bridge: Collection[str]) -> None:
@@ -108,7 +100,7 @@ class TimingWorkers:
             self._keep(each, task.clock, collected)
 
     def _keep(self, event: Event, clock: Clock | None, collected: Collected) -> None:
-        """The journal must tell the clocks apart, of which the worker reads one and says nothing."""
+        """Records an event with its clock: the worker sends no clock, and the journal must tell them apart."""
         if isinstance(event, Examined | Sampled):
             event = replace(event, clock=clock or "")
         self.record(event)
@@ -116,7 +108,7 @@ class TimingWorkers:
 
 
 def _blamed(event: Event, cases: Sequence[Case], bridge: Collection[str]) -> tuple[Event, ...]:
-    """The event; of a case of the bridge that is lost, in its place the loss of all the others that ran beside it."""
+    """The event; if it is the loss of a bridge case, the loss of all other cases in its process instead."""
     if not isinstance(event, Examined) or event.status is Status.OK or event.case not in bridge:
         return (event,)
     reason = f"what was timed in its process was changed by it or by another with Python of its own: {event.case}: "
@@ -126,7 +118,7 @@ def _blamed(event: Event, cases: Sequence[Case], bridge: Collection[str]) -> tup
 
 
 def _with_samples(event: Sampled, record: Path) -> Sampled | Examined:
-    """The samples of a round, from NVBench's files where the message lacks them; a case without any is lost."""
+    """The round with its samples, from NVBench's files if the message lacks them; a failure if they are unreadable."""
     if event.record is None:
         return event
     try:
@@ -144,16 +136,7 @@ def measure_groups(
     collected: Collected,
     phase: str,
 ) -> None:
-    """Measures each group of cases in a process of its own, one after the other, until each has so many whole rounds.
-
-    Args:
-        measuring: starts the workers.
-        task: all of the cases.
-        groups: the cases that are measured together; some cases are in several.
-        rounds: as `TimingWorkers.measure` takes it.
-        collected: takes what is measured.
-        phase: what progress calls it.
-    """
+    """Measures the groups of cases, which may overlap, in turn, each in its own process, for `rounds` whole rounds."""
     measured = {case.id for case in task.cases}
     before: set[str] = set()
     for group in groups:
@@ -172,15 +155,7 @@ def read_clock(
     collected: Collected,
     groups: Iterable[Sequence[Case]],
 ) -> None:
-    """Measures with one clock; one that cannot be read here costs its own numbers, and no others.
-
-    Args:
-        measuring: starts the workers.
-        task: the cases, and the clock.
-        schedule: how many rounds each case is to have, by how many workers.
-        collected: takes what is measured, and the reason where nothing is.
-        groups: the cases that are measured together.
-    """
+    """Measures with the task's further clock; if it cannot be read here, only its own numbers are missing, with why."""
     try:
         while segment := schedule.next_segment(task.cases, collected, task.samples, {}):
             measure_groups(measuring, task, groups, segment.rounds, collected, task.clock or segment.phase)

@@ -1,4 +1,4 @@
-"""Who watches a run, and the lock that keeps other processes of gdnbench off its GPU."""
+"""The observer of a run, and the lock that keeps other gdnbench processes off its GPU."""
 
 from __future__ import annotations
 
@@ -25,79 +25,71 @@ PHASES = {
     "profile": "profiling",
     "explain": "explaining",
 }
-"""The phases that a run, or another command, may have, and what each is called while it lasts."""
+"""The phases of a run or another command, with the words that show them in progress."""
 
 
 class Observer:
     """Hooks of a run, in the order in which they are called."""
 
     def begin(self, phase: str, total: int) -> None:
-        """A phase of so many units begins, one of `PHASES`."""
+        """A phase, one of `PHASES`, of so many units begins."""
 
     def step(self, what: str) -> None:
-        """Something is under way, in a few words."""
+        """A step is under way, described in a few words."""
 
     def advance(self) -> None:
         """One unit of the phase is done."""
 
     def standing(self, text: str) -> None:
-        """How a race stands, in a few words."""
+        """The standing of a race, in a few words."""
 
     def examined(self, case: Case, result: Examined) -> None:
         """A case passed or failed its preflight."""
 
     def judged(self, label: str, workload: str, status: Status, reason: str) -> None:
-        """As `examined`, of a case in words: it was examined on another machine."""
+        """A case, in words, passed or failed its preflight on another machine."""
 
     def note(self, text: str) -> None:
-        """Something that the user should know."""
+        """A fact that the user should know."""
 
 
 class PassingObserver(Observer):
-    """Passes on all that it is told; what derives from it changes a part of that.
-
-    Args:
-        observer: to pass it on to.
-    """
+    """Forwards every call to another observer; subclasses change some of them."""
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
 
     def begin(self, phase: str, total: int) -> None:
-        """Passed on."""
+        """Forwards the call."""
         self._observer.begin(phase, total)
 
     def step(self, what: str) -> None:
-        """Passed on."""
+        """Forwards the call."""
         self._observer.step(what)
 
     def advance(self) -> None:
-        """Passed on."""
+        """Forwards the call."""
         self._observer.advance()
 
     def standing(self, text: str) -> None:
-        """Passed on."""
+        """Forwards the call."""
         self._observer.standing(text)
 
     def examined(self, case: Case, result: Examined) -> None:
-        """Passed on."""
+        """Forwards the call."""
         self._observer.examined(case, result)
 
     def judged(self, label: str, workload: str, status: Status, reason: str) -> None:
-        """Passed on."""
+        """Forwards the call."""
         self._observer.judged(label, workload, status, reason)
 
     def note(self, text: str) -> None:
-        """Passed on."""
+        """Forwards the call."""
         self._observer.note(text)
 
 
 @contextmanager
 def alone_on(gpu: Gpu | None, observer: Observer) -> Iterator[None]:
-    """Holds the GPU, or the CPU if there is none, against every other gdnbench process of this machine.
-
-    Raises:
-        MachineError: the lock file cannot be opened.
-    """
+    """Holds the GPU, or else the CPU, against other gdnbench processes; raises MachineError if it cannot lock it."""
     with gpu_lock(gpu, lambda: observer.note("another gdnbench is measuring here; waiting for it to finish")):
         yield

@@ -1,4 +1,4 @@
-"""Opens a run: a new one, one that was stopped, or the sweep that a stopped process left."""
+"""Opens a run: a new one, a stopped one, or a sweep that a stopped process left."""
 
 from __future__ import annotations
 
@@ -34,16 +34,9 @@ from gdnbench.store.schema import CalibrationDocument, GitDocument, MachineDocum
 
 
 def begin_session(catalog: Catalog, plan: Plan, results: Path, observer: Observer) -> Session:
-    """Begins a new run and claims its folder.
+    """Begins a new run and claims its folder below `results`.
 
-    Args:
-        catalog: what there is.
-        plan: what to measure, and where.
-        results: the folder that holds runs.
-        observer: told of every step.
-
-    Raises:
-        GdnbenchError: for a clock that cannot be had, or a results folder that cannot be written.
+    Raises GdnbenchError for a clock that cannot be had, or a results folder that cannot be written.
     """
     request, gpu = plan.request, plan.gpu
     if request.settings.clocks and gpu is None:
@@ -55,7 +48,7 @@ def begin_session(catalog: Catalog, plan: Plan, results: Path, observer: Observe
     try:
         info = _describe(catalog, plan, folder.run_id, now)
         write_info(folder.path, info)
-    except BaseException:  # without its description no verb would see the folder
+    except BaseException:  # no verb would see a folder without its description
         shutil.rmtree(folder.path, ignore_errors=True)
         raise
     return Session(catalog, request.op, gpu, plan.cases, request.settings, folder, info, observer)
@@ -64,17 +57,10 @@ def begin_session(catalog: Catalog, plan: Plan, results: Path, observer: Observe
 def resume_session(
     catalog: Catalog, results: Path, run: str, observer: Observer, inputs: Path | None = None
 ) -> Session:
-    """Takes up a run that was stopped, on the GPU where it began.
+    """Resumes a stopped run, by its id, the start of that, or its folder, on the GPU where it began.
 
-    Args:
-        catalog: what there is.
-        results: the folder that holds runs.
-        run: its id, the start of that, or its folder.
-        observer: told of every step.
-        inputs: where its captured inputs lie now; None where they lay.
-
-    Raises:
-        GdnbenchError: if there is no such run, it is whole, what it measures has changed, or its GPU is not here.
+    `inputs` is where its captured inputs are now, None if they have not moved. Raises GdnbenchError if the run is
+    unknown or complete, what it measures has changed, or its GPU is not here.
     """
     resumed = load_unfinished(results, run, catalog)
     found = find_again(resumed.info.inputs, inputs, resumed.info.run_id)
@@ -94,7 +80,7 @@ def resume_session(
 
 def _describe(catalog: Catalog, plan: Plan, run_id: str, now: datetime) -> RunInfo:
     request, gpu = plan.request, plan.gpu
-    # A label is a dispatcher's name where one picked: its table is part of what was measured.
+    # A label may be a dispatcher's name, and the dispatcher's table is part of what is measured.
     names = {name for case in plan.cases for name in (case.variant.kernel, case.variant.label)}
     entries = {name: catalog.entries[name] for name in sorted(names & catalog.entries.keys())}
     return RunInfo(
@@ -124,7 +110,7 @@ def _describe(catalog: Catalog, plan: Plan, run_id: str, now: datetime) -> RunIn
 
 
 def _last_calibration(gpu: Gpu | None) -> CalibrationDocument | None:
-    """What the run's table says of verdicts on this machine; a record that cannot be read is for `doctor` to tell."""
+    """The last calibration of this machine, for the run's table; None if it cannot be read, which `doctor` reports."""
     try:
         found = last_calibration(host_name(), gpu.slug) if gpu else None
     except RunFormatError:
@@ -137,7 +123,7 @@ def _left_out(catalog: Catalog) -> list[str]:
 
 
 def _other_processes(gpu: Gpu | None) -> list[str]:
-    """A warning if other processes hold the GPU: their work is in our times."""
+    """A warning if other processes hold the GPU, since their work is in our times."""
     others = read_state(gpu).processes if gpu else ()
     if not others:
         return []
@@ -147,16 +133,7 @@ def _other_processes(gpu: Gpu | None) -> list[str]:
 
 @dataclass(frozen=True)
 class Resumed:
-    """An unfinished run.
-
-    Attributes:
-        path: its folder.
-        info: its description.
-        settings: how it is measured.
-        cases: what it measures.
-        collected: what its own timer has measured.
-        clocked: what its further clocks have measured.
-    """
+    """An unfinished run, from its folder and journal: samples of its own timer (`collected`) and further clocks."""
 
     path: Path
     info: RunInfo
@@ -169,12 +146,9 @@ class Resumed:
 def load_unfinished(results: Path, wanted: str, catalog: Catalog) -> Resumed:
     """Reads the journal of an unfinished run.
 
-    Cases that took their worker down get another chance, except in a race, where the others are ahead of them, and
-    those that cheated. What the description said of the times of then is left out.
-
-    Raises:
-        UnknownNameError: if there is no such run.
-        UsageError: if it is whole already, or a kernel or the op has changed since.
+    Cases that killed their worker are tried again, except in a race, where the others are ahead of them, and except for
+    those that cheated. Warnings of the description that concern its earlier times are left out. Raises UnknownNameError
+    if there is no such run, and UsageError if it is complete, or a kernel or the op has changed since.
     """
     named = name_runs(results, wanted, stopped=True)
     path = named.runs[0] if named.is_one else find_newest(named.runs, lambda folder: not read_info(folder).complete)
@@ -183,7 +157,7 @@ def load_unfinished(results: Path, wanted: str, catalog: Catalog) -> Resumed:
         raise UsageError(f"{info.run_id} is complete: there is nothing to resume", f"gdnbench show {info.run_id}")
     info = replace(info, warnings=[warning for warning in info.warnings if not is_of_times(warning)])
     changed = source_change(info, catalog)
-    if changed:  # half a run of one kernel and half of another would be a lie
+    if changed:  # a run must not mix two versions of a kernel
         raise UsageError(f"{changed} since {info.run_id} began", "start a new run")
     settings = settings_of(info)
     events = [_event(path, line) for line in read_journal(path)]
@@ -202,11 +176,7 @@ def _clock(event: Event) -> str:
 
 
 def settings_of(info: RunInfo) -> Settings:
-    """How a run is measured.
-
-    Raises:
-        RunFormatError: for settings that this gdnbench does not know.
-    """
+    """The settings of a run; raises RunFormatError if this gdnbench does not know one of them."""
     try:
         return Settings(**{**info.settings, "clocks": tuple(info.settings.get("clocks", ()))})
     except TypeError as error:
@@ -214,9 +184,9 @@ def settings_of(info: RunInfo) -> Settings:
 
 
 def _replay(events: Iterable[Event]) -> Collected:
-    """What was measured. A worker begins with a burn-in of its cases; the round that it left incomplete is dropped."""
+    """The samples of a journal. Each worker begins with a burn-in of its cases; its incomplete round is dropped."""
     collected = Collected()
-    worker_cases: set[str] = set()  # of the worker whose events are being read
+    worker_cases: set[str] = set()  # of the current worker
     in_burn_in = False
     for event in events:
         if isinstance(event, Sampled):
@@ -231,7 +201,7 @@ def _replay(events: Iterable[Event]) -> Collected:
 
 
 def _drop_incomplete(collected: Collected, worker_cases: set[str]) -> None:
-    """Drops the round that a worker left incomplete; rounds that other processes had of its workloads are whole."""
+    """Drops a worker's incomplete round, but keeps rounds that other processes completed at the same workloads."""
     workloads = {key_of(case_id) for case_id in worker_cases}
     others = [each for each in collected.samples if each not in worker_cases and key_of(each) in workloads]
     collected.drop_incomplete_rounds(worker_cases - collected.lost.keys(), others)
@@ -245,18 +215,18 @@ def _event(path: Path, line: str) -> Event:
 
 
 def source_change(info: RunInfo, catalog: Catalog) -> str:
-    """The first kernel that is not as the run knew it, or its op, in words; empty if there is none."""
+    """Names the first kernel, or the op, that has changed since the run; empty if none has."""
     for name, source_hash in info.sources.items():
         entry = catalog.entries.get(name)
         if entry is None or entry.known_source() != source_hash:
             return f"{name} {'is gone' if entry is None else 'has changed'}"
     if info.op_hash and info.op in catalog.ops and catalog.op_hash(info.op) != info.op_hash:
-        return f"what {info.op} says of inputs and gates has changed"  # other numbers may take other times
+        return f"what {info.op} says of inputs and gates has changed"  # other inputs may take other times
     return ""
 
 
 def library_change(info: RunInfo) -> str:
-    """The first library that has another version than the run knew, in words; empty if there is none."""
+    """Names the first library whose version has changed since the run; empty if none has."""
     now = library_versions()
     for name, version in info.machine.get("versions", {}).items():
         if name in now and now[name] != version:
@@ -265,11 +235,7 @@ def library_change(info: RunInfo) -> str:
 
 
 def open_sweep(catalog: Catalog, plan: Plan, results: Path, observer: Observer) -> Session:
-    """Goes on with the latest sweep that was stopped and asks the same, or begins one.
-
-    Raises:
-        GdnbenchError: as `begin_session` and `resume_session` do.
-    """
+    """Resumes the latest stopped sweep with this request, or begins one, as `resume_session` and `begin_session`."""
     stopped = _find_stopped(catalog, plan, results)
     if stopped is None:
         return begin_session(catalog, plan, results, observer)
@@ -286,10 +252,10 @@ def _find_stopped(catalog: Catalog, plan: Plan, results: Path) -> RunInfo | None
 
 
 def _asks_the_same(info: RunInfo, catalog: Catalog, plan: Plan) -> bool:
-    if info.complete or not info.swept:  # other verbs' runs have other settings
+    if info.complete or not info.swept:  # only sweeps have these settings
         return False
     asked = plan.request.settings
-    # Another seed or more time makes no other sweep.
+    # Seed and budget may differ.
     before = replace(settings_of(info), seed=asked.seed, budget_s=asked.budget_s)
     return (
         (info.op, info.gpu, info.label) == (plan.request.op.name, slug_of(plan.gpu), plan.request.label)
@@ -302,5 +268,5 @@ def _asks_the_same(info: RunInfo, catalog: Catalog, plan: Plan) -> bool:
 
 
 def _asked(cases: Iterable[Case]) -> list[dict[str, Any]]:
-    """Cases as documents, those of bare floors without params: which form a floor has, only the preflight tells."""
+    """Cases as documents, bare floors without params, since only the preflight decides their form."""
     return [{**case.to_dict(), **({"params": {}} if case.is_bare_floor else {})} for case in cases]

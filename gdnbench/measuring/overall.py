@@ -1,4 +1,4 @@
-"""One ratio of a kernel to its baseline over all workloads of a run, weighted, as far as it has been measured."""
+"""The weighted ratio of a kernel to its baseline over all workloads of a run, as far as it is measured."""
 
 from __future__ import annotations
 
@@ -27,21 +27,11 @@ def overall_ratio(
     has_launch: bool,
     own_sds: Mapping[str, float] | None = None,
 ) -> PairedLogRatio | None:
-    """What the rounds say of log(baseline / kernel), in the weighted mean over workloads.
+    """Returns log(baseline / kernel), weighted over workloads, or None if one of the two lacks a time at a workload.
 
-    A process adds one launch to the times of all workloads, and so, but for terms of second order, one constant to a
-    weighted mean of them: with one workload it is that one's ratio. It is widened by what the control shows.
-
-    Args:
-        cases: of the run; one kernel among them.
-        collected: by one clock.
-        weights: of each workload, positive.
-        settings: how it is measured.
-        has_launch: whether the times have a launch in them.
-        own_sds: what else a process adds to each case, by its id, as `estimate_effects` has it; alike at all workloads.
-
-    Returns:
-        The ratio; None where the kernel or the baseline has no time at one of the workloads.
+    A process adds one launch to the times of all workloads, and so, but for second-order terms, one constant to their
+    weighted mean. The ratio is widened by what the control shows. The cases have one kernel among them, the weights are
+    positive, and `own_sds` are those of `estimate_effects` by case id, alike at all workloads.
     """
     rounds = RoundTimes(collected, settings.confidence, settings.trim)
     means = _means(cases, rounds, weights)
@@ -67,7 +57,7 @@ def _ids_by_workload(cases: Sequence[Case], rounds: RoundTimes) -> list[list[str
 
 
 def _means(cases: Sequence[Case], rounds: RoundTimes, weights: Weights) -> dict[Role, FloatArray]:
-    """Round times by role, weighted means over the workloads; those roles that have a time at each of them."""
+    """Weighted means of round times over the workloads, for the roles that have a time at each of them."""
     by_role: dict[Role, dict[Workload, FloatArray]] = {}
     for case in cases:
         if case.id in rounds.times and case.workload in weights:

@@ -1,4 +1,4 @@
-"""Which cases a request makes, and, before anything is built or measured, about how long they take."""
+"""Plans the cases of a request, and predicts, before any build or measurement, about how long they take."""
 
 from __future__ import annotations
 
@@ -23,19 +23,14 @@ from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 
 _ROLES = {"": Role.KERNEL, "ablation": Role.ABLATION}
-"""Of a case, by its kernel's `floor`; any other is a bound."""
+"""Role of a case by its kernel's `floor`; any other value is a bound (`Role.FLOOR`)."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run measures.
+    """What a run measures; `gpu` is None for the CPU, and `notes` are decisions made on the user's behalf.
 
-    Attributes:
-        request: what was asked for.
-        gpu: where it is measured; None for the CPU.
-        cases: every case, ordered by workload; the control is the baseline once more.
-        baseline: the baseline's label, empty if there is none.
-        notes: what was decided on the user's behalf.
+    The cases are ordered by workload; the control is the baseline once more, whose label is empty if there is none.
     """
 
     request: Request
@@ -46,19 +41,11 @@ class Plan:
 
 
 def make_plan(catalog: Catalog, request: Request, gpu: Gpu | None) -> Plan:
-    """Adds to what was asked for: the baseline, its control, and the floor that is the speed of light.
+    """Adds to the request the baseline, its control, and the floor that is the speed of light.
 
-    A sweep of the floor itself has its points for that; where floors alone are swept, there is no baseline either
-    unless one is named, for a floor has no verdict.
-
-    Args:
-        catalog: what there is.
-        request: what to measure.
-        gpu: where; None for the CPU.
-
-    Raises:
-        UnknownNameError: for a baseline that does not exist.
-        MachineError: for a baseline that the user named and that cannot run here.
+    A sweep of the floor needs no further floor. A sweep of floors alone has no baseline unless one is named, since a
+    floor has no verdict. Raises UnknownNameError for a baseline that does not exist, and MachineError for a baseline
+    that the user named and that cannot run here.
     """
     device, slug = device_of(gpu), slug_of(gpu)
     baseline, notes = _choose_baseline(catalog, request, gpu)
@@ -80,7 +67,7 @@ def make_plan(catalog: Catalog, request: Request, gpu: Gpu | None) -> Plan:
 
 
 def unavailable(entry: Entry, gpu: Gpu | None) -> str:
-    """Why a kernel cannot run on a GPU, or on the CPU, empty if it can; what needs no loading to know."""
+    """Returns why a kernel cannot run on a GPU (None: the CPU), empty if it can, without loading it."""
     need = entry.missing()
     if need:
         return f"it needs the module {need.module}: {need.remedy}"
@@ -92,19 +79,16 @@ def unavailable(entry: Entry, gpu: Gpu | None) -> str:
 
 
 def refuse_impossible(catalog: Catalog, plan: Plan) -> None:
-    """Refuses a run or a sweep of which nothing that was asked for can run here, before the first build.
+    """Raises MachineError, before the first build, if nothing that the user asked for can run here.
 
-    What it is compared with would be measured all the same, for minutes, beside nothing.
-
-    Raises:
-        MachineError: if that is so.
+    The baseline and floors alone would be measured for minutes otherwise.
     """
     if error := _impossible(catalog, plan):
         raise error
 
 
 def _impossible(catalog: Catalog, plan: Plan) -> MachineError | None:
-    """Why nothing that was asked for can run here; None where something can."""
+    """Returns why nothing that was asked for can run here, or None if something can."""
     named = {variant.label for variant in plan.request.variants}
     asked = [case for case in plan.cases if case.label in named and case.role is not Role.CONTROL]
     reasons: dict[str, list[str]] = {}
@@ -118,12 +102,12 @@ def _impossible(catalog: Catalog, plan: Plan) -> MachineError | None:
 
 
 def _refusal(entry: Entry, workload: Workload, gpu: Gpu | None) -> str:
-    """Why a kernel cannot be measured at a workload here, by what it declares; empty where it can."""
+    """Returns why a kernel cannot be measured at a workload here, by its declaration; empty if it can."""
     return unavailable(entry, gpu) or entry.kernel.unable(workload)
 
 
 def _instead(catalog: Catalog, refused: Sequence[Case], gpu: Gpu | None) -> str:
-    """What to do about cases that are all refused."""
+    """A hint for cases that are all refused."""
     entries = {case.variant.kernel: catalog.entries[case.variant.kernel] for case in refused}
     if not any(unavailable(entry, gpu) for entry in entries.values()):
         able = ((name, entry.able_workload()) for name, entry in entries.items())
@@ -136,14 +120,14 @@ def _instead(catalog: Catalog, refused: Sequence[Case], gpu: Gpu | None) -> str:
 
 
 def _needs_baseline(catalog: Catalog, request: Request, gpu: Gpu | None) -> bool:
-    """A sweep compares its own points; a baseline beside them is for kernels that have a time, or was asked for."""
+    """Whether a sweep has a baseline: one was named, or a swept kernel is not a floor; and one can run here."""
     entries = [catalog.entries[name] for name in request.swept]
     wanted = bool(request.baseline) or not all(entry.kernel.floor for entry in entries)
     return wanted and any(not unavailable(entry, gpu) for entry in entries)
 
 
 def _choose_baseline(catalog: Catalog, request: Request, gpu: Gpu | None) -> tuple[Variant | None, tuple[str, ...]]:
-    """The baseline, the first of the op's that can be had here unless one is named, and a note on those passed over."""
+    """The named baseline, or the first of the op's that can run here, and a note on those passed over."""
     passed: list[str] = []
     for wanted in (request.baseline,) if request.baseline else request.op.baselines:
         reason = "it could not be loaded"
@@ -167,39 +151,35 @@ def _floor(catalog: Catalog, request: Request, device: Device) -> tuple[Variant,
 
 
 def _not_tuned(entry: Entry, gpu: str) -> str:
-    """A word on a dispatcher whose table knows nothing of the GPU; empty where it does, or there is none."""
+    """A note on a dispatcher whose table has no rows for the GPU; empty otherwise."""
     if entry.dispatch is None or gpu in {CPU, *entry.dispatch.picks}:
         return ""
     return f"{entry.kernel.name} has no rows for {gpu} and takes those of {entry.dispatch.first_gpu}: not tuned here"
 
 
 MOST_BUILDS = 1000
-"""More than so many kernels to compile are not begun without a question: they take minutes."""
+"""Number of kernels to compile above which the user is asked first, since they take minutes."""
 BUILD_S = 0.5
-"""Of one core: 50 builds, CUDA and Triton, take 13 s on two."""
+"""Seconds that one core takes for a build: 50 builds, CUDA and Triton, take 13 s on two cores."""
 
 
 @dataclass(frozen=True)
 class Outlook:
-    """What there is to do.
+    """The work that a plan makes.
 
     Attributes:
-        device: the GPU's short name, or `cpu`.
-        kernels: labels of what would be measured, the baseline and the floor among it; a swept kernel's name.
+        kernels: labels of what would be measured, baseline and floor included; a swept kernel's name.
         points: for a sweep, combinations of params, over all kernels.
-        workloads: the workloads.
-        cases: what is measured in each round: every kernel or point at every workload, and the baseline once more.
-        left_out: labels of kernels that cannot be measured on this device, with why; with the workload where it is
-            some that a kernel cannot do.
-        builds: what there is to compile, the cached included.
-        cached: how many of them the build cache has.
+        cases: number of cases in each round.
+        left_out: reasons by label of kernels that cannot be measured on this device, with the workload if a kernel can
+            do others.
+        builds: number of builds, the cached included.
         rounds: of all cases, after the burn-ins; 0 for a race, which decides by itself.
-        processes: workers that share them.
-        building_s: about how long the missing builds take, in seconds, by a build's usual time on this many cores.
-        measuring_s: how long measuring takes at most, in seconds, without checking, of calls that are not longer than
-            the next.
-        longest_call_us: in microseconds; None for a race, which ends after its budget.
-        refused: why nothing of it is done; empty where something can be measured.
+        building_s: approximate time of the missing builds in seconds, on this many cores.
+        measuring_s: upper limit of the measuring time in seconds, without checks, if no call is longer than
+            `longest_call_us`.
+        longest_call_us: in µs; None for a race, which ends after its budget.
+        refused: why nothing is done; empty if something can be measured.
     """
 
     device: str
@@ -219,12 +199,12 @@ class Outlook:
 
     @property
     def missing(self) -> int:
-        """Builds that the cache does not have."""
+        """Number of builds that the cache does not have."""
         return self.builds - self.cached
 
 
 def foresee(catalog: Catalog, plan: Plan) -> Outlook:
-    """What carrying out a plan takes."""
+    """Predicts the work and the time of a plan."""
     request, gpu = plan.request, plan.gpu
     refused = _refused(catalog, plan)
     measured = [case for case in plan.cases if case not in refused]
@@ -260,7 +240,7 @@ def _refused(catalog: Catalog, plan: Plan) -> dict[Case, str]:
 
 
 def _told_of(refused: Mapping[Case, str], measured: Sequence[Case]) -> dict[str, str]:
-    """Why by label, and by workload as well where a kernel is measured at others."""
+    """Reasons by label, or by label and workload if the kernel is measured at others."""
     partly = {case.label for case in measured}
     return {
         f"{case.label} at {case.workload}" if case.label in partly else case.label: why for case, why in refused.items()

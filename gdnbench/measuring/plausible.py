@@ -1,4 +1,4 @@
-"""Times that cannot be: a kernel that reads faster than its work can be done has not done it each time."""
+"""Finds impossible times: a kernel faster than its work allows has not done it on each call."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gdnbench.model.workload import Workload
 from gdnbench.stats.processes import USUAL_LAUNCH_SD_US
 
 BEYOND = 0.05
-"""By how much a kernel may beat the fastest copying floor: one may move the bytes better than any floor does."""
+"""Relative time by which a kernel may beat the fastest copying floor, since it may move bytes better than any floor."""
 
 
 def implausible(
@@ -21,18 +21,12 @@ def implausible(
     floors: Mapping[Workload, str],
     at: Mapping[Workload, WorkloadTimes],
 ) -> dict[str, str]:
-    """Why a case cannot have done its work, by case id: its whole interval is below what the work takes at least.
+    """Returns, by case id, why a case cannot have done its work: its whole interval is below a lower limit.
 
-    Work takes at least as long as the fastest copying floor, less `BEYOND`, as an empty launch, where one was timed,
-    and as the operations at the GPU's rated peak. Floors are compared by rounds, in which both have the same launch. An
-    empty launch plus the bytes at the rated bandwidth is no such limit: much of a launch passes while bytes move, and
-    what is written may stay in the L2. Honest kernels at 17 to 270 MB read 0.87 of it on H200s.
-
-    Args:
-        measured: the cases that have times.
-        costs: what each must move and compute.
-        floors: the fastest copying floor's case id by workload.
-        at: the times of each workload.
+    The limits are the fastest copying floor (`floors`) less `BEYOND`, an empty launch if one was timed, and the
+    operations at the GPU's rated peak. Floors are compared by rounds, in which both have the same launch. An empty
+    launch plus the bytes at the rated bandwidth is not a limit: much of a launch overlaps the transfer, and written
+    data may stay in L2. Honest kernels at 17 to 270 MB read 0.87 of it on H200s.
     """
     empty = {case.workload: case.id for case in measured if case.role is Role.FLOOR and not costs[case.id].nbytes}
     found = {}
@@ -59,18 +53,13 @@ def implausible(
 
 
 SIGMAS = 6.0
-"""By how many standard deviations a floor or baseline may differ between processes, before something has changed it."""
+"""Standard deviations between processes above which a floor's or baseline's time counts as changed."""
 LEAST_OWN_SD = 0.004
-"""Of a case between processes, relative: what rounds and their number add to what a process does."""
+"""Least relative SD of a case between processes, for the effect of rounds and their number."""
 
 
 def bridge_warning(at: WorkloadTimes, own_sds: Mapping[str, float]) -> str:
-    """Why nothing is said of the cases timed apart: what was timed in both kinds of processes differs; else empty.
-
-    Args:
-        at: the times of a workload.
-        own_sds: what a process adds to each case, relative.
-    """
+    """Returns why the cases timed in separate processes are not compared, if shared cases differ there; else empty."""
     for case_id, (here_us, there_us) in at.bridged_apart.items():
         own_us = max(own_sds.get(case_id, 0.0), LEAST_OWN_SD) * here_us
         if abs(there_us - here_us) > SIGMAS * (USUAL_LAUNCH_SD_US**2 + own_us**2) ** 0.5:
@@ -83,11 +72,9 @@ def bridge_warning(at: WorkloadTimes, own_sds: Mapping[str, float]) -> str:
 
 
 def contradictions(rows: Sequence[Measurement], kernel_times: Sequence[Measurement]) -> dict[str, str]:
-    """The cases whose time with its launch is below the kernel's own, which cannot be, with the reason by case id.
+    """Cases whose time with launch is below their kernel time, which is impossible, with the reason by case id.
 
-    Args:
-        rows: by NVBench, event to event.
-        kernel_times: by CUPTI, first block's start to last block's end.
+    `rows` are NVBench's times, event to event; `kernel_times` CUPTI's, first block's start to last block's end.
     """
     own = {row.case.id: row.timing for row in kernel_times if row.timing}
     found = {}

@@ -1,4 +1,4 @@
-"""Checks cases in worker processes until each has its verdict: before a run measures, and alone for `verify`."""
+"""Checks cases in worker processes until each has its verdict, before a run measures, and alone for `verify`."""
 
 from __future__ import annotations
 
@@ -40,17 +40,15 @@ from gdnbench.process.warm import WarmParent
 
 @dataclass
 class Preflight:
-    """Judges cases in worker processes; a worker's death costs the case it was on, and nothing else.
+    """Checks cases in worker processes; a worker's death fails only the case that it was on.
 
     Attributes:
-        folder: where task files and logs go.
-        environment: variables for the workers.
-        observer: told of every step.
+        folder: for task files and logs.
         record: called with every event.
-        started: what the worker said of its device; None until one has started.
-        stop: set by another thread when no verdict is wanted any more.
-        label: tells its files from those of another one that works in the same folder.
-        warm: the process to fork workers from; each is a process of its own otherwise.
+        started: the worker's description of its device; None until one has started.
+        stop: set by another thread to cancel the checks.
+        label: part of file names, unique among preflights that share the folder.
+        warm: the process to fork workers from; None starts each as a new process.
     """
 
     folder: Path
@@ -63,11 +61,7 @@ class Preflight:
     warm: WarmParent | None = None
 
     def judge(self, task: Task, checked: PreflightVerdicts) -> None:
-        """Adds every case's verdict to `checked`, each as soon as it is known.
-
-        Raises:
-            MachineError: if a worker ends well and has judged nothing.
-        """
+        """Adds each verdict to `checked` as soon as it is known; raises MachineError if a worker ends without one."""
         attempts = count()
         while pending := tuple(case for case in task.cases if case.id not in checked):
             self._run_worker(replace(task, cases=pending), f"{task.phase}-{self.label}{next(attempts)}", checked)
@@ -103,42 +97,39 @@ class Preflight:
 
 
 def _lost_with(lost: Case, outcome: WorkerOutcome, cases: Sequence[Case], checked: PreflightVerdicts) -> list[Case]:
-    """The case that a worker was lost on; and where it was the kernel's file that it ran, the kernel's other cases."""
+    """The cases that a lost worker fails: its current one, or all of a kernel whose file it was importing."""
     if outcome.step != IMPORT_STEP:
         return [lost]
     return [case for case in cases if case.variant.kernel == lost.variant.kernel and case.id not in checked]
 
 
 def share_with_controls(cases: Sequence[Case], checked: PreflightVerdicts) -> None:
-    """Gives each control its baseline's verdict: it is the same kernel."""
+    """Gives each control the verdict of its baseline, which is the same kernel."""
     baselines = {case.workload: checked[case.id] for case in cases if case.role is Role.BASELINE and case.id in checked}
     for case in cases:
         if case.role is Role.CONTROL and case.workload in baselines:
             checked[case.id] = replace(baselines[case.workload], case=case.id)
 
 
-INTERPRETED = 2  # workloads of a series: interpreters are slow, and larger workloads are more of the same
+INTERPRETED = 2  # workloads of a series: interpreters are slow, and larger workloads run the same code
 INTERPRETERS: Mapping[type[Kernel], str] = {
     TritonKernel: "Triton's interpreter",
     CudaKernel: "the interpreter of PTX",
 }
-"""What runs kernels where there is no GPU."""
+"""The interpreters that run kernels without a GPU."""
 
 
 @dataclass(frozen=True)
 class Verification:
-    """What verification found.
+    """The results of a verification.
 
     Attributes:
         seed: of the inputs; the first kind of inputs uses it, each further kind the next number.
-        device: where: a GPU's name, or `cpu`.
-        cases: what was verified, in order.
-        checked: the findings, by case id.
-        interpreted: what ran a case, by case id, where no GPU did.
-        compiled: ids of the cases that this machine can compile, and no more: CUDA kernels that cannot be interpreted.
-        sanitized: ids of the cases that ran under compute-sanitizer as well.
-        able: of kernels that refuse a workload, by label, one that they can do.
-        captured: the paths of files of captured inputs, by their profile.
+        interpreted: the interpreter that ran a case, by case id, without a GPU.
+        compiled: ids of the cases that this machine can only compile: CUDA kernels that cannot be interpreted.
+        sanitized: ids of the cases that also ran under compute-sanitizer.
+        able: for kernels that refuse a workload, by label, a workload that they can do.
+        captured: paths of captured inputs, by profile.
     """
 
     seed: int
@@ -175,11 +166,8 @@ def verify_variants(
     """Verifies variants in worker processes.
 
     Without a GPU, Triton and CUDA kernels run in interpreters, by default at the smallest workloads alone, and CUDA
-    kernels are compiled for Hopper and Blackwell.
-
-    Raises:
-        UsageError: for a seed or a limit that cannot be used.
-        GdnbenchError: for names and workloads that do not exist, or a machine on which nothing works.
+    kernels are compiled for Hopper and Blackwell. Raises UsageError for an invalid seed or limit, and GdnbenchError for
+    unknown names or workloads, or a machine on which nothing works.
     """
     found = find_op(catalog, op)
     settings = Settings(seed=secrets.randbelow(2**31) if seed is None else seed, step_limit_s=step_limit_s)
@@ -213,7 +201,7 @@ def verify_variants(
 
 
 def _able_workloads(catalog: Catalog, cases: Sequence[Case]) -> dict[str, Workload]:
-    """A workload of each kernel that refuses one of its own, by label; none where it can do none of the suites'."""
+    """For kernels that refuse one of their workloads, by label, a workload of the suites that they can do, if any."""
     entries = {case: catalog.entries[case.variant.kernel] for case in cases}
     return {
         case.label: able
@@ -233,7 +221,7 @@ def _verify_on_gpu(catalog: Catalog, task: Task, gpu: Gpu, folder: Path, observe
 
 
 def _verify_without_gpu(catalog: Catalog, task: Task, folder: Path, observer: Observer) -> Verification:
-    """Compiling, then checking and interpreting at once, each kind of kernel in a worker of its own."""
+    """Compiles, then checks and interprets at once, each kind of kernel in a worker of its own."""
     checked = _compile(catalog, task, observer)
     rest = [case for case in task.cases if case.id not in checked]
     interpreted = {case.id: told for case in rest if (told := interpreter_of(case, catalog))}
@@ -258,14 +246,9 @@ def _verify_without_gpu(catalog: Catalog, task: Task, folder: Path, observer: Ob
 def interpreting(
     catalog: Catalog, task: Task, folder: Path, observer: Observer, checked: PreflightVerdicts
 ) -> list[Callable[[threading.Event], None]]:
-    """Parts of a run that interpret the task's kernels, those of each language in a worker of its own.
+    """Returns callables that interpret the task's kernels, those of each language in a worker of its own.
 
-    Args:
-        catalog: with the kernels.
-        task: what to interpret; kernels that nothing interprets are passed over.
-        folder: where task files and logs go.
-        observer: told of every step.
-        checked: where verdicts go.
+    Kernels without an interpreter are skipped; verdicts are added to `checked`.
     """
 
     def interpret(cases: tuple[Case, ...], label: str, stop: threading.Event) -> None:
@@ -282,7 +265,7 @@ def interpreting(
 
 
 def _compile(catalog: Catalog, task: Task, observer: Observer) -> PreflightVerdicts:
-    """The verdicts on all that does not compile."""
+    """Returns the verdicts on the cases that do not compile."""
     builds = build_cases(catalog, task.cases, ARCHS_WITHOUT_GPU, task.step_limit_s, observer, disassembled=False)
     checked = builds.verdicts(task.cases, ARCHS_WITHOUT_GPU)
     for case in task.cases:
@@ -299,13 +282,13 @@ def _ignore(_event: object) -> None:
 
 
 def interpreter_of(case: Case, catalog: Catalog) -> str:
-    """What runs the case without a GPU; empty where nothing need, or a module that it needs is not here."""
+    """Returns the interpreter for the case, empty if it needs none or a module that it needs is missing."""
     entry = catalog.entries[case.variant.kernel]
     return "" if entry.missing() else INTERPRETERS.get(type(entry.kernel), "")
 
 
 def _smallest(workloads: Sequence[Workload]) -> set[Workload]:
-    """The smallest workloads of each series."""
+    """The `INTERPRETED` smallest workloads of each series."""
     return {
         workload
         for series in {workload.series for workload in workloads}

@@ -1,4 +1,4 @@
-"""What a parent and its worker tell each other: the task, a file; and the events, one JSON object a line."""
+"""The protocol of parent and worker: the task, a file, and the events, one JSON object a line."""
 
 from __future__ import annotations
 
@@ -19,47 +19,39 @@ from gdnbench.model.workload import WorkloadSpec
 from gdnbench.process import channel
 from gdnbench.store.schema import MOST_ROUNDS, Microseconds, NotNegative
 
-BURN_IN = 0  # the number of the round that is dropped
-BUILD_STEPS = 10  # a step that compiles may take so many times an ordinary one: torch.compile takes a minute at times
-IMPORT_STEPS = 3  # likewise one that imports a kernel's file, and with it perhaps a library from a cold disk
-MOST_PLACEMENTS = 32  # of a window
-MOST_WINDOW_BYTES = 2 << 30  # one copy of a large batch covers so many pages that it averages by itself
-MOST_PLACED_BYTES = 16 << 30  # of a workload's windows together: from B=64 on, fresh windows change nothing
+BURN_IN = 0  # number of the dropped first round
+BUILD_STEPS = 10  # limit of a step that compiles, in ordinary steps: torch.compile takes a minute at times
+IMPORT_STEPS = 3  # limit of a step that imports a kernel's file, perhaps with a library from a cold disk
+MOST_PLACEMENTS = 32  # placements of a window
+MOST_WINDOW_BYTES = 2 << 30  # one copy of a large batch covers enough pages to average over them
+MOST_PLACED_BYTES = 16 << 30  # all windows of a workload: from B=64 on, fresh windows change nothing
 WARM_UPS = MOST_PLACEMENTS + 1
 """Untimed launches before the samples of a round: one more than a window has placements.
 
-The first launch of a measurement on a placement finds none of its address translations (on an H200, FLA at B=8 takes
-7 % longer: docs/measuring.md), so samples begin with the second lap.
+The first launch of a measurement on a placement misses all its address translations (on an H200, FLA at B=8 takes 7 %
+longer: docs/measuring.md), so samples begin with the second lap.
 """
 COLD_TLB_WARM_UPS = 10
 CHECK_SHARE = 0.05
-"""How much longer rounds may take for the timed launches that are held against the oracle."""
-MOST_CHECKED = 2  # launches of a round: each needs room for all tensors of the workload
+"""Relative time that checking timed launches against the oracle may add to the rounds."""
+MOST_CHECKED = 2  # checked launches of a round: each needs memory for all tensors of the workload
 
 
 def window_size(tensor_bytes: int) -> int:
-    """At how many placements the tensors of a workload lie in turn within a round.
-
-    Args:
-        tensor_bytes: of its inputs and outputs.
-    """
+    """Number of placements between which a round's launches alternate, for inputs and outputs of `tensor_bytes`."""
     return max(1, min(MOST_PLACEMENTS, MOST_WINDOW_BYTES // max(tensor_bytes, 1)))
 
 
 def window_count(tensor_bytes: int, window: int, rounds: int, most_bytes: int) -> int:
-    """How many windows of placements there are: one for each round while memory lasts.
+    """Number of windows of placements: one for each round while memory lasts.
 
-    Args:
-        tensor_bytes: of the workload's inputs and outputs.
-        window: placements of a window.
-        rounds: of the process, its burn-in included.
-        most_bytes: what all of the windows may take.
+    The rounds include the process's burn-in; `most_bytes` limits the memory of all windows.
     """
     return max(1, min(rounds, most_bytes // max(window * tensor_bytes, 1)))
 
 
 class Phase(StrEnum):
-    """The kinds of work."""
+    """The kinds of work of a worker."""
 
     EXAMINE = "examine"  # import, build, verify, launch, capture
     INTERPRET = "interpret"  # verify Triton and CUDA kernels in interpreters
@@ -68,32 +60,25 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True)
 class Task:
-    """One worker's work.
+    """One worker's work. The fields from `order` to `record` are for measuring only.
 
     Attributes:
-        phase: the kind of work.
-        device: where.
-        roots: the catalog's folders.
-        op: the op's name.
-        cases: what to work on, in order.
-        seed: of all inputs.
         step_limit_s: seconds that an ordinary step may take; building and warming up may take several times that.
-        order: measuring only: case ids by round; the first round is burn-in.
-        first_round: measuring only: number of the round that follows the burn-in.
-        samples: measuring only: samples per round, by case id.
-        launched: measuring on a GPU only: names of what one call launched when it was checked, by case id.
-        plain: measuring on a GPU only: without rotation, scrubbing and dithering.
-        cold_tlb: measuring on a GPU only: each sample is the first launch of its round on its placement.
-        draw_key: measuring only: what launches find is drawn by it, in all processes of the run alike; a worker takes
-            it out of the file before it runs a kernel's code.
-        placed_bytes: measuring on a GPU only: memory for the placements of one workload.
-        left_alone: measuring only: ids of cases whose launches are neither checked nor get other inputs each time.
-        clock: measuring on a GPU only: the further clock to read; None for NVBench.
-        record: measuring only: path where the timer leaves its own record.
-        forms: examining only: params of each form in which a case is tried, by its id; those to keep if none is
-            faster come first.
-        scenarios: examining only: those that a case is verified in, by its id; all for one that is not named.
-        captured: files of captured inputs, path and SHA-256, by the profile that stands for each.
+        order: case ids by round; the first round is burn-in.
+        first_round: number of the round that follows the burn-in.
+        samples: samples per round, by case id.
+        launched: on a GPU, names of the functions that one call launched when checked, by case id.
+        plain: on a GPU, without rotation, scrubbing and dithering.
+        cold_tlb: on a GPU, each sample is the first launch of its round on its placement.
+        draw_key: secret key of the draws of launches' inputs, the same in all processes of the run; a worker removes it
+            from the file before it runs a kernel's code.
+        placed_bytes: on a GPU, memory for the placements of one workload.
+        left_alone: ids of cases whose launches are neither checked nor given other inputs each time.
+        clock: on a GPU, the further clock to read; None for NVBench.
+        record: path of the timer's own record.
+        forms: examining only: params of each form to try, by case id; those to keep if none is faster come first.
+        scenarios: examining only: scenarios to verify, by case id; a case without an entry is verified in all.
+        captured: path and SHA-256 of captured inputs, by profile.
     """
 
     phase: Phase
@@ -132,7 +117,7 @@ class Task:
         return BURN_IN if position == 0 else self.first_round + position - 1
 
     def write(self, path: Path) -> None:
-        """Writes the task for a worker to read."""
+        """Writes the task as JSON."""
         document = {
             **vars(self),
             "cases": [case.to_dict() for case in self.cases],
@@ -142,7 +127,7 @@ class Task:
 
     @classmethod
     def take(cls, path: Path) -> Task:
-        """Reads a task, and takes what no kernel may know out of the file."""
+        """Reads a task, and removes from the file what kernels must not read."""
         task = cls.read(path)
         if task.draw_key:
             replace(task, draw_key="").write(path)
@@ -167,7 +152,7 @@ class Task:
 
 
 AnyRound = Annotated[int, Meta(ge=0, le=MOST_ROUNDS)]
-"""0 is burn-in."""
+"""Number of a round; 0 is burn-in."""
 AnyProcess = Annotated[int, Meta(ge=0, le=MOST_ROUNDS)]
 AnyCount = Annotated[int, Meta(ge=0, lt=1 << 31)]
 PlacementNumber = Annotated[int, Meta(ge=0, lt=1 << 31)]
@@ -175,13 +160,7 @@ PlacementNumber = Annotated[int, Meta(ge=0, lt=1 << 31)]
 
 @dataclass(frozen=True)
 class Started:
-    """The worker's libraries are loaded and its device answers.
-
-    Attributes:
-        device: the device's name.
-        sms: streaming multiprocessors; 0 on a CPU.
-        l2_bytes: L2 cache in bytes; 0 on a CPU.
-    """
+    """The worker's libraries are loaded and its device responds; `sms` and `l2_bytes` are 0 on a CPU."""
 
     device: str
     sms: int = 0
@@ -189,7 +168,7 @@ class Started:
 
 
 IMPORT_STEP = "import"
-"""The step in which a kernel's file is run; how that ends does not depend on the case."""
+"""The step that runs a kernel's file; its outcome does not depend on the case."""
 
 
 @dataclass(frozen=True)
@@ -206,19 +185,17 @@ class Examined:
     """The preflight of a case ended.
 
     Attributes:
-        case: the case's id.
         status: OK, or the first failure.
-        reason: why, unless OK.
         gates: every gate on every kind of inputs.
-        launches: kernels that one call launches; 0 where not counted.
-        launched: names of what one call launches, fills and copies included; empty where not known.
-        warm_us: time of a warm call, which decides how many samples a round affords.
+        launches: kernels that one call launches; 0 if not counted.
+        launched: names of what one call launches, fills and copies included; empty if unknown.
+        warm_us: time of a warm call in µs, which decides the number of samples of a round.
         poisoned: the process can no longer use its device and ends.
-        clock: the further clock that lost the case; empty for the preflight and the run's own timer.
-        notes: what was seen that is no failure, a line each.
-        params: of a case that was tried in several forms, those of the one to measure; empty for any other.
-        contest_error: the largest error on the op's first kind of inputs, in units of the contest's tolerance; None
-            where that was not reached.
+        clock: the further clock by which the case failed; empty for the preflight and the run's own timer.
+        notes: observations that are not failures, a line each.
+        params: of a case tried in several forms, those of the form to measure; empty for others.
+        contest_error: largest error on the op's first kind of inputs, in units of the contest's tolerance; None if that
+            was not reached.
     """
 
     case: str
@@ -240,18 +217,16 @@ class Sampled:
     """One round of one case was measured.
 
     Attributes:
-        round: 0 is burn-in.
-        case: the case's id.
-        times_us: every sample, microseconds.
-        sm_mhz: SM clock during each sample, or once in the round; empty where not measured.
+        times_us: every sample, µs.
+        sm_mhz: SM clock during each sample, or once in the round; empty if not measured.
         clock: the further clock that took the samples; empty for the run's own timer.
-        process: number of the worker process, from 1; 0 where it is not told.
-        placements: number of the placement of each sample's tensors, from 0; empty where there are none.
-        output_placements: likewise of outputs that the kernel allocates itself; empty where it allocates none.
-        checked: how many of the round's launches were held against the oracle.
-        functions_us: by CUPTI, where a call launches several functions: the mean time of each by its plain name.
-        record: number of the round's files among those of NVBench, which the parent reads: no code of a kernel has run
-            there. None where the times are in the message.
+        process: number of the worker process, from 1; 0 if unknown.
+        placements: number of the placement of each sample's tensors, from 0; empty if there are none.
+        output_placements: the same for outputs that the kernel allocates itself.
+        checked: number of the round's launches that were checked against the oracle.
+        functions_us: CUPTI's mean time by plain name, if a call launches several functions.
+        record: number of the round's NVBench files, which the parent reads, since no kernel's code runs there; None if
+            the times are in the message.
     """
 
     round: AnyRound
@@ -269,14 +244,14 @@ class Sampled:
 
 @dataclass(frozen=True)
 class HostTimes:
-    """Time the host takes for a launch, microseconds, by case; known only when the timer is done."""
+    """Host time of a launch in µs, by case; known only when the timer is done."""
 
     cpu_us: dict[str, NotNegative]
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """What a tuner chose for a case in the worker's process, a line for each function that is tuned."""
+    """A tuner's choice for a case in the worker's process, a line for each tuned function."""
 
     case: str
     configs: tuple[str, ...]
@@ -284,7 +259,7 @@ class Tuned:
 
 @dataclass(frozen=True)
 class Refused:
-    """The worker cannot do its task at all; the case is not to blame."""
+    """The worker cannot do its task at all, through no fault of a case."""
 
     message: str
     hint: str
@@ -293,20 +268,16 @@ class Refused:
 Event = Started | StepBegun | Examined | Sampled | HostTimes | Tuned | Refused
 KINDS: tuple[type[Event], ...] = (Started, StepBegun, Examined, Sampled, HostTimes, Tuned, Refused)
 EventChannel = channel.Channel[Event]
-"""The worker's end of what joins it to its parent, whose deadline for the next event starts anew with each event."""
+"""The worker's end of the channel to its parent; each event restarts the parent's deadline for the next one."""
 
 
 def encode(event: Event) -> str:
-    """One line of JSON."""
+    """Encodes an event as one line of JSON."""
     return channel.encode(event)
 
 
 def decode(line: str | bytes) -> Event:
-    """The inverse of `encode`.
-
-    Raises:
-        ValueError: for a line that is no event, such as one cut off by a dying worker.
-    """
+    """Decodes a line of `encode`; raises ValueError if it is not an event, such as one cut off by a dying worker."""
     return channel.decode(line, KINDS)
 
 

@@ -1,8 +1,8 @@
-"""A race: a coarse pass over every point, then ever fewer points in ever more rounds, until the best is known.
+"""A race: a coarse pass over all points, then ever fewer points in ever more rounds, until the best is known.
 
-What decides is in `stats.multiple.compare_with_best`. Each segment is a process of its own, so a point that looks fast
-only because of how one process lays out its memory does not win by it; and what processes differ by is in the
-intervals, so that the coarse pass, which is one, drops a point only if it is slower by more than a process can make it.
+`stats.multiple.compare_with_best` decides. Each segment is a process of its own, so that a point cannot win by the
+memory layout of one process. The intervals include the differences between processes, so that the coarse pass, a single
+process, drops a point only if it is slower by more than a process can add.
 """
 
 from __future__ import annotations
@@ -27,26 +27,24 @@ from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, ProcessEffects, estimat
 
 COARSE_ROUNDS = 7
 FEWEST_ROUNDS = 2  # an interval needs two
-FEWEST_ROUNDS_A_SEGMENT = 5  # fewer are not worth a worker's start
+FEWEST_ROUNDS_A_SEGMENT = 5  # fewer do not justify a worker's start
 MOST_ROUNDS_A_SEGMENT = 41
 MOST_ROUNDS = 400  # points that are still undecided then lie on the margin's edge
 COARSE_OWN_SD = 0.005
-"""What the one process of the coarse pass may add to a point's time, relative, as a race drops points: five times what
-most kernels show, for a point that is dropped never comes back."""
+"""Relative SD that the coarse pass's process may add to a time: five times most kernels', since a drop is final."""
 RaceGroup = tuple[str, Workload]
-"""Points race against the points of the same kernel and workload."""
+"""Kernel and workload, whose points race against each other."""
 
 
 class Race:
     """Races the points of each kernel and workload against each other.
 
     Args:
-        budget_s: seconds of measuring, at most; the last segment is cut to fit.
+        budget_s: limit of measuring in seconds; the last segment is cut to fit.
         margin: relative difference that counts as none.
-        confidence: that no group loses its best point, for each group.
-        device: where, which decides what a round costs, and which samples are left out.
-        swept: the kernels whose points race; what else there is stands beside them.
-        clock: seconds.
+        confidence: for each group, that its best point is not dropped.
+        swept: the kernels whose points race; other cases are measured beside them.
+        clock: returns seconds.
     """
 
     def __init__(
@@ -69,11 +67,7 @@ class Race:
     def next_segment(
         self, cases: Sequence[Case], collected: Collected, samples: Mapping[str, int], warm_us: Mapping[str, float]
     ) -> Segment | None:
-        """The coarse pass, then those that may still be the best.
-
-        Raises:
-            UsageError: if the budget does not suffice for the fewest rounds of all points.
-        """
+        """The coarse pass, then the points that may still be the best, or None; raises UsageError if time is short."""
         left = tuple(case for case in cases if case.id not in collected.lost)
         if not any(case.is_point_of(self._swept) for case in left):
             return None
@@ -127,18 +121,14 @@ class Race:
         return max(needs, default=0)
 
     def _affordable(self, round_s: float) -> int:
-        """Rounds beside the burn-in that the rest of the budget pays for."""
+        """Rounds beside the burn-in that fit into the rest of the budget."""
         assert self._deadline is not None
         left_s = self._deadline - self._clock() - START_S
         return max(0, int(left_s / round_s) - 1)
 
 
 def check_budget(budget_s: float, cases: int, samples: int, device: Device) -> None:
-    """Refuses a budget that not even kernels without any work would fit into.
-
-    Raises:
-        UsageError: saying what would fit.
-    """
+    """Raises UsageError, with the least budget, if the given one is too small even for kernels without work."""
     round_s = cases * round_cost_s(samples, 0.0, device)
     if budget_s < _least_s(round_s):
         raise _too_small(budget_s, cases, round_s)
@@ -162,10 +152,10 @@ def judge_groups(
     confidence: float,
     own_sd: float = USUAL_PROCESS_SD[0],
 ) -> dict[RaceGroup, BestComparison[Case]]:
-    """Every group's leader, and the others against it; groups that were not measured are left out.
+    """Compares the points of each group with its leader; groups without measurements are left out.
 
-    The race looks at a group after each worker that measured it, so what was measured tells how often; a group that is
-    settled is measured no more, and stays settled.
+    The race analyses a group after each worker that measured it, so the burn-ins count the interim analyses. A settled
+    group is not measured again and stays settled.
     """
     times = rounds.times
     measured = {group: {case: times[case.id] for case in cases if case.id in times} for group, cases in groups.items()}
@@ -183,7 +173,7 @@ def judge_groups(
 
 
 def _effects(points: Mapping[Case, FloatArray], rounds: RoundTimes, own_sd: float) -> ProcessEffects[Case]:
-    """What processes add to the points of a group: a launch to all, and to each what a single process does not show."""
+    """The effects of processes on a group's points: a launch common to all, and `own_sd` for each."""
     return estimate_effects(
         points,
         rounds.process([case.id for case in points]),
@@ -197,7 +187,7 @@ def _looks(points: Iterable[Case], collected: Collected) -> int:
 
 
 def survivors(field: BestComparison[Case], collected: Collected) -> tuple[Case, ...]:
-    """The leader and those that may yet be as fast; a point with fewer rounds was dropped by an earlier look."""
+    """The leader and the points that may be as fast; a point with fewer rounds was dropped earlier."""
     most = len(collected.samples[field.leader.id])
     others = (
         case

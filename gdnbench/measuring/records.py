@@ -1,7 +1,6 @@
-"""The files that NVBench leaves for each round of a case, read by the parent: code of a kernel could change the reader.
+"""Reads NVBench's files of each round in the parent, since a kernel's code could change a reader in the worker.
 
-NVBench numbers them from 0 in the order in which it writes them: float32 seconds in `<record>-bin`, Hz in
-`<record>-freqs-bin`.
+NVBench numbers the files from 0 in the order of writing: float32 seconds in `<record>-bin`, Hz in `<record>-freqs-bin`.
 """
 
 from __future__ import annotations
@@ -14,14 +13,9 @@ from gdnbench.errors import MachineError
 
 
 def read_record(record: Path, number: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """The samples of a round of a case: times in microseconds and SM clocks in MHz.
+    """Returns the samples of a round of a case, from files beside NVBench's JSON: times in µs and SM clocks in MHz.
 
-    Args:
-        record: NVBench's JSON, beside whose name the files stand.
-        number: of the round's files.
-
-    Raises:
-        MachineError: if there is no such file, or one holds no times.
+    Raises MachineError if there is no such file, or its content is not times.
     """
     times, clocks = (file_of(record, number, kind) for kind in ("bin", "freqs-bin"))
     try:
@@ -31,10 +25,10 @@ def read_record(record: Path, number: int) -> tuple[tuple[float, ...], tuple[flo
         raise MachineError(f"NVBench left no samples in {times}: {error.strerror}", "see `gdnbench doctor`") from error
     if not (np.isfinite(times_us) & (times_us > 0)).all() or not len(times_us):
         raise MachineError(f"NVBench left what is no time in {times}", "see `gdnbench doctor`")
-    # Four digits are a tenth of a nanosecond: below every timer's tick, and a third of float64's text.
+    # Four digits (0.1 ns) are finer than every timer's tick, and take a third of float64's text.
     return tuple(np.round(times_us, 4).tolist()), tuple(np.round(sm_mhz, 1).tolist())
 
 
 def file_of(record: Path, number: int, kind: str) -> Path:
-    """A file of a round: `kind` is `bin` for times, `freqs-bin` for clocks."""
+    """The path of a round's file; `kind` is `bin` for times, `freqs-bin` for clocks."""
     return record.with_name(f"{record.name}-{kind}") / f"{number}.bin"

@@ -1,4 +1,4 @@
-"""The commands that show a case's failure again."""
+"""The commands that reproduce a case's failure."""
 
 from __future__ import annotations
 
@@ -13,29 +13,17 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 
 
 def repeat_words(case: Case, seed: int, captured: Mapping[str, str] = _NONE) -> list[str]:
-    """The command that verifies a case on the same inputs again: `gdnbench verify decode-x --shape B=3 --seed 7`.
-
-    Args:
-        case: the case that failed.
-        seed: of the inputs, as `verify` or `run` used it.
-        captured: the paths of files of captured inputs, by their profile.
-    """
+    """The command that verifies a case on the same inputs: `gdnbench verify decode-x --shape B=3 --seed 7`."""
     return ["gdnbench", "verify", case.label, *inputs_words(case.workload, captured), "--seed", str(seed)]
 
 
 def rerun_words(case: Case, gpu: str, captured: Mapping[str, str] = _NONE) -> list[str]:
-    """The command that measures a case again: `gdnbench run --kernel decode-x --shape B=3 --gpu h200`.
-
-    Args:
-        case: the case that failed while it was measured.
-        gpu: the GPU's short name, or `cpu`.
-        captured: as `repeat_words` takes it.
-    """
+    """The command that measures a case again: `gdnbench run --kernel decode-x --shape B=3 --gpu h200`."""
     return ["gdnbench", "run", "--kernel", case.label, *inputs_words(case.workload, captured), "--gpu", gpu]
 
 
 def inputs_words(workload: Workload, captured: Mapping[str, str]) -> list[str]:
-    """What asks for a workload and its inputs: `--shape B=3 --profile never`, or the file that tells both."""
+    """Options for a workload and its inputs: `--shape B=3 --profile never`, or the captured file of the profile."""
     spec = workload.spec
     if path := captured.get(workload.profile):
         lists = {each.name for each in spec.lists}  # the file has them in full

@@ -1,4 +1,4 @@
-"""What a user asked to be measured: which kernels on which workloads, how, and on which device."""
+"""A request: which kernels to measure on which workloads, how, and on which device."""
 
 from __future__ import annotations
 
@@ -36,26 +36,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Settings:
-    """How to measure.
+    """How to measure. Raises UsageError for an invalid value.
 
     Attributes:
         rounds: rounds after the burn-in.
         samples: timed launches per round and case, fewer for slow kernels.
+        processes: workers that share the rounds, one after the other.
         seed: of inputs and of the order within rounds.
         margin: relative difference below which two kernels are the same.
         confidence: of every interval.
         step_limit_s: seconds that one step of one kernel may take; building may take ten times that.
-        processes: workers that share the rounds, one after the other.
         plain: NVBench alone on a GPU: one placement of the tensors, no scrubbing, no dithering.
         cold_tlb: on a GPU, time the first launch on a placement, whose address translations no cache holds.
-        budget_s: for a race or with looks, the seconds that measuring may take; None for a run of so many rounds.
-        looks: how often at most, each time after a process of `rounds` rounds, it is looked whether the verdict is
-            clear; 0 for a run of so many rounds. Intervals are then of one look: see `confidence_of_look`.
+        budget_s: limit of measuring in seconds, for a race or with `looks`; None for a run of fixed rounds.
+        looks: number of interim analyses, at most one after each process of `rounds` rounds; 0 for a run of fixed
+            rounds. Intervals then have `confidence_of_look`.
         clocks: the clocks to read beside NVBench, on a GPU, each in a worker of its own.
-        trim: the share of a round's samples that its time leaves out at either end.
-
-    Raises:
-        UsageError: for a value that cannot be measured with.
+        trim: share of a round's samples that its time leaves out at either end.
     """
 
     rounds: int = 42
@@ -74,7 +71,7 @@ class Settings:
 
     @property
     def clock_rounds(self) -> int:
-        """Rounds by each further clock: a kernel's own time varies less than that with its launch."""
+        """Rounds by each further clock: fewer, since a kernel's own time varies less than that with its launch."""
         return self.rounds if self.looks else max(2, self.processes, -(-self.rounds // 2))
 
     def __post_init__(self) -> None:
@@ -105,15 +102,15 @@ class Settings:
 
 
 QUICK = Settings(rounds=7, samples=32)
-"""For a first look: seconds instead of minutes, one process, one clock, and intervals a few times as wide."""
+"""Settings for a first look: seconds instead of minutes, one process, one clock, intervals a few times as wide."""
 GPU_PROCESSES = 3
 GPU_CLOCKS: tuple[Clock, ...] = ("cupti",)
-"""A kernel's own time stands beside the time that a stream pays."""
+"""CUPTI's kernel time is read beside NVBench's stream time by default."""
 NVBENCH = "nvbench"
 
 
 def confidence_of_look(confidence: float, looks: int) -> float:
-    """The confidence of each of so many looks by which all together have the one given, at least (Bonferroni)."""
+    """The confidence of each interim analysis by which all together have at least the given one (Bonferroni)."""
     return 1.0 - (1.0 - confidence) / looks
 
 
@@ -122,17 +119,12 @@ class Request:
     """What to measure.
 
     Attributes:
-        op: the op.
-        variants: what was named on the command line.
-        workloads: the workloads.
-        settings: how to measure.
-        baseline: what to compare with; empty for the op's own, or what stands in for it here.
-        label: the user's label for the run.
+        baseline: what to compare with; empty for the op's first that can run here.
         swept: for a sweep, the params that the variants try, by kernel.
         command: the command line, for the record.
-        suite: the suite that the workloads are of, if they are of one.
-        part: of several parts, the one that the workloads are; None for all of them.
-        captured: the files of captured inputs that workloads are of.
+        suite: the suite of the workloads, if any.
+        part: the part of the workloads that is requested; None for all.
+        captured: files of captured inputs that workloads belong to.
     """
 
     op: Op
@@ -162,11 +154,7 @@ def choose_settings(
     cold_tlb: bool = False,
     timers: str = "",
 ) -> Settings:
-    """The defaults of the device, or the quick ones, with what the user set; a fresh seed unless one is given.
-
-    Raises:
-        UsageError: for a value that cannot be measured with.
-    """
+    """The device's or the quick defaults with the user's settings, and a fresh seed by default; raises UsageError."""
     base = QUICK if quick else Settings()
     if device == "cuda" and not quick:
         base = replace(base, processes=GPU_PROCESSES, clocks=() if plain else GPU_CLOCKS)
@@ -187,16 +175,12 @@ def choose_settings(
 
 
 def trim_of(device: Device) -> float:
-    """The share of a round's samples that its time leaves out at either end."""
+    """Share of a round's samples that its time leaves out at either end."""
     return GPU_TRIM if device == "cuda" else INTERQUARTILE
 
 
 def parse_clocks(timers: str) -> tuple[Clock, ...]:
-    """The clocks of `--timer nvbench,cupti,graph`; NVBench is read in any case and is none of them.
-
-    Raises:
-        UsageError: for a name that is no timer.
-    """
+    """Parses `--timer nvbench,cupti,graph`, without NVBench, which always runs; raises UsageError if one is unknown."""
     names = {name.strip() for name in timers.split(",")}
     unknown = names - {NVBENCH, *CLOCKS}
     if unknown:
@@ -219,12 +203,10 @@ def make_request(
     profiles: str = "",
     inputs: Path | None = None,
 ) -> Request:
-    """Looks up what the user named.
+    """Looks up the names on the command line.
 
-    Raises:
-        UnknownNameError: for an op, kernel, alias, suite or profile that does not exist.
-        UsageError: for workloads or params that make no sense, workloads beside a suite, a part without any, or
-            captured inputs that are not the op's.
+    Raises UnknownNameError for an unknown op, kernel, alias, suite or profile, and UsageError for invalid workloads or
+    params, workloads beside a suite, a part without workloads, or captured inputs that are not the op's.
     """
     found = find_op(catalog, op)
     variants = select_variants(catalog, op, kernels)
@@ -248,16 +230,9 @@ def make_request(
 
 
 def captured_asked(op: Op, inputs: Path | None, axes: str, suite: str = "") -> tuple[CapturedFile, ...]:
-    """The files of `--inputs`; none where it is not given.
+    """The files of `--inputs`, or none if it is not given; `axes` (`--shape`) are those that no tensor shows.
 
-    Args:
-        op: the op.
-        inputs: a file or a folder of them.
-        axes: `--shape`, for axes that no tensor shows.
-        suite: `--suite`, which does not go with them.
-
-    Raises:
-        UsageError: beside a suite, for several sizes of an axis, and as `read_captured`.
+    Raises UsageError beside a suite, for several sizes of an axis, and as `read_captured`.
     """
     if inputs is None:
         return ()
@@ -274,17 +249,16 @@ def captured_asked(op: Op, inputs: Path | None, axes: str, suite: str = "") -> t
 
 
 def sizes_of(captured: Iterable[CapturedFile]) -> tuple[Workload, ...]:
-    """What captured inputs were captured at, in the op's first profile, each once."""
+    """The workloads of captured inputs in the op's first profile, each once."""
     return tuple(dict.fromkeys(each.workload.at("") for each in captured))
 
 
 def timed_at(
     op: Op, sizes: Iterable[Workload], captured: Sequence[CapturedFile], profiles: str
 ) -> tuple[Workload, ...]:
-    """The workloads of some sizes with the captured inputs there are of them, then with the profiles that are named.
+    """The workloads at some sizes: first with the captured inputs of that size, then with the profiles named.
 
-    Raises:
-        UnknownNameError: for a profile that the op does not have.
+    Raises UnknownNameError for a profile that the op does not have.
     """
     if not captured:
         return in_profiles(sizes, parse_profiles(op, profiles))
@@ -300,15 +274,10 @@ def timed_at(
 
 
 def parse_profiles(op: Op, names: str, *, stored: bool = False) -> tuple[str, ...]:
-    """The profiles of `--profile mixed-heads,never`; the op's default where none is named, all for `all`.
+    """Parses `--profile mixed-heads,never`: the op's default if empty, all profiles for `all`.
 
-    Args:
-        op: the op.
-        names: separated by commas.
-        stored: whether times that are stored are asked for, which may be of captured inputs.
-
-    Raises:
-        UnknownNameError: for one that the op does not have.
+    Profiles of captured inputs are accepted only if `stored` times are requested, else UsageError is raised. Raises
+    UnknownNameError for a profile that the op does not have.
     """
     if names.strip() == "all" and op.profiles:
         return tuple(each.name for each in op.profiles)
@@ -325,11 +294,9 @@ def in_profiles(workloads: Iterable[Workload], profiles: Sequence[str]) -> tuple
 
 
 def workloads_asked(op: Op, axes: str, suite: str, usual: str = DEFAULT_SUITE) -> tuple[Workload, ...]:
-    """The workloads of `--suite`, or of `--shape`; those of the suite `usual` where neither is given.
+    """The workloads of `--suite` or of `--shape`, or of the suite `usual` if neither is given.
 
-    Raises:
-        UnknownNameError: for a suite or alias that does not exist.
-        UsageError: for workloads that make no sense, or beside a suite.
+    Raises UnknownNameError for an unknown suite or alias, UsageError for invalid workloads, or both options.
     """
     if suite and axes:
         raise UsageError(f"--suite {suite} has its own workloads", "leave --shape out, or --suite")
@@ -337,43 +304,25 @@ def workloads_asked(op: Op, axes: str, suite: str, usual: str = DEFAULT_SUITE) -
 
 
 def parse_workloads(op: Op, axes: str, suite: str = DEFAULT_SUITE) -> tuple[Workload, ...]:
-    """What `--shape` asks for: every combination of the sizes that it sets.
+    """Parses `--shape` (`B=1,8,64 heads=qk4_v8`) into every combination of its sizes; empty is the suite as it is.
 
-    Where it sets the axis of charts, as `B=8` does, other sizes are the op's defaults; where it sets others alone, as
-    `heads=qk2_v4` does, they take the place of the suite's own.
-
-    Args:
-        op: the op, which knows axes, aliases and suites.
-        axes: `B=1,8,64 heads=qk4_v8,qk16_v32`; empty for the suite as it is. A list may be given as labels shorten it,
-            `lengths=15n-4124-0c1f2e3d`, if a suite of the op has it.
-        suite: what is measured where nothing is set.
-
-    Raises:
-        UsageError: for an axis that is no axis or a size that is no number.
-        UnknownNameError: for a name that an alias does not understand.
-        ShapeError: for a workload that the op does not define.
+    If it sets the x axis of charts, as `B=8` does, other sizes are the op's defaults; if it sets others alone, as
+    `heads=qk2_v4` does, they replace the suite's own. A list may be given as labels shorten it,
+    `lengths=15n-4124-0c1f2e3d`, if a suite of the op has it. Raises UsageError for an unknown axis or an invalid size,
+    UnknownNameError for a name that is not in an alias, and ShapeError for a workload that the op does not define.
     """
     return _changed(op, axes, op.suite(suite).workloads)
 
 
 def parse_near_default(op: Op, axes: str) -> tuple[Workload, ...]:
-    """As `parse_workloads`, for who looks at kernels and not at times: sizes that are not set are the default's.
-
-    A suite may have a hundred workloads; where none is asked for, the op's default workload alone is meant.
-    """
+    """Parses `--shape` as `parse_workloads`, but from the op's default workload, for verbs that measure no times."""
     return _changed(op, axes, (op.default,))
 
 
 def parse_workload(op: Op, axes: str, purpose: str) -> Workload:
-    """The one workload that `--shape` asks for; the op's default where it sets nothing.
+    """Parses `--shape` into one workload, by default the op's; raises as `parse_workloads`.
 
-    Args:
-        op: the op.
-        axes: as `parse_workloads` takes them.
-        purpose: why it must be one, as the error says: `a profile is of one`.
-
-    Raises:
-        UsageError: for several; and as `parse_workloads`.
+    Raises UsageError for several, which gives the `purpose`: `a profile is of one`.
     """
     found = parse_near_default(op, axes)
     if len(found) > 1:
@@ -382,7 +331,7 @@ def parse_workload(op: Op, axes: str, purpose: str) -> Workload:
 
 
 def _changed(op: Op, axes: str, own: tuple[Workload, ...]) -> tuple[Workload, ...]:
-    """Every combination of the sizes that `axes` sets; those that it does not set are of `own`, or the defaults."""
+    """Every combination of the sizes in `axes`; other sizes come from `own`, or the defaults."""
     if has_short_lists(axes):
         axes = write_in_full(axes, op.suite_workloads)
     settings = op.workloads.parse(axes)
@@ -395,10 +344,10 @@ def _changed(op: Op, axes: str, own: tuple[Workload, ...]) -> tuple[Workload, ..
 
 
 def device_of(gpu: Gpu | None) -> Device:
-    """Where work runs: on the GPU if there is one."""
+    """The device of torch: `cuda` if there is a GPU, else `cpu`."""
     return "cuda" if gpu else "cpu"
 
 
 def slug_of(gpu: Gpu | None) -> str:
-    """What the device is called in run ids, results and dispatchers' tables: `h200`, or `cpu`."""
+    """The device's name in run ids, results and dispatchers' tables: `h200`, or `cpu`."""
     return gpu.slug if gpu else CPU

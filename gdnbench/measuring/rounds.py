@@ -1,4 +1,4 @@
-"""What was measured, by case and round, and what a case's rounds say of its time."""
+"""The samples by case and round, and the times that they give."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from gdnbench.store.samples import RoundRow
 
 @dataclass
 class Collected:
-    """Everything that was measured.
+    """All samples of a run by one clock.
 
     Attributes:
-        samples: by case id, then by round; all by one clock.
-        cpu_us: host time per launch, microseconds, by case id.
-        lost: cases that took their worker down while being measured, by id.
-        burn_ins: in how many workers a case was measured, by id.
-        tuned: what tuners chose for a case, by id, each choice of a process once.
+        samples: by case id, then by round.
+        cpu_us: host time per launch in µs, by case id.
+        lost: failures of cases while they were measured, by case id.
+        burn_ins: number of workers that measured a case, by case id.
+        tuned: the distinct choices of tuners, by case id.
     """
 
     samples: dict[str, dict[int, Sampled]] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class Collected:
     tuned: dict[str, list[str]] = field(default_factory=dict)
 
     def take(self, event: Event) -> None:
-        """Keeps what an event says; of the burn-in round, only that it was."""
+        """Adds an event; the burn-in round is only counted."""
         match event:
             case Sampled(round=number, case=case_id) if number == BURN_IN:
                 self.burn_ins[case_id] += 1
@@ -60,7 +60,7 @@ class Collected:
                 pass
 
     def cheated(self) -> dict[str, Examined]:
-        """The cases that were right, or untouched, only until they were measured."""
+        """The cases that were wrong when timed, or that tampered, by id."""
         return {
             id_: lost for id_, lost in self.lost.items() if lost.status in {Status.WRONG_WHEN_TIMED, Status.TAMPERS}
         }
@@ -71,16 +71,14 @@ class Collected:
         return set.intersection(*rounds) if rounds else set()
 
     def rounds_done(self, groups: Iterable[Iterable[Case]]) -> int:
-        """How many whole rounds each of some groups of cases has, those aside that are lost."""
+        """The least number of complete rounds of the groups, without their lost cases."""
         left = ([case.id for case in group if case.id not in self.lost] for group in groups)
         return min((len(self.complete_rounds(ids)) for ids in left if ids), default=0)
 
     def drop_incomplete_rounds(self, case_ids: Iterable[str], others: Iterable[str] = ()) -> None:
-        """Drops rounds that a worker's death cut in two: their halves cannot be compared with each other.
+        """Drops rounds of cases in one worker that its death cut short, since their parts cannot be compared.
 
-        Args:
-            case_ids: the cases that a worker measures together.
-            others: those that other workers measure with some of them, in rounds of their own.
+        `others` are cases that other workers measure with some of these, in rounds of their own.
         """
         ids = list(case_ids)
         whole = self.complete_rounds(ids).union(*(self.samples.get(other, {}) for other in {*others}.difference(ids)))
@@ -89,19 +87,16 @@ class Collected:
             self.samples[case_id] = kept
 
 
-LOW_CLOCK = 0.97  # of the run's median SM clock; a kernel of 5 µs then reads up to 3 % slow
+LOW_CLOCK = 0.97  # share of the run's median SM clock: a kernel of 5 µs then reads up to 3 % slow
 
 
 @dataclass(frozen=True)
 class LeastWork:
-    """What a case must do at least.
+    """The least work of a case; 0 where unknown.
 
-    Attributes:
-        nbytes: bytes across device memory; 0 for no bandwidth.
-        flops: floating-point operations; 0 where none are declared.
-        peak_us: time of these operations at the GPU's peak, microseconds; 0 where that is not known.
-        rated_copy_us: time of these bytes at the bandwidth that the maker rates; 0 where that is not known. Where no
-            copying floor was measured, operations are the bound only if they take longer than this.
+    `nbytes` cross device memory. `peak_us` is the operations' time at the GPU's peak, `rated_copy_us` the bytes' at the
+    rated bandwidth, both in µs. Without a measured copying floor, operations are the bound only if they take longer
+    than the latter.
     """
 
     nbytes: int = 0
@@ -115,14 +110,13 @@ UNKNOWN = Interval(math.nan, -math.inf, math.inf)
 
 @dataclass(frozen=True)
 class WorkloadTimes:
-    """The cases of a workload in the same rounds.
+    """The times of a workload's cases in the same rounds.
 
     Attributes:
-        times: shape (rounds,) by case id, microseconds, NaN where a round is missing.
-        effects: what the processes, and several cards, add to them.
-        confidence: of every interval.
-        apart: the cases that run Python of their own, in processes of their own, and what they are compared with in the
-            same rounds; None where there are none.
+        times: shape (rounds,) by case id, µs, NaN where a round is missing.
+        effects: the effects of processes, and of several cards.
+        apart: the cases timed in separate processes because they run Python of their own, with their baseline and
+            bounds in the same rounds; None if there are none.
     """
 
     times: Mapping[str, FloatArray]
@@ -131,21 +125,21 @@ class WorkloadTimes:
     apart: WorkloadTimes | None = None
 
     def of(self, case_id: str) -> WorkloadTimes:
-        """The times among which a case has its own: these, or those of the processes apart."""
+        """The times that hold a case: these, or those of the separate processes."""
         return self.apart if self.apart and case_id not in self.times else self
 
     @property
     def bridged_apart(self) -> dict[str, tuple[float, float]]:
-        """Mean times of the cases that were timed apart as well: here, and there; microseconds, by case id."""
+        """Mean times in µs, here and in the separate processes, of the cases timed in both, by case id."""
         if self.apart is None:
             return {}
         both = self.times.keys() & self.apart.times.keys()
         return {id_: (float(np.nanmean(self.times[id_])), float(np.nanmean(self.apart.times[id_]))) for id_ in both}
 
     def interval(self, case_id: str) -> Interval:
-        """A case's time in microseconds: the geometric mean over rounds, so that ratios of times are ratios of rounds.
+        """A case's time in µs: the geometric mean over rounds, so that ratios of times are ratios of rounds.
 
-        Its interval holds the noise of rounds, with their placements, and of processes.
+        Its interval includes the noise of rounds, with their placements, and of processes.
         """
         if self.of(case_id) is not self:
             return self.of(case_id).interval(case_id)
@@ -156,36 +150,28 @@ class WorkloadTimes:
         return ratio.speedup(self.confidence)
 
     def has_beside(self, case_id: str, other_id: str) -> bool:
-        """Whether another case was timed in processes of the same kind: a run that is stopped may lack it."""
+        """Whether another case was timed in processes of the same kind; a stopped run may lack it."""
         return other_id in self.of(case_id).times
 
     def paired(self, case_id: str, baseline_id: str) -> PairedLogRatio:
-        """What the rounds of both say of log(baseline / case)."""
+        """The paired log(baseline / case) over rounds."""
         here = self.of(case_id)
         times = here.times[case_id], here.times[baseline_id]
         return PairedLogRatio.with_effects((case_id, baseline_id), times, here.effects)
 
     def ratio(self, case_id: str, baseline_id: str) -> Interval:
-        """The baseline's time over the case's; unknown where it has none beside it."""
+        """The baseline's time over the case's; `UNKNOWN` if the baseline has none in the same processes."""
         if not self.has_beside(case_id, baseline_id):
             return UNKNOWN
         return self.paired(case_id, baseline_id).speedup(self.confidence)
 
 
 class RoundTimes:
-    """Round times of every case, aligned by round, with the processes and clocks beside them.
+    """Round times of every case, aligned by round, with their processes and clocks.
 
-    Cases that run Python of their own were timed in processes of their own, with what they are compared with in the
-    same rounds. No figure of another case is of these rounds.
-
-    Args:
-        collected: what was measured.
-        confidence: of every interval.
-        trim: the share of a round's samples that its time leaves out at either end.
-        apart: ids of the cases that run Python of their own.
-
-    Attributes:
-        times: shape (rounds,) by case id, trimmed means in microseconds, NaN where a round is missing.
+    Cases that run Python of their own (`apart`, by id) are timed in separate processes, together with their baseline
+    and bounds; the times of other cases do not use these rounds. `trim` is the share of a round's samples that its time
+    leaves out at either end. `times` has shape (rounds,) by case id: trimmed means in µs, NaN where a round is missing.
     """
 
     def __init__(
@@ -216,10 +202,10 @@ class RoundTimes:
         return np.array([of(rounds[number]) if number in rounds else np.nan for number in self._numbers])
 
     def process(self, case_ids: Iterable[str]) -> IntArray:
-        """The process that measured each round of some cases of one workload, shape (rounds,); 0 where none has it.
+        """The process that measured each round of some cases of one workload, shape (rounds,); 0 if none did.
 
-        Other workloads may have been measured in the same rounds by others: a worker that dies, or memory that does
-        not hold all, ends a process between two workloads of a round.
+        Another process may have measured other workloads of the same round: a worker that dies, or memory that does not
+        hold all, ends a process between two workloads of a round.
         """
         found = np.zeros(len(self._numbers), dtype=int)
         for case_id in case_ids:
@@ -228,7 +214,7 @@ class RoundTimes:
         return found
 
     def _is_apart(self, case_id: str) -> bool:
-        """Whether a case was timed in rounds that are shared by none but its own kind and what it is compared with."""
+        """Whether a case was timed in separate processes, with only its own kind and what that is compared with."""
         return case_id not in self._shared and any(
             self._samples[case_id].keys() & rounds.keys()
             for other, rounds in self._shared.items()
@@ -236,16 +222,16 @@ class RoundTimes:
         )
 
     def counts(self, case_id: str) -> dict[str, int]:
-        """How many `rounds` a case has, by how many `processes`."""
+        """The numbers of `rounds` and `processes` of a case."""
         known = np.isfinite(self.times[case_id])
         return {"rounds": int(known.sum()), "processes": len(set(self.process([case_id])[known].tolist()))}
 
     def low_clock(self, case_id: str) -> int:
-        """How many of a case's rounds ran well below the run's median clock."""
+        """Number of a case's rounds with an SM clock below `LOW_CLOCK` of the run's median."""
         return int(np.sum(self._clocks[case_id] < LOW_CLOCK * self._usual_mhz))
 
     def means(self, case_id: str) -> FloatArray:
-        """The mean of all samples of each round, shape (rounds,), microseconds."""
+        """The mean of all samples of each round, shape (rounds,), µs."""
         return self._align(self._samples[case_id], _mean)
 
     def together(self, case_ids: Sequence[str]) -> dict[str, FloatArray]:
@@ -260,13 +246,10 @@ class RoundTimes:
         left_out: Collection[str] = (),
         own_sds: Mapping[str, float] | None = None,
     ) -> WorkloadTimes:
-        """The times of the cases of a workload, with what processes add to them.
+        """The times of the cases of a workload, with the effects of processes; NVBench's times include a launch.
 
-        Args:
-            case_ids: the cases.
-            timer: what measured them; NVBench's times have a launch in them.
-            left_out: cases that are no evidence on the others: see `estimate_effects`.
-            own_sds: what else a process adds to each: likewise.
+        `left_out` and `own_sds` are those of `estimate_effects`: cases not used for it, and relative SDs that a process
+        adds to each case beside the launch.
         """
         process = self.process(case_ids)
 
@@ -293,19 +276,11 @@ class RoundTimes:
         return replace(own, apart=with_effects(shared | {case_id: self.times[case_id] for case_id in apart}))
 
     def interval(self, case_id: str) -> Interval:
-        """A case's time, microseconds, with its interval over rounds."""
+        """A case's time in µs, with its interval over rounds."""
         return self.workload([case_id]).interval(case_id)
 
     def timing(self, case_id: str, timer: Timer, cost: LeastWork, floor_id: str, at: WorkloadTimes) -> Timing:
-        """A case's time and what derives from it.
-
-        Args:
-            case_id: the case.
-            timer: what measured.
-            cost: what the case must move and compute at least.
-            floor_id: the copying floor's case; empty if there is none.
-            at: the cases of its workload.
-        """
+        """A case's time and the figures derived from it; `floor_id` is its copying floor's, empty if there is none."""
         times = self.times[case_id]
         interval = at.interval(case_id)
         samples = np.concatenate([np.asarray(sampled.times_us) for sampled in self._samples[case_id].values()])
@@ -365,9 +340,9 @@ _Rounds = dict[str, dict[int, Sampled]]
 
 
 def _split(samples: _Rounds, apart: Collection[str]) -> tuple[_Rounds, _Rounds]:
-    """Every case's own rounds; and those of the processes that timed cases apart, too, where they have others.
+    """Splits samples into each case's own rounds, and the rounds of shared cases in the separate processes.
 
-    By processes and not by rounds: where a round was cut short, some cases of a process have a time and some have not.
+    It splits by process and not by round: in a round that was cut short, only some cases of a process have a time.
     """
     taken: dict[str, set[int]] = {}
     for case_id in samples.keys() & set(apart):

@@ -1,7 +1,7 @@
-"""In which scenarios the preflight of a run verifies each case: a suite may have a hundred workloads.
+"""Chooses the scenarios in which a run's preflight verifies each case, since a suite may have a hundred workloads.
 
-An oracle in float64 takes longer than the kernel by a factor of thousands. A run of few workloads verifies each of them
-in every scenario of the op. One of more verifies each in the scenario that is timed and in one of the others, in turn:
+An oracle in float64 takes thousands of times as long as the kernel. A run of few workloads verifies each in every
+scenario of the op. A run of more verifies each in the scenario that is timed and in one of the others, in turn, so that
 each kernel still meets every scenario, at several workloads. `gdnbench verify` leaves none out.
 """
 
@@ -13,18 +13,14 @@ from gdnbench.model.case import Case
 from gdnbench.model.op import Op
 
 FEW_WORKLOADS = 8
-"""So many workloads are verified in all scenarios each. With more, four others come up at two workloads or more."""
+"""Most workloads that are each verified in all scenarios. With more, four others come up at two workloads or more."""
 
 
 def scenarios_to_verify(op: Op, cases: Sequence[Case]) -> dict[str, tuple[str, ...]]:
-    """The kinds of inputs on which each case is verified, by its id; empty where all are verified on all.
+    """The scenarios in which each case is verified, by case id; empty if all are verified in all.
 
-    A workload that is timed in several profiles meets the scenarios in one of them: what is timed is another kind for
-    each, and nothing else differs.
-
-    Args:
-        op: the op.
-        cases: all of the run, so that what one is verified in does not depend on which of them are left to do.
+    A workload that is timed in several profiles meets all its scenarios in one of them, and in the others only the
+    timed one. `cases` are all of the run, so that scenarios do not depend on which cases are left to do.
     """
     workloads = list(dict.fromkeys(case.workload for case in cases))
     sizes = list(dict.fromkeys(workload.at("") for workload in workloads))

@@ -18,25 +18,28 @@ from gdnbench.model.workload import Workload
 
 T = TypeVar("T")
 
-# What a cold GPU sample costs beside the kernel, on an H200: L2 flush, blocking kernel, scrubbing, the host.
+# Time of a cold GPU sample beside the kernel, on an H200: L2 flush, blocking kernel, scrubbing, the host.
 GPU_SAMPLE_US = 100.0
 GPU_ROUND_US = 25_000.0
-GPU_STATE_US = 4_000.0  # of NVBench itself, for each round of a case
+GPU_STATE_US = 4_000.0  # NVBench's own time for each round of a case
 CPU_CALLS_PER_SAMPLE = 3  # two to warm up
 CPU_ROUND_US = 60_000.0
 FEWEST_SAMPLES = {"cuda": 40, "cpu": 5}
 LONGEST_CALL_US = {"cuda": 50.0, "cpu": CPU_ROUND_US / (CPU_CALLS_PER_SAMPLE * FEWEST_SAMPLES["cpu"])}
-"""What a foreseen time allows for. On a CPU rounds take longer above that; on a GPU these are most kernels here."""
-START_S = 6.0  # of a worker: loading torch, binding every case
-OWN_OUTPUTS = 2  # times the tensors: kernels that allocate their outputs get as many places for them
-ASIDE = 4  # times the tensors: draws of the inputs, and what the launches that are checked have left
+"""Longest call that a predicted time allows for.
+
+On a CPU longer calls make rounds longer; on a GPU most kernels here take less.
+"""
+START_S = 6.0  # start of a worker: loading torch, binding every case
+OWN_OUTPUTS = 2  # factor on the tensors: kernels that allocate their outputs get as many placements for them
+ASIDE = 4  # further copies of the tensors: draws of the inputs, and the tensors of checked launches
 
 
 def round_order(cases: Sequence[Case], rounds: int, seed: int) -> tuple[tuple[str, ...], ...]:
-    """The ids of all cases once a round: workload by workload, both shuffled anew in each round.
+    """The ids of all cases for each round, by workload; workloads and their cases are shuffled anew in each round.
 
-    The cases of a workload are compared with each other: they stay together, so that what drifts in a process moves
-    both of a pair, and they are shuffled, so that none always follows another.
+    The cases of a workload are compared with each other: they stay together, so that drift affects both of a pair, and
+    are shuffled, so that none always follows another.
     """
     generator = random.Random(seed)
     groups: dict[Workload, list[str]] = {}
@@ -51,14 +54,13 @@ def round_order(cases: Sequence[Case], rounds: int, seed: int) -> tuple[tuple[st
 def memory_blocks(
     op: Op, cases: Sequence[Case], rounds: int, budget_bytes: int, placed_bytes: int
 ) -> tuple[tuple[Case, ...], ...]:
-    """The cases in blocks that are measured one after the other, each of as many workloads as fit into memory.
+    """Splits the cases into blocks measured one after the other, each of as many workloads as fit into memory.
 
     Args:
-        op: the op, for the size of its tensors.
-        cases: ordered by workload; workloads that differ in the profile alone share placements, and stand together.
+        cases: ordered by workload; workloads that differ only in the profile share placements and are adjacent.
         rounds: of a process, its burn-in included, each of which has a window of placements while memory lasts.
-        budget_bytes: for the tensors of a block at all of their placements; a workload that is larger is a block.
-        placed_bytes: what the tensors of one workload may take.
+        budget_bytes: limit of a block's tensors at all of their placements; a workload that exceeds it is a block.
+        placed_bytes: limit of the tensors of one workload.
     """
     blocks: list[list[Case]] = []
     left = 0
@@ -75,10 +77,7 @@ def memory_blocks(
 def placements_bytes(tensor_bytes: int, rounds: int, most_bytes: int) -> int:
     """Memory of a workload's tensors at all placements, with the outputs that kernels allocate themselves.
 
-    Args:
-        tensor_bytes: of its inputs and outputs.
-        rounds: of a process, its burn-in included.
-        most_bytes: what the tensors may take.
+    The rounds include the process's burn-in; `most_bytes` limits the tensors without those outputs.
     """
     window = window_size(tensor_bytes)
     placements = window * window_count(tensor_bytes, window, rounds, most_bytes)
@@ -86,7 +85,7 @@ def placements_bytes(tensor_bytes: int, rounds: int, most_bytes: int) -> int:
 
 
 def most_placed_bytes(budget_bytes: int) -> int:
-    """What the tensors of one workload may take, of a budget for those of a block."""
+    """Limit of the tensors of one workload, from the budget of a block."""
     return min(MOST_PLACED_BYTES, budget_bytes // (2 * OWN_OUTPUTS))
 
 
@@ -95,7 +94,7 @@ def _shuffled(generator: random.Random, items: Sequence[T]) -> list[T]:
 
 
 def sample_count(asked: int, warm_us: float, device: Device) -> int:
-    """Samples per round: as many as asked for, fewer where a round of a slow kernel would take too long."""
+    """Samples per round: as many as requested, fewer if a round of a slow kernel would take too long."""
     if device == "cuda":
         affordable = GPU_ROUND_US / (GPU_SAMPLE_US + warm_us)
     else:
@@ -104,27 +103,24 @@ def sample_count(asked: int, warm_us: float, device: Device) -> int:
 
 
 def round_cost_s(samples: int, warm_us: float, device: Device) -> float:
-    """About how long a round of one case takes, in seconds."""
+    """Approximate time of a round of one case, in seconds."""
     if device == "cuda":
         return (GPU_STATE_US + (samples + WARM_UPS) * (GPU_SAMPLE_US + warm_us)) * 1e-6
     return samples * CPU_CALLS_PER_SAMPLE * warm_us * 1e-6
 
 
 def longest_round_s(samples: int, device: Device) -> float:
-    """How long a round of one case may take, in seconds, of calls up to `LONGEST_CALL_US`."""
+    """Longest time of a round of one case, in seconds, for calls up to `LONGEST_CALL_US`."""
     call_us = LONGEST_CALL_US[device]
     return round_cost_s(sample_count(samples, call_us, device), call_us, device)
 
 
 @dataclass(frozen=True)
 class Segment:
-    """A stretch of a run, measured by one worker.
+    """A part of a run, measured by one worker for each group of cases.
 
-    Attributes:
-        phase: what progress calls it.
-        cases: what is measured, interleaved.
-        rounds: how many whole rounds these cases are to have when it ends, those of earlier segments included.
-        standing: what to tell whoever watches; may be empty.
+    When it ends, its cases have `rounds` complete rounds, those of earlier segments included. `standing` is a message
+    for the observer, and may be empty.
     """
 
     phase: str
@@ -134,29 +130,22 @@ class Segment:
 
 
 class Schedule(Protocol):
-    """Decides segment by segment; what it decides follows from what was measured, so that a stopped run can go on."""
+    """Decides segment by segment, from the samples alone, so that a stopped run can be resumed."""
 
     def next_segment(
         self, cases: Sequence[Case], collected: Collected, samples: Mapping[str, int], warm_us: Mapping[str, float]
     ) -> Segment | None:
-        """The next segment, or None when there is nothing left to find out.
+        """Returns the next segment for the cases that passed the preflight, or None when nothing is left to find out.
 
-        Args:
-            cases: the healthy ones.
-            collected: everything measured so far.
-            samples: per round, by case id.
-            warm_us: time of a warm call, microseconds, by case id.
+        `samples` are per round, `warm_us` the time of a warm call in µs, both by case id.
         """
 
 
 class FixedRounds:
-    """The same number of rounds of every case, in equal parts by several workers.
+    """A schedule of the same number of rounds of every case, in equal parts by several workers.
 
-    Args:
-        rounds: of every case.
-        processes: workers, one after the other. What a process adds to every time, and what a kernel draws once in
-            it (Inductor's choice, an allocation), is then drawn as often.
-        groups: the cases that each process measures together, if not all.
+    The process effect, and what a kernel draws once in a process (Inductor's choice, an allocation), is then drawn as
+    often. `groups` are the cases that each process measures together, if not all.
     """
 
     def __init__(self, rounds: int, processes: int, groups: Sequence[Sequence[Case]] = ()) -> None:
@@ -166,7 +155,7 @@ class FixedRounds:
     def next_segment(
         self, cases: Sequence[Case], collected: Collected, _samples: Mapping[str, int], _warm_us: Mapping[str, float]
     ) -> Segment | None:
-        """The rounds of the next worker."""
+        """The rounds of the next worker, or None."""
         left = tuple(case for case in cases if case.id not in collected.lost)
         done = collected.rounds_done(self._groups or [left])
         ended, processes = bisect_right(self._targets, done), len(self._targets)
@@ -177,5 +166,5 @@ class FixedRounds:
 
 
 def round_share(rounds: int, processes: int, number: int) -> int:
-    """How many rounds are done when so many of the processes have ended: equal parts, up to one round."""
+    """Number of rounds done when `number` of the processes have ended: equal parts, rounded up."""
     return -(-rounds * number // processes)

@@ -1,4 +1,4 @@
-"""One run, once it is opened: build, check, measure, analyse, write; stopped at any point, it keeps all."""
+"""A run from its opening on: build, check, measure, analyse, write; stopped at any point, it keeps everything."""
 
 from __future__ import annotations
 
@@ -67,20 +67,13 @@ from gdnbench.store.schema import GpuDocument
 from gdnbench.store.sweep import write_sweep
 
 Record = Callable[[Event], None]
-MEMORY_SHARE = 0.6  # of the GPU's memory, for tensors; the rest is for libraries and what kernels allocate
+MEMORY_SHARE = 0.6  # share of the GPU's memory for tensors; the rest is for libraries and kernels' allocations
 CPU_MEMORY_BYTES = 8 << 30
 
 
 @dataclass(frozen=True)
 class Finished:
-    """A run that is written.
-
-    Attributes:
-        path: its folder.
-        info: its description.
-        analysis: its rows.
-        interrupted: whether the user stopped it.
-    """
+    """A run whose files are written; `interrupted`: whether the user stopped it."""
 
     path: Path
     info: RunInfo
@@ -90,26 +83,18 @@ class Finished:
 
 @dataclass
 class Session:
-    """One run in the making.
+    """One run in progress.
 
     Attributes:
-        catalog: what there is.
-        op: the op.
-        gpu: where to measure; None for the CPU.
+        gpu: None for the CPU.
         cases: every case, controls included.
-        settings: how to measure.
         folder: the run's hidden folder.
-        info: its description so far.
-        observer: told of every step.
-        collected: what the run's own timer has measured, in an earlier, interrupted part of this run or now.
-        clocked: what the further clocks have measured, likewise.
-        probed: what was measured at the extremes of the inputs.
-        checked: the preflight's verdicts.
-        interpreted: the verdicts of interpreters.
-        forms: what the copying floors are tried as.
-        builds: what the compilers made.
+        collected: samples of the run's own timer, those before an interruption included.
+        clocked: samples of the further clocks, those before an interruption included.
+        probed: samples at the extremes of the inputs.
+        forms: the forms in which copying floors are tried.
         measured_all: whether nothing is left to measure.
-        warm: the process to fork workers from; each is a process of its own otherwise.
+        warm: the process to fork workers from; None starts each as a new process.
         draw_key: see `Task.draw_key`.
     """
 
@@ -135,8 +120,7 @@ class Session:
     def run(self) -> Finished:
         """Measures and writes. Ctrl-C, or SIGTERM, ends the run early and keeps what is finished.
 
-        Raises:
-            MachineError: if the workers cannot work here; what was measured by then stays for `--resume`.
+        Raises MachineError if the workers cannot work here; the samples taken by then are kept for `--resume`.
         """
         with termination_as_interrupt():
             return self._run()
@@ -154,7 +138,7 @@ class Session:
         return self._finish(interrupted)
 
     def _abandon(self) -> None:
-        """Leaves no empty folder behind, and loses nothing that was measured."""
+        """Removes an empty folder, or writes what was measured."""
         if self.collected.samples:
             self._finish(interrupted=True)
         else:
@@ -175,7 +159,7 @@ class Session:
         self.measured_all = True
 
     def _check(self, candidates: list[Case], record: Record) -> None:
-        """Judges every case; without a GPU, Triton and CUDA kernels meanwhile in interpreters."""
+        """Checks every case; without a GPU, Triton and CUDA kernels also run in interpreters meanwhile."""
         self.checked.update(self.builds.verdicts(in_every_form(candidates, self.forms), self._archs))
         for case in candidates:
             if case.id in self.checked:
@@ -201,14 +185,14 @@ class Session:
             self.info = replace(self.info, machine={**self.info.machine, "gpu": gpu})
 
     def _take_chosen(self) -> None:
-        """Goes on with the forms that the preflight chose; `run.json` has them before the first sample is taken."""
+        """Takes the forms that the preflight chose; `run.json` has them before the first sample is taken."""
         chosen = as_chosen(self.cases, self.checked)
         if chosen != self.cases:
             self.cases, self.info = chosen, replace(self.info, cases=case_documents(chosen))
             write_info(self.folder.path, self.info)
 
     def _to_interpret(self, pending: tuple[Case, ...]) -> tuple[Case, ...]:
-        """Kernels at the smallest workload: interpreters are slow, and a larger batch is more of the same."""
+        """The kernels at the smallest workload: interpreters are slow, and a larger batch runs the same code."""
         smallest = min((case.workload for case in self.cases), default=None)
         return tuple(case for case in pending if case.workload == smallest and interpreter_of(case, self.catalog))
 
@@ -234,12 +218,12 @@ class Session:
                     part = replace(task, cases=segment.cases)
                     measure_groups(measuring, part, groups, segment.rounds, self.collected, segment.phase)
                 finally:
-                    if self.info.swept:  # a point with fewer rounds counts as dropped; one that was cut short is not
+                    if self.info.swept:  # a point with fewer rounds would count as dropped by the race
                         left = [case.id for case in segment.cases if case.id not in self.collected.lost]
                         self.collected.drop_incomplete_rounds(left)
 
     def _groups(self, cases: Sequence[Case]) -> tuple[tuple[Case, ...], ...]:
-        """The cases that are measured together; the points of a race, and what is scored, in one process all."""
+        """The cases that are measured together: for a race and a score, all in one process."""
         if self.info.swept or self.settings.looks:
             return (tuple(cases),)
         return isolated_groups(cases, self.catalog.entries)
@@ -252,19 +236,19 @@ class Session:
 
     @property
     def _placed_bytes(self) -> int:
-        """For the tensors of a workload; with looks all are measured together, for the verdict is of all."""
+        """Limit of a workload's tensors; with interim analyses all workloads are measured together."""
         together = len({case.workload.at("") for case in self.cases}) if self.settings.looks else 1
         return most_placed_bytes(self._memory_bytes // max(together, 1))
 
     @property
     def weights(self) -> dict[Workload, float]:
-        """Of each workload in what the run says of all: those of its suite, else 1."""
+        """Weight of each workload in the joint verdict: that of its suite, else 1."""
         suite = suite_of(self.info)
         return dict(suite.weights) if suite else dict.fromkeys((case.workload for case in self.cases), 1.0)
 
     @property
     def own_sds(self) -> dict[str, float]:
-        """What a process adds to each case on a GPU beside a launch; of a CPU that is not known."""
+        """Relative SD that a process adds to each case on a GPU beside the launch; unknown on a CPU."""
         return own_sds_of(self.op, self.cases, self.checked) if self.gpu else {}
 
     @property
@@ -273,7 +257,7 @@ class Session:
         return int(MEMORY_SHARE * memory) or CPU_MEMORY_BYTES
 
     def _read_clocks(self, record: Record) -> None:
-        """The same rounds by each further clock, of the cases that have a time to stand beside."""
+        """Measures by each further clock the cases that have a time by the run's own timer."""
         for clock in self.settings.clocks:
             timed = tuple(case for case in self.cases if self._is_healthy(case))
             if self.settings.looks and not any(case.role is Role.KERNEL for case in timed):
@@ -287,14 +271,14 @@ class Session:
             self._disqualify()
 
     def _probe_inputs(self) -> None:
-        """A few rounds at the extremes of the inputs, on a GPU; a sweep and a score are of their own inputs alone."""
+        """Measures a few rounds at the extremes of the inputs, on a GPU, but not for sweeps and scores."""
         if self.gpu is None or self.info.swept or self.settings.looks:
             return
         probe = InputsProbe(self.op, [case for case in self.cases if self._is_healthy(case)])
         if not probe.cases:
             return
         task = probe.task(self._timing_task(tuple(probe.origins)))
-        measuring = self._measuring(lambda _event: None)  # a run that is resumed tries them anew
+        measuring = self._measuring(lambda _event: None)  # a resumed run measures them again
         for block in self._blocks(probe.cases):
             for cases in trusted_first(block, self.catalog.entries):
                 probe.measure(measuring, replace(task, cases=cases), self.probed)
@@ -302,7 +286,7 @@ class Session:
             self.collected.take(lost)
 
     def _disqualify(self) -> None:
-        """Takes from a case that is found to cheat by a further clock what the run's own timer measured, too."""
+        """Drops the run's own samples of a case that cheated by a further clock."""
         for found in self.clocked.values():
             for verdict in found.cheated().values():
                 self.collected.take(verdict)
@@ -349,11 +333,11 @@ class Session:
         return Finished(path, info, analysis, interrupted)
 
     def _analyse(self) -> Analysis:
-        """What the samples say; a case whose time is implausible by a further clock has none by any.
+        """Analyses the samples; a case whose time is implausible by a further clock has none by any.
 
-        The launch, which is in the run's own times, hides work that is left out: a kernel's own time has none.
+        The launch in the run's own times hides work that is left out; a kernel's own time has no launch.
         """
-        self._disqualify()  # of what an earlier part of the run has found, too
+        self._disqualify()  # also by what an earlier part of the run has found
         found = self._analyse_clocks()
         lost = [
             Examined(row.case.id, row.status, f"by {row.clock}: {row.reason}")
@@ -370,7 +354,7 @@ class Session:
 
     @property
     def _apart(self) -> set[str]:
-        """The cases that run Python of their own."""
+        """Ids of the cases that run Python of their own and are timed in separate processes."""
         return {case.id for case in self.cases if is_apart(case, self.catalog.entries)}
 
     def _analyse_clocks(self) -> Analysis:
@@ -398,13 +382,13 @@ class Session:
         )
 
     def _conclude(self, swept: Mapping[str, Sequence[str]]) -> Sweep:
-        """The sweep's answer, without points that an earlier part of it measured and the check now refuses."""
+        """The sweep's conclusions, without points that an earlier part measured and the preflight now refuses."""
         refused = {case_id for case_id, verdict in self.checked.items() if verdict.status is not Status.OK}
         samples = {case_id: rounds for case_id, rounds in self.collected.samples.items() if case_id not in refused}
         return conclude(self.catalog, self.cases, swept, replace(self.collected, samples=samples), self.settings)
 
     def _kernels(self) -> dict[str, str]:
-        """The label of each case, by its id, but for controls, which are kernels that are there already."""
+        """The label of each case, by case id, without controls, which repeat their baseline."""
         return {case.id: case.label for case in self.cases if case.role is not Role.CONTROL}
 
     def _is_healthy(self, case: Case) -> bool:

@@ -1,4 +1,4 @@
-"""What a user asked to be swept: the grid of every kernel, and a budget of time."""
+"""A request for a sweep: the grid of every kernel, and a time budget."""
 
 from __future__ import annotations
 
@@ -38,19 +38,7 @@ _DURATION = re.compile(r"(?:(?P<minutes>\d+(?:\.\d+)?)m)?(?:(?P<seconds>\d+(?:\.
 def choose_sweep_settings(
     device: Device, *, budget: str, samples: int, seed: int | None, margin: float, step_limit_s: float
 ) -> Settings:
-    """What the user set; a fresh seed unless one is given.
-
-    Args:
-        device: what to sweep on.
-        budget: of time.
-        samples: per round.
-        seed: None for a fresh one.
-        margin: relative difference that counts as none.
-        step_limit_s: seconds that one step of one kernel may take.
-
-    Raises:
-        UsageError: for a value that cannot be measured with.
-    """
+    """The settings of a sweep, with a fresh seed unless one is given; raises UsageError for an invalid value."""
     return Settings(
         rounds=COARSE_ROUNDS,
         samples=samples,
@@ -63,11 +51,7 @@ def choose_sweep_settings(
 
 
 def parse_duration(text: str) -> float:
-    """Seconds in `90`, `90s`, `2m` or `1m30s`.
-
-    Raises:
-        UsageError: for anything else, and for nothing.
-    """
+    """Returns the seconds of `90`, `90s`, `2m` or `1m30s`; raises UsageError for anything else."""
     found = _DURATION.fullmatch(text.strip())
     seconds = 60 * float(found["minutes"] or 0) + float(found["seconds"] or 0) if found else 0.0
     if not 0 < seconds < float("inf"):
@@ -90,31 +74,24 @@ def make_sweep_request(
     profiles: str = "",
     inputs: Path | None = None,
 ) -> Request:
-    """Spans the grid of every kernel that is meant.
+    """Makes the request for a sweep, with the grid of every kernel.
+
+    Raises UnknownNameError for an unknown op, kernel or alias, and UsageError for a param or value that a kernel lacks,
+    an empty grid, a budget that is too small, or a part without workloads.
 
     Args:
-        catalog: what there is.
-        op: the op's name.
-        kernels: names or globs; none for every kernel that has the params.
-        params: `BV` or `BV=4,8,16`; none for all that a kernel declares.
+        kernels: names or globs; empty for every kernel that has the params.
+        params: `BV` or `BV=4,8,16`; empty for all that a kernel declares.
         axes: sizes, `B=1,8,64 heads=qk4_v8`.
-        settings: how to measure; with a budget.
-        gpu: where; None for the CPU.
-        baseline: what to compare with; by default the first kernel as it is without the sweep.
-        label: the user's label.
-        part: of several parts of the workloads, the one to sweep; None for all.
-        profiles: the distributions of inputs, `never,mixed-heads`; empty for the op's default.
+        baseline: by default the first kernel as it is without the sweep.
+        part: the part of the workloads to sweep; None for all.
+        profiles: distributions of inputs, `never,mixed-heads`; empty for the op's default.
         inputs: a file or a folder of captured inputs.
-
-    Raises:
-        UnknownNameError: for an op, kernel or alias that does not exist.
-        UsageError: for a param or value that a kernel lacks, an empty grid, a budget that is too small, or a part
-            without workloads.
     """
     found = find_op(catalog, op)
     wanted = parse_params(params)
     bases = choose_bases(catalog, op, kernels, wanted)
-    points: dict[tuple[str, Params], Variant] = {}  # two presets may lead to the same one
+    points: dict[tuple[str, Params], Variant] = {}  # two presets may have a point in common
     swept: dict[str, tuple[str, ...]] = {}
     for entry, base in bases:
         tried = grid_axes(catalog, entry, wanted)
@@ -143,7 +120,7 @@ def make_sweep_request(
 
 
 def _own_baseline(bases: Sequence[tuple[Entry, Variant]], gpu: Gpu | None) -> str:
-    """The first kernel as it is without the sweep; none where that cannot run, or where floors alone are swept."""
+    """The first kernel without the sweep; empty if it cannot run, or if only floors are swept."""
     for entry, base in bases:
         if not entry.kernel.floor:
             return base.label if not unavailable(entry, gpu) else ""

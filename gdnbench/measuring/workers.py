@@ -1,4 +1,4 @@
-"""Runs workers, several at once where they need not wait for each other, and turns their deaths into outcomes."""
+"""Runs workers, several at once if they are independent, and turns their deaths into outcomes."""
 
 from __future__ import annotations
 
@@ -27,16 +27,14 @@ GPU_WORKER_THREADS = "4"
 
 
 def worker_environment(gpu: Gpu | None, *, interpret: bool = False) -> dict[str, str]:
-    """Variables on top of this process's: one GPU, or none, and this very gdnbench.
+    """Environment variables of a worker beside this process's: the GPU that it sees, and this gdnbench's path.
 
-    Args:
-        gpu: the GPU that the worker sees; None for none.
-        interpret: whether Triton kernels run in Triton's interpreter.
+    No GPU is visible if it is None; `interpret` runs Triton kernels in Triton's interpreter.
     """
     return {
-        # torch would have a thread spin on every core while the GPU works: several runs on a host then share one core.
+        # By default torch spins a thread on every core while the GPU works: several runs on a host then share one core.
         **({"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", GPU_WORKER_THREADS)} if gpu else {}),
-        # By UUID: CUDA numbers GPUs by speed unless told otherwise, and NVML by bus.
+        # By UUID: by default CUDA numbers GPUs by speed, and NVML by bus.
         "CUDA_VISIBLE_DEVICES": gpu.uuid if gpu else "",
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "PYTHONPATH": python_path(),
@@ -48,7 +46,7 @@ def worker_environment(gpu: Gpu | None, *, interpret: bool = False) -> dict[str,
 def _byte_code() -> dict[str, str]:
     """Variables that let workers keep byte code where Python may not write it beside the sources, as in many images.
 
-    Each of the seven workers of a run would compile torch anew, which takes 7 s.
+    Otherwise each of the seven workers of a run would compile torch again, which takes 7 s.
     """
     if not sys.dont_write_bytecode:
         return {}
@@ -57,7 +55,7 @@ def _byte_code() -> dict[str, str]:
 
 LOG_LINES = 3
 Part = Callable[[threading.Event], None]
-"""Supervises workers until it is done, or the event is set."""
+"""A callable that supervises workers until it is done, or the event is set."""
 
 
 class WorkerEnd(Enum):
@@ -66,19 +64,12 @@ class WorkerEnd(Enum):
     FINISHED = auto()
     DIED = auto()
     HUNG = auto()
-    FORGED = auto()  # what it sent is not gdnbench's
+    FORGED = auto()  # it sent a message that is not gdnbench's
 
 
 @dataclass(frozen=True)
 class WorkerOutcome:
-    """How a worker ended, and what it was doing.
-
-    Attributes:
-        end: how.
-        case: id of the case it was on; empty if none.
-        reason: what to say of that case.
-        step: what it was doing then.
-    """
+    """How a worker ended, with its case (empty if none), its step, and the reason for the case's row."""
 
     end: WorkerEnd
     case: str = ""
@@ -87,7 +78,7 @@ class WorkerOutcome:
 
     @property
     def loss(self) -> Examined | None:
-        """The verdict on the case that the worker was lost on; None if it finished."""
+        """The failure of the case that the worker was on, or None if the worker finished."""
         if self.end is WorkerEnd.FINISHED:
             return None
         return Examined(self.case, _STATUSES[self.end], self.reason)
@@ -100,7 +91,7 @@ class Writable(Protocol):
     """A worker's task."""
 
     def write(self, path: Path) -> None:
-        """Writes it for a worker to read."""
+        """Writes the task for a worker to read."""
 
 
 def supervise(
@@ -113,24 +104,17 @@ def supervise(
     module: str = "gdnbench.measuring.worker",
     warm: WarmParent | None = None,
 ) -> WorkerOutcome:
-    """Runs a worker to its end.
+    """Runs a worker to its end and returns how it ended.
+
+    A worker that dies or hangs outside any case is the machine's fault, not a case's. Raises MachineError if the worker
+    refused the task, or died, hung or sent a forged message outside any case, and CancelledError if it was stopped.
 
     Args:
-        task: what it is to do.
-        folder: where its task file and its log go.
-        name: of those files.
-        environment: variables on top of this process's.
-        on_event: called with each event as it arrives.
-        stop: set by another thread when the work is no longer wanted.
-        module: what runs in the worker, as `python -m` takes it.
-        warm: the process to fork it from, which has its environment; a process of its own otherwise.
-
-    Returns:
-        How it ended. A worker that dies or hangs outside any case is the machine's fault, not a case's.
-
-    Raises:
-        MachineError: if the worker refused the task, or died, hung or sent what is forged outside any case.
-        CancelledError: if it was stopped.
+        name: of the task file and the log, in the folder.
+        environment: variables beside this process's.
+        stop: set by another thread to cancel the work.
+        module: the worker's module, as `python -m` takes it.
+        warm: the process to fork it from, with that process's environment; None starts a new one.
     """
     task_file = folder / f"{name}.json"
     task.write(task_file)
@@ -142,7 +126,7 @@ def supervise(
 
 
 class _Watchdog:
-    """Listens to a worker and holds each of its steps to its limit."""
+    """Receives a worker's events and enforces the time limit of each step."""
 
     def __init__(self, worker: Worker[Event], on_event: Callable[[Event], None]) -> None:
         self._worker = worker
@@ -152,12 +136,7 @@ class _Watchdog:
         self._in_step = False
 
     def watch(self, stop: threading.Event | None) -> WorkerOutcome:
-        """Listens until the worker has ended, or a step outlasts its limit.
-
-        Raises:
-            MachineError: as `supervise`.
-            CancelledError: if it was stopped.
-        """
+        """Receives events until the worker has ended, or a step exceeds its limit; raises as `supervise`."""
         deadline = time.monotonic() + GRACE_S
         end = WorkerEnd.DIED
         try:
@@ -169,7 +148,7 @@ class _Watchdog:
         except ForgedMessageError:
             end = WorkerEnd.FORGED
         returncode = self._worker.end(GRACE_S if end is WorkerEnd.DIED else 0)
-        # A kernel may end its process with exit code 0; a worker that is done leaves no step of a case open.
+        # A kernel may end its process with exit code 0; a worker that has finished is in no step of a case.
         if end is WorkerEnd.DIED and returncode == 0 and not self._in_step:
             end = WorkerEnd.FINISHED
         return self._outcome(end)
@@ -183,7 +162,6 @@ class _Watchdog:
         self._on_event(event)
 
     def _outcome(self, end: WorkerEnd) -> WorkerOutcome:
-        """What became of the worker."""
         if self._refused:
             raise MachineError(self._refused.message, self._refused.hint)
         if end is WorkerEnd.FINISHED:
@@ -206,11 +184,9 @@ class _Watchdog:
 
 
 def run_concurrently(*parts: Part) -> None:
-    """Runs the parts at once, each in a thread, and returns when all have ended; one alone runs in this thread.
+    """Runs the parts at once, each in a thread, and returns when all have ended; a single one runs in this thread.
 
-    Raises:
-        Exception: what the first part that fails raises; the others are stopped.
-        KeyboardInterrupt: on Ctrl-C; no worker outlives it.
+    Raises what the first failing part raises, and stops the others; no worker outlives a Ctrl-C.
     """
     stop = threading.Event()
     if len(parts) < 2:

@@ -18,11 +18,11 @@ START_LIMIT_S = 180.0  # torch from a cold network disk
 
 
 def main(arguments: list[str]) -> int:
-    """Does one task; 0 unless the device or a library is out of reach."""
+    """Does one task; returns 0, or 1 if the device or a library cannot be used."""
     die_with_parent()
     task, channel = Task.take(Path(arguments[0])), EventChannel(int(arguments[1]))
     if task.phase is Phase.MEASURE:
-        # All is compiled by now; torch.compile would start a process for every core beside what is timed.
+        # All code is compiled by now; torch.compile would start a process for every core while kernels are timed.
         os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
     channel.send(StepBegun("", "load torch", START_LIMIT_S))
     try:
@@ -52,9 +52,9 @@ def _start(task: Task) -> Started:
 
 @contextlib.contextmanager
 def _no_collection() -> Iterator[None]:
-    """Collects no garbage within: torch's import makes 180,000 objects that stay, and a fifth of it went there.
+    """Disables garbage collection: torch's import makes 180,000 lasting objects and spends a fifth of its time on them.
 
-    Later collections pass them over, too.
+    Later collections skip these objects, too.
     """
     gc.disable()
     try:
@@ -79,7 +79,7 @@ def _work(task: Task, channel: EventChannel) -> None:
 
 
 def choose_timer(task: Task) -> Callable[[Task, EventChannel], None]:
-    """The timer of a task; only its own libraries are loaded."""
+    """The timer of a task; only that timer's libraries are loaded."""
     match task.clock:
         case "cupti":
             from gdnbench.measuring.worker.cupti import measure_all
@@ -96,4 +96,4 @@ if __name__ == "__main__":
     ended = main(sys.argv[1:])
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(ended)  # without the exit handlers of libraries: torch.compile's waits 3 s for its processes
+    os._exit(ended)  # skips the exit handlers of libraries: torch.compile's waits 3 s for its processes

@@ -1,8 +1,8 @@
-"""CUPTI's activity records: two ways to them, and how the timed launches are found in them.
+"""Records CUPTI's activities, in one of two ways, and finds the timed launches in them.
 
-A case begins with an empty kernel of gdnbench's own. A launch of it is a fill, which flushes the L2, then whatever the
-case does, then an empty kernel of gdnbench's own: so a case may launch several kernels, and even fill memory itself.
-Another ends the case: what follows is the checks of its launches.
+A case begins with an empty kernel of gdnbench's own. Each launch is a fill, which flushes the L2, then the case's
+activities, then another such empty kernel, so that a case may launch several kernels and fills. A third empty kernel
+ends the case; the checks of its launches follow.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from torch.profiler import ProfilerActivity, profile
 
 from gdnbench.errors import ProfilerError
 
-FILL = "Memset (Device)"  # as torch's profiler names it
-COPY = "Memcpy"  # begins its names of copies
+FILL = "Memset (Device)"  # torch's profiler's name of a fill
+COPY = "Memcpy"  # prefix of torch's profiler's names of copies
 CASE = "case"
 END = "end"
 CHECKS = "checks"
-FEWEST_WHOLE = 0.5  # of the launches of a round: with fewer, what is missing is no accident
-_BUFFER_BYTES = 8 << 20  # what CUPTI's manual recommends: between 1 and 10 MB
+FEWEST_WHOLE = 0.5  # share of a round's launches; if fewer are complete, more than stray records are missing
+_BUFFER_BYTES = 8 << 20  # CUPTI's manual recommends 1 to 10 MB
 
 
 class Activity(NamedTuple):
-    """One thing that the GPU did, with its begin and end on the GPU's own clock."""
+    """An activity of the GPU, with its begin and end on the GPU's clock."""
 
     name: str
     start_ns: int
@@ -36,16 +36,11 @@ class Activity(NamedTuple):
 
 
 LaunchActivities = list[Activity]
-"""What one launch of a case did, its flush left out."""
+"""The activities of one launch of a case, without its flush."""
 
 
 def split_cases(activities: Iterable[Activity], prefix: str) -> list[list[Activity]]:
-    """The activities of each case, in the order in which the GPU saw them.
-
-    Args:
-        activities: of a round, in any order.
-        prefix: what the names of gdnbench's own kernels begin with.
-    """
+    """The activities of each case of a round, by start; `prefix` begins the names of gdnbench's own kernels."""
     cases: list[list[Activity]] = []
     is_open = False
     for activity in sorted(activities, key=lambda activity: activity.start_ns):
@@ -59,7 +54,7 @@ def split_cases(activities: Iterable[Activity], prefix: str) -> list[list[Activi
 
 
 def split_launches(activities: Iterable[Activity], prefix: str) -> list[LaunchActivities]:
-    """The launches of a case; one whose flush or kernels were not recorded is shorter, or not there."""
+    """The launches of a case; one whose flush or kernels were not recorded is shorter, or missing."""
     launches: list[LaunchActivities] = []
     is_open = False
     for activity in activities:
@@ -74,14 +69,9 @@ def split_launches(activities: Iterable[Activity], prefix: str) -> list[LaunchAc
 
 
 def launch_times_us(launches: Sequence[LaunchActivities], expected: int) -> tuple[float, ...]:
-    """Time of each launch, first start to last end, microseconds; those with records missing are left out.
+    """Time of each launch of a case in a round, first start to last end, µs, without launches with missing records.
 
-    Args:
-        launches: of one case in one round.
-        expected: how many there were.
-
-    Raises:
-        ProfilerError: if fewer than half of them are whole.
+    Raises ProfilerError if fewer than half of the expected ones are complete.
     """
     sizes = Counter(len(launch) for launch in launches if launch)
     usual = max(sizes, key=lambda size: (sizes[size], size), default=0)
@@ -95,13 +85,13 @@ def launch_times_us(launches: Sequence[LaunchActivities], expected: int) -> tupl
 
 
 class ActivityRecorder(Protocol):
-    """Records what the GPU does between a start and a stop."""
+    """Records the GPU's activities between a start and a stop."""
 
     def start(self) -> None:
         """Begins to record."""
 
     def stop(self) -> list[Activity]:
-        """Waits for the GPU and gives what it did since the start, in any order."""
+        """Waits for the GPU and returns its activities since the start, in any order."""
 
 
 def choose_recorder() -> ActivityRecorder:
@@ -110,7 +100,7 @@ def choose_recorder() -> ActivityRecorder:
 
 
 class TorchRecorder:
-    """Through torch's profiler, which carries CUPTI with it."""
+    """Records through torch's profiler, which includes CUPTI."""
 
     def __init__(self) -> None:
         self._profile: Any = None
@@ -121,7 +111,7 @@ class TorchRecorder:
         self._profile.start()
 
     def stop(self) -> list[Activity]:
-        """Everything that a GPU did; the profiler lists what the host did, too."""
+        """Returns the GPU's activities; the profiler lists the host's, too."""
         torch.cuda.synchronize()
         self._profile.stop()
         return [
@@ -132,7 +122,7 @@ class TorchRecorder:
 
 
 class CuptiRecorder:
-    """Through cupti-python. CUPTI hands over buffers as they fill, and on demand."""
+    """Records through cupti-python. CUPTI delivers buffers as they fill, and on demand."""
 
     def __init__(self) -> None:
         from cupti import cupti
@@ -142,7 +132,7 @@ class CuptiRecorder:
         kinds = cupti.ActivityKind
         self._fill, self._copy = kinds.MEMSET, kinds.MEMCPY
         self._kinds = (kinds.CONCURRENT_KERNEL, kinds.MEMSET, kinds.MEMCPY)
-        self._callbacks = (lambda: (_BUFFER_BYTES, 0)), self._take  # CUPTI calls them for as long as the process lives
+        self._callbacks = (lambda: (_BUFFER_BYTES, 0)), self._take  # kept: CUPTI calls them until the process ends
         cupti.activity_register_callbacks(*self._callbacks)
 
     def start(self) -> None:
@@ -151,7 +141,7 @@ class CuptiRecorder:
             self._cupti.activity_enable(kind)
 
     def stop(self) -> list[Activity]:
-        """Everything that a GPU did."""
+        """Returns the GPU's activities."""
         torch.cuda.synchronize()
         self._cupti.activity_flush_all(1)
         for kind in self._kinds:
@@ -160,7 +150,7 @@ class CuptiRecorder:
         return activities
 
     def _take(self, activities: list[Any]) -> None:
-        """Copies what is needed: the buffer behind the activities is CUPTI's again afterwards."""
+        """Copies the activities' fields, since CUPTI reuses the buffer behind them."""
         for activity in activities:
             self._records.append(Activity(self._name(activity), activity.start, activity.end))
 

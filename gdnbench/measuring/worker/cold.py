@@ -1,4 +1,4 @@
-"""What is done around samples: L2 flushed and scrubbed, launch queue dithered, SM clock raised and read."""
+"""Actions around samples: flushing and scrubbing the L2, dithering the launch queue, raising the SM clock."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from gdnbench.machine.gpus import open_nvml
 from gdnbench.measuring.protocol import Task
 from gdnbench.measuring.worker.own_kernels import EmptyKernel, L2Scrubber
 
-_CACHES = 2  # sizes of the L2 that are written: one alone leaves what its hashing happens to spare
-_MOST_DITHER = 8  # empty launches before a sample, and one more than there are at most
+_CACHES = 2  # size of the fill in L2 sizes: with one, the L2's hashing leaves some lines
+_MOST_DITHER = 8  # exclusive limit of the empty launches before a sample
 RAISE_CLOCK_S = 0.5  # the SM clock rises from 345 MHz idle to 1980 MHz under load within this time on an H200
 _SM_CLOCK = 1  # NVML_CLOCK_SM
-_RAISED = 0.95  # of the highest clock
+_RAISED = 0.95  # share of the highest clock
 
 
 class L2Flush:
-    """Fills twice the L2's size, as NVBench does before each cold sample; on the stream current when it is made.
+    """Fills twice the L2's size, as NVBench does before each cold sample, on the stream current at construction.
 
-    The fill is the driver's own, so that activity records tell it from every kernel.
+    The fill is a memset of the driver, so that activity records distinguish it from every kernel.
     """
 
     def __init__(self) -> None:
@@ -33,24 +33,17 @@ class L2Flush:
         self._stream = torch.cuda.current_stream().cuda_stream
 
     def __call__(self) -> None:
-        """Enqueues the fill.
-
-        Raises:
-            RuntimeError: if the driver refuses.
-        """
+        """Enqueues the fill; raises RuntimeError if the driver refuses."""
         (status,) = driver.cuMemsetD8Async(self._buffer.data_ptr(), 0, self._buffer.numel(), self._stream)
         if status != driver.CUresult.CUDA_SUCCESS:
             raise RuntimeError(f"the L2 cannot be flushed: {status.name}")
 
 
 def raise_clock(clock: SmClock | None = None) -> None:
-    """Keeps the GPU busy until its clock has risen: an idle one runs at a fraction of it.
+    """Keeps the GPU busy for `RAISE_CLOCK_S`, or until `clock` reads nearly the highest clock.
 
-    With the load that comes between samples: matrix products draw so much power that the clock falls, to 1650 MHz on an
-    H200, and what is launched right after them is measured at that.
-
-    Args:
-        clock: ends it as soon as this reads nearly the highest clock; without one it takes `RAISE_CLOCK_S`.
+    The load is the one between samples: matrix products draw so much power that the clock falls, to 1650 MHz on an
+    H200, and launches right after them are measured at that clock.
     """
     flush = L2Flush()
     end = time.monotonic() + RAISE_CLOCK_S
@@ -60,12 +53,12 @@ def raise_clock(clock: SmClock | None = None) -> None:
 
 
 class DitherAndScrub:
-    """Dithers the launch queue before each sample and scrubs the L2 after it, on the stream current when it is made.
+    """Dithers the launch queue before each sample and scrubs the L2 after it, on the stream current at construction.
 
-    Dithering: the GPU's front end reads commands from a ring, and a launch costs more where its commands
-    straddle some boundary of it. Every sample enqueues the same number of commands, so all samples of a round would
-    share one phase, and rounds would fall into two groups, 0.17 µs apart on an H200 (docs/measuring.md). A random
-    number of empty launches lets every round see every phase.
+    The GPU's front end reads commands from a ring, and a launch costs more where its commands straddle some boundary of
+    it. Every sample enqueues the same number of commands, so without dithering all samples of a round share one phase,
+    and rounds fall into two groups, 0.17 µs apart on an H200 (docs/measuring.md). A random number of empty launches
+    makes every round see every phase.
     """
 
     def __init__(self, seed: int) -> None:
@@ -74,32 +67,32 @@ class DitherAndScrub:
         self._scrub = L2Scrubber()
 
     def before(self) -> None:
-        """Before a sample."""
+        """Dithers the launch queue, before a sample."""
         for _ in range(self._random.randrange(_MOST_DITHER)):
             self._nothing.launch()
 
     def after(self, input_ranges: torch.Tensor, outputs: Sequence[torch.Tensor]) -> None:
-        """After a sample."""
+        """Scrubs the L2, after a sample."""
         self._scrub(input_ranges, outputs)
 
 
 class NothingBetween:
-    """Leaves the launch queue and the L2 as they are, as NVBench alone does."""
+    """Leaves the launch queue and the L2 unchanged between samples, as NVBench alone does."""
 
     def before(self) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def after(self, input_ranges: torch.Tensor, outputs: Sequence[torch.Tensor]) -> None:
-        """Nothing."""
+        """Does nothing."""
 
 
 def choose_between(task: Task) -> DitherAndScrub | NothingBetween:
-    """What happens between the samples of a task."""
+    """Returns the actions between the samples of a task."""
     return NothingBetween() if task.plain else DitherAndScrub(task.seed)
 
 
 class SmClock:
-    """Reads the SM clock of the worker's GPU from the driver; a reading is worth something while the GPU is busy."""
+    """Reads the SM clock of the worker's GPU from the driver; readings are meaningful only while the GPU is busy."""
 
     def __init__(self, stack: ExitStack) -> None:
         nvml = stack.enter_context(open_nvml())
@@ -112,11 +105,11 @@ class SmClock:
             self._highest_mhz = nvml.ask("DeviceGetMaxClockInfo", handle, _SM_CLOCK)
 
     def read(self) -> tuple[float, ...]:
-        """The clock now in MHz, as `Sampled` takes it: empty where the driver does not say."""
+        """The current clock in MHz, as `Sampled` takes it; empty if the driver does not report it."""
         mhz = self._ask()
         return () if mhz is None else (float(mhz),)
 
     def is_raised(self) -> bool:
-        """Whether it is nearly the highest that the GPU has now; no where the driver does not say."""
+        """Whether the clock is nearly the GPU's highest; False if the driver does not report it."""
         mhz = self._ask()
         return bool(mhz and self._highest_mhz and mhz >= _RAISED * self._highest_mhz)

@@ -1,4 +1,4 @@
-"""Times of single cold launches without NVBench, for what must be known before it runs: it runs once in a process."""
+"""Times single cold launches without NVBench, which can run only once in a process."""
 
 from __future__ import annotations
 
@@ -13,13 +13,9 @@ from gdnbench.measuring.worker.placement import Rotation
 
 
 class ColdLaunches:
-    """Times launches in the way in which NVBench and `nvbench.py` do, event to event.
+    """Times launches as NVBench and `nvbench.py` do, event to event, on a device whose stream is current.
 
     The L2 is flushed, and a blocking kernel holds the stream until the host has enqueued the whole launch.
-
-    Args:
-        device: whose stream is current.
-        seed: of the dithering.
     """
 
     def __init__(self, device: CudaDevice, seed: int) -> None:
@@ -35,11 +31,7 @@ class ColdLaunches:
             raise_clock(SmClock(stack))
 
     def time_us(self, rotation: Rotation) -> float:
-        """Launches a case on its next placement; the time in microseconds.
-
-        Raises:
-            Exception: what the launch raises, once the GPU goes on.
-        """
+        """Launches a case on its next placement and returns the time in µs; releases the GPU if the launch raises."""
         placement = rotation.next_placement()
         self._flush()
         self._blocking.enqueue()

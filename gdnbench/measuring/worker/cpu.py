@@ -1,7 +1,7 @@
-"""Times on the CPU, for machines without a GPU: warm calls on one thread, under Python's timer, interleaved as GPU's.
+"""Times on the CPU, without a GPU: warm calls on one thread, by Python's timer, interleaved as on a GPU.
 
-Untimed calls come before each timed one, and every call finds other inputs: torch's timer, which makes such calls of
-its own, would have a kernel that updates a tensor in place do so three times.
+Untimed calls precede each timed one, and every call gets other inputs. torch's timer makes warm-up calls of its own, so
+a kernel that updates a tensor in place would do so three times.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gdnbench.model.case import Case
 from gdnbench.model.workload import Workload
 
 WARM_UPS = CPU_CALLS_PER_SAMPLE - 1
-PLACE = 0  # the only one: a warm cache holds its tensors wherever they lie
+PLACE = 0  # a single placement: a warm cache holds tensors at any address
 
 
 def measure_all(task: Task, channel: EventChannel) -> None:
@@ -53,11 +53,7 @@ class _TimedCase:
         self._renew()
 
     def measure(self, samples: int, number: int, *, is_last: bool) -> tuple[tuple[float, ...], int]:
-        """The samples of a round by its number, in microseconds, and how many of them were checked.
-
-        Raises:
-            WrongWhenTimedError: if a call that was drawn to be checked was wrong.
-        """
+        """The samples of a round in µs, and the number of checked ones; raises WrongWhenTimedError if one was wrong."""
         self._checks.open([PLACE], number, is_last=is_last)
         times_us = tuple(self._call_us() for _ in range(samples))
         return times_us, self._checks.judge()

@@ -1,8 +1,8 @@
-"""Kernel times as the hardware records them, through CUPTI: from the first block's start to the last block's end.
+"""Kernel times recorded by the hardware through CUPTI, from the first block's start to the last block's end.
 
-Nothing brackets the launch here, so no launch latency is in the time. A blocking kernel holds the GPU until a sample is
-enqueued: else a case of several kernels would be charged for a slow host between them. The samples are made as
-NVBench's: flushed, on one placement after the other, dithered, scrubbed.
+The time includes no launch latency. A blocking kernel holds the GPU until a sample is enqueued; otherwise the time of a
+case with several kernels would include a slow host between them. The samples are made as NVBench's: flushed, placement
+after placement, dithered, scrubbed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gdnbench.measuring.worker.own_kernels import OWN_PREFIX, BlockingKernel, Em
 from gdnbench.measuring.worker.placement import Rotation, bind_cases
 from gdnbench.measuring.worker.timed_checks import WrongWhenTimedError
 
-COLLECT_STEPS = 4  # reading a round's records takes longer than a step of one case: a round is all cases
+COLLECT_STEPS = 4  # steps' time for reading a round's records, which are of all cases
 
 
 def measure_all(task: Task, channel: EventChannel) -> None:
@@ -52,7 +52,7 @@ def measure_all(task: Task, channel: EventChannel) -> None:
 
 
 class _Rounds:
-    """Rounds of all cases; the records of a round are read when it is over, for starting a recorder takes long."""
+    """Rounds of all cases; a round's records are read at its end, since starting a recorder takes long."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class _Rounds:
         self._recorder: ActivityRecorder = choose_recorder()
 
     def find_unseen(self) -> list[str]:
-        """Which of a kernel and a fill the recorder does not see; its first start also loads what it needs."""
+        """Which of a kernel and a fill the recorder misses; its first start also loads its libraries."""
         self._recorder.start()
         self._case.launch()
         self._flush()
@@ -84,7 +84,6 @@ class _Rounds:
         return [what for what, name in (("kernel", OWN_PREFIX + CASE), ("fill", FILL)) if name not in seen]
 
     def measure(self, position: int, ids: tuple[str, ...]) -> None:
-        """The round of the cases at a position of the task's order."""
         number = self._task.round_number(position)
         sm_mhz, checked = {}, {}
         self._recorder.start()
@@ -119,7 +118,7 @@ class _Rounds:
             self._channel.send(sampled)
 
     def _launch(self, case_id: str) -> tuple[tuple[float, ...], int]:
-        """Enqueues a case's warm-ups and samples, and checks some: the SM clock meanwhile, and how many it checked."""
+        """Enqueues a case's warm-ups and samples; returns the SM clock meanwhile and the number of checked launches."""
         rotation = self._rotations[case_id]
         self._case.launch()
         for _ in range(self._task.warm_ups + self._task.samples[case_id]):

@@ -1,4 +1,4 @@
-"""The device of a worker: wait, time a call, capture a call into a CUDA graph, and tell what a failure was."""
+"""The device of a worker: waits, times a call, captures a call into a CUDA graph, and classifies failures."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ TimedCall = Callable[[], object]
 
 
 class WorkerDevice(Protocol):
-    """What differs between a GPU and a CPU."""
+    """The operations that differ between a GPU and a CPU."""
 
     def current(self) -> AbstractContextManager[object]:
         """Makes the worker's own stream the current one."""
 
     def synchronize(self) -> None:
-        """Waits for all work; raises what went wrong in it."""
+        """Waits for all work; raises its errors."""
 
     def time_us(self, run: TimedCall, calls: int) -> float:
-        """Mean time of a warm call, microseconds; a rough figure."""
+        """Approximate mean time of a warm call, µs."""
 
 
 class CpuDevice:
-    """Work is done when the call returns."""
+    """The CPU, whose work is done when the call returns."""
 
     def current(self) -> AbstractContextManager[object]:
-        """There are no streams."""
+        """A CPU has no streams."""
         return nullcontext()
 
     def synchronize(self) -> None:
-        """Nothing to wait for."""
+        """A CPU has nothing to wait for."""
 
     def time_us(self, run: TimedCall, calls: int) -> float:
-        """By the wall clock."""
+        """Mean time of a call by the wall clock, µs."""
         start = time.perf_counter()
         for _ in range(calls):
             run()
@@ -59,7 +59,7 @@ class CpuDevice:
 class CudaDevice:
     """One GPU, device 0 of this process, with a stream of the worker's own.
 
-    The stream is not the default one: work that a kernel puts on the default stream then shows.
+    The stream is not the default one, which exposes work that a kernel puts on the default stream.
     """
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class CudaDevice:
         torch.cuda.synchronize()
 
     def time_us(self, run: TimedCall, calls: int) -> float:
-        """By CUDA events around back-to-back calls."""
+        """Mean time of a call by CUDA events around back-to-back calls, µs."""
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
         start.record(self.stream)
         for _ in range(calls):
@@ -85,7 +85,7 @@ class CudaDevice:
 
 
 def is_alive(device: WorkerDevice) -> bool:
-    """Whether the device still answers; after a fault such as an illegal address a process's context is lost."""
+    """Whether the device responds; after a fault such as an illegal address the process's context is lost."""
     try:
         device.synchronize()
     except Exception:
@@ -95,14 +95,9 @@ def is_alive(device: WorkerDevice) -> bool:
 
 @dataclass(frozen=True)
 class CapturedCall:
-    """A captured call.
+    """A call captured into a CUDA graph: numbers of `kernels` and of all `operations`, copies and fills included.
 
-    Attributes:
-        graph: replays the call.
-        outputs: where a replay writes.
-        kernels: kernel launches in it.
-        launched: names of these launches, and of its fills and copies, as `list_launched` gives them.
-        operations: all nodes, copies and fills included.
+    A replay writes to `outputs`; `launched` has the names that `list_launched` gives.
     """
 
     graph: torch.cuda.CUDAGraph
@@ -113,25 +108,21 @@ class CapturedCall:
 
 
 def capture(run: Launcher, *, strict: bool, pool: Any = None) -> CapturedCall:
-    """Captures one call on the current stream.
+    """Captures one call on the current stream; if the capture breaks, raises what the call raised first.
 
     Args:
-        run: the call.
         strict: whether calls that may wait for the device, such as an allocation by the driver, break the capture
-            wherever they are made. If not, only those made on the capturing stream do.
+            wherever they are made; otherwise only on the capturing stream.
         pool: handle of memory that the graph shares with others, which must not be replayed at the same time.
-
-    Raises:
-        RuntimeError: what the call raised first, if the capture broke.
     """
     torch.cuda.synchronize()
-    torch.cuda.empty_cache()  # a capture gets no memory that is cached, and graphs before this one have left theirs
+    torch.cuda.empty_cache()  # a capture cannot use cached memory, and earlier graphs have left theirs
     graph = torch.cuda.CUDAGraph(keep_graph=True)
     graph.capture_begin(pool=pool, capture_error_mode="global" if strict else "relaxed")
     try:
         outputs = run()
     except Exception:
-        with suppress(RuntimeError):  # says only that there was an error
+        with suppress(RuntimeError):  # it would say only that there was an error
             graph.capture_end()
         raise
     graph.capture_end()
@@ -153,17 +144,10 @@ BeginStep = Callable[[StepBegun], None]
 
 @contextmanager
 def report_failure(channel: EventChannel, device: WorkerDevice, roots: Sequence[str]) -> Iterator[BeginStep]:
-    """Tells the parent of a case that raises, tampers or is wrong, and swallows the exception; the worker is to end.
+    """Reports a case that raises, tampers or is wrong to the parent, and swallows the exception; the worker must end.
 
-    What a case has replaced is found when the next step begins, so none is timed with what another has left.
-
-    Args:
-        channel: to the parent.
-        device: where the case runs.
-        roots: the catalog's folders, of whose files the line is told.
-
-    Raises:
-        Exception: what is raised outside any case's step.
+    Replaced functions are found when the next step begins, so no case is timed with what another has replaced. Files
+    and lines below `roots` are reported. Exceptions outside any case's step are raised.
     """
     case_id, watch = "", TamperWatch(device)
 
@@ -190,14 +174,13 @@ def report_failure(channel: EventChannel, device: WorkerDevice, roots: Sequence[
 
 
 class TamperingError(Exception):
-    """A kernel has replaced functions that it is judged with, or set a part of the L2 aside."""
+    """A kernel has replaced functions by which it is judged, or set a part of the L2 aside."""
 
 
 class TamperWatch:
-    """What kernels are judged with, as it is when this is made: before any kernel is imported.
+    """Detects changes of the functions by which kernels are judged, and of the L2's settings.
 
-    Args:
-        device: where kernels run.
+    To be made before any kernel is imported: the state at that time is the reference.
     """
 
     def __init__(self, device: WorkerDevice) -> None:
@@ -205,11 +188,7 @@ class TamperWatch:
         self._l2 = _watch_l2(device) if isinstance(device, CudaDevice) else None
 
     def check(self) -> None:
-        """Compares; the setting of the L2 is put back.
-
-        Raises:
-            TamperingError: if something is another now.
-        """
+        """Raises TamperingError if something has changed; the setting of the L2 is restored."""
         if names := self._functions.replaced():
             raise TamperingError(told(names))
         if self._l2 and (changes := self._l2.changes()):
@@ -217,6 +196,6 @@ class TamperWatch:
 
 
 def _watch_l2(device: CudaDevice) -> PersistingL2:
-    from gdnbench.measuring.worker.l2_setting import PersistingL2  # with the driver, which a CPU does not have
+    from gdnbench.measuring.worker.l2_setting import PersistingL2  # imports the driver, which is missing without a GPU
 
     return PersistingL2(device.stream.cuda_stream)

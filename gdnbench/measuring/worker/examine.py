@@ -39,7 +39,7 @@ LAUNCHES = 20
 
 
 class UnfitError(Exception):
-    """A case that cannot go on; carries its status."""
+    """A case that failed its preflight, with its status."""
 
     def __init__(self, status: Status, reason: str) -> None:
         super().__init__(reason)
@@ -48,9 +48,9 @@ class UnfitError(Exception):
 
 
 def examine_all(task: Task, channel: EventChannel) -> None:
-    """Examines the cases in turn; returns early where the process lost its device."""
+    """Examines the cases in turn; returns early if the process loses its device."""
     device = CudaDevice() if task.device == "cuda" else CpuDevice()
-    watch = TamperWatch(device)  # before declarations are loaded, for they run, too
+    watch = TamperWatch(device)  # before declarations are loaded, which run code
     workspaces = Workspaces(task)
     trial = FormTrial(task, channel, device, workspaces)
 
@@ -64,7 +64,7 @@ def examine_all(task: Task, channel: EventChannel) -> None:
             examined = trial.conduct(case, examine)
             try:
                 watch.check()
-            except TamperingError as error:  # whatever was found was found with what it replaced
+            except TamperingError as error:  # all results depend on what it replaced
                 examined = Examined(case.id, Status.TAMPERS, str(error), poisoned=True)
             channel.send(examined)
             if examined.poisoned:
@@ -72,7 +72,7 @@ def examine_all(task: Task, channel: EventChannel) -> None:
 
 
 def _nothing_to_poison() -> None:
-    """A CPU has no shared memory."""
+    """Does nothing: a CPU has no shared memory."""
 
 
 class Examination:
@@ -98,7 +98,7 @@ class Examination:
         self._result = Examined(case.id, Status.OK)
 
     def conduct(self) -> Examined:
-        """Every step until the first failure."""
+        """Does every step until the first failure."""
         self._hide_expected()
         threads = ThreadWatch(self._entry.folder)
         try:
@@ -111,10 +111,10 @@ class Examination:
             if isinstance(self._device, CudaDevice):
                 self._capture(run, self._device)
         except UnfitError as unfit:
-            # A failed capture leaves torch's allocator in doubt, and a fault leaves no context: both end the process.
+            # A failed capture leaves torch's allocator in doubt, a fault destroys the context: both end the process.
             doubtful = unfit.status in {Status.SYNCHRONISES, Status.CRASHED} or not is_alive(self._device)
             self._result = replace(self._result, status=unfit.status, reason=unfit.reason, poisoned=doubtful)
-            self._workspaces.forget_inputs()  # it may have changed what inputs are restored from
+            self._workspaces.forget_inputs()  # it may have changed the pristine inputs
         return replace(self._result, gates=tuple(self._gates), notes=(*self._result.notes, *threads.notes()))
 
     @property
@@ -153,7 +153,7 @@ class Examination:
 
     @contextmanager
     def _unbroken(self) -> Iterator[None]:
-        """Turns what loading and binding raise into a status."""
+        """Turns exceptions of loading and binding into a status."""
         try:
             yield
         except BuildError as error:
@@ -186,24 +186,24 @@ class Examination:
             return verify_kernel(kernel, poisoned, workspace, consult, scenario, synchronize, on_outputs)
 
     def _keep_contest_error(self, outputs: Mapping[str, torch.Tensor], expected: Oracle) -> None:
-        """Keeps what the contest's tool would say of these outputs, whatever the gates say."""
+        """Keeps the error of these outputs by the contest's measure, whatever the gates say."""
         self._result = replace(self._result, contest_error=contest_error(outputs, expected))
 
     @contextmanager
     def _expected(self, scenario: str) -> Iterator[Callable[[], Oracle]]:
-        """Consults the oracle for a kind of inputs, and for as long as no code of the kernel runs."""
+        """Provides the oracle for a kind of inputs, only while no code of the kernel runs."""
         try:
             yield partial(self._workspaces.expected, self._case.workload, scenario)
         finally:
             self._hide_expected()
 
     def _hide_expected(self) -> None:
-        """A kernel that is reached through Python could find the oracle's outputs among Python's objects."""
+        """Drops the oracle's outputs, which a kernel called through Python could find among Python's objects."""
         if isinstance(self._entry.kernel, TorchKernel):
             self._workspaces.forget_expected()
 
     def _on_poison(self, run: Launcher) -> Launcher:
-        """The launch, with the shared memory of the GPU poisoned just before it: an earlier one's is gone."""
+        """The launch with the GPU's shared memory poisoned just before it, which erases an earlier launch's."""
 
         def poison_and_run() -> tuple[torch.Tensor, ...]:
             self._poison_shared()
@@ -222,7 +222,7 @@ class Examination:
                 raise UnfitError(gate.status, f"right at first, wrong after {LAUNCHES} launches: {gate.reason}")
 
     def _gate_later(self, run: Launcher) -> tuple[GateResult, ...]:
-        """A kernel may be right only once, as one that leaves a counter behind is."""
+        """Applies the gates again: a kernel may be right only once, as one that leaves a counter behind."""
         scenario = self._timed
         return self._gate(run, self._workspaces.workspace(self._case.workload, scenario), scenario)
 
@@ -234,7 +234,7 @@ class Examination:
         return compare_launches(poisoned, workspace, self._device.synchronize, self._entry.kernel.in_place)
 
     def _capture(self, run: Launcher, device: CudaDevice) -> None:
-        """A lenient capture lets work on other streams pass, so that it is named; the strict one then lets nothing."""
+        """Captures first leniently, so that work on other streams is found and named, then strictly."""
         self._step("capture")
         captured = self._captured(run, device, strict=False)
         self._result = replace(self._result, launches=captured.kernels, launched=captured.launched)
@@ -260,7 +260,7 @@ class Examination:
             raise UnfitError(status, f"cannot be captured into a CUDA graph: {told}") from error
 
     def _check_replay(self, outputs: tuple[torch.Tensor, ...]) -> None:
-        """A replay holds only what went to the stream: work done elsewhere is missing from its outputs."""
+        """Checks a replay's outputs, which lack all work done outside the stream."""
         if self._entry.kernel.floor:
             return
         scenario = self._timed
@@ -279,7 +279,7 @@ class Examination:
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
-        """Turns what a kernel raises into its status."""
+        """Turns exceptions of a kernel into a status."""
         try:
             yield
         except Exception as error:

@@ -1,4 +1,4 @@
-"""The trial of a copying floor: each of its forms is examined as a case is, and the fastest is the one to measure."""
+"""Tries the forms of a copying floor: each is examined as a case, and the fastest is the one to measure."""
 
 from __future__ import annotations
 
@@ -26,40 +26,30 @@ if TYPE_CHECKING:
     from gdnbench.measuring.worker.cold_launches import ColdLaunches
 
 CLEARLY = 0.01
-"""By how much another form must be faster than the declared one: runs on one GPU are to measure the same form."""
+"""Relative time by which a form must beat the declared one, so that runs on one GPU measure the same form."""
 MOST_TRIAL_SAMPLES = 128
 FEWEST_TRIAL_SAMPLES = 8
-TRIAL_US = 200_000.0  # of all samples of a trial, unless these are the fewest
+TRIAL_US = 200_000.0  # time of all samples of a trial, unless these are the fewest
 TRIAL_PLACEMENTS = 128
-"""Where tensors lie moves the ratio of two kernels by percents at B=1: over 16 placements of an H200, a form was taken
-that a whole run found to be 1.7 % slower than the declared one."""
+"""Number of placements: at B=1 the placement changes the ratio of two kernels by percents.
+
+With 16 placements on an H200, a form was chosen that a whole run found to be 1.7 % slower than the declared one.
+"""
 TRIAL_PLACED_BYTES = 1 << 30
 
 TimeLaunch = Callable[[], float]
-"""Launches a form once and gives its time in microseconds."""
+"""Launches a form once and returns its time in µs."""
 
 
 def choose_form(times_us: Sequence[Sequence[float]], trim: float) -> int:
-    """The position of the fastest form; 0, that of the declared one, unless the fastest is clearly faster.
-
-    Args:
-        times_us: the samples of each form, microseconds.
-        trim: the share of them to leave out at either end.
-    """
+    """Index of the form with the least trimmed mean; 0, the declared one, unless another is faster by `CLEARLY`."""
     means = [trimmed_mean(np.asarray(times), trim) for times in times_us]
     fastest = int(np.argmin(means))
     return fastest if means[0] > (1.0 + CLEARLY) * means[fastest] else 0
 
 
 def sample_interleaved(forms: Sequence[TimeLaunch], warm_ups: int, samples: int, seed: int) -> list[list[float]]:
-    """Samples of each form, microseconds; each form is launched once in turn, in an order that is drawn anew.
-
-    Args:
-        forms: the forms.
-        warm_ups: launches of each before its samples.
-        samples: of each.
-        seed: of the orders.
-    """
+    """Samples of each form, µs, after warm-ups; the forms are launched once each in turn, in an order drawn anew."""
     generator = random.Random(seed)
     times_us: list[list[float]] = [[] for _ in forms]
     for _ in range(warm_ups + samples):
@@ -69,40 +59,23 @@ def sample_interleaved(forms: Sequence[TimeLaunch], warm_ups: int, samples: int,
 
 
 def count_samples(warm_us: Sequence[float], overhead_us: float) -> int:
-    """How many samples of each form a trial affords.
-
-    Args:
-        warm_us: time of a warm call of each form, microseconds.
-        overhead_us: what a sample takes besides.
-    """
+    """Number of samples of each form that a trial affords, from the times of a warm call and besides it, µs."""
     affordable = TRIAL_US / max(sum(warm_us) + overhead_us * len(warm_us), 1.0)
     return max(FEWEST_TRIAL_SAMPLES, min(MOST_TRIAL_SAMPLES, int(affordable)))
 
 
 class FormTrial:
-    """Finds out in which of its forms a case is the fastest.
-
-    Args:
-        task: says which cases have forms.
-        channel: to the parent.
-        device: where.
-        workspaces: the tensors of each workload.
-    """
+    """Finds the fastest form of a case."""
 
     def __init__(self, task: Task, channel: EventChannel, device: WorkerDevice, workspaces: Workspaces) -> None:
         self._task = task
         self._channel = channel
         self._device = device
         self._workspaces = workspaces
-        self._cold: ColdLaunches | None = None  # made once: its kernels are to be compiled
+        self._cold: ColdLaunches | None = None  # made once, since it compiles kernels
 
     def conduct(self, case: Case, examine: Callable[[Case], Examined]) -> Examined:
-        """The verdict on a case: of one with forms that on the form to measure, with its params.
-
-        Args:
-            case: the case.
-            examine: gives the verdict on a case as it is.
-        """
+        """The verdict of `examine` on a case; with several forms, that on the form to measure, with its params."""
         if case.id not in self._task.forms:
             return examine(case)
         found: dict[Case, Examined] = {}
@@ -122,7 +95,7 @@ class FormTrial:
             told = f"its forms cannot be timed: {tell_raised(error, self._workspaces.entry(case).folder)}"
             if not is_alive(self._device):
                 return Examined(case.id, Status.CRASHED, told, poisoned=True)
-            chosen = fit[0]  # as it is declared: it is right, if not the fastest
+            chosen = fit[0]  # the declared form, which is correct
             notes.append(told)
         verdict = found[chosen]
         return replace(verdict, params=dict(chosen.variant.params), notes=(*verdict.notes, *notes))
@@ -145,7 +118,7 @@ class FormTrial:
         return [partial(self._device.time_us, run, 1) for run in runs]
 
     def _cold_samplers(self, forms: Sequence[Case], device: CudaDevice) -> tuple[list[TimeLaunch], int]:
-        """All forms on the same placements, and a lap of these to warm up: it fills the caches of translations."""
+        """All forms on the same placements, with one lap of them as warm-up, which fills the TLBs."""
         workspace = self._workspaces.workspace(forms[0].workload, self._workspaces.kinds(forms[0].workload)[0])
         nbytes = workspace.op.tensor_bytes(workspace.workload)
         window = max(1, min(TRIAL_PLACEMENTS, TRIAL_PLACED_BYTES // max(nbytes, 1)))
@@ -154,7 +127,7 @@ class FormTrial:
         rotations = [Rotation(bind, placements) for bind in binders]
         device.synchronize()
         if self._cold is None:
-            from gdnbench.measuring.worker.cold_launches import ColdLaunches  # a CPU has no use for it
+            from gdnbench.measuring.worker.cold_launches import ColdLaunches  # only for a GPU
 
             self._cold = ColdLaunches(device, self._task.seed)
         self._cold.raise_clock()

@@ -1,7 +1,7 @@
-"""Times of launches within a CUDA graph: no host, and launches that follow each other as nodes do.
+"""Times launches within a CUDA graph, without the host, where nodes follow each other.
 
-A graph holds flush and launch in turn, over all placements; another holds the flushes alone. What the first takes
-longer is the launches' time, and with it what a kernel node adds between two others.
+One graph holds flush and launch in turn, over all placements; another holds the flushes alone. The difference is the
+launches' time, including what a kernel node adds between two others.
 """
 
 from __future__ import annotations
@@ -23,39 +23,34 @@ from gdnbench.measuring.worker.device import CudaDevice, capture, report_failure
 from gdnbench.measuring.worker.placement import Placement, Rotation, bind_cases, list_ranges
 from gdnbench.stats.estimators import GPU_TRIM, trimmed_mean
 
-LAUNCHES_PER_GRAPH = 32  # each placement of a full window is visited once, and one tick of the events is 1 ns a launch
+LAUNCHES_PER_GRAPH = 32  # one launch per placement of a full window; one tick of the events is 1 ns a launch
 FEWEST_REPLAYS = 6
-SAMPLES_PER_REPLAY = 16  # a replay is worth many samples: it times 32 launches at once
-FIRST_WINDOW = 0  # a graph's launches stay at the placements at which they were captured
+SAMPLES_PER_REPLAY = 16  # a replay, which times 32 launches, counts as 16 samples
+FIRST_WINDOW = 0  # a graph's launches keep the placements at which they were captured
 
 
 def replays_of(samples: int) -> int:
-    """Timed replays in a round, from the samples that a timer of single launches takes."""
+    """Number of timed replays in a round, from the samples of a timer of single launches."""
     return max(FEWEST_REPLAYS, samples // SAMPLES_PER_REPLAY)
 
 
 def timed_launches(task: Task, case_id: str) -> tuple[int, int]:
-    """None are untimed; of each replay, the last launch at each placement has left something to check."""
+    """Number of untimed launches, none, and of launches that can be checked: one for each replay."""
     return 0, replays_of(task.samples[case_id])
 
 
 def launches_per_graph(placements: int, *, is_in_place: bool) -> int:
-    """Launches of a case in its graph: where it works in place, one a placement, whose state the next would find."""
+    """Launches of a case in its graph; in place, one per placement, since the next would find its state."""
     return min(LAUNCHES_PER_GRAPH, placements) if is_in_place else LAUNCHES_PER_GRAPH
 
 
 def per_launch_us(
     replays_us: Sequence[float], flushes_us: Sequence[float], launches: int = LAUNCHES_PER_GRAPH
 ) -> tuple[float, ...]:
-    """Time of one launch by each replay of a round, microseconds.
+    """Time of one launch by each replay of a round, µs.
 
-    Args:
-        replays_us: replays of flush and launch, so many times each.
-        flushes_us: replays of as many flushes alone, in the same round.
-        launches: in a graph.
-
-    Raises:
-        RuntimeError: if the launches take no time beside the flushes, so that there is nothing to tell.
+    `replays_us` are of flush and launch, `launches` times each; `flushes_us` of as many flushes alone, in the same
+    round. Raises RuntimeError if the launches take no time beside the flushes.
     """
     flush_us = median(flushes_us)
     times_us = tuple(round((replay_us - flush_us) / launches, 4) for replay_us in replays_us)
@@ -96,15 +91,9 @@ def measure_all(task: Task, channel: EventChannel) -> None:
 
 @dataclass(frozen=True)
 class _Loop:
-    """A case's graph.
+    """A case's graph of flush and launch, `count` times, and one of as many flushes alone.
 
-    Attributes:
-        graph: replays its launches.
-        flushes: replays as many flushes alone.
-        ranges: that they read and write, for the scrubber.
-        rotation: of the case.
-        count: of its launches.
-        launches: the last at each placement, and the outputs that it writes.
+    `ranges` are for the scrubber; `launches` has the last launch at each placement, with its outputs.
     """
 
     graph: torch.cuda.CUDAGraph
@@ -122,7 +111,7 @@ class _Replays:
         self._device = device
         self._between = between
         self._flush = L2Flush()
-        # Graphs never run at once, so what one allocates may lie where another does.
+        # Graphs never run at once, so they may share memory.
         self._pool = torch.cuda.graph_pool_handle()
         self._flushes: dict[int, torch.cuda.CUDAGraph] = {}
         self._loops: dict[str, _Loop] = {}
@@ -142,7 +131,7 @@ class _Replays:
         """Captures a case's launches, each on the next placement."""
         launches = launches_per_graph(len(rotation.placements), is_in_place=rotation.is_in_place)
         placements = [rotation.next_placement() for _ in range(launches)]
-        # As many as there are placements: a kernel that allocates its outputs then has as many for those.
+        # As many as there are placements: a kernel that allocates its outputs then has as many placements for them.
         kept: deque[tuple[Placement, tuple[torch.Tensor, ...]]] = deque(maxlen=len(rotation.placements))
 
         def flush_and_launch() -> tuple[torch.Tensor, ...]:
@@ -157,9 +146,9 @@ class _Replays:
         self._loops[case_id] = _Loop(captured.graph, flushes, torch.cat(ranges), rotation, launches, tuple(kept))
 
     def enqueue(self, case_id: str, replays: int) -> tuple[list[Timed], list[Timed]]:
-        """Enqueues replays of the case and of the flushes, in turn, and gives the events around each."""
+        """Enqueues replays of the case and of the flushes, in turn, and returns the events around each."""
         loop = self._loops[case_id]
-        # Untimed, and long enough for the host to run ahead: from here on the GPU never waits for it.
+        # Untimed, and long enough for the host to get ahead, so that the GPU never waits for it.
         loop.flushes.replay()
         loop.graph.replay()
         if loop.rotation.is_in_place:
@@ -174,7 +163,6 @@ class _Replays:
         return cases, flushes
 
     def launches(self, case_id: str) -> int:
-        """How many launches a replay of the case has."""
         return self._loops[case_id].count
 
     def _renew(self, loop: _Loop) -> None:
@@ -182,7 +170,7 @@ class _Replays:
             loop.rotation.renew(placement)
 
     def _check(self, loop: _Loop) -> None:
-        """Of a replay one launch may be drawn for a check; which one, is chance."""
+        """Offers a random launch of a replay for a check."""
         placement, outputs = loop.launches[self._random.randrange(len(loop.launches))]
         loop.rotation.keep(placement, outputs)
 

@@ -1,4 +1,4 @@
-"""Checks Triton and CUDA kernels without a GPU, in interpreters; for Triton's the parent sets `TRITON_INTERPRET=1`."""
+"""Checks Triton and CUDA kernels in interpreters, without a GPU; for Triton's the parent sets `TRITON_INTERPRET=1`."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from gdnbench.verify.check import Oracle, verify_kernel
 from gdnbench.verify.contest import contest_error
 
 SLOWNESS = 10  # interpreters run in NumPy, Triton's a program at a time
-HEEDED_S = 5.0  # that the parent waits longer than the limit, for what heeds no signal
-MOST_TOLD = 3  # findings that a reason names; the rest are counted
+HEEDED_S = 5.0  # seconds beyond the limit that the parent waits, for code that ignores signals
+MOST_TOLD = 3  # findings named in a reason; the rest are counted
 
 
 def interpret_all(task: Task, channel: EventChannel) -> None:
-    """Verifies each case on every kind of inputs; beyond the smallest batch on the first, for the time that it takes.
+    """Verifies each case on every kind of inputs, or only on the first beyond the smallest workload of a series.
 
-    What a larger batch can show is a wrong index, and that shows on any inputs.
+    A larger workload can only reveal a wrong index, which shows on any inputs.
     """
     workspaces = Workspaces(task)
     for case in task.cases:
@@ -41,7 +41,7 @@ def interpret_all(task: Task, channel: EventChannel) -> None:
 
 
 class _OverdueError(Exception):
-    """A step that outlasted its limit."""
+    """A step that exceeded its limit."""
 
 
 class _Interpretation:
@@ -55,7 +55,7 @@ class _Interpretation:
         self._contest_error: float | None = None
 
     def conduct(self, scenarios: Sequence[str]) -> Examined:
-        """On each kind of inputs; on the first once more, where a launch leaves something to the next in the module."""
+        """Verifies on each kind of inputs, and twice on the first if a launch leaves state in the module."""
         if reason := self._entry.kernel.unable(self._case.workload):
             return Examined(self._case.id, Status.UNSUPPORTED, reason)
         gates: list[GateResult] = []
@@ -90,11 +90,7 @@ class _Interpretation:
             self._interpreted = InterpretedTriton(self._entry, self._case.variant)
 
     def _verify_in_time(self, scenario: str) -> tuple[GateResult, ...]:
-        """As `_verify`; what outlasts its limit is told with the line that it had come to.
-
-        Raises:
-            _OverdueError: if it does.
-        """
+        """Verifies within the time limit; else raises _OverdueError with the line that was reached."""
         name, limit_s = f"interpret {scenario}", self._task.step_limit_s * SLOWNESS
         self._channel.send(StepBegun(self._case.id, name, limit_s + HEEDED_S))
         limit = TimeLimit(limit_s)
@@ -116,7 +112,7 @@ class _Interpretation:
         gates = verify_kernel(
             self._entry.kernel, run, workspace, lambda: expected, scenario, cpu.synchronize, on_outputs
         )
-        # First, for what is wrong in the numbers mostly comes of it.
+        # First, since it mostly explains wrong numbers.
         return (self._watched_gate(scenario), *gates)
 
     def _keep_contest_error(self, outputs: Mapping[str, Tensor], expected: Oracle) -> None:
@@ -135,7 +131,7 @@ class _Interpretation:
         return run
 
     def _watched_gate(self, scenario: str) -> GateResult:
-        """Passed where nothing was found."""
+        """The gate of the interpreter's findings, passed if there are none."""
         findings = self._watched.findings
         if not findings:
             return GateResult(self._interpreted.watches, scenario, 0.0, 0.0, "", Status.OK)

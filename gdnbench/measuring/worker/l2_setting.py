@@ -1,8 +1,8 @@
-"""Notices kernels that set a part of the L2 aside for themselves, where flushing between launches does not reach.
+"""Detects kernels that set a part of the L2 aside for themselves, which flushing between launches does not reach.
 
-The limit of persisting lines belongs to the context, an access-policy window to a stream: both outlast the call that
-set them (CUDA programming guide, L2 cache control). What is not seen: a window that a launch has as an attribute of its
-own, which needs the limit to keep anything, and settings that a kernel takes back before its call returns.
+The limit of persisting lines belongs to the context, an access-policy window to a stream; both outlast the call that
+set them (CUDA programming guide, L2 cache control). Not detected: a window as an attribute of a launch, which needs the
+limit to keep anything, and settings that a kernel restores before its call returns.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _WINDOW = driver.CUstreamAttrID.CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW
 
 @dataclass(frozen=True)
 class _Setting:
-    """What is set aside: bytes of the L2 for persisting lines, and the stream's access-policy window."""
+    """Bytes of the L2 for persisting lines, and the stream's access-policy window."""
 
     persisting_bytes: int
     window_base: int
@@ -26,11 +26,7 @@ class _Setting:
 
 
 class PersistingL2:
-    """The setting of the L2 on a stream, as it is when this is made: before any kernel is imported.
-
-    Args:
-        stream: handle of the stream that kernels are given; its context is current.
-    """
+    """Compares a stream's L2 setting, in the current context, with that at construction, before kernels' import."""
 
     def __init__(self, stream: int) -> None:
         self._stream = stream
@@ -38,7 +34,7 @@ class PersistingL2:
         self._before = self._read()
 
     def changes(self) -> tuple[str, ...]:
-        """What is set otherwise now, in words; empty if nothing is. All is put back, and lines are released."""
+        """Describes what has changed, empty if nothing has. Restores the setting and releases persisting lines."""
         now = self._read()
         if now is None or self._before is None or now == self._before:
             return ()
@@ -53,7 +49,7 @@ class PersistingL2:
         return tuple(changes)
 
     def _read(self) -> _Setting | None:
-        """None where the driver does not tell: of a GPU that has no such setting, or has reported a fault."""
+        """Returns the setting, or None if the GPU has none or has reported a fault."""
         refused, value = driver.cuStreamGetAttribute(self._stream, _WINDOW)
         unlimited, limit = driver.cuCtxGetLimit(_LIMIT)
         if refused != driver.CUresult.CUDA_SUCCESS or unlimited != driver.CUresult.CUDA_SUCCESS:

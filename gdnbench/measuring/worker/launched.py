@@ -1,8 +1,8 @@
-"""What one call of a kernel launches: by its capture when it is checked, and by CUPTI's records while it is timed.
+"""Compares what one call of a kernel launches when checked, by its capture, and while timed, by CUPTI's records.
 
-A name is the function's own, without namespaces, template arguments and parameters: a graph knows functions by their
-mangled names (Itanium C++ ABI, section 5.1), and CUPTI's records may be demangled. Fills and copies have a name each.
-Names are compared without their order, for branches of a graph may run in any.
+A name is the function's own, without namespaces, template arguments and parameters: a graph has mangled names (Itanium
+C++ ABI, section 5.1), and CUPTI's records may be demangled. Fills and copies have a name each. Names are compared
+without their order, since branches of a graph may run in any.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from gdnbench.wording import first_of, plural
 FILLED = "(fill)"
 COPIED = "(copy)"
 UNKNOWN_FUNCTION = ""
-"""The name of what cannot be told by its name: where it occurs, nothing is compared."""
+"""The name of a function whose name is unknown; lists that contain it are not compared."""
 
-FEWEST_DEVIATING = 2  # launches of a round: records that are lost from two of them can look like one of another kind
+FEWEST_DEVIATING = 2  # launches of a round: two launches with lost records can look like a deviating one
 _MOST_NAMED = 4
 _ANONYMOUS = "(anonymous namespace)"
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*")
@@ -30,7 +30,7 @@ _LENGTH = re.compile(r"L?(\d+)")
 
 
 def plain_name(name: str) -> str:
-    """A function's own name, mangled or not; that of fills and of copies; `UNKNOWN_FUNCTION` for what is neither."""
+    """A function's own name, mangled or not, the name of a fill or copy, or `UNKNOWN_FUNCTION`."""
     if name.startswith(("Memset", "Memcpy")):
         return FILLED if name.startswith("Memset") else COPIED
     if mangled := _MANGLED.match(name):
@@ -40,7 +40,7 @@ def plain_name(name: str) -> str:
 
 
 def _declared(name: str) -> str:
-    """What stands before a demangled function's parameters, without template arguments, which a result may have, too.
+    """The part of a demangled name before the parameters, without template arguments, also those of a result type.
 
     Among template arguments, `<` may be a comparison: in parentheses, or behind one.
     """
@@ -58,7 +58,7 @@ def _declared(name: str) -> str:
 
 
 def _last_of_mangled(name: str, at: int, *, is_nested: bool) -> str:
-    """The last of the identifiers, each after its length, that begin at a place of a mangled name."""
+    """The last of the length-prefixed identifiers from `at` on in a mangled name."""
     own = UNKNOWN_FUNCTION
     while length := _LENGTH.match(name, at):
         at = length.end() + int(length[1])
@@ -69,11 +69,7 @@ def _last_of_mangled(name: str, at: int, *, is_nested: bool) -> str:
 
 
 def list_launched(graph: int) -> tuple[str, ...]:
-    """Plain names of what a CUDA graph launches, in the order in which its nodes were made.
-
-    Args:
-        graph: its handle.
-    """
+    """Plain names of the launches, fills and copies of a CUDA graph (by handle), in the order of its nodes."""
     from cuda.bindings import driver
 
     kinds = driver.CUgraphNodeType
@@ -90,7 +86,7 @@ def list_launched(graph: int) -> tuple[str, ...]:
                 names += list_launched(int(driver.cuGraphChildGraphNodeGetGraph(node)[1]))
             case kinds.CU_GRAPH_NODE_TYPE_CONDITIONAL:
                 names.append(UNKNOWN_FUNCTION)
-            case _:  # events, host functions and memory: no work of the GPU's
+            case _:  # events, host functions and memory nodes: no work for the GPU
                 pass
     return tuple(names)
 
@@ -105,7 +101,7 @@ def graph_nodes(graph: int) -> list[tuple[Any, Any]]:
 
 
 def _function_name(driver: Any, node: Any) -> str:
-    """As it is linked; a node holds a function of a context, or a kernel of a library."""
+    """The linked name of a node's function, which is a function of a context, or a kernel of a library."""
     status, params = driver.cuGraphKernelNodeGetParams(node)
     if status != driver.CUresult.CUDA_SUCCESS:
         return UNKNOWN_FUNCTION
@@ -118,12 +114,10 @@ def _function_name(driver: Any, node: Any) -> str:
 
 
 def deviation(launches: Sequence[LaunchActivities], checked: Sequence[str]) -> str:
-    """What whole launches did that the check's did not, in a line; empty if they did the same, or cannot be compared.
+    """Describes how complete launches differ from the check's; empty if they are equal or cannot be compared.
 
-    Args:
-        launches: of one case in one round. One with fewer or more activities than usual has lost records, or those
-            that tell it from the next, and says nothing.
-        checked: plain names of what one call launched when it was checked; empty where that is not known.
+    The launches are of one case in one round; those with fewer or more activities than usual have lost records, or
+    those that separate them from the next, and are ignored. `checked` has plain names; empty if unknown.
     """
     sizes = Counter(len(launch) for launch in launches if launch) or Counter(len(launch) for launch in launches)
     usual = max(sizes, key=lambda size: (sizes[size], size), default=0)
@@ -139,7 +133,7 @@ def deviation(launches: Sequence[LaunchActivities], checked: Sequence[str]) -> s
 
 
 def _difference(timed: Counter[str], checked: Counter[str]) -> str:
-    """Both counts of the functions that were not launched as often."""
+    """Names the functions whose numbers of launches differ, with both numbers."""
     differ = {name for name in timed | checked if timed[name] != checked[name]}
     told = [_told({name: counts[name] for name in counts if name in differ}) for counts in (timed, checked)]
     rest = "; all else is the same" if set(timed | checked) - differ else ""
@@ -147,12 +141,9 @@ def _difference(timed: Counter[str], checked: Counter[str]) -> str:
 
 
 def function_times_us(launches: Sequence[LaunchActivities]) -> dict[str, float]:
-    """How long each function of a call takes, by its plain name: the mean over whole launches, microseconds.
+    """Time of each function of a call in µs by plain name, the mean over complete launches.
 
-    The sum where a call launches it repeatedly. Empty where a call does one thing, or one that cannot be told by name.
-
-    Args:
-        launches: of one case in one round.
+    A function launched repeatedly has the sum. Empty if a call has one activity, or one with an unknown name.
     """
     sizes = Counter(len(launch) for launch in launches if launch)
     usual = max(sizes, key=lambda size: (sizes[size], size), default=0)
@@ -167,7 +158,7 @@ def function_times_us(launches: Sequence[LaunchActivities]) -> dict[str, float]:
 
 
 def _told(counts: dict[str, int]) -> str:
-    """`gates, scan (2 times), 1 fill`."""
+    """Formats counts: `gates, scan (2 times), 1 fill`."""
     fills, copies = counts.pop(FILLED, 0), counts.pop(COPIED, 0)
     told = [name if count == 1 else f"{name} ({count} times)" for name, count in counts.items()]
     told += [plural(fills, "fill")] if fills else []

@@ -1,7 +1,7 @@
-"""Names the threads that a kernel leaves behind: they may work while others are verified or timed.
+"""Names the threads that a kernel leaves behind, which may work while others are verified or timed.
 
-Python tells of each of its threads what it runs. Nothing tells whose other threads are, for torch and the driver start
-some, too, or whose streams; work that goes to another stream is missing from a replay.
+Python reports which function each of its threads runs. Other threads and streams have no known owner, since torch and
+the driver start some, too; work on another stream is missing from a replay.
 """
 
 from __future__ import annotations
@@ -12,23 +12,19 @@ from types import FrameType
 
 
 class ThreadWatch:
-    """Python's threads, as they are when this is made: before a kernel is imported.
-
-    Args:
-        folder: the kernel's, whose files' functions count.
-    """
+    """Compares Python's threads, in functions of a kernel's folder, with those at construction, before its import."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.resolve()
         self._before = frozenset(sys._current_frames())
 
     def notes(self) -> tuple[str, ...]:
-        """A line for each thread that is new and is in a function of the kernel's files."""
+        """A line for each new thread that runs a function of the kernel's files."""
         new = (frame for ident, frame in sys._current_frames().items() if ident not in self._before)
         return tuple(f"a thread is left behind, which runs {where}" for where in map(self._outermost, new) if where)
 
     def _outermost(self, frame: FrameType) -> str:
-        """The function of the kernel's files that a thread was started in, with its file and line; empty for none."""
+        """A thread's outermost function in the kernel's files, with file and line; empty if there is none."""
         found = ""
         at: FrameType | None = frame
         while at:

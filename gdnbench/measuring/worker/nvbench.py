@@ -1,7 +1,7 @@
 """Cold GPU times from NVBench, interleaved: one benchmark per round and case, run once each in shuffled order.
 
 NVBench flushes the L2 before each sample and holds the stream with a blocking kernel until the host has enqueued the
-whole launch, so neither a warm cache nor the host's launch cost is in the time. We bracket the launch ourselves
+whole launch, so the time includes neither a warm cache nor the host's launch cost. We bracket the launch ourselves
 (`timer=True`, which reads the same as leaving it to NVBench), to do between samples what NVBench does not: rotate
 placements, scrub the L2, dither the launch queue. NVBench can run once per process.
 """
@@ -37,9 +37,9 @@ from gdnbench.measuring.worker.placement import Rotation, bind_cases
 from gdnbench.measuring.worker.timed_checks import WrongWhenTimedError
 from gdnbench.model.status import Status
 
-BLOCKING_KERNEL_TIMEOUT_S = 2.0  # NVBench gives up on a launch that the host has not enqueued by then
+BLOCKING_KERNEL_TIMEOUT_S = 2.0  # after this time NVBench abandons a launch that is not yet enqueued
 NOT_ENQUEUED = "Deadlock detected"
-"""What NVBench then raises. A case that waits for the GPU itself never comes here, for examining it captures it."""
+"""NVBench's error after that timeout. A case that itself waits for the GPU fails the capture of its preflight."""
 _SAMPLE_BYTES = 4  # float32
 OPTIONS = (
     *("-q", "-d", "0"),
@@ -135,7 +135,7 @@ class _Benchmark:
             self._give_up(str(error), Status.TAMPERS)
         except Exception as error:
             self._give_up(_tell(error, *map(Path, self._task.roots)))
-        if state.is_skipped():  # it left no samples, and the newest are another case's
+        if state.is_skipped():  # it left no samples, and the newest files are another case's
             self._give_up(f"NVBench skipped it: {state.get_skip_reason()}")
         if self._round != BURN_IN:
             self._host_us.setdefault(self._case_id, []).append(median(self._host_ns) / 1e3)
@@ -167,7 +167,7 @@ class _Benchmark:
         self._rotation.renew(placement)
 
     def _give_up(self, reason: str, status: Status = Status.FAILED) -> NoReturn:
-        """Loses the case and ends the process, for NVBench would go on to its next round; the parent starts anew."""
+        """Reports the loss of the case and ends the process, since NVBench would go on; the parent starts another."""
         status = status if is_alive(self._device) else Status.CRASHED
         self._channel.send(Examined(self._case_id, status, reason))
         os._exit(0)
@@ -193,14 +193,14 @@ class _StreamHandle:
 
 
 class _Records:
-    """Counts the files that NVBench leaves for each round of a case, in the order in which it writes them."""
+    """Numbers the files that NVBench writes for each round of a case, in the order of writing."""
 
     def __init__(self, record: Path) -> None:
         self._record = record
         self._next = 0
 
     def take(self) -> tuple[int, int]:
-        """The number of the files that it has just written, and how many samples are in them."""
+        """The number of the newest file, and the number of samples in it."""
         number = self._next
         self._next += 1
         return number, file_of(self._record, number, "bin").stat().st_size // _SAMPLE_BYTES

@@ -1,4 +1,4 @@
-"""Kernels that gdnbench launches on its own behalf, between those that it measures."""
+"""Kernels that gdnbench itself launches, between those that it measures."""
 
 from __future__ import annotations
 
@@ -13,18 +13,14 @@ from cuda.core import Device, LaunchConfig, Program, ProgramOptions, Stream, lau
 from gdnbench.launch.bind import allow_shared
 
 OWN_PREFIX = "gdnbench_"
-"""Begins the name of each of them, so that activity records tell them from other kernels."""
+"""Prefix of their names, which distinguishes them in activity records."""
 
 
 class OwnKernel:
-    """A kernel of gdnbench's own, on the stream that is current when it is made.
+    """A kernel of gdnbench's own, on the stream that is current at construction.
 
-    Args:
-        name: of the `extern "C"` function, without `OWN_PREFIX`.
-        source: CUDA C++ that defines it.
-        blocks: of the grid.
-        threads: per block.
-        shared_bytes: dynamic shared memory of a block, in bytes.
+    `name` is that of the `extern "C"` function in the CUDA C++ `source`, without `OWN_PREFIX`. The grid has `blocks` of
+    `threads` and dynamic shared memory in bytes.
     """
 
     def __init__(self, name: str, source: str, *, blocks: int = 1, threads: int = 32, shared_bytes: int = 0) -> None:
@@ -37,17 +33,13 @@ class OwnKernel:
         self._config = LaunchConfig(grid=(blocks, 1, 1), block=(threads, 1, 1), shmem_size=shared_bytes)
 
     def launch(self, *arguments: Any) -> None:
-        """Enqueues it.
-
-        Args:
-            arguments: addresses as int, all else as ctypes of the parameters' types.
-        """
+        """Enqueues the kernel with addresses as int, and other arguments as ctypes of the parameters' types."""
         launch(self._stream, self._config, self._kernel, *arguments)
 
 
 @cache
 def _compile(source: str, arch: str) -> Any:
-    """The code of a source, which may define several kernels: each source is compiled once."""
+    """Compiles a source, which may define several kernels, once."""
     return Program(source, "c++", ProgramOptions(arch=f"sm_{arch}")).compile("cubin")
 
 
@@ -58,7 +50,7 @@ class EmptyKernel(OwnKernel):
         super().__init__(name, f'extern "C" __global__ void {OWN_PREFIX}{name}() {{}}')
 
 
-BLOCKED_LIMIT_NS = 50_000_000  # a launch queue is 1024 deep: what exceeds it is enqueued once the wait is over
+BLOCKED_LIMIT_NS = 50_000_000  # a launch queue holds 1024 launches: further ones are enqueued after the wait
 _NOW_NS = r"""
 __device__ unsigned long long now_ns() {
   unsigned long long ns;
@@ -79,24 +71,24 @@ extern "C" __global__ void gdnbench_block(const volatile int* released, const in
 
 
 class BlockingKernel:
-    """Holds the GPU until the host has enqueued a sample, as NVBench's does; on the stream current when it is made.
+    """Holds the GPU until the host has enqueued a sample, as NVBench's does, on the stream current at construction.
 
-    What is enqueued then runs without waiting for the host. Each launch has a number, and the host writes the number
-    of the last one that may end: so it can enqueue the next launch before the GPU has left this one.
+    The enqueued work then runs without waiting for the host. Each launch has a number, and the host writes the number
+    of the last one that may end, so that it can enqueue the next launch before the GPU has left this one.
     """
 
     def __init__(self) -> None:
         self._kernel = OwnKernel("block", BLOCKING_SOURCE, threads=1)
-        self._released = torch.zeros(1, dtype=torch.int32, pin_memory=True)  # the GPU reads it where the host writes it
+        self._released = torch.zeros(1, dtype=torch.int32, pin_memory=True)  # the host writes it, the GPU reads it
         self._number = 0
 
     def enqueue(self) -> None:
-        """Blocks the stream: what is enqueued after it starts when it is released, or after 50 ms."""
+        """Blocks the stream: work enqueued after it starts on release, or after 50 ms."""
         self._number += 1
         self._kernel.launch(self._released.data_ptr(), ctypes.c_int(self._number), ctypes.c_ulonglong(BLOCKED_LIMIT_NS))
 
     def release(self) -> None:
-        """Lets the GPU go on."""
+        """Releases the stream."""
         self._released[0] = self._number
 
 
@@ -118,17 +110,17 @@ extern "C" __global__ void gdnbench_demote_one(const long long begin, const long
 """
 _THREADS = 256
 _BLOCKS_PER_SM = 4
-_FIRST_CAPABILITY = (8, 0)  # of applypriority; older GPUs have no eviction priorities to scrub
+_FIRST_CAPABILITY = (8, 0)  # first with applypriority; older GPUs have no eviction priorities to scrub
 
 
 class L2Scrubber:
-    """Demotes tensors in the L2, on the stream that is current when it is made.
+    """Demotes tensors in the L2, on the stream that is current at construction.
 
-    It makes the next sample cold even after a kernel that asked the L2 to keep its data. A load with an `evict_last`
+    This makes the next sample cold even after a kernel that asked the L2 to keep its data. A load with an `evict_last`
     policy (TorchInductor emits them) leaves lines that NVBench's flush, an ordinary fill of the cache, does not
     displace. They survive into the kernel's next sample, and into those of whichever kernel follows on the same
-    tensors: up to 7 % fast for a whole round on an H200 (docs/measuring.md). So, after each timed launch, every line
-    of the op's tensors is demoted to ordinary priority; the next flush does the rest.
+    tensors: up to 7 % fast for a whole round on an H200 (docs/measuring.md). So, after each timed launch, every line of
+    the op's tensors is demoted to ordinary priority, and the next flush evicts it.
     """
 
     def __init__(self) -> None:
@@ -142,9 +134,8 @@ class L2Scrubber:
     def __call__(self, listed: torch.Tensor, others: Sequence[torch.Tensor]) -> None:
         """Enqueues the demotion of tensors.
 
-        Args:
-            listed: what `list_ranges` made of those known before; nothing may be copied to the GPU now.
-            others: those known only now, such as outputs that a kernel allocates itself.
+        `listed` has ranges made earlier, since nothing may be copied to the GPU now; `others` are known only now, such
+        as outputs that a kernel allocates itself.
         """
         if self._listed is None or self._one is None:
             return
@@ -154,9 +145,9 @@ class L2Scrubber:
             self._one.launch(tensor.data_ptr(), nbytes)
 
 
-# A NaN in fp64, fp32, fp16, bf16 and both kinds of fp8, and as an integer a wild index.
+# A NaN in fp64, fp32, fp16, bf16 and both kinds of fp8, and as an integer an index out of range.
 SHARED_POISON = 0x7FFF7FFF
-_STARTED_LIMIT_NS = 200_000  # blocks start within microseconds, unless something else has an SM
+_STARTED_LIMIT_NS = 200_000  # blocks start within microseconds, unless an SM is occupied
 SHARED_POISON_SOURCE = (
     _NOW_NS
     + r"""
@@ -180,11 +171,11 @@ _POISONING_THREADS = 1024
 
 
 class SharedMemoryPoison:
-    """Fills the shared memory of every SM with NaN, on the stream that is current when it is made.
+    """Fills the shared memory of every SM with NaN, on the stream that is current at construction.
 
-    Shared memory keeps what the last block on the SM left there. A kernel that reads its own before it has written it
-    may so find the right values, of its own earlier launch. Each block takes all the shared memory that a block may
-    have, so that an SM holds one, and ends when as many have started as there are SMs.
+    Shared memory keeps the content of the last block on the SM. A kernel that reads shared memory before it writes it
+    may thus find the right values, from its own earlier launch. Each block takes the most shared memory that a block
+    may have, so that an SM holds one, and ends when as many have started as there are SMs.
     """
 
     def __init__(self) -> None:
@@ -202,7 +193,7 @@ class SharedMemoryPoison:
         self._launches = 0
 
     def __call__(self) -> None:
-        """Enqueues it; blocks wait for each other for 0.2 ms at most."""
+        """Enqueues the kernel, whose blocks wait for each other for at most 0.2 ms."""
         self._launches += 1
         self._kernel.launch(
             self._started.data_ptr(),

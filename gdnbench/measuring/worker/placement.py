@@ -1,8 +1,8 @@
-"""Where a case's tensors lie: they are made once for all kernels of a workload, and copied to other places.
+"""Placements of tensors: a workload's tensors are made once for all kernels, and copied to other places.
 
-Where a process's tensors lie in device memory is chance, and it matters: on an H200 at batch 1, the ratio of the same
+The place of a process's tensors in device memory is random, and matters: on an H200 at batch 1, the ratio of the same
 two kernels read 1.04 in one process and 1.13 in another (docs/measuring.md). With 32 placements in turn, five processes
-agree on it to 0.9 %. A serving engine's state pool is large, so a rotation is also what it sees.
+agree on it to 0.9 %. A serving engine's state pool is large, so its launches see many placements, too.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from gdnbench.verify.check import Oracle, consult_oracle
 
 
 class Workspaces:
-    """The catalog as the worker sees it, and the inputs and the oracle's outputs by workload and scenario."""
+    """The worker's catalog, and the inputs and the oracle's outputs by workload and scenario."""
 
     def __init__(self, task: Task) -> None:
         self._catalog = load_catalog(Path(root) for root in task.roots)
         self._op = self._catalog.ops[task.op]
         self._task = task
         self._kinds = 1 + len(self._op.scenarios)
-        # Those of one workload are kept: cases come ordered by workload. The cache is bound here, not on the class, so
-        # that it goes with the object.
+        # Keeps the workspaces of one workload, since cases are ordered by workload. An attribute of the object, so that
+        # the cache is freed with it.
         self.workspace = lru_cache(maxsize=self._kinds)(self.draw)
         self._expected: OrderedDict[tuple[Workload, str], Oracle] = OrderedDict()
 
@@ -51,11 +51,11 @@ class Workspaces:
         return self._catalog.entries[case.variant.kernel]
 
     def kinds(self, workload: Workload) -> tuple[str, ...]:
-        """The kinds of inputs that a case is verified on: what is timed first, then all scenarios."""
+        """The kinds of inputs on which a case is verified: the timed one, then all scenarios."""
         return self._op.inputs_to_verify(workload)
 
     def draw(self, workload: Workload, kind: str | None = None) -> Workspace:
-        """Inputs of a kind, the one that is timed unless told, and poisoned outputs, by the task's seed."""
+        """Inputs of a kind, by default the timed one, drawn by the task's seed, and poisoned outputs."""
         kind = kind or self.kinds(workload)[0]
         if is_captured(kind):
             return self._captured(workload, kind)
@@ -63,7 +63,7 @@ class Workspaces:
         return Workspace.make(self._op, self._numerics, workload, seed=seed, device=self._task.device, scenario=kind)
 
     def _captured(self, workload: Workload, profile: str) -> Workspace:
-        """The inputs of a file, with the scalars that the op has at its workload."""
+        """The inputs of a file, with the op's scalars at its workload."""
         path, sha256 = self._task.captured[profile]
         device = self._task.device
         _, scalars = self._numerics.make_inputs(workload, self._task.seed, device, self._op.scenarios[0])
@@ -71,17 +71,17 @@ class Workspaces:
         return Workspace.holding(self._op, workload, inputs, scalars, device=device)
 
     def draws(self, workload: Workload) -> Draws:
-        """What launches that are timed at a workload find: see `Draws`."""
+        """The `Draws` of the timed launches at a workload."""
         kind = self.kinds(workload)[0]
         of_kind = CapturedDraws if is_captured(kind) else Draws
         return of_kind(self.draw(workload), self._numerics, kind, self._task.draw_key)
 
     def get(self, workload: Workload, scenario: str) -> tuple[Workspace, Oracle]:
-        """A workspace, and what the oracle expects of a kernel there."""
+        """A workspace, and the oracle's outputs for it."""
         return self.workspace(workload, scenario), self.expected(workload, scenario)
 
     def expected(self, workload: Workload, scenario: str) -> Oracle:
-        """The oracle's outputs, on inputs that are drawn anew: kernels may have changed those that they were given."""
+        """The oracle's outputs, on inputs drawn again, since kernels may have changed the ones they were given."""
         key = (workload, scenario)
         if key not in self._expected:
             self._expected[key] = consult_oracle(self.draw(workload, scenario), self._numerics)
@@ -90,14 +90,14 @@ class Workspaces:
         return self._expected[key]
 
     def forget_expected(self) -> None:
-        """Drops the oracle's outputs, and overwrites them first: an allocator hands memory on as it is."""
+        """Overwrites and drops the oracle's outputs, since an allocator does not clear memory that it reuses."""
         while self._expected:
             _, oracle = self._expected.popitem()
             for tensor in (*oracle.outputs.values(), *oracle.roundoff.values()):
                 tensor.untyped_storage().fill_(0)  # type: ignore[attr-defined]
 
     def forget_inputs(self) -> None:
-        """Drops the workspaces, so that the next case's inputs are drawn anew."""
+        """Drops the workspaces, so that the next case's inputs are drawn again."""
         self.workspace.cache_clear()
 
     @property
@@ -107,13 +107,7 @@ class Workspaces:
 
 @dataclass(frozen=True)
 class Placement:
-    """A launcher bound to tensors at one placement.
-
-    Attributes:
-        number: of the placement.
-        run: launches the case there.
-        input_ranges: of its inputs and scratch tensors, for the scrubber.
-    """
+    """A launcher bound to the tensors of one placement; `input_ranges` are of inputs and scratch, for the scrubber."""
 
     number: int
     run: Launcher
@@ -123,13 +117,9 @@ class Placement:
 class Placements:
     """The tensors of a workload at all of their placements, which the cases of the workload share.
 
-    They are taken in windows, one a round. Where tensors lie is chance, worth percents at batch 1 on an H200: were it
-    the same in every round, an interval over rounds would not hold it.
-
-    Args:
-        workspace: the first placement.
-        window: placements of a window.
-        windows: how many there are; the rounds after them begin with the first again.
+    Each round uses one window of them, from the first again after the last. The place of tensors is random, and worth
+    percents at batch 1 on an H200: were it the same in every round, an interval over rounds would not include its
+    effect.
     """
 
     def __init__(self, workspace: Workspace, window: int, windows: int) -> None:
@@ -145,7 +135,7 @@ class Placements:
         return list(range(first, first + self.window))
 
     def ranges(self, number: int) -> torch.Tensor:
-        """The ranges of a placement's inputs and of the scratch tensors that it has by now."""
+        """The ranges of a placement's inputs and of its scratch tensors so far."""
         copy = self.workspaces[number]
         key = (number, len(copy.scratch))
         if key not in self._ranges:
@@ -153,12 +143,10 @@ class Placements:
         return self._ranges[key]
 
     def keep(self, number: int, outputs: tuple[torch.Tensor, ...]) -> int | None:
-        """Keeps outputs that the kernel allocated itself until as many launches later as there are placements.
+        """Keeps outputs that the kernel allocated itself for as many launches as there are placements.
 
-        torch's allocator would otherwise give it the same place each time.
-
-        Returns:
-            The number of the place of such outputs; None for outputs that were there before.
+        torch's allocator would otherwise reuse the same memory each time. Returns the number of their place, or None
+        for outputs that were there before.
         """
         given = {tensor.data_ptr() for tensor in self.workspaces[number].outputs.values()}
         own = tuple(tensor for tensor in outputs if tensor.data_ptr() not in given)
@@ -170,23 +158,17 @@ class Placements:
 
     @property
     def are_outputs_spread(self) -> bool:
-        """Whether as many outputs are kept as there are placements, so that no launch needs memory from the driver."""
+        """Whether as many outputs are kept as there are placements, so that launches need no memory from the driver."""
         return len(self._allocated) == self._allocated.maxlen
 
 
 class Rotation:
-    """A case on the placements of its workload: bound to those of one window, round by round.
+    """A case on the placements of its workload, bound to those of one window, round by round.
 
     Args:
-        bind: binds the case to a workspace.
-        placements: those of its workload.
-        checks: of its launches, with new inputs for each; None to leave the tensors as they are.
-        warm_ups: placements of the window after this one, on which the launches before the samples go; 0 for the
-            window's own.
-        is_in_place: whether a launch changes what the next one at its placement begins with, until that is renewed.
-
-    Attributes:
-        tuned: what tuners chose for it in this process.
+        checks: checks of its launches, with new inputs for each; None leaves the tensors unchanged.
+        warm_ups: placements of the next window for the launches before the samples; 0 for the window's own.
+        is_in_place: whether a launch changes the inputs of the next at its placement, until renewed.
     """
 
     def __init__(
@@ -209,13 +191,7 @@ class Rotation:
         self._launch_once()
 
     def open(self, position: int, number: int = BURN_IN, *, is_last: bool = False) -> None:
-        """Binds the case to the window of a round.
-
-        Args:
-            position: of the round in the process's order.
-            number: of the round in the run, which its inputs are drawn by.
-            is_last: whether it is the process's last.
-        """
+        """Binds the case to a round's window, by its position in the process; its number in the run seeds inputs."""
         self._visited.clear()
         numbers = self._placements.numbers(position)
         elsewhere = self._placements.numbers(position + 1)[: self._warm_ups]
@@ -229,7 +205,7 @@ class Rotation:
         return Placement(number, run, self._placements.ranges(number))
 
     def _launch_once(self) -> None:
-        """At each placement, and further if the case allocates its outputs: nothing loads or allocates later."""
+        """Launches at each placement, and until a case's own outputs are spread: nothing loads or allocates later."""
         for placement in self.placements:
             allocated = self._launch(placement)
         while allocated and not self._placements.are_outputs_spread:
@@ -246,10 +222,9 @@ class Rotation:
         return next(self._next)
 
     def keep(self, placement: Placement, outputs: tuple[torch.Tensor, ...]) -> bool:
-        """Notes a launch and keeps what it allocated; whether it allocated its outputs.
+        """Registers a launch and its outputs; returns whether it allocated them.
 
-        Raises:
-            WrongWhenTimedError: if the launch is to be checked and returned something else than the op's outputs.
+        Raises WrongWhenTimedError if the launch is to be checked and returned something else than the op's outputs.
         """
         if self._checks:
             self._checks.take(placement.number, outputs)
@@ -258,29 +233,22 @@ class Rotation:
         return allocated is not None
 
     def renew(self, placement: Placement) -> None:
-        """Once nothing reads what a launch has left: other inputs at its placement, and poisoned outputs."""
+        """Gives the placement other inputs and poisoned outputs, once the launch's outputs are no longer needed."""
         if self._checks:
             self._checks.renew(placement.number)
 
     def judge(self) -> int:
-        """Holds launches of the round against the oracle, once it is over, and says how many.
-
-        Raises:
-            WrongWhenTimedError: if one fails a gate.
-        """
+        """Checks launches of the finished round by the oracle; returns their number or raises WrongWhenTimedError."""
         return self._checks.judge() if self._checks else 0
 
     def visited(self, launches: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Numbers of the placements of the last launches; and of those of the outputs that the case allocates itself.
-
-        The second is empty for a case that allocates none.
-        """
+        """Numbers of the placements of the last launches, and of the outputs that the case allocates, empty if none."""
         last = self._visited[-launches:]
         return tuple(number for number, _ in last), tuple(own for _, own in last if own is not None)
 
 
 def samples_after_warm_ups(task: Task, case_id: str) -> tuple[int, int]:
-    """How many launches of a round are not timed, and how many then are, where each sample is one launch."""
+    """Numbers of untimed and of timed launches of a round, if each sample is one launch."""
     return task.warm_ups, task.samples[case_id]
 
 
@@ -292,17 +260,11 @@ def bind_cases(
 ) -> dict[str, Rotation]:
     """Binds and launches every case, so that nothing compiles, loads or allocates once timing begins.
 
-    Args:
-        task: what is to be timed.
-        begin: announces a step.
-        device: the GPU.
-        launches_of: of a round of a case: how many are not timed, and how many then are.
-
-    Returns:
-        A rotation of each case by its id; the cases of a workload share the placements of its tensors.
+    The cases of a workload share the placements of its tensors. `launches_of` returns the numbers of untimed and of
+    timed launches of a case's round. Returns rotations by case id.
     """
     workspaces = Workspaces(task)
-    placements: dict[Workload, Placements] = {}  # of workloads that differ in the profile alone, the same
+    placements: dict[Workload, Placements] = {}  # shared by workloads that differ only in the profile
     renewed: dict[Workload, RenewedPlacements] = {}
     checked: dict[Workload, CheckedPlacements] = {}
     rotations = {}

@@ -1,9 +1,9 @@
-"""What every launch finds: inputs in a mixture that hardly any launch before it found, and outputs that hold poison.
+"""Renews inputs and outputs between launches: a mixture of inputs that hardly any earlier launch had, poisoned outputs.
 
 Before a round and after each launch, timed or not, each input tensor at its placement gets the values of one of two
-draws, chosen as if at random and for itself. A kernel that keeps answers by the addresses of its inputs, by their
-shapes or by a sample of their values then gives wrong ones, and one that writes nothing leaves poison. All of it lies
-outside what is timed, and before the flush of the next sample, so it leaves nothing in the L2.
+draws, chosen pseudorandomly for each tensor. A kernel that caches results by the addresses of its inputs, by their
+shapes or by a sample of their values then gives wrong ones, and one that writes nothing leaves poison. The renewal is
+not timed, and precedes the flush of the next sample, so that it leaves nothing in the L2.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from gdnbench.measuring.protocol import BURN_IN, MOST_CHECKED
 from gdnbench.measuring.worker.own_kernels import OwnKernel
 
 InPlace = Mapping[str, str]
-"""The outputs that a kernel updates in place, with the input whose values each begins with."""
+"""The outputs that a kernel updates in place, by name, with the input that each starts from."""
 
 _MOST_SEED = 2**31 - 1
 
 
 def _bits(first: Workspace) -> dict[str, int]:
-    """Of each input the bit of a mixture that says of which draw it is."""
+    """The bit of a mixture, for each input, that selects its draw."""
     floating = [name for name, tensor in first.inputs.items() if tensor.is_floating_point()]
     groups = [group for group in first.op.drawn_together if set(group) <= set(floating)]
     leader = {name: group[0] for group in groups for name in group}
@@ -40,7 +40,7 @@ def _bits(first: Workspace) -> dict[str, int]:
 
 @contextmanager
 def memory_apart(*, on_gpu: bool) -> Iterator[None]:
-    """Memory of its own for what is computed between rounds: where a kernel's outputs lie must not depend on that."""
+    """Separate memory for computations between rounds, so that they do not change where a kernel's outputs lie."""
     with torch.cuda.use_mem_pool(_pool()) if on_gpu else nullcontext():
         yield
 
@@ -53,22 +53,19 @@ def _pool() -> torch.cuda.MemPool:
 class Draws:
     """Two draws of a workload's inputs, of which each launch gets a mixture.
 
-    What a launch finds follows from the workload, its profile, the round and the placement, so that all processes and
-    timers of a run time the same inputs: the time of a kernel may depend on them. Where the op says that it does, each
-    round has draws of its own, and the noise of rounds holds what draws differ by.
-
-    Tensors of integers are all of the same draw, for lengths and indices may depend on each other, and so are those
-    that the op says are drawn together.
+    The mixture follows from the workload, its profile, the round and the placement, so that all processes and timers of
+    a run time the same inputs, on which a kernel's time may depend. If the op declares that it does, each round has its
+    own draws, and the noise of rounds includes the effect of draws. All integer tensors are of the same draw, since
+    lengths and indices may depend on each other, and so are those that the op declares as drawn together.
 
     Args:
-        first: inputs whose values are the first draw, for as long as rounds share draws.
-        numerics: the op's, which makes the others, of the same kind of inputs.
+        first: workspace whose inputs are the first draw while rounds share draws.
         kind: the kind of inputs.
-        key: of the run; a kernel that does not know it cannot foresee what it finds.
+        key: secret of the run; without it a kernel cannot predict its inputs.
     """
 
     _places: tuple[int, ...] = (0, 1)
-    """The draws that a round has of its own, where times may depend on the inputs."""
+    """Indices of the draws that each round redraws, if times depend on the inputs."""
 
     def __init__(self, first: Workspace, numerics: Numerics, kind: str, key: str) -> None:
         self.numerics = numerics
@@ -83,7 +80,7 @@ class Draws:
         self._bits = _bits(first)
 
     def begin(self, number: int) -> None:
-        """Readies the draws of a round."""
+        """Makes the draws of a round."""
         if number == self.number:
             return
         self.number = number
@@ -101,11 +98,9 @@ class Draws:
         return drawn.inputs
 
     def choose(self, place: int, visit: int) -> int:
-        """The mixture that a launch of the round finds: which draw each tensor is of, a bit each; 0 is the first draw.
+        """The mixture for a launch of the round: the draw of each tensor, a bit each; 0 is the first draw.
 
-        Args:
-            place: number of the placement.
-            visit: of the launch, among those of its case and round at the placement.
+        `visit` is the launch's number at the placement, within its case and round.
         """
         return self._hash(f"{self.number}/{place}/{visit}/mixture") & ((1 << len(self._bits) + 1) - 1)
 
@@ -118,7 +113,7 @@ class Draws:
         return {name: self.tensors[choice >> bit & 1][name] for name, bit in self._bits.items()}
 
     def rows(self, workspace: Workspace, in_place: InPlace) -> list[tuple[int, int, int, int, int, int]]:
-        """What a renewal writes: address, bytes, address of the first draw, of the second, bit that chooses, pattern.
+        """Rows of a renewal: address, bytes, addresses of the first and second draw, bit that selects, pattern.
 
         A row without draws is filled with its pattern.
         """
@@ -136,9 +131,9 @@ class Draws:
 
 
 class CapturedDraws(Draws):
-    """Captured inputs and, as the second draw, the same with their heads in another order: see `rearranged`.
+    """Captured inputs and, as the second draw, the same with their heads in another order (`rearranged`).
 
-    So a launch finds the gates as they were captured, or those of each head at another one.
+    A launch thus finds the gates as captured, or each head's at another head.
     """
 
     _places = (1,)
@@ -149,11 +144,7 @@ class CapturedDraws(Draws):
 
 
 class RenewedPlacements:
-    """The placements of workloads that differ in the profile alone, and the inputs that each placement holds.
-
-    Args:
-        workspaces: the tensors at every placement.
-    """
+    """The placements of workloads that differ only in the profile, with the inputs that each holds."""
 
     def __init__(self, workspaces: Sequence[Workspace]) -> None:
         self.workspaces = workspaces
@@ -163,25 +154,25 @@ class RenewedPlacements:
 
     @cached_property
     def room(self) -> tuple[Workspace, ...]:
-        """Tensors for what the launches of a round that are checked have left."""
+        """Tensors for the inputs and outputs of a round's checked launches."""
         return tuple(self.workspaces[0].copy() for _ in range(MOST_CHECKED))
 
     def inputs(self, number: int) -> dict[str, torch.Tensor]:
         """The values that the inputs at a placement were given last."""
         held = self._holds[number]
-        assert held is not None  # every placement of a window is prepared
+        assert held is not None  # `prepare` has been called for it
         draws, choice = held
         return draws.inputs(choice)
 
     def prepare(self, number: int, draws: Draws, in_place: InPlace) -> None:
-        """Readies a placement for a round of a kernel's launches, which find the inputs that all kernels' find."""
+        """Prepares a placement for a round of a kernel's launches, with the same inputs for all kernels."""
         self._visits[number] = 0
         self.renew(number, draws, in_place)
 
     def renew(self, number: int, draws: Draws, in_place: InPlace) -> None:
-        """Gives a placement other inputs, and poisons its outputs; on the current stream, with nothing from the host.
+        """Gives a placement other inputs and poisons its outputs, on the current stream, without copies from the host.
 
-        Outputs that a kernel allocates itself keep what it wrote: of other inputs, that is wrong for the next launch.
+        Outputs that a kernel allocates itself keep their values, which are wrong for the next inputs.
         """
         choice = draws.choose(number, self._visits[number])
         self._renewal(number, draws, in_place).apply(choice)
@@ -206,10 +197,10 @@ class RenewedPlacements:
 
 
 class _Renewal(Protocol):
-    """Writes all of a placement."""
+    """Writes all tensors of a placement."""
 
     def apply(self, choice: int) -> None:
-        """Writes the mixture, and poison."""
+        """Writes the mixture to inputs, and poison to outputs."""
 
 
 class _CpuRenewal:
@@ -217,7 +208,6 @@ class _CpuRenewal:
         self._draws, self._workspace, self._in_place = draws, workspace, in_place
 
     def apply(self, choice: int) -> None:
-        """Writes the mixture, and poison."""
         chosen, workspace = self._draws.inputs(choice), self._workspace
         for name, tensor in chosen.items():
             workspace.inputs[name].copy_(tensor)
@@ -257,12 +247,11 @@ extern "C" __global__ void gdnbench_renew(const Row* rows, const int count, cons
 
 
 class _CudaRenewal:
-    """One launch writes all tensors, so that it costs the host little."""
+    """Writes all tensors in one launch, which costs the host little."""
 
     def __init__(self, kernel: OwnKernel, rows: Sequence[tuple[int, ...]]) -> None:
         self._kernel = kernel
         self._rows = torch.tensor(rows, dtype=torch.int64, device="cuda")
 
     def apply(self, choice: int) -> None:
-        """Writes the mixture, and poison."""
         self._kernel.launch(self._rows.data_ptr(), ctypes.c_int(len(self._rows)), ctypes.c_ulonglong(choice))

@@ -1,8 +1,8 @@
-"""Notices kernels that replace functions they are judged with: gdnbench's own, torch's, Python's clocks.
+"""Detects kernels that replace functions by which they are judged: gdnbench's own, torch's, Python's clocks.
 
-A kernel reached through Python runs in the process that verifies and times it, and could make every gate pass, or every
-clock slow. What is compared is which objects stand under their names, and which code is in them, before kernels are
-imported and after each step. Code in the same process can find and replace this comparison, too.
+A kernel called through Python runs in the process that verifies and times it, and could make every gate pass, or every
+clock slow. The objects under these names and the functions' code are compared, before kernels are imported and after
+each step. Code in the same process can find and replace this comparison, too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from types import FunctionType, ModuleType
 import torch
 
 _OWN = "gdnbench."
-# Of other modules what the harness calls, and no more: libraries replace functions, too. torch.compile does it with
+# Of other modules only what the harness calls, since libraries replace functions, too, as torch.compile does with
 # torch.manual_seed.
 _NAMES: Mapping[ModuleType, tuple[str, ...]] = {
     builtins: (
@@ -45,7 +45,7 @@ MOST_NAMED = 3
 
 @dataclass(frozen=True)
 class _Held:
-    """A name, what stood under it, and the code that was in that, if it is a function in Python."""
+    """A name, its object, and the object's code if it is a Python function."""
 
     name: str
     namespace: Mapping[str, object]
@@ -59,7 +59,7 @@ class _Held:
 
 
 class FunctionSnapshot:
-    """The functions that kernels are judged with, as they are when it is made: before any kernel is imported."""
+    """The functions by which kernels are judged, as they are at construction, before any kernel is imported."""
 
     def __init__(self) -> None:
         classes = (*_own_classes(), *_CLASSES)
@@ -67,7 +67,7 @@ class FunctionSnapshot:
         self._keys = {each: frozenset(vars(each)) for each in classes}
 
     def replaced(self) -> tuple[str, ...]:
-        """The names under which something else stands now; in a class also those that hide what it inherits."""
+        """Names whose object or code has changed, and new names in a class that hide inherited ones."""
         changed = [held.name for held in self._held if not held.is_untouched]
         hiding = [
             f"{_name(each)}.{key}"
@@ -80,7 +80,7 @@ class FunctionSnapshot:
 
 
 def told(names: tuple[str, ...]) -> str:
-    """What was replaced, in a line."""
+    """Describes in a line what was replaced."""
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return f"it replaces functions that it is judged with: {', '.join(names[:MOST_NAMED])}{more}"
 

@@ -1,4 +1,4 @@
-"""A limit on what runs in this thread: its end is an exception, which passes where the time ran out."""
+"""A time limit for code in this thread, which raises TimeoutError where the time ran out."""
 
 from __future__ import annotations
 
@@ -7,16 +7,10 @@ from typing import Self
 
 
 class TimeLimit:
-    """Raises TimeoutError within its `with`, once.
+    """Raises TimeoutError within its `with`, once, after some seconds.
 
-    It is of Python code in a process's first thread. What stays in native code, or catches the error, is for whoever
-    watches the process.
-
-    Args:
-        seconds: until then.
-
-    Attributes:
-        is_over: whether it was raised: it may have been caught, and raised as something else.
+    It works for Python code in a process's first thread. Native code, and code that catches the error, is stopped by
+    the process that watches this one. `is_over`: the error was raised; it may have been caught and replaced.
     """
 
     is_over = False
@@ -25,13 +19,11 @@ class TimeLimit:
         self._seconds = seconds
 
     def __enter__(self) -> Self:
-        """The time begins."""
         self._before = signal.signal(signal.SIGALRM, self._stop)
         signal.setitimer(signal.ITIMER_REAL, self._seconds)
         return self
 
     def __exit__(self, *_: object) -> None:
-        """What comes now has no limit."""
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, self._before)
 

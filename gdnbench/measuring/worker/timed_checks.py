@@ -1,8 +1,8 @@
-"""Holds timed launches against the oracle: those that are drawn at random once they are over.
+"""Checks randomly drawn timed launches against the oracle.
 
-A verdict before timing says nothing of a kernel that is honest until it is timed. What a launch that was drawn has
-left is copied aside, before anything else is done with it, and judged when the round of its case is over: by every gate
-of the op, on inputs that no oracle had seen when the kernel was launched.
+A verdict before timing does not cover a kernel that is honest only until it is timed. The outputs of a drawn launch are
+copied before anything else happens to them, and judged at the end of the case's round, by every gate of the op, on
+inputs that no oracle had seen when the kernel was launched.
 """
 
 from __future__ import annotations
@@ -25,18 +25,13 @@ from gdnbench.verify.check import check_all, check_copy, consult_oracle, name_ou
 
 
 class WrongWhenTimedError(Exception):
-    """A timed launch did not do what its verification saw."""
+    """A timed launch that differs from its verification."""
 
 
 class CheckedPlacements:
-    """The placements of a workload, with what launches there find and room for what those that are checked have left.
+    """The placements of a workload, with the draws of its launches, and copies of checked launches' tensors.
 
-    Args:
-        placements: what is renewed.
-        draws: what launches at the workload find.
-
-    Attributes:
-        check_s: seconds that the check of a launch has taken at least, by kind of floor; an empty kind is a kernel.
+    `check_s` has the least seconds of the check of a launch, by kind of floor; an empty kind is a kernel.
     """
 
     def __init__(self, placements: RenewedPlacements, draws: Draws) -> None:
@@ -47,19 +42,18 @@ class CheckedPlacements:
         self._kept: list[Workspace] = []
 
     def clear(self) -> None:
-        """Makes room anew."""
+        """Drops the copies."""
         self._kept.clear()
 
     @property
     def kept(self) -> int:
-        """How many launches have been kept."""
+        """Number of copied launches."""
         return len(self._kept)
 
     def keep(self, number: int, outputs: Sequence[torch.Tensor]) -> None:
-        """Copies what a launch at a placement has left, on the current stream.
+        """Copies the inputs and outputs of a launch at a placement, on the current stream.
 
-        Raises:
-            WrongWhenTimedError: if it returned something else than the op's outputs.
+        Raises WrongWhenTimedError if it returned something else than the op's outputs.
         """
         room = self._room[len(self._kept)]
         try:
@@ -73,7 +67,7 @@ class CheckedPlacements:
         self._kept.append(replace(room, pristine=self.placements.inputs(number)))
 
     def judge(self, kernel: Kernel) -> tuple[GateResult, ...]:
-        """The gates that the launches that were kept fail; none where all is right."""
+        """The gates that the copied launches fail; empty if all are right."""
         kind = self.draws.kind
         failed: list[GateResult] = []
         with memory_apart(on_gpu=self._room[0].output_tensors[0].is_cuda):
@@ -96,14 +90,7 @@ class CheckedPlacements:
 
 
 class TimedChecks:
-    """The checks of one case.
-
-    Args:
-        kernel: the case's.
-        at: the placements of its workload.
-        untimed: launches with which a round begins.
-        timed: those that follow.
-    """
+    """The checks of one case, whose rounds have `untimed` and then `timed` launches."""
 
     def __init__(self, kernel: Kernel, at: CheckedPlacements, untimed: int, timed: int) -> None:
         self._kernel = kernel
@@ -116,13 +103,7 @@ class TimedChecks:
         self._begin_s = self._round_s = math.nan
 
     def open(self, places: Sequence[int], number: int, *, is_last: bool = False) -> None:
-        """Readies the placements of a round, and draws how many of its launches are checked.
-
-        Args:
-            places: numbers of the placements.
-            number: of the round.
-            is_last: whether this is the case's last round, of which one launch is checked at least.
-        """
+        """Prepares a round's placements and draws how many launches are checked, at least one in the last round."""
         self._launches = 0
         self._at.clear()
         self._wanted = max(self._draw_number(), int(is_last))
@@ -132,13 +113,11 @@ class TimedChecks:
             self._at.placements.prepare(place, self._at.draws, self._kernel.in_place)
 
     def take(self, number: int, outputs: Sequence[torch.Tensor]) -> None:
-        """After each launch: draws whether it is checked, and copies what it left if it is.
+        """Draws, after each launch, whether it is checked, and then copies its tensors.
 
-        So that of n launches k are drawn, each with equal chance, a launch is drawn with the chance of those that are
-        wanted yet among those that are to come (Knuth, The Art of Computer Programming, volume 2, 3.4.2, algorithm S).
-
-        Raises:
-            WrongWhenTimedError: if a launch that was drawn returned something else than the op's outputs.
+        For k of n launches, each with equal probability, a launch is drawn with the probability (still wanted) / (still
+        to come) (Knuth, The Art of Computer Programming, volume 2, 3.4.2, algorithm S). Raises WrongWhenTimedError if a
+        drawn launch returned something else than the op's outputs.
         """
         self._launches += 1
         to_come = self._untimed + self._timed - self._launches + 1
@@ -148,22 +127,18 @@ class TimedChecks:
             self._at.keep(number, outputs)
 
     def renew(self, number: int) -> None:
-        """After each launch: other inputs, and poisoned outputs."""
+        """Gives the placement other inputs and poisoned outputs, after each launch."""
         self._at.placements.renew(number, self._at.draws, self._kernel.in_place)
 
     def judge(self) -> int:
-        """After a round: holds the launches that were drawn against the oracle, and says how many they were.
-
-        Raises:
-            WrongWhenTimedError: if one of them fails a gate.
-        """
+        """Checks a finished round's drawn launches by the oracle; returns how many, or raises WrongWhenTimedError."""
         self._round_s = time.perf_counter() - self._begin_s
         for gate in self._at.judge(self._kernel):
             raise WrongWhenTimedError(f"right when it was verified, wrong when it was timed: {gate.reason}")
         return self._at.kept
 
     def _draw_number(self) -> int:
-        """What `CHECK_SHARE` of a round's time pays for, the last by chance; in a case's first round, the most."""
+        """Number of checks that `CHECK_SHARE` of a round's time affords, its fraction by chance; at first the most."""
         check_s = self._at.check_s.get(self._kernel.floor)
         if check_s is None or math.isnan(self._round_s):
             return MOST_CHECKED

@@ -1,4 +1,4 @@
-"""What Triton's tuner took for the functions of a case: it measures anew in each process, and its choice is code."""
+"""The choices of Triton's autotuner for a case: it measures anew in each process, and its choice changes the code."""
 
 from __future__ import annotations
 
@@ -11,22 +11,16 @@ from typing import Any
 class TunerChoices:
     """The configs that `triton.autotune` chose in this process.
 
-    A tuner is known by its object alone, and looked for once a kernel: going over all objects takes some 50 ms.
+    A tuner can only be found among all objects, which takes some 50 ms, so it is searched once a kernel.
     """
 
     def __init__(self) -> None:
         self._tuners: dict[str, Sequence[Any]] = {}
 
     def of(self, kernel: str, launched: Collection[str]) -> tuple[str, ...]:
-        """What a case's tuned functions ran with in the last call of the case.
+        """Name and config of each tuned function of `launched` in the kernel's last call, sorted.
 
-        Args:
-            kernel: the kernel's name.
-            launched: names of what a call launches.
-
-        Returns:
-            Of each function its name and config, `chunk_fwd_kernel_o: BK: 64, num_warps: 4`, sorted; none where nothing
-            is tuned.
+        For example `chunk_fwd_kernel_o: BK: 64, num_warps: 4`.
         """
         if not launched:
             return ()
