@@ -1,4 +1,4 @@
-"""Holds a kernel's numbers against the float64 oracle."""
+"""Verifies a kernel's numbers against the float64 oracle."""
 
 from gdnbench.verify.check import Oracle, check_copy, check_outputs, compare_launches, consult_oracle, verify_launcher
 

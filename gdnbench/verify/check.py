@@ -1,4 +1,4 @@
-"""Runs a kernel once on known inputs and passes what it wrote through every gate of its op."""
+"""Runs a kernel once on known inputs and applies every gate of its op to its outputs."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _HOW_TO = "docs/verifying.md says how to write it"
 
 @dataclass(frozen=True)
 class Oracle:
-    """What a kernel should write, and how near fp32, or what arithmetic the op's gates name, can come to it.
+    """The expected outputs of a kernel, and the roundoff that its gates allow.
 
     Attributes:
         outputs: by name, in float64; integers as they are.
-        roundoff: by name, of the outputs that a `RoundoffGate` holds: its size in unit roundoffs, of the output's
-            sizes or broadcast to them.
+        roundoff: by name, for each output with a `RoundoffGate`, in unit roundoffs, of the output's shape or broadcast
+            to it.
     """
 
     outputs: dict[str, torch.Tensor]
@@ -47,15 +47,14 @@ class Oracle:
 
 
 OnOutputs = Callable[[Mapping[str, torch.Tensor], Oracle], None]
-"""Sees what a kernel wrote, by name, and what it should have written."""
+"""Called with a kernel's outputs, by name, and the expected ones."""
 
 
 def consult_oracle(workspace: Workspace, numerics: Numerics) -> Oracle:
-    """What the op's numerics expect of a kernel on a workspace's inputs.
+    """Computes the op's oracle, and the roundoff if a gate needs it, on a workspace's inputs.
 
-    Raises:
-        DeclarationError: if the numerics lack `roundoff` where a gate needs it, or its sizes are not those of outputs,
-            or one is negative, infinite or NaN, which would pass anything.
+    Raises DeclarationError if `roundoff` is missing, has another shape than its output, or has a negative, infinite or
+    NaN element, which would pass anything.
     """
     outputs = _ask(numerics.oracle, workspace)
     op, file = workspace.op, workspace.op.numerics
@@ -73,7 +72,7 @@ def consult_oracle(workspace: Workspace, numerics: Numerics) -> Oracle:
 
 
 def _ask(function: Callable[..., dict[str, torch.Tensor]], workspace: Workspace) -> dict[str, torch.Tensor]:
-    """What an oracle or a roundoff says; one that takes `workload` is told it, where inputs do not tell all of it."""
+    """Calls an oracle or a roundoff, with `workload` if it has that parameter, for ops whose inputs do not imply it."""
     more = {"workload": workspace.workload} if "workload" in signature(function).parameters else {}
     return function(workspace.inputs, workspace.scalars, **more)
 
@@ -104,16 +103,8 @@ def verify_launcher(
 ) -> tuple[GateResult, ...]:
     """Launches once on poisoned outputs and checks outputs and inputs.
 
-    Args:
-        run: bound to the workspace.
-        workspace: inputs and outputs.
-        expected: of the workspace's inputs.
-        scenario: the kind of inputs, for the record.
-        synchronize: waits for the device.
-        in_place: what the kernel updates in place, as declared; that is not poisoned, and its oracle tells an update.
-
-    Raises:
-        DeclarationError: if `run` returns something else than the op's outputs.
+    `in_place` outputs are not poisoned; their oracle expects an update. Raises DeclarationError if `run` returns
+    something else than the op's outputs.
     """
     outputs = _launch(run, workspace, synchronize, in_place)
     return check_all(workspace, outputs, expected, scenario)
@@ -122,8 +113,7 @@ def verify_launcher(
 def _launch(
     run: Launcher, workspace: Workspace, synchronize: Callable[[], None], in_place: Mapping[str, str]
 ) -> tuple[torch.Tensor, ...]:
-    """Launches once on poisoned outputs."""
-    workspace.restore()  # an earlier kernel, or an earlier launch of this one, may have changed them
+    workspace.restore()  # an earlier launch, of this kernel or another, may have changed the inputs
     workspace.reset_all(in_place)
     synchronize()
     outputs = run()
@@ -134,24 +124,22 @@ def _launch(
 def check_all(
     workspace: Workspace, outputs: Sequence[torch.Tensor], expected: Oracle, scenario: str
 ) -> tuple[GateResult, ...]:
-    """Every gate on what a launch has left: inputs that are as they were drawn, and the outputs.
+    """Applies every gate to a launch's tensors: unchanged inputs, then the outputs.
 
-    Raises:
-        DeclarationError: if the outputs are not the op's.
+    Raises DeclarationError if the outputs are not the op's.
     """
     before, axes = workspace.pristine, _axes(workspace.op)
     unchanged = [
         unchanged_gate(name, scenario, before[name], now, axes[name]) for name, now in workspace.inputs.items()
     ]
-    # First, for a kernel that updates the state in place has wrong numbers, too, and this is why.
+    # First, since it explains the wrong numbers of a kernel that updates the state in place.
     return (_worst(unchanged, "inputs unchanged"), *check_outputs(workspace.op, outputs, expected, scenario))
 
 
 def passes_all(workspace: Workspace, outputs: Sequence[torch.Tensor], expected: Oracle) -> bool:
-    """Whether `check_all` would find nothing: it waits for the device once, and tells nothing.
+    """Whether `check_all` would pass; waits for the device once, and makes no descriptions.
 
-    Raises:
-        DeclarationError: if the outputs are not the op's.
+    Raises DeclarationError if the outputs are not the op's.
     """
     named, right = _named(workspace.op, outputs, expected), expected.outputs
     failing = [differs(before, workspace.inputs[name]).any() for name, before in workspace.pristine.items()]
@@ -182,18 +170,10 @@ def verify_kernel(
     synchronize: Callable[[], None],
     on_outputs: OnOutputs | None = None,
 ) -> tuple[GateResult, ...]:
-    """As `verify_launcher`; of a floor only what it claims: an empty one nothing, a copying one that it copies.
+    """Verifies as `verify_launcher`, but an empty floor or an ablation not at all, and a copying floor by its copy.
 
-    An ablation claims nothing.
-
-    Args:
-        kernel: its declaration.
-        run: bound to the workspace.
-        workspace: inputs and outputs.
-        consult: gives what is expected of the workspace's inputs; called once the launch is over, and not for a floor.
-        scenario: the kind of inputs, for the record.
-        synchronize: waits for the device.
-        on_outputs: called with the outputs and with what is expected, once the gates are through; not for a floor.
+    `consult` is called once the launch is over, and `on_outputs` with its result after the gates; neither is for a
+    floor.
     """
     if kernel.is_unchecked:
         run()
@@ -217,10 +197,10 @@ def compare_launches(
     synchronize: Callable[[], None],
     in_place: Mapping[str, str] = NOTHING_IN_PLACE,
 ) -> str:
-    """Launches twice on the same inputs; says in which outputs bits differ, and how many; empty where all are equal.
+    """Launches twice on the same inputs and describes which outputs differ in their bits; empty if none do.
 
-    A kernel whose sums are added up in the order in which blocks happen to end may be within its gates every time. That
-    is no failure, and worth knowing: its results cannot be repeated.
+    A kernel that adds up sums in the order in which blocks end may pass its gates every time. That is not a failure,
+    but its results cannot be repeated.
     """
     launches = []
     for _ in range(2):
@@ -237,12 +217,7 @@ def compare_launches(
 
 
 def check_outputs(op: Op, outputs: Sequence[torch.Tensor], expected: Oracle, scenario: str) -> tuple[GateResult, ...]:
-    """The gates on outputs alone, that for unwritten elements first.
-
-    Raises:
-        DeclarationError: if there are too few or too many outputs, or one has another shape or dtype, or is no plain
-            tensor.
-    """
+    """Applies the gates on outputs alone, that for unwritten elements first; raises as `name_outputs`."""
     named, axes, right = _named(op, outputs, expected), _axes(op), expected.outputs
     written = [written_gate(name, scenario, tensor, axes[name], right[name]) for name, tensor in named.items()]
     accuracy = [_apply(gate, scenario, named[gate.tensor], expected, axes[gate.tensor]) for gate in op.gates]
@@ -263,10 +238,9 @@ def _apply(gate: Gate, scenario: str, actual: torch.Tensor, expected: Oracle, ax
 
 
 def check_copy(outputs: Sequence[torch.Tensor], workspace: Workspace, scenario: str) -> tuple[GateResult, ...]:
-    """For the copying floor: that it moved every bit that it claims to move.
+    """Checks that a copying floor moved every bit that it claims to move.
 
-    Raises:
-        DeclarationError: if the op does not say which tensors are copied.
+    Raises DeclarationError if the op does not declare which tensors are copied.
     """
     op = workspace.op
     if op.copy is None:
@@ -280,13 +254,13 @@ def check_copy(outputs: Sequence[torch.Tensor], workspace: Workspace, scenario: 
 
 
 def _worst(gates: Sequence[GateResult], name: str) -> GateResult:
-    """One result for several like gates: the worst one's, under its own name if it failed."""
+    """The worst of several like gates, under its own name if it failed."""
     worst = max(gates, key=lambda gate: gate.worst)
     return worst if not worst.passed else GateResult(name, worst.scenario, worst.worst, worst.limit, "", Status.OK)
 
 
 def _axes(op: Op) -> dict[str, tuple[str, ...]]:
-    """What the op calls the axes of each of its tensors; an axis of a fixed size by its number."""
+    """Names of the axes of each of the op's tensors; an axis of a fixed size has its number."""
     return {
         spec.name: tuple(dim if isinstance(dim, str) else f"axis {place}" for place, dim in enumerate(spec.dims))
         for spec in (*op.inputs, *op.outputs)
@@ -300,16 +274,10 @@ def _named(op: Op, outputs: Sequence[torch.Tensor], expected: Oracle) -> dict[st
 def name_outputs(
     op: Op, outputs: Sequence[torch.Tensor], sizes: Mapping[str, Sequence[int]]
 ) -> dict[str, torch.Tensor]:
-    """What a kernel returned, by the op's names; a tensor of another class might compute only when it is looked at.
+    """Names a kernel's outputs; `sizes` has the shape of each.
 
-    Args:
-        op: the op.
-        outputs: what the kernel returned.
-        sizes: of each output.
-
-    Raises:
-        DeclarationError: if there are too few or too many outputs, or one has another shape or dtype, or is no plain
-            tensor.
+    Only plain tensors are accepted, since another class might compute only when it is read. Raises DeclarationError for
+    a wrong number of outputs, a wrong shape or dtype, or another class.
     """
     names = [spec.name for spec in op.outputs]
     if not isinstance(outputs, (tuple, list)) or len(outputs) != len(names):

@@ -1,6 +1,6 @@
-"""The gates: each a pure function of what a kernel wrote and what it should have written.
+"""The gates, pure functions of a kernel's outputs and the expected ones.
 
-A gate that fails tells which elements are wrong so that a person sees the pattern: a head, a row, every other column.
+A failed gate describes the pattern of the wrong elements: a head, a row, every other column.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gdnbench.model.status import GateResult, Status, WrongElements
 from gdnbench.model.tensor import FACTS, DtypeFacts
 from gdnbench.wording import spans_of, spans_text
 
-MOST_RANGES = 4  # of indices along one axis; more of them are no pattern that a line can show
+MOST_RANGES = 4  # ranges of indices along one axis that a line shows as a pattern
 
 _FACTS = {TORCH_DTYPES[name]: facts for name, facts in FACTS.items() if facts.significand_bits}
 
@@ -35,10 +35,10 @@ def ulp_gate(
     *,
     dtype: torch.dtype | None = None,
 ) -> GateResult:
-    """Errors in units of the tolerance `ulps * ulp(expected) + atol * max(1, rms(expected))`.
+    """Checks errors in units of the tolerance `ulps * ulp(expected) + atol * max(1, rms(expected))`.
 
-    A NaN or infinity is an infinite error. An ulp of a type with p bits of significand is 2^(e - p) at |x| in
-    [2^(e-1), 2^e), and no smaller than its smallest subnormal; the type is the tensor's own unless one is given.
+    A NaN or infinity is an infinite error. An ulp of a type with p bits of significand is 2^(e - p) at |x| in [2^(e-1),
+    2^e), and no smaller than its smallest subnormal; `dtype` is the tensor's own by default.
     """
     error = ulp_error(gate, actual, expected, dtype)
     name, place = f"{gate.tensor} within {gate.ulps:g} ulp + {gate.atol:g}", _largest(error)
@@ -50,7 +50,7 @@ def ulp_gate(
 def ulp_error(
     gate: UlpGate, actual: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype | None = None
 ) -> torch.Tensor:
-    """What `ulp_gate` holds against 1, element by element."""
+    """The errors that `ulp_gate` compares with 1, by element."""
     ulp = _ulp(expected, _FACTS[dtype or actual.dtype])
     atol = gate.atol * expected.square().nanmean().sqrt().clamp(min=1.0)
     error = (actual.double() - expected).abs() / (gate.ulps * ulp + atol)
@@ -65,20 +65,13 @@ def roundoff_gate(
     size: torch.Tensor,
     axes: Sequence[str] = (),
 ) -> GateResult:
-    """Errors in units of what a rounding error in each operation of the gate's arithmetic may make on these inputs.
+    """Checks errors in units of the effect of a rounding error in each operation of the gate's arithmetic.
 
-    Half an ulp of the tensor's own type is taken off first, and the arithmetic's smallest normal number, below which a
-    GPU may give zero. So the worst is 0 where a kernel's numbers are the oracle's, rounded. The ulp is that of the
-    larger of the two numbers: roundoff may carry a number over a power of two before it is rounded, to twice as coarse
-    a grid.
-
-    Args:
-        gate: the declaration.
-        scenario: the kind of inputs, for the record.
-        actual: what the kernel wrote.
-        expected: the oracle's values, in float64.
-        size: of the roundoff, in unit roundoffs, as the op's `roundoff` gives it; broadcasts to `expected`.
-        axes: what the tensor's axes are called.
+    Half an ulp of the tensor's own type is subtracted first, and the arithmetic's smallest normal number, below which a
+    GPU may flush to zero, so that the worst error is 0 for the oracle's numbers, rounded. The ulp is that of the larger
+    of the two numbers, since roundoff may carry a number over a power of two before it is rounded, to a grid twice as
+    coarse. `expected` is float64; `size` is the op's `roundoff` on these inputs, in unit roundoffs, and broadcasts to
+    `expected`.
     """
     error = roundoff_error(gate, actual, expected, size)
     place = _largest(error)
@@ -91,19 +84,19 @@ def roundoff_gate(
 def roundoff_error(
     gate: RoundoffGate, actual: torch.Tensor, expected: torch.Tensor, size: torch.Tensor
 ) -> torch.Tensor:
-    """What `roundoff_gate` holds against its limit, element by element."""
+    """The errors that `roundoff_gate` compares with its limit, by element."""
     facts = FACTS[gate.arithmetic]
     smallest = 2.0 ** (facts.smallest_exponent + facts.significand_bits - 1)
     wide = actual.double()
     error = (wide - expected).abs_()
     larger = torch.maximum(wide.abs(), expected.abs())
     error.sub_(_ulp(larger, _FACTS[actual.dtype]).mul_(0.5).add_(smallest)).clamp_(min=0.0)  # a NaN stays one
-    least = torch.finfo(torch.float64).tiny  # so that 0 by 0 is 0, and anything else by 0 is as good as infinite
+    least = torch.finfo(torch.float64).tiny  # makes 0 / 0 zero, and anything else / 0 as good as infinite
     error.div_((size.double() * 2.0**-facts.significand_bits).add_(least))
     return error.nan_to_num_(nan=torch.inf, posinf=torch.inf)
 
 
-_EXPONENT = 0x7FF0_0000_0000_0000  # of a float64's bits; with all others zero it is the power of two below
+_EXPONENT = 0x7FF0_0000_0000_0000  # exponent bits of a float64; with all others zero it is the power of two below
 
 
 def _ulp(expected: torch.Tensor, facts: DtypeFacts) -> torch.Tensor:
@@ -115,10 +108,10 @@ def _ulp(expected: torch.Tensor, facts: DtypeFacts) -> torch.Tensor:
 def rms_gate(
     gate: RmsGate, scenario: str, actual: torch.Tensor, expected: torch.Tensor, axes: Sequence[str] = ()
 ) -> GateResult:
-    """Root mean square error relative to the oracle's root mean square; the index is of the largest error.
+    """Checks the root mean square error relative to the oracle's root mean square; the index is of the largest error.
 
-    No single element fails this gate. Told as wrong are those whose own error is more than the limit times the
-    oracle's root mean square: were all others right to that, the gate would be passed.
+    No single element fails this gate. Reported as wrong are elements whose own error exceeds the limit times the
+    oracle's root mean square: if all others were within it, the gate would pass.
     """
     relative = float(relative_rms(actual, expected))
     worst = math.inf if math.isnan(relative) else relative
@@ -131,7 +124,7 @@ def rms_gate(
 
 
 def relative_rms(actual: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
-    """What `rms_gate` holds against its limit: NaN where an element is."""
+    """The ratio that `rms_gate` compares with its limit; NaN if an element is."""
     relative: torch.Tensor = (actual.double() - expected).norm() / expected.norm().clamp(
         min=torch.finfo(torch.float64).tiny
     )
@@ -147,7 +140,7 @@ def exact_gate(
 
 
 def is_unequal(actual: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
-    """Which elements are not equal to the oracle's, as a boolean tensor."""
+    """The elements that are not equal to the oracle's, as a boolean tensor."""
     return actual.to(expected.dtype) != expected
 
 
@@ -158,7 +151,7 @@ def written_gate(
     axes: Sequence[str] = (),
     expected: torch.Tensor | None = None,
 ) -> GateResult:
-    """Counts the elements that still hold the poison they were filled with before the launch."""
+    """Counts the elements that still hold the poison from before the launch."""
     return _count_gate(f"{name} written", scenario, is_poison(actual, expected), Status.UNWRITTEN, axes=axes)
 
 
@@ -187,7 +180,7 @@ def _count_gate(
     expected: torch.Tensor | None = None,
     axes: Sequence[str] = (),
 ) -> GateResult:
-    if not failing.any():  # as a rule, and a pool of states has no memory to spare for what follows
+    if not failing.any():  # the usual case: a pool of states leaves no memory for what follows
         return GateResult(gate, scenario, 0.0, 0.0, "", Status.OK)
     place = _largest(failing.double())
     wrong = tell_wrong(failing, place, got, expected, axes)
@@ -196,7 +189,7 @@ def _count_gate(
 
 
 def differs(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """Which elements have other bits, as a boolean tensor."""
+    """The elements whose bits differ, as a boolean tensor."""
     bits = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[left.element_size()]
     return left.contiguous().view(bits) != right.contiguous().view(bits)
 
@@ -206,7 +199,7 @@ def _wrong_if(failed: bool) -> Status:
 
 
 def _largest(error: torch.Tensor) -> Index:
-    # Not by torch.unravel_index, which imports sympy: 0.6 s of every worker that verifies.
+    # torch.unravel_index would import sympy: 0.6 s of every worker that verifies.
     return tuple(int(axis) for axis in np.unravel_index(int(error.argmax()), error.shape))
 
 
@@ -221,14 +214,9 @@ def tell_wrong(
     expected: torch.Tensor | None,
     axes: Sequence[str] = (),
 ) -> WrongElements | None:
-    """The elements that failed a gate; None if none did.
+    """Describes the elements that failed a gate (`failing`, boolean), or returns None if none did.
 
-    Args:
-        failing: which elements are wrong, boolean.
-        worst: the place of one of them.
-        got: the tensor; None where nothing was written.
-        expected: what it should be, of the same shape; None where that is not known.
-        axes: the names of its axes; by default their numbers.
+    `worst` is the index of one of them; `got` is None for an unwritten tensor, `expected` None if unknown.
     """
     count = int(failing.sum())
     if not count:
@@ -244,7 +232,7 @@ def tell_wrong(
 
 
 def _spread(failing: torch.Tensor, names: Sequence[str]) -> str:
-    """For each axis the indices at which any element is wrong; axes with errors everywhere come last."""
+    """The indices with a wrong element along each axis; axes with errors everywhere come last."""
     told, everywhere = [], []
     for axis, (name, size) in enumerate(zip(names, failing.shape, strict=True)):
         others = [other for other in range(failing.dim()) if other != axis]
@@ -257,7 +245,7 @@ def _spread(failing: torch.Tensor, names: Sequence[str]) -> str:
 
 
 def _indices(hit: Sequence[int]) -> str:
-    """`0-3,7`, or how many where that would be long."""
+    """Formats indices as `0-3,7`, or as their number if that would be long."""
     if len(list(spans_of(hit))) <= MOST_RANGES:
         return spans_text(hit)
     if len({after - before for before, after in pairwise(hit)}) == 1:
