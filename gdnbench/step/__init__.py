@@ -1,1 +1,1 @@
-"""What an inference engine pays for one token: a chain of layers, by every way of launching it."""
+"""Measures an inference engine's cost of one token: a chain of layers, by every way of launching it."""

@@ -1,4 +1,4 @@
-"""From samples to rows: intervals over rounds and processes, and every path against the first one of its kernel."""
+"""Turns samples into rows: intervals over rounds and processes, and every path against its kernel's first one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gdnbench.store.step import LaunchWayRow, StepRow
 
 AGAINST_ITSELF = "itself"
 TRIM = 0.25
-"""The middle half: a host's time, which is in a step, has interrupts in it."""
+"""Leaves the middle half: a step includes the host's time, which has interrupts in it."""
 NOT_REACHED = "the run was stopped before its turn"
 
 
@@ -35,16 +35,12 @@ def analyse_steps(
     gpu: str,
     op: str,
 ) -> list[StepRow]:
-    """A row for every case, measured or not.
+    """Makes a row for every case, measured or not.
 
     Args:
-        cases: of the run.
-        collected: the samples, by `StepCase.of` a quantity.
-        settings: how they were measured.
-        verdicts: of cases that failed or are not to be had, by id.
-        run_id: the run.
+        collected: the samples, under the names of `StepCase.of`.
+        verdicts: of cases that failed or are unavailable, by id.
         gpu: the GPU's short name.
-        op: the op.
     """
     rounds = RoundTimes(collected, settings.confidence, TRIM)
     groups = {each.group: _Group(cases, each.group, rounds) for each in cases}
@@ -79,7 +75,7 @@ class _Group:
         return self.at[quantity].times[case.of(quantity)]
 
     def figures(self, case: StepCase, confidence: float) -> dict[str, Any]:
-        """Its cells."""
+        """The row's cells of times and differences."""
         cells: dict[str, Any] = self._rounds.counts(case.of(Quantity.STEP))
         for quantity in Quantity:
             if self.has(case, quantity):
@@ -107,7 +103,7 @@ def _cells(name: str, interval: Interval) -> dict[str, float]:
 def baseline_of(
     case: StepCase, cases: Sequence[StepCase], measured: Mapping[str, object] | set[str]
 ) -> StepCase | None:
-    """What a case is compared with: the same kernel by the first of its paths that was measured."""
+    """The case to compare with, or None: the same kernel by the first of its paths that was measured."""
     for each in cases:
         same = each.case == case.case and each.l2 is case.l2 and not each.is_again
         if same and each.id in measured:
@@ -179,7 +175,7 @@ def analyse_launches(
     run_id: str,
     gpu: str,
 ) -> list[LaunchWayRow]:
-    """A row for every way, measured or not; arguments as `analyse_steps`."""
+    """Makes a row for every way, measured or not; arguments as `analyse_steps`."""
     rounds = RoundTimes(collected, settings.confidence, TRIM)
     rows = []
     for case in cases:

@@ -42,22 +42,12 @@ class RunWorker(Protocol):
     """Runs one worker to its end."""
 
     def __call__(self, task: StepTask, folder: Path, name: str, on_event: Callable[[Event], None]) -> WorkerOutcome:
-        """As `supervise`."""
+        """Runs a worker as `supervise` does."""
 
 
 @dataclass(frozen=True)
 class StepPlan:
-    """What is measured.
-
-    Attributes:
-        catalog: the kernels.
-        op: the op; None for launches alone.
-        gpu: where.
-        cases: the cases; none for launches alone.
-        settings: how.
-        command: the command line, for the record.
-        label: of the run.
-    """
+    """What is measured; `op` is None, and `cases` is empty, for launches alone."""
 
     catalog: Catalog
     op: Op | None
@@ -70,13 +60,7 @@ class StepPlan:
 
 @dataclass(frozen=True)
 class StepFinished:
-    """A run that has ended.
-
-    Attributes:
-        path: its folder.
-        statuses: of all that was asked for, but for what is not to be had by its nature.
-        interrupted: whether the user stopped it.
-    """
+    """A run that has ended; `statuses` leaves out cases that are impossible by their nature."""
 
     path: Path
     statuses: tuple[Status, ...]
@@ -84,7 +68,7 @@ class StepFinished:
 
 
 def on_gpu(gpu: Gpu) -> RunWorker:
-    """Workers on a GPU."""
+    """Returns a function that runs workers on a GPU."""
 
     def run(task: StepTask, folder: Path, name: str, on_event: Callable[[Event], None]) -> WorkerOutcome:
         return supervise(task, folder, name, worker_environment(gpu), on_event, module=_WORKER)
@@ -95,16 +79,10 @@ def on_gpu(gpu: Gpu) -> RunWorker:
 def measure_plan(
     plan: StepPlan, results: Path, observer: Observer, run_worker: RunWorker | None = None
 ) -> StepFinished:
-    """Measures and writes; Ctrl-C ends it early and keeps what there is.
+    """Measures and writes a run; Ctrl-C ends it early and keeps what is measured.
 
-    Args:
-        plan: what to measure.
-        results: the folder that holds runs.
-        observer: told of every step.
-        run_worker: runs a worker; by default on the plan's GPU.
-
-    Raises:
-        GdnbenchError: if no case can be measured, workers cannot work here, or nothing can be written.
+    Workers run on the plan's GPU unless `run_worker` is given. Raises GdnbenchError if no case can be measured, workers
+    cannot work here, or nothing can be written.
     """
     _refuse_nothing(plan)
     now = datetime.now(UTC)
@@ -126,7 +104,7 @@ def measure_plan(
 
 
 def _refuse_nothing(plan: StepPlan) -> None:
-    """Refuses a run that would hold no time."""
+    """Raises UsageError for a run that would hold no time."""
     reasons = dict.fromkeys(each.refusal for each in plan.cases)
     if plan.op and all(reasons):
         told = "; ".join(reasons) or "there is no kernel, path or condition"
@@ -150,7 +128,7 @@ def measure_rounds(
     observer: Observer,
     run_worker: RunWorker,
 ) -> None:
-    """Every process's share of the rounds; a case that fails is left out, and the process begins again without it."""
+    """Measures every process's share of the rounds; a process restarts without a case that fails."""
     settings = plan.settings
     ids = [each.id for each in plan.cases if not each.refusal] or [each.id for each in launch_cases() if not plan.cases]
     done, attempt = 0, 0
@@ -249,7 +227,7 @@ def _write(
             launch_cases(), collected, plan.settings, verdicts, run_id=info.run_id, gpu=info.gpu
         )
         write_launch_ways(folder, ways)
-    write_measurements(folder, info, [])  # other verbs look in both for times by NVBench, of which there are none
+    write_measurements(folder, info, [])  # other verbs look in both for NVBench's times: none here
     write_rounds(folder, [])
     write_info(folder, info)
     if not any(row.status.is_failure for row in rows):

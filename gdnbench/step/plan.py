@@ -1,4 +1,4 @@
-"""What a step measures: every kernel at every workload, by every path, in every condition of the L2."""
+"""Plans a step: every kernel at every workload, by every path, in every condition of the L2."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from gdnbench.model.kernel import CudaKernel
 from gdnbench.model.workload import WorkloadSpec
 from gdnbench.wording import did_you_mean
 
-MOST_LAYERS = 512  # a launch queue is 1024 deep
+MOST_LAYERS = 512  # a launch queue holds 1024 launches
 MOST_BETWEEN_MIB = 1024.0
 STEP_LIMIT_S = 120.0
 WAITS = ("griddepcontrol.wait", "cudaGridDependencySynchronize", "gdc_wait")
-"""What opts a kernel in to programmatic dependent launch: one of these in its source."""
+"""Words in the source of a kernel that opts in to programmatic dependent launch."""
 WALK = "_walk"
-"""Ends the name of the function that goes over all layers, beside the entry of a kernel that has one."""
+"""Suffix, behind the entry, of the name of a kernel's function that goes over all layers."""
 
 
 class Way(StrEnum):
@@ -44,7 +44,7 @@ class Way(StrEnum):
 
 
 class L2(StrEnum):
-    """What the L2 holds when a step begins."""
+    """The content of the L2 when a step begins."""
 
     RESIDENT = "resident"
     EVICTED = "evicted"
@@ -52,28 +52,25 @@ class L2(StrEnum):
 
 
 class Quantity(StrEnum):
-    """What is measured of a chain, microseconds a layer."""
+    """A measured quantity of a chain, in µs a layer."""
 
     STEP = "step"
-    """From an event before the chain to one after it, on a stream that was idle: the host is part of it."""
+    """From an event before the chain to one after it, on an idle stream: the host's time is included."""
     QUEUED = "queued"
-    """The same, of a chain that was enqueued whole before the GPU began with it."""
+    """As `STEP`, but of a chain that was enqueued whole before the GPU began."""
     HOST = "host"
-    """What the host takes to enqueue the chain on an idle stream."""
+    """The host's time to enqueue the chain on an idle stream."""
     KERNELS = "kernels"
     """The sum of the kernels' own times, each from its first block's start to its last block's end, by CUPTI."""
 
 
 @dataclass(frozen=True)
 class StepCase:
-    """One thing that is timed.
+    """A kernel at a workload, by one path in one condition of the L2.
 
     Attributes:
-        case: the kernel, its params and the workload.
-        path: how the chain is launched.
-        l2: what the L2 holds when a step begins.
         is_again: whether it is the baseline a second time.
-        refusal: why it cannot be measured, where that is known beforehand; empty if it can.
+        refusal: why it cannot be measured, as far as known beforehand; empty if it can.
     """
 
     case: Case
@@ -84,16 +81,16 @@ class StepCase:
 
     @property
     def id(self) -> str:
-        """Unique within a run."""
+        """Id, unique within a run."""
         return f"{self.case.id}/{self.path}/{self.l2}{'@again' if self.is_again else ''}"
 
     @property
     def group(self) -> str:
-        """What it is compared within: the cases at one workload, in one condition of the L2."""
+        """The group of cases that are compared: at one workload, in one condition of the L2."""
         return f"{self.case.workload.key}/{self.l2}"
 
     def of(self, quantity: Quantity) -> str:
-        """The name of one of its quantities among the samples."""
+        """The name of a quantity of the case among the samples."""
         return f"{self.id}|{quantity}"
 
 
@@ -103,7 +100,7 @@ class StepSettings:
 
     Attributes:
         layers: launches of the op in a chain, each with tensors of its own.
-        between_mib: what is read between two layers, standing for the weights, MiB.
+        between_mib: MiB that are read between two layers, in place of the weights.
         rounds: of every case, in all processes together.
         samples: chains a round, of each of `step` and `queued`.
         processes: workers that share the rounds.
@@ -142,7 +139,7 @@ class StepSettings:
 
     @classmethod
     def chosen(cls, *, seed: int | None, processes: int | None, rounds: int, **others: Any) -> StepSettings:
-        """With a fresh seed, and as many processes as there are rounds for, unless they are given."""
+        """Settings with a fresh seed unless given, and at most as many processes as rounds."""
         return cls(
             seed=secrets.randbelow(2**31) if seed is None else seed,
             processes=min(cls.processes, max(rounds, 1)) if processes is None else processes,
@@ -153,15 +150,9 @@ class StepSettings:
 
 @dataclass(frozen=True)
 class StepTask:
-    """One worker's work.
+    """One worker's work; `op` is empty and there are no cases for launches alone.
 
-    Attributes:
-        roots: the catalog's folders.
-        op: the op's name; empty where launches alone are measured.
-        cases: what is measured.
-        settings: how.
-        order: ids by round; the first round is burn-in.
-        first_round: number of the round after the burn-in.
+    The first round of `order` is burn-in; `first_round` is the number of the next.
     """
 
     roots: tuple[str, ...]
@@ -172,7 +163,7 @@ class StepTask:
     first_round: int = 1
 
     def write(self, path: Path) -> None:
-        """Writes the task for a worker to read."""
+        """Writes the task as JSON."""
         document = {
             **vars(self),
             "settings": vars(self.settings),
@@ -205,11 +196,7 @@ class StepTask:
 
 
 def parse_names(kind: type[StrEnum], text: str, option: str) -> tuple[Any, ...]:
-    """What `--path` or `--l2` names, in the order of their declaration; all for an empty text.
-
-    Raises:
-        UnknownNameError: for a name that is none.
-    """
+    """Parses `--path` or `--l2`, in the order of declaration; empty means all. Raises UnknownNameError."""
     known = [each.value for each in kind]
     names = [name.strip() for name in text.split(",")] if text else known
     for name in names:
@@ -221,7 +208,7 @@ def parse_names(kind: type[StrEnum], text: str, option: str) -> tuple[Any, ...]:
 
 
 def opts_in(entry: Entry) -> bool:
-    """Whether a kernel's source waits for the launch before it where that matters: see `WAITS`."""
+    """Whether a kernel's source opts in to programmatic dependent launch, by `WAITS`."""
     try:
         text = entry.source.read_text()
     except (OSError, UnicodeDecodeError):
@@ -230,7 +217,7 @@ def opts_in(entry: Entry) -> bool:
 
 
 def walk_of(entry: Entry) -> str:
-    """The function of a kernel that goes over all layers in one launch; empty where it has none."""
+    """The name of a kernel's function that goes over all layers in one launch; empty if there is none."""
     if not isinstance(entry.kernel, CudaKernel) or len(entry.kernel.launches) != 1:
         return ""
     name = entry.kernel.launches[0].entry + WALK
@@ -264,7 +251,7 @@ def make_cases(
 
 
 def _refusal(each: StepCase, entry: Entry, settings: StepSettings) -> str:
-    """Why a case cannot be measured, as far as that is known without a GPU."""
+    """Returns why a case cannot be measured, as far as known without a GPU; empty if it can."""
     if each.l2 is L2.PERSISTING and entry.op.copy is None:
         return f"{entry.op.name} does not say which tensor is its state (`copy`)"
     if each.l2 is L2.PERSISTING and each.path in {Way.PYTHON, Way.PERSISTENT}:
@@ -279,18 +266,10 @@ def _refusal(each: StepCase, entry: Entry, settings: StepSettings) -> str:
 
 
 def cases_asked(catalog: Catalog, op: str, kernels: str, axes: str) -> tuple[Case, ...]:
-    """Every kernel that was named at every workload that was.
+    """Every named kernel at every named workload; an empty `axes` is the op's default, an empty `op` the kernels' own.
 
-    Args:
-        catalog: what there is.
-        op: the op whose kernels are meant; empty for that of the kernels named.
-        kernels: names or globs, as `--kernel` takes them.
-        axes: workloads, as `--shape` takes them; empty for the op's default.
-
-    Raises:
-        UnknownNameError: for an op, kernel or alias that does not exist.
-        UsageError: for workloads or params that make no sense.
-        MachineError: if a kernel needs a module that this Python lacks.
+    Raises UnknownNameError for an unknown op, kernel or alias, UsageError for invalid workloads or params, and
+    MachineError if a kernel needs a module that is missing.
     """
     name = resolve_op(catalog, op, kernels.split(","))
     workloads = parse_near_default(find_op(catalog, name), axes)

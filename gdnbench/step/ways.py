@@ -1,4 +1,4 @@
-"""The ways to launch one kernel, of which `gdnbench step --launches` measures what a launch costs."""
+"""The ways to launch one kernel, whose costs `gdnbench step --launches` measures."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ MEANING = {
 
 ARGUMENTS = (10, 30)
 LAUNCHES = 200
-"""In a sample."""
+"""Number of launches in a sample."""
 
 
 @dataclass(frozen=True)
 class LaunchCase:
-    """A way, and how many arguments the empty kernel has; 0 where that is not ours to say."""
+    """A way, and the empty kernel's number of arguments; 0 if it is not gdnbench's own kernel."""
 
     way: LaunchWay
     arguments: int
 
     @property
     def id(self) -> str:
-        """Unique within a run."""
+        """Id, unique within a run."""
         return f"{self.way}/{self.arguments}"
 
     @classmethod
@@ -53,7 +53,7 @@ class LaunchCase:
 
 
 def launch_cases() -> tuple[LaunchCase, ...]:
-    """All that is measured."""
+    """All cases of the measurement."""
     return tuple(
         LaunchCase(way, count) for way in LaunchWay for count in ((0,) if way is LaunchWay.TORCH else ARGUMENTS)
     )

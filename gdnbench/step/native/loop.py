@@ -20,18 +20,18 @@ _LIMIT_S = 60
 
 
 class Launch(ctypes.Structure):
-    """One launch, as `chain.c` has it.
+    """One launch, in the layout of `chain.c`.
 
     Attributes:
         function: handle of a `CUfunction`, or of a `CUkernel`.
         arguments: address of the list of the arguments' addresses.
-        window_base: address at which the access policy window begins.
+        window_base: begin of the access policy window, an address.
         window_bytes: its size; 0 for none.
         grid: blocks per axis.
         block: threads per axis.
         shared_bytes: dynamic shared memory of a block.
-        hit_ratio: share of the window's accesses that are to persist.
-        programmatic: whether it may begin before the launch in front of it has ended.
+        hit_ratio: share of the window's accesses that persist.
+        programmatic: whether it may begin before the previous launch has ended.
         cooperative: whether all of its blocks must be resident at once.
     """
 
@@ -54,10 +54,9 @@ class NoCompilerError(MachineError):
 
 
 def build_loop() -> Path:
-    """The shared library, built unless it was; its name has the source's hash.
+    """Returns the shared library, built at first use; its name has the source's hash.
 
-    Raises:
-        NoCompilerError: if there is no C compiler, or it fails.
+    Raises NoCompilerError if there is no C compiler, or it fails.
     """
     text = SOURCE.read_bytes()
     target = cache_folder().parent / "step" / f"chain-{hashlib.sha256(text).hexdigest()[:16]}.so"
@@ -81,14 +80,9 @@ def build_loop() -> Path:
 
 
 class CLoop:
-    """The C loop, on a driver.
+    """The C loop, on a driver's library.
 
-    Args:
-        driver: the library with the driver's functions.
-
-    Raises:
-        NoCompilerError: if it cannot be built.
-        MachineError: if the driver lacks a function.
+    Raises NoCompilerError if it cannot be built, and MachineError if the driver lacks a function.
     """
 
     def __init__(self, driver: str = DRIVER) -> None:
@@ -100,34 +94,25 @@ class CLoop:
             raise MachineError(f"{driver} lacks a function that the C loop needs ({status})", "update the driver")
 
     def read_node(self, node: int) -> Launch:
-        """What a kernel node of a CUDA graph launches; its arguments live as long as the graph.
+        """The launch of a kernel node of a CUDA graph; its arguments live as long as the graph.
 
-        Raises:
-            GdnbenchError: if the driver does not tell.
+        Raises LaunchRefusedError if the driver does not return it.
         """
         launch = Launch()
         _check(self._library.gdnbench_read_node(node, ctypes.addressof(launch)), "cuGraphKernelNodeGetParams")
         return launch
 
     def launch_plain(self, launches: ctypes.Array[Launch], stream: int) -> None:
-        """Launches all by `cuLaunchKernel`.
-
-        Raises:
-            GdnbenchError: if the driver refuses one.
-        """
+        """Launches all by `cuLaunchKernel`; raises LaunchRefusedError if the driver refuses one."""
         _check(self._library.gdnbench_launch_plain(launches, len(launches), stream), "cuLaunchKernel")
 
     def launch_extended(self, launches: ctypes.Array[Launch], stream: int) -> None:
-        """Launches all by `cuLaunchKernelEx`, with their attributes.
-
-        Raises:
-            GdnbenchError: if the driver refuses one.
-        """
+        """Launches all by `cuLaunchKernelEx`, with attributes; raises LaunchRefusedError if the driver refuses one."""
         _check(self._library.gdnbench_launch_extended(launches, len(launches), stream), "cuLaunchKernelEx")
 
 
 def listed(launches: Sequence[Launch]) -> ctypes.Array[Launch]:
-    """The launches behind each other in memory, as C takes them."""
+    """The launches as a C array."""
     return (Launch * len(launches))(*launches)
 
 

@@ -14,7 +14,7 @@ from gdnbench.step.plan import STEP_LIMIT_S, StepTask
 
 
 def main(arguments: list[str]) -> int:
-    """Does one task; 0 unless the device or a library is out of reach."""
+    """Does one task; returns 0, or 1 if the device or a library cannot be used."""
     die_with_parent()
     task, channel = StepTask.read(Path(arguments[0])), EventChannel(int(arguments[1]))
     channel.send(StepBegun("", "load torch", 2 * STEP_LIMIT_S))

@@ -1,4 +1,4 @@
-"""The conditions of the L2 in which a step begins, and what of it is set aside for lines that persist."""
+"""The conditions of the L2 in which a step begins, and the part set aside for persisting lines."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ def _value(answer: tuple[Any, ...]) -> int:
 
 
 def most_set_aside() -> int:
-    """Bytes of the L2 that the device can set aside for lines that persist; 0 where it has none to."""
+    """Bytes of the L2 that the device can set aside for persisting lines; 0 if it cannot."""
     return _value(driver.cuDeviceGetAttribute(_MOST_SET_ASIDE, driver.CUdevice(0)))
 
 
 def largest_window() -> int:
-    """Bytes that an access policy window may have at most."""
+    """Most bytes of an access policy window."""
     return _value(driver.cuDeviceGetAttribute(_MOST_WINDOW, driver.CUdevice(0)))
 
 
 @contextmanager
 def set_aside(nbytes: int) -> Iterator[None]:
-    """Sets a part of the L2 aside within; afterwards the limit is as it was, and no line persists."""
+    """Sets a part of the L2 aside within; afterwards restores the limit and releases persisting lines."""
     before = _value(driver.cuCtxGetLimit(_LIMIT))
     (status,) = driver.cuCtxSetLimit(_LIMIT, nbytes)
     if status != driver.CUresult.CUDA_SUCCESS:

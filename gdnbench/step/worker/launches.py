@@ -1,4 +1,4 @@
-"""Measures what a launch costs by itself: host time, and from the start of one empty kernel to that of the next."""
+"""Measures launches alone: the host's time, and the time from the start of one empty kernel to that of the next."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Many = Callable[[], object]
 
 
 def measure_launches(task: StepTask, channel: EventChannel) -> None:
-    """Every way once a round; a way that is not to be had here says why."""
+    """Measures every way once a round; a way that is unavailable here reports why."""
     device = CudaDevice()
     with device.current():
         ready: dict[str, Many] = {}
@@ -61,7 +61,7 @@ def measure_launches(task: StepTask, channel: EventChannel) -> None:
                 times_us.append((time.perf_counter_ns() - begun) / 1e3 / LAUNCHES)
             device.synchronize()
             channel.send(Sampled(number, f"{id_}|{HOST}", tuple(times_us)))
-        # After all that is timed on the host: CUPTI may slow launches once it was on.
+        # After all host times, since CUPTI may slow launches once it has been on.
         recorder, blocking = choose_recorder(), BlockingKernel()
         for number, id_ in _visits(task, ready):
             channel.send(StepBegun(id_, "record kernels", STEP_LIMIT_S))
@@ -75,17 +75,16 @@ def measure_launches(task: StepTask, channel: EventChannel) -> None:
 
 
 def _visits(task: StepTask, ready: Container[str]) -> Iterator[tuple[int, str]]:
-    """Number of the round and id, in the order of the task, of the ways that are to be had."""
+    """Round number and id of the available ways, in the order of the task."""
     for position, ids in enumerate(task.order):
         number = 0 if position == 0 else task.first_round + position - 1
         yield from ((number, id_) for id_ in ids if id_ in ready)
 
 
 def gap_us(activities: list[Activity]) -> float | None:
-    """From the start of a kernel to that of the next: the median, microseconds; None where records are missing.
+    """Median time from the start of a kernel to that of the next, µs, or None if records are missing.
 
-    Args:
-        activities: of `LAUNCHES` launches; kernels of gdnbench's own are passed over, as are fills and copies.
+    `activities` are of `LAUNCHES` launches; gdnbench's own kernels, fills and copies are ignored.
     """
     starts = sorted(each.start_ns for each in activities if not each.name.startswith((OWN_PREFIX, FILL, COPY)))
     if len(starts) != LAUNCHES:
@@ -188,7 +187,10 @@ def {name}({arguments}):
 
 
 def _triton(arguments: int) -> Many:
-    """Triton compiles a function of a file alone, so one is written; unused pointers are still passed."""
+    """Launches of an empty Triton kernel, written to a file since Triton compiles only functions of files.
+
+    Unused pointers are still passed.
+    """
     import importlib.util
     import tempfile
     from pathlib import Path

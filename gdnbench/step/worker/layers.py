@@ -1,4 +1,4 @@
-"""The layers of a chain: tensors of their own for each, a kernel bound to them, and the launches that this makes."""
+"""The layers of a chain: tensors of their own for each, a kernel bound to them, and the resulting launches."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gdnbench.step.native.loop import CLoop, Launch
 from gdnbench.verify.check import check_all, check_copy, consult_oracle
 
 BETWEEN = "between"
-"""The kernel that reads what stands for the weights."""
+"""Name of the kernel that reads memory in place of the weights."""
 _BETWEEN_THREADS = 256
 _BETWEEN_BLOCKS_PER_SM = 8
 _BETWEEN_SOURCE = """
@@ -45,11 +45,7 @@ class NotLaunchedError(GdnbenchError):
 
 
 class WrongError(Exception):
-    """A chain has left what is wrong.
-
-    Attributes:
-        status: in which way.
-    """
+    """A chain has wrong outputs or changed inputs; `status` says in which way."""
 
     def __init__(self, message: str, status: Status) -> None:
         super().__init__(message)
@@ -57,12 +53,7 @@ class WrongError(Exception):
 
 
 class StandIn:
-    """Reads of memory between two layers, standing for the weights: each layer has bytes of its own.
-
-    Args:
-        layers: of the chain.
-        mib: what is read between two, MiB.
-    """
+    """Reads `mib` MiB between two layers, in place of the weights: each layer has bytes of its own."""
 
     def __init__(self, layers: int, mib: float) -> None:
         quads = int(mib * (1 << 20)) // 16
@@ -79,13 +70,7 @@ class StandIn:
 
 @dataclass(frozen=True)
 class Layers:
-    """The tensors of every layer at one workload; kernels share them.
-
-    Attributes:
-        workspaces: of each layer, with inputs of its own.
-        numerics: for the oracle.
-        stand_in: what is read between two layers; None for nothing.
-    """
+    """The tensors of every layer at one workload, shared by kernels; `stand_in` is None without reads between."""
 
     workspaces: tuple[Workspace, ...]
     numerics: Numerics
@@ -95,7 +80,7 @@ class Layers:
     def draw(
         cls, op: Op, numerics: Numerics, workload: Workload, *, layers: int, seed: int, stand_in: StandIn | None
     ) -> Layers:
-        """Inputs of the workload's profile on the GPU, drawn anew for each layer."""
+        """Inputs of the workload's profile on the GPU, drawn for each layer."""
         kind = op.inputs_to_verify(workload)[0]
         workspaces = tuple(
             Workspace.make(op, numerics, workload, seed=seed + layer, device="cuda", scenario=kind)
@@ -105,19 +90,7 @@ class Layers:
 
 
 class Chain:
-    """A kernel bound to every layer.
-
-    Attributes:
-        entry: the kernel.
-        variant: its params.
-        layers: the tensors.
-
-    Args:
-        entry: the kernel.
-        variant: its params.
-        layers: the tensors.
-        loop: the C loop, which reads launches from a graph; None where there is none.
-    """
+    """A kernel bound to every layer; `loop` reads launches from a graph, None if there is no C loop."""
 
     def __init__(self, entry: Entry, variant: Variant, layers: Layers, loop: CLoop | None) -> None:
         self.entry = entry
@@ -132,7 +105,7 @@ class Chain:
         torch.cuda.synchronize()
 
     def run(self) -> None:
-        """Launches every layer from Python, as `bind` does it."""
+        """Launches every layer from Python, as `bind` does."""
         stand_in = self.layers.stand_in
         if stand_in is None:
             self.outputs = [run() for run in self._launchers]
@@ -145,10 +118,9 @@ class Chain:
         self.outputs = outputs
 
     def launches(self) -> tuple[list[Launch], list[int]]:
-        """What the chain launches, read from a capture of it, and the layer of each; -1 for what is between two.
+        """The chain's launches, read from a capture, and the layer of each; -1 for a read between two.
 
-        Raises:
-            NotLaunchedError: if there is anything but kernels in it, or layers differ in their number.
+        Raises NotLaunchedError if the chain holds other nodes than kernels, or layers differ in their number.
         """
         if self._loop is None:
             raise NotLaunchedError("there is no C loop here")
@@ -177,7 +149,7 @@ class Chain:
         return self.outputs[-1]
 
     def reset(self) -> None:
-        """Gives inputs their values again, and poisons outputs, those included that the kernel allocates itself."""
+        """Restores inputs and poisons outputs, those that the kernel allocates itself included."""
         in_place = self.entry.kernel.in_place
         for workspace, *found in zip(
             self.layers.workspaces, self.outputs, self._captured_outputs or self.outputs, strict=True
@@ -188,16 +160,12 @@ class Chain:
                 workspace.reset(outputs, in_place)
 
     def use_captured_outputs(self) -> None:
-        """What is launched from the capture writes where the captured call did."""
+        """Takes the captured call's outputs, which launches from the capture write."""
         if self._captured_outputs:
             self.outputs = self._captured_outputs
 
     def check(self) -> None:
-        """Holds every layer's outputs and inputs against the op's gates.
-
-        Raises:
-            WrongError: if a layer fails one.
-        """
+        """Applies the op's gates to every layer's outputs and inputs; raises WrongError if one fails."""
         if self.entry.kernel.is_unchecked:
             return
         for number, (workspace, outputs) in enumerate(zip(self.layers.workspaces, self.outputs, strict=True)):
@@ -213,8 +181,7 @@ class Chain:
 def state_windows(chain: Chain) -> list[tuple[int, int]]:
     """Address and bytes of each layer's state: the tensor that a copying floor of the op would read.
 
-    Raises:
-        NotLaunchedError: if the op does not tell it.
+    Raises NotLaunchedError if the op does not declare it.
     """
     copy = chain.entry.op.copy
     if not isinstance(copy, tuple):

@@ -1,4 +1,4 @@
-"""Measures steps: every case once a round, in the order of the task, between checks of what each chain has left."""
+"""Measures steps: every case once a round, in the order of the task, between checks of each chain's outputs."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ from gdnbench.step.worker.l2 import most_set_aside, set_aside
 from gdnbench.step.worker.layers import Chain, Layers, NotLaunchedError, StandIn, WrongError
 from gdnbench.step.worker.paths import Enqueue, make_path
 
-WARM_UPS = 3  # steps before those that are timed: what stays in the L2 is then there
-RECORDED = 4  # steps a round whose kernels CUPTI times
+WARM_UPS = 3  # untimed steps, which bring into the L2 what stays there
+RECORDED = 4  # steps of a round whose kernels CUPTI times
 Begin = Callable[[StepBegun], None]
 
 
 class CaseEndedError(Exception):
-    """A case has failed and the parent knows it; the worker is to end."""
+    """A case has failed and the parent knows it; the worker must end."""
 
 
 def measure_steps(task: StepTask, channel: EventChannel) -> None:
@@ -89,7 +89,7 @@ class _Steps:
         )
 
     def prepare(self) -> None:
-        """Draws the tensors, binds and captures every case, and checks what its chain computes."""
+        """Draws the tensors, binds and captures every case, and checks its chain's outputs."""
         task, settings = self._task, self._task.settings
         catalog = load_catalog(Path(root) for root in task.roots)
         op = catalog.ops[task.op]
@@ -121,7 +121,6 @@ class _Steps:
                 raise CaseEndedError
 
     def measure(self) -> None:
-        """Every round of the task."""
         self._channel.send(StepBegun("", "raise the clocks", STEP_LIMIT_S))
         raise_clock()
         gc.disable()
@@ -134,17 +133,17 @@ class _Steps:
             gc.collect()
 
     def record(self) -> None:
-        """The kernels' own times, in as many rounds; last, for CUPTI may slow launches once it was on."""
+        """Records the kernels' own times in as many rounds; last, since CUPTI may slow launches once it has been on."""
         for position, asked in enumerate(self._task.order):
             number = 0 if position == 0 else self._task.first_round + position - 1
             self._record([id_ for id_ in asked if id_ in self._ready], number)
 
     def check_all(self) -> None:
-        """What is timed is what was checked: every chain is right still."""
+        """Checks that every chain is still right."""
         for ready in self._ready.values():
             with self._on(ready.case, "check again"):
                 self._check(ready)
-        self._channel.send(StepBegun("", "end", STEP_LIMIT_S))  # no case is to blame for what happens now
+        self._channel.send(StepBegun("", "end", STEP_LIMIT_S))  # no case is to blame for later failures
 
     def _on(self, case: StepCase, step: str) -> AbstractContextManager[None]:
         self._channel.send(StepBegun(case.id, step, STEP_LIMIT_S))
@@ -196,7 +195,7 @@ class _Steps:
             self._flush()
 
     def _record(self, ids: Sequence[str], number: int) -> None:
-        """The kernels' own times of every case, from one recording."""
+        """Records the kernels' own times of every case at once."""
         self._channel.send(StepBegun("", "record kernels", 2 * STEP_LIMIT_S))
         self._recorder.start()
         for id_ in ids:
@@ -213,10 +212,10 @@ class _Steps:
                 torch.cuda.synchronize()
         cases = split_cases(self._recorder.stop(), OWN_PREFIX)
         if len(cases) != len(ids):
-            return  # CUPTI lost a mark: which records are whose is not known
+            return  # CUPTI lost a mark, so the records cannot be assigned
         for id_, activities in zip(ids, cases, strict=True):
             if self._ready[id_].case.path is Way.GRAPH_PDL:
-                continue  # launches overlap: what each takes holds its wait for the one in front
+                continue  # launches overlap: each one's time includes its wait for the previous one
             total_us = kernels_us(activities, RECORDED)
             if total_us is not None:
                 per_layer = total_us / self._task.settings.layers
@@ -224,11 +223,9 @@ class _Steps:
 
 
 def kernels_us(activities: Sequence[Activity], steps: int) -> float | None:
-    """The sum of the kernels' times in a step, microseconds; None where records are missing.
+    """The sum of the kernels' times in a step, µs, or None if records are missing.
 
-    Args:
-        activities: of so many equal steps; fills, copies and kernels of gdnbench's own are passed over.
-        steps: how many.
+    `activities` are of `steps` equal steps; fills, copies and gdnbench's own kernels are ignored.
     """
     times_ns = [
         each.end_ns - each.start_ns
@@ -241,7 +238,7 @@ def kernels_us(activities: Sequence[Activity], steps: int) -> float | None:
 
 
 class _reporting(AbstractContextManager[None]):  # noqa: N801 - it is used as a function
-    """Tells the parent why a case failed, and ends the worker."""
+    """Reports to the parent why a case failed, and ends the worker."""
 
     def __init__(self, case: StepCase, channel: EventChannel, device: CudaDevice) -> None:
         self._case, self._channel, self._device = case, channel, device

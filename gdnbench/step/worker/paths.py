@@ -26,10 +26,9 @@ Enqueue = Callable[[], object]
 
 
 def make_path(case: StepCase, chain: Chain, loop: CLoop | None, stream: int) -> Enqueue:
-    """What enqueues the chain, on the stream that is current.
+    """Returns the call that enqueues the chain on the current stream.
 
-    Raises:
-        GdnbenchError: if the chain cannot be launched so.
+    Raises GdnbenchError if the chain cannot be launched by the case's path.
     """
     match case.path:
         case Way.PYTHON:
@@ -46,7 +45,7 @@ def make_path(case: StepCase, chain: Chain, loop: CLoop | None, stream: int) -> 
 
 
 def _holding(call: Enqueue, *_held: object) -> Enqueue:
-    """The call, with what must live as long as it does."""
+    """The call, with objects that must live as long as it does."""
     kept = _held
 
     def run() -> None:
@@ -80,7 +79,7 @@ def _is_plain(launches: list[Launch]) -> bool:
 
 
 def _add_windows(chain: Chain, launches: list[Launch], owners: list[int]) -> None:
-    """A window on the state of its layer for each launch; together they ask for no more than can be set aside."""
+    """Sets a window on its layer's state for each launch; all together request no more than can be set aside."""
     aside, most = most_set_aside(), largest_window()
     if not aside or not most:
         raise NotLaunchedError("this GPU sets no part of its L2 aside")
@@ -93,7 +92,7 @@ def _add_windows(chain: Chain, launches: list[Launch], owners: list[int]) -> Non
 
 
 def _walk_call(chain: Chain, loop: CLoop | None, stream: int) -> Enqueue:
-    """One launch of the kernel's function that goes over all layers, as many blocks as can be resident at once."""
+    """One launch of the kernel's function over all layers, with as many blocks as can be resident at once."""
     entry, variant = chain.entry, chain.variant
     workload = chain.layers.workspaces[0].workload
     if loop is None or not isinstance(entry.kernel, CudaKernel):
@@ -136,7 +135,7 @@ def _walk_call(chain: Chain, loop: CLoop | None, stream: int) -> Enqueue:
 
 
 def _layer_table(chain: Chain) -> torch.Tensor:
-    """The op's arguments of each layer, 8 bytes each, as the walking function takes them."""
+    """The op's arguments of each layer, 8 bytes each, as the function over all layers takes them."""
     entry, kernel = chain.entry, chain.entry.kernel
     assert isinstance(kernel, CudaKernel)
     names = argument_names(entry.op, kernel, kernel.launches[0])
@@ -148,7 +147,7 @@ def _layer_table(chain: Chain) -> torch.Tensor:
 
 
 def _slot(value: object) -> int:
-    """An argument as the eight bytes of a signed integer, itself in the lower ones."""
+    """An argument as the 8 bytes of a signed integer, zero-padded at the upper end."""
     if isinstance(value, int):
         return value
     assert isinstance(value, ctypes._SimpleCData)
