@@ -1,1 +1,1 @@
-"""What verdicts hold on this machine: equal kernels and planted slowdowns, over many runs."""
+"""Tests how often verdicts are right on this machine, by many runs of equal kernels and planted slowdowns."""

@@ -22,13 +22,7 @@ from gdnbench.store.calibration import NAME, Calibration, calibration_path, writ
 
 @dataclass
 class Outcome:
-    """How a calibration ended.
-
-    Attributes:
-        calibration: what it found; None if it was stopped before its first run was whole.
-        rows: of all runs.
-        interrupted: whether the user stopped it.
-    """
+    """How a calibration ended; `calibration` is None if it was stopped before its first run was complete."""
 
     calibration: Calibration | None = None
     rows: list[Measurement] = field(default_factory=list)
@@ -36,15 +30,10 @@ class Outcome:
 
 
 def calibrate(subject: CalibrationSubject, results: Path, observer: Observer) -> Outcome:
-    """Measures, and keeps what is there after each run; the machine's own record is replaced by a whole calibration.
+    """Measures a calibration and keeps its results after each run; a complete one replaces the machine's own record.
 
-    Args:
-        subject: what to measure.
-        results: the folder that holds runs; those of calibrations lie in a folder in it, where no verb looks for runs.
-        observer: told of every step.
-
-    Raises:
-        GdnbenchError: if the planted kernel cannot be measured here, or nothing can be written.
+    Runs are written to a folder below `results` in which no verb looks for runs. Raises GdnbenchError if the planted
+    kernel cannot be measured here, or nothing can be written.
     """
     began = datetime.now(UTC)
     folder = results / CALIBRATIONS / f"{began:%Y%m%d-%H%M%S}-{subject.gpu.slug}"
@@ -75,15 +64,7 @@ def _run(subject: CalibrationSubject, plan: Plan, folder: Path, observer: Observ
 def describe(
     subject: CalibrationSubject, folder: Path, began: datetime, runs: int, compared: Sequence[Compared]
 ) -> Calibration:
-    """What the runs so far say.
-
-    Args:
-        subject: what is measured.
-        folder: where the runs are.
-        began: when the first of them did.
-        runs: how many there are.
-        compared: their comparisons.
-    """
+    """The calibration that the comparisons of the runs so far give; `began` is the start of the first."""
     settings = subject.settings
     return Calibration(
         timestamp=began.isoformat(timespec="seconds"),

@@ -1,7 +1,7 @@
-"""What a calibration measures: one kernel under several names, and with dependent additions planted in it.
+"""Plans a calibration: one kernel under several names, and with chains of dependent additions planted in it.
 
-A chain of additions costs another share of the time at each workload and on each GPU. So a calibration begins with a
-pilot, a short run that measures a ladder of chains, and takes from it the chains for the slowdowns that it wants.
+A chain costs another share of the time at each workload and on each GPU. A pilot, a short run with a ladder of chains,
+therefore chooses the chains for the wanted slowdowns.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from gdnbench.model.params import ParamValue
 from gdnbench.model.workload import Workload
 
 PLANTED_ROOT = Path(__file__).resolve().parent / "planted"
-"""A root of its own, which no other verb loads: its kernel is nobody's."""
+"""Catalog root of the planted kernel, which no other verb loads."""
 OP = "decode"
 KERNEL = "decode-planted"
 EQUAL = 4
-"""Names that the kernel has beside its own."""
+"""Number of further names of the kernel."""
 TARGETS = (0.003, 0.007, 0.01, 0.02)
-"""The slowdowns to plant, shares of the time: below the margin, just above it, and well above."""
+"""Slowdowns to plant, as shares of the time: below the margin, just above it, and well above."""
 LADDER = (8, 16, 32, 64, 128, 256, 512)
 """Chains of the pilot. On an H200, 84 additions cost 4 % at B=1; at large batches other warps hide most of them."""
 PILOT = Settings(rounds=21, samples=64, processes=1)
@@ -43,21 +43,12 @@ DEFAULT_RUNS = 6
 DEFAULT_WORKLOADS = "B=1,8,64"
 
 Chains = Mapping[Workload, Mapping[int, float]]
-"""The chains to plant at each workload, each with the slowdown that it is for."""
+"""The chains to plant at each workload, each with its wanted slowdown."""
 
 
 @dataclass(frozen=True)
 class CalibrationSubject:
-    """What is calibrated, and how.
-
-    Attributes:
-        catalog: the bundled kernels and the planted one.
-        op: the op.
-        gpu: the machine's.
-        workloads: the workloads.
-        settings: of each run.
-        runs: how many.
-    """
+    """What is calibrated, and how: a catalog of the bundled kernels and the planted one, and each run's settings."""
 
     catalog: Catalog
     op: Op
@@ -68,23 +59,22 @@ class CalibrationSubject:
 
     @property
     def longest_s(self) -> float:
-        """How long measuring takes at most, in seconds, without building and checking."""
+        """Upper limit of the measuring time in seconds, without building and checking."""
         chains = {workload: dict.fromkeys(LADDER[: len(TARGETS)], 0.0) for workload in self.workloads}
         a_run = foresee(self.catalog, run_plan(self, chains, 1)).measuring_s
         return foresee(self.catalog, pilot_plan(self)).measuring_s + self.runs * a_run
 
     @property
     def cases(self) -> int:
-        """How many cases a run has."""
+        """Number of cases of a run."""
         beside = 3  # the baseline, its control and the copying floor
         return len(self.workloads) * (EQUAL + len(TARGETS) + beside)
 
 
 def choose_subject(gpu: Gpu, *, axes: str, runs: int, processes: int | None, rounds: int | None) -> CalibrationSubject:
-    """What the user asked for; runs are as `gdnbench run` makes them, by NVBench alone.
+    """Makes the subject that the user asked for; runs are as `gdnbench run` makes them, by NVBench alone.
 
-    Raises:
-        UsageError: for a number that cannot be calibrated with.
+    Raises UsageError for numbers of runs, processes or rounds that are too small.
     """
     if runs < FEWEST_RUNS:
         raise UsageError(f"--runs {runs}: runs are held against one another", f"the default is {DEFAULT_RUNS}")
@@ -109,20 +99,15 @@ def choose_subject(gpu: Gpu, *, axes: str, runs: int, processes: int | None, rou
 
 
 def pilot_plan(subject: CalibrationSubject) -> Plan:
-    """The ladder of chains at every workload, once."""
+    """Plans one run of the ladder of chains at every workload."""
     chains = {workload: dict.fromkeys(LADDER, 0.0) for workload in subject.workloads}
     return _plan(subject, chains, equal=0, settings=PILOT, label="pilot")
 
 
 def run_plan(subject: CalibrationSubject, chains: Chains, number: int, *, equal: int = EQUAL, alike: int = 1) -> Plan:
-    """One of the runs: the kernel under its other names, and slower, all compared with the kernel itself.
+    """Plans run `number` (from 1): the kernel under other names, and slowed down, compared with the kernel itself.
 
-    Args:
-        subject: what is calibrated.
-        chains: what to plant.
-        number: of the run, from 1.
-        equal: names that the kernel has beside its own.
-        alike: names that each slower one has, its own included.
+    The kernel has `equal` further names, and each slowed-down one `alike` names, its own included.
     """
     return _plan(subject, chains, equal=equal, alike=alike, settings=subject.settings, label=f"run-{number}")
 
@@ -151,20 +136,15 @@ def _plan(
 
 
 def chain_of(case: Case) -> int:
-    """How many additions are planted in it; 0 in the kernel itself, its equals and the floor."""
+    """Number of additions planted in the case; 0 in the kernel itself, its equals and the floor."""
     return int(case.variant.params.get("CHAIN", 0))
 
 
 def choose_chains(pilot: Analysis) -> Chains:
-    """The chains that cost about what is wanted, by what the ladder cost, in between by straight lines.
+    """The chains for the wanted slowdowns, interpolated linearly between those of the pilot.
 
-    A slowdown that even the longest chain does not reach gets that one.
-
-    Args:
-        pilot: the pilot, which measured every chain of the ladder.
-
-    Raises:
-        MachineError: if a chain has no time.
+    A slowdown that the pilot's longest chain does not reach gets that chain. Raises MachineError if a chain has no
+    time.
     """
     found: dict[Workload, dict[int, float]] = {}
     for row in pilot.measurements:
@@ -177,13 +157,9 @@ def choose_chains(pilot: Analysis) -> Chains:
 
 
 def _chains_for(costs: Mapping[int, float]) -> dict[int, float]:
-    """The chain for each wanted slowdown, all of them different.
-
-    Args:
-        costs: the slowdown of each chain of the ladder.
-    """
+    """A distinct chain for each wanted slowdown, from the slowdowns (`costs`) of the ladder's chains."""
     lengths = sorted(costs)
-    # A longer chain costs no less: what the pilot reads otherwise is noise.
+    # A longer chain costs no less; other readings of the pilot are noise.
     rising = np.maximum.accumulate([0.0, *(costs[length] for length in lengths)])
     between = np.interp(TARGETS, rising, [0, *lengths])
     return _distinct([round(float(length)) for length in between])

@@ -1,4 +1,4 @@
-"""What runs got right and wrong about kernels whose differences are known."""
+"""Rates of right and wrong verdicts on kernels whose differences are known."""
 
 from __future__ import annotations
 
@@ -18,20 +18,17 @@ from gdnbench.stats.paired import PairedLogRatio
 from gdnbench.stats.variance import Variance, add_variances, half_width_of
 from gdnbench.store.calibration import EqualRates, PlantedRates
 
-_LEAST_TAIL = 1e-300  # of a p-value: what lies beyond is 37 standard errors, in any case
+_LEAST_TAIL = 1e-300  # least p-value, of 37 standard errors
 
 
 @dataclass(frozen=True)
 class Compared:
-    """A comparison of a run, of which it is known what is true.
+    """A comparison of a run whose truth is known.
 
     Attributes:
-        workload: where.
-        label: the kernel's.
-        chain: how many additions were planted in the kernel; 0 for an equal one.
-        target: the slowdown that they are for; 0 for an equal one.
-        ratio: what the rounds say of log(baseline / kernel), as the run judged it.
-        verdict: what the run called it.
+        chain: number of planted additions; 0 for an equal kernel.
+        target: the slowdown that they are for; 0 for an equal kernel.
+        ratio: log(baseline / kernel), as the run judged it.
         high: upper end of the printed interval of baseline / kernel.
     """
 
@@ -45,12 +42,7 @@ class Compared:
 
 
 def comparisons_of(run: Analysis, chains: Chains) -> list[Compared]:
-    """The comparisons of a run; cases without a time are left out.
-
-    Args:
-        run: the run's rows.
-        chains: what was planted.
-    """
+    """The comparisons of a run; cases without a time are left out."""
     return [
         Compared(
             workload=row.case.workload,
@@ -67,7 +59,7 @@ def comparisons_of(run: Analysis, chains: Chains) -> list[Compared]:
 
 
 def equal_rates(compared: Iterable[Compared], confidence: float) -> list[EqualRates]:
-    """What runs say of kernels that are equal, by workload."""
+    """Rates for kernels that are equal, by workload."""
     found: dict[Workload, list[Compared]] = {}
     for each in compared:
         if not each.chain:
@@ -86,7 +78,7 @@ def equal_rates(compared: Iterable[Compared], confidence: float) -> list[EqualRa
 
 
 def planted_rates(compared: Iterable[Compared], confidence: float) -> list[PlantedRates]:
-    """What runs say of kernels that were made slower, by workload and slowdown."""
+    """Rates for kernels that were slowed down, by workload and slowdown."""
     found: dict[tuple[Workload, int], list[Compared]] = {}
     for each in compared:
         if each.chain:
@@ -107,7 +99,7 @@ def planted_rates(compared: Iterable[Compared], confidence: float) -> list[Plant
 
 
 def normal_deviate(ratio: PairedLogRatio) -> float:
-    """How far a log-ratio lies from 0, as the normal deviate that is as unlikely as its t.
+    """The distance of a log-ratio from 0, as the normal deviate with the same probability as its t.
 
     A t of few degrees of freedom is often large by chance; its normal deviate has a root mean square of 1.
     """
@@ -120,9 +112,9 @@ def normal_deviate(ratio: PairedLogRatio) -> float:
 
 
 def _covered(alike: Sequence[Compared], confidence: float) -> int | None:
-    """How many agree with the mean of the others: the truth is not known better than that.
+    """Number of comparisons that agree with the mean of the others, the best known truth; None for a single one.
 
-    The interval is of the difference, so that it holds the noise of the others' mean, too.
+    The interval is of the difference, so that it includes the noise of the others' mean.
     """
     if len(alike) < 2:
         return None
